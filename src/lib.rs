@@ -1,0 +1,4 @@
+#![doc = "placeholder"]
+pub mod error;
+pub mod ledger;
+pub mod plan;

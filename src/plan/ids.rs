@@ -1,0 +1,73 @@
+//! The names that events use for runs, steps and attempts.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A point in time, or a span, in microseconds; points count from the Unix epoch.
+pub type Micros = u64;
+
+/// A run of the ledger, numbered from 1 in the order of starting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct RunId(pub u32);
+
+/// A step of a run, numbered from 1 in plan order; fixed for the life of the run, never reused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct StepNumber(pub u32);
+
+impl StepNumber {
+    /// The 0-based place in a run's list of steps.
+    #[must_use]
+    pub fn index(self) -> usize {
+        usize::try_from(self.0).unwrap_or(usize::MAX).wrapping_sub(1)
+    }
+}
+
+/// The right to report on one attempt: the sequence number of the record that dispatched it.
+///
+/// It is unique in the ledger and grows with every grant, so a stale one is recognised, and it
+/// names run, step and attempt by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct AttemptToken(pub u64);
+
+/// A 32-byte content hash. This module never computes one: the caller brings it.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ContentHash(pub [u8; 32]);
+
+impl ContentHash {
+    /// The first eight hexadecimal digits, for people.
+    #[must_use]
+    pub fn short(&self) -> String {
+        self.to_string().chars().take(8).collect()
+    }
+}
+
+impl fmt::Display for ContentHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for ContentHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ContentHash({self})")
+    }
+}
+
+impl fmt::Display for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+impl fmt::Display for StepNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+impl fmt::Display for AttemptToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
