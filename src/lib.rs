@@ -1,4 +1,10 @@
 #![doc = "placeholder"]
+#[cfg(feature = "cli")]
+pub mod cli;
 pub mod error;
+#[cfg(feature = "cli")]
+pub mod import;
 pub mod ledger;
 pub mod plan;
+#[cfg(feature = "cli")]
+pub mod runner;
