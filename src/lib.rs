@@ -1,4 +1,5 @@
 #![doc = "placeholder"]
 pub mod error;
+pub mod format;
 pub mod ledger;
 pub mod plan;
