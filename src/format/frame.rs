@@ -133,6 +133,16 @@ pub fn frame_size(payload_length: usize) -> usize {
     (FRAME_HEADER_SIZE + payload_length + CHAIN_SIZE).next_multiple_of(FRAME_ALIGNMENT)
 }
 
+/// The payload length that a frame's first bytes claim, if it is within the limit: how much to
+/// look at, before any of it is trusted.
+#[must_use]
+pub fn peek_payload_length(bytes: &[u8]) -> Option<usize> {
+    let head = bytes.get(..FRAME_HEADER_SIZE)?;
+    let claimed = u32_at(head, at::PAYLOAD_LENGTH);
+    let is_frame = u32_at(head, at::MAGIC).to_le_bytes() == FRAME_MAGIC;
+    (is_frame && claimed <= PAYLOAD_LENGTH_MAX).then(|| usize::try_from(claimed).ok()).flatten()
+}
+
 /// Append a record's frame to `out` and return its chain value.
 ///
 /// The payload must not exceed [`PAYLOAD_LENGTH_MAX`]; the log checks it before it stamps.
@@ -252,6 +262,9 @@ pub struct Record<'a> {
 }
 
 impl<'a> CheckedFrame<'a> {
+    /// The largest size of a frame on disk.
+    pub const SIZE_MAX: usize = 16 * 1024 * 1024 + 2 * FRAME_ALIGNMENT;
+
     /// Check the frame at the start of `bytes`, which stands at `placement`.
     pub fn check(bytes: &'a [u8], placement: Placement, ordinal: u64) -> Result<Self, FrameFault> {
         let head = bytes.get(..FRAME_HEADER_SIZE).ok_or(FrameFault::Cut)?;
@@ -395,8 +408,7 @@ mod tests {
 
     fn encode(payload: &[u8]) -> (Vec<u8>, Chain) {
         let mut bytes = Vec::new();
-        let record =
-            NewRecord { kind: 1, codec: Codec::Raw, schema: 1, payload: payload.to_vec() };
+        let record = NewRecord { kind: 1, codec: Codec::Raw, schema: 1, payload: payload.to_vec() };
         let key = ChainKey::new(&[9; 16]);
         let chain = encode_frame(&mut bytes, &record, stamp(), HERE, &key, &Chain::GENESIS);
         (bytes, chain)

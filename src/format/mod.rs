@@ -18,7 +18,7 @@ mod segment;
 pub use frame::{
     CheckedFrame, Codec, FRAME_ALIGNMENT, FRAME_HEADER_SIZE, FRAME_MAGIC, FrameFault, NewRecord,
     PAYLOAD_LENGTH_MAX, Record, RecordHeader, SKIPPABLE_KINDS_FROM, Stamp, encode_frame,
-    frame_size, looks_torn,
+    frame_size, looks_torn, peek_payload_length,
 };
 pub use hash::{Chain, ChainKey, Placement, content_hash};
 pub use head::{HEAD_SIZE, HEAD_SLOT_SIZE, Head, HeadState, HeadSync, HeadView};
