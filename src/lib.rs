@@ -1,6 +1,8 @@
 #![doc = "placeholder"]
 pub mod error;
 pub mod format;
+#[cfg(feature = "cli")]
+pub mod import;
 pub mod ledger;
 pub mod log;
 pub mod plan;
