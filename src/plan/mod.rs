@@ -10,20 +10,34 @@
 //!   sense (only a forged log holds one) changes nothing but the sequence number.
 //! - A receipt is a claim. Only verdicts, or a policy that is written down, accept a step.
 
+mod apply;
 mod command;
 mod criterion;
+mod decide;
+mod defaults;
 mod event;
+mod execute;
 mod ids;
 mod json;
+mod links;
 mod model;
 mod problem;
+mod replan;
+mod settle;
 mod state;
+#[cfg(test)]
+mod tests;
+mod transition;
 
 pub use command::*;
 pub use criterion::Criterion;
+pub use decide::{MAX_BATCH_EVENTS, decide};
 pub use event::*;
+pub use execute::execute;
 pub use ids::*;
 pub use json::{Json, canonical};
+pub use links::Dependency;
 pub use model::*;
 pub use problem::Problem;
+pub use settle::settle;
 pub use state::*;
