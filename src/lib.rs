@@ -2,9 +2,12 @@
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod error;
+pub mod format;
 #[cfg(feature = "cli")]
 pub mod import;
 pub mod ledger;
+pub mod log;
 pub mod plan;
 #[cfg(feature = "cli")]
 pub mod runner;
+pub mod storage;

@@ -1,13 +1,19 @@
 //! The façade: one handle on a ledger, shared by many threads. (Skeleton: bodies follow.)
-#![expect(clippy::todo, missing_docs, unused_variables, clippy::missing_panics_doc, reason = "skeleton")]
+#![expect(
+    clippy::todo,
+    missing_docs,
+    unused_variables,
+    clippy::missing_panics_doc,
+    reason = "skeleton"
+)]
 
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::Result;
 use crate::plan::{
-    AttemptToken, Command, Event, Finding, LostCause, Micros, Plan, Receipt, RunId, RunPolicy, State,
-    Step, StepNumber, StepStatus, Verdict, ContentHash, Json,
+    AttemptToken, Command, ContentHash, Event, Finding, Json, LostCause, Micros, Plan, Receipt,
+    RunId, RunPolicy, State, Step, StepNumber, StepStatus, Verdict,
 };
 
 /// Wall-clock time in microseconds since the Unix epoch.
@@ -27,7 +33,9 @@ pub struct Environment {
     // pub storage: Arc<dyn crate::storage::Storage>,
 }
 impl Environment {
-    pub fn system() -> Self { todo!() }
+    pub fn system() -> Self {
+        todo!()
+    }
 }
 
 /// What opening found and did. Implements Display: a few lines for people.
@@ -82,35 +90,85 @@ pub struct Task {
 pub struct Ledger {}
 
 impl Ledger {
-    pub fn create(dir: &Path, environment: &Environment) -> Result<Self> { todo!() }
-    pub fn open(dir: &Path, environment: &Environment) -> Result<(Self, OpenReport)> { todo!() }
-    pub fn open_or_create(dir: &Path, environment: &Environment) -> Result<(Self, OpenReport)> { todo!() }
+    pub fn create(dir: &Path, environment: &Environment) -> Result<Self> {
+        todo!()
+    }
+    pub fn open(dir: &Path, environment: &Environment) -> Result<(Self, OpenReport)> {
+        todo!()
+    }
+    pub fn open_or_create(dir: &Path, environment: &Environment) -> Result<(Self, OpenReport)> {
+        todo!()
+    }
     /// Validates, hashes, starts; with automatic approval the plan is active on return.
-    pub fn start_run(&self, name: &str, plan: &Plan, policy: RunPolicy) -> Result<RunId> { todo!() }
+    pub fn start_run(&self, name: &str, plan: &Plan, policy: RunPolicy) -> Result<RunId> {
+        todo!()
+    }
     /// Proposes the next version; with automatic approval it is active on return. The version's number.
-    pub fn propose(&self, run: RunId, plan: &Plan, reason: &str) -> Result<u32> { todo!() }
+    pub fn propose(&self, run: RunId, plan: &Plan, reason: &str) -> Result<u32> {
+        todo!()
+    }
     /// The first step of the queue; `None` when nothing may be dealt now (see `state()` for why).
     /// Leases that have run out are turned into events first.
-    pub fn dispatch(&self, run: RunId, worker: &str) -> Result<Option<Task>> { todo!() }
-    pub fn renew(&self, token: AttemptToken) -> Result<Micros> { todo!() }
-    pub fn report_lost(&self, token: AttemptToken, cause: LostCause, detail: &str) -> Result<Commit> { todo!() }
+    pub fn dispatch(&self, run: RunId, worker: &str) -> Result<Option<Task>> {
+        todo!()
+    }
+    pub fn renew(&self, token: AttemptToken) -> Result<Micros> {
+        todo!()
+    }
+    pub fn report_lost(
+        &self,
+        token: AttemptToken,
+        cause: LostCause,
+        detail: &str,
+    ) -> Result<Commit> {
+        todo!()
+    }
     /// Durable on return. A stale receipt is recorded as refused and then is an error (Rejection::StaleToken).
     /// The step's status after it.
-    pub fn record_receipt(&self, token: AttemptToken, receipt: Receipt) -> Result<StepStatus> { todo!() }
-    pub fn judge(&self, token: AttemptToken, verdicts: Vec<Verdict>) -> Result<StepStatus> { todo!() }
-    pub fn set_variable(&self, run: RunId, name: &str, value: Json, expected_version: Option<u64>, by: &str) -> Result<u64> { todo!() }
+    pub fn record_receipt(&self, token: AttemptToken, receipt: Receipt) -> Result<StepStatus> {
+        todo!()
+    }
+    pub fn judge(&self, token: AttemptToken, verdicts: Vec<Verdict>) -> Result<StepStatus> {
+        todo!()
+    }
+    pub fn set_variable(
+        &self,
+        run: RunId,
+        name: &str,
+        value: Json,
+        expected_version: Option<u64>,
+        by: &str,
+    ) -> Result<u64> {
+        todo!()
+    }
     /// Any command.
-    pub fn execute(&self, command: &Command) -> Result<Commit> { todo!() }
+    pub fn execute(&self, command: &Command) -> Result<Commit> {
+        todo!()
+    }
     /// The state now: an immutable snapshot that costs nothing to take.
-    pub fn state(&self) -> Arc<State> { todo!() }
-    pub fn state_hash(&self) -> ContentHash { todo!() }
+    pub fn state(&self) -> Arc<State> {
+        todo!()
+    }
+    pub fn state_hash(&self) -> ContentHash {
+        todo!()
+    }
     /// The state after record `seq`, folded from the start.
-    pub fn state_at(&self, seq: u64) -> Result<State> { todo!() }
-    pub fn head(&self) -> Ack { todo!() }
+    pub fn state_at(&self, seq: u64) -> Result<State> {
+        todo!()
+    }
+    pub fn head(&self) -> Ack {
+        todo!()
+    }
     /// Syncs everything and marks the ledger as cleanly closed. Dropping does the same, but cannot report an error.
-    pub fn close(self) -> Result<()> { todo!() }
+    pub fn close(self) -> Result<()> {
+        todo!()
+    }
 }
 
 /// Hash of a plan's canonical bytes.
-pub fn plan_hash(plan: &Plan) -> ContentHash { todo!() }
-pub fn state_hash(state: &State) -> ContentHash { todo!() }
+pub fn plan_hash(plan: &Plan) -> ContentHash {
+    todo!()
+}
+pub fn state_hash(state: &State) -> ContentHash {
+    todo!()
+}

@@ -242,6 +242,13 @@ pub enum Rejection {
     NothingFailed,
     /// The approval policy does not let this happen.
     ApprovalPolicy(ApprovalPolicy),
+    /// The command would lead to more events than one batch holds.
+    TooManyEvents {
+        /// How many events it would take.
+        events: usize,
+        /// How many a batch holds.
+        limit: usize,
+    },
 }
 
 impl fmt::Display for Rejection {
@@ -299,6 +306,9 @@ impl fmt::Display for Rejection {
             Self::NothingFailed => f.write_str("no step of the run has failed"),
             Self::ApprovalPolicy(policy) => {
                 write!(f, "the run's approval policy is {policy:?}")
+            }
+            Self::TooManyEvents { events, limit } => {
+                write!(f, "{events} events at once: expected at most {limit}; ask in parts")
             }
         }
     }

@@ -34,7 +34,7 @@ pub enum Event {
     PlanVerdict(PlanVerdict),
     /// A variable got a value.
     VariableSet(VariableSet),
-    /// A barrier was released, broken or closed again.
+    /// A barrier was released or broken.
     Barrier(BarrierChanged),
     /// A cap was set or lifted.
     CapChanged(CapChanged),

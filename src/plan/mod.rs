@@ -10,20 +10,46 @@
 //!   sense (only a forged log holds one) changes nothing but the sequence number.
 //! - A receipt is a claim. Only verdicts, or a policy that is written down, accept a step.
 
+mod apply;
+mod canonical;
 mod command;
 mod criterion;
+mod cycle;
+mod decide;
+mod defaults;
+mod diff;
 mod event;
+mod execute;
+mod graph;
 mod ids;
 mod json;
+mod links;
 mod model;
+mod nearest;
 mod problem;
+mod replan;
+mod settle;
 mod state;
+mod support;
+#[cfg(test)]
+mod tests;
+mod transition;
+mod validate;
 
 pub use command::*;
 pub use criterion::Criterion;
+pub use decide::{MAX_BATCH_EVENTS, decide};
+pub use diff::{ChangedStep, PlanDiff, WorkChange, diff};
 pub use event::*;
+pub use execute::execute;
 pub use ids::*;
 pub use json::{Json, canonical};
+pub use links::Dependency;
 pub use model::*;
+#[cfg(feature = "cli")]
+pub(crate) use nearest::nearest;
 pub use problem::Problem;
+pub use settle::settle;
 pub use state::*;
+pub use support::{inert, unsupported};
+pub use validate::{STEPS_MAX, validate};

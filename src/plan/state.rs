@@ -16,10 +16,14 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use super::links::Links;
 use super::{
     AcceptedBasis, AttemptToken, CapScope, ContentHash, Cost, Ending, FailureClass, Json, Micros,
-    Origin, Plan, Receipt, Review, RunId, RunPolicy, StepNumber, Verdict,
+    OnBreak, Origin, Plan, Receipt, Review, RunId, RunPolicy, StepNumber, Verdict,
 };
+
+/// Steps that may be dealt, in the order of dealing.
+pub type Queue = BTreeSet<(Reverse<i32>, StepNumber)>;
 
 /// The fold of all events up to one sequence number.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -36,6 +40,10 @@ pub struct State {
     pub in_flight: BTreeMap<AttemptToken, (RunId, StepNumber)>,
     /// Attempts in flight by owner, over all runs.
     pub in_flight_by_owner: BTreeMap<String, u32>,
+    /// When each attempt in flight falls due, soonest first.
+    pub leases: BTreeSet<(Micros, AttemptToken)>,
+    /// The step of every attempt that was ever dealt, to tell whose a late receipt is.
+    pub dealt: BTreeMap<AttemptToken, (RunId, StepNumber)>,
 }
 
 /// One run.
@@ -62,19 +70,32 @@ pub struct Run {
     /// Variables by name.
     pub variables: BTreeMap<String, Variable>,
     /// Steps that may be dealt now, in the order of dealing.
-    pub ready: BTreeSet<(Reverse<i32>, StepNumber)>,
+    pub ready: Queue,
+    /// The same steps by owner, so that a full cap of one owner is passed over in one move.
+    pub queues: BTreeMap<Option<String>, Queue>,
     /// Steps that were reported and wait for verdicts.
     pub reported: BTreeSet<StepNumber>,
     /// Steps in doubt.
     pub in_doubt: BTreeSet<StepNumber>,
     /// Attempts in flight.
     pub in_flight: u32,
+    /// Attempts in flight by owner.
+    pub in_flight_by_owner: BTreeMap<String, u32>,
+    /// Reported steps about which something follows by itself: see [`super::settle`].
+    pub due: BTreeSet<StepNumber>,
+    /// Closed barriers that have what they need, or no longer can.
+    pub due_barriers: BTreeSet<String>,
+    /// Broken barriers that fail the run.
+    pub fatal_barriers: BTreeSet<String>,
     /// How many steps of the active version have each status.
     pub counts: BTreeMap<StepStatus, u32>,
     /// Verdicts on the plan's own criteria, of the active version, by criterion.
     pub plan_verdicts: BTreeMap<u32, Verdict>,
-    /// What all receipts and losses cost so far.
+    /// What all recorded receipts cost so far.
     pub spent: Cost,
+    /// Lookups that follow from the active version.
+    #[serde(skip)]
+    pub(super) links: Arc<Links>,
 }
 
 /// How a run stands.
@@ -186,6 +207,8 @@ pub struct BarrierState {
     pub failed: BTreeSet<StepNumber>,
     /// How many are needed.
     pub needed: u32,
+    /// What happens when it can no longer be met.
+    pub on_break: OnBreak,
     /// How it stands.
     pub status: BarrierStatus,
 }
@@ -215,6 +238,12 @@ pub struct Variable {
 }
 
 impl State {
+    /// When the next lease runs out.
+    #[must_use]
+    pub fn next_due(&self) -> Option<Micros> {
+        self.leases.first().map(|(due, _)| *due)
+    }
+
     /// The run of that name.
     #[must_use]
     pub fn run_named(&self, name: &str) -> Option<&Run> {
@@ -236,26 +265,36 @@ impl Run {
         self.steps.get(number.index())
     }
 
+    /// The active version's plan.
+    #[must_use]
+    pub fn plan(&self) -> Option<&Plan> {
+        self.active_version().map(|version| &*version.plan)
+    }
+
     /// The plan's text of a step of the active version.
     #[must_use]
     pub fn plan_step(&self, number: StepNumber) -> Option<&super::Step> {
-        let version = self.active_version()?;
-        let place = version.numbers.iter().position(|each| *each == number)?;
-        version.plan.steps.get(place)
+        self.plan()?.steps.get(self.links.place(number)?)
     }
 
     /// The number of the step that the active version's author called `id`.
     #[must_use]
     pub fn step_named(&self, id: &str) -> Option<StepNumber> {
-        let version = self.active_version()?;
-        let place = version.plan.steps.iter().position(|step| step.id == id)?;
-        version.numbers.get(place).copied()
+        self.links.step_named(id)
     }
 
     /// How many steps of the active version have that status.
     #[must_use]
     pub fn count(&self, status: StepStatus) -> u32 {
         self.counts.get(&status).copied().unwrap_or(0)
+    }
+}
+
+impl StepStatus {
+    /// Whether what waits for the step need wait no longer.
+    #[must_use]
+    pub fn is_closed(self) -> bool {
+        matches!(self, Self::Accepted | Self::Skipped)
     }
 }
 

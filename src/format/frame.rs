@@ -1,0 +1,492 @@
+//! The record frame: `header(48) || payload || zero pad || chain(32)`, aligned to 64 bytes.
+
+use super::bytes::{all_zero, array, put, u16_at, u32_at, u64_at};
+use super::hash::crc32;
+use super::{Chain, ChainKey, Placement};
+
+/// The first bytes of a frame. All-zero is invalid by construction.
+pub const FRAME_MAGIC: [u8; 4] = *b"PLF1";
+/// Size of a frame's header.
+pub const FRAME_HEADER_SIZE: usize = 48;
+/// Frames start and end at multiples of this.
+pub const FRAME_ALIGNMENT: usize = 64;
+/// The longest payload.
+pub const PAYLOAD_LENGTH_MAX: u32 = 16 * 1024 * 1024;
+/// Kinds from here on may be skipped by a reader that does not know them.
+pub const SKIPPABLE_KINDS_FROM: u16 = 0x8000;
+
+const CHAIN_SIZE: usize = 32;
+/// A run of zeros this long is what a sector that was never written looks like.
+const SECTOR: usize = 512;
+const FLAG_NO_ZERO_RUN: u8 = 1;
+const FLAG_COMPRESSED: u8 = 1 << 1;
+const FLAG_ERASED: u8 = 1 << 2;
+
+mod at {
+    pub(super) const MAGIC: usize = 0;
+    pub(super) const PAYLOAD_LENGTH: usize = 4;
+    pub(super) const SEQ: usize = 8;
+    pub(super) const TIME: usize = 16;
+    pub(super) const ORDINAL: usize = 24;
+    pub(super) const INFLIGHT: usize = 28;
+    pub(super) const KIND: usize = 32;
+    pub(super) const CODEC: usize = 34;
+    pub(super) const FLAGS: usize = 35;
+    pub(super) const BATCH_LEFT: usize = 36;
+    pub(super) const SCHEMA: usize = 38;
+    pub(super) const BODY_CRC: usize = 40;
+    pub(super) const HEADER_CRC: usize = 44;
+}
+
+/// How a payload is encoded. The numbers are on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Codec {
+    /// bincode 1.3 with variable-length integers.
+    Bincode = 1,
+    /// Canonical JSON.
+    Json = 2,
+    /// Bytes as they are.
+    Raw = 3,
+}
+
+impl Codec {
+    fn number(self) -> u8 {
+        match self {
+            Self::Bincode => 1,
+            Self::Json => 2,
+            Self::Raw => 3,
+        }
+    }
+
+    fn from_number(number: u8) -> Option<Self> {
+        match number {
+            1 => Some(Self::Bincode),
+            2 => Some(Self::Json),
+            3 => Some(Self::Raw),
+            _ => None,
+        }
+    }
+}
+
+/// What a caller wants recorded: the log adds the rest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewRecord {
+    /// What the payload is.
+    pub kind: u16,
+    /// How it is encoded.
+    pub codec: Codec,
+    /// Version of its layout.
+    pub schema: u16,
+    /// The bytes.
+    pub payload: Vec<u8>,
+}
+
+/// What the log adds to a record when it writes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp {
+    /// Sequence number, gapless from 1.
+    pub seq: u64,
+    /// Microseconds since the Unix epoch, never less than the record before.
+    pub time: u64,
+    /// Low 32 bits of the segment's ordinal.
+    pub ordinal: u32,
+    /// `seq` minus the durable seq when the write starts: all older ones had been synced.
+    pub inflight: u32,
+    /// Records of the same batch that follow.
+    pub batch_left: u16,
+}
+
+/// A frame's header fields, without the CRCs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordHeader {
+    /// What the log stamped on it.
+    pub stamp: Stamp,
+    /// What the payload is.
+    pub kind: u16,
+    /// How it is encoded.
+    pub codec: Codec,
+    /// Version of its layout.
+    pub schema: u16,
+    /// Length of the payload in bytes.
+    pub payload_length: u32,
+}
+
+impl RecordHeader {
+    /// The fields that the chain covers, in its order.
+    fn logical(&self) -> [u8; 27] {
+        let mut bytes = [0; 27];
+        put(&mut bytes, 0, &self.payload_length.to_le_bytes());
+        put(&mut bytes, 4, &self.stamp.seq.to_le_bytes());
+        put(&mut bytes, 12, &self.stamp.time.to_le_bytes());
+        put(&mut bytes, 20, &self.kind.to_le_bytes());
+        put(&mut bytes, 22, &[self.codec.number()]);
+        put(&mut bytes, 23, &self.stamp.batch_left.to_le_bytes());
+        put(&mut bytes, 25, &self.schema.to_le_bytes());
+        bytes
+    }
+}
+
+/// Size on disk of a frame with a payload of that length.
+#[must_use]
+pub fn frame_size(payload_length: usize) -> usize {
+    (FRAME_HEADER_SIZE + payload_length + CHAIN_SIZE).next_multiple_of(FRAME_ALIGNMENT)
+}
+
+/// The payload length that a frame's first bytes claim, if it is within the limit: how much to
+/// look at, before any of it is trusted.
+#[must_use]
+pub fn peek_payload_length(bytes: &[u8]) -> Option<usize> {
+    let head = bytes.get(..FRAME_HEADER_SIZE)?;
+    let claimed = u32_at(head, at::PAYLOAD_LENGTH);
+    let is_frame = u32_at(head, at::MAGIC).to_le_bytes() == FRAME_MAGIC;
+    (is_frame && claimed <= PAYLOAD_LENGTH_MAX).then(|| usize::try_from(claimed).ok()).flatten()
+}
+
+/// Append a record's frame to `out` and return its chain value.
+///
+/// The payload must not exceed [`PAYLOAD_LENGTH_MAX`]; the log checks it before it stamps.
+pub fn encode_frame(
+    out: &mut Vec<u8>,
+    record: &NewRecord,
+    stamp: Stamp,
+    placement: Placement,
+    key: &ChainKey,
+    previous: &Chain,
+) -> Chain {
+    let payload_length = u32::try_from(record.payload.len())
+        .ok()
+        .filter(|length| *length <= PAYLOAD_LENGTH_MAX)
+        .expect("the log refuses longer payloads before it stamps them");
+    let header = RecordHeader {
+        stamp,
+        kind: record.kind,
+        codec: record.codec,
+        schema: record.schema,
+        payload_length,
+    };
+    let chain = key.link(previous, &header.logical(), &record.payload);
+
+    let start = out.len();
+    out.resize(start + frame_size(record.payload.len()), 0);
+    let frame = out.get_mut(start..).expect("just resized");
+    put(frame, FRAME_HEADER_SIZE, &record.payload);
+    let chain_at = frame.len() - CHAIN_SIZE;
+    put(frame, chain_at, &chain.0);
+    let padded = frame.get(FRAME_HEADER_SIZE..chain_at).expect("inside the frame");
+    let flags = if has_zero_run(padded) { 0 } else { FLAG_NO_ZERO_RUN };
+
+    put(frame, at::MAGIC, &FRAME_MAGIC);
+    put(frame, at::PAYLOAD_LENGTH, &payload_length.to_le_bytes());
+    put(frame, at::SEQ, &stamp.seq.to_le_bytes());
+    put(frame, at::TIME, &stamp.time.to_le_bytes());
+    put(frame, at::ORDINAL, &stamp.ordinal.to_le_bytes());
+    put(frame, at::INFLIGHT, &stamp.inflight.to_le_bytes());
+    put(frame, at::KIND, &record.kind.to_le_bytes());
+    put(frame, at::CODEC, &[record.codec.number(), flags]);
+    put(frame, at::BATCH_LEFT, &stamp.batch_left.to_le_bytes());
+    put(frame, at::SCHEMA, &record.schema.to_le_bytes());
+
+    let seed = placement.seed();
+    let body = frame.get(FRAME_HEADER_SIZE..).expect("inside the frame");
+    let body_crc = crc32(seed, &[body]);
+    put(frame, at::BODY_CRC, &body_crc.to_le_bytes());
+    let covered = frame.get(..at::HEADER_CRC).expect("inside the frame");
+    let header_crc = crc32(seed, &[covered]);
+    put(frame, at::HEADER_CRC, &header_crc.to_le_bytes());
+    chain
+}
+
+/// Why bytes are not a valid frame at their place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FrameFault {
+    /// The place holds zeros: nothing was written here.
+    Empty,
+    /// The bytes end before the frame does.
+    Cut,
+    /// The magic is wrong.
+    Magic,
+    /// The header's CRC is wrong.
+    HeaderCrc,
+    /// The CRC of payload, pad and chain is wrong.
+    BodyCrc,
+    /// The CRCs are right but the content breaks the format: a length over the limit, a codec or
+    /// flag that does not exist, a pad that is not zero, another segment's ordinal.
+    Malformed,
+    /// The CRCs are right but the sequence number is not the next one.
+    Seq,
+    /// The CRCs are right but the chain does not follow from the record before.
+    Chain,
+}
+
+impl FrameFault {
+    /// A few words for people.
+    #[must_use]
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::Empty => "nothing was written here",
+            Self::Cut => "the bytes end inside a frame",
+            Self::Magic => "no frame starts here",
+            Self::HeaderCrc => "frame header checksum mismatch",
+            Self::BodyCrc => "frame body checksum mismatch",
+            Self::Malformed => "intact frame with fields that the format does not allow",
+            Self::Seq => "intact frame with the wrong sequence number",
+            Self::Chain => "intact frame whose chain does not follow from the record before",
+        }
+    }
+
+    /// Whether the bytes are intact, so that no crash can explain them.
+    #[must_use]
+    pub fn is_intact(self) -> bool {
+        matches!(self, Self::Malformed | Self::Seq | Self::Chain)
+    }
+}
+
+/// A frame whose CRCs are right. Its place in the chain is not proved yet.
+#[derive(Debug, Clone, Copy)]
+pub struct CheckedFrame<'a> {
+    header: RecordHeader,
+    payload: &'a [u8],
+    chain: Chain,
+}
+
+/// A record whose frame and place in the chain were verified.
+#[derive(Debug, Clone, Copy)]
+pub struct Record<'a> {
+    /// Its header.
+    pub header: RecordHeader,
+    /// Its payload.
+    pub payload: &'a [u8],
+    /// Its chain value.
+    pub chain: Chain,
+}
+
+impl<'a> CheckedFrame<'a> {
+    /// The largest size of a frame on disk.
+    pub const SIZE_MAX: usize = 16 * 1024 * 1024 + 2 * FRAME_ALIGNMENT;
+
+    /// Check the frame at the start of `bytes`, which stands at `placement`.
+    pub fn check(bytes: &'a [u8], placement: Placement, ordinal: u64) -> Result<Self, FrameFault> {
+        let head = bytes.get(..FRAME_HEADER_SIZE).ok_or(FrameFault::Cut)?;
+        if u32_at(head, at::MAGIC).to_le_bytes() != FRAME_MAGIC {
+            let sector = bytes.get(..FRAME_ALIGNMENT).unwrap_or(head);
+            return Err(if all_zero(sector) { FrameFault::Empty } else { FrameFault::Magic });
+        }
+        let seed = placement.seed();
+        let covered = head.get(..at::HEADER_CRC).ok_or(FrameFault::Cut)?;
+        if crc32(seed, &[covered]) != u32_at(head, at::HEADER_CRC) {
+            return Err(FrameFault::HeaderCrc);
+        }
+        // The header is what was written; now its length may be believed, within the limit.
+        let payload_length = u32_at(head, at::PAYLOAD_LENGTH);
+        let length = usize::try_from(payload_length).map_err(|_| FrameFault::Malformed)?;
+        if payload_length > PAYLOAD_LENGTH_MAX {
+            return Err(FrameFault::Malformed);
+        }
+        let body = bytes.get(FRAME_HEADER_SIZE..frame_size(length)).ok_or(FrameFault::Cut)?;
+        if crc32(seed, &[body]) != u32_at(head, at::BODY_CRC) {
+            return Err(FrameFault::BodyCrc);
+        }
+        let (padded, chain) = body.split_last_chunk::<CHAIN_SIZE>().ok_or(FrameFault::Malformed)?;
+        let (payload, pad) = padded.split_at_checked(length).ok_or(FrameFault::Malformed)?;
+        let [codec, flags] = array(head, at::CODEC).ok_or(FrameFault::Malformed)?;
+        let header = RecordHeader {
+            stamp: Stamp {
+                seq: u64_at(head, at::SEQ),
+                time: u64_at(head, at::TIME),
+                ordinal: u32_at(head, at::ORDINAL),
+                inflight: u32_at(head, at::INFLIGHT),
+                batch_left: u16_at(head, at::BATCH_LEFT),
+            },
+            kind: u16_at(head, at::KIND),
+            codec: Codec::from_number(codec).ok_or(FrameFault::Malformed)?,
+            schema: u16_at(head, at::SCHEMA),
+            payload_length,
+        };
+        let is_known = flags & !(FLAG_NO_ZERO_RUN | FLAG_COMPRESSED | FLAG_ERASED) == 0;
+        let is_here = u64::from(header.stamp.ordinal) == ordinal & u64::from(u32::MAX);
+        // Compressed and erased payloads are reserved for a later minor version.
+        let is_plain = flags & (FLAG_COMPRESSED | FLAG_ERASED) == 0;
+        if !is_known || !is_here || !is_plain || !all_zero(pad) {
+            return Err(FrameFault::Malformed);
+        }
+        Ok(Self { header, payload, chain: Chain(*chain) })
+    }
+
+    /// The header.
+    #[must_use]
+    pub fn header(&self) -> &RecordHeader {
+        &self.header
+    }
+
+    /// The stored chain value, not yet proved.
+    #[must_use]
+    pub fn chain(&self) -> Chain {
+        self.chain
+    }
+
+    /// Size on disk.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        frame_size(self.payload.len())
+    }
+
+    /// Prove that this is record `seq` and follows from the chain value `previous`.
+    pub fn verify(
+        &self,
+        seq: u64,
+        key: &ChainKey,
+        previous: &Chain,
+    ) -> Result<Record<'a>, FrameFault> {
+        if self.header.stamp.seq != seq {
+            return Err(FrameFault::Seq);
+        }
+        if key.link(previous, &self.header.logical(), self.payload) != self.chain {
+            return Err(FrameFault::Chain);
+        }
+        Ok(self.trust())
+    }
+
+    /// The record, where the one before is missing and the link cannot be proved: for readers of
+    /// damaged ledgers, who say so.
+    #[must_use]
+    pub fn trust(&self) -> Record<'a> {
+        Record { header: self.header, payload: self.payload, chain: self.chain }
+    }
+}
+
+/// Whether a frame that failed its CRC bears the mark of a torn write: a part of it that is never
+/// zero when written whole (a line of the header or of the chain, or, under the NZ flag, any
+/// sector of payload and pad) is zero. `bytes` runs from the frame's start to the end of the file.
+#[must_use]
+pub fn looks_torn(bytes: &[u8], placement: Placement) -> bool {
+    let (Some(head), Some(line)) = (bytes.get(..FRAME_HEADER_SIZE), bytes.get(..FRAME_ALIGNMENT))
+    else {
+        return false;
+    };
+    if all_zero(line) {
+        return true;
+    }
+    let covered = head.get(..at::HEADER_CRC).unwrap_or(head);
+    let payload_length = u32_at(head, at::PAYLOAD_LENGTH);
+    let is_header_intact = u32_at(head, at::MAGIC).to_le_bytes() == FRAME_MAGIC
+        && crc32(placement.seed(), &[covered]) == u32_at(head, at::HEADER_CRC)
+        && payload_length <= PAYLOAD_LENGTH_MAX;
+    if !is_header_intact {
+        return false;
+    }
+    let length = usize::try_from(payload_length).unwrap_or(usize::MAX);
+    let Some(frame) = bytes.get(..frame_size(length)) else { return false };
+    if frame.last_chunk::<FRAME_ALIGNMENT>().is_some_and(|line| all_zero(line)) {
+        return true;
+    }
+    let flags = head.get(at::FLAGS).copied().unwrap_or(0);
+    flags & FLAG_NO_ZERO_RUN != 0 && zero_sector(frame, placement.offset)
+}
+
+/// Whether a whole 512-byte sector of the file inside this frame is zero.
+fn zero_sector(frame: &[u8], offset: u64) -> bool {
+    let into_sector = usize::try_from(offset % 512).unwrap_or(0);
+    let first = (SECTOR - into_sector) % SECTOR;
+    frame.get(first..).is_some_and(|rest| rest.chunks_exact(SECTOR).any(all_zero))
+}
+
+/// Whether the bytes hold a run of 512 zeros or more.
+fn has_zero_run(bytes: &[u8]) -> bool {
+    bytes.split(|byte| *byte != 0).any(|run| run.len() >= SECTOR)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HERE: Placement = Placement { segment: [7; 16], offset: 4096 };
+
+    fn stamp() -> Stamp {
+        Stamp { seq: 1, time: 2, ordinal: 3, inflight: 1, batch_left: 0 }
+    }
+
+    fn encode(payload: &[u8]) -> (Vec<u8>, Chain) {
+        let mut bytes = Vec::new();
+        let record = NewRecord { kind: 1, codec: Codec::Raw, schema: 1, payload: payload.to_vec() };
+        let key = ChainKey::new(&[9; 16]);
+        let chain = encode_frame(&mut bytes, &record, stamp(), HERE, &key, &Chain::GENESIS);
+        (bytes, chain)
+    }
+
+    /// Goal: encode and decode are inverse at every payload length around the alignments.
+    #[test]
+    fn frames_round_trip_at_every_small_length() {
+        for length in 0..300 {
+            let payload = vec![0xA5; length];
+            let (bytes, chain) = encode(&payload);
+            assert_eq!(bytes.len() % FRAME_ALIGNMENT, 0);
+            let frame = CheckedFrame::check(&bytes, HERE, 3).unwrap();
+            let record = frame.verify(1, &ChainKey::new(&[9; 16]), &Chain::GENESIS).unwrap();
+            assert_eq!((record.payload, record.chain), (payload.as_slice(), chain));
+            assert_eq!(record.header.stamp, stamp());
+        }
+    }
+
+    /// Goal: every bit of a frame, pad included, is covered (H7, H13), and every cut is noticed.
+    #[test]
+    fn every_flipped_bit_and_every_cut_is_noticed() {
+        let (bytes, _) = encode(b"the payload of a frame with a pad behind it");
+        for place in 0..bytes.len() * 8 {
+            let mut damaged = bytes.clone();
+            damaged[place / 8] ^= 1 << (place % 8);
+            assert!(CheckedFrame::check(&damaged, HERE, 3).is_err(), "bit {place}");
+        }
+        for length in 0..bytes.len() {
+            assert!(CheckedFrame::check(&bytes[..length], HERE, 3).is_err(), "cut at {length}");
+        }
+    }
+
+    /// Goal: a frame that was copied to another place or segment never validates (H24, H47).
+    #[test]
+    fn a_frame_in_the_wrong_place_is_not_a_frame() {
+        let (bytes, _) = encode(b"misdirected");
+        let elsewhere = Placement { offset: 8192, ..HERE };
+        let stranger = Placement { segment: [8; 16], ..HERE };
+        assert_eq!(CheckedFrame::check(&bytes, elsewhere, 3).err(), Some(FrameFault::HeaderCrc));
+        assert_eq!(CheckedFrame::check(&bytes, stranger, 3).err(), Some(FrameFault::HeaderCrc));
+        assert_eq!(CheckedFrame::check(&bytes, HERE, 4).err(), Some(FrameFault::Malformed));
+    }
+
+    /// Goal: zeros of any length are never a frame (H8).
+    #[test]
+    fn zeros_are_never_a_frame() {
+        for length in [48, 64, 128, 4096] {
+            let found = CheckedFrame::check(&vec![0; length], HERE, 0).err();
+            assert_eq!(found, Some(FrameFault::Empty));
+        }
+    }
+
+    /// Goal: an impossible length is refused before anything is allocated for it (H4, H5).
+    #[test]
+    fn impossible_lengths_are_refused() {
+        for length in [PAYLOAD_LENGTH_MAX + 1, u32::MAX - 79, u32::MAX - 1, u32::MAX] {
+            let (mut bytes, _) = encode(b"x");
+            put(&mut bytes, at::PAYLOAD_LENGTH, &length.to_le_bytes());
+            let crc = crc32(HERE.seed(), &[&bytes[..at::HEADER_CRC]]);
+            put(&mut bytes, at::HEADER_CRC, &crc.to_le_bytes());
+            assert_eq!(CheckedFrame::check(&bytes, HERE, 3).err(), Some(FrameFault::Malformed));
+        }
+    }
+
+    /// Goal: a sector that was never written is recognised, a flipped bit is not called torn.
+    #[test]
+    fn a_missing_sector_looks_torn_and_a_flipped_bit_does_not() {
+        let (bytes, _) = encode(&vec![0x5A; 3000]);
+        for sector in 0..bytes.len() / 512 {
+            let mut torn = bytes.clone();
+            torn[sector * 512..(sector + 1) * 512].fill(0);
+            assert!(looks_torn(&torn, HERE), "sector {sector}");
+        }
+        for place in (0..bytes.len() * 8).step_by(97) {
+            let mut flipped = bytes.clone();
+            flipped[place / 8] ^= 1 << (place % 8);
+            assert!(!looks_torn(&flipped, HERE), "bit {place}");
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Checksums and hashes: the only place that names `crc32fast` and `blake3`.
+
+use std::fmt;
+
+use super::Uid;
+
+/// The chain value of a record: it fixes that record and, through its predecessor, all before it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Chain(pub [u8; 32]);
+
+impl Chain {
+    /// The value before the first record.
+    pub const GENESIS: Self = Self([0; 32]);
+
+    /// The first eight hexadecimal digits, for people.
+    #[must_use]
+    pub fn short(&self) -> String {
+        self.to_string().chars().take(8).collect()
+    }
+}
+
+impl fmt::Display for Chain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Chain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Chain({self})")
+    }
+}
+
+/// The key of a ledger's chain. A fork keeps its parent's.
+#[derive(Clone, Copy)]
+pub struct ChainKey([u8; 32]);
+
+impl ChainKey {
+    const CONTEXT: &'static str = "plan-ledger v1 record";
+
+    /// The key that belongs to a genesis uid.
+    #[must_use]
+    pub fn new(genesis: &Uid) -> Self {
+        Self(blake3::derive_key(Self::CONTEXT, genesis))
+    }
+
+    /// The chain value of a record: of the one before, its logical header fields, and its
+    /// payload's hash. Placement (segment, offset, CRCs, pad) is left out, so that the chain
+    /// survives re-writing in another segment; the payload enters by its hash, so that it can be
+    /// erased later and the chain still verifies.
+    pub(super) fn link(&self, previous: &Chain, logical: &[u8], payload: &[u8]) -> Chain {
+        let mut hasher = blake3::Hasher::new_keyed(&self.0);
+        hasher.update(&previous.0).update(logical).update(blake3::hash(payload).as_bytes());
+        Chain(*hasher.finalize().as_bytes())
+    }
+}
+
+impl fmt::Debug for ChainKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ChainKey")
+    }
+}
+
+/// Where a frame stands. It seeds the CRCs, so that a stale, misdirected or nested copy of a
+/// frame never validates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Placement {
+    /// The segment.
+    pub segment: Uid,
+    /// Offset of the frame in it, in bytes.
+    pub offset: u64,
+}
+
+impl Placement {
+    /// The initial CRC value of this place.
+    pub(super) fn seed(&self) -> u32 {
+        crc32(0, &[&self.segment, &self.offset.to_le_bytes()])
+    }
+}
+
+/// CRC-32 (IEEE), continued from `initial`, over the parts in order.
+pub(super) fn crc32(initial: u32, parts: &[&[u8]]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new_with_initial(initial);
+    for part in parts {
+        hasher.update(part);
+    }
+    hasher.finalize()
+}
+
+/// BLAKE3 of some bytes: plans, states, discarded ranges.
+#[must_use]
+pub fn content_hash(bytes: &[u8]) -> [u8; 32] {
+    *blake3::hash(bytes).as_bytes()
+}

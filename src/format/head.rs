@@ -1,0 +1,222 @@
+//! HEAD: two slots that say how far the log is durable. A witness, never trusted alone.
+
+use super::bytes::{all_zero, array, put, u32_at, u64_at};
+use super::hash::crc32;
+use super::{Chain, Uid};
+
+/// Size of one slot.
+pub const HEAD_SLOT_SIZE: usize = 4096;
+/// Size of the file: two slots.
+pub const HEAD_SIZE: usize = 2 * HEAD_SLOT_SIZE;
+
+const MAGIC: [u8; 8] = *b"PLHEAD\r\n";
+
+mod at {
+    pub(super) const MAGIC: usize = 0;
+    pub(super) const LEDGER: usize = 8;
+    pub(super) const GENERATION: usize = 24;
+    pub(super) const WRITER_EPOCH: usize = 32;
+    pub(super) const MODE: usize = 40;
+    pub(super) const DURABLE_SEQ: usize = 48;
+    pub(super) const ORDINAL: usize = 56;
+    pub(super) const SEGMENT: usize = 64;
+    pub(super) const DATA_END: usize = 80;
+    pub(super) const CHAIN: usize = 88;
+    pub(super) const STATE: usize = 120;
+    pub(super) const CRC: usize = 128;
+    pub(super) const RESERVED: usize = 132;
+}
+
+/// When HEAD itself is synced. The numbers are on disk, and far apart: a flipped flag is never
+/// read as the other one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum HeadSync {
+    /// At open, rotation and close, and at the first commit after a second without.
+    #[default]
+    Interval,
+    /// After every commit: a second sync each, and no window after a power loss.
+    EveryCommit,
+}
+
+impl HeadSync {
+    fn number(self) -> u64 {
+        match self {
+            Self::Interval => 0x9E37_79B9_7F4A_7C15,
+            Self::EveryCommit => 0x3C6E_F372_FE94_F82B,
+        }
+    }
+}
+
+/// What the last writer said about itself. The numbers are on disk, and far apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeadState {
+    /// A writer has, or had, the ledger open.
+    Open,
+    /// The last writer closed it.
+    Clean,
+    /// A write or sync failed.
+    Poisoned,
+}
+
+impl HeadState {
+    fn number(self) -> u64 {
+        match self {
+            Self::Open => 0xD6E8_FEB8_6659_FD93,
+            Self::Clean => 0x2917_0147_99A6_026C,
+            Self::Poisoned => 0xA5A3_564E_27F8_862B,
+        }
+    }
+}
+
+/// One slot's content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head {
+    /// The ledger.
+    pub ledger: Uid,
+    /// Grows with every write; the higher valid slot counts.
+    pub generation: u64,
+    /// How often the ledger had been opened for writing.
+    pub writer_epoch: u64,
+    /// When HEAD is synced.
+    pub mode: HeadSync,
+    /// Everything up to here was synced.
+    pub durable_seq: u64,
+    /// Ordinal of the segment that was written last.
+    pub ordinal: u64,
+    /// Its uid.
+    pub segment: Uid,
+    /// Offset just behind the last synced frame in it.
+    pub data_end: u64,
+    /// Chain value of record `durable_seq`.
+    pub chain: Chain,
+    /// What the writer said about itself.
+    pub state: HeadState,
+}
+
+impl Head {
+    /// A slot's bytes.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = vec![0; HEAD_SLOT_SIZE];
+        let out = bytes.as_mut_slice();
+        put(out, at::MAGIC, &MAGIC);
+        put(out, at::LEDGER, &self.ledger);
+        put(out, at::GENERATION, &self.generation.to_le_bytes());
+        put(out, at::WRITER_EPOCH, &self.writer_epoch.to_le_bytes());
+        put(out, at::MODE, &self.mode.number().to_le_bytes());
+        put(out, at::DURABLE_SEQ, &self.durable_seq.to_le_bytes());
+        put(out, at::ORDINAL, &self.ordinal.to_le_bytes());
+        put(out, at::SEGMENT, &self.segment);
+        put(out, at::DATA_END, &self.data_end.to_le_bytes());
+        put(out, at::CHAIN, &self.chain.0);
+        put(out, at::STATE, &self.state.number().to_le_bytes());
+        let crc = crc32(0, &[bytes.get(..at::CRC).unwrap_or_default()]);
+        put(&mut bytes, at::CRC, &crc.to_le_bytes());
+        bytes
+    }
+
+    /// The content of a slot, if it is valid in every byte.
+    #[must_use]
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let bytes = bytes.get(..HEAD_SLOT_SIZE)?;
+        let is_intact = array(bytes, at::MAGIC) == Some(MAGIC)
+            && crc32(0, &[bytes.get(..at::CRC)?]) == u32_at(bytes, at::CRC)
+            && all_zero(bytes.get(at::RESERVED..)?);
+        if !is_intact {
+            return None;
+        }
+        let (mode, state) = (u64_at(bytes, at::MODE), u64_at(bytes, at::STATE));
+        Some(Self {
+            ledger: array(bytes, at::LEDGER)?,
+            generation: u64_at(bytes, at::GENERATION),
+            writer_epoch: u64_at(bytes, at::WRITER_EPOCH),
+            mode: [HeadSync::Interval, HeadSync::EveryCommit]
+                .into_iter()
+                .find(|each| each.number() == mode)?,
+            durable_seq: u64_at(bytes, at::DURABLE_SEQ),
+            ordinal: u64_at(bytes, at::ORDINAL),
+            segment: array(bytes, at::SEGMENT)?,
+            data_end: u64_at(bytes, at::DATA_END),
+            chain: Chain(array(bytes, at::CHAIN)?),
+            state: [HeadState::Open, HeadState::Clean, HeadState::Poisoned]
+                .into_iter()
+                .find(|each| each.number() == state)?,
+        })
+    }
+}
+
+/// Both slots of a HEAD file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HeadView {
+    /// The slots, each if it is valid.
+    pub slots: [Option<Head>; 2],
+}
+
+impl HeadView {
+    /// Read both slots of a HEAD file's bytes; missing bytes make a slot invalid.
+    #[must_use]
+    pub fn decode(bytes: &[u8]) -> Self {
+        let slot = |index: usize| bytes.get(index * HEAD_SLOT_SIZE..).and_then(Head::decode);
+        Self { slots: [slot(0), slot(1)] }
+    }
+
+    /// The valid slot with the higher generation, and its index.
+    #[must_use]
+    pub fn newest(&self) -> Option<(usize, &Head)> {
+        let valid = self.slots.iter().enumerate();
+        valid
+            .filter_map(|(index, slot)| slot.as_ref().map(|head| (index, head)))
+            .max_by_key(|(_, head)| head.generation)
+    }
+
+    /// Whether both slots are valid.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.slots.iter().all(Option::is_some)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head() -> Head {
+        Head {
+            ledger: [1; 16],
+            generation: 2,
+            writer_epoch: 3,
+            mode: HeadSync::Interval,
+            durable_seq: 4,
+            ordinal: 5,
+            segment: [6; 16],
+            data_end: 7,
+            chain: Chain([8; 32]),
+            state: HeadState::Open,
+        }
+    }
+
+    /// Goal: what is written is what is read, and every single flipped bit makes a slot invalid.
+    #[test]
+    fn every_flipped_bit_of_a_slot_is_noticed() {
+        let bytes = head().encode();
+        assert_eq!(Head::decode(&bytes), Some(head()));
+        for place in 0..bytes.len() * 8 {
+            let mut damaged = bytes.clone();
+            damaged[place / 8] ^= 1 << (place % 8);
+            assert_eq!(Head::decode(&damaged), None, "bit {place}");
+        }
+    }
+
+    /// Goal: the newer valid slot counts, whichever place it has.
+    #[test]
+    fn the_newer_valid_slot_counts() {
+        let older = head().encode();
+        let newer = Head { generation: 3, durable_seq: 9, ..head() }.encode();
+        let view = HeadView::decode(&[newer.clone(), older.clone()].concat());
+        assert_eq!(view.newest().map(|(index, head)| (index, head.durable_seq)), Some((0, 9)));
+        let view = HeadView::decode(&[vec![0xFF; HEAD_SLOT_SIZE], older].concat());
+        assert_eq!(view.newest().map(|(index, head)| (index, head.durable_seq)), Some((1, 4)));
+        assert!(!view.is_whole());
+        assert_eq!(HeadView::decode(&newer[..100]).newest(), None);
+    }
+}

@@ -1,0 +1,30 @@
+//! Bytes and nothing else: segment headers, record frames, HEAD. Implements `format/*.md`.
+//!
+//! Invariants:
+//! - Pure: no I/O, no clock, no allocation that a length read from disk decides.
+//! - Bytes are checked before they are believed. A length is compared with a named limit and with
+//!   what remains, then both CRCs, then the chain; each stage has its own type
+//!   ([`CheckedFrame`], then [`Record`]).
+//! - Every byte of a frame and of a header is covered by a CRC; reserved bytes are zero.
+//!
+//! Left out on purpose: what a payload means. Only this module names `crc32fast` and `blake3`.
+
+mod bytes;
+mod frame;
+mod hash;
+mod head;
+mod segment;
+
+pub use frame::{
+    CheckedFrame, Codec, FRAME_ALIGNMENT, FRAME_HEADER_SIZE, FRAME_MAGIC, FrameFault, NewRecord,
+    PAYLOAD_LENGTH_MAX, Record, RecordHeader, SKIPPABLE_KINDS_FROM, Stamp, encode_frame,
+    frame_size, looks_torn, peek_payload_length,
+};
+pub use hash::{Chain, ChainKey, Placement, content_hash};
+pub use head::{HEAD_SIZE, HEAD_SLOT_SIZE, Head, HeadState, HeadSync, HeadView};
+pub use segment::{
+    FORMAT_MAJOR, HeaderFault, Reason, SEGMENT_HEADER_SIZE, SegmentHeader, SegmentName,
+};
+
+/// A 16-byte identifier: of a ledger, of a segment, of a chain's genesis.
+pub type Uid = [u8; 16];

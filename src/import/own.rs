@@ -1,0 +1,110 @@
+//! Our own form of a plan file: the types of [`crate::plan`], strictly.
+//!
+//! Invariants: an unknown field is an error, so that a slip of the pen is not a lost dependency;
+//! every error has a line and a column. Text that looks like a number stays as it was written.
+
+use serde_json::Value;
+use serde_saphyr::{Error as YamlError, Options};
+
+use super::{bad_plan, text};
+use crate::error::{Error, Result};
+use crate::plan::{Plan, nearest};
+
+/// How deeply a YAML plan may nest. JSON readers stop at 128, and a plan is stored as JSON.
+const YAML_DEPTH_MAX: usize = 64;
+
+/// How many parts a YAML plan may have: a part has at least one byte, so the size of the file is
+/// the true bound.
+const YAML_PARTS_MAX: usize = 64 * 1024 * 1024;
+
+/// How many bytes aliases may stand for beyond the file itself.
+const YAML_ALIAS_PARTS_MAX: usize = 100_000;
+
+/// Whether a JSON value is meant to be a plan of our own form. An object without steps is, if
+/// it says anything that a plan may say: its author is told what is missing.
+pub(super) fn is_ours(value: &Value) -> bool {
+    let names = ["steps", "title", "goal", "outcome", "context", "phases", "barriers", "defaults"];
+    names.iter().any(|name| value.get(name).is_some())
+}
+
+/// Any JSON value.
+pub(super) fn json_value(text: &str) -> Result<Value> {
+    serde_json::from_str(text).map_err(|error| json_error(&error))
+}
+
+/// A plan from JSON.
+pub(super) fn json(text: &str) -> Result<Plan> {
+    serde_json::from_str(text).map_err(|error| json_error(&error))
+}
+
+/// A plan from YAML.
+pub(super) fn yaml(text: &str) -> Result<Plan> {
+    serde_saphyr::from_str_with_options(text, yaml_options()).map_err(|error| yaml_error(&error))
+}
+
+fn yaml_options() -> Options {
+    serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_events: YAML_PARTS_MAX,
+            max_nodes: YAML_PARTS_MAX,
+            max_depth: YAML_DEPTH_MAX,
+        },
+        alias_limits: serde_saphyr::alias_limits! {
+            max_total_replayed_events: YAML_ALIAS_PARTS_MAX,
+        },
+        // YAML 1.2: only `true` and `false` are truth values, so `no` and `on` stay words.
+        strict_booleans: true,
+        emit_comments: false,
+        with_snippet: false,
+    }
+}
+
+fn json_error(error: &serde_json::Error) -> Error {
+    let message = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    let message = message.strip_suffix(&place).unwrap_or(&message);
+    // Only the message tells an unknown field: "unknown field `x`, expected one of `a`, `b`".
+    let hint = match message.split_once(", expected ") {
+        Some((found, expected)) if found.starts_with("unknown ") => {
+            did_you_mean(quoted(found).next().unwrap_or_default(), quoted(expected))
+        }
+        Some((found, "a string")) if found.starts_with("invalid type: ") => quote_it(),
+        _ => String::new(),
+    };
+    let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+    text::at(number(error.line()), number(error.column()), &format!("{message}{hint}"))
+}
+
+fn yaml_error(error: &YamlError) -> Error {
+    let error = error.without_snippet();
+    let hint = match error {
+        YamlError::SerdeUnknownField { field, expected, .. } => {
+            did_you_mean(field, expected.iter().copied())
+        }
+        YamlError::SerdeUnknownVariant { variant, expected, .. } => {
+            did_you_mean(variant, expected.iter().copied())
+        }
+        _ => String::new(),
+    };
+    let message = error.render();
+    let Some(place) = error.location() else {
+        return bad_plan(format!("{message}{hint}"));
+    };
+    let (line, column) = (place.line(), place.column());
+    let suffix = format!(" at line {line}, column {column}");
+    let message = message.replacen(&suffix, "", 1);
+    text::at(line, column, &format!("{message}{hint}"))
+}
+
+/// What stands between pairs of backticks.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+fn did_you_mean<'a>(written: &str, known: impl Iterator<Item = &'a str>) -> String {
+    nearest(written, known).map_or_else(String::new, |name| format!("; did you mean `{name}`?"))
+}
+
+fn quote_it() -> String {
+    "; write it in quotes".to_owned()
+}

@@ -1,0 +1,41 @@
+//! The JSON Schema of our own plan form, from the types themselves.
+
+use serde_json::{Value, json};
+
+use crate::plan::Plan;
+
+/// The schema of a plan file, for editors and for tools that write plans.
+///
+/// It is what the types say, and that a plan has at least one step. It cannot say that names
+/// lead somewhere: [`crate::plan::validate`] does.
+#[must_use]
+pub fn schema() -> Value {
+    let mut schema = schemars::schema_for!(Plan).to_value();
+    if let Some(fields) = schema.as_object_mut() {
+        fields.insert("required".to_owned(), json!(["steps"]));
+    }
+    if let Some(steps) = schema.pointer_mut("/properties/steps").and_then(Value::as_object_mut) {
+        steps.insert("minItems".to_owned(), json!(1));
+    }
+    schema
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// The published schema is the one of the types. Write it anew with `UPDATE_GOLDEN=1`.
+    #[test]
+    fn the_published_schema_is_up_to_date() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("format/plan.schema.json");
+        let text = format!("{:#}\n", schema());
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            std::fs::write(&path, &text).unwrap();
+        }
+        let published: Value =
+            serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+        assert!(published == schema(), "format/plan.schema.json is old; run with UPDATE_GOLDEN=1");
+    }
+}

@@ -1,0 +1,46 @@
+//! The text of a plan file: bounded in size, and UTF-8.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use super::{FILE_BYTES_MAX, bad_plan};
+use crate::error::{Error, Result};
+
+/// The text of a file.
+pub(super) fn read(path: &Path) -> Result<String> {
+    let failed = |source| Error::io("read the plan file, check its path", path, source);
+    let mut bytes = Vec::new();
+    // One byte over the limit shows that there is more, whatever the file's size claims to be.
+    let mut file = File::open(path).map_err(failed)?.take(FILE_BYTES_MAX.saturating_add(1));
+    let count = file.read_to_end(&mut bytes).map_err(failed)?;
+    if u64::try_from(count).map_or(true, |count| count > FILE_BYTES_MAX) {
+        let text = format!("the plan file has over {FILE_BYTES_MAX} bytes; split the plan");
+        return Err(bad_plan(text).at_path(path));
+    }
+    decode(bytes).map_err(|error| error.at_path(path))
+}
+
+fn decode(bytes: Vec<u8>) -> Result<String> {
+    if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
+        return Err(bad_plan("the file is UTF-16, expected UTF-8; save it as UTF-8").at_offset(0));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let offset = error.utf8_error().valid_up_to();
+        let byte = error.as_bytes().get(offset).copied().unwrap_or_default();
+        let text = format!("byte 0x{byte:02x} is not UTF-8 text; save the file as UTF-8");
+        bad_plan(text).at_offset(u64::try_from(offset).unwrap_or(u64::MAX))
+    })
+}
+
+/// Whether nothing is written, comments and document marks aside.
+pub(super) fn is_blank(text: &str) -> bool {
+    text.lines().map(str::trim).all(|line| {
+        line.is_empty() || line.starts_with('#') || line == "---" || line == "..."
+    })
+}
+
+/// An error at a line and column, both counted from 1.
+pub(super) fn at(line: u64, column: u64, message: &str) -> Error {
+    bad_plan(format!("line {line}, column {column}: {message}"))
+}

@@ -1,0 +1,147 @@
+//! Gathering the evidence about the newest segment's end.
+
+use std::io;
+
+use crate::format::{
+    CheckedFrame, FrameFault, Head, HeadState, HeadSync, HeadView, Placement, SegmentHeader,
+    content_hash, looks_torn,
+};
+
+use super::layout::DATA_START;
+use super::note::DiscardedRange;
+use super::recovery::{Bit, Evidence};
+use super::scan::{Position, Scan};
+
+/// What a scan of the newest segment found.
+#[derive(Debug)]
+pub(super) struct Tail {
+    /// Behind the last valid frame.
+    pub(super) end: Position,
+    /// Behind the last complete batch: what is taken over ends here.
+    pub(super) whole_end: Position,
+    /// The end of what HEAD, or the header, proves to be durable.
+    pub(super) durable_end: Position,
+    /// Time of the last record of the last complete batch.
+    pub(super) time: u64,
+    /// Why there is no frame at the end.
+    pub(super) fault: FrameFault,
+    /// All observations.
+    pub(super) evidence: Evidence,
+    /// What stands between the last complete batch and the last byte that is not zero.
+    pub(super) discarded: Vec<DiscardedRange>,
+}
+
+/// Scan the newest segment and gather what can be observed about its end.
+pub(super) fn examine(
+    scan: &mut Scan,
+    header: &SegmentHeader,
+    view: &HeadView,
+) -> io::Result<Tail> {
+    let start =
+        Position { offset: DATA_START, next_seq: header.base_seq, chain: Some(header.prev_chain) };
+    let head = view.newest().map(|(_, head)| head);
+    let here = head.filter(|head| head.ordinal == header.ordinal);
+    let (durable_seq, durable_offset) = watermark(header, here);
+
+    let mut at = start;
+    let (mut whole_end, mut durable_end, mut time) = (start, None, 0);
+    if durable_seq + 1 == start.next_seq {
+        durable_end = Some(start);
+    }
+    let fault = loop {
+        match scan.next(&mut at)? {
+            Err(fault) => break fault,
+            Ok(found) => {
+                if found.header.stamp.batch_left == 0 {
+                    (whole_end, time) = (at, found.header.stamp.time);
+                }
+                if found.header.stamp.seq == durable_seq {
+                    durable_end = Some(at);
+                }
+            }
+        }
+    };
+    let agrees = |head: &Head| {
+        head.segment == header.segment
+            && durable_end
+                .is_none_or(|end| end.chain == Some(head.chain) && end.offset == durable_offset)
+    };
+    let rest = last_nonzero(scan, whole_end.offset, at.offset)?;
+    let is_at_end = here.is_some_and(|head| {
+        head.state != HeadState::Poisoned
+            && head.durable_seq + 1 == at.next_seq
+            && head.data_end == at.offset
+            && Some(head.chain) == at.chain
+    });
+    let n = at.next_seq;
+    let proves = |inflight: u32, seq: u64| seq.saturating_sub(u64::from(inflight)) >= n;
+    let later = !rest.is_zero_from_fault
+        && scan
+            .find(at.offset + 64, |frame| proves(frame.stamp.inflight, frame.stamp.seq))?
+            .is_some();
+    let evidence = Evidence::of([
+        (Bit::HeadMissing, head.is_none()),
+        (Bit::SegmentMissing, head.is_some_and(|head| head.ordinal > header.ordinal)),
+        (Bit::HeadDisagrees, here.is_some_and(|head| !agrees(head))),
+        (Bit::IntactButWrong, fault.is_intact()),
+        (Bit::Witness, durable_seq >= n),
+        (Bit::Later, later),
+        (Bit::RestZero, rest.is_zero_from_fault),
+        (Bit::BatchComplete, whole_end == at),
+        (Bit::HeadAtEnd, is_at_end || at.offset == header.born_end),
+        (
+            Bit::EveryCommit,
+            view.is_whole() && head.is_some_and(|head| head.mode == HeadSync::EveryCommit),
+        ),
+        (Bit::ZeroMark, has_zero_mark(scan, header, at.offset)?),
+    ]);
+    let durable_end = durable_end.unwrap_or(start);
+    Ok(Tail { end: at, whole_end, durable_end, time, fault, evidence, discarded: rest.discarded })
+}
+
+/// What is proved to be durable in this segment: a sequence number, and where it ends.
+fn watermark(header: &SegmentHeader, here: Option<&Head>) -> (u64, u64) {
+    let born = (header.born_last.max(header.base_seq.saturating_sub(1)), header.born_end);
+    match here {
+        Some(head) if head.durable_seq >= born.0 => (head.durable_seq, head.data_end),
+        _ => (born.0, born.1.max(DATA_START)),
+    }
+}
+
+struct Rest {
+    is_zero_from_fault: bool,
+    discarded: Vec<DiscardedRange>,
+}
+
+/// Look at everything from `from` to the segment's end, `fault` being the first invalid frame.
+fn last_nonzero(scan: &mut Scan, from: u64, fault: u64) -> io::Result<Rest> {
+    const STEP: usize = 64 * 1024;
+    let (mut offset, mut last) = (from, None);
+    while offset < scan.end {
+        let room = usize::try_from(scan.end - offset).unwrap_or(STEP);
+        let bytes = scan.source.at(offset, room.min(STEP))?;
+        if bytes.is_empty() {
+            break;
+        }
+        if let Some(place) = bytes.iter().rposition(|byte| *byte != 0) {
+            last = Some(offset + u64::try_from(place).map_err(io::Error::other)?);
+        }
+        offset += u64::try_from(bytes.len()).map_err(io::Error::other)?;
+    }
+    let Some(last) = last else {
+        return Ok(Rest { is_zero_from_fault: true, discarded: Vec::new() });
+    };
+    let length = last + 1 - from;
+    let bytes = scan.source.at(from, usize::try_from(length).map_err(io::Error::other)?)?;
+    let blake3 = content_hash(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    let discarded = vec![DiscardedRange { offset: from, length, blake3 }];
+    Ok(Rest { is_zero_from_fault: last < fault, discarded })
+}
+
+/// Whether the bytes at the first invalid frame bear the mark of an unwritten sector.
+fn has_zero_mark(scan: &mut Scan, header: &SegmentHeader, offset: u64) -> io::Result<bool> {
+    let placement = Placement { segment: header.segment, offset };
+    let room = usize::try_from(scan.end.saturating_sub(offset)).unwrap_or(usize::MAX);
+    let bytes = scan.source.at(offset, room.min(CheckedFrame::SIZE_MAX))?;
+    Ok(looks_torn(bytes, placement))
+}

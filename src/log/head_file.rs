@@ -1,0 +1,91 @@
+//! The HEAD file: one write after each sync of the log, before the acknowledgement.
+
+use crate::error::{Error, Result};
+use crate::format::{HEAD_SIZE, HEAD_SLOT_SIZE, Head, HeadView};
+use crate::storage::{Access, Storage, StorageFile};
+
+use super::build::length;
+use super::layout::Layout;
+
+/// HEAD, open for writing.
+#[derive(Debug)]
+pub(super) struct HeadFile {
+    file: Box<dyn StorageFile>,
+    path: std::path::PathBuf,
+    slot: usize,
+    generation: u64,
+}
+
+impl HeadFile {
+    /// Make the file, both slots valid.
+    pub(super) fn create(storage: &dyn Storage, layout: &Layout, head: &Head) -> Result<()> {
+        let path = layout.head();
+        let io = |what, error| Error::io(what, &path, error);
+        let file = storage.create(&path).map_err(|error| io("create HEAD", error))?;
+        let second = Head { generation: head.generation + 1, ..head.clone() };
+        let bytes = [head.encode(), second.encode()].concat();
+        file.write_at(&bytes, 0).map_err(|error| io("write HEAD", error))?;
+        file.sync().map_err(|error| io("sync HEAD", error))
+    }
+
+    /// Open the file. `view` is what it holds.
+    pub(super) fn open(storage: &dyn Storage, layout: &Layout, view: &HeadView) -> Result<Self> {
+        let path = layout.head();
+        let file = storage
+            .open(&path, Access::ReadWrite)
+            .map_err(|error| Error::io("open HEAD", &path, error))?;
+        // What an earlier process wrote may be in the page cache only. Syncing it first keeps the
+        // rule that a slot is left alone until the other one is known to be durable.
+        file.sync().map_err(|error| Error::io("sync HEAD", &path, error))?;
+        let (newest, generation) =
+            view.newest().map_or((1, 0), |(slot, head)| (slot, head.generation));
+        Ok(Self { file, path, slot: 1 - newest, generation })
+    }
+
+    /// Write the current slot.
+    pub(super) fn write(&mut self, head: Head) -> Result<()> {
+        self.generation += 1;
+        let bytes = Head { generation: self.generation, ..head }.encode();
+        let offset = if self.slot == 0 { 0 } else { length(&bytes) };
+        self.file
+            .write_at(&bytes, offset)
+            .map_err(|error| Error::io("write HEAD", &self.path, error))
+    }
+
+    /// Sync what was written, and turn to the other slot: only now is this one safe to rely on
+    /// while the other is being overwritten.
+    pub(super) fn sync(&mut self) -> Result<()> {
+        self.file.sync().map_err(|error| Error::io("sync HEAD", &self.path, error))?;
+        self.slot = 1 - self.slot;
+        Ok(())
+    }
+}
+
+/// What HEAD says now. A missing file is a view without valid slots.
+pub(super) fn read_head(storage: &dyn Storage, layout: &Layout) -> Result<HeadView> {
+    let path = layout.head();
+    let file = match storage.open(&path, Access::Read) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Ok(HeadView::default());
+        }
+        Err(error) => return Err(Error::io("open HEAD", &path, error)),
+    };
+    let mut view = HeadView::default();
+    // A writer may be overwriting a slot this very moment: look again before calling it invalid.
+    for _ in 0..READ_ATTEMPTS {
+        let mut bytes = vec![0; HEAD_SIZE + 1];
+        let count =
+            file.read_at(&mut bytes, 0).map_err(|error| Error::io("read HEAD", &path, error))?;
+        bytes.truncate(count);
+        // Bytes behind the second slot belong to nobody: the file is not the one that was made.
+        view = if count > HEAD_SIZE { HeadView::default() } else { HeadView::decode(&bytes) };
+        if view.is_whole() {
+            break;
+        }
+    }
+    Ok(view)
+}
+
+const READ_ATTEMPTS: usize = 3;
+const _: () = assert!(HEAD_SIZE == 2 * HEAD_SLOT_SIZE, "two slots");

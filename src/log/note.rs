@@ -1,0 +1,59 @@
+//! The recovery note: the record that a fence leaves behind, so that what was discarded stays
+//! known for ever.
+
+use serde::{Deserialize, Serialize};
+
+use crate::format::{Codec, NewRecord};
+
+/// The kind of a recovery note. Readers that do not know it may skip it.
+pub const KIND_RECOVERY_NOTE: u16 = 0x8001;
+
+/// What a fence found and did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecoveryNote {
+    /// `torn` or `unproven_tail`.
+    pub verdict: String,
+    /// Letters of the evidence bits.
+    pub evidence: Vec<String>,
+    /// Ordinal of the segment that was fenced off.
+    pub predecessor: u64,
+    /// What was not taken over: un-acknowledged bytes of a write that did not finish.
+    pub discarded: Vec<DiscardedRange>,
+    /// First and last sequence number of the records that were re-written.
+    pub survivors: Option<Survivors>,
+}
+
+/// A range of bytes that logically no longer exists. The bytes themselves stay.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiscardedRange {
+    /// Where it starts in the predecessor.
+    pub offset: u64,
+    /// How long it is, trailing zeros left out.
+    pub length: u64,
+    /// BLAKE3 of it, in hexadecimal.
+    pub blake3: String,
+}
+
+/// A range of records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Survivors {
+    /// The first.
+    pub first: u64,
+    /// The last.
+    pub last: u64,
+}
+
+impl RecoveryNote {
+    /// The record that holds the note.
+    pub(super) fn record(&self) -> NewRecord {
+        let payload = serde_json_canonicalizer::to_vec(self)
+            .expect("strings and integers always have a canonical form");
+        NewRecord { kind: KIND_RECOVERY_NOTE, codec: Codec::Json, schema: 1, payload }
+    }
+
+    /// The note in a record's payload, if it is one.
+    #[must_use]
+    pub fn decode(payload: &[u8]) -> Option<Self> {
+        serde_json::from_slice(payload).ok()
+    }
+}

@@ -1,0 +1,253 @@
+//! Reading a log: without the lock, without writing a byte, live or damaged.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{
+    Chain, Head, HeadView, HeaderFault, SEGMENT_HEADER_SIZE, SegmentHeader, SegmentName,
+};
+use crate::storage::{Access, EntryKind, Storage};
+
+use super::head_file::read_head;
+use super::layout::{DATA_START, Layout};
+use super::open::damaged;
+use super::walk::{Item, LoggedRecord, Proof, Walk};
+use super::writer::not_a_ledger;
+
+/// A segment whose header is good.
+#[derive(Debug, Clone)]
+pub(super) struct Segment {
+    pub(super) header: SegmentHeader,
+    pub(super) length: u64,
+}
+
+/// All segments of a log, in order.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Segments {
+    pub(super) list: Vec<(SegmentName, PathBuf, std::result::Result<Segment, HeaderFault>)>,
+    /// Names in the folder that are not ours.
+    pub(super) strangers: Vec<String>,
+}
+
+impl Segments {
+    /// List the folder and read every header.
+    pub(super) fn list(storage: &dyn Storage, layout: &Layout) -> Result<Self> {
+        let folder = layout.log();
+        let entries =
+            storage.list(&folder).map_err(|error| Error::io("list the folder", &folder, error))?;
+        let mut segments = Self::default();
+        for entry in entries {
+            match SegmentName::parse(&entry.name) {
+                Some(name) if entry.kind == EntryKind::File => {
+                    let path = folder.join(&entry.name);
+                    let read = read_header(storage, &path)?;
+                    segments.list.push((name, path, read));
+                }
+                _ => segments.strangers.push(entry.name),
+            }
+        }
+        segments.list.sort_by_key(|(name, _, _)| *name);
+        Ok(segments)
+    }
+
+    /// The newest segment, if every header is good and each follows from the one before.
+    pub(super) fn linked(&self) -> Result<&Segment> {
+        let mut previous: Option<&Segment> = None;
+        for (place, (name, path, read)) in self.list.iter().enumerate() {
+            let segment = match read {
+                Ok(segment) => segment,
+                Err(fault) => return Err(header_error(path, fault)),
+            };
+            let ordinal = u64::try_from(place).unwrap_or(u64::MAX);
+            if let Some(problem) = link_problem(*name, ordinal, previous, segment) {
+                return Err(damaged(path, 0, segment.header.base_seq, &problem));
+            }
+            previous = Some(segment);
+        }
+        previous.ok_or_else(|| {
+            Error::new(
+                ErrorKind::Corrupt,
+                "there is no segment in the folder `log`, though a ledger always has one; \
+                 restore it from a copy",
+            )
+        })
+    }
+}
+
+/// What is wrong with a segment's place in the row, if anything.
+pub(super) fn link_problem(
+    name: SegmentName,
+    ordinal: u64,
+    previous: Option<&Segment>,
+    segment: &Segment,
+) -> Option<String> {
+    let header = &segment.header;
+    if header.name() != name {
+        return Some(format!("the file is named {name}, but its header says {}", header.name()));
+    }
+    if header.ordinal != ordinal {
+        return Some(format!(
+            "segment {ordinal} is missing: expected it here, found segment {}",
+            header.ordinal
+        ));
+    }
+    let Some(previous) = previous.map(|segment| &segment.header) else {
+        let is_first = header.base_seq == 1 && header.prev_chain == Chain::GENESIS;
+        return (!is_first).then(|| "the first segment does not begin at record 1".to_owned());
+    };
+    let is_next = header.ledger == previous.ledger
+        && header.genesis == previous.genesis
+        && header.prev_segment == previous.segment
+        && header.base_seq == header.prev_last_seq + 1
+        && header.base_seq >= previous.base_seq
+        && header.writer_epoch >= previous.writer_epoch
+        && header.prev_data_end >= previous.born_end.max(DATA_START)
+        && header.prev_data_end <= previous.prealloc_len;
+    (!is_next).then(|| {
+        format!("the segment does not follow from segment {}: its links differ", previous.ordinal)
+    })
+}
+
+fn header_error(path: &Path, fault: &HeaderFault) -> Error {
+    let kind = if fault.is_version() { ErrorKind::Unsupported } else { ErrorKind::Corrupt };
+    Error::new(kind, fault.to_string()).at_path(path).at_offset(0)
+}
+
+fn read_header(
+    storage: &dyn Storage,
+    path: &Path,
+) -> Result<std::result::Result<Segment, HeaderFault>> {
+    let io = |what, error| Error::io(what, path, error);
+    let file = storage.open(path, Access::Read).map_err(|error| io("open the segment", error))?;
+    let length = file.length().map_err(|error| io("measure the segment", error))?;
+    let mut bytes = vec![0; SEGMENT_HEADER_SIZE];
+    let count = file.read_at(&mut bytes, 0).map_err(|error| io("read the header", error))?;
+    bytes.truncate(count);
+    Ok(SegmentHeader::decode(&bytes).map(|header| Segment { header, length }))
+}
+
+/// One segment, for people.
+#[derive(Debug, Clone)]
+pub struct SegmentSummary {
+    /// Its file.
+    pub path: PathBuf,
+    /// Its header, or what is wrong with it.
+    pub header: std::result::Result<SegmentHeader, HeaderFault>,
+    /// The file's length in bytes; 0 if the header is not good.
+    pub length: u64,
+}
+
+/// A view of a log: what HEAD and the headers said when it was taken.
+#[derive(Debug, Clone)]
+pub struct LogReader {
+    pub(super) storage: Arc<dyn Storage>,
+    pub(super) segments: Segments,
+    pub(super) view: HeadView,
+    pub(super) access: Superseded,
+}
+
+/// How segments are read that a later one has taken the place of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Superseded {
+    /// In windows: anybody may change or damage the files.
+    Windowed,
+    /// Mapped: this process holds the lock.
+    Mapped,
+}
+
+impl LogReader {
+    /// Look at a log without taking its lock.
+    ///
+    /// # Errors
+    /// `NotALedger`, and `Io`. Damage is no error here: the walk names it.
+    pub fn open(storage: &Arc<dyn Storage>, dir: &Path) -> Result<Self> {
+        let layout = Layout::new(dir);
+        let has_log = storage
+            .list(dir)
+            .map_err(|error| match error.kind() {
+                std::io::ErrorKind::NotFound => not_a_ledger(dir, "there is no such folder"),
+                std::io::ErrorKind::NotADirectory => not_a_ledger(dir, "this is a file"),
+                _ => Error::io("list the folder", dir, error),
+            })?
+            .iter()
+            .any(|entry| entry.name == "log" && entry.kind == EntryKind::Folder);
+        if !has_log {
+            return Err(not_a_ledger(dir, "it has no folder `log`"));
+        }
+        Self::view(storage, &layout, Superseded::Windowed)
+    }
+
+    pub(super) fn open_superseded(storage: &Arc<dyn Storage>, dir: &Path) -> Result<Self> {
+        Self::view(storage, &Layout::new(dir), Superseded::Mapped)
+    }
+
+    /// HEAD first: whatever it covers, the headers that are read later know of.
+    fn view(storage: &Arc<dyn Storage>, layout: &Layout, access: Superseded) -> Result<Self> {
+        let view = read_head(&**storage, layout)?;
+        let segments = Segments::list(&**storage, layout)?;
+        Ok(Self { storage: storage.clone(), segments, view, access })
+    }
+
+    /// The valid slot of HEAD that counts.
+    #[must_use]
+    pub fn head(&self) -> Option<&Head> {
+        self.view.newest().map(|(_, head)| head)
+    }
+
+    /// Both slots of HEAD.
+    #[must_use]
+    pub fn head_view(&self) -> &HeadView {
+        &self.view
+    }
+
+    /// All segments, in order.
+    #[must_use]
+    pub fn segments(&self) -> Vec<SegmentSummary> {
+        let summary =
+            |(_, path, read): &(_, PathBuf, std::result::Result<Segment, _>)| SegmentSummary {
+                path: path.clone(),
+                header: read.as_ref().map(|each| each.header.clone()).map_err(Clone::clone),
+                length: read.as_ref().map_or(0, |each| each.length),
+            };
+        self.segments.list.iter().map(summary).collect()
+    }
+
+    /// Names in the log's folder that do not belong there.
+    #[must_use]
+    pub fn strangers(&self) -> &[String] {
+        &self.segments.strangers
+    }
+
+    /// Everything from record `from` on: records, and damage where it stands.
+    #[must_use]
+    pub fn walk(&self, from: u64) -> Walk<'_> {
+        Walk::new(self, from)
+    }
+
+    /// The durable records from `from` on.
+    ///
+    /// # Errors
+    /// `Corrupt` at the first damage, naming the place; `Io`.
+    pub fn records(&self, from: u64) -> impl Iterator<Item = Result<LoggedRecord>> + '_ {
+        let mut walk = self.walk(from);
+        let mut is_over = false;
+        std::iter::from_fn(move || {
+            if is_over {
+                return None;
+            }
+            let item = match walk.next()? {
+                Ok(Item::Record(record, Proof::Unproven)) => {
+                    let _ = record;
+                    None
+                }
+                Ok(Item::Record(record, _)) => Some(Ok(record)),
+                Ok(Item::Damage(damage)) => Some(Err(damage.into_error())),
+                Ok(Item::OpenEnd { .. }) => None,
+                Err(error) => Some(Err(error)),
+            };
+            is_over = !matches!(item, Some(Ok(_)));
+            item
+        })
+    }
+}

@@ -1,0 +1,167 @@
+//! Walking over the frames of one segment, checking each before it is believed.
+
+use std::io;
+
+use crate::format::{
+    Chain, ChainKey, CheckedFrame, FrameFault, Placement, RecordHeader, SegmentHeader, Uid,
+    frame_size, peek_payload_length,
+};
+use crate::storage::{Map, StorageFile};
+
+/// How much is read from a file at a time, in bytes.
+const WINDOW: usize = 256 * 1024;
+
+/// A segment's bytes: mapped, or read in windows.
+#[derive(Debug)]
+pub(super) enum Source {
+    /// All of them at hand.
+    Mapped(Map),
+    /// Read as needed.
+    Windowed {
+        /// The file.
+        file: Box<dyn StorageFile>,
+        /// What was read last.
+        window: Vec<u8>,
+        /// Where that starts.
+        start: u64,
+    },
+}
+
+impl Source {
+    /// Bytes of a file that may still be written to, or that may be damaged.
+    pub(super) fn windowed(file: Box<dyn StorageFile>) -> Self {
+        Self::Windowed { file, window: Vec::new(), start: 0 }
+    }
+
+    /// Up to `want` bytes at `offset`: fewer only where the file ends.
+    pub(super) fn at(&mut self, offset: u64, want: usize) -> io::Result<&[u8]> {
+        match self {
+            Self::Mapped(map) => {
+                let rest = usize::try_from(offset).ok().and_then(|from| map.get(from..));
+                let rest = rest.unwrap_or_default();
+                Ok(rest.get(..want).unwrap_or(rest))
+            }
+            Self::Windowed { file, window, start } => {
+                let inside = |start: u64, window: &[u8]| {
+                    let from = usize::try_from(offset.checked_sub(start)?).ok()?;
+                    (from + want <= window.len()).then_some(from)
+                };
+                if inside(*start, window).is_none() {
+                    window.resize(want.max(WINDOW), 0);
+                    let count = file.read_at(window, offset)?;
+                    window.truncate(count);
+                    *start = offset;
+                }
+                let from = inside(*start, window).unwrap_or(0);
+                let rest = window.get(from..).unwrap_or_default();
+                Ok(rest.get(..want).unwrap_or(rest))
+            }
+        }
+    }
+}
+
+/// A position between two frames of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Position {
+    /// Where the next frame starts.
+    pub(super) offset: u64,
+    /// The sequence number that it must have.
+    pub(super) next_seq: u64,
+    /// The chain value before it; unknown behind damage.
+    pub(super) chain: Option<Chain>,
+}
+
+/// A frame that was found where it should be.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) header: RecordHeader,
+    pub(super) payload: Vec<u8>,
+    pub(super) chain: Chain,
+    pub(super) offset: u64,
+    pub(super) size: u64,
+}
+
+/// The frames of one segment.
+#[derive(Debug)]
+pub(super) struct Scan {
+    pub(super) source: Source,
+    segment: Uid,
+    ordinal: u64,
+    key: ChainKey,
+    /// No frame reaches beyond this offset.
+    pub(super) end: u64,
+}
+
+impl Scan {
+    pub(super) fn new(source: Source, header: &SegmentHeader, end: u64) -> Self {
+        let key = ChainKey::new(&header.genesis);
+        Self { source, segment: header.segment, ordinal: header.ordinal, key, end }
+    }
+
+    pub(super) fn ordinal(&self) -> u64 {
+        self.ordinal
+    }
+
+    /// The frame at a position, or why there is none. Moves the position behind it.
+    pub(super) fn next(&mut self, at: &mut Position) -> io::Result<Result<Found, FrameFault>> {
+        let (key, chain, seq) = (self.key, at.chain, at.next_seq);
+        let found = self.frame(at.offset, |frame| match chain {
+            Some(chain) => frame.verify(seq, &key, &chain),
+            None if frame.header().stamp.seq == seq => Ok(frame.trust()),
+            None => Err(FrameFault::Seq),
+        })?;
+        if let Ok(found) = &found {
+            at.offset += found.size;
+            at.next_seq += 1;
+            at.chain = Some(found.chain);
+        }
+        Ok(found)
+    }
+
+    /// The first frame at or behind `offset` that passes its CRCs and that `wanted` wants.
+    pub(super) fn find(
+        &mut self,
+        offset: u64,
+        wanted: impl Fn(&RecordHeader) -> bool,
+    ) -> io::Result<Option<Found>> {
+        let mut at = offset.next_multiple_of(FRAME_STEP);
+        while at < self.end {
+            let found = self.frame(at, |frame| {
+                if wanted(frame.header()) { Ok(frame.trust()) } else { Err(FrameFault::Seq) }
+            })?;
+            match found {
+                Ok(found) => return Ok(Some(found)),
+                Err(_) => at += FRAME_STEP,
+            }
+        }
+        Ok(None)
+    }
+
+    fn frame(
+        &mut self,
+        offset: u64,
+        prove: impl for<'a> Fn(&CheckedFrame<'a>) -> Result<crate::format::Record<'a>, FrameFault>,
+    ) -> io::Result<Result<Found, FrameFault>> {
+        let placement = Placement { segment: self.segment, offset };
+        let room = usize::try_from(self.end.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let head = self.source.at(offset, room.min(frame_size(0)))?;
+        // The length is not to be trusted yet; it is within the limit, and only says how much
+        // to look at.
+        let want = peek_payload_length(head).map_or(frame_size(0), frame_size);
+        let bytes = self.source.at(offset, room.min(want))?;
+        let frame = match CheckedFrame::check(bytes, placement, self.ordinal) {
+            Ok(frame) => frame,
+            Err(fault) => return Ok(Err(fault)),
+        };
+        Ok(prove(&frame).map(|record| Found {
+            header: record.header,
+            payload: record.payload.to_vec(),
+            chain: record.chain,
+            offset,
+            size: u64::try_from(frame.size()).unwrap_or(u64::MAX),
+        }))
+    }
+}
+
+/// Frames start at multiples of this.
+const FRAME_STEP: u64 = 64;

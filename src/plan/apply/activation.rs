@@ -1,0 +1,196 @@
+//! A version becomes the one that the run executes.
+//!
+//! Everything derived is rebuilt here from the statuses: an activation is rare, and a version may
+//! change any dependency of any step.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::plan::links::Links;
+use crate::plan::settle::has_consequence;
+use crate::plan::{
+    Barrier, BarrierNeeds, BarrierState, BarrierStatus, Plan, PlanActivated, Run, RunStatus, Step,
+    StepNumber, StepState, StepStatus,
+};
+
+impl Run {
+    pub(super) fn activate(&mut self, activated: &PlanActivated) {
+        let Some(plan) = self.activatable(activated) else { return };
+        let fallen: BTreeSet<StepNumber> = activated.invalidated.iter().copied().collect();
+        for (step, number) in plan.steps.iter().zip(&activated.numbers) {
+            match self.steps.get_mut(number.index()) {
+                Some(state) if fallen.contains(number) => state.fall(),
+                Some(state) => state.carry_over(),
+                None => self.steps.push(StepState::new(&step.id)),
+            }
+            if let Some(state) = self.steps.get_mut(number.index()) {
+                state.priority = step.priority;
+                state.owner = plan.owner_of(step).map(str::to_owned);
+            }
+        }
+        self.remove_all_but(&activated.numbers);
+        if let Some(version) = self.version_mut(activated.version) {
+            version.numbers.clone_from(&activated.numbers);
+        }
+        self.active = activated.version;
+        self.plan_verdicts.clear();
+        if self.status == RunStatus::Proposed {
+            self.status = RunStatus::Running;
+        }
+        self.links = Arc::new(Links::new(&plan, &activated.numbers, self.steps.len()));
+        self.rebuild(&plan, &activated.numbers);
+    }
+
+    /// The version's plan, if it is complete and the numbers fit: known ones belong to steps of
+    /// the same id, new ones follow without a gap, none stands twice.
+    fn activatable(&mut self, activated: &PlanActivated) -> Option<Arc<Plan>> {
+        let version = self.version_mut(activated.version)?;
+        let plan = Arc::clone(&version.plan);
+        let count = usize::try_from(version.step_count).ok()?;
+        if plan.steps.len() != count || activated.numbers.len() != count {
+            return None;
+        }
+        let mut seen = BTreeSet::new();
+        let mut next = self.steps.len();
+        for (step, number) in plan.steps.iter().zip(&activated.numbers) {
+            let fits = match self.step(*number) {
+                Some(state) => state.id == step.id,
+                None => number.index() == next,
+            };
+            if !fits || !seen.insert(*number) {
+                return None;
+            }
+            next = next.max(number.index().saturating_add(1));
+        }
+        Some(plan)
+    }
+
+    fn remove_all_but(&mut self, numbers: &[StepNumber]) {
+        let kept: BTreeSet<StepNumber> = numbers.iter().copied().collect();
+        for number in self.step_numbers() {
+            if let Some(step) = self.steps.get_mut(number.index())
+                && !kept.contains(&number)
+            {
+                step.reset();
+                step.status = StepStatus::Removed;
+                step.unmet = 0;
+            }
+        }
+    }
+
+    /// Derives everything from the statuses of the steps.
+    fn rebuild(&mut self, plan: &Plan, numbers: &[StepNumber]) {
+        self.ready.clear();
+        self.queues.clear();
+        self.reported.clear();
+        self.in_doubt.clear();
+        self.counts.clear();
+        self.due.clear();
+        self.due_barriers.clear();
+        self.fatal_barriers.clear();
+        let before = std::mem::take(&mut self.barriers);
+        for barrier in &plan.barriers {
+            let was_released = before
+                .get(&barrier.id)
+                .is_some_and(|before| before.status == BarrierStatus::Released);
+            let mut state = self.barrier_state(barrier);
+            if was_released && state.has_enough() {
+                state.status = BarrierStatus::Released;
+            }
+            self.barriers.insert(barrier.id.clone(), state);
+            self.review_barrier(&barrier.id);
+        }
+        for (step, number) in plan.steps.iter().zip(numbers) {
+            self.rebuild_step(step, *number);
+        }
+    }
+
+    fn rebuild_step(&mut self, plan_step: &Step, number: StepNumber) {
+        let dependencies = self.links.dependencies(plan_step);
+        let unmet = dependencies.iter().filter(|each| !self.is_settled(each)).count();
+        if let Some(step) = self.steps.get_mut(number.index()) {
+            step.unmet = u32::try_from(unmet).unwrap_or(u32::MAX);
+            if matches!(step.status, StepStatus::Waiting | StepStatus::Ready) {
+                step.status = if unmet == 0 { StepStatus::Ready } else { StepStatus::Waiting };
+            }
+        }
+        self.enlist(number);
+        if has_consequence(self, number) {
+            self.due.insert(number);
+        }
+    }
+
+    fn barrier_state(&self, barrier: &Barrier) -> BarrierState {
+        let members = self.links.members(&barrier.members);
+        let mut state = BarrierState {
+            needed: self.needed(barrier, members.len()),
+            members,
+            arrived: BTreeSet::new(),
+            failed: BTreeSet::new(),
+            on_break: barrier.on_break,
+            status: BarrierStatus::Closed,
+        };
+        for member in state.members.clone() {
+            if let Some(step) = self.step(member) {
+                state.place(member, step.status);
+            }
+        }
+        state
+    }
+
+    /// How many members must arrive. A member that an earlier version had and this one removed
+    /// leaves the count; a name that no version ever knew never arrives.
+    fn needed(&self, barrier: &Barrier, members: usize) -> u32 {
+        match barrier.needs {
+            BarrierNeeds::Any => 1,
+            BarrierNeeds::AtLeast(count) => count,
+            BarrierNeeds::All => {
+                let ever: BTreeSet<&str> = self.steps.iter().map(|step| step.id.as_str()).collect();
+                let names: BTreeSet<&str> = barrier.members.iter().map(String::as_str).collect();
+                let unknown = names.difference(&ever).count();
+                u32::try_from(members.saturating_add(unknown)).unwrap_or(u32::MAX)
+            }
+        }
+    }
+}
+
+impl StepState {
+    fn new(id: &str) -> Self {
+        Self {
+            id: id.to_owned(),
+            owner: None,
+            priority: 0,
+            status: StepStatus::Waiting,
+            last_seq: 0,
+            attempts: 0,
+            failures: 0,
+            unmet: 0,
+            attempt: None,
+            accepted: None,
+            last_failure: None,
+        }
+    }
+
+    /// Takes the step over into a new version in which its work counts.
+    fn carry_over(&mut self) {
+        // A new version is a new chance.
+        if matches!(self.status, StepStatus::Failed | StepStatus::Removed) {
+            self.reset();
+        }
+    }
+
+    /// Takes the step over into a new version in which its work does not count.
+    fn fall(&mut self) {
+        // No plan tells what a lost attempt did to the world: the doubt stays.
+        if self.status != StepStatus::InDoubt {
+            self.reset();
+        }
+    }
+
+    fn reset(&mut self) {
+        self.status = StepStatus::Waiting;
+        self.failures = 0;
+        self.attempt = None;
+        self.accepted = None;
+    }
+}

@@ -1,0 +1,266 @@
+//! The fold: what each event changes.
+//!
+//! Invariants:
+//! - Total, infallible and deterministic. An event that makes no sense (only a forged log holds
+//!   one) changes nothing but the sequence number and the time.
+//! - Whatever is derived (ready queue, counts, barriers) is kept up to date here and nowhere
+//!   else, by touching only what depends on the thing that changed.
+//!
+//! Left out on purpose: every judgement. Commands are judged in `decide`, consequences in
+//! `settle`; both leave events, and only these are folded.
+
+mod activation;
+mod status;
+mod steps;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::links::Links;
+use super::{
+    AttemptToken, CapChanged, Cost, Ending, Event, Micros, PlanProposed, PlanSteps, PlanVersion,
+    Run, RunId, RunStarted, RunStatus, State, StepNumber, StepRecord, StepStatus, Variable,
+    VariableSet,
+};
+
+/// An attempt in flight, as the ledger-wide books hold it.
+#[derive(Debug, PartialEq, Eq)]
+struct Flight {
+    run: RunId,
+    step: StepNumber,
+    token: AttemptToken,
+    owner: Option<String>,
+    lease_until: Micros,
+}
+
+impl State {
+    /// Folds in the event that is record `seq`, written at `time`.
+    pub fn apply(&mut self, seq: u64, time: Micros, event: &Event) {
+        self.seq = seq;
+        self.time = self.time.max(time);
+        match event {
+            Event::RunStarted(started) => self.start_run(started, time),
+            Event::PlanActivated(activated) => {
+                self.with_flights(activated.run, |run| run.activate(activated));
+            }
+            Event::Step(record) => self.apply_step(seq, time, record),
+            Event::CapChanged(changed) => self.change_cap(changed),
+            Event::PlanProposed(proposed) => self.with(proposed.run, |run| run.propose(proposed)),
+            Event::PlanSteps(steps) => self.with(steps.run, |run| run.add_plan_steps(steps)),
+            Event::PlanReviewed(reviewed) => self.with(reviewed.run, |run| {
+                if let Some(version) = run.version_mut(reviewed.version) {
+                    version.review = Some(reviewed.review);
+                }
+            }),
+            Event::PlanVerdict(judged) => self.with(judged.run, |run| {
+                if judged.version == run.active {
+                    let verdict = judged.verdict.clone();
+                    run.plan_verdicts.entry(verdict.criterion).or_insert(verdict);
+                }
+            }),
+            Event::VariableSet(set) => self.with(set.run, |run| run.set_variable(set, time)),
+            Event::Barrier(changed) => self.with(changed.run, |run| run.change_barrier(changed)),
+            Event::RunEnded(ended) => self.with(ended.run, |run| {
+                if !matches!(run.status, RunStatus::Ended(_)) {
+                    run.status = RunStatus::Ended(ended.ending);
+                }
+            }),
+            Event::RunReopened(reopened) => self.with(reopened.run, Run::reopen),
+        }
+    }
+
+    fn with(&mut self, run: RunId, change: impl FnOnce(&mut Run)) {
+        if let Some(run) = self.runs.get_mut(&run) {
+            change(run);
+        }
+    }
+
+    fn start_run(&mut self, started: &RunStarted, time: Micros) {
+        self.runs.entry(started.run).or_insert_with(|| Run {
+            id: started.run,
+            name: started.name.clone(),
+            policy: started.policy,
+            started: time,
+            status: RunStatus::Proposed,
+            versions: Vec::new(),
+            active: 0,
+            steps: Vec::new(),
+            barriers: BTreeMap::new(),
+            variables: BTreeMap::new(),
+            ready: BTreeSet::new(),
+            queues: BTreeMap::new(),
+            reported: BTreeSet::new(),
+            in_doubt: BTreeSet::new(),
+            in_flight: 0,
+            in_flight_by_owner: BTreeMap::new(),
+            due: BTreeSet::new(),
+            due_barriers: BTreeSet::new(),
+            fatal_barriers: BTreeSet::new(),
+            counts: BTreeMap::new(),
+            plan_verdicts: BTreeMap::new(),
+            spent: Cost::default(),
+            links: Arc::new(Links::default()),
+        });
+    }
+
+    fn change_cap(&mut self, changed: &CapChanged) {
+        match changed.limit {
+            Some(limit) => self.caps.insert(changed.scope.clone(), limit),
+            None => self.caps.remove(&changed.scope),
+        };
+    }
+
+    fn apply_step(&mut self, seq: u64, time: Micros, record: &StepRecord) {
+        let Some(run) = self.runs.get_mut(&record.run) else { return };
+        let before = run.flight(record.step);
+        run.apply_step(seq, time, record.step, &record.event);
+        let after = run.flight(record.step);
+        if before != after {
+            for flight in &before {
+                self.land(flight);
+            }
+            for flight in &after {
+                self.take_off(flight);
+            }
+        }
+    }
+
+    /// Changes a run in a way that may end or rename any of its attempts in flight.
+    fn with_flights(&mut self, run: RunId, change: impl FnOnce(&mut Run)) {
+        let Some(run) = self.runs.get_mut(&run) else { return };
+        let before = run.flights();
+        change(run);
+        let after = run.flights();
+        for flight in &before {
+            self.land(flight);
+        }
+        for flight in &after {
+            self.take_off(flight);
+        }
+    }
+
+    fn take_off(&mut self, flight: &Flight) {
+        self.in_flight.insert(flight.token, (flight.run, flight.step));
+        self.dealt.insert(flight.token, (flight.run, flight.step));
+        self.leases.insert((flight.lease_until, flight.token));
+        let run = self.runs.get_mut(&flight.run);
+        if let Some(owner) = &flight.owner {
+            count_up(&mut self.in_flight_by_owner, owner);
+        }
+        if let Some(run) = run {
+            run.in_flight = run.in_flight.saturating_add(1);
+            if let Some(owner) = &flight.owner {
+                count_up(&mut run.in_flight_by_owner, owner);
+            }
+        }
+    }
+
+    fn land(&mut self, flight: &Flight) {
+        self.in_flight.remove(&flight.token);
+        self.leases.remove(&(flight.lease_until, flight.token));
+        let run = self.runs.get_mut(&flight.run);
+        if let Some(owner) = &flight.owner {
+            count_down(&mut self.in_flight_by_owner, owner);
+        }
+        if let Some(run) = run {
+            run.in_flight = run.in_flight.saturating_sub(1);
+            if let Some(owner) = &flight.owner {
+                count_down(&mut run.in_flight_by_owner, owner);
+            }
+        }
+    }
+}
+
+impl Run {
+    fn version_mut(&mut self, version: u32) -> Option<&mut PlanVersion> {
+        let index = usize::try_from(version).ok()?.checked_sub(1)?;
+        self.versions.get_mut(index)
+    }
+
+    fn propose(&mut self, proposed: &PlanProposed) {
+        let next = u32::try_from(self.versions.len()).unwrap_or(u32::MAX).saturating_add(1);
+        if proposed.version != next {
+            return;
+        }
+        let mut plan = (*proposed.header).clone();
+        plan.steps.clear();
+        self.versions.push(PlanVersion {
+            hash: proposed.hash,
+            reason: proposed.reason.clone(),
+            review: None,
+            plan: Arc::new(plan),
+            step_hashes: Vec::new(),
+            numbers: Vec::new(),
+            step_count: proposed.step_count,
+        });
+    }
+
+    fn add_plan_steps(&mut self, added: &PlanSteps) {
+        let Some(version) = self.version_mut(added.version) else { return };
+        let total = version.step_hashes.len().saturating_add(added.steps.len());
+        if u32::try_from(total).map_or(true, |total| total > version.step_count) {
+            return;
+        }
+        let plan = Arc::make_mut(&mut version.plan);
+        for each in &added.steps {
+            version.step_hashes.push(each.hash);
+            plan.steps.push(each.step.clone());
+        }
+    }
+
+    fn set_variable(&mut self, set: &VariableSet, time: Micros) {
+        let variable = Variable {
+            value: set.value.clone(),
+            version: set.version,
+            origin: set.origin.clone(),
+            time,
+        };
+        self.variables.insert(set.name.clone(), variable);
+    }
+
+    fn reopen(&mut self) {
+        if self.status == RunStatus::Ended(Ending::Failed) {
+            self.status = RunStatus::Running;
+            // What failed the plan as a whole is judged anew once its steps are closed again.
+            self.plan_verdicts.clear();
+        }
+    }
+
+    /// The step's attempt, if it is in flight.
+    fn flight(&self, number: StepNumber) -> Option<Flight> {
+        let step = self.step(number).filter(|step| step.status == StepStatus::Dispatched)?;
+        let attempt = step.attempt.as_ref()?;
+        Some(Flight {
+            run: self.id,
+            step: number,
+            token: attempt.token,
+            owner: step.owner.clone(),
+            lease_until: attempt.lease_until,
+        })
+    }
+
+    fn flights(&self) -> Vec<Flight> {
+        self.step_numbers().filter_map(|number| self.flight(number)).collect()
+    }
+
+    /// The number of every step that the run ever had.
+    pub(super) fn step_numbers(&self) -> impl Iterator<Item = StepNumber> + use<> {
+        (1..=u32::try_from(self.steps.len()).unwrap_or(u32::MAX)).map(StepNumber)
+    }
+}
+
+// An entry that is down to 0 is dropped, so that equal states have equal maps.
+
+fn count_up<K: Ord + Clone>(counts: &mut BTreeMap<K, u32>, key: &K) {
+    match counts.get_mut(key) {
+        Some(count) => *count = count.saturating_add(1),
+        None => drop(counts.insert(key.clone(), 1)),
+    }
+}
+
+fn count_down<K: Ord>(counts: &mut BTreeMap<K, u32>, key: &K) {
+    match counts.get_mut(key) {
+        Some(count) if *count > 1 => *count -= 1,
+        _ => drop(counts.remove(key)),
+    }
+}

@@ -1,0 +1,161 @@
+//! What becomes of an attempt: renewals, losses, receipts and verdicts.
+
+use std::collections::BTreeSet;
+
+use super::{MAX_BATCH_EVENTS, step_event};
+use crate::plan::{
+    AfterLoss, Attempt, AttemptLost, AttemptToken, Event, Idempotence, LeaseRenewed, LostCause,
+    Micros, Receipt, ReceiptRecorded, ReceiptRefused, Rejection, Run, RunStatus, State, StepEvent,
+    StepNumber, StepStatus, Verdict, VerdictRecorded,
+};
+
+/// An attempt that is in flight.
+fn in_flight(
+    state: &State,
+    token: AttemptToken,
+) -> Result<(&Run, StepNumber, &Attempt), Rejection> {
+    let find = || {
+        let (run, number) = state.in_flight.get(&token)?;
+        let run = state.runs.get(run)?;
+        let attempt = run.step(*number)?.attempt.as_ref()?;
+        Some((run, *number, attempt))
+    };
+    find().ok_or(Rejection::StaleToken(token))
+}
+
+pub(super) fn renew(
+    state: &State,
+    now: Micros,
+    token: AttemptToken,
+) -> Result<Vec<Event>, Rejection> {
+    let (run, number, attempt) = in_flight(state, token)?;
+    let lease = run.plan().zip(run.plan_step(number)).map_or(0, |(plan, step)| plan.lease_of(step));
+    // A sign of life never shortens a lease, whatever a new plan version says.
+    let lease_until = now.saturating_add(lease).max(attempt.lease_until);
+    let renewed = LeaseRenewed { token, lease_until };
+    Ok(vec![step_event(run.id, number, StepEvent::LeaseRenewed(renewed))])
+}
+
+pub(super) fn report_lost(
+    state: &State,
+    token: AttemptToken,
+    cause: LostCause,
+    detail: &str,
+) -> Result<Vec<Event>, Rejection> {
+    let (run, number, _) = in_flight(state, token)?;
+    Ok(vec![lost(run, number, token, cause, detail)])
+}
+
+/// The loss of an attempt of a step.
+pub(super) fn lost(
+    run: &Run,
+    number: StepNumber,
+    token: AttemptToken,
+    cause: LostCause,
+    detail: &str,
+) -> Event {
+    let idempotence = run
+        .plan()
+        .zip(run.plan_step(number))
+        .map_or(Idempotence::Yes, |(plan, step)| plan.idempotence_of(step));
+    // Work that was given back before it began did nothing to the world.
+    let then = if idempotence == Idempotence::No && cause != LostCause::Released {
+        AfterLoss::InDoubt
+    } else {
+        AfterLoss::DealAgain
+    };
+    let lost = AttemptLost { token, cause, detail: detail.to_owned(), then };
+    step_event(run.id, number, StepEvent::AttemptLost(lost))
+}
+
+/// The losses of those of a run's attempts in flight that a decision takes away.
+pub(super) fn revoked(
+    run: &Run,
+    numbers: impl Iterator<Item = StepNumber>,
+    detail: &str,
+) -> Vec<Event> {
+    let revoke = |number: StepNumber| {
+        let step = run.step(number).filter(|step| step.status == StepStatus::Dispatched)?;
+        let token = step.attempt.as_ref()?.token;
+        Some(lost(run, number, token, LostCause::Revoked, detail))
+    };
+    numbers.filter_map(revoke).collect()
+}
+
+/// The attempts whose leases have run out. More than fit in one batch are left to the next tick.
+pub(super) fn tick(state: &State, now: Micros) -> Vec<Event> {
+    state
+        .leases
+        .iter()
+        .take_while(|(due, _)| *due <= now)
+        .take(MAX_BATCH_EVENTS)
+        .filter_map(|(_, token)| {
+            let (run, number, _) = in_flight(state, *token).ok()?;
+            let detail = "no sign of life before the lease ran out";
+            Some(lost(run, number, *token, LostCause::LeaseExpired, detail))
+        })
+        .collect()
+}
+
+pub(super) fn record_receipt(
+    state: &State,
+    token: AttemptToken,
+    receipt: &Receipt,
+) -> Result<Vec<Event>, Rejection> {
+    let receipt = receipt.clone();
+    if let Ok((run, number, _)) = in_flight(state, token) {
+        let recorded = ReceiptRecorded { token, receipt };
+        return Ok(vec![step_event(run.id, number, StepEvent::ReceiptRecorded(recorded))]);
+    }
+    let (run, number) = state.dealt.get(&token).ok_or(Rejection::StaleToken(token))?;
+    let reason = match state.runs.get(run).and_then(|run| run.step(*number)) {
+        Some(step) if step.attempt.as_ref().is_some_and(|attempt| attempt.token == token) => {
+            format!("the attempt is no longer in flight: the step is {}", step.status)
+        }
+        Some(step) => format!("the attempt is over: the step is {}", step.status),
+        None => return Err(Rejection::StaleToken(token)),
+    };
+    let refused = ReceiptRefused { token, reason, receipt };
+    Ok(vec![step_event(*run, *number, StepEvent::ReceiptRefused(refused))])
+}
+
+pub(super) fn judge(
+    state: &State,
+    token: AttemptToken,
+    verdicts: &[Verdict],
+) -> Result<Vec<Event>, Rejection> {
+    let stale = Rejection::StaleToken(token);
+    let (run, number) = state.dealt.get(&token).ok_or(stale.clone())?;
+    let run = state.runs.get(run).ok_or(stale.clone())?;
+    if let RunStatus::Ended(ending) = run.status {
+        return Err(Rejection::RunHasEnded(ending));
+    }
+    let step = run.step(*number).filter(|step| step.status == StepStatus::Reported);
+    let attempt = step
+        .and_then(|step| step.attempt.as_ref())
+        .filter(|attempt| attempt.token == token)
+        .ok_or(stale)?;
+    let criteria = run.plan_step(*number).map_or(0, |step| step.acceptance.len());
+    let mut judged: BTreeSet<u32> = attempt.verdicts.keys().copied().collect();
+    for verdict in verdicts {
+        check_criterion(&mut judged, criteria, verdict.criterion)?;
+        if verdict.by == attempt.worker {
+            return Err(Rejection::JudgedByWorker(verdict.by.clone()));
+        }
+    }
+    let event = |verdict: &Verdict| {
+        let recorded = VerdictRecorded { token, verdict: verdict.clone() };
+        step_event(run.id, *number, StepEvent::VerdictRecorded(recorded))
+    };
+    Ok(verdicts.iter().map(event).collect())
+}
+
+/// Refuses a criterion that does not exist or has a verdict, and notes that it has one now.
+pub(super) fn check_criterion(
+    judged: &mut BTreeSet<u32>,
+    criteria: usize,
+    index: u32,
+) -> Result<(), Rejection> {
+    let exists = usize::try_from(index).is_ok_and(|place| place < criteria);
+    if exists && judged.insert(index) { Ok(()) } else { Err(Rejection::NoSuchCriterion(index)) }
+}

@@ -1,0 +1,114 @@
+//! Judging a command: which events it leads to, or why it is refused.
+//!
+//! Invariants:
+//! - Nothing changes here: the state is only read. A refusal leaves no event, with one exception:
+//!   a receipt that may not count is itself a fact.
+//! - The clock is an argument, and only commands look at it.
+//! - Whatever a caller sends, the answer is events or a [`Rejection`], never a panic.
+//!
+//! Left out on purpose: the validity of a plan ([`super::Plan`] in, all problems out), which the
+//! caller asks about before it makes a draft. Here only what would break the books is refused.
+
+mod attempts;
+mod dispatch;
+mod runs;
+mod versions;
+
+use super::{
+    Command, Event, Micros, Rejection, Run, RunId, RunStatus, State, StepEvent, StepNumber,
+    StepRecord, StepState, StepStatus,
+};
+
+/// How many events one command may lead to: they are one atomic batch in the log.
+pub const MAX_BATCH_EVENTS: usize = 65_000;
+
+/// The events that a command leads to in this state, or why it is refused. The `previous` of
+/// step events is filled in by [`super::execute`].
+pub fn decide(state: &State, now: Micros, command: &Command) -> Result<Vec<Event>, Rejection> {
+    let events = judge(state, now, command)?;
+    if events.len() > MAX_BATCH_EVENTS {
+        return Err(Rejection::TooManyEvents { events: events.len(), limit: MAX_BATCH_EVENTS });
+    }
+    Ok(events)
+}
+
+fn judge(state: &State, now: Micros, command: &Command) -> Result<Vec<Event>, Rejection> {
+    match command {
+        Command::StartRun { name, policy, draft } => {
+            versions::start_run(state, name, *policy, draft)
+        }
+        Command::ProposePlan { run, draft, reason } => {
+            versions::propose(state, *run, draft, reason)
+        }
+        Command::ReviewPlan { run, version, hash, review, by, note } => {
+            let review = versions::Reviewed { version: *version, hash: *hash, review: *review };
+            versions::review(state, *run, &review, by, note)
+        }
+        Command::Dispatch { run, step, worker } => {
+            dispatch::dispatch(state, now, *run, *step, worker)
+        }
+        Command::Renew { token } => attempts::renew(state, now, *token),
+        Command::ReportLost { token, cause, detail } => {
+            attempts::report_lost(state, *token, *cause, detail)
+        }
+        Command::RecordReceipt { token, receipt } => {
+            attempts::record_receipt(state, *token, receipt)
+        }
+        Command::Judge { token, verdicts } => attempts::judge(state, *token, verdicts),
+        Command::Tick => Ok(attempts::tick(state, now)),
+        Command::JudgePlan { run, verdicts } => runs::judge_plan(state, *run, verdicts),
+        Command::TakeOver { run, steps } => runs::take_over(state, *run, steps),
+        Command::Skip { run, step, by, reason } => runs::skip(state, *run, *step, by, reason),
+        Command::ResolveDoubt { run, step, finding, by } => {
+            runs::resolve_doubt(state, *run, *step, *finding, by)
+        }
+        Command::RetryFailed { run, by } => runs::retry_failed(state, *run, by),
+        Command::SetVariable { run, name, value, expected_version, by } => {
+            runs::set_variable(state, *run, (name, value), *expected_version, by)
+        }
+        Command::SetCap { scope, limit, by } => runs::set_cap(state, scope, *limit, by),
+        Command::CancelRun { run, by, reason } => runs::cancel(state, *run, by, reason),
+    }
+}
+
+fn run_of(state: &State, run: RunId) -> Result<&Run, Rejection> {
+    state.runs.get(&run).ok_or(Rejection::NoSuchRun)
+}
+
+/// The run, if it has not ended.
+fn open_run(state: &State, run: RunId) -> Result<&Run, Rejection> {
+    let run = run_of(state, run)?;
+    match run.status {
+        RunStatus::Ended(ending) => Err(Rejection::RunHasEnded(ending)),
+        RunStatus::Proposed | RunStatus::Running => Ok(run),
+    }
+}
+
+/// The run, if it executes a plan.
+fn running(state: &State, run: RunId) -> Result<&Run, Rejection> {
+    let run = open_run(state, run)?;
+    if run.status == RunStatus::Proposed { Err(Rejection::NoActivePlan) } else { Ok(run) }
+}
+
+/// A step of the active version.
+fn step_of(run: &Run, number: StepNumber) -> Result<&StepState, Rejection> {
+    run.step(number)
+        .filter(|step| step.status != StepStatus::Removed)
+        .ok_or(Rejection::NoSuchStep(number))
+}
+
+/// Why a step that somebody has in flight, or that is in a wrong status, may not be had.
+fn not_available(step: &StepState, number: StepNumber) -> Rejection {
+    match &step.attempt {
+        Some(attempt) if step.status == StepStatus::Dispatched => Rejection::HeldBy {
+            step: number,
+            worker: attempt.worker.clone(),
+            lease_until: attempt.lease_until,
+        },
+        _ => Rejection::NotReady(number, step.status),
+    }
+}
+
+fn step_event(run: RunId, step: StepNumber, event: StepEvent) -> Event {
+    Event::Step(StepRecord { run, step, previous: 0, event })
+}

@@ -1,0 +1,175 @@
+//! What people and harnesses say about a run as a whole, its variables, and caps.
+
+use std::collections::BTreeSet;
+
+use super::attempts::{check_criterion, revoked};
+use super::{not_available, open_run, run_of, running, step_event, step_of};
+use crate::plan::{
+    Accepted, AcceptedBasis, CapChanged, CapScope, DoubtResolved, Ending, Event, Finding, Json,
+    Origin, PlanVerdict, Rejection, Reopened, Ruling, Run, RunEnded, RunId, RunReopened, RunStatus,
+    Skipped, State, StepEvent, StepNumber, StepStatus, VariableSet, Verdict,
+};
+
+/// The plan's own criteria are judged once every step is closed: before, there is nothing to
+/// judge, and no criterion waits for a verdict.
+pub(super) fn judge_plan(
+    state: &State,
+    run: RunId,
+    verdicts: &[Verdict],
+) -> Result<Vec<Event>, Rejection> {
+    let run = running(state, run)?;
+    let criteria = match run.plan() {
+        Some(plan) if run.all_closed() => plan.test_criteria.len(),
+        _ => 0,
+    };
+    let mut judged: BTreeSet<u32> = run.plan_verdicts.keys().copied().collect();
+    for verdict in verdicts {
+        check_criterion(&mut judged, criteria, verdict.criterion)?;
+    }
+    let event = |verdict: &Verdict| {
+        let verdict = verdict.clone();
+        Event::PlanVerdict(PlanVerdict { run: run.id, version: run.active, verdict })
+    };
+    Ok(verdicts.iter().map(event).collect())
+}
+
+pub(super) fn take_over(
+    state: &State,
+    run: RunId,
+    steps: &[(StepNumber, String)],
+) -> Result<Vec<Event>, Rejection> {
+    let run = running(state, run)?;
+    let mut seen = BTreeSet::new();
+    let mut events = Vec::new();
+    for (number, source) in steps {
+        let step = step_of(run, *number)?;
+        match step.status {
+            StepStatus::Accepted | StepStatus::Skipped => continue,
+            StepStatus::Waiting | StepStatus::Ready => {}
+            _ => return Err(not_available(step, *number)),
+        }
+        if seen.insert(*number) {
+            let basis = AcceptedBasis::DoneBefore { source: source.clone() };
+            events.push(step_event(run.id, *number, StepEvent::Accepted(Accepted { basis })));
+        }
+    }
+    Ok(events)
+}
+
+pub(super) fn skip(
+    state: &State,
+    run: RunId,
+    number: StepNumber,
+    by: &str,
+    reason: &str,
+) -> Result<Vec<Event>, Rejection> {
+    let run = running(state, run)?;
+    let step = step_of(run, number)?;
+    if step.status.is_closed() || step.status == StepStatus::Dispatched {
+        return Err(not_available(step, number));
+    }
+    let skipped = Skipped { by: by.to_owned(), reason: reason.to_owned() };
+    Ok(vec![step_event(run.id, number, StepEvent::Skipped(skipped))])
+}
+
+pub(super) fn resolve_doubt(
+    state: &State,
+    run: RunId,
+    number: StepNumber,
+    finding: Finding,
+    by: &str,
+) -> Result<Vec<Event>, Rejection> {
+    let run = running(state, run)?;
+    let step = step_of(run, number)?;
+    let (StepStatus::InDoubt, Some(attempt)) = (step.status, &step.attempt) else {
+        return Err(not_available(step, number));
+    };
+    let resolved = DoubtResolved { token: attempt.token, finding, by: by.to_owned() };
+    let mut events = vec![step_event(run.id, number, StepEvent::DoubtResolved(resolved))];
+    if finding == Finding::Landed {
+        let basis = AcceptedBasis::Landed { by: by.to_owned() };
+        events.push(step_event(run.id, number, StepEvent::Accepted(Accepted { basis })));
+    }
+    Ok(events)
+}
+
+pub(super) fn retry_failed(state: &State, run: RunId, by: &str) -> Result<Vec<Event>, Rejection> {
+    let run = run_of(state, run)?;
+    let has_failed = match run.status {
+        RunStatus::Proposed => return Err(Rejection::NoActivePlan),
+        RunStatus::Running => false,
+        RunStatus::Ended(Ending::Failed) => true,
+        RunStatus::Ended(ending) => return Err(Rejection::RunHasEnded(ending)),
+    };
+    let plan_failed = run.plan_verdicts.values().any(|each| each.ruling == Ruling::Fail);
+    if run.count(StepStatus::Failed) == 0 && !plan_failed {
+        return Err(Rejection::NothingFailed);
+    }
+    let reopened = Reopened { by: by.to_owned() };
+    let mut events: Vec<Event> = failed_steps(run)
+        .map(|number| step_event(run.id, number, StepEvent::Reopened(reopened.clone())))
+        .collect();
+    if has_failed {
+        events.push(Event::RunReopened(RunReopened { run: run.id, by: by.to_owned() }));
+    }
+    Ok(events)
+}
+
+fn failed_steps(run: &Run) -> impl Iterator<Item = StepNumber> {
+    run.step_numbers()
+        .filter(|number| run.step(*number).is_some_and(|step| step.status == StepStatus::Failed))
+}
+
+pub(super) fn set_variable(
+    state: &State,
+    run: RunId,
+    (name, value): (&str, &Json),
+    expected_version: Option<u64>,
+    by: &str,
+) -> Result<Vec<Event>, Rejection> {
+    let run = open_run(state, run)?;
+    let found = run.variables.get(name).map_or(0, |variable| variable.version);
+    if let Some(expected) = expected_version
+        && expected != found
+    {
+        return Err(Rejection::VersionDiffers { expected, found });
+    }
+    Ok(vec![Event::VariableSet(VariableSet {
+        run: run.id,
+        name: name.to_owned(),
+        value: value.clone(),
+        version: found.saturating_add(1),
+        origin: Origin::Person(by.to_owned()),
+    })])
+}
+
+pub(super) fn set_cap(
+    state: &State,
+    scope: &CapScope,
+    limit: Option<u32>,
+    by: &str,
+) -> Result<Vec<Event>, Rejection> {
+    if limit == Some(0) {
+        return Err(Rejection::ZeroCap);
+    }
+    if let CapScope::Run(run) = scope {
+        open_run(state, *run)?;
+    }
+    Ok(vec![Event::CapChanged(CapChanged { scope: scope.clone(), limit, by: by.to_owned() })])
+}
+
+/// Attempts in flight are taken away first: what an ended run holds would fill the caps of the
+/// others.
+pub(super) fn cancel(
+    state: &State,
+    run: RunId,
+    by: &str,
+    reason: &str,
+) -> Result<Vec<Event>, Rejection> {
+    let run = open_run(state, run)?;
+    let mut events = revoked(run, run.step_numbers(), "the run was cancelled");
+    let ending = Ending::Cancelled;
+    let reason = format!("{by}: {reason}");
+    events.push(Event::RunEnded(RunEnded { run: run.id, ending, reason }));
+    Ok(events)
+}

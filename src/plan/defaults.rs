@@ -1,0 +1,40 @@
+//! What a step says once the plan's defaults, and then the crate's, are filled in.
+
+use super::{Idempotence, Micros, Plan, RetryPolicy, Step};
+
+/// How long an attempt is held without a sign of life, where the plan does not say.
+const LEASE_SECONDS: u32 = 900;
+
+impl Plan {
+    /// The role or capability that may do a step.
+    #[must_use]
+    pub fn owner_of<'a>(&'a self, step: &'a Step) -> Option<&'a str> {
+        step.owner.as_deref().or(self.defaults.owner.as_deref())
+    }
+
+    /// How often, and how soon, a step is tried again.
+    #[must_use]
+    pub fn retry_of(&self, step: &Step) -> RetryPolicy {
+        step.retry.as_ref().or(self.defaults.retry.as_ref()).cloned().unwrap_or_default()
+    }
+
+    /// Whether doing a step twice is as good as doing it once. A step that says nothing may be
+    /// done again.
+    #[must_use]
+    pub fn idempotence_of(&self, step: &Step) -> Idempotence {
+        step.idempotent.or(self.defaults.idempotent).unwrap_or(Idempotence::Yes)
+    }
+
+    /// For how long an attempt of a step is held without a sign of life.
+    #[must_use]
+    pub fn lease_of(&self, step: &Step) -> Micros {
+        let seconds = step.lease_seconds.or(self.defaults.lease_seconds).unwrap_or(LEASE_SECONDS);
+        Micros::from(seconds).saturating_mul(1_000_000)
+    }
+
+    /// A step as a worker is shown it: with the plan's defaults where it does not say.
+    #[must_use]
+    pub fn with_defaults(&self, step: &Step) -> Step {
+        step.with_defaults(&self.defaults)
+    }
+}

@@ -1,0 +1,82 @@
+//! One command, from judgement to its last consequence: an atomic batch of events.
+
+use std::collections::BTreeSet;
+
+use super::{Command, Event, MAX_BATCH_EVENTS, Micros, Rejection, RunId, State, decide, settle};
+
+/// Judges a command, folds its events and all that follows from them into the state, and answers
+/// with these events: one atomic batch, of which the first has sequence number `next_seq` and all
+/// have the time `now`, or the state's if that is later.
+///
+/// A refused command changes nothing. What would not fit in the batch follows with the run's
+/// next command.
+pub fn execute(
+    state: &mut State,
+    next_seq: u64,
+    now: Micros,
+    command: &Command,
+) -> Result<Vec<Event>, Rejection> {
+    let now = now.max(state.time);
+    let mut batch = Batch { next_seq, now, events: Vec::new(), runs: BTreeSet::new() };
+    for event in decide(state, now, command)? {
+        batch.add(state, event);
+    }
+    for run in std::mem::take(&mut batch.runs) {
+        batch.settle(state, run);
+    }
+    Ok(batch.events)
+}
+
+struct Batch {
+    next_seq: u64,
+    now: Micros,
+    events: Vec<Event>,
+    runs: BTreeSet<RunId>,
+}
+
+impl Batch {
+    fn add(&mut self, state: &mut State, mut event: Event) {
+        if let Event::Step(record) = &mut event {
+            let step = state.runs.get(&record.run).and_then(|run| run.step(record.step));
+            record.previous = step.map_or(0, |step| step.last_seq);
+        }
+        state.apply(self.next_seq, self.now, &event);
+        self.next_seq = self.next_seq.saturating_add(1);
+        self.runs.extend(event.run());
+        self.events.push(event);
+    }
+
+    fn settle(&mut self, state: &mut State, run: RunId) {
+        // The full batch also ends a chain that would not end by itself, if there were one.
+        while self.events.len() < MAX_BATCH_EVENTS {
+            let follows = settle(state, run);
+            if follows.is_empty() {
+                return;
+            }
+            for event in follows {
+                self.add(state, event);
+            }
+        }
+    }
+}
+
+impl Event {
+    /// The run that the event is about, if it is about one.
+    #[must_use]
+    pub fn run(&self) -> Option<RunId> {
+        match self {
+            Self::RunStarted(event) => Some(event.run),
+            Self::PlanProposed(event) => Some(event.run),
+            Self::PlanSteps(event) => Some(event.run),
+            Self::PlanReviewed(event) => Some(event.run),
+            Self::PlanActivated(event) => Some(event.run),
+            Self::Step(event) => Some(event.run),
+            Self::PlanVerdict(event) => Some(event.run),
+            Self::VariableSet(event) => Some(event.run),
+            Self::Barrier(event) => Some(event.run),
+            Self::CapChanged(_) => None,
+            Self::RunEnded(event) => Some(event.run),
+            Self::RunReopened(event) => Some(event.run),
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! A plan as a graph of what waits for what, and the places of its nodes.
+//!
+//! Nodes are numbered: the steps in plan order, then the barriers. A step waits for what its
+//! `after` names, a barrier for its members. Names that lead nowhere are no edges.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Display};
+
+use super::cycle::Edge;
+use super::{Plan, Problem};
+
+/// A place in one of the plan's lists.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Item<'a> {
+    pub(super) list: &'static str,
+    pub(super) index: usize,
+    pub(super) id: &'a str,
+}
+
+impl Item<'_> {
+    pub(super) fn problem(self, field: impl Display, message: impl Into<String>) -> Problem {
+        Problem { place: format!("{self}{field}"), message: message.into() }
+    }
+}
+
+impl Display for Item<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}[{}]", self.list, self.index)?;
+        match self.id {
+            "" => Ok(()),
+            id => write!(f, " ({})", shown(id)),
+        }
+    }
+}
+
+/// An id as it can be printed.
+pub(super) fn shown(id: &str) -> String {
+    id.escape_debug().to_string()
+}
+
+/// The ids of all nodes.
+pub(super) fn ids(plan: &Plan) -> impl Iterator<Item = &str> {
+    let barriers = plan.barriers.iter().map(|barrier| barrier.id.as_str());
+    plan.steps.iter().map(|step| step.id.as_str()).chain(barriers)
+}
+
+/// What each node waits for. A name that is listed twice is one edge.
+pub(super) fn edges(plan: &Plan, nodes: &BTreeMap<&str, usize>) -> Vec<Vec<Edge>> {
+    let barriers = plan.barriers.iter().map(|barrier| &barrier.members);
+    let lists = plan.steps.iter().map(|step| &step.after).chain(barriers);
+    lists
+        .map(|names| {
+            let mut seen = BTreeSet::new();
+            let known = names.iter().enumerate().filter_map(|(position, name)| {
+                nodes.get(name.as_str()).map(|to| Edge { to: *to, position })
+            });
+            known.filter(|edge| seen.insert(edge.to)).collect()
+        })
+        .collect()
+}
+
+/// A node's place in the plan.
+pub(super) fn item(plan: &Plan, node: usize) -> Option<Item<'_>> {
+    let Some(index) = node.checked_sub(plan.steps.len()) else {
+        let step = plan.steps.get(node)?;
+        return Some(Item { list: "steps", index: node, id: &step.id });
+    };
+    plan.barriers.get(index).map(|barrier| Item { list: "barriers", index, id: &barrier.id })
+}

@@ -1,0 +1,133 @@
+//! Who waits for whom in the active version: names made into numbers, once per activation.
+//!
+//! Invariants: `Links` is a pure function of the plan and its step numbers, so it is no part of
+//! the state hash. A name that the plan does not know is a dependency that is never settled:
+//! validation reports it, and here it only keeps its step from being dealt.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{BarrierStatus, Plan, Run, Step, StepNumber};
+
+/// Something that a step waits for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Dependency {
+    /// A step.
+    Step(StepNumber),
+    /// A barrier, by id.
+    Barrier(String),
+    /// A name that the plan does not know: it is never settled.
+    Unknown(String),
+}
+
+/// Lookups by step number and by name.
+#[derive(Debug, Default)]
+pub(super) struct Links {
+    places: Vec<Option<usize>>,
+    names: BTreeMap<String, StepNumber>,
+    dependents: Vec<Vec<StepNumber>>,
+    memberships: Vec<Vec<String>>,
+    waiters: BTreeMap<String, Vec<StepNumber>>,
+}
+
+impl Links {
+    /// The links of a plan whose steps have these numbers, in a run that ever had `steps` steps.
+    pub(super) fn new(plan: &Plan, numbers: &[StepNumber], steps: usize) -> Self {
+        let mut links = Self {
+            places: vec![None; steps],
+            dependents: vec![Vec::new(); steps],
+            memberships: vec![Vec::new(); steps],
+            ..Self::default()
+        };
+        for (place, (step, number)) in plan.steps.iter().zip(numbers).enumerate() {
+            links.names.insert(step.id.clone(), *number);
+            if let Some(entry) = links.places.get_mut(number.index()) {
+                *entry = Some(place);
+            }
+        }
+        for barrier in &plan.barriers {
+            links.waiters.insert(barrier.id.clone(), Vec::new());
+            for member in links.members(&barrier.members) {
+                if let Some(memberships) = links.memberships.get_mut(member.index()) {
+                    memberships.push(barrier.id.clone());
+                }
+            }
+        }
+        for (step, number) in plan.steps.iter().zip(numbers) {
+            for dependency in links.dependencies(step) {
+                links.add_dependent(&dependency, *number);
+            }
+        }
+        links
+    }
+
+    fn add_dependent(&mut self, dependency: &Dependency, number: StepNumber) {
+        let list = match dependency {
+            Dependency::Step(on) => self.dependents.get_mut(on.index()),
+            Dependency::Barrier(id) => self.waiters.get_mut(id),
+            Dependency::Unknown(_) => None,
+        };
+        if let Some(list) = list {
+            list.push(number);
+        }
+    }
+
+    /// What a step waits for, each thing once.
+    pub(super) fn dependencies(&self, step: &Step) -> BTreeSet<Dependency> {
+        let resolve = |name: &String| match self.names.get(name) {
+            Some(number) => Dependency::Step(*number),
+            None if self.waiters.contains_key(name) => Dependency::Barrier(name.clone()),
+            None => Dependency::Unknown(name.clone()),
+        };
+        step.after.iter().map(resolve).collect()
+    }
+
+    /// The steps of those names.
+    pub(super) fn members(&self, names: &[String]) -> BTreeSet<StepNumber> {
+        names.iter().filter_map(|name| self.step_named(name)).collect()
+    }
+
+    pub(super) fn step_named(&self, id: &str) -> Option<StepNumber> {
+        self.names.get(id).copied()
+    }
+
+    /// The step's place in the plan's list.
+    pub(super) fn place(&self, number: StepNumber) -> Option<usize> {
+        self.places.get(number.index()).copied().flatten()
+    }
+
+    /// The steps that name this one in `after`.
+    pub(super) fn dependents(&self, number: StepNumber) -> &[StepNumber] {
+        self.dependents.get(number.index()).map_or(&[], Vec::as_slice)
+    }
+
+    /// The barriers that a step is a member of.
+    pub(super) fn memberships(&self, number: StepNumber) -> &[String] {
+        self.memberships.get(number.index()).map_or(&[], Vec::as_slice)
+    }
+
+    /// The steps that name this barrier in `after`.
+    pub(super) fn waiters(&self, barrier: &str) -> &[StepNumber] {
+        self.waiters.get(barrier).map_or(&[], Vec::as_slice)
+    }
+}
+
+impl Run {
+    /// What a step of the active version still waits for.
+    #[must_use]
+    pub fn waiting_for(&self, number: StepNumber) -> Vec<Dependency> {
+        let Some(step) = self.plan_step(number) else { return Vec::new() };
+        let all = self.links.dependencies(step);
+        all.into_iter().filter(|dependency| !self.is_settled(dependency)).collect()
+    }
+
+    /// Whether what waits for this need wait no longer.
+    pub(super) fn is_settled(&self, dependency: &Dependency) -> bool {
+        match dependency {
+            Dependency::Step(on) => self.step(*on).is_some_and(|step| step.status.is_closed()),
+            Dependency::Barrier(id) => {
+                self.barriers.get(id).is_some_and(|each| each.status == BarrierStatus::Released)
+            }
+            Dependency::Unknown(_) => false,
+        }
+    }
+}

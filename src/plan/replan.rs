@@ -1,0 +1,190 @@
+//! What a new version means for the work that was done under the one before.
+//!
+//! A step *falls* if it cannot count on what it was built on: it is new, its own work changed, it
+//! failed (and so is open again), or something that it depends on fell. A fallen step that had
+//! work is invalidated; work that did not fall is preserved. Nothing is lost or kept silently:
+//! the lists stand in the record of the activation.
+//!
+//! Invariants: steps are matched by id, over all versions of the run; a number is never given to
+//! another id. Cycles and names that nobody knows end the walk, not the program.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::links::Links;
+use super::{
+    Barrier, BarrierNeeds, ContentHash, Dependency, Plan, PlanActivated, Run, Step, StepNumber,
+    StepStatus,
+};
+
+/// The activation of a version of a run's plan, computed.
+pub(super) fn activation(
+    run: &Run,
+    version: u32,
+    plan: &Plan,
+    hashes: &[ContentHash],
+) -> PlanActivated {
+    let numbers = numbers(run, plan);
+    let links = Links::new(plan, &numbers, highest(run, &numbers));
+    let mut walk = Walk::new(run, plan, &links);
+    walk.start(&numbers, hashes);
+    let fallen = walk.fallen;
+    let has_work = |number: &&StepNumber| run.step(**number).is_some_and(|s| has_work(s.status));
+    let present: BTreeSet<StepNumber> = numbers.iter().copied().collect();
+    let is_gone = |number: &StepNumber| {
+        let there = run.step(*number).is_some_and(|step| step.status != StepStatus::Removed);
+        there && !present.contains(number)
+    };
+    PlanActivated {
+        run: run.id,
+        version,
+        preserved: numbers
+            .iter()
+            .filter(has_work)
+            .filter(|n| !fallen.contains(n))
+            .copied()
+            .collect(),
+        invalidated: numbers
+            .iter()
+            .filter(has_work)
+            .filter(|n| fallen.contains(n))
+            .copied()
+            .collect(),
+        removed: run.step_numbers().filter(is_gone).collect(),
+        numbers,
+    }
+}
+
+/// The number of each step of a plan: the one that its id ever had in the run, or the next.
+fn numbers(run: &Run, plan: &Plan) -> Vec<StepNumber> {
+    let known: BTreeMap<&str, StepNumber> =
+        run.steps.iter().map(|step| step.id.as_str()).zip(run.step_numbers()).collect();
+    let mut last = u32::try_from(run.steps.len()).unwrap_or(u32::MAX);
+    let mut number_of = |step: &Step| {
+        known.get(step.id.as_str()).copied().unwrap_or_else(|| {
+            last = last.saturating_add(1);
+            StepNumber(last)
+        })
+    };
+    plan.steps.iter().map(&mut number_of).collect()
+}
+
+/// How many steps the run will have had.
+fn highest(run: &Run, numbers: &[StepNumber]) -> usize {
+    let last = numbers.iter().max().map_or(0, |number| number.index().saturating_add(1));
+    run.steps.len().max(last)
+}
+
+/// Whether a step of that status has something to lose.
+fn has_work(status: StepStatus) -> bool {
+    matches!(
+        status,
+        StepStatus::Accepted
+            | StepStatus::Skipped
+            | StepStatus::Reported
+            | StepStatus::Dispatched
+            | StepStatus::InDoubt
+    )
+}
+
+struct Walk<'a> {
+    run: &'a Run,
+    links: &'a Links,
+    plan: &'a Plan,
+    barriers: BTreeMap<&'a str, Join>,
+    fallen: BTreeSet<StepNumber>,
+}
+
+/// A barrier, while it is found out who keeps what.
+struct Join {
+    needed: usize,
+    /// Members that are closed and did not fall.
+    kept: usize,
+    /// Whether what waits for it fell with it.
+    is_passed_on: bool,
+}
+
+impl<'a> Walk<'a> {
+    fn new(run: &'a Run, plan: &'a Plan, links: &'a Links) -> Self {
+        let is_closed =
+            |member: &&StepNumber| run.step(**member).is_some_and(|step| step.status.is_closed());
+        let join = |barrier: &'a Barrier| {
+            let members = links.members(&barrier.members);
+            let needed = match barrier.needs {
+                BarrierNeeds::All => members.len(),
+                BarrierNeeds::Any => 1,
+                BarrierNeeds::AtLeast(count) => usize::try_from(count).unwrap_or(usize::MAX),
+            };
+            let kept = members.iter().filter(is_closed).count();
+            (barrier.id.as_str(), Join { needed, kept, is_passed_on: false })
+        };
+        let barriers = plan.barriers.iter().map(join).collect();
+        Self { run, links, plan, barriers, fallen: BTreeSet::new() }
+    }
+
+    fn start(&mut self, numbers: &[StepNumber], hashes: &[ContentHash]) {
+        let before = self.hashes_before();
+        let mut open = Vec::new();
+        for ((step, number), hash) in self.plan.steps.iter().zip(numbers).zip(hashes) {
+            let state = self.run.step(*number).map(|state| state.status);
+            let is_open_again =
+                matches!(state, None | Some(StepStatus::Removed | StepStatus::Failed));
+            let is_changed = before.get(number).is_some_and(|before| before != hash);
+            if is_open_again || is_changed || self.has_new_unsettled_input(step, *number) {
+                open.push(*number);
+            }
+        }
+        self.walk(open);
+    }
+
+    fn walk(&mut self, mut open: Vec<StepNumber>) {
+        while let Some(number) = open.pop() {
+            if !self.fallen.insert(number) {
+                continue;
+            }
+            open.extend(self.links.dependents(number));
+            let status = self.run.step(number).map(|step| step.status);
+            for id in self.links.memberships(number) {
+                let Some(join) = self.barriers.get_mut(id.as_str()) else { continue };
+                if status.is_some_and(StepStatus::is_closed) {
+                    join.kept = join.kept.saturating_sub(1);
+                }
+                // A member that had work takes with it what passed the barrier. One that had
+                // none does so only if the barrier does not stand without it.
+                let falls = status.is_some_and(has_work) || join.kept < join.needed;
+                if falls && !join.is_passed_on {
+                    join.is_passed_on = true;
+                    open.extend(self.links.waiters(id));
+                }
+            }
+        }
+    }
+
+    fn hashes_before(&self) -> BTreeMap<StepNumber, ContentHash> {
+        let Some(active) = self.run.active_version() else { return BTreeMap::new() };
+        active.numbers.iter().copied().zip(active.step_hashes.iter().copied()).collect()
+    }
+
+    /// Whether the version makes a step wait for something that it did not wait for before, and
+    /// that is not settled. What it did not wait for before because it was taken over or its
+    /// barrier was released stays as it was.
+    fn has_new_unsettled_input(&self, step: &Step, number: StepNumber) -> bool {
+        let Some(before) = self.run.plan_step(number) else { return false };
+        let old: BTreeSet<&str> = before.after.iter().map(String::as_str).collect();
+        let new: Vec<String> =
+            step.after.iter().filter(|name| !old.contains(name.as_str())).cloned().collect();
+        if new.is_empty() {
+            return false;
+        }
+        let added = Step { after: new, ..Step::default() };
+        self.links.dependencies(&added).iter().any(|input| match input {
+            Dependency::Step(on) => !self.run.step(*on).is_some_and(|on| on.status.is_closed()),
+            Dependency::Barrier(id) => !self.is_met(id),
+            Dependency::Unknown(_) => true,
+        })
+    }
+
+    /// Whether enough members of a barrier keep what they had.
+    fn is_met(&self, id: &str) -> bool {
+        self.barriers.get(id).is_some_and(|join| join.kept >= join.needed)
+    }
+}

@@ -1,0 +1,684 @@
+//! What is wrong with a plan: everything, in plan order, each with its place.
+//!
+//! Invariants: a plan without problems has unique ids, no name that leads nowhere and no cycle,
+//! and its canonical form is exact. Nothing here recurses over the plan, and nothing is more
+//! than linear in it (times a logarithm), so a plan of a million steps can be judged.
+//!
+//! Left out on purpose: advice. What may be run, but hardly was meant, is not a problem.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
+
+use serde_json::Value;
+
+use super::cycle::{Cycle, cycles};
+use super::graph::{self, Item, edges, ids, shown};
+use super::nearest::nearest;
+use super::{Barrier, BarrierNeeds, Criterion, Extra, Fallback, Plan, Problem, RetryPolicy, Step};
+
+/// How many steps a plan may have.
+pub const STEPS_MAX: usize = 1_000_000;
+
+/// For how many unknown names the closest known one is looked for: each costs a scan of all.
+const SUGGESTIONS_MAX: u32 = 32;
+
+/// The largest whole number that the canonical form holds exactly.
+const EXACT_MAX: u64 = 1 << 53;
+
+const FAILURE_CLASSES: [&str; 5] =
+    ["transient", "deterministic", "assumption_broken", "budget_exhausted", "unknown"];
+
+/// All problems of a plan, in plan order. A plan without any can be run.
+#[must_use]
+pub fn validate(plan: &Plan) -> Vec<Problem> {
+    let mut judge = Judge::new(plan);
+    judge.header();
+    for (index, step) in plan.steps.iter().enumerate() {
+        judge.step(Item { list: "steps", index, id: &step.id }, index, step);
+    }
+    for (index, barrier) in plan.barriers.iter().enumerate() {
+        let node = plan.steps.len().saturating_add(index);
+        judge.barrier(Item { list: "barriers", index, id: &barrier.id }, node, barrier);
+    }
+    judge.footer();
+    judge.problems
+}
+
+/// The plan under judgement. Steps and barriers are nodes: the steps first, then the barriers.
+struct Judge<'a> {
+    plan: &'a Plan,
+    /// The node of each id; of an id that is there twice, the first.
+    nodes: BTreeMap<&'a str, usize>,
+    phases: BTreeSet<&'a str>,
+    /// Cycles by the node that they are reported at.
+    cycles: BTreeMap<usize, Vec<Cycle>>,
+    suggestions_left: u32,
+    problems: Vec<Problem>,
+}
+
+impl<'a> Judge<'a> {
+    fn new(plan: &'a Plan) -> Self {
+        let mut nodes = BTreeMap::new();
+        for (node, id) in ids(plan).enumerate() {
+            nodes.entry(id).or_insert(node);
+        }
+        let mut by_node: BTreeMap<usize, Vec<Cycle>> = BTreeMap::new();
+        for cycle in cycles(&edges(plan, &nodes)) {
+            by_node.entry(cycle.first).or_default().push(cycle);
+        }
+        Self {
+            plan,
+            nodes,
+            phases: plan.phases.iter().map(|phase| phase.id.as_str()).collect(),
+            cycles: by_node,
+            suggestions_left: SUGGESTIONS_MAX,
+            problems: Vec::new(),
+        }
+    }
+
+    fn report(&mut self, place: impl Into<String>, message: impl Into<String>) {
+        self.problems.push(Problem { place: place.into(), message: message.into() });
+    }
+
+    fn header(&mut self) {
+        let plan = self.plan;
+        let mut seen = BTreeMap::new();
+        for (index, phase) in plan.phases.iter().enumerate() {
+            let item = Item { list: "phases", index, id: &phase.id };
+            self.id(item);
+            if let Some(first) =
+                seen.insert(phase.id.as_str(), index).filter(|_| !item.id.is_empty())
+            {
+                let text = format!("the id is taken by phases[{first}]; every phase needs its own");
+                self.problems.push(item.problem(".id", text));
+            }
+        }
+        if plan.steps.is_empty() {
+            self.report("steps", "the plan has no steps; add at least one");
+        }
+        if plan.steps.len() > STEPS_MAX {
+            let found = plan.steps.len();
+            self.report("steps", format!("{found} steps, at most {STEPS_MAX}; split the plan"));
+        }
+    }
+
+    fn step(&mut self, item: Item<'a>, node: usize, step: &'a Step) {
+        self.id(item);
+        self.unique(item, node);
+        if let Some(phase) = &step.phase
+            && !self.phases.contains(phase.as_str())
+        {
+            let names = self.plan.phases.iter().map(|phase| phase.id.as_str());
+            let hint = self.suggestion(phase, names);
+            let text = format!("there is no phase `{}`{hint}", shown(phase));
+            self.problems.push(item.problem(".phase", text));
+        }
+        self.named(item, "after", &step.after, Self::after);
+        self.cycle(item, "after", node);
+        self.command(&item, step.command.as_ref());
+        self.criteria(&format_args!("{item}.acceptance"), &step.acceptance);
+        self.limits(&item, step.retry.as_ref(), step.timeout_seconds, step.lease_seconds);
+        if let Some(fallback) = &step.fallback {
+            self.fallback(item, fallback);
+        }
+        if let Some(cost) = step.cost_estimate {
+            self.exact(item, ".cost_estimate", &[cost.money_micros, cost.tokens]);
+        }
+        if let Some(cost) = step.cost_limit {
+            self.exact(item, ".cost_limit", &[cost.money_micros, cost.tokens]);
+        }
+        self.extra(&item, &step.extra);
+    }
+
+    fn barrier(&mut self, item: Item<'a>, node: usize, barrier: &'a Barrier) {
+        self.id(item);
+        self.unique(item, node);
+        if barrier.members.is_empty() {
+            let text = "the barrier has no members; name the steps that it waits for";
+            self.problems.push(item.problem(".members", text));
+        }
+        self.named(item, "members", &barrier.members, Self::member);
+        self.cycle(item, "members", node);
+        let members = barrier.members.iter().collect::<BTreeSet<_>>().len();
+        match barrier.needs {
+            BarrierNeeds::AtLeast(0) => {
+                let text = "at_least is 0, expected 1 or more";
+                self.problems.push(item.problem(".needs", text));
+            }
+            BarrierNeeds::AtLeast(count)
+                if usize::try_from(count).is_ok_and(|count| count > members) && members > 0 =>
+            {
+                let text = format!("at_least is {count}, but the barrier has {members} members");
+                self.problems.push(item.problem(".needs", text));
+            }
+            BarrierNeeds::AtLeast(_) | BarrierNeeds::All | BarrierNeeds::Any => {}
+        }
+        if barrier.deadline_seconds == Some(0) {
+            self.problems.push(item.problem(".deadline_seconds", ZERO_SECONDS));
+        }
+    }
+
+    fn footer(&mut self) {
+        let plan = self.plan;
+        if plan.caps.run == Some(0) {
+            self.report("caps.run", ZERO_CAP);
+        }
+        for (list, caps) in [("owners", &plan.caps.owners), ("tags", &plan.caps.tags)] {
+            for name in caps.iter().filter(|(_, cap)| **cap == 0).map(|(name, _)| name) {
+                self.report(format!("caps.{list}.{}", shown(name)), ZERO_CAP);
+            }
+        }
+        let budget = plan.budget;
+        let amounts = [budget.money_micros, budget.tokens, budget.attempts, budget.wall_seconds];
+        if amounts.into_iter().flatten().any(|amount| amount > EXACT_MAX) {
+            self.report("budget", TOO_LARGE);
+        }
+        self.criteria(&"test_criteria", &plan.test_criteria);
+        let defaults = &plan.defaults;
+        self.command(&"defaults", defaults.command.as_ref());
+        self.limits(
+            &"defaults",
+            defaults.retry.as_ref(),
+            defaults.timeout_seconds,
+            defaults.lease_seconds,
+        );
+        self.extra(&"plan", &plan.extra);
+    }
+
+    /// An id must be something that can be written on one line and found again.
+    fn id(&mut self, item: Item<'_>) {
+        let text = if item.id.is_empty() {
+            "the id is empty; give it a name"
+        } else if item.id.chars().any(char::is_control) {
+            "the id has a control character; use what can be printed on one line"
+        } else if item.id.trim() != item.id {
+            "the id begins or ends with white space; remove it"
+        } else {
+            return;
+        };
+        self.problems.push(item.problem(".id", text));
+    }
+
+    fn unique(&mut self, item: Item<'_>, node: usize) {
+        let Some(first) = self.nodes.get(item.id).filter(|first| **first != node) else { return };
+        if let Some(first) = graph::item(self.plan, *first)
+            && !item.id.is_empty()
+        {
+            let text = format!("the id is taken by {first}; steps and barriers share one space");
+            self.problems.push(item.problem(".id", text));
+        }
+    }
+
+    /// A list of names: none twice, each of something that is there.
+    fn named(
+        &mut self,
+        item: Item<'_>,
+        field: &str,
+        names: &'a [String],
+        judge: fn(&mut Self, &'a str) -> Option<String>,
+    ) {
+        let mut seen = BTreeMap::new();
+        for (position, name) in names.iter().enumerate() {
+            let text = match seen.insert(name.as_str(), position) {
+                Some(first) => Some(format!(
+                    "`{}` is listed already, at {field}[{first}]; remove one",
+                    shown(name)
+                )),
+                None => judge(self, name),
+            };
+            if let Some(text) = text {
+                self.problems.push(item.problem(format_args!(".{field}[{position}]"), text));
+            }
+        }
+    }
+
+    fn after(&mut self, name: &'a str) -> Option<String> {
+        if self.nodes.contains_key(name) {
+            return None;
+        }
+        if self.phases.contains(name) {
+            return Some(format!(
+                "`{name}` is a phase, and phases order nothing; name its steps, or a barrier over \
+                 them"
+            ));
+        }
+        let hint = self.suggestion(name, ids(self.plan));
+        Some(format!("there is no step or barrier `{}`{hint}", shown(name)))
+    }
+
+    fn member(&mut self, name: &'a str) -> Option<String> {
+        let steps = self.plan.steps.len();
+        match self.nodes.get(name) {
+            Some(node) if *node < steps => None,
+            Some(_) => Some(format!("`{name}` is a barrier; members are steps, name its members")),
+            None => {
+                let hint = self.suggestion(name, ids(self.plan).take(steps));
+                Some(format!("there is no step `{}`{hint}", shown(name)))
+            }
+        }
+    }
+
+    fn suggestion(&mut self, name: &str, names: impl Iterator<Item = &'a str>) -> String {
+        let Some(left) = self.suggestions_left.checked_sub(1) else { return String::new() };
+        self.suggestions_left = left;
+        nearest(name, names).map_or_else(String::new, |near| format!("; did you mean `{near}`?"))
+    }
+
+    fn cycle(&mut self, item: Item<'_>, field: &str, node: usize) {
+        let name = |node: usize| match graph::item(self.plan, node) {
+            Some(item) => shown(item.id),
+            None => String::new(),
+        };
+        for cycle in self.cycles.remove(&node).unwrap_or_default() {
+            let mut path: Vec<String> = cycle.shown.iter().map(|node| name(*node)).collect();
+            if let Some(hidden) = cycle.length.checked_sub(path.len()).filter(|count| *count > 0) {
+                path.push(format!("({hidden} more)"));
+            }
+            path.push(name(cycle.first));
+            let text = format!(
+                "a cycle, each waits for the next: {}; remove one of these dependencies",
+                path.join(" -> ")
+            );
+            self.problems.push(item.problem(format_args!(".{field}[{}]", cycle.position), text));
+        }
+    }
+
+    fn command(&mut self, place: &dyn Display, command: Option<&String>) {
+        if command.is_some_and(|command| command.trim().is_empty()) {
+            let text = "the command is empty and would always succeed; leave it out or write one";
+            self.report(format!("{place}.command"), text);
+        }
+    }
+
+    fn criteria(&mut self, place: &dyn Display, criteria: &[Criterion]) {
+        for (index, criterion) in criteria.iter().enumerate() {
+            if criterion.body().trim().is_empty() {
+                let text = "the criterion is empty and would always hold; write it or remove it";
+                self.report(format!("{place}[{index}]"), text);
+            }
+        }
+    }
+
+    fn limits(
+        &mut self,
+        place: &dyn Display,
+        retry: Option<&RetryPolicy>,
+        timeout: Option<u32>,
+        lease: Option<u32>,
+    ) {
+        if let Some(retry) = retry {
+            if retry.max_attempts == 0 {
+                let text = "max_attempts is 0, expected 1 or more; the first attempt counts";
+                self.report(format!("{place}.retry.max_attempts"), text);
+            }
+            for (class, attempts) in &retry.per_class {
+                let text = if !FAILURE_CLASSES.contains(&class.as_str()) {
+                    format!("no such failure class, expected one of {}", FAILURE_CLASSES.join(", "))
+                } else if *attempts == 0 {
+                    "0 attempts, expected 1 or more; the first attempt counts".to_owned()
+                } else {
+                    continue;
+                };
+                self.report(format!("{place}.retry.per_class.{}", shown(class)), text);
+            }
+        }
+        for (field, seconds) in [("timeout_seconds", timeout), ("lease_seconds", lease)] {
+            if seconds == Some(0) {
+                self.report(format!("{place}.{field}"), ZERO_SECONDS);
+            }
+        }
+    }
+
+    fn fallback(&mut self, item: Item<'_>, fallback: &'a Fallback) {
+        let text = match fallback {
+            Fallback::Step(name) if name == item.id => {
+                Some("a step cannot stand in for itself; name another".to_owned())
+            }
+            Fallback::Step(name) => self.member(name),
+            Fallback::Value { value, .. } if !is_exact(value) => Some(TOO_LARGE.to_owned()),
+            Fallback::Owner(_) | Fallback::Value { .. } => None,
+        };
+        self.problems.extend(text.map(|text| item.problem(".fallback", text)));
+    }
+
+    fn exact(&mut self, item: Item<'_>, field: &str, amounts: &[u64]) {
+        if amounts.iter().any(|amount| *amount > EXACT_MAX) {
+            self.problems.push(item.problem(field, TOO_LARGE));
+        }
+    }
+
+    fn extra(&mut self, place: &dyn Display, extra: &Extra) {
+        for (name, _) in extra.iter().filter(|(_, value)| !is_exact(value)) {
+            self.report(format!("{place}.extra.{}", shown(name)), TOO_LARGE);
+        }
+    }
+}
+
+const ZERO_CAP: &str = "a cap of 0 would stop everything; expected 1 or more, or leave it out";
+const ZERO_SECONDS: &str = "0 seconds, expected 1 or more, or leave it out";
+const TOO_LARGE: &str =
+    "a number over 2^53 is not held exactly; write it as text, or use a smaller one";
+
+/// Whether the canonical form holds all whole numbers of a value exactly.
+fn is_exact(value: &Value) -> bool {
+    let mut rest = vec![value];
+    while let Some(value) = rest.pop() {
+        match value {
+            Value::Number(number) => {
+                let whole = number.as_u64().or_else(|| number.as_i64().map(i64::unsigned_abs));
+                if whole.is_some_and(|whole| whole > EXACT_MAX) {
+                    return false;
+                }
+            }
+            Value::Array(items) => rest.extend(items),
+            Value::Object(fields) => rest.extend(fields.values()),
+            Value::Null | Value::Bool(_) | Value::String(_) => {}
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::super::{Caps, Cost, Defaults, Phase};
+    use super::*;
+
+    fn step(id: &str, after: &[&str]) -> Step {
+        let after = after.iter().map(|id| (*id).to_owned()).collect();
+        Step { id: id.into(), after, ..Step::default() }
+    }
+
+    fn barrier(id: &str, members: &[&str], needs: BarrierNeeds) -> Barrier {
+        let members = members.iter().map(|id| (*id).to_owned()).collect();
+        Barrier { id: id.into(), members, needs, ..Barrier::default() }
+    }
+
+    fn plan(steps: Vec<Step>, barriers: Vec<Barrier>) -> Plan {
+        Plan { steps, barriers, ..Plan::default() }
+    }
+
+    fn lines(plan: &Plan) -> Vec<String> {
+        validate(plan).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_good_plan_has_no_problems() {
+        let good = plan(
+            vec![step("a", &[]), step("b", &["a"]), step("c", &["gate"])],
+            vec![barrier("gate", &["a", "b"], BarrierNeeds::AtLeast(2))],
+        );
+        assert_eq!(lines(&good), Vec::<String>::new());
+    }
+
+    #[test]
+    fn an_empty_plan_is_a_problem() {
+        assert_eq!(lines(&Plan::default()), ["steps: the plan has no steps; add at least one"]);
+    }
+
+    #[test]
+    fn every_problem_has_its_place_in_plan_order() {
+        let mut wrong = plan(
+            vec![
+                step("", &[]),
+                step("build", &["tset", "build2", "tset"]),
+                step("test", &["prep"]),
+                step("build", &["test"]),
+                step(" x\n", &[]),
+                step("end ", &[]),
+            ],
+            vec![
+                barrier("test", &[], BarrierNeeds::All),
+                barrier("gate", &["tests", "gate2", "build", "build"], BarrierNeeds::AtLeast(9)),
+                barrier("gate2", &["test"], BarrierNeeds::AtLeast(0)),
+            ],
+        );
+        wrong.phases = vec![
+            Phase { id: "prep".into(), title: String::new() },
+            Phase { id: "prep".into(), title: String::new() },
+        ];
+        wrong.steps[2].phase = Some("prop".into());
+        assert_eq!(
+            lines(&wrong),
+            [
+                "phases[1] (prep).id: the id is taken by phases[0]; every phase needs its own",
+                "steps[0].id: the id is empty; give it a name",
+                "steps[1] (build).after[0]: there is no step or barrier `tset`; did you mean \
+                 `test`?",
+                "steps[1] (build).after[1]: there is no step or barrier `build2`; did you mean \
+                 `build`?",
+                "steps[1] (build).after[2]: `tset` is listed already, at after[0]; remove one",
+                "steps[2] (test).phase: there is no phase `prop`; did you mean `prep`?",
+                "steps[2] (test).after[0]: `prep` is a phase, and phases order nothing; name its \
+                 steps, or a barrier over them",
+                "steps[3] (build).id: the id is taken by steps[1] (build); steps and barriers \
+                 share one space",
+                "steps[4] ( x\\n).id: the id has a control character; use what can be printed on \
+                 one line",
+                "steps[5] (end ).id: the id begins or ends with white space; remove it",
+                "barriers[0] (test).id: the id is taken by steps[2] (test); steps and barriers \
+                 share one space",
+                "barriers[0] (test).members: the barrier has no members; name the steps that it \
+                 waits for",
+                "barriers[1] (gate).members[0]: there is no step `tests`; did you mean `test`?",
+                "barriers[1] (gate).members[1]: `gate2` is a barrier; members are steps, name \
+                 its members",
+                "barriers[1] (gate).members[3]: `build` is listed already, at members[2]; remove \
+                 one",
+                "barriers[1] (gate).needs: at_least is 9, but the barrier has 3 members",
+                "barriers[2] (gate2).needs: at_least is 0, expected 1 or more",
+            ]
+        );
+    }
+
+    #[test]
+    fn limits_of_nothing_are_problems() {
+        let retry = RetryPolicy {
+            max_attempts: 0,
+            per_class: [("transient".to_owned(), 0), ("transiant".to_owned(), 1)].into(),
+            ..RetryPolicy::default()
+        };
+        let mut bad = step("a", &[]);
+        bad.command = Some(" ".into());
+        bad.acceptance = vec![Criterion::Text(String::new())];
+        bad.retry = Some(retry.clone());
+        bad.timeout_seconds = Some(0);
+        bad.lease_seconds = Some(0);
+        bad.fallback = Some(Fallback::Step("a".into()));
+        bad.cost_limit = Some(Cost { money_micros: u64::MAX, tokens: 0 });
+        bad.extra.insert("big".into(), json!({"deep": [1, -9_007_199_254_740_993_i64]}));
+        let mut other = step("b", &[]);
+        other.fallback = Some(Fallback::Step("bb".into()));
+        other.extra.insert("fine".into(), json!([9_007_199_254_740_992_u64, 1.5]));
+        let mut gate = barrier("g", &["a"], BarrierNeeds::All);
+        gate.deadline_seconds = Some(0);
+        let mut wrong = plan(vec![bad, other], vec![gate]);
+        wrong.caps = Caps {
+            run: Some(0),
+            owners: [("dba".to_owned(), 0)].into(),
+            tags: [("gpu".to_owned(), 0)].into(),
+        };
+        wrong.budget.tokens = Some(u64::MAX);
+        wrong.defaults = Defaults { timeout_seconds: Some(0), ..Defaults::default() };
+        let places: Vec<String> =
+            validate(&wrong).into_iter().map(|problem| problem.place).collect();
+        assert_eq!(
+            places,
+            [
+                "steps[0] (a).command",
+                "steps[0] (a).acceptance[0]",
+                "steps[0] (a).retry.max_attempts",
+                "steps[0] (a).retry.per_class.transiant",
+                "steps[0] (a).retry.per_class.transient",
+                "steps[0] (a).timeout_seconds",
+                "steps[0] (a).lease_seconds",
+                "steps[0] (a).fallback",
+                "steps[0] (a).cost_limit",
+                "steps[0] (a).extra.big",
+                "steps[1] (b).fallback",
+                "barriers[0] (g).deadline_seconds",
+                "caps.run",
+                "caps.owners.dba",
+                "caps.tags.gpu",
+                "budget",
+                "defaults.timeout_seconds",
+            ]
+        );
+    }
+
+    #[test]
+    fn the_failure_classes_are_those_of_the_type() {
+        for class in FAILURE_CLASSES {
+            assert!(serde_json::from_value::<super::super::FailureClass>(json!(class)).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_cycle_is_printed_as_a_path_through_barriers() {
+        let round = plan(
+            vec![step("a", &["x", "b"]), step("b", &["gate"]), step("x", &[])],
+            vec![barrier("gate", &["x", "a"], BarrierNeeds::Any)],
+        );
+        assert_eq!(
+            lines(&round),
+            ["steps[0] (a).after[1]: a cycle, each waits for the next: a -> b -> gate -> a; \
+              remove one of these dependencies"]
+        );
+    }
+
+    #[test]
+    fn each_cycle_is_reported_once() {
+        let rings = plan(
+            vec![
+                step("a", &["a", "a"]),
+                step("b", &["c", "c"]),
+                step("c", &["b"]),
+                step("d", &["b"]),
+            ],
+            Vec::new(),
+        );
+        let found: Vec<String> =
+            lines(&rings).into_iter().filter(|line| line.contains("a cycle")).collect();
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].contains(" a -> a;") && found[1].contains(" b -> c -> b;"), "{found:?}");
+    }
+
+    #[test]
+    fn a_chain_of_many_steps_is_judged_without_recursion() {
+        const STEPS: u32 = 100_000;
+        let id = |number: u32| format!("s{number}");
+        let steps: Vec<Step> = (0..STEPS)
+            .map(|number| Step {
+                id: id(number),
+                after: (number + 1 < STEPS).then(|| id(number + 1)).into_iter().collect(),
+                ..Step::default()
+            })
+            .collect();
+        let mut chain = plan(steps, Vec::new());
+        assert_eq!(lines(&chain), Vec::<String>::new());
+        chain.steps.last_mut().unwrap().after.push(id(0));
+        let found = lines(&chain);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].contains("s14 -> s15 -> (99984 more) -> s0;"), "{}", found[0]);
+    }
+
+    #[test]
+    fn many_unknown_names_cost_no_search_each() {
+        let steps = (0..100_000)
+            .map(|number| step(&format!("s{number}"), &[&format!("t{number}")]))
+            .collect();
+        assert_eq!(validate(&plan(steps, Vec::new())).len(), 100_000);
+    }
+
+    #[test]
+    fn too_many_steps_are_refused() {
+        let many = plan(vec![step("a", &[]); STEPS_MAX + 1], Vec::new());
+        assert_eq!(lines(&many)[0], "steps: 1000001 steps, at most 1000000; split the plan");
+    }
+
+    /// The reference: take away nodes that wait for nothing, until none is left or none goes.
+    fn has_cycle(plan: &Plan) -> bool {
+        let mut open: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        let names: BTreeSet<&str> = ids(plan).collect();
+        let waits = plan.steps.iter().map(|step| (&step.id, &step.after));
+        let joins = plan.barriers.iter().map(|barrier| (&barrier.id, &barrier.members));
+        for (id, list) in waits.chain(joins) {
+            let known = list.iter().map(String::as_str).filter(|name| names.contains(name));
+            open.insert(id, known.collect());
+        }
+        loop {
+            let free: Vec<&str> =
+                open.iter().filter(|(_, list)| list.is_empty()).map(|(id, _)| *id).collect();
+            if free.is_empty() {
+                return !open.is_empty();
+            }
+            for id in free {
+                open.remove(id);
+                open.values_mut().for_each(|list| {
+                    list.remove(id);
+                });
+            }
+        }
+    }
+
+    /// Any plan at all: names from so small a set that they meet, and from anywhere.
+    fn any_plan() -> impl Strategy<Value = Plan> {
+        let name = prop_oneof![8 => "[a-h]", 1 => "\\PC{0,4}", 1 => ".{0,3}"];
+        let names = prop::collection::vec(name.clone(), 0..4);
+        let step = (name.clone(), names.clone(), prop::option::of(0_u32..3)).prop_map(
+            |(id, after, timeout_seconds)| Step { id, after, timeout_seconds, ..Step::default() },
+        );
+        let barrier = (name, names, 0_u32..4).prop_map(|(id, members, needed)| Barrier {
+            id,
+            members,
+            needs: BarrierNeeds::AtLeast(needed),
+            ..Barrier::default()
+        });
+        let lists = (prop::collection::vec(step, 0..10), prop::collection::vec(barrier, 0..3));
+        lists.prop_map(|(steps, barriers)| plan(steps, barriers))
+    }
+
+    /// Plans whose ids are unique, so that the reference and the judge mean the same graph.
+    fn named_plan() -> impl Strategy<Value = Plan> {
+        let waits = prop::collection::vec(0_usize..14, 0..3);
+        let lists =
+            (prop::collection::vec(waits.clone(), 1..10), prop::collection::vec(waits, 0..4));
+        lists.prop_map(|(steps, barriers)| {
+            let count = steps.len();
+            let names = |list: &[usize]| list.iter().map(|node| format!("n{node}")).collect();
+            let steps = steps.iter().enumerate().map(|(node, list)| Step {
+                id: format!("n{node}"),
+                after: names(list),
+                ..Step::default()
+            });
+            let barriers = barriers.iter().enumerate().map(|(index, list)| Barrier {
+                id: format!("n{}", count + index),
+                members: names(list),
+                ..Barrier::default()
+            });
+            plan(steps.collect(), barriers.collect())
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn any_plan_is_judged(any in any_plan()) {
+            let problems = validate(&any);
+            prop_assert!(problems.iter().all(|problem| !problem.place.is_empty()));
+            prop_assert_eq!(problems, validate(&any));
+        }
+
+        #[test]
+        fn a_cycle_is_reported_exactly_when_there_is_one(named in named_plan()) {
+            let problems = validate(&named);
+            let cycles: Vec<&Problem> =
+                problems.iter().filter(|problem| problem.message.contains("a cycle")).collect();
+            prop_assert_eq!(!cycles.is_empty(), has_cycle(&named));
+            let distinct: BTreeSet<&str> =
+                cycles.iter().map(|problem| problem.message.as_str()).collect();
+            prop_assert_eq!(distinct.len(), cycles.len());
+        }
+    }
+}
