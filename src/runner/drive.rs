@@ -219,7 +219,7 @@ impl Drive<'_> {
         });
         if let Err(error) = self.workers.start(task) {
             let detail = format!("its worker could not be started: {error}");
-            self.give_up(task.token, &step, &detail);
+            self.give_up(task.token, &step, LostCause::Released, &detail);
             return Err(error);
         }
         let renew_at = half_way(self.clock.now(), task.lease_until);
@@ -237,7 +237,9 @@ impl Drive<'_> {
             }
             Report::Stopped(token) => {
                 if let Some(running) = self.running.remove(&token) {
-                    self.give_up(token, &running.step, "its worker was stopped by request");
+                    // Not released: it had begun, and may have changed the world.
+                    let detail = "its worker was ended by request before it reported";
+                    self.give_up(token, &running.step, LostCause::RunnerDied, detail);
                 }
             }
             Report::Checked(checked) => self.take_verdict(checked),
@@ -250,7 +252,8 @@ impl Drive<'_> {
                 self.workers.settled(token);
                 self.session.receipts += 1;
                 let (outcome, message) = describe(&receipt.outcome);
-                if outcome == "failed" && matches!(status, StepStatus::Ready | StepStatus::Waiting) {
+                if outcome == "failed" && matches!(status, StepStatus::Ready | StepStatus::Waiting)
+                {
                     self.session.retries += 1;
                 }
                 if status == StepStatus::Reported {
@@ -276,8 +279,8 @@ impl Drive<'_> {
     }
 
     /// Record that an attempt will never report.
-    fn give_up(&mut self, token: AttemptToken, step: &StepName, detail: &str) {
-        match self.ledger.report_lost(token, LostCause::Released, detail) {
+    fn give_up(&mut self, token: AttemptToken, step: &StepName, cause: LostCause, detail: &str) {
+        match self.ledger.report_lost(token, cause, detail) {
             Ok(_) => {
                 self.workers.settled(token);
                 self.session.lost += 1;

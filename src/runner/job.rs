@@ -88,8 +88,7 @@ impl Job {
         ended: &Sender<K>,
     ) -> std::result::Result<Self, NotStarted> {
         let files = scratch.create(&spec.stem, spec.input).map_err(NotStarted::Machine)?;
-        let mut command =
-            shell(spec, scratch, files).map_err(NotStarted::Refused)?;
+        let mut command = shell(spec, scratch, files).map_err(NotStarted::Refused)?;
         let child = command.spawn().map_err(NotStarted::Refused)?;
         // The runner's own copies of the files go: from here on the job alone holds the lock.
         drop(command);

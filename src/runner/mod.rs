@@ -32,7 +32,9 @@ use std::time::Duration;
 
 use crate::error::Result;
 use crate::ledger::Task;
-use crate::plan::{AttemptToken, Finding, Json, Micros, Receipt, RunId, Ruling, StepNumber, StepStatus};
+use crate::plan::{
+    AttemptToken, Finding, Json, Micros, Receipt, Ruling, RunId, StepNumber, StepStatus,
+};
 
 pub use drive::{Options, drive, recover};
 pub use hand_off::{HandOff, PlanBrief};

@@ -56,7 +56,8 @@ pub(super) fn read(path: &Path, output: &Path) -> Option<Result<Receipt, String>
     path.symlink_metadata().ok()?;
     let read = || {
         let bytes = read_limited(path, OUTPUT_LENGTH_MAX)?;
-        let file: ReceiptFile = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
+        let file: ReceiptFile =
+            serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
         let output = match &file.output {
             Some(output) => Json::new(output),
             None => read_output(output)?,
