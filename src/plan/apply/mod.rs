@@ -34,10 +34,15 @@ struct Flight {
 }
 
 impl State {
-    /// Folds in the event that is record `seq`, written at `time`.
-    pub fn apply(&mut self, seq: u64, time: Micros, event: &Event) {
+    /// Pass over a record that concerns the log only.
+    pub fn pass(&mut self, seq: u64, time: Micros) {
         self.seq = seq;
         self.time = self.time.max(time);
+    }
+
+    /// Folds in the event that is record `seq`, written at `time`.
+    pub fn apply(&mut self, seq: u64, time: Micros, event: &Event) {
+        self.pass(seq, time);
         match event {
             Event::RunStarted(started) => self.start_run(started, time),
             Event::PlanActivated(activated) => {
