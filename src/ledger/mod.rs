@@ -1,4 +1,4 @@
-//! The façade: one handle on a ledger, shared by as many threads as like.
+//! The facade: one handle on a ledger, shared by as many threads as like.
 //!
 //! Invariants:
 //! - What a method returned is durable. A command that was refused wrote nothing.

@@ -1,1 +1,4 @@
-//! Integration tests.
+//! Integration tests: one binary, so that it links once. Table of contents:
+
+// The rules of the house: layers, crates, sizes.
+mod tidy;
