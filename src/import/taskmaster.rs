@@ -42,7 +42,8 @@ const MAPPED: [&str; 9] = [
 ];
 
 /// Fields that the tool changes when work is done.
-const VOLATILE: [&str; 5] = ["updated", "updatedAt", "lastModified", "completedAt", "completedCount"];
+const VOLATILE: [&str; 5] =
+    ["updated", "updatedAt", "lastModified", "completedAt", "completedCount"];
 
 /// Whether a JSON value is a file of this tool.
 pub(super) fn is_ours(value: &Value) -> bool {
@@ -270,8 +271,10 @@ fn unique(names: impl Iterator<Item = String>) -> Vec<String> {
 
 fn step(task: &Task<'_>, after: Vec<String>) -> Step {
     let text = |name: &str| task.fields.get(name).and_then(Value::as_str).unwrap_or("").trim();
-    let goal: Vec<&str> =
-        [text("description"), text("details")].into_iter().filter(|text| !text.is_empty()).collect();
+    let goal: Vec<&str> = [text("description"), text("details")]
+        .into_iter()
+        .filter(|text| !text.is_empty())
+        .collect();
     let strategy = Some(text("testStrategy")).filter(|text| !text.is_empty());
     Step {
         id: task.id.clone(),

@@ -35,9 +35,9 @@ fn decode(bytes: Vec<u8>) -> Result<String> {
 
 /// Whether nothing is written, comments and document marks aside.
 pub(super) fn is_blank(text: &str) -> bool {
-    text.lines().map(str::trim).all(|line| {
-        line.is_empty() || line.starts_with('#') || line == "---" || line == "..."
-    })
+    text.lines()
+        .map(str::trim)
+        .all(|line| line.is_empty() || line.starts_with('#') || line == "---" || line == "...")
 }
 
 /// An error at a line and column, both counted from 1.
