@@ -137,9 +137,10 @@ fn untagged(tag: Option<&str>, imported: Imported) -> Result<Imported> {
 fn bad_plan(message: impl AsRef<str>) -> Error {
     let mut text = String::new();
     for char in message.as_ref().chars() {
-        match char.is_control() {
-            true => text.extend(char.escape_debug()),
-            false => text.push(char),
+        if char.is_control() {
+            text.extend(char.escape_debug());
+        } else {
+            text.push(char);
         }
     }
     Error::new(ErrorKind::BadPlan, text)

@@ -172,7 +172,8 @@ fn text_that_blows_up_is_refused() {
 
 #[test]
 fn a_large_yaml_plan_is_read() {
-    let many: String = (0..30_000).map(|n| format!("  - id: s{n}\n    goal: g\n")).collect();
+    let many: Vec<String> = (0..30_000).map(|n| format!("  - id: s{n}\n    goal: g")).collect();
+    let many = many.join("\n");
     assert_eq!(parse("p", &format!("steps:\n{many}")).unwrap().plan.steps.len(), 30_000);
 }
 
@@ -359,4 +360,83 @@ fn a_real_task_master_file_has_the_counted_steps() {
     let count = |edges: &BTreeMap<&str, Vec<&str>>| edges.values().map(Vec::len).sum::<usize>();
     assert_eq!((count(&written), depth(&written)), (298, 14));
     assert_eq!((count(&all), depth(&all)), (622, 23));
+}
+
+#[test]
+fn the_example_plans_can_be_run() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/plans");
+    let counts = [("migration.yaml", 64, 7), ("tiny.yaml", 6, 1)];
+    for (name, steps, barriers) in counts {
+        let plan = read(&folder.join(name)).unwrap().plan;
+        assert_eq!((plan.steps.len(), plan.barriers.len()), (steps, barriers), "{name}");
+        assert_eq!(plan::unsupported(&plan), Vec::new(), "{name}");
+        assert_eq!(plan::inert(&plan), Vec::new(), "{name}");
+        // Every variable that is read is written by a step that comes before, and every barrier
+        // holds somebody up: otherwise the example would show nothing.
+        for step in &plan.steps {
+            for input in &step.inputs {
+                let writer = plan.steps.iter().find(|step| step.outputs.contains(input));
+                assert!(
+                    writer.is_some_and(|writer| waits_for(&plan, &step.id, &writer.id)),
+                    "{}",
+                    step.id
+                );
+            }
+        }
+        for barrier in &plan.barriers {
+            assert!(
+                plan.steps.iter().any(|step| step.after.contains(&barrier.id)),
+                "{}",
+                barrier.id
+            );
+        }
+    }
+}
+
+/// Whether a step waits, at some distance, for another.
+fn waits_for(plan: &Plan, waiting: &str, other: &str) -> bool {
+    let mut rest = vec![waiting.to_owned()];
+    let mut seen = std::collections::BTreeSet::new();
+    while let Some(id) = rest.pop() {
+        if id == other {
+            return true;
+        }
+        if seen.insert(id.clone()) {
+            let step = plan.steps.iter().find(|step| step.id == id);
+            let barrier = plan.barriers.iter().find(|barrier| barrier.id == id);
+            rest.extend(step.into_iter().flat_map(|step| step.after.clone()));
+            rest.extend(barrier.into_iter().flat_map(|barrier| barrier.members.clone()));
+        }
+    }
+    false
+}
+
+#[test]
+fn the_example_of_the_format_page_is_a_plan() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("format/plan.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let example = page.split("```yaml\n").nth(1).unwrap().split("```").next().unwrap();
+    assert_eq!(parse("plan.md", example).unwrap().plan.steps.len(), 3);
+}
+
+/// The format page has a row for every field of the schema.
+#[test]
+fn the_format_page_names_every_field() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("format/plan.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let schema = schema();
+    let paths = [
+        "/properties",
+        "/$defs/Step/properties",
+        "/$defs/Barrier/properties",
+        "/$defs/Defaults/properties",
+        "/$defs/RetryPolicy/properties",
+        "/$defs/Caps/properties",
+    ];
+    for path in paths {
+        for field in schema.pointer(path).unwrap().as_object().unwrap().keys() {
+            let named = [format!("`{field}`"), format!("`{field}:")];
+            assert!(named.iter().any(|name| page.contains(name)), "{path}: {field}");
+        }
+    }
 }

@@ -628,9 +628,9 @@ mod tests {
             }
             for id in free {
                 open.remove(id);
-                open.values_mut().for_each(|list| {
+                for list in open.values_mut() {
                     list.remove(id);
-                });
+                }
             }
         }
     }
