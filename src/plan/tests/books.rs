@@ -51,6 +51,10 @@ fn check_run(run: &Run) {
         match state.status {
             StepStatus::Ready => assert!(waits.is_empty(), "{} is ready too early", step.id),
             StepStatus::Waiting => assert!(!waits.is_empty(), "{} waits for nothing", step.id),
+            StepStatus::Dispatched | StepStatus::Reported => assert!(waits.is_empty()),
+            StepStatus::Accepted if stands_on_inputs(state) => {
+                assert!(waits.is_empty(), "{} stands on what is not settled", step.id);
+            }
             _ => {}
         }
         let has_attempt = matches!(
@@ -60,6 +64,15 @@ fn check_run(run: &Run) {
         assert_eq!(state.attempt.is_some(), has_attempt, "attempt of {}", step.id);
         assert_eq!(state.accepted.is_some(), state.status == StepStatus::Accepted);
     }
+}
+
+/// Whether a step was accepted because it was dealt and worked on. What was done before, or
+/// landed after its step had changed, may stand on inputs that are not settled.
+fn stands_on_inputs(step: &StepState) -> bool {
+    let elsewhere = |basis: &AcceptedBasis| {
+        matches!(basis, AcceptedBasis::DoneBefore { .. } | AcceptedBasis::Landed { .. })
+    };
+    !step.accepted.as_ref().is_some_and(elsewhere)
 }
 
 fn check_numbers(run: &Run, version: &PlanVersion) {

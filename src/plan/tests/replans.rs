@@ -173,8 +173,9 @@ fn a_released_barrier_stays_released_while_its_need_is_met() {
     world.work("a");
     world.work("z");
     let wider = gated(&["a", "b", "c"], needs, step("a", &[]));
-    let change = activated(&world.propose(&wider).unwrap());
-    assert_eq!(change.preserved, [world.number("a"), world.number("z")]);
+    let events = world.propose(&wider).unwrap();
+    assert!(!kinds(&events).contains("Barrier"), "it is not released a second time");
+    assert_eq!(activated(&events).preserved, [world.number("a"), world.number("z")]);
     assert_eq!(world.run().barriers["gate"].status, BarrierStatus::Released);
 }
 
@@ -189,6 +190,32 @@ fn a_barrier_that_lost_a_member_closes_and_takes_back_what_passed_it() {
     let change = activated(&world.propose(&next).unwrap());
     assert_eq!(change.invalidated, [world.number("a"), world.number("z")]);
     assert_eq!(world.run().barriers["gate"].status, BarrierStatus::Closed);
+    assert_eq!(world.status("z"), StepStatus::Waiting);
+}
+
+#[test]
+fn what_passed_a_barrier_falls_with_any_member_that_had_worked_for_it() {
+    let first = gated(&["a", "b"], BarrierNeeds::Any, step("a", &[]));
+    let mut world = World::with(&first, RunPolicy::default());
+    for id in ["a", "b", "z"] {
+        world.work(id);
+    }
+    let next = gated(&["a", "b"], BarrierNeeds::Any, changed("a", &[]));
+    let change = activated(&world.propose(&next).unwrap());
+    assert_eq!(change.invalidated, [world.number("a"), world.number("z")]);
+    assert_eq!(world.run().barriers["gate"].status, BarrierStatus::Released);
+    assert_eq!(world.status("z"), StepStatus::Ready);
+}
+
+#[test]
+fn a_barrier_that_needs_more_takes_back_what_passed_it() {
+    let first = gated(&["a", "b"], BarrierNeeds::Any, step("a", &[]));
+    let mut world = World::with(&first, RunPolicy::default());
+    world.work("a");
+    world.work("z");
+    let next = gated(&["a", "b"], BarrierNeeds::All, step("a", &[]));
+    let change = activated(&world.propose(&next).unwrap());
+    assert_eq!(change.invalidated, [world.number("z")]);
     assert_eq!(world.status("z"), StepStatus::Waiting);
 }
 
