@@ -307,12 +307,7 @@ pub struct RetryPolicy {
 impl Default for RetryPolicy {
     /// Three attempts, no wait.
     fn default() -> Self {
-        Self {
-            max_attempts: 3,
-            backoff_seconds: 0,
-            backoff_percent: None,
-            per_class: BTreeMap::new(),
-        }
+        Self { max_attempts: 3, backoff_seconds: 0, backoff_percent: None, per_class: BTreeMap::new() }
     }
 }
 

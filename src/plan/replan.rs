@@ -164,23 +164,21 @@ impl<'a> Walk<'a> {
         active.numbers.iter().copied().zip(active.step_hashes.iter().copied()).collect()
     }
 
-    /// Whether the version makes a step wait for something that it did not wait for before, and
-    /// that is not settled. What it did not wait for before because it was taken over or its
-    /// barrier was released stays as it was.
+    /// Whether a step waits for something that is not settled and that it did not wait for
+    /// before: another name, or a barrier that now needs more. (Work that was taken over may
+    /// stand on inputs that never were settled; that alone does not make it fall.)
     fn has_new_unsettled_input(&self, step: &Step, number: StepNumber) -> bool {
         let Some(before) = self.run.plan_step(number) else { return false };
-        let old: BTreeSet<&str> = before.after.iter().map(String::as_str).collect();
-        let new: Vec<String> =
-            step.after.iter().filter(|name| !old.contains(name.as_str())).cloned().collect();
-        if new.is_empty() {
-            return false;
-        }
-        let added = Step { after: new, ..Step::default() };
-        self.links.dependencies(&added).iter().any(|input| match input {
-            Dependency::Step(on) => !self.run.step(*on).is_some_and(|on| on.status.is_closed()),
-            Dependency::Barrier(id) => !self.is_met(id),
-            Dependency::Unknown(_) => true,
-        })
+        let waited_before = |name: &String| {
+            let input = self.run.links.dependency(name);
+            before.after.contains(name) && !self.run.is_settled(&input)
+        };
+        let is_settled = |name: &String| match self.links.dependency(name) {
+            Dependency::Step(on) => self.run.step(on).is_some_and(|on| on.status.is_closed()),
+            Dependency::Barrier(id) => self.is_met(&id),
+            Dependency::Unknown(_) => false,
+        };
+        step.after.iter().any(|name| !is_settled(name) && !waited_before(name))
     }
 
     /// Whether enough members of a barrier keep what they had.

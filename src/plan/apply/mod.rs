@@ -121,11 +121,11 @@ impl State {
         run.apply_step(seq, time, record.step, &record.event);
         let after = run.flight(record.step);
         if before != after {
-            for flight in &before {
-                self.land(flight);
+            if let Some(flight) = before {
+                self.land(&flight);
             }
-            for flight in &after {
-                self.take_off(flight);
+            if let Some(flight) = after {
+                self.take_off(&flight);
             }
         }
     }
