@@ -51,7 +51,9 @@ impl<'de> Visitor<'de> for CriterionVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Criterion, A::Error> {
         let Some(key) = map.next_key::<String>()? else {
-            return Err(A::Error::custom("an empty criterion; expected `text`, `command` or `cel`"));
+            return Err(A::Error::custom(
+                "an empty criterion; expected `text`, `command` or `cel`",
+            ));
         };
         let body: String = map.next_value()?;
         let criterion = match key.as_str() {

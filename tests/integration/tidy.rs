@@ -72,9 +72,8 @@ fn code(text: &str) -> String {
 
 /// A word, not a part of a longer one.
 fn names(code: &str, word: &str) -> bool {
-    let is_part = |byte: Option<&u8>| {
-        byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
-    };
+    let is_part =
+        |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
     code.match_indices(word).any(|(at, _)| {
         let bytes = code.as_bytes();
         let before = at.checked_sub(1).and_then(|before| bytes.get(before));
@@ -145,7 +144,7 @@ fn files_are_small_documented_and_plain() {
     let mut problems = Vec::new();
     for (name, text) in &files() {
         let lines = text.split("\n#[cfg(test)]\n").next().unwrap_or(text).lines().count();
-        if lines > FILE_LINES_MAX {
+        if lines > FILE_LINES_MAX && !is_test(name) {
             problems.push(format!("{name} has {lines} lines, at most {FILE_LINES_MAX}"));
         }
         if !text.is_ascii() {
