@@ -90,35 +90,29 @@ struct Walk<'a> {
     run: &'a Run,
     links: &'a Links,
     plan: &'a Plan,
-    barriers: BTreeMap<&'a str, Join>,
+    /// Barriers of which as many members as are needed had arrived.
+    met: BTreeSet<&'a str>,
     fallen: BTreeSet<StepNumber>,
-}
-
-/// A barrier, while it is found out who keeps what.
-struct Join {
-    needed: usize,
-    /// Members that are closed and did not fall.
-    kept: usize,
-    /// Whether what waits for it fell with it.
-    is_passed_on: bool,
+    /// Barriers whose waiting steps fell with a member.
+    passed_on: BTreeSet<&'a str>,
 }
 
 impl<'a> Walk<'a> {
     fn new(run: &'a Run, plan: &'a Plan, links: &'a Links) -> Self {
-        let is_closed =
-            |member: &&StepNumber| run.step(**member).is_some_and(|step| step.status.is_closed());
-        let join = |barrier: &'a Barrier| {
+        let (fallen, passed_on) = (BTreeSet::new(), BTreeSet::new());
+        let mut walk = Self { run, links, plan, met: BTreeSet::new(), fallen, passed_on };
+        let is_met = |barrier: &&Barrier| {
             let members = links.members(&barrier.members);
             let needed = match barrier.needs {
                 BarrierNeeds::All => members.len(),
                 BarrierNeeds::Any => 1,
                 BarrierNeeds::AtLeast(count) => usize::try_from(count).unwrap_or(usize::MAX),
             };
-            let kept = members.iter().filter(is_closed).count();
-            (barrier.id.as_str(), Join { needed, kept, is_passed_on: false })
+            members.iter().filter(|member| walk.had_arrived(**member)).count() >= needed
         };
-        let barriers = plan.barriers.iter().map(join).collect();
-        Self { run, links, plan, barriers, fallen: BTreeSet::new() }
+        let met = plan.barriers.iter().filter(is_met).map(|barrier| barrier.id.as_str()).collect();
+        walk.met = met;
+        walk
     }
 
     fn start(&mut self, numbers: &[StepNumber], hashes: &[ContentHash]) {
@@ -142,21 +136,21 @@ impl<'a> Walk<'a> {
                 continue;
             }
             open.extend(self.links.dependents(number));
-            let status = self.run.step(number).map(|step| step.status);
+            if !self.had_arrived(number) {
+                continue;
+            }
+            // A member that had arrived takes with it what passed the barrier. Of one that had
+            // not, nobody who passed knew anything.
             for id in self.links.memberships(number) {
-                let Some(join) = self.barriers.get_mut(id.as_str()) else { continue };
-                if status.is_some_and(StepStatus::is_closed) {
-                    join.kept = join.kept.saturating_sub(1);
-                }
-                // A member that had work takes with it what passed the barrier. One that had
-                // none does so only if the barrier does not stand without it.
-                let falls = status.is_some_and(has_work) || join.kept < join.needed;
-                if falls && !join.is_passed_on {
-                    join.is_passed_on = true;
+                if self.passed_on.insert(id) {
                     open.extend(self.links.waiters(id));
                 }
             }
         }
+    }
+
+    fn had_arrived(&self, number: StepNumber) -> bool {
+        self.run.step(number).is_some_and(|step| step.status.is_closed())
     }
 
     fn hashes_before(&self) -> BTreeMap<StepNumber, ContentHash> {
@@ -174,15 +168,10 @@ impl<'a> Walk<'a> {
             before.after.contains(name) && !self.run.is_settled(&input)
         };
         let is_settled = |name: &String| match self.links.dependency(name) {
-            Dependency::Step(on) => self.run.step(on).is_some_and(|on| on.status.is_closed()),
-            Dependency::Barrier(id) => self.is_met(&id),
+            Dependency::Step(on) => self.had_arrived(on),
+            Dependency::Barrier(id) => self.met.contains(id.as_str()),
             Dependency::Unknown(_) => false,
         };
         step.after.iter().any(|name| !is_settled(name) && !waited_before(name))
-    }
-
-    /// Whether enough members of a barrier keep what they had.
-    fn is_met(&self, id: &str) -> bool {
-        self.barriers.get(id).is_some_and(|join| join.kept >= join.needed)
     }
 }
