@@ -11,6 +11,8 @@
 
 mod codec;
 mod environment;
+#[cfg(test)]
+mod golden_tests;
 mod hash;
 mod replay;
 mod report;
