@@ -52,6 +52,8 @@ pub enum ErrorKind {
     TooLarge,
     /// The ledger's rules refuse the command; see [`Error::rejection`].
     Rejected,
+    /// There is no such record.
+    OutOfRange,
     /// A plan file cannot be read or is not valid.
     BadPlan,
 }

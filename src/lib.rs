@@ -11,3 +11,10 @@ pub mod plan;
 #[cfg(feature = "cli")]
 pub mod runner;
 pub mod storage;
+
+pub use error::{Error, ErrorKind, Location, Result};
+pub use ledger::{
+    Ack, Clock, Commit, Environment, IdSource, Ledger, LedgerView, OpenReport, Recorded, Task,
+    plan_hash, state_hash,
+};
+pub use plan::{Command, Event, Plan, Receipt, RunId, RunPolicy, State, Step, StepNumber};

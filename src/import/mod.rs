@@ -133,8 +133,17 @@ fn untagged(tag: Option<&str>, imported: Imported) -> Result<Imported> {
     }
 }
 
-fn bad_plan(message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::BadPlan, message)
+/// An error of the file. What it quotes from the file cannot steer a terminal.
+fn bad_plan(message: impl AsRef<str>) -> Error {
+    let mut text = String::new();
+    for char in message.as_ref().chars() {
+        if char.is_control() {
+            text.extend(char.escape_debug());
+        } else {
+            text.push(char);
+        }
+    }
+    Error::new(ErrorKind::BadPlan, text)
 }
 
 #[cfg(test)]

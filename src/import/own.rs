@@ -3,8 +3,10 @@
 //! Invariants: an unknown field is an error, so that a slip of the pen is not a lost dependency;
 //! every error has a line and a column. Text that looks like a number stays as it was written.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
-use serde_saphyr::{Error as YamlError, Options};
+use serde_saphyr::{DefaultMessageFormatter, Error as YamlError, MessageFormatter, Options};
 
 use super::{bad_plan, text};
 use crate::error::{Error, Result};
@@ -86,7 +88,7 @@ fn yaml_error(error: &YamlError) -> Error {
         }
         _ => String::new(),
     };
-    let message = error.render();
+    let message = error.render_with_formatter(&Words);
     let Some(place) = error.location() else {
         return bad_plan(format!("{message}{hint}"));
     };
@@ -94,6 +96,36 @@ fn yaml_error(error: &YamlError) -> Error {
     let suffix = format!(" at line {line}, column {column}");
     let message = message.replacen(&suffix, "", 1);
     text::at(line, column, &format!("{message}{hint}"))
+}
+
+/// The messages of the YAML reader, for somebody who writes plans and not for its programmer.
+struct Words;
+
+impl MessageFormatter for Words {
+    fn format_message<'a>(&self, error: &'a YamlError) -> Cow<'a, str> {
+        let text = match error {
+            YamlError::Unexpected { expected: "sequence start", .. } => "expected a list",
+            YamlError::Unexpected { expected: "mapping start", .. } => {
+                "expected fields, as in `title: Text`"
+            }
+            YamlError::NullIntoString { .. } => "nothing is written here, expected text",
+            YamlError::MultipleDocuments { .. } => {
+                "the file has more than one YAML document, expected one plan; split the file"
+            }
+            YamlError::InvalidScalar { ty: "u32" | "u64", .. } => {
+                "expected a whole number from 0 on"
+            }
+            YamlError::InvalidScalar { ty: "i32", .. } => "expected a whole number",
+            YamlError::NonFiniteFloat { .. } => {
+                "the number is not finite or too large; write it as text"
+            }
+            YamlError::DuplicateMappingKey { key: Some(key), .. } => {
+                return format!("field `{key}` is there twice; remove one").into();
+            }
+            _ => return DefaultMessageFormatter.format_message(error),
+        };
+        text.into()
+    }
 }
 
 /// What stands between pairs of backticks.

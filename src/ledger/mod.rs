@@ -1,136 +1,228 @@
-//! The façade: one handle on a ledger, shared by many threads. (Skeleton: bodies follow.)
-#![expect(
-    clippy::todo,
-    missing_docs,
-    unused_variables,
-    clippy::missing_panics_doc,
-    reason = "skeleton"
-)]
+//! The facade: one handle on a ledger, shared by as many threads as like.
+//!
+//! Invariants:
+//! - What a method returned is durable. A command that was refused wrote nothing.
+//! - The state is exactly the fold of the durable records; after a failed write it is folded
+//!   again from the log before anything else is decided.
+//! - Time and identities come from the [`Environment`] and nowhere else.
+//!
+//! Left out on purpose: running workers (a harness does, or the `ledger` binary) and judging
+//! anything (`plan` does).
+
+mod codec;
+mod environment;
+#[cfg(test)]
+mod golden_tests;
+mod hash;
+mod replay;
+mod report;
+mod task;
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
+use crate::log::Log;
 use crate::plan::{
-    AttemptToken, Command, ContentHash, Event, Finding, Json, LostCause, Micros, Plan, Receipt,
-    RunId, RunPolicy, State, Step, StepNumber, StepStatus, Verdict,
+    AttemptToken, Command, ContentHash, Event, Json, LostCause, Micros, Plan, Receipt, Rejection,
+    RunId, RunPolicy, State, StepStatus, Verdict,
 };
 
-/// Wall-clock time in microseconds since the Unix epoch.
-pub trait Clock: Send + Sync + std::fmt::Debug {
-    fn now(&self) -> Micros;
-}
-/// Where 16-byte identifiers come from.
-pub trait IdSource: Send + Sync + std::fmt::Debug {
-    fn next_id(&self) -> [u8; 16];
+pub use crate::log::Ack;
+pub use codec::{Kind, decode};
+pub use environment::{Clock, Environment, IdSource, SystemClock, time_text};
+pub use hash::{plan_hash, state_hash};
+pub use replay::{Fold, LedgerView, Recorded};
+pub use report::OpenReport;
+pub use task::Task;
+
+/// A ledger that is open for writing. At most one exists per folder, in all processes.
+#[derive(Debug)]
+pub struct Ledger {
+    shared: Mutex<Shared>,
+    environment: Environment,
 }
 
-/// What a ledger takes from the world. `Environment::system()`: real disk, wall clock, random ids.
-#[derive(Debug, Clone)]
-pub struct Environment {
-    pub clock: Arc<dyn Clock>,
-    pub ids: Arc<dyn IdSource>,
-    // pub storage: Arc<dyn crate::storage::Storage>,
-}
-impl Environment {
-    pub fn system() -> Self {
-        todo!()
-    }
+#[derive(Debug)]
+struct Shared {
+    log: Log,
+    state: Arc<State>,
+    freshness: Freshness,
 }
 
-/// What opening found and did. Implements Display: a few lines for people.
-#[derive(Debug, Clone)]
-pub struct OpenReport {
-    /// The ledger was created by this call.
-    pub created: bool,
-    /// Verdict on the log's end.
-    pub verdict: String,
-    /// Things a person should know, one line each; empty after a clean close.
-    pub notes: Vec<String>,
-    /// Sequence number of the last record.
-    pub last_seq: u64,
-}
-
-/// Proof of durability: the batch up to `seq` is on the disk.
+/// Whether the state in memory is the fold of the durable records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ack {
-    pub seq: u64,
-    pub chain: [u8; 32],
+enum Freshness {
+    Current,
+    /// Events were folded in that did not become durable, or a fold did not finish.
+    Stale,
 }
 
-/// What a command led to: durable events with their sequence numbers.
+/// What a command led to.
 #[derive(Debug, Clone)]
 pub struct Commit {
     /// Of the last event; of the last durable record if the command led to none.
     pub ack: Ack,
+    /// The events, each with its sequence number.
     pub events: Vec<(u64, Event)>,
 }
 
-/// A step that was dealt, with all that a worker needs.
-#[derive(Debug, Clone)]
-pub struct Task {
-    pub run: RunId,
-    pub run_name: String,
-    pub number: StepNumber,
-    /// The step as the plan has it, defaults filled in.
-    pub step: Arc<Step>,
-    pub plan: Arc<Plan>,
-    pub token: AttemptToken,
-    /// From 1.
-    pub attempt: u32,
-    pub lease_until: Micros,
-    pub idempotency_key: String,
-    /// Values of the variables that the step's `inputs` name; null when not set.
-    pub inputs: Vec<(String, Json)>,
-    /// Message of the attempt before, if it failed.
-    pub last_failure: Option<String>,
-}
-
-#[derive(Debug)]
-pub struct Ledger {}
-
 impl Ledger {
+    /// Make a ledger in a folder that is not there yet.
+    ///
+    /// # Errors
+    /// `Io`, `DiskFull`, and `Locked` if somebody is making it just now.
     pub fn create(dir: &Path, environment: &Environment) -> Result<Self> {
-        todo!()
+        let time = environment.clock.now();
+        let log = Log::create(dir, environment.log_options(), time)?;
+        Self::with(log, environment)
     }
+
+    /// Open a ledger, and recover it if need be.
+    ///
+    /// # Errors
+    /// `NotALedger`; `Locked`, naming the holder; `Corrupt`, `Tampered` and `Ambiguous`, naming
+    /// the place; `Unsupported`; `Io` and `DiskFull`. Nothing was lost in any of these cases.
     pub fn open(dir: &Path, environment: &Environment) -> Result<(Self, OpenReport)> {
-        todo!()
+        let time = environment.clock.now();
+        let (log, report) = Log::open(dir, environment.log_options(), time)?;
+        let report = OpenReport::opened(&report, log.ack().seq);
+        Ok((Self::with(log, environment)?, report))
     }
+
+    /// Open the ledger in that folder, or make one if there is no such folder.
+    ///
+    /// # Errors
+    /// As [`Ledger::open`] and [`Ledger::create`].
     pub fn open_or_create(dir: &Path, environment: &Environment) -> Result<(Self, OpenReport)> {
-        todo!()
+        match environment.storage.list(dir) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                Ok((Self::create(dir, environment)?, OpenReport::created()))
+            }
+            _ => Self::open(dir, environment),
+        }
     }
-    /// Validates, hashes, starts; with automatic approval the plan is active on return.
+
+    fn with(log: Log, environment: &Environment) -> Result<Self> {
+        let mut shared = Shared { log, state: Arc::default(), freshness: Freshness::Stale };
+        shared.refresh()?;
+        Ok(Self { shared: Mutex::new(shared), environment: environment.clone() })
+    }
+
+    /// Start a run of a plan. With automatic approval the plan is active on return.
+    ///
+    /// # Errors
+    /// `BadPlan` with all problems of the plan; `Rejected` if there is a run of that name.
     pub fn start_run(&self, name: &str, plan: &Plan, policy: RunPolicy) -> Result<RunId> {
-        todo!()
+        let draft = hash::draft(plan)?;
+        let commit = self.execute(&Command::StartRun { name: name.to_owned(), policy, draft })?;
+        let started = commit.events.iter().find_map(|(_, event)| match event {
+            Event::RunStarted(started) => Some(started.run),
+            _ => None,
+        });
+        Ok(started.expect("a run that was not refused was started"))
     }
-    /// Proposes the next version; with automatic approval it is active on return. The version's number.
+
+    /// Propose the next version of a run's plan and return its number. With automatic approval
+    /// it is active on return.
+    ///
+    /// # Errors
+    /// `BadPlan` with all problems of the plan; `Rejected`.
     pub fn propose(&self, run: RunId, plan: &Plan, reason: &str) -> Result<u32> {
-        todo!()
+        let draft = hash::draft(plan)?;
+        let reason = reason.to_owned();
+        let commit = self.execute(&Command::ProposePlan { run, draft, reason })?;
+        let proposed = commit.events.iter().find_map(|(_, event)| match event {
+            Event::PlanProposed(proposed) => Some(proposed.version),
+            _ => None,
+        });
+        Ok(proposed.expect("a version that was not refused was proposed"))
     }
-    /// The first step of the queue; `None` when nothing may be dealt now (see `state()` for why).
-    /// Leases that have run out are turned into events first.
+
+    /// Deal the first step of a run's queue; `None` when nothing may be dealt now: the queue is
+    /// empty, a cap is reached or the run has ended ([`Ledger::state`] says which). Leases that
+    /// have run out are turned into events first.
+    ///
+    /// # Errors
+    /// `Rejected` if there is no such run or it has no active plan, and what [`Ledger::execute`]
+    /// says.
     pub fn dispatch(&self, run: RunId, worker: &str) -> Result<Option<Task>> {
-        todo!()
+        self.tick()?;
+        let worker = worker.to_owned();
+        let command = Command::Dispatch { run, step: None, worker };
+        let mut shared = self.lock();
+        match self.execute_locked(&mut shared, &command) {
+            Ok(commit) => Ok(Task::dealt(&shared.state, &commit.events)),
+            Err(error) => match error.rejection() {
+                Some(
+                    Rejection::NothingReady { .. }
+                    | Rejection::CapReached { .. }
+                    | Rejection::RunHasEnded(_),
+                ) => Ok(None),
+                _ => Err(error),
+            },
+        }
     }
+
+    /// Turn what is due into events: leases that have run out.
+    pub fn tick(&self) -> Result<()> {
+        let mut shared = self.lock();
+        let now = self.environment.clock.now();
+        if shared.state.next_due().is_some_and(|due| due <= now) {
+            self.execute_locked(&mut shared, &Command::Tick)?;
+        }
+        Ok(())
+    }
+
+    /// Keep an attempt for longer; until when, in microseconds.
     pub fn renew(&self, token: AttemptToken) -> Result<Micros> {
-        todo!()
+        let mut shared = self.lock();
+        self.execute_locked(&mut shared, &Command::Renew { token })?;
+        let held = held(&shared.state, token);
+        Ok(held.map_or(0, |step| step.attempt.as_ref().map_or(0, |attempt| attempt.lease_until)))
     }
+
+    /// Say that an attempt will never report.
     pub fn report_lost(
         &self,
         token: AttemptToken,
         cause: LostCause,
         detail: &str,
     ) -> Result<Commit> {
-        todo!()
+        self.execute(&Command::ReportLost { token, cause, detail: detail.to_owned() })
     }
-    /// Durable on return. A stale receipt is recorded as refused and then is an error (Rejection::StaleToken).
-    /// The step's status after it.
+
+    /// Record what a worker returned, and all that follows from it; how the step stands then.
+    ///
+    /// # Errors
+    /// `Rejected` with `StaleToken` if the attempt is over: the receipt is kept all the same, as
+    /// refused.
     pub fn record_receipt(&self, token: AttemptToken, receipt: Receipt) -> Result<StepStatus> {
-        todo!()
+        let mut shared = self.lock();
+        let commit =
+            self.execute_locked(&mut shared, &Command::RecordReceipt { token, receipt })?;
+        let is_refused = commit.events.iter().any(|(_, event)| {
+            matches!(event, Event::Step(record)
+                if matches!(record.event, crate::plan::StepEvent::ReceiptRefused(_)))
+        });
+        if is_refused {
+            return Err(Rejection::StaleToken(token).into());
+        }
+        Ok(held(&shared.state, token).map_or(StepStatus::Removed, |step| step.status))
     }
+
+    /// Judge criteria of a reported step; how it stands then.
     pub fn judge(&self, token: AttemptToken, verdicts: Vec<Verdict>) -> Result<StepStatus> {
-        todo!()
+        let mut shared = self.lock();
+        self.execute_locked(&mut shared, &Command::Judge { token, verdicts })?;
+        Ok(held(&shared.state, token).map_or(StepStatus::Removed, |step| step.status))
     }
+
+    /// Set a variable, if it still has the version that the caller saw (0: not set; `None`: in
+    /// any case); its new version.
+    ///
+    /// # Errors
+    /// `Rejected` with `VersionDiffers`.
     pub fn set_variable(
         &self,
         run: RunId,
@@ -139,36 +231,118 @@ impl Ledger {
         expected_version: Option<u64>,
         by: &str,
     ) -> Result<u64> {
-        todo!()
+        let (name, by) = (name.to_owned(), by.to_owned());
+        let command = Command::SetVariable { run, name, value, expected_version, by };
+        let commit = self.execute(&command)?;
+        let set = commit.events.iter().find_map(|(_, event)| match event {
+            Event::VariableSet(set) => Some(set.version),
+            _ => None,
+        });
+        Ok(set.expect("a value that was not refused was set"))
     }
-    /// Any command.
+
+    /// Carry out a command: judge it, write its events durably as one batch, fold them in.
+    ///
+    /// # Errors
+    /// `Rejected`, with the reason: nothing was written. `DiskFull` and `TooLarge`: nothing was
+    /// written, and the ledger may be used further. `OutcomeUnknown`: a write or sync failed;
+    /// open the ledger again to find out. `Poisoned`: an earlier one did.
     pub fn execute(&self, command: &Command) -> Result<Commit> {
-        todo!()
+        self.execute_locked(&mut self.lock(), command)
     }
-    /// The state now: an immutable snapshot that costs nothing to take.
+
+    fn execute_locked(&self, shared: &mut Shared, command: &Command) -> Result<Commit> {
+        shared.refresh()?;
+        let now = self.environment.clock.now().max(shared.log.time());
+        let first = shared.log.ack().seq + 1;
+        // Until the events are durable, the state runs ahead of the log; whatever ends this
+        // early, a panic included, leaves the mark that says so.
+        shared.freshness = Freshness::Stale;
+        let events =
+            match crate::plan::execute(Arc::make_mut(&mut shared.state), first, now, command) {
+                Ok(events) => events,
+                Err(rejection) => {
+                    shared.freshness = Freshness::Current;
+                    return Err(rejection.into());
+                }
+            };
+        let records: Vec<_> = events.iter().map(codec::encode).collect();
+        let ack = shared.log.append(&records, now)?;
+        shared.freshness = Freshness::Current;
+        Ok(Commit { ack, events: (first..).zip(events).collect() })
+    }
+
+    /// The state now: it does not change any more, and costs nothing to take.
+    #[must_use]
     pub fn state(&self) -> Arc<State> {
-        todo!()
+        let mut shared = self.lock();
+        // A ledger that cannot be read again shows its last good state, and refuses commands.
+        let _ = shared.refresh();
+        shared.state.clone()
     }
+
+    /// Hash of the state now.
+    #[must_use]
     pub fn state_hash(&self) -> ContentHash {
-        todo!()
+        state_hash(&self.state())
     }
+
     /// The state after record `seq`, folded from the start.
+    ///
+    /// # Errors
+    /// `OutOfRange` beyond the last durable record.
     pub fn state_at(&self, seq: u64) -> Result<State> {
-        todo!()
+        let (reader, last) = {
+            let shared = self.lock();
+            (shared.log.reader()?, shared.log.ack().seq)
+        };
+        if seq > last {
+            let message = format!("expected a record up to {last}, found {seq}");
+            return Err(Error::new(ErrorKind::OutOfRange, message));
+        }
+        replay::state_at(&reader, seq)
     }
+
+    /// What happened from record `from` on, up to what is durable now.
+    ///
+    /// # Errors
+    /// `Corrupt`, naming the place, and `Io`.
+    pub fn replay(&self, from: u64) -> Result<Vec<Recorded>> {
+        let reader = self.lock().log.reader()?;
+        reader.records(from).map(|record| replay::recorded(&record?)).collect()
+    }
+
+    /// The last durable record.
+    #[must_use]
     pub fn head(&self) -> Ack {
-        todo!()
+        self.lock().log.ack()
     }
-    /// Syncs everything and marks the ledger as cleanly closed. Dropping does the same, but cannot report an error.
+
+    /// Mark the ledger as cleanly closed. Dropping it does the same, but cannot report an error;
+    /// nothing that was acknowledged depends on either.
     pub fn close(self) -> Result<()> {
-        todo!()
+        self.shared.into_inner().unwrap_or_else(PoisonError::into_inner).log.close()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        // A thread that panicked left the mark of a stale state, which is folded again.
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Hash of a plan's canonical bytes.
-pub fn plan_hash(plan: &Plan) -> ContentHash {
-    todo!()
+impl Shared {
+    /// Fold the state again if it is not the fold of the durable records.
+    fn refresh(&mut self) -> Result<()> {
+        if self.freshness == Freshness::Stale {
+            self.state = Arc::new(replay::state_at(&self.log.reader()?, u64::MAX)?);
+            self.freshness = Freshness::Current;
+        }
+        Ok(())
+    }
 }
-pub fn state_hash(state: &State) -> ContentHash {
-    todo!()
+
+/// The step of an attempt that was ever dealt.
+fn held(state: &State, token: AttemptToken) -> Option<&crate::plan::StepState> {
+    let (run, step) = state.dealt.get(&token)?;
+    state.runs.get(run)?.step(*step)
 }

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A point in time, or a span, in microseconds; points count from the Unix epoch.
 pub type Micros = u64;
@@ -31,7 +32,9 @@ impl StepNumber {
 pub struct AttemptToken(pub u64);
 
 /// A 32-byte content hash. This module never computes one: the caller brings it.
-#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+///
+/// In JSON it is 64 hexadecimal digits, elsewhere its bytes.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContentHash(pub [u8; 32]);
 
 impl ContentHash {
@@ -39,6 +42,38 @@ impl ContentHash {
     #[must_use]
     pub fn short(&self) -> String {
         self.to_string().chars().take(8).collect()
+    }
+
+    /// The hash that 64 hexadecimal digits spell.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_hex = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let mut bytes = [0; 32];
+        for (byte, place) in bytes.iter_mut().zip((0..64).step_by(2)) {
+            *byte = u8::from_str_radix(text.get(place..place + 2).filter(|_| is_hex)?, 16).ok()?;
+        }
+        Some(Self(bytes))
+    }
+}
+
+impl Serialize for ContentHash {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if serializer.is_human_readable() {
+            serializer.collect_str(self)
+        } else {
+            self.0.serialize(serializer)
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for ContentHash {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        if deserializer.is_human_readable() {
+            let text = String::deserialize(deserializer)?;
+            Self::parse(&text).ok_or_else(|| D::Error::custom("expected 64 hexadecimal digits"))
+        } else {
+            <[u8; 32]>::deserialize(deserializer).map(Self)
+        }
     }
 }
 

@@ -73,12 +73,16 @@ impl Links {
 
     /// What a step waits for, each thing once.
     pub(super) fn dependencies(&self, step: &Step) -> BTreeSet<Dependency> {
-        let resolve = |name: &String| match self.names.get(name) {
+        step.after.iter().map(|name| self.dependency(name)).collect()
+    }
+
+    /// What a name in `after` means.
+    pub(super) fn dependency(&self, name: &str) -> Dependency {
+        match self.names.get(name) {
             Some(number) => Dependency::Step(*number),
-            None if self.waiters.contains_key(name) => Dependency::Barrier(name.clone()),
-            None => Dependency::Unknown(name.clone()),
-        };
-        step.after.iter().map(resolve).collect()
+            None if self.waiters.contains_key(name) => Dependency::Barrier(name.to_owned()),
+            None => Dependency::Unknown(name.to_owned()),
+        }
     }
 
     /// The steps of those names.

@@ -30,6 +30,8 @@ mod problem;
 mod replan;
 mod settle;
 mod state;
+mod step;
+mod step_event;
 mod support;
 #[cfg(test)]
 mod tests;
@@ -51,5 +53,7 @@ pub(crate) use nearest::nearest;
 pub use problem::Problem;
 pub use settle::settle;
 pub use state::*;
+pub use step::*;
+pub use step_event::*;
 pub use support::{inert, unsupported};
 pub use validate::{STEPS_MAX, validate};

@@ -5,14 +5,15 @@
 
 /// The closest of the names, if one is close enough to be a slip of the pen.
 ///
-/// Close enough is one edit for every three characters of what was written. Among equals the
-/// first wins, so the answer depends on the order of the names only.
+/// Close enough is one edit for every three characters, begun or whole, of what was written; of
+/// one or two characters nothing can be told but the case. Among equals the first wins, so the
+/// answer depends on the order of the names only.
 pub(crate) fn nearest<'a>(
     written: &str,
     names: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
     let written: Vec<char> = written.chars().collect();
-    let limit = written.len().div_ceil(3);
+    let limit = if written.len() < 3 { 0 } else { written.len().div_ceil(3) };
     let mut best: Option<(usize, &str)> = None;
     for name in names {
         let worst = best.map_or(limit, |(distance, _)| distance.saturating_sub(1));
@@ -68,6 +69,7 @@ mod tests {
         assert_eq!(nearest("publish", names), None);
         assert_eq!(nearest("3.10", names), Some("3.1"));
         assert_eq!(nearest("", names), None);
+        assert_eq!((nearest("b", ["a", "B"]), nearest("b", ["a"])), (Some("B"), None));
         assert_eq!(nearest("x", std::iter::empty()), None);
     }
 

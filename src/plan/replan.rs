@@ -90,35 +90,29 @@ struct Walk<'a> {
     run: &'a Run,
     links: &'a Links,
     plan: &'a Plan,
-    barriers: BTreeMap<&'a str, Join>,
+    /// Barriers of which as many members as are needed had arrived.
+    met: BTreeSet<&'a str>,
     fallen: BTreeSet<StepNumber>,
-}
-
-/// A barrier, while it is found out who keeps what.
-struct Join {
-    needed: usize,
-    /// Members that are closed and did not fall.
-    kept: usize,
-    /// Whether what waits for it fell with it.
-    is_passed_on: bool,
+    /// Barriers whose waiting steps fell with a member.
+    passed_on: BTreeSet<&'a str>,
 }
 
 impl<'a> Walk<'a> {
     fn new(run: &'a Run, plan: &'a Plan, links: &'a Links) -> Self {
-        let is_closed =
-            |member: &&StepNumber| run.step(**member).is_some_and(|step| step.status.is_closed());
-        let join = |barrier: &'a Barrier| {
+        let (fallen, passed_on) = (BTreeSet::new(), BTreeSet::new());
+        let mut walk = Self { run, links, plan, met: BTreeSet::new(), fallen, passed_on };
+        let is_met = |barrier: &&Barrier| {
             let members = links.members(&barrier.members);
             let needed = match barrier.needs {
                 BarrierNeeds::All => members.len(),
                 BarrierNeeds::Any => 1,
                 BarrierNeeds::AtLeast(count) => usize::try_from(count).unwrap_or(usize::MAX),
             };
-            let kept = members.iter().filter(is_closed).count();
-            (barrier.id.as_str(), Join { needed, kept, is_passed_on: false })
+            members.iter().filter(|member| walk.had_arrived(**member)).count() >= needed
         };
-        let barriers = plan.barriers.iter().map(join).collect();
-        Self { run, links, plan, barriers, fallen: BTreeSet::new() }
+        let met = plan.barriers.iter().filter(is_met).map(|barrier| barrier.id.as_str()).collect();
+        walk.met = met;
+        walk
     }
 
     fn start(&mut self, numbers: &[StepNumber], hashes: &[ContentHash]) {
@@ -142,21 +136,21 @@ impl<'a> Walk<'a> {
                 continue;
             }
             open.extend(self.links.dependents(number));
-            let status = self.run.step(number).map(|step| step.status);
+            if !self.had_arrived(number) {
+                continue;
+            }
+            // A member that had arrived takes with it what passed the barrier. Of one that had
+            // not, nobody who passed knew anything.
             for id in self.links.memberships(number) {
-                let Some(join) = self.barriers.get_mut(id.as_str()) else { continue };
-                if status.is_some_and(StepStatus::is_closed) {
-                    join.kept = join.kept.saturating_sub(1);
-                }
-                // A member that had work takes with it what passed the barrier. One that had
-                // none does so only if the barrier does not stand without it.
-                let falls = status.is_some_and(has_work) || join.kept < join.needed;
-                if falls && !join.is_passed_on {
-                    join.is_passed_on = true;
+                if self.passed_on.insert(id) {
                     open.extend(self.links.waiters(id));
                 }
             }
         }
+    }
+
+    fn had_arrived(&self, number: StepNumber) -> bool {
+        self.run.step(number).is_some_and(|step| step.status.is_closed())
     }
 
     fn hashes_before(&self) -> BTreeMap<StepNumber, ContentHash> {
@@ -164,27 +158,20 @@ impl<'a> Walk<'a> {
         active.numbers.iter().copied().zip(active.step_hashes.iter().copied()).collect()
     }
 
-    /// Whether the version makes a step wait for something that it did not wait for before, and
-    /// that is not settled. What it did not wait for before because it was taken over or its
-    /// barrier was released stays as it was.
+    /// Whether a step waits for something that is not settled and that it did not wait for
+    /// before: another name, or a barrier that now needs more. (Work that was taken over may
+    /// stand on inputs that never were settled; that alone does not make it fall.)
     fn has_new_unsettled_input(&self, step: &Step, number: StepNumber) -> bool {
         let Some(before) = self.run.plan_step(number) else { return false };
-        let old: BTreeSet<&str> = before.after.iter().map(String::as_str).collect();
-        let new: Vec<String> =
-            step.after.iter().filter(|name| !old.contains(name.as_str())).cloned().collect();
-        if new.is_empty() {
-            return false;
-        }
-        let added = Step { after: new, ..Step::default() };
-        self.links.dependencies(&added).iter().any(|input| match input {
-            Dependency::Step(on) => !self.run.step(*on).is_some_and(|on| on.status.is_closed()),
-            Dependency::Barrier(id) => !self.is_met(id),
-            Dependency::Unknown(_) => true,
-        })
-    }
-
-    /// Whether enough members of a barrier keep what they had.
-    fn is_met(&self, id: &str) -> bool {
-        self.barriers.get(id).is_some_and(|join| join.kept >= join.needed)
+        let waited_before = |name: &String| {
+            let input = self.run.links.dependency(name);
+            before.after.contains(name) && !self.run.is_settled(&input)
+        };
+        let is_settled = |name: &String| match self.links.dependency(name) {
+            Dependency::Step(on) => self.had_arrived(on),
+            Dependency::Barrier(id) => self.met.contains(id.as_str()),
+            Dependency::Unknown(_) => false,
+        };
+        step.after.iter().any(|name| !is_settled(name) && !waited_before(name))
     }
 }

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
-use serde_json::Value;
+use serde_json::{Number, Value};
 
 use super::cycle::{Cycle, cycles};
 use super::graph::{self, Item, edges, ids, shown};
@@ -22,7 +22,7 @@ pub const STEPS_MAX: usize = 1_000_000;
 /// For how many unknown names the closest known one is looked for: each costs a scan of all.
 const SUGGESTIONS_MAX: u32 = 32;
 
-/// The largest whole number that the canonical form holds exactly.
+/// The largest whole number up to which the canonical form holds all exactly.
 const EXACT_MAX: u64 = 1 << 53;
 
 const FAILURE_CLASSES: [&str; 5] =
@@ -238,8 +238,8 @@ impl<'a> Judge<'a> {
         }
         if self.phases.contains(name) {
             return Some(format!(
-                "`{name}` is a phase, and phases order nothing; name its steps, or a barrier over \
-                 them"
+                "`{}` is a phase, and phases order nothing; name its steps, or a barrier over them",
+                shown(name)
             ));
         }
         let hint = self.suggestion(name, ids(self.plan));
@@ -250,7 +250,10 @@ impl<'a> Judge<'a> {
         let steps = self.plan.steps.len();
         match self.nodes.get(name) {
             Some(node) if *node < steps => None,
-            Some(_) => Some(format!("`{name}` is a barrier; members are steps, name its members")),
+            Some(_) => {
+                let name = shown(name);
+                Some(format!("`{name}` is a barrier; members are steps, name its members"))
+            }
             None => {
                 let hint = self.suggestion(name, ids(self.plan).take(steps));
                 Some(format!("there is no step `{}`{hint}", shown(name)))
@@ -261,7 +264,10 @@ impl<'a> Judge<'a> {
     fn suggestion(&mut self, name: &str, names: impl Iterator<Item = &'a str>) -> String {
         let Some(left) = self.suggestions_left.checked_sub(1) else { return String::new() };
         self.suggestions_left = left;
-        nearest(name, names).map_or_else(String::new, |near| format!("; did you mean `{near}`?"))
+        match nearest(name, names) {
+            Some(near) => format!("; did you mean `{}`?", shown(near)),
+            None => String::new(),
+        }
     }
 
     fn cycle(&mut self, item: Item<'_>, field: &str, node: usize) {
@@ -359,20 +365,24 @@ const ZERO_SECONDS: &str = "0 seconds, expected 1 or more, or leave it out";
 const TOO_LARGE: &str =
     "a number over 2^53 is not held exactly; write it as text, or use a smaller one";
 
-/// Whether the canonical form holds all whole numbers of a value exactly.
+/// Whether a number is within the exact range. A fraction beyond it is refused too: whether it
+/// was written as a whole number with more digits can no longer be told.
+fn is_small(number: &Number) -> bool {
+    match number.as_u64().or_else(|| number.as_i64().map(i64::unsigned_abs)) {
+        Some(whole) => whole <= EXACT_MAX,
+        None => number.as_f64().is_some_and(|number| number.abs() <= 2_f64.powi(53)),
+    }
+}
+
+/// Whether the canonical form holds all numbers of a value as they are.
 fn is_exact(value: &Value) -> bool {
     let mut rest = vec![value];
     while let Some(value) = rest.pop() {
         match value {
-            Value::Number(number) => {
-                let whole = number.as_u64().or_else(|| number.as_i64().map(i64::unsigned_abs));
-                if whole.is_some_and(|whole| whole > EXACT_MAX) {
-                    return false;
-                }
-            }
+            Value::Number(number) if !is_small(number) => return false,
             Value::Array(items) => rest.extend(items),
             Value::Object(fields) => rest.extend(fields.values()),
-            Value::Null | Value::Bool(_) | Value::String(_) => {}
+            Value::Null | Value::Bool(_) | Value::String(_) | Value::Number(_) => {}
         }
     }
     true
@@ -492,6 +502,7 @@ mod tests {
         let mut other = step("b", &[]);
         other.fallback = Some(Fallback::Step("bb".into()));
         other.extra.insert("fine".into(), json!([9_007_199_254_740_992_u64, 1.5]));
+        other.extra.insert("long".into(), json!(1.0e29));
         let mut gate = barrier("g", &["a"], BarrierNeeds::All);
         gate.deadline_seconds = Some(0);
         let mut wrong = plan(vec![bad, other], vec![gate]);
@@ -518,6 +529,7 @@ mod tests {
                 "steps[0] (a).cost_limit",
                 "steps[0] (a).extra.big",
                 "steps[1] (b).fallback",
+                "steps[1] (b).extra.long",
                 "barriers[0] (g).deadline_seconds",
                 "caps.run",
                 "caps.owners.dba",
@@ -616,9 +628,9 @@ mod tests {
             }
             for id in free {
                 open.remove(id);
-                open.values_mut().for_each(|list| {
+                for list in open.values_mut() {
                     list.remove(id);
-                });
+                }
             }
         }
     }

@@ -34,10 +34,15 @@ struct Flight {
 }
 
 impl State {
-    /// Folds in the event that is record `seq`, written at `time`.
-    pub fn apply(&mut self, seq: u64, time: Micros, event: &Event) {
+    /// Pass over a record that concerns the log only.
+    pub fn pass(&mut self, seq: u64, time: Micros) {
         self.seq = seq;
         self.time = self.time.max(time);
+    }
+
+    /// Folds in the event that is record `seq`, written at `time`.
+    pub fn apply(&mut self, seq: u64, time: Micros, event: &Event) {
+        self.pass(seq, time);
         match event {
             Event::RunStarted(started) => self.start_run(started, time),
             Event::PlanActivated(activated) => {
@@ -116,11 +121,11 @@ impl State {
         run.apply_step(seq, time, record.step, &record.event);
         let after = run.flight(record.step);
         if before != after {
-            for flight in &before {
-                self.land(flight);
+            if let Some(flight) = before {
+                self.land(&flight);
             }
-            for flight in &after {
-                self.take_off(flight);
+            if let Some(flight) = after {
+                self.take_off(&flight);
             }
         }
     }

@@ -163,7 +163,7 @@ impl BarrierState {
     }
 
     /// What follows from how the members stand.
-    pub(crate) fn due(&self) -> Option<BarrierChange> {
+    pub(in crate::plan) fn due(&self) -> Option<BarrierChange> {
         if self.status != BarrierStatus::Closed {
             None
         } else if self.has_enough() {

@@ -124,9 +124,9 @@ pub(super) fn judge(
     token: AttemptToken,
     verdicts: &[Verdict],
 ) -> Result<Vec<Event>, Rejection> {
-    let stale = Rejection::StaleToken(token);
-    let (run, number) = state.dealt.get(&token).ok_or(stale.clone())?;
-    let run = state.runs.get(run).ok_or(stale.clone())?;
+    let is_over = Rejection::StaleToken(token);
+    let (run, number) = state.dealt.get(&token).ok_or(is_over.clone())?;
+    let run = state.runs.get(run).ok_or(is_over.clone())?;
     if let RunStatus::Ended(ending) = run.status {
         return Err(Rejection::RunHasEnded(ending));
     }
@@ -134,7 +134,7 @@ pub(super) fn judge(
     let attempt = step
         .and_then(|step| step.attempt.as_ref())
         .filter(|attempt| attempt.token == token)
-        .ok_or(stale)?;
+        .ok_or(is_over)?;
     let criteria = run.plan_step(*number).map_or(0, |step| step.acceptance.len());
     let mut judged: BTreeSet<u32> = attempt.verdicts.keys().copied().collect();
     for verdict in verdicts {

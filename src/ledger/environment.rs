@@ -1,0 +1,96 @@
+//! What a ledger takes from the world: disk, clock and identifiers, each as an argument.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::format::{HeadSync, Uid};
+use crate::log::{LogOptions, UidSource};
+use crate::plan::Micros;
+use crate::storage::{DiskStorage, Storage};
+
+/// Where the time comes from.
+pub trait Clock: Send + Sync + fmt::Debug {
+    /// Microseconds since the Unix epoch. It may jump; the ledger's own time never goes back.
+    fn now(&self) -> Micros;
+}
+
+/// Where identifiers come from.
+pub trait IdSource: Send + Sync + fmt::Debug {
+    /// A new identifier.
+    fn next_id(&self) -> Uid;
+}
+
+/// Everything that a ledger takes from the world.
+#[derive(Debug, Clone)]
+pub struct Environment {
+    /// The disk.
+    pub storage: Arc<dyn Storage>,
+    /// The clock.
+    pub clock: Arc<dyn Clock>,
+    /// Where identifiers come from.
+    pub ids: Arc<dyn IdSource>,
+    /// Text for people who ask who holds the ledger.
+    pub holder: String,
+    /// When HEAD is synced; see [`HeadSync`].
+    pub head_sync: HeadSync,
+}
+
+impl Environment {
+    /// This machine: its disk, its clock, random identifiers.
+    #[must_use]
+    pub fn system() -> Self {
+        let clock = SystemClock;
+        let host = std::env::var("HOSTNAME").map(|host| format!(" on {host}")).unwrap_or_default();
+        let since = time_text(clock.now());
+        Self {
+            storage: Arc::new(DiskStorage),
+            holder: format!("process {}{host}, since {since}", std::process::id()),
+            clock: Arc::new(clock),
+            ids: Arc::new(RandomIds),
+            head_sync: HeadSync::Interval,
+        }
+    }
+
+    pub(super) fn log_options(&self) -> LogOptions {
+        let ids = self.ids.clone();
+        LogOptions {
+            storage: self.storage.clone(),
+            uids: UidSource::new(move || ids.next_id()),
+            holder: self.holder.clone(),
+            head_sync: self.head_sync,
+        }
+    }
+}
+
+/// The machine's wall clock.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "this is where time enters as an argument")]
+    fn now(&self) -> Micros {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Micros::try_from(since.as_micros()).unwrap_or(Micros::MAX)
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct RandomIds;
+
+impl IdSource for RandomIds {
+    fn next_id(&self) -> Uid {
+        let mut id = [0; 16];
+        getrandom::fill(&mut id).expect("the operating system always has random bytes");
+        id
+    }
+}
+
+/// A time as people read it, in UTC: `2026-11-21T03:38:36.000000Z`.
+#[must_use]
+pub fn time_text(time: Micros) -> String {
+    // Beyond the year 9999 the library cannot write it, and nobody can have meant it.
+    const LAST: Micros = 253_402_300_799_000_000;
+    let time = UNIX_EPOCH + Duration::from_micros(time.min(LAST));
+    humantime::format_rfc3339_micros(time).to_string()
+}

@@ -1,0 +1,62 @@
+//! What opening a ledger found and did, for people and for programs.
+
+use std::fmt;
+
+use crate::log::{self, Verdict};
+
+/// What opening a ledger found and did.
+#[derive(Debug, Clone)]
+pub struct OpenReport {
+    /// The ledger was made by this call.
+    pub created: bool,
+    /// What the end of the log was: `clean`, `unproven_tail` or `torn`.
+    pub verdict: String,
+    /// Things a person should know, one line each; none after a clean close.
+    pub notes: Vec<String>,
+    /// Sequence number of the last record.
+    pub last_seq: u64,
+}
+
+impl OpenReport {
+    pub(super) fn created() -> Self {
+        Self { created: true, verdict: "clean".to_owned(), notes: Vec::new(), last_seq: 0 }
+    }
+
+    pub(super) fn opened(report: &log::OpenReport, last_seq: u64) -> Self {
+        let mut notes = Vec::new();
+        if let Some(survivors) = report.survivors {
+            notes.push(format!(
+                "the last process ended in the middle of a commit: records {} to {} were whole \
+                 and were taken over",
+                survivors.first, survivors.last
+            ));
+        }
+        for range in &report.discarded {
+            notes.push(format!(
+                "{} bytes of a write that never finished, and was never acknowledged, were \
+                 fenced off (offset {}, blake3 {}); they stay in the file",
+                range.length, range.offset, range.blake3
+            ));
+        }
+        if !report.strangers.is_empty() {
+            notes.push(format!(
+                "files in the folder `log` that do not belong there were left alone: {}",
+                report.strangers.join(", ")
+            ));
+        }
+        let verdict = match report.verdict {
+            Verdict::Clean => "clean",
+            Verdict::Unproven => "unproven_tail",
+            _ => "torn",
+        };
+        Self { created: false, verdict: verdict.to_owned(), notes, last_seq }
+    }
+}
+
+impl fmt::Display for OpenReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verb = if self.created { "created" } else { "opened" };
+        write!(f, "{verb} at record {} ({})", self.last_seq, self.verdict)?;
+        self.notes.iter().try_for_each(|note| write!(f, "\n  {note}"))
+    }
+}

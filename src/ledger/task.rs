@@ -1,0 +1,72 @@
+//! What a worker gets.
+
+use std::sync::Arc;
+
+use crate::plan::{
+    AttemptToken, Dispatched, Event, Json, Micros, Plan, RunId, State, Step, StepEvent, StepNumber,
+};
+
+/// A step that was dealt, with all that a worker needs.
+#[derive(Debug, Clone)]
+pub struct Task {
+    /// The run.
+    pub run: RunId,
+    /// The run's name.
+    pub run_name: String,
+    /// The step's number.
+    pub number: StepNumber,
+    /// The step as the plan has it, defaults filled in.
+    pub step: Step,
+    /// The whole plan.
+    pub plan: Arc<Plan>,
+    /// The right to report.
+    pub token: AttemptToken,
+    /// The attempt's number at this step, from 1.
+    pub attempt: u32,
+    /// Until when the step is the worker's without a sign of life, in microseconds.
+    pub lease_until: Micros,
+    /// The key that side effects should carry to the outside.
+    pub idempotency_key: String,
+    /// Values of the variables that the step names as inputs; `null` for one that is not set.
+    pub inputs: Vec<(String, Json)>,
+    /// Why the attempt before failed, if one did.
+    pub last_failure: Option<String>,
+}
+
+impl Task {
+    /// The task that a batch of events dealt, if it dealt one.
+    pub(super) fn dealt(state: &State, events: &[(u64, Event)]) -> Option<Self> {
+        let (seq, run, number, dispatched) =
+            events.iter().find_map(|(seq, event)| match event {
+                Event::Step(record) => match &record.event {
+                    StepEvent::Dispatched(event) => Some((*seq, record.run, record.step, event)),
+                    _ => None,
+                },
+                _ => None,
+            })?;
+        let run = state.runs.get(&run)?;
+        let plan = run.active_version()?.plan.clone();
+        let step = run.plan_step(number)?.with_defaults(&plan.defaults);
+        let Dispatched { attempt, lease_until, idempotency_key, .. } = dispatched.clone();
+        let value = |name: &String| {
+            let variable = run.variables.get(name);
+            (name.clone(), variable.map(|each| each.value.clone()).unwrap_or_default())
+        };
+        Some(Self {
+            run: run.id,
+            run_name: run.name.clone(),
+            number,
+            inputs: step.inputs.iter().map(value).collect(),
+            step,
+            plan,
+            token: AttemptToken(seq),
+            attempt,
+            lease_until,
+            idempotency_key,
+            last_failure: run
+                .step(number)
+                .and_then(|step| step.last_failure.as_ref())
+                .map(|(_, message)| message.clone()),
+        })
+    }
+}

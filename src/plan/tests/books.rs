@@ -1,0 +1,177 @@
+//! The books, recomputed from scratch: everything derived, from nothing but the statuses and
+//! attempts of the steps, the plan's text and the statuses of the barriers.
+//!
+//! It shares no code with the fold: names are looked up in lists, the slow way.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::plan::*;
+
+/// Panics if any derived part of the state differs from what its sources say.
+pub(super) fn check(state: &State) {
+    let mut in_flight = BTreeMap::new();
+    let mut by_owner: BTreeMap<String, u32> = BTreeMap::new();
+    let mut leases = BTreeSet::new();
+    for run in state.runs.values() {
+        check_run(run);
+        for (place, step) in run.steps.iter().enumerate() {
+            let number = StepNumber(u32::try_from(place + 1).unwrap());
+            if step.status != StepStatus::Dispatched {
+                continue;
+            }
+            let attempt = step.attempt.as_ref().expect("what is in flight has an attempt");
+            in_flight.insert(attempt.token, (run.id, number));
+            leases.insert((attempt.lease_until, attempt.token));
+            assert_eq!(state.dealt.get(&attempt.token), Some(&(run.id, number)));
+            if let Some(owner) = &step.owner {
+                *by_owner.entry(owner.clone()).or_default() += 1;
+            }
+        }
+    }
+    assert_eq!(state.in_flight, in_flight);
+    assert_eq!(state.in_flight_by_owner, by_owner);
+    assert_eq!(state.leases, leases);
+}
+
+fn check_run(run: &Run) {
+    let Some(version) = run.active_version() else {
+        assert!(run.steps.is_empty() && run.ready.is_empty());
+        return;
+    };
+    check_numbers(run, version);
+    check_lists(run, version);
+    check_barriers(run, version);
+    for (step, number) in version.plan.steps.iter().zip(&version.numbers) {
+        let state = run.step(*number).unwrap();
+        let waits: BTreeSet<&str> =
+            step.after.iter().map(String::as_str).filter(|name| !is_settled(run, name)).collect();
+        assert_eq!(usize::try_from(state.unmet).unwrap(), waits.len(), "unmet of {}", step.id);
+        assert_eq!(run.waiting_for(*number).len(), waits.len());
+        match state.status {
+            StepStatus::Ready => assert!(waits.is_empty(), "{} is ready too early", step.id),
+            StepStatus::Waiting => assert!(!waits.is_empty(), "{} waits for nothing", step.id),
+            StepStatus::Dispatched | StepStatus::Reported => assert!(waits.is_empty()),
+            StepStatus::Accepted if stands_on_inputs(state) => {
+                assert!(waits.is_empty(), "{} stands on what is not settled", step.id);
+            }
+            _ => {}
+        }
+        let has_attempt = matches!(
+            state.status,
+            StepStatus::Dispatched | StepStatus::Reported | StepStatus::InDoubt
+        );
+        assert_eq!(state.attempt.is_some(), has_attempt, "attempt of {}", step.id);
+        assert_eq!(state.accepted.is_some(), state.status == StepStatus::Accepted);
+    }
+}
+
+/// Whether a step was accepted because it was dealt and worked on. What was done before, or
+/// landed after its step had changed, may stand on inputs that are not settled.
+fn stands_on_inputs(step: &StepState) -> bool {
+    let elsewhere = |basis: &AcceptedBasis| {
+        matches!(basis, AcceptedBasis::DoneBefore { .. } | AcceptedBasis::Landed { .. })
+    };
+    !step.accepted.as_ref().is_some_and(elsewhere)
+}
+
+fn check_numbers(run: &Run, version: &PlanVersion) {
+    assert_eq!(version.numbers.len(), version.plan.steps.len());
+    let ids: BTreeSet<&str> = run.steps.iter().map(|step| step.id.as_str()).collect();
+    assert_eq!(ids.len(), run.steps.len(), "one number per id, for ever");
+    for (step, number) in version.plan.steps.iter().zip(&version.numbers) {
+        assert_eq!(run.step(*number).unwrap().id, step.id);
+        assert_eq!(run.step_named(&step.id), Some(*number));
+        assert_eq!(run.plan_step(*number), Some(step));
+    }
+}
+
+fn check_lists(run: &Run, version: &PlanVersion) {
+    let mut counts: BTreeMap<StepStatus, u32> = BTreeMap::new();
+    let mut ready = BTreeSet::new();
+    let mut queues: BTreeMap<Option<String>, Queue> = BTreeMap::new();
+    let mut by_owner: BTreeMap<String, u32> = BTreeMap::new();
+    let mut with = BTreeMap::from([(StepStatus::Reported, BTreeSet::new())]);
+    with.insert(StepStatus::InDoubt, BTreeSet::new());
+    let present: BTreeSet<StepNumber> = version.numbers.iter().copied().collect();
+    for (place, step) in run.steps.iter().enumerate() {
+        let number = StepNumber(u32::try_from(place + 1).unwrap());
+        assert_eq!(present.contains(&number), step.status != StepStatus::Removed);
+        if step.status == StepStatus::Removed {
+            continue;
+        }
+        *counts.entry(step.status).or_default() += 1;
+        if step.status == StepStatus::Ready {
+            ready.insert((Reverse(step.priority), number));
+            let queue = queues.entry(step.owner.clone()).or_default();
+            queue.insert((Reverse(step.priority), number));
+        }
+        if let (StepStatus::Dispatched, Some(owner)) = (step.status, &step.owner) {
+            *by_owner.entry(owner.clone()).or_default() += 1;
+        }
+        if let Some(list) = with.get_mut(&step.status) {
+            list.insert(number);
+        }
+    }
+    assert_eq!(run.counts, counts);
+    assert_eq!(run.ready, ready);
+    assert_eq!(run.queues, queues);
+    assert_eq!(run.in_flight_by_owner, by_owner);
+    assert_eq!(run.in_flight, run.count(StepStatus::Dispatched));
+    assert_eq!(run.reported, with[&StepStatus::Reported]);
+    assert_eq!(run.in_doubt, with[&StepStatus::InDoubt]);
+    if run.status == RunStatus::Running {
+        // Between commands nothing is left to follow.
+        assert!(run.due.is_empty() && run.due_barriers.is_empty());
+        assert!(settle_is_quiet(run));
+    }
+}
+
+fn settle_is_quiet(run: &Run) -> bool {
+    let mut state = State::default();
+    state.runs.insert(run.id, run.clone());
+    settle(&state, run.id).is_empty()
+}
+
+fn check_barriers(run: &Run, version: &PlanVersion) {
+    assert_eq!(run.barriers.len(), version.plan.barriers.len());
+    let mut fatal = BTreeSet::new();
+    for barrier in &version.plan.barriers {
+        let state = &run.barriers[&barrier.id];
+        let standing = |names: &[StepStatus]| -> BTreeSet<StepNumber> {
+            let is_in = |step: &StepState| names.contains(&step.status);
+            state.members.iter().copied().filter(|m| is_in(run.step(*m).unwrap())).collect()
+        };
+        let named: BTreeSet<&str> = barrier.members.iter().map(String::as_str).collect();
+        let found: BTreeSet<&str> =
+            state.members.iter().map(|m| run.step(*m).unwrap().id.as_str()).collect();
+        assert!(found.is_subset(&named));
+        assert!(state.members.iter().all(|m| version.numbers.contains(m)));
+        assert_eq!(state.arrived, standing(&[StepStatus::Accepted, StepStatus::Skipped]));
+        assert_eq!(state.failed, standing(&[StepStatus::Failed]));
+        let needed = usize::try_from(state.needed).unwrap();
+        let possible = state.members.len() - state.failed.len();
+        match state.status {
+            BarrierStatus::Released => assert!(state.arrived.len() >= needed),
+            BarrierStatus::Broken => assert!(possible < needed),
+            BarrierStatus::Closed if run.status == RunStatus::Running => {
+                assert!(state.arrived.len() < needed && possible >= needed);
+            }
+            BarrierStatus::Closed => {}
+        }
+        if state.status == BarrierStatus::Broken && barrier.on_break == OnBreak::Fail {
+            fatal.insert(barrier.id.clone());
+        }
+    }
+    assert_eq!(run.fatal_barriers, fatal);
+}
+
+fn is_settled(run: &Run, name: &str) -> bool {
+    let step = run.steps.iter().find(|step| step.id == name && step.status != StepStatus::Removed);
+    match step {
+        Some(step) => matches!(step.status, StepStatus::Accepted | StepStatus::Skipped),
+        None => {
+            run.barriers.get(name).is_some_and(|barrier| barrier.status == BarrierStatus::Released)
+        }
+    }
+}
