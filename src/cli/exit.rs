@@ -72,7 +72,7 @@ impl Failure {
 /// The exit code for a ledger's error.
 pub(super) fn code_of(error: &Error) -> Code {
     match error.kind() {
-        ErrorKind::NotALedger | ErrorKind::BadPlan => Code::Usage,
+        ErrorKind::NotALedger | ErrorKind::BadPlan | ErrorKind::OutOfRange => Code::Usage,
         ErrorKind::Corrupt | ErrorKind::Tampered | ErrorKind::Ambiguous => Code::Damaged,
         ErrorKind::Locked => Code::Held,
         ErrorKind::Rejected | ErrorKind::TooLarge | ErrorKind::Unsupported => Code::Refused,

@@ -20,7 +20,7 @@ use super::check::{next_check_of_plan, next_check_of_step};
 use super::summary::{Counts, RunOutcome, RunSummary, Session, Unrecorded};
 use super::{
     Check, Checked, Observer, Progress, Report, StepName, StopRequest, Subject, WorkerKind,
-    Workers, summary,
+    Workers, output, summary,
 };
 
 /// The longest that the loop sleeps before it looks at its stop request again.
@@ -271,6 +271,11 @@ impl Drive<'_> {
                 let reason = error.to_string();
                 self.observer.progress(&Progress::Refused { step, token, reason });
             }
+            Err(error) if error.kind() == ErrorKind::TooLarge => {
+                // It was not kept, and never will be: the attempt ends with that as its failure.
+                let message = format!("its receipt is too large: {error}; name an artifact");
+                self.record(token, step, output::unusable(message, receipt.duration));
+            }
             Err(error) => {
                 self.unrecorded.push(Unrecorded { step, token, receipt });
                 self.fail(error);
@@ -466,11 +471,14 @@ fn half_way(now: Micros, until: Micros) -> Micros {
     now.saturating_add(until.saturating_sub(now) / 2)
 }
 
-/// A step's title, or the first line of its goal.
+/// A step's title, or the first line of what it does.
 fn title(task: &Task) -> String {
     let step = &task.step;
-    let text = if step.title.is_empty() { &step.goal } else { &step.title };
-    text.lines().next().unwrap_or_default().to_owned()
+    [&step.title, &step.goal, step.command.as_ref().unwrap_or(&step.title)]
+        .into_iter()
+        .find_map(|text| text.lines().find(|line| !line.trim().is_empty()))
+        .unwrap_or_default()
+        .to_owned()
 }
 
 fn describe(outcome: &Outcome) -> (&'static str, String) {
