@@ -25,7 +25,7 @@ HEAD_FIELDS = "magic ledger_uid generation epoch mode durable_seq ordinal uid da
 MODES = {0x9E3779B97F4A7C15: "interval", 0x3C6EF372FE94F82B: "every_commit"}
 STATES = {0xD6E8FEB86659FD93: "open", 0x2917014799A6026C: "clean", 0xA5A3564E27F8862B: "poisoned"}
 NOTE = 0x8001
-Header, Frame, Head = (namedtuple(*x) for x in [("Header", SEGMENT_FIELDS), ("Frame", FRAME_FIELDS), ("Head", HEAD_FIELDS)])
+Header, Frame, Head = map(namedtuple, ("Header", "Frame", "Head"), (SEGMENT_FIELDS, FRAME_FIELDS, HEAD_FIELDS))
 Segment = namedtuple("Segment", "file path header length")
 Record = namedtuple("Record", "frame offset end payload chain")
 
@@ -112,7 +112,8 @@ def check_link(segment, before, uids):
     require(header.prev_uid == last.uid, file, 104, "does not follow the segment before it")
     require(header.epoch >= last.epoch, file, 136, "writer epoch goes back")
     require(header.base_seq >= last.base_seq, file, 64, "base_seq goes back")
-    require(header.prev_data_end >= START and header.prev_data_end % 64 == 0, file, 120, "prev_data_end is out of range")
+    end = header.prev_data_end
+    require(end >= START and end % 64 == 0, file, 120, "prev_data_end is out of range")
     require(header.reason == 1 or header.born_last >= header.base_seq, file, 176, "a fence without its note")
 
 
@@ -143,7 +144,8 @@ def check_record(segment, record, pad, before, key):
     require(frame.ordinal == segment.header.ordinal & 0xFFFFFFFF, file, at + 24, "frame of another segment")
     require(1 <= frame.inflight <= frame.seq, file, at + 28, "inflight is out of range")
     require(frame.kind != 0, file, at + 32, "kind 0")
-    require(frame.codec in (1, 2, 3), file, at + 34, f"codec {frame.codec} is not known")
+    require(frame.codec != 0, file, at + 34, "codec 0")
+    require(frame.codec < 4, file, at + 34, f"codec {frame.codec} needs a newer reader")
     require(frame.flags < 2, file, at + 35, f"flags {frame.flags:#x} need a newer reader")
     require(bool(frame.flags & 1) == (bytes(512) not in record.payload + pad), file, at + 35, "flag NZ is wrong")
     require(frame.batch_left == batch_left - 1 if batch_left else frame.batch_left < 65535,
@@ -155,7 +157,7 @@ def check_record(segment, record, pad, before, key):
     link = blake3(chain + fields + blake3(record.payload).digest(), key=key).digest()
     require(record.chain == link, file, record.end - CHAIN, "chain differs")
     is_last_born = segment.header.reason in (2, 3) and frame.seq == segment.header.born_last
-    require((frame.kind == NOTE) == is_last_born, file, at + 32, "a recovery note is the last record born with a fence")
+    require((frame.kind == NOTE) == is_last_born, file, at + 32, "a fence's last born record is its recovery note, and only that")
     if is_last_born:
         check_note(segment, record)
 
