@@ -4,4 +4,6 @@ pub mod format;
 pub mod ledger;
 pub mod log;
 pub mod plan;
+#[cfg(any(test, feature = "sim"))]
+pub mod sim;
 pub mod storage;
