@@ -6,6 +6,8 @@ pub mod import;
 pub mod ledger;
 pub mod log;
 pub mod plan;
+#[cfg(any(test, feature = "sim"))]
+pub mod sim;
 pub mod storage;
 
 pub use error::{Error, ErrorKind, Location, Result};
