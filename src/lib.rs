@@ -1,4 +1,7 @@
-#![doc = "placeholder"]
+#![doc = include_str!("../README.md")]
+
+#[cfg(feature = "cli")]
+pub mod cli;
 pub mod error;
 pub mod format;
 #[cfg(feature = "cli")]
@@ -6,6 +9,8 @@ pub mod import;
 pub mod ledger;
 pub mod log;
 pub mod plan;
+#[cfg(feature = "cli")]
+pub mod runner;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;
 pub mod storage;

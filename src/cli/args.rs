@@ -1,0 +1,284 @@
+//! The command line: names, defaults and help.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  fine
+  1  the run failed or was cancelled, or a drill found a fault
+  2  wrong usage, a bad plan, or a folder that is not a ledger
+  3  waiting for somebody, or stopped with work left: run again to go on
+  4  the ledger is damaged
+  5  another process holds the ledger, or a worker of an ended runner cannot be ended
+  6  the ledger's rules refuse it
+  7  input or output failed, or the disk is full
+
+Examples:
+  ledger run plan.yaml --worker './agent.sh'       start a run, or go on with it
+  ledger run plan.yaml --stub                      the same with canned answers, for free
+  ledger drill plan.yaml --kill-at 37              kill a run half-way and prove that it resumes
+  ledger accept my-plan build --by ana             say that a step's criteria hold";
+
+/// A crash-safe ledger for agent plans: deals steps, records receipts, forgets nothing.
+#[derive(Debug, Parser)]
+#[command(name = "ledger", version, after_help = EXIT_CODES, max_term_width = 100)]
+pub(super) struct Cli {
+    #[command(subcommand)]
+    pub(super) task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Task {
+    /// Run a plan, or go on with a run of it
+    Run(RunArgs),
+    /// Kill a run of a plan half-way, resume it, and check that nothing was lost or done twice
+    Drill(DrillArgs),
+    /// Say that the text criteria of a reported step, or of the plan, hold
+    Accept(JudgeArgs),
+    /// Say that the text criteria of a reported step, or of the plan, do not hold
+    Reject(JudgeArgs),
+    /// Say what became of a lost attempt of a step that must not be done twice
+    Answer(AnswerArgs),
+    /// Set or lift a cap on how many attempts may be in flight at once
+    Cap(CapArgs),
+}
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  ledger run plan.yaml                             steps with commands of their own
+  ledger run plan.yaml --worker 'python3 agent.py' an agent for all other steps
+  ledger run tasks.json --stub --json              a task-master file, canned answers, JSON Lines
+  ledger run plan.yaml --retry-failed              after the causes of failures are gone
+  ledger run plan.yaml --replan --reason 'scope'   the file has changed: go on with the new plan
+
+A worker gets its task as JSON on standard input and in LEDGER_* variables; what it prints is its
+output. The first Ctrl-C deals no more and waits for what runs, the second ends the workers.";
+
+/// `ledger run`.
+#[derive(Debug, Args)]
+#[command(after_help = RUN_EXAMPLES)]
+pub(super) struct RunArgs {
+    /// The plan: our own YAML or JSON, or a task-master tasks.json
+    #[arg(value_name = "PLAN")]
+    pub(super) plan: PathBuf,
+    /// The ledger's folder; created when it is not there
+    #[arg(long, value_name = "DIR", default_value = ".ledger")]
+    pub(super) ledger: PathBuf,
+    /// The run's name [default: the file's name without its ending]
+    #[arg(long, value_name = "NAME")]
+    pub(super) run: Option<String>,
+    /// Shell command that does the steps which have no command of their own
+    #[arg(long, value_name = "CMD", conflicts_with = "stub")]
+    pub(super) worker: Option<String>,
+    /// Let every step be answered at once, for free, without doing anything
+    #[arg(long)]
+    pub(super) stub: bool,
+    /// How many workers may run at once
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(super) max_parallel: u16,
+    /// Kill this process with SIGKILL when step number N is in flight, to test that it resumes
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) kill_at: Option<u32>,
+    /// Deal every step, also those that the file marks as done
+    #[arg(long)]
+    pub(super) fresh: bool,
+    /// Who judges text criteria [default: judge; trust for imported files and --stub]
+    #[arg(long, value_name = "WHO")]
+    pub(super) text: Option<TextChoice>,
+    /// Deal nothing more once a step has failed for good
+    #[arg(long)]
+    pub(super) fail_fast: bool,
+    /// Go on with the file's plan where it differs from the run's
+    #[arg(long)]
+    pub(super) replan: bool,
+    /// Why there is a new plan
+    #[arg(long, value_name = "TEXT", requires = "replan")]
+    pub(super) reason: Option<String>,
+    /// Let failed steps be tried again
+    #[arg(long)]
+    pub(super) retry_failed: bool,
+    /// Print what happens as JSON Lines on standard output
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Print only the summary, and what is wrong
+    #[arg(long, short)]
+    pub(super) quiet: bool,
+    /// Count executions of stub workers in this file
+    #[arg(long, value_name = "FILE", hide = true, requires = "stub")]
+    pub(super) tally: Option<PathBuf>,
+}
+
+/// Who judges text criteria.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum TextChoice {
+    /// Nobody: the worker's word is taken, and counted
+    Trust,
+    /// Somebody, with `ledger accept` and `ledger reject`
+    Judge,
+}
+
+const DRILL_EXAMPLES: &str = "\
+Examples:
+  ledger drill plan.yaml                           kill the run at step 37
+  ledger drill tasks.json --kill-at 100            somewhere else
+  ledger drill plan.yaml --keep drill              keep both ledgers, to look at them";
+
+/// `ledger drill`.
+#[derive(Debug, Args)]
+#[command(after_help = DRILL_EXAMPLES)]
+pub(super) struct DrillArgs {
+    /// The plan: our own YAML or JSON, or a task-master tasks.json
+    #[arg(value_name = "PLAN")]
+    pub(super) plan: PathBuf,
+    /// The number of the step that is in flight when the run is killed
+    #[arg(long, value_name = "N", default_value_t = 37, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) kill_at: u32,
+    /// How many stub workers may run at once
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(super) max_parallel: u16,
+    /// Keep the ledgers in this folder, which is created and must be empty
+    #[arg(long, value_name = "DIR")]
+    pub(super) keep: Option<PathBuf>,
+    /// Print the checks as JSON Lines
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+const JUDGE_EXAMPLES: &str = "\
+Examples:
+  ledger accept my-plan build --by ana --evidence 'read the diff'
+  ledger accept my-plan '#37' --by ana             a step by its number
+  ledger reject my-plan plan --by ana              the plan's own criteria";
+
+/// `ledger accept` and `ledger reject`.
+#[derive(Debug, Args)]
+#[command(after_help = JUDGE_EXAMPLES)]
+pub(super) struct JudgeArgs {
+    /// The ledger's folder
+    #[arg(long, value_name = "DIR", default_value = ".ledger")]
+    pub(super) ledger: PathBuf,
+    /// The run's name
+    pub(super) run: String,
+    /// The step's id or number (#37), or `plan` for the plan's own criteria
+    pub(super) step: String,
+    /// Who says so: never the worker itself
+    #[arg(long, value_name = "WHO")]
+    pub(super) by: String,
+    /// On what grounds
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub(super) evidence: String,
+}
+
+const ANSWER_EXAMPLES: &str = "\
+Examples:
+  ledger answer my-plan send-mail landed --by ana          it was done: accept the step
+  ledger answer my-plan '#12' did-not-happen --by ana      it was not: deal the step again";
+
+/// `ledger answer`.
+#[derive(Debug, Args)]
+#[command(after_help = ANSWER_EXAMPLES)]
+pub(super) struct AnswerArgs {
+    /// The ledger's folder
+    #[arg(long, value_name = "DIR", default_value = ".ledger")]
+    pub(super) ledger: PathBuf,
+    /// The run's name
+    pub(super) run: String,
+    /// The step's id or number (#37)
+    pub(super) step: String,
+    /// What happened
+    pub(super) finding: FindingChoice,
+    /// Who says so
+    #[arg(long, value_name = "WHO")]
+    pub(super) by: String,
+}
+
+/// What became of a lost attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum FindingChoice {
+    /// It did its work
+    Landed,
+    /// It did nothing
+    DidNotHappen,
+}
+
+const CAP_EXAMPLES: &str = "\
+Examples:
+  ledger cap --global 8
+  ledger cap --run my-plan 2
+  ledger cap --owner reviewer none";
+
+/// `ledger cap`.
+#[derive(Debug, Args)]
+#[command(after_help = CAP_EXAMPLES)]
+pub(super) struct CapArgs {
+    /// The ledger's folder
+    #[arg(long, value_name = "DIR", default_value = ".ledger")]
+    pub(super) ledger: PathBuf,
+    #[command(flatten)]
+    pub(super) scope: ScopeArgs,
+    /// How many attempts may be in flight at once, or `none` to lift the cap
+    #[arg(value_name = "N|none", value_parser = limit)]
+    pub(super) limit: Limit,
+    /// Who says so
+    #[arg(long, value_name = "WHO", default_value = "operator")]
+    pub(super) by: String,
+}
+
+/// What a cap holds for.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(super) struct ScopeArgs {
+    /// The whole ledger
+    #[arg(long)]
+    pub(super) global: bool,
+    /// One run, by name
+    #[arg(long, value_name = "RUN")]
+    pub(super) run: Option<String>,
+    /// One owner, over all runs
+    #[arg(long, value_name = "OWNER")]
+    pub(super) owner: Option<String>,
+}
+
+/// A cap, or none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Limit(pub(super) Option<u32>);
+
+fn limit(text: &str) -> Result<Limit, String> {
+    match text {
+        "none" => Ok(Limit(None)),
+        _ => text
+            .parse()
+            .ok()
+            .filter(|limit| *limit > 0)
+            .map(|limit| Limit(Some(limit)))
+            .ok_or_else(|| "expected a number from 1, or `none`".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: the command line is consistent in itself, and its mistakes are caught.
+
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn contradictions_are_refused() {
+        let refused = |line: &str| Cli::try_parse_from(line.split(' ')).is_err();
+        assert!(refused("ledger run p.yaml --stub --worker x"));
+        assert!(refused("ledger run p.yaml --max-parallel 0"));
+        assert!(refused("ledger run p.yaml --reason x"));
+        assert!(refused("ledger cap --global --run r 4"));
+        assert!(refused("ledger cap 4"));
+        assert!(refused("ledger cap --global 0"));
+        assert!(!refused("ledger cap --owner o none"));
+        assert!(!refused("ledger answer r s did-not-happen --by me"));
+    }
+}

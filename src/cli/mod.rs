@@ -1,0 +1,80 @@
+//! The `ledger` binary: parse, call, render.
+//!
+//! Invariants:
+//! - What was asked for goes to standard output, everything else to standard error.
+//! - A reader of standard output that goes away is no error: the work goes on in silence.
+//! - The exit code says what kind of thing happened; see [`exit`].
+//!
+//! Left out on purpose: anything that a harness could not do itself with the library.
+
+mod answer;
+mod args;
+mod drill;
+mod drill_report;
+mod exit;
+mod json;
+mod progress;
+mod resume;
+mod run;
+mod text;
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::error::Result;
+use crate::ledger::{Environment, Ledger};
+use args::{Cli, Task};
+use exit::{Code, Failure};
+
+/// Run the command line of this process.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are answers, not errors; a closed pipe is nobody's fault.
+            let _ = error.print();
+            return if error.use_stderr() { Code::Usage.into() } else { Code::Fine.into() };
+        }
+    };
+    let outcome = match cli.task {
+        Task::Run(args) => run::run(&args),
+        Task::Drill(args) => drill::drill(&args),
+        Task::Accept(args) => answer::judge(&args, crate::plan::Ruling::Pass),
+        Task::Reject(args) => answer::judge(&args, crate::plan::Ruling::Fail),
+        Task::Answer(args) => answer::resolve(&args),
+        Task::Cap(args) => answer::cap(&args),
+    };
+    match outcome {
+        Ok(code) => code.into(),
+        Err(failure) => {
+            say(&failure.to_string());
+            failure.code().into()
+        }
+    }
+}
+
+/// A line for people, on standard error.
+fn say(line: &str) {
+    // There is nobody to tell when standard error is gone.
+    let _ = writeln!(io::stderr().lock(), "ledger: {line}");
+}
+
+/// The answer, on standard output.
+fn answer_with(text: &str) -> std::result::Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::Output(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Open a ledger that is there, and say what opening it found.
+fn open(dir: &Path, environment: &Environment) -> Result<Ledger> {
+    let (ledger, report) = Ledger::open(dir, environment)?;
+    report.notes.iter().for_each(|note| say(note));
+    Ok(ledger)
+}

@@ -1,0 +1,191 @@
+//! Watches a loop for people (a bar, or plain lines) or for programs (JSON Lines), passes on
+//! Ctrl-C, and ends this very process where a drill asks for it.
+
+use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::Value;
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::error::{Error, Result};
+use crate::plan::{Ruling, StepNumber, StepStatus};
+use crate::runner::{Observer, Progress, StopRequest};
+
+use super::args::RunArgs;
+use super::json;
+
+/// Who is told what happens.
+#[derive(Debug)]
+enum Audience {
+    Nobody,
+    Lines,
+    Bar(ProgressBar),
+    Program,
+}
+
+/// The observer of `ledger run`.
+#[derive(Debug)]
+pub(super) struct Reporter {
+    audience: Audience,
+    kill_at: Option<StepNumber>,
+    interrupted: Arc<AtomicBool>,
+    request: StopRequest,
+}
+
+impl Reporter {
+    /// Takes over SIGINT and SIGTERM of this process.
+    pub(super) fn new(args: &RunArgs) -> Result<Self> {
+        let interrupted = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM] {
+            signal_hook::flag::register(signal, Arc::clone(&interrupted))
+                .map_err(|error| Error::io("watch for signals", &args.ledger, error))?;
+        }
+        Ok(Self {
+            audience: audience(args),
+            kill_at: args.kill_at.map(StepNumber),
+            interrupted,
+            request: StopRequest::None,
+        })
+    }
+
+    /// A line that only programs get.
+    pub(super) fn note_for_programs(&self, value: &Value) {
+        if matches!(self.audience, Audience::Program) {
+            emit(value);
+        }
+    }
+
+    /// The bar goes, so that the summary stands alone.
+    pub(super) fn finish(&self) {
+        if let Audience::Bar(bar) = &self.audience {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn show(&self, progress: &Progress) {
+        match &self.audience {
+            Audience::Nobody => {}
+            Audience::Program => json::progress(progress).iter().for_each(emit),
+            Audience::Lines => {
+                if let Some(line) = line(progress) {
+                    super::say(&line);
+                }
+            }
+            Audience::Bar(bar) => show_on(bar, progress),
+        }
+    }
+}
+
+impl Observer for Reporter {
+    fn progress(&mut self, progress: &Progress) {
+        self.show(progress);
+        if let Progress::Started { step } = progress
+            && self.kill_at == Some(step.number)
+        {
+            end_this_process();
+        }
+    }
+
+    fn stop_request(&mut self) -> StopRequest {
+        if self.interrupted.swap(false, Ordering::Relaxed) {
+            self.request = match self.request {
+                StopRequest::None => StopRequest::Drain,
+                StopRequest::Drain | StopRequest::Kill => StopRequest::Kill,
+            };
+        }
+        self.request
+    }
+}
+
+fn audience(args: &RunArgs) -> Audience {
+    if args.json {
+        Audience::Program
+    } else if args.quiet {
+        Audience::Nobody
+    } else if io::stderr().is_terminal() {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        // No colour, so that there is nothing to switch off.
+        let style = "{bar:30} {pos}/{len} {elapsed} {msg}";
+        bar.set_style(ProgressStyle::with_template(style).unwrap_or_else(|_| {
+            // The template is a constant that parses; a plain bar is as good.
+            ProgressStyle::default_bar()
+        }));
+        Audience::Bar(bar)
+    } else {
+        Audience::Lines
+    }
+}
+
+/// One JSON line on standard output. When its reader went away, the work goes on in silence.
+pub(super) fn emit(value: &Value) {
+    let _ = writeln!(io::stdout().lock(), "{value}");
+}
+
+fn show_on(bar: &ProgressBar, progress: &Progress) {
+    match progress {
+        Progress::Counted { settled, steps } => {
+            bar.set_length(u64::from(*steps));
+            bar.set_position(u64::from(*settled));
+        }
+        Progress::Dispatched { step, title, .. } => bar.set_message(format!("{step} {title}")),
+        _ if is_worth_a_line(progress) => {
+            if let Some(line) = line(progress) {
+                bar.suspend(|| super::say(&line));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Whether people should see it even where a bar shows how far the run is.
+fn is_worth_a_line(progress: &Progress) -> bool {
+    match progress {
+        Progress::Receipt { outcome, status, .. } => {
+            *outcome != "succeeded" || *status == StepStatus::Failed
+        }
+        Progress::Verdict { ruling, .. } => *ruling == Ruling::Fail,
+        Progress::Lost { .. } | Progress::Refused { .. } | Progress::Draining { .. } => true,
+        Progress::Dispatched { .. } | Progress::Started { .. } | Progress::Counted { .. } => false,
+    }
+}
+
+/// What happened, for people.
+fn line(progress: &Progress) -> Option<String> {
+    Some(match progress {
+        Progress::Lost { step, detail, status, .. } => {
+            format!("{step}: attempt lost: {detail}; the step is {status}")
+        }
+        Progress::Dispatched { step, title, attempt, .. } => match attempt {
+            1 => format!("{step}: dealt: {title}"),
+            _ => format!("{step}: dealt, attempt {attempt}: {title}"),
+        },
+        Progress::Receipt { step, outcome, message, status, .. } => match *outcome {
+            "succeeded" => format!("{step}: {status}"),
+            _ => format!("{step}: {}: {message}; the step is {status}", outcome.replace('_', " ")),
+        },
+        Progress::Refused { step, reason, .. } => format!("{step}: receipt refused: {reason}"),
+        Progress::Verdict { step, criterion, ruling, evidence, status } => {
+            let who = step.as_ref().map_or_else(|| "plan".to_owned(), ToString::to_string);
+            let evidence = evidence.lines().next().unwrap_or_default();
+            let ruling = match ruling {
+                Ruling::Pass => "holds",
+                Ruling::Fail => "does not hold",
+            };
+            let status = status.map(|status| format!("; the step is {status}")).unwrap_or_default();
+            format!("{who}: criterion {} {ruling}: {evidence}{status}", criterion + 1)
+        }
+        Progress::Draining { reason, running } => {
+            format!("{reason}: nothing more is dealt; waiting for {running} at work")
+        }
+        Progress::Started { .. } | Progress::Counted { .. } => return None,
+    })
+}
+
+/// SIGKILL to this process: nothing of it runs any further, no destructor, no flush.
+fn end_this_process() {
+    let own = rustix::process::getpid();
+    // It cannot fail: a process may always signal itself.
+    let _ = rustix::process::kill_process(own, rustix::process::Signal::KILL);
+}

@@ -1,0 +1,134 @@
+//! Which run a plan file means, and how it is made ready to be driven: started, resumed,
+//! replanned or opened again.
+
+use crate::import::{Imported, PlanFormat};
+use crate::ledger::{Ledger, plan_hash};
+use crate::plan::{
+    Command, Ending, OnFailure, RunId, RunPolicy, RunStatus, StepStatus, TextPolicy, diff,
+};
+
+use super::args::{RunArgs, TextChoice};
+use super::exit::Failure;
+use super::say;
+
+/// Who takes over, skips and retries where a command line said so.
+const OPERATOR: &str = "operator";
+
+/// What to do with the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    /// There is work to deal, or there may be.
+    Drive(RunId),
+    /// It has ended, and nothing was asked that would change that.
+    Ended(RunId, Ending),
+}
+
+/// Find or start the run, and bring it to where it can be driven.
+pub(super) fn ready(
+    ledger: &Ledger,
+    name: &str,
+    imported: &Imported,
+    args: &RunArgs,
+) -> Result<Next, Failure> {
+    let policy = policy(imported.format, args);
+    let state = ledger.state();
+    let Some(run) = state.run_named(name) else {
+        let id = ledger.start_run(name, &imported.plan, policy)?;
+        take_over(ledger, id, imported, args)?;
+        return Ok(Next::Drive(id));
+    };
+    if args.text.is_some() && run.policy.text != policy.text {
+        say(&format!("run {name}: --text is ignored: it was started with another policy"));
+    }
+    let hash = plan_hash(&imported.plan);
+    let is_same = run.active_version().is_some_and(|version| version.hash == hash);
+    if !is_same {
+        if !args.replan {
+            return Err(Failure::Refused(changed(run.plan(), imported, name)));
+        }
+        let reason = args.reason.as_deref().unwrap_or("the plan file changed");
+        let version = ledger.propose(run.id, &imported.plan, reason)?;
+        say(&format!("run {name}: plan version {version} is active"));
+        take_over(ledger, run.id, imported, args)?;
+    } else if run.steps.iter().all(|step| step.last_seq == 0) {
+        // An earlier runner ended between starting the run and taking over what was done.
+        take_over(ledger, run.id, imported, args)?;
+    }
+    if args.retry_failed {
+        match ledger.execute(&Command::RetryFailed { run: run.id, by: OPERATOR.to_owned() }) {
+            Err(error) if error.rejection() == Some(&crate::plan::Rejection::NothingFailed) => {
+                say(&format!("run {name}: no step has failed, so none is tried again"));
+            }
+            other => drop(other?),
+        }
+    }
+    Ok(match ledger.state().runs.get(&run.id).map(|run| run.status) {
+        Some(RunStatus::Ended(ending)) => Next::Ended(run.id, ending),
+        _ => Next::Drive(run.id),
+    })
+}
+
+/// Text criteria of our own plans wait for somebody; other tools' files do not mean them so.
+fn policy(format: PlanFormat, args: &RunArgs) -> RunPolicy {
+    let is_own = matches!(format, PlanFormat::Yaml | PlanFormat::Json);
+    let text = match args.text {
+        Some(TextChoice::Trust) => TextPolicy::Trust,
+        Some(TextChoice::Judge) => TextPolicy::Judge,
+        None if args.stub || !is_own => TextPolicy::Trust,
+        None => TextPolicy::Judge,
+    };
+    let on_failure = if args.fail_fast { OnFailure::FailFast } else { OnFailure::Continue };
+    RunPolicy { text, on_failure, ..RunPolicy::default() }
+}
+
+fn changed(old: Option<&crate::plan::Plan>, imported: &Imported, name: &str) -> String {
+    let difference = old.map_or_else(
+        || "  it has no active plan".to_owned(),
+        |old| {
+            let text = diff(old, &imported.plan).to_string();
+            text.lines().map(|line| format!("  {line}\n")).collect::<String>().trim_end().to_owned()
+        },
+    );
+    format!(
+        "run {name} executes another plan than the file holds:\n{difference}\n\
+         add --replan to go on with the file's plan, or --run NEW to start another run"
+    )
+}
+
+/// Take over what the file marks as done and skip what it marks as dropped, where nothing was
+/// done about it in this run.
+fn take_over(
+    ledger: &Ledger,
+    run: RunId,
+    imported: &Imported,
+    args: &RunArgs,
+) -> Result<(), Failure> {
+    if args.fresh {
+        return Ok(());
+    }
+    let state = ledger.state();
+    let Some(the_run) = state.runs.get(&run) else { return Ok(()) };
+    let untouched = |id: &String| {
+        let number = the_run.step_named(id)?;
+        let step = the_run.step(number)?;
+        let is_open = matches!(step.status, StepStatus::Waiting | StepStatus::Ready);
+        (is_open && step.attempts == 0).then_some(number)
+    };
+    let of = |marks: &std::collections::BTreeMap<String, String>| -> Vec<_> {
+        marks.iter().filter_map(|(id, mark)| Some((untouched(id)?, mark.clone()))).collect()
+    };
+    let (done, skipped) = (of(&imported.done), of(&imported.skipped));
+    for (step, reason) in skipped {
+        ledger.execute(&Command::Skip { run, step, by: OPERATOR.to_owned(), reason })?;
+    }
+    if !done.is_empty() {
+        say(&format!(
+            "run {}: {} steps are done already, as the file says",
+            the_run.name,
+            done.len()
+        ));
+        // In one batch: a run that was interrupted here finds all of it, or nothing.
+        ledger.execute(&Command::TakeOver { run, steps: done })?;
+    }
+    Ok(())
+}

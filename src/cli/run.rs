@@ -1,0 +1,183 @@
+//! `ledger run`: read the plan, find or start its run, drive it, say how it ended.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::json;
+
+use crate::import::{self, Imported};
+use crate::ledger::{Clock, Environment, Ledger, OpenReport, state_hash};
+use crate::plan::{Ending, RunId, inert, unsupported};
+use crate::runner::{
+    Options, ProcessOptions, ProcessWorkers, RunOutcome, RunSummary, StubOptions, StubWorkers,
+    Workers, drive, recover, scratch_folder,
+};
+
+use super::args::RunArgs;
+use super::exit::{Code, Failure, code_of};
+use super::progress::{Reporter, emit};
+use super::resume::{Next, ready};
+use super::{answer_with, json, say, text};
+
+/// `ledger run`.
+pub(super) fn run(args: &RunArgs) -> Result<Code, Failure> {
+    let imported = import::read(&args.plan).map_err(Failure::of_plan_file)?;
+    let name = run_name(args)?;
+    check_plan(&imported, args)?;
+    let environment = Environment::system();
+    let clock = Arc::clone(&environment.clock);
+    let (ledger, report) = Ledger::open_or_create(&args.ledger, &environment)?;
+    let mut reporter = Reporter::new(args)?;
+    tell_opened(&reporter, &report);
+    let code = match ready(&ledger, &name, &imported, args)? {
+        Next::Ended(_, ending) => tell_ended(&reporter, &name, ending),
+        Next::Drive(run) => {
+            let summary = drive_run(&ledger, &*clock, run, args, &mut reporter)?;
+            reporter.finish();
+            tell_summary(&ledger, &summary, args)?
+        }
+    };
+    // After a failed write the ledger cannot be closed well, and that has been said.
+    match ledger.close() {
+        Err(error) if code != Code::Machine => Err(error.into()),
+        _ => Ok(code),
+    }
+}
+
+/// The run's name: as asked for, or the file's name without its ending.
+fn run_name(args: &RunArgs) -> Result<String, Failure> {
+    let name = match &args.run {
+        Some(name) => name.clone(),
+        None => args.plan.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+    };
+    if name.trim().is_empty() {
+        return Err(Failure::Usage("the run needs a name; give one with --run NAME".to_owned()));
+    }
+    Ok(name)
+}
+
+/// What can be known to go wrong is said before anything is written.
+fn check_plan(imported: &Imported, args: &RunArgs) -> Result<(), Failure> {
+    let problems = unsupported(&imported.plan);
+    if !problems.is_empty() {
+        let lines: String = problems.iter().map(|problem| format!("\n  {problem}")).collect();
+        let plan = args.plan.display();
+        return Err(Failure::Usage(format!(
+            "{plan}: this version cannot run the plan as it is meant:{lines}"
+        )));
+    }
+    check_worker(imported, args)?;
+    let notes = inert(&imported.plan);
+    if let (Some(first), false) = (notes.first(), args.quiet) {
+        let more = match notes.len() - 1 {
+            0 => String::new(),
+            more => format!(" (and {more} more such fields)"),
+        };
+        say(&format!("{}: {first}{more}", args.plan.display()));
+    }
+    Ok(())
+}
+
+/// Somebody must be there for every step that will be dealt.
+fn check_worker(imported: &Imported, args: &RunArgs) -> Result<(), Failure> {
+    if args.stub || args.worker.as_ref().is_some_and(|worker| !worker.trim().is_empty()) {
+        return Ok(());
+    }
+    let plan = &imported.plan;
+    let is_dealt = |id: &String| {
+        args.fresh || !(imported.done.contains_key(id) || imported.skipped.contains_key(id))
+    };
+    let orphan = plan
+        .steps
+        .iter()
+        .find(|step| plan.with_defaults(step).command.is_none() && is_dealt(&step.id));
+    match orphan {
+        None => Ok(()),
+        Some(step) => Err(Failure::Usage(format!(
+            "{}: step `{}` has no command of its own; say who does it with --worker CMD, or try \
+             the plan for free with --stub",
+            args.plan.display(),
+            step.id
+        ))),
+    }
+}
+
+fn drive_run(
+    ledger: &Ledger,
+    clock: &dyn Clock,
+    run: RunId,
+    args: &RunArgs,
+    reporter: &mut Reporter,
+) -> Result<RunSummary, Failure> {
+    let folder = absolute(&args.ledger)?;
+    // This process holds the ledger alone, so whatever a runner hosted in another run is dead
+    // too, and must not use up the caps.
+    let state = ledger.state();
+    for other in state.runs.values().filter(|other| other.id != run && other.in_flight > 0) {
+        let worker = None;
+        let mut workers =
+            ProcessWorkers::new(ProcessOptions { ledger: folder.clone(), run: other.id, worker });
+        recover(ledger, other.id, &mut workers, reporter)?;
+    }
+    let mut workers: Box<dyn Workers> = if args.stub {
+        let scratch = Some(scratch_folder(&folder, run));
+        Box::new(StubWorkers::new(StubOptions { tally: args.tally.clone(), scratch }))
+    } else {
+        let worker = args.worker.clone();
+        Box::new(ProcessWorkers::new(ProcessOptions { ledger: folder, run, worker }))
+    };
+    let options = Options { max_parallel: usize::from(args.max_parallel) };
+    Ok(drive(ledger, clock, run, workers.as_mut(), reporter, options)?)
+}
+
+/// The ledger's folder by a name that holds from every working folder.
+fn absolute(ledger: &Path) -> Result<PathBuf, Failure> {
+    let error = |error| crate::error::Error::io("find the ledger's folder", ledger, error);
+    Ok(ledger.canonicalize().map_err(error)?)
+}
+
+fn tell_opened(reporter: &Reporter, report: &OpenReport) {
+    report.notes.iter().for_each(|note| say(note));
+    reporter.note_for_programs(&json!({
+        "type": "opened", "created": report.created, "verdict": report.verdict,
+        "last_seq": report.last_seq, "notes": report.notes,
+    }));
+}
+
+/// A run that has ended, when nothing was asked that would change that.
+fn tell_ended(reporter: &Reporter, name: &str, ending: Ending) -> Code {
+    let (line, word, code) = match ending {
+        Ending::Done => ("is done: there is nothing left to deal", "done", Code::Fine),
+        Ending::Failed => (
+            "has failed: add --retry-failed to try the failed steps again, or change the plan and \
+             add --replan",
+            "failed",
+            Code::Failed,
+        ),
+        Ending::Cancelled => {
+            ("was cancelled: start another one with --run NEW", "cancelled", Code::Failed)
+        }
+    };
+    say(&format!("run {name} {line}"));
+    reporter.note_for_programs(&json!({ "type": "ended", "run": name, "ending": word }));
+    code
+}
+
+fn tell_summary(ledger: &Ledger, summary: &RunSummary, args: &RunArgs) -> Result<Code, Failure> {
+    if args.json {
+        // The state and its number from one snapshot: nobody else writes, but nobody has to know.
+        let state = ledger.state();
+        emit(&json::summary(summary, state.seq, state_hash(&state)));
+    } else {
+        answer_with(&text::summary(summary, &args.ledger))?;
+    }
+    Ok(match &summary.outcome {
+        RunOutcome::Done => Code::Fine,
+        RunOutcome::Failed | RunOutcome::Cancelled => Code::Failed,
+        RunOutcome::Waiting(_) | RunOutcome::Interrupted => Code::Waiting,
+        RunOutcome::Stopped { error, .. } => {
+            say(&error.to_string());
+            code_of(error)
+        }
+    })
+}

@@ -1,0 +1,173 @@
+//! The summary of a run, for people.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use crate::plan::{Cost, Micros};
+use crate::runner::{Pending, RunOutcome, RunSummary};
+
+use super::answer::command_line;
+
+/// How many items of a list are shown.
+const SHOWN_MAX: usize = 10;
+
+/// How a run stands, in one word.
+pub(super) fn outcome_word(outcome: &RunOutcome) -> &'static str {
+    match outcome {
+        RunOutcome::Done => "done",
+        RunOutcome::Failed => "failed",
+        RunOutcome::Cancelled => "cancelled",
+        RunOutcome::Waiting(_) => "waiting",
+        RunOutcome::Interrupted => "interrupted",
+        RunOutcome::Stopped { .. } => "stopped",
+    }
+}
+
+/// A few lines: how the run stands, what was counted, and what to do next.
+pub(super) fn summary(summary: &RunSummary, ledger: &Path) -> String {
+    let mut text = format!("run {}: {}\n", summary.run, outcome_word(&summary.outcome));
+    text.push_str(&steps(summary));
+    text.push_str(&attempts(summary));
+    let failed = summary.failures.iter().map(|(step, class, message)| {
+        format!("failed: {step}: {}: {message}", format!("{class:?}").to_lowercase())
+    });
+    push_list(&mut text, failed.collect());
+    let criteria = summary.failed_criteria.iter().map(|(criterion, evidence)| {
+        let evidence = evidence.lines().next().unwrap_or_default();
+        format!("the plan's criterion does not hold: {criterion}: {evidence}")
+    });
+    push_list(&mut text, criteria.collect());
+    push_list(&mut text, what_next(summary, ledger));
+    text
+}
+
+fn steps(summary: &RunSummary) -> String {
+    let counts = &summary.counts;
+    let mut line = format!("  {} of {} steps accepted", counts.accepted, counts.steps);
+    if counts.skipped > 0 {
+        let _ = write!(line, ", {} skipped", counts.skipped);
+    }
+    if counts.failed > 0 {
+        let _ = write!(line, ", {} failed", counts.failed);
+    }
+    if counts.taken_over > 0 {
+        let _ = write!(line, "; {} were done before and taken over", counts.taken_over);
+    }
+    if counts.trusted > 0 {
+        let _ = write!(line, "; {} of {} on the worker's word", counts.trusted, counts.steps);
+    }
+    line.push('\n');
+    line
+}
+
+fn attempts(summary: &RunSummary) -> String {
+    let (counts, session) = (&summary.counts, &summary.session);
+    let mut line =
+        format!("  {} attempts in all; this time {} dealt", counts.attempts, session.dealt);
+    for (count, what) in
+        [(session.retries, "to retry"), (session.lost, "lost"), (session.refused, "refused")]
+    {
+        if count > 0 {
+            let _ = write!(line, ", {count} {what}");
+        }
+    }
+    let _ = writeln!(line, " in {}; cost {}", seconds(session.duration), cost(counts.cost));
+    line
+}
+
+/// What somebody has to do, with the command to do it.
+fn what_next(summary: &RunSummary, ledger: &Path) -> Vec<String> {
+    let run = summary.run.as_str();
+    match &summary.outcome {
+        RunOutcome::Waiting(items) => items.iter().map(|item| pending(item, run, ledger)).collect(),
+        RunOutcome::Interrupted => vec!["stopped with work left; run it again to go on".to_owned()],
+        RunOutcome::Failed => vec![
+            "to go on: add --retry-failed to try the failed steps again, or change the plan and \
+             add --replan"
+                .to_owned(),
+        ],
+        RunOutcome::Stopped { unrecorded, .. } => unrecorded
+            .iter()
+            .map(|lost| {
+                format!("not recorded: the receipt of {}, attempt token {}", lost.step, lost.token)
+            })
+            .collect(),
+        RunOutcome::Done | RunOutcome::Cancelled => Vec::new(),
+    }
+}
+
+fn pending(item: &Pending, run: &str, ledger: &Path) -> String {
+    match item {
+        Pending::Verdicts { step, criteria } => format!(
+            "{step} waits for a verdict on: {}\n      {}",
+            criteria.join("; "),
+            command_line("accept", ledger, &[run, &step.id, "--by", "WHO"])
+        ),
+        Pending::PlanVerdicts { criteria } => format!(
+            "the plan waits for a verdict on: {}\n      {}",
+            criteria.join("; "),
+            command_line("accept", ledger, &[run, "plan", "--by", "WHO"])
+        ),
+        Pending::Doubt { step } => format!(
+            "{step} is in doubt: a lost attempt may have done it, and it must not be done \
+             twice\n      {}\n      {}",
+            command_line("answer", ledger, &[run, &step.id, "landed", "--by", "WHO"]),
+            command_line("answer", ledger, &[run, &step.id, "did-not-happen", "--by", "WHO"]),
+        ),
+        Pending::Held { step, worker, lease_until } => format!(
+            "{step} is held by {worker}, a worker outside this runner, until its lease runs out \
+             (at {lease_until} microseconds)"
+        ),
+        Pending::Caps { ready } => format!(
+            "{ready} steps are ready, but a cap holds them back; see `{}`",
+            command_line("cap", ledger, &["--help"])
+        ),
+        Pending::Blocked { steps } => format!("{steps} steps wait for what will not come"),
+    }
+}
+
+fn push_list(text: &mut String, items: Vec<String>) {
+    let more = items.len().saturating_sub(SHOWN_MAX);
+    for item in items.into_iter().take(SHOWN_MAX) {
+        text.push_str("  ");
+        text.push_str(&item);
+        text.push('\n');
+    }
+    if more > 0 {
+        let _ = writeln!(text, "  and {more} more");
+    }
+}
+
+/// Seconds with one decimal.
+pub(super) fn seconds(micros: Micros) -> String {
+    let tenths = micros / 100_000;
+    format!("{}.{} s", tenths / 10, tenths % 10)
+}
+
+/// Money in units, and tokens; 0 when there is neither.
+pub(super) fn cost(cost: Cost) -> String {
+    let Cost { money_micros, tokens } = cost;
+    let mut text = if money_micros == 0 {
+        "0".to_owned()
+    } else {
+        format!("{}.{:06}", money_micros / 1_000_000, money_micros % 1_000_000)
+    };
+    if tokens > 0 {
+        let _ = write!(text, " and {tokens} tokens");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: figures read the way people write them.
+
+    use super::*;
+
+    #[test]
+    fn figures() {
+        assert_eq!(seconds(12_340_000), "12.3 s");
+        assert_eq!(cost(Cost::default()), "0");
+        assert_eq!(cost(Cost { money_micros: 1_050_000, tokens: 7 }), "1.050000 and 7 tokens");
+    }
+}

@@ -1,0 +1,482 @@
+//! The loop: deal, record, judge, renew, until nothing is left to deal.
+//!
+//! Invariants:
+//! - A ledger error stops dealing at once. What runs is waited for, and each receipt is tried
+//!   again at the end; those that could not be recorded are named.
+//! - Criteria of one subject are judged one after the other, each as soon as it can be, and they
+//!   count towards `max_parallel` like workers.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::ledger::{Clock, Ledger, Task};
+use crate::plan::{
+    AttemptToken, Command, LostCause, Micros, Outcome, Receipt, RunId, RunStatus, StepNumber,
+    StepStatus, Verdict,
+};
+
+use super::check::{next_check_of_plan, next_check_of_step};
+use super::summary::{Counts, RunOutcome, RunSummary, Session, Unrecorded};
+use super::{
+    Check, Checked, Observer, Progress, Report, StepName, StopRequest, Subject, WorkerKind,
+    Workers, summary,
+};
+
+/// The longest that the loop sleeps before it looks at its stop request again.
+const WAIT_MAX: Duration = Duration::from_millis(100);
+
+/// How a loop works.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// How many workers and checks may run at once; 0 counts as 1.
+    pub max_parallel: usize,
+}
+
+/// Deal a run's steps until it has ended, somebody must answer, or the observer asks to stop.
+///
+/// An error is returned only if the loop could not begin; what happens later is in the summary.
+pub fn drive(
+    ledger: &Ledger,
+    clock: &dyn Clock,
+    run: RunId,
+    workers: &mut dyn Workers,
+    observer: &mut dyn Observer,
+    options: Options,
+) -> Result<RunSummary> {
+    let started = clock.now();
+    let mut session = Session::default();
+    session.lost = recover(ledger, run, workers, observer)?;
+    let drive = Drive {
+        ledger,
+        clock,
+        run,
+        workers,
+        observer,
+        options,
+        session,
+        started,
+        running: BTreeMap::new(),
+        queued: VecDeque::new(),
+        checking: BTreeMap::new(),
+        stop: StopRequest::None,
+        fatal: None,
+        unrecorded: Vec::new(),
+    };
+    drive.go()
+}
+
+/// Give up the attempts that an earlier runner hosted, once their workers are known to be dead,
+/// and answer the doubts that these workers can answer. How many attempts were given up.
+///
+/// Only for a run that no other thread of this process drives.
+pub fn recover(
+    ledger: &Ledger,
+    run: RunId,
+    workers: &mut dyn Workers,
+    observer: &mut dyn Observer,
+) -> Result<u32> {
+    workers.confirm_dead()?;
+    let state = ledger.state();
+    let mut lost = 0;
+    for (token, (_, number)) in state.in_flight.iter().filter(|(_, (of, _))| *of == run) {
+        let Some(the_run) = state.runs.get(&run) else { continue };
+        let attempt = the_run.step(*number).and_then(|step| step.attempt.as_ref());
+        if !attempt.is_some_and(|attempt| WorkerKind::hosted(&attempt.worker)) {
+            continue;
+        }
+        let detail = "the runner that hosted it ended before it reported";
+        ledger.report_lost(*token, LostCause::RunnerDied, detail)?;
+        lost += 1;
+        observer.progress(&Progress::Lost {
+            step: StepName::of(the_run, *number),
+            token: *token,
+            detail: detail.to_owned(),
+            status: status_of(ledger, run, *number),
+        });
+    }
+    if let Some(finding) = workers.resolve_doubt() {
+        let by = workers.kind().judge().to_owned();
+        let in_doubt =
+            ledger.state().runs.get(&run).map(|run| run.in_doubt.clone()).unwrap_or_default();
+        for step in in_doubt {
+            ledger.execute(&Command::ResolveDoubt { run, step, finding, by: by.clone() })?;
+        }
+    }
+    Ok(lost)
+}
+
+fn status_of(ledger: &Ledger, run: RunId, number: StepNumber) -> StepStatus {
+    let state = ledger.state();
+    let step = state.runs.get(&run).and_then(|run| run.step(number));
+    step.map_or(StepStatus::Removed, |step| step.status)
+}
+
+/// A worker that runs.
+struct Running {
+    step: StepName,
+    slot: usize,
+    /// When its lease is to be renewed.
+    renew_at: Micros,
+}
+
+struct Drive<'a> {
+    ledger: &'a Ledger,
+    clock: &'a dyn Clock,
+    run: RunId,
+    workers: &'a mut dyn Workers,
+    observer: &'a mut dyn Observer,
+    options: Options,
+    session: Session,
+    started: Micros,
+    running: BTreeMap<AttemptToken, Running>,
+    /// Checks that wait for a free place.
+    queued: VecDeque<(Option<StepName>, Check)>,
+    /// What is being checked right now.
+    checking: BTreeMap<Subject, Option<StepName>>,
+    stop: StopRequest,
+    fatal: Option<Error>,
+    unrecorded: Vec<Unrecorded>,
+}
+
+impl Drive<'_> {
+    fn go(mut self) -> Result<RunSummary> {
+        self.queue_checks_of_reported();
+        loop {
+            self.heed_stop_request();
+            if self.may_start()
+                && let Err(error) = self.start_all_that_may()
+            {
+                self.fail(error);
+            }
+            if self.is_idle() {
+                if self.queue_plan_check() {
+                    continue;
+                }
+                break;
+            }
+            if let Some(report) = self.workers.next(self.wait()) {
+                self.take(report);
+            }
+            self.renew_leases();
+        }
+        self.record_what_was_left();
+        self.summarize()
+    }
+
+    fn may_start(&self) -> bool {
+        self.stop == StopRequest::None && self.fatal.is_none()
+    }
+
+    fn is_idle(&self) -> bool {
+        self.running.is_empty() && self.checking.is_empty()
+    }
+
+    fn busy(&self) -> usize {
+        self.running.len() + self.checking.len()
+    }
+
+    fn has_room(&self) -> bool {
+        self.busy() < self.options.max_parallel.max(1)
+    }
+
+    /// Checks first: they close steps, and closed steps open others.
+    fn start_all_that_may(&mut self) -> Result<()> {
+        while self.has_room()
+            && let Some((step, check)) = self.queued.pop_front()
+        {
+            self.workers.check(&check)?;
+            self.checking.insert(check.subject, step);
+        }
+        while self.has_room() {
+            let slot = self.free_slot();
+            let worker = format!("{}/{slot}", self.workers.kind().as_str());
+            let task = match self.ledger.dispatch(self.run, &worker) {
+                Ok(Some(task)) => task,
+                Ok(None) => break,
+                // A run that has ended has nothing to deal: its summary says how it ended.
+                Err(error) if error.rejection().is_some() && self.has_ended() => break,
+                Err(error) => return Err(error),
+            };
+            self.start(&task, slot, worker)?;
+            self.heed_stop_request();
+            if !self.may_start() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, task: &Task, slot: usize, worker: String) -> Result<()> {
+        let step = StepName::of_task(task);
+        self.session.dealt += 1;
+        self.observer.progress(&Progress::Dispatched {
+            step: step.clone(),
+            title: title(task),
+            attempt: task.attempt,
+            token: task.token,
+            worker,
+        });
+        if let Err(error) = self.workers.start(task) {
+            let detail = format!("its worker could not be started: {error}");
+            self.give_up(task.token, &step, LostCause::Released, &detail);
+            return Err(error);
+        }
+        let renew_at = half_way(self.clock.now(), task.lease_until);
+        self.running.insert(task.token, Running { step: step.clone(), slot, renew_at });
+        self.observer.progress(&Progress::Started { step });
+        Ok(())
+    }
+
+    fn take(&mut self, report: Report) {
+        match report {
+            Report::Finished(token, receipt) => {
+                if let Some(running) = self.running.remove(&token) {
+                    self.record(token, running.step, *receipt);
+                }
+            }
+            Report::Stopped(token) => {
+                if let Some(running) = self.running.remove(&token) {
+                    // Not released: it had begun, and may have changed the world.
+                    let detail = "its worker was ended by request before it reported";
+                    self.give_up(token, &running.step, LostCause::RunnerDied, detail);
+                }
+            }
+            Report::Checked(checked) => self.take_verdict(checked),
+        }
+    }
+
+    fn record(&mut self, token: AttemptToken, step: StepName, receipt: Receipt) {
+        match self.ledger.record_receipt(token, receipt.clone()) {
+            Ok(status) => {
+                self.workers.settled(token);
+                self.session.receipts += 1;
+                let (outcome, message) = describe(&receipt.outcome);
+                if outcome == "failed" && matches!(status, StepStatus::Ready | StepStatus::Waiting)
+                {
+                    self.session.retries += 1;
+                }
+                if status == StepStatus::Reported {
+                    self.queue_check_of_step(&step);
+                }
+                let duration = receipt.duration;
+                let progress =
+                    Progress::Receipt { step, token, outcome, message, duration, status };
+                self.observer.progress(&progress);
+                self.count();
+            }
+            Err(error) if error.rejection().is_some() => {
+                self.workers.settled(token);
+                self.session.refused += 1;
+                let reason = error.to_string();
+                self.observer.progress(&Progress::Refused { step, token, reason });
+            }
+            Err(error) => {
+                self.unrecorded.push(Unrecorded { step, token, receipt });
+                self.fail(error);
+            }
+        }
+    }
+
+    /// Record that an attempt will never report.
+    fn give_up(&mut self, token: AttemptToken, step: &StepName, cause: LostCause, detail: &str) {
+        match self.ledger.report_lost(token, cause, detail) {
+            Ok(_) => {
+                self.workers.settled(token);
+                self.session.lost += 1;
+                self.observer.progress(&Progress::Lost {
+                    step: step.clone(),
+                    token,
+                    detail: detail.to_owned(),
+                    status: status_of(self.ledger, self.run, step.number),
+                });
+            }
+            // Its lease ran out in the meantime: it is lost already.
+            Err(error) if error.rejection().is_some() => self.workers.settled(token),
+            // The next runner finds it in flight, and gives it up then.
+            Err(error) => self.fail(error),
+        }
+    }
+
+    fn take_verdict(&mut self, checked: Checked) {
+        let Checked { subject, criterion, ruling, evidence } = checked;
+        let step = self.checking.remove(&subject).flatten();
+        let Some(ruling) = ruling else { return };
+        let by = self.workers.kind().judge().to_owned();
+        let verdict = Verdict { criterion, ruling, by, evidence: evidence.clone() };
+        let judged = match subject {
+            Subject::Attempt(token) => self.ledger.judge(token, vec![verdict]).map(Some),
+            Subject::Plan(run) => {
+                let command = Command::JudgePlan { run, verdicts: vec![verdict] };
+                self.ledger.execute(&command).map(|_| None)
+            }
+        };
+        match judged {
+            Ok(status) => {
+                if let (Some(step), Some(StepStatus::Reported)) = (&step, status) {
+                    self.queue_check_of_step(step);
+                }
+                let progress = Progress::Verdict { step, criterion, ruling, evidence, status };
+                self.observer.progress(&progress);
+                self.count();
+            }
+            // The step was taken away, or somebody else judged it meanwhile.
+            Err(error) if step.is_some() && error.rejection().is_some() => {}
+            // The command runs again when the run is resumed.
+            Err(error) => self.fail(error),
+        }
+    }
+
+    fn queue_checks_of_reported(&mut self) {
+        let state = self.ledger.state();
+        let Some(run) = state.runs.get(&self.run) else { return };
+        for number in &run.reported {
+            self.queue_check_of_step(&StepName::of(run, *number));
+        }
+    }
+
+    fn queue_check_of_step(&mut self, step: &StepName) {
+        let state = self.ledger.state();
+        let check = state.runs.get(&self.run).and_then(|run| next_check_of_step(run, step.number));
+        self.queued.extend(check.map(|check| (Some(step.clone()), check)));
+    }
+
+    /// When every step is settled, the plan's own criteria are due. Whether one was queued.
+    fn queue_plan_check(&mut self) -> bool {
+        if !self.may_start() {
+            return false;
+        }
+        let state = self.ledger.state();
+        let check = state.runs.get(&self.run).and_then(next_check_of_plan);
+        let found = check.is_some();
+        self.queued.extend(check.map(|check| (None, check)));
+        found
+    }
+
+    fn renew_leases(&mut self) {
+        let now = self.clock.now();
+        let due: Vec<AttemptToken> = self
+            .running
+            .iter()
+            .filter(|(_, running)| running.renew_at <= now)
+            .map(|(token, _)| *token)
+            .collect();
+        for token in due {
+            let renew_at = match self.ledger.renew(token) {
+                Ok(lease_until) => half_way(now, lease_until),
+                // Its lease ran out: its receipt will be refused.
+                Err(error) if error.rejection().is_some() => Micros::MAX,
+                Err(error) => {
+                    self.fail(error);
+                    Micros::MAX
+                }
+            };
+            if let Some(running) = self.running.get_mut(&token) {
+                running.renew_at = renew_at;
+            }
+        }
+    }
+
+    /// How long there is nothing to do but to wait for a report.
+    fn wait(&self) -> Duration {
+        let next = self.running.values().map(|running| running.renew_at).min();
+        let until = next.unwrap_or(Micros::MAX).saturating_sub(self.clock.now());
+        Duration::from_micros(until).min(WAIT_MAX)
+    }
+
+    fn free_slot(&self) -> usize {
+        let taken: BTreeSet<usize> = self.running.values().map(|running| running.slot).collect();
+        (1..).find(|slot| !taken.contains(slot)).unwrap_or(usize::MAX)
+    }
+
+    fn has_ended(&self) -> bool {
+        let state = self.ledger.state();
+        state.runs.get(&self.run).is_none_or(|run| matches!(run.status, RunStatus::Ended(_)))
+    }
+
+    fn count(&mut self) {
+        let state = self.ledger.state();
+        let Some(run) = state.runs.get(&self.run) else { return };
+        let settled = run.count(StepStatus::Accepted) + run.count(StepStatus::Skipped);
+        let steps = run.active_version().map_or(0, |version| version.step_count);
+        self.observer.progress(&Progress::Counted { settled, steps });
+    }
+
+    fn heed_stop_request(&mut self) {
+        let request = self.observer.stop_request();
+        if request <= self.stop {
+            return;
+        }
+        self.stop = request;
+        let reason = if request == StopRequest::Kill { "ending the workers" } else { "stopping" };
+        self.observer
+            .progress(&Progress::Draining { reason: reason.to_owned(), running: self.busy() });
+        if request == StopRequest::Kill {
+            self.workers.stop_all();
+        }
+    }
+
+    /// Deal no more, for this reason. The first one counts.
+    fn fail(&mut self, error: Error) {
+        if self.fatal.is_none() {
+            let progress = Progress::Draining { reason: error.to_string(), running: self.busy() };
+            self.observer.progress(&progress);
+            self.fatal = Some(error);
+        }
+    }
+
+    /// A disk that was full may have room again by the time that the last worker is done.
+    fn record_what_was_left(&mut self) {
+        let disk_was_full =
+            self.fatal.as_ref().is_some_and(|error| error.kind() == ErrorKind::DiskFull);
+        if disk_was_full {
+            for Unrecorded { step, token, receipt } in std::mem::take(&mut self.unrecorded) {
+                self.record(token, step, receipt);
+            }
+        }
+    }
+
+    fn summarize(self) -> Result<RunSummary> {
+        let state = self.ledger.state();
+        let Some(run) = state.runs.get(&self.run) else {
+            return Err(Error::from(crate::plan::Rejection::NoSuchRun));
+        };
+        let outcome = match (self.fatal, self.stop) {
+            (Some(error), _) => RunOutcome::Stopped { error, unrecorded: self.unrecorded },
+            (None, StopRequest::None) => summary::standing(run),
+            (None, _) => match summary::standing(run) {
+                RunOutcome::Waiting(_) => RunOutcome::Interrupted,
+                ended => ended,
+            },
+        };
+        let duration = self.clock.now().saturating_sub(self.started);
+        Ok(RunSummary {
+            run: run.name.clone(),
+            outcome,
+            counts: Counts::of(&state, run),
+            session: Session { duration, ..self.session },
+            failures: summary::failures(run),
+            failed_criteria: summary::failed_criteria(run),
+        })
+    }
+}
+
+/// The middle between two points in time: a lease is renewed when half of it is over.
+fn half_way(now: Micros, until: Micros) -> Micros {
+    now.saturating_add(until.saturating_sub(now) / 2)
+}
+
+/// A step's title, or the first line of its goal.
+fn title(task: &Task) -> String {
+    let step = &task.step;
+    let text = if step.title.is_empty() { &step.goal } else { &step.title };
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+fn describe(outcome: &Outcome) -> (&'static str, String) {
+    match outcome {
+        Outcome::Succeeded => ("succeeded", String::new()),
+        Outcome::Failed { message, .. } => ("failed", message.clone()),
+        Outcome::ReplanRequested { reason } => ("replan_requested", reason.clone()),
+    }
+}

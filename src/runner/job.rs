@@ -1,0 +1,199 @@
+//! One process group: a worker or a check, from its start to its end.
+//!
+//! Invariants:
+//! - Its streams are files. Nothing waits for the end of a pipe, so a grandchild that keeps one
+//!   open cannot hang the runner, and no amount of output can block a worker.
+//! - The thread that waits for it only looks; the child is reaped by its owner, so that its
+//!   process id cannot be given to somebody else while the group may still be ended.
+
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus};
+use std::sync::mpsc::Sender;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+
+use crate::error::Result;
+
+use super::scratch::{JobFiles, Scratch, WORK_VARIABLE};
+
+/// Variables of an outer runner that a job must not inherit by mistake.
+const OWN_VARIABLES: [&str; 9] = [
+    "LEDGER_DIR",
+    "LEDGER_RUN",
+    "LEDGER_STEP",
+    "LEDGER_STEP_NUMBER",
+    "LEDGER_ATTEMPT",
+    "LEDGER_TOKEN",
+    "LEDGER_IDEMPOTENCY_KEY",
+    "LEDGER_RECEIPT",
+    WORK_VARIABLE,
+];
+
+/// What to start.
+pub(super) struct JobSpec<'a> {
+    pub(super) stem: String,
+    /// What it is called, for people.
+    pub(super) name: String,
+    pub(super) command: &'a str,
+    pub(super) environment: Vec<(String, String)>,
+    pub(super) input: &'a [u8],
+    pub(super) timeout_seconds: Option<u32>,
+    pub(super) streams: Streams,
+}
+
+/// Where standard output goes.
+pub(super) enum Streams {
+    /// Into a file of its own.
+    Separate,
+    /// Into the same file as standard error.
+    Together,
+}
+
+/// A process group that runs.
+pub(super) struct Job {
+    pub(super) stem: String,
+    pub(super) started: Instant,
+    pub(super) timeout_seconds: Option<u32>,
+    child: Child,
+    ended_by: Option<EndedBy>,
+}
+
+/// Why a job was ended by the runner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum EndedBy {
+    /// It took too long.
+    Timeout,
+    /// The runner was asked to stop.
+    Stop,
+}
+
+/// Why a job did not start.
+pub(super) enum NotStarted {
+    /// This machine has no room for its files.
+    Machine(crate::error::Error),
+    /// The operating system refused.
+    Refused(io::Error),
+}
+
+impl Job {
+    /// Start it; `key` is sent when it has ended.
+    pub(super) fn start<K: Send + 'static>(
+        spec: &JobSpec<'_>,
+        scratch: &Scratch,
+        key: K,
+        ended: &Sender<K>,
+    ) -> std::result::Result<Self, NotStarted> {
+        let files = scratch.create(&spec.stem, spec.input).map_err(NotStarted::Machine)?;
+        let mut command = shell(spec, scratch, files).map_err(NotStarted::Refused)?;
+        let child = command.spawn().map_err(NotStarted::Refused)?;
+        // The runner's own copies of the files go: from here on the job alone holds the lock.
+        drop(command);
+        let job = Self {
+            stem: spec.stem.clone(),
+            started: Instant::now(),
+            timeout_seconds: spec.timeout_seconds,
+            child,
+            ended_by: None,
+        };
+        match job.watch(spec, scratch, key, ended.clone()) {
+            Ok(()) => Ok(job),
+            Err(error) => {
+                job.end_now();
+                Err(error)
+            }
+        }
+    }
+
+    fn watch<K: Send + 'static>(
+        &self,
+        spec: &JobSpec<'_>,
+        scratch: &Scratch,
+        key: K,
+        ended: Sender<K>,
+    ) -> std::result::Result<(), NotStarted> {
+        scratch
+            .note_process(&self.stem, self.child.id(), &spec.name)
+            .map_err(NotStarted::Machine)?;
+        let pid = self.pid();
+        let wait = move || {
+            let options = WaitIdOptions::EXITED.union(WaitIdOptions::NOWAIT);
+            if let Some(pid) = pid {
+                while matches!(waitid(WaitId::Pid(pid), options), Err(Errno::INTR)) {}
+            }
+            // Nobody listens any more when the runner is on its way out.
+            let _ = ended.send(key);
+        };
+        thread::Builder::new()
+            .name(format!("wait {}", self.stem))
+            .spawn(wait)
+            .map(drop)
+            .map_err(NotStarted::Refused)
+    }
+
+    fn pid(&self) -> Option<Pid> {
+        i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
+    }
+
+    /// When it has taken too long.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let seconds = self.timeout_seconds.filter(|_| self.ended_by.is_none())?;
+        self.started.checked_add(Duration::from_secs(seconds.into()))
+    }
+
+    /// End the whole group. The first reason counts.
+    pub(super) fn end(&mut self, by: EndedBy) {
+        if self.ended_by.is_none() {
+            self.ended_by = Some(by);
+            self.kill();
+        }
+    }
+
+    fn kill(&self) {
+        if let Some(pid) = self.pid() {
+            // It may have ended by itself, which is as good.
+            let _ = kill_process_group(pid, Signal::KILL);
+        }
+    }
+
+    /// End it and wait until it is gone.
+    pub(super) fn end_now(mut self) {
+        self.kill();
+        let _ = self.child.wait();
+    }
+
+    /// How it ended, and who ended it, once its key was sent.
+    pub(super) fn reap(mut self) -> (io::Result<ExitStatus>, Option<EndedBy>) {
+        (self.child.wait(), self.ended_by)
+    }
+}
+
+fn shell(spec: &JobSpec<'_>, scratch: &Scratch, files: JobFiles) -> io::Result<Command> {
+    let JobFiles { input, output, errors } = files;
+    let output = match spec.streams {
+        Streams::Separate => output,
+        Streams::Together => errors.try_clone()?,
+    };
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(spec.command).process_group(0);
+    command.stdin(input).stdout(output).stderr(errors);
+    for name in OWN_VARIABLES {
+        command.env_remove(name);
+    }
+    command.envs(spec.environment.iter().map(|(name, value)| (name, value)));
+    command.env(WORK_VARIABLE, scratch.work_name(&spec.stem));
+    Ok(command)
+}
+
+impl NotStarted {
+    /// The machine's error, or what the operating system said about the command.
+    pub(super) fn or_refusal(self) -> Result<io::Error> {
+        match self {
+            Self::Machine(error) => Err(error),
+            Self::Refused(error) => Ok(error),
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! The receipt that a worker may write itself (`format/hand-off.md`), read strictly: what is not
+//! understood is a failure with a clear message, never a guess.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::plan::{Artifact, Cost, FailureClass, Json, Outcome, Receipt};
+
+use super::output::{OUTPUT_LENGTH_MAX, read_limited, read_output};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReceiptFile {
+    outcome: OutcomeWord,
+    #[serde(default)]
+    class: Option<FailureClass>,
+    #[serde(default)]
+    message: Option<String>,
+    #[serde(default)]
+    payload: Option<Value>,
+    #[serde(default)]
+    output: Option<Value>,
+    #[serde(default)]
+    variables: BTreeMap<String, Value>,
+    #[serde(default)]
+    artifacts: Vec<ArtifactEntry>,
+    #[serde(default)]
+    side_effects: Vec<String>,
+    #[serde(default)]
+    cost: Cost,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum OutcomeWord {
+    Succeeded,
+    Failed,
+    ReplanRequested,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ArtifactEntry {
+    path: String,
+    #[serde(default)]
+    hash: String,
+}
+
+/// The receipt in that file; `None` if there is no such file. Standard output stands in for an
+/// output that the file does not give.
+pub(super) fn read(path: &Path, output: &Path) -> Option<Result<Receipt, String>> {
+    // A link that leads nowhere counts: it was meant to be a receipt.
+    path.symlink_metadata().ok()?;
+    let read = || {
+        let bytes = read_limited(path, OUTPUT_LENGTH_MAX)?;
+        let file: ReceiptFile =
+            serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
+        let output = match &file.output {
+            Some(output) => Json::new(output),
+            None => read_output(output)?,
+        };
+        receipt(file, output)
+    };
+    Some(read().map_err(|error| format!("the file in LEDGER_RECEIPT is not a receipt: {error}")))
+}
+
+fn receipt(file: ReceiptFile, output: Json) -> Result<Receipt, String> {
+    if file.outcome != OutcomeWord::Failed && (file.class.is_some() || file.payload.is_some()) {
+        return Err("`class` and `payload` go only with the outcome `failed`".to_owned());
+    }
+    let message = file.message.unwrap_or_default();
+    let outcome = match file.outcome {
+        OutcomeWord::Succeeded => Outcome::Succeeded,
+        OutcomeWord::Failed => Outcome::Failed {
+            class: file.class.unwrap_or_default(),
+            message: if message.is_empty() { "the worker gave no message".into() } else { message },
+            payload: file.payload.map(Json::from).unwrap_or_default(),
+        },
+        OutcomeWord::ReplanRequested => Outcome::ReplanRequested { reason: message },
+    };
+    let variables =
+        file.variables.into_iter().map(|(name, value)| (name, Json::from(value))).collect();
+    let artifact = |entry: ArtifactEntry| Artifact { path: entry.path, hash: entry.hash };
+    Ok(Receipt {
+        outcome,
+        output,
+        variables,
+        artifacts: file.artifacts.into_iter().map(artifact).collect(),
+        side_effects: file.side_effects,
+        cost: file.cost,
+        ..Receipt::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: a full receipt is understood, and anything else is a message that says why.
+
+    use super::*;
+
+    fn parse(text: &str) -> Result<Receipt, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, output) = (folder.path().join("receipt"), folder.path().join("out"));
+        std::fs::write(&path, text).unwrap();
+        std::fs::write(&output, "printed\n").unwrap();
+        read(&path, &output).unwrap()
+    }
+
+    #[test]
+    fn a_full_receipt_is_read() {
+        let receipt = parse(
+            r#"{"outcome":"failed","class":"assumption_broken","message":"no such table",
+                "payload":{"table":"t"},"output":{"rows":3},"variables":{"b":1,"a":"x"},
+                "artifacts":[{"path":"out.csv","hash":"00ff"},{"path":"log"}],
+                "side_effects":["mail:7"],"cost":{"money_micros":5,"tokens":9}}"#,
+        )
+        .unwrap();
+        assert!(matches!(
+            receipt.outcome,
+            Outcome::Failed { class: FailureClass::AssumptionBroken, .. }
+        ));
+        assert_eq!(receipt.output.as_str(), r#"{"rows":3}"#);
+        assert_eq!(receipt.variables.len(), 2);
+        assert_eq!(receipt.artifacts.len(), 2);
+        assert_eq!(receipt.cost, Cost { money_micros: 5, tokens: 9 });
+    }
+
+    #[test]
+    fn output_comes_from_standard_output_when_the_receipt_has_none() {
+        assert_eq!(parse(r#"{"outcome":"succeeded"}"#).unwrap().output.as_str(), "\"printed\"");
+    }
+
+    #[test]
+    fn rubbish_is_a_message() {
+        for (text, expected) in [
+            ("", "EOF"),
+            ("[1]", "not a receipt"),
+            (r#"{"outcome":"fine"}"#, "unknown variant `fine`"),
+            (r#"{"outcome":"succeeded","colour":1}"#, "unknown field `colour`"),
+            (r#"{"outcome":"succeeded","class":"transient"}"#, "only with the outcome"),
+            (r#"{"outcome":"succeeded","cost":{"tokens":-1}}"#, "-1"),
+        ] {
+            let message = parse(text).unwrap_err();
+            assert!(message.contains(expected), "{text}: {message}");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        assert!(read(&folder.path().join("none"), folder.path()).is_none());
+        assert!(read(folder.path(), folder.path()).unwrap().is_err());
+    }
+}
