@@ -1,4 +1,5 @@
-#![doc = "placeholder"]
+#![doc = include_str!("../README.md")]
+
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod error;
@@ -10,6 +11,8 @@ pub mod log;
 pub mod plan;
 #[cfg(feature = "cli")]
 pub mod runner;
+#[cfg(any(test, feature = "sim"))]
+pub mod sim;
 pub mod storage;
 
 pub use error::{Error, ErrorKind, Location, Result};

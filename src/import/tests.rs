@@ -1,3 +1,5 @@
+//! Tests of reading plan files.
+
 use std::path::PathBuf;
 
 use super::*;

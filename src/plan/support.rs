@@ -114,7 +114,6 @@ fn inert_retry(place: &dyn Display, retry: Option<&RetryPolicy>, problems: &mut 
     let fields = [
         ("backoff_seconds", retry.backoff_seconds != 0, "it is tried again at once"),
         ("backoff_percent", retry.backoff_percent.is_some(), "it is tried again at once"),
-        ("per_class", !retry.per_class.is_empty(), "max_attempts holds for every class"),
     ];
     for (field, _, effect) in fields.into_iter().filter(|(_, present, _)| *present) {
         problems.push(Problem { place: format!("{place}.retry.{field}"), message: noted(effect) });
@@ -216,7 +215,6 @@ mod tests {
             [
                 "steps[0] (a).retry.backoff_seconds",
                 "steps[0] (a).retry.backoff_percent",
-                "steps[0] (a).retry.per_class",
                 "steps[0] (a).fallback",
                 "steps[0] (a).cost_estimate",
                 "steps[0] (a).failure_hints",

@@ -124,7 +124,7 @@ pub(super) fn plan(steps: Vec<Step>) -> Plan {
     Plan { steps, ..Plan::default() }
 }
 
-/// A plan as the façade would propose it, with a hash that is good enough for a test.
+/// A plan as the facade would propose it, with a hash that is good enough for a test.
 pub(super) fn draft(plan: &Plan) -> PlanDraft {
     let mut header = Box::new(plan.clone());
     header.steps.clear();

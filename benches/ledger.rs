@@ -1,0 +1,96 @@
+//! Durable appends, durable steps, open and replay, on the disk that holds the target folder.
+//!
+//! Run with `cargo bench`; the device and file system are those of the build folder, the sync
+//! method is fdatasync. With `-- --test` each bench runs once, as a check.
+
+use std::hint::black_box;
+use std::path::Path;
+
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use plan_ledger::format::{Codec, NewRecord};
+use plan_ledger::log::{Log, LogOptions, UidSource};
+use plan_ledger::plan::{Receipt, RunPolicy, Step};
+use plan_ledger::storage::DiskStorage;
+use plan_ledger::{Environment, Ledger, Plan};
+
+fn folder() -> tempfile::TempDir {
+    let target = std::env::var_os("CARGO_TARGET_TMPDIR").unwrap_or_else(|| "target/tmp".into());
+    std::fs::create_dir_all(&target).expect("a writable build folder");
+    tempfile::tempdir_in(target).expect("a writable build folder")
+}
+
+fn log_options() -> LogOptions {
+    LogOptions {
+        storage: std::sync::Arc::new(DiskStorage),
+        uids: UidSource::new(|| [7; 16]),
+        holder: "a bench".to_owned(),
+        head_sync: plan_ledger::format::HeadSync::Interval,
+    }
+}
+
+fn record(length: usize) -> NewRecord {
+    NewRecord { kind: 0x8002, codec: Codec::Raw, schema: 1, payload: vec![0xA5; length] }
+}
+
+fn append(c: &mut Criterion) {
+    let mut group = c.benchmark_group("append_durable");
+    for (name, count) in [("one_record_of_256_bytes", 1), ("batch_of_1000", 1000)] {
+        let folder = folder();
+        let dir = folder.path().join("append.ledger");
+        let mut log = Log::create(&dir, log_options(), 1).expect("a new log");
+        let batch: Vec<_> = (0..count).map(|_| record(256)).collect();
+        group.throughput(Throughput::Elements(count));
+        group.bench_function(name, |b| b.iter(|| log.append(black_box(&batch), 2)));
+    }
+    group.finish();
+}
+
+fn plan(steps: usize) -> Plan {
+    let step = |number: usize| Step { id: format!("s{number}"), ..Step::default() };
+    Plan { steps: (0..steps).map(step).collect(), ..Plan::default() }
+}
+
+/// A ledger with a run of that many steps, of which none was dealt.
+fn ledger(dir: &Path, steps: usize) -> (Ledger, plan_ledger::RunId) {
+    let ledger = Ledger::create(dir, &Environment::system()).expect("a new ledger");
+    let run = ledger.start_run("bench", &plan(steps), RunPolicy::default()).expect("a valid plan");
+    (ledger, run)
+}
+
+fn work(ledger: &Ledger, run: plan_ledger::RunId) {
+    if let Some(task) = ledger.dispatch(run, "worker").expect("a dispatch") {
+        ledger.record_receipt(task.token, Receipt::default()).expect("a receipt");
+    }
+}
+
+fn step(c: &mut Criterion) {
+    c.bench_function("durable_step/dispatch_and_receipt", |b| {
+        b.iter_batched_ref(
+            || {
+                let folder = folder();
+                let (ledger, run) = ledger(&folder.path().join("step.ledger"), 200);
+                (folder, ledger, run)
+            },
+            |(_, ledger, run)| (0..100).for_each(|_| work(ledger, *run)),
+            BatchSize::PerIteration,
+        );
+    });
+}
+
+fn replay(c: &mut Criterion) {
+    let folder = folder();
+    let dir = folder.path().join("replay.ledger");
+    let (made, run) = ledger(&dir, 1000);
+    (0..1000).for_each(|_| work(&made, run));
+    let records = made.head().seq;
+    made.close().expect("a clean close");
+    let mut group = c.benchmark_group("open_and_replay");
+    group.throughput(Throughput::Elements(records));
+    group.bench_function("1000_steps", |b| {
+        b.iter(|| Ledger::open(&dir, &Environment::system()).expect("a ledger"));
+    });
+    group.finish();
+}
+
+criterion_group!(benches, append, step, replay);
+criterion_main!(benches);

@@ -1,0 +1,337 @@
+#!/usr/bin/env python3
+"""An independent reader of plan-ledger format 1.0, written from log.md, head.md and recovery.md alone.
+
+usage: reader.py [--json] [--records] LEDGER_DIR
+
+Verifies the whole ledger and says how far it holds. It writes nothing, takes no lock and repairs nothing.
+Exit code: 0 whole; 2 usage, not a ledger, or a newer version; 4 damaged, or ending in bytes that are not proven.
+Needs Python 3.11 and the package blake3.
+"""
+import argparse, json, os, re, struct, sys, zlib
+from collections import namedtuple
+from pathlib import Path
+from blake3 import blake3
+
+START, FRAME_HEADER, CHAIN, LIMIT, SLOT = 4096, 48, 32, 16 << 20, 4096
+SEGMENT_MAGIC, FRAME_MAGIC, HEAD_MAGIC = b"\x89PLG\r\n\x1a\n", b"PLF1", b"PLHEAD\r\n"
+SEGMENT_LAYOUT = "<8sHHIII16s16sQQ32s16sQQQQIIQH6xQQ16s"
+SEGMENT_FIELDS = ("magic major minor incompat ro_compat compat ledger_uid uid ordinal base_seq prev_chain prev_uid "
+                  "prev_data_end prev_last_seq epoch created payload_limit alignment prealloc_len reason born_last "
+                  "born_end genesis")
+FRAME_LAYOUT = "<4sIQQIIHBBHHII"
+FRAME_FIELDS = "magic length seq time ordinal inflight kind codec flags batch_left schema body_crc header_crc"
+HEAD_LAYOUT = "<8s16sQQQQQ16sQ32sQI"
+HEAD_FIELDS = "magic ledger_uid generation epoch mode durable_seq ordinal uid data_end chain state crc"
+MODES = {0x9E3779B97F4A7C15: "interval", 0x3C6EF372FE94F82B: "every_commit"}
+STATES = {0xD6E8FEB86659FD93: "open", 0x2917014799A6026C: "clean", 0xA5A3564E27F8862B: "poisoned"}
+NOTE = 0x8001
+Header, Frame, Head = map(namedtuple, ("Header", "Frame", "Head"), (SEGMENT_FIELDS, FRAME_FIELDS, HEAD_FIELDS))
+Segment = namedtuple("Segment", "file path header length")
+Record = namedtuple("Record", "frame offset end payload chain")
+
+
+class Damage(Exception):
+    """Bytes that break the format: where, and how."""
+    def __init__(self, file, offset, reason):
+        super().__init__(f"{file}: offset {offset}: {reason}")
+        self.place = {"file": file, "offset": offset, "reason": reason}
+
+
+class NotHolding(Exception):
+    """No frame holds at this offset: what that means depends on where it is."""
+
+
+class Refused(Exception):
+    """Not a ledger, or one of a later version."""
+
+
+def zero(data):
+    return data.count(0) == len(data)
+
+
+def require(condition, file, offset, reason):
+    if not condition:
+        raise Damage(file, offset, reason)
+
+
+def read_head(root, notes):
+    """The slot that counts, or None: then nothing vouches for the end of the log."""
+    try:
+        data = (root / "HEAD").read_bytes()
+    except OSError:
+        return None
+    valid = []
+    for index in range(2 if len(data) == 2 * SLOT else 0):
+        slot = data[index * SLOT:(index + 1) * SLOT]
+        head = Head(*struct.unpack_from(HEAD_LAYOUT, slot))
+        if (head.magic == HEAD_MAGIC and head.crc == zlib.crc32(slot[:128]) and zero(slot[132:])
+                and head.mode in MODES and head.state in STATES):
+            valid.append(head)
+        elif not zero(slot):
+            notes.append(f"HEAD: slot {index} is not valid; the other one counts")
+    require(len(valid) < 2 or valid[0].generation != valid[1].generation or valid[0] == valid[1],
+            "HEAD", 0, "two different slots of one generation")
+    return max(valid, key=lambda head: head.generation, default=None)
+
+
+def read_segment_header(root, name):
+    file, path = f"log/{name}", root / "log" / name
+    with open(path, "rb") as handle:
+        data, length = handle.read(START), os.fstat(handle.fileno()).st_size
+    require(len(data) == START, file, len(data), "file ends inside the segment header")
+    header = Header(*struct.unpack_from(SEGMENT_LAYOUT, data))
+    require(header.magic == SEGMENT_MAGIC, file, 0, "not a segment: wrong magic")
+    require(struct.unpack_from("<I", data, 4092)[0] == zlib.crc32(data[:4092]), file, 4092, "header crc differs")
+    require(data[4060:4092] == blake3(data[:4060]).digest(), file, 4060, "header hash differs")
+    if header.major != 1 or header.incompat:
+        raise Refused(f"{file}: needs a reader of version {header.major}.{header.minor}, flags {header.incompat:#x}")
+    require(zero(data[170:176]) and zero(data[208:4060]), file, 170, "reserved bytes are not zero")
+    require(name == f"{header.base_seq:020}-{header.ordinal:08x}.seg", file, 56, "name and header disagree")
+    require(header.alignment == 6, file, 156, "alignment is not 64")
+    require(0 < header.payload_limit <= LIMIT, file, 152, "payload limit is out of range")
+    require(header.prealloc_len > START and header.prealloc_len % 64 == 0, file, 160, "prealloc_len is out of range")
+    return Segment(file, path, header, length)
+
+
+def check_link(segment, before, uids):
+    """The segment against its predecessor; None for the first one."""
+    file, header = segment.file, segment.header
+    require(header.uid not in uids, file, 40, "segment uid was used before")
+    require(header.base_seq == header.prev_last_seq + 1, file, 128, "prev_last_seq is not base_seq - 1")
+    if before is None:
+        require(header.ordinal == 0, file, 56, "the first segment is missing")
+        require(header.reason == 0, file, 168, "the first segment was not created as such")
+        require(header.base_seq == 1 and header.prev_data_end == 0 and zero(header.prev_chain + header.prev_uid),
+                file, 64, "the first segment has a predecessor")
+        return
+    last = before.header
+    require(header.ordinal == last.ordinal + 1, file, 56, f"segment {last.ordinal + 1} is missing or there twice")
+    require(header.reason in (1, 2, 3), file, 168, f"reason {header.reason} is not known")
+    require(header.ledger_uid == last.ledger_uid, file, 24, "belongs to another ledger")
+    require(header.genesis == last.genesis, file, 192, "has another genesis")
+    require(header.prev_uid == last.uid, file, 104, "does not follow the segment before it")
+    require(header.epoch >= last.epoch, file, 136, "writer epoch goes back")
+    require(header.base_seq >= last.base_seq, file, 64, "base_seq goes back")
+    end = header.prev_data_end
+    require(end >= START and end % 64 == 0, file, 120, "prev_data_end is out of range")
+    require(header.reason == 1 or header.born_last >= header.base_seq, file, 176, "a fence without its note")
+
+
+def read_frame(segment, data, offset, limit):
+    """The frame at `offset`, if one holds there. CRCs only: nothing is believed before them."""
+    head = data[offset:offset + FRAME_HEADER]
+    if len(head) < FRAME_HEADER or head[:4] != FRAME_MAGIC:
+        raise NotHolding("no frame" if zero(head) else "wrong frame magic")
+    frame = Frame(*struct.unpack(FRAME_LAYOUT, head))
+    seed = zlib.crc32(segment.header.uid + struct.pack("<Q", offset))
+    if frame.header_crc != zlib.crc32(head[:44], seed):
+        raise NotHolding("frame header crc differs")
+    end = offset + (FRAME_HEADER + frame.length + CHAIN + 63) // 64 * 64
+    require(frame.length <= segment.header.payload_limit, segment.file, offset + 4, "payload is over the limit")
+    require(end <= limit, segment.file, offset + 4, "frame reaches past the end of its segment")
+    body = data[offset + FRAME_HEADER:end]
+    if frame.body_crc != zlib.crc32(body, seed):
+        raise NotHolding("frame body crc differs")
+    return Record(frame, offset, end, body[:frame.length], body[-CHAIN:]), body[frame.length:-CHAIN]
+
+
+def check_record(segment, record, pad, before, key):
+    """All rules beyond the CRCs; `before` is (seq, time, chain, batch_left) of the record before."""
+    frame, file, at = record.frame, segment.file, record.offset
+    seq, time, chain, batch_left = before
+    require(frame.seq == seq + 1, file, at + 8, f"seq {frame.seq} where {seq + 1} is due")
+    require(frame.time >= time, file, at + 16, "time goes back")
+    require(frame.ordinal == segment.header.ordinal & 0xFFFFFFFF, file, at + 24, "frame of another segment")
+    require(1 <= frame.inflight <= frame.seq, file, at + 28, "inflight is out of range")
+    require(frame.kind != 0, file, at + 32, "kind 0")
+    require(frame.codec != 0, file, at + 34, "codec 0")
+    require(frame.codec < 4, file, at + 34, f"codec {frame.codec} needs a newer reader")
+    require(frame.flags < 2, file, at + 35, f"flags {frame.flags:#x} need a newer reader")
+    require(bool(frame.flags & 1) == (bytes(512) not in record.payload + pad), file, at + 35, "flag NZ is wrong")
+    require(frame.batch_left == batch_left - 1 if batch_left else frame.batch_left < 65535,
+            file, at + 36, f"batch_left {frame.batch_left} after {batch_left}")
+    require(frame.schema != 0, file, at + 38, "schema 0")
+    require(zero(pad), file, at + FRAME_HEADER + frame.length, "pad is not zero")
+    fields = struct.pack("<IQQHBHH", frame.length, frame.seq, frame.time, frame.kind, frame.codec, frame.batch_left,
+                         frame.schema)
+    link = blake3(chain + fields + blake3(record.payload).digest(), key=key).digest()
+    require(record.chain == link, file, record.end - CHAIN, "chain differs")
+    is_last_born = segment.header.reason in (2, 3) and frame.seq == segment.header.born_last
+    require((frame.kind == NOTE) == is_last_born, file, at + 32, "a fence's last born record is its recovery note, and only that")
+    if is_last_born:
+        check_note(segment, record)
+
+
+def check_note(segment, record):
+    frame, header, at = record.frame, segment.header, record.offset
+    require(frame.codec == 2, segment.file, at + 34, "recovery note is not JSON")
+    require(frame.batch_left == 0, segment.file, at + 36, "recovery note is not alone in its batch")
+    try:
+        note = json.loads(record.payload)
+        good = (isinstance(note["verdict"], str) and all(isinstance(bit, str) for bit in note["evidence"])
+                and note["predecessor"] == header.ordinal - 1
+                and all(int(r["offset"]) >= START and int(r["length"]) > 0 and len(bytes.fromhex(r["blake3"])) == 32
+                        for r in note["discarded"])
+                and (note["survivors"] is None or note["survivors"]["first"] == header.base_seq
+                     and note["survivors"]["last"] == frame.seq - 1))
+    except (ValueError, KeyError, TypeError):
+        good = False
+    require(good, segment.file, at + FRAME_HEADER, "recovery note is not as specified")
+
+
+def check_end(segment, data, offset, seq, batch_left, watermark, why, report):
+    """The newest segment's end: `offset` is where no frame holds, `seq` the last record before it."""
+    rest = data[offset:]
+    if seq < watermark:
+        raise Damage(segment.file, offset, f"record {seq + 1} was acknowledged and is "
+                     + ("missing" if zero(rest) else f"damaged: {why}") + f" (durable up to {watermark})")
+    report["unproven"] = seq - watermark
+    if zero(rest):
+        if batch_left:
+            report["tail"] = {"file": segment.file, "offset": offset, "reason": "the last batch is not complete"}
+        return
+    at = offset
+    while (at := data.find(FRAME_MAGIC, at + 1)) > 0:
+        try:
+            later = read_frame(segment, data, at, len(data))[0].frame if at % 64 == 0 else None
+        except (NotHolding, Damage):
+            continue
+        require(not later or later.seq - later.inflight <= seq, segment.file, offset,
+                f"record {seq + 1} is damaged ({why}) and was durable when a later one was written")
+    first = len(data) - len(rest.lstrip(b"\0"))
+    report["tail"] = {"file": segment.file, "offset": first, "reason": f"tail not zero: {why}"}
+
+
+def check_segment(segment, successor, head, before, key, report, emit):
+    """All frames up to the logical end. Returns (seq, time, chain, batch_left) of the last record."""
+    file, header = segment.file, segment.header
+    data = segment.path.read_bytes()
+    limit = successor.header.prev_data_end if successor else header.prealloc_len
+    require(len(data) >= limit, file, len(data), f"file ends before {limit}")
+    require(successor or len(data) == limit, file, limit, "the active file is longer than prealloc_len")
+    seq, time, chain, batch_left = before
+    require((header.base_seq - 1, header.prev_chain) == (seq, chain), file, 64, "does not go on where the log ended")
+    here = head and head.ordinal == header.ordinal
+    watermark = max(seq, header.born_last, head.durable_seq if here else 0)
+    agrees = here and (head.data_end, head.durable_seq, head.chain) == (START, seq, chain)
+    offset, why = START, "the segment is full"
+    while offset < limit:
+        try:
+            record, pad = read_frame(segment, data, offset, limit)
+        except NotHolding as reason:
+            why = str(reason)
+            break
+        check_record(segment, record, pad, (seq, time, chain, batch_left), key)
+        seq, time, chain, batch_left = record.frame.seq, record.frame.time, record.chain, record.frame.batch_left
+        require(header.born_last != seq or header.born_end == record.end, file, record.offset, "born_end is elsewhere")
+        if here and head.data_end == record.end:
+            agrees = (head.durable_seq, head.chain, 0) == (seq, chain, batch_left)
+        offset = record.end
+        report.update(records=report["records"] + 1, last_seq=seq, last_chain=chain.hex())
+        emit(segment, record, bool(not successor and seq > watermark))
+    if successor:
+        require(offset == limit, file, offset, f"record {seq + 1} is damaged: {why}")
+        require(batch_left == 0, file, offset, "the last batch before the logical end is not complete")
+        require(successor.header.prev_last_seq == seq, successor.file, 128, "prev_last_seq is not the last seq")
+        require(seq >= header.born_last, file, 176, "born_last is past the logical end")
+    else:
+        check_end(segment, data, offset, seq, batch_left, watermark, why, report)
+    require(not here or agrees, "HEAD", 0, "watermark is not the end of a batch of this log")
+    return seq, time, chain, batch_left
+
+
+def check(root, emit=lambda *_: None):
+    """Verifies the ledger. The report's `status` is whole, unproven_tail or damaged."""
+    root, notes = Path(root), []
+    if not (root / "log").is_dir():
+        raise Refused(f"{root}: not a ledger: it has no folder `log`")
+    report = {"status": "whole", "segments": 0, "records": 0, "last_seq": 0, "last_chain": bytes(32).hex(),
+              "unproven": 0, "tail": None, "bad": None, "head": None, "notes": notes}
+    segments, uids, broken, order = [], set(), None, []
+    for name in sorted(os.listdir(root / "log")):
+        match = re.fullmatch(r"[0-9]{20}-([0-9a-f]{8,16})\.seg", name)
+        if match:
+            order.append((int(match[1], 16), name))
+        elif not name.endswith(".tmp"):
+            notes.append(f"log/{name}: not a file of the log")
+    try:
+        head = read_head(root, notes)
+        for _, name in sorted(order):
+            try:
+                segment = read_segment_header(root, name)
+                check_link(segment, segments[-1] if segments else None, uids)
+            except (Damage, OSError) as damage:  # what comes before it can still be read
+                broken = damage if isinstance(damage, Damage) else Damage(f"log/{name}", 0, f"cannot be read: {damage}")
+                break
+            segments.append(segment)
+            uids.add(segment.header.uid)
+        require(segments or broken, "log", 0, "there is no segment")
+        report["segments"] = len(segments)
+        if head:
+            report["head"] = {"generation": head.generation, "mode": MODES[head.mode], "state": STATES[head.state],
+                              "durable_seq": head.durable_seq, "ordinal": head.ordinal, "data_end": head.data_end}
+        position = (0, 0, bytes(32), 0)
+        for index, segment in enumerate(segments):
+            successor = segments[index + 1] if index + 1 < len(segments) else None
+            if broken and not successor:
+                break  # its logical end stands in a header that does not hold
+            if head and head.ordinal == index:
+                require((head.ledger_uid, head.uid) == (segment.header.ledger_uid, segment.header.uid), "HEAD", 8,
+                        "belongs to another ledger or segment")
+            key = blake3(segment.header.genesis, derive_key_context="plan-ledger v1 record").digest()
+            position = check_segment(segment, successor, head, position, key, report, emit)
+        if broken:
+            raise broken
+        require(head, "HEAD", 0, "no valid slot: nothing says where the log should end")
+        require(head.ordinal < len(segments), "HEAD", 56, f"segment {head.ordinal} is missing")
+    except Damage as damage:
+        report.update(status="damaged", bad=damage.place)
+    except OSError as error:
+        report.update(status="damaged", bad={"file": str(error.filename), "offset": 0, "reason": error.strerror})
+    else:
+        report["status"] = "unproven_tail" if report["tail"] else "whole"
+    return report
+
+
+def main():
+    parser = argparse.ArgumentParser(description="verify a ledger, independently of the program that wrote it")
+    parser.add_argument("--json", action="store_true", help="one JSON object per line; the last is the summary")
+    parser.add_argument("--records", action="store_true", help="print each record")
+    parser.add_argument("ledger", metavar="LEDGER_DIR")
+    options = parser.parse_args()
+
+    def emit(segment, record, unproven):
+        frame = record.frame
+        row = {"seq": frame.seq, "kind": frame.kind, "time": frame.time, "length": frame.length,
+               "chain": record.chain.hex() if options.json else record.chain.hex()[:8], "unproven": unproven}
+        if options.json:
+            place = {"type": "record", "file": segment.file, "offset": record.offset, "batch_left": frame.batch_left}
+            print(json.dumps(place | row | {"codec": frame.codec, "schema": frame.schema}))
+        else:
+            print("seq {seq} kind {kind} time {time} length {length} chain {chain}".format(**row)
+                  + (" unproven" if unproven else ""))
+
+    try:
+        report = check(options.ledger, emit if options.records else lambda *_: None)
+    except (Refused, OSError) as error:
+        print(f"reader: {error}", file=sys.stderr)
+        return 2
+    if options.json:
+        print(json.dumps({"type": "summary"} | report))
+    else:
+        for note in report["notes"]:
+            print(f"note: {note}")
+        place = report["bad"] or report["tail"]
+        print("{status}: {records} records in {segments} segments, last seq {last_seq}, chain {last_chain}, "
+              "{unproven} unproven".format(**report))
+        if place:
+            print("{file}: offset {offset}: {reason}".format(**place))
+    return 0 if report["status"] == "whole" else 4
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(0)

@@ -1,0 +1,385 @@
+"""Tests of reader.py, and of the spec's own tables and example, on tiny ledgers made by a writer of a few lines.
+
+The writer below shares nothing with the reader: where both misread the spec in the same way, only the golden ledgers
+of the real program can tell.  Run: python3 -m unittest format/test_reader.py
+"""
+import json, re, struct, subprocess, sys, tempfile, unittest, zlib
+from pathlib import Path
+from blake3 import blake3
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+import reader  # noqa: E402
+
+LEDGER, GENESIS = bytes(range(0x80, 0x90)), bytes(range(16))
+UIDS = [bytes(range(16 * (n + 1), 16 * (n + 2))) for n in range(4)]
+KEY = blake3(GENESIS, derive_key_context="plan-ledger v1 record").digest()
+INTERVAL, EVERY_COMMIT = 0x9E3779B97F4A7C15, 0x3C6EF372FE94F82B
+OPEN, CLEAN, POISONED = 0xD6E8FEB86659FD93, 0x2917014799A6026C, 0xA5A3564E27F8862B
+ADA = b"\x01\x03ada"  # RunReopened { run: 1, by: "ada" }
+NOTE = {"verdict": "torn", "evidence": ["R"], "predecessor": 0, "discarded": [], "survivors": None}
+
+
+def le(size, *values):
+    return b"".join(value.to_bytes(size, "little") for value in values)
+
+
+def frame(offset, seq, chain, payload=ADA, *, uid=UIDS[0], ordinal=0, time=1_700_000_000_000_000, inflight=1, kind=11,
+          codec=1, left=0, schema=1, flags=None, pad_byte=0, magic=b"PLF1", link=None):
+    """One frame and its chain. The keywords are there to break one rule at a time with good CRCs."""
+    pad = bytes([pad_byte]) * (-(48 + len(payload) + 32) % 64)
+    if flags is None:
+        flags = 0 if b"\0" * 512 in payload + pad else 1
+    logical = le(4, len(payload)) + le(8, seq, time) + le(2, kind) + le(1, codec) + le(2, left, schema)
+    chain = link or blake3(chain + logical + blake3(payload).digest(), key=KEY).digest()
+    seed = zlib.crc32(uid + le(8, offset))
+    header = (magic + le(4, len(payload)) + le(8, seq, time) + le(4, ordinal & 0xFFFFFFFF, inflight) + le(2, kind)
+              + le(1, codec, flags) + le(2, left, schema) + le(4, zlib.crc32(payload + pad + chain, seed)))
+    return header + le(4, zlib.crc32(header, seed)) + payload + pad + chain, chain
+
+
+def segment_header(*, ordinal=0, base=1, prev_chain=bytes(32), prev_uid=bytes(16), prev_end=0, prev_last=None, epoch=1,
+                   length=8192, reason=0, born=(0, 0), major=1, incompat=0, reserved=0, uid=None, ledger=LEDGER,
+                   limit=16 << 20, genesis=GENESIS):
+    data = (b"\x89PLG\r\n\x1a\n" + le(2, major, 0) + le(4, incompat, 0, 0) + ledger + (uid or UIDS[ordinal])
+            + le(8, ordinal, base) + prev_chain + prev_uid + le(8, prev_end, base - 1 if prev_last is None else prev_last,
+                                                                epoch, 1_700_000_000_000_000)
+            + le(4, limit, 6) + le(8, length) + le(2, reason) + bytes(6) + le(8, *born) + genesis)
+    data = data.ljust(4059, b"\0") + bytes([reserved])
+    data += blake3(data).digest()
+    return data + le(4, zlib.crc32(data))
+
+
+def slot(seq, end, chain, *, generation=1, ordinal=0, mode=INTERVAL, state=OPEN, uid=None, ledger=LEDGER, epoch=1):
+    data = (b"PLHEAD\r\n" + ledger + le(8, generation, epoch, mode, seq, ordinal) + (uid or UIDS[ordinal]) + le(8, end)
+            + chain + le(8, state))
+    return (data + le(4, zlib.crc32(data))).ljust(4096, b"\0")
+
+
+def frames(offset, seq, chain, specs, **common):
+    """Consecutive frames from `specs` (keywords each): bytes, and (end, chain) after each one."""
+    data, ends = b"", [(offset, chain)]
+    for number, spec in enumerate(specs):
+        one, chain = frame(offset + len(data), seq + number, chain, **(common | spec))
+        data += one
+        ends.append((offset + len(data), chain))
+    return data, ends
+
+
+class LedgerCase(unittest.TestCase):
+    def setUp(self):
+        memory = Path("/dev/shm")  # thousands of small files are rewritten; a disk would only slow it down
+        folder = tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None)
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name)
+        (self.root / "log").mkdir()
+
+    def put(self, name, data):
+        (self.root / name).write_bytes(data)
+
+    def segment(self, header, body, *, base=1, ordinal=0, length=8192):
+        name = f"log/{base:020}-{ordinal:08x}.seg"
+        self.put(name, (header + body).ljust(length, b"\0"))
+        return name
+
+    def one(self, specs=({},), durable=None, length=8192, head=None, **header):
+        """A ledger of one segment with these records; HEAD at record `durable` (the last, if not given)."""
+        body, ends = frames(4096, 1, bytes(32), specs)
+        durable = len(specs) if durable is None else durable
+        self.put("HEAD", slot(durable, *ends[durable], **(head or {})) + bytes(4096))
+        return self.segment(segment_header(length=length, **header), body, length=length), ends
+
+    def two(self, reason=1, dead=b"", head_behind=False):
+        """Record 1 in segment 0; segment 1 by rotation (record 2 in it) or by a fence (2 survives, 3 is the note)."""
+        first, ends = frames(4096, 1, bytes(32), [{}])
+        self.segment(segment_header(), first + dead)
+        end, chain = ends[-1]
+        note = json.dumps(NOTE | {"survivors": {"first": 2, "last": 2}}).encode()
+        specs = [{}] if reason == 1 else [{}, {"kind": 0x8001, "codec": 2, "payload": note, "inflight": 2}]
+        body, after = frames(4096, 2, chain, specs, uid=UIDS[1], ordinal=1)
+        born = (3, after[-1][0]) if reason > 1 else (0, 0)
+        header = segment_header(ordinal=1, base=2, prev_chain=chain, prev_uid=UIDS[0], prev_end=end, reason=reason,
+                                born=born, epoch=2)
+        self.segment(header, body, base=2, ordinal=1)
+        self.put("HEAD", slot(1, end, chain) + bytes(4096) if head_behind
+                 else slot(1 + len(specs), *after[-1], ordinal=1) + bytes(4096))
+
+    def report(self, status, reason=None, **expected):
+        found = reader.check(self.root)
+        self.assertEqual(found["status"], status, found)
+        for field, value in expected.items():
+            self.assertEqual(found[field], value, found)
+        if reason:
+            self.assertIn(reason, (found["bad"] or found["tail"])["reason"])
+        return found
+
+
+class Whole(LedgerCase):
+    def test_one_record(self):
+        _, ends = self.one()
+        self.report("whole", records=1, last_seq=1, unproven=0, last_chain=ends[-1][1].hex(), notes=[])
+
+    def test_empty_ledger(self):
+        self.one(specs=())
+        self.report("whole", records=0, last_seq=0, last_chain="00" * 32)
+
+    def test_batches_and_payloads_of_every_padding(self):
+        specs = [{"payload": bytes([7]) * n, "left": 2 - n % 3} for n in range(132)]
+        self.one(specs, length=65536)
+        self.report("whole", records=132)
+
+    def test_full_segment(self):
+        self.one([{}] * 32, length=8192)
+        self.report("whole", records=32)
+
+    def test_zero_payload_clears_nz(self):
+        self.one([{"payload": bytes(600)}, {"payload": b"x" + bytes(511)}, {"payload": b"x" + bytes(511) + b"y"}])
+        self.report("whole", records=3)
+
+    def test_rotation_with_head_in_either_segment(self):
+        for behind in (False, True):
+            self.two(head_behind=behind)
+            self.report("whole", records=2, unproven=int(behind))
+
+    def test_fence_buries_the_old_tail_and_proves_what_was_born_with_it(self):
+        for behind in (False, True):
+            self.two(reason=2, dead=b"PLF1 rubbish" * 50, head_behind=behind)
+            self.report("whole", records=3, unproven=0, segments=2)
+
+    def test_unproven_records(self):
+        self.one([{}] * 3, durable=1)
+        self.report("whole", records=3, unproven=2)
+
+    def test_newer_slot_counts_and_a_bad_one_is_noted(self):
+        _, ends = self.one([{}] * 2)
+        old, new = slot(1, *ends[1], generation=4), slot(2, *ends[2], generation=5, mode=EVERY_COMMIT, state=CLEAN)
+        for data in (old + new, new + old):
+            self.put("HEAD", data)
+            self.assertEqual(self.report("whole", notes=[])["head"]["generation"], 5)
+        for index in range(132):
+            bad = bytearray(old + new)
+            bad[4096 + index] ^= 1
+            self.put("HEAD", bad)
+            self.assertEqual(len(self.report("whole", unproven=1)["notes"]), 1)
+
+    def test_files_being_built_are_ignored(self):
+        self.one()
+        self.put("log/00000000000000000002-00000001.seg.tmp", b"x")
+        self.put("log/notes.txt", b"x")
+        self.assertEqual(len(self.report("whole")["notes"]), 1)
+
+
+class Damaged(LedgerCase):
+    def test_every_byte_of_an_acknowledged_record_and_its_header(self):
+        """Each byte is inverted, and then has one bit flipped: both are seen, in this file, before any record."""
+        name, ends = self.one()
+        good = (self.root / name).read_bytes()
+        for index in range(ends[-1][0]):
+            for mask in (0xFF, 1 << index % 8):
+                bad = bytearray(good)
+                bad[index] ^= mask
+                self.put(name, bad)
+                found = self.report("damaged")
+                self.assertEqual(found["bad"]["file"], name)
+                self.assertEqual(found["records"], 0)
+
+    def test_every_byte_of_a_predecessor(self):
+        self.two()
+        name = "log/00000000000000000001-00000000.seg"
+        good = (self.root / name).read_bytes()
+        for index in range(4096, 4096 + 128):
+            bad = bytearray(good)
+            bad[index] ^= 0x10
+            self.put(name, bad)
+            self.assertEqual(self.report("damaged")["bad"]["file"], name)
+
+    def test_every_byte_beyond_the_watermark(self):
+        """Not damage, since nobody was told of the record; but never taken for whole either."""
+        name, ends = self.one([{}] * 2, durable=1)
+        good = (self.root / name).read_bytes()
+        for index in range(ends[1][0], len(good)):
+            bad = bytearray(good)
+            bad[index] ^= 0xFF
+            self.put(name, bad)
+            self.report("unproven_tail", "tail not zero", records=1 + (index >= ends[2][0]))
+
+    def test_every_byte_of_the_only_head_slot(self):
+        self.one()
+        good = (self.root / "HEAD").read_bytes()
+        for index in range(4096):
+            bad = bytearray(good)
+            bad[index] ^= 0x01
+            self.put("HEAD", bad)
+            self.report("damaged", "no valid slot", records=1)
+
+    def test_truncation_anywhere(self):
+        """No length of the file makes the reader fail, or call the ledger whole."""
+        name, _ = self.one()
+        good = (self.root / name).read_bytes()
+        for length in [*range(0, 4096, 61), *range(4096, 4300), *range(4300, len(good), 61), len(good) - 1]:
+            self.put(name, good[:length])
+            self.report("damaged")
+        self.put(name, good + b"\0")
+        self.report("damaged", "longer than prealloc_len")
+
+    def test_truncated_or_missing_head(self):
+        self.one()
+        good = (self.root / "HEAD").read_bytes()
+        for length in (0, 1, 131, 4095, 4096, 8191):
+            self.put("HEAD", good[:length])
+            self.report("damaged", "no valid slot")
+        (self.root / "HEAD").unlink()
+        self.report("damaged", "no valid slot", records=1)
+
+    def test_acknowledged_tail_missing(self):
+        name, _ = self.one()
+        self.put(name, (self.root / name).read_bytes()[:4096].ljust(8192, b"\0"))
+        self.report("damaged", "record 1 was acknowledged and is missing")
+
+    def test_later_frame_proves_an_earlier_one(self):
+        """HEAD is old, but record 3 was written when 2 was durable: a bad 2 is no tear."""
+        for inflight, status in ((1, "damaged"), (2, "unproven_tail")):
+            name, ends = self.one([{}, {}, {"inflight": inflight}], durable=1)
+            bad = bytearray((self.root / name).read_bytes())
+            bad[ends[1][0] + 60] ^= 1
+            self.put(name, bad)
+            self.report(status)
+
+    def test_incomplete_last_batch(self):
+        self.one([{}, {"left": 1}], durable=1)
+        self.report("unproven_tail", "batch is not complete", records=2)
+
+    def test_good_crcs_do_not_excuse_a_broken_rule(self):
+        cases = {
+            "seq 5 where 2": {"seq": 5}, "time goes back": {"time": 1}, "another segment": {"ordinal": 9},
+            "inflight": {"inflight": 0}, "kind 0": {"kind": 0}, "codec 0": {"codec": 0}, "codec 4": {"codec": 4},
+            "newer reader": {"flags": 3}, "NZ": {"flags": 0}, "schema 0": {"schema": 0}, "pad": {"pad_byte": 1},
+            "chain differs": {"link": b"\5" * 32}, "recovery note": {"kind": 0x8001, "codec": 2}, "batch_left": {"left": 65535},
+        }
+        for reason, broken in cases.items():
+            with self.subTest(reason):
+                name, ends = self.one([{}], durable=1)
+                bad, _ = frame(ends[1][0], broken.get("seq", 2), ends[1][1],
+                               **{k: v for k, v in broken.items() if k != "seq"})
+                self.put(name, ((self.root / name).read_bytes()[:ends[1][0]] + bad).ljust(8192, b"\0"))
+                self.report("damaged", reason, records=1)
+
+    def test_batches_count_down(self):
+        for lefts in ((1, 1), (2, 0), (3, 1)):
+            self.one([{"left": left} for left in lefts], durable=0)
+            self.report("damaged", "batch_left", records=1)
+
+    def test_frame_does_not_hold_elsewhere(self):
+        """The same bytes at another offset, or in another segment file, are not a frame."""
+        name, ends = self.one()
+        data = (self.root / name).read_bytes()
+        self.put(name, data[:ends[1][0]] + data[4096:ends[1][0]] + bytes(8192 - 2 * ends[1][0] + 4096))
+        self.report("unproven_tail", "crc differs", records=1)
+        self.segment(segment_header(uid=UIDS[3]), data[4096:ends[1][0]])
+        self.put("HEAD", slot(1, *ends[1], uid=UIDS[3]) + bytes(4096))
+        self.report("damaged", "crc differs", records=0)
+
+    def test_segment_header_rules(self):
+        cases = {"reserved": {"reserved": 1}, "payload limit": {"limit": (16 << 20) + 1}, "predecessor": {"prev_end": 4096},
+                 "not created": {"reason": 1}, "base_seq - 1": {"prev_last": 7}, "prealloc_len": {"length": 8193}}
+        for reason, broken in cases.items():
+            with self.subTest(reason):
+                self.segment(segment_header(**broken), b"")
+                self.report("damaged", reason)
+
+    def test_links(self):
+        self.two()
+        _, ends = frames(4096, 1, bytes(32), [{}])
+        right = {"ordinal": 1, "base": 2, "prev_chain": ends[1][1], "prev_uid": UIDS[0], "prev_end": ends[1][0], "reason": 1}
+        cases = {"does not follow": {"prev_uid": UIDS[2]}, "used before": {"uid": UIDS[0]}, "another genesis": {"genesis": LEDGER},
+                 "go on where": {"prev_chain": bytes(32)}, "another ledger": {"ledger": GENESIS}, "epoch": {"epoch": 0},
+                 "batch": {}, "damaged: no frame": {"prev_end": 4352}, "past the end of its segment": {"prev_end": 4160},
+                 "without its note": {"reason": 3}, "file ends": {"prev_end": 1 << 20}, "prev_data_end": {"prev_end": 4100}}
+        for reason, broken in cases.items():
+            with self.subTest(reason):
+                if reason == "batch":
+                    body, _ = frames(4096, 1, bytes(32), [{"left": 1}])
+                    self.segment(segment_header(), body)
+                self.segment(segment_header(**right | broken), b"", base=2, ordinal=1)
+                self.report("damaged", reason)
+                self.segment(segment_header(), frames(4096, 1, bytes(32), [{}])[0])
+
+    def test_missing_segments(self):
+        self.two()
+        (self.root / "log" / "00000000000000000002-00000001.seg").unlink()
+        self.report("damaged", "segment 1 is missing", records=1)
+        self.two()
+        (self.root / "log" / "00000000000000000001-00000000.seg").unlink()
+        self.report("damaged", "first segment is missing")
+
+    def test_damage_in_the_last_header_leaves_what_is_before_it_checked(self):
+        self.two()
+        name = "log/00000000000000000002-00000001.seg"
+        bad = bytearray((self.root / name).read_bytes())
+        bad[100] ^= 1
+        self.put(name, bad)
+        self.assertEqual(self.report("damaged", "header crc")["bad"]["file"], name)
+
+    def test_head_must_agree_with_the_log(self):
+        _, ends = self.one([{"left": 1}, {}])
+        end, chain = ends[2]
+        for head in (slot(2, end, bytes(32)), slot(1, end, chain), slot(2, end, chain, uid=UIDS[1]), slot(1, *ends[1]),
+                     slot(2, end, chain, ledger=GENESIS), slot(0, 4096, chain), slot(2, end - 64, chain)):
+            self.put("HEAD", head + bytes(4096))
+            self.assertEqual(self.report("damaged")["bad"]["file"], "HEAD")
+        self.put("HEAD", slot(2, end, chain) + slot(0, 4096, bytes(32)))
+        self.report("damaged", "one generation")
+
+
+class CommandLine(LedgerCase):
+    def run_reader(self, *arguments):
+        done = subprocess.run([sys.executable, HERE / "reader.py", *arguments], capture_output=True, text=True)
+        self.assertNotIn("Traceback", done.stderr)
+        return done.returncode, done.stdout
+
+    def test_exit_codes_and_output(self):
+        name, ends = self.one([{}] * 2)
+        code, text = self.run_reader("--records", self.root)
+        self.assertEqual((code, len(text.splitlines())), (0, 3))
+        self.assertIn(f"seq 2 kind 11 time 1700000000000000 length 5 chain {ends[2][1].hex()[:8]}", text)
+        code, text = self.run_reader("--json", "--records", self.root)
+        lines = [json.loads(line) for line in text.splitlines()]
+        self.assertEqual([line["type"] for line in lines], ["record", "record", "summary"])
+        self.assertEqual(lines[-1]["last_chain"], ends[2][1].hex())
+        self.put(name, bytes(8192))
+        self.assertEqual(self.run_reader(self.root)[0], 4)
+        self.assertEqual(self.run_reader(self.root / "nothing")[0], 2)
+        self.assertEqual(self.run_reader()[0], 2)
+        self.segment(segment_header(major=2), b"")
+        self.assertEqual(self.run_reader(self.root)[0], 2)
+        self.segment(segment_header(incompat=1), b"")
+        self.assertEqual(self.run_reader(self.root)[0], 2)
+
+
+class Spec(unittest.TestCase):
+    def rows(self, file, heading):
+        text = (HERE / file).read_text().split(f"### {heading}\n")[1]
+        return [(int(a), int(b), c) for a, b, c in re.findall(r"^\| (\d+) \| (\d+) \| (\w+) \|", text.split("\n#")[0], re.M)]
+
+    def test_tables_have_no_gap_and_match_the_layouts(self):
+        for file, heading, total, layout in (("log.md", "Segment header", 4096, reader.SEGMENT_LAYOUT),
+                                             ("log.md", "Record frame header", 48, reader.FRAME_LAYOUT),
+                                             ("head.md", "HEAD slot", 4096, reader.HEAD_LAYOUT)):
+            rows, at = self.rows(file, heading), 0
+            for offset, size, _ in rows:
+                self.assertEqual(offset, at, heading)
+                at += size
+            self.assertEqual(at, total, heading)
+            parts = re.findall(r"\d+[sx]|[HIQB]", layout)
+            self.assertEqual([struct.calcsize("<" + part) for part in parts],
+                             [size for _, size, _ in rows][:len(parts)], heading)
+
+    def test_worked_example(self):
+        """The annotated bytes of log.md section 7 are what the writer makes of the inputs stated there."""
+        rows = re.findall(r"^0x10\w\w  ((?:\w\w ){15}\w\w)  ", (HERE / "log.md").read_text(), re.M)
+        found = bytes.fromhex("".join(rows))
+        self.assertEqual(found, frame(4096, 1, bytes(32))[0])
+
+
+if __name__ == "__main__":
+    unittest.main()
