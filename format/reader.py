@@ -111,7 +111,6 @@ def check_link(segment, before, uids):
     require(header.genesis == last.genesis, file, 192, "has another genesis")
     require(header.prev_uid == last.uid, file, 104, "does not follow the segment before it")
     require(header.epoch >= last.epoch, file, 136, "writer epoch goes back")
-    require(header.base_seq >= last.base_seq, file, 64, "base_seq goes back")
     end = header.prev_data_end
     require(end >= START and end % 64 == 0, file, 120, "prev_data_end is out of range")
     require(header.reason == 1 or header.born_last >= header.base_seq, file, 176, "a fence without its note")
@@ -157,7 +156,7 @@ def check_record(segment, record, pad, before, key):
     link = blake3(chain + fields + blake3(record.payload).digest(), key=key).digest()
     require(record.chain == link, file, record.end - CHAIN, "chain differs")
     is_last_born = segment.header.reason in (2, 3) and frame.seq == segment.header.born_last
-    require((frame.kind == NOTE) == is_last_born, file, at + 32, "a fence's last born record is its recovery note, and only that")
+    require((frame.kind == NOTE) == is_last_born, file, at + 32, "recovery note is not where it belongs")
     if is_last_born:
         check_note(segment, record)
 
@@ -172,8 +171,8 @@ def check_note(segment, record):
                 and note["predecessor"] == header.ordinal - 1
                 and all(int(r["offset"]) >= START and int(r["length"]) > 0 and len(bytes.fromhex(r["blake3"])) == 32
                         for r in note["discarded"])
-                and (note["survivors"] is None or note["survivors"]["first"] == header.base_seq
-                     and note["survivors"]["last"] == frame.seq - 1))
+                and (note["survivors"] is None if frame.seq == header.base_seq else
+                     (note["survivors"]["first"], note["survivors"]["last"]) == (header.base_seq, frame.seq - 1)))
     except (ValueError, KeyError, TypeError):
         good = False
     require(good, segment.file, at + FRAME_HEADER, "recovery note is not as specified")
@@ -232,7 +231,6 @@ def check_segment(segment, successor, head, before, key, report, emit):
     if successor:
         require(offset == limit, file, offset, f"record {seq + 1} is damaged: {why}")
         require(batch_left == 0, file, offset, "the last batch before the logical end is not complete")
-        require(successor.header.prev_last_seq == seq, successor.file, 128, "prev_last_seq is not the last seq")
         require(seq >= header.born_last, file, 176, "born_last is past the logical end")
     else:
         check_end(segment, data, offset, seq, batch_left, watermark, why, report)
@@ -277,7 +275,7 @@ def check(root, emit=lambda *_: None):
                 break  # its logical end stands in a header that does not hold
             if head and head.ordinal == index:
                 require((head.ledger_uid, head.uid) == (segment.header.ledger_uid, segment.header.uid), "HEAD", 8,
-                        "belongs to another ledger or segment")
+                        "names another ledger or segment")
             key = blake3(segment.header.genesis, derive_key_context="plan-ledger v1 record").digest()
             position = check_segment(segment, successor, head, position, key, report, emit)
         if broken:

@@ -40,13 +40,13 @@ def frame(offset, seq, chain, payload=ADA, *, uid=UIDS[0], ordinal=0, time=1_700
 
 def segment_header(*, ordinal=0, base=1, prev_chain=bytes(32), prev_uid=bytes(16), prev_end=0, prev_last=None, epoch=1,
                    length=8192, reason=0, born=(0, 0), major=1, incompat=0, reserved=0, uid=None, ledger=LEDGER,
-                   limit=16 << 20, genesis=GENESIS):
-    data = (b"\x89PLG\r\n\x1a\n" + le(2, major, 0) + le(4, incompat, 0, 0) + ledger + (uid or UIDS[ordinal])
+                   limit=16 << 20, genesis=GENESIS, alignment=6, magic=b"\x89PLG\r\n\x1a\n", hashed=b""):
+    data = (magic + le(2, major, 0) + le(4, incompat, 0, 0) + ledger + (uid or UIDS[ordinal])
             + le(8, ordinal, base) + prev_chain + prev_uid + le(8, prev_end, base - 1 if prev_last is None else prev_last,
                                                                 epoch, 1_700_000_000_000_000)
-            + le(4, limit, 6) + le(8, length) + le(2, reason) + bytes(6) + le(8, *born) + genesis)
+            + le(4, limit, alignment) + le(8, length) + le(2, reason) + bytes(6) + le(8, *born) + genesis)
     data = data.ljust(4059, b"\0") + bytes([reserved])
-    data += blake3(data).digest()
+    data += blake3(data + hashed).digest()
     return data + le(4, zlib.crc32(data))
 
 
@@ -89,18 +89,20 @@ class LedgerCase(unittest.TestCase):
         self.put("HEAD", slot(durable, *ends[durable], **(head or {})) + bytes(4096))
         return self.segment(segment_header(length=length, **header), body, length=length), ends
 
-    def two(self, reason=1, dead=b"", head_behind=False):
+    def two(self, reason=1, dead=b"", head_behind=False, note=None, note_frame=None, **header):
         """Record 1 in segment 0; segment 1 by rotation (record 2 in it) or by a fence (2 survives, 3 is the note)."""
         first, ends = frames(4096, 1, bytes(32), [{}])
         self.segment(segment_header(), first + dead)
         end, chain = ends[-1]
-        note = json.dumps(NOTE | {"survivors": {"first": 2, "last": 2}}).encode()
-        specs = [{}] if reason == 1 else [{}, {"kind": 0x8001, "codec": 2, "payload": note, "inflight": 2}]
+        text = json.dumps(NOTE | {"survivors": {"first": 2, "last": 2}} | (note or {})).encode()
+        specs = [{}]
+        if reason > 1:
+            specs.append({"kind": 0x8001, "codec": 2, "payload": text, "inflight": 2} | (note_frame or {}))
         body, after = frames(4096, 2, chain, specs, uid=UIDS[1], ordinal=1)
         born = (3, after[-1][0]) if reason > 1 else (0, 0)
-        header = segment_header(ordinal=1, base=2, prev_chain=chain, prev_uid=UIDS[0], prev_end=end, reason=reason,
-                                born=born, epoch=2)
-        self.segment(header, body, base=2, ordinal=1)
+        header = {"ordinal": 1, "base": 2, "prev_chain": chain, "prev_uid": UIDS[0], "prev_end": end, "reason": reason,
+                  "born": born, "epoch": 2} | header
+        self.segment(segment_header(**header), body, base=2, ordinal=1)
         self.put("HEAD", slot(1, end, chain) + bytes(4096) if head_behind
                  else slot(1 + len(specs), *after[-1], ordinal=1) + bytes(4096))
 
@@ -145,6 +147,17 @@ class Whole(LedgerCase):
         for behind in (False, True):
             self.two(reason=2, dead=b"PLF1 rubbish" * 50, head_behind=behind)
             self.report("whole", records=3, unproven=0, segments=2)
+
+    def test_fence_without_survivors(self):
+        first, ends = frames(4096, 1, bytes(32), [{}])
+        self.segment(segment_header(), first + b"torn")
+        end, chain = ends[1]
+        body, after = frames(4096, 2, chain, [{"kind": 0x8001, "codec": 2, "payload": json.dumps(NOTE).encode()}],
+                             uid=UIDS[1], ordinal=1)
+        self.segment(segment_header(ordinal=1, base=2, prev_chain=chain, prev_uid=UIDS[0], prev_end=end, reason=3,
+                                    born=(2, after[1][0])), body, base=2, ordinal=1)
+        self.put("HEAD", slot(1, end, chain, state=POISONED) + bytes(4096))
+        self.report("whole", records=2, unproven=0)
 
     def test_unproven_records(self):
         self.one([{}] * 3, durable=1)
@@ -281,20 +294,55 @@ class Damaged(LedgerCase):
 
     def test_segment_header_rules(self):
         cases = {"reserved": {"reserved": 1}, "payload limit": {"limit": (16 << 20) + 1}, "predecessor": {"prev_end": 4096},
-                 "not created": {"reason": 1}, "base_seq - 1": {"prev_last": 7}, "prealloc_len": {"length": 8193}}
+                 "not created": {"reason": 1}, "base_seq - 1": {"prev_last": 7}, "prealloc_len": {"length": 8193},
+                 "header hash": {"hashed": b"x"}, "wrong magic": {"magic": b"\x89PNG\r\n\x1a\n"},
+                 "alignment": {"alignment": 7}, "name and header": {"base": 2}}
         for reason, broken in cases.items():
             with self.subTest(reason):
                 self.segment(segment_header(**broken), b"")
                 self.report("damaged", reason)
+
+    def test_frame_over_the_limit_of_its_segment(self):
+        self.one([{}], limit=4)
+        self.report("damaged", "over the limit", records=0)
+
+    def test_fence_rules(self):
+        cases = {"not JSON": {"note_frame": {"codec": 3}}, "alone": {"note_frame": {"left": 1}},
+                 "where it belongs": {"note_frame": {"kind": 0x8002}}, "born_end": {"born": (3, 4096)},
+                 "flags": {"note_frame": {"flags": 5}}}
+        for survivors in (None, {"first": 1, "last": 2}, {"first": 2, "last": 3}, {"first": 2}, 7):
+            cases[f"not as specified{survivors}"] = {"note": {"survivors": survivors}}
+        for number, discarded in enumerate(([{}], [{"offset": 0, "length": 1, "blake3": "00" * 32}], 5, [{"offset": "x"}])):
+            cases[f"not as specified{number}"] = {"note": {"discarded": discarded}}
+        for reason, broken in cases.items():
+            with self.subTest(reason):
+                self.two(reason=2, **broken)
+                self.report("damaged", reason if reason[:6] != "not as" else "not as specified")
+        self.two(reason=2, note={"discarded": [{"offset": 4224, "length": 9, "blake3": "0a" * 32}], "more": 1})
+        self.report("whole", records=3)
+
+    def test_born_past_the_logical_end(self):
+        self.two()
+        self.segment(segment_header(born=(2, 4352)), frames(4096, 1, bytes(32), [{}])[0])
+        self.report("damaged", "born_last")
+
+    def test_gap_in_the_ordinals(self):
+        self.two(ordinal=2, uid=UIDS[1])
+        (self.root / "log" / f"{2:020}-00000001.seg").rename(self.root / "log" / f"{2:020}-00000002.seg")
+        self.report("damaged", "segment 1 is missing")
+
+    def test_folder_without_segments(self):
+        self.report("damaged", "no segment")
 
     def test_links(self):
         self.two()
         _, ends = frames(4096, 1, bytes(32), [{}])
         right = {"ordinal": 1, "base": 2, "prev_chain": ends[1][1], "prev_uid": UIDS[0], "prev_end": ends[1][0], "reason": 1}
         cases = {"does not follow": {"prev_uid": UIDS[2]}, "used before": {"uid": UIDS[0]}, "another genesis": {"genesis": LEDGER},
-                 "go on where": {"prev_chain": bytes(32)}, "another ledger": {"ledger": GENESIS}, "epoch": {"epoch": 0},
+                 "go on where": {"prev_chain": bytes(32)}, "belongs to another ledger": {"ledger": GENESIS}, "epoch": {"epoch": 0},
                  "batch": {}, "damaged: no frame": {"prev_end": 4352}, "past the end of its segment": {"prev_end": 4160},
-                 "without its note": {"reason": 3}, "file ends": {"prev_end": 1 << 20}, "prev_data_end": {"prev_end": 4100}}
+                 "without its note": {"reason": 3}, "file ends": {"prev_end": 1 << 20}, "prev_data_end": {"prev_end": 4100},
+                 "reason 4": {"reason": 4}}
         for reason, broken in cases.items():
             with self.subTest(reason):
                 if reason == "batch":

@@ -20,7 +20,6 @@ mod at {
     pub(super) const MINOR: usize = 10;
     pub(super) const INCOMPAT: usize = 12;
     pub(super) const RO_COMPAT: usize = 16;
-    pub(super) const COMPAT: usize = 20;
     pub(super) const LEDGER: usize = 24;
     pub(super) const SEGMENT: usize = 40;
     pub(super) const ORDINAL: usize = 56;
@@ -116,6 +115,8 @@ pub struct SegmentHeader {
     pub born_end: u64,
     /// The chain's key comes from this.
     pub genesis: Uid,
+    /// Features that a writer must know and a reader need not; this version knows none.
+    pub ro_compat: u32,
 }
 
 /// Why bytes are not a segment header that may be used.
@@ -175,6 +176,7 @@ impl SegmentHeader {
         put(out, at::MAGIC, &MAGIC);
         put(out, at::MAJOR, &FORMAT_MAJOR.to_le_bytes());
         put(out, at::MINOR, &FORMAT_MINOR.to_le_bytes());
+        put(out, at::RO_COMPAT, &self.ro_compat.to_le_bytes());
         put(out, at::LEDGER, &self.ledger);
         put(out, at::SEGMENT, &self.segment);
         put(out, at::ORDINAL, &self.ordinal.to_le_bytes());
@@ -219,13 +221,12 @@ impl SegmentHeader {
         if array(bytes, at::HASH) != Some(content_hash(hashed)) {
             return Err(HeaderFault::Checksum);
         }
-        // Flags of the read-only kind are refused as well: this version has no read-only mode to
-        // fall back to for a segment. A compat flag or a minor version may be ignored.
-        let incompatible = u32_at(bytes, at::INCOMPAT) | u32_at(bytes, at::RO_COMPAT);
+        // A ro-compat flag keeps writers out and is theirs to refuse; a compat flag and the minor
+        // version keep nobody out.
+        let incompatible = u32_at(bytes, at::INCOMPAT);
         if incompatible != 0 {
             return Err(HeaderFault::Incompatible(incompatible));
         }
-        let _ = (at::MINOR, at::COMPAT);
         Self::decode_fields(bytes)
     }
 
@@ -263,6 +264,7 @@ impl SegmentHeader {
             born_last: u64_at(bytes, at::BORN_LAST),
             born_end: u64_at(bytes, at::BORN_END),
             genesis: uid(at::GENESIS)?,
+            ro_compat: u32_at(bytes, at::RO_COMPAT),
         })
     }
 
@@ -322,6 +324,7 @@ mod tests {
             born_last: 12,
             born_end: 13,
             genesis: [14; 16],
+            ro_compat: 0,
         }
     }
 

@@ -256,6 +256,7 @@ fn first_header(options: &LogOptions, time: u64) -> SegmentHeader {
         born_last: 0,
         born_end: 0,
         genesis: ledger,
+        ro_compat: 0,
     }
 }
 
@@ -340,6 +341,9 @@ fn examine_newest(
         .map_err(|error| Error::io("read the segment", &path, error))?;
     if newest.length != header.prealloc_len {
         tail.evidence = tail.evidence.with(Bit::LinkBad);
+    }
+    if header.ro_compat != 0 {
+        tail.evidence = tail.evidence.with(Bit::Version);
     }
     Ok((tail, file))
 }

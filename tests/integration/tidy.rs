@@ -160,3 +160,12 @@ fn files_are_small_documented_and_plain() {
     }
     report(&problems);
 }
+
+/// Goal: the README's program is the example that is built and run.
+#[test]
+fn the_readme_shows_the_example() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let readme = fs::read_to_string(root.join("README.md")).unwrap();
+    let example = fs::read_to_string(root.join("examples/quickstart.rs")).unwrap();
+    assert!(readme.contains(&example), "README.md does not hold examples/quickstart.rs as it is");
+}
