@@ -2,8 +2,12 @@
 
 // How the tests use the `ledger` binary.
 mod command;
+// `ledger drill` over example plans and plans of other tools.
+mod drill;
 // The bytes that are fixed for ever.
 mod golden;
+// A run killed from outside, again and again.
+mod kill;
 // `ledger run`: what a run does, says and returns.
 mod run;
 // The rules of the house: layers, crates, sizes.

@@ -36,30 +36,35 @@ fn a_done_run_says_so_and_deals_nothing() {
 #[test]
 fn a_changed_plan_is_shown_and_taken_over_only_when_asked() {
     let place = Place::new();
-    let plan = place.write("plan.yaml", chain());
-    place.ledger("run plan.yaml").code(0);
-    let changed = chain().replace("after: [b]", "after: [b]\n    goal: better") + "  - id: d\n";
-    std::fs::write(&plan, changed.replace("- id: d\n", "- id: d\n    command: echo d >> $TALLY\n"))
-        .unwrap();
+    let first = chain() + "test_criteria: [{text: all is well}]\n";
+    place.write("plan.yaml", &first);
+    place.ledger("run plan.yaml").code(3).says(&["all is well"]);
+    let better = first.replace("after: [b]", "after: [b]\n    goal: better");
+    let added = "  - {id: d, command: 'echo d >> $TALLY'}\ntest_criteria";
+    place.write("plan.yaml", better.replace("test_criteria", added));
     let before = place.state().seq;
-    place.ledger("run plan.yaml").code(6).complains(&[
-        "run plan",
-        "1 step changed: c (goal)",
-        "d",
-        "--replan",
-        "--run NEW",
-    ]);
+    let choices = ["--replan", "--run NEW"];
+    let refused = place.ledger("run plan.yaml").code(6).complains(&choices);
+    refused.complains(&["1 step changed: c (goal)", "1 step added: d"]);
     assert_eq!(place.state().seq, before, "a refusal records nothing");
-    place.ledger("run plan.yaml --replan --reason because").code(0).says(&["4 of 4 steps"]);
+
+    place.ledger("run plan.yaml --replan --reason because").code(3).says(&["4 of 4 steps"]);
     assert_eq!(place.tally(), ["a", "b", "c", "c", "d"], "only what changed and what is new");
     let state = place.state();
     let run = state.run_named("plan").unwrap();
-    assert_eq!(run.active, 2);
-    assert_eq!(run.versions[1].reason, "because");
-    place.ledger("run plan.yaml").code(0).complains(&["is done"]);
+    assert_eq!((run.active, run.versions[1].reason.as_str()), (2, "because"));
+    place.ledger("run plan.yaml --replan").code(3);
+    assert_eq!(place.state().runs[&run.id].active, 2, "the same plan is no new version");
 
-    place.ledger("run plan.yaml --run other").code(0).says(&["run other: done", "4 of 4"]);
-    assert_eq!(place.tally().len(), 9);
+    place.ledger("accept plan plan --by ana").code(0);
+    place.ledger("run plan.yaml --replan").code(0).complains(&["is done"]);
+    place.write("plan.yaml", chain());
+    for line in ["run plan.yaml", "run plan.yaml --replan"] {
+        let refused = place.ledger(line).code(6).complains(&["--run NEW", "1 step removed: d"]);
+        assert!(!refused.err.contains("--replan"), "advice that cannot be taken");
+    }
+    place.ledger("run plan.yaml --run other").code(0).says(&["run other: done", "3 of 3"]);
+    assert_eq!(place.tally().len(), 8);
     assert_eq!(place.state().runs.len(), 2);
 }
 
@@ -108,7 +113,7 @@ fn failures_are_retried_named_and_can_be_taken_up_again() {
     place.write("repaired", "");
     place.ledger("run plan.yaml --retry-failed").code(0).says(&["3 of 3 steps accepted"]);
     assert_eq!(place.tally().last().unwrap(), "7");
-    place.ledger("run plan.yaml --retry-failed").code(0).complains(&["no step has failed"]);
+    place.ledger("run plan.yaml --retry-failed").code(0).complains(&["is done"]);
 }
 
 /// Goal: what only a person can judge waits for one, by name, with the command to type; a worker
@@ -185,7 +190,7 @@ fn caps_are_never_exceeded() {
         (tally.len(), running.max().unwrap())
     };
     let steps: String = (0..16).map(|n| format!("  - {{id: s{n}, owner: o{}}}\n", n % 2)).collect();
-    let worker = format!("{COUNTED} sleep 0.03; echo \"-\" >> $TALLY");
+    let worker = format!("{COUNTED} sleep 0.06; echo \"-\" >> $TALLY");
     let run = ["run", "plan.yaml", "--max-parallel", "8", "--worker", &worker];
     for (caps, expected) in [
         ("caps: {run: 2}", 2),
@@ -195,7 +200,10 @@ fn caps_are_never_exceeded() {
         let place = Place::new();
         place.write("plan.yaml", format!("{caps}\nsteps:\n{steps}"));
         place.ledger_with(&run).code(0);
-        assert_eq!(most(&place), (32, expected), "{caps}");
+        let (lines, most) = most(&place);
+        assert_eq!(lines, 32);
+        // A machine that is busy may not come to as many as it may have.
+        assert!(most == expected || expected == 8 && most < 8, "{caps}: {most}");
     }
     let place = Place::new();
     place.write("tiny.yaml", "steps: [{id: only, command: 'true'}]");
