@@ -182,9 +182,11 @@ impl Ended {
     /// Standard output as JSON Lines.
     #[track_caller]
     pub(crate) fn lines(&self) -> Vec<serde_json::Value> {
-        let parse = |line| serde_json::from_str(line).unwrap_or_else(|error| {
-            panic!("not JSON: {error}: {line}");
-        });
+        let parse = |line| {
+            serde_json::from_str(line).unwrap_or_else(|error| {
+                panic!("not JSON: {error}: {line}");
+            })
+        };
         self.out.lines().map(parse).collect()
     }
 }

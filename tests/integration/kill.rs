@@ -72,7 +72,8 @@ fn layered_plan(steps: usize) -> String {
         if layer % 4 == 3 && step % 8 == 7 {
             let members: Vec<String> = (step - 7..=step).map(|it| format!("s{it}")).collect();
             let next = layer + 1;
-            writeln!(barriers, "  - {{id: gate{next}, members: [{}]}}", members.join(", ")).unwrap();
+            writeln!(barriers, "  - {{id: gate{next}, members: [{}]}}", members.join(", "))
+                .unwrap();
         }
     }
     format!("{text}barriers:\n{barriers}")
@@ -87,7 +88,8 @@ fn survives(place: &Place, plan: &Path, steps: usize, seed: u64) {
     let begin = || {
         let (name, value) = mark.split_once('=').unwrap();
         let plan = plan.to_str().unwrap();
-        let words = ["run", plan, "--run", "r", "--fresh", "--text", "trust", "--max-parallel", "8"];
+        let words =
+            ["run", plan, "--run", "r", "--fresh", "--text", "trust", "--max-parallel", "8"];
         start(place.command(&words).args(["--worker", &worker]).env(name, value))
     };
     let mut kills = 0;
@@ -108,6 +110,7 @@ fn survives(place: &Place, plan: &Path, steps: usize, seed: u64) {
             done = accepted(place, &done);
         }
     }
+    println!("{kills} kills, {} of {steps} accepted before the last life", done.len());
     assert!(kills >= KILLS / 2, "the machine is too fast for this test: {kills} kills");
     let before = place.tally().len();
     begin().end().code(0);

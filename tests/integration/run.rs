@@ -105,7 +105,12 @@ fn failures_are_retried_named_and_can_be_taken_up_again() {
 ",
     );
     let ended = place.ledger("run plan.yaml").code(1);
-    ended.says(&["1 of 3 steps accepted, 1 failed", "step 1 (bad)", "the reason", "--retry-failed"]);
+    ended.says(&[
+        "1 of 3 steps accepted, 1 failed",
+        "step 1 (bad)",
+        "the reason",
+        "--retry-failed",
+    ]);
     assert_eq!(place.tally(), ["1", "2", "3"]);
     place.ledger("run plan.yaml").code(1).complains(&["has failed", "--retry-failed"]);
     assert_eq!(place.tally().len(), 3, "a failed run deals nothing by itself");
@@ -192,11 +197,9 @@ fn caps_are_never_exceeded() {
     let steps: String = (0..16).map(|n| format!("  - {{id: s{n}, owner: o{}}}\n", n % 2)).collect();
     let worker = format!("{COUNTED} sleep 0.06; echo \"-\" >> $TALLY");
     let run = ["run", "plan.yaml", "--max-parallel", "8", "--worker", &worker];
-    for (caps, expected) in [
-        ("caps: {run: 2}", 2),
-        ("caps: {owners: {o0: 1, o1: 2}}", 3),
-        ("caps: {run: 50}", 8),
-    ] {
+    for (caps, expected) in
+        [("caps: {run: 2}", 2), ("caps: {owners: {o0: 1, o1: 2}}", 3), ("caps: {run: 50}", 8)]
+    {
         let place = Place::new();
         place.write("plan.yaml", format!("{caps}\nsteps:\n{steps}"));
         place.ledger_with(&run).code(0);
@@ -320,7 +323,11 @@ fn a_receipt_file_is_honoured() {
 ",
     );
     let ended = place.ledger("run plan.yaml").code(1);
-    ended.says(&["1 of 2 steps accepted", "step 2 (bad): deterministic: no", "cost 1.500000 and 12"]);
+    ended.says(&[
+        "1 of 2 steps accepted",
+        "step 2 (bad): deterministic: no",
+        "cost 1.500000 and 12",
+    ]);
     let state = place.state();
     let run = state.run_named("plan").unwrap();
     assert_eq!(run.variables["v"].value.as_str(), "[1,2]");
@@ -421,7 +428,8 @@ fn output_may_go_anywhere() {
     for (variable, options) in [("NO_COLOR", ""), ("CLICOLOR_FORCE", ""), ("NO_COLOR", "--quiet")] {
         let place = Place::new();
         place.write("plan.yaml", chain());
-        let args: Vec<&str> = ["run", "plan.yaml", options].into_iter().filter(|it| !it.is_empty()).collect();
+        let args: Vec<&str> =
+            ["run", "plan.yaml", options].into_iter().filter(|it| !it.is_empty()).collect();
         let ended = start(place.command(&args).env(variable, "1")).end().code(0);
         assert!(!ended.out.contains('\u{1b}') && !ended.err.contains('\u{1b}'), "{ended:?}");
         assert!(!ended.err.contains('\r'), "{ended:?}");
