@@ -59,6 +59,7 @@ output. The first Ctrl-C deals no more and waits for what runs, the second ends 
 /// `ledger run`.
 #[derive(Debug, Args)]
 #[command(after_help = RUN_EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag that the user may give")]
 pub(super) struct RunArgs {
     /// The plan: our own YAML or JSON, or a task-master tasks.json
     #[arg(value_name = "PLAN")]

@@ -54,7 +54,7 @@ pub(super) fn drill(args: &DrillArgs) -> Result<Code, Failure> {
 
 /// A plan that cannot be run, or has no such step, is wrong usage.
 fn check_plan(args: &DrillArgs) -> Result<(), Failure> {
-    let plan = import::read(&args.plan).map_err(Failure::of_plan_file)?.plan;
+    let plan = import::read(&args.plan).map_err(|error| Failure::of_plan_file(&error))?.plan;
     let file = args.plan.display();
     if let Some(problem) = unsupported(&plan).first() {
         return Err(Failure::Usage(format!("{file}: this version cannot run it: {problem}")));

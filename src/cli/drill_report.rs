@@ -68,33 +68,39 @@ pub(super) fn report(evidence: &Evidence, args: &DrillArgs) -> Result<Code, Fail
         free_of_cost(&runs),
     ];
     let all_hold = checks.iter().all(|check| check.holds);
-    let name = args.plan.display().to_string();
-    let mut lines = String::new();
-    if args.json {
-        for Check { name, holds, detail } in &checks {
-            let line = json!({ "type": "check", "name": name, "holds": holds, "detail": detail });
-            lines.push_str(&format!("{line}\n"));
-        }
-        let steps = evidence.whole.executions.len();
-        let line = json!({
-            "type": "summary", "plan": name, "kill_at": args.kill_at, "steps": steps,
-            "holds": all_hold,
-        });
-        lines.push_str(&format!("{line}\n"));
-    } else {
-        lines.push_str(&format!("drill of {name}: killed at step {}\n", args.kill_at));
-        for Check { name, holds, detail } in &checks {
-            let mark = if *holds { "ok    " } else { "FAILED" };
-            lines.push_str(&format!("  {mark}  {name}: {detail}\n"));
-        }
-        let verdict = if all_hold { "all hold" } else { "the drill failed" };
-        lines.push_str(&format!("{verdict}\n"));
-        if let Some(folder) = &args.keep {
-            lines.push_str(&format!("kept in {}\n", folder.display()));
-        }
-    }
-    answer_with(&lines)?;
+    let lines =
+        if args.json { for_programs(&checks, evidence, args) } else { for_people(&checks, args) };
+    answer_with(&(lines.join("\n") + "\n"))?;
     Ok(if all_hold { Code::Fine } else { Code::Failed })
+}
+
+fn for_programs(checks: &[Check], evidence: &Evidence, args: &DrillArgs) -> Vec<String> {
+    let line = |Check { name, holds, detail }: &Check| {
+        json!({ "type": "check", "name": name, "holds": holds, "detail": detail }).to_string()
+    };
+    let mut lines: Vec<String> = checks.iter().map(line).collect();
+    let summary = json!({
+        "type": "summary",
+        "plan": args.plan.display().to_string(),
+        "kill_at": args.kill_at,
+        "steps": evidence.whole.executions.len(),
+        "holds": checks.iter().all(|check| check.holds),
+    });
+    lines.push(summary.to_string());
+    lines
+}
+
+fn for_people(checks: &[Check], args: &DrillArgs) -> Vec<String> {
+    let mut lines =
+        vec![format!("drill of {}: killed at step {}", args.plan.display(), args.kill_at)];
+    for Check { name, holds, detail } in checks {
+        let mark = if *holds { "ok    " } else { "FAILED" };
+        lines.push(format!("  {mark}  {name}: {detail}"));
+    }
+    let all_hold = checks.iter().all(|check| check.holds);
+    lines.push(if all_hold { "all hold" } else { "the drill failed" }.to_owned());
+    lines.extend(args.keep.as_ref().map(|folder| format!("kept in {}", folder.display())));
+    lines
 }
 
 /// The run in each of the states.

@@ -64,7 +64,7 @@ impl Failure {
     }
 
     /// A plan file that cannot be read is wrong usage, whatever stands in the way.
-    pub(super) fn of_plan_file(error: Error) -> Self {
+    pub(super) fn of_plan_file(error: &Error) -> Self {
         Self::Usage(error.to_string())
     }
 }

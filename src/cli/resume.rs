@@ -73,9 +73,8 @@ fn policy(format: PlanFormat, args: &RunArgs) -> RunPolicy {
     let is_own = matches!(format, PlanFormat::Yaml | PlanFormat::Json);
     let text = match args.text {
         Some(TextChoice::Trust) => TextPolicy::Trust,
-        Some(TextChoice::Judge) => TextPolicy::Judge,
         None if args.stub || !is_own => TextPolicy::Trust,
-        None => TextPolicy::Judge,
+        Some(TextChoice::Judge) | None => TextPolicy::Judge,
     };
     let on_failure = if args.fail_fast { OnFailure::FailFast } else { OnFailure::Continue };
     RunPolicy { text, on_failure, ..RunPolicy::default() }
@@ -86,7 +85,7 @@ fn changed(old: Option<&crate::plan::Plan>, imported: &Imported, name: &str) -> 
         || "  it has no active plan".to_owned(),
         |old| {
             let text = diff(old, &imported.plan).to_string();
-            text.lines().map(|line| format!("  {line}\n")).collect::<String>().trim_end().to_owned()
+            format!("  {}", text.replace('\n', "\n  "))
         },
     );
     format!(

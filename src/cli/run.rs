@@ -21,7 +21,7 @@ use super::{answer_with, json, say, text};
 
 /// `ledger run`.
 pub(super) fn run(args: &RunArgs) -> Result<Code, Failure> {
-    let imported = import::read(&args.plan).map_err(Failure::of_plan_file)?;
+    let imported = import::read(&args.plan).map_err(|error| Failure::of_plan_file(&error))?;
     let name = run_name(args)?;
     check_plan(&imported, args)?;
     let environment = Environment::system();
@@ -60,10 +60,11 @@ fn run_name(args: &RunArgs) -> Result<String, Failure> {
 fn check_plan(imported: &Imported, args: &RunArgs) -> Result<(), Failure> {
     let problems = unsupported(&imported.plan);
     if !problems.is_empty() {
-        let lines: String = problems.iter().map(|problem| format!("\n  {problem}")).collect();
+        let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        let lines = lines.join("\n  ");
         let plan = args.plan.display();
         return Err(Failure::Usage(format!(
-            "{plan}: this version cannot run the plan as it is meant:{lines}"
+            "{plan}: this version cannot run the plan as it is meant:\n  {lines}"
         )));
     }
     check_worker(imported, args)?;

@@ -1,12 +1,70 @@
-//! Which command criterion is judged next. Text criteria wait for somebody; CEL is judged by the
-//! ledger.
-
-use crate::plan::{Criterion, Json, Run, RunStatus, StepNumber, StepStatus, Verdict};
+//! Judging: which command criterion is next, and what comes of it. Text criteria wait for
+//! somebody; CEL is judged by the ledger.
 
 use std::collections::BTreeMap;
 
+use crate::plan::{Command, Criterion, Json, Run, RunStatus, StepNumber, StepStatus, Verdict};
+
+use super::drive::Drive;
 use super::summary::open_steps;
-use super::{Check, Subject};
+use super::{Check, Checked, Progress, StepName, Subject};
+
+impl Drive<'_> {
+    pub(super) fn take_verdict(&mut self, checked: Checked) {
+        let Checked { subject, criterion, ruling, evidence } = checked;
+        let step = self.checking.remove(&subject).flatten();
+        let Some(ruling) = ruling else { return };
+        let by = self.workers.kind().judge().to_owned();
+        let verdict = Verdict { criterion, ruling, by, evidence: evidence.clone() };
+        let judged = match subject {
+            Subject::Attempt(token) => self.ledger.judge(token, vec![verdict]).map(Some),
+            Subject::Plan(run) => {
+                let command = Command::JudgePlan { run, verdicts: vec![verdict] };
+                self.ledger.execute(&command).map(|_| None)
+            }
+        };
+        match judged {
+            Ok(status) => {
+                if let (Some(step), Some(StepStatus::Reported)) = (&step, status) {
+                    self.queue_check_of_step(step);
+                }
+                let progress = Progress::Verdict { step, criterion, ruling, evidence, status };
+                self.observer.progress(&progress);
+                self.count();
+            }
+            // The step was taken away, or somebody else judged it meanwhile.
+            Err(error) if step.is_some() && error.rejection().is_some() => {}
+            // The command runs again when the run is resumed.
+            Err(error) => self.fail(error),
+        }
+    }
+
+    pub(super) fn queue_checks_of_reported(&mut self) {
+        let state = self.ledger.state();
+        let Some(run) = state.runs.get(&self.run) else { return };
+        for number in &run.reported {
+            self.queue_check_of_step(&StepName::of(run, *number));
+        }
+    }
+
+    pub(super) fn queue_check_of_step(&mut self, step: &StepName) {
+        let state = self.ledger.state();
+        let check = state.runs.get(&self.run).and_then(|run| next_check_of_step(run, step.number));
+        self.queued.extend(check.map(|check| (Some(step.clone()), check)));
+    }
+
+    /// When every step is settled, the plan's own criteria are due. Whether one was queued.
+    pub(super) fn queue_plan_check(&mut self) -> bool {
+        if !self.may_start() {
+            return false;
+        }
+        let state = self.ledger.state();
+        let check = state.runs.get(&self.run).and_then(next_check_of_plan);
+        let found = check.is_some();
+        self.queued.extend(check.map(|check| (None, check)));
+        found
+    }
+}
 
 /// The first command criterion of a reported step that has no verdict.
 pub(super) fn next_check_of_step(run: &Run, number: StepNumber) -> Option<Check> {

@@ -12,15 +12,13 @@ use std::time::Duration;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ledger::{Clock, Ledger, Task};
 use crate::plan::{
-    AttemptToken, Command, LostCause, Micros, Outcome, Receipt, RunId, RunStatus, StepNumber,
-    StepStatus, Verdict,
+    AttemptToken, LostCause, Micros, Outcome, Receipt, RunId, RunStatus, StepStatus,
 };
 
-use super::check::{next_check_of_plan, next_check_of_step};
+use super::recover::{recover, status_of};
 use super::summary::{Counts, RunOutcome, RunSummary, Session, Unrecorded};
 use super::{
-    Check, Checked, Observer, Progress, Report, StepName, StopRequest, Subject, WorkerKind,
-    Workers, summary,
+    Check, Observer, Progress, Report, StepName, StopRequest, Subject, Workers, output, summary,
 };
 
 /// The longest that the loop sleeps before it looks at its stop request again.
@@ -45,8 +43,8 @@ pub fn drive(
     options: Options,
 ) -> Result<RunSummary> {
     let started = clock.now();
-    let mut session = Session::default();
-    session.lost = recover(ledger, run, workers, observer)?;
+    let lost = recover(ledger, run, workers, observer)?;
+    let session = Session { lost, ..Session::default() };
     let drive = Drive {
         ledger,
         clock,
@@ -66,52 +64,6 @@ pub fn drive(
     drive.go()
 }
 
-/// Give up the attempts that an earlier runner hosted, once their workers are known to be dead,
-/// and answer the doubts that these workers can answer. How many attempts were given up.
-///
-/// Only for a run that no other thread of this process drives.
-pub fn recover(
-    ledger: &Ledger,
-    run: RunId,
-    workers: &mut dyn Workers,
-    observer: &mut dyn Observer,
-) -> Result<u32> {
-    workers.confirm_dead()?;
-    let state = ledger.state();
-    let mut lost = 0;
-    for (token, (_, number)) in state.in_flight.iter().filter(|(_, (of, _))| *of == run) {
-        let Some(the_run) = state.runs.get(&run) else { continue };
-        let attempt = the_run.step(*number).and_then(|step| step.attempt.as_ref());
-        if !attempt.is_some_and(|attempt| WorkerKind::hosted(&attempt.worker)) {
-            continue;
-        }
-        let detail = "the runner that hosted it ended before it reported";
-        ledger.report_lost(*token, LostCause::RunnerDied, detail)?;
-        lost += 1;
-        observer.progress(&Progress::Lost {
-            step: StepName::of(the_run, *number),
-            token: *token,
-            detail: detail.to_owned(),
-            status: status_of(ledger, run, *number),
-        });
-    }
-    if let Some(finding) = workers.resolve_doubt() {
-        let by = workers.kind().judge().to_owned();
-        let in_doubt =
-            ledger.state().runs.get(&run).map(|run| run.in_doubt.clone()).unwrap_or_default();
-        for step in in_doubt {
-            ledger.execute(&Command::ResolveDoubt { run, step, finding, by: by.clone() })?;
-        }
-    }
-    Ok(lost)
-}
-
-fn status_of(ledger: &Ledger, run: RunId, number: StepNumber) -> StepStatus {
-    let state = ledger.state();
-    let step = state.runs.get(&run).and_then(|run| run.step(number));
-    step.map_or(StepStatus::Removed, |step| step.status)
-}
-
 /// A worker that runs.
 struct Running {
     step: StepName,
@@ -120,20 +72,20 @@ struct Running {
     renew_at: Micros,
 }
 
-struct Drive<'a> {
-    ledger: &'a Ledger,
+pub(super) struct Drive<'a> {
+    pub(super) ledger: &'a Ledger,
     clock: &'a dyn Clock,
-    run: RunId,
-    workers: &'a mut dyn Workers,
-    observer: &'a mut dyn Observer,
+    pub(super) run: RunId,
+    pub(super) workers: &'a mut dyn Workers,
+    pub(super) observer: &'a mut dyn Observer,
     options: Options,
     session: Session,
     started: Micros,
     running: BTreeMap<AttemptToken, Running>,
     /// Checks that wait for a free place.
-    queued: VecDeque<(Option<StepName>, Check)>,
+    pub(super) queued: VecDeque<(Option<StepName>, Check)>,
     /// What is being checked right now.
-    checking: BTreeMap<Subject, Option<StepName>>,
+    pub(super) checking: BTreeMap<Subject, Option<StepName>>,
     stop: StopRequest,
     fatal: Option<Error>,
     unrecorded: Vec<Unrecorded>,
@@ -164,7 +116,7 @@ impl Drive<'_> {
         self.summarize()
     }
 
-    fn may_start(&self) -> bool {
+    pub(super) fn may_start(&self) -> bool {
         self.stop == StopRequest::None && self.fatal.is_none()
     }
 
@@ -271,6 +223,11 @@ impl Drive<'_> {
                 let reason = error.to_string();
                 self.observer.progress(&Progress::Refused { step, token, reason });
             }
+            Err(error) if error.kind() == ErrorKind::TooLarge => {
+                // It was not kept, and never will be: the attempt ends with that as its failure.
+                let message = format!("its receipt is too large: {error}; name an artifact");
+                self.record(token, step, output::unusable(message, receipt.duration));
+            }
             Err(error) => {
                 self.unrecorded.push(Unrecorded { step, token, receipt });
                 self.fail(error);
@@ -296,61 +253,6 @@ impl Drive<'_> {
             // The next runner finds it in flight, and gives it up then.
             Err(error) => self.fail(error),
         }
-    }
-
-    fn take_verdict(&mut self, checked: Checked) {
-        let Checked { subject, criterion, ruling, evidence } = checked;
-        let step = self.checking.remove(&subject).flatten();
-        let Some(ruling) = ruling else { return };
-        let by = self.workers.kind().judge().to_owned();
-        let verdict = Verdict { criterion, ruling, by, evidence: evidence.clone() };
-        let judged = match subject {
-            Subject::Attempt(token) => self.ledger.judge(token, vec![verdict]).map(Some),
-            Subject::Plan(run) => {
-                let command = Command::JudgePlan { run, verdicts: vec![verdict] };
-                self.ledger.execute(&command).map(|_| None)
-            }
-        };
-        match judged {
-            Ok(status) => {
-                if let (Some(step), Some(StepStatus::Reported)) = (&step, status) {
-                    self.queue_check_of_step(step);
-                }
-                let progress = Progress::Verdict { step, criterion, ruling, evidence, status };
-                self.observer.progress(&progress);
-                self.count();
-            }
-            // The step was taken away, or somebody else judged it meanwhile.
-            Err(error) if step.is_some() && error.rejection().is_some() => {}
-            // The command runs again when the run is resumed.
-            Err(error) => self.fail(error),
-        }
-    }
-
-    fn queue_checks_of_reported(&mut self) {
-        let state = self.ledger.state();
-        let Some(run) = state.runs.get(&self.run) else { return };
-        for number in &run.reported {
-            self.queue_check_of_step(&StepName::of(run, *number));
-        }
-    }
-
-    fn queue_check_of_step(&mut self, step: &StepName) {
-        let state = self.ledger.state();
-        let check = state.runs.get(&self.run).and_then(|run| next_check_of_step(run, step.number));
-        self.queued.extend(check.map(|check| (Some(step.clone()), check)));
-    }
-
-    /// When every step is settled, the plan's own criteria are due. Whether one was queued.
-    fn queue_plan_check(&mut self) -> bool {
-        if !self.may_start() {
-            return false;
-        }
-        let state = self.ledger.state();
-        let check = state.runs.get(&self.run).and_then(next_check_of_plan);
-        let found = check.is_some();
-        self.queued.extend(check.map(|check| (None, check)));
-        found
     }
 
     fn renew_leases(&mut self) {
@@ -386,7 +288,7 @@ impl Drive<'_> {
 
     fn free_slot(&self) -> usize {
         let taken: BTreeSet<usize> = self.running.values().map(|running| running.slot).collect();
-        (1..).find(|slot| !taken.contains(slot)).unwrap_or(usize::MAX)
+        (1..=taken.len() + 1).find(|slot| !taken.contains(slot)).unwrap_or(1)
     }
 
     fn has_ended(&self) -> bool {
@@ -394,7 +296,7 @@ impl Drive<'_> {
         state.runs.get(&self.run).is_none_or(|run| matches!(run.status, RunStatus::Ended(_)))
     }
 
-    fn count(&mut self) {
+    pub(super) fn count(&mut self) {
         let state = self.ledger.state();
         let Some(run) = state.runs.get(&self.run) else { return };
         let settled = run.count(StepStatus::Accepted) + run.count(StepStatus::Skipped);
@@ -417,7 +319,7 @@ impl Drive<'_> {
     }
 
     /// Deal no more, for this reason. The first one counts.
-    fn fail(&mut self, error: Error) {
+    pub(super) fn fail(&mut self, error: Error) {
         if self.fatal.is_none() {
             let progress = Progress::Draining { reason: error.to_string(), running: self.busy() };
             self.observer.progress(&progress);
@@ -466,11 +368,14 @@ fn half_way(now: Micros, until: Micros) -> Micros {
     now.saturating_add(until.saturating_sub(now) / 2)
 }
 
-/// A step's title, or the first line of its goal.
+/// A step's title, or the first line of what it does.
 fn title(task: &Task) -> String {
     let step = &task.step;
-    let text = if step.title.is_empty() { &step.goal } else { &step.title };
-    text.lines().next().unwrap_or_default().to_owned()
+    [&step.title, &step.goal, step.command.as_ref().unwrap_or(&step.title)]
+        .into_iter()
+        .find_map(|text| text.lines().find(|line| !line.trim().is_empty()))
+        .unwrap_or_default()
+        .to_owned()
 }
 
 fn describe(outcome: &Outcome) -> (&'static str, String) {
@@ -480,3 +385,7 @@ fn describe(outcome: &Outcome) -> (&'static str, String) {
         Outcome::ReplanRequested { reason } => ("replan_requested", reason.clone()),
     }
 }
+
+#[cfg(test)]
+#[path = "drive_tests.rs"]
+mod tests;

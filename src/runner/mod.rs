@@ -22,6 +22,7 @@ mod job;
 mod output;
 mod process;
 mod receipt_file;
+mod recover;
 mod scratch;
 mod stub;
 mod summary;
@@ -36,9 +37,10 @@ use crate::plan::{
     AttemptToken, Finding, Json, Micros, Receipt, Ruling, RunId, StepNumber, StepStatus,
 };
 
-pub use drive::{Options, drive, recover};
+pub use drive::{Options, drive};
 pub use hand_off::{HandOff, PlanBrief};
 pub use process::{ProcessOptions, ProcessWorkers};
+pub use recover::recover;
 pub use stub::{StubOptions, StubWorkers};
 pub use summary::{Counts, Pending, RunOutcome, RunSummary, Session, Unrecorded};
 

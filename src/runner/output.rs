@@ -8,7 +8,7 @@ use std::process::ExitStatus;
 
 use serde_json::Value;
 
-use crate::plan::{FailureClass, Json, Outcome, Receipt};
+use crate::plan::{FailureClass, Json, Micros, Outcome, Receipt};
 
 /// The largest output, in bytes, that a receipt may carry.
 pub(super) const OUTPUT_LENGTH_MAX: u64 = 8 << 20;
@@ -49,6 +49,12 @@ fn receipt_of_output(output: &Path, log_tail: String) -> Receipt {
             Receipt { outcome, log_tail, ..Receipt::default() }
         }
     }
+}
+
+/// The receipt that stands in for one that cannot be kept as it is.
+pub(super) fn unusable(message: String, duration: Micros) -> Receipt {
+    let outcome = failed(FailureClass::Deterministic, message);
+    Receipt { outcome, duration, ..Receipt::default() }
 }
 
 /// A failure without a payload.

@@ -269,6 +269,7 @@ impl Drop for ProcessWorkers {
     /// Nobody is left to hear of what still runs.
     fn drop(&mut self) {
         std::mem::take(&mut self.jobs).into_values().for_each(Job::end_now);
+        self.scratch.tidy_up();
     }
 }
 

@@ -63,7 +63,7 @@ fn task(token: u64, step: Step) -> Task {
         run: RunId(1),
         run_name: "test".to_owned(),
         number: StepNumber(3),
-        step: Arc::new(step),
+        step,
         plan: Arc::new(Plan { title: "a plan".to_owned(), ..Plan::default() }),
         token: AttemptToken(token),
         attempt: 2,

@@ -89,6 +89,16 @@ impl Scratch {
         }
     }
 
+    /// Leave no empty folders behind.
+    pub(super) fn tidy_up(&self) {
+        // They are not empty if something could not be removed, or another run has its own.
+        if fs::remove_dir(&self.folder).is_ok()
+            && let Some(parent) = self.folder.parent()
+        {
+            let _ = fs::remove_dir(parent);
+        }
+    }
+
     /// Make sure that no job of an earlier runner is alive, then throw all files away.
     pub(super) fn confirm_dead(&self) -> Result<()> {
         let entries = match fs::read_dir(&self.folder) {
