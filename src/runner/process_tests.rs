@@ -231,7 +231,7 @@ fn stopping_ends_all_and_says_which_had_not_reported() {
     bench.start(1, step("sleep 600"));
     bench.workers.check(&check("sleep 600", Some(5))).unwrap();
     bench.workers.stop_all();
-    let mut reports = vec![bench.next(), bench.next()];
+    let mut reports = [bench.next(), bench.next()];
     reports.sort_by_key(|report| matches!(report, Report::Checked(_)));
     assert_eq!(reports[0], Report::Stopped(AttemptToken(1)));
     assert!(matches!(&reports[1], Report::Checked(Checked { ruling: None, .. })));
