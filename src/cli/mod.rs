@@ -34,10 +34,15 @@ use exit::{Code, Failure};
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => {
+        Err(error) if error.use_stderr() => {
+            let text = error.render().to_string();
+            say(text.strip_prefix("error: ").unwrap_or(&text).trim_end());
+            return Code::Usage.into();
+        }
+        Err(answer) => {
             // Help and version are answers, not errors; a closed pipe is nobody's fault.
-            let _ = error.print();
-            return if error.use_stderr() { Code::Usage.into() } else { Code::Fine.into() };
+            let _ = answer.print();
+            return Code::Fine.into();
         }
     };
     let outcome = match cli.task {

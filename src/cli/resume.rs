@@ -4,7 +4,7 @@
 use crate::import::{Imported, PlanFormat};
 use crate::ledger::{Ledger, plan_hash};
 use crate::plan::{
-    Command, Ending, OnFailure, RunId, RunPolicy, RunStatus, StepStatus, TextPolicy, diff,
+    Command, Ending, OnFailure, Plan, RunId, RunPolicy, RunStatus, StepStatus, TextPolicy, diff,
 };
 
 use super::args::{RunArgs, TextChoice};
@@ -43,8 +43,17 @@ pub(super) fn ready(
     let hash = plan_hash(&imported.plan);
     let is_same = run.active_version().is_some_and(|version| version.hash == hash);
     if !is_same {
-        if !args.replan {
-            return Err(Failure::Refused(changed(run.plan(), imported, name)));
+        let ended = matches!(run.status, RunStatus::Ended(Ending::Done | Ending::Cancelled));
+        if !args.replan || ended {
+            let how = if ended {
+                "the run has ended: add --run NEW to start another run"
+            } else {
+                "add --replan to go on with the file's plan, or --run NEW to start another run"
+            };
+            let difference = difference(run.plan(), imported);
+            return Err(Failure::Refused(format!(
+                "run {name} executes another plan than the file holds:\n{difference}\n{how}"
+            )));
         }
         let reason = args.reason.as_deref().unwrap_or("the plan file changed");
         let version = ledger.propose(run.id, &imported.plan, reason)?;
@@ -80,18 +89,15 @@ fn policy(format: PlanFormat, args: &RunArgs) -> RunPolicy {
     RunPolicy { text, on_failure, ..RunPolicy::default() }
 }
 
-fn changed(old: Option<&crate::plan::Plan>, imported: &Imported, name: &str) -> String {
-    let difference = old.map_or_else(
-        || "  it has no active plan".to_owned(),
-        |old| {
+/// Between the run's plan and the file's, indented.
+fn difference(old: Option<&Plan>, imported: &Imported) -> String {
+    match old {
+        Some(old) => {
             let text = diff(old, &imported.plan).to_string();
             format!("  {}", text.replace('\n', "\n  "))
-        },
-    );
-    format!(
-        "run {name} executes another plan than the file holds:\n{difference}\n\
-         add --replan to go on with the file's plan, or --run NEW to start another run"
-    )
+        }
+        None => "  it has no active plan".to_owned(),
+    }
 }
 
 /// Take over what the file marks as done and skip what it marks as dropped, where nothing was

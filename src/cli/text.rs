@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::plan::{Cost, Micros};
-use crate::runner::{Pending, RunOutcome, RunSummary};
+use crate::runner::{Pending, RunOutcome, RunSummary, Unrecorded};
 
 use super::answer::command_line;
 
@@ -86,12 +86,17 @@ fn what_next(summary: &RunSummary, ledger: &Path) -> Vec<String> {
              add --replan"
                 .to_owned(),
         ],
-        RunOutcome::Stopped { unrecorded, .. } => unrecorded
-            .iter()
-            .map(|lost| {
-                format!("not recorded: the receipt of {}, attempt token {}", lost.step, lost.token)
-            })
-            .collect(),
+        RunOutcome::Stopped { unrecorded, .. } => {
+            let lost = |lost: &Unrecorded| {
+                format!(
+                    "not recorded: the receipt of {}, attempt token {}; it is dealt again",
+                    lost.step, lost.token
+                )
+            };
+            let mut lines: Vec<String> = unrecorded.iter().map(lost).collect();
+            lines.push("run it again to go on, once the cause is gone".to_owned());
+            lines
+        }
         RunOutcome::Done | RunOutcome::Cancelled => Vec::new(),
     }
 }

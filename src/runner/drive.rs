@@ -93,6 +93,7 @@ pub(super) struct Drive<'a> {
 
 impl Drive<'_> {
     fn go(mut self) -> Result<RunSummary> {
+        self.count();
         self.queue_checks_of_reported();
         loop {
             self.heed_stop_request();
