@@ -1,5 +1,6 @@
 //! A plan of three steps, executed through a ledger that survives whatever happens between any
 //! two lines. Run it twice: the second time it finds the work done.
+#![expect(clippy::print_stdout, reason = "it is a program that talks")]
 
 use std::path::Path;
 

@@ -21,13 +21,8 @@ fn check(data: &[u8]) {
         payload: data.to_vec(),
     };
     let mut bytes = Vec::new();
-    let stamp = plan_ledger::format::Stamp {
-        seq: 1,
-        time: 2,
-        ordinal: 3,
-        inflight: 1,
-        batch_left: 0,
-    };
+    let stamp =
+        plan_ledger::format::Stamp { seq: 1, time: 2, ordinal: 3, inflight: 1, batch_left: 0 };
     let key = ChainKey::new(&[9; 16]);
     encode_frame(&mut bytes, &record, stamp, HERE, &key, &Chain::GENESIS);
     let frame = CheckedFrame::check(&bytes, HERE, 3).expect("what was encoded decodes");

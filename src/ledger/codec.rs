@@ -145,24 +145,25 @@ pub(super) fn encode(event: &Event) -> NewRecord {
     NewRecord { kind: Kind::of(event).number(), codec, schema: SCHEMA, payload }
 }
 
+fn step_bytes<T: Serialize>(run: RunId, step: StepNumber, previous: u64, event: &T) -> Vec<u8> {
+    bytes(&OfStep { run, step, previous, event })
+}
+
 fn encode_step(record: &StepRecord) -> Vec<u8> {
     let StepRecord { run, step, previous, event } = record;
-    fn of_step<T: Serialize>(run: RunId, step: StepNumber, previous: u64, event: &T) -> Vec<u8> {
-        bytes(&OfStep { run, step, previous, event })
-    }
     let (run, step, previous) = (*run, *step, *previous);
     match event {
-        StepEvent::Dispatched(event) => of_step(run, step, previous, event),
-        StepEvent::LeaseRenewed(event) => of_step(run, step, previous, event),
-        StepEvent::AttemptLost(event) => of_step(run, step, previous, event),
-        StepEvent::ReceiptRecorded(event) => of_step(run, step, previous, event),
-        StepEvent::ReceiptRefused(event) => of_step(run, step, previous, event),
-        StepEvent::VerdictRecorded(event) => of_step(run, step, previous, event),
-        StepEvent::Accepted(event) => of_step(run, step, previous, event),
-        StepEvent::FailureDecided(event) => of_step(run, step, previous, event),
-        StepEvent::Skipped(event) => of_step(run, step, previous, event),
-        StepEvent::Reopened(event) => of_step(run, step, previous, event),
-        StepEvent::DoubtResolved(event) => of_step(run, step, previous, event),
+        StepEvent::Dispatched(event) => step_bytes(run, step, previous, event),
+        StepEvent::LeaseRenewed(event) => step_bytes(run, step, previous, event),
+        StepEvent::AttemptLost(event) => step_bytes(run, step, previous, event),
+        StepEvent::ReceiptRecorded(event) => step_bytes(run, step, previous, event),
+        StepEvent::ReceiptRefused(event) => step_bytes(run, step, previous, event),
+        StepEvent::VerdictRecorded(event) => step_bytes(run, step, previous, event),
+        StepEvent::Accepted(event) => step_bytes(run, step, previous, event),
+        StepEvent::FailureDecided(event) => step_bytes(run, step, previous, event),
+        StepEvent::Skipped(event) => step_bytes(run, step, previous, event),
+        StepEvent::Reopened(event) => step_bytes(run, step, previous, event),
+        StepEvent::DoubtResolved(event) => step_bytes(run, step, previous, event),
     }
 }
 

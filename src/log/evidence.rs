@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::format::{
-    CheckedFrame, FrameFault, Head, HeadState, HeadSync, HeadView, Placement, SegmentHeader,
+    Chain, CheckedFrame, FrameFault, Head, HeadState, HeadSync, HeadView, Placement, SegmentHeader,
     content_hash, looks_torn,
 };
 
@@ -133,7 +133,7 @@ fn last_nonzero(scan: &mut Scan, from: u64, fault: u64) -> io::Result<Rest> {
     };
     let length = last + 1 - from;
     let bytes = scan.source.at(from, usize::try_from(length).map_err(io::Error::other)?)?;
-    let blake3 = content_hash(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    let blake3 = Chain(content_hash(bytes)).to_string();
     let discarded = vec![DiscardedRange { offset: from, length, blake3 }];
     Ok(Rest { is_zero_from_fault: last < fault, discarded })
 }

@@ -113,6 +113,7 @@ impl Log {
         refuse(&layout, newest, &tail, row)?;
 
         let epoch = view.newest().map_or(0, |(_, head)| head.writer_epoch);
+        let epoch = epoch.max(newest.header.writer_epoch);
         let state = view.newest().map(|(_, head)| head.state);
         let head = HeadFile::open(&*storage, &layout, &view)?;
         let mut report = OpenReport {

@@ -97,6 +97,9 @@ impl Drive<'_> {
         self.queue_checks_of_reported();
         loop {
             self.heed_stop_request();
+            // Before anything is dealt: dealing turns leases that have run out into losses, and
+            // after a machine has slept, those of our own living workers would be among them.
+            self.renew_leases();
             if self.may_start()
                 && let Err(error) = self.start_all_that_may()
             {
@@ -111,7 +114,6 @@ impl Drive<'_> {
             if let Some(report) = self.workers.next(self.wait()) {
                 self.take(report);
             }
-            self.renew_leases();
         }
         self.record_what_was_left();
         self.summarize()

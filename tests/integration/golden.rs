@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use plan_ledger::format::{HeadSync, SEGMENT_HEADER_SIZE, SegmentHeader, Uid};
+use plan_ledger::format::{
+    FRAME_HEADER_SIZE, HEAD_SLOT_SIZE, HeadSync, SEGMENT_HEADER_SIZE, SegmentHeader, Uid,
+};
 use plan_ledger::ledger::{Clock, IdSource};
 use plan_ledger::log::{Item, LogReader, Proof};
 use plan_ledger::plan::{Json, Receipt, RunPolicy};
@@ -30,7 +32,7 @@ impl IdSource for Counting {
     fn next_id(&self) -> Uid {
         let count = self.0.fetch_add(1, Ordering::Relaxed);
         let mut id = [0xA0; 16];
-        id[8..].copy_from_slice(&count.to_be_bytes());
+        id[8..].copy_from_slice(&count.to_le_bytes());
         id
     }
 }
@@ -227,8 +229,43 @@ fn the_golden_bytes_are_a_ledger() {
     assert_eq!(ledger.state_at(ledger.head().seq).unwrap().seq, ledger.head().seq);
 }
 
-/// Goal: the tables of the spec and the layout of the code are the same. Method: the bytes of a
-/// header, taken apart by the spec's own table, have the values that were put in.
+/// Offset and size of every field of a table of the spec, in order.
+fn table(page: &str, heading: &str) -> Vec<(usize, usize)> {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("format").join(page);
+    let text = std::fs::read_to_string(page).unwrap();
+    let rows = text.split(&format!("### {heading}\n")).nth(1).unwrap();
+    let rows = rows.lines().skip_while(|line| !line.starts_with('|')).skip(2);
+    rows.take_while(|line| line.starts_with('|'))
+        .map(|line| {
+            let cells: Vec<_> = line.split('|').map(str::trim).collect();
+            (cells[1].parse().unwrap(), cells[2].parse().unwrap())
+        })
+        .collect()
+}
+
+/// Goal: the spec's tables and the layout that the golden ledger shows are the same, field by
+/// field, and leave no byte out.
+#[test]
+fn the_tables_of_the_spec_are_the_layout() {
+    let tables = [
+        ("log.md", "Segment header", HEADER_FIELDS, SEGMENT_HEADER_SIZE),
+        ("log.md", "Record frame header", FRAME_FIELDS, FRAME_HEADER_SIZE),
+        ("head.md", "HEAD slot", HEAD_FIELDS, HEAD_SLOT_SIZE),
+    ];
+    for (page, heading, fields, size) in tables {
+        let rows = table(page, heading);
+        let end = rows.iter().fold(0, |end, (offset, size)| {
+            assert_eq!(*offset, end, "{heading}: a gap or an overlap");
+            offset + size
+        });
+        assert_eq!(end, size, "{heading}");
+        for (offset, size, name) in fields {
+            assert!(rows.contains(&(*offset, *size)), "{heading}: {name}");
+        }
+    }
+}
+
+/// Goal: the golden header, read by the code, says what the file is.
 #[test]
 fn the_golden_header_decodes() {
     let files = parse(&std::fs::read_to_string(golden()).unwrap());

@@ -1,4 +1,9 @@
 //! Integration tests: one binary, so that it links once. Table of contents:
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on has failed, helpers included"
+)]
 
 // How the tests use the `ledger` binary.
 mod command;

@@ -121,10 +121,8 @@ fn crates_are_named_only_where_they_belong() {
         let code = code(text);
         for (krate, places) in CRATES {
             let is_home = places.iter().any(|place| name.starts_with(place));
-            if names(&code, &format!("{krate}::")) || code.contains(&format!("{krate}::")) {
-                if !is_home {
-                    problems.push(format!("{name} names {krate}"));
-                }
+            if code.contains(&format!("{krate}::")) && !is_home {
+                problems.push(format!("{name} names {krate}"));
             }
         }
         let is_home = FILE_SYSTEM.iter().any(|place| name.starts_with(place));
@@ -167,5 +165,7 @@ fn the_readme_shows_the_example() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let readme = fs::read_to_string(root.join("README.md")).unwrap();
     let example = fs::read_to_string(root.join("examples/quickstart.rs")).unwrap();
+    let is_shown = |line: &&str| !line.starts_with("#![expect");
+    let example: String = example.lines().filter(is_shown).flat_map(|line| [line, "\n"]).collect();
     assert!(readme.contains(&example), "README.md does not hold examples/quickstart.rs as it is");
 }
