@@ -9,14 +9,15 @@ use std::time::Duration;
 use plan_ledger::plan::{Ending, Run, RunStatus, StepStatus};
 use plan_ledger::{Environment, Ledger, state_hash};
 
-use super::command::{Place, ids, start};
+use super::command::{Place, ids, start, wait_until};
 use super::drill::shared_plan;
 
 /// Kills of one run.
 const KILLS: u32 = 20;
 
-/// The longest that a life of the runner lasts: twenty of them must not be enough to finish.
-const LIFE_MILLIS_MAX: u64 = 110;
+/// The longest that a life of the runner lasts from when it, or its first worker, started: such
+/// that twenty of them get somewhere, but not to the end.
+const LIFE_MILLIS_MAX: u64 = 120;
 
 /// Says who it is before it works, outside the ledger.
 const WORKER: &str = "#!/bin/sh
@@ -97,6 +98,9 @@ fn survives(place: &Place, plan: &Path, steps: usize, seed: u64) {
     while kills < KILLS {
         let before = place.tally().len();
         let running = begin();
+        if dice.below(4) > 0 {
+            wait_until("a worker has started", || place.tally().len() > before);
+        }
         std::thread::sleep(Duration::from_millis(dice.below(LIFE_MILLIS_MAX)));
         let ended = running.kill();
         if !ended.was_killed() {
@@ -112,6 +116,7 @@ fn survives(place: &Place, plan: &Path, steps: usize, seed: u64) {
     }
     println!("{kills} kills, {} of {steps} accepted before the last life", done.len());
     assert!(kills >= KILLS / 2, "the machine is too fast for this test: {kills} kills");
+    assert!(!done.is_empty(), "no life got anywhere");
     let before = place.tally().len();
     begin().end().code(0);
     assert_nothing_again(&done, &place.tally()[before..]);
