@@ -110,8 +110,12 @@ pub(super) fn link_problem(
 }
 
 fn header_error(path: &Path, fault: &HeaderFault) -> Error {
-    let kind = if fault.is_version() { ErrorKind::Unsupported } else { ErrorKind::Corrupt };
-    Error::new(kind, fault.to_string()).at_path(path).at_offset(0)
+    if fault.is_version() {
+        return Error::new(ErrorKind::Unsupported, fault.to_string()).at_path(path).at_offset(0);
+    }
+    let message =
+        format!("{fault}; nothing was changed, and `ledger inspect` shows what can be read");
+    Error::new(ErrorKind::Corrupt, message).at_path(path).at_offset(0)
 }
 
 fn read_header(

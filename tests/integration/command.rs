@@ -82,20 +82,18 @@ impl Place {
         state_of(&self.path(".ledger"))
     }
 
-    /// Every file below the folder and its content.
+    /// Everything below the folder, and the content of what is a file.
     pub(crate) fn snapshot(&self) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
         let mut found = BTreeMap::new();
         let mut folders = vec![self.folder.path().to_owned()];
         while let Some(folder) = folders.pop() {
             for entry in fs::read_dir(&folder).unwrap() {
                 let path = entry.unwrap().path();
-                let is_folder = path.symlink_metadata().unwrap().is_dir();
-                let content = if is_folder {
+                let kind = path.symlink_metadata().unwrap().file_type();
+                let content = kind.is_file().then(|| fs::read(&path).unwrap());
+                if kind.is_dir() {
                     folders.push(path.clone());
-                    None
-                } else {
-                    Some(fs::read(&path).unwrap())
-                };
+                }
                 found.insert(path, content);
             }
         }
@@ -116,6 +114,10 @@ impl Running {
         self.child.id()
     }
 
+    pub(crate) fn is_over(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
     pub(crate) fn end(mut self) -> Ended {
         let give_up = Instant::now() + PATIENCE;
         loop {
@@ -133,7 +135,7 @@ impl Running {
 
     /// SIGKILL, unless it has ended by itself.
     pub(crate) fn kill(mut self) -> Ended {
-        if self.child.try_wait().unwrap().is_none() {
+        if !self.is_over() {
             self.child.kill().unwrap();
         }
         self.end()
@@ -193,7 +195,7 @@ impl Ended {
 
 /// Wait until something holds.
 #[track_caller]
-pub(crate) fn wait_until(what: &str, holds: impl Fn() -> bool) {
+pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let give_up = Instant::now() + PATIENCE;
     while !holds() {
         assert!(Instant::now() < give_up, "it never came to this: {what}");

@@ -17,7 +17,7 @@ const KILLS: u32 = 20;
 
 /// The longest that a life of the runner lasts from when it, or its first worker, started: such
 /// that twenty of them get somewhere, but not to the end.
-const LIFE_MILLIS_MAX: u64 = 120;
+const LIFE_MILLIS_MAX: u64 = 160;
 
 /// Says who it is before it works, outside the ledger.
 const WORKER: &str = "#!/bin/sh
@@ -97,9 +97,10 @@ fn survives(place: &Place, plan: &Path, steps: usize, seed: u64) {
     let mut done = BTreeSet::new();
     while kills < KILLS {
         let before = place.tally().len();
-        let running = begin();
+        let mut running = begin();
         if dice.below(4) > 0 {
-            wait_until("a worker has started", || place.tally().len() > before);
+            let started = || place.tally().len() > before || running.is_over();
+            wait_until("a worker has started", started);
         }
         std::thread::sleep(Duration::from_millis(dice.below(LIFE_MILLIS_MAX)));
         let ended = running.kill();

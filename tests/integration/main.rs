@@ -7,6 +7,8 @@
 
 // How the tests use the `ledger` binary.
 mod command;
+// A disk that runs full.
+mod disk_full;
 // `ledger drill` over example plans and plans of other tools.
 mod drill;
 // The bytes that are fixed for ever.
@@ -17,3 +19,5 @@ mod kill;
 mod run;
 // The rules of the house: layers, crates, sizes.
 mod tidy;
+// What people get wrong.
+mod wrong_input;
