@@ -24,6 +24,7 @@ mod open;
 mod reader;
 mod recovery;
 mod scan;
+mod segment_walk;
 mod walk;
 mod writer;
 
