@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::SegmentName;
 use crate::storage::{Access, Entry, EntryKind, Storage};
 
-use super::layout::{Layout, TEMPORARY_SUFFIX};
+use super::layout::{Layout, is_temporary};
 
 /// Refuse a folder that holds what is not ours.
 pub(super) fn expect_ours(storage: &dyn Storage, draft: &Layout) -> Result<()> {
@@ -34,8 +34,8 @@ fn in_folder(entry: &Entry) -> bool {
 }
 
 fn in_log(entry: &Entry) -> bool {
-    let name = entry.name.strip_suffix(TEMPORARY_SUFFIX).unwrap_or(&entry.name);
-    entry.kind == EntryKind::File && SegmentName::parse(name).is_some()
+    let is_segment = SegmentName::parse(&entry.name).is_some() || is_temporary(&entry.name);
+    entry.kind == EntryKind::File && is_segment
 }
 
 fn in_the_way(draft: &Path, folder: &Path, name: &str) -> Error {

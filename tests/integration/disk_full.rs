@@ -65,7 +65,8 @@ fn a_run_that_outgrows_its_disk_goes_on_when_there_is_room() {
     let line = "run plan.yaml --ledger disk/ledger --max-parallel 2";
     let ended = place.ledger(line).code(7);
     let ended = ended.complains(&["disk/ledger", "No space left on device"]);
-    let ended = ended.says(&["run plan: stopped", "not recorded: the receipt of step", "run it again"]);
+    let ended =
+        ended.says(&["run plan: stopped", "not recorded: the receipt of step", "run it again"]);
     let accepted = accepted(place);
     assert!(accepted.len() > 5, "{}", ended.out);
     assert!(ended.out.contains(&format!("  {} of 40 steps accepted", accepted.len())));

@@ -15,6 +15,12 @@ mod drill;
 mod golden;
 // A run killed from outside, again and again.
 mod kill;
+// What the tests share: records, options, a model of what must be there.
+mod lab;
+// Crashes before every call of the disk, and again during recovery.
+mod log_crash;
+// Appending, rotating, reopening, reading: nothing goes wrong.
+mod log_round_trip;
 // `ledger run`: what a run does, says and returns.
 mod run;
 // The rules of the house: layers, crates, sizes.

@@ -91,8 +91,7 @@ fn plans_that_contradict_themselves() {
     let many = "steps:
   - {id: a, after: [x, y]}\n  - {id: a}\n  - {id: b, after: [z]}\n  - {id: ''}\n";
     place.write("many.yaml", many);
-    let words =
-        ["5 problems", "`x`", "`y`", "`z`", "steps[1] (a).id: the id is taken", "steps[3]"];
+    let words = ["5 problems", "`x`", "`y`", "`z`", "steps[1] (a).id: the id is taken", "steps[3]"];
     refused(&place, "run many.yaml --stub", 2, &words);
     place.write("none.yaml", "title: nothing\nsteps: []\n");
     refused(&place, "run none.yaml --stub", 2, &["none.yaml", "step"]);
