@@ -1,4 +1,6 @@
 #![doc = "placeholder"]
+#[cfg(feature = "cli")]
+pub mod cli;
 pub mod error;
 pub mod format;
 #[cfg(feature = "cli")]

@@ -1,1 +1,4 @@
-fn main() {}
+//! The `ledger` binary.
+fn main() -> std::process::ExitCode {
+    plan_ledger::cli::main()
+}
