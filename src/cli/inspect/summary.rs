@@ -61,7 +61,8 @@ fn print_json(
             "head": last.map(|last| json!({
                 "seq": last.seq, "chain": last.chain.to_string(), "time": time_json(last.time),
             })),
-            "writer": { "state": head_state(log).0, "holder": holder },
+            "acknowledged": log.head().map(|head| head.durable_seq),
+        "writer": { "state": head_state(log).0, "holder": holder },
             "state": { "seq": state.seq, "hash": state_hash(state) },
             "strangers": log.strangers(),
             "health": survey.health_json(),
@@ -109,6 +110,12 @@ fn print_log(
     let unproven = match fold.unproven {
         0 => String::new(),
         some => format!(", {} of them beyond what HEAD says is durable", count(some)),
+    };
+    let head = match log.head() {
+        Some(said) if fold.last.as_ref().map_or(0, |last| last.seq) < said.durable_seq => {
+            format!("{head}; HEAD says that record {} was acknowledged", said.durable_seq)
+        }
+        _ => head,
     };
     let log_text = format!(
         "{}, {}, {}{unproven}",
