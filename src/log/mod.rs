@@ -18,6 +18,7 @@
 mod build;
 mod evidence;
 mod head_file;
+mod judge;
 mod layout;
 mod note;
 mod open;
@@ -27,6 +28,7 @@ mod scan;
 mod walk;
 mod writer;
 
+pub use judge::judge;
 pub use note::{DiscardedRange, KIND_RECOVERY_NOTE, RecoveryNote, Survivors};
 pub use open::OpenReport;
 pub use reader::{LogReader, SegmentSummary};

@@ -7,5 +7,7 @@
 
 // The bytes that are fixed for ever.
 mod golden;
+// `ledger inspect`: human output, JSON, damaged and live ledgers.
+mod inspect;
 // The rules of the house: layers, crates, sizes.
 mod tidy;
