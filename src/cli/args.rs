@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use super::inspect::InspectArgs;
+
 const EXIT_CODES: &str = "\
 Exit codes:
   0  fine
@@ -35,6 +37,8 @@ pub(super) enum Task {
     Run(RunArgs),
     /// Kill a run of a plan half-way, resume it, and check that nothing was lost or done twice
     Drill(DrillArgs),
+    /// Look into a ledger: what happened, what is next, what is damaged
+    Inspect(InspectArgs),
     /// Say that the text criteria of a reported step, or of the plan, hold
     Accept(JudgeArgs),
     /// Say that the text criteria of a reported step, or of the plan, do not hold

@@ -12,6 +12,7 @@ mod args;
 mod drill;
 mod drill_report;
 mod exit;
+mod inspect;
 mod json;
 mod progress;
 mod resume;
@@ -48,6 +49,9 @@ pub fn main() -> ExitCode {
     let outcome = match cli.task {
         Task::Run(args) => run::run(&args),
         Task::Drill(args) => drill::drill(&args),
+        Task::Inspect(args) => {
+            inspect::inspect(&args, &Environment::system(), &mut io::stdout().lock())
+        }
         Task::Accept(args) => answer::judge(&args, crate::plan::Ruling::Pass),
         Task::Reject(args) => answer::judge(&args, crate::plan::Ruling::Fail),
         Task::Answer(args) => answer::resolve(&args),

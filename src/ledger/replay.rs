@@ -61,8 +61,11 @@ pub struct Fold {
     /// Records that are intact and stand behind damage: they are not part of the state.
     pub behind_damage: u64,
     /// Records beyond what HEAD says is durable: a write that is going on, or one that was cut
-    /// short and will be judged when the ledger is opened.
+    /// short and will be judged when the ledger is opened. They are no part of the state, unless
+    /// HEAD is lost and nothing better is left.
     pub unproven: u64,
+    /// All intact records, wherever they stand.
+    pub records: u64,
     /// The last intact record, wherever it stands.
     pub last: Option<LoggedRecord>,
     /// Why folding ended early although the bytes are intact: a record of a newer program.
@@ -91,20 +94,21 @@ impl LedgerView {
             damage: Vec::new(),
             behind_damage: 0,
             unproven: 0,
+            records: 0,
             last: None,
             unreadable: None,
         };
+        let has_witness = self.reader.has_witness();
         for item in self.reader.walk(1) {
             match item? {
                 Item::Damage(damage) => fold.damage.push(damage),
                 Item::OpenEnd { .. } => {}
-                Item::Record(_, Proof::Unproven) => fold.unproven += 1,
-                Item::Record(record, proof) => {
-                    if record.seq > seq {
-                        break;
-                    }
-                    fold.add(record, proof);
+                Item::Record(record, _) if record.seq > seq => break,
+                Item::Record(_, Proof::Unproven) if has_witness => {
+                    fold.records += 1;
+                    fold.unproven += 1;
                 }
+                Item::Record(record, proof) => fold.add(record, proof),
             }
         }
         Ok(fold)
@@ -113,6 +117,8 @@ impl LedgerView {
 
 impl Fold {
     fn add(&mut self, record: LoggedRecord, proof: Proof) {
+        self.records += 1;
+        self.unproven += u64::from(proof == Proof::Unproven);
         if proof == Proof::BehindDamage || !self.damage.is_empty() {
             self.behind_damage += 1;
         } else if self.unreadable.is_none() {

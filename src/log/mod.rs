@@ -19,6 +19,7 @@ mod build;
 mod draft;
 mod evidence;
 mod head_file;
+mod judge;
 mod layout;
 mod note;
 mod open;
@@ -29,6 +30,7 @@ mod segment_walk;
 mod walk;
 mod writer;
 
+pub use judge::judge;
 pub use note::{DiscardedRange, KIND_RECOVERY_NOTE, RecoveryNote, Survivors};
 pub use open::OpenReport;
 pub use reader::{LogReader, SegmentSummary};

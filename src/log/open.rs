@@ -349,7 +349,7 @@ fn examine_newest(
 }
 
 /// Turn a verdict that forbids writing into an error that names the place.
-fn refuse(layout: &Layout, newest: &Segment, tail: &Tail, row: &Row) -> Result<()> {
+pub(super) fn refuse(layout: &Layout, newest: &Segment, tail: &Tail, row: &Row) -> Result<()> {
     let (kind, what) = match row.verdict {
         Verdict::Clean | Verdict::Unproven | Verdict::Torn => return Ok(()),
         Verdict::Corrupt => (ErrorKind::Corrupt, "acknowledged bytes are damaged"),

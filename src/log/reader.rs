@@ -258,6 +258,17 @@ impl LogReader {
         self.view.newest().map(|(_, head)| head)
     }
 
+    /// Whether HEAD says anything about the segments that are here. Without it nothing in the
+    /// newest segment is known to be durable, or not to be.
+    #[must_use]
+    pub fn has_witness(&self) -> bool {
+        self.head().is_some_and(|head| {
+            let mut segments =
+                self.segments.list.iter().filter_map(|(_, _, read)| read.as_ref().ok());
+            segments.any(|segment| segment.header.segment == head.segment)
+        })
+    }
+
     /// Both slots of HEAD.
     #[must_use]
     pub fn head_view(&self) -> &HeadView {

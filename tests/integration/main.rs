@@ -13,6 +13,8 @@ mod disk_full;
 mod drill;
 // The bytes that are fixed for ever.
 mod golden;
+// `ledger inspect`: human output, JSON, damaged and live ledgers.
+mod inspect;
 // A run killed from outside, again and again.
 mod kill;
 // What the tests share: records, options, a model of what must be there.

@@ -1,0 +1,229 @@
+//! An event in one phrase, for people.
+
+use crate::log::RecoveryNote;
+use crate::plan::{
+    AcceptedBasis, AfterLoss, BarrierChange, CapScope, Decision, Event, Finding, Origin, Outcome,
+    Receipt, Review, Ruling, RunId, StepEvent, StepNumber, VariableSet, Verdict,
+};
+
+use super::text::{count, counted, cut, plain, seconds, span, words};
+
+/// The run and the step that an event is about.
+pub(super) fn subject(event: &Event) -> (Option<RunId>, Option<StepNumber>) {
+    let run = match event {
+        Event::RunStarted(event) => event.run,
+        Event::PlanProposed(event) => event.run,
+        Event::PlanSteps(event) => event.run,
+        Event::PlanReviewed(event) => event.run,
+        Event::PlanActivated(event) => event.run,
+        Event::Step(record) => return (Some(record.run), Some(record.step)),
+        Event::PlanVerdict(event) => event.run,
+        Event::VariableSet(event) => event.run,
+        Event::Barrier(event) => event.run,
+        Event::CapChanged(event) => match event.scope {
+            CapScope::Run(run) => run,
+            CapScope::Ledger | CapScope::Owner(_) => return (None, None),
+        },
+        Event::RunEnded(event) => event.run,
+        Event::RunReopened(event) => event.run,
+    };
+    (Some(run), None)
+}
+
+/// What happened.
+pub(super) fn phrase(event: &Event) -> String {
+    match event {
+        Event::RunStarted(event) => format!(
+            "run {} started: approval {}, text criteria {}, on failure {}",
+            plain(&event.name),
+            words(&event.policy.approval, ' '),
+            words(&event.policy.text, ' '),
+            words(&event.policy.on_failure, ' ')
+        ),
+        Event::PlanProposed(event) => {
+            let steps = counted(event.step_count.into(), "step");
+            let (version, hash) = (event.version, event.hash.short());
+            let title = because(&event.header.title);
+            format!(
+                "version {version} proposed: {steps}, plan {hash}{title}{}",
+                because(&event.reason)
+            )
+        }
+        Event::PlanSteps(event) => {
+            let steps = u64::try_from(event.steps.len()).unwrap_or(u64::MAX);
+            format!("version {}: {}", event.version, counted(steps, "step"))
+        }
+        Event::PlanReviewed(event) => {
+            let verb = match event.review {
+                Review::Approved => "approved",
+                Review::Rejected => "rejected",
+            };
+            let (by, note) = (plain(&event.by), because(&event.note));
+            format!("version {} {verb} by {by}{note}", event.version)
+        }
+        Event::PlanActivated(event) => format!(
+            "version {} active: {} steps, {} kept, {} to be done again, {} removed",
+            event.version,
+            event.numbers.len(),
+            event.preserved.len(),
+            event.invalidated.len(),
+            event.removed.len()
+        ),
+        Event::Step(record) => step(&record.event),
+        Event::PlanVerdict(event) => format!("the plan: {}", verdict(&event.verdict)),
+        Event::VariableSet(event) => variable(event),
+        Event::Barrier(event) => format!(
+            "barrier {} {}: {} of {} arrived",
+            plain(&event.barrier),
+            match event.change {
+                BarrierChange::Released => "released",
+                BarrierChange::Broken => "broken",
+            },
+            event.arrived,
+            event.needed
+        ),
+        Event::CapChanged(event) => {
+            let scope = plain(&event.scope.to_string());
+            let by = plain(&event.by);
+            match event.limit {
+                Some(limit) => format!("cap for {scope} set to {limit} by {by}"),
+                None => format!("cap for {scope} lifted by {by}"),
+            }
+        }
+        Event::RunEnded(event) => {
+            format!("run {}{}", words(&event.ending, ' '), because(&event.reason))
+        }
+        Event::RunReopened(event) => format!("run goes on, says {}", plain(&event.by)),
+    }
+}
+
+fn step(event: &StepEvent) -> String {
+    match event {
+        StepEvent::Dispatched(event) => format!(
+            "attempt {} dealt to {}, lease until {}",
+            event.attempt,
+            plain(&event.worker),
+            seconds(event.lease_until)
+        ),
+        StepEvent::LeaseRenewed(event) => {
+            format!("@{} lease renewed until {}", event.token, seconds(event.lease_until))
+        }
+        StepEvent::AttemptLost(event) => {
+            let then = match event.then {
+                AfterLoss::DealAgain => "to be dealt again",
+                AfterLoss::InDoubt => "in doubt",
+            };
+            let (cause, detail) = (words(&event.cause, ' '), because(&event.detail));
+            format!("@{} lost ({cause}), {then}{detail}", event.token)
+        }
+        StepEvent::ReceiptRecorded(event) => {
+            format!("@{} {}", event.token, receipt(&event.receipt))
+        }
+        StepEvent::ReceiptRefused(event) => {
+            let (claim, reason) = (outcome(&event.receipt.outcome), plain(&event.reason));
+            format!("@{} receipt refused: {reason} (it said: {claim})", event.token)
+        }
+        StepEvent::VerdictRecorded(event) => {
+            format!("@{} {}", event.token, verdict(&event.verdict))
+        }
+        StepEvent::Accepted(event) => format!("accepted: {}", basis(&event.basis)),
+        StepEvent::FailureDecided(event) => {
+            let decision = match event.decision {
+                Decision::Retry => "to be tried again",
+                Decision::Fail => "failed for good",
+            };
+            let class = words(&event.class, ' ');
+            let (rule, reason) = (plain(&event.rule), because(&event.reason));
+            format!("@{} {class} failure, {decision} by {rule}{reason}", event.token)
+        }
+        StepEvent::Skipped(event) => {
+            format!("skipped by {}{}", plain(&event.by), because(&event.reason))
+        }
+        StepEvent::Reopened(event) => format!("may be tried again, says {}", plain(&event.by)),
+        StepEvent::DoubtResolved(event) => {
+            let finding = match event.finding {
+                Finding::Landed => "did its work",
+                Finding::DidNotHappen => "did nothing",
+            };
+            format!("@{} {finding}, says {}", event.token, plain(&event.by))
+        }
+    }
+}
+
+/// A receipt in one phrase.
+pub(super) fn receipt(receipt: &Receipt) -> String {
+    let mut text = outcome(&receipt.outcome);
+    if receipt.duration > 0 {
+        text = format!("{text} in {}", span(receipt.duration));
+    }
+    if receipt.output.as_str() != "null" {
+        text = format!("{text}, output {}", cut(&plain(receipt.output.as_str()), SHORT));
+    }
+    text
+}
+
+/// How an attempt went.
+pub(super) fn outcome(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Succeeded => "succeeded".to_owned(),
+        Outcome::Failed { class, message, .. } => {
+            format!("failed ({}){}", words(class, ' '), because(message))
+        }
+        Outcome::ReplanRequested { reason } => format!("asks for another plan{}", because(reason)),
+    }
+}
+
+/// A verdict in one phrase.
+pub(super) fn verdict(verdict: &Verdict) -> String {
+    let ruling = match verdict.ruling {
+        Ruling::Pass => "passes",
+        Ruling::Fail => "fails",
+    };
+    let (by, evidence) = (plain(&verdict.by), because(&verdict.evidence));
+    format!("criterion {} {ruling}, says {by}{evidence}", verdict.criterion)
+}
+
+/// On what grounds a step counts as done.
+pub(super) fn basis(basis: &AcceptedBasis) -> String {
+    match basis {
+        AcceptedBasis::Receipt => "it has no criteria, the receipt is enough".to_owned(),
+        AcceptedBasis::Verdicts => "every criterion was judged".to_owned(),
+        AcceptedBasis::WorkersWord => "some criteria on the worker's word".to_owned(),
+        AcceptedBasis::DoneBefore { source } => format!("done before, says {}", plain(source)),
+        AcceptedBasis::Landed { by } => format!("a lost attempt did it, says {}", plain(by)),
+    }
+}
+
+fn variable(event: &VariableSet) -> String {
+    let origin = match &event.origin {
+        Origin::Step { step, .. } => format!("step #{step}"),
+        Origin::Person(who) => plain(who),
+    };
+    let value = cut(&plain(event.value.as_str()), SHORT);
+    format!("{} = {value} (version {}, by {origin})", plain(&event.name), count(event.version))
+}
+
+/// What a record says that concerns the log only.
+pub(super) fn note(note: &RecoveryNote) -> String {
+    let bytes: u64 = note.discarded.iter().map(|range| range.length).sum();
+    let survivors = note.survivors.map_or("none".to_owned(), |survivors| {
+        format!("{} to {}", survivors.first, survivors.last)
+    });
+    format!(
+        "recovered: the end of segment {} was {}; records taken over: {survivors}; bytes fenced \
+         off: {}",
+        note.predecessor,
+        plain(&note.verdict),
+        count(bytes)
+    )
+}
+
+/// A reason, shortened, behind a colon; nothing if there is none.
+fn because(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!(": {}", cut(&plain(text), LONG)) }
+}
+
+/// Columns that a value takes at most.
+const SHORT: usize = 60;
+/// Columns that a reason takes at most.
+const LONG: usize = 200;

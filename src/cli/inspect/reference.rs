@@ -1,0 +1,118 @@
+//! Runs and steps by the names that people use, and their names for people.
+
+use crate::cli::exit::{Code, Failure};
+use crate::error::{Error, ErrorKind};
+use crate::plan::{
+    BarrierStatus, Dependency, Run, RunId, State, Step, StepNumber, StepStatus, nearest,
+};
+
+use super::text::plain;
+
+/// Why something was not found: it is not there, or what would name it is damaged.
+pub(super) fn not_found(message: String, code: Code) -> Failure {
+    if code == Code::Damaged {
+        let message = format!("{message}; records are damaged or missing, it may be among them");
+        Failure::Ledger(Error::new(ErrorKind::Corrupt, message))
+    } else {
+        Failure::Usage(message)
+    }
+}
+
+/// The run of that name, or else of that number.
+pub(super) fn run_of<'a>(state: &'a State, text: &str, code: Code) -> Result<&'a Run, Failure> {
+    let numbered = || text.parse().ok().and_then(|number| state.runs.get(&RunId(number)));
+    state.run_named(text).or_else(numbered).ok_or_else(|| {
+        let names: Vec<&str> = state.runs.values().map(|run| run.name.as_str()).collect();
+        not_found(no_run(text, &names), code)
+    })
+}
+
+/// There is no run of that name, but there are others.
+pub(super) fn no_run(text: &str, names: &[&str]) -> String {
+    let there = match names {
+        [] => "the ledger has no run".to_owned(),
+        [one] => format!("the only run is {}", plain(one)),
+        many => {
+            let shown: Vec<_> = many.iter().take(NAMES_MAX).map(|name| plain(name)).collect();
+            let rest = many.len().saturating_sub(NAMES_MAX);
+            let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
+            format!("there are {}{more}", shown.join(", "))
+        }
+    };
+    format!("there is no run {}; {there}", plain(text))
+}
+
+/// How many names are listed at most.
+const NAMES_MAX: usize = 20;
+
+/// The step of that id, or else of that number; `#37` is always a number. Steps that a later
+/// version removed are found too.
+pub(super) fn step_of(run: &Run, text: &str, code: Code) -> Result<StepNumber, Failure> {
+    let numbered =
+        |text: &str| text.parse().ok().map(StepNumber).filter(|n| run.step(*n).is_some());
+    let removed = || {
+        let last = run.steps.iter().rposition(|step| step.id == text)?;
+        u32::try_from(last + 1).ok().map(StepNumber)
+    };
+    let found = match text.strip_prefix('#') {
+        Some(number) => numbered(number).or_else(|| run.step_named(text)),
+        None => run.step_named(text).or_else(removed).or_else(|| numbered(text)),
+    };
+    found.ok_or_else(|| {
+        let close = nearest(text, run.steps.iter().map(|step| step.id.as_str()));
+        let hint = close.map_or(String::new(), |id| format!("; did you mean {}?", plain(id)));
+        let steps = run.steps.len();
+        let message =
+            format!("run {} has no step {} (it has {steps}){hint}", plain(&run.name), plain(text));
+        not_found(message, code)
+    })
+}
+
+/// A step's number and id: `#37 build`.
+pub(super) fn step_name(run: &Run, number: StepNumber) -> String {
+    match run.step(number) {
+        Some(step) => format!("#{number} {}", plain(&step.id)),
+        None => format!("#{number}"),
+    }
+}
+
+/// The plan's text of a step, of the newest version that has it, and that version's number.
+pub(super) fn text_of(run: &Run, number: StepNumber) -> Option<(u32, &Step)> {
+    if let Some(step) = run.plan_step(number) {
+        return Some((run.active, step));
+    }
+    run.versions.iter().enumerate().rev().find_map(|(place, version)| {
+        let step = version.numbers.iter().position(|each| *each == number)?;
+        Some((u32::try_from(place + 1).ok()?, version.plan.steps.get(step)?))
+    })
+}
+
+/// Something that a step waits for, and how it stands.
+pub(super) fn dependency_text(run: &Run, dependency: &Dependency) -> String {
+    match dependency {
+        Dependency::Step(number) => {
+            let status = run.step(*number).map_or(StepStatus::Removed, |step| step.status);
+            format!("{}, which is {status}", step_name(run, *number))
+        }
+        Dependency::Barrier(id) => match run.barriers.get(id) {
+            Some(barrier) => format!(
+                "barrier {}, which is {} with {} of {} arrived",
+                plain(id),
+                barrier_word(barrier.status),
+                barrier.arrived.len(),
+                barrier.needed
+            ),
+            None => format!("barrier {}", plain(id)),
+        },
+        Dependency::Unknown(name) => format!("{}, which the plan does not know", plain(name)),
+    }
+}
+
+/// How a barrier stands, in a word.
+pub(super) fn barrier_word(status: BarrierStatus) -> &'static str {
+    match status {
+        BarrierStatus::Closed => "closed",
+        BarrierStatus::Released => "released",
+        BarrierStatus::Broken => "broken",
+    }
+}

@@ -1,0 +1,209 @@
+//! What a ledger adds up to, and how well it is.
+//!
+//! Invariants: nothing is written and no lock is taken; damage is a finding, never an error.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::cli::exit::{Code, Failure};
+use crate::error::{Error, ErrorKind};
+use crate::format::{HeadState, SegmentHeader};
+use crate::ledger::{Environment, Fold, LedgerView};
+use crate::log::{Damage, LogReader, Verdict, judge};
+use crate::plan::Micros;
+use crate::storage::Access;
+
+use super::page::Page;
+use super::text::{Paint, counted, plain, plain_path};
+
+/// A ledger that was looked at from the first record to the last.
+#[derive(Debug)]
+pub(super) struct Survey {
+    pub(super) view: LedgerView,
+    pub(super) fold: Fold,
+    pub(super) health: Health,
+    pub(super) now: Micros,
+}
+
+/// How well the log is, beyond the damage that a walk names.
+#[derive(Debug)]
+pub(super) struct Health {
+    /// With which verdict it would be opened for writing now, or why it would be refused.
+    pub(super) end: Result<Verdict, Error>,
+    /// Things that a person should know and that are no damage.
+    pub(super) notes: Vec<String>,
+}
+
+impl Survey {
+    pub(super) fn of(dir: &Path, environment: &Environment) -> Result<Self, Failure> {
+        let view = LedgerView::open(dir, environment)?;
+        let fold = view.fold(u64::MAX)?;
+        let health = Health::of(view.log(), dir, environment)?;
+        Ok(Self { view, fold, health, now: environment.clock.now() })
+    }
+
+    /// Whether everything that was acknowledged can be read.
+    pub(super) fn is_good(&self) -> bool {
+        self.fold.damage.is_empty() && self.fold.unreadable.is_none() && self.health.is_good()
+    }
+
+    pub(super) fn code(&self) -> Code {
+        if self.is_good() { Code::Fine } else { Code::Damaged }
+    }
+
+    /// What is wrong, for people; nothing if all is well.
+    pub(super) fn print_damage(&self, page: &mut Page<'_>) -> Result<(), Failure> {
+        for damage in &self.fold.damage {
+            page.painted(Paint::Bad, &format!("damage: {}", damage_text(damage)))?;
+        }
+        if self.fold.behind_damage > 0 {
+            let records = counted(self.fold.behind_damage, "intact record");
+            let text = format!(
+                "{records} behind the damage: `records` shows them, no state can be built on them"
+            );
+            page.painted(Paint::Notice, &text)?;
+        }
+        if let Some(unreadable) = &self.fold.unreadable {
+            let text = format!("the state ends early: {}", plain(unreadable));
+            page.painted(Paint::Bad, &text)?;
+        }
+        self.health.print(page)
+    }
+
+    /// What is wrong, as JSON lines and the fields of a summary.
+    pub(super) fn damage_json(&self, page: &mut Page<'_>) -> Result<(), Failure> {
+        self.fold.damage.iter().try_for_each(|damage| page.json("damage", &damage_json(damage)))
+    }
+
+    /// The fields of a summary that tell how well the ledger is.
+    pub(super) fn health_json(&self) -> Value {
+        let word = if self.is_good() { "good" } else { "damaged" };
+        json!({
+            "status": word,
+            "damage": self.fold.damage.len(),
+            "behind_damage": self.fold.behind_damage,
+            "unproven": self.fold.unproven,
+            "unreadable": self.fold.unreadable,
+            "opening": self.health.opening_json(),
+            "notes": self.health.notes,
+        })
+    }
+}
+
+impl Health {
+    pub(super) fn of(
+        log: &LogReader,
+        dir: &Path,
+        environment: &Environment,
+    ) -> Result<Self, Failure> {
+        let end = match judge(&*environment.storage, dir) {
+            Err(error) if error.kind() == ErrorKind::Io => return Err(error.into()),
+            end => end,
+        };
+        Ok(Self { end, notes: notes(log) })
+    }
+
+    pub(super) fn is_good(&self) -> bool {
+        self.end.is_ok()
+    }
+
+    /// What the end of the log is, in a word.
+    pub(super) fn opening(&self) -> &'static str {
+        match &self.end {
+            Ok(Verdict::Clean) => "clean",
+            Ok(Verdict::Unproven) => "unproven_tail",
+            Ok(_) => "torn",
+            Err(_) => "refused",
+        }
+    }
+
+    pub(super) fn opening_json(&self) -> Value {
+        let refusal = self.end.as_ref().err().map(ToString::to_string);
+        json!({ "verdict": self.opening(), "refusal": refusal })
+    }
+
+    pub(super) fn print(&self, page: &mut Page<'_>) -> Result<(), Failure> {
+        if let Err(error) = &self.end {
+            let text = format!("opening it for writing is refused: {}", plain(&error.to_string()));
+            page.painted(Paint::Bad, &text)?;
+        }
+        self.notes.iter().try_for_each(|note| page.painted(Paint::Notice, &format!("note: {note}")))
+    }
+}
+
+fn notes(log: &LogReader) -> Vec<String> {
+    let mut notes = Vec::new();
+    if log.head().is_some() && !log.head_view().is_whole() {
+        notes.push(
+            "one of the two slots of HEAD is not valid: a write of it was cut short, or it is \
+             damaged; the other one counts"
+                .to_owned(),
+        );
+    }
+    for name in log.strangers() {
+        let name = plain(name);
+        let is_unfinished = name.strip_suffix(".tmp").is_some();
+        notes.push(if is_unfinished {
+            format!("log/{name}: a segment that never got its name; opening the ledger removes it")
+        } else {
+            format!("log/{name}: this file does not belong there; it is left alone")
+        });
+    }
+    notes
+}
+
+/// A damage in one line: file, bytes, records, what.
+pub(super) fn damage_text(damage: &Damage) -> String {
+    let Damage { path, offset, end, first_seq, last_seq, what } = damage;
+    let path = plain_path(path);
+    let records = match last_seq.checked_sub(*first_seq) {
+        Some(0) => format!("record {first_seq} is missing"),
+        Some(_) => format!("records {first_seq} to {last_seq} are missing"),
+        None => "no record is known to be missing".to_owned(),
+    };
+    format!("{path}: bytes {offset} to {end}: {records}: {}", plain(what))
+}
+
+/// A damage's fields.
+pub(super) fn damage_json(damage: &Damage) -> Value {
+    let Damage { path, offset, end, first_seq, last_seq, what } = damage;
+    let missing = (last_seq + 1).saturating_sub(*first_seq);
+    json!({
+        "path": path.display().to_string(),
+        "offset": offset,
+        "end": end,
+        "first_seq": first_seq,
+        "last_seq": last_seq,
+        "missing": missing,
+        "what": what,
+    })
+}
+
+/// What the last writer said about itself, in a word and for people.
+pub(super) fn head_state(log: &LogReader) -> (&'static str, &'static str) {
+    match log.head().map(|head| head.state) {
+        Some(HeadState::Open) => ("open", "a process has it open, or was killed"),
+        Some(HeadState::Clean) => ("closed", "closed cleanly"),
+        Some(HeadState::Poisoned) => ("poisoned", "a write or sync failed; open it again to go on"),
+        None => ("unknown", "HEAD is missing or damaged"),
+    }
+}
+
+/// The text that the last writer left for people who ask who it is.
+pub(super) fn holder(dir: &Path, environment: &Environment) -> Option<String> {
+    let file = environment.storage.open(&dir.join("LOCK"), Access::Read).ok()?;
+    let mut bytes = vec![0; HOLDER_LENGTH_MAX];
+    let length = file.read_at(&mut bytes, 0).ok()?;
+    bytes.truncate(length);
+    let text = String::from_utf8_lossy(&bytes).trim().to_owned();
+    (!text.is_empty()).then_some(text)
+}
+
+/// How much of the lock file is read.
+const HOLDER_LENGTH_MAX: usize = 1024;
+
+/// A segment's header that can be read.
+pub(super) fn any_header(log: &LogReader) -> Option<SegmentHeader> {
+    log.segments().into_iter().find_map(|segment| segment.header.ok())
+}
