@@ -39,7 +39,7 @@ const ATTEMPTS: u32 = 8;
 
 fn look(storage: &dyn Storage, layout: &Layout, view: &crate::format::HeadView) -> Result<Verdict> {
     let segments = Segments::list(storage, layout)?;
-    let newest = segments.linked()?;
+    let newest = segments.linked(layout)?;
     let header = &newest.header;
     let path = layout.segment(header.name());
     let file = storage

@@ -453,3 +453,95 @@ fn json_lines_are_json_and_end_with_the_summary() {
     assert_eq!(run.status, RunStatus::Ended(Ending::Done));
     assert_eq!(ids(run, StepStatus::Accepted), ["a", "b", "c"]);
 }
+
+/// Goal: a terminal that goes away stops the run in good order, unless the run was told not to
+/// care.
+#[test]
+fn a_hang_up_drains_unless_it_is_ignored() {
+    const WORK: &str = "echo x >> $TALLY; while ! test -e open; do sleep 0.01; done";
+    for (prefix, code, dealt) in [("", 3, 1), ("trap '' HUP;", 0, 2)] {
+        let place = Place::new();
+        let steps = format!("steps:\n  - {{id: a, command: '{WORK}'}}\n  - {{id: b, after: [a], ");
+        place.write("plan.yaml", steps + "command: 'echo y >> $TALLY'}\n");
+        let script = format!("{prefix} exec {} run plan.yaml", env!("CARGO_BIN_EXE_ledger"));
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", &script]).current_dir(place.path("")).env("TALLY", place.path("tally"));
+        let running = start(&mut shell);
+        wait_until("a worker is at work", || !place.tally().is_empty());
+        running.signal("HUP");
+        std::thread::sleep(Duration::from_millis(150));
+        place.write("open", "");
+        running.end().code(code);
+        assert_eq!(place.tally().len(), dealt);
+        assert!(place.state().in_flight.is_empty());
+        place.ledger("run plan.yaml").code(0);
+    }
+}
+
+/// Goal: nothing that a worker prints reaches the terminal's controls by way of our messages.
+#[test]
+fn colours_of_workers_do_not_colour_our_messages() {
+    let place = Place::new();
+    place.write(
+        "plan.yaml",
+        r#"steps:
+  - id: red
+    title: "bell \a"
+    retry: {max_attempts: 1}
+    command: 'printf "\033[31mred\033[0m \r\n" >&2; exit 1'
+  - {id: judged, retry: {max_attempts: 1}, command: 'true', acceptance: [{command: 'printf "\033]0;x\a\nmore"; false'}]}
+"#,
+    );
+    let ended = place.ledger("run plan.yaml").code(1);
+    ended.complains(&["31mred"]).says(&["31mred", "criterion 1 (", "failed: step 2 (judged)"]);
+    let ended = place.ledger("run plan.yaml --retry-failed").code(1);
+    for text in [&ended.out, &ended.err] {
+        assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");
+    }
+    assert_eq!(ended.out.lines().filter(|line| line.contains("failed: ")).count(), 2);
+    assert!(!ended.out.contains("\nmore"), "one line for one failure: {}", ended.out);
+}
+
+/// Goal: an answer that could not be written is no success.
+#[test]
+fn an_output_that_is_full_is_told() {
+    for options in ["", "--json"] {
+        let place = Place::new();
+        place.write("plan.yaml", chain());
+        let binary = env!("CARGO_BIN_EXE_ledger");
+        let script = format!("exec {binary} run plan.yaml {options} > /dev/full");
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", &script]).current_dir(place.path("")).env("TALLY", place.path("tally"));
+        start(&mut shell).end().code(7).complains(&["cannot write to standard output"]);
+        assert_eq!(place.tally().len(), 3, "the work was done all the same");
+        place.ledger("run plan.yaml").code(0).complains(&["is done"]);
+    }
+}
+
+/// Goal: every command that a summary tells people to type can be typed, whatever steps are
+/// called.
+#[test]
+fn what_people_are_told_to_type_works() {
+    let place = Place::new();
+    let ids = ["plan", "a b'c", "--help", "-", "37", "#2"];
+    let step = |id: &&str| {
+        format!("  - {{id: \"{id}\", command: 'true', acceptance: [{{text: good}}]}}\n")
+    };
+    let steps: String = ids.iter().map(step).collect();
+    place.write("my plan.yaml", format!("steps:\n{steps}test_criteria: [{{text: all good}}]\n"));
+    let bin = std::path::Path::new(env!("CARGO_BIN_EXE_ledger")).parent().unwrap();
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let run = ["run", "my plan.yaml", "--ledger", "a ledger"];
+    for waiting in [ids.len(), 1] {
+        let ended = place.ledger_with(&run).code(3);
+        let typed: Vec<&str> =
+            ended.out.lines().map(str::trim).filter(|it| it.starts_with("ledger accept")).collect();
+        assert_eq!(typed.len(), waiting, "{}", ended.out);
+        for line in typed {
+            let mut shell = std::process::Command::new("sh");
+            shell.args(["-c", line]).current_dir(place.path("")).env("PATH", &path);
+            start(&mut shell).end().code(0);
+        }
+    }
+    place.ledger_with(&run).code(0).complains(&["is done"]);
+}
