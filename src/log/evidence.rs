@@ -63,10 +63,11 @@ pub(super) fn examine(
     };
     let agrees = |head: &Head| {
         head.segment == header.segment
+            && head.ledger == header.ledger
             && durable_end
                 .is_none_or(|end| end.chain == Some(head.chain) && end.offset == durable_offset)
     };
-    let rest = last_nonzero(scan, whole_end.offset, at.offset)?;
+    let rest = look_behind(scan, whole_end.offset, at.offset)?;
     let is_at_end = here.is_some_and(|head| {
         head.state != HeadState::Poisoned
             && head.durable_seq + 1 == at.next_seq
@@ -114,7 +115,7 @@ struct Rest {
 }
 
 /// Look at everything from `from` to the segment's end, `fault` being the first invalid frame.
-fn last_nonzero(scan: &mut Scan, from: u64, fault: u64) -> io::Result<Rest> {
+fn look_behind(scan: &mut Scan, from: u64, fault: u64) -> io::Result<Rest> {
     const STEP: usize = 64 * 1024;
     let (mut offset, mut last) = (from, None);
     while offset < scan.end {
@@ -123,7 +124,7 @@ fn last_nonzero(scan: &mut Scan, from: u64, fault: u64) -> io::Result<Rest> {
         if bytes.is_empty() {
             break;
         }
-        if let Some(place) = bytes.iter().rposition(|byte| *byte != 0) {
+        if let Some(place) = last_nonzero(bytes) {
             last = Some(offset + u64::try_from(place).map_err(io::Error::other)?);
         }
         offset += u64::try_from(bytes.len()).map_err(io::Error::other)?;
@@ -136,6 +137,14 @@ fn last_nonzero(scan: &mut Scan, from: u64, fault: u64) -> io::Result<Rest> {
     let blake3 = Chain(content_hash(bytes)).to_string();
     let discarded = vec![DiscardedRange { offset: from, length, blake3 }];
     Ok(Rest { is_zero_from_fault: last < fault, discarded })
+}
+
+/// Where the last byte is that is not zero. Whole pages of zeros are passed over at once.
+fn last_nonzero(bytes: &[u8]) -> Option<usize> {
+    const ZEROS: [u8; 4096] = [0; 4096];
+    let (number, page) =
+        bytes.chunks(ZEROS.len()).enumerate().rfind(|(_, page)| !ZEROS.starts_with(page))?;
+    Some(number * ZEROS.len() + page.iter().rposition(|byte| *byte != 0)?)
 }
 
 /// Whether the bytes at the first invalid frame bear the mark of an unwritten sector.

@@ -57,7 +57,13 @@ impl Layout {
 }
 
 /// What the names of files end in that never got their own name.
-pub(super) const TEMPORARY_SUFFIX: &str = ".tmp";
+const TEMPORARY_SUFFIX: &str = ".tmp";
+
+/// Whether that is the name of a segment which is being made, or never was finished. Other
+/// people's temporary files are none of ours.
+pub(super) fn is_temporary(name: &str) -> bool {
+    name.strip_suffix(TEMPORARY_SUFFIX).is_some_and(|name| SegmentName::parse(name).is_some())
+}
 
 /// The size of a segment that must hold `needed` bytes of frames, when `usual` would do.
 pub(super) fn segment_size(usual: u64, needed: u64) -> u64 {

@@ -25,6 +25,7 @@ mod open;
 mod reader;
 mod recovery;
 mod scan;
+mod segment_walk;
 mod walk;
 mod writer;
 

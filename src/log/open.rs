@@ -9,12 +9,12 @@ use crate::storage::{Access, EntryKind, LockGuard, Locking, Storage};
 use super::build::{BuildError, build_segment, length};
 use super::evidence::{Tail, examine};
 use super::head_file::{HeadFile, read_head};
-use super::layout::{DATA_START, Layout, SEGMENT_SIZE_MIN, TEMPORARY_SUFFIX, segment_size};
+use super::layout::{DATA_START, Layout, SEGMENT_SIZE_MIN, is_temporary, segment_size};
 use super::note::{DiscardedRange, RecoveryNote, Survivors};
-use super::reader::{Segment, Segments};
+use super::reader::{Segment, Segments, expect_ledger};
 use super::recovery::{Bit, Evidence, Row, Verdict, classify};
 use super::scan::{Scan, Source};
-use super::writer::{Ack, FrameWriter, Health, Log, LogOptions, not_a_ledger};
+use super::writer::{Ack, FrameWriter, Health, Log, LogOptions};
 
 /// What opening a log found and did.
 #[derive(Debug, Clone)]
@@ -36,11 +36,16 @@ impl Log {
     /// durable. `time` is in microseconds since the Unix epoch.
     ///
     /// # Errors
-    /// `Locked` if somebody is just making it, `Io` and `DiskFull`.
+    /// `Locked` if somebody is just making it, `Io` (if something of that name is there already,
+    /// too) and `DiskFull`.
     pub fn create(dir: &Path, options: LogOptions, time: u64) -> Result<Self> {
         let storage = options.storage.clone();
         let (layout, draft) = (Layout::new(dir), Layout::new(dir).under_construction());
         let io = |what: &str, path: &Path, error| Error::io(what, path, error);
+        if storage.list(dir).is_ok() {
+            let taken = std::io::ErrorKind::AlreadyExists.into();
+            return Err(io("make a ledger here", dir, taken));
+        }
         storage
             .create_dir(draft.dir())
             .map_err(|error| io("create the folder", draft.dir(), error))?;
@@ -85,14 +90,7 @@ impl Log {
         let layout = Layout::new(dir);
         let storage = options.storage.clone();
         // Looking first keeps us from leaving a LOCK in a folder that is not ours.
-        let entries = storage.list(dir).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => not_a_ledger(dir, "there is no such folder"),
-            std::io::ErrorKind::NotADirectory => not_a_ledger(dir, "this is a file"),
-            _ => Error::io("list the folder", dir, error),
-        })?;
-        if !entries.iter().any(|entry| entry.name == "log" && entry.kind == EntryKind::Folder) {
-            return Err(not_a_ledger(dir, "it has no folder `log`"));
-        }
+        expect_ledger(&*storage, &layout)?;
         let lock = take_lock(&*storage, &layout, &options.holder)?;
         Self::open_locked(layout, options, lock, time)
     }
@@ -105,12 +103,16 @@ impl Log {
     ) -> Result<(Self, OpenReport)> {
         let storage = options.storage.clone();
         let view = read_head(&*storage, &layout)?;
-        remove_temporaries(&*storage, &layout)?;
         let segments = Segments::list(&*storage, &layout)?;
         let newest = segments.linked()?;
-        let (tail, file) = examine_newest(&*storage, &layout, newest, &view)?;
+        sync_folders(&*storage, &layout)?;
+        let (mut tail, file) = examine_newest(&*storage, &layout, newest, &view)?;
+        if view.newest().is_some_and(|(_, head)| segments.contradict(head)) {
+            tail.evidence = tail.evidence.with(Bit::HeadDisagrees);
+        }
         let row = classify(tail.evidence);
         refuse(&layout, newest, &tail, row)?;
+        remove_temporaries(&*storage, &layout)?;
 
         let epoch = view.newest().map_or(0, |(_, head)| head.writer_epoch);
         let epoch = epoch.max(newest.header.writer_epoch);
@@ -134,7 +136,8 @@ impl Log {
             time: tail.time.max(newest.header.created),
             epoch: epoch + 1,
             head_synced: 0,
-            health: Health::Good,
+            // Until all is done: a half-opened log must not write a HEAD when it is dropped.
+            health: Health::Poisoned,
             lock,
             options,
         };
@@ -150,6 +153,7 @@ impl Log {
         log.head.write(log.head_content(HeadState::Open))?;
         log.head.sync()?;
         log.head_synced = log.time;
+        log.health = Health::Good;
         Ok((log, report))
     }
 
@@ -301,7 +305,7 @@ fn remove_temporaries(storage: &dyn Storage, layout: &Layout) -> Result<()> {
     let entries =
         storage.list(&folder).map_err(|error| Error::io("list the folder", &folder, error))?;
     for entry in entries {
-        if entry.kind == EntryKind::File && entry.name.ends_with(TEMPORARY_SUFFIX) {
+        if entry.kind == EntryKind::File && is_temporary(&entry.name) {
             let path = folder.join(&entry.name);
             storage
                 .remove(&path)
@@ -323,6 +327,16 @@ fn open_segment(
     Ok((path, file))
 }
 
+/// Make every name durable that is about to be relied on. Whoever made them may have been killed
+/// before it could, even before the ledger's own name was safe.
+fn sync_folders(storage: &dyn Storage, layout: &Layout) -> Result<()> {
+    let parent = layout.dir().parent().unwrap_or(Path::new(""));
+    for folder in [&layout.log(), layout.dir(), parent] {
+        storage.sync_dir(folder).map_err(|error| Error::io("sync the folder", folder, error))?;
+    }
+    Ok(())
+}
+
 /// Gather the evidence about the newest segment, after making durable what is about to be read:
 /// nothing may be adopted that is only in the page cache.
 fn examine_newest(
@@ -334,8 +348,6 @@ fn examine_newest(
     let header = &newest.header;
     let (path, file) = open_segment(storage, layout, header)?;
     file.sync().map_err(|error| Error::io("sync the segment", &path, error))?;
-    let folder = layout.log();
-    storage.sync_dir(&folder).map_err(|error| Error::io("sync the folder", &folder, error))?;
     let (_, again) = open_segment(storage, layout, header)?;
     let mut scan = Scan::new(Source::windowed(again), header, header.prealloc_len);
     let mut tail = examine(&mut scan, header, view)

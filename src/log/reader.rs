@@ -10,7 +10,7 @@ use crate::format::{
 use crate::storage::{Access, EntryKind, Storage};
 
 use super::head_file::read_head;
-use super::layout::{DATA_START, Layout};
+use super::layout::{DATA_START, Layout, is_temporary};
 use super::open::damaged;
 use super::walk::{Item, LoggedRecord, Proof, Walk};
 use super::writer::not_a_ledger;
@@ -22,10 +22,19 @@ pub(super) struct Segment {
     pub(super) length: u64,
 }
 
+/// A file that is named like a segment.
+pub(super) type Entry = (SegmentName, PathBuf, std::result::Result<Segment, HeaderFault>);
+
+/// The segment in a file, if it is the one that the name says.
+pub(super) fn good((name, _, read): &Entry) -> Option<&Segment> {
+    read.as_ref().ok().filter(|segment| segment.header.name() == *name)
+}
+
 /// All segments of a log, in order.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Segments {
-    pub(super) list: Vec<(SegmentName, PathBuf, std::result::Result<Segment, HeaderFault>)>,
+    pub(super) folder: PathBuf,
+    pub(super) list: Vec<Entry>,
     /// Names in the folder that are not ours.
     pub(super) strangers: Vec<String>,
 }
@@ -36,7 +45,7 @@ impl Segments {
         let folder = layout.log();
         let entries =
             storage.list(&folder).map_err(|error| Error::io("list the folder", &folder, error))?;
-        let mut segments = Self::default();
+        let mut segments = Self { folder: folder.clone(), ..Self::default() };
         for entry in entries {
             match SegmentName::parse(&entry.name) {
                 Some(name) if entry.kind == EntryKind::File => {
@@ -44,11 +53,31 @@ impl Segments {
                     let read = read_header(storage, &path)?;
                     segments.list.push((name, path, read));
                 }
+                _ if entry.kind == EntryKind::File && is_temporary(&entry.name) => {}
                 _ => segments.strangers.push(entry.name),
             }
         }
         segments.list.sort_by_key(|(name, _, _)| *name);
         Ok(segments)
+    }
+
+    /// The first good segment with that ordinal.
+    pub(super) fn with_ordinal(&self, ordinal: u64) -> Option<&Segment> {
+        self.list.iter().filter_map(good).find(|segment| segment.header.ordinal == ordinal)
+    }
+
+    /// Whether HEAD stands in a segment that another one has taken the place of, and says what
+    /// the successor's header rules out. (A crash may leave it there, behind the times.)
+    pub(super) fn contradict(&self, head: &Head) -> bool {
+        let header = |ordinal| self.with_ordinal(ordinal).map(|segment| &segment.header);
+        let next = header(head.ordinal.saturating_add(1));
+        let (Some(own), Some(next)) = (header(head.ordinal), next) else { return false };
+        let is_its_end = head.durable_seq == next.prev_last_seq;
+        head.ledger != own.ledger
+            || head.segment != own.segment
+            || head.durable_seq > next.prev_last_seq
+            || head.data_end > next.prev_data_end
+            || (is_its_end && (head.chain, head.data_end) != (next.prev_chain, next.prev_data_end))
     }
 
     /// The newest segment, if every header is good and each follows from the one before.
@@ -62,6 +91,13 @@ impl Segments {
             let ordinal = u64::try_from(place).unwrap_or(u64::MAX);
             if let Some(problem) = link_problem(*name, ordinal, previous, segment) {
                 return Err(damaged(path, 0, segment.header.base_seq, &problem));
+            }
+            if let Some(before) = previous
+                && let Some(problem) = length_problem(before, segment)
+            {
+                let header = &before.header;
+                let path = path.with_file_name(header.name().to_string());
+                return Err(damaged(&path, before.length, header.base_seq, &problem));
             }
             previous = Some(segment);
         }
@@ -99,7 +135,7 @@ pub(super) fn link_problem(
     let is_next = header.ledger == previous.ledger
         && header.genesis == previous.genesis
         && header.prev_segment == previous.segment
-        && header.base_seq == header.prev_last_seq + 1
+        && Some(header.base_seq) == header.prev_last_seq.checked_add(1)
         && header.base_seq >= previous.base_seq
         && header.writer_epoch >= previous.writer_epoch
         && header.prev_data_end >= previous.born_end.max(DATA_START)
@@ -107,6 +143,40 @@ pub(super) fn link_problem(
     (!is_next).then(|| {
         format!("the segment does not follow from segment {}: its links differ", previous.ordinal)
     })
+}
+
+/// What is wrong with the length of a segment that a later one has taken the place of.
+fn length_problem(previous: &Segment, next: &Segment) -> Option<String> {
+    (previous.length < next.header.prev_data_end).then(|| {
+        format!(
+            "the file is cut short: expected at least {} bytes, found {}",
+            next.header.prev_data_end, previous.length
+        )
+    })
+}
+
+/// Refuse a folder that is no ledger, without touching it.
+pub(super) fn expect_ledger(storage: &dyn Storage, layout: &Layout) -> Result<()> {
+    let dir = layout.dir();
+    let entries = storage.list(dir).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => not_a_ledger(dir, "there is no such folder"),
+        std::io::ErrorKind::NotADirectory => not_a_ledger(dir, "this is a file"),
+        _ => Error::io("list the folder", dir, error),
+    })?;
+    let has = |name: &str, kind| entries.iter().any(|e| e.name == name && e.kind == kind);
+    if !has("log", EntryKind::Folder) {
+        return Err(not_a_ledger(dir, "it has no folder `log`"));
+    }
+    // Many folders have one of that name. A ledger that lost its HEAD still has segments.
+    let is_ledger = has("HEAD", EntryKind::File) || {
+        let folder = layout.log();
+        let names = storage.list(&folder).map_err(|e| Error::io("list the folder", &folder, e))?;
+        names.iter().any(|entry| SegmentName::parse(&entry.name).is_some())
+    };
+    if !is_ledger {
+        return Err(not_a_ledger(dir, "it has no file `HEAD`, and `log` holds no segment"));
+    }
+    Ok(())
 }
 
 fn header_error(path: &Path, fault: &HeaderFault) -> Error {
@@ -163,18 +233,7 @@ impl LogReader {
     /// `NotALedger`, and `Io`. Damage is no error here: the walk names it.
     pub fn open(storage: &Arc<dyn Storage>, dir: &Path) -> Result<Self> {
         let layout = Layout::new(dir);
-        let has_log = storage
-            .list(dir)
-            .map_err(|error| match error.kind() {
-                std::io::ErrorKind::NotFound => not_a_ledger(dir, "there is no such folder"),
-                std::io::ErrorKind::NotADirectory => not_a_ledger(dir, "this is a file"),
-                _ => Error::io("list the folder", dir, error),
-            })?
-            .iter()
-            .any(|entry| entry.name == "log" && entry.kind == EntryKind::Folder);
-        if !has_log {
-            return Err(not_a_ledger(dir, "it has no folder `log`"));
-        }
+        expect_ledger(&**storage, &layout)?;
         Self::view(storage, &layout, Superseded::Windowed)
     }
 
@@ -215,12 +274,11 @@ impl LogReader {
     /// All segments, in order.
     #[must_use]
     pub fn segments(&self) -> Vec<SegmentSummary> {
-        let summary =
-            |(_, path, read): &(_, PathBuf, std::result::Result<Segment, _>)| SegmentSummary {
-                path: path.clone(),
-                header: read.as_ref().map(|each| each.header.clone()).map_err(Clone::clone),
-                length: read.as_ref().map_or(0, |each| each.length),
-            };
+        let summary = |(_, path, read): &Entry| SegmentSummary {
+            path: path.clone(),
+            header: read.as_ref().map(|each| each.header.clone()).map_err(Clone::clone),
+            length: read.as_ref().map_or(0, |each| each.length),
+        };
         self.segments.list.iter().map(summary).collect()
     }
 

@@ -20,9 +20,11 @@ pub(super) enum Source {
     Windowed {
         /// The file.
         file: Box<dyn StorageFile>,
-        /// What was read last.
+        /// Room for what is read.
         window: Vec<u8>,
-        /// Where that starts.
+        /// How much of it holds bytes of the file.
+        filled: usize,
+        /// Where that starts in the file.
         start: u64,
     },
 }
@@ -30,7 +32,7 @@ pub(super) enum Source {
 impl Source {
     /// Bytes of a file that may still be written to, or that may be damaged.
     pub(super) fn windowed(file: Box<dyn StorageFile>) -> Self {
-        Self::Windowed { file, window: Vec::new(), start: 0 }
+        Self::Windowed { file, window: Vec::new(), filled: 0, start: 0 }
     }
 
     /// Up to `want` bytes at `offset`: fewer only where the file ends.
@@ -41,21 +43,30 @@ impl Source {
                 let rest = rest.unwrap_or_default();
                 Ok(rest.get(..want).unwrap_or(rest))
             }
-            Self::Windowed { file, window, start } => {
-                let inside = |start: u64, window: &[u8]| {
+            Self::Windowed { file, window, filled, start } => {
+                let place = |start: u64, filled: usize| {
                     let from = usize::try_from(offset.checked_sub(start)?).ok()?;
-                    (from + want <= window.len()).then_some(from)
+                    (from.checked_add(want)? <= filled).then_some(from)
                 };
-                if inside(*start, window).is_none() {
-                    window.resize(want.max(WINDOW), 0);
-                    let count = file.read_at(window, offset)?;
-                    window.truncate(count);
-                    *start = offset;
+                if place(*start, *filled).is_none() {
+                    if window.len() < want.max(WINDOW) {
+                        *window = vec![0; want.max(WINDOW)];
+                    }
+                    // If the read fails, the window holds nothing that may be believed.
+                    (*filled, *start) = (0, offset);
+                    *filled = file.read_at(window, offset)?;
                 }
-                let from = inside(*start, window).unwrap_or(0);
-                let rest = window.get(from..).unwrap_or_default();
+                let from = place(*start, *filled).unwrap_or(0);
+                let rest = window.get(from..*filled).unwrap_or_default();
                 Ok(rest.get(..want).unwrap_or(rest))
             }
+        }
+    }
+
+    /// Drop what was read: somebody may have written to the file since.
+    pub(super) fn refresh(&mut self) {
+        if let Self::Windowed { filled, .. } = self {
+            *filled = 0;
         }
     }
 }
@@ -126,6 +137,12 @@ impl Scan {
     ) -> io::Result<Option<Found>> {
         let mut at = offset.next_multiple_of(FRAME_STEP);
         while at < self.end {
+            // Whole pages of zeros are passed over at once.
+            let page = self.source.at(at, ZEROS.len())?;
+            if page == ZEROS {
+                at += PAGE;
+                continue;
+            }
             let found = self.frame(at, |frame| {
                 if wanted(frame.header()) { Ok(frame.trust()) } else { Err(FrameFault::Seq) }
             })?;
@@ -145,8 +162,11 @@ impl Scan {
         let placement = Placement { segment: self.segment, offset };
         let room = usize::try_from(self.end.saturating_sub(offset)).unwrap_or(usize::MAX);
         let head = self.source.at(offset, room.min(frame_size(0)))?;
-        // The length is not to be trusted yet; it is within the limit, and only says how much
-        // to look at.
+        // A header that is not what was written says nothing about a body, and costs no reading.
+        match CheckedFrame::check(head, placement, self.ordinal) {
+            Ok(_) | Err(FrameFault::Cut) => {}
+            Err(fault) => return Ok(Err(fault)),
+        }
         let want = peek_payload_length(head).map_or(frame_size(0), frame_size);
         let bytes = self.source.at(offset, room.min(want))?;
         let frame = match CheckedFrame::check(bytes, placement, self.ordinal) {
@@ -165,3 +185,5 @@ impl Scan {
 
 /// Frames start at multiples of this.
 const FRAME_STEP: u64 = 64;
+const PAGE: u64 = 4096;
+const ZEROS: [u8; 4096] = [0; 4096];

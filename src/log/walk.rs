@@ -1,15 +1,20 @@
 //! Walking over a whole log, record by record, naming damage and going on behind it.
+//!
+//! A segment that is missing, unreadable or not what its name says costs its own records and no
+//! others. Left out on purpose: the records of a segment whose header is damaged (its successor
+//! still knows the uid that they are checked with, so this can come later).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::format::{Chain, Codec, FrameFault, SegmentHeader};
+use crate::format::{Chain, Codec, FrameFault, SegmentHeader, SegmentName};
 use crate::storage::Access;
 
 use super::layout::DATA_START;
 use super::open::damaged;
-use super::reader::{LogReader, Segment, Superseded, link_problem};
-use super::scan::{Found, Position, Scan, Source};
+use super::reader::{Entry, LogReader, Segment, Superseded, good, link_problem};
+use super::scan::{Scan, Source};
+use super::segment_walk::{Extent, ExtentSource, SegmentWalk};
 
 /// A record and where it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,15 +111,23 @@ impl Damage {
 pub struct Walk<'a> {
     reader: &'a LogReader,
     from: u64,
-    next_segment: usize,
-    current: Option<Current>,
+    /// Place of the next segment in the list.
+    place: usize,
+    /// The ordinal that it should have.
+    expected: u64,
+    /// The sequence number behind what was yielded, or named as missing.
+    next_seq: u64,
+    current: Option<SegmentWalk>,
+    /// The last segment, if it is the one before `expected`.
+    previous: Option<&'a Segment>,
     /// What the next segment must follow from.
     before: Before,
+    is_over: bool,
 }
 
 /// What is known of the records before a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Before {
+pub(super) enum Before {
     /// Nothing was looked at: the first header looked at is the anchor.
     Anchor,
     /// The last record, by the sequence number behind it and its chain value.
@@ -123,211 +136,189 @@ enum Before {
     Damage,
 }
 
-#[derive(Debug)]
-struct Current {
-    scan: Scan,
-    path: PathBuf,
-    at: Position,
-    /// Behind the last acknowledged record that was read.
-    durable_at: Position,
-    /// Everything before this offset was acknowledged.
-    durable_end: u64,
-    /// The last sequence number that was acknowledged in this segment, as far as it is known.
-    last_seq: u64,
-    /// The chain value that the successor, or HEAD, says the last record has.
-    last_chain: Option<Chain>,
-    proof: Proof,
-}
-
 impl<'a> Walk<'a> {
     pub(super) fn new(reader: &'a LogReader, from: u64) -> Self {
         let from = from.max(1);
-        // Start in the last segment that begins at or before the record.
-        let starts = reader.segments.list.iter().map(|(name, _, _)| name.base_seq);
-        let next_segment = starts.take_while(|base| *base <= from).count().saturating_sub(1);
-        let before =
-            if next_segment == 0 { Before::Record(1, Chain::GENESIS) } else { Before::Anchor };
-        Self { reader, from, next_segment, current: None, before }
+        // Start in the last good segment that begins at or before the record.
+        let list = &reader.segments.list;
+        let starts = |entry: &Entry| good(entry).is_some_and(|each| each.header.base_seq <= from);
+        let start = list.iter().enumerate().rfind(|(_, entry)| starts(entry));
+        let start = start.and_then(|(place, entry)| Some((place, &good(entry)?.header)));
+        let (place, expected, next_seq, before) = match start {
+            Some((place, header)) if header.ordinal > 0 => {
+                (place, header.ordinal, header.base_seq, Before::Anchor)
+            }
+            _ => (0, 0, 1, Before::Record(1, Chain::GENESIS)),
+        };
+        let (current, previous, is_over) = (None, None, false);
+        Self { reader, from, place, expected, next_seq, current, previous, before, is_over }
     }
 
     /// Turn to the next segment: its items follow, or one that says why there are none.
     fn open_next(&mut self) -> Option<Result<Option<Item>>> {
-        let place = self.next_segment;
-        let (name, path, read) = self.reader.segments.list.get(place)?;
-        self.next_segment += 1;
-        let ordinal = u64::try_from(place).unwrap_or(u64::MAX);
-        let previous = place
-            .checked_sub(1)
-            .and_then(|before| self.reader.segments.list.get(before))
-            .and_then(|(_, _, read)| read.as_ref().ok());
-        let problem = match read {
-            Err(fault) => Some(fault.to_string()),
-            Ok(segment) if place == 0 || previous.is_some() => {
-                link_problem(*name, ordinal, previous, segment)
-            }
-            Ok(_) => None,
+        let Some(entry) = self.reader.segments.list.get(self.place) else {
+            return self.missing_at_end().map(|item| Ok(Some(item)));
         };
-        let (Ok(segment), None) = (read, &problem) else {
-            let damage = Damage {
-                path: path.clone(),
-                offset: 0,
-                end: read.as_ref().map_or(0, |segment| segment.length),
-                first_seq: name.base_seq,
-                last_seq: self.last_seq_of(place),
-                what: problem.unwrap_or_default(),
-            };
-            self.before = Before::Damage;
-            return Some(Ok(Some(Item::Damage(damage))));
+        let (name, path, read) = entry;
+        if let Some(segment) = good(entry)
+            && segment.header.ordinal > self.expected
+        {
+            let last_seq = segment.header.base_seq.saturating_sub(1);
+            return Some(Ok(Some(self.missing(segment.header.ordinal, last_seq))));
+        }
+        self.place += 1;
+        let item = match read {
+            Err(fault) => self.unreadable(*name, path, fault.to_string()),
+            Ok(segment) => match self.rejection(*name, segment) {
+                Some(problem) => self.rejected(path, segment, problem),
+                None => return Some(self.start(path, segment).map(|()| None)),
+            },
         };
-        Some(self.start(place, path.clone(), segment).map(|()| None))
+        Some(Ok(Some(item)))
     }
 
-    fn start(&mut self, place: usize, path: PathBuf, segment: &Segment) -> Result<()> {
+    /// Why a segment whose header is intact has no place in the row, if so.
+    fn rejection(&self, name: SegmentName, segment: &Segment) -> Option<String> {
         let header = &segment.header;
-        let (durable_end, last_seq, last_chain) = self.extent(place, header);
+        if header.name() == name && header.ordinal < self.expected {
+            return Some(format!("there is another segment {} already", header.ordinal));
+        }
+        if self.reader.head().is_some_and(|head| head.ledger != header.ledger) {
+            return Some("the segment belongs to another ledger".to_owned());
+        }
+        if header.name() == name && header.ordinal > 0 && self.previous.is_none() {
+            return None;
+        }
+        link_problem(name, header.ordinal, self.previous, segment)
+    }
+
+    /// An intact file that is not what its name, or its place, says. Its records belong somewhere
+    /// else: what is missing because of it is named when the row turns out to have a gap.
+    fn rejected(&mut self, path: &Path, segment: &Segment, what: String) -> Item {
+        self.damage(path, segment.length, self.next_seq.saturating_sub(1), what)
+    }
+
+    /// A file whose header is damaged, and with it all of its records.
+    fn unreadable(&mut self, name: SegmentName, path: &Path, what: String) -> Item {
+        if self.reader.segments.with_ordinal(name.ordinal).is_some() {
+            return self.damage(path, 0, self.next_seq.saturating_sub(1), what);
+        }
+        let next = self.reader.segments.list.get(self.place);
+        let head = self.reader.head().map_or(0, |head| head.durable_seq);
+        let last_seq = next.map_or(head, |(name, _, _)| name.base_seq.saturating_sub(1));
+        self.expected = name.ordinal.saturating_add(1);
+        self.before = Before::Damage;
+        self.previous = None;
+        self.damage(path, 0, last_seq, what)
+    }
+
+    /// There is a gap in the row before the segment `ordinal`.
+    fn missing(&mut self, ordinal: u64, last_seq: u64) -> Item {
+        let last = ordinal.saturating_sub(1);
+        let what = if last > self.expected {
+            format!("segments {} to {last} are missing", self.expected)
+        } else {
+            format!("segment {last} is missing")
+        };
+        self.expected = ordinal;
+        self.before = Before::Damage;
+        self.previous = None;
+        self.damage(&self.reader.segments.folder, 0, last_seq, what)
+    }
+
+    /// The row ends before HEAD does.
+    fn missing_at_end(&mut self) -> Option<Item> {
+        self.is_over = true;
+        if let Some(head) = self.reader.head()
+            && head.ordinal >= self.expected
+        {
+            return Some(self.missing(head.ordinal.saturating_add(1), head.durable_seq));
+        }
+        let is_empty = self.reader.segments.list.is_empty();
+        let what = "there is no segment, though a ledger always has one".to_owned();
+        is_empty.then(|| self.damage(&self.reader.segments.folder, 0, 0, what))
+    }
+
+    /// Damage from the next record on up to `last_seq`, in a file as a whole.
+    fn damage(&mut self, path: &Path, end: u64, last_seq: u64, what: String) -> Item {
+        let first_seq = self.next_seq;
+        self.next_seq = first_seq.max(last_seq.saturating_add(1));
+        Item::Damage(Damage { path: path.to_owned(), offset: 0, end, first_seq, last_seq, what })
+    }
+
+    fn start(&mut self, path: &Path, segment: &'a Segment) -> Result<()> {
+        let header = &segment.header;
+        let extent = self.extent(segment);
         let storage = &self.reader.storage;
-        let io = |what, error| Error::io(what, &path, error);
+        let io = |what, error| Error::io(what, path, error);
         let file =
-            storage.open(&path, Access::Read).map_err(|error| io("open the segment", error))?;
-        let is_newest = place + 1 == self.reader.segments.list.len();
+            storage.open(path, Access::Read).map_err(|error| io("open the segment", error))?;
+        let is_newest = self.place >= self.reader.segments.list.len();
         let source = if is_newest || self.reader.access == Superseded::Windowed {
             Source::windowed(file)
         } else {
             Source::Mapped(file.map().map_err(|error| io("map the segment", error))?)
         };
-        let end = if is_newest { segment.length.max(durable_end) } else { durable_end };
+        let end = if is_newest { segment.length.max(extent.end) } else { extent.end };
         let follows = match self.before {
             Before::Anchor => true,
             Before::Record(seq, chain) => seq == header.base_seq && chain == header.prev_chain,
             Before::Damage => false,
         };
         let proof = if follows { Proof::Proven } else { Proof::BehindDamage };
-        let at = Position {
-            offset: DATA_START,
-            next_seq: header.base_seq,
-            chain: Some(header.prev_chain),
-        };
         let scan = Scan::new(source, header, end);
-        let durable_at = at;
-        self.current =
-            Some(Current { scan, path, at, durable_at, durable_end, last_seq, last_chain, proof });
+        self.current = Some(SegmentWalk::new(scan, path, header, extent, proof));
+        self.expected = header.ordinal.saturating_add(1);
+        self.previous = Some(segment);
+        self.next_seq = header.base_seq;
         Ok(())
     }
 
-    /// How far a segment is known to be acknowledged: offset, sequence number, chain value.
-    fn extent(&self, place: usize, header: &SegmentHeader) -> (u64, u64, Option<Chain>) {
-        let successor = self.reader.segments.list.get(place + 1);
-        if let Some((_, _, Ok(next))) = successor
-            && next.header.prev_segment == header.segment
+    /// How far a segment is known to be acknowledged. `place` is behind it already.
+    fn extent(&self, segment: &Segment) -> Extent {
+        let (header, segments) = (&segment.header, &self.reader.segments);
+        let source = ExtentSource::Known;
+        let successor = segments.with_ordinal(header.ordinal.saturating_add(1));
+        if let Some(next) = successor.map(|next| &next.header)
+            && next.prev_segment == header.segment
         {
-            let next = &next.header;
-            return (next.prev_data_end, next.prev_last_seq, Some(next.prev_chain));
+            let (end, last_seq) = (next.prev_data_end, next.prev_last_seq);
+            return Extent { end, last_seq, chain: Some(next.prev_chain), source };
         }
-        let born = (
-            header.born_end.max(DATA_START),
-            header.born_last.max(header.base_seq.saturating_sub(1)),
-            None,
-        );
-        match self.reader.head() {
-            Some(head) if head.segment == header.segment && head.durable_seq >= born.1 => {
-                (head.data_end, head.durable_seq, Some(head.chain))
+        let born = born(header);
+        match self.reader.head().filter(|head| head.segment == header.segment) {
+            Some(head) if head.durable_seq >= born.last_seq => {
+                let (end, last_seq) = (head.data_end, head.durable_seq);
+                Extent { end, last_seq, chain: Some(head.chain), source }
             }
-            _ => born,
-        }
-    }
-
-    fn last_seq_of(&self, place: usize) -> u64 {
-        let own = self.reader.segments.list.get(place).map_or(0, |(name, _, _)| name.base_seq);
-        let next = self.reader.segments.list.get(place + 1);
-        let head = self.reader.head().map_or(0, |head| head.durable_seq);
-        next.map_or(head, |(name, _, _)| name.base_seq.saturating_sub(1)).max(own.saturating_sub(1))
-    }
-
-    /// The next item of the current segment; `None` at its end.
-    fn step(current: &mut Current) -> Result<Option<Item>> {
-        let read = |error| Error::io("read a record", &current.path, error);
-        let mut at = current.at;
-        if at.offset >= current.scan.end {
-            return Ok(None);
-        }
-        let is_durable = at.offset < current.durable_end;
-        match current.scan.next(&mut at).map_err(|error| read(error).at_offset(at.offset))? {
-            Ok(found) => {
-                let proof = if is_durable { current.proof } else { Proof::Unproven };
-                current.at = at;
-                if is_durable {
-                    current.durable_at = at;
+            Some(_) => born,
+            None => match segments.list.get(self.place) {
+                Some((next, _, _)) => {
+                    let last_seq = next.base_seq.saturating_sub(1);
+                    let source = ExtentSource::Guessed;
+                    Extent { end: segment.length, last_seq, chain: None, source }
                 }
-                Ok(Some(Item::Record(logged(found, current.scan.ordinal()), proof)))
-            }
-            Err(FrameFault::Empty | FrameFault::Cut) if !is_durable => {
-                current.at.offset = current.scan.end;
-                Ok(None)
-            }
-            Err(fault) if !is_durable => {
-                let offset = current.at.offset;
-                current.at.offset = current.scan.end;
-                Ok(Some(Item::OpenEnd { path: current.path.clone(), offset, fault }))
-            }
-            Err(fault) => Self::skip_damage(current, fault).map(Some),
+                None => born,
+            },
         }
     }
 
-    /// Find the next readable record behind damage, and say what lies between.
-    fn skip_damage(current: &mut Current, fault: FrameFault) -> Result<Item> {
-        let start = current.at;
-        let limit = current.durable_end;
-        let read = |error| Error::io("read a record", &current.path, error);
-        let found = current
-            .scan
-            .find(start.offset + 64, |frame| frame.stamp.seq > start.next_seq)
-            .map_err(|error| read(error).at_offset(start.offset))?
-            .filter(|found| found.offset < limit);
-        let (end, next_seq) = match &found {
-            Some(found) => (found.offset, found.header.stamp.seq),
-            None => (limit, current.last_seq.max(start.next_seq - 1) + 1),
-        };
-        current.proof = Proof::BehindDamage;
-        current.at = Position { offset: end, next_seq, chain: None };
-        current.durable_at = current.at;
-        Ok(Item::Damage(Damage {
-            path: current.path.clone(),
-            offset: start.offset,
-            end,
-            first_seq: start.next_seq,
-            last_seq: next_seq - 1,
-            what: fault.describe().to_owned(),
-        }))
+    /// Turn away from a segment, whose end may be missing.
+    fn close(&mut self) -> Option<Item> {
+        let ending = self.current.take()?.finish();
+        self.before = ending.before;
+        self.next_seq = self.next_seq.max(ending.next_seq);
+        ending.item
     }
+}
 
-    /// At a segment's end: is it where, and what, its successor or HEAD says?
-    fn finish(&mut self) -> Option<Item> {
-        let current = self.current.take()?;
-        let Current { durable_at: at, durable_end, last_seq, last_chain, proof, path, .. } =
-            current;
-        self.before = match (proof, at.chain) {
-            (Proof::Proven, Some(chain)) => Before::Record(at.next_seq, chain),
-            _ => Before::Damage,
-        };
-        let is_reached = at.next_seq == last_seq + 1 && at.offset == durable_end;
-        let is_same = last_chain.is_none() || at.chain == last_chain;
-        if proof == Proof::BehindDamage || (is_reached && is_same) {
-            return None;
-        }
-        let what = if is_reached {
-            "the last record is not the one that the successor, or HEAD, names"
-        } else {
-            "acknowledged records are missing at the end of the segment"
-        };
-        self.before = Before::Damage;
-        Some(Item::Damage(Damage {
-            path,
-            offset: at.offset.min(durable_end),
-            end: durable_end,
-            first_seq: at.next_seq.min(last_seq),
-            last_seq,
-            what: what.to_owned(),
-        }))
+/// What a segment's own header knows to be durable in it.
+fn born(header: &SegmentHeader) -> Extent {
+    Extent {
+        end: header.born_end.max(DATA_START),
+        last_seq: header.born_last.max(header.base_seq.saturating_sub(1)),
+        chain: None,
+        source: ExtentSource::Known,
     }
 }
 
@@ -335,48 +326,24 @@ impl Iterator for Walk<'_> {
     type Item = Result<Item>;
 
     fn next(&mut self) -> Option<Result<Item>> {
-        loop {
-            let Some(current) = &mut self.current else {
-                match self.open_next()? {
-                    Ok(None) => continue,
-                    Ok(Some(item)) => return Some(Ok(item)),
-                    Err(error) => {
-                        self.next_segment = usize::MAX;
-                        return Some(Err(error));
-                    }
-                }
+        while !self.is_over {
+            let item = match &mut self.current {
+                None => self.open_next()?,
+                Some(current) => match current.step() {
+                    Ok(None) => Ok(self.close()),
+                    Ok(Some(Item::Record(record, _))) if record.seq < self.from => continue,
+                    stepped => stepped,
+                },
             };
-            match Self::step(current) {
-                Ok(Some(Item::Record(record, _))) if record.seq < self.from => {}
+            match item {
+                Ok(None) => {}
                 Ok(Some(item)) => return Some(Ok(item)),
-                Ok(None) => {
-                    if let Some(item) = self.finish() {
-                        return Some(Ok(item));
-                    }
-                }
                 Err(error) => {
-                    self.current = None;
-                    self.next_segment = usize::MAX;
+                    self.is_over = true;
                     return Some(Err(error));
                 }
             }
         }
-    }
-}
-
-fn logged(found: Found, segment: u64) -> LoggedRecord {
-    let stamp = found.header.stamp;
-    LoggedRecord {
-        seq: stamp.seq,
-        time: stamp.time,
-        kind: found.header.kind,
-        codec: found.header.codec,
-        schema: found.header.schema,
-        batch_left: stamp.batch_left,
-        payload: found.payload,
-        chain: found.chain,
-        segment,
-        offset: found.offset,
-        size: found.size,
+        None
     }
 }

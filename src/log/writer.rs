@@ -179,7 +179,7 @@ impl Log {
     fn sync_head_if_due(&mut self) -> Result<()> {
         let is_due = match self.options.head_sync {
             HeadSync::EveryCommit => true,
-            HeadSync::Interval => self.time >= self.head_synced + HEAD_SYNC_INTERVAL,
+            HeadSync::Interval => self.time.saturating_sub(self.head_synced) >= HEAD_SYNC_INTERVAL,
         };
         if is_due {
             self.head.sync()?;

@@ -1,0 +1,222 @@
+//! Walking over the records of one segment, naming damage and going on behind it.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+use crate::format::{Chain, FrameFault, SegmentHeader};
+
+use super::layout::DATA_START;
+use super::scan::{Found, Position, Scan};
+use super::walk::{Before, Damage, Item, LoggedRecord, Proof};
+
+/// How far a segment is known to be acknowledged.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Extent {
+    /// Everything before this offset was acknowledged.
+    pub(super) end: u64,
+    /// The last sequence number that was.
+    pub(super) last_seq: u64,
+    /// Its chain value, as the successor, or HEAD, says.
+    pub(super) chain: Option<Chain>,
+    pub(super) source: ExtentSource,
+}
+
+/// How an extent is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ExtentSource {
+    /// From the successor's header, HEAD or the segment's own header: exactly.
+    Known,
+    /// The successor is damaged or missing: `last_seq` is before whatever comes next, and `end`
+    /// is the end of the file. What is missing is named with the successor.
+    Guessed,
+}
+
+/// The items of one segment.
+#[derive(Debug)]
+pub(super) struct SegmentWalk {
+    scan: Scan,
+    path: PathBuf,
+    at: Position,
+    /// Behind the last acknowledged record that was read.
+    durable_at: Position,
+    extent: Extent,
+    proof: Proof,
+}
+
+/// What is known at a segment's end.
+#[derive(Debug)]
+pub(super) struct Ending {
+    pub(super) before: Before,
+    pub(super) next_seq: u64,
+    /// What is wrong there.
+    pub(super) item: Option<Item>,
+}
+
+impl SegmentWalk {
+    pub(super) fn new(
+        scan: Scan,
+        path: &Path,
+        header: &SegmentHeader,
+        extent: Extent,
+        proof: Proof,
+    ) -> Self {
+        let at = Position {
+            offset: DATA_START,
+            next_seq: header.base_seq,
+            chain: Some(header.prev_chain),
+        };
+        Self { scan, path: path.to_owned(), at, durable_at: at, extent, proof }
+    }
+
+    /// The next item; `None` at the end.
+    pub(super) fn step(&mut self) -> Result<Option<Item>> {
+        let is_guessed = self.extent.source == ExtentSource::Guessed;
+        let is_behind_guess = is_guessed && self.at.next_seq > self.extent.last_seq;
+        if self.at.offset >= self.scan.end || is_behind_guess {
+            return Ok(None);
+        }
+        let fault = match self.record()? {
+            Ok(item) => return Ok(Some(item)),
+            Err(fault) => fault,
+        };
+        let (next, last_seq) = (self.at.next_seq, self.extent.last_seq);
+        if is_guessed {
+            let found = self.find(|seq, _| seq > next && seq <= last_seq)?;
+            return Ok(match found {
+                Some(found) => Some(self.skip(fault, found.offset, found.header.stamp.seq)),
+                None => self.end(),
+            });
+        }
+        if self.at.offset < self.extent.end {
+            let limit = self.extent.end;
+            let found = self.find(|seq, _| seq > next)?.filter(|found| found.offset < limit);
+            let (end, seq) = found.map_or((limit, last_seq.saturating_add(1).max(next)), |found| {
+                (found.offset, found.header.stamp.seq)
+            });
+            return Ok(Some(self.skip(fault, end, seq)));
+        }
+        self.step_beyond(fault)
+    }
+
+    /// Beyond what HEAD says: a write that is going on, or that a crash cut short; or HEAD is
+    /// behind the times, and a later record proves that this one had been there.
+    fn step_beyond(&mut self, fault: FrameFault) -> Result<Option<Item>> {
+        if matches!(fault, FrameFault::Empty | FrameFault::Cut) {
+            return Ok(self.end());
+        }
+        let next = self.at.next_seq;
+        let proof = |seq: u64, inflight: u32| seq.saturating_sub(u64::from(inflight)) >= next;
+        let Some(found) = self.find(proof)? else {
+            let offset = self.at.offset;
+            self.end();
+            return Ok(Some(Item::OpenEnd { path: self.path.clone(), offset, fault }));
+        };
+        // A writer may have been at it while it was read.
+        self.scan.source.refresh();
+        Ok(Some(match self.record()? {
+            Ok(item) => item,
+            Err(fault) => self.skip(fault, found.offset, found.header.stamp.seq),
+        }))
+    }
+
+    /// The record at the position, or why there is none.
+    fn record(&mut self) -> Result<std::result::Result<Item, FrameFault>> {
+        let mut at = self.at;
+        let found = match self.scan.next(&mut at).map_err(|error| self.unreadable(error))? {
+            Ok(found) => found,
+            Err(fault) => return Ok(Err(fault)),
+        };
+        let is_durable = self.at.offset < self.extent.end;
+        self.at = at;
+        if is_durable {
+            self.durable_at = at;
+        }
+        let proof = if is_durable { self.proof } else { Proof::Unproven };
+        Ok(Ok(Item::Record(logged(found, self.scan.ordinal()), proof)))
+    }
+
+    /// The first intact frame behind the position whose seq and inflight are wanted.
+    fn find(&mut self, wanted: impl Fn(u64, u32) -> bool) -> Result<Option<Found>> {
+        self.scan
+            .find(self.at.offset + 64, |frame| wanted(frame.stamp.seq, frame.stamp.inflight))
+            .map_err(|error| self.unreadable(error))
+    }
+
+    fn unreadable(&self, error: std::io::Error) -> Error {
+        Error::io("read a record", &self.path, error).at_offset(self.at.offset)
+    }
+
+    /// Nothing more in this segment.
+    fn end(&mut self) -> Option<Item> {
+        self.at.offset = self.scan.end;
+        None
+    }
+
+    /// Go on at `end` with record `next_seq`, and say what lies before.
+    fn skip(&mut self, fault: FrameFault, end: u64, next_seq: u64) -> Item {
+        let start = self.at;
+        self.proof = Proof::BehindDamage;
+        self.at = Position { offset: end, next_seq, chain: None };
+        self.durable_at = self.at;
+        Item::Damage(Damage {
+            path: self.path.clone(),
+            offset: start.offset,
+            end,
+            first_seq: start.next_seq,
+            last_seq: next_seq.saturating_sub(1),
+            what: fault.describe().to_owned(),
+        })
+    }
+
+    /// At the end: is it where, and what, the successor or HEAD says?
+    pub(super) fn finish(self) -> Ending {
+        let Self { durable_at: at, extent, proof, path, .. } = self;
+        let before = match (proof, at.chain) {
+            (Proof::Proven, Some(chain)) => Before::Record(at.next_seq, chain),
+            _ => Before::Damage,
+        };
+        let next_seq = at.next_seq;
+        if extent.source == ExtentSource::Guessed {
+            return Ending { before, next_seq, item: None };
+        }
+        // Right behind damage the chain is not known.
+        let is_same = at.chain.is_none() || extent.chain.is_none() || at.chain == extent.chain;
+        let is_reached =
+            Some(next_seq) == extent.last_seq.checked_add(1) && at.offset == extent.end;
+        if is_reached && is_same {
+            return Ending { before, next_seq, item: None };
+        }
+        let what = if is_reached {
+            "the last record is not the one that the successor, or HEAD, names"
+        } else {
+            "acknowledged records are missing at the end of the segment"
+        };
+        let item = Item::Damage(Damage {
+            path,
+            offset: at.offset.min(extent.end),
+            end: extent.end,
+            first_seq: next_seq.min(extent.last_seq),
+            last_seq: extent.last_seq,
+            what: what.to_owned(),
+        });
+        let next_seq = extent.last_seq.saturating_add(1);
+        Ending { before: Before::Damage, next_seq, item: Some(item) }
+    }
+}
+
+fn logged(found: Found, segment: u64) -> LoggedRecord {
+    let stamp = found.header.stamp;
+    LoggedRecord {
+        seq: stamp.seq,
+        time: stamp.time,
+        kind: found.header.kind,
+        codec: found.header.codec,
+        schema: found.header.schema,
+        batch_left: stamp.batch_left,
+        payload: found.payload,
+        chain: found.chain,
+        segment,
+        offset: found.offset,
+        size: found.size,
+    }
+}

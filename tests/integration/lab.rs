@@ -1,0 +1,209 @@
+//! What the tests share: records, options, a model of what must be there.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use plan_ledger::error::{Error, ErrorKind};
+use plan_ledger::format::{Codec, HeadSync, NewRecord};
+use plan_ledger::log::{
+    Item, KIND_RECOVERY_NOTE, Log, LogOptions, LogReader, LoggedRecord, OpenReport, Proof,
+    UidSource,
+};
+use plan_ledger::sim::{Loss, SimDisk};
+use plan_ledger::storage::Storage;
+
+/// The ledger's folder on the simulated disk.
+pub(crate) fn dir() -> PathBuf {
+    PathBuf::from("/ledger")
+}
+
+/// A number that only the seed decides (splitmix64).
+pub(crate) fn mix(seed: u64) -> u64 {
+    let mixed = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    mixed ^ (mixed >> 31)
+}
+
+/// Options with identifiers that only the seed decides.
+pub(crate) fn options_with(
+    storage: Arc<dyn Storage>,
+    seed: u64,
+    head_sync: HeadSync,
+) -> LogOptions {
+    let next = AtomicU64::new(seed << 20);
+    let uids = UidSource::new(move || {
+        let number = next.fetch_add(1, Ordering::Relaxed);
+        let mut uid = [0; 16];
+        uid[..8].copy_from_slice(&mix(number).to_le_bytes());
+        uid[8..].copy_from_slice(&mix(!number).to_le_bytes());
+        uid
+    });
+    LogOptions { storage, uids, holder: "process 7 on testhost".to_owned(), head_sync }
+}
+
+/// Options on a simulated disk; each use on the same disk gives other identifiers.
+pub(crate) fn options(disk: &SimDisk) -> LogOptions {
+    options_with(Arc::new(disk.clone()), disk.calls(), HeadSync::Interval)
+}
+
+/// A record whose payload only the number decides: no zeros in it.
+pub(crate) fn record(number: u64, size: usize) -> NewRecord {
+    let word = mix(number).to_le_bytes();
+    let block: Vec<u8> =
+        (0..=255).flat_map(|at| word.map(|byte| byte.wrapping_add(at) | 1)).collect();
+    let mut payload = block.repeat(size / block.len() + 1);
+    payload.truncate(size);
+    NewRecord { kind: 1, codec: Codec::Raw, schema: 1, payload }
+}
+
+/// Microseconds of the test's clock.
+pub(crate) fn at(step: u64) -> u64 {
+    1_700_000_000_000_000 + step * 300_000
+}
+
+/// Open the log on a simulated disk.
+pub(crate) fn open(disk: &SimDisk) -> Result<(Log, OpenReport), Error> {
+    Log::open(&dir(), options(disk), at(1000))
+}
+
+/// Everything that a walk yields, which must be whole: no damage, no gap.
+pub(crate) fn whole(reader: &LogReader) -> Vec<LoggedRecord> {
+    let mut records: Vec<LoggedRecord> = Vec::new();
+    for item in reader.walk(1) {
+        match item.unwrap() {
+            Item::Record(record, Proof::Proven) => {
+                assert_eq!(record.seq, u64::try_from(records.len()).unwrap() + 1, "a gap");
+                records.push(record);
+            }
+            other => panic!("unexpected: {other:?}"),
+        }
+    }
+    records
+}
+
+/// Payloads of the records that are no notes of a recovery.
+pub(crate) fn payloads(records: &[LoggedRecord]) -> Vec<Vec<u8>> {
+    let own = records.iter().filter(|record| record.kind != KIND_RECOVERY_NOTE);
+    own.map(|record| record.payload.clone()).collect()
+}
+
+/// What was asked of a log, and what it acknowledged.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Model {
+    pub(crate) is_created: bool,
+    /// Batches by their payloads, in the order of the appends.
+    pub(crate) batches: Vec<Vec<Vec<u8>>>,
+    /// How many of them were acknowledged; at most one more was asked for.
+    pub(crate) acked: usize,
+}
+
+impl Model {
+    /// Append through the model.
+    pub(crate) fn append(
+        &mut self,
+        log: &mut Log,
+        batch: &[NewRecord],
+        step: u64,
+    ) -> Result<(), Error> {
+        self.batches.push(batch.iter().map(|record| record.payload.clone()).collect());
+        match log.append(batch, at(step)) {
+            Ok(_) => {
+                self.acked += 1;
+                Ok(())
+            }
+            Err(error) => {
+                if !matches!(error.kind(), ErrorKind::OutcomeUnknown) {
+                    // Refused: it must never be seen.
+                    self.batches.pop();
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// These are the acknowledged batches, and perhaps the one more, whole.
+    pub(crate) fn check(&self, found: &[Vec<u8>], story: &str) {
+        let may = |count: usize| self.batches[..count].concat() == found;
+        assert!(
+            (self.acked..=self.batches.len()).any(may),
+            "{story}: {} batches acknowledged, {} asked for, found {} records",
+            self.acked,
+            self.batches.len(),
+            found.len()
+        );
+    }
+}
+
+/// End the process in the middle, whatever it holds.
+pub(crate) fn kill(disk: &SimDisk, log: Log) {
+    disk.kill_process();
+    drop(log);
+}
+
+/// How a machine comes up again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Restart {
+    Process,
+    Power(Loss),
+}
+
+impl Restart {
+    pub(crate) fn of(self, disk: &SimDisk) -> SimDisk {
+        let disk = disk.fork();
+        // A crash that was planned behind the end of the story does not come any more.
+        disk.crash_at(u64::MAX);
+        match self {
+            Self::Process => disk.kill_process(),
+            Self::Power(loss) => disk.lose_power(loss),
+        }
+        disk
+    }
+}
+
+/// Names and lengths of the files in `log/`.
+pub(crate) fn log_files(disk: &SimDisk) -> Vec<(PathBuf, usize)> {
+    let files = disk.files(&dir().join("log"));
+    files.into_iter().map(|path| (path.clone(), disk.read(&path).unwrap().len())).collect()
+}
+
+/// All files with their bytes, as one hash.
+pub(crate) fn digest(disk: &SimDisk, below: &Path) -> [u8; 32] {
+    let mut all = Vec::new();
+    for path in disk.files(below) {
+        all.extend_from_slice(path.to_string_lossy().as_bytes());
+        all.extend_from_slice(&plan_ledger::format::content_hash(&disk.read(&path).unwrap()));
+    }
+    plan_ledger::format::content_hash(&all)
+}
+
+/// Whatever happened before: the log opens, holds what it must, keeps what it returned even if
+/// the power goes at once, adds nothing when it is opened again, and goes on.
+pub(crate) fn settle(disk: &SimDisk, model: &Model, story: &str) {
+    let (log, report) = match open(disk) {
+        Ok(opened) => opened,
+        Err(error) if !model.is_created && error.kind() == ErrorKind::NotALedger => {
+            let log = Log::create(&dir(), options(disk), at(1001));
+            assert!(log.is_ok(), "{story}: cannot create it again: {log:?}");
+            return;
+        }
+        Err(error) => panic!("{story}: refused: {error}"),
+    };
+    let found = whole(&log.reader().unwrap());
+    model.check(&payloads(&found), &format!("{story}: {report:?}"));
+    assert_eq!(log.ack().seq, u64::try_from(found.len()).unwrap(), "{story}");
+    let files = log_files(disk);
+    kill(disk, log);
+    disk.lose_power(Loss::Everything);
+
+    let (mut log, again) = open(disk).unwrap_or_else(|error| panic!("{story}: again: {error}"));
+    assert_eq!(whole(&log.reader().unwrap()), found, "{story}: lost what was returned: {again:?}");
+    assert_eq!(log_files(disk), files, "{story}: opening again added to the log: {again:?}");
+    let ack = log.append(&[record(999, 40)], at(1002)).unwrap();
+    assert_eq!(ack.seq, u64::try_from(found.len()).unwrap() + 1, "{story}");
+    log.close().unwrap();
+    let (log, report) = open(disk).unwrap();
+    assert_eq!(report.verdict, plan_ledger::log::Verdict::Clean, "{story}: {report:?}");
+    assert_eq!(whole(&log.reader().unwrap()).len(), found.len() + 1, "{story}");
+}
