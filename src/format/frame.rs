@@ -391,9 +391,15 @@ fn zero_sector(frame: &[u8], offset: u64) -> bool {
     frame.get(first..).is_some_and(|rest| rest.chunks_exact(SECTOR).any(all_zero))
 }
 
-/// Whether the bytes hold a run of 512 zeros or more.
+/// Whether the bytes hold a run of 512 zeros or more. Such a run covers every 512th byte at
+/// least once, so only around those that are zero is there more to look at.
 fn has_zero_run(bytes: &[u8]) -> bool {
-    bytes.split(|byte| *byte != 0).any(|run| run.len() >= SECTOR)
+    let is_zero = |byte: &&u8| **byte == 0;
+    (SECTOR - 1..bytes.len()).step_by(SECTOR).any(|place| {
+        let (before, behind) = bytes.split_at(place);
+        let behind = behind.iter().take_while(is_zero).take(SECTOR).count();
+        behind > 0 && behind + before.iter().rev().take_while(is_zero).count() >= SECTOR
+    })
 }
 
 #[cfg(test)]
@@ -451,6 +457,18 @@ mod tests {
         assert_eq!(CheckedFrame::check(&bytes, elsewhere, 3).err(), Some(FrameFault::HeaderCrc));
         assert_eq!(CheckedFrame::check(&bytes, stranger, 3).err(), Some(FrameFault::HeaderCrc));
         assert_eq!(CheckedFrame::check(&bytes, HERE, 4).err(), Some(FrameFault::Malformed));
+    }
+
+    /// Goal: a run of zeros is found wherever it stands, and nothing shorter is taken for one.
+    #[test]
+    fn zero_runs_are_found_at_every_place() {
+        for start in 0..1100 {
+            let mut bytes = vec![1; 2000];
+            bytes[start..start + SECTOR - 1].fill(0);
+            assert!(!has_zero_run(&bytes), "511 zeros at {start}");
+            bytes[start + SECTOR - 1] = 0;
+            assert!(has_zero_run(&bytes), "512 zeros at {start}");
+        }
     }
 
     /// Goal: zeros of any length are never a frame (H8).

@@ -130,12 +130,13 @@ impl SimDisk {
         self.state().unsynced()
     }
 
-    /// End the process that uses the disk, and nothing else: what was written is seen.
+    /// End the process that uses the disk, and nothing else: what was written is seen. Files and
+    /// locks that it held are void; plans for later calls stay.
     pub fn kill_process(&self) {
         self.state().restart();
     }
 
-    /// Take the power away and start again.
+    /// Take the power away and start again. Plans for later calls stay.
     pub fn lose_power(&self, loss: Loss) {
         self.state().lose_power(loss);
     }

@@ -112,9 +112,9 @@ impl State {
     }
 
     pub(super) fn restart(&mut self) {
-        self.is_down = false;
-        self.crash_at = None;
-        self.faults.clear();
+        if std::mem::take(&mut self.is_down) {
+            self.crash_at = None;
+        }
         self.locks.clear();
         self.boot += 1;
     }

@@ -51,7 +51,10 @@ pub(crate) fn options(disk: &SimDisk) -> LogOptions {
 /// A record whose payload only the number decides: no zeros in it.
 pub(crate) fn record(number: u64, size: usize) -> NewRecord {
     let word = mix(number).to_le_bytes();
-    let payload = (0..size).map(|at| word[at % 8].wrapping_add(at.to_le_bytes()[1]) | 1).collect();
+    let block: Vec<u8> =
+        (0..=255).flat_map(|at| word.map(|byte| byte.wrapping_add(at) | 1)).collect();
+    let mut payload = block.repeat(size / block.len() + 1);
+    payload.truncate(size);
     NewRecord { kind: 1, codec: Codec::Raw, schema: 1, payload }
 }
 
@@ -135,7 +138,7 @@ impl Model {
 
 /// End the process in the middle, whatever it holds.
 pub(crate) fn kill(disk: &SimDisk, log: Log) {
-    disk.crash_at(disk.calls() + 1);
+    disk.kill_process();
     drop(log);
 }
 
@@ -149,6 +152,8 @@ pub(crate) enum Restart {
 impl Restart {
     pub(crate) fn of(self, disk: &SimDisk) -> SimDisk {
         let disk = disk.fork();
+        // A crash that was planned behind the end of the story does not come any more.
+        disk.crash_at(u64::MAX);
         match self {
             Self::Process => disk.kill_process(),
             Self::Power(loss) => disk.lose_power(loss),
