@@ -141,7 +141,7 @@ fn show_on(bar: &ProgressBar, progress: &Progress) {
             bar.set_position(u64::from(*settled));
         }
         Progress::Dispatched { step, title, .. } => {
-            bar.set_message(super::harmless(&format!("{step} {title}")))
+            bar.set_message(super::harmless(&format!("{step} {title}")));
         }
         _ if is_worth_a_line(progress) => {
             if let Some(line) = line(progress) {

@@ -13,16 +13,22 @@ use super::layout::{Layout, is_temporary};
 
 /// Refuse a folder that holds what is not ours.
 pub(super) fn expect_ours(storage: &dyn Storage, draft: &Layout) -> Result<()> {
-    let places: [(_, fn(&Entry) -> bool); 2] =
-        [(draft.dir().to_owned(), in_folder), (draft.log(), in_log)];
-    for (folder, is_ours) in places {
-        // A folder that cannot be listed is not there, or making it will say why.
-        let entries = storage.list(&folder).unwrap_or_default();
-        if let Some(stranger) = entries.iter().find(|entry| !is_ours(entry)) {
-            return Err(in_the_way(draft.dir(), &folder, &stranger.name));
-        }
+    expect_only(storage, draft, draft.dir(), in_folder)?;
+    expect_only(storage, draft, &draft.log(), in_log)
+}
+
+fn expect_only(
+    storage: &dyn Storage,
+    draft: &Layout,
+    folder: &Path,
+    is_ours: fn(&Entry) -> bool,
+) -> Result<()> {
+    // A folder that cannot be listed is not there, or making it will say why.
+    let entries = storage.list(folder).unwrap_or_default();
+    match entries.iter().find(|entry| !is_ours(entry)) {
+        Some(stranger) => Err(in_the_way(draft.dir(), folder, &stranger.name)),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 fn in_folder(entry: &Entry) -> bool {

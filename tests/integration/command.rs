@@ -193,6 +193,12 @@ impl Ended {
     }
 }
 
+/// Say that something cannot be tested here, and so was not.
+#[expect(clippy::print_stdout, reason = "whoever runs the tests should know what they did not do")]
+pub(crate) fn passed_over(why: &str) {
+    println!("passed over: {why}");
+}
+
 /// Wait until something holds.
 #[track_caller]
 pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use plan_ledger::plan::StepStatus;
 
-use super::command::{Place, ids, state_of};
+use super::command::{Place, ids, passed_over, state_of};
 
 /// A small file system in memory, gone when this is dropped.
 struct Disk {
@@ -22,7 +22,7 @@ impl Disk {
         if mount(&["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"], &folder) {
             return Some(Self { place });
         }
-        println!("passed over: no file system can be mounted here");
+        passed_over("no file system can be mounted here");
         None
     }
 

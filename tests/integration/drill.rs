@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::command::{Ended, Place};
+use super::command::{Ended, Place, passed_over};
 
 const PLANS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/plans/");
 
@@ -16,7 +16,7 @@ pub(crate) fn shared_plan(name: &str) -> Option<PathBuf> {
     if path.is_file() {
         return Some(path);
     }
-    println!("passed over: {} is missing; PLAN_LEDGER_PLANS names its folder", path.display());
+    passed_over(&format!("{} is missing; PLAN_LEDGER_PLANS names its folder", path.display()));
     None
 }
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use plan_ledger::{Environment, LedgerView};
 
-use super::command::{Ended, Place};
+use super::command::{Ended, Place, passed_over};
 
 type Snapshot = BTreeMap<PathBuf, Option<Vec<u8>>>;
 
@@ -168,7 +168,7 @@ fn a_ledger_that_may_not_be_read() {
     let before = content(&place);
     fs::set_permissions(&ledger, fs::Permissions::from_mode(0o000)).unwrap();
     if fs::read_dir(&ledger).is_ok() {
-        println!("passed over: permissions do not bind this user");
+        passed_over("permissions do not bind this user");
     } else {
         place.ledger("run plan.yaml").code(7).complains(&[".ledger", "Permission denied"]);
     }
