@@ -220,9 +220,9 @@ fn caps_are_never_exceeded() {
 /// Goal: the first Ctrl-C lets the work in hand end and loses nothing; the second ends it.
 #[test]
 fn interrupts_drain_and_the_second_one_kills() {
+    const WAIT: &str = "while ! test -e open; do sleep 0.01; done; echo done";
     let place = Place::new();
     let step = |n| format!("  - {{id: s{n}, command: '{COUNTED} {WAIT}'}}\n");
-    const WAIT: &str = "while ! test -e open; do sleep 0.01; done; echo done";
     place.write("plan.yaml", format!("steps:\n{}", (0..6).map(step).collect::<String>()));
     let run = ["run", "plan.yaml", "--max-parallel", "2"];
 
