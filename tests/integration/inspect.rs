@@ -657,7 +657,7 @@ fn check_event(text: &str, line: &Value) {
     assert_eq!(found, expected, "{kind}");
 }
 
-/// Random numbers from a seed (SplitMix64).
+/// Random numbers from a seed (`SplitMix64`).
 struct Random(u64);
 
 impl Random {
