@@ -10,9 +10,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use plan_ledger::plan::{AttemptToken, FailureClass, Json, LostCause, Outcome, Ruling, Verdict};
-use plan_ledger::{Clock, Environment, Ledger, Plan, Receipt, RunId, RunPolicy};
+use plan_ledger::{Clock, Environment, ErrorKind, Ledger, Plan, Receipt, RunId, RunPolicy};
 use serde_json::{Value, json};
 
 /// A clock that moves on by a second whenever it is asked.
@@ -104,6 +105,20 @@ fn small() -> Place {
     fill(&ledger);
     ledger.close().unwrap();
     place
+}
+
+/// Open a ledger that was closed. A process that another test has just forked may share the lock
+/// for a moment, until it becomes the program that it was forked for.
+fn reopen(dir: &Path) -> Ledger {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        match Ledger::open(dir, &environment()) {
+            Err(error) if error.kind() == ErrorKind::Locked && Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            opened => return opened.unwrap().0,
+        }
+    }
 }
 
 /// Several segments.
@@ -275,7 +290,7 @@ fn the_summary_as_json() {
     assert_eq!(ledger["health"]["status"], "good");
     assert_eq!(ledger["health"]["opening"]["verdict"], "clean");
     assert_eq!(ledger["head"]["seq"], ledger["acknowledged"]);
-    let (ledger_now, _) = Ledger::open(&place.dir, &environment()).unwrap();
+    let ledger_now = reopen(&place.dir);
     assert_eq!(ledger["state"]["hash"], ledger_now.state_hash().to_string());
 }
 
@@ -598,7 +613,7 @@ fn every_member_is_documented() {
     let text = include_str!("../../format/inspect-json.md");
     let place = small();
     // A fence leaves a recovery note, and a verdict and a variable complete the picture.
-    let (ledger, _) = Ledger::open(&place.dir, &environment()).unwrap();
+    let ledger = reopen(&place.dir);
     let run = ledger.state().run_named("small").unwrap().id;
     let token = ledger.state().runs[&run].steps[1].attempt.as_ref().unwrap().token;
     let verdict = Verdict {
