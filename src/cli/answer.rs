@@ -27,7 +27,7 @@ pub(super) fn judge(args: &JudgeArgs, ruling: Ruling) -> Result<Code, Failure> {
         evidence: args.evidence.clone(),
     };
     let line = match step_of(run, &args.step) {
-        Err(_) if args.step == PLAN => {
+        found if means_plan(run, &args.step, &found) => {
             let open = open_plan_criteria(run)?;
             let count = open.len();
             let verdicts = open.into_iter().map(verdict).collect();
@@ -45,6 +45,12 @@ pub(super) fn judge(args: &JudgeArgs, ruling: Ruling) -> Result<Code, Failure> {
     ledger.close()?;
     answer_with(&format!("{line}\n"))?;
     Ok(Code::Fine)
+}
+
+/// Whether the word stands for the plan: a step of that id comes first, while it waits.
+fn means_plan(run: &Run, word: &str, found: &Result<StepNumber, Failure>) -> bool {
+    let step = found.as_ref().ok().and_then(|number| run.step(*number));
+    word == PLAN && step.is_none_or(|step| step.status != StepStatus::Reported)
 }
 
 /// `ledger answer`.

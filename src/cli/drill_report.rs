@@ -12,7 +12,7 @@ use crate::plan::{Cost, Ending, Json, Run, RunStatus, State, StepNumber, StepSta
 use super::args::DrillArgs;
 use super::drill::RUN;
 use super::exit::{Code, Failure};
-use super::{answer_with, text};
+use super::{answer_with, print, text};
 
 /// The number of SIGKILL.
 const KILLED: i32 = 9;
@@ -50,28 +50,31 @@ struct Check {
 
 /// Judge the evidence and print it. Fine only if everything holds.
 pub(super) fn report(evidence: &Evidence, args: &DrillArgs) -> Result<Code, Failure> {
-    let run = |state: &Arc<State>| {
-        state.run_named(RUN).cloned().ok_or_else(|| Failure::Refused("no run was made".into()))
-    };
-    let runs = Runs {
-        at_kill: run(&evidence.at_kill)?,
-        killed: run(&evidence.killed.state)?,
-        whole: run(&evidence.whole.state)?,
-    };
-    let checks = [
-        in_flight_at_kill(evidence, &runs),
-        nothing_twice(evidence, &runs),
-        dealt_again_once(evidence, &runs),
-        same_outcome(&runs),
-        same_variables(&runs),
+    let runs = Runs::of(evidence)?;
+    let checks = checks(evidence, &runs);
+    if args.json {
+        print(&(for_programs(&checks, evidence, args).join("\n") + "\n"))?;
+    } else {
+        answer_with(&(for_people(&checks, args).join("\n") + "\n"))?;
+    }
+    Ok(code(&checks))
+}
+
+/// Everything that must hold.
+fn checks(evidence: &Evidence, runs: &Runs) -> [Check; 7] {
+    [
+        in_flight_at_kill(evidence, runs),
+        nothing_twice(evidence, runs),
+        dealt_again_once(evidence, runs),
+        same_outcome(runs),
+        same_variables(runs),
         replay_is_live(evidence),
-        free_of_cost(&runs),
-    ];
-    let all_hold = checks.iter().all(|check| check.holds);
-    let lines =
-        if args.json { for_programs(&checks, evidence, args) } else { for_people(&checks, args) };
-    answer_with(&(lines.join("\n") + "\n"))?;
-    Ok(if all_hold { Code::Fine } else { Code::Failed })
+        free_of_cost(runs),
+    ]
+}
+
+fn code(checks: &[Check]) -> Code {
+    if checks.iter().all(|check| check.holds) { Code::Fine } else { Code::Failed }
 }
 
 fn for_programs(checks: &[Check], evidence: &Evidence, args: &DrillArgs) -> Vec<String> {
@@ -108,6 +111,19 @@ struct Runs {
     at_kill: Run,
     killed: Run,
     whole: Run,
+}
+
+impl Runs {
+    fn of(evidence: &Evidence) -> Result<Self, Failure> {
+        let run = |state: &Arc<State>| {
+            state.run_named(RUN).cloned().ok_or_else(|| Failure::Refused("no run was made".into()))
+        };
+        Ok(Self {
+            at_kill: run(&evidence.at_kill)?,
+            killed: run(&evidence.killed.state)?,
+            whole: run(&evidence.whole.state)?,
+        })
+    }
 }
 
 fn in_flight_at_kill(evidence: &Evidence, runs: &Runs) -> Check {
@@ -242,3 +258,7 @@ fn numbers_with(run: &Run, status: StepStatus) -> BTreeSet<StepNumber> {
 fn variables(run: &Run) -> BTreeMap<&String, &Json> {
     run.variables.iter().map(|(name, variable)| (name, &variable.value)).collect()
 }
+
+#[cfg(test)]
+#[path = "drill_report_tests.rs"]
+mod tests;

@@ -69,16 +69,35 @@ pub fn main() -> ExitCode {
 /// A line for people, on standard error.
 fn say(line: &str) {
     // There is nobody to tell when standard error is gone.
-    let _ = writeln!(io::stderr().lock(), "ledger: {line}");
+    let _ = writeln!(io::stderr().lock(), "ledger: {}", harmless(line));
 }
 
-/// The answer, on standard output.
+/// The answer for people, on standard output.
 fn answer_with(text: &str) -> std::result::Result<(), Failure> {
+    print(&harmless(text))
+}
+
+/// The answer as it is, on standard output.
+fn print(text: &str) -> std::result::Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::Output(error)),
         _ => Ok(()),
     }
+}
+
+/// Lines in which plans and workers may have had their say, with everything escaped that a
+/// terminal might obey or hide.
+fn harmless(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c == '\n' || inspect::is_harmless(c) {
+            out.push(c);
+        } else {
+            out.extend(c.escape_default());
+        }
+    }
+    out
 }
 
 /// Open a ledger that is there, and say what opening it found.

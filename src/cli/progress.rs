@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::Value;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::error::{Error, Result};
 use crate::plan::{Ruling, StepNumber, StepStatus};
@@ -35,10 +35,13 @@ pub(super) struct Reporter {
 }
 
 impl Reporter {
-    /// Takes over SIGINT and SIGTERM of this process.
+    /// Takes over SIGINT, SIGTERM and SIGHUP of this process: a terminal that goes away must not
+    /// leave workers without a runner. What was ignored from the start (`nohup`) stays ignored.
     pub(super) fn new(args: &RunArgs) -> Result<Self> {
         let interrupted = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM] {
+        let ignored = ignored_signals();
+        let heeded = |signal: &i32| ignored >> (signal - 1) & 1 == 0;
+        for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(heeded) {
             signal_hook::flag::register(signal, Arc::clone(&interrupted))
                 .map_err(|error| Error::io("watch for signals", &args.ledger, error))?;
         }
@@ -99,6 +102,14 @@ impl Observer for Reporter {
     }
 }
 
+/// The signals that whoever started this process let it ignore, as a mask; none where the system
+/// does not say.
+fn ignored_signals() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
 fn audience(args: &RunArgs) -> Audience {
     if args.json {
         Audience::Program
@@ -118,8 +129,8 @@ fn audience(args: &RunArgs) -> Audience {
     }
 }
 
-/// One JSON line on standard output. When its reader went away, the work goes on in silence.
-pub(super) fn emit(value: &Value) {
+/// One JSON line on standard output about what goes on. When its reader went away, the work goes on in silence.
+fn emit(value: &Value) {
     let _ = writeln!(io::stdout().lock(), "{value}");
 }
 
@@ -129,7 +140,9 @@ fn show_on(bar: &ProgressBar, progress: &Progress) {
             bar.set_length(u64::from(*steps));
             bar.set_position(u64::from(*settled));
         }
-        Progress::Dispatched { step, title, .. } => bar.set_message(format!("{step} {title}")),
+        Progress::Dispatched { step, title, .. } => {
+            bar.set_message(super::harmless(&format!("{step} {title}")))
+        }
         _ if is_worth_a_line(progress) => {
             if let Some(line) = line(progress) {
                 bar.suspend(|| super::say(&line));

@@ -4,7 +4,8 @@
 use crate::import::{Imported, PlanFormat};
 use crate::ledger::{Ledger, plan_hash};
 use crate::plan::{
-    Command, Ending, OnFailure, Plan, RunId, RunPolicy, RunStatus, StepStatus, TextPolicy, diff,
+    Command, Ending, OnFailure, Plan, Rejection, RunId, RunPolicy, RunStatus, StepStatus,
+    TextPolicy, diff,
 };
 
 use super::args::{RunArgs, TextChoice};
@@ -65,9 +66,11 @@ pub(super) fn ready(
     }
     if args.retry_failed {
         match ledger.execute(&Command::RetryFailed { run: run.id, by: OPERATOR.to_owned() }) {
-            Err(error) if error.rejection() == Some(&crate::plan::Rejection::NothingFailed) => {
+            Err(error) if error.rejection() == Some(&Rejection::NothingFailed) => {
                 say(&format!("run {name}: no step has failed, so none is tried again"));
             }
+            // A run that is done, or was cancelled, says so below; it has nothing to try again.
+            Err(error) if matches!(error.rejection(), Some(Rejection::RunHasEnded(_))) => {}
             other => drop(other?),
         }
     }

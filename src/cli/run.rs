@@ -15,9 +15,9 @@ use crate::runner::{
 
 use super::args::RunArgs;
 use super::exit::{Code, Failure, code_of};
-use super::progress::{Reporter, emit};
+use super::progress::Reporter;
 use super::resume::{Next, ready};
-use super::{answer_with, json, say, text};
+use super::{answer_with, json, print, say, text};
 
 /// `ledger run`.
 pub(super) fn run(args: &RunArgs) -> Result<Code, Failure> {
@@ -168,7 +168,7 @@ fn tell_summary(ledger: &Ledger, summary: &RunSummary, args: &RunArgs) -> Result
     if args.json {
         // The state and its number from one snapshot: nobody else writes, but nobody has to know.
         let state = ledger.state();
-        emit(&json::summary(summary, state.seq, state_hash(&state)));
+        print(&format!("{}\n", json::summary(summary, state.seq, state_hash(&state))))?;
     } else {
         answer_with(&text::summary(summary, &args.ledger))?;
     }

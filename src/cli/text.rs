@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use crate::plan::{Cost, Micros};
-use crate::runner::{Pending, RunOutcome, RunSummary, Unrecorded};
+use crate::plan::{Cost, FailureClass, Micros};
+use crate::runner::{Pending, RunOutcome, RunSummary, StepName, Unrecorded};
 
 use super::answer::command_line;
 
@@ -29,7 +29,8 @@ pub(super) fn summary(summary: &RunSummary, ledger: &Path) -> String {
     text.push_str(&steps(summary));
     text.push_str(&attempts(summary));
     let failed = summary.failures.iter().map(|(step, class, message)| {
-        format!("failed: {step}: {}: {message}", format!("{class:?}").to_lowercase())
+        let message = message.lines().next().unwrap_or_default();
+        format!("failed: {step}: {}: {message}", class_word(*class))
     });
     push_list(&mut text, failed.collect());
     let criteria = summary.failed_criteria.iter().map(|(criterion, evidence)| {
@@ -39,6 +40,22 @@ pub(super) fn summary(summary: &RunSummary, ledger: &Path) -> String {
     push_list(&mut text, criteria.collect());
     push_list(&mut text, what_next(summary, ledger));
     text
+}
+
+/// The word that a worker may use for it in its receipt.
+fn class_word(class: FailureClass) -> &'static str {
+    match class {
+        FailureClass::Transient => "transient",
+        FailureClass::Deterministic => "deterministic",
+        FailureClass::AssumptionBroken => "assumption_broken",
+        FailureClass::BudgetExhausted => "budget_exhausted",
+        FailureClass::Unknown => "unknown",
+    }
+}
+
+/// A step as a command line may name it: an id that looks like an option cannot.
+fn word(step: &StepName) -> String {
+    if step.id.starts_with('-') { format!("#{}", step.number) } else { step.id.clone() }
 }
 
 fn steps(summary: &RunSummary) -> String {
@@ -106,7 +123,7 @@ fn pending(item: &Pending, run: &str, ledger: &Path) -> String {
         Pending::Verdicts { step, criteria } => format!(
             "{step} waits for a verdict on: {}\n      {}",
             criteria.join("; "),
-            command_line("accept", ledger, &[run, &step.id, "--by", "WHO"])
+            command_line("accept", ledger, &[run, &word(step), "--by", "WHO"])
         ),
         Pending::PlanVerdicts { criteria } => format!(
             "the plan waits for a verdict on: {}\n      {}",
@@ -116,8 +133,8 @@ fn pending(item: &Pending, run: &str, ledger: &Path) -> String {
         Pending::Doubt { step } => format!(
             "{step} is in doubt: a lost attempt may have done it, and it must not be done \
              twice\n      {}\n      {}",
-            command_line("answer", ledger, &[run, &step.id, "landed", "--by", "WHO"]),
-            command_line("answer", ledger, &[run, &step.id, "did-not-happen", "--by", "WHO"]),
+            command_line("answer", ledger, &[run, &word(step), "landed", "--by", "WHO"]),
+            command_line("answer", ledger, &[run, &word(step), "did-not-happen", "--by", "WHO"]),
         ),
         Pending::Held { step, worker, lease_until } => format!(
             "{step} is held by {worker}, a worker outside this runner, until its lease runs out \

@@ -97,7 +97,12 @@ impl Ledger {
     pub fn open_or_create(dir: &Path, environment: &Environment) -> Result<(Self, OpenReport)> {
         match environment.storage.list(dir) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                Ok((Self::create(dir, environment)?, OpenReport::created()))
+                match Self::create(dir, environment) {
+                    Ok(ledger) => Ok((ledger, OpenReport::created())),
+                    // Somebody else made it in the meantime, and may have it.
+                    Err(_) if environment.storage.list(dir).is_ok() => Self::open(dir, environment),
+                    Err(error) => Err(error),
+                }
             }
             _ => Self::open(dir, environment),
         }

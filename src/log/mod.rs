@@ -16,6 +16,7 @@
 //! what is written here).
 
 mod build;
+mod draft;
 mod evidence;
 mod head_file;
 mod judge;

@@ -7,6 +7,7 @@ use crate::format::{Chain, Head, HeadState, Reason, SegmentHeader};
 use crate::storage::{Access, EntryKind, LockGuard, Locking, Storage};
 
 use super::build::{BuildError, build_segment, length};
+use super::draft;
 use super::evidence::{Tail, examine};
 use super::head_file::{HeadFile, read_head};
 use super::layout::{DATA_START, Layout, SEGMENT_SIZE_MIN, is_temporary, segment_size};
@@ -46,11 +47,12 @@ impl Log {
             let taken = std::io::ErrorKind::AlreadyExists.into();
             return Err(io("make a ledger here", dir, taken));
         }
+        draft::expect_ours(&*storage, &draft)?;
         storage
             .create_dir(draft.dir())
             .map_err(|error| io("create the folder", draft.dir(), error))?;
         let lock = take_lock(&*storage, &draft, &options.holder)?;
-        clear(&*storage, &draft)?;
+        draft::clear(&*storage, &draft)?;
         storage
             .create_dir(&draft.log())
             .map_err(|error| io("create the folder", &draft.log(), error))?;
@@ -104,7 +106,7 @@ impl Log {
         let storage = options.storage.clone();
         let view = read_head(&*storage, &layout)?;
         let segments = Segments::list(&*storage, &layout)?;
-        let newest = segments.linked()?;
+        let newest = segments.linked(&layout)?;
         sync_folders(&*storage, &layout)?;
         let (mut tail, file) = examine_newest(&*storage, &layout, newest, &view)?;
         if view.newest().is_some_and(|(_, head)| segments.contradict(head)) {
@@ -282,21 +284,6 @@ fn take_lock(storage: &dyn Storage, layout: &Layout, holder: &str) -> Result<Box
         }
         Err(error) => Err(Error::io("lock the ledger", &path, error)),
     }
-}
-
-/// Remove what an interrupted creation left. Only called under the lock of a folder that never
-/// got its name.
-fn clear(storage: &dyn Storage, draft: &Layout) -> Result<()> {
-    let io = |path: &Path, error| Error::io("clear an unfinished creation in", path, error);
-    if storage.open(&draft.head(), Access::Read).is_ok() {
-        storage.remove(&draft.head()).map_err(|error| io(&draft.head(), error))?;
-    }
-    let Ok(entries) = storage.list(&draft.log()) else { return Ok(()) };
-    for entry in entries {
-        let path = draft.log().join(&entry.name);
-        storage.remove(&path).map_err(|error| io(&path, error))?;
-    }
-    Ok(())
 }
 
 /// Remove segments that never got their name.

@@ -81,7 +81,7 @@ impl Segments {
     }
 
     /// The newest segment, if every header is good and each follows from the one before.
-    pub(super) fn linked(&self) -> Result<&Segment> {
+    pub(super) fn linked(&self, layout: &Layout) -> Result<&Segment> {
         let mut previous: Option<&Segment> = None;
         for (place, (name, path, read)) in self.list.iter().enumerate() {
             let segment = match read {
@@ -104,9 +104,9 @@ impl Segments {
         previous.ok_or_else(|| {
             Error::new(
                 ErrorKind::Corrupt,
-                "there is no segment in the folder `log`, though a ledger always has one; \
-                 restore it from a copy",
+                "there is no segment, though a ledger always has one; restore it from a copy",
             )
+            .at_path(&layout.log())
         })
     }
 }
@@ -180,8 +180,12 @@ pub(super) fn expect_ledger(storage: &dyn Storage, layout: &Layout) -> Result<()
 }
 
 fn header_error(path: &Path, fault: &HeaderFault) -> Error {
-    let kind = if fault.is_version() { ErrorKind::Unsupported } else { ErrorKind::Corrupt };
-    Error::new(kind, fault.to_string()).at_path(path).at_offset(0)
+    if fault.is_version() {
+        return Error::new(ErrorKind::Unsupported, fault.to_string()).at_path(path).at_offset(0);
+    }
+    let message =
+        format!("{fault}; nothing was changed, and `ledger inspect` shows what can be read");
+    Error::new(ErrorKind::Corrupt, message).at_path(path).at_offset(0)
 }
 
 fn read_header(

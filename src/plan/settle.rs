@@ -85,7 +85,9 @@ fn call(run: &Run, number: StepNumber) -> Option<Call<'_>> {
 fn failed_criterion(criteria: &[Criterion], verdict: &Verdict) -> String {
     let place = usize::try_from(verdict.criterion).ok();
     let body = place.and_then(|place| criteria.get(place)).map_or("", Criterion::body);
-    format!("criterion {} (`{body}`) does not hold: {}", verdict.criterion, verdict.evidence)
+    // People count from 1.
+    let number = u64::from(verdict.criterion) + 1;
+    format!("criterion {number} (`{body}`) does not hold: {}", verdict.evidence)
 }
 
 /// The criteria that no verdict names.

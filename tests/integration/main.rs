@@ -5,19 +5,27 @@
     reason = "a test that cannot go on has failed, helpers included"
 )]
 
-/// What the tests of the log share: records, options, a model of what must be there.
-mod lab;
-/// The log: appending, rotating, reopening, reading.
-mod log_round_trip;
-
-/// The log: crashes before every call of the disk, and again during recovery.
-mod log_crash;
-
-/// The bytes that are fixed for ever.
+// How the tests use the `ledger` binary.
+mod command;
+// A disk that runs full.
+mod disk_full;
+// `ledger drill` over example plans and plans of other tools.
+mod drill;
+// The bytes that are fixed for ever.
 mod golden;
-
-/// `ledger inspect`: human output, JSON, damaged and live ledgers.
+// `ledger inspect`: human output, JSON, damaged and live ledgers.
 mod inspect;
-
-/// The rules of the house: layers, crates, sizes.
+// A run killed from outside, again and again.
+mod kill;
+// What the tests share: records, options, a model of what must be there.
+mod lab;
+// Crashes before every call of the disk, and again during recovery.
+mod log_crash;
+// Appending, rotating, reopening, reading: nothing goes wrong.
+mod log_round_trip;
+// `ledger run`: what a run does, says and returns.
+mod run;
+// The rules of the house: layers, crates, sizes.
 mod tidy;
+// What people get wrong.
+mod wrong_input;

@@ -25,6 +25,8 @@ mod summary;
 mod survey;
 mod text;
 
+pub(super) use text::is_harmless;
+
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 

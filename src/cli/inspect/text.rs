@@ -31,7 +31,7 @@ pub(super) fn plain_path(path: &Path) -> String {
 
 /// Whether a character only stands for itself: no control (escape sequences begin with one), no
 /// change of writing direction, no line break, nothing invisible.
-pub(super) fn is_harmless(c: char) -> bool {
+pub(in crate::cli) fn is_harmless(c: char) -> bool {
     !(c.is_control()
         || matches!(c,
             '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'

@@ -54,7 +54,7 @@ fn a_failed_verdict_is_a_failure_and_is_retried() {
     let events = world.ask(Command::Judge { token, verdicts }).unwrap();
     assert_eq!(kinds(&events), "VerdictRecorded FailureDecided");
     assert_eq!(world.status("a"), StepStatus::Ready);
-    let message = "criterion 0 (`x`) does not hold: seen".to_owned();
+    let message = "criterion 1 (`x`) does not hold: seen".to_owned();
     assert_eq!(world.step("a").last_failure, Some((FailureClass::Unknown, message)));
     let token = world.deal("a");
     world.report(token, Receipt::default());

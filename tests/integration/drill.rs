@@ -1,0 +1,109 @@
+//! `ledger drill`: the seed test as a command, over the plans that it is promised for.
+
+use std::path::PathBuf;
+
+use super::command::{Ended, Place};
+
+const PLANS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/plans/");
+
+/// Plans that other tools made, which are not part of the repository.
+pub(crate) fn shared_plan(name: &str) -> Option<PathBuf> {
+    let folder = std::env::var_os("PLAN_LEDGER_PLANS").map_or_else(
+        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/plans")),
+        PathBuf::from,
+    );
+    let path = folder.join(name);
+    if path.is_file() {
+        return Some(path);
+    }
+    println!("passed over: {} is missing; PLAN_LEDGER_PLANS names its folder", path.display());
+    None
+}
+
+fn drill(place: &Place, plan: &str, more: &[&str]) -> Ended {
+    place.ledger_with(&[&["drill", plan], more].concat())
+}
+
+/// The checks of a drill that must pass.
+const CHECKS: [&str; 7] = [
+    "killed in flight",
+    "nothing accepted ran twice",
+    "dealt again once",
+    "same outcome",
+    "same variables",
+    "replay equals live state",
+    "cost 0",
+];
+
+/// Goal: the README's command works as it stands, and says what it proved.
+#[test]
+fn the_example_plan_passes_its_drill() {
+    let place = Place::new();
+    let plan = format!("{PLANS}migration.yaml");
+    let ended = drill(&place, &plan, &[]).code(0).says(&["killed at step 37", "all hold"]);
+    for check in CHECKS {
+        assert!(ended.out.contains(&format!("ok      {check}: ")), "{}", ended.out);
+    }
+    assert!(ended.err.is_empty(), "{}", ended.err);
+    assert!(place.snapshot().is_empty(), "a drill leaves nothing behind");
+}
+
+/// Goal: there is no step at which a kill does harm, alone or with others in flight.
+#[test]
+fn every_step_of_a_small_plan_can_be_the_one() {
+    let place = Place::new();
+    let plan = format!("{PLANS}tiny.yaml");
+    for kill_at in 1..=6 {
+        for parallel in ["1", "4"] {
+            let at = kill_at.to_string();
+            drill(&place, &plan, &["--kill-at", &at, "--max-parallel", parallel]).code(0);
+        }
+    }
+    drill(&place, &plan, &["--kill-at", "7"]).code(2).complains(&["the plan has 6 steps"]);
+    drill(&place, &plan, &["--kill-at", "0"]).code(2).complains(&["--kill-at"]);
+    drill(&place, &plan, &[]).code(2).complains(&["--kill-at 37"]);
+}
+
+/// Goal: a plan that another tool made, 145 nodes large, passes wherever it is killed.
+#[test]
+fn the_task_master_plan_passes_everywhere() {
+    let Some(plan) = shared_plan("taskmaster-testcraft.json") else { return };
+    let place = Place::new();
+    for kill_at in ["1", "37", "100", "145"] {
+        let ended = drill(&place, plan.to_str().unwrap(), &["--kill-at", kill_at]).code(0);
+        ended.says(&["all hold", "145 and 145 steps accepted"]);
+    }
+    drill(&place, plan.to_str().unwrap(), &["--kill-at", "146"]).code(2).complains(&["145 steps"]);
+}
+
+/// Goal: a program can read what a drill found.
+#[test]
+fn a_drill_speaks_json() {
+    let place = Place::new();
+    let plan = format!("{PLANS}tiny.yaml");
+    let lines = drill(&place, &plan, &["--kill-at", "3", "--json"]).code(0).lines();
+    let (summary, checks) = lines.split_last().unwrap();
+    let names: Vec<&str> = checks.iter().map(|check| check["name"].as_str().unwrap()).collect();
+    assert_eq!(names, CHECKS);
+    assert!(checks.iter().all(|check| check["type"] == "check" && check["holds"] == true));
+    assert_eq!(summary["type"], "summary");
+    assert_eq!(summary["kill_at"], 3);
+    assert_eq!(summary["steps"], 6);
+    assert_eq!(summary["holds"], true);
+}
+
+/// Goal: what a drill leaves when asked to is there to be looked at, and it takes over no folder
+/// of somebody else.
+#[test]
+fn a_drill_keeps_its_ledgers_when_asked() {
+    let place = Place::new();
+    let plan = format!("{PLANS}tiny.yaml");
+    drill(&place, &plan, &["--kill-at", "3", "--keep", "kept"]).code(0).says(&["kept in kept"]);
+    for ledger in ["kept/killed.ledger", "kept/whole.ledger"] {
+        let state = super::command::state_of(&place.path(ledger));
+        assert_eq!(state.runs.len(), 1, "{ledger}");
+    }
+    let before = place.snapshot();
+    drill(&place, &plan, &["--kill-at", "3", "--keep", "kept"]).code(2).complains(&["not empty"]);
+    assert!(place.snapshot() == before);
+}

@@ -1,0 +1,173 @@
+//! The main promise, tried from outside: a run with real workers is killed with SIGKILL at random
+//! moments, twenty times, and goes on each time as if nothing had been.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use plan_ledger::plan::{Ending, Run, RunStatus, StepStatus};
+use plan_ledger::{Environment, Ledger, state_hash};
+
+use super::command::{Place, ids, start, wait_until};
+use super::drill::shared_plan;
+
+/// Kills of one run.
+const KILLS: u32 = 20;
+
+/// The longest that a life of the runner lasts from when it, or its first worker, started: such
+/// that twenty of them get somewhere, but not to the end.
+const LIFE_MILLIS_MAX: u64 = 160;
+
+/// Says who it is before it works, outside the ledger.
+const WORKER: &str = "#!/bin/sh
+echo \"$LEDGER_STEP $LEDGER_ATTEMPT\" >> \"$TALLY\"
+sleep 0.05
+echo done
+";
+
+/// A number that anybody can have again from the seed (splitmix64).
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (mixed ^ (mixed >> 31)) % limit
+    }
+}
+
+/// Goal: nothing accepted is done again, nothing is lost, nobody is left behind: a plan of 145
+/// steps with dependencies, barriers and a cap.
+#[test]
+fn a_run_survives_twenty_kills() {
+    let place = Place::new();
+    let plan = place.write("plan.yaml", layered_plan(145));
+    survives(&place, &plan, 145, 2);
+}
+
+/// Goal: the same for a plan that another tool made.
+#[test]
+fn a_task_master_run_survives_twenty_kills() {
+    let Some(plan) = shared_plan("taskmaster-testcraft.json") else { return };
+    survives(&Place::new(), &plan, 145, 3);
+}
+
+/// Layers of eight; each step waits for one or two of the layer before, each fourth layer for a
+/// barrier over all of it.
+fn layered_plan(steps: usize) -> String {
+    use std::fmt::Write as _;
+    let (mut text, mut barriers) = ("caps: {run: 7}\nsteps:\n".to_owned(), String::new());
+    for step in 0..steps {
+        let layer = step / 8;
+        let mut after = Vec::new();
+        if layer % 4 == 0 && layer > 0 {
+            after.push(format!("gate{layer}"));
+        } else if layer > 0 {
+            after.extend([format!("s{}", step - 8), format!("s{}", layer * 8 - 1 - step % 8)]);
+            after.dedup();
+        }
+        writeln!(text, "  - {{id: s{step}, goal: g, after: [{}]}}", after.join(", ")).unwrap();
+        if layer % 4 == 3 && step % 8 == 7 {
+            let members: Vec<String> = (step - 7..=step).map(|it| format!("s{it}")).collect();
+            let next = layer + 1;
+            writeln!(barriers, "  - {{id: gate{next}, members: [{}]}}", members.join(", "))
+                .unwrap();
+        }
+    }
+    format!("{text}barriers:\n{barriers}")
+}
+
+fn survives(place: &Place, plan: &Path, steps: usize, seed: u64) {
+    let worker = place.write("worker.sh", WORKER);
+    let worker = format!("sh {}", worker.display());
+    // Every process that this run starts, at any remove, bears this in its environment.
+    let mark = format!("PLAN_LEDGER_TEST={}-{seed}", place.path("").display());
+    let mut dice = Dice(seed);
+    let begin = || {
+        let (name, value) = mark.split_once('=').unwrap();
+        let plan = plan.to_str().unwrap();
+        let words =
+            ["run", plan, "--run", "r", "--fresh", "--text", "trust", "--max-parallel", "8"];
+        start(place.command(&words).args(["--worker", &worker]).env(name, value))
+    };
+    let mut kills = 0;
+    let mut done = BTreeSet::new();
+    while kills < KILLS {
+        let before = place.tally().len();
+        let mut running = begin();
+        if dice.below(4) > 0 {
+            let started = || place.tally().len() > before || running.is_over();
+            wait_until("a worker has started", started);
+        }
+        std::thread::sleep(Duration::from_millis(dice.below(LIFE_MILLIS_MAX)));
+        let ended = running.kill();
+        if !ended.was_killed() {
+            assert_eq!(ended.status.code(), Some(0), "{ended:#?}");
+            break;
+        }
+        kills += 1;
+        assert_nothing_again(&done, &place.tally()[before..]);
+        // A kill may come before there is a ledger at all.
+        if place.path(".ledger").exists() {
+            done = accepted(place, &done);
+        }
+    }
+    println!("{kills} kills, {} of {steps} accepted before the last life", done.len());
+    assert!(kills >= KILLS / 2, "the machine is too fast for this test: {kills} kills");
+    assert!(!done.is_empty(), "no life got anywhere");
+    let before = place.tally().len();
+    begin().end().code(0);
+    assert_nothing_again(&done, &place.tally()[before..]);
+    assert_all_done(place, steps);
+    assert_nobody_left(&mark);
+}
+
+/// No step that was accepted before a life began was started in it.
+fn assert_nothing_again(done: &BTreeSet<String>, lines: &[String]) {
+    for line in lines {
+        let step = line.split(' ').next().unwrap();
+        assert!(!done.contains(step), "{step} was accepted and was started again");
+    }
+}
+
+/// What the ledger says is accepted: never less than it said before.
+fn accepted(place: &Place, before: &BTreeSet<String>) -> BTreeSet<String> {
+    let state = place.state();
+    let now = state.run_named("r").map(|run| ids(run, StepStatus::Accepted)).unwrap_or_default();
+    let now: BTreeSet<String> = now.into_iter().collect();
+    assert!(before.is_subset(&now), "accepted work was lost");
+    now
+}
+
+fn assert_all_done(place: &Place, steps: usize) {
+    let state = place.state();
+    let run: &Run = state.run_named("r").unwrap();
+    assert_eq!(run.status, RunStatus::Ended(Ending::Done));
+    assert_eq!(ids(run, StepStatus::Accepted).len(), steps);
+    let (ledger, report) = Ledger::open(&place.path(".ledger"), &Environment::system()).unwrap();
+    assert_eq!(ledger.state_hash(), state_hash(&state), "a reader's fold is the live state");
+    assert_eq!(report.verdict, "clean");
+    // Each start that the workers counted is an attempt that the ledger knows.
+    let started: BTreeSet<(String, u32)> = place
+        .tally()
+        .iter()
+        .map(|line| line.split_once(' ').unwrap())
+        .map(|(step, attempt)| (step.to_owned(), attempt.parse().unwrap()))
+        .collect();
+    assert_eq!(started.len(), place.tally().len(), "no attempt was started twice");
+    for step in &run.steps {
+        assert!(started.contains(&(step.id.clone(), step.attempts)), "the last one did the work");
+    }
+}
+
+/// No process bears the mark any more.
+fn assert_nobody_left(mark: &str) {
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
+        let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
+        let bears = environment.split(|byte| *byte == 0).any(|each| each == mark.as_bytes());
+        assert!(!bears, "{} is still alive", entry.path().display());
+    }
+}

@@ -1,0 +1,547 @@
+//! `ledger run` as its user sees it: what a run does, says and returns, again and again.
+
+use std::time::Duration;
+
+use plan_ledger::plan::{Ending, RunStatus, StepStatus};
+
+use super::command::{Place, ids, start, wait_until};
+
+/// Counts itself outside the ledger, from its beginning to its end.
+const COUNTED: &str = r#"echo "+ $LEDGER_STEP $LEDGER_ATTEMPT" >> "$TALLY"; "#;
+
+/// Three steps in a row that count themselves.
+fn chain() -> String {
+    let step = |id: &str, after: &str| {
+        format!("  - id: {id}\n    after: [{after}]\n    command: echo $LEDGER_STEP >> $TALLY\n")
+    };
+    format!("title: chain\nsteps:\n{}{}{}", step("a", ""), step("b", "a"), step("c", "b"))
+}
+
+/// Goal: running a finished run again is harmless, says so and costs nothing.
+#[test]
+fn a_done_run_says_so_and_deals_nothing() {
+    let place = Place::new();
+    place.write("plan.yaml", chain());
+    place.ledger("run plan.yaml").code(0).says(&["run plan: done", "3 of 3 steps accepted"]);
+    let seq = place.state().seq;
+    place.ledger("run plan.yaml").code(0).complains(&["run plan is done"]);
+    let ended = place.ledger("run plan.yaml --json").code(0);
+    assert_eq!(ended.lines().last().unwrap()["ending"], "done");
+    assert_eq!(place.tally(), ["a", "b", "c"]);
+    assert_eq!(place.state().seq, seq, "a run that is over grows no more");
+}
+
+/// Goal: a plan that changed under a run is never taken over in silence, and work that did not
+/// change is never done again.
+#[test]
+fn a_changed_plan_is_shown_and_taken_over_only_when_asked() {
+    let place = Place::new();
+    let first = chain() + "test_criteria: [{text: all is well}]\n";
+    place.write("plan.yaml", &first);
+    place.ledger("run plan.yaml").code(3).says(&["all is well"]);
+    let better = first.replace("after: [b]", "after: [b]\n    goal: better");
+    let added = "  - {id: d, command: 'echo d >> $TALLY'}\ntest_criteria";
+    place.write("plan.yaml", better.replace("test_criteria", added));
+    let before = place.state().seq;
+    let choices = ["--replan", "--run NEW"];
+    let refused = place.ledger("run plan.yaml").code(6).complains(&choices);
+    refused.complains(&["1 step changed: c (goal)", "1 step added: d"]);
+    assert_eq!(place.state().seq, before, "a refusal records nothing");
+
+    place.ledger("run plan.yaml --replan --reason because").code(3).says(&["4 of 4 steps"]);
+    assert_eq!(place.tally(), ["a", "b", "c", "c", "d"], "only what changed and what is new");
+    let state = place.state();
+    let run = state.run_named("plan").unwrap();
+    assert_eq!((run.active, run.versions[1].reason.as_str()), (2, "because"));
+    place.ledger("run plan.yaml --replan").code(3);
+    assert_eq!(place.state().runs[&run.id].active, 2, "the same plan is no new version");
+
+    place.ledger("accept plan plan --by ana").code(0);
+    place.ledger("run plan.yaml --replan").code(0).complains(&["is done"]);
+    place.write("plan.yaml", chain());
+    for line in ["run plan.yaml", "run plan.yaml --replan"] {
+        let refused = place.ledger(line).code(6).complains(&["--run NEW", "1 step removed: d"]);
+        assert!(!refused.err.contains("--replan"), "advice that cannot be taken");
+    }
+    place.ledger("run plan.yaml --run other").code(0).says(&["run other: done", "3 of 3"]);
+    assert_eq!(place.tally().len(), 8);
+    assert_eq!(place.state().runs.len(), 2);
+}
+
+/// Goal: what a file says is done is not done again, is counted, and can be dealt all the same.
+#[test]
+fn done_marks_are_taken_over_unless_fresh() {
+    let place = Place::new();
+    place.write(
+        "tasks.json",
+        r#"{"tasks": [
+            {"id": 1, "title": "one", "status": "done", "dependencies": []},
+            {"id": 2, "title": "two", "status": "done", "dependencies": [1]},
+            {"id": 3, "title": "three", "status": "pending", "dependencies": [2]},
+            {"id": 4, "title": "four", "status": "cancelled", "dependencies": []}]}"#,
+    );
+    let worker = ["run", "tasks.json", "--worker", "echo $LEDGER_STEP >> $TALLY"];
+    let ended = place.ledger_with(&worker).code(0);
+    ended.says(&["3 of 4 steps accepted, 1 skipped; 2 were done before and taken over"]);
+    assert_eq!(place.tally(), ["3"]);
+    let fresh = [&worker[..], &["--run", "fresh", "--fresh"]].concat();
+    place.ledger_with(&fresh).code(0).says(&["4 of 4 steps accepted\n"]);
+    let mut dealt = place.tally()[1..].to_vec();
+    dealt.sort();
+    assert_eq!(dealt, ["1", "2", "3", "4"]);
+}
+
+/// Goal: a step that fails is tried as often as it may be, its failure is named, the rest goes
+/// on, and the run can be taken up once the cause is gone.
+#[test]
+fn failures_are_retried_named_and_can_be_taken_up_again() {
+    let place = Place::new();
+    place.write(
+        "plan.yaml",
+        "steps:
+  - {id: bad, command: 'echo $LEDGER_ATTEMPT >> $TALLY; echo the reason >&2; test -e repaired'}
+  - {id: next, after: [bad], command: 'true'}
+  - {id: apart, command: 'true'}
+",
+    );
+    let ended = place.ledger("run plan.yaml").code(1);
+    ended.says(&[
+        "1 of 3 steps accepted, 1 failed",
+        "step 1 (bad)",
+        "the reason",
+        "--retry-failed",
+    ]);
+    assert_eq!(place.tally(), ["1", "2", "3"]);
+    place.ledger("run plan.yaml").code(1).complains(&["has failed", "--retry-failed"]);
+    assert_eq!(place.tally().len(), 3, "a failed run deals nothing by itself");
+    place.ledger("run plan.yaml --retry-failed").code(1).says(&["1 failed"]);
+    place.write("repaired", "");
+    place.ledger("run plan.yaml --retry-failed").code(0).says(&["3 of 3 steps accepted"]);
+    assert_eq!(place.tally().last().unwrap(), "7");
+    place.ledger("run plan.yaml --retry-failed").code(0).complains(&["is done"]);
+}
+
+/// Goal: what only a person can judge waits for one, by name, with the command to type; a worker
+/// cannot be its own judge.
+#[test]
+fn text_criteria_wait_for_somebody() {
+    let place = Place::new();
+    place.write(
+        "plan.yaml",
+        "steps:
+  - {id: draft, command: echo text, acceptance: [{text: it reads well}]}
+  - {id: print, after: [draft], command: 'echo printed >> $TALLY'}
+test_criteria: [{text: the reader is happy}]
+",
+    );
+    let waits = ["step 1 (draft) waits for a verdict on: it reads well"];
+    let typed = ["ledger accept plan draft --by WHO"];
+    place.ledger("run plan.yaml").code(3).says(&waits).says(&typed);
+    place.ledger("run plan.yaml").code(3).says(&waits);
+    let json = place.ledger("run plan.yaml --json").code(3).lines();
+    assert_eq!(json.last().unwrap()["waiting_for"][0]["step"], "draft");
+    place.ledger("accept plan draft --by process/1").code(6);
+    place.ledger("accept plan nobody --by ana").code(2).complains(&["nobody"]);
+    place.ledger("accept other draft --by ana").code(2).complains(&["other", "plan"]);
+    place.ledger("reject plan draft --by ana").code(0);
+    place.ledger("run plan.yaml").code(3).says(&waits).says(&["2 attempts in all"]);
+    place.ledger("accept plan draft --by ana").code(0).says(&["accepted"]);
+    place.ledger("accept plan draft --by ana").code(6).complains(&["nothing to judge"]);
+    let plan = place.ledger("run plan.yaml").code(3);
+    plan.says(&["the plan waits", "the reader is happy", "ledger accept plan plan --by WHO"]);
+    place.ledger("accept plan plan --by ana").code(0).says(&["run plan is done"]);
+    place.ledger("run plan.yaml").code(0).complains(&["is done"]);
+    assert_eq!(place.tally(), ["printed"]);
+}
+
+/// Goal: a step that must not be done twice is not dealt again behind anybody's back, and either
+/// answer leads on.
+#[test]
+fn a_doubt_is_asked_about_and_answered_both_ways() {
+    for (answer, executions) in [("landed", 1), ("did-not-happen", 2)] {
+        let place = Place::new();
+        place.write(
+            "plan.yaml",
+            "steps:
+  - id: mail
+    idempotent: 'no'
+    command: 'echo x >> $TALLY; test $LEDGER_ATTEMPT = 2 || sleep 60'
+  - {id: end, after: [mail], command: 'true'}
+",
+        );
+        let running = start(&mut place.command(&["run", "plan.yaml"]));
+        wait_until("the mail is being sent", || !place.tally().is_empty());
+        assert!(running.kill().was_killed());
+        let waits = ["step 1 (mail) is in doubt", "ledger answer plan mail did-not-happen"];
+        place.ledger("run plan.yaml").code(3).says(&waits);
+        place.ledger("run plan.yaml").code(3).says(&waits);
+        assert_eq!(place.tally().len(), 1, "it is not dealt again before the answer");
+        place.ledger(&format!("answer plan mail {answer} --by ana")).code(0);
+        place.ledger(&format!("answer plan mail {answer} --by ana")).code(6);
+        place.ledger("run plan.yaml").code(0).says(&["2 of 2 steps accepted"]);
+        assert_eq!(place.tally().len(), executions, "{answer}");
+    }
+}
+
+/// Goal: caps hold, whichever of them is the tightest: measured outside the ledger.
+#[test]
+fn caps_are_never_exceeded() {
+    let most = |place: &Place| {
+        let tally = place.tally();
+        let running = tally.iter().scan(0_i32, |running, line| {
+            *running += if line.starts_with('+') { 1 } else { -1 };
+            Some(*running)
+        });
+        (tally.len(), running.max().unwrap())
+    };
+    let steps: String = (0..16).map(|n| format!("  - {{id: s{n}, owner: o{}}}\n", n % 2)).collect();
+    let worker = format!("{COUNTED} sleep 0.06; echo \"-\" >> $TALLY");
+    let run = ["run", "plan.yaml", "--max-parallel", "8", "--worker", &worker];
+    for (caps, expected) in
+        [("caps: {run: 2}", 2), ("caps: {owners: {o0: 1, o1: 2}}", 3), ("caps: {run: 50}", 8)]
+    {
+        let place = Place::new();
+        place.write("plan.yaml", format!("{caps}\nsteps:\n{steps}"));
+        place.ledger_with(&run).code(0);
+        let (lines, most) = most(&place);
+        assert_eq!(lines, 32);
+        // A machine that is busy may not come to as many as it may have.
+        assert!(most == expected || expected == 8 && most < 8, "{caps}: {most}");
+    }
+    let place = Place::new();
+    place.write("tiny.yaml", "steps: [{id: only, command: 'true'}]");
+    place.ledger("run tiny.yaml").code(0);
+    place.write("plan.yaml", format!("steps:\n{steps}"));
+    place.ledger("cap --global 3").code(0).says(&["at most 3"]);
+    place.ledger_with(&run).code(0);
+    assert_eq!(most(&place), (32, 3), "a cap that was set by a command");
+}
+
+/// Goal: the first Ctrl-C lets the work in hand end and loses nothing; the second ends it.
+#[test]
+fn interrupts_drain_and_the_second_one_kills() {
+    let place = Place::new();
+    let step = |n| format!("  - {{id: s{n}, command: '{COUNTED} {WAIT}'}}\n");
+    const WAIT: &str = "while ! test -e open; do sleep 0.01; done; echo done";
+    place.write("plan.yaml", format!("steps:\n{}", (0..6).map(step).collect::<String>()));
+    let run = ["run", "plan.yaml", "--max-parallel", "2"];
+
+    let running = start(&mut place.command(&run));
+    wait_until("two are at work", || place.tally().len() == 2);
+    running.signal("INT");
+    std::thread::sleep(Duration::from_millis(150));
+    place.write("open", "");
+    let ended = running.end().code(3);
+    let ended = ended.complains(&["stopping: nothing more is dealt; waiting for 2 at work"]);
+    ended.says(&["run plan: interrupted", "2 of 6 steps accepted", "run it again to go on"]);
+    assert_eq!(place.tally().len(), 2);
+    assert!(place.state().in_flight.is_empty());
+
+    std::fs::remove_file(place.path("open")).unwrap();
+    let running = start(&mut place.command(&run));
+    wait_until("two more are at work", || place.tally().len() == 4);
+    running.signal("INT");
+    std::thread::sleep(Duration::from_millis(150));
+    running.signal("TERM");
+    running.end().code(3).says(&["2 of 6 steps accepted", "2 lost"]);
+    assert!(place.state().in_flight.is_empty());
+
+    place.write("open", "");
+    place.ledger_with(&run).code(0).says(&["6 of 6 steps accepted", "8 attempts in all"]);
+    assert_eq!(place.tally().len(), 8);
+}
+
+/// Goal: nothing that a worker prints, and no way for it to end, harms a run.
+#[test]
+fn workers_may_print_rubbish_and_die() {
+    let place = Place::new();
+    place.write(
+        "plan.yaml",
+        r#"defaults: {retry: {max_attempts: 2}}
+steps:
+  - {id: binary, command: 'head -c 300000 /dev/urandom', outputs: [binary]}
+  - {id: large, command: 'head -c 1048576 /dev/zero | tr "\\0" x'}
+  - {id: nul, command: 'head -c 1000 /dev/zero; head -c 200000 /dev/urandom >&2'}
+  - {id: not-utf8, command: 'printf "\\377\\376 {\"a\": "'}
+  - {id: escapes, command: 'printf "\\033[31mred\\033[0m \\r\\n\\r"'}
+  - {id: surrogate, command: 'printf "{\"a\": \"\\\\ud800\"}"'}
+  - {id: number, command: 'echo 1e999'}
+  - {id: deep, command: 'head -c 100000 /dev/zero | tr "\\0" "["'}
+  - {id: closed, command: 'exec >&- 2>&-; true'}
+  - {id: orphan, command: 'sleep 30 & echo left one behind'}
+"#,
+    );
+    place.ledger("run plan.yaml --max-parallel 8").code(0).says(&["10 of 10 steps accepted"]);
+    place.ledger("run plan.yaml").code(0);
+
+    let place = Place::new();
+    let bad = [
+        ("killed", "kill -9 $$", "killed by signal 9"),
+        ("nobody", "no-such-program-xyz", "exit status 127"),
+        ("huge", "head -c 9000000 /dev/zero", "longer than"),
+        ("garbage", "echo garbage > $LEDGER_RECEIPT", "LEDGER_RECEIPT is not a receipt"),
+        ("bytes", "head -c 99 /dev/urandom > $LEDGER_RECEIPT", "LEDGER_RECEIPT is not a receipt"),
+        ("word", r#"echo "{\"outcome\": \"fine\"}" > $LEDGER_RECEIPT"#, "unknown variant `fine`"),
+        ("field", r#"echo "{\"outcome\": \"failed\", \"z\": 1}" > $LEDGER_RECEIPT"#, "`z`"),
+        ("empty", ": > $LEDGER_RECEIPT", "LEDGER_RECEIPT is not a receipt"),
+        ("folder", "mkdir $LEDGER_RECEIPT", "LEDGER_RECEIPT is not a receipt"),
+        ("slow", "sleep 50", "timed out after 1 s"),
+    ];
+    let steps: String = bad
+        .iter()
+        .map(|(id, command, _)| {
+            format!("  - {{id: {id}, timeout_seconds: 1, command: '{command}'}}\n")
+        })
+        .collect();
+    place.write("plan.yaml", format!("defaults: {{retry: {{max_attempts: 1}}}}\nsteps:\n{steps}"));
+    let ended = place.ledger("run plan.yaml --max-parallel 8 --json").code(1);
+    let lines = ended.lines();
+    let failures = lines.last().unwrap()["failures"].as_array().unwrap();
+    assert_eq!(failures.len(), bad.len());
+    for (failure, (id, _, words)) in failures.iter().zip(bad) {
+        assert_eq!(failure["step"], id);
+        assert!(failure["message"].as_str().unwrap().contains(words), "{failure}");
+    }
+}
+
+/// Goal: a worker that writes its own receipt is believed to the letter.
+#[test]
+fn a_receipt_file_is_honoured() {
+    let place = Place::new();
+    place.write(
+        "good.json",
+        r#"{"outcome": "succeeded", "output": {"a": 1}, "variables": {"v": [1, 2]},
+            "artifacts": [{"path": "x"}], "side_effects": ["mail"],
+            "cost": {"money_micros": 1500000, "tokens": 12}}"#,
+    );
+    place.write("bad.json", r#"{"outcome": "failed", "class": "deterministic", "message": "no"}"#);
+    place.write(
+        "plan.yaml",
+        "steps:
+  - {id: good, command: 'cp good.json $LEDGER_RECEIPT; exit 9'}
+  - {id: bad, command: 'cp bad.json $LEDGER_RECEIPT'}
+",
+    );
+    let ended = place.ledger("run plan.yaml").code(1);
+    ended.says(&[
+        "1 of 2 steps accepted",
+        "step 2 (bad): deterministic: no",
+        "cost 1.500000 and 12",
+    ]);
+    let state = place.state();
+    let run = state.run_named("plan").unwrap();
+    assert_eq!(run.variables["v"].value.as_str(), "[1,2]");
+    assert_eq!(run.step_named("bad").and_then(|step| run.step(step)).unwrap().attempts, 1);
+}
+
+/// Goal: results travel from one step to the next, and the hand-off is what its format promises.
+#[test]
+fn outputs_become_the_inputs_of_the_next_step() {
+    let place = Place::new();
+    place.write(
+        "plan.yaml",
+        r#"title: relay
+goal: pass it on
+steps:
+  - {id: first, outputs: [x, y], command: 'echo "{\"x\": {\"deep\": [1, \"e\"]}, \"y\": 2}"'}
+  - id: second
+    after: [first]
+    inputs: [x, y, unset]
+    command: cat > hand-off.json; env > environment; test $LEDGER_ATTEMPT = 2 || exit 75
+"#,
+    );
+    place.ledger("run plan.yaml").code(0).says(&["2 of 2 steps accepted", "1 to retry"]);
+    let text = place.read("hand-off.json");
+    let hand_off: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert!(text.ends_with('\n'));
+    assert_eq!(hand_off["schema"], 1);
+    assert_eq!(hand_off["run"], "plan");
+    assert_eq!(hand_off["plan"]["goal"], "pass it on");
+    assert_eq!(hand_off["step"]["id"], "second");
+    assert_eq!(hand_off["number"], 2);
+    assert_eq!(hand_off["attempt"], 2);
+    assert_eq!(hand_off["inputs"]["x"]["deep"][1], "e");
+    assert_eq!(hand_off["inputs"]["y"], 2);
+    assert!(hand_off["inputs"]["unset"].is_null());
+    assert!(hand_off["last_failure"].as_str().unwrap().contains("exit status 75"), "{text}");
+    let environment = place.read("environment");
+    for line in ["LEDGER_RUN=plan", "LEDGER_STEP=second", "LEDGER_STEP_NUMBER=2"] {
+        assert!(environment.lines().any(|each| each == line), "{line}\n{environment}");
+    }
+    let token = format!("LEDGER_TOKEN={}", hand_off["token"]);
+    assert!(environment.lines().any(|each| each == token));
+}
+
+/// Goal: one ledger, one writer: the second is told who has it, and disturbs nothing.
+#[test]
+fn a_second_runner_is_told_who_holds_the_ledger() {
+    let place = Place::new();
+    place.write(
+        "plan.yaml",
+        "steps: [{id: long, command: 'echo x >> $TALLY; while ! test -e open; do sleep 0.01; done'}]",
+    );
+    let running = start(&mut place.command(&["run", "plan.yaml"]));
+    wait_until("the first is at work", || !place.tally().is_empty());
+    let holder = format!("process {}", running.id());
+    for line in ["run plan.yaml", "run plan.yaml --run other", "accept plan long --by ana"] {
+        place.ledger(line).code(5).complains(&["held by another process", &holder]);
+    }
+    place.write("open", "");
+    running.end().code(0);
+    assert_eq!(place.tally().len(), 1);
+}
+
+/// Goal: of several runners that start at once on a ledger that is not there yet, one makes it
+/// and runs; the others are told that it is held, or find the run done.
+#[test]
+fn runners_that_start_together_do_not_trip_over_each_other() {
+    for _ in 0..5 {
+        let place = Place::new();
+        place.write("plan.yaml", "steps: [{id: one, command: 'echo x >> $TALLY; sleep 0.05'}]");
+        let all: Vec<_> =
+            (0..4).map(|_| start(&mut place.command(&["run", "plan.yaml"]))).collect();
+        let ended: Vec<_> = all.into_iter().map(super::command::Running::end).collect();
+        assert!(ended.iter().all(|it| matches!(it.status.code(), Some(0 | 5))), "{ended:#?}");
+        assert!(ended.iter().any(|it| it.status.code() == Some(0)), "{ended:#?}");
+        assert_eq!(place.tally().len(), 1);
+        place.ledger("run plan.yaml").code(0).complains(&["is done"]);
+    }
+}
+
+/// Goal: a reader of the output that goes away stops nothing, and what is not a terminal gets
+/// plain text.
+#[test]
+fn output_may_go_anywhere() {
+    for options in ["", "--json"] {
+        let place = Place::new();
+        place.write("plan.yaml", chain());
+        let binary = env!("CARGO_BIN_EXE_ledger");
+        let script = format!("{binary} run plan.yaml {options} | true; exit ${{PIPESTATUS[0]}}");
+        let mut command = std::process::Command::new("bash");
+        let folder = place.path("");
+        command.args(["-c", &script]).current_dir(&folder).env("TALLY", place.path("tally"));
+        let ended = start(&mut command).end().code(0);
+        assert!(!ended.err.contains("panicked"), "{}", ended.err);
+        assert_eq!(place.tally().len(), 3);
+    }
+    for (variable, options) in [("NO_COLOR", ""), ("CLICOLOR_FORCE", ""), ("NO_COLOR", "--quiet")] {
+        let place = Place::new();
+        place.write("plan.yaml", chain());
+        let args: Vec<&str> =
+            ["run", "plan.yaml", options].into_iter().filter(|it| !it.is_empty()).collect();
+        let ended = start(place.command(&args).env(variable, "1")).end().code(0);
+        assert!(!ended.out.contains('\u{1b}') && !ended.err.contains('\u{1b}'), "{ended:?}");
+        assert!(!ended.err.contains('\r'), "{ended:?}");
+        assert_eq!(ended.err.is_empty(), options == "--quiet");
+    }
+}
+
+/// Goal: every line of `--json` is JSON, from the first to a summary that agrees with the ledger.
+#[test]
+fn json_lines_are_json_and_end_with_the_summary() {
+    let place = Place::new();
+    place.write("plan.yaml", chain());
+    let lines = place.ledger("run plan.yaml --json").code(0).lines();
+    assert_eq!(lines.first().unwrap()["type"], "opened");
+    let summary = lines.last().unwrap();
+    assert_eq!(summary["type"], "summary");
+    assert_eq!(summary["accepted"], 3);
+    let state = place.state();
+    assert_eq!(summary["seq"], state.seq);
+    assert_eq!(summary["state_hash"], plan_ledger::state_hash(&state).to_string());
+    let run = state.run_named("plan").unwrap();
+    assert_eq!(run.status, RunStatus::Ended(Ending::Done));
+    assert_eq!(ids(run, StepStatus::Accepted), ["a", "b", "c"]);
+}
+
+/// Goal: a terminal that goes away stops the run in good order, unless the run was told not to
+/// care.
+#[test]
+fn a_hang_up_drains_unless_it_is_ignored() {
+    const WORK: &str = "echo x >> $TALLY; while ! test -e open; do sleep 0.01; done";
+    for (prefix, code, dealt) in [("", 3, 1), ("trap '' HUP;", 0, 2)] {
+        let place = Place::new();
+        let steps = format!("steps:\n  - {{id: a, command: '{WORK}'}}\n  - {{id: b, after: [a], ");
+        place.write("plan.yaml", steps + "command: 'echo y >> $TALLY'}\n");
+        let script = format!("{prefix} exec {} run plan.yaml", env!("CARGO_BIN_EXE_ledger"));
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", &script]).current_dir(place.path("")).env("TALLY", place.path("tally"));
+        let running = start(&mut shell);
+        wait_until("a worker is at work", || !place.tally().is_empty());
+        running.signal("HUP");
+        std::thread::sleep(Duration::from_millis(150));
+        place.write("open", "");
+        running.end().code(code);
+        assert_eq!(place.tally().len(), dealt);
+        assert!(place.state().in_flight.is_empty());
+        place.ledger("run plan.yaml").code(0);
+    }
+}
+
+/// Goal: nothing that a worker prints reaches the terminal's controls by way of our messages.
+#[test]
+fn colours_of_workers_do_not_colour_our_messages() {
+    let place = Place::new();
+    place.write(
+        "plan.yaml",
+        r#"steps:
+  - id: red
+    title: "bell \a"
+    retry: {max_attempts: 1}
+    command: 'printf "\033[31mred\033[0m \r\n" >&2; exit 1'
+  - {id: judged, retry: {max_attempts: 1}, command: 'true', acceptance: [{command: 'printf "\033]0;x\a\nmore"; false'}]}
+"#,
+    );
+    let ended = place.ledger("run plan.yaml").code(1);
+    ended.complains(&["31mred"]).says(&["31mred", "criterion 1 (", "failed: step 2 (judged)"]);
+    let ended = place.ledger("run plan.yaml --retry-failed").code(1);
+    for text in [&ended.out, &ended.err] {
+        assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");
+    }
+    assert_eq!(ended.out.lines().filter(|line| line.contains("failed: ")).count(), 2);
+    assert!(!ended.out.contains("\nmore"), "one line for one failure: {}", ended.out);
+}
+
+/// Goal: an answer that could not be written is no success.
+#[test]
+fn an_output_that_is_full_is_told() {
+    for options in ["", "--json"] {
+        let place = Place::new();
+        place.write("plan.yaml", chain());
+        let binary = env!("CARGO_BIN_EXE_ledger");
+        let script = format!("exec {binary} run plan.yaml {options} > /dev/full");
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", &script]).current_dir(place.path("")).env("TALLY", place.path("tally"));
+        start(&mut shell).end().code(7).complains(&["cannot write to standard output"]);
+        assert_eq!(place.tally().len(), 3, "the work was done all the same");
+        place.ledger("run plan.yaml").code(0).complains(&["is done"]);
+    }
+}
+
+/// Goal: every command that a summary tells people to type can be typed, whatever steps are
+/// called.
+#[test]
+fn what_people_are_told_to_type_works() {
+    let place = Place::new();
+    let ids = ["plan", "a b'c", "--help", "-", "37", "#2"];
+    let step = |id: &&str| {
+        format!("  - {{id: \"{id}\", command: 'true', acceptance: [{{text: good}}]}}\n")
+    };
+    let steps: String = ids.iter().map(step).collect();
+    place.write("my plan.yaml", format!("steps:\n{steps}test_criteria: [{{text: all good}}]\n"));
+    let bin = std::path::Path::new(env!("CARGO_BIN_EXE_ledger")).parent().unwrap();
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let run = ["run", "my plan.yaml", "--ledger", "a ledger"];
+    for waiting in [ids.len(), 1] {
+        let ended = place.ledger_with(&run).code(3);
+        let typed: Vec<&str> =
+            ended.out.lines().map(str::trim).filter(|it| it.starts_with("ledger accept")).collect();
+        assert_eq!(typed.len(), waiting, "{}", ended.out);
+        for line in typed {
+            let mut shell = std::process::Command::new("sh");
+            shell.args(["-c", line]).current_dir(place.path("")).env("PATH", &path);
+            start(&mut shell).end().code(0);
+        }
+    }
+    place.ledger_with(&run).code(0).complains(&["is done"]);
+}

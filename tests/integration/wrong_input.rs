@@ -1,0 +1,262 @@
+//! Everything that people get wrong: a code, a message that says where, what and what to do, and
+//! nothing that was changed.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use plan_ledger::{Environment, LedgerView};
+
+use super::command::{Ended, Place};
+
+type Snapshot = BTreeMap<PathBuf, Option<Vec<u8>>>;
+
+/// The folder's content, without the text that says who last had the lock.
+fn content(place: &Place) -> Snapshot {
+    let mut found = place.snapshot();
+    found.retain(|path, _| path.file_name().is_none_or(|name| name != "LOCK"));
+    found
+}
+
+/// A command that must come to that code, say these words on standard error alone, and change
+/// nothing.
+#[track_caller]
+fn refused(place: &Place, line: &str, code: i32, words: &[&str]) -> Ended {
+    let before = content(place);
+    let ended = place.ledger(line).code(code).complains(words);
+    assert!(content(place) == before, "{line}: the folder has changed");
+    assert!(ended.out.is_empty(), "{line}: {}", ended.out);
+    for line in ended.err.lines() {
+        let is_our_way = line.starts_with("ledger: ") || line.starts_with("  ");
+        assert!(is_our_way || !line.contains("panicked"), "{line}");
+    }
+    ended
+}
+
+const GOOD: &str = "steps: [{id: one, command: 'true'}, {id: two, command: 'true'}]";
+
+/// Goal: a path that leads to no plan is named, with what is wrong about it.
+#[test]
+fn what_is_no_plan_file() {
+    let place = Place::new();
+    fs::create_dir(place.path("folder")).unwrap();
+    place.write("empty.yaml", "");
+    place.write("blank.json", " \n");
+    place.write("bytes.yaml", [0x74, 0x3a, 0xff, 0xfe, 0x00]);
+    place.write("bytes.json", b"\x7fELF\x02\x01\x01\x00\xff\xff");
+    place.write("word.yaml", "hello");
+    place.write("list.json", "[1, 2]");
+    for verb in ["run", "drill"] {
+        let line = |file: &str| format!("{verb} {file}");
+        refused(&place, &line("none.yaml"), 2, &["none.yaml", "No such file"]);
+        refused(&place, &line("folder"), 2, &["folder", "Is a directory"]);
+        refused(&place, &line("empty.yaml"), 2, &["empty.yaml", "the file is empty"]);
+        refused(&place, &line("blank.json"), 2, &["blank.json", "empty"]);
+        refused(&place, &line("bytes.yaml"), 2, &["bytes.yaml", "not UTF-8 text", "offset 2"]);
+        refused(&place, &line("bytes.json"), 2, &["bytes.json", "not UTF-8 text"]);
+        refused(&place, &line("word.yaml"), 2, &["word.yaml"]);
+        refused(&place, &line("list.json"), 2, &["list.json"]);
+    }
+}
+
+/// Goal: a slip of the pen is shown by line and column, with the word that was probably meant.
+#[test]
+fn slips_in_a_plan_have_a_place() {
+    let place = Place::new();
+    place.write("syntax.yaml", "title: x\nsteps:\n  - id: a\n   goal: b\n");
+    refused(&place, "run syntax.yaml", 2, &["syntax.yaml: line 4, column 4"]);
+    place.write("quote.yaml", "title: \"x\nsteps: []\n");
+    refused(&place, "run quote.yaml", 2, &["quote.yaml: line "]);
+    place.write("field.yaml", "steps:\n  - id: a\n    afterr: [b]\n");
+    let words = ["line 3, column 5", "unknown field `afterr`", "did you mean `after`?"];
+    refused(&place, "run field.yaml", 2, &words);
+    place.write("type.yaml", "steps:\n  - id: a\n    priority: high\n");
+    refused(&place, "run type.yaml", 2, &["line 3, column 15"]);
+    place.write("cut.json", "{\"steps\": [\n  {\"id\": \"a\"");
+    refused(&place, "run cut.json", 2, &["cut.json: line 2, column 12"]);
+    place.write("twice.yaml", "steps: [{id: a, id: b}]");
+    refused(&place, "run twice.yaml", 2, &["line 1, column "]);
+}
+
+/// Goal: what cannot work is found before anything is dealt, all of it at once.
+#[test]
+fn plans_that_contradict_themselves() {
+    let place = Place::new();
+    let cycle = "steps:
+  - {id: a, after: [c]}\n  - {id: b, after: [a]}\n  - {id: c, after: [b]}\n  - {id: d}\n";
+    place.write("cycle.yaml", cycle);
+    refused(&place, "run cycle.yaml --stub", 2, &["cycle", "a -> c -> b -> a"]);
+    place.write("self.yaml", "steps: [{id: a, after: [a]}]");
+    refused(&place, "run self.yaml --stub", 2, &["a -> a"]);
+    let many = "steps:
+  - {id: a, after: [x, y]}\n  - {id: a}\n  - {id: b, after: [z]}\n  - {id: ''}\n";
+    place.write("many.yaml", many);
+    let words = ["5 problems", "`x`", "`y`", "`z`", "steps[1] (a).id: the id is taken", "steps[3]"];
+    refused(&place, "run many.yaml --stub", 2, &words);
+    place.write("none.yaml", "title: nothing\nsteps: []\n");
+    refused(&place, "run none.yaml --stub", 2, &["none.yaml", "step"]);
+    place.write("budget.yaml", "budget: {tokens: 5}\nsteps: [{id: a}]");
+    refused(&place, "run budget.yaml --stub", 2, &["budget", "remove the field"]);
+    refused(&place, "drill budget.yaml --kill-at 1", 2, &["budget", "remove the field"]);
+}
+
+/// Goal: a step that nobody would do is found before the ledger is made.
+#[test]
+fn a_step_without_a_worker() {
+    let place = Place::new();
+    place.write("plan.yaml", "steps: [{id: one, command: 'true'}, {id: orphan}]");
+    let words = ["plan.yaml: step `orphan` has no command", "--worker CMD", "--stub"];
+    refused(&place, "run plan.yaml", 2, &words);
+    refused(&place, "run plan.yaml --worker=", 2, &words);
+    place.ledger("run plan.yaml --worker true").code(0);
+}
+
+/// Goal: a folder or file that belongs to somebody else is never taken for a ledger, nor made
+/// into one.
+#[test]
+fn what_is_no_ledger() {
+    let place = Place::new();
+    place.write("plan.yaml", GOOD);
+    place.write("file", "mine");
+    fs::create_dir_all(place.path("folder/of/mine")).unwrap();
+    fs::create_dir(place.path("bare")).unwrap();
+    for ledger in ["folder", "bare", ".", "/"] {
+        let line = format!("run plan.yaml --ledger {ledger}");
+        refused(&place, &line, 2, &["not a ledger: it has no folder `log`", "ledger run"]);
+    }
+    refused(&place, "run plan.yaml --ledger file", 2, &["file: not a ledger: this is a file"]);
+    refused(&place, "run plan.yaml --ledger file/x", 2, &["not a ledger"]);
+    refused(&place, "run plan.yaml --ledger no/where", 7, &["no/where", "No such file"]);
+    let answers = ["accept plan one --by me", "answer plan one landed --by me", "cap --global 3"];
+    for line in answers {
+        refused(&place, line, 2, &[".ledger: not a ledger: there is no such folder"]);
+        refused(&place, &format!("{line} --ledger file"), 2, &["not a ledger: this is a file"]);
+    }
+}
+
+/// Goal: the name under which a ledger is being made may be somebody's folder; it is left alone.
+#[test]
+fn a_folder_in_the_way_of_a_new_ledger() {
+    let place = Place::new();
+    place.write("plan.yaml", GOOD);
+    for precious in ["x.tmp/log/app.log", "y.tmp/log/1/2", "z.tmp/notes", "a.tmp/HEAD/x"] {
+        let path = place.path(precious);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "precious").unwrap();
+        let (name, _) = precious.split_once('.').unwrap();
+        let line = format!("run plan.yaml --ledger {name}");
+        refused(&place, &line, 2, &[&format!("{name}.tmp: "), "somebody else", "another name"]);
+    }
+    place.write("f.tmp", "precious");
+    refused(&place, "run plan.yaml --ledger f", 7, &["f.tmp: cannot create the folder"]);
+    // What an interrupted creation left is nobody's.
+    fs::create_dir_all(place.path("b.tmp/log")).unwrap();
+    place.write("b.tmp/LOCK", "process 1");
+    place.write("b.tmp/HEAD", "half");
+    place.write("b.tmp/log/00000000000000000001-00000000.seg.tmp", "half");
+    place.ledger("run plan.yaml --ledger b").code(0);
+}
+
+/// Goal: a ledger that may not be read says so, and is not taken for a missing or damaged one.
+#[test]
+fn a_ledger_that_may_not_be_read() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let place = Place::new();
+    place.write("plan.yaml", GOOD);
+    place.ledger("run plan.yaml").code(0);
+    let ledger = place.path(".ledger");
+    let before = content(&place);
+    fs::set_permissions(&ledger, fs::Permissions::from_mode(0o000)).unwrap();
+    if fs::read_dir(&ledger).is_ok() {
+        println!("passed over: permissions do not bind this user");
+    } else {
+        place.ledger("run plan.yaml").code(7).complains(&[".ledger", "Permission denied"]);
+    }
+    fs::set_permissions(&ledger, fs::Permissions::from_mode(0o755)).unwrap();
+    assert!(content(&place) == before);
+}
+
+/// Goal: wherever an acknowledged byte is flipped, the ledger is refused with the place, and not
+/// a byte is changed by looking; put right again, it goes on.
+#[test]
+fn a_damaged_ledger_is_refused_with_the_place() {
+    let place = Place::new();
+    place.write("plan.yaml", GOOD);
+    place.ledger("run plan.yaml").code(0);
+    let (segment, end) = only_segment(&place);
+    let whole = fs::read(&segment).unwrap();
+    let name = segment.file_name().unwrap().to_str().unwrap();
+    let mut places: Vec<usize> = (4096..end).step_by(487).collect();
+    places.extend([0, 20, 4095, 4096, end - 1]);
+    for at in places {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 0x10;
+        fs::write(&segment, &damaged).unwrap();
+        let words = [name, "nothing was changed", "offset ", "ledger inspect"];
+        // A header that cannot be trusted has no records to speak of.
+        let record = if at < 4096 { vec![] } else { vec!["record "] };
+        let words = [&words[..], &record].concat();
+        refused(&place, "run plan.yaml", 4, &words);
+    }
+    fs::write(&segment, &whole[..whole.len() - 1]).unwrap();
+    refused(&place, "run plan.yaml", 4, &[name, "expected a file of 1048576 bytes"]);
+    fs::write(&segment, &whole).unwrap();
+    let head = place.path(".ledger/HEAD");
+    let bytes = fs::read(&head).unwrap();
+    fs::remove_file(&head).unwrap();
+    refused(&place, "run plan.yaml", 4, &["HEAD", "nothing was changed"]);
+    fs::write(&head, bytes).unwrap();
+    fs::remove_file(&segment).unwrap();
+    refused(&place, "run plan.yaml", 4, &[".ledger", "there is no segment"]);
+    fs::write(&segment, &whole).unwrap();
+    place.ledger("run plan.yaml").code(0).complains(&["run plan is done"]);
+}
+
+/// Goal: a ledger from the future is not called damaged: it needs a newer program.
+#[test]
+fn a_newer_format_is_not_damage() {
+    let place = Place::new();
+    place.write("plan.yaml", GOOD);
+    place.ledger("run plan.yaml").code(0);
+    let (segment, _) = only_segment(&place);
+    let mut bytes = fs::read(&segment).unwrap();
+    bytes[MAJOR] += 1;
+    let crc = crc32fast::hash(&bytes[..CRC]);
+    bytes[CRC..CRC + 4].copy_from_slice(&crc.to_le_bytes());
+    fs::write(&segment, bytes).unwrap();
+    let ended = refused(&place, "run plan.yaml", 6, &["format version 2", "newer `ledger`"]);
+    assert!(!ended.err.contains("damage"), "{}", ended.err);
+}
+
+/// Goal: a command line that cannot be meant says what was expected.
+#[test]
+fn wrong_command_lines() {
+    let place = Place::new();
+    place.write("plan.yaml", GOOD);
+    refused(&place, "", 2, &["Usage: ledger"]);
+    refused(&place, "runn plan.yaml", 2, &["'runn'", "'run'"]);
+    refused(&place, "run plan.yaml --max-paralel 3", 2, &["--max-paralel", "--max-parallel"]);
+    refused(&place, "run plan.yaml --max-parallel 0", 2, &["--max-parallel"]);
+    refused(&place, "run plan.yaml --stub --worker x", 2, &["--worker", "--stub"]);
+    refused(&place, "run plan.yaml --reason x", 2, &["--replan"]);
+    refused(&place, "accept plan one", 2, &["--by"]);
+    assert!(place.ledger("--help").code(0).out.contains("Exit codes:"));
+    assert!(place.ledger("run --help").code(0).out.contains("--max-parallel"));
+    place.ledger("--version").code(0).says(&["ledger "]);
+}
+
+/// Where the fields are that every version of the format keeps.
+const MAJOR: usize = 8;
+const CRC: usize = 4092;
+
+/// The ledger's one segment, and where its acknowledged bytes end.
+fn only_segment(place: &Place) -> (PathBuf, usize) {
+    let ledger = place.path(".ledger");
+    let view = LedgerView::open(&ledger, &Environment::system()).unwrap();
+    let head = view.log().head().expect("a ledger that was closed has a HEAD");
+    let end = usize::try_from(head.data_end).unwrap();
+    let mut files = fs::read_dir(ledger.join("log")).unwrap();
+    let segment = files.next().unwrap().unwrap().path();
+    assert!(files.next().is_none() && end > 4096 + 10 * 128);
+    (segment, end)
+}
