@@ -4,7 +4,8 @@
 
 use std::path::Path;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{HeadState, HeadView};
 use crate::storage::{Access, Storage};
 
 use super::evidence::examine;
@@ -21,23 +22,31 @@ use super::scan::{Scan, Source};
 /// Why it would be refused, as opening it says it, naming the place; and `Io`.
 pub fn judge(storage: &dyn Storage, dir: &Path) -> Result<Verdict> {
     let layout = Layout::new(dir);
-    let mut before = read_head(storage, &layout)?;
-    let mut left = ATTEMPTS;
+    let mut before: Option<(HeadView, String)> = None;
+    let (mut repeated, mut left) = (0, LOOKS_MAX);
     loop {
-        let outcome = look(storage, &layout, &before);
-        let after = read_head(storage, &layout)?;
+        let view = read_head(storage, &layout)?;
+        let refusal = match look(storage, &layout, &view) {
+            Err(error) if error.kind() != ErrorKind::Io => error,
+            outcome => return outcome,
+        };
+        // What a writer writes while it is being read may look like damage. Damage stays.
+        let is_written = view.newest().is_some_and(|(_, head)| head.state == HeadState::Open);
+        let seen = (view, refusal.to_string());
+        repeated = if before.as_ref() == Some(&seen) { repeated + 1 } else { 0 };
         left -= 1;
-        // What a writer changes while it is being read may look like damage. HEAD tells.
-        if outcome.is_ok() || after == before || left == 0 {
-            return outcome;
+        if !is_written || repeated == REPEATED || left == 0 {
+            return Err(refusal);
         }
-        before = after;
+        before = Some(seen);
     }
 }
 
-const ATTEMPTS: u32 = 8;
+/// How often a refusal must be met again, unchanged, where a writer may be at work.
+const REPEATED: u32 = 2;
+const LOOKS_MAX: u32 = 32;
 
-fn look(storage: &dyn Storage, layout: &Layout, view: &crate::format::HeadView) -> Result<Verdict> {
+fn look(storage: &dyn Storage, layout: &Layout, view: &HeadView) -> Result<Verdict> {
     let segments = Segments::list(storage, layout)?;
     let newest = segments.linked(layout)?;
     let header = &newest.header;

@@ -246,20 +246,30 @@ pub(super) fn size(bytes: u64) -> String {
     if unit == "B" { format!("{whole} B") } else { format!("{whole}.{} {unit}", rest * 10 / 1024) }
 }
 
-/// How long something took, to the millisecond.
+/// How long something took, in the two largest units that it fills: `1m 5s`.
 pub(super) fn span(micros: Micros) -> String {
-    let duration = std::time::Duration::from_millis(micros / 1000);
-    if micros < 1000 {
-        return format!("{micros} us");
+    const UNITS: [(Micros, &str); 6] = [
+        (86_400_000_000, "d"),
+        (3_600_000_000, "h"),
+        (60_000_000, "m"),
+        (1_000_000, "s"),
+        (1_000, "ms"),
+        (1, "us"),
+    ];
+    let mut rest = micros;
+    let mut parts = Vec::new();
+    for (size, unit) in UNITS {
+        if rest >= size && parts.len() < 2 {
+            parts.push(format!("{}{unit}", rest / size));
+        }
+        rest %= size;
     }
-    humantime::format_duration(duration).to_string()
+    if parts.is_empty() { "0s".to_owned() } else { parts.join(" ") }
 }
 
 /// A time, and how far it is from now.
 pub(super) fn moment(time: Micros, now: Micros) -> String {
-    let whole = |micros: Micros| {
-        humantime::format_duration(std::time::Duration::from_secs(micros / 1_000_000)).to_string()
-    };
+    let whole = |micros: Micros| span(micros / 1_000_000 * 1_000_000);
     let distance = if time <= now {
         format!("{} ago", whole(now - time))
     } else {
@@ -330,6 +340,8 @@ mod tests {
         assert_eq!(size(1023), "1023 B");
         assert_eq!(size(1_572_864), "1.5 MiB");
         assert_eq!(span(1_500_000), "1s 500ms");
+        assert_eq!(span(90_061_000_000), "1d 1h");
+        assert_eq!((span(0), span(999)), ("0s".to_owned(), "999us".to_owned()));
         assert_eq!(words(&crate::plan::LostCause::LeaseExpired, '_'), "lease_expired");
         assert_eq!(moment(5_000_000, 65_000_000), "1970-01-01T00:00:05Z (1m ago)");
         assert_eq!(moment(65_000_000, 5_000_000), "1970-01-01T00:01:05Z (in 1m)");
