@@ -461,6 +461,8 @@ fn a_live_ledger_is_always_good() {
             let value = Json::new(&json!("x".repeat(3_000)));
             while !is_over.load(Ordering::Relaxed) {
                 ledger.set_variable(run, "v", value.clone(), None, "me").unwrap();
+                // At full speed the log would grow faster than it can be looked at.
+                std::thread::sleep(std::time::Duration::from_millis(3));
             }
         });
         let _stop = SetOnDrop(&is_over);
