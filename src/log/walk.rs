@@ -308,7 +308,19 @@ impl<'a> Walk<'a> {
         let ending = self.current.take()?.finish();
         self.before = ending.before;
         self.next_seq = self.next_seq.max(ending.next_seq);
-        ending.item
+        ending.item.or_else(|| self.wrong_length())
+    }
+
+    /// The newest file has the length that it was made with. A part that is gone, or new, may
+    /// have held nothing that counts; the writer refuses all the same.
+    fn wrong_length(&mut self) -> Option<Item> {
+        let is_newest = self.place >= self.reader.segments.list.len();
+        let Segment { header, length } = self.previous.filter(|_| is_newest)?;
+        let (_, path, _) = self.reader.segments.list.last()?;
+        let expected = header.prealloc_len;
+        let what = format!("expected a file of {expected} bytes, found {length}");
+        let last_seq = self.next_seq.saturating_sub(1);
+        (*length != expected).then(|| self.damage(path, *length, last_seq, what))
     }
 }
 
