@@ -66,6 +66,15 @@ impl Segments {
         self.list.iter().filter_map(good).find(|segment| segment.header.ordinal == ordinal)
     }
 
+    /// The header of the segment that follows, whatever its file is named.
+    pub(super) fn successor(&self, header: &SegmentHeader) -> Option<&SegmentHeader> {
+        let intact = self.list.iter().filter_map(|(_, _, read)| read.as_ref().ok());
+        intact.map(|segment| &segment.header).find(|next| {
+            next.prev_segment == header.segment
+                && Some(next.ordinal) == header.ordinal.checked_add(1)
+        })
+    }
+
     /// Whether HEAD stands in a segment that another one has taken the place of, and says what
     /// the successor's header rules out. (A crash may leave it there, behind the times.)
     pub(super) fn contradict(&self, head: &Head) -> bool {
@@ -107,6 +116,7 @@ impl Segments {
                 "there is no segment in the folder `log`, though a ledger always has one; \
                  restore it from a copy",
             )
+            .at_path(&self.folder)
         })
     }
 }

@@ -231,7 +231,6 @@ pub(crate) fn reader(disk: &SimDisk) -> LogReader {
 }
 
 /// Everything that a reader says of a log.
-#[derive(Debug)]
 pub(crate) struct Survey {
     pub(crate) records: BTreeMap<u64, LoggedRecord>,
     pub(crate) damages: Vec<Damage>,
@@ -256,6 +255,13 @@ pub(crate) fn survey_of(reader: &LogReader) -> Survey {
         }
     }
     survey
+}
+
+impl std::fmt::Debug for Survey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let seqs: Vec<u64> = self.records.keys().copied().collect();
+        write!(f, "records {seqs:?}, {:#?}, open end: {}", self.damages, self.has_open_end)
+    }
 }
 
 impl Survey {
