@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde_json::json;
 
 use crate::import::{self, Imported};
-use crate::ledger::{Clock, Environment, Ledger, OpenReport, state_hash};
-use crate::plan::{Ending, RunId, inert, unsupported};
+use crate::ledger::{Clock, Environment, Ledger, LedgerView, OpenReport, state_hash};
+use crate::plan::{Ending, RunId, RunStatus, inert, unsupported};
 use crate::runner::{
     Options, ProcessOptions, ProcessWorkers, RunOutcome, RunSummary, StubOptions, StubWorkers,
     Workers, drive, recover, scratch_folder,
@@ -67,7 +67,10 @@ fn check_plan(imported: &Imported, args: &RunArgs) -> Result<(), Failure> {
             "{plan}: this version cannot run the plan as it is meant:\n  {lines}"
         )));
     }
-    check_worker(imported, args)?;
+    check_worker(imported, args).or_else(|failure| match is_over(args) {
+        Some(()) => Ok(()),
+        None => Err(failure),
+    })?;
     let notes = inert(&imported.plan);
     if let (Some(first), false) = (notes.first(), args.quiet) {
         let more = match notes.len() - 1 {
@@ -77,6 +80,14 @@ fn check_plan(imported: &Imported, args: &RunArgs) -> Result<(), Failure> {
         say(&format!("{}: {first}{more}", args.plan.display()));
     }
     Ok(())
+}
+
+/// Whether the run has ended and is to stay so: then nobody need be there for its steps.
+fn is_over(args: &RunArgs) -> Option<()> {
+    let name = run_name(args).ok().filter(|_| !args.replan && !args.retry_failed)?;
+    let view = LedgerView::open(&args.ledger, &Environment::system()).ok()?;
+    let state = view.fold(u64::MAX).ok()?.state;
+    matches!(state.run_named(&name)?.status, RunStatus::Ended(_)).then_some(())
 }
 
 /// Somebody must be there for every step that will be dealt.

@@ -352,6 +352,9 @@ fn examine_newest(
 pub(super) fn refuse(layout: &Layout, newest: &Segment, tail: &Tail, row: &Row) -> Result<()> {
     let (kind, what) = match row.verdict {
         Verdict::Clean | Verdict::Unproven | Verdict::Torn => return Ok(()),
+        Verdict::Corrupt if tail.evidence.has(Bit::LinkBad) => {
+            (ErrorKind::Corrupt, "the file is not the one that was made")
+        }
         Verdict::Corrupt => (ErrorKind::Corrupt, "acknowledged bytes are damaged"),
         Verdict::AckedTailMissing => (ErrorKind::Corrupt, "acknowledged records are missing"),
         Verdict::Tampered => {

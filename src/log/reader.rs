@@ -66,6 +66,15 @@ impl Segments {
         self.list.iter().filter_map(good).find(|segment| segment.header.ordinal == ordinal)
     }
 
+    /// The header of the segment that follows, whatever its file is named.
+    pub(super) fn successor(&self, header: &SegmentHeader) -> Option<&SegmentHeader> {
+        let intact = self.list.iter().filter_map(|(_, _, read)| read.as_ref().ok());
+        intact.map(|segment| &segment.header).find(|next| {
+            next.prev_segment == header.segment
+                && Some(next.ordinal) == header.ordinal.checked_add(1)
+        })
+    }
+
     /// Whether HEAD stands in a segment that another one has taken the place of, and says what
     /// the successor's header rules out. (A crash may leave it there, behind the times.)
     pub(super) fn contradict(&self, head: &Head) -> bool {
@@ -81,7 +90,7 @@ impl Segments {
     }
 
     /// The newest segment, if every header is good and each follows from the one before.
-    pub(super) fn linked(&self, layout: &Layout) -> Result<&Segment> {
+    pub(super) fn linked(&self) -> Result<&Segment> {
         let mut previous: Option<&Segment> = None;
         for (place, (name, path, read)) in self.list.iter().enumerate() {
             let segment = match read {
@@ -106,7 +115,7 @@ impl Segments {
                 ErrorKind::Corrupt,
                 "there is no segment, though a ledger always has one; restore it from a copy",
             )
-            .at_path(&layout.log())
+            .at_path(&self.folder)
         })
     }
 }

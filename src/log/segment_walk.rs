@@ -157,7 +157,9 @@ impl SegmentWalk {
         let start = self.at;
         self.proof = Proof::BehindDamage;
         self.at = Position { offset: end, next_seq, chain: None };
-        self.durable_at = self.at;
+        if start.offset < self.extent.end {
+            self.durable_at = self.at;
+        }
         Item::Damage(Damage {
             path: self.path.clone(),
             offset: start.offset,

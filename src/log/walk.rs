@@ -278,29 +278,34 @@ impl<'a> Walk<'a> {
     fn extent(&self, segment: &Segment) -> Extent {
         let (header, segments) = (&segment.header, &self.reader.segments);
         let source = ExtentSource::Known;
-        let successor = segments.with_ordinal(header.ordinal.saturating_add(1));
-        if let Some(next) = successor.map(|next| &next.header)
-            && next.prev_segment == header.segment
-        {
+        if let Some(next) = segments.successor(header) {
             let (end, last_seq) = (next.prev_data_end, next.prev_last_seq);
             return Extent { end, last_seq, chain: Some(next.prev_chain), source };
         }
         let born = born(header);
-        match self.reader.head().filter(|head| head.segment == header.segment) {
+        let head = self.reader.head();
+        match head.filter(|head| head.segment == header.segment) {
             Some(head) if head.durable_seq >= born.last_seq => {
                 let (end, last_seq) = (head.data_end, head.durable_seq);
-                Extent { end, last_seq, chain: Some(head.chain), source }
+                return Extent { end, last_seq, chain: Some(head.chain), source };
             }
-            Some(_) => born,
-            None => match segments.list.get(self.place) {
-                Some((next, _, _)) => {
-                    let last_seq = next.base_seq.saturating_sub(1);
-                    let source = ExtentSource::Guessed;
-                    Extent { end: segment.length, last_seq, chain: None, source }
-                }
-                None => born,
-            },
+            Some(_) => return born,
+            None => {}
         }
+        let Some(next) = segments.list.get(self.place) else { return born };
+        // A damaged file still has its name, and what is intact further on its header. What
+        // lies behind this record is not in this segment.
+        let named = Some(next)
+            .filter(|(name, _, read)| {
+                read.is_err() && Some(name.ordinal) == header.ordinal.checked_add(1)
+            })
+            .map(|(name, _, _)| name.base_seq)
+            .filter(|base| *base >= header.base_seq);
+        let intact = segments.list.iter().skip(self.place).find_map(good);
+        let base = named.or(intact.map(|segment| segment.header.base_seq));
+        let bound = base.map(|base| base.saturating_sub(1)).or(head.map(|head| head.durable_seq));
+        let last_seq = bound.unwrap_or(u64::MAX);
+        Extent { end: segment.length, last_seq, chain: None, source: ExtentSource::Guessed }
     }
 
     /// Turn away from a segment, whose end may be missing.
@@ -308,7 +313,19 @@ impl<'a> Walk<'a> {
         let ending = self.current.take()?.finish();
         self.before = ending.before;
         self.next_seq = self.next_seq.max(ending.next_seq);
-        ending.item
+        ending.item.or_else(|| self.wrong_length())
+    }
+
+    /// The newest file has the length that it was made with. A part that is gone, or new, may
+    /// have held nothing that counts; the writer refuses all the same.
+    fn wrong_length(&mut self) -> Option<Item> {
+        let is_newest = self.place >= self.reader.segments.list.len();
+        let Segment { header, length } = self.previous.filter(|_| is_newest)?;
+        let (_, path, _) = self.reader.segments.list.last()?;
+        let expected = header.prealloc_len;
+        let what = format!("expected a file of {expected} bytes, found {length}");
+        let last_seq = self.next_seq.saturating_sub(1);
+        (*length != expected).then(|| self.damage(path, *length, last_seq, what))
     }
 }
 

@@ -1,13 +1,14 @@
 //! What the tests share: records, options, a model of what must be there.
 
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use plan_ledger::error::{Error, ErrorKind};
 use plan_ledger::format::{Codec, HeadSync, NewRecord};
 use plan_ledger::log::{
-    Item, KIND_RECOVERY_NOTE, Log, LogOptions, LogReader, LoggedRecord, OpenReport, Proof,
+    Damage, Item, KIND_RECOVERY_NOTE, Log, LogOptions, LogReader, LoggedRecord, OpenReport, Proof,
     UidSource,
 };
 use plan_ledger::sim::{Loss, SimDisk};
@@ -168,14 +169,126 @@ pub(crate) fn log_files(disk: &SimDisk) -> Vec<(PathBuf, usize)> {
     files.into_iter().map(|path| (path.clone(), disk.read(&path).unwrap().len())).collect()
 }
 
-/// All files with their bytes, as one hash.
-pub(crate) fn digest(disk: &SimDisk, below: &Path) -> [u8; 32] {
+/// The bytes of everything except LOCK, as one hash.
+pub(crate) fn log_digest(disk: &SimDisk) -> [u8; 32] {
     let mut all = Vec::new();
-    for path in disk.files(below) {
+    for path in disk.files(&dir()).into_iter().filter(|path| !path.ends_with("LOCK")) {
         all.extend_from_slice(path.to_string_lossy().as_bytes());
         all.extend_from_slice(&plan_ledger::format::content_hash(&disk.read(&path).unwrap()));
     }
     plan_ledger::format::content_hash(&all)
+}
+
+/// How the last user of a log left it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    Closed,
+    Killed,
+}
+
+/// A log of three segments, made by two fences, and the payloads that it acknowledged.
+pub(crate) fn fenced(end: End) -> (SimDisk, Vec<Vec<u8>>) {
+    let (disk, mut model) = (SimDisk::new(), Model::default());
+    let mut log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    for round in 0..3 {
+        let number = round * 10;
+        model.append(&mut log, &[record(number, 30)], 4 * number).unwrap();
+        model
+            .append(&mut log, &[record(number + 1, 700), record(number + 2, 5)], 4 * number)
+            .unwrap();
+        model.append(&mut log, &[record(number + 3, 200)], 4 * number + 1).unwrap();
+        if round < 2 {
+            // The write and the sync are done, HEAD is not.
+            disk.crash_at(disk.calls() + 3);
+            model.append(&mut log, &[record(number + 4, 90)], 4 * number).unwrap_err();
+            drop(log);
+            disk.kill_process();
+            log = open(&disk).unwrap().0;
+            model.acked = model.batches.len();
+        }
+    }
+    match end {
+        End::Closed => log.close().unwrap(),
+        End::Killed => kill(&disk, log),
+    }
+    disk.lose_power(Loss::Nothing);
+    (disk, model.batches.into_iter().flatten().collect())
+}
+
+/// The segments of a healthy log, and how much of each counts.
+pub(crate) fn segments(disk: &SimDisk) -> Vec<(PathBuf, u64)> {
+    let reader = reader(disk);
+    let all = reader.segments();
+    let next = all.iter().skip(1).map(|each| each.header.as_ref().unwrap().prev_data_end);
+    let ends = next.chain([reader.head().unwrap().data_end]);
+    all.iter().map(|each| each.path.clone()).zip(ends).collect()
+}
+
+/// A reader that takes no lock.
+pub(crate) fn reader(disk: &SimDisk) -> LogReader {
+    let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+    LogReader::open(&storage, &dir()).unwrap()
+}
+
+/// Everything that a reader says of a log.
+pub(crate) struct Survey {
+    pub(crate) records: BTreeMap<u64, LoggedRecord>,
+    pub(crate) damages: Vec<Damage>,
+    pub(crate) has_open_end: bool,
+}
+
+pub(crate) fn survey(disk: &SimDisk) -> Survey {
+    survey_of(&reader(disk))
+}
+
+pub(crate) fn survey_of(reader: &LogReader) -> Survey {
+    let mut survey = Survey { records: BTreeMap::new(), damages: Vec::new(), has_open_end: false };
+    for item in reader.walk(1) {
+        match item.unwrap() {
+            Item::Record(record, _) => {
+                let seq = record.seq;
+                let before = survey.records.insert(seq, record);
+                assert!(before.is_none(), "record {seq} twice");
+            }
+            Item::Damage(damage) => survey.damages.push(damage),
+            Item::OpenEnd { .. } => survey.has_open_end = true,
+        }
+    }
+    survey
+}
+
+impl std::fmt::Debug for Survey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let seqs: Vec<u64> = self.records.keys().copied().collect();
+        write!(f, "records {seqs:?}, {:#?}, open end: {}", self.damages, self.has_open_end)
+    }
+}
+
+impl Survey {
+    /// Every record that is not served is in a range that is named; all others are right.
+    pub(crate) fn check(&self, expected: &[Vec<u8>], story: &str) {
+        let is_named =
+            |seq| self.damages.iter().any(|each| (each.first_seq..=each.last_seq).contains(&seq));
+        let mut left = expected.iter();
+        let last = self.records.keys().last().copied().unwrap_or(0);
+        let named = self.damages.iter().map(|each| each.last_seq).max().unwrap_or(0);
+        for seq in 1..=last.max(named) {
+            match self.records.get(&seq) {
+                Some(record) if record.kind == KIND_RECOVERY_NOTE => {}
+                Some(record) => {
+                    // A named range may have held notes too: what follows must be in order.
+                    let found = left.any(|payload| *payload == record.payload);
+                    assert!(found, "{story}: record {seq} is none that was acknowledged");
+                }
+                None => assert!(is_named(seq), "{story}: record {seq} is missing and not named"),
+            }
+        }
+        if self.damages.is_empty() {
+            let served = self.records.values().filter(|each| each.kind != KIND_RECOVERY_NOTE);
+            let served: Vec<_> = served.map(|record| record.payload.clone()).collect();
+            assert_eq!(served, expected, "{story}: silent loss");
+        }
+    }
 }
 
 /// Whatever happened before: the log opens, holds what it must, keeps what it returned even if

@@ -21,6 +21,16 @@ mod kill;
 mod lab;
 // Crashes before every call of the disk, and again during recovery.
 mod log_crash;
+// Damaged bytes: flipped, zeroed, cut off.
+mod log_damage;
+// Calls of the disk that fail, and full disks.
+mod log_faults;
+// Files that are missing, swapped, copied, renamed, or not ours.
+mod log_files;
+// Hazards that cost other engines data, by their number in the list that we keep.
+mod log_hazards;
+// Who may write, and what readers change: nothing.
+mod log_lock;
 // Appending, rotating, reopening, reading: nothing goes wrong.
 mod log_round_trip;
 // `ledger run`: what a run does, says and returns.

@@ -1,0 +1,212 @@
+//! Files that are missing, swapped, copied, renamed, or not ours.
+
+use std::path::{Path, PathBuf};
+
+use plan_ledger::error::ErrorKind;
+use plan_ledger::log::Verdict;
+use plan_ledger::sim::SimDisk;
+use plan_ledger::storage::Storage as _;
+
+use super::lab::{End, Survey, at, dir, fenced, open, payloads, record, segments, survey, whole};
+
+fn copy(disk: &SimDisk, from: &Path, to: &Path) {
+    let bytes = disk.read(from).unwrap();
+    if disk.read(to).is_err() {
+        disk.create(to).unwrap();
+    }
+    disk.set_length(to, 0).unwrap();
+    disk.overwrite(to, 0, &bytes).unwrap();
+}
+
+fn swap(disk: &SimDisk, one: &Path, two: &Path) {
+    let aside = one.with_file_name("aside");
+    disk.rename(one, &aside).unwrap();
+    disk.rename(two, one).unwrap();
+    disk.rename(&aside, two).unwrap();
+}
+
+/// The writer refuses with a place, and the reader names what is missing and serves all records
+/// of the segments that were left alone.
+fn refused(disk: &SimDisk, expected: &[Vec<u8>], touched: &[u64], story: &str) -> Survey {
+    let error = open(disk).err().unwrap_or_else(|| panic!("{story}: opened"));
+    assert!(error.is_damage(), "{story}: {error}");
+    assert!(error.location().path.is_some(), "{story}: no place: {error}");
+    let seen = survey(disk);
+    seen.check(expected, story);
+    assert!(!seen.damages.is_empty(), "{story}: {seen:?}");
+    let (whole_disk, _) = fenced(End::Closed);
+    for (seq, record) in survey(&whole_disk).records {
+        if !touched.contains(&record.segment) {
+            assert!(seen.records.contains_key(&seq), "{story}: record {seq} is not served");
+        }
+    }
+    seen
+}
+
+/// Goal: a missing segment, first, middle or last (H22, H23), is never taken for a shorter log.
+#[test]
+fn h22_h23_a_missing_segment_is_missed() {
+    let (disk, expected) = fenced(End::Closed);
+    for (ordinal, (path, _)) in (0..).zip(segments(&disk)) {
+        let disk = disk.fork();
+        disk.remove(&path).unwrap();
+        let seen = refused(&disk, &expected, &[ordinal], &format!("segment {ordinal} removed"));
+        assert!(seen.damages.iter().any(|damage| damage.what.contains("missing")), "{seen:?}");
+    }
+    let empty = disk.fork();
+    for (path, _) in segments(&disk) {
+        empty.remove(&path).unwrap();
+    }
+    refused(&empty, &expected, &[0, 1, 2], "all segments removed");
+}
+
+/// Goal: segments that changed places, were copied over one another (H24) or got another name are
+/// never read as what they are not.
+#[test]
+fn h24_segments_in_the_wrong_place_are_refused() {
+    let (disk, expected) = fenced(End::Closed);
+    let names: Vec<PathBuf> = segments(&disk).into_iter().map(|(path, _)| path).collect();
+    for (one, first) in (0..).zip(&names) {
+        for (two, second) in (0..).zip(&names) {
+            if one < two {
+                let disk = disk.fork();
+                swap(&disk, first, second);
+                refused(&disk, &expected, &[one, two], &format!("{one} and {two} swapped"));
+            }
+            if one != two {
+                let disk = disk.fork();
+                copy(&disk, first, second);
+                refused(&disk, &expected, &[two], &format!("{one} copied over {two}"));
+            }
+        }
+        for name in [
+            "00000000000000000099-00000003.seg",
+            "00000000000000000001-00000001.seg",
+            "00000000000000000000-00000000.seg",
+            "18446744073709551615-ffffffff.seg",
+        ] {
+            let target = first.with_file_name(name);
+            let copied = disk.fork();
+            copy(&copied, first, &target);
+            refused(&copied, &expected, &[], &format!("{one} copied to {name}"));
+            let renamed = disk.fork();
+            renamed.rename(first, &target).unwrap();
+            refused(&renamed, &expected, &[one], &format!("{one} renamed to {name}"));
+            let foreign = disk.fork();
+            foreign.create(&target).unwrap();
+            foreign.overwrite(&target, 0, &[0xAB; 9000]).unwrap();
+            refused(&foreign, &expected, &[], &format!("rubbish named {name}"));
+        }
+        let hidden = disk.fork();
+        hidden.rename(first, &first.with_extension("seg.bak")).unwrap();
+        refused(&hidden, &expected, &[one], &format!("{one} renamed to a backup"));
+    }
+}
+
+/// Goal: a segment of another ledger, even with the right name and place, is refused.
+#[test]
+fn a_segment_of_another_ledger_is_refused() {
+    let (disk, expected) = fenced(End::Closed);
+    let other = SimDisk::new();
+    // Another first call makes other identifiers.
+    other.list(Path::new("/")).unwrap();
+    drop(plan_ledger::log::Log::create(&dir(), super::lab::options(&other), at(0)).unwrap());
+    let path = segments(&disk)[0].0.clone();
+    let disk = disk.fork();
+    disk.overwrite(&path, 0, &other.read(&path).unwrap()).unwrap();
+    refused(&disk, &expected, &[0], "a foreign first segment");
+    // And a foreign HEAD.
+    let (disk, _) = fenced(End::Closed);
+    disk.overwrite(&dir().join("HEAD"), 0, &other.read(&dir().join("HEAD")).unwrap()).unwrap();
+    let error = open(&disk).unwrap_err();
+    assert!(error.is_damage(), "{error}");
+}
+
+/// Goal: without HEAD nothing is written, and everything can still be read; LOCK is made again.
+#[test]
+fn without_head_the_log_is_only_read() {
+    let (disk, expected) = fenced(End::Closed);
+    disk.remove(&dir().join("LOCK")).unwrap();
+    assert_eq!(open(&disk.fork()).unwrap().1.verdict, Verdict::Clean);
+    disk.remove(&dir().join("HEAD")).unwrap();
+    let error = open(&disk).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Ambiguous, "{error}");
+    survey(&disk).check(&expected, "without HEAD");
+    for bytes in [vec![], vec![0; 8192], vec![0xFF; 8192], vec![7; 20_000]] {
+        let disk = disk.fork();
+        disk.create(&dir().join("HEAD")).unwrap();
+        disk.overwrite(&dir().join("HEAD"), 0, &bytes).unwrap();
+        assert_eq!(open(&disk).unwrap_err().kind(), ErrorKind::Ambiguous);
+        survey(&disk).check(&expected, "with another HEAD");
+    }
+}
+
+/// Goal: what is not ours in the folder is reported and left alone (H30).
+#[test]
+fn h30_odd_names_are_reported_and_left_alone() {
+    let (disk, expected) = fenced(End::Closed);
+    let folder = dir().join("log");
+    let odd = [
+        ".DS_Store",
+        "Thumbs.db",
+        "x.seg",
+        "1-0.seg",
+        "notes.tmp",
+        ".tmp",
+        "x.seg.tmp",
+        "core",
+        "00000000000000000001-00000000.seg~",
+        "00000000000000000001-00000000.seg.bak",
+        "00000000000000000001-00000000.SEG",
+        ".00000000000000000001-00000000.seg.swp",
+        "00000000000000000001-0000000G.seg",
+        "00000000000000000001_00000000.seg",
+        "0000000000000000001-00000000.seg",
+        "+0000000000000000001-00000000.seg",
+        "00000000000000000001-00000000.seg.tmp.1",
+        "copy of log",
+        "ledger.db",
+        "\u{e4}.seg",
+    ];
+    for name in odd {
+        disk.create(&folder.join(name)).unwrap();
+        disk.overwrite(&folder.join(name), 0, name.as_bytes()).unwrap();
+    }
+    disk.create_dir(&folder.join("00000000000000000099-00000003.seg")).unwrap();
+    // This one is ours: a segment that never got its name.
+    disk.create(&folder.join("00000000000000000099-00000003.seg.tmp")).unwrap();
+
+    assert_eq!(super::lab::reader(&disk).strangers().len(), odd.len() + 1);
+    let (mut log, report) = open(&disk).unwrap();
+    assert_eq!(report.verdict, Verdict::Clean);
+    assert_eq!(report.strangers.len(), odd.len() + 1, "{:?}", report.strangers);
+    log.append(&[record(77, 10)], at(1001)).unwrap();
+    assert_eq!(payloads(&whole(&log.reader().unwrap())).len(), expected.len() + 1);
+    for name in odd {
+        assert_eq!(disk.read(&folder.join(name)).unwrap(), name.as_bytes(), "{name}");
+    }
+    assert!(disk.read(&folder.join("00000000000000000099-00000003.seg.tmp")).is_err());
+}
+
+/// Goal: a folder that is not a ledger is refused, and nothing is left in it.
+#[test]
+fn what_is_not_a_ledger_stays_untouched() {
+    let disk = SimDisk::new();
+    disk.create_dir(Path::new("/empty")).unwrap();
+    disk.create_dir(Path::new("/var")).unwrap();
+    disk.create_dir(Path::new("/var/log")).unwrap();
+    disk.create(Path::new("/var/log/messages")).unwrap();
+    disk.create(Path::new("/file")).unwrap();
+    let before = disk.files(Path::new("/"));
+    for path in ["/empty", "/var", "/file", "/nowhere", "/file/below"] {
+        let error = plan_ledger::log::Log::open(Path::new(path), super::lab::options(&disk), 1);
+        assert_eq!(error.unwrap_err().kind(), ErrorKind::NotALedger, "{path}");
+    }
+    assert_eq!(disk.files(Path::new("/")), before);
+    // Nor is anything made where something is.
+    for path in ["/empty", "/var"] {
+        let error = plan_ledger::log::Log::create(Path::new(path), super::lab::options(&disk), 1);
+        assert_eq!(error.unwrap_err().kind(), ErrorKind::Io, "{path}");
+    }
+    assert_eq!(disk.files(Path::new("/")), before);
+}

@@ -1,0 +1,281 @@
+//! Hazards that cost other engines data, by their number in the list that we keep.
+
+use std::path::PathBuf;
+
+use plan_ledger::error::ErrorKind;
+use plan_ledger::format::{Codec, NewRecord};
+use plan_ledger::log::{Log, LoggedRecord, Verdict};
+use plan_ledger::sim::SimDisk;
+
+use super::lab::{
+    End, at, dir, fenced, kill, log_digest, open, options, payloads, reader, record, segments,
+    settle, survey, whole,
+};
+
+/// A log of eight acknowledged records whose HEAD knows of the first one only, as after a power
+/// loss within a second; its records and its one segment.
+fn behind_the_times() -> (SimDisk, Vec<LoggedRecord>, PathBuf) {
+    let disk = SimDisk::new();
+    let mut log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    log.append(&[record(0, 100)], at(0)).unwrap();
+    let head = disk.read(&dir().join("HEAD")).unwrap();
+    for number in 1..8 {
+        log.append(&[record(number, 1500)], at(0)).unwrap();
+    }
+    let records = whole(&log.reader().unwrap());
+    kill(&disk, log);
+    disk.overwrite(&dir().join("HEAD"), 0, &head).unwrap();
+    (disk.clone(), records, segments(&disk)[0].0.clone())
+}
+
+/// Goal: a bad record with acknowledged ones behind it is never the end of the log, even when
+/// HEAD says nothing about them (H1): the next record proves that it had been synced.
+/// Method: every 13th bit of every record but the last.
+#[test]
+fn h1_a_bad_record_is_not_the_end_of_the_log() {
+    let (disk, records, path) = behind_the_times();
+    let (log, report) = open(&disk.fork()).unwrap();
+    assert_eq!(report.verdict, Verdict::Unproven, "the untouched log only needs a fence");
+    assert!(payloads(&whole(&log.reader().unwrap())).len() == 8);
+    for hit in &records[..7] {
+        for bit in (hit.offset * 8..(hit.offset + hit.size) * 8).step_by(13) {
+            let disk = disk.fork();
+            let at = usize::try_from(bit / 8).unwrap();
+            let byte = disk.read(&path).unwrap()[at];
+            disk.overwrite(&path, bit / 8, &[byte ^ (1 << (bit % 8))]).unwrap();
+            let error = open(&disk).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "bit {bit}: {error}");
+            assert_eq!(error.location().seq, Some(hit.seq), "{error}");
+            assert_eq!(error.location().offset, Some(hit.offset), "{error}");
+            let seen = survey(&disk);
+            assert_eq!(seen.records.len(), 7, "bit {bit}: {seen:?}");
+            assert_eq!(seen.damages.len(), 1, "bit {bit}: {seen:?}");
+        }
+    }
+}
+
+/// Goal: damage of the very last record, of which nothing but HEAD could say that it was
+/// acknowledged, is at least not passed over: the writer refuses, or says what it fenced off.
+#[test]
+fn h1_the_last_record_is_not_passed_over_in_silence() {
+    let (disk, records, path) = behind_the_times();
+    let hit = records.last().unwrap();
+    let mut refusals = 0;
+    for bit in (hit.offset * 8..(hit.offset + hit.size) * 8).step_by(13) {
+        let disk = disk.fork();
+        let at = usize::try_from(bit / 8).unwrap();
+        let byte = disk.read(&path).unwrap()[at];
+        disk.overwrite(&path, bit / 8, &[byte ^ (1 << (bit % 8))]).unwrap();
+        match open(&disk) {
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Ambiguous, "bit {bit}: {error}");
+                refusals += 1;
+            }
+            Ok((_, report)) => assert!(!report.discarded.is_empty(), "bit {bit}: {report:?}"),
+        }
+    }
+    assert!(refusals > 900, "a flipped bit does not look torn: {refusals}");
+}
+
+/// Goal: a torn tail is fenced off, and what is appended behind it is found again (H2), whatever
+/// the length at which the write broke off (H3).
+/// Method: the last batch is cut to zeros at every 64 bytes.
+#[test]
+fn h2_h3_what_follows_a_torn_tail_is_found_again() {
+    let disk = SimDisk::new();
+    let mut log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    log.append(&[record(1, 100)], at(1)).unwrap();
+    let acked = whole(&log.reader().unwrap());
+    let head = disk.read(&dir().join("HEAD")).unwrap();
+    log.append(&[record(2, 700), record(3, 900)], at(1)).unwrap();
+    kill(&disk, log);
+    disk.overwrite(&dir().join("HEAD"), 0, &head).unwrap();
+    let (path, start) = segments(&disk)[0].clone();
+    for cut in (start..start + 2000).step_by(64) {
+        let disk = disk.fork();
+        let zeros = vec![0; usize::try_from(start + 2000 - cut).unwrap()];
+        disk.overwrite(&path, cut, &zeros).unwrap();
+        let (mut log, report) = open(&disk).unwrap();
+        let found = whole(&log.reader().unwrap());
+        let own = payloads(&found).len();
+        assert!(found.starts_with(&acked), "cut at {cut}");
+        assert!(own == 1 || own == 3, "cut at {cut}: half a batch: {report:?}");
+        log.append(&[record(4, 10)], at(2)).unwrap();
+        log.close().unwrap();
+        let (log, _) = open(&disk).unwrap();
+        assert_eq!(payloads(&whole(&log.reader().unwrap())).len(), own + 1, "cut at {cut}");
+    }
+}
+
+/// Goal: zeros in the middle are not the end (H10), even when HEAD knows nothing of it.
+#[test]
+fn h10_zeros_in_the_middle_are_not_the_end() {
+    let (disk, records, path) = behind_the_times();
+    for sector in records[1].offset.div_ceil(512)..records[6].offset / 512 {
+        let disk = disk.fork();
+        disk.overwrite(&path, sector * 512, &[0; 512]).unwrap();
+        let before = log_digest(&disk);
+        let error = open(&disk).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "sector {sector}: {error}");
+        assert_eq!(log_digest(&disk), before, "the evidence stays");
+    }
+}
+
+/// Goal: a log inside of the log (H15): the frames in a payload are never taken for frames, even
+/// when the record around them is damaged.
+#[test]
+fn h15_a_log_in_the_log_is_a_payload() {
+    let disk = SimDisk::new();
+    let mut log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    for number in 0..4 {
+        log.append(&[record(number, 300)], at(0)).unwrap();
+    }
+    let (path, used) = segments(&disk)[0].clone();
+    // Once as it is, and once so that the nested frames are aligned as real ones are.
+    let inner = disk.read(&path).unwrap()[4096..usize::try_from(used).unwrap()].to_vec();
+    let aligned = [vec![0; 16], inner.clone()].concat();
+    for payload in [inner, aligned] {
+        let nested = NewRecord { kind: 1, codec: Codec::Raw, schema: 1, payload };
+        log.append(&[nested], at(0)).unwrap();
+        log.append(&[record(9, 20)], at(0)).unwrap();
+    }
+    let records = whole(&log.reader().unwrap());
+    log.close().unwrap();
+    for hit in records.iter().filter(|record| record.payload.len() > 1000) {
+        for place in [0, 5, 9, 30, 41, 45, hit.size - 1] {
+            let disk = disk.fork();
+            disk.overwrite(&path, hit.offset + place, &[0xEE]).unwrap();
+            assert_eq!(open(&disk).unwrap_err().kind(), ErrorKind::Corrupt);
+            let seen = survey(&disk);
+            let [damage] = &seen.damages[..] else { panic!("byte {place}: {seen:?}") };
+            assert_eq!((damage.first_seq, damage.last_seq), (hit.seq, hit.seq));
+            assert_eq!(damage.end, hit.offset + hit.size);
+            assert_eq!(seen.records.len(), records.len() - 1);
+        }
+    }
+}
+
+/// Goal: frames that were dropped, doubled or moved are not accepted (H18).
+#[test]
+fn h18_frames_in_the_wrong_order_are_refused() {
+    let (disk, records, path) = behind_the_times();
+    let bytes = disk.read(&path).unwrap();
+    let frame = |index: usize| {
+        let from = usize::try_from(records[index].offset).unwrap();
+        bytes[from..from + usize::try_from(records[index].size).unwrap()].to_vec()
+    };
+    let order = |order: &[usize]| order.iter().flat_map(|index| frame(*index)).collect::<Vec<_>>();
+    for (story, frames) in [
+        ("dropped", order(&[3, 4, 5, 6, 7])),
+        ("doubled", order(&[2, 2, 3, 4, 5, 6, 7])),
+        ("swapped", order(&[3, 2, 4, 5, 6, 7])),
+        ("back", order(&[2, 3, 4, 1, 6, 7])),
+    ] {
+        let disk = disk.fork();
+        disk.overwrite(&path, records[2].offset, &frames).unwrap();
+        let error = open(&disk).err();
+        if let Some(error) = error {
+            assert!(error.is_damage(), "{story}: {error}");
+        } else {
+            panic!("{story}: accepted");
+        }
+        let seen = survey(&disk);
+        for (seq, record) in &seen.records {
+            let real = &records[usize::try_from(*seq).unwrap() - 1];
+            assert_eq!(real.payload, record.payload, "{story}");
+        }
+    }
+}
+
+/// Goal: a bad end is not forgotten by HEAD's newest slot being damaged too: with the older slot,
+/// the proof in the later records still stands.
+#[test]
+fn an_old_head_never_shortens_the_log() {
+    let disk = SimDisk::new();
+    let mut log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    let mut heads = vec![disk.read(&dir().join("HEAD")).unwrap()];
+    let mut model = super::lab::Model { is_created: true, ..Default::default() };
+    for number in 0..12 {
+        model.append(&mut log, &[record(number, 200)], number * 2).unwrap();
+        heads.push(disk.read(&dir().join("HEAD")).unwrap());
+    }
+    kill(&disk, log);
+    for (age, head) in heads.iter().enumerate() {
+        let disk = disk.fork();
+        disk.overwrite(&dir().join("HEAD"), 0, head).unwrap();
+        settle(&disk, &model, &format!("HEAD of record {age}"));
+    }
+}
+
+/// Goal: HEAD in a superseded segment must fit what the successor's header says about it.
+/// Method: HEADs from every moment of a log's life are put beside later states of a log that took
+/// another course after a common start.
+#[test]
+fn a_head_of_another_course_is_refused() {
+    let disk = SimDisk::new();
+    let mut log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    log.append(&[record(0, 100)], at(0)).unwrap();
+    let fork = disk.fork();
+    kill(&fork, log);
+    let other = fork.fork();
+    // One course: two more records. The other: another record, then a fence and a segment.
+    let (mut log, _) = open(&fork).unwrap();
+    log.append(&[record(1, 100)], at(1)).unwrap();
+    log.append(&[record(2, 100)], at(1)).unwrap();
+    let head = fork.read(&dir().join("HEAD")).unwrap();
+    let (mut log, _) = open(&other).unwrap();
+    log.append(&[record(3, 100)], at(1)).unwrap();
+    let in_place = other.fork();
+    // A batch that needs a segment of its own.
+    log.append(&[record(4, 1 << 20)], at(1)).unwrap();
+    for (disk, story) in [(in_place, "in place"), (other, "rotated")] {
+        disk.kill_process();
+        disk.overwrite(&dir().join("HEAD"), 0, &head).unwrap();
+        let error = open(&disk).err().unwrap_or_else(|| panic!("{story}: opened"));
+        assert!(error.is_damage(), "{story}: {error}");
+    }
+}
+
+/// Goal: a ledger from the future is not called damaged, and not touched (H63).
+#[test]
+fn h63_a_future_version_is_named_and_left_alone() {
+    let (disk, _) = fenced(End::Closed);
+    for (path, _) in segments(&disk) {
+        for (offset, value) in [(8, 2_u32), (12, 1), (16, 1)] {
+            let disk = disk.fork();
+            let mut header = disk.read(&path).unwrap()[..4096].to_vec();
+            header[offset] = value.to_le_bytes()[0];
+            let hash = plan_ledger::format::content_hash(&header[..4060]);
+            header[4060..4092].copy_from_slice(&hash);
+            let crc = crc32fast::hash(&header[..4092]);
+            header[4092..].copy_from_slice(&crc.to_le_bytes());
+            disk.overwrite(&path, 0, &header).unwrap();
+            let before = log_digest(&disk);
+            let error = open(&disk).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+            assert!(error.to_string().contains("newer"), "{error}");
+            assert_eq!(log_digest(&disk), before);
+            let seen = survey(&disk);
+            assert!(seen.damages[0].what.contains("newer"), "{seen:?}");
+            assert_eq!(reader(&disk).segments().len(), 3);
+        }
+    }
+}
+
+/// Goal: opening again and again without writing changes nothing in `log/` (H51).
+#[test]
+fn h51_opening_a_hundred_times_changes_no_segment() {
+    for end in [End::Closed, End::Killed] {
+        let (disk, _) = fenced(end);
+        let before: Vec<_> =
+            segments(&disk).iter().map(|(path, _)| disk.read(path).unwrap()).collect();
+        for round in 0..100 {
+            let (log, report) = open(&disk).unwrap();
+            assert_eq!(report.verdict, Verdict::Clean, "{end:?}, round {round}: {report:?}");
+            if round % 2 == 0 { kill(&disk, log) } else { log.close().unwrap() }
+        }
+        let after: Vec<_> =
+            segments(&disk).iter().map(|(path, _)| disk.read(path).unwrap()).collect();
+        assert!(before == after, "{end:?}");
+    }
+}

@@ -1,0 +1,158 @@
+//! Who may write, and what readers change: nothing.
+
+use std::io::{BufRead as _, Write as _};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use plan_ledger::error::ErrorKind;
+use plan_ledger::format::HeadSync;
+use plan_ledger::log::{Item, Log, LogReader};
+use plan_ledger::sim::SimDisk;
+use plan_ledger::storage::{DiskStorage, Storage};
+
+use super::lab::{at, dir, open, options, options_with, record, survey_of};
+
+fn on_disk(seed: u64) -> plan_ledger::log::LogOptions {
+    options_with(Arc::new(DiskStorage), seed, HeadSync::Interval)
+}
+
+/// Every file below a folder, with its bytes.
+fn content(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut all = Vec::new();
+    let mut names: Vec<_> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();
+    names.sort();
+    for path in names {
+        if path.is_dir() {
+            all.extend(content(&path));
+        } else {
+            all.push((path.display().to_string(), std::fs::read(&path).unwrap()));
+        }
+    }
+    all
+}
+
+/// Goal: one writer per ledger within a process too, and the second is told who the first is.
+#[test]
+fn a_second_handle_in_this_process_is_refused() {
+    let disk = SimDisk::new();
+    let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    let error = open(&disk).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Locked);
+    assert!(error.to_string().contains("process 7 on testhost"), "{error}");
+    drop(log);
+    drop(open(&disk).unwrap());
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("real.ledger");
+    let log = Log::create(&path, on_disk(1), at(0)).unwrap();
+    let error = Log::open(&path, on_disk(2), at(0)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Locked);
+    assert!(error.to_string().contains("process 7 on testhost"), "{error}");
+    drop(log);
+    Log::open(&path, on_disk(2), at(0)).unwrap();
+}
+
+const CHILD: &str = "LEDGER_TEST_LOCKED_FOLDER";
+
+/// Not a test of its own: what the child process of the next one does.
+#[test]
+fn child_that_holds_the_lock() {
+    let Ok(path) = std::env::var(CHILD) else { return };
+    let (mut log, _) = Log::open(Path::new(&path), on_disk(7), at(5)).unwrap();
+    log.append(&[record(1, 10)], at(5)).unwrap();
+    println!("\nheld");
+    std::io::stdout().flush().unwrap();
+    std::io::stdin().lock().read_line(&mut String::new()).unwrap();
+}
+
+/// Goal: one writer per ledger over all processes; a lock does not outlive a killed process; and
+/// what it had acknowledged is there.
+#[test]
+fn another_process_is_refused_until_this_one_is_dead() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("real.ledger");
+    drop(Log::create(&path, on_disk(1), at(0)).unwrap());
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "log_lock::child_that_holds_the_lock", "--nocapture"])
+        .env(CHILD, &path)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = std::io::BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap() == "held"), "the child never got the lock");
+
+    let error = Log::open(&path, on_disk(2), at(0)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Locked);
+    assert!(error.to_string().contains("process 7 on testhost"), "{error}");
+    // Looking is allowed, and shows what was acknowledged.
+    let storage: Arc<dyn Storage> = Arc::new(DiskStorage);
+    assert_eq!(LogReader::open(&storage, &path).unwrap().records(1).count(), 1);
+
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let (log, _) = Log::open(&path, on_disk(2), at(0)).unwrap();
+    assert_eq!(log.ack().seq, 1);
+}
+
+/// Goal: a reader changes no byte of a live ledger, and no name.
+#[test]
+fn a_reader_changes_no_byte() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("real.ledger");
+    let mut log = Log::create(&path, on_disk(1), at(0)).unwrap();
+    for number in 0..20 {
+        log.append(&[record(number, 90_000)], at(number)).unwrap();
+    }
+    let before = content(folder.path());
+    let storage: Arc<dyn Storage> = Arc::new(DiskStorage);
+    let reader = LogReader::open(&storage, &path).unwrap();
+    assert_eq!(survey_of(&reader).records.len(), 20);
+    assert_eq!(reader.records(15).count(), 6);
+    assert!(content(folder.path()) == before);
+
+    // On the simulated disk: no call that could change anything.
+    let disk = SimDisk::new();
+    let mut log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    log.append(&[record(1, 10)], at(1)).unwrap();
+    let before = disk.changes();
+    assert_eq!(super::lab::survey(&disk).records.len(), 1);
+    assert_eq!(disk.changes(), before);
+}
+
+/// Goal: readers beside a writer never see damage, a gap or half a batch, and never less than
+/// what was acknowledged before they looked.
+#[test]
+fn readers_beside_a_writer_see_whole_batches() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("real.ledger");
+    let mut log = Log::create(&path, on_disk(1), at(0)).unwrap();
+    let is_over = AtomicBool::new(false);
+    let looks = std::thread::scope(|scope| {
+        let look = scope.spawn(|| {
+            let storage: Arc<dyn Storage> = Arc::new(DiskStorage);
+            let (mut looks, mut seen) = (0, 0);
+            while !is_over.load(Ordering::Relaxed) {
+                let reader = LogReader::open(&storage, &path).unwrap();
+                let count = reader.records(1).map(Result::unwrap).count();
+                assert!(count % 3 == 0 && count >= seen, "{count} records after {seen}");
+                seen = count;
+                for item in reader.walk(1) {
+                    let item = item.unwrap();
+                    assert!(!matches!(item, Item::Damage(_)), "{item:?}");
+                }
+                looks += 1;
+            }
+            looks
+        });
+        for round in 0..120 {
+            let batch = [record(round, 30), record(round, 20_000), record(round, 700)];
+            log.append(&batch, at(round)).unwrap();
+        }
+        is_over.store(true, Ordering::Relaxed);
+        look.join().unwrap()
+    });
+    assert!(looks > 1, "{looks}");
+}
