@@ -2,7 +2,7 @@
 
 use super::bytes::{all_zero, array, put, u16_at, u32_at, u64_at};
 use super::hash::crc32;
-use super::{Chain, ChainKey, Placement};
+use super::{Chain, ChainKey, Codec, Placement};
 
 /// The first bytes of a frame. All-zero is invalid by construction.
 pub const FRAME_MAGIC: [u8; 4] = *b"PLF1";
@@ -36,37 +36,6 @@ mod at {
     pub(super) const SCHEMA: usize = 38;
     pub(super) const BODY_CRC: usize = 40;
     pub(super) const HEADER_CRC: usize = 44;
-}
-
-/// How a payload is encoded. The numbers are on disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Codec {
-    /// bincode 1.3 with variable-length integers.
-    Bincode = 1,
-    /// Canonical JSON.
-    Json = 2,
-    /// Bytes as they are.
-    Raw = 3,
-}
-
-impl Codec {
-    fn number(self) -> u8 {
-        match self {
-            Self::Bincode => 1,
-            Self::Json => 2,
-            Self::Raw => 3,
-        }
-    }
-
-    fn from_number(number: u8) -> Option<Self> {
-        match number {
-            1 => Some(Self::Bincode),
-            2 => Some(Self::Json),
-            3 => Some(Self::Raw),
-            _ => None,
-        }
-    }
 }
 
 /// What a caller wants recorded: the log adds the rest.

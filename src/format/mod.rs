@@ -10,13 +10,15 @@
 //! Left out on purpose: what a payload means. Only this module names `crc32fast` and `blake3`.
 
 mod bytes;
+mod codec;
 mod frame;
 mod hash;
 mod head;
 mod segment;
 
+pub use codec::Codec;
 pub use frame::{
-    CheckedFrame, Codec, FRAME_ALIGNMENT, FRAME_HEADER_SIZE, FRAME_MAGIC, FrameFault, NewRecord,
+    CheckedFrame, FRAME_ALIGNMENT, FRAME_HEADER_SIZE, FRAME_MAGIC, FrameFault, NewRecord,
     PAYLOAD_LENGTH_MAX, Record, RecordHeader, SKIPPABLE_KINDS_FROM, Stamp, encode_frame,
     frame_size, looks_torn, peek_payload_length,
 };

@@ -48,7 +48,7 @@ const LOOKS_MAX: u32 = 32;
 
 fn look(storage: &dyn Storage, layout: &Layout, view: &HeadView) -> Result<Verdict> {
     let segments = Segments::list(storage, layout)?;
-    let newest = segments.linked(layout)?;
+    let newest = segments.linked()?;
     let header = &newest.header;
     let path = layout.segment(header.name());
     let file = storage

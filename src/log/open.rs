@@ -106,7 +106,7 @@ impl Log {
         let storage = options.storage.clone();
         let view = read_head(&*storage, &layout)?;
         let segments = Segments::list(&*storage, &layout)?;
-        let newest = segments.linked(&layout)?;
+        let newest = segments.linked()?;
         sync_folders(&*storage, &layout)?;
         let (mut tail, file) = examine_newest(&*storage, &layout, newest, &view)?;
         if view.newest().is_some_and(|(_, head)| segments.contradict(head)) {
@@ -341,9 +341,6 @@ fn examine_newest(
         .map_err(|error| Error::io("read the segment", &path, error))?;
     if newest.length != header.prealloc_len {
         tail.evidence = tail.evidence.with(Bit::LinkBad);
-    }
-    if header.ro_compat != 0 {
-        tail.evidence = tail.evidence.with(Bit::Version);
     }
     Ok((tail, file))
 }

@@ -97,6 +97,9 @@ impl Segments {
                 Ok(segment) => segment,
                 Err(fault) => return Err(header_error(path, fault)),
             };
+            if segment.header.ro_compat != 0 {
+                return Err(not_ours_to_write(path, segment.header.ro_compat));
+            }
             let ordinal = u64::try_from(place).unwrap_or(u64::MAX);
             if let Some(problem) = link_problem(*name, ordinal, previous, segment) {
                 return Err(damaged(path, 0, segment.header.base_seq, &problem));
@@ -186,6 +189,15 @@ pub(super) fn expect_ledger(storage: &dyn Storage, layout: &Layout) -> Result<()
         return Err(not_a_ledger(dir, "it has no file `HEAD`, and `log` holds no segment"));
     }
     Ok(())
+}
+
+/// A reader may look at it, a writer must know more than this one does.
+fn not_ours_to_write(path: &Path, flags: u32) -> Error {
+    let message = format!(
+        "writing to it needs features that this program does not know (ro-compat flags \
+         {flags:#x}); use a newer `ledger`, or look on with `ledger inspect`"
+    );
+    Error::new(ErrorKind::Unsupported, message).at_path(path).at_offset(0)
 }
 
 fn header_error(path: &Path, fault: &HeaderFault) -> Error {

@@ -1,0 +1,32 @@
+//! How payloads are encoded, by number: the bodies themselves are none of this layer's business.
+
+/// How a payload is encoded. The numbers are on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Codec {
+    /// bincode 1.3 with variable-length integers.
+    Bincode = 1,
+    /// Canonical JSON.
+    Json = 2,
+    /// Bytes as they are.
+    Raw = 3,
+}
+
+impl Codec {
+    pub(super) fn number(self) -> u8 {
+        match self {
+            Self::Bincode => 1,
+            Self::Json => 2,
+            Self::Raw => 3,
+        }
+    }
+
+    pub(super) fn from_number(number: u8) -> Option<Self> {
+        match number {
+            1 => Some(Self::Bincode),
+            2 => Some(Self::Json),
+            3 => Some(Self::Raw),
+            _ => None,
+        }
+    }
+}
