@@ -18,7 +18,8 @@
 //!
 //! Left out on purpose: torn bytes inside of a sector, writes that land after a later sync, writes
 //! that were acknowledged and lost, damage that appears by itself (a test does it with
-//! [`SimDisk::overwrite`]), time, permissions, links, and renames between folders.
+//! [`SimDisk::overwrite`]), time, permissions, links, the text of a lock file, and renames between
+//! folders.
 
 mod disk;
 mod image;

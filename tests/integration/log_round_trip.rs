@@ -1,9 +1,15 @@
 //! Appending, rotating, reopening, reading: nothing goes wrong.
 
-use plan_ledger::log::{Log, Verdict};
-use plan_ledger::sim::SimDisk;
+use std::path::Path;
+use std::sync::Arc;
 
-use super::lab::{at, dir, open, options, payloads, record, whole};
+use plan_ledger::error::ErrorKind;
+use plan_ledger::format::{HeadSync, PAYLOAD_LENGTH_MAX};
+use plan_ledger::log::{Log, LogReader, Verdict};
+use plan_ledger::sim::SimDisk;
+use plan_ledger::storage::{DiskStorage, Storage};
+
+use super::lab::{at, dir, kill, open, options, options_with, payloads, record, whole};
 
 /// Goal: what is appended is what is read, over rotations and reopenings.
 #[test]
@@ -26,4 +32,106 @@ fn what_is_appended_is_what_is_read() {
     let reader = log.reader().unwrap();
     assert!(reader.segments().len() > 2);
     assert_eq!(payloads(&whole(&reader)), expected);
+}
+
+/// The same appends on any disk, with rotations, batches of several and a reopening.
+fn write_some(storage: &Arc<dyn Storage>, dir: &Path) -> Vec<Vec<u8>> {
+    let mut payloads = Vec::new();
+    let options = |seed| options_with(storage.clone(), seed, HeadSync::Interval);
+    let mut log = Log::create(dir, options(1), at(0)).unwrap();
+    for round in 0..14 {
+        let size = if round % 5 == 4 { 700_000 } else { 3 };
+        let batch: Vec<_> = (0..=round % 3).map(|part| record(round * 10 + part, size)).collect();
+        log.append(&batch, at(round)).unwrap();
+        payloads.extend(batch.into_iter().map(|record| record.payload));
+        if round == 8 {
+            log.close().unwrap();
+            log = Log::open(dir, options(2), at(round)).unwrap().0;
+        }
+    }
+    log.close().unwrap();
+    payloads
+}
+
+/// Goal: the same calls and seeds give the same bytes, and the simulated disk does what the real
+/// one does.
+#[test]
+fn the_same_seed_gives_the_same_bytes_on_every_disk() {
+    let sim: Arc<dyn Storage> = Arc::new(SimDisk::new());
+    write_some(&sim, &dir());
+    let disk = SimDisk::new();
+    let again: Arc<dyn Storage> = Arc::new(disk.clone());
+    let expected = write_some(&again, &dir());
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ledger");
+    let real: Arc<dyn Storage> = Arc::new(DiskStorage);
+    write_some(&real, &path);
+
+    assert_eq!(payloads(&whole(&LogReader::open(&real, &path).unwrap())), expected);
+    assert!(LogReader::open(&real, &path).unwrap().segments().len() > 2);
+    // What LOCK says is for people.
+    let files: Vec<_> = disk.files(&dir()).into_iter().filter(|f| !f.ends_with("LOCK")).collect();
+    assert!(files.len() > 3, "{files:?}");
+    for file in &files {
+        let bytes = disk.read(&file).unwrap();
+        let on_disk = std::fs::read(path.join(file.strip_prefix(dir()).unwrap())).unwrap();
+        assert!(bytes == on_disk, "{}", file.display());
+    }
+    let count = |path: &Path| std::fs::read_dir(path).unwrap().count();
+    assert_eq!(count(&path) + count(&path.join("log")), files.len() + 2);
+}
+
+/// Goal: a reader can start at any record, and gets all from there on.
+#[test]
+fn reading_starts_at_any_record() {
+    let disk = SimDisk::new();
+    let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+    write_some(&storage, &dir());
+    let reader = LogReader::open(&storage, &dir()).unwrap();
+    let all = whole(&reader);
+    for from in 0..all.len() + 3 {
+        let first = from.max(1) - 1;
+        let found: Vec<_> =
+            reader.records(u64::try_from(from).unwrap()).map(Result::unwrap).collect();
+        assert!(found == all.get(first..).unwrap_or_default(), "from {from}");
+    }
+}
+
+/// Goal: the limits of payloads and batches are what they say, and what is refused leaves no
+/// trace.
+#[test]
+fn limits_hold_and_refusals_leave_no_trace() {
+    let disk = SimDisk::new();
+    let mut log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    let limit = usize::try_from(PAYLOAD_LENGTH_MAX).unwrap();
+    let before = disk.changes();
+    let error = log.append(&[record(1, 5), record(2, limit + 1)], at(1)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooLarge, "{error}");
+    let error = log.append(&vec![record(1, 0); 65_536], at(1)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooLarge, "{error}");
+    assert_eq!(log.append(&[], at(1)).unwrap().seq, 0);
+    assert_eq!(disk.changes(), before);
+
+    assert_eq!(log.append(&[record(3, 5), record(4, limit)], at(1)).unwrap().seq, 2);
+    assert_eq!(log.append(&vec![record(5, 0); 65_535], at(1)).unwrap().seq, 65_537);
+    kill(&disk, log);
+    let (log, report) = open(&disk).unwrap();
+    assert_eq!(report.verdict, Verdict::Clean);
+    let found = whole(&log.reader().unwrap());
+    assert_eq!((found.len(), found[1].payload.len()), (65_537, limit));
+}
+
+/// Goal: time never goes back, whatever the clock says, and any clock is survived.
+#[test]
+fn time_never_goes_back() {
+    let disk = SimDisk::new();
+    let mut log = Log::create(&dir(), options(&disk), 500).unwrap();
+    for time in [7, 900, 0, u64::MAX, 3] {
+        log.append(&[record(1, 5)], time).unwrap();
+    }
+    kill(&disk, log);
+    let (mut log, _) = Log::open(&dir(), options(&disk), 4).unwrap();
+    log.append(&[record(1, 5)], 4).unwrap();
+    let times: Vec<_> = whole(&log.reader().unwrap()).iter().map(|record| record.time).collect();
+    assert_eq!(times, [500, 900, 900, u64::MAX, u64::MAX, u64::MAX]);
 }
