@@ -3,7 +3,7 @@
 //! Invariants:
 //! - What was asked for goes to standard output, everything else to standard error.
 //! - A reader of standard output that goes away is no error: the work goes on in silence.
-//! - The exit code says what kind of thing happened; see [`exit`].
+//! - The exit code says what kind of thing happened; see `exit.rs`.
 //!
 //! Left out on purpose: anything that a harness could not do itself with the library.
 

@@ -2,7 +2,7 @@
 //! harnesses that are built on it.
 //!
 //! What it models:
-//! - Every call of [`Storage`] and [`StorageFile`] is counted. The machine can stop before any of
+//! - Every call of `Storage` and `StorageFile` is counted. The machine can stop before any of
 //!   them ([`SimDisk::crash_at`]); each later call fails until [`SimDisk::lose_power`] or
 //!   [`SimDisk::kill_process`] has brought it up again. Locks end with the process, and so do
 //!   open files.
