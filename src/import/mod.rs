@@ -102,9 +102,17 @@ fn parsed(name: &str, text: &str, tag: Option<&str>) -> Result<Imported> {
         _ => untagged(tag, Imported::unmarked(own::yaml(text)?, PlanFormat::Yaml))?,
     };
     match plan::validate(&imported.plan) {
-        problems if problems.is_empty() => Ok(imported),
+        problems if problems.is_empty() => {
+            Ok(Imported { plan: as_stored(imported.plan), ..imported })
+        }
         problems => Err(Rejection::InvalidPlan(problems).into()),
     }
+}
+
+/// The plan as a ledger gives it back: a number such as `1e3` has one spelling there, and two
+/// plans that differ only in it are equal.
+fn as_stored(plan: Plan) -> Plan {
+    serde_json::from_str(&plan.canonical()).unwrap_or(plan)
 }
 
 /// JSON is read twice: for its shape, then strictly, because only then do errors have a place.

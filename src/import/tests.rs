@@ -442,3 +442,13 @@ fn the_format_page_names_every_field() {
         }
     }
 }
+
+/// Story: a fuzzer found a kept field with the number `1e3`. In memory it was a fraction, and an
+/// integer once the plan came back from its canonical form: equal hashes, unequal plans.
+#[test]
+fn a_number_with_an_exponent_reads_as_the_ledger_gives_it_back() {
+    let text = r#"{"steps": [{"id": "a", "extra": {"x": 1e3, "y": 2.5}}]}"#;
+    let plan = parse("plan.json", text).unwrap().plan;
+    let stored: crate::plan::Plan = serde_json::from_str(&plan.canonical()).unwrap();
+    assert_eq!(plan, stored);
+}

@@ -12,6 +12,8 @@ mod command;
 mod disk_full;
 // `ledger drill` over example plans and plans of other tools.
 mod drill;
+// The facade: threads, exact replay, refused and failed writes.
+mod facade;
 // The bytes that are fixed for ever.
 mod golden;
 // `ledger inspect`: human output, JSON, damaged and live ledgers.

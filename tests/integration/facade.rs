@@ -1,0 +1,160 @@
+//! The facade: many threads, exact replay, and what a refused or failed write leaves.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use plan_ledger::plan::{BarrierNeeds, Json, RunStatus};
+use plan_ledger::sim::{Effect, Fault, SimDisk};
+use plan_ledger::{
+    Environment, ErrorKind, Ledger, Plan, Receipt, RunId, RunPolicy, Step, state_hash,
+};
+
+use crate::golden::deterministic;
+
+/// Steps of which each tenth waits for the nine before, and a barrier over the first five.
+fn plan(count: usize) -> Plan {
+    let id = |number: usize| format!("s{number}");
+    let step = |number: usize| {
+        let after = match number % 10 {
+            9 => (number - 9..number).map(id).collect(),
+            _ if number >= 10 => vec!["first".to_owned()],
+            _ => Vec::new(),
+        };
+        Step { id: id(number), after, outputs: vec![format!("v{number}")], ..Step::default() }
+    };
+    let barrier = plan_ledger::plan::Barrier {
+        id: "first".to_owned(),
+        members: (0..5).map(id).collect(),
+        needs: BarrierNeeds::AtLeast(3),
+        ..Default::default()
+    };
+    Plan { steps: (0..count).map(step).collect(), barriers: vec![barrier], ..Plan::default() }
+}
+
+fn on_disk(disk: &SimDisk) -> Environment {
+    Environment { storage: Arc::new(disk.clone()), ..deterministic() }
+}
+
+fn work(ledger: &Ledger, run: RunId, worker: &str) -> Option<u32> {
+    let task = ledger.dispatch(run, worker).unwrap()?;
+    let output = Json::new(&serde_json::json!(task.step.id));
+    ledger.record_receipt(task.token, Receipt { output, ..Receipt::default() }).unwrap();
+    Some(task.number.0)
+}
+
+/// Goal: threads that share a handle each get their own steps; every step has one winner.
+#[test]
+fn eight_threads_share_a_ledger_and_every_step_has_one_winner() {
+    const STEPS: usize = 200;
+    let folder = tempfile::tempdir().unwrap();
+    let ledger = Ledger::create(&folder.path().join("a.ledger"), &Environment::system()).unwrap();
+    let run = ledger.start_run("threads", &plan(STEPS), RunPolicy::default()).unwrap();
+    let done: Mutex<BTreeMap<u32, Vec<usize>>> = Mutex::default();
+    let is_over = || matches!(ledger.state().runs[&run].status, RunStatus::Ended(_));
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let (done, ledger) = (&done, &ledger);
+            scope.spawn(move || {
+                while !is_over() {
+                    match work(ledger, run, &format!("thread-{thread}")) {
+                        Some(step) => done.lock().unwrap().entry(step).or_default().push(thread),
+                        None => std::thread::yield_now(),
+                    }
+                }
+            });
+        }
+    });
+    let done = done.into_inner().unwrap();
+    assert_eq!(done.len(), STEPS);
+    assert!(done.values().all(|winners| winners.len() == 1), "{done:?}");
+    assert_eq!(ledger.state_at(ledger.head().seq).map(|state| state_hash(&state)).unwrap(), {
+        ledger.state_hash()
+    });
+}
+
+/// Goal: the state folded from the start is the live state, at every sequence number that a
+/// commit ended with, and after reopening.
+#[test]
+fn replay_equals_the_live_state_at_every_commit() {
+    let disk = SimDisk::new();
+    let dir = Path::new("a.ledger");
+    let ledger = Ledger::create(dir, &on_disk(&disk)).unwrap();
+    let mut live = BTreeMap::new();
+    let run = ledger.start_run("replay", &plan(40), RunPolicy::default()).unwrap();
+    live.insert(ledger.head().seq, ledger.state_hash());
+    while let Some(task) = ledger.dispatch(run, "worker").unwrap() {
+        live.insert(ledger.head().seq, ledger.state_hash());
+        ledger.record_receipt(task.token, Receipt::default()).unwrap();
+        live.insert(ledger.head().seq, ledger.state_hash());
+        let count = Json::new(&serde_json::json!(task.number.0));
+        ledger.set_variable(run, "count", count, None, "me").unwrap();
+        live.insert(ledger.head().seq, ledger.state_hash());
+    }
+    assert!(live.len() > 80, "{}", live.len());
+    for (seq, hash) in &live {
+        assert_eq!(state_hash(&ledger.state_at(*seq).unwrap()), *hash, "at {seq}");
+    }
+    let last = ledger.head();
+    let beyond = ledger.state_at(last.seq + 1).unwrap_err();
+    assert_eq!(beyond.kind(), ErrorKind::OutOfRange);
+    assert_eq!(ledger.replay(last.seq - 3).unwrap().len(), 4);
+    ledger.close().unwrap();
+    let (again, _) = Ledger::open(dir, &on_disk(&disk)).unwrap();
+    assert_eq!((again.head(), again.state_hash()), (last, live[&last.seq]));
+}
+
+/// Goal: a full disk refuses a command and changes nothing; with room, the same handle goes on.
+#[test]
+fn a_full_disk_refuses_and_the_state_is_the_log_s() {
+    let disk = SimDisk::new();
+    let ledger = Ledger::create(Path::new("a.ledger"), &on_disk(&disk)).unwrap();
+    let run = ledger.start_run("full", &plan(20), RunPolicy::default()).unwrap();
+    disk.limit(1_100_000);
+    let large = Json::new(&serde_json::json!("x".repeat(300_000)));
+    let mut version = 0;
+    let error = loop {
+        let before = ledger.state_hash();
+        match ledger.set_variable(run, "v", large.clone(), Some(version), "me") {
+            Ok(next) => version = next,
+            Err(error) => {
+                assert_eq!(ledger.state_hash(), before, "refused, and yet in the state");
+                break error;
+            }
+        }
+    };
+    assert_eq!(error.kind(), ErrorKind::DiskFull, "{error}");
+    assert!(version >= 2, "{version}");
+    disk.limit(u64::MAX);
+    assert_eq!(ledger.set_variable(run, "v", large, Some(version), "me").unwrap(), version + 1);
+}
+
+/// Goal: after a sync that failed nothing is claimed, the handle refuses, and reopening finds the
+/// record or does not; either way state and log agree.
+#[test]
+fn a_failed_sync_poisons_the_handle_and_reopening_tells() {
+    for effect in [Effect::Nothing, Effect::Everything] {
+        let disk = SimDisk::new();
+        let dir = Path::new("a.ledger");
+        let ledger = Ledger::create(dir, &on_disk(&disk)).unwrap();
+        let run = ledger.start_run("sync", &plan(20), RunPolicy::default()).unwrap();
+        let acked = ledger.head();
+        // The next calls are the write of the records and their sync.
+        disk.fail_at(Fault { call: disk.calls() + 2, kind: io::ErrorKind::Other, effect });
+        let value = Json::new(&serde_json::json!(1));
+        let error = ledger.set_variable(run, "v", value.clone(), None, "me").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
+        let refused = ledger.set_variable(run, "v", value.clone(), None, "me").unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Poisoned);
+        drop(ledger);
+        disk.kill_process();
+        let (ledger, report) = Ledger::open(dir, &on_disk(&disk)).unwrap();
+        assert_ne!(report.verdict, "clean", "a poisoned end is fenced");
+        assert!(ledger.head().seq > acked.seq, "the note, at least");
+        let state = ledger.state();
+        let replayed = ledger.state_at(ledger.head().seq).unwrap();
+        assert_eq!(state_hash(&replayed), state_hash(&state));
+        ledger.set_variable(run, "w", value, Some(0), "me").unwrap();
+    }
+}
