@@ -6,7 +6,7 @@ use crate::storage::{Storage, StorageFile};
 
 use super::layout::Layout;
 
-const ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
 /// How far a segment came that could not be made.
 #[derive(Debug)]

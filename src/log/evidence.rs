@@ -134,9 +134,13 @@ fn look_behind(scan: &mut Scan, from: u64, fault: u64) -> io::Result<Rest> {
     };
     let length = last + 1 - from;
     let bytes = scan.source.at(from, usize::try_from(length).map_err(io::Error::other)?)?;
-    let blake3 = content_hash(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    let blake3 = hex(&content_hash(bytes));
     let discarded = vec![DiscardedRange { offset: from, length, blake3 }];
     Ok(Rest { is_zero_from_fault: last < fault, discarded })
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
 /// Where the last byte is that is not zero. Whole pages of zeros are passed over at once.

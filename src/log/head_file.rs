@@ -43,9 +43,9 @@ impl HeadFile {
     }
 
     /// Write the current slot.
-    pub(super) fn write(&mut self, head: Head) -> Result<()> {
+    pub(super) fn write(&mut self, head: &Head) -> Result<()> {
         self.generation += 1;
-        let bytes = Head { generation: self.generation, ..head }.encode();
+        let bytes = Head { generation: self.generation, ..head.clone() }.encode();
         let offset = if self.slot == 0 { 0 } else { length(&bytes) };
         self.file
             .write_at(&bytes, offset)

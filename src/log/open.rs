@@ -149,7 +149,7 @@ impl Log {
         }
         // What is adopted must not be lost to the next crash: HEAD is synced before anything is
         // returned.
-        log.head.write(log.head_content(HeadState::Open))?;
+        log.head.write(&log.head_content(HeadState::Open))?;
         log.head.sync()?;
         log.head_synced = log.time;
         log.health = Health::Good;

@@ -127,9 +127,9 @@ impl Log {
         }
         let (bytes, ack, time) = self.encode(batch, time)?;
         let seqs = (self.ack.seq + 1, ack.seq);
-        self.write_durably(&bytes, ack).map_err(|error| self.poison(error, seqs))?;
+        self.write_durably(&bytes, ack).map_err(|error| self.poison(&error, seqs))?;
         self.time = time;
-        self.sync_head_if_due().map_err(|error| self.poison(error, seqs))?;
+        self.sync_head_if_due().map_err(|error| self.poison(&error, seqs))?;
         Ok(ack)
     }
 
@@ -144,7 +144,7 @@ impl Log {
         }
         // From here on this handle is done, whatever becomes of the two calls.
         self.health = Health::Poisoned;
-        self.head.write(self.head_content(HeadState::Clean))?;
+        self.head.write(&self.head_content(HeadState::Clean))?;
         self.head.sync()
     }
 
@@ -173,7 +173,7 @@ impl Log {
         self.file.sync().map_err(|error| io("sync the records", error))?;
         self.end += length(bytes);
         self.ack = ack;
-        self.head.write(self.head_content(HeadState::Open))
+        self.head.write(&self.head_content(HeadState::Open))
     }
 
     fn sync_head_if_due(&mut self) -> Result<()> {
@@ -190,9 +190,9 @@ impl Log {
 
     /// After a failed write or sync nothing is known about the bytes, and a retry that succeeds
     /// proves nothing: the page cache may have dropped them. So: no retry, ever.
-    fn poison(&mut self, error: Error, (first, last): (u64, u64)) -> Error {
+    fn poison(&mut self, error: &Error, (first, last): (u64, u64)) -> Error {
         self.health = Health::Poisoned;
-        let _ = self.head.write(self.head_content(HeadState::Poisoned));
+        let _ = self.head.write(&self.head_content(HeadState::Poisoned));
         let _ = self.head.sync();
         let message = format!(
             "{error}; whether records {first} to {last} are durable is unknown; \
@@ -222,15 +222,15 @@ impl Log {
         let seqs = (self.ack.seq + 1, self.ack.seq + 1);
         match build_segment(&*self.options.storage, &self.layout, &header, &[]) {
             Err(BuildError::BeforeName(error)) => return Err(error),
-            Err(BuildError::AfterName(error)) => return Err(self.poison(error, seqs)),
+            Err(BuildError::AfterName(error)) => return Err(self.poison(&error, seqs)),
             Ok(file) => self.file = file,
         }
         self.header = header;
         self.end = DATA_START;
         self.head
-            .write(self.head_content(HeadState::Open))
+            .write(&self.head_content(HeadState::Open))
             .and_then(|()| self.head.sync())
-            .map_err(|error| self.poison(error, seqs))?;
+            .map_err(|error| self.poison(&error, seqs))?;
         self.head_synced = self.time;
         Ok(())
     }

@@ -120,12 +120,11 @@ impl Storage for SimDisk {
 
     fn lock(&self, path: &Path, holder: &str) -> io::Result<Locking> {
         self.look(|state, boot| {
-            let node = match state.find(path) {
-                Ok(node) => node,
-                Err(_) => {
-                    state.changes += 1;
-                    state.add(path, Node::File(FileImage::default()))?
-                }
+            let node = if let Ok(node) = state.find(path) {
+                node
+            } else {
+                state.changes += 1;
+                state.add(path, Node::File(FileImage::default()))?
             };
             if let Some(holder) = state.locks.get(&node) {
                 return Ok(Locking::HeldBy(holder.clone()));

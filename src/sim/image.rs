@@ -35,7 +35,7 @@ impl Image {
     /// Write, and grow if need be.
     pub(super) fn write(&mut self, offset: u64, bytes: &[u8]) {
         for (page, start, part) in pieces(offset, bytes, PAGE) {
-            if part == &ZEROS[..part.len().min(PAGE)] && !self.pages.contains_key(&page) {
+            if ZEROS.starts_with(part) && !self.pages.contains_key(&page) {
                 continue;
             }
             let content = self.pages.entry(page).or_insert_with(|| Arc::new(ZEROS));
@@ -90,7 +90,7 @@ impl FileImage {
     pub(super) fn write(&mut self, offset: u64, bytes: &[u8], mut keeps: impl FnMut() -> bool) {
         self.writes += 1;
         for (page, start, part) in pieces(offset, bytes, PAGE) {
-            let is_nothing_new = part == &ZEROS[..part.len().min(PAGE)]
+            let is_nothing_new = ZEROS.starts_with(part)
                 && self.now.is_zero_page(page)
                 && self.durable.is_zero_page(page);
             let at = page * widen(PAGE) + widen(start);

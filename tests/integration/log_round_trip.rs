@@ -73,7 +73,7 @@ fn the_same_seed_gives_the_same_bytes_on_every_disk() {
     let files: Vec<_> = disk.files(&dir()).into_iter().filter(|f| !f.ends_with("LOCK")).collect();
     assert!(files.len() > 3, "{files:?}");
     for file in &files {
-        let bytes = disk.read(&file).unwrap();
+        let bytes = disk.read(file).unwrap();
         let on_disk = std::fs::read(path.join(file.strip_prefix(dir()).unwrap())).unwrap();
         assert!(bytes == on_disk, "{}", file.display());
     }
