@@ -307,8 +307,11 @@ pub(crate) fn settle(disk: &SimDisk, model: &Model, story: &str) {
     model.check(&payloads(&found), &format!("{story}: {report:?}"));
     assert_eq!(log.ack().seq, u64::try_from(found.len()).unwrap(), "{story}");
     let files = log_files(disk);
+    let ack = log.ack();
     kill(disk, log);
     disk.lose_power(Loss::Everything);
+    let head = reader(disk).head().cloned().unwrap();
+    assert_eq!((head.durable_seq, head.chain), (ack.seq, ack.chain), "{story}: HEAD is behind");
 
     let (mut log, again) = open(disk).unwrap_or_else(|error| panic!("{story}: again: {error}"));
     assert_eq!(whole(&log.reader().unwrap()), found, "{story}: lost what was returned: {again:?}");

@@ -5,7 +5,7 @@ use plan_ledger::format::{HeadSync, NewRecord};
 use plan_ledger::log::{Log, LogOptions};
 use plan_ledger::sim::{Loss, SimDisk};
 
-use super::lab::{Model, Restart, at, dir, kill, open, options, record, settle};
+use super::lab::{Model, Restart, at, dir, kill, log_files, open, options, record, settle};
 
 type Workload = fn(&SimDisk, &mut Model) -> Result<(), Error>;
 
@@ -99,7 +99,11 @@ fn crash_once(workload: Workload, seeds: u64) {
             count += 1;
         }
     }
-    println!("{} crashes, {count} states", stops.len());
+    assert!(count > 300, "only {count} states from {} crashes", stops.len());
+}
+
+fn count_segments(disk: &SimDisk) -> usize {
+    log_files(disk).iter().filter(|(path, _)| path.extension().is_some_and(|e| e == "seg")).count()
 }
 
 fn crash_twice(workload: Workload, step: usize, seeds: u64) {
@@ -107,6 +111,7 @@ fn crash_twice(workload: Workload, step: usize, seeds: u64) {
     for (call, disk, model) in stops(workload, step) {
         for restart in restarts(&disk, seeds) {
             let after = restart.of(&disk);
+            let segments = count_segments(&after);
             let probe = after.fork();
             match open(&probe) {
                 Ok((log, _)) => kill(&probe, log),
@@ -124,13 +129,16 @@ fn crash_twice(workload: Workload, step: usize, seeds: u64) {
                 for again in restarts(&disk, seeds - 1) {
                     let story =
                         format!("crash at call {call}, {restart:?}, again at {second}, {again:?}");
-                    settle(&again.of(&disk), &model, &story);
+                    let disk = again.of(&disk);
+                    settle(&disk, &model, &story);
+                    let made = count_segments(&disk) - segments;
+                    assert!(made <= 1, "{story}: {made} fences for one crash");
                     count += 1;
                 }
             }
         }
     }
-    println!("{count} states");
+    assert!(count > 500, "only {count} states");
 }
 
 /// Goal: wherever the machine stops, and however it comes up again, nothing acknowledged is lost,

@@ -4,7 +4,7 @@ use std::io;
 
 use plan_ledger::error::ErrorKind;
 use plan_ledger::format::NewRecord;
-use plan_ledger::log::Log;
+use plan_ledger::log::{Log, Verdict};
 use plan_ledger::sim::{Effect, Fault, Loss, SimDisk};
 
 use super::lab::{Model, Restart, at, dir, kill, open, options, payloads, record, settle, whole};
@@ -195,4 +195,52 @@ fn a_full_disk_refuses_cleanly() {
         settle(&disk, &model, &format!("limit {limit}"));
     }
     assert!(refusals > 10, "{refusals}");
+}
+
+/// Goal: the region of a failed write is never used again (H37), even when nothing of the write
+/// is to be seen.
+#[test]
+fn h37_the_region_of_a_failed_write_is_left_alone() {
+    for (after, effect) in [(1, Effect::Nothing), (2, Effect::Nothing), (2, Effect::Everything)] {
+        let (disk, mut model) = (SimDisk::new(), Model::default());
+        let mut log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+        model.is_created = true;
+        model.append(&mut log, &[record(1, 100)], 1).unwrap();
+        disk.fail_at(Fault { call: disk.calls() + after, kind: io::ErrorKind::Other, effect });
+        let error = model.append(&mut log, &[record(2, 900), record(3, 70)], 2).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
+        kill(&disk, log);
+        let before = super::lab::log_files(&disk).len();
+        let (log, report) = open(&disk).unwrap();
+        assert_eq!(report.verdict, Verdict::Unproven, "{effect:?}: {report:?}");
+        assert_eq!(super::lab::log_files(&disk).len(), before + 1, "{effect:?}");
+        kill(&disk, log);
+        settle(&disk, &model, &format!("{effect:?}"));
+    }
+}
+
+/// Goal: one slot of HEAD always keeps what was synced last: commits in between go to the other.
+#[test]
+fn one_slot_of_head_is_left_alone_until_the_other_is_durable() {
+    let slots = |disk: &SimDisk| {
+        let bytes = disk.read(&dir().join("HEAD")).unwrap();
+        [bytes[..4096].to_vec(), bytes[4096..].to_vec()]
+    };
+    let disk = SimDisk::new();
+    let mut log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    for round in 0..6 {
+        for number in 0..4 {
+            // No second passes, so HEAD is written each time, and synced by the first at most.
+            log.append(&[record(number, 10)], at(round * 20)).unwrap();
+            if number == 0 {
+                continue;
+            }
+            let now = slots(&disk);
+            let lost = disk.fork();
+            lost.lose_power(Loss::Everything);
+            let durable = slots(&lost);
+            let kept = (0..2).filter(|slot| durable[*slot] == now[*slot]).count();
+            assert_eq!(kept, 1, "round {round}, commit {number}");
+        }
+    }
 }

@@ -225,10 +225,16 @@ fn a_head_of_another_course_is_refused() {
     let head = fork.read(&dir().join("HEAD")).unwrap();
     let (mut log, _) = open(&other).unwrap();
     log.append(&[record(3, 100)], at(1)).unwrap();
-    let in_place = other.fork();
+    let shorter = other.fork();
+    let same_length = other.fork();
+    same_length.kill_process();
+    let (mut twin, _) = open(&same_length).unwrap();
+    twin.append(&[record(5, 100)], at(1)).unwrap();
+    kill(&same_length, twin);
     // A batch that needs a segment of its own.
     log.append(&[record(4, 1 << 20)], at(1)).unwrap();
-    for (disk, story) in [(in_place, "in place"), (other, "rotated")] {
+    let courses = [(shorter, "shorter"), (same_length, "as long"), (other, "rotated")];
+    for (disk, story) in courses {
         disk.kill_process();
         disk.overwrite(&dir().join("HEAD"), 0, &head).unwrap();
         let error = open(&disk).err().unwrap_or_else(|| panic!("{story}: opened"));
