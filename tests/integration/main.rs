@@ -4,7 +4,6 @@
     clippy::indexing_slicing,
     reason = "a test that cannot go on has failed, helpers included"
 )]
-#![expect(clippy::print_stdout, reason = "how much was tried is worth knowing")]
 
 // How the tests use the `ledger` binary.
 mod command;
