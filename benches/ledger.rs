@@ -20,12 +20,7 @@ fn folder() -> tempfile::TempDir {
 }
 
 fn log_options() -> LogOptions {
-    LogOptions {
-        storage: std::sync::Arc::new(DiskStorage),
-        uids: UidSource::new(|| [7; 16]),
-        holder: "a bench".to_owned(),
-        head_sync: plan_ledger::format::HeadSync::Interval,
-    }
+    LogOptions::new(std::sync::Arc::new(DiskStorage), UidSource::new(|| [7; 16]))
 }
 
 fn record(length: usize) -> NewRecord {

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use plan_ledger::format::{Codec, HeadSync, NewRecord};
+use plan_ledger::format::{Codec, NewRecord};
 use plan_ledger::log::{Item, Log, LogOptions, LogReader, Proof, UidSource};
 use plan_ledger::sim::SimDisk;
 use plan_ledger::storage::{Access, Storage};
@@ -13,12 +13,7 @@ use plan_ledger::storage::{Access, Storage};
 const RECORDS: u64 = 12;
 
 fn options(disk: &SimDisk) -> LogOptions {
-    LogOptions {
-        storage: Arc::new(disk.clone()),
-        uids: UidSource::new(|| [7; 16]),
-        holder: "the fuzzer".to_owned(),
-        head_sync: HeadSync::Interval,
-    }
+    LogOptions::new(Arc::new(disk.clone()), UidSource::new(|| [7; 16]))
 }
 
 fn payload(seq: u64) -> Vec<u8> {

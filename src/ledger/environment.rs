@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::format::{HeadSync, Uid};
-use crate::log::{LogOptions, UidSource};
+use crate::log::{Housekeeping, LogOptions, OnAmbiguous, UidSource};
 use crate::plan::Micros;
 use crate::storage::{DiskStorage, Storage};
 
@@ -34,6 +34,10 @@ pub struct Environment {
     pub holder: String,
     /// When HEAD is synced; see [`HeadSync`].
     pub head_sync: HeadSync,
+    /// Who does what can wait; see [`Housekeeping`].
+    pub housekeeping: Housekeeping,
+    /// What opening does where it cannot be told what was acknowledged; see [`OnAmbiguous`].
+    pub on_ambiguous: OnAmbiguous,
 }
 
 impl Environment {
@@ -49,16 +53,20 @@ impl Environment {
             clock: Arc::new(clock),
             ids: Arc::new(RandomIds),
             head_sync: HeadSync::Interval,
+            housekeeping: Housekeeping::Thread,
+            on_ambiguous: OnAmbiguous::Refuse,
         }
     }
 
     pub(super) fn log_options(&self) -> LogOptions {
         let ids = self.ids.clone();
+        let uids = UidSource::new(move || ids.next_id());
         LogOptions {
-            storage: self.storage.clone(),
-            uids: UidSource::new(move || ids.next_id()),
             holder: self.holder.clone(),
             head_sync: self.head_sync,
+            housekeeping: self.housekeeping,
+            on_ambiguous: self.on_ambiguous,
+            ..LogOptions::new(self.storage.clone(), uids)
         }
     }
 }

@@ -28,7 +28,7 @@ use crate::plan::{
     RunId, RunPolicy, State, StepStatus, Verdict,
 };
 
-pub use crate::log::Ack;
+pub use crate::log::{Ack, Housekeeping, OnAmbiguous};
 pub use codec::{Kind, decode};
 pub use environment::{Clock, Environment, IdSource, SystemClock, time_text};
 pub use hash::{plan_hash, state_hash};
@@ -98,7 +98,11 @@ impl Ledger {
         match environment.storage.list(dir) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 match Self::create(dir, environment) {
-                    Ok(ledger) => Ok((ledger, OpenReport::created())),
+                    Ok(ledger) => {
+                        let medium = environment.storage.medium(dir);
+                        let medium = medium.unwrap_or(crate::storage::Medium::Local);
+                        Ok((ledger, OpenReport::created(medium)))
+                    }
                     // Somebody else made it in the meantime, and may have it.
                     Err(_) if environment.storage.list(dir).is_ok() => Self::open(dir, environment),
                     Err(error) => Err(error),

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::log::{self, Verdict};
+use crate::storage::Medium;
 
 /// What opening a ledger found and did.
 #[derive(Debug, Clone)]
@@ -18,12 +19,13 @@ pub struct OpenReport {
 }
 
 impl OpenReport {
-    pub(super) fn created() -> Self {
-        Self { created: true, verdict: "clean".to_owned(), notes: Vec::new(), last_seq: 0 }
+    pub(super) fn created(medium: Medium) -> Self {
+        let notes = warning(medium).into_iter().collect();
+        Self { created: true, verdict: "clean".to_owned(), notes, last_seq: 0 }
     }
 
     pub(super) fn opened(report: &log::OpenReport, last_seq: u64) -> Self {
-        let mut notes = Vec::new();
+        let mut notes: Vec<String> = warning(report.medium).into_iter().collect();
         if let Some(survivors) = report.survivors {
             notes.push(format!(
                 "the last process ended in the middle of a commit: records {} to {} were whole \
@@ -51,6 +53,11 @@ impl OpenReport {
         };
         Self { created: false, verdict: verdict.to_owned(), notes, last_seq }
     }
+}
+
+/// What speaks against the place where the ledger stands.
+fn warning(medium: Medium) -> Option<String> {
+    medium.warning().map(|why| format!("the ledger stands on {why}"))
 }
 
 impl fmt::Display for OpenReport {

@@ -23,6 +23,7 @@ mod judge;
 mod layout;
 mod note;
 mod open;
+mod options;
 mod reader;
 mod recovery;
 mod scan;
@@ -31,9 +32,13 @@ mod walk;
 mod writer;
 
 pub use judge::judge;
-pub use note::{DiscardedRange, KIND_RECOVERY_NOTE, RecoveryNote, Survivors};
+pub use note::{
+    DiscardedRange, KIND_BATCH_KEY, KIND_GAP, KIND_RECOVERY_NOTE, KIND_RETENTION_NOTE,
+    KIND_SNAPSHOT_NOTE, RecoveryNote, Survivors,
+};
 pub use open::OpenReport;
+pub use options::{Housekeeping, LogOptions, OnAmbiguous, StreamOf, UidSource};
 pub use reader::{LogReader, SegmentSummary};
 pub use recovery::{Bit, Evidence, Row, TABLE, Verdict, classify};
 pub use walk::{Damage, Item, LoggedRecord, Proof, Walk};
-pub use writer::{Ack, Log, LogOptions, UidSource};
+pub use writer::{Ack, Log};

@@ -8,6 +8,15 @@ use crate::format::{Codec, NewRecord};
 /// The kind of a recovery note. Readers that do not know it may skip it.
 pub const KIND_RECOVERY_NOTE: u16 = 0x8001;
 
+/// The kind of a retention note: which records were pruned, and what they are anchored in.
+pub const KIND_RETENTION_NOTE: u16 = 0x8002;
+/// The kind of a batch's key: the record before the records of a batch that was given one.
+pub const KIND_BATCH_KEY: u16 = 0x8003;
+/// The kind of a snapshot note: the state hash of a projection at a sequence number.
+pub const KIND_SNAPSHOT_NOTE: u16 = 0x8004;
+/// The kind of a gap: a record that a salvaged ledger could not take over.
+pub const KIND_GAP: u16 = 0x8005;
+
 /// What a fence found and did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecoveryNote {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Chain, Head, HeadState, Reason, SegmentHeader};
-use crate::storage::{Access, EntryKind, LockGuard, Locking, Storage};
+use crate::storage::{Access, EntryKind, LockGuard, Locking, Medium, Storage};
 
 use super::build::{BuildError, build_segment, length};
 use super::draft;
@@ -12,10 +12,11 @@ use super::evidence::{Tail, examine};
 use super::head_file::{HeadFile, read_head};
 use super::layout::{DATA_START, Layout, SEGMENT_SIZE_MIN, is_temporary, segment_size};
 use super::note::{DiscardedRange, RecoveryNote, Survivors};
+use super::options::LogOptions;
 use super::reader::{Segment, Segments, expect_ledger};
 use super::recovery::{Bit, Evidence, Row, Verdict, classify};
 use super::scan::{Scan, Source};
-use super::writer::{Ack, FrameWriter, Health, Log, LogOptions};
+use super::writer::{Ack, FrameWriter, Health, Log};
 
 /// What opening a log found and did.
 #[derive(Debug, Clone)]
@@ -30,6 +31,8 @@ pub struct OpenReport {
     pub survivors: Option<Survivors>,
     /// Things in the log's folder that do not belong there; they were left alone.
     pub strangers: Vec<String>,
+    /// What kind of file system the log stands on.
+    pub medium: Medium,
 }
 
 impl Log {
@@ -126,6 +129,8 @@ impl Log {
             discarded: tail.discarded.clone(),
             survivors: None,
             strangers: segments.strangers.clone(),
+            // Not to know it is no reason to refuse.
+            medium: storage.medium(layout.dir()).unwrap_or(Medium::Local),
         };
         let end = tail.whole_end;
         let mut log = Self {

@@ -1,61 +1,24 @@
 //! The writer: appends batches durably to the newest segment.
 
-use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{
     Chain, ChainKey, Head, HeadState, HeadSync, NewRecord, PAYLOAD_LENGTH_MAX, Placement, Reason,
-    SegmentHeader, Stamp, Uid, encode_frame, frame_size,
+    SegmentHeader, Stamp, encode_frame, frame_size,
 };
-use crate::storage::{LockGuard, Storage, StorageFile};
+use crate::storage::{LockGuard, StorageFile};
 
 use super::build::{BuildError, build_segment, length};
 use super::head_file::HeadFile;
 use super::layout::{DATA_START, Layout, segment_size};
+use super::options::LogOptions;
 use super::reader::LogReader;
 
 /// The most records of one batch.
 pub(super) const BATCH_COUNT_MAX: usize = 65_535;
 /// HEAD is synced at the first commit after so many microseconds without.
 const HEAD_SYNC_INTERVAL: u64 = 1_000_000;
-
-/// Where the random identifiers of segments come from.
-#[derive(Clone)]
-pub struct UidSource(Arc<dyn Fn() -> Uid + Send + Sync>);
-
-impl UidSource {
-    /// Identifiers as that function gives them.
-    pub fn new(next: impl Fn() -> Uid + Send + Sync + 'static) -> Self {
-        Self(Arc::new(next))
-    }
-
-    /// The next one.
-    #[must_use]
-    pub fn next(&self) -> Uid {
-        (self.0)()
-    }
-}
-
-impl fmt::Debug for UidSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("UidSource")
-    }
-}
-
-/// What a log takes from its surroundings.
-#[derive(Debug, Clone)]
-pub struct LogOptions {
-    /// The disk.
-    pub storage: Arc<dyn Storage>,
-    /// Where identifiers come from.
-    pub uids: UidSource,
-    /// Who holds the lock: text for people, such as a process id and host name.
-    pub holder: String,
-    /// When HEAD is synced.
-    pub head_sync: HeadSync,
-}
 
 /// Proof that everything up to `seq` is durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

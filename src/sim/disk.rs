@@ -1,12 +1,14 @@
 //! The simulated disk as a [`Storage`].
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::image::{FileImage, widen};
 use super::state::{Folder, Node, Random};
 use super::{Effect, Fault, SimDisk};
-use crate::storage::{Access, Entry, EntryKind, LockGuard, Locking, Map, Storage, StorageFile};
+use crate::storage::{
+    Access, Entry, EntryKind, LockGuard, Locking, Map, Medium, Storage, StorageFile,
+};
 
 /// What a call that only looks comes to.
 fn or_fail(fault: Option<Fault>) -> io::Result<()> {
@@ -130,19 +132,35 @@ impl Storage for SimDisk {
                 return Ok(Locking::HeldBy(holder.clone()));
             }
             state.locks.insert(node, holder.to_owned());
-            Ok(Locking::Ours(Box::new(SimLock { disk: self.clone(), node, boot })))
+            let path = path.to_owned();
+            Ok(Locking::Ours(Box::new(SimLock { disk: self.clone(), path, node, boot })))
         })
+    }
+
+    fn medium(&self, _: &Path) -> io::Result<Medium> {
+        self.look(|state, _| Ok(state.medium))
+    }
+
+    fn process(&self) -> u32 {
+        self.state().process
     }
 }
 
 #[derive(Debug)]
 struct SimLock {
     disk: SimDisk,
+    path: PathBuf,
     node: usize,
     boot: u64,
 }
 
-impl LockGuard for SimLock {}
+impl LockGuard for SimLock {
+    fn is_in_place(&self) -> io::Result<bool> {
+        let mut state = self.disk.state();
+        or_fail(state.call(self.boot)?)?;
+        Ok(state.find(&self.path).is_ok_and(|node| node == self.node))
+    }
+}
 
 impl Drop for SimLock {
     fn drop(&mut self) {
@@ -223,6 +241,28 @@ impl StorageFile for SimFile {
             file.mark_clean();
         }
         or_fail(fault)
+    }
+
+    fn set_length(&self, length: u64) -> io::Result<()> {
+        let mut state = self.disk.state();
+        let fault = state.call(self.boot)?;
+        state.changes += 1;
+        if self.access == Access::Read {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        let room = if state.capacity == u64::MAX { u64::MAX } else { state.room() };
+        let file = state.file(self.node)?;
+        if length > file.now.length.saturating_add(room) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        if works(fault) {
+            file.set_length(length);
+        }
+        or_fail(fault)
+    }
+
+    fn make_read_only(&self) -> io::Result<()> {
+        self.look(|_| Ok(()))
     }
 
     fn map(&self) -> io::Result<Map> {

@@ -109,6 +109,15 @@ impl FileImage {
         }
     }
 
+    /// Make the file longer or shorter.
+    pub(super) fn set_length(&mut self, length: u64) {
+        if length < self.now.length {
+            // Writes behind the new end are gone; what of them survives would be cut off anyway.
+            self.unsynced.retain(|part| part.offset < length);
+        }
+        self.now.set_length(length);
+    }
+
     /// A sync that does what it says.
     pub(super) fn sync(&mut self) {
         for page in &self.dirty {
@@ -119,7 +128,7 @@ impl FileImage {
         }
         let dirty = std::mem::take(&mut self.dirty);
         self.unsynced.retain(|part| !dirty.contains(&(part.offset / widen(PAGE))));
-        self.durable.length = self.now.length;
+        self.durable.set_length(self.now.length);
     }
 
     /// A sync that fails.

@@ -31,6 +31,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use state::State;
 
+use crate::storage::Medium;
+
 /// A simulated disk. Clones are handles of the same disk.
 #[derive(Debug, Clone)]
 pub struct SimDisk(Arc<Mutex<State>>);
@@ -117,6 +119,16 @@ impl SimDisk {
     /// How many bytes all files together may have.
     pub fn limit(&self, capacity: u64) {
         self.state().capacity = capacity;
+    }
+
+    /// Claim to be that kind of file system.
+    pub fn claim(&self, medium: Medium) {
+        self.state().medium = medium;
+    }
+
+    /// From now on whoever asks is another process, as after a fork; nothing else changes.
+    pub fn become_another_process(&self) {
+        self.state().process += 1;
     }
 
     /// Whether the machine has stopped.

@@ -6,6 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::image::FileImage;
 use super::{Fault, Loss};
+use crate::storage::Medium;
 
 const ROOT: usize = 0;
 
@@ -79,6 +80,10 @@ pub(super) struct State {
     /// How often the process was started: files and locks of an earlier one are void.
     pub(super) boot: u64,
     pub(super) locks: BTreeMap<usize, String>,
+    /// What kind of file system it claims to be.
+    pub(super) medium: Medium,
+    /// The number of the process that uses it.
+    pub(super) process: u32,
 }
 
 impl Default for State {
@@ -93,6 +98,8 @@ impl Default for State {
             is_down: false,
             boot: 0,
             locks: BTreeMap::new(),
+            medium: Medium::Local,
+            process: 1,
         }
     }
 }

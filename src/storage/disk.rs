@@ -2,9 +2,9 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use super::{Access, Entry, EntryKind, LockGuard, Locking, Map, Storage, StorageFile};
+use super::{Access, Entry, EntryKind, LockGuard, Locking, Map, Medium, Storage, StorageFile};
 
 /// The file systems of this machine.
 #[derive(Debug, Clone, Copy, Default)]
@@ -71,7 +71,7 @@ impl Storage for DiskStorage {
                 if file.set_len(0).is_ok() {
                     let _ = file.write_all(holder.as_bytes());
                 }
-                Ok(Locking::Ours(Box::new(DiskLock(file))))
+                Ok(Locking::Ours(Box::new(DiskLock { file, path: path.to_owned() })))
             }
             Err(error) if error.kind() == fs2::lock_contended_error().kind() => {
                 let mut text = String::new();
@@ -82,15 +82,35 @@ impl Storage for DiskStorage {
             Err(error) => Err(error),
         }
     }
+
+    fn medium(&self, path: &Path) -> io::Result<Medium> {
+        platform::medium(path)
+    }
+
+    fn process(&self) -> u32 {
+        std::process::id()
+    }
 }
 
 /// How much of a lock file's text is read.
 const HOLDER_LENGTH_MAX: u64 = 1024;
 
 #[derive(Debug)]
-struct DiskLock(#[expect(dead_code, reason = "held for its lock, released when dropped")] File);
+struct DiskLock {
+    /// Held for its lock, which ends when this is dropped.
+    file: File,
+    path: PathBuf,
+}
 
-impl LockGuard for DiskLock {}
+impl LockGuard for DiskLock {
+    fn is_in_place(&self) -> io::Result<bool> {
+        match fs::symlink_metadata(&self.path) {
+            Ok(there) => Ok(platform::is_same_file(&self.file.metadata()?, &there)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
 
 #[derive(Debug)]
 struct DiskFile(File);
@@ -104,7 +124,7 @@ impl StorageFile for DiskFile {
         let mut filled = 0;
         while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
             let at = offset + u64::try_from(filled).map_err(io::Error::other)?;
-            match positional::read(&self.0, rest, at) {
+            match platform::read(&self.0, rest, at) {
                 Ok(0) => break,
                 Ok(count) => filled += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -115,12 +135,22 @@ impl StorageFile for DiskFile {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        positional::write_all(&self.0, bytes, offset)
+        platform::write_all(&self.0, bytes, offset)
     }
 
     fn sync(&self) -> io::Result<()> {
         // fdatasync flushes the length too when it changed, and nothing else is needed.
         self.0.sync_data()
+    }
+
+    fn set_length(&self, length: u64) -> io::Result<()> {
+        self.0.set_len(length)
+    }
+
+    fn make_read_only(&self) -> io::Result<()> {
+        let mut permissions = self.0.metadata()?.permissions();
+        permissions.set_readonly(true);
+        self.0.set_permissions(permissions)
     }
 
     fn map(&self) -> io::Result<Map> {
@@ -129,10 +159,13 @@ impl StorageFile for DiskFile {
 }
 
 #[cfg(unix)]
-mod positional {
-    use std::fs::File;
+mod platform {
+    use std::fs::{File, Metadata};
     use std::io;
-    use std::os::unix::fs::FileExt as _;
+    use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+    use std::path::Path;
+
+    use super::Medium;
 
     pub(super) fn read(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         file.read_at(buffer, offset)
@@ -140,5 +173,23 @@ mod positional {
 
     pub(super) fn write_all(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
         file.write_all_at(bytes, offset)
+    }
+
+    pub(super) fn is_same_file(one: &Metadata, other: &Metadata) -> bool {
+        (one.dev(), one.ino()) == (other.dev(), other.ino())
+    }
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub(super) fn medium(path: &Path) -> io::Result<Medium> {
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        let magic = rustix::fs::statfs(path)?.f_type;
+        // Kernels disagree on the width and sign of the number; its low 32 bits are what counts.
+        let [a, b, c, d, ..] = magic.to_le_bytes();
+        Ok(Medium::of_magic(u32::from_le_bytes([a, b, c, d])))
+    }
+
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    pub(super) fn medium(_: &Path) -> io::Result<Medium> {
+        Ok(Medium::Local)
     }
 }

@@ -9,11 +9,11 @@
 //! - after a sync that failed, nothing is known about the bytes written since the last good one,
 //!   and a later good sync proves nothing about them.
 //!
-//! Left out on purpose: deleting and shortening. Nothing that was committed is ever removed, so
-//! the only removal is of `*.tmp` files that never got their name.
+//! Left out on purpose: writing through maps, and waiting for a lock.
 
 mod disk;
 mod map;
+mod medium;
 
 use std::fmt;
 use std::io;
@@ -21,6 +21,7 @@ use std::path::Path;
 
 pub use disk::DiskStorage;
 pub use map::Map;
+pub use medium::Medium;
 
 /// A file system, real or simulated.
 pub trait Storage: Send + Sync + fmt::Debug {
@@ -39,7 +40,7 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// Move a file or folder to a name that is free.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
-    /// Remove a temporary file.
+    /// Remove a file: one that never got its name, or one that a person gave up.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
     /// Make the names in a folder durable.
@@ -48,6 +49,12 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// Take the exclusive lock on a file, which is made if need be, without waiting. `holder`
     /// becomes its text, for people who ask who has it.
     fn lock(&self, path: &Path, holder: &str) -> io::Result<Locking>;
+
+    /// What kind of file system holds a path.
+    fn medium(&self, path: &Path) -> io::Result<Medium>;
+
+    /// The number of the process that asks: a fork has another one.
+    fn process(&self) -> u32;
 }
 
 /// An open file. Dropping it closes it and syncs nothing.
@@ -63,6 +70,12 @@ pub trait StorageFile: Send + Sync + fmt::Debug {
 
     /// Make bytes and length durable.
     fn sync(&self) -> io::Result<()>;
+
+    /// Make the file that long; what is added is zero.
+    fn set_length(&self, length: u64) -> io::Result<()>;
+
+    /// Let nobody write to the file any more who does not take pains to.
+    fn make_read_only(&self) -> io::Result<()>;
 
     /// All bytes of a file that nobody writes to any more.
     fn map(&self) -> io::Result<Map>;
@@ -107,4 +120,8 @@ pub enum Locking {
 }
 
 /// A lock that is held as long as this lives.
-pub trait LockGuard: Send + Sync + fmt::Debug {}
+pub trait LockGuard: Send + Sync + fmt::Debug {
+    /// Whether the lock's path still leads to the file that was locked: not if the folder was
+    /// moved away, or somebody removed the file, in which case others may hold the lock too.
+    fn is_in_place(&self) -> io::Result<bool>;
+}

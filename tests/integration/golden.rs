@@ -12,7 +12,7 @@ use plan_ledger::ledger::{Clock, IdSource};
 use plan_ledger::log::{Item, LogReader, Proof};
 use plan_ledger::plan::{Json, Receipt, RunPolicy};
 use plan_ledger::storage::{DiskStorage, Storage};
-use plan_ledger::{Environment, Ledger, Plan};
+use plan_ledger::{Environment, Housekeeping, Ledger, OnAmbiguous, Plan};
 
 /// A clock that goes on by a millisecond whenever it is asked.
 #[derive(Debug)]
@@ -45,6 +45,8 @@ pub(crate) fn deterministic() -> Environment {
         ids: Arc::new(Counting(AtomicU64::new(1))),
         holder: "a test".to_owned(),
         head_sync: HeadSync::Interval,
+        housekeeping: Housekeeping::Inline,
+        on_ambiguous: OnAmbiguous::Refuse,
     }
 }
 

@@ -41,7 +41,8 @@ pub(crate) fn options_with(
         uid[8..].copy_from_slice(&mix(!number).to_le_bytes());
         uid
     });
-    LogOptions { storage, uids, holder: "process 7 on testhost".to_owned(), head_sync }
+    let holder = "process 7 on testhost".to_owned();
+    LogOptions { holder, head_sync, ..LogOptions::new(storage, uids) }
 }
 
 /// Options on a simulated disk; each use on the same disk gives other identifiers.

@@ -29,7 +29,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("serde_saphyr", &["import/"]),
     ("clap", &["cli/"]),
     ("indicatif", &["cli/"]),
-    ("rustix", &["runner/", "cli/"]),
+    ("rustix", &["storage/disk.rs", "runner/", "cli/"]),
     ("signal_hook", &["cli/"]),
     ("tempfile", &["cli/"]),
 ];

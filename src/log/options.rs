@@ -1,0 +1,98 @@
+//! What a log takes from its surroundings, and the choices that its user has.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::format::{HeadSync, Uid};
+use crate::storage::Storage;
+
+use super::walk::LoggedRecord;
+
+/// Where the random identifiers of segments come from.
+#[derive(Clone)]
+pub struct UidSource(Arc<dyn Fn() -> Uid + Send + Sync>);
+
+impl UidSource {
+    /// Identifiers as that function gives them.
+    pub fn new(next: impl Fn() -> Uid + Send + Sync + 'static) -> Self {
+        Self(Arc::new(next))
+    }
+
+    /// The next one.
+    #[must_use]
+    pub fn next(&self) -> Uid {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for UidSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("UidSource")
+    }
+}
+
+/// Which stream of the log a record belongs to, if any. The log knows nothing of what records
+/// mean: its user says it, and the index of a sealed segment finds the records of each stream.
+#[derive(Debug, Clone, Copy)]
+pub struct StreamOf(pub fn(&LoggedRecord) -> Option<u64>);
+
+impl StreamOf {
+    /// No record belongs to a stream.
+    pub const NONE: Self = Self(|_| None);
+}
+
+/// Who does what need not be done before an acknowledgement: zero-filling the next segment,
+/// sealing the last one, syncing HEAD when nothing is appended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Housekeeping {
+    /// The thread that appends, when it comes to it: the same calls give the same bytes and the
+    /// same calls of the disk.
+    Inline,
+    /// A thread of the log's own.
+    Thread,
+}
+
+/// What opening does where it cannot be told whether acknowledged bytes are missing: both slots
+/// of HEAD are gone, or garbage stands behind the last valid record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnAmbiguous {
+    /// Refuse.
+    Refuse,
+    /// Take over what holds, fence off what does not, and say so in the report and in the log.
+    Fence,
+}
+
+/// What a log takes from its surroundings.
+#[derive(Debug, Clone)]
+pub struct LogOptions {
+    /// The disk.
+    pub storage: Arc<dyn Storage>,
+    /// Where identifiers come from.
+    pub uids: UidSource,
+    /// Who holds the lock: text for people, such as a process id and host name.
+    pub holder: String,
+    /// When HEAD is synced.
+    pub head_sync: HeadSync,
+    /// Who does what can wait.
+    pub housekeeping: Housekeeping,
+    /// Which stream a record belongs to.
+    pub stream_of: StreamOf,
+    /// What to do where it cannot be told what was acknowledged.
+    pub on_ambiguous: OnAmbiguous,
+}
+
+impl LogOptions {
+    /// HEAD synced every second, housekeeping in line, no streams, nothing guessed.
+    #[must_use]
+    pub fn new(storage: Arc<dyn Storage>, uids: UidSource) -> Self {
+        Self {
+            storage,
+            uids,
+            holder: String::new(),
+            head_sync: HeadSync::Interval,
+            housekeeping: Housekeeping::Inline,
+            stream_of: StreamOf::NONE,
+            on_ambiguous: OnAmbiguous::Refuse,
+        }
+    }
+}
