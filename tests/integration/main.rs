@@ -39,5 +39,7 @@ mod log_round_trip;
 mod run;
 // The rules of the house: layers, crates, sizes.
 mod tidy;
+// What a log asks of the disk, and in which order.
+mod trace;
 // What people get wrong.
 mod wrong_input;
