@@ -403,6 +403,49 @@ mod tests {
         }
     }
 
+    /// Goal: a header whose checksum happens to be zero is as good as any other (H8, H9).
+    /// Method: a CRC is an affine function of the bits that it covers, so the 32 bits of
+    /// `inflight`, which nothing else covers, can be solved for.
+    #[test]
+    fn a_checksum_of_zero_is_a_checksum() {
+        let with = |inflight: u32| {
+            let mut bytes = Vec::new();
+            let record = NewRecord { kind: 1, codec: Codec::Raw, schema: 1, payload: vec![5; 9] };
+            let stamp = Stamp { seq: u64::MAX / 2, inflight, ..stamp() };
+            let key = ChainKey::new(&[9; 16]);
+            encode_frame(&mut bytes, &record, stamp, HERE, &key, &Chain::GENESIS);
+            bytes
+        };
+        let crc = |inflight| u32_at(&with(inflight), at::HEADER_CRC);
+        let constant = crc(0);
+        let mut pivots: Vec<(u32, u32)> = Vec::new();
+        for bit in 0..32 {
+            let (mut column, mut inputs) = (crc(1 << bit) ^ constant, 1_u32 << bit);
+            for (value, combination) in &pivots {
+                if column ^ value < column {
+                    (column, inputs) = (column ^ value, inputs ^ combination);
+                }
+            }
+            assert_ne!(column, 0, "a CRC over 32 bits in a row is a bijection");
+            pivots.push((column, inputs));
+            pivots.sort_unstable_by_key(|pivot| std::cmp::Reverse(*pivot));
+        }
+        let (mut left, mut inflight) = (constant, 0);
+        for (value, combination) in &pivots {
+            if left ^ value < left {
+                (left, inflight) = (left ^ value, inflight ^ combination);
+            }
+        }
+        assert_eq!(left, 0);
+        let bytes = with(inflight);
+        assert_eq!(crc(inflight), 0, "solved for a checksum of zero");
+        let frame = CheckedFrame::check(&bytes, HERE, 3).unwrap();
+        assert_eq!(frame.header().stamp.inflight, inflight);
+        let mut damaged = bytes.clone();
+        damaged[at::SEQ] ^= 1;
+        assert!(CheckedFrame::check(&damaged, HERE, 3).is_err());
+    }
+
     /// Goal: every bit of a frame, pad included, is covered (H7, H13), and every cut is noticed.
     #[test]
     fn every_flipped_bit_and_every_cut_is_noticed() {
