@@ -1,12 +1,11 @@
 //! How much memory a ledger takes, whatever is on the disk.
 //!
 //! A binary of its own, because it counts what the whole process allocates.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed, helpers included")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use plan_ledger::format::{Codec, HEAD_SIZE, NewRecord, PAYLOAD_LENGTH_MAX, Uid};
@@ -66,7 +65,7 @@ fn largest_of<T>(act: impl FnOnce() -> T) -> (usize, T) {
 }
 
 fn options(storage: Arc<dyn Storage>, seed: u8) -> LogOptions {
-    let next = AtomicUsize::new(0);
+    let next = AtomicU64::new(0);
     let uids = UidSource::new(move || {
         let mut uid: Uid = [seed; 16];
         let number = next.fetch_add(1, Ordering::Relaxed).to_le_bytes();
