@@ -15,6 +15,8 @@ mod drill;
 mod facade;
 // The bytes that are fixed for ever.
 mod golden;
+// Every hazard of the list is answered.
+mod hazards;
 // `ledger inspect`: human output, JSON, damaged and live ledgers.
 mod inspect;
 // A run killed from outside, again and again.
