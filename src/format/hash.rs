@@ -48,9 +48,9 @@ impl ChainKey {
     /// payload's hash. Placement (segment, offset, CRCs, pad) is left out, so that the chain
     /// survives re-writing in another segment; the payload enters by its hash, so that it can be
     /// erased later and the chain still verifies.
-    pub(super) fn link(&self, previous: &Chain, logical: &[u8], payload: &[u8]) -> Chain {
+    pub(super) fn link(&self, previous: &Chain, logical: &[u8], payload_hash: &[u8; 32]) -> Chain {
         let mut hasher = blake3::Hasher::new_keyed(&self.0);
-        hasher.update(&previous.0).update(logical).update(blake3::hash(payload).as_bytes());
+        hasher.update(&previous.0).update(logical).update(payload_hash);
         Chain(*hasher.finalize().as_bytes())
     }
 }
