@@ -19,7 +19,7 @@ fn receipt() -> Receipt {
             message: "503".into(),
             payload: Json::new(&serde_json::json!({"retry_after": 2})),
         },
-        output: Json::new(&serde_json::json!({"b": 1, "a": [true, null]})),
+        output: Json::new(&serde_json::json!({"b": 1, "a": [true, null]})).into(),
         variables: vec![("score".into(), Json::new(&serde_json::json!(0.5)))],
         artifacts: vec![Artifact { path: "out.txt".into(), hash: "ab".into() }],
         side_effects: vec!["mail".into()],

@@ -9,11 +9,13 @@
 //! Left out on purpose: running workers (a harness does, or the `ledger` binary) and judging
 //! anything (`plan` does).
 
+mod blobs;
 mod codec;
 mod environment;
 #[cfg(test)]
 mod golden_tests;
 mod hash;
+mod receipt_codec;
 mod replay;
 mod report;
 mod task;
@@ -22,13 +24,15 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::log::Log;
+use crate::log::{Log, LogReader};
 use crate::plan::{
     AttemptToken, Command, ContentHash, Event, Json, LostCause, Micros, Plan, Receipt, Rejection,
     RunId, RunPolicy, State, StepStatus, Verdict,
 };
 
 pub use crate::log::{Ack, Housekeeping, OnAmbiguous};
+use blobs::Blobs;
+pub use blobs::{BlobCheck, BlobSurvey, BlobUse, Collected, blob_of};
 pub use codec::{Kind, decode};
 pub use environment::{Clock, Environment, IdSource, SystemClock, time_text};
 pub use hash::{plan_hash, state_hash};
@@ -41,6 +45,7 @@ pub use task::Task;
 pub struct Ledger {
     shared: Mutex<Shared>,
     environment: Environment,
+    blobs: Blobs,
 }
 
 #[derive(Debug)]
@@ -113,9 +118,10 @@ impl Ledger {
     }
 
     fn with(log: Log, environment: &Environment) -> Result<Self> {
+        let blobs = Blobs::new(log.blobs());
         let mut shared = Shared { log, state: Arc::default(), freshness: Freshness::Stale };
         shared.refresh()?;
-        Ok(Self { shared: Mutex::new(shared), environment: environment.clone() })
+        Ok(Self { shared: Mutex::new(shared), environment: environment.clone(), blobs })
     }
 
     /// Start a run of a plan. With automatic approval the plan is active on return.
@@ -207,9 +213,11 @@ impl Ledger {
     /// `Rejected` with `StaleToken` if the attempt is over: the receipt is kept all the same, as
     /// refused.
     pub fn record_receipt(&self, token: AttemptToken, receipt: Receipt) -> Result<StepStatus> {
+        let _naming = self.blobs.naming();
+        let command = Command::RecordReceipt { token, receipt };
+        let command = self.stored(&command)?;
         let mut shared = self.lock();
-        let commit =
-            self.execute_locked(&mut shared, &Command::RecordReceipt { token, receipt })?;
+        let commit = self.execute_locked(&mut shared, &command)?;
         let is_refused = commit.events.iter().any(|(_, event)| {
             matches!(event, Event::Step(record)
                 if matches!(record.event, crate::plan::StepEvent::ReceiptRefused(_)))
@@ -257,7 +265,9 @@ impl Ledger {
     /// written, and the ledger may be used further. `OutcomeUnknown`: a write or sync failed;
     /// open the ledger again to find out. `Poisoned`: an earlier one did.
     pub fn execute(&self, command: &Command) -> Result<Commit> {
-        self.execute_locked(&mut self.lock(), command)
+        let _naming = self.blobs.naming();
+        let command = self.stored(command)?;
+        self.execute_locked(&mut self.lock(), &command)
     }
 
     fn execute_locked(&self, shared: &mut Shared, command: &Command) -> Result<Commit> {
@@ -317,8 +327,12 @@ impl Ledger {
     /// # Errors
     /// `Corrupt`, naming the place, and `Io`.
     pub fn replay(&self, from: u64) -> Result<Vec<Recorded>> {
-        let reader = self.lock().log.reader()?;
+        let reader = self.reader()?;
         reader.records(from).map(|record| replay::recorded(&record?)).collect()
+    }
+
+    fn reader(&self) -> Result<LogReader> {
+        self.lock().log.reader()
     }
 
     /// The last durable record.

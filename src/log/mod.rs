@@ -15,6 +15,7 @@
 //! several threads, segments prepared ahead (each comes as an addition, none changes a byte of
 //! what is written here).
 
+mod blob;
 mod build;
 mod draft;
 mod evidence;
@@ -31,6 +32,7 @@ mod segment_walk;
 mod walk;
 mod writer;
 
+pub use blob::{BLOB_LENGTH_MAX, BlobFile, BlobId, BlobList, BlobReader, BlobState, BlobStore};
 pub use judge::judge;
 pub use note::{
     DiscardedRange, KIND_BATCH_KEY, KIND_GAP, KIND_RECOVERY_NOTE, KIND_RETENTION_NOTE,

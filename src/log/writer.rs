@@ -9,6 +9,7 @@ use crate::format::{
 };
 use crate::storage::{LockGuard, StorageFile};
 
+use super::blob::BlobStore;
 use super::build::{BuildError, build_segment, length};
 use super::head_file::HeadFile;
 use super::layout::{DATA_START, Layout, segment_size};
@@ -114,6 +115,12 @@ impl Log {
     /// A reader of this log: it sees what is durable now.
     pub fn reader(&self) -> Result<LogReader> {
         LogReader::open_superseded(&self.options.storage, self.layout.dir())
+    }
+
+    /// The blobs of this log, for its writer. Make one store and share it.
+    #[must_use]
+    pub fn blobs(&self) -> BlobStore {
+        BlobStore::new(&self.options.storage, &self.layout)
     }
 
     /// The batch's frames, the ack that they lead to and the time of the last one.

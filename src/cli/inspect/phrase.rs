@@ -2,11 +2,12 @@
 
 use crate::log::RecoveryNote;
 use crate::plan::{
-    AcceptedBasis, AfterLoss, BarrierChange, CapScope, Decision, Event, Finding, Origin, Outcome,
-    Receipt, Review, Ruling, RunId, StepEvent, StepNumber, VariableSet, Verdict,
+    AcceptedBasis, AfterLoss, BarrierChange, BlobOutput, CapScope, Decision, Event, Finding,
+    Origin, Outcome, Output, Receipt, Review, Ruling, RunId, StepEvent, StepNumber, VariableSet,
+    Verdict,
 };
 
-use super::text::{count, counted, cut, plain, seconds, span, words};
+use super::text::{count, counted, cut, plain, seconds, size, span, words};
 
 /// The run and the step that an event is about.
 pub(super) fn subject(event: &Event) -> (Option<RunId>, Option<StepNumber>) {
@@ -156,10 +157,19 @@ pub(super) fn receipt(receipt: &Receipt) -> String {
     if receipt.duration > 0 {
         text = format!("{text} in {}", span(receipt.duration));
     }
-    if receipt.output.as_str() != "null" {
-        text = format!("{text}, output {}", cut(&plain(receipt.output.as_str()), SHORT));
+    match &receipt.output {
+        Output::Inline(value) if value.as_str() == "null" => {}
+        Output::Inline(value) => {
+            text = format!("{text}, output {}", cut(&plain(value.as_str()), SHORT));
+        }
+        Output::Blob(blob) => text = format!("{text}, output of {}", blob_text(blob)),
     }
     text
+}
+
+/// An output that is a blob.
+pub(super) fn blob_text(blob: &BlobOutput) -> String {
+    format!("{} in blob {}", size(blob.length), blob.hash.short())
 }
 
 /// How an attempt went.
