@@ -12,12 +12,17 @@
 mod blobs;
 mod codec;
 mod environment;
+mod export;
 #[cfg(test)]
 mod golden_tests;
 mod hash;
+mod import;
+mod islands;
+mod lines;
 mod receipt_codec;
 mod replay;
 mod report;
+mod salvage;
 mod task;
 
 use std::path::Path;
@@ -35,9 +40,12 @@ use blobs::Blobs;
 pub use blobs::{BlobCheck, BlobSurvey, BlobUse, Collected, blob_of};
 pub use codec::{Kind, decode};
 pub use environment::{Clock, Environment, IdSource, SystemClock, time_text};
+pub use export::{Describe, Exported};
 pub use hash::{plan_hash, state_hash};
+pub use import::{Imported, import};
 pub use replay::{Fold, LedgerView, Recorded};
 pub use report::OpenReport;
+pub use salvage::{GAPS_MAX, Salvaged, salvage};
 pub use task::Task;
 
 /// A ledger that is open for writing. At most one exists per folder, in all processes.

@@ -17,6 +17,7 @@
 
 mod blob;
 mod build;
+mod builder;
 mod draft;
 mod evidence;
 mod head_file;
@@ -33,10 +34,11 @@ mod walk;
 mod writer;
 
 pub use blob::{BLOB_LENGTH_MAX, BlobFile, BlobId, BlobList, BlobReader, BlobState, BlobStore};
+pub use builder::{Genesis, LogBuilder};
 pub use judge::judge;
 pub use note::{
-    DiscardedRange, KIND_BATCH_KEY, KIND_GAP, KIND_RECOVERY_NOTE, KIND_RETENTION_NOTE,
-    KIND_SNAPSHOT_NOTE, RecoveryNote, Survivors,
+    DiscardedRange, GapNote, KIND_BATCH_KEY, KIND_GAP, KIND_RECOVERY_NOTE, KIND_RETENTION_NOTE,
+    KIND_SNAPSHOT_NOTE, LostRange, RecoveryNote, Survivors,
 };
 pub use open::OpenReport;
 pub use options::{Housekeeping, LogOptions, OnAmbiguous, StreamOf, UidSource};
