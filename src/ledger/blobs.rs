@@ -8,7 +8,7 @@
 //!   ledger of which any record cannot be read.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
@@ -138,17 +138,17 @@ impl Ledger {
     /// was removed then; `Io`.
     pub fn collect_blobs(&self) -> Result<Collected> {
         let _nobody_names_any = self.blobs.naming.write().unwrap_or_else(PoisonError::into_inner);
-        let mut named = BTreeMap::new();
+        let mut named = BTreeSet::new();
         for record in self.reader()?.records(1) {
             let record = record?;
             if let Some(id) = codec::decode(&record)?.as_ref().and_then(blob_of) {
-                named.insert(id.hash, ());
+                named.insert(id.hash);
             }
         }
         let store = &self.blobs.store;
         let BlobList { blobs, unfinished, strangers: _ } = store.reader().list()?;
         let mut collected = Collected::default();
-        for blob in blobs.iter().filter(|blob| !named.contains_key(&blob.id.hash)) {
+        for blob in blobs.iter().filter(|blob| !named.contains(&blob.id.hash)) {
             store.remove(&blob.path)?;
             collected.blobs += 1;
             collected.bytes = collected.bytes.saturating_add(blob.id.length);

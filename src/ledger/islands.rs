@@ -89,15 +89,12 @@ impl<'a> Islands<'a> {
             .map(|header| header.base_seq)
             .filter(|base| *base > self.next_seq)
             .min();
-        let last = match base {
-            Some(base) => {
-                self.walk = self.reader.walk(base);
-                base - 1
-            }
-            None => {
-                self.is_over = true;
-                self.last_durable().filter(|last| *last >= self.next_seq)?
-            }
+        let last = if let Some(base) = base {
+            self.walk = self.reader.walk(base);
+            base - 1
+        } else {
+            self.is_over = true;
+            self.last_durable().filter(|last| *last >= self.next_seq)?
         };
         Some(self.lost(&path, last, &error.to_string()))
     }

@@ -66,7 +66,7 @@ impl<'a> Inline<'a> {
     }
 }
 
-/// ReceiptRecorded in schema 1.
+/// `ReceiptRecorded` in schema 1.
 #[derive(Serialize, Deserialize)]
 pub(super) struct InlineRecorded<'a> {
     token: AttemptToken,
@@ -87,7 +87,7 @@ impl From<InlineRecorded<'_>> for ReceiptRecorded {
     }
 }
 
-/// ReceiptRefused in schema 1.
+/// `ReceiptRefused` in schema 1.
 #[derive(Serialize, Deserialize)]
 pub(super) struct InlineRefused<'a> {
     token: AttemptToken,

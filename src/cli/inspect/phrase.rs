@@ -1,6 +1,6 @@
 //! An event in one phrase, for people.
 
-use crate::log::RecoveryNote;
+use crate::log::{GapNote, RecoveryNote};
 use crate::plan::{
     AcceptedBasis, AfterLoss, BarrierChange, BlobOutput, CapScope, Decision, Event, Finding,
     Origin, Outcome, Output, Receipt, Review, Ruling, RunId, StepEvent, StepNumber, VariableSet,
@@ -211,6 +211,21 @@ fn variable(event: &VariableSet) -> String {
     };
     let value = cut(&plain(event.value.as_str()), SHORT);
     format!("{} = {value} (version {}, by {origin})", plain(&event.name), count(event.version))
+}
+
+/// A record that was lost before this ledger was salvaged.
+pub(super) fn gap_text(gap: &GapNote) -> String {
+    match &gap.range {
+        Some(range) => format!(
+            "records {} to {} were lost: {}, byte {}: {}",
+            gap.first,
+            range.last,
+            plain(&range.file),
+            range.offset,
+            plain(&range.what)
+        ),
+        None => format!("lost, see record {}", gap.first),
+    }
 }
 
 /// What a record says that concerns the log only.

@@ -222,7 +222,7 @@ fn print_output(
         match view.output(output) {
             Ok(value) => block("output", &pretty(&value), length, page)?,
             Err(error) => {
-                page.painted(Paint::Bad, &format!("{INDENT}{}", plain(&error.to_string())))?
+                page.painted(Paint::Bad, &format!("{INDENT}{}", plain(&error.to_string())))?;
             }
         }
     }
