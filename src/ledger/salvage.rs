@@ -1,4 +1,4 @@
-//! What can be read of a damaged ledger, in a new one (`format/export.md`, section 4).
+//! What can be read of a damaged ledger, in a new one (`format/export.md`, section 3).
 //!
 //! Invariants:
 //! - The damaged ledger is only read.
