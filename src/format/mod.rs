@@ -24,7 +24,7 @@ pub use frame::{
     PAYLOAD_LENGTH_MAX, Record, RecordHeader, SKIPPABLE_KINDS_FROM, Stamp, frame_size, looks_torn,
     peek_payload_length,
 };
-pub use hash::{Chain, ChainKey, Placement, content_hash};
+pub use hash::{Chain, ChainKey, ContentHasher, Placement, content_hash};
 pub use head::{HEAD_SIZE, HEAD_SLOT_SIZE, Head, HeadState, HeadSync, HeadView};
 pub use segment::{
     FORMAT_MAJOR, HeaderFault, Reason, SEGMENT_HEADER_SIZE, SegmentHeader, SegmentName,

@@ -78,13 +78,15 @@ impl Ledger {
     /// # Errors
     /// As [`Ledger::execute`]; `Corrupt` if the last records cannot be read.
     pub fn execute_once(&self, key: &BatchKey, command: &Command) -> Result<Commit> {
+        let _naming = self.blobs.naming();
+        let command = self.stored(command)?;
         let begun = {
             let mut shared = self.lock();
             if let Some(ticket) = self.log.landed(key)? {
                 drop(shared);
                 return self.earlier(ticket);
             }
-            self.begin(&mut shared, command, Some(key), |_, _| ())
+            self.begin(&mut shared, &command, Some(key), |_, _| ())
         };
         self.finish(begun).map(|(commit, ())| commit)
     }
@@ -111,7 +113,9 @@ impl Ledger {
         command: &Command,
         read: impl FnOnce(&State, &[(u64, Event)]) -> T,
     ) -> Result<(Commit, T)> {
-        let begun = self.begin(&mut self.lock(), command, None, read);
+        let _naming = self.blobs.naming();
+        let command = self.stored(command)?;
+        let begun = self.begin(&mut self.lock(), &command, None, read);
         self.finish(begun)
     }
 

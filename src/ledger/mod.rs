@@ -9,34 +9,45 @@
 //! Left out on purpose: running workers (a harness does, or the `ledger` binary) and judging
 //! anything (`plan` does).
 
+mod blobs;
 mod codec;
 mod environment;
 mod execute;
+mod export;
 #[cfg(test)]
 mod golden_tests;
 mod hash;
+mod import;
+mod islands;
+mod lines;
+mod receipt_codec;
 mod replay;
 mod report;
+mod salvage;
 mod task;
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::log::Log;
+use crate::log::{Log, LogReader};
 use crate::plan::{
     AttemptToken, Command, ContentHash, Event, Json, LostCause, Micros, Plan, Receipt, Rejection,
     RunId, RunPolicy, State, StepStatus, Verdict,
 };
 
 pub use crate::log::{Ack, BatchKey, Housekeeping, OnAmbiguous};
-use execute::Shared;
-
+use blobs::Blobs;
+pub use blobs::{BlobCheck, BlobSurvey, BlobUse, Collected, blob_of};
 pub use codec::{Kind, decode};
 pub use environment::{Clock, Environment, IdSource, SystemClock, time_text};
+use execute::Shared;
+pub use export::{Describe, Exported};
 pub use hash::{plan_hash, state_hash};
+pub use import::{Imported, import};
 pub use replay::{Fold, LedgerView, Recorded};
 pub use report::OpenReport;
+pub use salvage::{GAPS_MAX, Salvaged, salvage};
 pub use task::Task;
 
 /// A ledger that is open for writing. At most one exists per folder, in all processes.
@@ -45,6 +56,7 @@ pub struct Ledger {
     log: Log,
     shared: Mutex<Shared>,
     environment: Environment,
+    blobs: Blobs,
 }
 
 /// What a command led to.
@@ -102,8 +114,9 @@ impl Ledger {
     }
 
     fn with(log: Log, environment: &Environment) -> Result<Self> {
+        let blobs = Blobs::new(log.blobs());
         let shared = Mutex::new(Shared::new(&log)?);
-        Ok(Self { log, shared, environment: environment.clone() })
+        Ok(Self { log, shared, environment: environment.clone(), blobs })
     }
 
     /// Start a run of a plan. With automatic approval the plan is active on return.
@@ -251,8 +264,12 @@ impl Ledger {
     /// # Errors
     /// `Corrupt`, naming the place, and `Io`.
     pub fn replay(&self, from: u64) -> Result<Vec<Recorded>> {
-        let reader = self.log.reader()?;
+        let reader = self.reader()?;
         reader.records(from).map(|record| replay::recorded(&record?)).collect()
+    }
+
+    fn reader(&self) -> Result<LogReader> {
+        self.log.reader()
     }
 
     /// The last durable record.

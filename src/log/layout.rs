@@ -45,6 +45,10 @@ impl Layout {
         self.dir.join("log")
     }
 
+    pub(super) fn blob(&self) -> PathBuf {
+        self.dir.join("blob")
+    }
+
     pub(super) fn segment(&self, name: SegmentName) -> PathBuf {
         self.log().join(name.to_string())
     }

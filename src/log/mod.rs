@@ -17,7 +17,9 @@
 //! addition, and changes no byte of what is written here).
 
 mod batch;
+mod blob;
 mod build;
+mod builder;
 mod commit;
 mod draft;
 mod engine;
@@ -42,11 +44,13 @@ mod walk;
 mod writer;
 
 pub use batch::{Ack, Batch, BatchKey, Durability, Ticket};
+pub use blob::{BLOB_LENGTH_MAX, BlobFile, BlobId, BlobList, BlobReader, BlobState, BlobStore};
+pub use builder::{Genesis, LogBuilder};
 pub use judge::judge;
 pub use keys::KEY_WINDOW;
 pub use note::{
-    DiscardedRange, KIND_BATCH_KEY, KIND_GAP, KIND_RECOVERY_NOTE, KIND_RETENTION_NOTE,
-    KIND_SNAPSHOT_NOTE, RecoveryNote, Survivors,
+    DiscardedRange, GapNote, KIND_BATCH_KEY, KIND_GAP, KIND_RECOVERY_NOTE, KIND_RETENTION_NOTE,
+    KIND_SNAPSHOT_NOTE, LostRange, RecoveryNote, Survivors,
 };
 pub use open::OpenReport;
 pub use options::{Housekeeping, LogOptions, OnAmbiguous, StreamOf, UidSource};

@@ -49,21 +49,8 @@ impl Log {
     /// too) and `DiskFull`.
     pub fn create(dir: &Path, options: LogOptions, time: u64) -> Result<Self> {
         let storage = options.storage.clone();
-        let (layout, draft) = (Layout::new(dir), Layout::new(dir).under_construction());
-        let io = |what: &str, path: &Path, error| Error::io(what, path, error);
-        if storage.list(dir).is_ok() {
-            let taken = std::io::ErrorKind::AlreadyExists.into();
-            return Err(io("make a ledger here", dir, taken));
-        }
-        draft::expect_ours(&*storage, &draft)?;
-        storage
-            .create_dir(draft.dir())
-            .map_err(|error| io("create the folder", draft.dir(), error))?;
-        let lock = take_lock(&*storage, &draft, &options.holder)?;
-        draft::clear(&*storage, &draft)?;
-        storage
-            .create_dir(&draft.log())
-            .map_err(|error| io("create the folder", &draft.log(), error))?;
+        let layout = Layout::new(dir);
+        let (draft, lock) = draft::begin(&storage, &layout, &options.holder)?;
 
         let header = first_header(&options, time);
         let head = Head {
@@ -80,12 +67,7 @@ impl Log {
         };
         build_segment(&*storage, &draft, &header).map_err(BuildError::into_error)?;
         HeadFile::create(&*storage, &draft, &head)?;
-        let parent = dir.parent().unwrap_or(Path::new(""));
-        storage.sync_dir(draft.dir()).map_err(|error| io("sync the folder", draft.dir(), error))?;
-        storage
-            .rename(draft.dir(), layout.dir())
-            .map_err(|error| io("give the ledger its name", layout.dir(), error))?;
-        storage.sync_dir(parent).map_err(|error| io("sync the folder", parent, error))?;
+        draft::name(&*storage, &draft, &layout)?;
         let (log, _) = Self::open_locked(layout, options, lock, time)?;
         Ok(log)
     }
@@ -233,7 +215,11 @@ fn first_header(options: &LogOptions, time: u64) -> SegmentHeader {
     }
 }
 
-fn take_lock(storage: &dyn Storage, layout: &Layout, holder: &str) -> Result<Box<dyn LockGuard>> {
+pub(super) fn take_lock(
+    storage: &dyn Storage,
+    layout: &Layout,
+    holder: &str,
+) -> Result<Box<dyn LockGuard>> {
     let path = layout.lock();
     match storage.lock(&path, holder) {
         Ok(Locking::Ours(guard)) => Ok(guard),

@@ -9,6 +9,7 @@ use crate::format::{
 };
 use crate::storage::{Access, EntryKind, Storage};
 
+use super::blob::BlobReader;
 use super::head_file::read_head;
 use super::layout::{DATA_START, Layout, is_temporary};
 use super::open::damaged;
@@ -311,6 +312,14 @@ impl LogReader {
     #[must_use]
     pub fn strangers(&self) -> &[String] {
         &self.segments.strangers
+    }
+
+    /// The blobs that records name.
+    #[must_use]
+    pub fn blobs(&self) -> BlobReader {
+        // The folder of the segments lies in the ledger's.
+        let dir = self.segments.folder.parent().unwrap_or(Path::new(""));
+        BlobReader::new(&self.storage, &Layout::new(dir))
     }
 
     /// Everything from record `from` on: records, and damage where it stands.

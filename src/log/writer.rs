@@ -7,6 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::NewRecord;
 
 use super::batch::{Ack, Batch, BatchKey, Durability, Request, Ticket};
+use super::blob::BlobStore;
 use super::engine::Engine;
 use super::housekeeper::Housekeeper;
 use super::options::Housekeeping;
@@ -138,6 +139,12 @@ impl Log {
     /// A reader of this log: it sees what is durable now.
     pub fn reader(&self) -> Result<LogReader> {
         self.engine.reader()
+    }
+
+    /// The blobs of this log, for its writer. Make one store and share it.
+    #[must_use]
+    pub fn blobs(&self) -> BlobStore {
+        BlobStore::new(&self.engine.options.storage, &self.engine.layout)
     }
 }
 

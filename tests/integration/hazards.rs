@@ -74,8 +74,6 @@ fn every_hazard_is_answered() {
 fn h12_a_flipped_bit_in_zeros_is_not_a_tear() {
     let disk = SimDisk::new();
     let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
-    #[allow(unused_mut, clippy::allow_attributes, reason = "a handle that is shared needs it not")]
-    let mut log = log;
     let zeros = NewRecord { kind: 1, codec: Codec::Raw, schema: 1, payload: vec![0; 5000] };
     for step in 0..3 {
         log.append(std::slice::from_ref(&zeros), at(step)).unwrap();
@@ -100,8 +98,6 @@ fn h12_a_flipped_bit_in_zeros_is_not_a_tear() {
 fn h26_a_segment_that_goes_under_a_writer_is_missed() {
     let disk = SimDisk::new();
     let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
-    #[allow(unused_mut, clippy::allow_attributes, reason = "a handle that is shared needs it not")]
-    let mut log = log;
     log.append(&[record(1, 100)], at(1)).unwrap();
     let path = reader(&disk).segments()[0].path.clone();
     disk.remove(&path).unwrap();
@@ -135,8 +131,6 @@ fn h32_a_weak_medium_is_told_when_a_ledger_is_opened() {
 fn h40_a_dropped_handle_was_never_needed() {
     let disk = SimDisk::new();
     let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
-    #[allow(unused_mut, clippy::allow_attributes, reason = "a handle that is shared needs it not")]
-    let mut log = log;
     for step in 0..5 {
         log.append(&[record(step, 200)], at(step)).unwrap();
     }

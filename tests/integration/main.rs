@@ -5,12 +5,16 @@
     reason = "a test that cannot go on has failed, helpers included"
 )]
 
+// Large outputs beside the log.
+mod blobs;
 // How the tests use the `ledger` binary.
 mod command;
 // A disk that runs full.
 mod disk_full;
 // `ledger drill` over example plans and plans of other tools.
 mod drill;
+// Export, import, and the same chain again.
+mod export;
 // The facade: threads, exact replay, refused and failed writes.
 mod facade;
 // The bytes that are fixed for ever.
@@ -39,6 +43,8 @@ mod log_lock;
 mod log_round_trip;
 // `ledger run`: what a run does, says and returns.
 mod run;
+// What can be saved of a damaged ledger.
+mod salvage;
 // The rules of the house: layers, crates, sizes.
 mod tidy;
 // What a log asks of the disk, and in which order.

@@ -81,6 +81,11 @@ impl Storage for Traced {
         self.disk.remove(path)
     }
 
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        self.note(Call::Remove(path.to_owned()));
+        self.disk.remove_dir(path)
+    }
+
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         self.note(Call::SyncDir(path.to_owned()));
         self.disk.sync_dir(path)
@@ -145,8 +150,6 @@ fn a_life(head_sync: HeadSync) -> (Traced, Vec<Call>) {
     let disk = Traced::default();
     let options = options_with(Arc::new(disk.clone()), 1, head_sync);
     let log = Log::create(&dir(), options, at(0)).unwrap();
-    #[allow(unused_mut, clippy::allow_attributes, reason = "a handle that is shared needs it not")]
-    let mut log = log;
     for number in 0..12 {
         let size = if number % 3 == 0 { 900 << 10 } else { 300 };
         log.append(&[record(number, size)], at(number)).unwrap();

@@ -109,8 +109,6 @@ fn h4_no_bytes_on_disk_ask_for_more_than_a_record() {
     let _alone = alone();
     let (disk, dir) = (SimDisk::new(), Path::new("/ledger"));
     let log = Log::create(dir, options(Arc::new(disk.clone()), 1), 1).unwrap();
-    #[allow(unused_mut, clippy::allow_attributes, reason = "a handle that is shared needs it not")]
-    let mut log = log;
     for number in 0..40_usize {
         log.append(&[record(number * 700, 0xA5)], 2).unwrap();
     }
@@ -155,8 +153,6 @@ fn the_largest_records_are_read_one_at_a_time() {
     let dir = folder.path().join("a.ledger");
     let storage: Arc<dyn Storage> = Arc::new(DiskStorage);
     let log = Log::create(&dir, options(storage.clone(), 1), 1).unwrap();
-    #[allow(unused_mut, clippy::allow_attributes, reason = "a handle that is shared needs it not")]
-    let mut log = log;
     let size = usize::try_from(PAYLOAD_LENGTH_MAX).unwrap();
     for fill in 1..=3 {
         log.append(&[record(size, fill)], 2).unwrap();
@@ -198,8 +194,6 @@ fn a_large_log_is_opened_and_walked_in_little_memory() {
     let dir = folder.path().join("a.ledger");
     let storage: Arc<dyn Storage> = Arc::new(DiskStorage);
     let log = Log::create(&dir, options(storage.clone(), 1), 1).unwrap();
-    #[allow(unused_mut, clippy::allow_attributes, reason = "a handle that is shared needs it not")]
-    let mut log = log;
     let batch: Vec<NewRecord> = (0..16).map(|fill| record(60 << 10, fill + 1)).collect();
     for _ in 0..mebibytes {
         log.append(&batch, 2).unwrap();
