@@ -87,6 +87,23 @@ pub(super) fn crc32(initial: u32, parts: &[&[u8]]) -> u32 {
     hasher.finalize()
 }
 
+/// BLAKE3 of bytes that come in pieces.
+#[derive(Debug, Clone, Default)]
+pub struct ContentHasher(blake3::Hasher);
+
+impl ContentHasher {
+    /// Take the next piece.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The hash of all pieces, as [`content_hash`] gives it for the whole.
+    #[must_use]
+    pub fn finish(&self) -> [u8; 32] {
+        *self.0.finalize().as_bytes()
+    }
+}
+
 /// BLAKE3 of some bytes: plans, states, discarded ranges.
 #[must_use]
 pub fn content_hash(bytes: &[u8]) -> [u8; 32] {

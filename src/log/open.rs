@@ -8,7 +8,7 @@ use crate::storage::{Access, EntryKind, LockGuard, Locking, Medium, Storage};
 
 use super::build::{BuildError, build_segment, length};
 use super::draft;
-use super::evidence::{Tail, examine};
+use super::evidence::{Tail, examine, with_length};
 use super::head_file::{HeadFile, read_head};
 use super::layout::{DATA_START, Layout, SEGMENT_SIZE_MIN, is_temporary, segment_size};
 use super::note::{DiscardedRange, RecoveryNote, Survivors};
@@ -16,6 +16,7 @@ use super::options::LogOptions;
 use super::reader::{Segment, Segments, expect_ledger};
 use super::recovery::{Bit, Evidence, Row, Verdict, classify};
 use super::scan::{Scan, Source};
+use super::seal::seal_rotated;
 use super::writer::{Ack, FrameWriter, Health, Log};
 
 /// What opening a log found and did.
@@ -161,6 +162,8 @@ impl Log {
         log.head.sync()?;
         log.head_synced = log.time;
         log.health = Health::Good;
+        // What a crash left unsealed. Nothing depends on its success.
+        let _ = seal_rotated(&*storage, &log.layout, log.options.stream_of, &segments);
         Ok((log, report))
     }
 
@@ -344,9 +347,8 @@ fn examine_newest(
     let mut scan = Scan::new(Source::windowed(again), header, header.prealloc_len);
     let mut tail = examine(&mut scan, header, view)
         .map_err(|error| Error::io("read the segment", &path, error))?;
-    if newest.length != header.prealloc_len {
-        tail.evidence = tail.evidence.with(Bit::LinkBad);
-    }
+    tail.evidence = with_length(tail.evidence, newest, &*file)
+        .map_err(|error| Error::io("read the footer", &path, error))?;
     Ok((tail, file))
 }
 
@@ -375,8 +377,10 @@ pub(super) fn refuse(layout: &Layout, newest: &Segment, tail: &Tail, row: &Row) 
         }
         Verdict::Version => (ErrorKind::Unsupported, "a newer program wrote this"),
     };
-    let fault = if newest.length == newest.header.prealloc_len {
-        tail.fault.describe().to_owned()
+    let is_long = newest.length == newest.header.prealloc_len;
+    let fault = if is_long || tail.evidence.has(Bit::SegmentMissing) {
+        let sealed = "the newest segment is sealed, so there was one behind it";
+        if is_long { tail.fault.describe() } else { sealed }.to_owned()
     } else {
         format!("expected a file of {} bytes, found {}", newest.header.prealloc_len, newest.length)
     };

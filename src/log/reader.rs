@@ -12,14 +12,18 @@ use crate::storage::{Access, EntryKind, Storage};
 use super::head_file::read_head;
 use super::layout::{DATA_START, Layout, is_temporary};
 use super::open::damaged;
+use super::sealed::read_replica;
+use super::seek::PlaceCache;
 use super::walk::{Item, LoggedRecord, Proof, Walk};
 use super::writer::not_a_ledger;
 
-/// A segment whose header is good.
+/// A segment whose header is known.
 #[derive(Debug, Clone)]
 pub(super) struct Segment {
     pub(super) header: SegmentHeader,
     pub(super) length: u64,
+    /// What is wrong with the header in its place, if it was read from the footer.
+    pub(super) fault: Option<HeaderFault>,
 }
 
 /// A file that is named like a segment.
@@ -97,6 +101,9 @@ impl Segments {
                 Ok(segment) => segment,
                 Err(fault) => return Err(header_error(path, fault)),
             };
+            if let Some(fault) = &segment.fault {
+                return Err(header_error(path, fault));
+            }
             if segment.header.ro_compat != 0 {
                 return Err(not_ours_to_write(path, segment.header.ro_compat));
             }
@@ -219,7 +226,16 @@ fn read_header(
     let mut bytes = vec![0; SEGMENT_HEADER_SIZE];
     let count = file.read_at(&mut bytes, 0).map_err(|error| io("read the header", error))?;
     bytes.truncate(count);
-    Ok(SegmentHeader::decode(&bytes).map(|header| Segment { header, length }))
+    let fault = match SegmentHeader::decode(&bytes) {
+        Ok(header) => return Ok(Ok(Segment { header, length, fault: None })),
+        Err(fault) if fault.is_version() => return Ok(Err(fault)),
+        Err(fault) => fault,
+    };
+    let replica = read_replica(&*file, length).map_err(|error| io("read the footer", error))?;
+    Ok(match replica {
+        Some(header) => Ok(Segment { header, length, fault: Some(fault) }),
+        None => Err(fault),
+    })
 }
 
 /// One segment, for people.
@@ -229,7 +245,7 @@ pub struct SegmentSummary {
     pub path: PathBuf,
     /// Its header, or what is wrong with it.
     pub header: std::result::Result<SegmentHeader, HeaderFault>,
-    /// The file's length in bytes; 0 if the header is not good.
+    /// The file's length in bytes; 0 if nothing of it can be read.
     pub length: u64,
 }
 
@@ -240,6 +256,7 @@ pub struct LogReader {
     pub(super) segments: Segments,
     pub(super) view: HeadView,
     pub(super) access: Superseded,
+    pub(super) places: PlaceCache,
 }
 
 /// How segments are read that a later one has taken the place of.
@@ -270,7 +287,8 @@ impl LogReader {
     fn view(storage: &Arc<dyn Storage>, layout: &Layout, access: Superseded) -> Result<Self> {
         let view = read_head(&**storage, layout)?;
         let segments = Segments::list(&**storage, layout)?;
-        Ok(Self { storage: storage.clone(), segments, view, access })
+        let (storage, places) = (storage.clone(), PlaceCache::default());
+        Ok(Self { storage, segments, view, access, places })
     }
 
     /// The valid slot of HEAD that counts.
@@ -301,7 +319,10 @@ impl LogReader {
     pub fn segments(&self) -> Vec<SegmentSummary> {
         let summary = |(_, path, read): &Entry| SegmentSummary {
             path: path.clone(),
-            header: read.as_ref().map(|each| each.header.clone()).map_err(Clone::clone),
+            header: match read {
+                Ok(Segment { fault: Some(fault), .. }) | Err(fault) => Err(fault.clone()),
+                Ok(segment) => Ok(segment.header.clone()),
+            },
             length: read.as_ref().map_or(0, |each| each.length),
         };
         self.segments.list.iter().map(summary).collect()
@@ -324,24 +345,27 @@ impl LogReader {
     /// # Errors
     /// `Corrupt` at the first damage, naming the place; `Io`.
     pub fn records(&self, from: u64) -> impl Iterator<Item = Result<LoggedRecord>> + '_ {
-        let mut walk = self.walk(from);
-        let mut is_over = false;
-        std::iter::from_fn(move || {
-            if is_over {
-                return None;
-            }
-            let item = match walk.next()? {
-                Ok(Item::Record(record, Proof::Unproven)) => {
-                    let _ = record;
-                    None
-                }
+        durable(self.walk(from))
+    }
+}
+
+/// The durable records among some items, up to the first damage.
+pub(super) fn durable<'a>(
+    mut items: impl Iterator<Item = Result<Item>> + 'a,
+) -> impl Iterator<Item = Result<LoggedRecord>> + 'a {
+    let mut is_over = false;
+    std::iter::from_fn(move || {
+        while !is_over {
+            let item = match items.next()? {
+                Ok(Item::Record(_, Proof::Unproven) | Item::OpenEnd { .. }) => None,
+                Ok(Item::Derived(_)) => continue,
                 Ok(Item::Record(record, _)) => Some(Ok(record)),
                 Ok(Item::Damage(damage)) => Some(Err(damage.into_error())),
-                Ok(Item::OpenEnd { .. }) => None,
                 Err(error) => Some(Err(error)),
             };
             is_over = !matches!(item, Some(Ok(_)));
-            item
-        })
-    }
+            return item;
+        }
+        None
+    })
 }

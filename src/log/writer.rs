@@ -14,6 +14,7 @@ use super::head_file::HeadFile;
 use super::layout::{DATA_START, Layout, segment_size};
 use super::options::LogOptions;
 use super::reader::LogReader;
+use super::seal::seal;
 
 /// The most records of one batch.
 pub(super) const BATCH_COUNT_MAX: usize = 65_535;
@@ -188,13 +189,16 @@ impl Log {
             Err(BuildError::AfterName(error)) => return Err(self.poison(&error, seqs)),
             Ok(file) => self.file = file,
         }
-        self.header = header;
+        let predecessor = std::mem::replace(&mut self.header, header);
         self.end = DATA_START;
         self.head
             .write(self.head_content(HeadState::Open))
             .and_then(|()| self.head.sync())
             .map_err(|error| self.poison(&error, seqs))?;
         self.head_synced = self.time;
+        // After the successor is durable and HEAD is synced. Nothing depends on its success.
+        let (storage, streams) = (&*self.options.storage, self.options.stream_of);
+        let _ = seal(storage, &self.layout, streams, &predecessor, &self.header);
         Ok(())
     }
 
