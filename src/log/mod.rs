@@ -15,9 +15,11 @@
 //! several threads, segments prepared ahead (each comes as an addition, none changes a byte of
 //! what is written here).
 
+mod backward;
 mod build;
 mod draft;
 mod evidence;
+mod follow;
 mod head_file;
 mod judge;
 mod layout;
@@ -32,9 +34,12 @@ mod seal;
 mod sealed;
 mod seek;
 mod segment_walk;
+mod select;
 mod walk;
 mod writer;
 
+pub use backward::WalkBack;
+pub use follow::Follow;
 pub use judge::judge;
 pub use note::{
     DiscardedRange, KIND_BATCH_KEY, KIND_GAP, KIND_RECOVERY_NOTE, KIND_RETENTION_NOTE,
@@ -44,5 +49,6 @@ pub use open::OpenReport;
 pub use options::{Housekeeping, LogOptions, OnAmbiguous, StreamOf, UidSource};
 pub use reader::{LogReader, SegmentSummary};
 pub use recovery::{Bit, Evidence, Row, TABLE, Verdict, classify};
+pub use select::Selection;
 pub use walk::{Damage, DerivedDamage, Item, LoggedRecord, Proof, Walk};
 pub use writer::{Ack, Log};

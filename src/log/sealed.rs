@@ -164,6 +164,11 @@ impl Opened<'_> {
         Ok(Some(index.map_err(|fault| self.damaged_index(footer, fault))))
     }
 
+    /// Whether the index has the streams that the rule of that number gives.
+    pub(super) fn has_streams(&self, rule: u32) -> bool {
+        matches!(&self.seal, Seal::Whole(footer) if footer.stream_rule == rule)
+    }
+
     /// The seek entries, unchecked: whoever seeks checks what is found.
     pub(super) fn seeks(&self) -> Result<Option<Vec<SeekEntry>>> {
         let Seal::Whole(footer) = &self.seal else { return Ok(None) };

@@ -1,5 +1,6 @@
 //! Walking over the records of one segment, naming damage and going on behind it.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
@@ -105,6 +106,14 @@ impl SegmentWalk {
         }
         self.at = at;
         Ok(true)
+    }
+
+    /// The frame at an offset, which follows from the bytes before it.
+    pub(super) fn linked(
+        &mut self,
+        offset: u64,
+    ) -> io::Result<std::result::Result<Found, FrameFault>> {
+        self.scan.linked(offset)
     }
 
     /// The next item that begins before `stop`; `None` at the end.

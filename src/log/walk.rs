@@ -127,16 +127,33 @@ pub struct Walk<'a> {
     row: Row<'a>,
     from: u64,
     current: Option<(Opened<'a>, SegmentWalk)>,
+    /// Whether a segment without an index is walked over first to find places in it.
+    looks_ahead: LooksAhead,
     /// What comes before anything else.
     ready: VecDeque<Item>,
     is_over: bool,
+}
+
+/// What a walk does before it reads a segment that has no index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LooksAhead {
+    /// Nothing: it reads from the start.
+    No,
+    /// It finds places in it, and keeps them for the next walk.
+    Once,
 }
 
 impl<'a> Walk<'a> {
     pub(super) fn new(reader: &'a LogReader, from: u64) -> Self {
         let from = from.max(1);
         let (row, ready) = (Row::new(reader, from), VecDeque::new());
-        Self { reader, row, from, current: None, ready, is_over: false }
+        let looks_ahead = LooksAhead::No;
+        Self { reader, row, from, current: None, looks_ahead, ready, is_over: false }
+    }
+
+    /// A walk for one record of many that are asked for in any order.
+    pub(super) fn with_places(reader: &'a LogReader, from: u64) -> Self {
+        Self { looks_ahead: LooksAhead::Once, ..Self::new(reader, from) }
     }
 
     /// Turn to the next segment. `None` when there is no more.
@@ -146,6 +163,9 @@ impl<'a> Walk<'a> {
             Some(Next::Item(item)) => self.ready.push_back(item),
             Some(Next::Segment(opened)) => {
                 self.ready.extend(opened.damaged_header());
+                if self.looks_ahead == LooksAhead::Once {
+                    self.reader.places(&opened)?;
+                }
                 let mut walk = opened.walk()?;
                 self.reader.seek(&opened, &mut walk, self.from)?;
                 self.current = Some((opened, walk));
