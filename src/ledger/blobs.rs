@@ -265,7 +265,7 @@ impl LedgerView {
                     Err(_) => is_complete = false,
                 },
                 Item::Damage(_) => is_complete = false,
-                Item::OpenEnd { .. } => {}
+                Item::Derived(_) | Item::OpenEnd { .. } => {}
             }
         }
         Ok((named, is_complete))

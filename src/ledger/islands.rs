@@ -123,7 +123,7 @@ impl Iterator for Islands<'_> {
                 Some(Ok(Item::Record(record, _))) if record.seq < self.next_seq => {}
                 Some(Ok(Item::Record(record, proof))) => return Some(self.record(record, proof)),
                 Some(Ok(Item::Damage(damage))) => return Some(self.damage(damage)),
-                Some(Ok(Item::OpenEnd { .. })) => {}
+                Some(Ok(Item::Derived(_) | Item::OpenEnd { .. })) => {}
                 Some(Err(error)) => match self.unreadable(&error) {
                     Some(piece) => return Some(piece),
                     None => return None,

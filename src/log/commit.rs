@@ -14,7 +14,9 @@ use super::batch::{Ack, Durability};
 use super::build::BuildError;
 use super::engine::{Engine, QueueGuard};
 use super::layout::{DATA_START, segment_size};
-use super::queue::{Active, Group, HeadOnDisk, Health, Queue, Tip, Turn, head_content};
+use super::options::Housekeeping;
+use super::queue::{Active, Group, HeadOnDisk, Health, Queue, Sealable, Tip, Turn, head_content};
+use super::seal::seal;
 
 /// HEAD is synced at the first commit after so many microseconds without.
 const HEAD_SYNC_INTERVAL: u64 = 1_000_000;
@@ -261,13 +263,36 @@ impl Engine {
         let start = Tip { end: DATA_START, ..tip };
         let active = Active { header, file: file.into() };
         match self.write_head(&active.header, &start, Due::Now) {
-            // after the successor is durable and HEAD is synced
-            Ok(head) => Ok(at_disk.finish(|queue| {
-                queue.turn_to(active, DATA_START);
-                queue.head = head;
-            })),
+            // The successor is durable and HEAD is synced: the old segment may be sealed.
+            Ok(head) => {
+                let sealable = (before, active.header.clone());
+                let rest = self.seal_inline(sealable);
+                Ok(at_disk.finish(|queue| {
+                    queue.turn_to(active, DATA_START);
+                    queue.head = head;
+                    queue.to_seal.extend(rest);
+                }))
+            }
             Err(stop) => Err(self.stop(at_disk, stop).refusal(next)),
         }
+    }
+
+    /// Seal a segment now, if this thread is the one that does it; else give it back. Nothing
+    /// depends on its success: the next opening does what is left.
+    fn seal_inline(&self, sealable: Sealable) -> Option<Sealable> {
+        match self.options.housekeeping {
+            Housekeeping::Inline => {
+                self.seal(&sealable);
+                None
+            }
+            Housekeeping::Thread => Some(sealable),
+        }
+    }
+
+    /// Seal a segment that a rotation closed.
+    pub(super) fn seal(&self, (header, next): &Sealable) {
+        let (storage, streams) = (&*self.options.storage, self.options.stream_of);
+        let _ = seal(storage, &self.layout, streams, header, next);
     }
 
     fn next_header(

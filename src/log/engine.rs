@@ -77,7 +77,10 @@ impl Engine {
     /// Let everybody look again who waits, and the thread that can wait if it need not.
     pub(super) fn notify(&self, queue: &Queue) {
         self.changed.notify_all();
-        if queue.helper == Helper::Asleep || queue.wants_segment().is_some() {
+        if queue.helper == Helper::Asleep
+            || queue.wants_segment().is_some()
+            || !queue.to_seal.is_empty()
+        {
             self.chores.notify_one();
         }
     }

@@ -1,5 +1,5 @@
 //! The thread for what need not be done before an acknowledgement: the next segment is made
-//! ahead, and what was written is made durable when nobody writes.
+//! ahead, the last one is sealed, and what was written is made durable when nobody writes.
 //!
 //! Invariants:
 //! - No append waits for it: it works on files of its own, and syncs HEAD beside a group.
@@ -59,6 +59,12 @@ fn keep_house(engine: &Engine) {
             queue.prepared = Prepared::Making;
             drop(queue);
             prepare(engine, wanted)
+        } else if let Some(sealable) = queue.to_seal.pop_front() {
+            drop(queue);
+            if engine.ownership.check().is_ok() {
+                engine.seal(&sealable);
+            }
+            engine.lock()
         } else if queue.is_durable() && queue.head == HeadOnDisk::Synced {
             sleep(engine, queue)
         } else {

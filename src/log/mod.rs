@@ -13,9 +13,9 @@
 //! - Threads that append share syncs; every one of them is answered, whatever happens.
 //! - Readers take no lock and write nothing.
 //!
-//! Left out on purpose: what records mean; sealing with footers and indexes (which comes as an
-//! addition, and changes no byte of what is written here).
+//! Left out on purpose: what records mean.
 
+mod backward;
 mod batch;
 mod blob;
 mod build;
@@ -25,6 +25,7 @@ mod draft;
 mod engine;
 mod evidence;
 mod fence;
+mod follow;
 mod head_file;
 mod housekeeper;
 mod judge;
@@ -38,14 +39,21 @@ mod prepare;
 mod queue;
 mod reader;
 mod recovery;
+mod row;
 mod scan;
+mod seal;
+mod sealed;
+mod seek;
 mod segment_walk;
+mod select;
 mod walk;
 mod writer;
 
+pub use backward::WalkBack;
 pub use batch::{Ack, Batch, BatchKey, Durability, Ticket};
 pub use blob::{BLOB_LENGTH_MAX, BlobFile, BlobId, BlobList, BlobReader, BlobState, BlobStore};
 pub use builder::{Genesis, LogBuilder};
+pub use follow::Follow;
 pub use judge::judge;
 pub use keys::KEY_WINDOW;
 pub use note::{
@@ -56,5 +64,6 @@ pub use open::OpenReport;
 pub use options::{Housekeeping, LogOptions, OnAmbiguous, StreamOf, UidSource};
 pub use reader::{LogReader, SegmentSummary};
 pub use recovery::{Bit, Evidence, Row, TABLE, Verdict, classify};
-pub use walk::{Damage, Item, LoggedRecord, Proof, Walk};
+pub use select::Selection;
+pub use walk::{Damage, DerivedDamage, Item, LoggedRecord, Proof, Walk};
 pub use writer::Log;

@@ -10,7 +10,7 @@ use super::batch::Ack;
 use super::build::{BuildError, build_segment};
 use super::draft;
 use super::engine::Engine;
-use super::evidence::{Tail, examine};
+use super::evidence::{Tail, examine, with_length};
 use super::fence::Fence;
 use super::head_file::{HeadFile, read_head};
 use super::layout::{DATA_START, Layout, SEGMENT_SIZE_MIN, is_temporary};
@@ -21,6 +21,7 @@ use super::queue::{Active, Queue, Tip, head_content};
 use super::reader::{Segment, Segments, expect_ledger};
 use super::recovery::{Bit, Evidence, Row, Verdict, classify};
 use super::scan::{Scan, Source};
+use super::seal::seal_rotated;
 use super::writer::Log;
 
 /// What opening a log found and did.
@@ -155,6 +156,8 @@ impl Log {
         head.write(content)?;
         head.sync()?;
         head.synced_at = tip.time;
+        // What a crash left unsealed. Nothing depends on its success.
+        let _ = seal_rotated(&*storage, &layout, options.stream_of, &segments);
         let ownership = Ownership::new(storage, lock, head.file(), epoch);
         let queue = Queue::new(active, tip);
         Ok((Self::new(Engine::new(options, layout, ownership, head, queue)), report))
@@ -291,9 +294,8 @@ fn examine_newest(
     let mut scan = Scan::new(Source::windowed(again), header, header.prealloc_len);
     let mut tail = examine(&mut scan, header, view)
         .map_err(|error| Error::io("read the segment", &path, error))?;
-    if newest.length != header.prealloc_len {
-        tail.evidence = tail.evidence.with(Bit::LinkBad);
-    }
+    tail.evidence = with_length(tail.evidence, newest, &*file)
+        .map_err(|error| Error::io("read the footer", &path, error))?;
     Ok((tail, file))
 }
 
@@ -322,8 +324,10 @@ pub(super) fn refuse(layout: &Layout, newest: &Segment, tail: &Tail, row: &Row) 
         }
         Verdict::Version => (ErrorKind::Unsupported, "a newer program wrote this"),
     };
-    let fault = if newest.length == newest.header.prealloc_len {
-        tail.fault.describe().to_owned()
+    let is_long = newest.length == newest.header.prealloc_len;
+    let fault = if is_long || tail.evidence.has(Bit::SegmentMissing) {
+        let sealed = "the newest segment is sealed, so there was one behind it";
+        if is_long { tail.fault.describe() } else { sealed }.to_owned()
     } else {
         format!("expected a file of {} bytes, found {}", newest.header.prealloc_len, newest.length)
     };

@@ -8,6 +8,7 @@
 //! - What is not durable spans at most [`UNSYNCED_MAX`] bytes, or one batch.
 //! - Nothing here touches the disk, and no lock is held for longer than copying a batch takes.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -115,9 +116,14 @@ pub(super) struct Queue {
     pub(super) keys: Option<KeyWindow>,
     pub(super) prepared: Prepared,
     pub(super) helper: Helper,
+    /// Segments that a rotation closed, for the log's own thread to seal.
+    pub(super) to_seal: VecDeque<Sealable>,
     /// How often something was submitted or made durable: stands still when nobody writes.
     pub(super) activity: u64,
 }
+
+/// A segment that a rotation closed, and the one that took its place.
+pub(super) type Sealable = (SegmentHeader, SegmentHeader);
 
 /// What one turn writes.
 #[derive(Debug)]
@@ -159,6 +165,7 @@ impl Queue {
             keys: None,
             prepared: Prepared::None,
             helper: Helper::Busy,
+            to_seal: VecDeque::new(),
             activity: 0,
         }
     }

@@ -16,7 +16,7 @@ use super::event_json::{event_json, note_json};
 use super::page::{Page, time_json};
 use super::phrase::{gap_text, note, phrase, subject};
 use super::reference::{no_run, not_found};
-use super::survey::{Health, damage_json, damage_text};
+use super::survey::{Health, damage_json, damage_text, derived_json, derived_text};
 use super::text::{Paint, counted, plain, plain_path};
 use super::{Form, InspectArgs, RecordsArgs};
 
@@ -150,6 +150,10 @@ pub(super) fn records(
                 seen.damage += 1;
                 print_damage(&damage, form, page)?;
             }
+            Item::Derived(damage) => match form {
+                Form::Json => page.json("derived_damage", &derived_json(&damage))?,
+                Form::Text => page.painted(Paint::Notice, &derived_text(&damage))?,
+            },
             Item::OpenEnd { path, offset, fault } => match form {
                 Form::Json => page.json(
                     "open_end",
@@ -285,7 +289,7 @@ fn run_of(view: &LedgerView, text: &str, health: &Health) -> Result<RunId, Failu
     for item in view.log().walk(1) {
         match item? {
             Item::Damage(_) => is_good = false,
-            Item::OpenEnd { .. } => {}
+            Item::OpenEnd { .. } | Item::Derived(_) => {}
             Item::Record(record, _) if record.kind != Kind::RunStarted.number() => {}
             Item::Record(record, _) => {
                 let Content::Event(Event::RunStarted(started)) = Content::of(&record) else {
