@@ -173,7 +173,7 @@ impl Log {
         head.write(content)?;
         head.sync()?;
         head.synced_at = tip.time;
-        let ownership = Ownership::new(storage, lock, head.file(), epoch);
+        let ownership = Ownership::new(storage, (lock, layout.lock()), head.file(), epoch);
         let queue = Queue::new(active, tip);
         Ok((Self::new(Engine::new(options, layout, ownership, head, queue)), report))
     }
