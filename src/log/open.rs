@@ -161,12 +161,11 @@ impl Log {
             (active, tip, report.survivors) = (made.active, made.tip, made.survivors);
         }
         let content = head_content(&active.header, &tip, epoch, options.head_sync, HeadState::Open);
-        let mut head = match known {
-            Some(head) => head,
-            None => {
-                HeadFile::replace(&*storage, &layout, &content)?;
-                HeadFile::open(&*storage, &layout, &read_head(&*storage, &layout)?)?
-            }
+        let mut head = if let Some(head) = known {
+            head
+        } else {
+            HeadFile::replace(&*storage, &layout, &content)?;
+            HeadFile::open(&*storage, &layout, &read_head(&*storage, &layout)?)?
         };
         // What is adopted must not be lost to the next crash: HEAD is synced before anything is
         // returned.
