@@ -92,3 +92,20 @@ pub(super) fn crc32(initial: u32, parts: &[&[u8]]) -> u32 {
 pub fn content_hash(bytes: &[u8]) -> [u8; 32] {
     *blake3::hash(bytes).as_bytes()
 }
+
+/// The same hash, of bytes that come in pieces.
+#[derive(Debug, Clone, Default)]
+pub struct ContentHasher(blake3::Hasher);
+
+impl ContentHasher {
+    /// Take in the next piece.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The hash of all that was taken in.
+    #[must_use]
+    pub fn finish(&self) -> [u8; 32] {
+        *self.0.finalize().as_bytes()
+    }
+}

@@ -1,4 +1,4 @@
-//! Bytes and nothing else: segment headers, record frames, HEAD. Implements `format/*.md`.
+//! Bytes and nothing else: segment headers, record frames, HEAD, snapshots. Implements `format/*.md`.
 //!
 //! Invariants:
 //! - Pure: no I/O, no clock, no allocation that a length read from disk decides.
@@ -15,6 +15,7 @@ mod frame;
 mod hash;
 mod head;
 mod segment;
+mod snapshot;
 
 pub use codec::Codec;
 pub use frame::{
@@ -22,10 +23,14 @@ pub use frame::{
     PAYLOAD_LENGTH_MAX, Record, RecordHeader, SKIPPABLE_KINDS_FROM, Stamp, encode_frame,
     frame_size, looks_torn, peek_payload_length,
 };
-pub use hash::{Chain, ChainKey, Placement, content_hash};
+pub use hash::{Chain, ChainKey, ContentHasher, Placement, content_hash};
 pub use head::{HEAD_SIZE, HEAD_SLOT_SIZE, Head, HeadState, HeadSync, HeadView};
 pub use segment::{
     FORMAT_MAJOR, HeaderFault, Reason, SEGMENT_HEADER_SIZE, SegmentHeader, SegmentName,
+};
+pub use snapshot::{
+    SNAPSHOT_CHUNK_SIZE, SNAPSHOT_CRC_SIZE, SNAPSHOT_HEADER_SIZE, SnapshotFault, SnapshotHeader,
+    SnapshotName, is_projection_name, snapshot_chunk_crc,
 };
 
 /// A 16-byte identifier: of a ledger, of a segment, of a chain's genesis.

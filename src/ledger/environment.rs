@@ -9,6 +9,8 @@ use crate::log::{Housekeeping, LogOptions, OnAmbiguous, UidSource};
 use crate::plan::Micros;
 use crate::storage::{DiskStorage, Storage};
 
+use super::snapshots::RUNG;
+
 /// Where the time comes from.
 pub trait Clock: Send + Sync + fmt::Debug {
     /// Microseconds since the Unix epoch. It may jump; the ledger's own time never goes back.
@@ -38,6 +40,9 @@ pub struct Environment {
     pub housekeeping: Housekeeping,
     /// What opening does where it cannot be told what was acknowledged; see [`OnAmbiguous`].
     pub on_ambiguous: OnAmbiguous,
+    /// A snapshot of the state is made at every multiple of so many records, so that opening and
+    /// looking back need not fold more than that; `None`: only on request.
+    pub snapshot_every: Option<u64>,
 }
 
 impl Environment {
@@ -55,6 +60,7 @@ impl Environment {
             head_sync: HeadSync::Interval,
             housekeeping: Housekeeping::Thread,
             on_ambiguous: OnAmbiguous::Refuse,
+            snapshot_every: Some(RUNG),
         }
     }
 

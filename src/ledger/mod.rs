@@ -14,31 +14,41 @@ mod environment;
 #[cfg(test)]
 mod golden_tests;
 mod hash;
+mod ladder;
+mod projection;
 mod replay;
 mod report;
+mod snapshots;
+mod state_body;
 mod task;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::error::{Error, ErrorKind, Result};
-use crate::log::Log;
+use crate::error::Result;
+use crate::log::{Log, SnapshotNote};
 use crate::plan::{
     AttemptToken, Command, ContentHash, Event, Json, LostCause, Micros, Plan, Receipt, Rejection,
     RunId, RunPolicy, State, StepStatus, Verdict,
 };
 
+use ladder::Ladder;
+
 pub use crate::log::{Ack, Housekeeping, OnAmbiguous};
 pub use codec::{Kind, decode};
 pub use environment::{Clock, Environment, IdSource, SystemClock, time_text};
 pub use hash::{plan_hash, state_hash};
+pub use projection::Projection;
 pub use replay::{Fold, LedgerView, Recorded};
 pub use report::OpenReport;
+pub use snapshots::Snapshot;
 pub use task::Task;
 
 /// A ledger that is open for writing. At most one exists per folder, in all processes.
 #[derive(Debug)]
 pub struct Ledger {
+    /// Dropped first: what is being made is made while the ledger is still held.
+    ladder: Mutex<Ladder>,
     shared: Mutex<Shared>,
     environment: Environment,
 }
@@ -75,7 +85,7 @@ impl Ledger {
     pub fn create(dir: &Path, environment: &Environment) -> Result<Self> {
         let time = environment.clock.now();
         let log = Log::create(dir, environment.log_options(), time)?;
-        Self::with(log, environment)
+        Ok(Self::with(log, environment)?.0)
     }
 
     /// Open a ledger, and recover it if need be.
@@ -86,8 +96,11 @@ impl Ledger {
     pub fn open(dir: &Path, environment: &Environment) -> Result<(Self, OpenReport)> {
         let time = environment.clock.now();
         let (log, report) = Log::open(dir, environment.log_options(), time)?;
-        let report = OpenReport::opened(&report, log.ack().seq);
-        Ok((Self::with(log, environment)?, report))
+        let mut report = OpenReport::opened(&report, log.ack().seq);
+        let (ledger, from_snapshot) = Self::with(log, environment)?;
+        report.from_snapshot = from_snapshot;
+        report.notes.extend(ledger.warnings());
+        Ok((ledger, report))
     }
 
     /// Open the ledger in that folder, or make one if there is no such folder.
@@ -112,10 +125,16 @@ impl Ledger {
         }
     }
 
-    fn with(log: Log, environment: &Environment) -> Result<Self> {
-        let mut shared = Shared { log, state: Arc::default(), freshness: Freshness::Stale };
-        shared.refresh()?;
-        Ok(Self { shared: Mutex::new(shared), environment: environment.clone() })
+    /// The ledger on a log, and the record of the snapshot that its state was folded from.
+    fn with(log: Log, environment: &Environment) -> Result<(Self, Option<u64>)> {
+        let reader = log.reader()?;
+        let folded = snapshots::project::<State>(&reader, u64::MAX)?;
+        let ladder = Ladder::new(environment, reader.dir(), folded.from.unwrap_or(0));
+        folded.ignored.iter().for_each(|error| ladder.warn(error.to_string()));
+        let state = Arc::new(folded.value);
+        let shared = Mutex::new(Shared { log, state, freshness: Freshness::Current });
+        let environment = environment.clone();
+        Ok((Self { ladder: Mutex::new(ladder), shared, environment }, folded.from))
     }
 
     /// Start a run of a plan. With automatic approval the plan is active on return.
@@ -278,7 +297,31 @@ impl Ledger {
         let records: Vec<_> = events.iter().map(codec::encode).collect();
         let ack = shared.log.append(&records, now)?;
         shared.freshness = Freshness::Current;
+        self.climb(shared);
         Ok(Commit { ack, events: (first..).zip(events).collect() })
+    }
+
+    /// Have the snapshot made that is due, if one is.
+    fn climb(&self, shared: &mut Shared) {
+        self.ladder().reach(shared.log.ack().seq);
+        self.note_all(shared);
+    }
+
+    /// Note the snapshots that were made.
+    fn note_all(&self, shared: &mut Shared) {
+        let ladder = self.ladder();
+        for note in ladder.take_notes() {
+            if let Err(error) = self.note(shared, &note) {
+                ladder.warn(format!("the snapshot at record {} has no note: {error}", note.seq));
+            }
+        }
+    }
+
+    fn note(&self, shared: &mut Shared, note: &SnapshotNote) -> Result<()> {
+        let now = self.environment.clock.now().max(shared.log.time());
+        let ack = shared.log.append(&[note.record()], now)?;
+        Arc::make_mut(&mut shared.state).pass(ack.seq, now);
+        Ok(())
     }
 
     /// The state now: it does not change any more, and costs nothing to take.
@@ -296,20 +339,54 @@ impl Ledger {
         state_hash(&self.state())
     }
 
-    /// The state after record `seq`, folded from the start.
+    /// The state after record `seq`: the newest good snapshot at or before it, and the records
+    /// since.
     ///
     /// # Errors
     /// `OutOfRange` beyond the last durable record.
     pub fn state_at(&self, seq: u64) -> Result<State> {
+        self.project(seq)
+    }
+
+    /// Any projection after record `seq`.
+    ///
+    /// # Errors
+    /// As [`Ledger::state_at`].
+    pub fn project<P: Projection>(&self, seq: u64) -> Result<P> {
+        let reader = self.lock().log.reader()?;
+        let projected = snapshots::project_at::<P>(&reader, seq)?;
+        let ladder = self.ladder();
+        projected.ignored.iter().for_each(|error| ladder.warn(error.to_string()));
+        Ok(projected.value)
+    }
+
+    /// Make a snapshot of a projection after the last record, durably, and note it in the log.
+    /// Kept are all at multiples of [`Environment::snapshot_every`] and the newest two besides.
+    ///
+    /// # Errors
+    /// `OutOfRange` before the first record; `DiskFull` and `Io`. The ledger is as it was.
+    pub fn snapshot<P: Projection>(&self) -> Result<Snapshot> {
         let (reader, last) = {
             let shared = self.lock();
             (shared.log.reader()?, shared.log.ack().seq)
         };
-        if seq > last {
-            let message = format!("expected a record up to {last}, found {seq}");
-            return Err(Error::new(ErrorKind::OutOfRange, message));
-        }
-        replay::state_at(&reader, seq)
+        let storage = &*self.environment.storage;
+        let (snapshot, note, ignored) = snapshots::make::<P>(storage, &reader, last)?;
+        let spacing = {
+            let ladder = self.ladder();
+            ignored.iter().for_each(|error| ladder.warn(error.to_string()));
+            ladder.spacing()
+        };
+        self.note(&mut self.lock(), &note)?;
+        snapshots::thin_out::<P>(storage, &reader, spacing)?;
+        Ok(snapshot)
+    }
+
+    /// What went wrong without harm since the ledger was opened: snapshots that could not be used
+    /// or made.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        self.ladder().warnings()
     }
 
     /// What happened from record `from` on, up to what is durable now.
@@ -330,7 +407,14 @@ impl Ledger {
     /// Mark the ledger as cleanly closed. Dropping it does the same, but cannot report an error;
     /// nothing that was acknowledged depends on either.
     pub fn close(self) -> Result<()> {
+        self.ladder().finish();
+        self.note_all(&mut self.lock());
         self.shared.into_inner().unwrap_or_else(PoisonError::into_inner).log.close()
+    }
+
+    fn ladder(&self) -> MutexGuard<'_, Ladder> {
+        // Whatever a thread that panicked left undone costs a snapshot and nothing else.
+        self.ladder.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {
@@ -343,7 +427,8 @@ impl Shared {
     /// Fold the state again if it is not the fold of the durable records.
     fn refresh(&mut self) -> Result<()> {
         if self.freshness == Freshness::Stale {
-            self.state = Arc::new(replay::state_at(&self.log.reader()?, u64::MAX)?);
+            let folded = snapshots::project::<State>(&self.log.reader()?, u64::MAX)?;
+            self.state = Arc::new(folded.value);
             self.freshness = Freshness::Current;
         }
         Ok(())
