@@ -17,6 +17,7 @@ mod json;
 mod progress;
 mod resume;
 mod run;
+mod snapshot;
 mod text;
 
 use std::io::{self, Write};
@@ -56,6 +57,7 @@ pub fn main() -> ExitCode {
         Task::Reject(args) => answer::judge(&args, crate::plan::Ruling::Fail),
         Task::Answer(args) => answer::resolve(&args),
         Task::Cap(args) => answer::cap(&args),
+        Task::Snapshot(args) => snapshot::snapshot(&args),
     };
     match outcome {
         Ok(code) => code.into(),

@@ -113,6 +113,11 @@ impl Ladder {
         self.maker.outbox().warnings.push(warning);
     }
 
+    /// Keep what was wrong with snapshots.
+    pub(super) fn warn_of(&self, errors: &[Error]) {
+        self.maker.outbox().warnings.extend(errors.iter().map(Error::to_string));
+    }
+
     /// All warnings so far.
     pub(super) fn warnings(&self) -> Vec<String> {
         self.maker.outbox().warnings.clone()

@@ -130,7 +130,7 @@ impl Ledger {
         let reader = log.reader()?;
         let folded = snapshots::project::<State>(&reader, u64::MAX)?;
         let ladder = Ladder::new(environment, reader.dir(), folded.from.unwrap_or(0));
-        folded.ignored.iter().for_each(|error| ladder.warn(error.to_string()));
+        ladder.warn_of(&folded.ignored);
         let state = Arc::new(folded.value);
         let shared = Mutex::new(Shared { log, state, freshness: Freshness::Current });
         let environment = environment.clone();
@@ -355,13 +355,12 @@ impl Ledger {
     pub fn project<P: Projection>(&self, seq: u64) -> Result<P> {
         let reader = self.lock().log.reader()?;
         let projected = snapshots::project_at::<P>(&reader, seq)?;
-        let ladder = self.ladder();
-        projected.ignored.iter().for_each(|error| ladder.warn(error.to_string()));
+        self.ladder().warn_of(&projected.ignored);
         Ok(projected.value)
     }
 
     /// Make a snapshot of a projection after the last record, durably, and note it in the log.
-    /// Kept are all at multiples of [`Environment::snapshot_every`] and the newest two besides.
+    /// Kept are all at multiples of [`Environment::snapshot_every`] and the newest two.
     ///
     /// # Errors
     /// `OutOfRange` before the first record; `DiskFull` and `Io`. The ledger is as it was.
@@ -374,7 +373,7 @@ impl Ledger {
         let (snapshot, note, ignored) = snapshots::make::<P>(storage, &reader, last)?;
         let spacing = {
             let ladder = self.ladder();
-            ignored.iter().for_each(|error| ladder.warn(error.to_string()));
+            ladder.warn_of(&ignored);
             ladder.spacing()
         };
         self.note(&mut self.lock(), &note)?;

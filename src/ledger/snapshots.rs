@@ -20,7 +20,7 @@ use super::replay::recorded;
 
 /// The state is kept at every multiple of so many records.
 pub(super) const RUNG: u64 = 65_536;
-/// So many snapshots of a projection are kept besides those on the ladder.
+/// So many of a projection's newest snapshots are kept, on the ladder or not.
 const KEPT: usize = 2;
 
 /// A snapshot that was made.

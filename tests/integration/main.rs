@@ -39,5 +39,9 @@ mod log_round_trip;
 mod run;
 // The rules of the house: layers, crates, sizes.
 mod tidy;
+// Snapshots: made, damaged, foreign, missing, crashed.
+mod snapshots;
+// Any state at any record, from the start, from a snapshot, live.
+mod time_travel;
 // What people get wrong.
 mod wrong_input;
