@@ -30,6 +30,7 @@ mod scan;
 mod segment_walk;
 mod snapshot_file;
 mod snapshot_note;
+mod snapshot_reader;
 mod walk;
 mod writer;
 
@@ -42,7 +43,8 @@ pub use open::OpenReport;
 pub use options::{Housekeeping, LogOptions, OnAmbiguous, StreamOf, UidSource};
 pub use reader::{LogReader, SegmentSummary};
 pub use recovery::{Bit, Evidence, Row, TABLE, Verdict, classify};
-pub use snapshot_file::{SnapshotList, SnapshotReader, list_snapshots, write_snapshot};
+pub use snapshot_file::{SnapshotList, list_snapshots, write_snapshot};
 pub use snapshot_note::SnapshotNote;
+pub use snapshot_reader::SnapshotReader;
 pub use walk::{Damage, Item, LoggedRecord, Proof, Walk};
 pub use writer::{Ack, Log};

@@ -47,7 +47,7 @@ impl Dice {
     }
 
     fn plan(&mut self) -> Plan {
-        let count = 2 + self.below(7);
+        let count = 2 + self.below(3);
         let ids: Vec<String> = (0..count).map(|number| format!("s{number}")).collect();
         let barrier = Barrier {
             id: "gate".to_owned(),
@@ -66,7 +66,7 @@ impl Dice {
     fn step(&mut self, ids: &[String], place: usize) -> Step {
         let after = match self.below(4) {
             0 if place > 0 => vec![ids[self.below(place)].clone()],
-            1 if place > 2 => vec!["gate".to_owned()],
+            1 if place > 1 => vec!["gate".to_owned()],
             _ => Vec::new(),
         };
         let criteria = [vec![], vec![], vec![Criterion::Text("good".to_owned())]];
@@ -87,10 +87,12 @@ impl Dice {
 
     /// Mostly failures: the state stays small while the history grows.
     fn receipt(&mut self) -> Receipt {
-        let transient = FailureClass::Transient;
-        let class = self.pick(&[transient, transient, transient, FailureClass::Deterministic]);
-        let outcome = match self.below(4) {
-            0..3 => Outcome::Failed { class, message: "503".to_owned(), payload: Json::default() },
+        let class = match self.below(30) {
+            0 => FailureClass::Deterministic,
+            _ => FailureClass::Transient,
+        };
+        let outcome = match self.below(12) {
+            0..11 => Outcome::Failed { class, message: "503".to_owned(), payload: Json::default() },
             _ => Outcome::Succeeded,
         };
         let output = Json::new(&serde_json::json!({ "n": self.below(100) }));
@@ -155,10 +157,10 @@ impl Dice {
         }
         let run = run.id;
         Some(match self.below(100) {
-            0..12 => Command::Dispatch { run, step: None, worker: "w".to_owned() },
-            12..24 => Command::RecordReceipt { token, receipt: self.receipt() },
-            24..50 => Command::Renew { token },
-            50..84 => {
+            0..7 => Command::Dispatch { run, step: None, worker: "w".to_owned() },
+            7..14 => Command::RecordReceipt { token, receipt: self.receipt() },
+            14..40 => Command::Renew { token },
+            40..84 => {
                 let value = Json::new(&serde_json::json!(self.below(9)));
                 let name = self.pick(&["v".to_owned(), "w".to_owned()]);
                 Command::SetVariable { run, name, value, expected_version: None, by }
@@ -167,13 +169,13 @@ impl Dice {
                 let (cause, detail) = (LostCause::RunnerDied, "gone".to_owned());
                 Command::ReportLost { token, cause, detail }
             }
-            85 => Command::Skip { run, step, by, reason: "no".to_owned() },
+            85 if self.below(10) == 0 => Command::Skip { run, step, by, reason: "no".to_owned() },
             86..88 => Command::RetryFailed { run, by },
             88..92 => {
                 let limit = self.pick(&[None, Some(1), Some(3)]);
                 Command::SetCap { scope: CapScope::Run(run), limit, by }
             }
-            92 if self.below(20) == 0 => {
+            92 if self.below(80) == 0 => {
                 Command::CancelRun { run, by, reason: "enough".to_owned() }
             }
             93 if self.below(6) == 0 => return None,
@@ -219,7 +221,7 @@ pub(crate) fn rungs(disk: &SimDisk) -> Vec<u64> {
 /// record, and from each to the very end.
 #[test]
 fn the_state_is_the_same_from_everywhere_at_every_record() {
-    const RECORDS: u64 = 4_000;
+    const RECORDS: u64 = 20_000;
     const EVERY: u64 = 500;
     let disk = SimDisk::new();
     let environment = environment(&disk, EVERY);
@@ -234,7 +236,6 @@ fn the_state_is_the_same_from_everywhere_at_every_record() {
         .collect();
     assert!(kinds.len() > 18, "the history is too plain: {kinds:?}");
 
-    eprintln!("played");
     let mut state = State::default();
     let mut from_start = BTreeMap::new();
     for recorded in &events {
@@ -246,7 +247,6 @@ fn the_state_is_the_same_from_everywhere_at_every_record() {
         assert_eq!(from_start[seq], *hash, "live at {seq}");
     }
 
-    eprintln!("from start");
     let view = LedgerView::open(&dir(), &environment).unwrap();
     let made = rungs(&disk);
     assert_eq!(made, (1..=last / EVERY).map(|rung| rung * EVERY).collect::<Vec<_>>());
@@ -262,7 +262,6 @@ fn the_state_is_the_same_from_everywhere_at_every_record() {
             }
         }
     }
-    eprintln!("from snapshots");
     // And as people ask for it.
     for seq in [0, 1, EVERY - 1, EVERY + 1, 7 * EVERY + 3, last - 1, last] {
         let hash = state_hash(&ledger.state_at(seq).unwrap());
