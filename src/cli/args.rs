@@ -59,6 +59,8 @@ pub(super) enum Task {
     Recover(RecoverArgs),
     /// List, check and collect the outputs that lie beside the log
     Blobs(BlobsArgs),
+    /// Keep the state as it is now, so that opening and looking back start from here
+    Snapshot(SnapshotArgs),
 }
 
 const RUN_EXAMPLES: &str = "\
@@ -256,6 +258,17 @@ pub(super) struct ScopeArgs {
     /// One owner, over all runs
     #[arg(long, value_name = "OWNER")]
     pub(super) owner: Option<String>,
+}
+
+/// `ledger snapshot`.
+#[derive(Debug, Args)]
+pub(super) struct SnapshotArgs {
+    /// The ledger's folder
+    #[arg(value_name = "DIR")]
+    pub(super) ledger: PathBuf,
+    /// Print the answer as JSON
+    #[arg(long)]
+    pub(super) json: bool,
 }
 
 /// A cap, or none.

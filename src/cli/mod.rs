@@ -21,6 +21,7 @@ mod progress;
 mod recover;
 mod resume;
 mod run;
+mod snapshot;
 mod text;
 
 use std::io::{self, Write};
@@ -64,6 +65,7 @@ pub fn main() -> ExitCode {
         Task::Import(args) => import_ledger::import_ledger(&args),
         Task::Recover(args) => recover::recover(&args),
         Task::Blobs(args) => blobs::blobs(&args),
+        Task::Snapshot(args) => snapshot::snapshot(&args),
     };
     match outcome {
         Ok(code) => code.into(),

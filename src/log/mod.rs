@@ -46,6 +46,9 @@ mod sealed;
 mod seek;
 mod segment_walk;
 mod select;
+mod snapshot_file;
+mod snapshot_note;
+mod snapshot_reader;
 mod walk;
 mod writer;
 
@@ -65,5 +68,8 @@ pub use options::{Housekeeping, LogOptions, OnAmbiguous, StreamOf, UidSource};
 pub use reader::{LogReader, SegmentSummary};
 pub use recovery::{Bit, Evidence, Row, TABLE, Verdict, classify};
 pub use select::Selection;
+pub use snapshot_file::{SnapshotList, list_snapshots, write_snapshot};
+pub use snapshot_note::SnapshotNote;
+pub use snapshot_reader::SnapshotReader;
 pub use walk::{Damage, DerivedDamage, Item, LoggedRecord, Proof, Walk};
 pub use writer::Log;

@@ -47,6 +47,10 @@ mod run;
 mod salvage;
 // The rules of the house: layers, crates, sizes.
 mod tidy;
+// Snapshots: made, damaged, foreign, missing, crashed.
+mod snapshots;
+// Any state at any record, from the start, from a snapshot, live.
+mod time_travel;
 // What a log asks of the disk, and in which order.
 mod trace;
 // What people get wrong.
