@@ -18,6 +18,7 @@ mod progress;
 mod resume;
 mod run;
 mod text;
+mod verify;
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -56,6 +57,8 @@ pub fn main() -> ExitCode {
         Task::Reject(args) => answer::judge(&args, crate::plan::Ruling::Fail),
         Task::Answer(args) => answer::resolve(&args),
         Task::Cap(args) => answer::cap(&args),
+        Task::Verify(args) => verify::verify(&args, &Environment::system()),
+        Task::Root(args) => verify::root(&args, &Environment::system()),
     };
     match outcome {
         Ok(code) => code.into(),

@@ -17,6 +17,7 @@ mod hash;
 mod replay;
 mod report;
 mod task;
+mod verify;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -35,6 +36,7 @@ pub use hash::{plan_hash, state_hash};
 pub use replay::{Fold, LedgerView, Recorded};
 pub use report::OpenReport;
 pub use task::Task;
+pub use verify::{Condition, Level, Phase, Progress, VerifyReport, VerifyRequest, root, verify};
 
 /// A ledger that is open for writing. At most one exists per folder, in all processes.
 #[derive(Debug)]

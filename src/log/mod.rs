@@ -28,6 +28,7 @@ mod reader;
 mod recovery;
 mod scan;
 mod segment_walk;
+mod verify;
 mod walk;
 mod writer;
 
@@ -40,5 +41,10 @@ pub use open::OpenReport;
 pub use options::{Housekeeping, LogOptions, OnAmbiguous, StreamOf, UidSource};
 pub use reader::{LogReader, SegmentSummary};
 pub use recovery::{Bit, Evidence, Row, TABLE, Verdict, classify};
+pub use scan::Links;
+pub use verify::{
+    Class, Completion, Counts, Examine, Expectation, Expected, FINDINGS_MAX, Finding, Verification,
+    VerifyOptions, Watch, root, verify,
+};
 pub use walk::{Damage, Item, LoggedRecord, Proof, Walk};
 pub use writer::{Ack, Log};

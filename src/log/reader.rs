@@ -12,6 +12,7 @@ use crate::storage::{Access, EntryKind, Storage};
 use super::head_file::read_head;
 use super::layout::{DATA_START, Layout, is_temporary};
 use super::open::damaged;
+use super::scan::Links;
 use super::walk::{Item, LoggedRecord, Proof, Walk};
 use super::writer::not_a_ledger;
 
@@ -240,6 +241,7 @@ pub struct LogReader {
     pub(super) segments: Segments,
     pub(super) view: HeadView,
     pub(super) access: Superseded,
+    pub(super) links: Links,
 }
 
 /// How segments are read that a later one has taken the place of.
@@ -270,7 +272,7 @@ impl LogReader {
     fn view(storage: &Arc<dyn Storage>, layout: &Layout, access: Superseded) -> Result<Self> {
         let view = read_head(&**storage, layout)?;
         let segments = Segments::list(&**storage, layout)?;
-        Ok(Self { storage: storage.clone(), segments, view, access })
+        Ok(Self { storage: storage.clone(), segments, view, access, links: Links::Computed })
     }
 
     /// The valid slot of HEAD that counts.

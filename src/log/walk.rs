@@ -266,7 +266,8 @@ impl<'a> Walk<'a> {
             Before::Damage => false,
         };
         let proof = if follows { Proof::Proven } else { Proof::BehindDamage };
-        let scan = Scan::new(source, header, end);
+        let mut scan = Scan::new(source, header, end);
+        scan.links = self.reader.links;
         self.current = Some(SegmentWalk::new(scan, path, header, extent, proof));
         self.expected = header.ordinal.saturating_add(1);
         self.previous = Some(segment);

@@ -37,6 +37,8 @@ mod log_lock;
 mod log_round_trip;
 // `ledger run`: what a run does, says and returns.
 mod run;
+// Every bit of a ledger, flipped.
+mod sweep;
 // The rules of the house: layers, crates, sizes.
 mod tidy;
 // What people get wrong.
