@@ -379,6 +379,62 @@ class Damaged(LedgerCase):
         self.report("damaged", "one generation")
 
 
+class Golden(LedgerCase):
+    """The ledgers of golden/, as the program wrote them: whole, or the first bad place as documented here."""
+    SEGMENT = "log/00000000000000000001-00000000.seg"
+    EXPECTED = {
+        "minimal": ("whole", None), "good": ("whole", None), "fenced": ("whole", None),
+        "torn": ("unproven_tail", (SEGMENT, 5504)), "corrupt": ("damaged", (SEGMENT, 4480)),
+        "future-ro-compat": ("whole", None), "future-kind": ("whole", None),
+        "future-major": ("refused", None), "future-incompat": ("refused", None),
+    }
+
+    def rebuild(self, text):
+        for part in re.split(r"^file ", text, flags=re.M)[1:]:
+            title, *rows = part.splitlines()
+            name, length = title.split()
+            data = bytearray(int(length))
+            for row in rows:
+                if row and not row.startswith("#"):
+                    offset, digits, *_ = row.split()
+                    chunk = bytes.fromhex(digits)
+                    data[int(offset, 16):int(offset, 16) + len(chunk)] = chunk
+            self.assertEqual(len(data), int(length))
+            (self.root / name).parent.mkdir(exist_ok=True)
+            self.put(name, data)
+
+    def test_each_is_what_it_is_said_to_be(self):
+        folders = {path.name for path in (HERE / "golden").iterdir() if path.is_dir()}
+        self.assertEqual(folders, set(self.EXPECTED) - {"minimal"})
+        for name, (status, place) in self.EXPECTED.items():
+            with self.subTest(name):
+                for path in (self.root / "log").iterdir():
+                    path.unlink()
+                golden = HERE / "golden"
+                self.rebuild((golden / "minimal.hex" if name == "minimal" else golden / name / "ledger.hex").read_text())
+                if status == "refused":
+                    with self.assertRaises(reader.Refused):
+                        reader.check(self.root)
+                    continue
+                found = self.report(status)
+                bad = found["bad"] or found["tail"]
+                self.assertEqual(bad and (bad["file"], bad["offset"]), place)
+                if name != "minimal":
+                    self.same_as_the_program(golden / name, found)
+
+    def same_as_the_program(self, folder, found):
+        """Two readers, one spec: the same records, the same chain, the same first bad place."""
+        *lines, _ = (folder / "verify.jsonl").read_text().splitlines()
+        *findings, summary = map(json.loads, lines)
+        damage = [line for line in findings if line["type"] == "damage"]
+        if damage:
+            self.assertEqual((found["bad"]["file"], found["bad"]["offset"]),
+                             (damage[0]["path"].split("/", 1)[1], damage[0]["offset"]))
+        else:
+            self.assertEqual((summary["records"], summary["root"]["seq"], summary["root"]["chain"]),
+                             (found["records"], found["last_seq"], found["last_chain"]))
+
+
 class CommandLine(LedgerCase):
     def run_reader(self, *arguments):
         done = subprocess.run([sys.executable, HERE / "reader.py", *arguments], capture_output=True, text=True)

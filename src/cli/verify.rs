@@ -169,17 +169,19 @@ fn text(report: &VerifyReport, args: &VerifyArgs) -> String {
     };
     lines.push(format!("ledger {dir}: {condition}"));
     let counts = log.counts;
+    let unproven = match counts.unproven {
+        0 => String::new(),
+        some => format!(" ({some} of them beyond what HEAD says is durable)"),
+    };
     lines.push(format!(
-        "  checked  level {}: {} records ({} beyond what HEAD says is durable), {} segments, {} \
-         bytes of frames",
+        "  checked  level {}: {}{unproven} in {}, {} bytes of frames",
         level_word(args.level),
-        counts.records,
-        counts.unproven,
-        counts.segments,
+        counted(counts.records, "record"),
+        counted(counts.segments, "segment"),
         counts.frame_bytes
     ));
     if args.level >= LevelChoice::Snapshots {
-        lines.push(format!("  notes    {} of snapshots compared", report.notes));
+        lines.push(format!("  notes    {} compared", counted(report.notes, "snapshot note")));
     }
     if let Some((seq, hash)) = report.state {
         lines.push(format!("  state    at record {seq}: {hash}"));
@@ -191,6 +193,10 @@ fn text(report: &VerifyReport, args: &VerifyArgs) -> String {
     lines.push(format!("  opening  {}", opening_word(&log.opening).replace('_', " ")));
     lines.push(String::new());
     lines.join("\n")
+}
+
+fn counted(number: u64, thing: &str) -> String {
+    if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
 }
 
 fn expectation_text(expected: Expected, outcome: Expectation) -> String {

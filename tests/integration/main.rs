@@ -15,6 +15,8 @@ mod drill;
 mod facade;
 // The bytes that are fixed for ever.
 mod golden;
+// Ledgers whose bytes are fixed: whole, torn, corrupt, fenced, from the future.
+mod golden_ledgers;
 // `ledger inspect`: human output, JSON, damaged and live ledgers.
 mod inspect;
 // A run killed from outside, again and again.
@@ -41,5 +43,7 @@ mod run;
 mod sweep;
 // The rules of the house: layers, crates, sizes.
 mod tidy;
+// `ledger verify` and `ledger root`.
+mod verify;
 // What people get wrong.
 mod wrong_input;

@@ -163,19 +163,15 @@ fn check(specimen: &Specimen, disk: &SimDisk, baseline: &[Finding], flipped: &Fl
     let (found, served) = look(disk, &specimen.records, &story);
     flip(disk, path, bit);
     let new: Vec<_> = found.findings.iter().filter(|each| !baseline.contains(each)).collect();
-    match part.class() {
-        Some(class) => {
-            let locates = |each: &&&Finding| contains(each, path, bit / 8);
-            let locating = new.iter().find(locates);
-            let finding = locating.unwrap_or_else(|| panic!("{story}: not located: {found:#?}"));
-            assert_eq!(finding.class, class, "{story}: {found:#?}");
-            // No more is named than one frame, one header, one slot.
-            assert!(finding.end - finding.offset <= 1 << 21, "{story}: {finding}");
-        }
-        None => {
-            assert!(new.is_empty(), "{story}: {new:#?}");
-            assert!(found.opening.is_ok(), "{story}: {:?}", found.opening);
-        }
+    if let Some(class) = part.class() {
+        let locating = new.iter().find(|each| contains(each, path, bit / 8));
+        let finding = locating.unwrap_or_else(|| panic!("{story}: not located: {found:#?}"));
+        assert_eq!(finding.class, class, "{story}: {found:#?}");
+        // No more is named than one frame, one header, one slot.
+        assert!(finding.end - finding.offset <= 1 << 21, "{story}: {finding}");
+    } else {
+        assert!(new.is_empty(), "{story}: {new:#?}");
+        assert!(found.opening.is_ok(), "{story}: {:?}", found.opening);
     }
     let mut lost = specimen.records.iter().filter(|each| served.binary_search(&each.seq).is_err());
     let named = |seq| {

@@ -189,7 +189,8 @@ impl Walked {
         if let Some(error) = (shared.options.examine)(record) {
             let is_newer = error.kind() == ErrorKind::Unsupported;
             let class = if is_newer { Class::Newer } else { Class::Damage };
-            self.keep(Finding { class, ..broken(path(), stamp, &error.to_string()) });
+            let place = broken(path(), stamp, "");
+            self.keep(Finding { class, what: error.to_string(), ..place });
         }
         if let Some(head) = shared.reader.head()
             && head.durable_seq == record.seq
