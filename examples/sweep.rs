@@ -76,7 +76,7 @@ struct Options {
 }
 
 fn options() -> Result<Options> {
-    let mut options = Options { flips: 10_000, seed: 1, records: 4000 };
+    let mut options = Options { flips: 10_000, seed: 1, records: 1000 };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let value = words.next().ok_or_else(|| format!("{word}: expected a number behind it"))?;
@@ -119,13 +119,18 @@ fn record(number: u64) -> NewRecord {
     NewRecord { kind: 1, codec: Codec::Raw, schema: 1, payload }
 }
 
-/// So many records, the last tenth of them behind a crash and its fence.
+/// So many records, and in the middle a large one, for which the first segment has no room; the
+/// last tenth stands behind a crash and its fence.
 fn make(records: u64) -> Result<SimDisk> {
     let disk = SimDisk::new();
     let mut log = Log::create(&dir(), log_options(&disk), 1)?;
     let fence = records - records / 10;
     for number in 1..=records {
         log.append(&[record(number)], number)?;
+        if number == records / 2 {
+            let payload = vec![0; 1_045_000];
+            log.append(&[NewRecord { payload, ..record(number) }], number)?;
+        }
         if number == fence {
             disk.crash_at(disk.calls() + 2);
             let torn = log.append(&[record(records + 1), record(records + 2)], number);
