@@ -23,6 +23,7 @@ mod resume;
 mod run;
 mod snapshot;
 mod text;
+mod verify;
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -66,6 +67,8 @@ pub fn main() -> ExitCode {
         Task::Recover(args) => recover::recover(&args),
         Task::Blobs(args) => blobs::blobs(&args),
         Task::Snapshot(args) => snapshot::snapshot(&args),
+        Task::Verify(args) => verify::verify(&args, &Environment::system()),
+        Task::Root(args) => verify::root(&args, &Environment::system()),
     };
     match outcome {
         Ok(code) => code.into(),

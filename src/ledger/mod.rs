@@ -30,6 +30,7 @@ mod snapshots;
 mod state_body;
 mod task;
 mod travel;
+mod verify;
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -57,6 +58,7 @@ pub use report::OpenReport;
 pub use salvage::{GAPS_MAX, Salvaged, salvage};
 pub use snapshots::Snapshot;
 pub use task::Task;
+pub use verify::{Condition, Level, Phase, Progress, VerifyReport, VerifyRequest, root, verify};
 
 /// A ledger that is open for writing. At most one exists per folder, in all processes.
 #[derive(Debug)]

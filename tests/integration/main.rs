@@ -21,6 +21,8 @@ mod facade;
 mod golden;
 // Every hazard of the list is answered.
 mod hazards;
+// Ledgers whose bytes are fixed: whole, torn, corrupt, fenced, from the future.
+mod golden_ledgers;
 // `ledger inspect`: human output, JSON, damaged and live ledgers.
 mod inspect;
 // A run killed from outside, again and again.
@@ -45,13 +47,17 @@ mod log_round_trip;
 mod run;
 // What can be saved of a damaged ledger.
 mod salvage;
-// The rules of the house: layers, crates, sizes.
-mod tidy;
 // Snapshots: made, damaged, foreign, missing, crashed.
 mod snapshots;
 // Any state at any record, from the start, from a snapshot, live.
 mod time_travel;
 // What a log asks of the disk, and in which order.
 mod trace;
+// Every bit of a ledger, flipped.
+mod sweep;
+// The rules of the house: layers, crates, sizes.
+mod tidy;
+// `ledger verify` and `ledger root`.
+mod verify;
 // What people get wrong.
 mod wrong_input;
