@@ -10,6 +10,8 @@ use crate::plan::Micros;
 use crate::storage::{DiskStorage, Storage};
 
 use super::snapshots::RUNG;
+/// Outputs from 64 KiB on are blobs, unless somebody wants it otherwise.
+const BLOB_THRESHOLD: usize = 64 << 10;
 
 /// Where the time comes from.
 pub trait Clock: Send + Sync + fmt::Debug {
@@ -43,6 +45,8 @@ pub struct Environment {
     /// A snapshot of the state is made at every multiple of so many records, so that opening and
     /// looking back need not fold more than that; `None`: only on request.
     pub snapshot_every: Option<u64>,
+    /// Outputs whose canonical JSON has more bytes than this are kept beside the log, in blobs.
+    pub blob_threshold: usize,
 }
 
 impl Environment {
@@ -61,6 +65,7 @@ impl Environment {
             housekeeping: Housekeeping::Thread,
             on_ambiguous: OnAmbiguous::Refuse,
             snapshot_every: Some(RUNG),
+            blob_threshold: BLOB_THRESHOLD,
         }
     }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::error::Result;
 use crate::format::{SnapshotHeader, SnapshotName};
-use crate::log::{Damage, Item, LogReader, LoggedRecord, Proof};
+use crate::log::{Damage, DerivedDamage, Item, LogReader, LoggedRecord, Proof};
 use crate::plan::{Event, Micros, State};
 
 use super::environment::Environment;
@@ -47,6 +47,8 @@ pub struct Fold {
     pub state: State,
     /// Acknowledged bytes that cannot be read, in order.
     pub damage: Vec<Damage>,
+    /// Indexes and footers that do not hold, in order: every record is read without them.
+    pub derived: Vec<DerivedDamage>,
     /// Records that are intact and stand behind damage: they are not part of the state.
     pub behind_damage: u64,
     /// Records beyond what HEAD says is durable: a write that is going on, or one that was cut
@@ -116,6 +118,7 @@ impl LedgerView {
         let mut fold = Fold {
             state: State::default(),
             damage: Vec::new(),
+            derived: Vec::new(),
             behind_damage: 0,
             unproven: 0,
             records: 0,
@@ -134,6 +137,7 @@ impl LedgerView {
                     fold.is_behind_damage = true;
                     fold.damage.push(damage);
                 }
+                Item::Derived(damage) => fold.derived.push(damage),
                 Item::OpenEnd { .. } => {}
                 Item::Record(record, _) if record.seq > seq => break,
                 Item::Record(_, Proof::Unproven) if has_witness => {

@@ -4,14 +4,15 @@
 
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-use crate::error::Result;
-use crate::log::SnapshotNote;
+use crate::error::{ErrorKind, Result};
+use crate::log::{Batch, Durability, SnapshotNote, Ticket};
 use crate::plan::State;
 
+use super::Ledger;
+use super::execute::{Freshness, Shared};
 use super::ladder::Ladder;
 use super::projection::Projection;
 use super::snapshots::{self, Snapshot};
-use super::{Ledger, Shared};
 
 impl Ledger {
     /// The state after record `seq`: the newest good snapshot at or before it, and the records
@@ -28,7 +29,7 @@ impl Ledger {
     /// # Errors
     /// As [`Ledger::state_at`].
     pub fn project<P: Projection>(&self, seq: u64) -> Result<P> {
-        let reader = self.lock().log.reader()?;
+        let reader = self.log.reader()?;
         let projected = snapshots::project_at::<P>(&reader, seq)?;
         self.ladder().warn_of(&projected.ignored);
         Ok(projected.value)
@@ -40,10 +41,8 @@ impl Ledger {
     /// # Errors
     /// `OutOfRange` before the first record; `DiskFull` and `Io`. The ledger is as it was.
     pub fn snapshot<P: Projection>(&self) -> Result<Snapshot> {
-        let (reader, last) = {
-            let shared = self.lock();
-            (shared.log.reader()?, shared.log.ack().seq)
-        };
+        let last = self.log.ack().seq;
+        let reader = self.log.reader()?;
         let storage = &*self.environment.storage;
         let (snapshot, note, ignored) = snapshots::make::<P>(storage, &reader, last)?;
         let spacing = {
@@ -51,7 +50,7 @@ impl Ledger {
             ladder.warn_of(&ignored);
             ladder.spacing()
         };
-        self.note(&mut self.lock(), &note)?;
+        self.note(&note)?;
         snapshots::thin_out::<P>(storage, &reader, spacing)?;
         Ok(snapshot)
     }
@@ -63,27 +62,58 @@ impl Ledger {
         self.ladder().warnings()
     }
 
-    /// Have the snapshot made that is due, if one is.
-    pub(super) fn climb(&self, shared: &mut Shared) {
-        self.ladder().reach(shared.log.ack().seq);
-        self.note_all(shared);
+    /// Have the snapshot made that is due when the log has got as far as record `last`.
+    pub(super) fn climb(&self, last: u64) {
+        self.ladder().reach(last);
+        self.note_all();
     }
 
     /// Note the snapshots that were made.
-    pub(super) fn note_all(&self, shared: &mut Shared) {
-        let ladder = self.ladder();
-        for note in ladder.take_notes() {
-            if let Err(error) = self.note(shared, &note) {
-                ladder.warn(format!("the snapshot at record {} has no note: {error}", note.seq));
+    pub(super) fn note_all(&self) {
+        // The ladder is free again while a note waits for the disk.
+        let notes = self.ladder().take_notes();
+        for note in notes {
+            if let Err(error) = self.note(&note) {
+                let seq = note.seq;
+                self.ladder().warn(format!("the snapshot at record {seq} has no note: {error}"));
             }
         }
     }
 
-    fn note(&self, shared: &mut Shared, note: &SnapshotNote) -> Result<()> {
-        let now = self.environment.clock.now().max(shared.log.time());
-        let ack = shared.log.append(&[note.record()], now)?;
-        Arc::make_mut(&mut shared.state).pass(ack.seq, now);
-        Ok(())
+    fn note(&self, note: &SnapshotNote) -> Result<()> {
+        let begun = self.submit_note(&mut self.lock(), note);
+        let waited = self.log.wait(begun?);
+        if waited.is_err() {
+            self.lock().freshness = Freshness::Stale;
+        }
+        waited.map(drop)
+    }
+
+    /// Give the note its place in the log, and pass it in the state.
+    fn submit_note(&self, shared: &mut Shared, note: &SnapshotNote) -> Result<Ticket> {
+        loop {
+            self.log.expect_good()?;
+            shared.refresh(&self.log)?;
+            let time = self.environment.clock.now().max(self.log.time());
+            let expected = self.log.last_submitted().seq + 1;
+            let batch = Batch {
+                records: vec![note.record()],
+                time,
+                durability: Durability::Sync,
+                expected_seq: Some(expected),
+                key: None,
+            };
+            match self.log.submit(&batch) {
+                Err(error) if error.kind() == ErrorKind::Conflict => {
+                    shared.freshness = Freshness::Stale;
+                }
+                Err(error) => return Err(error),
+                Ok(ticket) => {
+                    Arc::make_mut(&mut shared.state).pass(expected, time);
+                    return Ok(ticket);
+                }
+            }
+        }
     }
 
     pub(super) fn ladder(&self) -> MutexGuard<'_, Ladder> {

@@ -85,7 +85,7 @@ impl LogReader {
                     return Ok((record.seq == seq).then_some(record.chain));
                 }
                 Item::Damage(damage) if damage.first_seq > seq => return Ok(None),
-                Item::Damage(_) | Item::OpenEnd { .. } => {}
+                Item::Damage(_) | Item::Derived(_) | Item::OpenEnd { .. } => {}
             }
         }
         Ok(None)

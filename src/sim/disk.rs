@@ -113,6 +113,18 @@ impl Storage for SimDisk {
         })
     }
 
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        self.change(|state| {
+            let node = state.find(path)?;
+            if !state.folder(node)?.now.is_empty() {
+                return Err(io::ErrorKind::DirectoryNotEmpty.into());
+            }
+            let (folder, name) = state.parent(path)?;
+            folder.change(Some(&name), None);
+            Ok(())
+        })
+    }
+
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         self.change(|state| {
             let node = state.find(path)?;

@@ -55,6 +55,10 @@ impl Storage for DiskStorage {
         fs::remove_file(path)
     }
 
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        fs::remove_dir(path)
+    }
+
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         // `Path::parent` of a bare name is the empty path, which means the working folder.
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };

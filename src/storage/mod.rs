@@ -43,6 +43,9 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// Remove a file: one that never got its name, or one that a person gave up.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
+    /// Remove an empty folder.
+    fn remove_dir(&self, path: &Path) -> io::Result<()>;
+
     /// Make the names in a folder durable.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
 

@@ -40,7 +40,9 @@ fn on_disk(disk: &SimDisk) -> Environment {
 fn work(ledger: &Ledger, run: RunId, worker: &str) -> Option<u32> {
     let task = ledger.dispatch(run, worker).unwrap()?;
     let output = Json::new(&serde_json::json!(task.step.id));
-    ledger.record_receipt(task.token, Receipt { output, ..Receipt::default() }).unwrap();
+    ledger
+        .record_receipt(task.token, Receipt { output: output.into(), ..Receipt::default() })
+        .unwrap();
     Some(task.number.0)
 }
 

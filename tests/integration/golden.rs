@@ -49,6 +49,7 @@ pub(crate) fn deterministic() -> Environment {
         housekeeping: Housekeeping::Inline,
         on_ambiguous: OnAmbiguous::Refuse,
         snapshot_every: Some(65_536),
+        blob_threshold: 64 << 10,
     }
 }
 
@@ -62,7 +63,9 @@ fn make(dir: &Path) {
     let run = ledger.start_run("demo", &plan(), RunPolicy::default()).unwrap();
     let task = ledger.dispatch(run, "worker").unwrap().unwrap();
     let output = Json::new(&serde_json::json!(42));
-    ledger.record_receipt(task.token, Receipt { output, ..Receipt::default() }).unwrap();
+    ledger
+        .record_receipt(task.token, Receipt { output: output.into(), ..Receipt::default() })
+        .unwrap();
     ledger.close().unwrap();
 }
 

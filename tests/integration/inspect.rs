@@ -61,7 +61,7 @@ fn plan() -> Plan {
 
 fn success(output: &Value) -> Receipt {
     Receipt {
-        output: Json::new(output),
+        output: Json::new(output).into(),
         duration: 1_500_000,
         log_tail: "warning: \u{1b}[2J\nall is well".to_owned(),
         ..Receipt::default()
@@ -132,7 +132,10 @@ fn large() -> Place {
         let token = deal(&ledger, run);
         let output = json!(format!("{n}").repeat(400_000));
         ledger
-            .record_receipt(token, Receipt { output: Json::new(&output), ..Receipt::default() })
+            .record_receipt(
+                token,
+                Receipt { output: Json::new(&output).into(), ..Receipt::default() },
+            )
             .unwrap();
     }
     ledger.close().unwrap();

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use plan_ledger::error::{Error, ErrorKind};
 use plan_ledger::format::{Codec, HeadSync, NewRecord};
 use plan_ledger::log::{
-    Damage, Item, KIND_RECOVERY_NOTE, Log, LogOptions, LogReader, LoggedRecord, OpenReport, Proof,
-    UidSource,
+    Damage, DerivedDamage, Item, KIND_RECOVERY_NOTE, Log, LogOptions, LogReader, LoggedRecord,
+    OpenReport, Proof, UidSource,
 };
 use plan_ledger::sim::{Loss, SimDisk};
 use plan_ledger::storage::Storage;
@@ -235,6 +235,7 @@ pub(crate) fn reader(disk: &SimDisk) -> LogReader {
 pub(crate) struct Survey {
     pub(crate) records: BTreeMap<u64, LoggedRecord>,
     pub(crate) damages: Vec<Damage>,
+    pub(crate) derived: Vec<DerivedDamage>,
     pub(crate) has_open_end: bool,
 }
 
@@ -243,7 +244,12 @@ pub(crate) fn survey(disk: &SimDisk) -> Survey {
 }
 
 pub(crate) fn survey_of(reader: &LogReader) -> Survey {
-    let mut survey = Survey { records: BTreeMap::new(), damages: Vec::new(), has_open_end: false };
+    let mut survey = Survey {
+        records: BTreeMap::new(),
+        damages: Vec::new(),
+        derived: Vec::new(),
+        has_open_end: false,
+    };
     for item in reader.walk(1) {
         match item.unwrap() {
             Item::Record(record, _) => {
@@ -252,6 +258,7 @@ pub(crate) fn survey_of(reader: &LogReader) -> Survey {
                 assert!(before.is_none(), "record {seq} twice");
             }
             Item::Damage(damage) => survey.damages.push(damage),
+            Item::Derived(damage) => survey.derived.push(damage),
             Item::OpenEnd { .. } => survey.has_open_end = true,
         }
     }
