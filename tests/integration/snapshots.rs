@@ -292,7 +292,7 @@ fn a_note_that_says_otherwise_puts_a_snapshot_out_of_use() {
     for (note, expected) in about {
         let disk = disk.fork();
         let options = crate::lab::options(&disk);
-        let (mut log, _) = plan_ledger::log::Log::open(&dir(), options, 1).unwrap();
+        let (log, _) = plan_ledger::log::Log::open(&dir(), options, 1).unwrap();
         log.append(&[note.record()], 1).unwrap();
         log.close().unwrap();
         let (hash, from, notes) = opened(&disk, &environment);
