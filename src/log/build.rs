@@ -53,13 +53,13 @@ pub(super) fn build_with(
     content: impl FnOnce(&dyn StorageFile, &Path) -> Result<u64>,
 ) -> std::result::Result<Box<dyn StorageFile>, BuildError> {
     let temporary = layout.temporary(header.name());
-    let fill = |file: &dyn StorageFile| {
+    let write_all = |file: &dyn StorageFile| {
         write(file, &temporary, &header.encode(), 0)?;
         let end = content(file, &temporary)?;
         fill_with_zeros(file, &temporary, end..header.prealloc_len, &|| true)?;
         sync(file, &temporary)
     };
-    let file = create(storage, &temporary, fill).map_err(BuildError::BeforeName)?;
+    let file = create(storage, &temporary, write_all).map_err(BuildError::BeforeName)?;
     give_name(storage, layout, &temporary, header)?;
     Ok(file)
 }

@@ -144,17 +144,18 @@ impl Engine {
 
     /// Wait until a batch is durable; have it written and synced if nobody else does.
     pub(super) fn wait(&self, ticket: &Ticket) -> Result<Ack> {
+        let Ticket { first, last } = *ticket;
         self.expect_own_process()?;
         let mut queue = self.lock();
-        if ticket.last.seq > queue.encoded.ack.seq {
+        if last.seq > queue.encoded.ack.seq {
             let message = format!(
                 "a ticket for record {}: expected one of this log, which ends at record {}",
-                ticket.last.seq, queue.encoded.ack.seq
+                last.seq, queue.encoded.ack.seq
             );
             return Err(Error::new(ErrorKind::OutOfRange, message));
         }
-        while queue.durable.ack.seq < ticket.last.seq {
-            if let Some(error) = queue.outcome(ticket.first, ticket.last.seq) {
+        while queue.durable.ack.seq < last.seq {
+            if let Some(error) = queue.outcome(first, last.seq) {
                 return Err(error);
             }
             queue = match queue.turn {
@@ -162,7 +163,7 @@ impl Engine {
                 Turn::Commit | Turn::Rotate => self.wait_for_turn(queue),
             };
         }
-        Ok(ticket.last)
+        Ok(last)
     }
 
     /// Wait until all that was submitted is durable.

@@ -20,7 +20,7 @@ pub const KIND_GAP: u16 = 0x8005;
 /// What a fence found and did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecoveryNote {
-    /// `torn` or `unproven_tail`.
+    /// `torn`, `unproven_tail` or `ambiguous_forced`.
     pub verdict: String,
     /// Letters of the evidence bits.
     pub evidence: Vec<String>,

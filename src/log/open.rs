@@ -144,12 +144,11 @@ impl Log {
             (active, tip, report.survivors) = (made.active, made.tip, made.survivors);
         }
         let content = head_content(&active.header, &tip, epoch, options.head_sync, HeadState::Open);
-        let mut head = match known {
-            Some(head) => head,
-            None => {
-                HeadFile::replace(&*storage, &layout, &content)?;
-                HeadFile::open(&*storage, &layout, &read_head(&*storage, &layout)?)?
-            }
+        let mut head = if let Some(head) = known {
+            head
+        } else {
+            HeadFile::replace(&*storage, &layout, &content)?;
+            HeadFile::open(&*storage, &layout, &read_head(&*storage, &layout)?)?
         };
         // What is adopted must not be lost to the next crash: HEAD is synced before anything is
         // returned.
@@ -158,7 +157,7 @@ impl Log {
         head.synced_at = tip.time;
         // What a crash left unsealed. Nothing depends on its success.
         let _ = seal_rotated(&*storage, &layout, options.stream_of, &segments);
-        let ownership = Ownership::new(storage, lock, head.file(), epoch);
+        let ownership = Ownership::new(storage, (lock, layout.lock()), head.file(), epoch);
         let queue = Queue::new(active, tip);
         Ok((Self::new(Engine::new(options, layout, ownership, head, queue)), report))
     }

@@ -4,6 +4,7 @@
 //! somebody removes the lock file, or where the file system does not keep its promises; and a
 //! forked process holds it twice. So, before each write: three looks that cost no sync.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::format::{HEAD_SIZE, HeadView};
@@ -15,6 +16,8 @@ pub(super) struct Ownership {
     storage: Arc<dyn Storage>,
     /// Held until this is dropped.
     lock: Box<dyn LockGuard>,
+    /// Where its file should be.
+    path: PathBuf,
     head: Arc<dyn StorageFile>,
     /// The process that opened the log.
     process: u32,
@@ -24,12 +27,12 @@ pub(super) struct Ownership {
 impl Ownership {
     pub(super) fn new(
         storage: Arc<dyn Storage>,
-        lock: Box<dyn LockGuard>,
+        (lock, path): (Box<dyn LockGuard>, PathBuf),
         head: Arc<dyn StorageFile>,
         epoch: u64,
     ) -> Self {
         let process = storage.process();
-        Self { storage, lock, head, process, epoch }
+        Self { storage, lock, path, head, process, epoch }
     }
 
     /// Whether this is the process that opened the log. In a fork no lock of this library may be
@@ -43,7 +46,7 @@ impl Ownership {
         if !self.is_own_process() {
             return Err(FORKED.to_owned());
         }
-        match self.lock.is_in_place() {
+        match self.lock.is_in_place(&self.path) {
             Ok(true) => {}
             Ok(false) => {
                 return Err("the file LOCK is not the one that was locked: the folder was moved, \

@@ -86,6 +86,7 @@ impl Log {
     /// # Errors
     /// `OutcomeUnknown` and `Fenced` as for [`Log::append`]; `OutOfRange` for a ticket of another
     /// log.
+    #[expect(clippy::needless_pass_by_value, reason = "a ticket is answered once")]
     pub fn wait(&self, ticket: Ticket) -> Result<Ack> {
         self.engine.wait(&ticket)
     }

@@ -124,7 +124,7 @@ pub enum Locking {
 
 /// A lock that is held as long as this lives.
 pub trait LockGuard: Send + Sync + fmt::Debug {
-    /// Whether the lock's path still leads to the file that was locked: not if the folder was
-    /// moved away, or somebody removed the file, in which case others may hold the lock too.
-    fn is_in_place(&self) -> io::Result<bool>;
+    /// Whether the path leads to the file that was locked: not if the folder was moved away, or
+    /// somebody removed the file, in which case others may hold a lock of that name too.
+    fn is_in_place(&self, path: &Path) -> io::Result<bool>;
 }

@@ -124,7 +124,8 @@ fn reopen(dir: &Path) -> Ledger {
 /// Several segments.
 fn large() -> Place {
     let place = place();
-    let ledger = Ledger::create(&place.dir, &environment()).unwrap();
+    let inline = Environment { blob_threshold: usize::MAX, ..environment() };
+    let ledger = Ledger::create(&place.dir, &inline).unwrap();
     let steps: Vec<_> = (1..=12).map(|n| json!({"id": format!("s{n}")})).collect();
     let plan: Plan = serde_json::from_value(json!({"title": "Large", "steps": steps})).unwrap();
     let run = ledger.start_run("large", &plan, RunPolicy::default()).unwrap();

@@ -38,14 +38,18 @@ fn story() -> (SimDisk, BTreeMap<u64, LoggedRecord>) {
         work(&ledger, run, Json::new(&serde_json::json!({ "n": number })));
     }
     for number in 0..4 {
-        ledger.set_variable(run, "large", large(number, 300_000), None, "me").unwrap();
+        ledger.set_variable(run, "large", large(number, 9_000), None, "me").unwrap();
     }
-    disk.crash_at(disk.calls() + 3);
-    let _ = ledger.set_variable(run, "v", Json::default(), None, "me");
-    drop(ledger);
-    disk.crash_at(u64::MAX);
-    disk.kill_process();
-    let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
+    let mut ledger = ledger;
+    for _ in 0..2 {
+        disk.crash_at(disk.calls() + 3);
+        let _ = ledger.set_variable(run, "v", Json::default(), None, "me");
+        drop(ledger);
+        disk.crash_at(u64::MAX);
+        disk.kill_process();
+        ledger = Ledger::open(&dir(), &environment).unwrap().0;
+        work(&ledger, run, Json::default());
+    }
     for number in 0..20 {
         work(&ledger, run, large(number % 3, 66_000));
     }
