@@ -170,6 +170,10 @@ impl Storage for Panicking {
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.disk.remove(path)
     }
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        self.disk.remove_dir(path)
+    }
+
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         self.count();
         self.disk.sync_dir(path)
