@@ -23,6 +23,7 @@ mod resume;
 mod run;
 mod snapshot;
 mod text;
+mod verify;
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -61,11 +62,13 @@ pub fn main() -> ExitCode {
         Task::Reject(args) => answer::judge(&args, crate::plan::Ruling::Fail),
         Task::Answer(args) => answer::resolve(&args),
         Task::Cap(args) => answer::cap(&args),
-        Task::Snapshot(args) => snapshot::snapshot(&args),
         Task::Export(args) => export::export(&args),
         Task::Import(args) => import_ledger::import_ledger(&args),
         Task::Recover(args) => recover::recover(&args),
         Task::Blobs(args) => blobs::blobs(&args),
+        Task::Snapshot(args) => snapshot::snapshot(&args),
+        Task::Verify(args) => verify::verify(&args, &Environment::system()),
+        Task::Root(args) => verify::root(&args, &Environment::system()),
     };
     match outcome {
         Ok(code) => code.into(),

@@ -10,6 +10,7 @@ use crate::plan::Micros;
 use crate::storage::{DiskStorage, Storage};
 
 use super::snapshots::RUNG;
+
 /// Outputs from 64 KiB on are blobs, unless somebody wants it otherwise.
 const BLOB_THRESHOLD: usize = 64 << 10;
 
@@ -42,11 +43,11 @@ pub struct Environment {
     pub housekeeping: Housekeeping,
     /// What opening does where it cannot be told what was acknowledged; see [`OnAmbiguous`].
     pub on_ambiguous: OnAmbiguous,
+    /// Outputs whose canonical JSON has more bytes than this are kept beside the log, in blobs.
+    pub blob_threshold: usize,
     /// A snapshot of the state is made at every multiple of so many records, so that opening and
     /// looking back need not fold more than that; `None`: only on request.
     pub snapshot_every: Option<u64>,
-    /// Outputs whose canonical JSON has more bytes than this are kept beside the log, in blobs.
-    pub blob_threshold: usize,
 }
 
 impl Environment {
@@ -64,8 +65,8 @@ impl Environment {
             head_sync: HeadSync::Interval,
             housekeeping: Housekeeping::Thread,
             on_ambiguous: OnAmbiguous::Refuse,
-            snapshot_every: Some(RUNG),
             blob_threshold: BLOB_THRESHOLD,
+            snapshot_every: Some(RUNG),
         }
     }
 

@@ -39,7 +39,7 @@ struct Pending<T> {
 }
 
 impl Shared {
-    /// With the fold of all records.
+    /// `state` is the fold of all records.
     pub(super) fn new(state: State) -> Self {
         Self { state: Arc::new(state), freshness: Freshness::Current }
     }

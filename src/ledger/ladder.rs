@@ -48,6 +48,9 @@ struct Outbox {
 
 #[derive(Debug)]
 struct Worker {
+    storage: Arc<dyn Storage>,
+    /// The process that the thread runs in: a fork has no such thread.
+    process: u32,
     /// Dropped first: then the thread comes to its end.
     rungs: Option<Sender<u64>>,
     thread: Option<JoinHandle<()>>,
@@ -159,15 +162,19 @@ impl Maker {
 impl Worker {
     fn start(maker: Maker) -> std::io::Result<Self> {
         let (rungs, asked): (Sender<u64>, Receiver<u64>) = channel();
+        let (storage, process) = (maker.storage.clone(), maker.storage.process());
         let work = move || asked.iter().for_each(|rung| maker.make_or_warn(rung));
         let thread = std::thread::Builder::new().name("snapshots".to_owned()).spawn(work)?;
-        Ok(Self { rungs: Some(rungs), thread: Some(thread) })
+        Ok(Self { storage, process, rungs: Some(rungs), thread: Some(thread) })
     }
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
         self.rungs = None;
+        if self.storage.process() != self.process {
+            return;
+        }
         // Panics are caught where they happen, and left as warnings.
         let _ = self.thread.take().map(JoinHandle::join);
     }

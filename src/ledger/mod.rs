@@ -30,6 +30,7 @@ mod snapshots;
 mod state_body;
 mod task;
 mod travel;
+mod verify;
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -57,6 +58,7 @@ pub use report::OpenReport;
 pub use salvage::{GAPS_MAX, Salvaged, salvage};
 pub use snapshots::Snapshot;
 pub use task::Task;
+pub use verify::{Condition, Level, Phase, Progress, VerifyReport, VerifyRequest, root, verify};
 
 /// A ledger that is open for writing. At most one exists per folder, in all processes.
 #[derive(Debug)]
@@ -128,14 +130,14 @@ impl Ledger {
 
     /// The ledger on a log, and the record of the snapshot that its state was folded from.
     fn with(log: Log, environment: &Environment) -> Result<(Self, Option<u64>)> {
-        let blobs = Blobs::new(log.blobs());
         let reader = log.reader()?;
         let folded = snapshots::project::<State>(&reader, u64::MAX)?;
         let ladder = Ladder::new(environment, reader.dir(), folded.from.unwrap_or(0));
         ladder.warn_of(&folded.ignored);
+        let blobs = Blobs::new(log.blobs());
         let shared = Mutex::new(Shared::new(folded.value));
-        let environment = environment.clone();
-        Ok((Self { ladder: Mutex::new(ladder), log, shared, environment, blobs }, folded.from))
+        let (ladder, environment) = (Mutex::new(ladder), environment.clone());
+        Ok((Self { ladder, log, shared, environment, blobs }, folded.from))
     }
 
     /// Start a run of a plan. With automatic approval the plan is active on return.

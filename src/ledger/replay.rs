@@ -133,11 +133,11 @@ impl LedgerView {
         let has_witness = self.reader.has_witness();
         for item in self.reader.walk(1) {
             match item? {
+                Item::Derived(damage) => fold.derived.push(damage),
                 Item::Damage(damage) => {
                     fold.is_behind_damage = true;
                     fold.damage.push(damage);
                 }
-                Item::Derived(damage) => fold.derived.push(damage),
                 Item::OpenEnd { .. } => {}
                 Item::Record(record, _) if record.seq > seq => break,
                 Item::Record(_, Proof::Unproven) if has_witness => {

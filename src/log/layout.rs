@@ -45,12 +45,12 @@ impl Layout {
         self.dir.join("log")
     }
 
-    pub(super) fn snapshots(&self) -> PathBuf {
-        self.dir.join("snap")
-    }
-
     pub(super) fn blob(&self) -> PathBuf {
         self.dir.join("blob")
+    }
+
+    pub(super) fn snapshots(&self) -> PathBuf {
+        self.dir.join("snap")
     }
 
     pub(super) fn segment(&self, name: SegmentName) -> PathBuf {

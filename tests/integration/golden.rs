@@ -48,8 +48,8 @@ pub(crate) fn deterministic() -> Environment {
         head_sync: HeadSync::Interval,
         housekeeping: Housekeeping::Inline,
         on_ambiguous: OnAmbiguous::Refuse,
-        snapshot_every: Some(65_536),
         blob_threshold: 64 << 10,
+        snapshot_every: Some(65_536),
     }
 }
 
@@ -201,7 +201,7 @@ fn annotate(dir: &Path) -> String {
 }
 
 /// The files that an annotated ledger describes.
-fn parse(text: &str) -> Vec<(String, Vec<u8>)> {
+pub(crate) fn parse(text: &str) -> Vec<(String, Vec<u8>)> {
     let mut files: Vec<(String, Vec<u8>)> = Vec::new();
     for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
         let words: Vec<_> = line.split_whitespace().collect();
