@@ -1,4 +1,4 @@
-//! Bytes and nothing else: segment headers, record frames, HEAD. Implements `format/*.md`.
+//! Bytes and nothing else: segment headers, record frames, indexes, footers, HEAD. Implements `format/*.md`.
 //!
 //! Invariants:
 //! - Pure: no I/O, no clock, no allocation that a length read from disk decides.
@@ -11,21 +11,31 @@
 
 mod bytes;
 mod codec;
+mod encode;
+mod footer;
 mod frame;
 mod hash;
 mod head;
+mod index;
 mod segment;
 
 pub use codec::Codec;
+pub use encode::{Digested, append_frame, encode_frame, stamp_frame};
+pub use footer::{FOOTER_SIZE, Footer, FooterFault, is_sealed_length};
 pub use frame::{
     CheckedFrame, FRAME_ALIGNMENT, FRAME_HEADER_SIZE, FRAME_MAGIC, FrameFault, NewRecord,
-    PAYLOAD_LENGTH_MAX, Record, RecordHeader, SKIPPABLE_KINDS_FROM, Stamp, encode_frame,
-    frame_size, looks_torn, peek_payload_length,
+    PAYLOAD_LENGTH_MAX, Record, RecordHeader, SKIPPABLE_KINDS_FROM, Stamp, frame_size, looks_torn,
+    peek_payload_length,
 };
-pub use hash::{Chain, ChainKey, Placement, content_hash};
+pub use hash::{Chain, ChainKey, ContentHasher, Placement, content_hash};
 pub use head::{HEAD_SIZE, HEAD_SLOT_SIZE, Head, HeadState, HeadSync, HeadView};
+pub use index::{
+    INDEX_HEADER_SIZE, INDEX_LENGTH_MAX, INDEX_RECORDS_MAX, Index, IndexBuilder, IndexCheck,
+    IndexFault, SEEK_STEP, SeekEntry, index_crc, peek_seek_length, read_seeks,
+};
 pub use segment::{
-    FORMAT_MAJOR, HeaderFault, Reason, SEGMENT_HEADER_SIZE, SegmentHeader, SegmentName,
+    FORMAT_MAJOR, HEADER_REPLICA_SIZE, HeaderFault, HeaderReplica, Reason, SEGMENT_HEADER_SIZE,
+    SegmentHeader, SegmentName,
 };
 
 /// A 16-byte identifier: of a ledger, of a segment, of a chain's genesis.

@@ -8,6 +8,8 @@ use super::{Chain, FRAME_ALIGNMENT, PAYLOAD_LENGTH_MAX, Uid, content_hash};
 
 /// Size of a segment's header; its first frame stands right behind it.
 pub const SEGMENT_HEADER_SIZE: usize = 4096;
+/// How much of a header a footer repeats: all that is not reserved or follows from the rest.
+pub const HEADER_REPLICA_SIZE: usize = at::RESERVED;
 /// The format's major version: another one is refused.
 pub const FORMAT_MAJOR: u16 = 1;
 
@@ -194,10 +196,7 @@ impl SegmentHeader {
         put(out, at::BORN_LAST, &self.born_last.to_le_bytes());
         put(out, at::BORN_END, &self.born_end.to_le_bytes());
         put(out, at::GENESIS, &self.genesis);
-        let hash = content_hash(bytes.get(..at::HASH).unwrap_or_default());
-        put(&mut bytes, at::HASH, &hash);
-        let crc = crc32(0, &[bytes.get(..at::CRC).unwrap_or_default()]);
-        put(&mut bytes, at::CRC, &crc.to_le_bytes());
+        put_sums(&mut bytes);
         bytes
     }
 
@@ -273,6 +272,43 @@ impl SegmentHeader {
     pub fn name(&self) -> SegmentName {
         SegmentName { base_seq: self.base_seq, ordinal: self.ordinal }
     }
+}
+
+/// The first bytes of a segment's header, as its footer repeats them: the rest follows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeaderReplica(pub(super) [u8; HEADER_REPLICA_SIZE]);
+
+impl HeaderReplica {
+    /// The replica of a header, of which these are the bytes, or the first of them.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Option<Self> {
+        bytes.first_chunk().copied().map(Self)
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8; HEADER_REPLICA_SIZE] {
+        &self.0
+    }
+
+    /// The header that it is a replica of, checked like the header itself.
+    ///
+    /// # Errors
+    /// What would be wrong with such a header.
+    pub fn header(&self) -> Result<SegmentHeader, HeaderFault> {
+        let mut bytes = vec![0; SEGMENT_HEADER_SIZE];
+        put(&mut bytes, 0, &self.0);
+        put_sums(&mut bytes);
+        SegmentHeader::decode(&bytes)
+    }
+}
+
+/// Put the two sums at the end of a header.
+fn put_sums(bytes: &mut [u8]) {
+    let hash = content_hash(bytes.get(..at::HASH).unwrap_or_default());
+    put(bytes, at::HASH, &hash);
+    let crc = crc32(0, &[bytes.get(..at::CRC).unwrap_or_default()]);
+    put(bytes, at::CRC, &crc.to_le_bytes());
 }
 
 /// The name of a segment's file: `<base_seq:020>-<ordinal:08x>.seg`.

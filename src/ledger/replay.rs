@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::error::Result;
-use crate::log::{Damage, Item, LogReader, LoggedRecord, Proof};
+use crate::log::{Damage, DerivedDamage, Item, LogReader, LoggedRecord, Proof};
 use crate::plan::{Event, Micros, State};
 
 use super::codec;
@@ -58,6 +58,8 @@ pub struct Fold {
     pub state: State,
     /// Acknowledged bytes that cannot be read, in order.
     pub damage: Vec<Damage>,
+    /// Indexes and footers that do not hold, in order: every record is read without them.
+    pub derived: Vec<DerivedDamage>,
     /// Records that are intact and stand behind damage: they are not part of the state.
     pub behind_damage: u64,
     /// Records beyond what HEAD says is durable: a write that is going on, or one that was cut
@@ -92,6 +94,7 @@ impl LedgerView {
         let mut fold = Fold {
             state: State::default(),
             damage: Vec::new(),
+            derived: Vec::new(),
             behind_damage: 0,
             unproven: 0,
             records: 0,
@@ -102,6 +105,7 @@ impl LedgerView {
         for item in self.reader.walk(1) {
             match item? {
                 Item::Damage(damage) => fold.damage.push(damage),
+                Item::Derived(damage) => fold.derived.push(damage),
                 Item::OpenEnd { .. } => {}
                 Item::Record(record, _) if record.seq > seq => break,
                 Item::Record(_, Proof::Unproven) if has_witness => {

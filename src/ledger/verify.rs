@@ -17,15 +17,16 @@ use serde::Deserialize;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Codec;
 use crate::log::{
-    self, Class, Completion, Expected, Finding, Item, KIND_SNAPSHOT_NOTE, Links, LogReader,
-    LoggedRecord, Proof, VerifyOptions,
+    self, BlobState, Class, Completion, Expected, Finding, Item, KIND_SNAPSHOT_NOTE, Links,
+    LogReader, LoggedRecord, Proof, VerifyOptions,
 };
 use crate::plan::{ContentHash, State};
 
+use super::blobs::BlobCheck;
 use super::codec;
 use super::environment::Environment;
 use super::hash::state_hash;
-use super::replay::{fold, recorded};
+use super::replay::{LedgerView, fold, recorded};
 
 /// How thoroughly a ledger is verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,7 +35,7 @@ pub enum Level {
     Crc,
     /// Every chain value, computed again from the records.
     Chain,
-    /// What the log says of snapshots.
+    /// What lies beside the log: what it says of snapshots, and the large outputs that it names.
     Snapshots,
     /// Everything folded from the first record, and the state compared with what was noted.
     Replay,
@@ -80,6 +81,8 @@ pub struct VerifyReport {
     pub log: log::Verification,
     /// How many snapshot notes of the log were compared.
     pub notes: u64,
+    /// How many outputs that lie beside the log were checked.
+    pub blobs: u64,
     /// The last record of the state that was folded, and its hash.
     pub state: Option<(u64, ContentHash)>,
 }
@@ -145,7 +148,7 @@ pub fn verify(
         examine: &examine,
     };
     let log = log::verify(&environment.storage, dir, options)?;
-    let mut report = VerifyReport { log, notes: 0, state: None };
+    let mut report = VerifyReport { log, notes: 0, blobs: 0, state: None };
     if report.is_stopped() || request.level < Level::Snapshots {
         return Ok(report);
     }
@@ -163,10 +166,34 @@ pub fn verify(
     for claim in &claims {
         report.log.keep(claim.check_chain(&reader)?);
     }
+    check_blobs(dir, environment, &mut report)?;
     if request.level == Level::Replay {
         replay(&reader, &claims, &mut report, &tell(Phase::Replay))?;
     }
     Ok(report)
+}
+
+/// Whether every output that a record names is there, as it was acknowledged. An output that is
+/// not is damage: it cannot be had again. Folding, and everything else, goes on without it.
+fn check_blobs(dir: &Path, environment: &Environment, report: &mut VerifyReport) -> Result<()> {
+    let survey = LedgerView::open(dir, environment)?.blobs(BlobCheck::Content)?;
+    let finding =
+        |class, path, end, what| Finding { class, path, offset: 0, end, missing: None, what };
+    for blob in survey.blobs.into_iter().filter(|blob| blob.records > 0) {
+        report.blobs += 1;
+        if let (state, Some(seq)) = (blob.state, blob.first_seq)
+            && state != BlobState::Intact
+        {
+            let what =
+                format!("the output that record {seq} names, {} bytes: {state}", blob.id.length);
+            report.log.keep([finding(Class::Damage, blob.path, blob.id.length, what)]);
+        }
+    }
+    for path in survey.strangers {
+        let what = "this does not belong here; it is left alone".to_owned();
+        report.log.keep([finding(Class::Warning, path, 0, what)]);
+    }
+    Ok(())
 }
 
 /// Somebody says what the state was at a record.

@@ -3,14 +3,17 @@
 use std::io;
 
 use crate::format::{
-    Chain, CheckedFrame, FrameFault, Head, HeadState, HeadSync, HeadView, Placement, SegmentHeader,
-    content_hash, looks_torn,
+    Chain, CheckedFrame, ContentHasher, FrameFault, Head, HeadState, HeadSync, HeadView, Placement,
+    SegmentHeader, looks_torn,
 };
+use crate::storage::StorageFile;
 
 use super::layout::DATA_START;
 use super::note::DiscardedRange;
+use super::reader::Segment;
 use super::recovery::{Bit, Evidence};
 use super::scan::{Position, Scan};
+use super::sealed::read_footer;
 
 /// What a scan of the newest segment found.
 #[derive(Debug)]
@@ -100,6 +103,22 @@ pub(super) fn examine(
     Ok(Tail { end: at, whole_end, durable_end, time, fault, evidence, discarded: rest.discarded })
 }
 
+/// The evidence with what the newest segment's length says: it is the one that it was made with,
+/// until it is sealed, and it is sealed only when it has a successor.
+pub(super) fn with_length(
+    evidence: Evidence,
+    newest: &Segment,
+    file: &dyn StorageFile,
+) -> io::Result<Evidence> {
+    let header = &newest.header;
+    if newest.length == header.prealloc_len {
+        return Ok(evidence);
+    }
+    let footer = read_footer(file, newest.length)?.ok();
+    let is_sealed = footer.is_some_and(|footer| footer.header().as_ref() == Ok(header));
+    Ok(evidence.with(if is_sealed { Bit::SegmentMissing } else { Bit::LinkBad }))
+}
+
 /// What is proved to be durable in this segment: a sequence number, and where it ends.
 fn watermark(header: &SegmentHeader, here: Option<&Head>) -> (u64, u64) {
     let born = (header.born_last.max(header.base_seq.saturating_sub(1)), header.born_end);
@@ -132,9 +151,17 @@ fn look_behind(scan: &mut Scan, from: u64, fault: u64) -> io::Result<Rest> {
     let Some(last) = last else {
         return Ok(Rest { is_zero_from_fault: true, discarded: Vec::new() });
     };
-    let length = last + 1 - from;
-    let bytes = scan.source.at(from, usize::try_from(length).map_err(io::Error::other)?)?;
-    let blake3 = Chain(content_hash(bytes)).to_string();
+    let (length, mut hasher, mut offset) = (last + 1 - from, ContentHasher::default(), from);
+    while offset <= last {
+        let room = usize::try_from(last + 1 - offset).unwrap_or(STEP);
+        let bytes = scan.source.at(offset, room.min(STEP))?;
+        if bytes.is_empty() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        hasher.update(bytes);
+        offset += u64::try_from(bytes.len()).map_err(io::Error::other)?;
+    }
+    let blake3 = Chain(hasher.finish()).to_string();
     let discarded = vec![DiscardedRange { offset: from, length, blake3 }];
     Ok(Rest { is_zero_from_fault: last < fault, discarded })
 }

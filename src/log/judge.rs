@@ -8,12 +8,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::{HeadState, HeadView};
 use crate::storage::{Access, Storage};
 
-use super::evidence::examine;
+use super::evidence::{examine, with_length};
 use super::head_file::read_head;
 use super::layout::Layout;
 use super::open::refuse;
 use super::reader::Segments;
-use super::recovery::{Bit, Verdict, classify};
+use super::recovery::{Verdict, classify};
 use super::scan::{Scan, Source};
 
 /// The verdict with which the log would be opened now.
@@ -51,15 +51,14 @@ fn look(storage: &dyn Storage, layout: &Layout, view: &HeadView) -> Result<Verdi
     let newest = segments.linked()?;
     let header = &newest.header;
     let path = layout.segment(header.name());
-    let file = storage
-        .open(&path, Access::Read)
-        .map_err(|error| Error::io("open the segment", &path, error))?;
-    let mut scan = Scan::new(Source::windowed(file), header, header.prealloc_len);
+    let open = || storage.open(&path, Access::Read);
+    let open = || open().map_err(|error| Error::io("open the segment", &path, error));
+    let (file, again) = (open()?, open()?);
+    let mut scan = Scan::new(Source::windowed(again), header, header.prealloc_len);
     let mut tail = examine(&mut scan, header, view)
         .map_err(|error| Error::io("read the segment", &path, error))?;
-    if newest.length != header.prealloc_len {
-        tail.evidence = tail.evidence.with(Bit::LinkBad);
-    }
+    tail.evidence = with_length(tail.evidence, newest, &*file)
+        .map_err(|error| Error::io("read the footer", &path, error))?;
     let row = classify(tail.evidence);
     refuse(layout, newest, &tail, row)?;
     Ok(row.verdict)

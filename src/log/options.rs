@@ -34,11 +34,24 @@ impl fmt::Debug for UidSource {
 /// Which stream of the log a record belongs to, if any. The log knows nothing of what records
 /// mean: its user says it, and the index of a sealed segment finds the records of each stream.
 #[derive(Debug, Clone, Copy)]
-pub struct StreamOf(pub fn(&LoggedRecord) -> Option<u64>);
+pub struct StreamOf {
+    /// Number of the rule, from 1; another rule needs another number, for ever. It stands in every
+    /// footer, so that an index made by one rule is never used for another. 0: there are no
+    /// streams.
+    pub rule: u32,
+    /// The stream of a record.
+    pub of: fn(&LoggedRecord) -> Option<u64>,
+}
 
 impl StreamOf {
     /// No record belongs to a stream.
-    pub const NONE: Self = Self(|_| None);
+    pub const NONE: Self = Self { rule: 0, of: |_| None };
+
+    /// The stream of a record.
+    #[must_use]
+    pub fn stream(&self, record: &LoggedRecord) -> Option<u64> {
+        if self.rule == 0 { None } else { (self.of)(record) }
+    }
 }
 
 /// Who does what need not be done before an acknowledgement: zero-filling the next segment,

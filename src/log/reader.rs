@@ -9,18 +9,27 @@ use crate::format::{
 };
 use crate::storage::{Access, EntryKind, Storage};
 
+use super::backward::WalkBack;
+use super::blob::BlobReader;
+use super::follow::Follow;
 use super::head_file::read_head;
 use super::layout::{DATA_START, Layout, is_temporary};
 use super::open::damaged;
+use super::options::StreamOf;
 use super::scan::Links;
+use super::sealed::read_replica;
+use super::seek::PlaceCache;
+use super::select::{Selection, Wanted};
 use super::walk::{Item, LoggedRecord, Proof, Walk};
 use super::writer::not_a_ledger;
 
-/// A segment whose header is good.
+/// A segment whose header is known.
 #[derive(Debug, Clone)]
 pub(super) struct Segment {
     pub(super) header: SegmentHeader,
     pub(super) length: u64,
+    /// What is wrong with the header in its place, if it was read from the footer.
+    pub(super) fault: Option<HeaderFault>,
 }
 
 /// A file that is named like a segment.
@@ -98,6 +107,9 @@ impl Segments {
                 Ok(segment) => segment,
                 Err(fault) => return Err(header_error(path, fault)),
             };
+            if let Some(fault) = &segment.fault {
+                return Err(header_error(path, fault));
+            }
             if segment.header.ro_compat != 0 {
                 return Err(not_ours_to_write(path, segment.header.ro_compat));
             }
@@ -210,7 +222,7 @@ fn header_error(path: &Path, fault: &HeaderFault) -> Error {
     Error::new(ErrorKind::Corrupt, message).at_path(path).at_offset(0)
 }
 
-fn read_header(
+pub(super) fn read_header(
     storage: &dyn Storage,
     path: &Path,
 ) -> Result<std::result::Result<Segment, HeaderFault>> {
@@ -220,7 +232,16 @@ fn read_header(
     let mut bytes = vec![0; SEGMENT_HEADER_SIZE];
     let count = file.read_at(&mut bytes, 0).map_err(|error| io("read the header", error))?;
     bytes.truncate(count);
-    Ok(SegmentHeader::decode(&bytes).map(|header| Segment { header, length }))
+    let fault = match SegmentHeader::decode(&bytes) {
+        Ok(header) => return Ok(Ok(Segment { header, length, fault: None })),
+        Err(fault) if fault.is_version() => return Ok(Err(fault)),
+        Err(fault) => fault,
+    };
+    let replica = read_replica(&*file, length).map_err(|error| io("read the footer", error))?;
+    Ok(match replica {
+        Some(header) => Ok(Segment { header, length, fault: Some(fault) }),
+        None => Err(fault),
+    })
 }
 
 /// One segment, for people.
@@ -230,7 +251,7 @@ pub struct SegmentSummary {
     pub path: PathBuf,
     /// Its header, or what is wrong with it.
     pub header: std::result::Result<SegmentHeader, HeaderFault>,
-    /// The file's length in bytes; 0 if the header is not good.
+    /// The file's length in bytes; 0 if nothing of it can be read.
     pub length: u64,
 }
 
@@ -238,9 +259,11 @@ pub struct SegmentSummary {
 #[derive(Debug, Clone)]
 pub struct LogReader {
     pub(super) storage: Arc<dyn Storage>,
+    pub(super) layout: Layout,
     pub(super) segments: Segments,
     pub(super) view: HeadView,
     pub(super) access: Superseded,
+    pub(super) places: PlaceCache,
     pub(super) links: Links,
 }
 
@@ -269,10 +292,16 @@ impl LogReader {
     }
 
     /// HEAD first: whatever it covers, the headers that are read later know of.
-    fn view(storage: &Arc<dyn Storage>, layout: &Layout, access: Superseded) -> Result<Self> {
+    pub(super) fn view(
+        storage: &Arc<dyn Storage>,
+        layout: &Layout,
+        access: Superseded,
+    ) -> Result<Self> {
         let view = read_head(&**storage, layout)?;
         let segments = Segments::list(&**storage, layout)?;
-        Ok(Self { storage: storage.clone(), segments, view, access, links: Links::Computed })
+        let (storage, places) = (storage.clone(), PlaceCache::default());
+        let layout = layout.clone();
+        Ok(Self { storage, layout, segments, view, access, places, links: Links::Computed })
     }
 
     /// The valid slot of HEAD that counts.
@@ -303,7 +332,10 @@ impl LogReader {
     pub fn segments(&self) -> Vec<SegmentSummary> {
         let summary = |(_, path, read): &Entry| SegmentSummary {
             path: path.clone(),
-            header: read.as_ref().map(|each| each.header.clone()).map_err(Clone::clone),
+            header: match read {
+                Ok(Segment { fault: Some(fault), .. }) | Err(fault) => Err(fault.clone()),
+                Ok(segment) => Ok(segment.header.clone()),
+            },
             length: read.as_ref().map_or(0, |each| each.length),
         };
         self.segments.list.iter().map(summary).collect()
@@ -313,6 +345,14 @@ impl LogReader {
     #[must_use]
     pub fn strangers(&self) -> &[String] {
         &self.segments.strangers
+    }
+
+    /// The blobs that records name.
+    #[must_use]
+    pub fn blobs(&self) -> BlobReader {
+        // The folder of the segments lies in the ledger's.
+        let dir = self.segments.folder.parent().unwrap_or(Path::new(""));
+        BlobReader::new(&self.storage, &Layout::new(dir))
     }
 
     /// Everything from record `from` on: records, and damage where it stands.
@@ -326,24 +366,113 @@ impl LogReader {
     /// # Errors
     /// `Corrupt` at the first damage, naming the place; `Io`.
     pub fn records(&self, from: u64) -> impl Iterator<Item = Result<LoggedRecord>> + '_ {
-        let mut walk = self.walk(from);
-        let mut is_over = false;
-        std::iter::from_fn(move || {
-            if is_over {
-                return None;
-            }
-            let item = match walk.next()? {
-                Ok(Item::Record(record, Proof::Unproven)) => {
-                    let _ = record;
-                    None
+        durable(self.walk(from))
+    }
+
+    /// Everything up to record `from`, newest first: the items of [`LogReader::walk`] in the
+    /// opposite order. Of a damaged log, which intact records are called
+    /// [`Proof::BehindDamage`] may differ.
+    #[must_use]
+    pub fn walk_back(&self, from: u64) -> WalkBack<'_> {
+        WalkBack::new(self, from)
+    }
+
+    /// The durable records from `from` back to the first.
+    ///
+    /// # Errors
+    /// `Corrupt` at the first damage, naming the place; `Io`.
+    pub fn records_back(&self, from: u64) -> impl Iterator<Item = Result<LoggedRecord>> + '_ {
+        let is_durable = |item: &Result<Item>| {
+            !matches!(item, Ok(Item::Record(_, Proof::Unproven) | Item::OpenEnd { .. }))
+        };
+        durable(self.walk_back(from).filter(is_durable))
+    }
+
+    /// The records of a kind from record `from` on, and every damage that may have held one. In
+    /// sealed segments only those records are read.
+    #[must_use]
+    pub fn walk_of_kind(&self, kind: u16, from: u64) -> Selection<'_> {
+        Selection::new(self, Wanted::Kind(kind), from)
+    }
+
+    /// The records of a stream from record `from` on, and every damage that may have held one. In
+    /// segments that were sealed with the same rule only those records are read.
+    #[must_use]
+    pub fn walk_of_stream(&self, stream: u64, streams: StreamOf, from: u64) -> Selection<'_> {
+        Selection::new(self, Wanted::Stream(stream, streams), from)
+    }
+
+    /// The durable records of a kind from record `from` on.
+    ///
+    /// # Errors
+    /// `Corrupt` at the first damage that may have held one; `Io`.
+    pub fn records_of_kind(
+        &self,
+        kind: u16,
+        from: u64,
+    ) -> impl Iterator<Item = Result<LoggedRecord>> + '_ {
+        durable(self.walk_of_kind(kind, from))
+    }
+
+    /// The durable records of a stream from record `from` on.
+    ///
+    /// # Errors
+    /// `Corrupt` at the first damage that may have held one; `Io`.
+    pub fn records_of_stream(
+        &self,
+        stream: u64,
+        streams: StreamOf,
+        from: u64,
+    ) -> impl Iterator<Item = Result<LoggedRecord>> + '_ {
+        durable(self.walk_of_stream(stream, streams, from))
+    }
+
+    /// One durable record; `None` if there is none of that number yet. Where its segment has no
+    /// index, the segment is walked over once for all later calls of this reader.
+    ///
+    /// # Errors
+    /// `Corrupt` if it is damaged or missing; `Io`.
+    pub fn record(&self, seq: u64) -> Result<Option<LoggedRecord>> {
+        for item in Walk::with_places(self, seq) {
+            match item? {
+                Item::Record(record, Proof::Proven | Proof::BehindDamage) => {
+                    return Ok(Some(record).filter(|record| record.seq == seq));
                 }
+                Item::Damage(damage) if (damage.first_seq..=damage.last_seq).contains(&seq) => {
+                    return Err(damage.into_error());
+                }
+                Item::Record(..) | Item::OpenEnd { .. } => return Ok(None),
+                Item::Damage(_) | Item::Derived(_) => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// Wait for records as they become durable, from record `from` on, while a writer, of this
+    /// process or another one, goes on.
+    #[must_use]
+    pub fn follow(&self, from: u64) -> Follow {
+        Follow::new(self, from)
+    }
+}
+
+/// The durable records among some items, up to the first damage.
+pub(super) fn durable<'a>(
+    mut items: impl Iterator<Item = Result<Item>> + 'a,
+) -> impl Iterator<Item = Result<LoggedRecord>> + 'a {
+    let mut is_over = false;
+    std::iter::from_fn(move || {
+        while !is_over {
+            let item = match items.next()? {
+                Ok(Item::Record(_, Proof::Unproven) | Item::OpenEnd { .. }) => None,
+                Ok(Item::Derived(_)) => continue,
                 Ok(Item::Record(record, _)) => Some(Ok(record)),
                 Ok(Item::Damage(damage)) => Some(Err(damage.into_error())),
-                Ok(Item::OpenEnd { .. }) => None,
                 Err(error) => Some(Err(error)),
             };
             is_over = !matches!(item, Some(Ok(_)));
-            item
-        })
-    }
+            return item;
+        }
+        None
+    })
 }

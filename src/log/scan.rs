@@ -8,6 +8,8 @@ use crate::format::{
 };
 use crate::storage::{Map, StorageFile};
 
+use super::layout::DATA_START;
+
 /// How much is read from a file at a time, in bytes.
 const WINDOW: usize = 256 * 1024;
 
@@ -82,6 +84,14 @@ pub(super) struct Position {
     pub(super) chain: Option<Chain>,
 }
 
+impl Position {
+    /// Before a segment's first frame.
+    pub(super) fn start(header: &SegmentHeader) -> Self {
+        let (next_seq, chain) = (header.base_seq, Some(header.prev_chain));
+        Self { offset: DATA_START, next_seq, chain }
+    }
+}
+
 /// A frame that was found where it should be.
 #[derive(Debug)]
 pub(super) struct Found {
@@ -108,6 +118,7 @@ pub(super) struct Scan {
     segment: Uid,
     ordinal: u64,
     key: ChainKey,
+    prev_chain: Chain,
     /// No frame reaches beyond this offset.
     pub(super) end: u64,
     pub(super) links: Links,
@@ -116,8 +127,8 @@ pub(super) struct Scan {
 impl Scan {
     pub(super) fn new(source: Source, header: &SegmentHeader, end: u64) -> Self {
         let key = ChainKey::new(&header.genesis);
-        let (segment, ordinal) = (header.segment, header.ordinal);
-        Self { source, segment, ordinal, key, end, links: Links::Computed }
+        let (segment, ordinal, prev_chain) = (header.segment, header.ordinal, header.prev_chain);
+        Self { source, segment, ordinal, key, prev_chain, end, links: Links::Computed }
     }
 
     pub(super) fn ordinal(&self) -> u64 {
@@ -166,6 +177,26 @@ impl Scan {
         Ok(None)
     }
 
+    /// The frame at an offset that somebody says is one: whatever its number, it must be intact
+    /// and follow from the chain value that the frame before it ends in.
+    pub(super) fn linked(&mut self, offset: u64) -> io::Result<Result<Found, FrameFault>> {
+        let Some(chain) = self.chain_before(offset)? else { return Ok(Err(FrameFault::Cut)) };
+        let key = self.key;
+        self.frame(offset, |frame| frame.verify(frame.header().stamp.seq, &key, &chain))
+    }
+
+    /// What the bytes before an offset say is the chain value of the record before it.
+    pub(super) fn chain_before(&mut self, offset: u64) -> io::Result<Option<Chain>> {
+        if offset == DATA_START {
+            return Ok(Some(self.prev_chain));
+        }
+        let Some(start) = offset.checked_sub(CHAIN_SIZE).filter(|start| *start >= DATA_START)
+        else {
+            return Ok(None);
+        };
+        Ok(self.source.at(start, 32)?.first_chunk().copied().map(Chain))
+    }
+
     fn frame(
         &mut self,
         offset: u64,
@@ -195,6 +226,8 @@ impl Scan {
     }
 }
 
+/// A frame ends in its chain value.
+const CHAIN_SIZE: u64 = 32;
 /// Frames start at multiples of this.
 const FRAME_STEP: u64 = 64;
 const PAGE: u64 = 4096;

@@ -1,13 +1,14 @@
 //! Walking over the records of one segment, naming damage and going on behind it.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::format::{Chain, FrameFault, SegmentHeader};
 
-use super::layout::DATA_START;
+use super::row::Before;
 use super::scan::{Found, Position, Scan};
-use super::walk::{Before, Damage, Item, LoggedRecord, Proof};
+use super::walk::{Damage, Item, LoggedRecord, Proof};
 
 /// How far a segment is known to be acknowledged.
 #[derive(Debug, Clone, Copy)]
@@ -43,6 +44,24 @@ pub(super) struct SegmentWalk {
     proof: Proof,
 }
 
+/// A place in a segment from which one can go on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    pub(super) at: Position,
+    pub(super) durable_at: Position,
+    pub(super) proof: Proof,
+    pub(super) source: Told,
+}
+
+/// Who says that a record begins at a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Told {
+    /// An index, which may be wrong.
+    ByIndex,
+    /// A walk that was there.
+    ByScan,
+}
+
 /// What is known at a segment's end.
 #[derive(Debug)]
 pub(super) struct Ending {
@@ -60,12 +79,46 @@ impl SegmentWalk {
         extent: Extent,
         proof: Proof,
     ) -> Self {
-        let at = Position {
-            offset: DATA_START,
-            next_seq: header.base_seq,
-            chain: Some(header.prev_chain),
-        };
+        let at = Position::start(header);
         Self { scan, path: path.to_owned(), at, durable_at: at, extent, proof }
+    }
+
+    /// Where it stands.
+    pub(super) fn place(&self) -> Place {
+        Place { at: self.at, durable_at: self.durable_at, proof: self.proof, source: Told::ByScan }
+    }
+
+    /// Go on from a place. An index is never trusted: if what it names is no such record, the walk
+    /// stays where it is.
+    pub(super) fn resume(&mut self, place: &Place) -> Result<bool> {
+        let mut at = place.at;
+        if place.source == Told::ByIndex {
+            let chain = self.scan.chain_before(at.offset).map_err(|e| self.unreadable(e))?;
+            at.chain = chain;
+            let mut behind = at;
+            let found = self.scan.next(&mut behind).map_err(|error| self.unreadable(error))?;
+            if chain.is_none() || found.is_err() {
+                return Ok(false);
+            }
+            self.durable_at = at;
+        } else {
+            (self.durable_at, self.proof) = (place.durable_at, place.proof);
+        }
+        self.at = at;
+        Ok(true)
+    }
+
+    /// The frame at an offset, which follows from the bytes before it.
+    pub(super) fn linked(
+        &mut self,
+        offset: u64,
+    ) -> io::Result<std::result::Result<Found, FrameFault>> {
+        self.scan.linked(offset)
+    }
+
+    /// The next item that begins before `stop`; `None` at the end.
+    pub(super) fn step_before(&mut self, stop: u64) -> Result<Option<Item>> {
+        if self.at.offset >= stop { Ok(None) } else { self.step() }
     }
 
     /// The next item; `None` at the end.
@@ -206,7 +259,7 @@ impl SegmentWalk {
     }
 }
 
-fn logged(found: Found, segment: u64) -> LoggedRecord {
+pub(super) fn logged(found: Found, segment: u64) -> LoggedRecord {
     let stamp = found.header.stamp;
     LoggedRecord {
         seq: stamp.seq,

@@ -47,6 +47,7 @@ pub(crate) fn deterministic() -> Environment {
         head_sync: HeadSync::Interval,
         housekeeping: Housekeeping::Inline,
         on_ambiguous: OnAmbiguous::Refuse,
+        blob_threshold: 64 << 10,
     }
 }
 
@@ -60,7 +61,9 @@ fn make(dir: &Path) {
     let run = ledger.start_run("demo", &plan(), RunPolicy::default()).unwrap();
     let task = ledger.dispatch(run, "worker").unwrap().unwrap();
     let output = Json::new(&serde_json::json!(42));
-    ledger.record_receipt(task.token, Receipt { output, ..Receipt::default() }).unwrap();
+    ledger
+        .record_receipt(task.token, Receipt { output: output.into(), ..Receipt::default() })
+        .unwrap();
     ledger.close().unwrap();
 }
 

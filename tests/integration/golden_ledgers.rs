@@ -75,7 +75,9 @@ fn small() -> SimDisk {
     let run = ledger.start_run("demo", &plan, RunPolicy::default()).unwrap();
     let task = ledger.dispatch(run, "worker").unwrap().unwrap();
     let output = Json::new(&serde_json::json!(42));
-    ledger.record_receipt(task.token, Receipt { output, ..Receipt::default() }).unwrap();
+    ledger
+        .record_receipt(task.token, Receipt { output: output.into(), ..Receipt::default() })
+        .unwrap();
     ledger.close().unwrap();
     disk
 }
@@ -88,7 +90,7 @@ fn raw(kind: u16, payload: Vec<u8>) -> NewRecord {
 /// and the one behind it are of kinds that no program knows, and that any may skip.
 fn good() -> SimDisk {
     let disk = small();
-    let mut log = open_log(&disk, 5);
+    let log = open_log(&disk, 5);
     log.append(&[raw(0x9000, vec![0; 1_045_000])], START + 6_000_000).unwrap();
     log.append(&[raw(0x9001, b"may be skipped".to_vec())], START + 7_000_000).unwrap();
     log.close().unwrap();
@@ -101,7 +103,7 @@ fn torn() -> SimDisk {
     let log = open_log(&disk, 5);
     kill(&disk, log);
     let whole_write = disk.fork();
-    let mut log = open_log(&whole_write, 6);
+    let log = open_log(&whole_write, 6);
     log.append(&[record(1, 3000)], START + 7_000_000).unwrap();
     kill(&whole_write, log);
     let frame = whole(&reader(&whole_write)).pop().unwrap();
@@ -152,7 +154,7 @@ fn with_field(offset: usize, field: &[u8]) -> SimDisk {
 /// The small one with a record of a kind that must not be skipped.
 fn future_kind() -> SimDisk {
     let disk = small();
-    let mut log = open_log(&disk, 5);
+    let log = open_log(&disk, 5);
     log.append(&[raw(0x0777, b"must not be skipped".to_vec())], START + 6_000_000).unwrap();
     log.close().unwrap();
     disk

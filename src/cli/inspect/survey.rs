@@ -10,7 +10,7 @@ use crate::cli::exit::{Code, Failure};
 use crate::error::{Error, ErrorKind};
 use crate::format::{HeadState, SegmentHeader};
 use crate::ledger::{Environment, Fold, LedgerView};
-use crate::log::{Damage, LogReader, Verdict, judge};
+use crate::log::{Damage, DerivedDamage, LogReader, Verdict, judge};
 use crate::plan::Micros;
 use crate::storage::Access;
 
@@ -57,6 +57,9 @@ impl Survey {
         for damage in &self.fold.damage {
             page.painted(Paint::Bad, &format!("damage: {}", damage_text(damage)))?;
         }
+        for damage in &self.fold.derived {
+            page.painted(Paint::Notice, &derived_text(damage))?;
+        }
         if self.fold.behind_damage > 0 {
             let records = counted(self.fold.behind_damage, "intact record");
             let text = format!(
@@ -73,6 +76,8 @@ impl Survey {
 
     /// What is wrong, as JSON lines and the fields of a summary.
     pub(super) fn damage_json(&self, page: &mut Page<'_>) -> Result<(), Failure> {
+        let derived = |damage| page.json("derived_damage", &derived_json(damage));
+        self.fold.derived.iter().try_for_each(derived)?;
         self.fold.damage.iter().try_for_each(|damage| page.json("damage", &damage_json(damage)))
     }
 
@@ -178,6 +183,19 @@ pub(super) fn damage_json(damage: &Damage) -> Value {
         "missing": missing,
         "what": what,
     })
+}
+
+/// Damage that costs no record in one line.
+pub(super) fn derived_text(damage: &DerivedDamage) -> String {
+    let DerivedDamage { path, offset, end, what } = damage;
+    let (path, what) = (plain_path(path), plain(what));
+    format!("derived damage: {path}: bytes {offset} to {end}: {what}; every record is read without")
+}
+
+/// Its fields.
+pub(super) fn derived_json(damage: &DerivedDamage) -> Value {
+    let DerivedDamage { path, offset, end, what } = damage;
+    json!({ "path": path.display().to_string(), "offset": offset, "end": end, "what": what })
 }
 
 /// What the last writer said about itself, in a word and for people.

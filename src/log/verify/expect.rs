@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::format::Chain;
-use crate::log::writer::Ack;
+use crate::log::batch::Ack;
 
 /// A chain value that must be in the log, perhaps of a certain record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use crate::error::Error;
-use crate::log::walk::Damage;
+use crate::log::walk::{Damage, DerivedDamage};
 
 /// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +60,13 @@ impl From<Damage> for Finding {
         let Damage { path, offset, end, first_seq, last_seq, what } = damage;
         let missing = (first_seq <= last_seq).then_some(first_seq..=last_seq);
         Self { class: Class::Damage, path, offset, end, missing, what }
+    }
+}
+
+impl From<DerivedDamage> for Finding {
+    fn from(damage: DerivedDamage) -> Self {
+        let DerivedDamage { path, offset, end, what } = damage;
+        Self { class: Class::Derived, path, offset, end, missing: None, what }
     }
 }
 

@@ -32,12 +32,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Chain, HeadState};
 use crate::storage::Storage;
 
+use super::batch::Ack;
 use super::judge::judge;
 use super::reader::LogReader;
 use super::recovery::Verdict;
 use super::scan::Links;
 use super::walk::LoggedRecord;
-use super::writer::Ack;
 use stretch::{Stretch, Walked};
 
 /// How many findings are kept; the rest is counted.

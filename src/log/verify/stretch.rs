@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind};
 use crate::format::{HeaderFault, SEGMENT_HEADER_SIZE};
+use crate::log::batch::Ack;
 use crate::log::reader::{Entry, LogReader, good, link_problem};
 use crate::log::walk::{Damage, Item, LoggedRecord, Proof};
-use crate::log::writer::Ack;
 
 use super::expect::Seen;
 use super::finding::{Class, Finding};
@@ -130,6 +130,8 @@ pub(super) fn walk(shared: &Shared<'_>, stretch: &Stretch) -> Walked {
                 pending = pending.saturating_add(damage.end.saturating_sub(damage.offset));
                 walked.damage(shared, damage);
             }
+            Ok(Item::Derived(damage)) if next.is_some_and(|next| damage.path == next.0) => break,
+            Ok(Item::Derived(damage)) => walked.keep(damage.into()),
             // What stands behind the last record is looked at as a whole.
             Ok(Item::OpenEnd { .. }) => {}
             Err(error) => {

@@ -1,0 +1,321 @@
+//! The footer of a sealed segment: what is in it, where its index is, and its header again.
+//!
+//! Invariants: every byte is under the CRC, which is seeded with the footer's place; reserved bytes
+//! are zero; a footer that decodes is one that follows from some data, so that nobody need check
+//! its fields against each other again. Left out on purpose: whether they are true of the data,
+//! which only the frames say.
+
+use std::fmt;
+
+use super::bytes::{all_zero, array, put, u32_at, u64_at};
+use super::hash::crc32;
+use super::{
+    Chain, FRAME_ALIGNMENT, HeaderFault, HeaderReplica, INDEX_HEADER_SIZE, INDEX_LENGTH_MAX,
+    INDEX_RECORDS_MAX, Placement, SEGMENT_HEADER_SIZE, SegmentHeader, Uid,
+};
+
+/// Size of a footer: the last bytes of a sealed segment.
+pub const FOOTER_SIZE: usize = 4096;
+
+const MAGIC: [u8; 8] = *b"PLFOOT\r\n";
+/// Offsets in a sealed segment are below this, so that a posting fits into 32 bits.
+const DATA_END_MAX: u64 = 1 << 38;
+
+mod at {
+    pub(super) const MAGIC: usize = 0;
+    pub(super) const SEGMENT: usize = 8;
+    pub(super) const FIRST_SEQ: usize = 24;
+    pub(super) const LAST_SEQ: usize = 32;
+    pub(super) const COUNT: usize = 40;
+    pub(super) const DATA_END: usize = 48;
+    pub(super) const INDEX_OFFSET: usize = 56;
+    pub(super) const INDEX_LENGTH: usize = 64;
+    pub(super) const INDEX_CRC: usize = 72;
+    pub(super) const STREAM_RULE: usize = 76;
+    pub(super) const TIME_FIRST: usize = 80;
+    pub(super) const TIME_LAST: usize = 88;
+    pub(super) const CHAIN_LAST: usize = 96;
+    pub(super) const DATA_HASH: usize = 128;
+    pub(super) const REPLICA: usize = 160;
+    pub(super) const RESERVED: usize = 368;
+    pub(super) const CRC: usize = 4092;
+}
+
+/// What a footer says of its segment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Footer {
+    /// The segment's header.
+    pub replica: HeaderReplica,
+    /// The last record; the one before the segment if it has none.
+    pub last_seq: u64,
+    /// Where the last record ends and the index begins, in bytes.
+    pub data_end: u64,
+    /// Length of the index, in bytes.
+    pub index_length: u64,
+    /// CRC of the index, seeded with its place.
+    pub index_crc: u32,
+    /// Number of the rule by which records were assigned to streams; 0 for none.
+    pub stream_rule: u32,
+    /// Time of the first record, in microseconds; 0 if there is none.
+    pub time_first: u64,
+    /// Time of the last record, in microseconds; 0 if there is none.
+    pub time_last: u64,
+    /// Chain value of the last record.
+    pub chain_last: Chain,
+    /// BLAKE3 of the file from its first frame to `data_end`.
+    pub data_hash: [u8; 32],
+}
+
+/// Why bytes are not a footer that may be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FooterFault {
+    /// There are fewer bytes than a footer has.
+    Cut,
+    /// It is not a footer at all.
+    Magic,
+    /// The checksum is wrong.
+    Checksum,
+    /// The segment header in it is none that may be used.
+    Header(HeaderFault),
+    /// Intact, but a field is outside its range.
+    Malformed(&'static str),
+}
+
+impl fmt::Display for FooterFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cut => f.write_str("the file is too short for a footer"),
+            Self::Magic => f.write_str("a sealed segment must end in a footer: wrong magic"),
+            Self::Checksum => f.write_str("footer checksum mismatch"),
+            Self::Header(fault) => write!(f, "the header in an intact footer: {fault}"),
+            Self::Malformed(field) => {
+                write!(f, "intact footer with a value that is not allowed in {field}")
+            }
+        }
+    }
+}
+
+/// Whether a segment of that length, the successor of which was made by a rotation, is sealed. All
+/// others are as long as they were made, or were made longer on the way to being sealed.
+#[must_use]
+pub fn is_sealed_length(length: u64, prealloc_len: u64) -> bool {
+    length < prealloc_len || !length.is_multiple_of(4096)
+}
+
+impl Footer {
+    /// Offset of the footer in its file, in bytes.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.data_end.saturating_add(self.index_length)
+    }
+
+    /// Length of the sealed file, in bytes.
+    #[must_use]
+    pub fn file_length(&self) -> u64 {
+        self.offset().saturating_add(wide(FOOTER_SIZE))
+    }
+
+    /// The header of the segment.
+    ///
+    /// # Errors
+    /// What is wrong with the replica; nothing in a footer that was decoded.
+    pub fn header(&self) -> Result<SegmentHeader, HeaderFault> {
+        self.replica.header()
+    }
+
+    /// The initial value of the CRC of whatever stands at `offset` in segment `segment`.
+    pub(super) fn seed(segment: Uid, offset: u64) -> u32 {
+        Placement { segment, offset }.seed()
+    }
+
+    /// The footer's bytes. `header` is what the replica is of.
+    #[must_use]
+    pub fn encode(&self, header: &SegmentHeader) -> Vec<u8> {
+        let mut bytes = vec![0; FOOTER_SIZE];
+        let out = bytes.as_mut_slice();
+        let count = self.last_seq.wrapping_sub(header.base_seq).wrapping_add(1);
+        put(out, at::MAGIC, &MAGIC);
+        put(out, at::SEGMENT, &header.segment);
+        put(out, at::FIRST_SEQ, &header.base_seq.to_le_bytes());
+        put(out, at::LAST_SEQ, &self.last_seq.to_le_bytes());
+        put(out, at::COUNT, &count.to_le_bytes());
+        put(out, at::DATA_END, &self.data_end.to_le_bytes());
+        put(out, at::INDEX_OFFSET, &self.data_end.to_le_bytes());
+        put(out, at::INDEX_LENGTH, &self.index_length.to_le_bytes());
+        put(out, at::INDEX_CRC, &self.index_crc.to_le_bytes());
+        put(out, at::STREAM_RULE, &self.stream_rule.to_le_bytes());
+        put(out, at::TIME_FIRST, &self.time_first.to_le_bytes());
+        put(out, at::TIME_LAST, &self.time_last.to_le_bytes());
+        put(out, at::CHAIN_LAST, &self.chain_last.0);
+        put(out, at::DATA_HASH, &self.data_hash);
+        put(out, at::REPLICA, self.replica.bytes());
+        let seed = Self::seed(header.segment, self.offset());
+        let crc = crc32(seed, &[bytes.get(..at::CRC).unwrap_or_default()]);
+        put(&mut bytes, at::CRC, &crc.to_le_bytes());
+        bytes
+    }
+
+    /// Check and read a footer, which stands at `offset` of its file.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn decode(bytes: &[u8], offset: u64) -> Result<Self, FooterFault> {
+        let bytes = bytes.get(..FOOTER_SIZE).ok_or(FooterFault::Cut)?;
+        if array(bytes, at::MAGIC) != Some(MAGIC) {
+            return Err(FooterFault::Magic);
+        }
+        let segment: Uid = array(bytes, at::SEGMENT).ok_or(FooterFault::Cut)?;
+        let covered = bytes.get(..at::CRC).ok_or(FooterFault::Cut)?;
+        if crc32(Self::seed(segment, offset), &[covered]) != u32_at(bytes, at::CRC) {
+            return Err(FooterFault::Checksum);
+        }
+        if !all_zero(bytes.get(at::RESERVED..at::CRC).unwrap_or_default()) {
+            return Err(FooterFault::Malformed("reserved bytes"));
+        }
+        let footer = Self {
+            replica: bytes
+                .get(at::REPLICA..)
+                .and_then(HeaderReplica::of)
+                .ok_or(FooterFault::Cut)?,
+            last_seq: u64_at(bytes, at::LAST_SEQ),
+            data_end: u64_at(bytes, at::DATA_END),
+            index_length: u64_at(bytes, at::INDEX_LENGTH),
+            index_crc: u32_at(bytes, at::INDEX_CRC),
+            stream_rule: u32_at(bytes, at::STREAM_RULE),
+            time_first: u64_at(bytes, at::TIME_FIRST),
+            time_last: u64_at(bytes, at::TIME_LAST),
+            chain_last: Chain(array(bytes, at::CHAIN_LAST).ok_or(FooterFault::Cut)?),
+            data_hash: array(bytes, at::DATA_HASH).ok_or(FooterFault::Cut)?,
+        };
+        let header = footer.header().map_err(FooterFault::Header)?;
+        footer.check(&header, offset)?;
+        // What is said twice: decoding and encoding again gives these bytes or is refused.
+        let is_same = (segment, u64_at(bytes, at::FIRST_SEQ)) == (header.segment, header.base_seq)
+            && u64_at(bytes, at::INDEX_OFFSET) == footer.data_end
+            && Some(u64_at(bytes, at::COUNT)) == footer.count(&header);
+        if is_same { Ok(footer) } else { Err(FooterFault::Malformed("a field that repeats one")) }
+    }
+
+    /// Whether the fields go together.
+    fn check(&self, header: &SegmentHeader, offset: u64) -> Result<(), FooterFault> {
+        let malformed = |field| Err(FooterFault::Malformed(field));
+        let first_frame = wide(SEGMENT_HEADER_SIZE);
+        let is_aligned = |offset: u64| offset.is_multiple_of(wide(FRAME_ALIGNMENT));
+        if !(first_frame..=DATA_END_MAX).contains(&self.data_end) || !is_aligned(self.data_end) {
+            return malformed("data_end");
+        }
+        let lengths = wide(INDEX_HEADER_SIZE)..=INDEX_LENGTH_MAX;
+        if !lengths.contains(&self.index_length) || !is_aligned(self.index_length) {
+            return malformed("index_length");
+        }
+        if self.offset() != offset || offset.is_multiple_of(4096) {
+            return malformed("the footer's place");
+        }
+        let Some(count) = self.count(header).filter(|count| *count <= INDEX_RECORDS_MAX) else {
+            return malformed("last_seq");
+        };
+        let has_times = count > 0 || (self.time_first, self.time_last) == (0, 0);
+        if self.time_first > self.time_last || !has_times {
+            return malformed("times");
+        }
+        let is_empty = self.data_end == first_frame;
+        if is_empty != (count == 0) || (is_empty && self.chain_last != header.prev_chain) {
+            return malformed("count");
+        }
+        Ok(())
+    }
+
+    /// How many records the segment has; `None` if no segment can have so many.
+    fn count(&self, header: &SegmentHeader) -> Option<u64> {
+        self.last_seq.checked_add(1)?.checked_sub(header.base_seq)
+    }
+}
+
+pub(super) fn wide(size: usize) -> u64 {
+    u64::try_from(size).expect("no supported machine has longer slices")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Reason;
+    use super::*;
+
+    fn header() -> SegmentHeader {
+        SegmentHeader {
+            ledger: [1; 16],
+            segment: [2; 16],
+            ordinal: 3,
+            base_seq: 4,
+            prev_chain: Chain([5; 32]),
+            prev_segment: [6; 16],
+            prev_data_end: 4096,
+            prev_last_seq: 3,
+            writer_epoch: 9,
+            created: 10,
+            prealloc_len: 1 << 20,
+            reason: Reason::Rotate,
+            born_last: 0,
+            born_end: 0,
+            genesis: [14; 16],
+            ro_compat: 0,
+        }
+    }
+
+    fn footer() -> Footer {
+        Footer {
+            replica: HeaderReplica::of(&header().encode()).unwrap(),
+            last_seq: 9,
+            data_end: 8128,
+            index_length: 128,
+            index_crc: 7,
+            stream_rule: 1,
+            time_first: 20,
+            time_last: 21,
+            chain_last: Chain([8; 32]),
+            data_hash: [9; 32],
+        }
+    }
+
+    /// Goal: what is written is what is read, its header is the segment's, and every single
+    /// flipped bit is noticed, as is a copy at another place.
+    #[test]
+    fn every_flipped_bit_of_a_footer_is_noticed() {
+        let (footer, bytes) = (footer(), footer().encode(&header()));
+        assert_eq!(Footer::decode(&bytes, 8256), Ok(footer.clone()));
+        assert_eq!(footer.header(), Ok(header()));
+        for place in 0..bytes.len() * 8 {
+            let mut damaged = bytes.clone();
+            damaged[place / 8] ^= 1 << (place % 8);
+            assert!(Footer::decode(&damaged, 8256).is_err(), "bit {place}");
+        }
+        assert_eq!(Footer::decode(&bytes, 8256 + 64), Err(FooterFault::Checksum));
+        assert_eq!(Footer::decode(&bytes[..4095], 8256), Err(FooterFault::Cut));
+    }
+
+    /// Goal: an intact footer that no data leads to is refused.
+    /// Method: one field of a good one is changed at a time.
+    #[test]
+    fn a_footer_that_no_data_leads_to_is_refused() {
+        let odd: &[fn(&mut Footer)] = &[
+            |footer| footer.last_seq = 2,
+            |footer| footer.last_seq = 3,
+            |footer| footer.last_seq = u64::MAX,
+            |footer| footer.data_end = 8100,
+            |footer| footer.data_end = 4096,
+            |footer| footer.data_end = DATA_END_MAX + 64,
+            |footer| footer.index_length = 0,
+            |footer| footer.index_length = 64,
+            |footer| footer.index_length = INDEX_LENGTH_MAX + 64,
+            |footer| footer.time_first = 22,
+            |footer| footer.replica = HeaderReplica([0; HEADER_REPLICA_SIZE]),
+        ];
+        for (number, change) in odd.iter().enumerate() {
+            let mut footer = footer();
+            change(&mut footer);
+            let bytes = footer.encode(&header());
+            assert!(Footer::decode(&bytes, footer.offset()).is_err(), "change {number}");
+        }
+    }
+
+    use super::super::HEADER_REPLICA_SIZE;
+}

@@ -1,0 +1,89 @@
+//! Places in a segment from which one can go on: of its index, or of one walk over it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::error::Result;
+use crate::format::{SEEK_STEP, Uid};
+
+use super::reader::LogReader;
+use super::row::Opened;
+use super::scan::Position;
+use super::segment_walk::{Place, SegmentWalk, Told};
+use super::walk::{Item, Proof};
+
+/// Places of the segments that were looked at last.
+pub(super) type PlaceCache = Arc<Mutex<BTreeMap<Uid, Arc<[Place]>>>>;
+
+/// Of how many segments the places are kept: some 500 KiB each at most.
+const CACHED_MAX: usize = 8;
+
+impl LogReader {
+    /// Move a walk that stands at a segment's start closer to record `from`, if there is an index
+    /// or the segment's places are known.
+    pub(super) fn seek(
+        &self,
+        opened: &Opened<'_>,
+        walk: &mut SegmentWalk,
+        from: u64,
+    ) -> Result<()> {
+        if from <= opened.segment.header.base_seq {
+            return Ok(());
+        }
+        let places = match self.cached(opened) {
+            Some(places) => Some(places),
+            None => self.indexed(opened)?,
+        };
+        let Some(places) = places else { return Ok(()) };
+        let behind = places.partition_point(|place| place.at.next_seq <= from);
+        if let Some(place) = behind.checked_sub(1).and_then(|last| places.get(last)) {
+            walk.resume(place)?;
+        }
+        Ok(())
+    }
+
+    /// All places of a segment; without an index, by one walk over it.
+    pub(super) fn places(&self, opened: &Opened<'_>) -> Result<Arc<[Place]>> {
+        if let Some(places) = self.cached(opened) {
+            return Ok(places);
+        }
+        if let Some(places) = self.indexed(opened)? {
+            return Ok(places);
+        }
+        let mut walk = opened.walk()?;
+        let mut places: Vec<Place> = vec![walk.place()];
+        let mut next = walk.place().at.offset + SEEK_STEP;
+        while let Some(item) = walk.step()? {
+            let place = walk.place();
+            if matches!(item, Item::Record(..)) && place.at.offset >= next {
+                next = place.at.offset + SEEK_STEP;
+                places.push(place);
+            }
+        }
+        Ok(self.keep(opened, places))
+    }
+
+    fn indexed(&self, opened: &Opened<'_>) -> Result<Option<Arc<[Place]>>> {
+        let Some(seeks) = opened.seeks()? else { return Ok(None) };
+        let places = seeks.iter().map(|seek| {
+            let at = Position { offset: seek.offset, next_seq: seek.seq, chain: None };
+            Place { at, durable_at: at, proof: Proof::Proven, source: Told::ByIndex }
+        });
+        Ok(Some(self.keep(opened, places.collect())))
+    }
+
+    fn cached(&self, opened: &Opened<'_>) -> Option<Arc<[Place]>> {
+        let cache = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        cache.get(&opened.segment.header.segment).cloned()
+    }
+
+    fn keep(&self, opened: &Opened<'_>, places: Vec<Place>) -> Arc<[Place]> {
+        let mut cache = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        if cache.len() >= CACHED_MAX {
+            cache.pop_first();
+        }
+        let places: Arc<[Place]> = places.into();
+        cache.insert(opened.segment.header.segment, places.clone());
+        places
+    }
+}
