@@ -60,6 +60,8 @@ pub(super) enum Task {
     Recover(RecoverArgs),
     /// List, check and collect the outputs that lie beside the log
     Blobs(BlobsArgs),
+    /// Keep the state as it is now, so that opening and looking back start from here
+    Snapshot(SnapshotArgs),
     /// Check every byte of a ledger, and name all that is damaged
     Verify(VerifyArgs),
     /// Print the last durable record and its chain value, for keeping elsewhere
@@ -261,6 +263,17 @@ pub(super) struct ScopeArgs {
     /// One owner, over all runs
     #[arg(long, value_name = "OWNER")]
     pub(super) owner: Option<String>,
+}
+
+/// `ledger snapshot`.
+#[derive(Debug, Args)]
+pub(super) struct SnapshotArgs {
+    /// The ledger's folder
+    #[arg(value_name = "DIR")]
+    pub(super) ledger: PathBuf,
+    /// Print the answer as JSON
+    #[arg(long)]
+    pub(super) json: bool,
 }
 
 /// A cap, or none.

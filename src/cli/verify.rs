@@ -245,7 +245,8 @@ fn text(report: &VerifyReport, args: &VerifyArgs) -> String {
     ));
     if args.level >= LevelChoice::Snapshots {
         lines.push(format!(
-            "  beside   {} compared, {} checked",
+            "  beside   {}, {} and {}",
+            counted(report.snapshots, "snapshot"),
             counted(report.notes, "snapshot note"),
             counted(report.blobs, "large output")
         ));
@@ -310,6 +311,7 @@ fn lines(report: &VerifyReport, args: &VerifyArgs) -> String {
         "unproven": counts.unproven,
         "frame_bytes": counts.frame_bytes,
         "root": log.last.map(|last| json!({ "seq": last.seq, "chain": last.chain.to_string() })),
+        "snapshots": report.snapshots,
         "notes": report.notes,
         "blobs": report.blobs,
         "state": report.state.map(|(seq, hash)| json!({ "seq": seq, "hash": hash.to_string() })),

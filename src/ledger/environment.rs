@@ -9,6 +9,8 @@ use crate::log::{Housekeeping, LogOptions, OnAmbiguous, UidSource};
 use crate::plan::Micros;
 use crate::storage::{DiskStorage, Storage};
 
+use super::snapshots::RUNG;
+
 /// Outputs from 64 KiB on are blobs, unless somebody wants it otherwise.
 const BLOB_THRESHOLD: usize = 64 << 10;
 
@@ -43,6 +45,9 @@ pub struct Environment {
     pub on_ambiguous: OnAmbiguous,
     /// Outputs whose canonical JSON has more bytes than this are kept beside the log, in blobs.
     pub blob_threshold: usize,
+    /// A snapshot of the state is made at every multiple of so many records, so that opening and
+    /// looking back need not fold more than that; `None`: only on request.
+    pub snapshot_every: Option<u64>,
 }
 
 impl Environment {
@@ -61,6 +66,7 @@ impl Environment {
             housekeeping: Housekeeping::Thread,
             on_ambiguous: OnAmbiguous::Refuse,
             blob_threshold: BLOB_THRESHOLD,
+            snapshot_every: Some(RUNG),
         }
     }
 

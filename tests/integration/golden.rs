@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use plan_ledger::format::{
-    FRAME_HEADER_SIZE, HEAD_SLOT_SIZE, HeadSync, SEGMENT_HEADER_SIZE, SegmentHeader, Uid,
+    FRAME_HEADER_SIZE, HEAD_SLOT_SIZE, HeadSync, SEGMENT_HEADER_SIZE, SNAPSHOT_HEADER_SIZE,
+    SegmentHeader, Uid,
 };
 use plan_ledger::ledger::{Clock, IdSource};
 use plan_ledger::log::{Item, LogReader, Proof};
@@ -48,6 +49,7 @@ pub(crate) fn deterministic() -> Environment {
         housekeeping: Housekeeping::Inline,
         on_ambiguous: OnAmbiguous::Refuse,
         blob_threshold: 64 << 10,
+        snapshot_every: Some(65_536),
     }
 }
 
@@ -125,6 +127,27 @@ const HEAD_FIELDS: &[(usize, usize, &str)] = &[
     (88, 32, "chain"),
     (120, 8, "state"),
     (128, 4, "crc32"),
+];
+
+const SNAPSHOT_FIELDS: &[(usize, usize, &str)] = &[
+    (0, 8, "magic"),
+    (8, 2, "format major"),
+    (10, 2, "format minor"),
+    (12, 4, "incompat flags"),
+    (16, 16, "ledger uid"),
+    (32, 16, "genesis uid"),
+    (48, 8, "seq"),
+    (56, 8, "time"),
+    (64, 32, "chain"),
+    (96, 32, "state hash"),
+    (128, 4, "projection's version"),
+    (132, 4, "chunk size"),
+    (136, 8, "body length"),
+    (144, 32, "blake3 of the body"),
+    (176, 1, "length of the projection's name"),
+    (177, 7, "reserved"),
+    (184, 64, "projection's name"),
+    (508, 4, "crc32 of [0, 508)"),
 ];
 
 /// Bytes in rows of 32, the first with its note; the offset is that in the file.
@@ -256,6 +279,7 @@ fn the_tables_of_the_spec_are_the_layout() {
         ("log.md", "Segment header", HEADER_FIELDS, SEGMENT_HEADER_SIZE),
         ("log.md", "Record frame header", FRAME_FIELDS, FRAME_HEADER_SIZE),
         ("head.md", "HEAD slot", HEAD_FIELDS, HEAD_SLOT_SIZE),
+        ("snapshot.md", "Snapshot header", SNAPSHOT_FIELDS, SNAPSHOT_HEADER_SIZE),
     ];
     for (page, heading, fields, size) in tables {
         let rows = table(page, heading);

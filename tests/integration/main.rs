@@ -51,6 +51,10 @@ mod salvage;
 mod sweep;
 // The rules of the house: layers, crates, sizes.
 mod tidy;
+// Snapshots: made, damaged, foreign, missing, crashed.
+mod snapshots;
+// Any state at any record, from the start, from a snapshot, live.
+mod time_travel;
 // What a log asks of the disk, and in which order.
 mod trace;
 // `ledger verify` and `ledger root`.

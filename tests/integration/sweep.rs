@@ -5,18 +5,22 @@
 //! that are not served are named.
 
 use std::num::NonZeroUsize;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::Mutex;
 
 use plan_ledger::format::{Codec, NewRecord, Reason};
+use plan_ledger::ledger::{Condition, Level, VerifyRequest, verify as verify_ledger};
 use plan_ledger::log::{
     Class, Finding, Item, Log, LogReader, LoggedRecord, Proof, Verification, VerifyOptions, verify,
 };
+use plan_ledger::plan::RunPolicy;
 use plan_ledger::sim::SimDisk;
 use plan_ledger::storage::Storage;
+use plan_ledger::{Environment, Ledger, LedgerView, Plan, State};
 
+use super::golden::deterministic;
 use super::lab::{at, dir, kill, open, options, reader, record};
 
 /// What a part of a file is.
@@ -221,6 +225,12 @@ struct Flip<'a> {
     part: Part,
 }
 
+/// Every so-manieth bit is flipped.
+fn stride() -> u64 {
+    let stride = std::env::var("PLAN_LEDGER_FLIP_STRIDE").ok();
+    stride.map_or(11, |stride| stride.parse().unwrap())
+}
+
 /// The bits that are flipped. Fields of headers and slots, and frames, by the stride; what takes
 /// long and is all the same (reserved bytes, free space, a payload of a megabyte) more sparsely.
 fn picks(part: Part, range: &Range<u64>, stride: u64) -> Vec<u64> {
@@ -258,8 +268,7 @@ fn picks(part: Part, range: &Range<u64>, stride: u64) -> Vec<u64> {
 /// header and of a slot; the example `sweep` flips at random, as many as one likes).
 #[test]
 fn every_flipped_bit_is_located_or_dead() {
-    let stride = std::env::var("PLAN_LEDGER_FLIP_STRIDE").ok();
-    let stride: u64 = stride.map_or(11, |stride| stride.parse().unwrap());
+    let stride = stride();
     let specimen = specimen();
     let (clean, served) = look(&specimen.disk, &specimen.records, "nothing flipped");
     assert_eq!(served.len(), specimen.records.len());
@@ -285,4 +294,46 @@ fn every_flipped_bit_is_located_or_dead() {
             });
         }
     });
+}
+
+/// Goal: no flipped bit of a snapshot is silent, and none changes the state: it is located, and
+/// folding goes on without the snapshot.
+/// Method: every `PLAN_LEDGER_FLIP_STRIDE`th bit of the only snapshot of a small ledger, which
+/// opening it would begin with.
+#[test]
+fn every_flipped_bit_of_a_snapshot_is_located() {
+    let disk = SimDisk::new();
+    let environment = Environment { storage: Arc::new(disk.clone()), ..deterministic() };
+    let ledger = Ledger::create(&dir(), &environment).unwrap();
+    let plan: Plan = serde_json::from_str(r#"{"steps": [{"id": "one"}]}"#).unwrap();
+    ledger.start_run("demo", &plan, RunPolicy::default()).unwrap();
+    let path = ledger.snapshot::<State>().unwrap().path;
+    let live = ledger.state_hash();
+    ledger.close().unwrap();
+    let look = || {
+        let watch = |_| ControlFlow::Continue(());
+        let jobs = NonZeroUsize::MIN;
+        let level = Level::Snapshots;
+        let request = VerifyRequest { level, jobs, expected: None, watch: &watch };
+        verify_ledger(&dir(), &environment, request).unwrap()
+    };
+    let clean = look();
+    assert_eq!((clean.snapshots, clean.notes, clean.condition()), (1, 1, Condition::Whole));
+    let length = u64::try_from(disk.read(&path).unwrap().len()).unwrap();
+    let stride = usize::try_from(stride()).unwrap();
+    for bit in (0..length * 8).step_by(stride) {
+        flip(&disk, &path, bit);
+        let found = look();
+        let [finding] = &found.log.findings[..] else { panic!("bit {bit}: {found:#?}") };
+        assert!(contains(finding, &path, bit / 8), "bit {bit}: {finding}");
+        let class = if finding.what.contains("newer") { Class::Newer } else { Class::Derived };
+        assert_eq!(finding.class, class, "bit {bit}: {finding}");
+        assert_ne!(found.condition(), Condition::Whole, "bit {bit}");
+        if bit % 64 == 0 {
+            let view = LedgerView::open(&dir(), &environment).unwrap();
+            let fold = view.fold(u64::MAX).unwrap();
+            assert_eq!(plan_ledger::state_hash(&fold.state), live, "bit {bit}");
+        }
+        flip(&disk, &path, bit);
+    }
 }
