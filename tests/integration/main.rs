@@ -39,6 +39,10 @@ mod log_lock;
 mod log_round_trip;
 // `ledger run`: what a run does, says and returns.
 mod run;
+// Every fault that the simulated disk can inject, and what is said of it.
+mod sim_faults;
+// The simulated disk against the real one, and against what it promises of power losses.
+mod sim_model;
 // The rules of the house: layers, crates, sizes.
 mod tidy;
 // What a log asks of the disk, and in which order.
