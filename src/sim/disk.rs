@@ -208,7 +208,11 @@ impl LockGuard for SimLock {
         let mut state = self.disk.state();
         let call = Call { node: Some(self.node), ..Call::at(Operation::LockCheck, &self.path) };
         or_fail(state.call(self.boot, call)?.as_ref())?;
-        Ok(state.find(&self.path).is_ok_and(|node| node == self.node))
+        match state.find(&self.path) {
+            Ok(node) => Ok(node == self.node),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 }
 

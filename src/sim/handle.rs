@@ -124,7 +124,10 @@ impl StorageFile for SimFile {
         let call = self.call(Operation::Write);
         let failure = state.call(self.boot, call)?;
         state.changes += 1;
-        if !bytes.is_empty() && self.access == Access::Read {
+        if bytes.is_empty() {
+            return or_fail(failure.as_ref());
+        }
+        if self.access == Access::Read {
             return Err(bad_handle());
         }
         if offset.checked_add(widen(bytes.len())).is_none_or(|end| end > LENGTH_MAX) {

@@ -13,12 +13,12 @@ use super::random::Random;
 pub enum Profile {
     /// Powersafe overwrite: bytes outside of a write's range are never harmed. Inside of it each
     /// sector of 512 bytes is lost, kept, torn at any byte, or garbage.
-    #[default]
     Psow512,
     /// The same with sectors of 4096 bytes.
     Psow4096,
     /// A sector of 512 bytes is as before or as after a write, and of several writes to it the
-    /// later ones never land without the earlier ones.
+    /// later ones never land without the earlier ones. This is what the log's format relies on.
+    #[default]
     AtomicSector,
     /// The changes of a file land in the order in which they were made, length included; of the
     /// first one that is lost a prefix may be there. Files are independent.
@@ -261,7 +261,7 @@ impl Fates {
                 }
             }
             Fate::Garbage => {
-                let fill = self.random.below(4);
+                let fill = self.random.below(8);
                 for (at, byte) in (offset..).zip(bytes) {
                     match (fill, self.random.below(3)) {
                         (0, _) => put(at, &[0]),

@@ -334,7 +334,7 @@ fn images(disk: &SimDisk, range: std::ops::Range<usize>, letters: &str) -> BTree
         let letter = if *byte == 0 { '0' } else { char::from(*byte) };
         if letters.contains(letter) { letter } else { '*' }
     };
-    let losses = [Loss::Everything, Loss::Nothing].into_iter().chain((0..1500).map(Loss::Some));
+    let losses = [Loss::Everything, Loss::Nothing].into_iter().chain((0..4000).map(Loss::Some));
     let image = |loss| {
         let (bytes, _) = after(disk, loss);
         bytes[range.start.min(bytes.len())..range.end.min(bytes.len())].iter().map(letter).collect()
@@ -395,8 +395,8 @@ fn each_permitted_outcome_of_a_write_comes_and_no_other() {
 /// Goal: as above, for two writes to one sector, and for bytes at the end of a file.
 #[test]
 fn each_permitted_outcome_of_several_writes_comes_and_no_other() {
-    for profile in PROFILES {
-        let (disk, file) = disk_with(profile, &[b'o'; 1024]);
+    for profile in &PROFILES[..4] {
+        let (disk, file) = disk_with(*profile, &[b'o'; 1024]);
         file.write_at(b"x", 7).unwrap();
         file.write_at(b"y", 8).unwrap();
         let expected = match profile {
@@ -414,7 +414,7 @@ fn each_permitted_outcome_of_several_writes_comes_and_no_other() {
         // Garbage may look like anything.
         assert!(found.iter().filter(is_new).count() < 3, "{profile:?}: {found:?}");
 
-        let (disk, file) = disk_with(profile, b"o");
+        let (disk, file) = disk_with(*profile, b"o");
         file.write_at(b"x", 1).unwrap();
         file.write_at(b"y", 2).unwrap();
         let found = images(&disk, 0..9, "oxy0");
