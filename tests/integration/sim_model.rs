@@ -247,7 +247,7 @@ impl Side<'_> {
 /// Where real files are quick, if there is such a place, and now and then where they are not.
 fn folder(history: u64) -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
-    if history % 16 > 0 && memory.is_dir() {
+    if !history.is_multiple_of(16) && memory.is_dir() {
         return tempfile::tempdir_in(memory).unwrap();
     }
     tempfile::tempdir().unwrap()
