@@ -45,6 +45,9 @@ mod sim_faults;
 mod sim_model;
 // The rules of the house: layers, crates, sizes.
 mod tidy;
+// The worked example for authors of harnesses, which is a test.
+#[path = "../../examples/sim_harness.rs"]
+mod sim_harness;
 // What a log asks of the disk, and in which order.
 mod trace;
 // What people get wrong.
