@@ -11,6 +11,8 @@ mod command;
 mod disk_full;
 // `ledger drill` over example plans and plans of other tools.
 mod drill;
+// Following a log while it grows.
+mod follow;
 // The facade: threads, exact replay, refused and failed writes.
 mod facade;
 // The bytes that are fixed for ever.
@@ -35,8 +37,12 @@ mod log_hazards;
 mod log_lock;
 // Appending, rotating, reopening, reading: nothing goes wrong.
 mod log_round_trip;
+// Reading from anywhere, backwards, by kind, by stream.
+mod readers;
 // `ledger run`: what a run does, says and returns.
 mod run;
+// Sealed segments: index, footer, replica of the header.
+mod sealed;
 // The rules of the house: layers, crates, sizes.
 mod tidy;
 // What people get wrong.
