@@ -32,7 +32,7 @@ fn append(c: &mut Criterion) {
     for (name, count) in [("one_record_of_256_bytes", 1), ("batch_of_1000", 1000)] {
         let folder = folder();
         let dir = folder.path().join("append.ledger");
-        let mut log = Log::create(&dir, log_options(), 1).expect("a new log");
+        let log = Log::create(&dir, log_options(), 1).expect("a new log");
         let batch: Vec<_> = (0..count).map(|_| record(256)).collect();
         group.throughput(Throughput::Elements(count));
         group.bench_function(name, |b| b.iter(|| log.append(black_box(&batch), 2)));

@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     while let Some(task) = ledger.dispatch(run, "worker-1")? {
         println!("step {}: {}", task.number, task.step.goal);
-        let output = Json::new(&serde_json::json!({ "done": task.step.id }));
+        let output = Json::new(&serde_json::json!({ "done": task.step.id })).into();
         ledger.record_receipt(task.token, Receipt { output, ..Receipt::default() })?;
     }
     let state = ledger.state();

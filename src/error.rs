@@ -48,8 +48,14 @@ pub enum ErrorKind {
     OutcomeUnknown,
     /// An earlier write or sync failed: this handle refuses. Open the ledger again.
     Poisoned,
+    /// This handle may no longer write: the lock is lost, another writer took over, or the process
+    /// is a fork. Nothing more is written; open the ledger again.
+    Fenced,
     /// The record, or the request, is over a limit.
     TooLarge,
+    /// The batch would not get the sequence number that its author expected. Nothing was written;
+    /// look at what was recorded in the meantime, and decide again.
+    Conflict,
     /// The ledger's rules refuse the command; see [`Error::rejection`].
     Rejected,
     /// There is no such record.

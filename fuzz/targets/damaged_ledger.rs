@@ -22,7 +22,7 @@ fn payload(seq: u64) -> Vec<u8> {
 
 fn make(dir: &Path) -> SimDisk {
     let disk = SimDisk::new();
-    let mut log = Log::create(dir, options(&disk), 1).expect("a new log");
+    let log = Log::create(dir, options(&disk), 1).expect("a new log");
     for seq in 1..=RECORDS {
         let record =
             NewRecord { kind: 0x8002, codec: Codec::Raw, schema: 1, payload: payload(seq) };

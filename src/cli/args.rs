@@ -4,7 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use super::blobs::BlobsArgs;
+use super::export::ExportArgs;
+use super::import_ledger::ImportArgs;
 use super::inspect::InspectArgs;
+use super::recover::RecoverArgs;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -47,6 +51,14 @@ pub(super) enum Task {
     Answer(AnswerArgs),
     /// Set or lift a cap on how many attempts may be in flight at once
     Cap(CapArgs),
+    /// Write a ledger as JSON Lines: records, blobs, chain
+    Export(ExportArgs),
+    /// Make a new ledger of what `export` wrote, with the same chain
+    Import(ImportArgs),
+    /// Save what can be read of a damaged ledger, or go on behind what cannot be judged
+    Recover(RecoverArgs),
+    /// List, check and collect the outputs that lie beside the log
+    Blobs(BlobsArgs),
 }
 
 const RUN_EXAMPLES: &str = "\

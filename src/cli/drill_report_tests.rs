@@ -33,7 +33,10 @@ fn work(ledger: &Ledger, steps: usize, word: &str, cost: Cost) {
     for id in ["a", "b", "c"].iter().skip(3 - steps) {
         let output = Json::from(json!({ *id: word }));
         ledger
-            .record_receipt(deal(ledger), Receipt { output, cost, ..Receipt::default() })
+            .record_receipt(
+                deal(ledger),
+                Receipt { output: output.into(), cost, ..Receipt::default() },
+            )
             .unwrap();
     }
 }
@@ -54,7 +57,9 @@ fn whole(word: &str, cost: Cost) -> Half {
 fn evidence() -> Evidence {
     let (_folder, ledger) = ledger();
     let output = Json::from(json!({ "a": "x" }));
-    ledger.record_receipt(deal(&ledger), Receipt { output, ..Receipt::default() }).unwrap();
+    ledger
+        .record_receipt(deal(&ledger), Receipt { output: output.into(), ..Receipt::default() })
+        .unwrap();
     let token = deal(&ledger);
     let at_kill = ledger.state();
     ledger.report_lost(token, LostCause::RunnerDied, "").unwrap();

@@ -74,8 +74,11 @@ pub(super) fn code_of(error: &Error) -> Code {
     match error.kind() {
         ErrorKind::NotALedger | ErrorKind::BadPlan | ErrorKind::OutOfRange => Code::Usage,
         ErrorKind::Corrupt | ErrorKind::Tampered | ErrorKind::Ambiguous => Code::Damaged,
-        ErrorKind::Locked => Code::Held,
-        ErrorKind::Rejected | ErrorKind::TooLarge | ErrorKind::Unsupported => Code::Refused,
+        ErrorKind::Locked | ErrorKind::Fenced => Code::Held,
+        ErrorKind::Rejected
+        | ErrorKind::Conflict
+        | ErrorKind::TooLarge
+        | ErrorKind::Unsupported => Code::Refused,
         ErrorKind::Io | ErrorKind::DiskFull | ErrorKind::OutcomeUnknown | ErrorKind::Poisoned => {
             Code::Machine
         }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::plan::{ContentHash, Ruling};
+use crate::plan::{ContentHash, Json, Ruling};
 use crate::runner::{Pending, Progress, RunOutcome, RunSummary, StepName, Unrecorded};
 
 use super::exit::code_of;
@@ -136,6 +136,6 @@ fn pending(item: &Pending) -> Value {
 fn unrecorded_one(item: &Unrecorded) -> Value {
     json!({
         "step": item.step.id, "number": item.step.number.0, "token": item.token.0,
-        "output": item.receipt.output.value(),
+        "output": item.receipt.output.inline().map(Json::value),
     })
 }

@@ -9,12 +9,16 @@
 
 mod answer;
 mod args;
+mod blobs;
 mod drill;
 mod drill_report;
 mod exit;
+mod export;
+mod import_ledger;
 mod inspect;
 mod json;
 mod progress;
+mod recover;
 mod resume;
 mod run;
 mod text;
@@ -56,6 +60,10 @@ pub fn main() -> ExitCode {
         Task::Reject(args) => answer::judge(&args, crate::plan::Ruling::Fail),
         Task::Answer(args) => answer::resolve(&args),
         Task::Cap(args) => answer::cap(&args),
+        Task::Export(args) => export::export(&args),
+        Task::Import(args) => import_ledger::import_ledger(&args),
+        Task::Recover(args) => recover::recover(&args),
+        Task::Blobs(args) => blobs::blobs(&args),
     };
     match outcome {
         Ok(code) => code.into(),

@@ -48,9 +48,9 @@ impl ChainKey {
     /// payload's hash. Placement (segment, offset, CRCs, pad) is left out, so that the chain
     /// survives re-writing in another segment; the payload enters by its hash, so that it can be
     /// erased later and the chain still verifies.
-    pub(super) fn link(&self, previous: &Chain, logical: &[u8], payload: &[u8]) -> Chain {
+    pub(super) fn link(&self, previous: &Chain, logical: &[u8], payload_hash: &[u8; 32]) -> Chain {
         let mut hasher = blake3::Hasher::new_keyed(&self.0);
-        hasher.update(&previous.0).update(logical).update(blake3::hash(payload).as_bytes());
+        hasher.update(&previous.0).update(logical).update(payload_hash);
         Chain(*hasher.finalize().as_bytes())
     }
 }
@@ -92,12 +92,12 @@ pub(super) fn crc32(initial: u32, parts: &[&[u8]]) -> u32 {
 pub struct ContentHasher(blake3::Hasher);
 
 impl ContentHasher {
-    /// Take the next piece.
-    pub fn update(&mut self, bytes: &[u8]) {
-        self.0.update(bytes);
+    /// Add the next piece.
+    pub fn update(&mut self, piece: &[u8]) {
+        self.0.update(piece);
     }
 
-    /// The hash of all pieces, as [`content_hash`] gives it for the whole.
+    /// The hash of all pieces: what [`content_hash`] says of them as one.
     #[must_use]
     pub fn finish(&self) -> [u8; 32] {
         *self.0.finalize().as_bytes()

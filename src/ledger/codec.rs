@@ -16,7 +16,9 @@ use crate::format::{Codec, NewRecord, PAYLOAD_LENGTH_MAX, SKIPPABLE_KINDS_FROM};
 use crate::log::LoggedRecord;
 use crate::plan::{Event, RunId, State, StepEvent, StepNumber, StepRecord, canonical};
 
-/// The schema of every kind so far.
+use super::receipt_codec::{self, InlineRecorded, InlineRefused};
+
+/// The schema of every kind, except where [`newest_schema`] says otherwise.
 const SCHEMA: u16 = 1;
 
 macro_rules! kinds {
@@ -69,6 +71,7 @@ kinds! {
     Reopened = 41 "reopened";
     DoubtResolved = 42 "doubt_resolved";
     RecoveryNote = 0x8001 "recovery_note";
+    Gap = 0x8005 "gap";
 }
 
 impl Kind {
@@ -142,7 +145,25 @@ pub(super) fn encode(event: &Event) -> NewRecord {
         Event::RunReopened(event) => (Codec::Bincode, bytes(event)),
         Event::Step(record) => (Codec::Bincode, encode_step(record)),
     };
-    NewRecord { kind: Kind::of(event).number(), codec, schema: SCHEMA, payload }
+    NewRecord { kind: Kind::of(event).number(), codec, schema: schema_of(event), payload }
+}
+
+/// The schema in which an event is written.
+fn schema_of(event: &Event) -> u16 {
+    let Event::Step(record) = event else { return SCHEMA };
+    match &record.event {
+        StepEvent::ReceiptRecorded(event) => receipt_codec::schema_of(&event.receipt),
+        StepEvent::ReceiptRefused(event) => receipt_codec::schema_of(&event.receipt),
+        _ => SCHEMA,
+    }
+}
+
+/// The newest schema of a kind that this program reads.
+fn newest_schema(kind: Kind) -> u16 {
+    match kind {
+        Kind::ReceiptRecorded | Kind::ReceiptRefused => receipt_codec::BLOB,
+        _ => SCHEMA,
+    }
 }
 
 fn step_bytes<T: Serialize>(run: RunId, step: StepNumber, previous: u64, event: &T) -> Vec<u8> {
@@ -156,8 +177,14 @@ fn encode_step(record: &StepRecord) -> Vec<u8> {
         StepEvent::Dispatched(event) => step_bytes(run, step, previous, event),
         StepEvent::LeaseRenewed(event) => step_bytes(run, step, previous, event),
         StepEvent::AttemptLost(event) => step_bytes(run, step, previous, event),
-        StepEvent::ReceiptRecorded(event) => step_bytes(run, step, previous, event),
-        StepEvent::ReceiptRefused(event) => step_bytes(run, step, previous, event),
+        StepEvent::ReceiptRecorded(event) => match InlineRecorded::of(event) {
+            Some(event) => step_bytes(run, step, previous, &event),
+            None => step_bytes(run, step, previous, event),
+        },
+        StepEvent::ReceiptRefused(event) => match InlineRefused::of(event) {
+            Some(event) => step_bytes(run, step, previous, &event),
+            None => step_bytes(run, step, previous, event),
+        },
         StepEvent::VerdictRecorded(event) => step_bytes(run, step, previous, event),
         StepEvent::Accepted(event) => step_bytes(run, step, previous, event),
         StepEvent::FailureDecided(event) => step_bytes(run, step, previous, event),
@@ -179,17 +206,17 @@ pub fn decode(record: &LoggedRecord) -> Result<Option<Event>> {
         }
         return Err(newer(record, "kind"));
     };
-    if kind == Kind::RecoveryNote {
+    if kind.number() >= SKIPPABLE_KINDS_FROM {
         return Ok(None);
     }
-    if record.schema != SCHEMA {
+    if !(1..=newest_schema(kind)).contains(&record.schema) {
         return Err(newer(record, "schema"));
     }
     let payload = record.payload.as_slice();
     let event = match (kind, record.codec) {
         (Kind::PlanProposed, Codec::Json) => json(payload).map(Event::PlanProposed),
         (Kind::PlanSteps, Codec::Json) => json(payload).map(Event::PlanSteps),
-        (_, Codec::Bincode) => decode_bincode(kind, payload),
+        (_, Codec::Bincode) => decode_bincode(kind, record.schema, payload),
         _ => Err(format!("a codec that is not used for it ({:?})", record.codec)),
     };
     event.map(Some).map_err(|what| {
@@ -205,7 +232,7 @@ pub fn decode(record: &LoggedRecord) -> Result<Option<Event>> {
     })
 }
 
-fn decode_bincode(kind: Kind, payload: &[u8]) -> std::result::Result<Event, String> {
+fn decode_bincode(kind: Kind, schema: u16, payload: &[u8]) -> std::result::Result<Event, String> {
     match kind {
         Kind::RunStarted => value(payload).map(Event::RunStarted),
         Kind::PlanReviewed => value(payload).map(Event::PlanReviewed),
@@ -219,7 +246,13 @@ fn decode_bincode(kind: Kind, payload: &[u8]) -> std::result::Result<Event, Stri
         Kind::Dispatched => of_step(payload, StepEvent::Dispatched),
         Kind::LeaseRenewed => of_step(payload, StepEvent::LeaseRenewed),
         Kind::AttemptLost => of_step(payload, StepEvent::AttemptLost),
+        Kind::ReceiptRecorded if schema == receipt_codec::INLINE => {
+            of_step(payload, |event: InlineRecorded<'_>| StepEvent::ReceiptRecorded(event.into()))
+        }
         Kind::ReceiptRecorded => of_step(payload, StepEvent::ReceiptRecorded),
+        Kind::ReceiptRefused if schema == receipt_codec::INLINE => {
+            of_step(payload, |event: InlineRefused<'_>| StepEvent::ReceiptRefused(event.into()))
+        }
         Kind::ReceiptRefused => of_step(payload, StepEvent::ReceiptRefused),
         Kind::VerdictRecorded => of_step(payload, StepEvent::VerdictRecorded),
         Kind::Accepted => of_step(payload, StepEvent::Accepted),
@@ -227,7 +260,7 @@ fn decode_bincode(kind: Kind, payload: &[u8]) -> std::result::Result<Event, Stri
         Kind::Skipped => of_step(payload, StepEvent::Skipped),
         Kind::Reopened => of_step(payload, StepEvent::Reopened),
         Kind::DoubtResolved => of_step(payload, StepEvent::DoubtResolved),
-        Kind::PlanProposed | Kind::PlanSteps | Kind::RecoveryNote => {
+        Kind::PlanProposed | Kind::PlanSteps | Kind::RecoveryNote | Kind::Gap => {
             Err("a codec that is not used for it (bincode)".to_owned())
         }
     }

@@ -9,6 +9,9 @@ use crate::log::{Housekeeping, LogOptions, OnAmbiguous, UidSource};
 use crate::plan::Micros;
 use crate::storage::{DiskStorage, Storage};
 
+/// Outputs from 64 KiB on are blobs, unless somebody wants it otherwise.
+const BLOB_THRESHOLD: usize = 64 << 10;
+
 /// Where the time comes from.
 pub trait Clock: Send + Sync + fmt::Debug {
     /// Microseconds since the Unix epoch. It may jump; the ledger's own time never goes back.
@@ -38,6 +41,8 @@ pub struct Environment {
     pub housekeeping: Housekeeping,
     /// What opening does where it cannot be told what was acknowledged; see [`OnAmbiguous`].
     pub on_ambiguous: OnAmbiguous,
+    /// Outputs whose canonical JSON has more bytes than this are kept beside the log, in blobs.
+    pub blob_threshold: usize,
 }
 
 impl Environment {
@@ -55,6 +60,7 @@ impl Environment {
             head_sync: HeadSync::Interval,
             housekeeping: Housekeeping::Thread,
             on_ambiguous: OnAmbiguous::Refuse,
+            blob_threshold: BLOB_THRESHOLD,
         }
     }
 

@@ -9,53 +9,54 @@
 //! Left out on purpose: running workers (a harness does, or the `ledger` binary) and judging
 //! anything (`plan` does).
 
+mod blobs;
 mod codec;
 mod environment;
+mod execute;
+mod export;
 #[cfg(test)]
 mod golden_tests;
 mod hash;
+mod import;
+mod islands;
+mod lines;
+mod receipt_codec;
 mod replay;
 mod report;
+mod salvage;
 mod task;
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::log::Log;
+use crate::log::{Log, LogReader};
 use crate::plan::{
     AttemptToken, Command, ContentHash, Event, Json, LostCause, Micros, Plan, Receipt, Rejection,
     RunId, RunPolicy, State, StepStatus, Verdict,
 };
 
-pub use crate::log::{Ack, Housekeeping, OnAmbiguous};
+pub use crate::log::{Ack, BatchKey, Housekeeping, OnAmbiguous};
+use blobs::Blobs;
+pub use blobs::{BlobCheck, BlobSurvey, BlobUse, Collected, blob_of};
 pub use codec::{Kind, decode};
 pub use environment::{Clock, Environment, IdSource, SystemClock, time_text};
+use execute::Shared;
+pub use export::{Describe, Exported};
 pub use hash::{plan_hash, state_hash};
+pub use import::{Imported, import};
 pub use replay::{Fold, LedgerView, Recorded};
 pub use report::OpenReport;
+pub use salvage::{GAPS_MAX, Salvaged, salvage};
 pub use task::Task;
 
 /// A ledger that is open for writing. At most one exists per folder, in all processes.
 #[derive(Debug)]
 pub struct Ledger {
+    log: Log,
     shared: Mutex<Shared>,
     environment: Environment,
-}
-
-#[derive(Debug)]
-struct Shared {
-    log: Log,
-    state: Arc<State>,
-    freshness: Freshness,
-}
-
-/// Whether the state in memory is the fold of the durable records.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Freshness {
-    Current,
-    /// Events were folded in that did not become durable, or a fold did not finish.
-    Stale,
+    blobs: Blobs,
 }
 
 /// What a command led to.
@@ -113,9 +114,9 @@ impl Ledger {
     }
 
     fn with(log: Log, environment: &Environment) -> Result<Self> {
-        let mut shared = Shared { log, state: Arc::default(), freshness: Freshness::Stale };
-        shared.refresh()?;
-        Ok(Self { shared: Mutex::new(shared), environment: environment.clone() })
+        let blobs = Blobs::new(log.blobs());
+        let shared = Mutex::new(Shared::new(&log)?);
+        Ok(Self { log, shared, environment: environment.clone(), blobs })
     }
 
     /// Start a run of a plan. With automatic approval the plan is active on return.
@@ -159,9 +160,8 @@ impl Ledger {
         self.tick()?;
         let worker = worker.to_owned();
         let command = Command::Dispatch { run, step: None, worker };
-        let mut shared = self.lock();
-        match self.execute_locked(&mut shared, &command) {
-            Ok(commit) => Ok(Task::dealt(&shared.state, &commit.events)),
+        match self.carry_out(&command, Task::dealt) {
+            Ok((_, task)) => Ok(task),
             Err(error) => match error.rejection() {
                 Some(
                     Rejection::NothingReady { .. }
@@ -173,22 +173,13 @@ impl Ledger {
         }
     }
 
-    /// Turn what is due into events: leases that have run out.
-    pub fn tick(&self) -> Result<()> {
-        let mut shared = self.lock();
-        let now = self.environment.clock.now();
-        if shared.state.next_due().is_some_and(|due| due <= now) {
-            self.execute_locked(&mut shared, &Command::Tick)?;
-        }
-        Ok(())
-    }
-
     /// Keep an attempt for longer; until when, in microseconds.
     pub fn renew(&self, token: AttemptToken) -> Result<Micros> {
-        let mut shared = self.lock();
-        self.execute_locked(&mut shared, &Command::Renew { token })?;
-        let held = held(&shared.state, token);
-        Ok(held.map_or(0, |step| step.attempt.as_ref().map_or(0, |attempt| attempt.lease_until)))
+        let until = |state: &State, _: &[_]| {
+            let attempt = held(state, token).and_then(|step| step.attempt.as_ref());
+            attempt.map_or(0, |attempt| attempt.lease_until)
+        };
+        self.carry_out(&Command::Renew { token }, until).map(|(_, until)| until)
     }
 
     /// Say that an attempt will never report.
@@ -207,9 +198,8 @@ impl Ledger {
     /// `Rejected` with `StaleToken` if the attempt is over: the receipt is kept all the same, as
     /// refused.
     pub fn record_receipt(&self, token: AttemptToken, receipt: Receipt) -> Result<StepStatus> {
-        let mut shared = self.lock();
-        let commit =
-            self.execute_locked(&mut shared, &Command::RecordReceipt { token, receipt })?;
+        let command = Command::RecordReceipt { token, receipt };
+        let (commit, status) = self.carry_out(&command, |state, _| status(state, token))?;
         let is_refused = commit.events.iter().any(|(_, event)| {
             matches!(event, Event::Step(record)
                 if matches!(record.event, crate::plan::StepEvent::ReceiptRefused(_)))
@@ -217,14 +207,13 @@ impl Ledger {
         if is_refused {
             return Err(Rejection::StaleToken(token).into());
         }
-        Ok(held(&shared.state, token).map_or(StepStatus::Removed, |step| step.status))
+        Ok(status)
     }
 
     /// Judge criteria of a reported step; how it stands then.
     pub fn judge(&self, token: AttemptToken, verdicts: Vec<Verdict>) -> Result<StepStatus> {
-        let mut shared = self.lock();
-        self.execute_locked(&mut shared, &Command::Judge { token, verdicts })?;
-        Ok(held(&shared.state, token).map_or(StepStatus::Removed, |step| step.status))
+        let command = Command::Judge { token, verdicts };
+        self.carry_out(&command, |state, _| status(state, token)).map(|(_, status)| status)
     }
 
     /// Set a variable, if it still has the version that the caller saw (0: not set; `None`: in
@@ -250,46 +239,6 @@ impl Ledger {
         Ok(set.expect("a value that was not refused was set"))
     }
 
-    /// Carry out a command: judge it, write its events durably as one batch, fold them in.
-    ///
-    /// # Errors
-    /// `Rejected`, with the reason: nothing was written. `DiskFull` and `TooLarge`: nothing was
-    /// written, and the ledger may be used further. `OutcomeUnknown`: a write or sync failed;
-    /// open the ledger again to find out. `Poisoned`: an earlier one did.
-    pub fn execute(&self, command: &Command) -> Result<Commit> {
-        self.execute_locked(&mut self.lock(), command)
-    }
-
-    fn execute_locked(&self, shared: &mut Shared, command: &Command) -> Result<Commit> {
-        shared.refresh()?;
-        let now = self.environment.clock.now().max(shared.log.time());
-        let first = shared.log.ack().seq + 1;
-        // Until the events are durable, the state runs ahead of the log; whatever ends this
-        // early, a panic included, leaves the mark that says so.
-        shared.freshness = Freshness::Stale;
-        let events =
-            match crate::plan::execute(Arc::make_mut(&mut shared.state), first, now, command) {
-                Ok(events) => events,
-                Err(rejection) => {
-                    shared.freshness = Freshness::Current;
-                    return Err(rejection.into());
-                }
-            };
-        let records: Vec<_> = events.iter().map(codec::encode).collect();
-        let ack = shared.log.append(&records, now)?;
-        shared.freshness = Freshness::Current;
-        Ok(Commit { ack, events: (first..).zip(events).collect() })
-    }
-
-    /// The state now: it does not change any more, and costs nothing to take.
-    #[must_use]
-    pub fn state(&self) -> Arc<State> {
-        let mut shared = self.lock();
-        // A ledger that cannot be read again shows its last good state, and refuses commands.
-        let _ = shared.refresh();
-        shared.state.clone()
-    }
-
     /// Hash of the state now.
     #[must_use]
     pub fn state_hash(&self) -> ContentHash {
@@ -301,10 +250,8 @@ impl Ledger {
     /// # Errors
     /// `OutOfRange` beyond the last durable record.
     pub fn state_at(&self, seq: u64) -> Result<State> {
-        let (reader, last) = {
-            let shared = self.lock();
-            (shared.log.reader()?, shared.log.ack().seq)
-        };
+        let last = self.log.ack().seq;
+        let reader = self.log.reader()?;
         if seq > last {
             let message = format!("expected a record up to {last}, found {seq}");
             return Err(Error::new(ErrorKind::OutOfRange, message));
@@ -317,20 +264,24 @@ impl Ledger {
     /// # Errors
     /// `Corrupt`, naming the place, and `Io`.
     pub fn replay(&self, from: u64) -> Result<Vec<Recorded>> {
-        let reader = self.lock().log.reader()?;
+        let reader = self.reader()?;
         reader.records(from).map(|record| replay::recorded(&record?)).collect()
+    }
+
+    fn reader(&self) -> Result<LogReader> {
+        self.log.reader()
     }
 
     /// The last durable record.
     #[must_use]
     pub fn head(&self) -> Ack {
-        self.lock().log.ack()
+        self.log.ack()
     }
 
     /// Mark the ledger as cleanly closed. Dropping it does the same, but cannot report an error;
     /// nothing that was acknowledged depends on either.
     pub fn close(self) -> Result<()> {
-        self.shared.into_inner().unwrap_or_else(PoisonError::into_inner).log.close()
+        self.log.close()
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {
@@ -339,19 +290,13 @@ impl Ledger {
     }
 }
 
-impl Shared {
-    /// Fold the state again if it is not the fold of the durable records.
-    fn refresh(&mut self) -> Result<()> {
-        if self.freshness == Freshness::Stale {
-            self.state = Arc::new(replay::state_at(&self.log.reader()?, u64::MAX)?);
-            self.freshness = Freshness::Current;
-        }
-        Ok(())
-    }
-}
-
 /// The step of an attempt that was ever dealt.
 fn held(state: &State, token: AttemptToken) -> Option<&crate::plan::StepState> {
     let (run, step) = state.dealt.get(&token)?;
     state.runs.get(run)?.step(*step)
+}
+
+/// How the step of an attempt stands.
+fn status(state: &State, token: AttemptToken) -> StepStatus {
+    held(state, token).map_or(StepStatus::Removed, |step| step.status)
 }

@@ -10,7 +10,7 @@ use crate::storage::Medium;
 pub struct OpenReport {
     /// The ledger was made by this call.
     pub created: bool,
-    /// What the end of the log was: `clean`, `unproven_tail` or `torn`.
+    /// What the end of the log was: `clean`, `unproven_tail`, `torn` or `ambiguous_forced`.
     pub verdict: String,
     /// Things a person should know, one line each; none after a clean close.
     pub notes: Vec<String>,
@@ -26,7 +26,15 @@ impl OpenReport {
 
     pub(super) fn opened(report: &log::OpenReport, last_seq: u64) -> Self {
         let mut notes: Vec<String> = warning(report.medium).into_iter().collect();
-        if let Some(survivors) = report.survivors {
+        let is_forced = report.verdict == Verdict::Ambiguous;
+        if is_forced {
+            notes.push(format!(
+                "it cannot be told whether something that was acknowledged is missing at the end \
+                 (evidence {}); what holds was taken over, as you asked",
+                report.evidence.letters()
+            ));
+        }
+        if let Some(survivors) = report.survivors.filter(|_| !is_forced) {
             notes.push(format!(
                 "the last process ended in the middle of a commit: records {} to {} were whole \
                  and were taken over",
@@ -34,9 +42,13 @@ impl OpenReport {
             ));
         }
         for range in &report.discarded {
+            let what = if is_forced {
+                "that are no whole record"
+            } else {
+                "of a write that never finished, and was never acknowledged,"
+            };
             notes.push(format!(
-                "{} bytes of a write that never finished, and was never acknowledged, were \
-                 fenced off (offset {}, blake3 {}); they stay in the file",
+                "{} bytes {what} were fenced off (offset {}, blake3 {}); they stay in the file",
                 range.length, range.offset, range.blake3
             ));
         }
@@ -49,6 +61,7 @@ impl OpenReport {
         let verdict = match report.verdict {
             Verdict::Clean => "clean",
             Verdict::Unproven => "unproven_tail",
+            Verdict::Ambiguous => "ambiguous_forced",
             _ => "torn",
         };
         Self { created: false, verdict: verdict.to_owned(), notes, last_seq }

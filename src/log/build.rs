@@ -1,10 +1,12 @@
 //! Making a segment: written in full, synced, and only then given its name.
 
+use std::path::{Path, PathBuf};
+
 use crate::error::{Error, Result};
-use crate::format::SegmentHeader;
+use crate::format::{SegmentHeader, SegmentName};
 use crate::storage::{Storage, StorageFile};
 
-use super::layout::Layout;
+use super::layout::{DATA_START, Layout};
 
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
@@ -25,57 +27,149 @@ impl BuildError {
     }
 }
 
-/// Make the segment that `header` describes, holding the frames `born`, zero-filled to its length.
+/// A file of zeros that will be a segment. It has a name that readers ignore.
+#[derive(Debug)]
+pub(super) struct Blank {
+    file: Box<dyn StorageFile>,
+    path: PathBuf,
+    pub(super) length: u64,
+}
+
+/// Make the segment that `header` describes, without records.
 pub(super) fn build_segment(
     storage: &dyn Storage,
     layout: &Layout,
     header: &SegmentHeader,
-    born: &[u8],
 ) -> std::result::Result<Box<dyn StorageFile>, BuildError> {
-    let (temporary, path) = (layout.temporary(header.name()), layout.segment(header.name()));
-    // An attempt of this process may have left one behind.
-    let _ = storage.remove(&temporary);
-    let file = fill(storage, &temporary, header, born).map_err(|error| {
-        // Give the room back: on a full disk this is what lets anything else go on.
-        let _ = storage.remove(&temporary);
-        BuildError::BeforeName(error)
+    build_with(storage, layout, header, |_, _| Ok(DATA_START))
+}
+
+/// Make the segment that `header` describes. `content` writes the records that it is born with,
+/// and says where they end.
+pub(super) fn build_with(
+    storage: &dyn Storage,
+    layout: &Layout,
+    header: &SegmentHeader,
+    content: impl FnOnce(&dyn StorageFile, &Path) -> Result<u64>,
+) -> std::result::Result<Box<dyn StorageFile>, BuildError> {
+    let temporary = layout.temporary(header.name());
+    let write_all = |file: &dyn StorageFile| {
+        write(file, &temporary, &header.encode(), 0)?;
+        let end = content(file, &temporary)?;
+        fill_with_zeros(file, &temporary, end..header.prealloc_len, &|| true)?;
+        sync(file, &temporary)
+    };
+    let file = create(storage, &temporary, write_all).map_err(BuildError::BeforeName)?;
+    give_name(storage, layout, &temporary, header)?;
+    Ok(file)
+}
+
+/// Make a file of zeros for a segment with that ordinal, unless `goes_on` says no on the way.
+pub(super) fn build_blank(
+    storage: &dyn Storage,
+    layout: &Layout,
+    (ordinal, length): (u64, u64),
+    goes_on: &dyn Fn() -> bool,
+) -> Result<Blank> {
+    // No segment has base_seq 0, so nobody else ever makes a file of this name.
+    let path = layout.temporary(SegmentName { base_seq: 0, ordinal });
+    let file = create(storage, &path, |file| {
+        fill_with_zeros(file, &path, 0..length, goes_on)?;
+        sync(file, &path)
     })?;
+    Ok(Blank { file, path, length })
+}
+
+impl Blank {
+    /// Make it the segment that `header` describes.
+    pub(super) fn become_segment(
+        self,
+        storage: &dyn Storage,
+        layout: &Layout,
+        header: &SegmentHeader,
+    ) -> std::result::Result<Box<dyn StorageFile>, BuildError> {
+        let begun = write(&*self.file, &self.path, &header.encode(), 0)
+            .and_then(|()| sync(&*self.file, &self.path));
+        if let Err(error) = begun {
+            self.discard(storage);
+            return Err(BuildError::BeforeName(error));
+        }
+        give_name(storage, layout, &self.path, header)?;
+        Ok(self.file)
+    }
+
+    /// Give the room back.
+    pub(super) fn discard(self, storage: &dyn Storage) {
+        // What is left is removed by the next open.
+        let _ = storage.remove(&self.path);
+    }
+}
+
+fn create(
+    storage: &dyn Storage,
+    path: &Path,
+    fill: impl FnOnce(&dyn StorageFile) -> Result<()>,
+) -> Result<Box<dyn StorageFile>> {
+    // An attempt of this process may have left one behind.
+    let _ = storage.remove(path);
+    let made = storage
+        .create(path)
+        .map_err(|error| Error::io("create the new segment", path, error))
+        .and_then(|file| fill(&*file).map(|()| file));
+    made.inspect_err(|_| {
+        // Give the room back: on a full disk this is what lets anything else go on.
+        let _ = storage.remove(path);
+    })
+}
+
+fn give_name(
+    storage: &dyn Storage,
+    layout: &Layout,
+    temporary: &Path,
+    header: &SegmentHeader,
+) -> std::result::Result<(), BuildError> {
+    let (path, folder) = (layout.segment(header.name()), layout.log());
     storage
-        .rename(&temporary, &path)
+        .rename(temporary, &path)
         .map_err(|error| Error::io("give the new segment its name", &path, error))
         .and_then(|()| {
-            let folder = layout.log();
             storage.sync_dir(&folder).map_err(|error| Error::io("sync the folder", &folder, error))
         })
-        .map_err(BuildError::AfterName)?;
-    Ok(file)
+        .map_err(BuildError::AfterName)
 }
 
 /// The zeros are written, not just allocated: later writes then change no metadata, a full disk
 /// shows here and not in the middle of a commit, and no stale bytes of the device show through.
-fn fill(
-    storage: &dyn Storage,
-    path: &std::path::Path,
-    header: &SegmentHeader,
-    born: &[u8],
-) -> Result<Box<dyn StorageFile>> {
-    let io = |what, error| Error::io(what, path, error);
-    let file = storage.create(path).map_err(|error| io("create the new segment", error))?;
-    let mut content = header.encode();
-    content.extend_from_slice(born);
-    file.write_at(&content, 0).map_err(|error| io("write the new segment", error))?;
-    let mut offset = length(&content);
-    while offset < header.prealloc_len {
-        let rest = usize::try_from(header.prealloc_len - offset).unwrap_or(ZEROS.len());
+fn fill_with_zeros(
+    file: &dyn StorageFile,
+    path: &Path,
+    range: std::ops::Range<u64>,
+    goes_on: &dyn Fn() -> bool,
+) -> Result<()> {
+    let mut offset = range.start;
+    while offset < range.end {
+        if !goes_on() {
+            let why = std::io::ErrorKind::Interrupted.into();
+            return Err(Error::io("write the new segment", path, why));
+        }
+        let rest = usize::try_from(range.end - offset).unwrap_or(ZEROS.len());
         let zeros = ZEROS.get(..rest).unwrap_or(&ZEROS);
-        file.write_at(zeros, offset).map_err(|error| io("write the new segment", error))?;
+        write(file, path, zeros, offset)?;
         offset += length(zeros);
     }
-    file.sync().map_err(|error| io("sync the new segment", error))?;
-    Ok(file)
+    Ok(())
+}
+
+/// Write a part of a segment that has no name yet.
+pub(super) fn write(file: &dyn StorageFile, path: &Path, bytes: &[u8], offset: u64) -> Result<()> {
+    file.write_at(bytes, offset).map_err(|error| Error::io("write the new segment", path, error))
+}
+
+fn sync(file: &dyn StorageFile, path: &Path) -> Result<()> {
+    file.sync().map_err(|error| Error::io("sync the new segment", path, error))
 }
 
 /// A length in memory as a length on disk.
 pub(super) fn length(bytes: &[u8]) -> u64 {
-    u64::try_from(bytes.len()).expect("no supported machine has longer slices")
+    super::batch::to_u64(bytes.len())
 }

@@ -4,17 +4,74 @@
 //! leave behind. Such a folder is somebody's, whatever it is called.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::SegmentName;
-use crate::storage::{Access, Entry, EntryKind, Storage};
+use crate::storage::{Access, Entry, EntryKind, LockGuard, Storage};
 
+use super::blob::BlobReader;
 use super::layout::{Layout, is_temporary};
+use super::open::take_lock;
+
+/// Make the folder in which the ledger `layout` is made, hold its lock, and empty it.
+///
+/// # Errors
+/// `Io` if there is something of the ledger's name already, or another call fails; `NotALedger`
+/// if somebody else's things are in the way; `Locked`.
+pub(super) fn begin(
+    storage: &Arc<dyn Storage>,
+    layout: &Layout,
+    holder: &str,
+) -> Result<(Layout, Box<dyn LockGuard>)> {
+    let draft = layout.under_construction();
+    let io = |what: &str, path: &Path, error| Error::io(what, path, error);
+    if storage.list(layout.dir()).is_ok() {
+        let taken = std::io::ErrorKind::AlreadyExists.into();
+        return Err(io("make a ledger here", layout.dir(), taken));
+    }
+    expect_ours(storage, &draft)?;
+    storage.create_dir(draft.dir()).map_err(|error| io("create the folder", draft.dir(), error))?;
+    let lock = take_lock(&**storage, &draft, holder)?;
+    clear(storage, &draft)?;
+    storage
+        .create_dir(&draft.log())
+        .map_err(|error| io("create the folder", &draft.log(), error))?;
+    Ok((draft, lock))
+}
+
+/// Give a ledger that is durable in its draft its name.
+pub(super) fn name(storage: &dyn Storage, draft: &Layout, layout: &Layout) -> Result<()> {
+    let io = |what: &str, path: &Path, error| Error::io(what, path, error);
+    let parent = layout.dir().parent().unwrap_or(Path::new(""));
+    storage.sync_dir(draft.dir()).map_err(|error| io("sync the folder", draft.dir(), error))?;
+    storage
+        .rename(draft.dir(), layout.dir())
+        .map_err(|error| io("give the ledger its name", layout.dir(), error))?;
+    storage.sync_dir(parent).map_err(|error| io("sync the folder", parent, error))
+}
+
+/// Remove a draft that will not become a ledger. Only called by who holds its lock.
+pub(super) fn abandon(storage: &Arc<dyn Storage>, draft: &Layout) -> Result<()> {
+    clear(storage, draft)?;
+    let io = |path: &Path, error| Error::io("remove an unfinished ledger", path, error);
+    storage.remove_dir(&draft.log()).map_err(|error| io(&draft.log(), error))?;
+    storage.remove(&draft.lock()).map_err(|error| io(&draft.lock(), error))?;
+    storage.remove_dir(draft.dir()).map_err(|error| io(draft.dir(), error))
+}
 
 /// Refuse a folder that holds what is not ours.
-pub(super) fn expect_ours(storage: &dyn Storage, draft: &Layout) -> Result<()> {
-    expect_only(storage, draft, draft.dir(), in_folder)?;
-    expect_only(storage, draft, &draft.log(), in_log)
+fn expect_ours(storage: &Arc<dyn Storage>, draft: &Layout) -> Result<()> {
+    expect_only(&**storage, draft, draft.dir(), in_folder)?;
+    expect_only(&**storage, draft, &draft.log(), in_log)?;
+    match BlobReader::new(storage, draft).list()?.strangers.first() {
+        Some(stranger) => {
+            let name = stranger.file_name().unwrap_or_default().to_string_lossy();
+            let folder = stranger.parent().unwrap_or(draft.dir());
+            Err(in_the_way(draft.dir(), folder, &name))
+        }
+        None => Ok(()),
+    }
 }
 
 fn expect_only(
@@ -34,7 +91,7 @@ fn expect_only(
 fn in_folder(entry: &Entry) -> bool {
     match entry.name.as_str() {
         "LOCK" | "HEAD" => entry.kind == EntryKind::File,
-        "log" => entry.kind == EntryKind::Folder,
+        "log" | "blob" => entry.kind == EntryKind::Folder,
         _ => false,
     }
 }
@@ -55,15 +112,24 @@ fn in_the_way(draft: &Path, folder: &Path, name: &str) -> Error {
 
 /// Remove what an interrupted creation left. Only called under the lock of a folder that never
 /// got its name.
-pub(super) fn clear(storage: &dyn Storage, draft: &Layout) -> Result<()> {
+fn clear(storage: &Arc<dyn Storage>, draft: &Layout) -> Result<()> {
     let io = |path: &Path, error| Error::io("clear an unfinished creation in", path, error);
     if storage.open(&draft.head(), Access::Read).is_ok() {
         storage.remove(&draft.head()).map_err(|error| io(&draft.head(), error))?;
     }
-    let Ok(entries) = storage.list(&draft.log()) else { return Ok(()) };
-    for entry in entries {
+    for entry in storage.list(&draft.log()).unwrap_or_default() {
         let path = draft.log().join(&entry.name);
         storage.remove(&path).map_err(|error| io(&path, error))?;
     }
-    Ok(())
+    let blobs = BlobReader::new(storage, draft).list()?;
+    let blobs = blobs.blobs.into_iter().map(|blob| blob.path).chain(blobs.unfinished);
+    for path in blobs {
+        storage.remove(&path).map_err(|error| io(&path, error))?;
+    }
+    let Ok(folders) = storage.list(&draft.blob()) else { return Ok(()) };
+    for folder in folders {
+        let path = draft.blob().join(&folder.name);
+        storage.remove_dir(&path).map_err(|error| io(&path, error))?;
+    }
+    storage.remove_dir(&draft.blob()).map_err(|error| io(&draft.blob(), error))
 }

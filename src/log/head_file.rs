@@ -1,5 +1,7 @@
 //! The HEAD file: one write after each sync of the log, before the acknowledgement.
 
+use std::sync::Arc;
+
 use crate::error::{Error, Result};
 use crate::format::{HEAD_SIZE, HEAD_SLOT_SIZE, Head, HeadView};
 use crate::storage::{Access, Storage, StorageFile};
@@ -10,22 +12,40 @@ use super::layout::Layout;
 /// HEAD, open for writing.
 #[derive(Debug)]
 pub(super) struct HeadFile {
-    file: Box<dyn StorageFile>,
+    file: Arc<dyn StorageFile>,
     path: std::path::PathBuf,
     slot: usize,
     generation: u64,
+    /// Time of the last record that was durable when it was synced last.
+    pub(super) synced_at: u64,
 }
 
 impl HeadFile {
     /// Make the file, both slots valid.
     pub(super) fn create(storage: &dyn Storage, layout: &Layout, head: &Head) -> Result<()> {
-        let path = layout.head();
-        let io = |what, error| Error::io(what, &path, error);
-        let file = storage.create(&path).map_err(|error| io("create HEAD", error))?;
+        Self::create_at(storage, &layout.head(), head)
+    }
+
+    fn create_at(storage: &dyn Storage, path: &std::path::Path, head: &Head) -> Result<()> {
+        let io = |what, error| Error::io(what, path, error);
+        let file = storage.create(path).map_err(|error| io("create HEAD", error))?;
         let second = Head { generation: head.generation + 1, ..head.clone() };
         let bytes = [head.encode(), second.encode()].concat();
         file.write_at(&bytes, 0).map_err(|error| io("write HEAD", error))?;
         file.sync().map_err(|error| io("sync HEAD", error))
+    }
+
+    /// Put a new file in the place of one that nothing can be learned from, if there is one.
+    pub(super) fn replace(storage: &dyn Storage, layout: &Layout, head: &Head) -> Result<()> {
+        let (path, draft, folder) = (layout.head(), layout.head_draft(), layout.dir());
+        // Both may be missing.
+        let _ = storage.remove(&draft);
+        Self::create_at(storage, &draft, head)?;
+        let _ = storage.remove(&path);
+        storage
+            .rename(&draft, &path)
+            .map_err(|error| Error::io("give HEAD its name", &path, error))?;
+        storage.sync_dir(folder).map_err(|error| Error::io("sync the folder", folder, error))
     }
 
     /// Open the file. `view` is what it holds.
@@ -39,7 +59,13 @@ impl HeadFile {
         file.sync().map_err(|error| Error::io("sync HEAD", &path, error))?;
         let (newest, generation) =
             view.newest().map_or((1, 0), |(slot, head)| (slot, head.generation));
-        Ok(Self { file, path, slot: 1 - newest, generation })
+        let file = file.into();
+        Ok(Self { file, path, slot: 1 - newest, generation, synced_at: 0 })
+    }
+
+    /// The file, to be read by whoever wants to know whether it is still ours.
+    pub(super) fn file(&self) -> Arc<dyn StorageFile> {
+        self.file.clone()
     }
 
     /// Write the current slot.

@@ -36,8 +36,17 @@ impl Layout {
         self.dir.join("HEAD")
     }
 
+    /// Where a new HEAD is made before it has its name.
+    pub(super) fn head_draft(&self) -> PathBuf {
+        self.dir.join(format!("HEAD{TEMPORARY_SUFFIX}"))
+    }
+
     pub(super) fn log(&self) -> PathBuf {
         self.dir.join("log")
+    }
+
+    pub(super) fn blob(&self) -> PathBuf {
+        self.dir.join("blob")
     }
 
     pub(super) fn segment(&self, name: SegmentName) -> PathBuf {

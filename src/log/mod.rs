@@ -8,24 +8,35 @@
 //!   this order.
 //! - A bad record is the end of the log only where the evidence says that nothing behind it can
 //!   have been acknowledged ([`classify`]); else the writer refuses and readers go on.
-//! - After a failed write or sync the writer is poisoned: no retry, no reuse of the region.
+//! - After a failed write or sync the writer is poisoned: no retry, no reuse of the region. After
+//!   the lock is lost it is fenced: nothing more is written, HEAD included.
+//! - Threads that append share syncs; every one of them is answered, whatever happens.
 //! - Readers take no lock and write nothing.
 //!
-//! Left out on purpose: what records mean; sealing with footers and indexes, group commit over
-//! several threads, segments prepared ahead (each comes as an addition, none changes a byte of
-//! what is written here).
+//! Left out on purpose: what records mean.
 
 mod backward;
+mod batch;
+mod blob;
 mod build;
+mod builder;
+mod commit;
 mod draft;
+mod engine;
 mod evidence;
+mod fence;
 mod follow;
 mod head_file;
+mod housekeeper;
 mod judge;
+mod keys;
 mod layout;
 mod note;
 mod open;
 mod options;
+mod ownership;
+mod prepare;
+mod queue;
 mod reader;
 mod recovery;
 mod row;
@@ -36,14 +47,19 @@ mod seek;
 mod segment_walk;
 mod select;
 mod walk;
+mod ways;
 mod writer;
 
 pub use backward::WalkBack;
+pub use batch::{Ack, Batch, BatchKey, Durability, Ticket};
+pub use blob::{BLOB_LENGTH_MAX, BlobFile, BlobId, BlobList, BlobReader, BlobState, BlobStore};
+pub use builder::{Genesis, LogBuilder};
 pub use follow::Follow;
 pub use judge::judge;
+pub use keys::KEY_WINDOW;
 pub use note::{
-    DiscardedRange, KIND_BATCH_KEY, KIND_GAP, KIND_RECOVERY_NOTE, KIND_RETENTION_NOTE,
-    KIND_SNAPSHOT_NOTE, RecoveryNote, Survivors,
+    DiscardedRange, GapNote, KIND_BATCH_KEY, KIND_GAP, KIND_RECOVERY_NOTE, KIND_RETENTION_NOTE,
+    KIND_SNAPSHOT_NOTE, LostRange, RecoveryNote, Survivors,
 };
 pub use open::OpenReport;
 pub use options::{Housekeeping, LogOptions, OnAmbiguous, StreamOf, UidSource};
@@ -51,4 +67,4 @@ pub use reader::{LogReader, SegmentSummary};
 pub use recovery::{Bit, Evidence, Row, TABLE, Verdict, classify};
 pub use select::Selection;
 pub use walk::{Damage, DerivedDamage, Item, LoggedRecord, Proof, Walk};
-pub use writer::{Ack, Log};
+pub use writer::Log;

@@ -20,7 +20,7 @@ pub const KIND_GAP: u16 = 0x8005;
 /// What a fence found and did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecoveryNote {
-    /// `torn` or `unproven_tail`.
+    /// `torn`, `unproven_tail` or `ambiguous_forced`.
     pub verdict: String,
     /// Letters of the evidence bits.
     pub evidence: Vec<String>,
@@ -58,6 +58,53 @@ impl RecoveryNote {
         let payload = serde_json_canonicalizer::to_vec(self)
             .expect("strings and integers always have a canonical form");
         NewRecord { kind: KIND_RECOVERY_NOTE, codec: Codec::Json, schema: 1, payload }
+    }
+
+    /// The note in a record's payload, if it is one.
+    #[must_use]
+    pub fn decode(payload: &[u8]) -> Option<Self> {
+        serde_json::from_slice(payload).ok()
+    }
+}
+
+/// What stands in a salvaged ledger for a record that could not be taken over.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GapNote {
+    /// Sequence number of the record that is missing, and of this one.
+    pub seq: u64,
+    /// First sequence number of the range that it belongs to.
+    pub first: u64,
+    /// The range, in the note of its first record only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range: Option<LostRange>,
+}
+
+/// Records that could not be taken over, one behind the other.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LostRange {
+    /// Last sequence number of the range.
+    pub last: u64,
+    /// The file, by its path in the damaged ledger's folder.
+    pub file: String,
+    /// Where in it the damage begins, in bytes.
+    pub offset: u64,
+    /// Where it ends.
+    pub end: u64,
+    /// What is wrong there.
+    pub what: String,
+    /// Chain value of the record before the range, in the damaged ledger; `None` if not known.
+    pub chain_before: Option<String>,
+    /// Chain value of the record behind the range, likewise.
+    pub chain_after: Option<String>,
+}
+
+impl GapNote {
+    /// The record that holds the note.
+    #[must_use]
+    pub fn record(&self) -> NewRecord {
+        let payload = serde_json_canonicalizer::to_vec(self)
+            .expect("strings and integers always have a canonical form");
+        NewRecord { kind: KIND_GAP, codec: Codec::Json, schema: 1, payload }
     }
 
     /// The note in a record's payload, if it is one.

@@ -6,18 +6,23 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Chain, Head, HeadState, Reason, SegmentHeader};
 use crate::storage::{Access, EntryKind, LockGuard, Locking, Medium, Storage};
 
-use super::build::{BuildError, build_segment, length};
+use super::batch::Ack;
+use super::build::{BuildError, build_segment};
 use super::draft;
+use super::engine::Engine;
 use super::evidence::{Tail, examine, with_length};
+use super::fence::Fence;
 use super::head_file::{HeadFile, read_head};
-use super::layout::{DATA_START, Layout, SEGMENT_SIZE_MIN, is_temporary, segment_size};
-use super::note::{DiscardedRange, RecoveryNote, Survivors};
-use super::options::LogOptions;
+use super::layout::{DATA_START, Layout, SEGMENT_SIZE_MIN, is_temporary};
+use super::note::{DiscardedRange, Survivors};
+use super::options::{LogOptions, OnAmbiguous};
+use super::ownership::Ownership;
+use super::queue::{Active, Queue, Tip, head_content};
 use super::reader::{Segment, Segments, expect_ledger};
 use super::recovery::{Bit, Evidence, Row, Verdict, classify};
 use super::scan::{Scan, Source};
 use super::seal::seal_rotated;
-use super::writer::{Ack, FrameWriter, Health, Log};
+use super::writer::Log;
 
 /// What opening a log found and did.
 #[derive(Debug, Clone)]
@@ -45,21 +50,8 @@ impl Log {
     /// too) and `DiskFull`.
     pub fn create(dir: &Path, options: LogOptions, time: u64) -> Result<Self> {
         let storage = options.storage.clone();
-        let (layout, draft) = (Layout::new(dir), Layout::new(dir).under_construction());
-        let io = |what: &str, path: &Path, error| Error::io(what, path, error);
-        if storage.list(dir).is_ok() {
-            let taken = std::io::ErrorKind::AlreadyExists.into();
-            return Err(io("make a ledger here", dir, taken));
-        }
-        draft::expect_ours(&*storage, &draft)?;
-        storage
-            .create_dir(draft.dir())
-            .map_err(|error| io("create the folder", draft.dir(), error))?;
-        let lock = take_lock(&*storage, &draft, &options.holder)?;
-        draft::clear(&*storage, &draft)?;
-        storage
-            .create_dir(&draft.log())
-            .map_err(|error| io("create the folder", &draft.log(), error))?;
+        let layout = Layout::new(dir);
+        let (draft, lock) = draft::begin(&storage, &layout, &options.holder)?;
 
         let header = first_header(&options, time);
         let head = Head {
@@ -74,14 +66,9 @@ impl Log {
             chain: Chain::GENESIS,
             state: HeadState::Clean,
         };
-        build_segment(&*storage, &draft, &header, &[]).map_err(BuildError::into_error)?;
+        build_segment(&*storage, &draft, &header).map_err(BuildError::into_error)?;
         HeadFile::create(&*storage, &draft, &head)?;
-        let parent = dir.parent().unwrap_or(Path::new(""));
-        storage.sync_dir(draft.dir()).map_err(|error| io("sync the folder", draft.dir(), error))?;
-        storage
-            .rename(draft.dir(), layout.dir())
-            .map_err(|error| io("give the ledger its name", layout.dir(), error))?;
-        storage.sync_dir(parent).map_err(|error| io("sync the folder", parent, error))?;
+        draft::name(&*storage, &draft, &layout)?;
         let (log, _) = Self::open_locked(layout, options, lock, time)?;
         Ok(log)
     }
@@ -117,13 +104,19 @@ impl Log {
             tail.evidence = tail.evidence.with(Bit::HeadDisagrees);
         }
         let row = classify(tail.evidence);
-        refuse(&layout, newest, &tail, row)?;
+        let course = Course::of(&options, &tail, row);
+        if course == Course::Refuse {
+            refuse(&layout, newest, &tail, row)?;
+        }
         remove_temporaries(&*storage, &layout)?;
 
         let epoch = view.newest().map_or(0, |(_, head)| head.writer_epoch);
-        let epoch = epoch.max(newest.header.writer_epoch);
-        let state = view.newest().map(|(_, head)| head.state);
-        let head = HeadFile::open(&*storage, &layout, &view)?;
+        let epoch = epoch.max(newest.header.writer_epoch) + 1;
+        // A HEAD that says nothing is of no use: it is made anew, behind the fence.
+        let known = match view.newest() {
+            Some(_) => Some(HeadFile::open(&*storage, &layout, &view)?),
+            None => None,
+        };
         let mut report = OpenReport {
             verdict: row.verdict,
             evidence: tail.evidence,
@@ -134,123 +127,72 @@ impl Log {
             medium: storage.medium(layout.dir()).unwrap_or(Medium::Local),
         };
         let end = tail.whole_end;
-        let mut log = Self {
-            layout,
-            header: newest.header.clone(),
-            file,
-            head,
-            end: end.offset,
-            ack: Ack { seq: end.next_seq - 1, chain: end.chain.unwrap_or(Chain::GENESIS) },
-            time: tail.time.max(newest.header.created),
-            epoch: epoch + 1,
-            head_synced: 0,
-            // Until all is done: a half-opened log must not write a HEAD when it is dropped.
-            health: Health::Poisoned,
-            lock,
-            options,
-        };
-        if row.verdict != Verdict::Clean {
-            let reason = match state {
-                Some(HeadState::Poisoned) => Reason::FenceAfterIoError,
-                _ => Reason::FenceAfterCrash,
+        let ack = Ack { seq: end.next_seq - 1, chain: end.chain.unwrap_or(Chain::GENESIS) };
+        let last = tail.time.max(newest.header.created);
+        let mut active = Active { header: newest.header.clone(), file: file.into() };
+        let mut tip = Tip { ack, end: end.offset, time: last };
+        if course == Course::Fence {
+            let state = view.newest().map(|(_, head)| head.state);
+            let fence = Fence {
+                storage: &*storage,
+                layout: &layout,
+                before: &active.header,
+                tail: &tail,
+                row,
             };
-            report.survivors = log.fence(&tail, row, reason, time)?;
+            let made = fence.build(&options.uids, epoch, state, time.max(last))?;
+            (active, tip, report.survivors) = (made.active, made.tip, made.survivors);
         }
+        let content = head_content(&active.header, &tip, epoch, options.head_sync, HeadState::Open);
+        let mut head = if let Some(head) = known {
+            head
+        } else {
+            HeadFile::replace(&*storage, &layout, &content)?;
+            HeadFile::open(&*storage, &layout, &read_head(&*storage, &layout)?)?
+        };
         // What is adopted must not be lost to the next crash: HEAD is synced before anything is
         // returned.
-        log.head.write(log.head_content(HeadState::Open))?;
-        log.head.sync()?;
-        log.head_synced = log.time;
-        log.health = Health::Good;
+        head.write(content)?;
+        head.sync()?;
+        head.synced_at = tip.time;
         // What a crash left unsealed. Nothing depends on its success.
-        let _ = seal_rotated(&*storage, &log.layout, log.options.stream_of, &segments);
-        Ok((log, report))
-    }
-
-    /// Go on in a new segment that holds what survives of the old one's end, and a note. Until it
-    /// has its name nothing has changed; from then on the old end is logically dead, and stays.
-    fn fence(
-        &mut self,
-        tail: &Tail,
-        row: &Row,
-        reason: Reason,
-        time: u64,
-    ) -> Result<Option<Survivors>> {
-        let durable = tail.durable_end;
-        let survivors = (durable.next_seq < tail.whole_end.next_seq)
-            .then(|| Survivors { first: durable.next_seq, last: tail.whole_end.next_seq - 1 });
-        let note = RecoveryNote {
-            verdict: match row.verdict {
-                Verdict::Unproven => "unproven_tail".to_owned(),
-                _ => "torn".to_owned(),
-            },
-            evidence: tail.evidence.letters().chars().map(String::from).collect(),
-            predecessor: self.header.ordinal,
-            discarded: tail.discarded.clone(),
-            survivors,
-        };
-        let mut header = SegmentHeader {
-            segment: self.options.uids.next(),
-            ordinal: self.header.ordinal + 1,
-            base_seq: durable.next_seq,
-            prev_chain: durable.chain.unwrap_or(Chain::GENESIS),
-            prev_segment: self.header.segment,
-            prev_data_end: durable.offset,
-            prev_last_seq: durable.next_seq - 1,
-            writer_epoch: self.epoch,
-            created: time.max(self.time),
-            prealloc_len: 0,
-            reason,
-            born_last: 0,
-            born_end: 0,
-            ..self.header.clone()
-        };
-        let (bytes, ack, end) = self.born_content(&header, tail, &note)?;
-        header.prealloc_len = segment_size(SEGMENT_SIZE_MIN, length(&bytes));
-        (header.born_last, header.born_end) = (ack.seq, end);
-        self.file = build_segment(&*self.options.storage, &self.layout, &header, &bytes)
-            .map_err(BuildError::into_error)?;
-        self.time = header.created;
-        (self.header, self.end, self.ack) = (header, end, ack);
-        Ok(survivors)
-    }
-
-    /// The survivors with the same seq, time and payload, and so the same chain; and the note.
-    fn born_content(
-        &self,
-        header: &SegmentHeader,
-        tail: &Tail,
-        note: &RecoveryNote,
-    ) -> Result<(Vec<u8>, Ack, u64)> {
-        let before = Ack { seq: tail.durable_end.next_seq - 1, chain: header.prev_chain };
-        let mut writer = FrameWriter::new(header, DATA_START, before);
-        let (path, file) = open_segment(&*self.options.storage, &self.layout, &self.header)?;
-        let mut scan = Scan::new(Source::windowed(file), &self.header, self.header.prealloc_len);
-        let mut at = tail.durable_end;
-        while at.next_seq < tail.whole_end.next_seq {
-            let found = scan
-                .next(&mut at)
-                .map_err(|error| Error::io("read a record", &path, error).at_offset(at.offset))?
-                .map_err(|fault| damaged(&path, at.offset, at.next_seq, fault.describe()))?;
-            let inflight = inflight(found.header.stamp.seq, before.seq);
-            let stamp = found.header.stamp;
-            let record = crate::format::NewRecord {
-                kind: found.header.kind,
-                codec: found.header.codec,
-                schema: found.header.schema,
-                payload: found.payload,
-            };
-            writer.push(&record, stamp.time, inflight, stamp.batch_left);
-        }
-        let inflight = inflight(writer.ack.seq + 1, before.seq);
-        writer.push(&note.record(), header.created, inflight, 0);
-        let end = writer.end();
-        Ok((writer.bytes, writer.ack, end))
+        let _ = seal_rotated(&*storage, &layout, options.stream_of, &segments);
+        let ownership = Ownership::new(storage, (lock, layout.lock()), head.file(), epoch);
+        let queue = Queue::new(active, tip);
+        Ok((Self::new(Engine::new(options, layout, ownership, head, queue)), report))
     }
 }
 
-fn inflight(seq: u64, durable: u64) -> u32 {
-    u32::try_from(seq - durable).unwrap_or(u32::MAX)
+/// What an open does about the log's end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Course {
+    GoOn,
+    Fence,
+    /// Or find that there is nothing to refuse.
+    Refuse,
+}
+
+impl Course {
+    fn of(options: &LogOptions, tail: &Tail, row: &Row) -> Self {
+        match row.verdict {
+            Verdict::Clean => Self::GoOn,
+            Verdict::Unproven | Verdict::Torn => Self::Fence,
+            Verdict::Ambiguous if options.on_ambiguous == OnAmbiguous::Fence => {
+                // A policy for what cannot be known is none for what is known: without HEAD, all
+                // the other evidence still counts.
+                let rest = classify(tail.evidence.without(Bit::HeadMissing));
+                let is_known = matches!(
+                    rest.verdict,
+                    Verdict::Corrupt
+                        | Verdict::Tampered
+                        | Verdict::AckedTailMissing
+                        | Verdict::Version
+                );
+                if is_known { Self::Refuse } else { Self::Fence }
+            }
+            _ => Self::Refuse,
+        }
+    }
 }
 
 fn first_header(options: &LogOptions, time: u64) -> SegmentHeader {
@@ -275,7 +217,11 @@ fn first_header(options: &LogOptions, time: u64) -> SegmentHeader {
     }
 }
 
-fn take_lock(storage: &dyn Storage, layout: &Layout, holder: &str) -> Result<Box<dyn LockGuard>> {
+pub(super) fn take_lock(
+    storage: &dyn Storage,
+    layout: &Layout,
+    holder: &str,
+) -> Result<Box<dyn LockGuard>> {
     let path = layout.lock();
     match storage.lock(&path, holder) {
         Ok(Locking::Ours(guard)) => Ok(guard),
@@ -310,7 +256,7 @@ fn remove_temporaries(storage: &dyn Storage, layout: &Layout) -> Result<()> {
     Ok(())
 }
 
-fn open_segment(
+pub(super) fn open_segment(
     storage: &dyn Storage,
     layout: &Layout,
     header: &SegmentHeader,

@@ -94,6 +94,12 @@ impl Evidence {
         Self(self.0 | bit.mask())
     }
 
+    /// These observations but that one.
+    #[must_use]
+    pub const fn without(self, bit: Bit) -> Self {
+        Self(self.0 & !bit.mask())
+    }
+
     /// Those of the observations that were made.
     pub fn of(observations: impl IntoIterator<Item = (Bit, bool)>) -> Self {
         let made = observations.into_iter().filter(|(_, was_made)| *was_made);

@@ -19,6 +19,11 @@ impl Json {
         Self(canonical(value))
     }
 
+    /// A value by its canonical text, as the log or a blob holds it: it is not looked at.
+    pub(crate) fn from_canonical(text: String) -> Self {
+        Self(text)
+    }
+
     /// The canonical text.
     #[must_use]
     pub fn as_str(&self) -> &str {

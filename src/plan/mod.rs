@@ -26,6 +26,7 @@ mod json;
 mod links;
 mod model;
 mod nearest;
+mod output;
 mod problem;
 mod replan;
 mod settle;
@@ -50,7 +51,9 @@ pub use links::Dependency;
 pub use model::*;
 #[cfg(feature = "cli")]
 pub(crate) use nearest::nearest;
+pub use output::{BlobOutput, Output};
 pub use problem::Problem;
+pub(crate) use settle::declared;
 pub use settle::settle;
 pub use state::*;
 pub use step::*;

@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 
 use super::{
     Accepted, AcceptedBasis, Attempt, BarrierChanged, Criterion, Decision, Ending, Event,
-    FailureClass, FailureDecided, Json, OnFailure, Origin, Outcome, PlanVerdict, RetryPolicy,
-    Ruling, Run, RunEnded, RunId, RunStatus, State, Step, StepEvent, StepNumber, StepRecord,
-    StepStatus, TextPolicy, VariableSet, Verdict, VerdictRecorded,
+    FailureClass, FailureDecided, Json, OnFailure, Origin, Outcome, Output, PlanVerdict,
+    RetryPolicy, Ruling, Run, RunEnded, RunId, RunStatus, State, Step, StepEvent, StepNumber,
+    StepRecord, StepStatus, TextPolicy, VariableSet, Verdict, VerdictRecorded,
 };
 
 /// Who judges `text` criteria where the run takes the worker's word.
@@ -173,8 +173,21 @@ fn variables(run: &Run, number: StepNumber, attempt: &Attempt) -> Vec<Event> {
     values.into_iter().map(set).collect()
 }
 
-/// The values of a step's outputs: each its key of the output, or a single one all of it.
-fn outputs(step: &Step, output: &Json) -> BTreeMap<String, Json> {
+/// The values of a step's outputs. With an output that is a blob they are those that were taken
+/// out of it when the receipt came.
+fn outputs(step: &Step, output: &Output) -> BTreeMap<String, Json> {
+    match output {
+        Output::Inline(value) => declared(step, value),
+        Output::Blob(blob) => {
+            let named = |(name, _): &&(String, Json)| step.outputs.contains(name);
+            blob.values.iter().filter(named).cloned().collect()
+        }
+    }
+}
+
+/// The values of the outputs that a step declares: each its key of the output, or a single one
+/// all of it.
+pub(crate) fn declared(step: &Step, output: &Json) -> BTreeMap<String, Json> {
     if step.outputs.is_empty() {
         return BTreeMap::new();
     }

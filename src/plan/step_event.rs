@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{AttemptToken, Cost, FailureClass, Json, Micros, RunId, StepNumber};
+use super::{AttemptToken, Cost, FailureClass, Json, Micros, Output, RunId, StepNumber};
 
 /// Something happened to a step.
 #[derive(Debug, Clone, PartialEq)]
@@ -119,7 +119,7 @@ pub struct Receipt {
     /// How it went.
     pub outcome: Outcome,
     /// What it produced.
-    pub output: Json,
+    pub output: Output,
     /// Variables that it wants set, beyond those that its outputs name.
     pub variables: Vec<(String, Json)>,
     /// Files that it made.

@@ -3,7 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::plan::{Command, Criterion, Json, Run, RunStatus, StepNumber, StepStatus, Verdict};
+use crate::error::Result;
+use crate::plan::{
+    Attempt, Command, Criterion, Json, Output, Ruling, Run, RunStatus, StepNumber, StepStatus,
+    Verdict,
+};
 
 use super::drive::Drive;
 use super::summary::open_steps;
@@ -39,6 +43,33 @@ impl Drive<'_> {
         }
     }
 
+    /// A check with the output that it judges. A blob is only read now, so that few are in memory.
+    /// `None` if it is gone: work that nobody can look at does not hold, which is the verdict.
+    pub(super) fn with_output(
+        &mut self,
+        step: Option<&StepName>,
+        check: Check,
+    ) -> Result<Option<Check>> {
+        let Subject::Attempt(token) = check.subject else { return Ok(Some(check)) };
+        let state = self.ledger.state();
+        let output = state.dealt.get(&token).and_then(|(run, step)| {
+            let attempt = state.runs.get(run)?.step(*step)?.attempt.as_ref()?;
+            output_of(attempt).filter(|_| attempt.token == token)
+        });
+        let Some(output @ Output::Blob(_)) = output else { return Ok(Some(check)) };
+        match self.ledger.output(output) {
+            Ok(output) => Ok(Some(Check { output, ..check })),
+            Err(error) if error.is_damage() => {
+                let Check { subject, criterion, .. } = check;
+                self.checking.insert(subject, step.cloned());
+                let (ruling, evidence) = (Some(Ruling::Fail), error.to_string());
+                self.take_verdict(Checked { subject, criterion, ruling, evidence });
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     pub(super) fn queue_checks_of_reported(&mut self) {
         let state = self.ledger.state();
         let Some(run) = state.runs.get(&self.run) else { return };
@@ -66,6 +97,11 @@ impl Drive<'_> {
     }
 }
 
+/// What an attempt produced.
+fn output_of(attempt: &Attempt) -> Option<&Output> {
+    attempt.receipt.as_ref().map(|receipt| &receipt.output)
+}
+
 /// The first command criterion of a reported step that has no verdict.
 pub(super) fn next_check_of_step(run: &Run, number: StepNumber) -> Option<Check> {
     let state = run.step(number).filter(|step| step.status == StepStatus::Reported)?;
@@ -84,7 +120,7 @@ pub(super) fn next_check_of_step(run: &Run, number: StepNumber) -> Option<Check>
             ("LEDGER_ATTEMPT".to_owned(), state.attempts.to_string()),
             ("LEDGER_TOKEN".to_owned(), attempt.token.to_string()),
         ],
-        output: attempt.receipt.as_ref().map(|receipt| receipt.output.clone()).unwrap_or_default(),
+        output: output_of(attempt).and_then(Output::inline).cloned().unwrap_or_default(),
         timeout_seconds: step.timeout_seconds.or(version.plan.defaults.timeout_seconds),
     })
 }

@@ -140,6 +140,7 @@ impl Drive<'_> {
         while self.has_room()
             && let Some((step, check)) = self.queued.pop_front()
         {
+            let Some(check) = self.with_output(step.as_ref(), check)? else { continue };
             self.workers.check(&check)?;
             self.checking.insert(check.subject, step);
         }

@@ -98,7 +98,10 @@ impl Workers for Scripted {
         self.at_once -= 1;
         Some(match report {
             Report::Finished(token, receipt) => {
-                let id = receipt.output.value()["stub"].as_str().unwrap_or("").to_owned();
+                let id = receipt.output.inline().unwrap().value()["stub"]
+                    .as_str()
+                    .unwrap_or("")
+                    .to_owned();
                 let number: u32 = id.trim_start_matches('s').parse().unwrap_or(0);
                 let outcome = match self.fail.iter().position(|each| *each == number) {
                     Some(place) => {

@@ -37,13 +37,13 @@ pub(super) fn receipt_of(status: ExitStatus, output: &Path, log_tail: String) ->
     };
     // What a failed worker printed may explain the failure; it is kept if it is small enough.
     let output = read_output(output).unwrap_or_default();
-    Receipt { outcome, output, log_tail, ..Receipt::default() }
+    Receipt { outcome, output: output.into(), log_tail, ..Receipt::default() }
 }
 
 /// The receipt of a worker that succeeded: its standard output is its output.
 fn receipt_of_output(output: &Path, log_tail: String) -> Receipt {
     match read_output(output) {
-        Ok(output) => Receipt { output, log_tail, ..Receipt::default() },
+        Ok(output) => Receipt { output: output.into(), log_tail, ..Receipt::default() },
         Err(message) => {
             let outcome = failed(FailureClass::Deterministic, message);
             Receipt { outcome, log_tail, ..Receipt::default() }

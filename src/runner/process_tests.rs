@@ -86,9 +86,12 @@ fn output_is_json_or_text_and_errors_are_kept() {
     let mut bench = Bench::new();
     let receipt = bench.receipt_of(r#"echo careful >&2; echo '{"rows": 3}'"#);
     assert_eq!(receipt.outcome, Outcome::Succeeded);
-    assert_eq!(receipt.output.as_str(), r#"{"rows":3}"#);
+    assert_eq!(receipt.output.inline().unwrap().as_str(), r#"{"rows":3}"#);
     assert_eq!(receipt.log_tail, "careful\n");
-    assert_eq!(bench.receipt_of("printf 'no\\377json'").output.as_str(), "\"no\u{fffd}json\"");
+    assert_eq!(
+        bench.receipt_of("printf 'no\\377json'").output.inline().unwrap().as_str(),
+        "\"no\u{fffd}json\""
+    );
 }
 
 #[test]
@@ -96,14 +99,14 @@ fn a_step_without_a_command_goes_to_the_worker() {
     let mut bench = Bench::new();
     bench.start(7, Step { id: "x".to_owned(), ..Step::default() });
     let Report::Finished(_, receipt) = bench.next() else { panic!() };
-    assert_eq!(receipt.output.as_str(), "\"worker\"");
+    assert_eq!(receipt.output.inline().unwrap().as_str(), "\"worker\"");
 }
 
 #[test]
 fn a_worker_is_told_everything() {
     let mut bench = Bench::new();
     let receipt = bench.receipt_of("cat");
-    let told = receipt.output.value();
+    let told = receipt.output.inline().unwrap().value();
     assert_eq!(told["schema"], 1);
     assert_eq!(told["run"], "test");
     assert_eq!(told["plan"]["title"], "a plan");
@@ -116,7 +119,10 @@ fn a_worker_is_told_everything() {
     assert_eq!(told["last_failure"], "it broke");
     let variables = "echo $LEDGER_RUN $LEDGER_STEP $LEDGER_STEP_NUMBER $LEDGER_ATTEMPT \
                      $LEDGER_TOKEN $LEDGER_IDEMPOTENCY_KEY";
-    assert_eq!(bench.receipt_of(variables).output.as_str(), "\"test build 3 2 7 key-7\"");
+    assert_eq!(
+        bench.receipt_of(variables).output.inline().unwrap().as_str(),
+        "\"test build 3 2 7 key-7\""
+    );
 }
 
 #[test]
@@ -144,7 +150,7 @@ fn an_output_that_is_too_long_is_refused_with_advice() {
     assert!(message.contains("artifact"), "{message}");
     // Standard error may be of any length; only its end is kept.
     let receipt = bench.receipt_of("head -c 9000000 /dev/zero >&2; echo end >&2; echo fine");
-    assert_eq!(receipt.output.as_str(), "\"fine\"");
+    assert_eq!(receipt.output.inline().unwrap().as_str(), "\"fine\"");
     assert_eq!(receipt.log_tail.len(), 4096);
     assert!(receipt.log_tail.ends_with("end\n"));
 }
@@ -156,7 +162,7 @@ fn a_receipt_file_wins_and_rubbish_in_it_fails() {
         > "$LEDGER_RECEIPT"; echo ignored; exit 1"#;
     let receipt = bench.receipt_of(command);
     assert_eq!(receipt.outcome, Outcome::Succeeded);
-    assert_eq!(receipt.output.as_str(), r#"{"a":1}"#);
+    assert_eq!(receipt.output.inline().unwrap().as_str(), r#"{"a":1}"#);
     assert_eq!(receipt.cost.tokens, 5);
     let receipt = bench.receipt_of("echo rubbish > \"$LEDGER_RECEIPT\"");
     let (class, message) = failure(&receipt);
@@ -198,7 +204,7 @@ fn a_grandchild_that_keeps_the_output_open_does_not_hang_the_runner() {
     let mut bench = Bench::new();
     let started = Instant::now();
     let receipt = bench.receipt_of("sleep 30 & echo $! > \"$LEDGER_DIR/child\"; echo done");
-    assert_eq!(receipt.output.as_str(), "\"done\"");
+    assert_eq!(receipt.output.inline().unwrap().as_str(), "\"done\"");
     assert!(started.elapsed() < Duration::from_secs(10));
     let child = std::fs::read_to_string(bench.folder.path().join("child")).unwrap();
     // It is left alone: a worker may leave a service behind on purpose.
@@ -215,7 +221,7 @@ fn many_at_once_all_report() {
     let mut tokens = Vec::new();
     for _ in 0..20 {
         let Report::Finished(token, receipt) = bench.next() else { panic!() };
-        assert_eq!(receipt.output.as_str(), token.to_string());
+        assert_eq!(receipt.output.inline().unwrap().as_str(), token.to_string());
         bench.workers.settled(token);
         tokens.push(token.0);
     }

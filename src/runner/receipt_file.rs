@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::plan::{Artifact, Cost, FailureClass, Json, Outcome, Receipt};
+use crate::plan::{Artifact, Cost, FailureClass, Json, Outcome, Output, Receipt};
 
 use super::output::{OUTPUT_LENGTH_MAX, read_limited, read_output};
 
@@ -62,12 +62,12 @@ pub(super) fn read(path: &Path, output: &Path) -> Option<Result<Receipt, String>
             Some(output) => Json::new(output),
             None => read_output(output)?,
         };
-        receipt(file, output)
+        receipt(file, output.into())
     };
     Some(read().map_err(|error| format!("the file in LEDGER_RECEIPT is not a receipt: {error}")))
 }
 
-fn receipt(file: ReceiptFile, output: Json) -> Result<Receipt, String> {
+fn receipt(file: ReceiptFile, output: Output) -> Result<Receipt, String> {
     if file.outcome != OutcomeWord::Failed && (file.class.is_some() || file.payload.is_some()) {
         return Err("`class` and `payload` go only with the outcome `failed`".to_owned());
     }
@@ -122,7 +122,7 @@ mod tests {
             receipt.outcome,
             Outcome::Failed { class: FailureClass::AssumptionBroken, .. }
         ));
-        assert_eq!(receipt.output.as_str(), r#"{"rows":3}"#);
+        assert_eq!(receipt.output.inline().unwrap().as_str(), r#"{"rows":3}"#);
         assert_eq!(receipt.variables.len(), 2);
         assert_eq!(receipt.artifacts.len(), 2);
         assert_eq!(receipt.cost, Cost { money_micros: 5, tokens: 9 });
@@ -130,7 +130,10 @@ mod tests {
 
     #[test]
     fn output_comes_from_standard_output_when_the_receipt_has_none() {
-        assert_eq!(parse(r#"{"outcome":"succeeded"}"#).unwrap().output.as_str(), "\"printed\"");
+        assert_eq!(
+            parse(r#"{"outcome":"succeeded"}"#).unwrap().output.inline().unwrap().as_str(),
+            "\"printed\""
+        );
     }
 
     #[test]

@@ -67,7 +67,7 @@ impl Workers for StubWorkers {
 
     fn start(&mut self, task: &Task) -> Result<()> {
         self.count(task)?;
-        let receipt = Receipt { output: canned_output(&task.step), ..Receipt::default() };
+        let receipt = Receipt { output: canned_output(&task.step).into(), ..Receipt::default() };
         self.ready.push_back(Report::Finished(task.token, Box::new(receipt)));
         Ok(())
     }

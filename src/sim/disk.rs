@@ -1,7 +1,7 @@
 //! The simulated disk as a [`Storage`].
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::image::{FileImage, widen};
 use super::state::{Folder, Node, Random};
@@ -113,6 +113,18 @@ impl Storage for SimDisk {
         })
     }
 
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        self.change(|state| {
+            let node = state.find(path)?;
+            if !state.folder(node)?.now.is_empty() {
+                return Err(io::ErrorKind::DirectoryNotEmpty.into());
+            }
+            let (folder, name) = state.parent(path)?;
+            folder.change(Some(&name), None);
+            Ok(())
+        })
+    }
+
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         self.change(|state| {
             let node = state.find(path)?;
@@ -132,8 +144,7 @@ impl Storage for SimDisk {
                 return Ok(Locking::HeldBy(holder.clone()));
             }
             state.locks.insert(node, holder.to_owned());
-            let path = path.to_owned();
-            Ok(Locking::Ours(Box::new(SimLock { disk: self.clone(), path, node, boot })))
+            Ok(Locking::Ours(Box::new(SimLock { disk: self.clone(), node, boot })))
         })
     }
 
@@ -149,16 +160,15 @@ impl Storage for SimDisk {
 #[derive(Debug)]
 struct SimLock {
     disk: SimDisk,
-    path: PathBuf,
     node: usize,
     boot: u64,
 }
 
 impl LockGuard for SimLock {
-    fn is_in_place(&self) -> io::Result<bool> {
+    fn is_in_place(&self, path: &Path) -> io::Result<bool> {
         let mut state = self.disk.state();
         or_fail(state.call(self.boot)?)?;
-        Ok(state.find(&self.path).is_ok_and(|node| node == self.node))
+        Ok(state.find(path).is_ok_and(|node| node == self.node))
     }
 }
 

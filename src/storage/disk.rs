@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::{Access, Entry, EntryKind, LockGuard, Locking, Map, Medium, Storage, StorageFile};
 
@@ -55,6 +55,10 @@ impl Storage for DiskStorage {
         fs::remove_file(path)
     }
 
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        fs::remove_dir(path)
+    }
+
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         // `Path::parent` of a bare name is the empty path, which means the working folder.
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
@@ -71,7 +75,7 @@ impl Storage for DiskStorage {
                 if file.set_len(0).is_ok() {
                     let _ = file.write_all(holder.as_bytes());
                 }
-                Ok(Locking::Ours(Box::new(DiskLock { file, path: path.to_owned() })))
+                Ok(Locking::Ours(Box::new(DiskLock(file))))
             }
             Err(error) if error.kind() == fs2::lock_contended_error().kind() => {
                 let mut text = String::new();
@@ -95,17 +99,14 @@ impl Storage for DiskStorage {
 /// How much of a lock file's text is read.
 const HOLDER_LENGTH_MAX: u64 = 1024;
 
+/// Holds the file for its lock, which ends when this is dropped.
 #[derive(Debug)]
-struct DiskLock {
-    /// Held for its lock, which ends when this is dropped.
-    file: File,
-    path: PathBuf,
-}
+struct DiskLock(File);
 
 impl LockGuard for DiskLock {
-    fn is_in_place(&self) -> io::Result<bool> {
-        match fs::symlink_metadata(&self.path) {
-            Ok(there) => Ok(platform::is_same_file(&self.file.metadata()?, &there)),
+    fn is_in_place(&self, path: &Path) -> io::Result<bool> {
+        match fs::symlink_metadata(path) {
+            Ok(there) => Ok(platform::is_same_file(&self.0.metadata()?, &there)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
         }

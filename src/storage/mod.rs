@@ -43,6 +43,9 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// Remove a file: one that never got its name, or one that a person gave up.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
+    /// Remove an empty folder.
+    fn remove_dir(&self, path: &Path) -> io::Result<()>;
+
     /// Make the names in a folder durable.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
 
@@ -121,7 +124,7 @@ pub enum Locking {
 
 /// A lock that is held as long as this lives.
 pub trait LockGuard: Send + Sync + fmt::Debug {
-    /// Whether the lock's path still leads to the file that was locked: not if the folder was
-    /// moved away, or somebody removed the file, in which case others may hold the lock too.
-    fn is_in_place(&self) -> io::Result<bool>;
+    /// Whether the path leads to the file that was locked: not if the folder was moved away, or
+    /// somebody removed the file, in which case others may hold a lock of that name too.
+    fn is_in_place(&self, path: &Path) -> io::Result<bool>;
 }

@@ -12,6 +12,7 @@ use plan_ledger::{
 };
 
 use crate::golden::deterministic;
+use crate::lab::LOOKS;
 
 /// Steps of which each tenth waits for the nine before, and a barrier over the first five.
 fn plan(count: usize) -> Plan {
@@ -40,7 +41,9 @@ fn on_disk(disk: &SimDisk) -> Environment {
 fn work(ledger: &Ledger, run: RunId, worker: &str) -> Option<u32> {
     let task = ledger.dispatch(run, worker).unwrap()?;
     let output = Json::new(&serde_json::json!(task.step.id));
-    ledger.record_receipt(task.token, Receipt { output, ..Receipt::default() }).unwrap();
+    ledger
+        .record_receipt(task.token, Receipt { output: output.into(), ..Receipt::default() })
+        .unwrap();
     Some(task.number.0)
 }
 
@@ -141,7 +144,7 @@ fn a_failed_sync_poisons_the_handle_and_reopening_tells() {
         let run = ledger.start_run("sync", &plan(20), RunPolicy::default()).unwrap();
         let acked = ledger.head();
         // The next calls are the write of the records and their sync.
-        disk.fail_at(Fault { call: disk.calls() + 2, kind: io::ErrorKind::Other, effect });
+        disk.fail_at(Fault { call: disk.calls() + LOOKS + 2, kind: io::ErrorKind::Other, effect });
         let value = Json::new(&serde_json::json!(1));
         let error = ledger.set_variable(run, "v", value.clone(), None, "me").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");

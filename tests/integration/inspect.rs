@@ -61,7 +61,7 @@ fn plan() -> Plan {
 
 fn success(output: &Value) -> Receipt {
     Receipt {
-        output: Json::new(output),
+        output: Json::new(output).into(),
         duration: 1_500_000,
         log_tail: "warning: \u{1b}[2J\nall is well".to_owned(),
         ..Receipt::default()
@@ -124,7 +124,8 @@ fn reopen(dir: &Path) -> Ledger {
 /// Several segments.
 fn large() -> Place {
     let place = place();
-    let ledger = Ledger::create(&place.dir, &environment()).unwrap();
+    let inline = Environment { blob_threshold: usize::MAX, ..environment() };
+    let ledger = Ledger::create(&place.dir, &inline).unwrap();
     let steps: Vec<_> = (1..=12).map(|n| json!({"id": format!("s{n}")})).collect();
     let plan: Plan = serde_json::from_value(json!({"title": "Large", "steps": steps})).unwrap();
     let run = ledger.start_run("large", &plan, RunPolicy::default()).unwrap();
@@ -132,7 +133,10 @@ fn large() -> Place {
         let token = deal(&ledger, run);
         let output = json!(format!("{n}").repeat(400_000));
         ledger
-            .record_receipt(token, Receipt { output: Json::new(&output), ..Receipt::default() })
+            .record_receipt(
+                token,
+                Receipt { output: Json::new(&output).into(), ..Receipt::default() },
+            )
             .unwrap();
     }
     ledger.close().unwrap();

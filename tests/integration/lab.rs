@@ -19,6 +19,9 @@ pub(crate) fn dir() -> PathBuf {
     PathBuf::from("/ledger")
 }
 
+/// How many calls a writer makes before each write, to see whether it is still the one: LOCK, HEAD.
+pub(crate) const LOOKS: u64 = 2;
+
 /// A number that only the seed decides (splitmix64).
 pub(crate) fn mix(seed: u64) -> u64 {
     let mixed = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -105,7 +108,7 @@ impl Model {
     /// Append through the model.
     pub(crate) fn append(
         &mut self,
-        log: &mut Log,
+        log: &Log,
         batch: &[NewRecord],
         step: u64,
     ) -> Result<(), Error> {
@@ -193,15 +196,13 @@ pub(crate) fn fenced(end: End) -> (SimDisk, Vec<Vec<u8>>) {
     let mut log = Log::create(&dir(), options(&disk), at(0)).unwrap();
     for round in 0..3 {
         let number = round * 10;
-        model.append(&mut log, &[record(number, 30)], 4 * number).unwrap();
-        model
-            .append(&mut log, &[record(number + 1, 700), record(number + 2, 5)], 4 * number)
-            .unwrap();
-        model.append(&mut log, &[record(number + 3, 200)], 4 * number + 1).unwrap();
+        model.append(&log, &[record(number, 30)], 4 * number).unwrap();
+        model.append(&log, &[record(number + 1, 700), record(number + 2, 5)], 4 * number).unwrap();
+        model.append(&log, &[record(number + 3, 200)], 4 * number + 1).unwrap();
         if round < 2 {
             // The write and the sync are done, HEAD is not.
-            disk.crash_at(disk.calls() + 3);
-            model.append(&mut log, &[record(number + 4, 90)], 4 * number).unwrap_err();
+            disk.crash_at(disk.calls() + LOOKS + 3);
+            model.append(&log, &[record(number + 4, 90)], 4 * number).unwrap_err();
             drop(log);
             disk.kill_process();
             log = open(&disk).unwrap().0;
@@ -321,7 +322,7 @@ pub(crate) fn settle(disk: &SimDisk, model: &Model, story: &str) {
     let head = reader(disk).head().cloned().unwrap();
     assert_eq!((head.durable_seq, head.chain), (ack.seq, ack.chain), "{story}: HEAD is behind");
 
-    let (mut log, again) = open(disk).unwrap_or_else(|error| panic!("{story}: again: {error}"));
+    let (log, again) = open(disk).unwrap_or_else(|error| panic!("{story}: again: {error}"));
     assert_eq!(whole(&log.reader().unwrap()), found, "{story}: lost what was returned: {again:?}");
     assert_eq!(log_files(disk), files, "{story}: opening again added to the log: {again:?}");
     let ack = log.append(&[record(999, 40)], at(1002)).unwrap();

@@ -5,47 +5,47 @@ use plan_ledger::format::{HeadSync, NewRecord};
 use plan_ledger::log::{Log, LogOptions};
 use plan_ledger::sim::{Loss, SimDisk};
 
-use super::lab::{Model, Restart, at, dir, kill, log_files, open, options, record, settle};
+use super::lab::{LOOKS, Model, Restart, at, dir, kill, log_files, open, options, record, settle};
 
 type Workload = fn(&SimDisk, &mut Model) -> Result<(), Error>;
 
 /// Everything that a log does with a single segment: it is made, written to, closed, opened,
 /// killed, and opened again.
 fn small(disk: &SimDisk, model: &mut Model) -> Result<(), Error> {
-    let mut log = Log::create(&dir(), options(disk), at(0))?;
+    let log = Log::create(&dir(), options(disk), at(0))?;
     model.is_created = true;
-    model.append(&mut log, &[record(1, 10)], 1)?;
-    model.append(&mut log, &[record(2, 600), record(3, 1000), record(4, 0)], 2)?;
-    model.append(&mut log, &[record(5, 3000)], 9)?;
+    model.append(&log, &[record(1, 10)], 1)?;
+    model.append(&log, &[record(2, 600), record(3, 1000), record(4, 0)], 2)?;
+    model.append(&log, &[record(5, 3000)], 9)?;
     log.close()?;
-    let (mut log, _) = open(disk)?;
-    model.append(&mut log, &[record(6, 2000), record(7, 700)], 10)?;
+    let (log, _) = open(disk)?;
+    model.append(&log, &[record(6, 2000), record(7, 700)], 10)?;
     if !disk.is_down() {
         kill(disk, log);
     }
-    let (mut log, _) = open(disk)?;
-    model.append(&mut log, &[record(8, 20)], 11)?;
+    let (log, _) = open(disk)?;
+    model.append(&log, &[record(8, 20)], 11)?;
     log.close()
 }
 
 /// The same with a rotation, to a segment of the usual size and to one of a batch's size.
 fn rotating(disk: &SimDisk, model: &mut Model) -> Result<(), Error> {
-    let mut log = Log::create(&dir(), options(disk), at(0))?;
+    let log = Log::create(&dir(), options(disk), at(0))?;
     model.is_created = true;
-    model.append(&mut log, &[record(1, 10), record(2, 10)], 1)?;
-    model.append(&mut log, &[record(3, 300), record(4, 1 << 20)], 2)?;
-    model.append(&mut log, &[record(5, 300)], 3)?;
+    model.append(&log, &[record(1, 10), record(2, 10)], 1)?;
+    model.append(&log, &[record(3, 300), record(4, 1 << 20)], 2)?;
+    model.append(&log, &[record(5, 300)], 3)?;
     Ok(())
 }
 
 /// A few commits that each sync HEAD.
 fn every_commit(disk: &SimDisk, model: &mut Model) -> Result<(), Error> {
     let options = || LogOptions { head_sync: HeadSync::EveryCommit, ..options(disk) };
-    let mut log = Log::create(&dir(), options(), at(0))?;
+    let log = Log::create(&dir(), options(), at(0))?;
     model.is_created = true;
-    model.append(&mut log, &[record(1, 10)], 1)?;
-    model.append(&mut log, &[record(2, 600), zeros(3000), record(4, 0)], 2)?;
-    model.append(&mut log, &[zeros(2000)], 2)?;
+    model.append(&log, &[record(1, 10)], 1)?;
+    model.append(&log, &[record(2, 600), zeros(3000), record(4, 0)], 2)?;
+    model.append(&log, &[zeros(2000)], 2)?;
     log.close()
 }
 
@@ -165,10 +165,10 @@ fn a_torn_record_of_zeros_is_never_guessed_at() {
     let (mut asked, mut fenced) = (0, 0);
     for seed in 0..200 {
         let (disk, mut model) = (SimDisk::new(), Model::default());
-        let mut log = Log::create(&dir(), options(&disk), at(0)).unwrap();
-        model.append(&mut log, &[record(1, 10)], 1).unwrap();
-        disk.crash_at(disk.calls() + 2);
-        model.append(&mut log, &[record(2, 100), zeros(3000)], 1).unwrap_err();
+        let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+        model.append(&log, &[record(1, 10)], 1).unwrap();
+        disk.crash_at(disk.calls() + LOOKS + 2);
+        model.append(&log, &[record(2, 100), zeros(3000)], 1).unwrap_err();
         drop(log);
         disk.lose_power(Loss::Some(seed));
         let seen = super::lab::survey(&disk);

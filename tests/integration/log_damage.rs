@@ -216,7 +216,7 @@ fn damage_costs_one_record_and_is_named_to_the_byte() {
 #[test]
 fn no_flipped_bit_of_a_rotated_log_goes_unnoticed() {
     let disk = SimDisk::new();
-    let mut log = plan_ledger::log::Log::create(&dir(), super::lab::options(&disk), at(0)).unwrap();
+    let log = plan_ledger::log::Log::create(&dir(), super::lab::options(&disk), at(0)).unwrap();
     let mut expected = Vec::new();
     for number in 0..9 {
         let record = record(number, 150_000);

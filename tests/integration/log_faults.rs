@@ -7,7 +7,9 @@ use plan_ledger::format::NewRecord;
 use plan_ledger::log::{Log, Verdict};
 use plan_ledger::sim::{Effect, Fault, Loss, SimDisk};
 
-use super::lab::{Model, Restart, at, dir, kill, open, options, payloads, record, settle, whole};
+use super::lab::{
+    LOOKS, Model, Restart, at, dir, kill, open, options, payloads, record, settle, whole,
+};
 
 fn batches() -> Vec<Vec<NewRecord>> {
     vec![
@@ -21,7 +23,7 @@ fn batches() -> Vec<Vec<NewRecord>> {
 /// Use a log as a program does that looks at errors: what was refused is tried again once, after
 /// a poisoned handle the log is opened again.
 fn use_it(disk: &SimDisk, model: &mut Model, story: &str) -> Option<Log> {
-    let mut log = match Log::create(&dir(), options(disk), at(0)) {
+    let log = match Log::create(&dir(), options(disk), at(0)) {
         Ok(log) => log,
         Err(error) => {
             assert!(
@@ -40,15 +42,21 @@ fn use_it(disk: &SimDisk, model: &mut Model, story: &str) -> Option<Log> {
     };
     model.is_created = true;
     for (step, batch) in (1..).zip(batches()) {
-        let Err(error) = model.append(&mut log, &batch, step * 4) else { continue };
+        let Err(error) = model.append(&log, &batch, step * 4) else { continue };
         match error.kind() {
             ErrorKind::OutcomeUnknown => {
                 let again = log.append(&batch, at(step)).unwrap_err();
                 assert_eq!(again.kind(), ErrorKind::Poisoned, "{story}: {again}");
                 return None;
             }
+            // Whether it is still the writer could not be seen.
+            ErrorKind::Fenced => {
+                let again = log.append(&batch, at(step)).unwrap_err();
+                assert_eq!(again.kind(), ErrorKind::Fenced, "{story}: {again}");
+                return None;
+            }
             ErrorKind::Io | ErrorKind::DiskFull => {
-                model.append(&mut log, &batch, step).unwrap_or_else(|again| {
+                model.append(&log, &batch, step).unwrap_or_else(|again| {
                     panic!("{story}: refused, not poisoned, and refused again: {again}")
                 });
             }
@@ -126,12 +134,12 @@ fn an_opening_that_fails_can_be_repeated() {
 /// A log in which the last batch was written, and neither synced nor acknowledged.
 fn unfinished(loss: Loss) -> (SimDisk, Model) {
     let (disk, mut model) = (SimDisk::new(), Model::default());
-    let mut log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
     model.is_created = true;
-    model.append(&mut log, &[record(1, 100)], 1).unwrap();
+    model.append(&log, &[record(1, 100)], 1).unwrap();
     // Writing is one call, syncing the next.
-    disk.crash_at(disk.calls() + 2);
-    model.append(&mut log, &[record(2, 900), record(3, 2000)], 1).unwrap_err();
+    disk.crash_at(disk.calls() + LOOKS + 2);
+    model.append(&log, &[record(2, 900), record(3, 2000)], 1).unwrap_err();
     drop(log);
     disk.lose_power(loss);
     (disk, model)
@@ -142,12 +150,12 @@ fn unfinished(loss: Loss) -> (SimDisk, Model) {
 #[test]
 fn h33_a_record_that_only_the_cache_holds_is_written_again() {
     let (disk, mut model) = (SimDisk::new(), Model::default());
-    let mut log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
     model.is_created = true;
-    model.append(&mut log, &[record(1, 100)], 1).unwrap();
-    let call = disk.calls() + 2;
+    model.append(&log, &[record(1, 100)], 1).unwrap();
+    let call = disk.calls() + LOOKS + 2;
     disk.fail_at(Fault { call, kind: io::ErrorKind::Other, effect: Effect::Nothing });
-    let error = model.append(&mut log, &[record(2, 100)], 2).unwrap_err();
+    let error = model.append(&log, &[record(2, 100)], 2).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
     kill(&disk, log);
 
@@ -170,7 +178,7 @@ fn a_full_disk_refuses_cleanly() {
     for limit in (0..4_000_000).step_by(64 * 1024) {
         let (disk, mut model) = (SimDisk::new(), Model::default());
         disk.limit(limit);
-        let mut log = match Log::create(&dir(), options(&disk), at(0)) {
+        let log = match Log::create(&dir(), options(&disk), at(0)) {
             Ok(log) => log,
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::DiskFull, "{error}");
@@ -180,13 +188,13 @@ fn a_full_disk_refuses_cleanly() {
         };
         model.is_created = true;
         for (step, batch) in (1..).zip(batches()) {
-            if let Err(error) = model.append(&mut log, &batch, step) {
+            if let Err(error) = model.append(&log, &batch, step) {
                 assert_eq!(error.kind(), ErrorKind::DiskFull, "{error}");
                 refusals += 1;
                 // What still fits is taken.
-                model.append(&mut log, &[record(90, 50)], step).unwrap();
+                model.append(&log, &[record(90, 50)], step).unwrap();
                 disk.limit(u64::MAX);
-                model.append(&mut log, &batch, step).unwrap();
+                model.append(&log, &batch, step).unwrap();
             }
         }
         kill(&disk, log);
@@ -203,11 +211,15 @@ fn a_full_disk_refuses_cleanly() {
 fn h37_the_region_of_a_failed_write_is_left_alone() {
     for (after, effect) in [(1, Effect::Nothing), (2, Effect::Nothing), (2, Effect::Everything)] {
         let (disk, mut model) = (SimDisk::new(), Model::default());
-        let mut log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+        let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
         model.is_created = true;
-        model.append(&mut log, &[record(1, 100)], 1).unwrap();
-        disk.fail_at(Fault { call: disk.calls() + after, kind: io::ErrorKind::Other, effect });
-        let error = model.append(&mut log, &[record(2, 900), record(3, 70)], 2).unwrap_err();
+        model.append(&log, &[record(1, 100)], 1).unwrap();
+        disk.fail_at(Fault {
+            call: disk.calls() + LOOKS + after,
+            kind: io::ErrorKind::Other,
+            effect,
+        });
+        let error = model.append(&log, &[record(2, 900), record(3, 70)], 2).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
         kill(&disk, log);
         let before = super::lab::log_files(&disk).len();
@@ -227,7 +239,7 @@ fn one_slot_of_head_is_left_alone_until_the_other_is_durable() {
         [bytes[..4096].to_vec(), bytes[4096..].to_vec()]
     };
     let disk = SimDisk::new();
-    let mut log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
     for round in 0..6 {
         for number in 0..4 {
             // No second passes, so HEAD is written each time, and synced by the first at most.

@@ -177,7 +177,7 @@ fn h30_odd_names_are_reported_and_left_alone() {
     disk.create(&folder.join("00000000000000000099-00000003.seg.tmp")).unwrap();
 
     assert_eq!(super::lab::reader(&disk).strangers().len(), odd.len() + 1);
-    let (mut log, report) = open(&disk).unwrap();
+    let (log, report) = open(&disk).unwrap();
     assert_eq!(report.verdict, Verdict::Clean);
     assert_eq!(report.strangers.len(), odd.len() + 1, "{:?}", report.strangers);
     log.append(&[record(77, 10)], at(1001)).unwrap();

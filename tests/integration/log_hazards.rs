@@ -16,7 +16,7 @@ use super::lab::{
 /// loss within a second; its records and its one segment.
 fn behind_the_times() -> (SimDisk, Vec<LoggedRecord>, PathBuf) {
     let disk = SimDisk::new();
-    let mut log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
     log.append(&[record(0, 100)], at(0)).unwrap();
     let head = disk.read(&dir().join("HEAD")).unwrap();
     for number in 1..8 {
@@ -83,7 +83,7 @@ fn h1_the_last_record_is_not_passed_over_in_silence() {
 #[test]
 fn h2_h3_what_follows_a_torn_tail_is_found_again() {
     let disk = SimDisk::new();
-    let mut log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
     log.append(&[record(1, 100)], at(1)).unwrap();
     let acked = whole(&log.reader().unwrap());
     let head = disk.read(&dir().join("HEAD")).unwrap();
@@ -95,7 +95,7 @@ fn h2_h3_what_follows_a_torn_tail_is_found_again() {
         let disk = disk.fork();
         let zeros = vec![0; usize::try_from(start + 2000 - cut).unwrap()];
         disk.overwrite(&path, cut, &zeros).unwrap();
-        let (mut log, report) = open(&disk).unwrap();
+        let (log, report) = open(&disk).unwrap();
         let found = whole(&log.reader().unwrap());
         let own = payloads(&found).len();
         assert!(found.starts_with(&acked), "cut at {cut}");
@@ -126,7 +126,7 @@ fn h10_zeros_in_the_middle_are_not_the_end() {
 #[test]
 fn h15_a_log_in_the_log_is_a_payload() {
     let disk = SimDisk::new();
-    let mut log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
     for number in 0..4 {
         log.append(&[record(number, 300)], at(0)).unwrap();
     }
@@ -192,11 +192,11 @@ fn h18_frames_in_the_wrong_order_are_refused() {
 #[test]
 fn an_old_head_never_shortens_the_log() {
     let disk = SimDisk::new();
-    let mut log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
     let mut heads = vec![disk.read(&dir().join("HEAD")).unwrap()];
     let mut model = super::lab::Model { is_created: true, ..Default::default() };
     for number in 0..12 {
-        model.append(&mut log, &[record(number, 200)], number * 2).unwrap();
+        model.append(&log, &[record(number, 200)], number * 2).unwrap();
         heads.push(disk.read(&dir().join("HEAD")).unwrap());
     }
     kill(&disk, log);
@@ -213,22 +213,22 @@ fn an_old_head_never_shortens_the_log() {
 #[test]
 fn a_head_of_another_course_is_refused() {
     let disk = SimDisk::new();
-    let mut log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
     log.append(&[record(0, 100)], at(0)).unwrap();
     let fork = disk.fork();
     kill(&fork, log);
     let other = fork.fork();
     // One course: two more records. The other: another record, then a fence and a segment.
-    let (mut log, _) = open(&fork).unwrap();
+    let (log, _) = open(&fork).unwrap();
     log.append(&[record(1, 100)], at(1)).unwrap();
     log.append(&[record(2, 100)], at(1)).unwrap();
     let head = fork.read(&dir().join("HEAD")).unwrap();
-    let (mut log, _) = open(&other).unwrap();
+    let (log, _) = open(&other).unwrap();
     log.append(&[record(3, 100)], at(1)).unwrap();
     let shorter = other.fork();
     let same_length = other.fork();
     same_length.kill_process();
-    let (mut twin, _) = open(&same_length).unwrap();
+    let (twin, _) = open(&same_length).unwrap();
     twin.append(&[record(5, 100)], at(1)).unwrap();
     kill(&same_length, twin);
     // A batch that needs a segment of its own.

@@ -60,7 +60,7 @@ const CHILD: &str = "LEDGER_TEST_LOCKED_FOLDER";
 #[test]
 fn child_that_holds_the_lock() {
     let Ok(path) = std::env::var(CHILD) else { return };
-    let (mut log, _) = Log::open(Path::new(&path), on_disk(7), at(5)).unwrap();
+    let (log, _) = Log::open(Path::new(&path), on_disk(7), at(5)).unwrap();
     log.append(&[record(1, 10)], at(5)).unwrap();
     println!("\nheld");
     std::io::stdout().flush().unwrap();
@@ -102,7 +102,7 @@ fn another_process_is_refused_until_this_one_is_dead() {
 fn a_reader_changes_no_byte() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("real.ledger");
-    let mut log = Log::create(&path, on_disk(1), at(0)).unwrap();
+    let log = Log::create(&path, on_disk(1), at(0)).unwrap();
     for number in 0..20 {
         log.append(&[record(number, 90_000)], at(number)).unwrap();
     }
@@ -115,7 +115,7 @@ fn a_reader_changes_no_byte() {
 
     // On the simulated disk: no call that could change anything.
     let disk = SimDisk::new();
-    let mut log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
     log.append(&[record(1, 10)], at(1)).unwrap();
     let before = disk.changes();
     assert_eq!(super::lab::survey(&disk).records.len(), 1);
@@ -128,7 +128,7 @@ fn a_reader_changes_no_byte() {
 fn readers_beside_a_writer_see_whole_batches() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("real.ledger");
-    let mut log = Log::create(&path, on_disk(1), at(0)).unwrap();
+    let log = Log::create(&path, on_disk(1), at(0)).unwrap();
     let is_over = AtomicBool::new(false);
     let looks = std::thread::scope(|scope| {
         let look = scope.spawn(|| {

@@ -102,7 +102,7 @@ fn reading_starts_at_any_record() {
 #[test]
 fn limits_hold_and_refusals_leave_no_trace() {
     let disk = SimDisk::new();
-    let mut log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
     let limit = usize::try_from(PAYLOAD_LENGTH_MAX).unwrap();
     let before = disk.changes();
     let error = log.append(&[record(1, 5), record(2, limit + 1)], at(1)).unwrap_err();
@@ -125,12 +125,12 @@ fn limits_hold_and_refusals_leave_no_trace() {
 #[test]
 fn time_never_goes_back() {
     let disk = SimDisk::new();
-    let mut log = Log::create(&dir(), options(&disk), 500).unwrap();
+    let log = Log::create(&dir(), options(&disk), 500).unwrap();
     for time in [7, 900, 0, u64::MAX, 3] {
         log.append(&[record(1, 5)], time).unwrap();
     }
     kill(&disk, log);
-    let (mut log, _) = Log::open(&dir(), options(&disk), 4).unwrap();
+    let (log, _) = Log::open(&dir(), options(&disk), 4).unwrap();
     log.append(&[record(1, 5)], 4).unwrap();
     let times: Vec<_> = whole(&log.reader().unwrap()).iter().map(|record| record.time).collect();
     assert_eq!(times, [500, 900, 900, u64::MAX, u64::MAX, u64::MAX]);

@@ -5,18 +5,24 @@
     reason = "a test that cannot go on has failed, helpers included"
 )]
 
+// Large outputs beside the log.
+mod blobs;
 // How the tests use the `ledger` binary.
 mod command;
 // A disk that runs full.
 mod disk_full;
 // `ledger drill` over example plans and plans of other tools.
 mod drill;
-// Following a log while it grows.
-mod follow;
+// Export, import, and the same chain again.
+mod export;
 // The facade: threads, exact replay, refused and failed writes.
 mod facade;
+// Following a log while it grows.
+mod follow;
 // The bytes that are fixed for ever.
 mod golden;
+// Every hazard of the list is answered.
+mod hazards;
 // `ledger inspect`: human output, JSON, damaged and live ledgers.
 mod inspect;
 // A run killed from outside, again and again.
@@ -41,9 +47,13 @@ mod log_round_trip;
 mod readers;
 // `ledger run`: what a run does, says and returns.
 mod run;
+// What can be saved of a damaged ledger.
+mod salvage;
 // Sealed segments: index, footer, replica of the header.
 mod sealed;
 // The rules of the house: layers, crates, sizes.
 mod tidy;
+// What a log asks of the disk, and in which order.
+mod trace;
 // What people get wrong.
 mod wrong_input;

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use plan_ledger::error::ErrorKind;
 use plan_ledger::format::{
-    FOOTER_SIZE, Footer, HeadSync, Index, Reason, SEGMENT_HEADER_SIZE, content_hash,
-    is_sealed_length,
+    FOOTER_SIZE, Footer, HeadSync, INDEX_HEADER_SIZE, Index, Reason, SEGMENT_HEADER_SIZE,
+    content_hash, is_sealed_length,
 };
 use plan_ledger::log::{Item, Log, LogOptions, StreamOf, Verdict, judge};
 use plan_ledger::sim::{Effect, Fault, Loss, SimDisk};
 use plan_ledger::storage::{Access, DiskStorage, Storage as _};
 
+use super::golden::sealed_field;
 use super::lab::{
     Model, Restart, at, dir, kill, log_files, open, options, options_with, payloads, reader,
     record, settle, survey, whole,
@@ -28,13 +29,13 @@ pub(crate) fn with_streams(disk: &SimDisk) -> LogOptions {
 /// A log of two segments, the first of which is small and sealed, and its payloads.
 fn rotated() -> (SimDisk, Vec<Vec<u8>>) {
     let (disk, mut model) = (SimDisk::new(), Model::default());
-    let mut log = Log::create(&dir(), with_streams(&disk), at(0)).unwrap();
-    rotate(&mut log, &mut model);
+    let log = Log::create(&dir(), with_streams(&disk), at(0)).unwrap();
+    rotate(&log, &mut model);
     log.close().unwrap();
     (disk, model.batches.concat())
 }
 
-fn rotate(log: &mut Log, model: &mut Model) {
+fn rotate(log: &Log, model: &mut Model) {
     let sizes = [10, 700, 9000, 15_000, 3];
     for (number, size) in (0..).zip(sizes) {
         model.append(log, &[record(number, size), record(number + 50, 20)], number).unwrap();
@@ -82,6 +83,23 @@ fn a_rotation_seals_the_segment_before() {
     assert_eq!((footer.last_seq, footer.chain_last), (last.seq, last.chain));
     assert_eq!((footer.time_first, footer.time_last), (own[0].time, last.time));
     assert_eq!(footer.stream_rule, 7);
+    // The bytes stand where the spec says.
+    let raw = &bytes[bytes.len() - FOOTER_SIZE..];
+    let number = |name| u64::from_le_bytes(sealed_field(raw, name).try_into().unwrap());
+    assert_eq!(sealed_field(raw, "segment_uid"), headers[0].segment);
+    assert_eq!(sealed_field(raw, "header_replica"), &bytes[..208]);
+    assert_eq!(sealed_field(raw, "chain_last"), last.chain.0);
+    assert_eq!(sealed_field(raw, "data_hash"), footer.data_hash);
+    assert_eq!((number("first_seq"), number("last_seq")), (1, last.seq));
+    assert_eq!((number("count"), number("data_end")), (last.seq, last.offset + last.size));
+    assert_eq!(number("index_offset"), footer.data_end);
+    assert_eq!(number("index_length"), footer.index_length);
+    assert_eq!((number("time_first"), number("time_last")), (own[0].time, last.time));
+    let start = usize::try_from(footer.data_end).unwrap();
+    let raw = &bytes[start..start + INDEX_HEADER_SIZE];
+    let seeks = u32::from_le_bytes(sealed_field(raw, "seek_count").try_into().unwrap());
+    assert_eq!(usize::try_from(seeks).unwrap(), index.seeks().count());
+    assert_eq!(sealed_field(raw, "posting_count"), 22_u32.to_le_bytes());
     let data = &bytes[SEGMENT_HEADER_SIZE..usize::try_from(footer.data_end).unwrap()];
     assert_eq!(footer.data_hash, content_hash(data));
     assert!(is_sealed_length(footer.file_length(), headers[0].prealloc_len));
@@ -101,12 +119,29 @@ fn a_rotation_seals_the_segment_before() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("real.ledger");
     let options = options_with(Arc::new(DiskStorage), 1, HeadSync::Interval);
-    let mut log = Log::create(&path, options, at(0)).unwrap();
-    rotate(&mut log, &mut Model::default());
+    let log = Log::create(&path, options, at(0)).unwrap();
+    rotate(&log, &mut Model::default());
     let summary = log.reader().unwrap().segments();
     let is_read_only =
         |place: usize| std::fs::metadata(&summary[place].path).unwrap().permissions().readonly();
     assert!(is_read_only(0) && !is_read_only(1));
+}
+
+/// Goal: index and footer as they were made from the text of the spec alone, in another language,
+/// are accepted: those of four records, and those of none.
+#[test]
+fn what_was_made_from_the_spec_is_accepted() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/footer");
+    for (name, last_seq, places) in [("whole", 4, vec![4096, 20_608]), ("no_records", 0, vec![])] {
+        let bytes = std::fs::read(corpus.join(name)).unwrap();
+        let (index, bytes) = bytes.split_last_chunk::<FOOTER_SIZE>().unwrap();
+        let number = |name| u64::from_le_bytes(sealed_field(bytes, name).try_into().unwrap());
+        let footer =
+            Footer::decode(bytes, number("index_offset") + number("index_length")).unwrap();
+        assert_eq!(footer.last_seq, last_seq);
+        let index = Index::decode(index.to_vec(), &footer).unwrap();
+        assert!(index.of_kind(1).eq(places.iter().copied()) && index.of_stream(3).eq(places));
+    }
 }
 
 /// Goal: a crash anywhere in a rotation and in sealing costs nothing: the log opens, the same
@@ -117,12 +152,12 @@ fn a_rotation_seals_the_segment_before() {
 fn a_crash_anywhere_in_sealing_is_repaired() {
     let make = |crash: u64| {
         let (disk, mut model) = (SimDisk::new(), Model::default());
-        let mut log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+        let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
         model.is_created = true;
-        model.append(&mut log, &[record(1, 30_000), record(2, 10)], 1).unwrap();
+        model.append(&log, &[record(1, 30_000), record(2, 10)], 1).unwrap();
         let before = disk.calls();
         disk.crash_at(if crash == 0 { u64::MAX } else { before + crash });
-        let rotated = model.append(&mut log, &[record(3, 1 << 20)], 2);
+        let rotated = model.append(&log, &[record(3, 1 << 20)], 2);
         (disk, model, log, before, rotated.is_ok())
     };
     let (calm, _, log, before, _) = make(0);
@@ -171,9 +206,11 @@ fn a_crash_anywhere_in_sealing_is_repaired() {
 fn sealing_may_fail() {
     let make = |fault: Option<Fault>| {
         let disk = SimDisk::new();
-        let mut log = Log::create(&dir(), with_streams(&disk), at(0)).unwrap();
+        let log = Log::create(&dir(), with_streams(&disk), at(0)).unwrap();
         log.append(&[record(1, 30_000)], at(1)).unwrap();
-        fault.map(|fault| disk.fail_at(fault));
+        if let Some(fault) = fault {
+            disk.fail_at(fault);
+        }
         let before = disk.calls();
         let result = log.append(&[record(3, 1 << 20)], at(2));
         (disk.clone(), disk.calls() - before, before, log, result)
@@ -263,7 +300,7 @@ fn a_sealed_file_may_be_cut_anywhere() {
 fn a_damaged_header_is_read_from_the_footer() {
     let (disk, expected) = rotated();
     let path = first_segment(&disk);
-    let is_field = |byte: u64| byte < 208 || byte >= 4060;
+    let is_field = |byte: u64| !(208..4060).contains(&byte);
     for bit in (0..4096 * 8).filter(|bit| bit % if is_field(bit / 8) { 7 } else { 1001 } == 0) {
         let disk = disk.fork();
         flip(&disk, &path, bit);
@@ -310,12 +347,12 @@ fn a_footer_without_a_successor_is_a_lost_file() {
 #[test]
 fn a_damaged_segment_is_not_sealed() {
     let disk = SimDisk::new();
-    let mut log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
     log.append(&[record(1, 30_000)], at(1)).unwrap();
     log.append(&[record(2, 10)], at(1)).unwrap();
     let (calm, before) = (disk.fork(), disk.calls());
     kill(&calm, log);
-    let (mut log, _) = open(&calm).unwrap();
+    let (log, _) = open(&calm).unwrap();
     log.append(&[record(3, 1 << 20)], at(2)).unwrap();
     kill(&calm, log);
     // The file as it was before it was sealed, with a flipped bit.

@@ -22,6 +22,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("crc32fast", &["format/hash.rs"]),
     ("blake3", &["format/hash.rs"]),
     ("bincode", &["ledger/codec.rs"]),
+    ("base64", &["ledger/lines.rs"]),
     ("memmap2", &["storage/map.rs"]),
     ("fs2", &["storage/disk.rs"]),
     ("getrandom", &["ledger/environment.rs"]),

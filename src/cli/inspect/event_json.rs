@@ -6,11 +6,11 @@ use serde_json::{Map, Value, json};
 
 use crate::log::RecoveryNote;
 use crate::plan::{
-    Accepted, AcceptedBasis, Artifact, AttemptLost, BarrierChanged, CapChanged, CapScope, Cost,
-    Dispatched, DoubtResolved, Event, FailureDecided, Json, LeaseRenewed, Origin, Outcome,
-    PlanActivated, PlanProposed, PlanReviewed, PlanSteps, PlanVerdict, Receipt, ReceiptRecorded,
-    ReceiptRefused, Reopened, RunEnded, RunPolicy, RunReopened, RunStarted, Skipped, StepEvent,
-    StepRecord, VariableSet, Verdict, VerdictRecorded,
+    Accepted, AcceptedBasis, Artifact, AttemptLost, BarrierChanged, BlobOutput, CapChanged,
+    CapScope, Cost, Dispatched, DoubtResolved, Event, FailureDecided, Json, LeaseRenewed, Origin,
+    Outcome, Output, PlanActivated, PlanProposed, PlanReviewed, PlanSteps, PlanVerdict, Receipt,
+    ReceiptRecorded, ReceiptRefused, Reopened, RunEnded, RunPolicy, RunReopened, RunStarted,
+    Skipped, StepEvent, StepRecord, VariableSet, Verdict, VerdictRecorded,
 };
 
 use super::page::time_json;
@@ -138,7 +138,8 @@ pub(super) fn receipt_json(receipt: &Receipt) -> Value {
     let artifact = |Artifact { path, hash }: &Artifact| json!({ "path": path, "hash": hash });
     json!({
         "outcome": outcome_json(outcome),
-        "output": output.value(),
+        "output": output.inline().map(Json::value),
+        "output_blob": blob_json(output),
         "variables": variables.iter().map(variable).collect::<Vec<_>>(),
         "artifacts": artifacts.iter().map(artifact).collect::<Vec<_>>(),
         "side_effects": side_effects,
@@ -146,6 +147,14 @@ pub(super) fn receipt_json(receipt: &Receipt) -> Value {
         "duration_micros": duration,
         "log_tail": log_tail,
     })
+}
+
+/// Where an output is that is not in the record; `null` for one that is.
+fn blob_json(output: &Output) -> Value {
+    let Output::Blob(BlobOutput { hash, length, values }) = output else { return Value::Null };
+    let values: Map<_, _> =
+        values.iter().map(|(name, value)| (name.clone(), value.value())).collect();
+    json!({ "hash": hash, "length": length, "values": values })
 }
 
 fn outcome_json(outcome: &Outcome) -> Value {

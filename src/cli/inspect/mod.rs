@@ -25,7 +25,8 @@ mod summary;
 mod survey;
 mod text;
 
-pub(super) use text::is_harmless;
+pub(super) use records::meaning;
+pub(super) use text::{counted, is_harmless, size};
 
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;

@@ -1,12 +1,13 @@
 //! An event in one phrase, for people.
 
-use crate::log::RecoveryNote;
+use crate::log::{GapNote, RecoveryNote};
 use crate::plan::{
-    AcceptedBasis, AfterLoss, BarrierChange, CapScope, Decision, Event, Finding, Origin, Outcome,
-    Receipt, Review, Ruling, RunId, StepEvent, StepNumber, VariableSet, Verdict,
+    AcceptedBasis, AfterLoss, BarrierChange, BlobOutput, CapScope, Decision, Event, Finding,
+    Origin, Outcome, Output, Receipt, Review, Ruling, RunId, StepEvent, StepNumber, VariableSet,
+    Verdict,
 };
 
-use super::text::{count, counted, cut, plain, seconds, span, words};
+use super::text::{count, counted, cut, plain, seconds, size, span, words};
 
 /// The run and the step that an event is about.
 pub(super) fn subject(event: &Event) -> (Option<RunId>, Option<StepNumber>) {
@@ -156,10 +157,19 @@ pub(super) fn receipt(receipt: &Receipt) -> String {
     if receipt.duration > 0 {
         text = format!("{text} in {}", span(receipt.duration));
     }
-    if receipt.output.as_str() != "null" {
-        text = format!("{text}, output {}", cut(&plain(receipt.output.as_str()), SHORT));
+    match &receipt.output {
+        Output::Inline(value) if value.as_str() == "null" => {}
+        Output::Inline(value) => {
+            text = format!("{text}, output {}", cut(&plain(value.as_str()), SHORT));
+        }
+        Output::Blob(blob) => text = format!("{text}, output of {}", blob_text(blob)),
     }
     text
+}
+
+/// An output that is a blob.
+pub(super) fn blob_text(blob: &BlobOutput) -> String {
+    format!("{} in blob {}", size(blob.length), blob.hash.short())
 }
 
 /// How an attempt went.
@@ -201,6 +211,21 @@ fn variable(event: &VariableSet) -> String {
     };
     let value = cut(&plain(event.value.as_str()), SHORT);
     format!("{} = {value} (version {}, by {origin})", plain(&event.name), count(event.version))
+}
+
+/// A record that was lost before this ledger was salvaged.
+pub(super) fn gap_text(gap: &GapNote) -> String {
+    match &gap.range {
+        Some(range) => format!(
+            "records {} to {} were lost: {}, byte {}: {}",
+            gap.first,
+            range.last,
+            plain(&range.file),
+            range.offset,
+            plain(&range.what)
+        ),
+        None => format!("lost, see record {}", gap.first),
+    }
 }
 
 /// What a record says that concerns the log only.

@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use crate::cli::exit::{Code, Failure};
 use crate::format::SKIPPABLE_KINDS_FROM;
 use crate::ledger::{Environment, Kind, LedgerView, decode, time_text};
-use crate::log::{Damage, Item, LoggedRecord, Proof, RecoveryNote};
+use crate::log::{Damage, GapNote, Item, LoggedRecord, Proof, RecoveryNote};
 use crate::plan::{Event, RunId};
 
 use super::event_json::{event_json, note_json};
 use super::page::{Page, time_json};
-use super::phrase::{note, phrase, subject};
+use super::phrase::{gap_text, note, phrase, subject};
 use super::reference::{no_run, not_found};
 use super::survey::{Health, damage_json, damage_text, derived_json, derived_text};
 use super::text::{Paint, counted, plain, plain_path};
@@ -27,6 +27,8 @@ pub(super) enum Content {
     Event(Event),
     /// A fence was made.
     Note(RecoveryNote),
+    /// A record that a salvage could not take over.
+    Gap(GapNote),
     /// A kind that this program does not know and may pass over.
     Skipped,
     /// It cannot be read, for this reason.
@@ -43,6 +45,11 @@ impl Content {
                     None => Self::Unreadable("a recovery note that cannot be read".to_owned()),
                 }
             }
+            Ok(None) if record.kind == Kind::Gap.number() => match GapNote::decode(&record.payload)
+            {
+                Some(gap) => Self::Gap(gap),
+                None => Self::Unreadable("a gap that cannot be read".to_owned()),
+            },
             Ok(None) => Self::Skipped,
             Err(error) => Self::Unreadable(error.to_string()),
         }
@@ -56,6 +63,17 @@ impl Content {
     }
 }
 
+/// What a record means, for who reads an export.
+pub(in crate::cli) fn meaning(record: &LoggedRecord) -> Option<Value> {
+    let (content, fields) = match Content::of(record) {
+        Content::Event(event) => (kind_name(record.kind), event_json(&event)),
+        Content::Note(note) => (kind_name(record.kind), note_json(&note)),
+        Content::Gap(gap) => (kind_name(record.kind), json!(gap)),
+        Content::Skipped | Content::Unreadable(_) => return None,
+    };
+    Some(json!({ content: fields }))
+}
+
 /// A kind's name, or its number where it has none.
 pub(super) fn kind_name(number: u16) -> String {
     Kind::from_number(number)
@@ -67,6 +85,7 @@ pub(super) fn record_json(record: &LoggedRecord, proof: Proof, content: &Content
     let (event, unreadable) = match content {
         Content::Event(event) => (event_json(event), None),
         Content::Note(note) => (note_json(note), None),
+        Content::Gap(gap) => (json!(gap), None),
         Content::Skipped => (Value::Null, None),
         Content::Unreadable(why) => (Value::Null, Some(why)),
     };
@@ -249,6 +268,7 @@ pub(super) fn content_text(record: &LoggedRecord, content: &Content) -> (Paint, 
     match content {
         Content::Event(event) => (Paint::None, phrase(event)),
         Content::Note(recovery) => (Paint::Notice, note(recovery)),
+        Content::Gap(gap) => (Paint::Notice, gap_text(gap)),
         Content::Skipped => {
             let text = format!(
                 "{} bytes of a kind that this program does not know (kinds from \

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::cli::exit::Failure;
+use crate::ledger::LedgerView;
 use crate::plan::{Dependency, Micros, Verdict};
 
 use super::actions::why;
@@ -16,7 +17,7 @@ use super::text::words;
 pub(super) fn print(story: &Story<'_>, page: &mut Page<'_>) -> Result<(), Failure> {
     page.json("step", &step_json(story))?;
     for attempt in story.attempts() {
-        page.json("attempt", &attempt_json(&attempt))?;
+        page.json("attempt", &attempt_json(&attempt, &story.survey.view))?;
     }
     for moment in &story.history {
         page.json("record", &record_json(&moment.record, moment.proof, &moment.content))?;
@@ -80,7 +81,7 @@ fn dependency_json(story: &Story<'_>, dependency: &Dependency) -> Value {
     }
 }
 
-fn attempt_json(attempt: &AttemptStory<'_>) -> Value {
+fn attempt_json(attempt: &AttemptStory<'_>, view: &LedgerView) -> Value {
     let renewal = |(time, until): &(Micros, Micros)| json!({ "time": time_json(*time), "lease_until": time_json(*until) });
     let verdict = |(time, verdict): &(Micros, &Verdict)| json!({ "time": time_json(*time), "verdict": verdict_json(verdict) });
     let dealt = attempt.dealt;
@@ -94,6 +95,10 @@ fn attempt_json(attempt: &AttemptStory<'_>) -> Value {
         "renewals": attempt.renewals.iter().map(renewal).collect::<Vec<_>>(),
         "reported": attempt.receipt.map(|(time, _)| time_json(time)),
         "receipt": attempt.receipt.map(|(_, receipt)| receipt_json(receipt)),
+        "blob": attempt
+            .receipt
+            .and_then(|(_, receipt)| view.blob_state(&receipt.output))
+            .map(|state| state.to_string()),
         "verdicts": attempt.verdicts.iter().map(verdict).collect::<Vec<_>>(),
         "fate": attempt.fate(),
         "ended": attempt.end.map(|end| time_json(end.record.time)),

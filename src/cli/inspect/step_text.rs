@@ -1,13 +1,13 @@
 //! A step's story for people.
 
 use crate::cli::exit::Failure;
-use crate::ledger::time_text;
+use crate::ledger::{LedgerView, time_text};
 use crate::log::Proof;
-use crate::plan::{Criterion, Outcome, Receipt, Run, Step, StepEvent, StepStatus};
+use crate::plan::{Criterion, Outcome, Output, Receipt, Run, Step, StepEvent, StepStatus};
 
 use super::actions::why;
 use super::page::Page;
-use super::phrase::{basis, outcome};
+use super::phrase::{basis, blob_text, outcome};
 use super::records::content_text;
 use super::reference::{step_name, text_of};
 use super::step::{Moment, Story};
@@ -129,12 +129,17 @@ fn print_history(story: &Story<'_>, length: Length, page: &mut Page<'_>) -> Resu
             let text = format!("attempt {} (token @{})", dealt.attempt, moment.record.seq);
             page.painted(Paint::Heading, &text)?;
         }
-        print_moment(moment, length, page)?;
+        print_moment(&story.survey.view, moment, length, page)?;
     }
     Ok(())
 }
 
-fn print_moment(moment: &Moment, length: Length, page: &mut Page<'_>) -> Result<(), Failure> {
+fn print_moment(
+    view: &LedgerView,
+    moment: &Moment,
+    length: Length,
+    page: &mut Page<'_>,
+) -> Result<(), Failure> {
     let record = &moment.record;
     let receipt = match moment.event() {
         Some(StepEvent::ReceiptRecorded(event)) => Some((&event.receipt, String::new())),
@@ -162,19 +167,22 @@ fn print_moment(moment: &Moment, length: Length, page: &mut Page<'_>) -> Result<
     page.line(&format!("  {:>7}{mark} {}  {text}", record.seq, time_text(record.time)))?;
     match moment.event() {
         Some(StepEvent::Dispatched(dealt)) => detail("key", &plain(&dealt.idempotency_key), page),
-        _ => receipt.map_or(Ok(()), |(receipt, _)| print_receipt(receipt, length, page)),
+        _ => receipt.map_or(Ok(()), |(receipt, _)| print_receipt(view, receipt, length, page)),
     }
 }
 
-fn print_receipt(receipt: &Receipt, length: Length, page: &mut Page<'_>) -> Result<(), Failure> {
+fn print_receipt(
+    view: &LedgerView,
+    receipt: &Receipt,
+    length: Length,
+    page: &mut Page<'_>,
+) -> Result<(), Failure> {
     if let Outcome::Failed { payload, .. } = &receipt.outcome
         && payload.as_str() != "null"
     {
         block("payload", &pretty(payload), length, page)?;
     }
-    if receipt.output.as_str() != "null" {
-        block("output", &pretty(&receipt.output), length, page)?;
-    }
+    print_output(view, &receipt.output, length, page)?;
     for (name, value) in &receipt.variables {
         detail("variable", &format!("{} = {}", plain(name), plain(value.as_str())), page)?;
     }
@@ -192,6 +200,31 @@ fn print_receipt(receipt: &Receipt, length: Length, page: &mut Page<'_>) -> Resu
     }
     if !receipt.log_tail.is_empty() {
         block("log tail", &receipt.log_tail, length, page)?;
+    }
+    Ok(())
+}
+
+/// An output. One that is a blob is read only if all of it is asked for.
+fn print_output(
+    view: &LedgerView,
+    output: &Output,
+    length: Length,
+    page: &mut Page<'_>,
+) -> Result<(), Failure> {
+    let blob = match output {
+        Output::Inline(_) if output.is_null() => return Ok(()),
+        Output::Inline(value) => return block("output", &pretty(value), length, page),
+        Output::Blob(blob) => blob,
+    };
+    let state = view.blob_state(output).map_or_else(String::new, |state| format!(", {state}"));
+    detail("output", &format!("{}{}", blob_text(blob), plain(&state)), page)?;
+    if length == Length::Whole {
+        match view.output(output) {
+            Ok(value) => block("output", &pretty(&value), length, page)?,
+            Err(error) => {
+                page.painted(Paint::Bad, &format!("{INDENT}{}", plain(&error.to_string())))?;
+            }
+        }
     }
     Ok(())
 }

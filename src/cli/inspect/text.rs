@@ -228,13 +228,13 @@ pub(super) fn count(number: u64) -> String {
 }
 
 /// A number of things: `1 record`, `2 records`.
-pub(super) fn counted(number: u64, thing: &str) -> String {
+pub(in crate::cli) fn counted(number: u64, thing: &str) -> String {
     let ending = if number == 1 { "" } else { "s" };
     format!("{} {thing}{ending}", count(number))
 }
 
 /// A size in bytes, in the unit that people would use.
-pub(super) fn size(bytes: u64) -> String {
+pub(in crate::cli) fn size(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     let (mut whole, mut rest, mut unit) = (bytes, 0, "B");
     for next in UNITS {

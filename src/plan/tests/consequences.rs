@@ -125,8 +125,8 @@ fn accepted_work_sets_the_variables_that_it_declares() {
     let output = Json::from(serde_json::json!({ "x": 1, "z": 2 }));
     let extra = Json::from(serde_json::json!("more"));
     let variables = vec![("extra".to_owned(), extra.clone()), ("extra".to_owned(), extra.clone())];
-    world.report(a, Receipt { output: output.clone(), ..Receipt::default() });
-    world.report(b, Receipt { output: output.clone(), variables, ..Receipt::default() });
+    world.report(a, Receipt { output: output.clone().into(), ..Receipt::default() });
+    world.report(b, Receipt { output: output.clone().into(), variables, ..Receipt::default() });
     let found: Vec<(&str, &Json, u64)> = world
         .run()
         .variables

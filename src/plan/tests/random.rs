@@ -150,7 +150,7 @@ impl Dice {
                 ..Receipt::default()
             },
             _ => Receipt {
-                output: Json::from(serde_json::json!({ "v": self.below(9) })),
+                output: Json::from(serde_json::json!({ "v": self.below(9) })).into(),
                 variables: self.pick(&[vec![], vec![("u".to_owned(), Json::default())]]),
                 cost: Cost { money_micros: u64::from(self.below(5)), tokens: 1 },
                 ..Receipt::default()

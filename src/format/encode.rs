@@ -1,0 +1,159 @@
+//! Making a record frame, in three stages, so that each can be done where it costs least.
+//!
+//! 1. [`Digested`]: all that depends on the payload alone. It reads every byte, and needs no lock.
+//! 2. [`append_frame`]: the bytes that depend on the record's place in the log: seq, time, chain.
+//! 3. [`stamp_frame`]: what is known only when the write starts: `inflight`, and so both CRCs.
+//!
+//! Left out on purpose: limits of a batch, which the log checks.
+
+use super::bytes::put;
+use super::frame::{CHAIN_SIZE, FLAG_NO_ZERO_RUN, SECTOR, at};
+use super::hash::{content_hash, crc32};
+use super::{
+    Chain, ChainKey, FRAME_HEADER_SIZE, FRAME_MAGIC, NewRecord, PAYLOAD_LENGTH_MAX, Placement,
+    RecordHeader, Stamp, frame_size,
+};
+
+/// A record and what follows from its payload alone.
+#[derive(Debug, Clone, Copy)]
+pub struct Digested<'a> {
+    record: &'a NewRecord,
+    payload_length: u32,
+    payload_hash: [u8; 32],
+    flags: u8,
+}
+
+impl<'a> Digested<'a> {
+    /// Read the payload. It must not exceed [`PAYLOAD_LENGTH_MAX`]; the log checks it before.
+    #[must_use]
+    pub fn new(record: &'a NewRecord) -> Self {
+        let payload = &record.payload;
+        let payload_length = u32::try_from(payload.len())
+            .ok()
+            .filter(|length| *length <= PAYLOAD_LENGTH_MAX)
+            .expect("the log refuses longer payloads before it digests them");
+        let pad = frame_size(payload.len()) - FRAME_HEADER_SIZE - payload.len() - CHAIN_SIZE;
+        let zeros_at_end = payload.iter().rev().take_while(|byte| **byte == 0).count() + pad;
+        let flags =
+            if zeros_at_end >= SECTOR || has_zero_run(payload) { 0 } else { FLAG_NO_ZERO_RUN };
+        Self { record, payload_length, payload_hash: content_hash(payload), flags }
+    }
+
+    /// Size of its frame on disk.
+    #[must_use]
+    pub fn frame_size(&self) -> usize {
+        frame_size(self.record.payload.len())
+    }
+}
+
+/// Append a record's frame to `out` and return its chain value. `inflight` of the stamp and both
+/// CRCs are left zero: it is no frame until [`stamp_frame`] has put them in.
+pub fn append_frame(
+    out: &mut Vec<u8>,
+    digested: &Digested<'_>,
+    stamp: Stamp,
+    key: &ChainKey,
+    previous: &Chain,
+) -> Chain {
+    let Digested { record, payload_length, payload_hash, flags } = digested;
+    let header = RecordHeader {
+        stamp,
+        kind: record.kind,
+        codec: record.codec,
+        schema: record.schema,
+        payload_length: *payload_length,
+    };
+    let chain = key.link(previous, &header.logical(), payload_hash);
+
+    let start = out.len();
+    out.resize(start + digested.frame_size(), 0);
+    let frame = out.get_mut(start..).expect("just resized");
+    put(frame, at::MAGIC, &FRAME_MAGIC);
+    put(frame, at::PAYLOAD_LENGTH, &payload_length.to_le_bytes());
+    put(frame, at::SEQ, &stamp.seq.to_le_bytes());
+    put(frame, at::TIME, &stamp.time.to_le_bytes());
+    put(frame, at::ORDINAL, &stamp.ordinal.to_le_bytes());
+    put(frame, at::KIND, &record.kind.to_le_bytes());
+    put(frame, at::CODEC, &[record.codec.number(), *flags]);
+    put(frame, at::BATCH_LEFT, &stamp.batch_left.to_le_bytes());
+    put(frame, at::SCHEMA, &record.schema.to_le_bytes());
+    put(frame, FRAME_HEADER_SIZE, &record.payload);
+    let chain_at = frame.len() - CHAIN_SIZE;
+    put(frame, chain_at, &chain.0);
+    chain
+}
+
+/// Finish a frame that [`append_frame`] made, for the place where it is about to be written.
+pub fn stamp_frame(frame: &mut [u8], inflight: u32, placement: Placement) {
+    put(frame, at::INFLIGHT, &inflight.to_le_bytes());
+    let seed = placement.seed();
+    let body = frame.get(FRAME_HEADER_SIZE..).expect("a frame is longer than its header");
+    let body_crc = crc32(seed, &[body]);
+    put(frame, at::BODY_CRC, &body_crc.to_le_bytes());
+    let covered = frame.get(..at::HEADER_CRC).expect("a frame is longer than its header");
+    let header_crc = crc32(seed, &[covered]);
+    put(frame, at::HEADER_CRC, &header_crc.to_le_bytes());
+}
+
+/// Append a record's whole frame to `out` and return its chain value: all three stages at once.
+pub fn encode_frame(
+    out: &mut Vec<u8>,
+    record: &NewRecord,
+    stamp: Stamp,
+    placement: Placement,
+    key: &ChainKey,
+    previous: &Chain,
+) -> Chain {
+    let start = out.len();
+    let chain = append_frame(out, &Digested::new(record), stamp, key, previous);
+    stamp_frame(out.get_mut(start..).expect("just appended"), stamp.inflight, placement);
+    chain
+}
+
+/// Whether the bytes hold a run of 512 zeros or more. Such a run covers every 512th byte at
+/// least once, so only around those that are zero is there more to look at.
+fn has_zero_run(bytes: &[u8]) -> bool {
+    let is_zero = |byte: &&u8| **byte == 0;
+    (SECTOR - 1..bytes.len()).step_by(SECTOR).any(|place| {
+        let (before, behind) = bytes.split_at(place);
+        let behind = behind.iter().take_while(is_zero).take(SECTOR).count();
+        behind > 0 && behind + before.iter().rev().take_while(is_zero).count() >= SECTOR
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Codec;
+    use super::*;
+
+    /// Goal: a run of zeros is found wherever it stands, and nothing shorter is taken for one.
+    #[test]
+    fn zero_runs_are_found_at_every_place() {
+        for start in 0..1100 {
+            let mut bytes = vec![1; 2000];
+            bytes[start..start + SECTOR - 1].fill(0);
+            assert!(!has_zero_run(&bytes), "511 zeros at {start}");
+            bytes[start + SECTOR - 1] = 0;
+            assert!(has_zero_run(&bytes), "512 zeros at {start}");
+        }
+    }
+
+    /// Goal: NZ is said of payload and pad together, although it is found from the payload alone.
+    #[test]
+    fn the_flag_counts_the_pad() {
+        let key = ChainKey::new(&[9; 16]);
+        let stamp = Stamp { seq: 1, time: 2, ordinal: 3, inflight: 1, batch_left: 0 };
+        for length in 500..1200 {
+            for zeros in [0, 400, 449, 450, 460, 480, 500, 511, 512, 513].map(|n| n.min(length)) {
+                let mut payload = vec![1; length];
+                payload[length - zeros..].fill(0);
+                let record = NewRecord { kind: 1, codec: Codec::Raw, schema: 1, payload };
+                let mut frame = Vec::new();
+                append_frame(&mut frame, &Digested::new(&record), stamp, &key, &Chain::GENESIS);
+                let padded = &frame[FRAME_HEADER_SIZE..frame.len() - CHAIN_SIZE];
+                let is_set = frame[at::FLAGS] & FLAG_NO_ZERO_RUN != 0;
+                assert_eq!(is_set, !has_zero_run(padded), "{zeros} zeros at the end of {length}");
+            }
+        }
+    }
+}

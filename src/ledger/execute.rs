@@ -1,0 +1,232 @@
+//! Carrying out commands: judged and folded in under a lock, made durable outside of it, so that
+//! commands of several threads share syncs.
+//!
+//! Invariants:
+//! - Nothing is answered before it, and all that it was judged by, is durable: a refusal, too.
+//! - The state runs ahead of the durable records by what was submitted, and by nothing else. When
+//!   that fails, it is folded again from the log.
+
+use std::sync::Arc;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::log::{Batch, BatchKey, Durability, Log, Ticket};
+use crate::plan::{Command, Event, State};
+
+use super::{Commit, Ledger, codec, replay};
+
+/// What the threads that use a ledger share, besides its log.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) state: Arc<State>,
+    pub(super) freshness: Freshness,
+}
+
+/// Whether the state in memory is the fold of the records that were submitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Freshness {
+    Current,
+    /// Events were folded in that have no place in the log, or a fold did not finish.
+    Stale,
+    /// The log takes no more records, and this is the fold of the durable ones.
+    Final,
+}
+
+/// A command whose events have their place in the log, and are not durable yet.
+struct Pending<T> {
+    ticket: Ticket,
+    events: Vec<(u64, Event)>,
+    answer: T,
+}
+
+impl Shared {
+    pub(super) fn new(log: &Log) -> Result<Self> {
+        let mut shared = Self { state: Arc::default(), freshness: Freshness::Stale };
+        shared.refresh(log)?;
+        Ok(shared)
+    }
+
+    /// Fold the state again if it is not the fold of the records.
+    pub(super) fn refresh(&mut self, log: &Log) -> Result<()> {
+        if self.freshness == Freshness::Stale {
+            // A reader sees what is durable. If that cannot be had any more, it is all there is.
+            let flushed = log.flush();
+            self.state = Arc::new(replay::state_at(&log.reader()?, u64::MAX)?);
+            self.freshness = if flushed.is_ok() { Freshness::Current } else { Freshness::Final };
+        }
+        Ok(())
+    }
+}
+
+impl Ledger {
+    /// Carry out a command: judge it, write its events durably as one batch, fold them in.
+    ///
+    /// # Errors
+    /// `Rejected`, with the reason: nothing was written. `DiskFull` and `TooLarge`: nothing was
+    /// written, and the ledger may be used further. `OutcomeUnknown`: a write or sync failed;
+    /// open the ledger again to find out. `Poisoned`: an earlier one did. `Fenced`: the right to
+    /// write was lost, and nothing was written.
+    pub fn execute(&self, command: &Command) -> Result<Commit> {
+        self.carry_out(command, |_, _| ()).map(|(commit, ())| commit)
+    }
+
+    /// Carry out a command unless it was carried out under this key before: then its commit is
+    /// returned as it was. So a caller that does not know how a command ended, because the answer
+    /// was lost or unknown, may simply ask again, after opening the ledger again, too. The ledger
+    /// looks back over [`crate::log::KEY_WINDOW`] records. A command that was refused leaves no
+    /// key.
+    ///
+    /// # Errors
+    /// As [`Ledger::execute`]; `Corrupt` if the last records cannot be read.
+    pub fn execute_once(&self, key: &BatchKey, command: &Command) -> Result<Commit> {
+        let _naming = self.blobs.naming();
+        let command = self.stored(command)?;
+        let begun = {
+            let mut shared = self.lock();
+            if let Some(ticket) = self.log.landed(key)? {
+                drop(shared);
+                return self.earlier(ticket);
+            }
+            self.begin(&mut shared, &command, Some(key), |_, _| ())
+        };
+        self.finish(begun).map(|(commit, ())| commit)
+    }
+
+    /// The commit of a batch that was submitted before.
+    fn earlier(&self, ticket: Ticket) -> Result<Commit> {
+        let (first, last) = (ticket.first_seq(), ticket.last_seq());
+        let ack = self.log.wait(ticket)?;
+        let mut events = Vec::new();
+        for record in self.log.reader()?.records(first) {
+            let record = record?;
+            if record.seq > last {
+                break;
+            }
+            events.extend(codec::decode(&record)?.map(|event| (record.seq, event)));
+        }
+        Ok(Commit { ack, events })
+    }
+
+    /// Carry out a command, and read off the state what its caller is to be told: with nothing
+    /// between the two.
+    pub(super) fn carry_out<T>(
+        &self,
+        command: &Command,
+        read: impl FnOnce(&State, &[(u64, Event)]) -> T,
+    ) -> Result<(Commit, T)> {
+        let _naming = self.blobs.naming();
+        let command = self.stored(command)?;
+        let begun = self.begin(&mut self.lock(), &command, None, read);
+        self.finish(begun)
+    }
+
+    /// Turn what is due into events: leases that have run out.
+    pub fn tick(&self) -> Result<()> {
+        let begun = {
+            let mut shared = self.lock();
+            let now = self.environment.clock.now();
+            if shared.state.next_due().is_none_or(|due| due > now) {
+                return Ok(());
+            }
+            self.begin(&mut shared, &Command::Tick, None, |_, _| ())
+        };
+        self.finish(begun).map(|_| ())
+    }
+
+    fn begin<T>(
+        &self,
+        shared: &mut Shared,
+        command: &Command,
+        key: Option<&BatchKey>,
+        read: impl FnOnce(&State, &[(u64, Event)]) -> T,
+    ) -> Result<Pending<T>> {
+        loop {
+            self.log.expect_good()?;
+            shared.refresh(&self.log)?;
+            let now = self.environment.clock.now().max(self.log.time());
+            let expected = self.log.last_submitted().seq + 1;
+            // The key's record comes before the events.
+            let first = expected + u64::from(key.is_some());
+            // Until the events have their place, the state runs ahead of the log; whatever ends
+            // this early, a panic included, leaves the mark that says so.
+            shared.freshness = Freshness::Stale;
+            let state = Arc::make_mut(&mut shared.state);
+            let events = match crate::plan::execute(state, first, now, command) {
+                Ok(events) => events,
+                Err(rejection) => {
+                    shared.freshness = Freshness::Current;
+                    return Err(rejection.into());
+                }
+            };
+            if key.is_some() && events.is_empty() {
+                state.pass(expected, now);
+            }
+            let batch = Batch {
+                records: events.iter().map(codec::encode).collect(),
+                time: now,
+                durability: Durability::Sync,
+                expected_seq: Some(expected),
+                key: key.cloned(),
+            };
+            let ticket = match self.log.submit(&batch) {
+                // A note of the ledger's own came in between: judge again.
+                Err(error) if error.kind() == ErrorKind::Conflict => continue,
+                submitted => submitted?,
+            };
+            shared.freshness = Freshness::Current;
+            let events: Vec<_> = (first..).zip(events).collect();
+            let answer = read(&shared.state, &events);
+            return Ok(Pending { ticket, events, answer });
+        }
+    }
+
+    /// Wait for what was begun. No lock is held.
+    fn finish<T>(&self, begun: Result<Pending<T>>) -> Result<(Commit, T)> {
+        let Pending { ticket, events, answer } = match begun {
+            Ok(pending) => pending,
+            Err(error) => {
+                if error.rejection().is_some() {
+                    // It was judged by a state that may not be durable yet.
+                    self.log.flush().map_err(|error| self.lost(error))?;
+                }
+                return Err(error);
+            }
+        };
+        match self.log.wait(ticket) {
+            Ok(ack) => Ok((Commit { ack, events }, answer)),
+            Err(error) => {
+                self.lock().freshness = Freshness::Stale;
+                Err(error)
+            }
+        }
+    }
+
+    /// What somebody is told who wrote nothing, when the writes of others failed.
+    fn lost(&self, error: Error) -> Error {
+        self.lock().freshness = Freshness::Stale;
+        match error.kind() {
+            ErrorKind::OutcomeUnknown => error.as_kind(ErrorKind::Poisoned),
+            _ => error,
+        }
+    }
+
+    /// The state now: it does not change any more, and costs nothing to take. All of it is
+    /// durable.
+    #[must_use]
+    pub fn state(&self) -> Arc<State> {
+        let state = {
+            let mut shared = self.lock();
+            // A ledger that cannot be read again shows its last good state, and refuses commands.
+            let _ = shared.refresh(&self.log);
+            shared.state.clone()
+        };
+        if self.log.flush().is_ok() {
+            return state;
+        }
+        let mut shared = self.lock();
+        if shared.freshness != Freshness::Final {
+            shared.freshness = Freshness::Stale;
+            let _ = shared.refresh(&self.log);
+        }
+        shared.state.clone()
+    }
+}

@@ -1,0 +1,251 @@
+//! A new ledger out of an export, with the same chain at every record (`format/export.md`).
+//!
+//! Invariants:
+//! - Every chain value is computed from the record and compared; the first difference refuses.
+//! - Whatever is refused leaves nothing behind.
+//! - A line is checked before it is believed: its length, then what it says, then what it leads
+//!   to. Memory: one record or blob, and one line.
+
+use std::io::{BufRead, Read as _};
+use std::path::Path;
+
+use serde::de::IgnoredAny;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{Chain, NewRecord, PAYLOAD_LENGTH_MAX};
+use crate::log::{Ack, BLOB_LENGTH_MAX, BlobStore, Genesis, LogBuilder};
+
+use super::Environment;
+use super::lines::{self, FORMAT, LINE_LENGTH_MAX, VERSION};
+
+type Line = lines::Line<IgnoredAny>;
+
+/// What was imported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Imported {
+    /// The last record.
+    pub ack: Ack,
+    /// How many blobs came with the records.
+    pub blobs: u64,
+    /// Blobs that were missing or damaged when the export was made.
+    pub blobs_missing: u64,
+}
+
+/// Make the ledger `dir`, which is not there yet, out of an export.
+///
+/// # Errors
+/// `Corrupt` for a line that an export does not have, and `Tampered` for a record whose chain is
+/// another one, both naming the line; `OutOfRange` for an export that does not begin at record 1;
+/// `Unsupported` for one of a newer program; `Io`, `DiskFull`, `Locked`. Nothing is left behind.
+pub fn import(dir: &Path, input: &mut dyn BufRead, environment: &Environment) -> Result<Imported> {
+    let mut input = Input { lines: input, number: 0 };
+    let genesis = input.header()?;
+    let time = environment.clock.now();
+    let mut builder =
+        LogBuilder::create(dir, environment.log_options(), Genesis::Of(genesis), time)?;
+    let (mut imported, mut store) = (Imported::default(), None);
+    loop {
+        let line = input.next()?;
+        match line {
+            Line::Record { .. } if store.is_none() => input.record(line, &mut builder)?,
+            Line::Blob { hash, length } => {
+                let store = store.get_or_insert_with(|| builder.blobs());
+                input.blob(&hash, length, store)?;
+                imported.blobs += 1;
+            }
+            Line::BlobMissing { .. } => imported.blobs_missing += 1,
+            Line::End { .. } => {
+                imported.ack = builder.ack();
+                input.end(&line, &imported)?;
+                builder.finish()?;
+                return Ok(imported);
+            }
+            Line::Header { .. } => return Err(input.wrong("a second header")),
+            Line::Data { .. } => return Err(input.wrong("bytes that belong to nothing")),
+            Line::Record { .. } => return Err(input.wrong("a record behind the blobs")),
+        }
+    }
+}
+
+impl Default for Imported {
+    fn default() -> Self {
+        Self { ack: Ack { seq: 0, chain: Chain::GENESIS }, blobs: 0, blobs_missing: 0 }
+    }
+}
+
+/// The lines of an export.
+struct Input<'a> {
+    lines: &'a mut dyn BufRead,
+    /// Of the line that was read last, from 1.
+    number: u64,
+}
+
+impl Input<'_> {
+    fn next(&mut self) -> Result<Line> {
+        let line = self.text()?.ok_or_else(|| {
+            self.wrong("the export is cut short: expected another line, found the end")
+        })?;
+        serde_json::from_slice(&line)
+            .map_err(|error| self.wrong(&format!("not a line of an export: {error}")))
+    }
+
+    /// The next line's bytes; `None` at the end.
+    fn text(&mut self) -> Result<Option<Vec<u8>>> {
+        let mut line = Vec::new();
+        self.number += 1;
+        let mut limited = (&mut *self.lines).take(LINE_LENGTH_MAX + 1);
+        limited
+            .read_until(b'\n', &mut line)
+            .map_err(|error| Error::io("read the export", Path::new("the input"), error))?;
+        if u64::try_from(line.len()).unwrap_or(u64::MAX) > LINE_LENGTH_MAX {
+            let what = format!("expected a line of at most {LINE_LENGTH_MAX} bytes, found more");
+            return Err(self.wrong(&what));
+        }
+        Ok((!line.is_empty()).then_some(line))
+    }
+
+    fn header(&mut self) -> Result<crate::format::Uid> {
+        let Line::Header { format, version, genesis, first_seq, chain_before, .. } = self.next()?
+        else {
+            return Err(self.wrong("expected the header of an export"));
+        };
+        if format != FORMAT {
+            return Err(self.wrong(&format!("expected format {FORMAT:?}, found {format:.80?}")));
+        }
+        if version != VERSION {
+            let message = format!(
+                "line {}: expected version {VERSION}, found {version}; use a newer `ledger`",
+                self.number
+            );
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        if first_seq != 1 {
+            let message = format!(
+                "a partial export: it begins at record {first_seq}, and only one that begins at \
+                 record 1 can be imported; export again without --from"
+            );
+            return Err(Error::new(ErrorKind::OutOfRange, message));
+        }
+        if lines::chain(&chain_before) != Ok(Chain::GENESIS) {
+            return Err(self.wrong("chain_before: expected zeros before record 1"));
+        }
+        lines::bytes(&genesis).map_err(|what| self.wrong(&format!("genesis: {what}")))
+    }
+
+    fn record(&mut self, line: Line, builder: &mut LogBuilder) -> Result<()> {
+        let Line::Record {
+            seq, time, kind, codec, schema, batch_left, length, payload, chain, ..
+        } = line
+        else {
+            return Err(self.wrong("expected a record"));
+        };
+        let number = self.number;
+        let of_line = |what: String| {
+            Error::new(ErrorKind::Corrupt, format!("line {number}: {what}")).at_seq(seq)
+        };
+        let due = builder.ack().seq.saturating_add(1);
+        if seq != due {
+            return Err(of_line(format!("expected record {due}, found record {seq}")));
+        }
+        let codec = lines::codec(&codec).map_err(of_line)?;
+        let expected = lines::chain(&chain).map_err(|what| of_line(format!("chain: {what}")))?;
+        if length > u64::from(PAYLOAD_LENGTH_MAX) {
+            let what = format!(
+                "length: expected at most {PAYLOAD_LENGTH_MAX} bytes of payload, found {length}"
+            );
+            return Err(of_line(what));
+        }
+        let payload = self.bytes(length, Some(payload))?;
+        let record = NewRecord { kind, codec, schema, payload };
+        let found = builder.push(&record, time, batch_left).map_err(|error| {
+            let kind = error.kind();
+            match kind {
+                ErrorKind::Corrupt => {
+                    Error::new(kind, format!("line {number}: {error}; nothing was made"))
+                }
+                _ => error,
+            }
+        })?;
+        if found.chain != expected {
+            let message = format!(
+                "line {number}: the chain breaks: expected {} (of what the line holds), found \
+                 {expected} (written in it): the export was changed; nothing was made",
+                found.chain
+            );
+            return Err(Error::new(ErrorKind::Tampered, message).at_seq(seq));
+        }
+        Ok(())
+    }
+
+    fn blob(&mut self, hash: &str, length: u64, store: &BlobStore) -> Result<()> {
+        let hash: [u8; 32] =
+            lines::bytes(hash).map_err(|what| self.wrong(&format!("hash: {what}")))?;
+        if length > BLOB_LENGTH_MAX {
+            let what =
+                format!("expected a blob of at most {BLOB_LENGTH_MAX} bytes, found {length}");
+            return Err(self.wrong(&what));
+        }
+        let bytes = self.bytes(length, None)?;
+        let found = store.put(&bytes)?;
+        if found.hash != hash {
+            let (expected, found) = (lines::hex(&hash), found.hex());
+            let what = format!("a blob was changed: expected blake3 {expected}, found {found}");
+            return Err(self.wrong(&what));
+        }
+        Ok(())
+    }
+
+    /// So many bytes, from `first` and the data lines that follow.
+    fn bytes(&mut self, length: u64, first: Option<String>) -> Result<Vec<u8>> {
+        let count = usize::try_from(length).unwrap_or(usize::MAX);
+        let mut bytes = Vec::with_capacity(count);
+        let mut text = first;
+        loop {
+            if let Some(text) = &text {
+                let piece = lines::decode(text).map_err(|what| self.wrong(&what))?;
+                if piece.is_empty() && count > 0 {
+                    return Err(self.wrong("a line of bytes without any"));
+                }
+                if piece.len() > count - bytes.len() {
+                    let what = format!("expected {length} bytes in all, found more");
+                    return Err(self.wrong(&what));
+                }
+                bytes.extend_from_slice(&piece);
+            }
+            if bytes.len() == count {
+                return Ok(bytes);
+            }
+            let Line::Data { data } = self.next()? else {
+                let what = format!("expected {length} bytes in all, found {}", bytes.len());
+                return Err(self.wrong(&what));
+            };
+            text = Some(data);
+        }
+    }
+
+    fn end(&mut self, line: &Line, imported: &Imported) -> Result<()> {
+        let Line::End { records, last_seq, chain, blobs, blobs_missing } = line else {
+            return Err(self.wrong("expected the last line"));
+        };
+        let Ack { seq, chain: found } = imported.ack;
+        let says = (*records, *last_seq, lines::chain(chain), *blobs, *blobs_missing);
+        if says != (seq, seq, Ok(found), imported.blobs, imported.blobs_missing) {
+            let what = format!(
+                "the last line does not fit: expected {seq} records, chain {found}, {} blobs and \
+                 {} missing ones, found {records} up to {last_seq}, chain {chain:.80}, {blobs} \
+                 and {blobs_missing}",
+                imported.blobs, imported.blobs_missing
+            );
+            return Err(self.wrong(&what));
+        }
+        match self.text()? {
+            None => Ok(()),
+            Some(_) => Err(self.wrong("there is something behind the last line")),
+        }
+    }
+
+    fn wrong(&self, what: &str) -> Error {
+        let message = format!("line {}: {what}; nothing was made", self.number);
+        Error::new(ErrorKind::Corrupt, message)
+    }
+}

@@ -1,0 +1,255 @@
+//! The part of a log that its threads share: submitting, waiting, and who goes to the disk.
+//!
+//! Group commit: whoever waits first, and finds nobody at the disk, takes all that is pending
+//! there and answers everybody; meanwhile the others encode the next group. There is no thread
+//! for it, and at most one sync of the log is going on.
+//!
+//! Invariants:
+//! - The order of locks is HEAD, then the queue. Nobody holds the queue's while at the disk.
+//! - Every turn at the disk ends: a turn that ends in a panic poisons the log ([`AtDisk`]). So
+//!   every waiter is answered.
+//! - A ticket is answered with an ack only if its last record is durable and HEAD says so.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{ChainKey, HeadState};
+
+use super::batch::{Ack, BatchKey, DigestedBatch, Durability, Request, Ticket};
+use super::head_file::HeadFile;
+use super::keys::KeyWindow;
+use super::layout::Layout;
+use super::options::LogOptions;
+use super::ownership::{FORKED, Ownership};
+use super::queue::{Health, Helper, Queue, Room, Turn, fenced, head_content};
+use super::reader::LogReader;
+
+/// What the threads of a log share.
+#[derive(Debug)]
+pub(super) struct Engine {
+    pub(super) options: LogOptions,
+    pub(super) layout: Layout,
+    pub(super) key: ChainKey,
+    pub(super) ownership: Ownership,
+    pub(super) head: Mutex<HeadFile>,
+    queue: Mutex<Queue>,
+    /// Somebody's turn ended.
+    changed: Condvar,
+    /// There may be something to do for the thread that can wait.
+    pub(super) chores: Condvar,
+    /// Held while the keys of the last records are read.
+    loading: Mutex<()>,
+}
+
+pub(super) type QueueGuard<'a> = MutexGuard<'a, Queue>;
+
+impl Engine {
+    pub(super) fn new(
+        options: LogOptions,
+        layout: Layout,
+        ownership: Ownership,
+        head: HeadFile,
+        queue: Queue,
+    ) -> Self {
+        Self {
+            key: ChainKey::new(&queue.active.header.genesis),
+            options,
+            layout,
+            ownership,
+            head: Mutex::new(head),
+            queue: Mutex::new(queue),
+            changed: Condvar::new(),
+            chores: Condvar::new(),
+            loading: Mutex::new(()),
+        }
+    }
+
+    pub(super) fn lock(&self) -> QueueGuard<'_> {
+        // A panic in a turn is noted by its guard; encoding that panics changes nothing.
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wait until somebody's turn ended.
+    pub(super) fn wait_for_turn<'a>(&self, queue: QueueGuard<'a>) -> QueueGuard<'a> {
+        self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Let everybody look again who waits, and the thread that can wait if it need not.
+    pub(super) fn notify(&self, queue: &Queue) {
+        self.changed.notify_all();
+        if queue.helper == Helper::Asleep
+            || queue.wants_segment().is_some()
+            || !queue.to_seal.is_empty()
+        {
+            self.chores.notify_one();
+        }
+    }
+
+    fn expect_own_process(&self) -> Result<()> {
+        if self.ownership.is_own_process() { Ok(()) } else { Err(fenced(FORKED)) }
+    }
+
+    /// Give a batch its place.
+    pub(super) fn submit(&self, request: &Request<'_>) -> Result<Ticket> {
+        self.expect_own_process()?;
+        let key_record = request.key_record();
+        let batch = DigestedBatch::new(key_record.as_ref(), request.records)?;
+        if request.key.is_some() {
+            self.load_keys()?;
+        }
+        let mut queue = self.lock();
+        loop {
+            queue.expect_good()?;
+            if queue.turn == Turn::Rotate {
+                queue = self.wait_for_turn(queue);
+                continue;
+            }
+            if let Some(landed) = queue.landed(request.key) {
+                return Ok(landed);
+            }
+            queue.expect_seq(request)?;
+            if batch.is_empty() {
+                return Ok(queue.empty_ticket());
+            }
+            queue = match queue.room_for(batch.size) {
+                Room::Here => break,
+                _ if queue.turn != Turn::Free => self.wait_for_turn(queue),
+                Room::AfterSync => self.commit(queue, Durability::Sync),
+                Room::NextSegment => self.rotate(queue, batch.size, request.time)?,
+            };
+        }
+        let ticket = queue.encode(&batch, request, &self.key);
+        if queue.helper == Helper::Asleep {
+            self.chores.notify_one();
+        }
+        if request.durability == Durability::Buffered {
+            self.write_out(queue, &ticket)?;
+        }
+        Ok(ticket)
+    }
+
+    /// Have a batch written to the file.
+    fn write_out<'a>(&'a self, mut queue: QueueGuard<'a>, ticket: &Ticket) -> Result<()> {
+        while queue.written.ack.seq < ticket.last.seq {
+            if let Some(error) = queue.outcome(ticket.first, ticket.last.seq) {
+                return Err(error);
+            }
+            queue = match queue.turn {
+                Turn::Free => self.commit(queue, Durability::Buffered),
+                Turn::Commit | Turn::Rotate => self.wait_for_turn(queue),
+            };
+        }
+        Ok(())
+    }
+
+    /// Wait until a batch is durable; have it written and synced if nobody else does.
+    pub(super) fn wait(&self, ticket: &Ticket) -> Result<Ack> {
+        let Ticket { first, last } = *ticket;
+        self.expect_own_process()?;
+        let mut queue = self.lock();
+        if last.seq > queue.encoded.ack.seq {
+            let message = format!(
+                "a ticket for record {}: expected one of this log, which ends at record {}",
+                last.seq, queue.encoded.ack.seq
+            );
+            return Err(Error::new(ErrorKind::OutOfRange, message));
+        }
+        while queue.durable.ack.seq < last.seq {
+            if let Some(error) = queue.outcome(first, last.seq) {
+                return Err(error);
+            }
+            queue = match queue.turn {
+                Turn::Free => self.commit(queue, Durability::Sync),
+                Turn::Commit | Turn::Rotate => self.wait_for_turn(queue),
+            };
+        }
+        Ok(last)
+    }
+
+    /// Wait until all that was submitted is durable.
+    pub(super) fn flush(&self) -> Result<Ack> {
+        self.expect_own_process()?;
+        let ticket = {
+            let queue = self.lock();
+            queue.expect_good()?;
+            let first = queue.durable.ack.seq + 1;
+            Ticket { first, last: queue.encoded.ack }
+        };
+        self.wait(&ticket)
+    }
+
+    /// Where a batch of that key stands, if it is among the last records.
+    pub(super) fn landed(&self, key: &BatchKey) -> Result<Option<Ticket>> {
+        self.expect_own_process()?;
+        self.load_keys()?;
+        Ok(self.lock().landed(Some(key)))
+    }
+
+    /// Read the keys of the last records, once. Nobody can have added a key before.
+    fn load_keys(&self) -> Result<()> {
+        let _loading = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
+        let next_seq = {
+            let queue = self.lock();
+            if queue.keys.is_some() {
+                return Ok(());
+            }
+            queue.durable.ack.seq + 1
+        };
+        let keys = KeyWindow::load(&self.reader()?, next_seq)?;
+        self.lock().keys = Some(keys);
+        Ok(())
+    }
+
+    pub(super) fn reader(&self) -> Result<LogReader> {
+        LogReader::open_superseded(&self.options.storage, self.layout.dir())
+    }
+
+    /// Make all durable that was submitted, and write HEAD as that of a log at rest.
+    pub(super) fn close(&self) -> Result<()> {
+        if self.lock().health != Health::Good {
+            return Ok(());
+        }
+        let flushed = self.flush();
+        let content = {
+            let mut queue = self.lock();
+            // From here on this handle is done, whatever becomes of the rest.
+            let is_good = queue.health == Health::Good;
+            queue.health = Health::Closed;
+            let (header, tip) = (&queue.active.header, &queue.durable);
+            let (epoch, mode) = (self.ownership.epoch, self.options.head_sync);
+            is_good.then(|| head_content(header, tip, epoch, mode, HeadState::Clean))
+        };
+        flushed?;
+        let Some(content) = content else { return Ok(()) };
+        self.ownership.check().map_err(|why| fenced(&why))?;
+        let mut head = self.head.lock().unwrap_or_else(PoisonError::into_inner);
+        head.write(content)?;
+        head.sync()
+    }
+}
+
+impl Queue {
+    fn landed(&self, key: Option<&BatchKey>) -> Option<Ticket> {
+        self.keys.as_ref()?.find(key?, self.encoded.ack.seq + 1)
+    }
+
+    fn expect_seq(&self, request: &Request<'_>) -> Result<()> {
+        let next = self.encoded.ack.seq + 1;
+        match request.expected_seq {
+            Some(expected) if expected != next => {
+                let message = format!(
+                    "a batch: expected to begin with record {expected}, found that {next} is next; \
+                     look at what was recorded in the meantime, and decide again"
+                );
+                Err(Error::new(ErrorKind::Conflict, message).at_seq(next))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A ticket for no records: it is durable when everything before it is.
+    fn empty_ticket(&self) -> Ticket {
+        let last = self.encoded.ack;
+        Ticket { first: last.seq + 1, last }
+    }
+}

@@ -1,0 +1,76 @@
+//! Whether this handle is still the one that may write.
+//!
+//! A kernel lock is lost without a word when the folder is moved away and made again, when
+//! somebody removes the lock file, or where the file system does not keep its promises; and a
+//! forked process holds it twice. So, before each write: three looks that cost no sync.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::format::{HEAD_SIZE, HeadView};
+use crate::storage::{LockGuard, Storage, StorageFile};
+
+/// The right to write.
+#[derive(Debug)]
+pub(super) struct Ownership {
+    storage: Arc<dyn Storage>,
+    /// Held until this is dropped.
+    lock: Box<dyn LockGuard>,
+    /// Where its file should be.
+    path: PathBuf,
+    head: Arc<dyn StorageFile>,
+    /// The process that opened the log.
+    process: u32,
+    pub(super) epoch: u64,
+}
+
+impl Ownership {
+    pub(super) fn new(
+        storage: Arc<dyn Storage>,
+        (lock, path): (Box<dyn LockGuard>, PathBuf),
+        head: Arc<dyn StorageFile>,
+        epoch: u64,
+    ) -> Self {
+        let process = storage.process();
+        Self { storage, lock, path, head, process, epoch }
+    }
+
+    /// Whether this is the process that opened the log. In a fork no lock of this library may be
+    /// waited for either: the thread that holds it may not exist there.
+    pub(super) fn is_own_process(&self) -> bool {
+        self.storage.process() == self.process
+    }
+
+    /// Look whether the right to write is lost, and how.
+    pub(super) fn check(&self) -> std::result::Result<(), String> {
+        if !self.is_own_process() {
+            return Err(FORKED.to_owned());
+        }
+        match self.lock.is_in_place(&self.path) {
+            Ok(true) => {}
+            Ok(false) => {
+                return Err("the file LOCK is not the one that was locked: the folder was moved, \
+                            or somebody removed the file"
+                    .to_owned());
+            }
+            Err(error) => return Err(format!("the file LOCK cannot be looked at: {error}")),
+        }
+        let mut bytes = vec![0; HEAD_SIZE];
+        let count = self
+            .head
+            .read_at(&mut bytes, 0)
+            .map_err(|error| format!("HEAD cannot be read: {error}"))?;
+        bytes.truncate(count);
+        let slots = HeadView::decode(&bytes).slots;
+        match slots.iter().flatten().map(|head| head.writer_epoch).max() {
+            Some(found) if found > self.epoch => Err(format!(
+                "another writer took over: expected epoch {} in HEAD, found {found}",
+                self.epoch
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What a fork is told.
+pub(super) const FORKED: &str = "this process is a fork of the one that opened the ledger";

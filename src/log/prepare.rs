@@ -1,0 +1,92 @@
+//! The segment that is made before it is needed, so that going on in a new one takes no longer
+//! than writing its header.
+
+use crate::error::Result;
+use crate::format::SegmentHeader;
+use crate::storage::StorageFile;
+
+use super::build::{Blank, BuildError, build_blank, build_segment};
+use super::engine::Engine;
+use super::layout::{DATA_START, segment_size};
+use super::queue::{Queue, fenced};
+
+/// What there is of the next segment.
+#[derive(Debug)]
+pub(super) enum Prepared {
+    /// Nothing.
+    None,
+    /// The thread is at it.
+    Making,
+    /// It could not be made while the segment with that ordinal was active.
+    Refused(u64),
+    /// A file of zeros.
+    Ready(Blank),
+}
+
+impl Queue {
+    /// The ordinal and length of the segment that should be prepared now. A segment that nobody
+    /// has written much to may never be followed by another one.
+    pub(super) fn wants_segment(&self) -> Option<(u64, u64)> {
+        let header = &self.active.header;
+        let is_missing = match &self.prepared {
+            Prepared::None => true,
+            Prepared::Making | Prepared::Ready(_) => false,
+            Prepared::Refused(ordinal) => *ordinal != header.ordinal,
+        };
+        let is_soon = self.encoded.end - DATA_START >= (header.prealloc_len - DATA_START) / 4;
+        (is_missing && is_soon)
+            .then(|| (header.ordinal + 1, segment_size(header.prealloc_len.saturating_mul(2), 0)))
+    }
+}
+
+impl Engine {
+    /// Make a segment ahead. Only the log's own thread does.
+    pub(super) fn prepare(&self, wanted: (u64, u64), goes_on: &dyn Fn() -> bool) -> Result<Blank> {
+        self.ownership.check().map_err(|why| fenced(&why))?;
+        build_blank(&*self.options.storage, &self.layout, wanted, goes_on)
+    }
+
+    /// The segment that `header` describes: of the one that was prepared if it has
+    /// room for `needed` bytes.
+    pub(super) fn make_segment(
+        &self,
+        header: &mut SegmentHeader,
+        needed: u64,
+    ) -> std::result::Result<Box<dyn StorageFile>, BuildError> {
+        let storage = &*self.options.storage;
+        let blank = {
+            let mut queue = self.lock();
+            match std::mem::replace(&mut queue.prepared, Prepared::None) {
+                Prepared::Ready(blank) => Some(blank),
+                other => {
+                    queue.prepared = other;
+                    None
+                }
+            }
+        };
+        match blank {
+            Some(blank) if blank.length >= DATA_START + needed => {
+                header.prealloc_len = blank.length;
+                blank.become_segment(storage, &self.layout, header)
+            }
+            small => {
+                // Its room may be what the larger one needs.
+                if let Some(blank) = small {
+                    blank.discard(storage);
+                }
+                build_segment(storage, &self.layout, header)
+            }
+        }
+    }
+
+    /// Remove what was prepared and is not needed any more.
+    pub(super) fn discard_prepared(&self) {
+        let prepared = std::mem::replace(&mut self.lock().prepared, Prepared::None);
+        // In a folder that is not ours any more, the file of that name is not ours either.
+        if let Prepared::Ready(blank) = prepared
+            && self.ownership.check().is_ok()
+        {
+            blank.discard(&*self.options.storage);
+        }
+    }
+}

@@ -1,0 +1,350 @@
+//! Blobs: large outputs beside the log, whatever happens to them.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use plan_ledger::ledger::BlobCheck;
+use plan_ledger::log::{BlobId, BlobState, LogReader};
+use plan_ledger::plan::{Criterion, Event, Json, Output, StepEvent};
+use plan_ledger::sim::{Loss, SimDisk};
+use plan_ledger::storage::Storage;
+use plan_ledger::{
+    Environment, ErrorKind, Ledger, LedgerView, Plan, Receipt, RunId, RunPolicy, Step, state_hash,
+};
+
+use crate::golden::deterministic;
+use crate::lab::mix;
+
+fn on_disk(disk: &SimDisk) -> Environment {
+    Environment { storage: Arc::new(disk.clone()), ..deterministic() }
+}
+
+/// What a command line led to.
+pub(crate) struct Told {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+pub(crate) fn tell(words: &[&str]) -> Told {
+    let done = Command::new(env!("CARGO_BIN_EXE_ledger")).args(words).output().unwrap();
+    Told {
+        code: done.status.code().unwrap_or(-1),
+        out: String::from_utf8(done.stdout).unwrap(),
+        err: String::from_utf8(done.stderr).unwrap(),
+    }
+}
+
+fn dir() -> PathBuf {
+    PathBuf::from("/ledger")
+}
+
+pub(crate) fn plan(count: usize) -> Plan {
+    let step = |number| Step { id: format!("s{number}"), ..Step::default() };
+    Plan { steps: (0..count).map(step).collect(), ..Plan::default() }
+}
+
+/// A text that only the number decides.
+pub(crate) fn large(number: u64, size: usize) -> Json {
+    let text: String = format!("{:016x}", mix(number)).repeat(size / 16 + 1);
+    Json::new(&serde_json::json!(text[..size]))
+}
+
+/// Do the next step with that output; what its receipt says of it.
+pub(crate) fn work(ledger: &Ledger, run: RunId, output: Json) -> Output {
+    let task = ledger.dispatch(run, "worker").unwrap().unwrap();
+    let receipt = Receipt { output: output.into(), ..Receipt::default() };
+    ledger.record_receipt(task.token, receipt).unwrap();
+    receipts(&ledger.replay(task.token.0).unwrap()).pop().unwrap()
+}
+
+fn receipts(records: &[plan_ledger::Recorded]) -> Vec<Output> {
+    let output = |record: &plan_ledger::Recorded| match record.event.as_ref()? {
+        Event::Step(record) => match &record.event {
+            StepEvent::ReceiptRecorded(event) => Some(event.receipt.output.clone()),
+            StepEvent::ReceiptRefused(event) => Some(event.receipt.output.clone()),
+            _ => None,
+        },
+        _ => None,
+    };
+    records.iter().filter_map(output).collect()
+}
+
+fn id(output: &Output) -> BlobId {
+    match output {
+        Output::Blob(blob) => BlobId { hash: blob.hash.0, length: blob.length },
+        Output::Inline(value) => panic!("inline: {} bytes", value.as_str().len()),
+    }
+}
+
+/// Goal: a plan whose outputs are far more than any record, or the state, should hold has no
+/// limit to hit. Method: 200 steps (1,000 with `PLAN_LEDGER_MANY` set) of 1 MiB each, on disk.
+#[test]
+fn a_plan_with_a_mebibyte_per_step_has_no_limit_to_hit() {
+    let count = if std::env::var_os("PLAN_LEDGER_MANY").is_some() { 1000 } else { 200 };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.ledger");
+    let ledger = Ledger::create(&path, &Environment::system()).unwrap();
+    let run = ledger.start_run("large", &plan(count), RunPolicy::default()).unwrap();
+    let mut outputs = Vec::new();
+    for number in 0..count {
+        let value = large(u64::try_from(number).unwrap(), 1 << 20);
+        outputs.push((work(&ledger, run, value.clone()), value));
+    }
+    let ids: Vec<_> = outputs.iter().map(|(output, _)| id(output)).collect();
+    let view = LedgerView::open(&path, &Environment::system()).unwrap();
+    let log: u64 = view.log().segments().iter().map(|segment| segment.length).sum();
+    assert!(log < 4 << 20, "the log has {log} bytes");
+    let survey = view.blobs(BlobCheck::Content).unwrap();
+    assert_eq!(survey.blobs.len(), count);
+    assert!(survey.blobs.iter().all(|blob| blob.state == BlobState::Intact && blob.records == 1));
+    for (output, value) in &outputs[..3] {
+        assert_eq!(ledger.output(output).unwrap(), *value);
+        assert_eq!(view.output(output).unwrap(), *value);
+    }
+    // One is damaged, one is gone: everything goes on, and says which.
+    let path_of = |id: &BlobId| view.log().blobs().path(id);
+    let mut bytes = std::fs::read(path_of(&ids[1])).unwrap();
+    bytes[77] ^= 1;
+    std::fs::write(path_of(&ids[1]), bytes).unwrap();
+    std::fs::remove_file(path_of(&ids[2])).unwrap();
+    let hash = ledger.state_hash();
+    ledger.close().unwrap();
+    let (ledger, report) = Ledger::open(&path, &Environment::system()).unwrap();
+    assert_eq!((report.verdict.as_str(), ledger.state_hash()), ("clean", hash));
+    for (place, what) in [(1, "found blake3"), (2, "found no such file")] {
+        let error = ledger.output(&outputs[place].0).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
+        assert_eq!(error.location().path, Some(path_of(&ids[place])));
+        let text = error.to_string();
+        assert!(text.contains(what) && text.contains(&ids[place].hex()), "{text}");
+    }
+    drop(ledger);
+    let path = path.to_str().unwrap();
+    for (step, state) in [("1", "ok"), ("2", "damaged"), ("3", "missing")] {
+        let told = tell(&["inspect", path, "step", "large", step]);
+        assert_eq!(told.code, 0, "{}", told.err);
+        assert!(told.out.contains("1.0 MiB in blob "), "{}", told.out);
+        assert!(told.out.contains(state), "{step}: {}", told.out);
+    }
+    let whole = tell(&["inspect", path, "step", "large", "1", "--full"]);
+    assert!(whole.out.contains(&outputs[0].1.as_str()[1..1000]));
+    let told = tell(&["blobs", path, "--check"]);
+    assert_eq!(told.code, 4, "{}", told.out);
+    assert!(told.err.contains(&ids[1].hex()) && told.err.contains(&ids[2].hex()), "{}", told.err);
+}
+
+/// Goal: what the fold needs stays in the record; equal outputs are one file; the threshold is
+/// the border; both schemas fold to the same variables.
+#[test]
+fn declared_outputs_stay_inline_and_equal_outputs_are_one_file() {
+    let disk = SimDisk::new();
+    let environment = Environment { blob_threshold: 100, ..on_disk(&disk) };
+    let ledger = Ledger::create(&dir(), &environment).unwrap();
+    let outputs = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    let steps = [&["x"][..], &["x"], &["x", "y"], &[], &[], &[]];
+    let step = |(number, names): (usize, &&[&str])| Step {
+        id: format!("s{number}"),
+        outputs: outputs(names),
+        ..Step::default()
+    };
+    let plan = Plan { steps: steps.iter().enumerate().map(step).collect(), ..Plan::default() };
+    let run = ledger.start_run("r", &plan, RunPolicy::default()).unwrap();
+    let value = |name: &str| ledger.state().runs[&run].variables[name].value.clone();
+
+    let rest = "r".repeat(200);
+    // The only output is all of it: nothing would be gained.
+    let whole = Json::new(&serde_json::json!(rest));
+    assert_eq!(work(&ledger, run, whole.clone()), Output::Inline(whole.clone()));
+    assert_eq!(value("x"), whole);
+    let part = Json::new(&serde_json::json!({"x": 7, "rest": rest}));
+    let Output::Blob(blob) = work(&ledger, run, part.clone()) else { panic!("inline") };
+    assert_eq!(blob.values, [("x".to_owned(), Json::new(&serde_json::json!(7)))]);
+    assert_eq!(value("x").as_str(), "7");
+    assert_eq!(id(&work(&ledger, run, part.clone())), BlobId::of(part.as_str().as_bytes()));
+    assert!(!ledger.state().runs[&run].variables.contains_key("y"));
+
+    let exact = Json::new(&serde_json::json!("e".repeat(98)));
+    assert_eq!(work(&ledger, run, exact.clone()), Output::Inline(exact));
+    let more = Json::new(&serde_json::json!("e".repeat(99)));
+    let one = id(&work(&ledger, run, more.clone()));
+    let before = disk.files(&dir().join("blob")).len();
+    assert_eq!(id(&work(&ledger, run, more)), one);
+    assert_eq!(disk.files(&dir().join("blob")).len(), before, "a second file");
+    let state = ledger.state_at(ledger.head().seq).unwrap();
+    assert_eq!(state_hash(&state), ledger.state_hash());
+}
+
+/// Goal: whatever call of the disk the machine stops at, and whatever a power loss takes, a
+/// record that can be read names a blob that is there; what is left over is collected.
+#[test]
+fn a_record_never_names_a_blob_that_a_crash_can_take() {
+    let prepared = SimDisk::new();
+    let environment = |disk: &SimDisk| Environment { blob_threshold: 10, ..on_disk(disk) };
+    let ledger = Ledger::create(&dir(), &environment(&prepared)).unwrap();
+    let run = ledger.start_run("r", &plan(3), RunPolicy::default()).unwrap();
+    ledger.close().unwrap();
+    prepared.lose_power(Loss::Nothing);
+
+    let story = |disk: &SimDisk| -> Option<()> {
+        let (ledger, _) = Ledger::open(&dir(), &environment(disk)).ok()?;
+        for number in [1, 1, 2] {
+            let task = ledger.dispatch(run, "w").ok()??;
+            let receipt = Receipt { output: large(number, 3000).into(), ..Receipt::default() };
+            ledger.record_receipt(task.token, receipt).ok()?;
+        }
+        Some(())
+    };
+    let clean = prepared.fork();
+    story(&clean).unwrap();
+    let mut seen = 0;
+    for call in prepared.calls() + 1..=clean.calls() {
+        for loss in [None, Some(Loss::Everything), Some(Loss::Some(call)), Some(Loss::Some(!call))]
+        {
+            let disk = prepared.fork();
+            disk.crash_at(call);
+            story(&disk);
+            disk.crash_at(u64::MAX);
+            match loss {
+                None => disk.kill_process(),
+                Some(loss) => disk.lose_power(loss),
+            }
+            let (ledger, _) = Ledger::open(&dir(), &environment(&disk)).unwrap();
+            for output in receipts(&ledger.replay(1).unwrap()) {
+                assert_eq!(id(&output).length, 3002);
+                ledger.output(&output).unwrap_or_else(|error| panic!("{call} {loss:?}: {error}"));
+                seen += 1;
+            }
+            assert!(
+                disk.files(&dir().join("blob")).iter().all(|path| !path.ends_with(".tmp")),
+                "{call}: something unfinished is left"
+            );
+            ledger.collect_blobs().unwrap();
+            drop(ledger);
+            let view = LedgerView::open(&dir(), &environment(&disk)).unwrap();
+            let survey = view.blobs(BlobCheck::Content).unwrap();
+            let is_good = |blob: &plan_ledger::ledger::BlobUse| {
+                blob.records > 0 && blob.state == BlobState::Intact
+            };
+            assert!(survey.blobs.iter().all(is_good), "{call}: {survey:?}");
+        }
+    }
+    assert!(seen > 100, "{seen}");
+}
+
+/// Goal: a full disk refuses the receipt, leaves the room free that it took, and goes on.
+#[test]
+fn a_full_disk_refuses_an_output_and_poisons_nothing() {
+    let disk = SimDisk::new();
+    let ledger = Ledger::create(&dir(), &on_disk(&disk)).unwrap();
+    let run = ledger.start_run("r", &plan(1), RunPolicy::default()).unwrap();
+    let task = ledger.dispatch(run, "w").unwrap().unwrap();
+    let used: usize = disk.files(&dir()).iter().map(|path| disk.read(path).unwrap().len()).sum();
+    disk.limit(u64::try_from(used).unwrap() + 50_000);
+    let output = large(1, 100_000);
+    let receipt = Receipt { output: output.clone().into(), ..Receipt::default() };
+    let error = ledger.record_receipt(task.token, receipt.clone()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DiskFull, "{error}");
+    assert!(disk.files(&dir().join("blob")).is_empty());
+    disk.limit(u64::MAX);
+    ledger.record_receipt(task.token, receipt).unwrap();
+    let recorded = receipts(&ledger.replay(1).unwrap()).pop().unwrap();
+    assert_eq!(ledger.output(&recorded).unwrap(), output);
+}
+
+/// Goal: wrong bytes under a blob's name are put right by whoever brings the right ones, and are
+/// never taken for them; a caller cannot name a blob that is not there.
+#[test]
+fn damaged_blobs_are_written_again_and_missing_ones_cannot_be_named() {
+    let disk = SimDisk::new();
+    let ledger = Ledger::create(&dir(), &on_disk(&disk)).unwrap();
+    let run = ledger.start_run("r", &plan(3), RunPolicy::default()).unwrap();
+    let output = work(&ledger, run, large(1, 100_000));
+    let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+    let path = LogReader::open(&storage, &dir()).unwrap().blobs().path(&id(&output));
+    disk.overwrite(&path, 5, b"x").unwrap();
+    ledger.output(&output).unwrap_err();
+    work(&ledger, run, large(1, 100_000));
+    assert_eq!(ledger.output(&output).unwrap(), large(1, 100_000));
+
+    let before = ledger.head();
+    let Output::Blob(blob) = &output else { panic!("inline") };
+    let mut other = blob.clone();
+    other.length -= 1;
+    let task = ledger.dispatch(run, "w").unwrap().unwrap();
+    let named = |output| Receipt { output, ..Receipt::default() };
+    let error = ledger.record_receipt(task.token, named(Output::Blob(other))).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    assert_eq!(ledger.head().seq, before.seq + 1, "only the dispatch");
+    ledger.record_receipt(task.token, named(output)).unwrap();
+}
+
+/// Goal: a check judges an output that is a blob; one that is gone does not hold, by name.
+#[test]
+fn a_check_reads_a_blob_and_a_missing_one_does_not_hold() {
+    let folder = tempfile::tempdir().unwrap();
+    let check = |name: &str, worker: &str, criteria: &[&str]| {
+        let plan = Plan {
+            steps: vec![Step {
+                id: "one".to_owned(),
+                command: Some(worker.to_owned()),
+                acceptance: criteria
+                    .iter()
+                    .map(|text| Criterion::Command((*text).into()))
+                    .collect(),
+                ..Step::default()
+            }],
+            ..Plan::default()
+        };
+        let file = folder.path().join(format!("{name}.json"));
+        std::fs::write(&file, serde_json::to_string(&plan).unwrap()).unwrap();
+        let dir = folder.path().join(format!("{name}.ledger"));
+        let (file, dir) = (file.to_str().unwrap().to_owned(), dir.to_str().unwrap().to_owned());
+        (tell(&["run", &file, "--ledger", &dir]), dir)
+    };
+    let worker = "head -c 300000 /dev/zero | tr '\\0' x";
+    let (told, dir) = check("there", worker, &["test \"$(wc -c)\" = 300002"]);
+    assert_eq!(told.code, 0, "{}{}", told.out, told.err);
+    assert!(Path::new(&dir).join("blob").is_dir());
+    let (told, _) = check("gone", worker, &["rm -r \"$LEDGER_DIR/blob\"", "true"]);
+    assert_eq!(told.code, 1, "{}{}", told.out, told.err);
+    assert!(told.out.contains("a blob is missing or damaged"), "{}", told.out);
+}
+
+/// Goal: collecting removes what no record names and nothing else, and not in a damaged ledger.
+#[test]
+fn collecting_takes_only_what_no_record_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.ledger");
+    let ledger = Ledger::create(&path, &Environment::system()).unwrap();
+    let run = ledger.start_run("r", &plan(2), RunPolicy::default()).unwrap();
+    let kept = id(&work(&ledger, run, large(1, 100_000)));
+    let output = work(&ledger, run, large(2, 100_000));
+    ledger.close().unwrap();
+    let orphan = BlobId::of(b"orphan");
+    let place = path.join("blob").join(&orphan.hex()[..2]);
+    std::fs::create_dir_all(&place).unwrap();
+    std::fs::write(place.join(orphan.hex()), "orphan").unwrap();
+    std::fs::write(place.join("notes.txt"), "mine").unwrap();
+    let dir = path.to_str().unwrap();
+    let told = tell(&["blobs", dir]);
+    assert!(told.out.contains("1 that no record names"), "{}", told.out);
+    let told = tell(&["blobs", dir, "--collect", "--json"]);
+    assert_eq!(told.code, 0, "{}", told.err);
+    let last: serde_json::Value = serde_json::from_str(told.out.lines().last().unwrap()).unwrap();
+    assert_eq!(last["collected"], serde_json::json!({"blobs": 1, "bytes": 6, "unfinished": 0}));
+    assert_eq!((&last["named"], &last["strangers"]), (&2.into(), &1.into()));
+    let view = LedgerView::open(&path, &Environment::system()).unwrap();
+    assert_eq!(view.log().blobs().check(&kept), BlobState::Intact);
+    view.output(&output).unwrap();
+
+    // A flipped byte in a record: what it named is not known any more.
+    let segment = view.log().segments().remove(0).path;
+    let mut bytes = std::fs::read(&segment).unwrap();
+    bytes[4096 + 60] ^= 1;
+    std::fs::write(&segment, bytes).unwrap();
+    std::fs::write(place.join(orphan.hex()), "orphan").unwrap();
+    assert_eq!(tell(&["blobs", dir, "--collect"]).code, 4);
+    assert!(place.join(orphan.hex()).exists());
+}
