@@ -11,7 +11,7 @@ use plan_ledger::format::{Codec, NewRecord};
 use plan_ledger::log::{Log, LogOptions, UidSource};
 use plan_ledger::plan::{Receipt, RunPolicy, Step};
 use plan_ledger::storage::DiskStorage;
-use plan_ledger::{Environment, Ledger, Plan};
+use plan_ledger::{Environment, Ledger, Plan, State};
 
 fn folder() -> tempfile::TempDir {
     let target = std::env::var_os("CARGO_TARGET_TMPDIR").unwrap_or_else(|| "target/tmp".into());
@@ -87,5 +87,33 @@ fn replay(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, append, step, replay);
+/// The same ledger without a snapshot and with one near its end: opening it, and its state at a
+/// record in the last hundred.
+fn snapshot(c: &mut Criterion) {
+    let folder = folder();
+    let dir = folder.path().join("snapshot.ledger");
+    let (made, run) = ledger(&dir, 1000);
+    (0..950).for_each(|_| work(&made, run));
+    let environment = Environment { snapshot_every: None, ..Environment::system() };
+    made.close().expect("a clean close");
+    let mut group = c.benchmark_group("time_travel");
+    for name in ["without_snapshot", "with_snapshot"] {
+        let (open, _) = Ledger::open(&dir, &environment).expect("a ledger");
+        if name == "with_snapshot" {
+            open.snapshot::<State>().expect("a snapshot");
+            (0..50).for_each(|_| work(&open, run));
+        }
+        let seq = open.head().seq - 50;
+        group.bench_function(format!("state_at/{name}"), |b| {
+            b.iter(|| open.state_at(black_box(seq)).expect("a record that is there"));
+        });
+        open.close().expect("a clean close");
+        group.bench_function(format!("open/{name}"), |b| {
+            b.iter(|| Ledger::open(&dir, &environment).expect("a ledger"));
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, append, step, replay, snapshot);
 criterion_main!(benches);

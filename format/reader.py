@@ -4,7 +4,8 @@
 usage: reader.py [--json] [--records] LEDGER_DIR
 
 Verifies the whole ledger and says how far it holds. It writes nothing, takes no lock and repairs nothing.
-Exit code: 0 whole; 2 usage, not a ledger, or a newer version; 4 damaged, or ending in bytes that are not proven.
+Exit code: 0 whole; 2 usage, not a ledger, or a newer version; 4 damaged (an index or a footer too), or ending in
+bytes that are not proven.
 Needs Python 3.11 and the package blake3.
 """
 import argparse, json, os, re, struct, sys, zlib
@@ -14,18 +15,24 @@ from blake3 import blake3
 
 START, FRAME_HEADER, CHAIN, LIMIT, SLOT = 4096, 48, 32, 16 << 20, 4096
 SEGMENT_MAGIC, FRAME_MAGIC, HEAD_MAGIC = b"\x89PLG\r\n\x1a\n", b"PLF1", b"PLHEAD\r\n"
+INDEX_MAGIC, FOOTER_MAGIC, FOOTER, SEEK_STEP = b"PLINDEX\n", b"PLFOOT\r\n", 4096, 16384
 SEGMENT_LAYOUT = "<8sHHIII16s16sQQ32s16sQQQQIIQH6xQQ16s"
 SEGMENT_FIELDS = ("magic major minor incompat ro_compat compat ledger_uid uid ordinal base_seq prev_chain prev_uid "
                   "prev_data_end prev_last_seq epoch created payload_limit alignment prealloc_len reason born_last "
                   "born_end genesis")
 FRAME_LAYOUT = "<4sIQQIIHBBHHII"
 FRAME_FIELDS = "magic length seq time ordinal inflight kind codec flags batch_left schema body_crc header_crc"
+FOOTER_LAYOUT = "<8s16sQQQQQQIIQQ32s32s208s"
+FOOTER_FIELDS = ("magic uid first_seq last_seq count data_end index_offset index_length index_crc stream_rule time_first "
+                 "time_last chain_last data_hash replica")
+INDEX_LAYOUT = "<8sIIII"
 HEAD_LAYOUT = "<8s16sQQQQQ16sQ32sQI"
 HEAD_FIELDS = "magic ledger_uid generation epoch mode durable_seq ordinal uid data_end chain state crc"
 MODES = {0x9E3779B97F4A7C15: "interval", 0x3C6EF372FE94F82B: "every_commit"}
 STATES = {0xD6E8FEB86659FD93: "open", 0x2917014799A6026C: "clean", 0xA5A3564E27F8862B: "poisoned"}
 NOTE = 0x8001
-Header, Frame, Head = map(namedtuple, ("Header", "Frame", "Head"), (SEGMENT_FIELDS, FRAME_FIELDS, HEAD_FIELDS))
+Header, Frame, Head, Footer = map(namedtuple, ("Header", "Frame", "Head", "Footer"),
+                                  (SEGMENT_FIELDS, FRAME_FIELDS, HEAD_FIELDS, FOOTER_FIELDS))
 Segment = namedtuple("Segment", "file path header length")
 Record = namedtuple("Record", "frame offset end payload chain")
 
@@ -201,6 +208,63 @@ def check_end(segment, data, offset, seq, batch_left, watermark, why, report):
     report["tail"] = {"file": segment.file, "offset": first, "reason": f"tail not zero: {why}"}
 
 
+def check_sealed(segment, successor, data, records, chain):
+    """Index and footer, if the segment is sealed: that they are what its frames make of them."""
+    file, header, end, length = segment.file, segment.header, successor.header.prev_data_end, len(data)
+    if successor.header.reason != 1 or (length % 4096 == 0 and length >= header.prealloc_len):
+        return
+    at = length - FOOTER
+    require(at >= end + 64 and (at - end) % 64 == 0, file, end, "file ends inside its index or footer")
+    slot, index = data[at:], data[end:at]
+    footer = Footer(*struct.unpack_from(FOOTER_LAYOUT, slot))
+    seeds = [zlib.crc32(header.uid + struct.pack("<Q", place)) for place in (end, at)]
+    require(footer.magic == FOOTER_MAGIC, file, at, "wrong footer magic")
+    require(struct.unpack_from("<I", slot, 4092)[0] == zlib.crc32(slot[:4092], seeds[1]), file, at, "footer crc differs")
+    require(zero(slot[368:4092]), file, at + 368, "reserved bytes of the footer are not zero")
+    times = [record.frame.time for record in records] or [0]
+    expected = footer._replace(uid=header.uid, first_seq=header.base_seq, last_seq=header.base_seq + len(records) - 1,
+                               count=len(records), data_end=end, index_offset=end, index_length=len(index),
+                               time_first=times[0], time_last=times[-1], chain_last=chain,
+                               data_hash=blake3(data[START:end]).digest(), replica=data[:208])
+    for field, found, due in zip(Footer._fields, footer, expected):
+        require(found == due, file, at, f"footer field {field} is not what the segment says")
+    require(len(index) <= LIMIT, file, end, "index is over the limit")
+    require(footer.index_crc == zlib.crc32(index, seeds[0]), file, end, "index crc differs")
+    check_index(segment, index, end, length, records, footer.stream_rule)
+
+
+def check_index(segment, index, end, length, records, stream_rule):
+    magic, *counts = struct.unpack_from(INDEX_LAYOUT, index)
+    seeks, kinds, streams, postings = counts
+    used = 64 + 16 * (seeks + kinds + streams) + 4 * postings
+    size = (used + 63) // 64 * 64
+    size += 64 if (end + size + FOOTER) % 4096 == 0 else 0
+    require(magic == INDEX_MAGIC and zero(index[24:64]) and size == len(index) and zero(index[used:]), segment.file, end,
+            "index header, length or pad is wrong")
+    entries = list(struct.iter_unpack("<QQ", index[64:64 + 16 * seeks]))
+    lists = list(struct.iter_unpack("<QII", index[64 + 16 * seeks:64 + 16 * (seeks + kinds + streams)]))
+    places = [64 * place for place, in struct.iter_unpack("<I", index[used - 4 * postings:used])]
+    due, of_kind = [], {}
+    for record in records:
+        if not due or record.offset >= due[-1][1] + SEEK_STEP:
+            due.append((record.frame.seq, record.offset))
+        of_kind.setdefault(record.frame.kind, []).append(record.offset)
+    require(entries == due, segment.file, end + 64, "index: seek entries are not those of the frames")
+    found, total = [], 0
+    for key, first, count in lists:
+        require(first == total and 0 < count <= postings - total, segment.file, end, "index: a list is out of range")
+        found.append((key, places[first:first + count]))
+        total += count
+    require(total == postings, segment.file, end, "index: postings that belong to no list")
+    require(found[:kinds] == sorted(of_kind.items()), segment.file, end, "index: kinds are not those of the frames")
+    of_stream = [place for _, of_one in found[kinds:] for place in of_one]
+    offsets = {record.offset for record in records}
+    require([key for key, _ in found[kinds:]] == sorted({key for key, _ in found[kinds:]})
+            and all(of_one == sorted(of_one) for _, of_one in found[kinds:]) and (stream_rule or not streams)
+            and len(of_stream) == len(set(of_stream)) and offsets.issuperset(of_stream),
+            segment.file, end, "index: streams break a rule")
+
+
 def check_segment(segment, successor, head, before, key, report, emit):
     """All frames up to the logical end. Returns (seq, time, chain, batch_left) of the last record."""
     file, header = segment.file, segment.header
@@ -213,7 +277,7 @@ def check_segment(segment, successor, head, before, key, report, emit):
     here = head and head.ordinal == header.ordinal
     watermark = max(seq, header.born_last, head.durable_seq if here else 0)
     agrees = here and (head.data_end, head.durable_seq, head.chain) == (START, seq, chain)
-    offset, why = START, "the segment is full"
+    offset, why, records = START, "the segment is full", []
     while offset < limit:
         try:
             record, pad = read_frame(segment, data, offset, limit)
@@ -226,12 +290,17 @@ def check_segment(segment, successor, head, before, key, report, emit):
         if here and head.data_end == record.end:
             agrees = (head.durable_seq, head.chain, 0) == (seq, chain, batch_left)
         offset = record.end
+        records.append(record._replace(payload=None))
         report.update(records=report["records"] + 1, last_seq=seq, last_chain=chain.hex())
         emit(segment, record, bool(not successor and seq > watermark))
     if successor:
         require(offset == limit, file, offset, f"record {seq + 1} is damaged: {why}")
         require(batch_left == 0, file, offset, "the last batch before the logical end is not complete")
         require(seq >= header.born_last, file, 176, "born_last is past the logical end")
+        try:
+            check_sealed(segment, successor, data, records, chain)
+        except Damage as damage:  # no record depends on it
+            report["derived"].append(damage.place)
     else:
         check_end(segment, data, offset, seq, batch_left, watermark, why, report)
     require(not here or agrees, "HEAD", 0, "watermark is not the end of a batch of this log")
@@ -239,12 +308,12 @@ def check_segment(segment, successor, head, before, key, report, emit):
 
 
 def check(root, emit=lambda *_: None):
-    """Verifies the ledger. The report's `status` is whole, unproven_tail or damaged."""
+    """Verifies the ledger. The report's `status` is whole, unproven_tail, derived_damage or damaged."""
     root, notes = Path(root), []
     if not (root / "log").is_dir():
         raise Refused(f"{root}: not a ledger: it has no folder `log`")
     report = {"status": "whole", "segments": 0, "records": 0, "last_seq": 0, "last_chain": bytes(32).hex(),
-              "unproven": 0, "tail": None, "bad": None, "head": None, "notes": notes}
+              "unproven": 0, "tail": None, "bad": None, "derived": [], "head": None, "notes": notes}
     segments, uids, broken, order = [], set(), None, []
     for name in sorted(os.listdir(root / "log")):
         match = re.fullmatch(r"[0-9]{20}-([0-9a-f]{8,16})\.seg", name)
@@ -287,7 +356,7 @@ def check(root, emit=lambda *_: None):
     except OSError as error:
         report.update(status="damaged", bad={"file": str(error.filename), "offset": 0, "reason": error.strerror})
     else:
-        report["status"] = "unproven_tail" if report["tail"] else "whole"
+        report["status"] = "derived_damage" if report["derived"] else "unproven_tail" if report["tail"] else "whole"
     return report
 
 
@@ -319,6 +388,8 @@ def main():
     else:
         for note in report["notes"]:
             print(f"note: {note}")
+        for derived in report["derived"]:
+            print("derived: {file}: offset {offset}: {reason}".format(**derived))
         place = report["bad"] or report["tail"]
         print("{status}: {records} records in {segments} segments, last seq {last_seq}, chain {last_chain}, "
               "{unproven} unproven".format(**report))

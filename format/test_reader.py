@@ -66,6 +66,33 @@ def frames(offset, seq, chain, specs, **common):
     return data, ends
 
 
+def sealed(data, records, chain, *, uid=UIDS[0], base=1, streams=(), rule=0, index=None, **fields):
+    """A segment's bytes up to its logical end, with index and footer behind. `records` are (offset, kind, time)."""
+    end, seeks, kinds = len(data), [], {}
+    for number, (offset, kind, _) in enumerate(records):
+        if not seeks or offset - seeks[-1][1] >= 16384:
+            seeks.append((base + number, offset))
+        kinds.setdefault(kind, []).append(offset)
+    lists, postings = b"", b""
+    for key, offsets in [*sorted(kinds.items()), *streams]:
+        lists += le(8, key) + le(4, len(postings) // 4, len(offsets))
+        postings += le(4, *(offset // 64 for offset in offsets))
+    made = b"PLINDEX\n" + le(4, len(seeks), len(kinds), len(streams), len(postings) // 4) + bytes(40)
+    made += b"".join(le(8, *seek) for seek in seeks) + lists + postings
+    made += bytes(-len(made) % 64)
+    made += bytes(64 if (end + len(made)) % 4096 == 0 else 0)
+    index = index(made) if index else made
+    at, seed = end + len(index), lambda place: zlib.crc32(uid + le(8, place))
+    times = [time for _, _, time in records] or [0]
+    parts = {"magic": b"PLFOOT\r\n", "segment_uid": uid, "first": le(8, base), "last": le(8, base + len(records) - 1),
+             "count": le(8, len(records)), "data_end": le(8, end), "index_offset": le(8, end),
+             "index_length": le(8, len(index)), "index_crc": le(4, zlib.crc32(index, seed(end))), "rule": le(4, rule),
+             "time_first": le(8, times[0]), "time_last": le(8, times[-1]), "chain_last": chain,
+             "data_hash": blake3(data[4096:]).digest(), "replica": data[:208], "reserved": bytes(3724)}
+    footer = b"".join((parts | fields).values())
+    return data + index + footer + le(4, zlib.crc32(footer, seed(at)))
+
+
 class LedgerCase(unittest.TestCase):
     def setUp(self):
         memory = Path("/dev/shm")  # thousands of small files are rewritten; a disk would only slow it down
@@ -377,6 +404,138 @@ class Damaged(LedgerCase):
             self.assertEqual(self.report("damaged")["bad"]["file"], "HEAD")
         self.put("HEAD", slot(2, end, chain) + slot(0, 4096, bytes(32)))
         self.report("damaged", "one generation")
+
+
+class Sealed(LedgerCase):
+    TIME = 1_700_000_000_000_000
+
+    def rotated(self, specs=({},), streams=lambda ends: (), **footer):
+        """Segment 0 with these records, sealed; segment 1 by rotation, empty."""
+        for old in (self.root / "log").iterdir():
+            old.unlink()
+        body, ends = frames(4096, 1, bytes(32), specs)
+        end, chain = ends[-1]
+        length = (end + 8191) // 4096 * 4096
+        records = [(ends[n][0], spec.get("kind", 11), self.TIME) for n, spec in enumerate(specs)]
+        data = sealed(segment_header(length=length) + body, records, chain, streams=streams(ends), **footer)
+        self.put("log/00000000000000000001-00000000.seg", data)
+        base = len(specs) + 1
+        self.segment(segment_header(ordinal=1, base=base, prev_chain=chain, prev_uid=UIDS[0], prev_end=end, reason=1,
+                                    epoch=2), b"", base=base, ordinal=1)
+        self.put("HEAD", slot(len(specs), 4096, chain, ordinal=1) + bytes(4096))
+        return end, data
+
+    def test_sealed_segments_are_whole(self):
+        self.rotated()
+        self.report("whole", records=1, derived=[])
+        many = [{"payload": b"x" * (n * 37 % 5000), "kind": 1 + n % 3} for n in range(100)]
+        self.rotated(many)
+        self.report("whole", records=100, derived=[])
+        by_turns = lambda ends: [(7, [end for end, _ in ends[:-1:2]]), (9, [ends[1][0]])]
+        self.rotated([{}] * 5, by_turns, rule=1)
+        self.report("whole", records=5, derived=[])
+
+    def test_the_length_of_a_sealed_file_is_no_multiple_of_4096(self):
+        """Every number of records up to where the extra pad is needed, and some more."""
+        lengths = set()
+        for count in range(1, 70):
+            _, data = self.rotated([{}] * count)
+            lengths.add(len(data) % 4096)
+            self.report("whole", records=count)
+        self.assertNotIn(0, lengths)
+        self.assertIn(64, lengths)
+
+    def test_every_byte_of_index_and_footer(self):
+        """No record depends on them: all are read, and the place is named."""
+        end, good = self.rotated([{}, {"kind": 12}])
+        footer = len(good) - 4096
+        for index in [*range(end, footer + 376), *range(footer + 376, footer + 4088, 31), *range(footer + 4088, len(good))]:
+            bad = bytearray(good)
+            bad[index] ^= 1 << index % 8
+            self.put("log/00000000000000000001-00000000.seg", bad)
+            place, = self.report("derived_damage", records=2)["derived"]
+            self.assertEqual(place["file"], "log/00000000000000000001-00000000.seg")
+            self.assertEqual(place["offset"] >= footer, index >= footer, (index, place))
+
+    def test_truncation_of_index_and_footer(self):
+        end, good = self.rotated()
+        for length in range(end, len(good), 13):
+            self.put("log/00000000000000000001-00000000.seg", good[:length])
+            self.report("whole" if length % 4096 == 0 and length >= 8192 else "derived_damage", records=1)
+
+    def test_right_sums_do_not_excuse_what_the_frames_do_not_say(self):
+        swap = lambda old, new: lambda index: index.replace(old, new, 1)
+        cases = {"field first_seq": {"first": le(8, 2)}, "field last_seq": {"last": le(8, 9)}, "field count": {"count": le(8, 1)},
+                 "field data_end": {"data_end": le(8, 4096)}, "field time_first": {"time_first": le(8, 1)},
+                 "field time_last": {"time_last": le(8, 1)}, "field chain_last": {"chain_last": bytes(32)},
+                 "field data_hash": {"data_hash": bytes(32)}, "field replica": {"replica": bytes(208)},
+                 "field uid": {"segment_uid": UIDS[2]}, "footer magic": {"magic": bytes(8)}, "index crc": {"index_crc": bytes(4)},
+                 "reserved": {"reserved": b"\1" + bytes(3723)}, "index header": {"index": lambda index: index + bytes(64)},
+                 "seek": {"index": swap(le(8, 1, 4096), le(8, 2, 4096))}, "kinds": {"index": swap(le(4, 64), le(4, 65))},
+                 "out of range": {"index": swap(le(8, 11) + le(4, 0), le(8, 11) + le(4, 1))},
+                 "streams": {"streams": lambda ends: [(3, [ends[0][0]])]},
+                 "streams break": {"streams": lambda ends: [(3, [4160])], "rule": 1}}
+        for reason, broken in cases.items():
+            with self.subTest(reason):
+                self.rotated([{}, {}], **broken)
+                place, = self.report("derived_damage", records=2)["derived"]
+                self.assertIn(reason, place["reason"])
+
+
+class Golden(LedgerCase):
+    """The ledgers of golden/, as the program wrote them: whole, or the first bad place as documented here."""
+    SEGMENT = "log/00000000000000000001-00000000.seg"
+    EXPECTED = {
+        "minimal": ("whole", None), "good": ("whole", None), "fenced": ("whole", None),
+        "torn": ("unproven_tail", (SEGMENT, 5504)), "corrupt": ("damaged", (SEGMENT, 4480)),
+        "future-ro-compat": ("whole", None), "future-kind": ("whole", None),
+        "future-major": ("refused", None), "future-incompat": ("refused", None),
+    }
+
+    def rebuild(self, text):
+        for part in re.split(r"^file ", text, flags=re.M)[1:]:
+            title, *rows = part.splitlines()
+            name, length = title.split()
+            data = bytearray(int(length))
+            for row in rows:
+                if row and not row.startswith("#"):
+                    offset, digits, *_ = row.split()
+                    chunk = bytes.fromhex(digits)
+                    data[int(offset, 16):int(offset, 16) + len(chunk)] = chunk
+            self.assertEqual(len(data), int(length))
+            (self.root / name).parent.mkdir(exist_ok=True)
+            self.put(name, data)
+
+    def test_each_is_what_it_is_said_to_be(self):
+        folders = {path.name for path in (HERE / "golden").iterdir() if path.is_dir()}
+        self.assertEqual(folders, set(self.EXPECTED) - {"minimal"})
+        for name, (status, place) in self.EXPECTED.items():
+            with self.subTest(name):
+                for path in (self.root / "log").iterdir():
+                    path.unlink()
+                golden = HERE / "golden"
+                self.rebuild((golden / "minimal.hex" if name == "minimal" else golden / name / "ledger.hex").read_text())
+                if status == "refused":
+                    with self.assertRaises(reader.Refused):
+                        reader.check(self.root)
+                    continue
+                found = self.report(status)
+                bad = found["bad"] or found["tail"]
+                self.assertEqual(bad and (bad["file"], bad["offset"]), place)
+                if name != "minimal":
+                    self.same_as_the_program(golden / name, found)
+
+    def same_as_the_program(self, folder, found):
+        """Two readers, one spec: the same records, the same chain, the same first bad place."""
+        *lines, _ = (folder / "verify.jsonl").read_text().splitlines()
+        *findings, summary = map(json.loads, lines)
+        damage = [line for line in findings if line["type"] == "damage"]
+        if damage:
+            self.assertEqual((found["bad"]["file"], found["bad"]["offset"]),
+                             (damage[0]["path"].split("/", 1)[1], damage[0]["offset"]))
+        else:
+            self.assertEqual((summary["records"], summary["root"]["seq"], summary["root"]["chain"]),
+                             (found["records"], found["last_seq"], found["last_chain"]))
 
 
 class CommandLine(LedgerCase):

@@ -18,6 +18,6 @@ pub mod storage;
 pub use error::{Error, ErrorKind, Location, Result};
 pub use ledger::{
     Ack, BatchKey, Clock, Commit, Environment, Housekeeping, IdSource, Ledger, LedgerView,
-    OnAmbiguous, OpenReport, Recorded, Task, plan_hash, state_hash,
+    OnAmbiguous, OpenReport, Projection, Recorded, Snapshot, Task, plan_hash, state_hash,
 };
 pub use plan::{Command, Event, Plan, Receipt, RunId, RunPolicy, State, Step, StepNumber};

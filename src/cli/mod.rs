@@ -21,7 +21,9 @@ mod progress;
 mod recover;
 mod resume;
 mod run;
+mod snapshot;
 mod text;
+mod verify;
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -64,6 +66,9 @@ pub fn main() -> ExitCode {
         Task::Import(args) => import_ledger::import_ledger(&args),
         Task::Recover(args) => recover::recover(&args),
         Task::Blobs(args) => blobs::blobs(&args),
+        Task::Snapshot(args) => snapshot::snapshot(&args),
+        Task::Verify(args) => verify::verify(&args, &Environment::system()),
+        Task::Root(args) => verify::root(&args, &Environment::system()),
     };
     match outcome {
         Ok(code) => code.into(),

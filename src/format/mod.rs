@@ -1,4 +1,5 @@
-//! Bytes and nothing else: segment headers, record frames, indexes, footers, HEAD. Implements `format/*.md`.
+//! Bytes and nothing else: segment headers, record frames, indexes, footers, HEAD, snapshots.
+//! Implements `format/*.md`.
 //!
 //! Invariants:
 //! - Pure: no I/O, no clock, no allocation that a length read from disk decides.
@@ -18,6 +19,7 @@ mod hash;
 mod head;
 mod index;
 mod segment;
+mod snapshot;
 
 pub use codec::Codec;
 pub use encode::{Digested, append_frame, encode_frame, stamp_frame};
@@ -36,6 +38,10 @@ pub use index::{
 pub use segment::{
     FORMAT_MAJOR, HEADER_REPLICA_SIZE, HeaderFault, HeaderReplica, Reason, SEGMENT_HEADER_SIZE,
     SegmentHeader, SegmentName,
+};
+pub use snapshot::{
+    SNAPSHOT_CHUNK_SIZE, SNAPSHOT_CRC_SIZE, SNAPSHOT_HEADER_SIZE, SnapshotFault, SnapshotHeader,
+    SnapshotName, is_projection_name, snapshot_chunk_crc,
 };
 
 /// A 16-byte identifier: of a ledger, of a segment, of a chain's genesis.

@@ -7,6 +7,8 @@
 //!   plans travel as canonical JSON, the form that they are hashed in.
 //! - A payload that its kind does not explain is an error, never a missing event.
 
+use std::io;
+
 use bincode::Options as _;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -71,6 +73,7 @@ kinds! {
     Reopened = 41 "reopened";
     DoubtResolved = 42 "doubt_resolved";
     RecoveryNote = 0x8001 "recovery_note";
+    SnapshotNote = 0x8004 "snapshot_note";
     Gap = 0x8005 "gap";
 }
 
@@ -260,9 +263,11 @@ fn decode_bincode(kind: Kind, schema: u16, payload: &[u8]) -> std::result::Resul
         Kind::Skipped => of_step(payload, StepEvent::Skipped),
         Kind::Reopened => of_step(payload, StepEvent::Reopened),
         Kind::DoubtResolved => of_step(payload, StepEvent::DoubtResolved),
-        Kind::PlanProposed | Kind::PlanSteps | Kind::RecoveryNote | Kind::Gap => {
-            Err("a codec that is not used for it (bincode)".to_owned())
-        }
+        Kind::PlanProposed
+        | Kind::PlanSteps
+        | Kind::RecoveryNote
+        | Kind::SnapshotNote
+        | Kind::Gap => Err("a codec that is not used for it (bincode)".to_owned()),
     }
 }
 
@@ -294,9 +299,32 @@ fn options() -> impl bincode::Options {
     bincode::DefaultOptions::new().with_limit(u64::from(PAYLOAD_LENGTH_MAX))
 }
 
-/// The bytes that a state's hash is taken over.
-pub(super) fn state_bytes(state: &State) -> Vec<u8> {
-    bytes(state)
+/// Write the bytes that a state's hash is taken over, piece by piece.
+pub(super) fn write_state(out: &mut dyn io::Write, state: &State) -> io::Result<()> {
+    bincode::DefaultOptions::new().serialize_into(out, state).map_err(io::Error::other)
+}
+
+/// Write one value of a snapshot's body.
+///
+/// # Errors
+/// What the writer says, and a value that is longer than a reader accepts.
+pub(super) fn put<T: Serialize + ?Sized>(out: &mut dyn io::Write, value: &T) -> io::Result<()> {
+    options().serialize_into(out, value).map_err(unwrapped)
+}
+
+/// Read one value of a snapshot's body. No length in it is believed beyond that of a record.
+///
+/// # Errors
+/// What the reader says, and bytes that are no such value.
+pub(super) fn take<T: DeserializeOwned>(input: &mut dyn io::Read) -> io::Result<T> {
+    options().deserialize_from(input).map_err(unwrapped)
+}
+
+fn unwrapped(error: bincode::Error) -> io::Error {
+    match *error {
+        bincode::ErrorKind::Io(error) => error,
+        _ => io::Error::new(io::ErrorKind::InvalidData, error),
+    }
 }
 
 fn newer(record: &LoggedRecord, what: &str) -> Error {

@@ -9,6 +9,9 @@ use crate::log::{Housekeeping, LogOptions, OnAmbiguous, UidSource};
 use crate::plan::Micros;
 use crate::storage::{DiskStorage, Storage};
 
+use super::snapshots::RUNG;
+use super::streams::RUNS;
+
 /// Outputs from 64 KiB on are blobs, unless somebody wants it otherwise.
 const BLOB_THRESHOLD: usize = 64 << 10;
 
@@ -43,6 +46,9 @@ pub struct Environment {
     pub on_ambiguous: OnAmbiguous,
     /// Outputs whose canonical JSON has more bytes than this are kept beside the log, in blobs.
     pub blob_threshold: usize,
+    /// A snapshot of the state is made at every multiple of so many records, so that opening and
+    /// looking back need not fold more than that; `None`: only on request.
+    pub snapshot_every: Option<u64>,
 }
 
 impl Environment {
@@ -61,6 +67,7 @@ impl Environment {
             housekeeping: Housekeeping::Thread,
             on_ambiguous: OnAmbiguous::Refuse,
             blob_threshold: BLOB_THRESHOLD,
+            snapshot_every: Some(RUNG),
         }
     }
 
@@ -72,6 +79,7 @@ impl Environment {
             head_sync: self.head_sync,
             housekeeping: self.housekeeping,
             on_ambiguous: self.on_ambiguous,
+            stream_of: RUNS,
             ..LogOptions::new(self.storage.clone(), uids)
         }
     }

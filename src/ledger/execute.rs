@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::log::{Batch, BatchKey, Durability, Log, Ticket};
 use crate::plan::{Command, Event, State};
 
-use super::{Commit, Ledger, codec, replay};
+use super::{Commit, Ledger, codec, snapshots};
 
 /// What the threads that use a ledger share, besides its log.
 #[derive(Debug)]
@@ -39,10 +39,9 @@ struct Pending<T> {
 }
 
 impl Shared {
-    pub(super) fn new(log: &Log) -> Result<Self> {
-        let mut shared = Self { state: Arc::default(), freshness: Freshness::Stale };
-        shared.refresh(log)?;
-        Ok(shared)
+    /// `state` is the fold of all records.
+    pub(super) fn new(state: State) -> Self {
+        Self { state: Arc::new(state), freshness: Freshness::Current }
     }
 
     /// Fold the state again if it is not the fold of the records.
@@ -50,7 +49,8 @@ impl Shared {
         if self.freshness == Freshness::Stale {
             // A reader sees what is durable. If that cannot be had any more, it is all there is.
             let flushed = log.flush();
-            self.state = Arc::new(replay::state_at(&log.reader()?, u64::MAX)?);
+            let folded = snapshots::project::<State>(&log.reader()?, u64::MAX)?;
+            self.state = Arc::new(folded.value);
             self.freshness = if flushed.is_ok() { Freshness::Current } else { Freshness::Final };
         }
         Ok(())
@@ -192,7 +192,10 @@ impl Ledger {
             }
         };
         match self.log.wait(ticket) {
-            Ok(ack) => Ok((Commit { ack, events }, answer)),
+            Ok(ack) => {
+                self.climb(ack.seq);
+                Ok((Commit { ack, events }, answer))
+            }
             Err(error) => {
                 self.lock().freshness = Freshness::Stale;
                 Err(error)

@@ -1,6 +1,8 @@
 //! The hashes that the plan's rules need and, being pure, do not compute.
 
-use crate::format::content_hash;
+use std::io;
+
+use crate::format::{ContentHasher, content_hash};
 use crate::plan::{
     ContentHash, HashedStep, Plan, PlanDraft, Rejection, State, unsupported, validate,
 };
@@ -13,11 +15,32 @@ pub fn plan_hash(plan: &Plan) -> ContentHash {
     ContentHash(content_hash(plan.canonical().as_bytes()))
 }
 
-/// Hash of a state. Live state, replay from the start and (later) from any snapshot have the
-/// same one at every sequence number.
+/// Hash of a state. Live state, replay from the start and from any snapshot have the same one at every sequence number.
 #[must_use]
 pub fn state_hash(state: &State) -> ContentHash {
-    ContentHash(content_hash(&codec::state_bytes(state)))
+    hash_of(|out| codec::write_state(out, state))
+}
+
+/// Hash of everything that `write` writes.
+pub(super) fn hash_of(write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>) -> ContentHash {
+    let mut out = HashWriter(ContentHasher::default());
+    // A hasher takes everything. Who cannot encode a value gets the hash of what came before it,
+    // and no snapshot: writing that one fails in the same place.
+    let _ = write(&mut out);
+    ContentHash(out.0.finish())
+}
+
+struct HashWriter(ContentHasher);
+
+impl io::Write for HashWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// A plan ready to be proposed, if it is valid and asks for nothing that is not acted on yet.

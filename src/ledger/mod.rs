@@ -19,17 +19,24 @@ mod golden_tests;
 mod hash;
 mod import;
 mod islands;
+mod ladder;
 mod lines;
+mod projection;
 mod receipt_codec;
 mod replay;
 mod report;
 mod salvage;
+mod snapshots;
+mod state_body;
+mod streams;
 mod task;
+mod travel;
+mod verify;
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::log::{Log, LogReader};
 use crate::plan::{
     AttemptToken, Command, ContentHash, Event, Json, LostCause, Micros, Plan, Receipt, Rejection,
@@ -45,14 +52,21 @@ use execute::Shared;
 pub use export::{Describe, Exported};
 pub use hash::{plan_hash, state_hash};
 pub use import::{Imported, import};
+use ladder::Ladder;
+pub use projection::Projection;
 pub use replay::{Fold, LedgerView, Recorded};
 pub use report::OpenReport;
 pub use salvage::{GAPS_MAX, Salvaged, salvage};
+pub use snapshots::Snapshot;
+pub use streams::RUNS;
 pub use task::Task;
+pub use verify::{Condition, Level, Phase, Progress, VerifyReport, VerifyRequest, root, verify};
 
 /// A ledger that is open for writing. At most one exists per folder, in all processes.
 #[derive(Debug)]
 pub struct Ledger {
+    /// Dropped first: what is being made is made while the ledger is still held.
+    ladder: Mutex<Ladder>,
     log: Log,
     shared: Mutex<Shared>,
     environment: Environment,
@@ -76,7 +90,7 @@ impl Ledger {
     pub fn create(dir: &Path, environment: &Environment) -> Result<Self> {
         let time = environment.clock.now();
         let log = Log::create(dir, environment.log_options(), time)?;
-        Self::with(log, environment)
+        Ok(Self::with(log, environment)?.0)
     }
 
     /// Open a ledger, and recover it if need be.
@@ -87,8 +101,11 @@ impl Ledger {
     pub fn open(dir: &Path, environment: &Environment) -> Result<(Self, OpenReport)> {
         let time = environment.clock.now();
         let (log, report) = Log::open(dir, environment.log_options(), time)?;
-        let report = OpenReport::opened(&report, log.ack().seq);
-        Ok((Self::with(log, environment)?, report))
+        let mut report = OpenReport::opened(&report, log.ack().seq);
+        let (ledger, from_snapshot) = Self::with(log, environment)?;
+        report.from_snapshot = from_snapshot;
+        report.notes.extend(ledger.warnings());
+        Ok((ledger, report))
     }
 
     /// Open the ledger in that folder, or make one if there is no such folder.
@@ -113,10 +130,16 @@ impl Ledger {
         }
     }
 
-    fn with(log: Log, environment: &Environment) -> Result<Self> {
+    /// The ledger on a log, and the record of the snapshot that its state was folded from.
+    fn with(log: Log, environment: &Environment) -> Result<(Self, Option<u64>)> {
+        let reader = log.reader()?;
+        let folded = snapshots::project::<State>(&reader, u64::MAX)?;
+        let ladder = Ladder::new(environment, reader.dir(), folded.from.unwrap_or(0));
+        ladder.warn_of(&folded.ignored);
         let blobs = Blobs::new(log.blobs());
-        let shared = Mutex::new(Shared::new(&log)?);
-        Ok(Self { log, shared, environment: environment.clone(), blobs })
+        let shared = Mutex::new(Shared::new(folded.value));
+        let (ladder, environment) = (Mutex::new(ladder), environment.clone());
+        Ok((Self { ladder, log, shared, environment, blobs }, folded.from))
     }
 
     /// Start a run of a plan. With automatic approval the plan is active on return.
@@ -245,20 +268,6 @@ impl Ledger {
         state_hash(&self.state())
     }
 
-    /// The state after record `seq`, folded from the start.
-    ///
-    /// # Errors
-    /// `OutOfRange` beyond the last durable record.
-    pub fn state_at(&self, seq: u64) -> Result<State> {
-        let last = self.log.ack().seq;
-        let reader = self.log.reader()?;
-        if seq > last {
-            let message = format!("expected a record up to {last}, found {seq}");
-            return Err(Error::new(ErrorKind::OutOfRange, message));
-        }
-        replay::state_at(&reader, seq)
-    }
-
     /// What happened from record `from` on, up to what is durable now.
     ///
     /// # Errors
@@ -281,6 +290,8 @@ impl Ledger {
     /// Mark the ledger as cleanly closed. Dropping it does the same, but cannot report an error;
     /// nothing that was acknowledged depends on either.
     pub fn close(self) -> Result<()> {
+        self.ladder().finish();
+        self.note_all();
         self.log.close()
     }
 

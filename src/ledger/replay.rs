@@ -3,11 +3,13 @@
 use std::path::Path;
 
 use crate::error::Result;
+use crate::format::{SnapshotHeader, SnapshotName};
 use crate::log::{Damage, DerivedDamage, Item, LogReader, LoggedRecord, Proof};
 use crate::plan::{Event, Micros, State};
 
-use super::codec;
 use super::environment::Environment;
+use super::projection::Projection;
+use super::{codec, snapshots};
 
 /// A record and what it means.
 #[derive(Debug, Clone)]
@@ -30,19 +32,6 @@ pub(super) fn fold(state: &mut State, recorded: &Recorded) {
         Some(event) => state.apply(recorded.seq, recorded.time, event),
         None => state.pass(recorded.seq, recorded.time),
     }
-}
-
-/// The state after record `seq`, or after the last durable one.
-pub(super) fn state_at(reader: &LogReader, seq: u64) -> Result<State> {
-    let mut state = State::default();
-    for record in reader.records(1) {
-        let record = record?;
-        if record.seq > seq {
-            break;
-        }
-        fold(&mut state, &recorded(&record)?);
-    }
-    Ok(state)
 }
 
 /// A ledger as somebody sees it who takes no lock and writes nothing: live, closed or damaged.
@@ -70,8 +59,14 @@ pub struct Fold {
     pub records: u64,
     /// The last intact record, wherever it stands.
     pub last: Option<LoggedRecord>,
+    /// The record of the snapshot that the state was taken over from, behind damage.
+    pub from_snapshot: Option<u64>,
+    /// Snapshots that could not be used there, and why.
+    pub ignored_snapshots: Vec<String>,
     /// Why folding ended early although the bytes are intact: a record of a newer program.
     pub unreadable: Option<String>,
+    /// Something before the last record is missing in the state.
+    is_behind_damage: bool,
 }
 
 impl LedgerView {
@@ -89,7 +84,36 @@ impl LedgerView {
         &self.reader
     }
 
-    /// Fold everything that can be trusted up to record `seq`, and say what cannot.
+    /// The state after record `seq`: the newest good snapshot at or before it, and the records
+    /// since.
+    ///
+    /// # Errors
+    /// `OutOfRange` beyond the last durable record; `Corrupt` for damage between the two.
+    pub fn state_at(&self, seq: u64) -> Result<State> {
+        self.project(seq)
+    }
+
+    /// Any projection after record `seq`.
+    ///
+    /// # Errors
+    /// As [`LedgerView::state_at`].
+    pub fn project<P: Projection>(&self, seq: u64) -> Result<P> {
+        Ok(snapshots::project_at(&self.reader, seq)?.value)
+    }
+
+    /// Check a snapshot in every way that this program can: the file, that it belongs to this
+    /// log, and, if it is of the ledger's own state, what it holds. Its names are in
+    /// [`LogReader::snapshots`].
+    ///
+    /// # Errors
+    /// `Corrupt` with file and offset; `Unsupported`; `Io`.
+    pub fn check_snapshot(&self, name: &SnapshotName) -> Result<SnapshotHeader> {
+        snapshots::check(&self.reader, name)
+    }
+
+    /// Fold everything that can be trusted up to record `seq`, and say what cannot. A good
+    /// snapshot behind damage stands for what is missing: folding goes on from it, and the damage
+    /// is reported all the same.
     pub fn fold(&self, seq: u64) -> Result<Fold> {
         let mut fold = Fold {
             state: State::default(),
@@ -99,20 +123,34 @@ impl LedgerView {
             unproven: 0,
             records: 0,
             last: None,
+            from_snapshot: None,
+            ignored_snapshots: Vec::new(),
             unreadable: None,
+            is_behind_damage: false,
         };
+        // Looked up when the first damage shows.
+        let mut snapshots = None;
         let has_witness = self.reader.has_witness();
         for item in self.reader.walk(1) {
             match item? {
-                Item::Damage(damage) => fold.damage.push(damage),
                 Item::Derived(damage) => fold.derived.push(damage),
+                Item::Damage(damage) => {
+                    fold.is_behind_damage = true;
+                    fold.damage.push(damage);
+                }
                 Item::OpenEnd { .. } => {}
                 Item::Record(record, _) if record.seq > seq => break,
                 Item::Record(_, Proof::Unproven) if has_witness => {
                     fold.records += 1;
                     fold.unproven += 1;
                 }
-                Item::Record(record, proof) => fold.add(record, proof),
+                Item::Record(record, proof) => {
+                    fold.add(record, proof);
+                    if fold.is_behind_damage {
+                        let names = snapshots.get_or_insert_with(|| fold.snapshots(&self.reader));
+                        fold.take_over(&self.reader, names);
+                    }
+                }
             }
         }
         Ok(fold)
@@ -123,7 +161,9 @@ impl Fold {
     fn add(&mut self, record: LoggedRecord, proof: Proof) {
         self.records += 1;
         self.unproven += u64::from(proof == Proof::Unproven);
-        if proof == Proof::BehindDamage || !self.damage.is_empty() {
+        // Behind a snapshot that was taken over nothing is missing, though the chain has a gap.
+        self.is_behind_damage |= proof == Proof::BehindDamage && self.from_snapshot.is_none();
+        if self.is_behind_damage {
             self.behind_damage += 1;
         } else if self.unreadable.is_none() {
             match recorded(&record) {
@@ -132,5 +172,32 @@ impl Fold {
             }
         }
         self.last = Some(record);
+    }
+
+    /// The state's snapshots.
+    fn snapshots(&mut self, reader: &LogReader) -> Vec<SnapshotName> {
+        snapshots::names::<State>(reader).unwrap_or_else(|error| {
+            self.ignored_snapshots.push(error.to_string());
+            Vec::new()
+        })
+    }
+
+    /// Go on from a snapshot at the last record, if there is a good one: it stands for all that
+    /// is missing before.
+    fn take_over(&mut self, reader: &LogReader, names: &[SnapshotName]) {
+        let Some(seq) = self.last.as_ref().map(|last| last.seq) else { return };
+        for name in names.iter().filter(|name| name.seq == seq) {
+            match snapshots::load::<State>(reader, name) {
+                Ok((state, _)) => {
+                    self.state = state;
+                    self.from_snapshot = Some(seq);
+                    self.is_behind_damage = false;
+                    self.behind_damage = 0;
+                    self.unreadable = None;
+                    return;
+                }
+                Err(error) => self.ignored_snapshots.push(error.to_string()),
+            }
+        }
     }
 }

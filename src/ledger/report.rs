@@ -16,12 +16,14 @@ pub struct OpenReport {
     pub notes: Vec<String>,
     /// Sequence number of the last record.
     pub last_seq: u64,
+    /// The record of the snapshot that the state was folded from; `None`: from the start.
+    pub from_snapshot: Option<u64>,
 }
 
 impl OpenReport {
     pub(super) fn created(medium: Medium) -> Self {
         let notes = warning(medium).into_iter().collect();
-        Self { created: true, verdict: "clean".to_owned(), notes, last_seq: 0 }
+        Self { created: true, verdict: "clean".to_owned(), notes, last_seq: 0, from_snapshot: None }
     }
 
     pub(super) fn opened(report: &log::OpenReport, last_seq: u64) -> Self {
@@ -64,7 +66,7 @@ impl OpenReport {
             Verdict::Ambiguous => "ambiguous_forced",
             _ => "torn",
         };
-        Self { created: false, verdict: verdict.to_owned(), notes, last_seq }
+        Self { created: false, verdict: verdict.to_owned(), notes, last_seq, from_snapshot: None }
     }
 }
 

@@ -49,6 +49,10 @@ impl Layout {
         self.dir.join("blob")
     }
 
+    pub(super) fn snapshots(&self) -> PathBuf {
+        self.dir.join("snap")
+    }
+
     pub(super) fn segment(&self, name: SegmentName) -> PathBuf {
         self.log().join(name.to_string())
     }
@@ -66,7 +70,7 @@ impl Layout {
 }
 
 /// What the names of files end in that never got their own name.
-const TEMPORARY_SUFFIX: &str = ".tmp";
+pub(super) const TEMPORARY_SUFFIX: &str = ".tmp";
 
 /// Whether that is the name of a segment which is being made, or never was finished. Other
 /// people's temporary files are none of ours.

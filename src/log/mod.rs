@@ -46,6 +46,10 @@ mod sealed;
 mod seek;
 mod segment_walk;
 mod select;
+mod snapshot_file;
+mod snapshot_note;
+mod snapshot_reader;
+mod verify;
 mod walk;
 mod ways;
 mod writer;
@@ -65,6 +69,14 @@ pub use open::OpenReport;
 pub use options::{Housekeeping, LogOptions, OnAmbiguous, StreamOf, UidSource};
 pub use reader::{LogReader, SegmentSummary};
 pub use recovery::{Bit, Evidence, Row, TABLE, Verdict, classify};
+pub use scan::Links;
 pub use select::Selection;
+pub use snapshot_file::{SnapshotList, list_snapshots, write_snapshot};
+pub use snapshot_note::SnapshotNote;
+pub use snapshot_reader::SnapshotReader;
+pub use verify::{
+    Class, Completion, Counts, Examine, Expectation, Expected, FINDINGS_MAX, Finding, Verification,
+    VerifyOptions, Watch, root, verify,
+};
 pub use walk::{Damage, DerivedDamage, Item, LoggedRecord, Proof, Walk};
 pub use writer::Log;

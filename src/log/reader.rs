@@ -13,6 +13,7 @@ use super::blob::BlobReader;
 use super::head_file::read_head;
 use super::layout::{DATA_START, Layout, is_temporary};
 use super::open::damaged;
+use super::scan::Links;
 use super::sealed::read_replica;
 use super::seek::PlaceCache;
 use super::writer::not_a_ledger;
@@ -258,6 +259,7 @@ pub struct LogReader {
     pub(super) view: HeadView,
     pub(super) access: Superseded,
     pub(super) places: PlaceCache,
+    pub(super) links: Links,
 }
 
 /// How segments are read that a later one has taken the place of.
@@ -293,8 +295,8 @@ impl LogReader {
         let view = read_head(&**storage, layout)?;
         let segments = Segments::list(&**storage, layout)?;
         let (storage, places) = (storage.clone(), PlaceCache::default());
-        let layout = layout.clone();
-        Ok(Self { storage, layout, segments, view, access, places })
+        let (layout, links) = (layout.clone(), Links::Computed);
+        Ok(Self { storage, layout, segments, view, access, places, links })
     }
 
     /// The valid slot of HEAD that counts.

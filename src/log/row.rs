@@ -282,7 +282,8 @@ impl Opened<'_> {
         };
         let is_open = self.is_newest && !matches!(self.seal, Seal::Whole(_));
         let end = if is_open { self.extent.end.max(*length) } else { self.extent.end };
-        let scan = Scan::new(source, header, end);
+        let mut scan = Scan::new(source, header, end);
+        scan.links = self.reader.links;
         Ok(SegmentWalk::new(scan, self.path, header, self.extent, self.proof))
     }
 

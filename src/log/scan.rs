@@ -102,6 +102,15 @@ pub(super) struct Found {
     pub(super) size: u64,
 }
 
+/// What is done about the links of the chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Links {
+    /// Each is computed again from the record's content.
+    Computed,
+    /// The stored values are taken for what they are: only checksums and order are checked.
+    Trusted,
+}
+
 /// The frames of one segment.
 #[derive(Debug)]
 pub(super) struct Scan {
@@ -112,13 +121,14 @@ pub(super) struct Scan {
     prev_chain: Chain,
     /// No frame reaches beyond this offset.
     pub(super) end: u64,
+    pub(super) links: Links,
 }
 
 impl Scan {
     pub(super) fn new(source: Source, header: &SegmentHeader, end: u64) -> Self {
         let key = ChainKey::new(&header.genesis);
         let (segment, ordinal, prev_chain) = (header.segment, header.ordinal, header.prev_chain);
-        Self { source, segment, ordinal, key, prev_chain, end }
+        Self { source, segment, ordinal, key, prev_chain, end, links: Links::Computed }
     }
 
     pub(super) fn ordinal(&self) -> u64 {
@@ -127,7 +137,8 @@ impl Scan {
 
     /// The frame at a position, or why there is none. Moves the position behind it.
     pub(super) fn next(&mut self, at: &mut Position) -> io::Result<Result<Found, FrameFault>> {
-        let (key, chain, seq) = (self.key, at.chain, at.next_seq);
+        let (key, seq) = (self.key, at.next_seq);
+        let chain = at.chain.filter(|_| self.links == Links::Computed);
         let found = self.frame(at.offset, |frame| match chain {
             Some(chain) => frame.verify(seq, &key, &chain),
             None if frame.header().stamp.seq == seq => Ok(frame.trust()),

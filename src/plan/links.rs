@@ -5,6 +5,7 @@
 //! validation reports it, and here it only keeps its step from being dealt.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::{BarrierStatus, Plan, Run, Step, StepNumber};
 
@@ -116,6 +117,15 @@ impl Links {
 }
 
 impl Run {
+    /// Make the lookups of the active version anew: for a run that was put together from its
+    /// fields, and not by folding.
+    pub fn relink(&mut self) {
+        let links = self
+            .active_version()
+            .map(|version| Links::new(&version.plan, &version.numbers, self.steps.len()));
+        self.links = Arc::new(links.unwrap_or_default());
+    }
+
     /// What a step of the active version still waits for.
     #[must_use]
     pub fn waiting_for(&self, number: StepNumber) -> Vec<Dependency> {

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::links::Links;
 use super::{
@@ -99,7 +99,7 @@ pub struct Run {
 }
 
 /// How a run stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RunStatus {
     /// It has no active plan version yet.
     Proposed,
@@ -130,7 +130,7 @@ pub struct PlanVersion {
 }
 
 /// One step of a run.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StepState {
     /// Its author's name for it.
     pub id: String,
@@ -157,7 +157,7 @@ pub struct StepState {
 }
 
 /// The current attempt of a step.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Attempt {
     /// The right to report on it.
     pub token: AttemptToken,
@@ -174,7 +174,7 @@ pub struct Attempt {
 }
 
 /// How a step stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum StepStatus {
     /// Something that it depends on is not settled.
     Waiting,
@@ -197,7 +197,7 @@ pub enum StepStatus {
 }
 
 /// A barrier of the active version.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BarrierState {
     /// Its members.
     pub members: BTreeSet<StepNumber>,
@@ -214,7 +214,7 @@ pub struct BarrierState {
 }
 
 /// How a barrier stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BarrierStatus {
     /// Members are missing.
     Closed,
@@ -225,7 +225,7 @@ pub enum BarrierStatus {
 }
 
 /// A variable of a run.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Variable {
     /// Its value.
     pub value: Json,
@@ -252,6 +252,36 @@ impl State {
 }
 
 impl Run {
+    /// A run without a plan, as it starts.
+    #[must_use]
+    pub fn new(id: RunId, name: &str, policy: RunPolicy, started: Micros) -> Self {
+        Self {
+            id,
+            name: name.to_owned(),
+            policy,
+            started,
+            status: RunStatus::Proposed,
+            versions: Vec::new(),
+            active: 0,
+            steps: Vec::new(),
+            barriers: BTreeMap::new(),
+            variables: BTreeMap::new(),
+            ready: BTreeSet::new(),
+            queues: BTreeMap::new(),
+            reported: BTreeSet::new(),
+            in_doubt: BTreeSet::new(),
+            in_flight: 0,
+            in_flight_by_owner: BTreeMap::new(),
+            due: BTreeSet::new(),
+            due_barriers: BTreeSet::new(),
+            fatal_barriers: BTreeSet::new(),
+            counts: BTreeMap::new(),
+            plan_verdicts: BTreeMap::new(),
+            spent: Cost::default(),
+            links: Arc::new(Links::default()),
+        }
+    }
+
     /// The active version.
     #[must_use]
     pub fn active_version(&self) -> Option<&PlanVersion> {

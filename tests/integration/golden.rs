@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use plan_ledger::format::{
     FOOTER_SIZE, FRAME_HEADER_SIZE, HEAD_SLOT_SIZE, HEADER_REPLICA_SIZE, HeadSync,
-    INDEX_HEADER_SIZE, SEGMENT_HEADER_SIZE, SegmentHeader, Uid,
+    INDEX_HEADER_SIZE, SEGMENT_HEADER_SIZE, SNAPSHOT_HEADER_SIZE, SegmentHeader, Uid,
 };
 use plan_ledger::ledger::{Clock, IdSource};
 use plan_ledger::log::{Item, LogReader, Proof};
@@ -49,6 +49,7 @@ pub(crate) fn deterministic() -> Environment {
         housekeeping: Housekeeping::Inline,
         on_ambiguous: OnAmbiguous::Refuse,
         blob_threshold: 64 << 10,
+        snapshot_every: Some(65_536),
     }
 }
 
@@ -164,6 +165,27 @@ pub(crate) fn sealed_field<'a>(bytes: &'a [u8], name: &str) -> &'a [u8] {
     &bytes[*offset..offset + size]
 }
 
+const SNAPSHOT_FIELDS: &[(usize, usize, &str)] = &[
+    (0, 8, "magic"),
+    (8, 2, "format major"),
+    (10, 2, "format minor"),
+    (12, 4, "incompat flags"),
+    (16, 16, "ledger uid"),
+    (32, 16, "genesis uid"),
+    (48, 8, "seq"),
+    (56, 8, "time"),
+    (64, 32, "chain"),
+    (96, 32, "state hash"),
+    (128, 4, "projection's version"),
+    (132, 4, "chunk size"),
+    (136, 8, "body length"),
+    (144, 32, "blake3 of the body"),
+    (176, 1, "length of the projection's name"),
+    (177, 7, "reserved"),
+    (184, 64, "projection's name"),
+    (508, 4, "crc32 of [0, 508)"),
+];
+
 /// Bytes in rows of 32, the first with its note; the offset is that in the file.
 fn rows(text: &mut String, bytes: &[u8], base: usize, note: &str) {
     for (row, chunk) in bytes.chunks(32).enumerate() {
@@ -215,7 +237,7 @@ fn annotate(dir: &Path) -> String {
 }
 
 /// The files that an annotated ledger describes.
-fn parse(text: &str) -> Vec<(String, Vec<u8>)> {
+pub(crate) fn parse(text: &str) -> Vec<(String, Vec<u8>)> {
     let mut files: Vec<(String, Vec<u8>)> = Vec::new();
     for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
         let words: Vec<_> = line.split_whitespace().collect();
@@ -295,6 +317,7 @@ fn the_tables_of_the_spec_are_the_layout() {
         ("log.md", "Index header", INDEX_HEADER_FIELDS, INDEX_HEADER_SIZE),
         ("log.md", "Segment footer", FOOTER_FIELDS, FOOTER_SIZE),
         ("head.md", "HEAD slot", HEAD_FIELDS, HEAD_SLOT_SIZE),
+        ("snapshot.md", "Snapshot header", SNAPSHOT_FIELDS, SNAPSHOT_HEADER_SIZE),
     ];
     for (page, heading, fields, size) in tables {
         let rows = table(page, heading);

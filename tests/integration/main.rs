@@ -23,6 +23,10 @@ mod follow;
 mod golden;
 // Every hazard of the list is answered.
 mod hazards;
+// Ledgers whose bytes are fixed: whole, torn, corrupt, fenced, from the future.
+mod golden_ledgers;
+// Many threads on one log: shared syncs, tickets, who wins, who is answered.
+mod group_commit;
 // `ledger inspect`: human output, JSON, damaged and live ledgers.
 mod inspect;
 // A run killed from outside, again and again.
@@ -39,21 +43,33 @@ mod log_faults;
 mod log_files;
 // Hazards that cost other engines data, by their number in the list that we keep.
 mod log_hazards;
+// Keys of batches: written once, found again.
+mod log_keys;
 // Who may write, and what readers change: nothing.
 mod log_lock;
 // Appending, rotating, reopening, reading: nothing goes wrong.
 mod log_round_trip;
 // Reading from anywhere, backwards, by kind, by stream.
 mod readers;
+// Writers that must stop: forks, lost locks, panics; and what is left to a policy.
+mod log_stop;
 // `ledger run`: what a run does, says and returns.
 mod run;
 // What can be saved of a damaged ledger.
 mod salvage;
 // Sealed segments: index, footer, replica of the header.
 mod sealed;
-// The rules of the house: layers, crates, sizes.
-mod tidy;
+// Snapshots: made, damaged, foreign, missing, crashed.
+mod snapshots;
+// Any state at any record, from the start, from a snapshot, live.
+mod time_travel;
 // What a log asks of the disk, and in which order.
 mod trace;
+// Every bit of a ledger, flipped.
+mod sweep;
+// The rules of the house: layers, crates, sizes.
+mod tidy;
+// `ledger verify` and `ledger root`.
+mod verify;
 // What people get wrong.
 mod wrong_input;

@@ -380,3 +380,43 @@ fn readers_only_read_and_only_a_window_at_once() {
     assert!(records.iter().all(|record| record.size < 256 * 1024));
     assert_eq!(largest.load(Ordering::Relaxed), 256 * 1024);
 }
+
+/// Goal: the records of a run are found, over sealed segments too, whose footers name the rule.
+#[test]
+fn the_records_of_a_run_are_a_stream() {
+    use plan_ledger::ledger::{RUNS, decode};
+    use plan_ledger::plan::{Json, Receipt, RunPolicy};
+    let disk = SimDisk::new();
+    let environment = plan_ledger::Environment {
+        storage: Arc::new(disk.clone()),
+        ..super::golden::deterministic()
+    };
+    let ledger = plan_ledger::Ledger::create(&dir(), &environment).unwrap();
+    let steps: Vec<_> =
+        (0..20).map(|number| serde_json::json!({ "id": format!("s{number}") })).collect();
+    let plan: plan_ledger::Plan =
+        serde_json::from_value(serde_json::json!({ "steps": steps })).unwrap();
+    let runs =
+        ["one", "two"].map(|name| ledger.start_run(name, &plan, RunPolicy::default()).unwrap());
+    for run in runs.into_iter().cycle().take(40) {
+        let task = ledger.dispatch(run, "worker").unwrap().unwrap();
+        let output = Json::new(&serde_json::json!("x".repeat(60_000))).into();
+        ledger.record_receipt(task.token, Receipt { output, ..Receipt::default() }).unwrap();
+    }
+    ledger.close().unwrap();
+    let reader = reader(&disk);
+    let all = whole(&reader);
+    for run in runs {
+        let of = |record: &&LoggedRecord| {
+            decode(record).unwrap().and_then(|event| event.run()) == Some(run)
+        };
+        let found = reader.records_of_stream(u64::from(run.0), RUNS, 1).map(Result::unwrap);
+        let found: Vec<_> = found.collect();
+        assert!(found.len() > 40 && found.iter().eq(all.iter().filter(of)));
+    }
+    let first = disk.read(&reader.segments()[0].path).unwrap();
+    let place = first.len() - 4096;
+    let footer =
+        plan_ledger::format::Footer::decode(&first[place..], u64::try_from(place).unwrap());
+    assert_eq!(footer.unwrap().stream_rule, RUNS.rule);
+}

@@ -67,6 +67,14 @@ impl Survey {
             );
             page.painted(Paint::Notice, &text)?;
         }
+        if let Some(seq) = self.fold.from_snapshot {
+            let text =
+                format!("behind the damage the state goes on from a snapshot at record {seq}");
+            page.painted(Paint::Notice, &text)?;
+        }
+        for ignored in &self.fold.ignored_snapshots {
+            page.painted(Paint::Notice, &format!("snapshot not used: {}", plain(ignored)))?;
+        }
         if let Some(unreadable) = &self.fold.unreadable {
             let text = format!("the state ends early: {}", plain(unreadable));
             page.painted(Paint::Bad, &text)?;

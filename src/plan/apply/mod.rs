@@ -13,14 +13,12 @@ mod activation;
 mod status;
 mod steps;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::links::Links;
 use super::{
-    AttemptToken, CapChanged, Cost, Ending, Event, Micros, PlanProposed, PlanSteps, PlanVersion,
-    Run, RunId, RunStarted, RunStatus, State, StepNumber, StepRecord, StepStatus, Variable,
-    VariableSet,
+    AttemptToken, CapChanged, Ending, Event, Micros, PlanProposed, PlanSteps, PlanVersion, Run,
+    RunId, RunStarted, RunStatus, State, StepNumber, StepRecord, StepStatus, Variable, VariableSet,
 };
 
 /// An attempt in flight, as the ledger-wide books hold it.
@@ -81,31 +79,9 @@ impl State {
     }
 
     fn start_run(&mut self, started: &RunStarted, time: Micros) {
-        self.runs.entry(started.run).or_insert_with(|| Run {
-            id: started.run,
-            name: started.name.clone(),
-            policy: started.policy,
-            started: time,
-            status: RunStatus::Proposed,
-            versions: Vec::new(),
-            active: 0,
-            steps: Vec::new(),
-            barriers: BTreeMap::new(),
-            variables: BTreeMap::new(),
-            ready: BTreeSet::new(),
-            queues: BTreeMap::new(),
-            reported: BTreeSet::new(),
-            in_doubt: BTreeSet::new(),
-            in_flight: 0,
-            in_flight_by_owner: BTreeMap::new(),
-            due: BTreeSet::new(),
-            due_barriers: BTreeSet::new(),
-            fatal_barriers: BTreeSet::new(),
-            counts: BTreeMap::new(),
-            plan_verdicts: BTreeMap::new(),
-            spent: Cost::default(),
-            links: Arc::new(Links::default()),
-        });
+        self.runs
+            .entry(started.run)
+            .or_insert_with(|| Run::new(started.run, &started.name, started.policy, time));
     }
 
     fn change_cap(&mut self, changed: &CapChanged) {

@@ -1,0 +1,288 @@
+//! `ledger verify` and `ledger root`: is every byte the one that was written, and what to keep
+//! elsewhere so that the question can be answered later too.
+//!
+//! Invariants: nothing is written and no lock is taken; the JSON lines are described in
+//! `format/verify-json.md`.
+
+use std::io::{self, IsTerminal as _};
+use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::{Value, json};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::error::Error;
+use crate::ledger::{Condition, Environment, Level, Phase, Progress, VerifyReport, VerifyRequest};
+use crate::log::{Class, Completion, Expectation, Expected, Finding, Verdict};
+
+use super::args::{LevelChoice, RootArgs, VerifyArgs};
+use super::exit::{Code, Failure};
+
+/// How many threads read the log if nobody says so: no more than can each hold the largest record
+/// twice and stay small together.
+const JOBS_MAX: NonZeroUsize = NonZeroUsize::MIN.saturating_add(5);
+
+pub(super) fn verify(args: &VerifyArgs, environment: &Environment) -> Result<Code, Failure> {
+    if args.level == LevelChoice::Crc && args.expect_head.is_some() {
+        let message = "--expect-head needs --level chain, snapshots or replay: the level crc takes \
+                       chain values for what they are";
+        return Err(Failure::Usage(message.to_owned()));
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))
+            .map_err(|error| Error::io("watch for signals", &args.dir, error))?;
+    }
+    let available = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    let jobs = args.jobs.unwrap_or(available.min(JOBS_MAX));
+    let bar = bar();
+    let watch = |progress: Progress| {
+        show(&bar, progress);
+        if stop.load(Ordering::Relaxed) {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    };
+    let level = level(args.level);
+    let request = VerifyRequest { level, jobs, expected: args.expect_head, watch: &watch };
+    let report = crate::ledger::verify(&args.dir, environment, request);
+    bar.finish_and_clear();
+    let report = report?;
+    if args.json {
+        super::print(&lines(&report, args))?;
+    } else {
+        super::answer_with(&text(&report, args))?;
+    }
+    Ok(match report.condition() {
+        Condition::Whole => Code::Fine,
+        Condition::Damaged => Code::Damaged,
+        Condition::Newer => Code::Refused,
+        Condition::Stopped => Code::Waiting,
+    })
+}
+
+pub(super) fn root(args: &RootArgs, environment: &Environment) -> Result<Code, Failure> {
+    let root = crate::ledger::root(&args.dir, environment)?;
+    if args.json {
+        let line = json!({ "type": "root", "seq": root.seq, "chain": root.chain.to_string() });
+        super::print(&format!("{line}\n"))?;
+    } else {
+        super::print(&format!("{}:{}\n", root.seq, root.chain))?;
+    }
+    Ok(Code::Fine)
+}
+
+fn level(choice: LevelChoice) -> Level {
+    match choice {
+        LevelChoice::Crc => Level::Crc,
+        LevelChoice::Chain => Level::Chain,
+        LevelChoice::Snapshots => Level::Snapshots,
+        LevelChoice::Replay => Level::Replay,
+    }
+}
+
+/// A bar where there is a terminal to draw it on.
+fn bar() -> ProgressBar {
+    if !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    let style = "{msg} {bar:30} {bytes}/{total_bytes} {elapsed}";
+    bar.set_style(ProgressStyle::with_template(style).unwrap_or_else(|_| {
+        // The template is a constant that parses; a plain bar is as good.
+        ProgressStyle::default_bar()
+    }));
+    bar
+}
+
+fn show(bar: &ProgressBar, progress: Progress) {
+    bar.set_message(match progress.phase {
+        Phase::Log => "reading",
+        Phase::Replay => "folding",
+    });
+    bar.set_length(progress.total);
+    bar.set_position(progress.done);
+}
+
+fn class_word(class: Class) -> &'static str {
+    match class {
+        Class::Damage => "damage",
+        Class::Derived => "derived",
+        Class::Newer => "newer",
+        Class::Warning => "warning",
+    }
+}
+
+fn condition_word(condition: Condition) -> &'static str {
+    match condition {
+        Condition::Whole => "whole",
+        Condition::Damaged => "damaged",
+        Condition::Newer => "newer",
+        Condition::Stopped => "stopped",
+    }
+}
+
+fn level_word(level: LevelChoice) -> &'static str {
+    match level {
+        LevelChoice::Crc => "crc",
+        LevelChoice::Chain => "chain",
+        LevelChoice::Snapshots => "snapshots",
+        LevelChoice::Replay => "replay",
+    }
+}
+
+fn opening_word(opening: &Result<Verdict, Error>) -> &'static str {
+    match opening {
+        Ok(Verdict::Clean) => "clean",
+        Ok(Verdict::Unproven) => "unproven_tail",
+        Ok(_) => "torn",
+        Err(_) => "refused",
+    }
+}
+
+/// What was found, for people.
+fn text(report: &VerifyReport, args: &VerifyArgs) -> String {
+    let log = &report.log;
+    let mut lines: Vec<String> = Vec::new();
+    for finding in &log.findings {
+        lines.push(format!("{}: {finding}", class_word(finding.class)));
+    }
+    if log.omitted > 0 {
+        lines.push(format!("and {} more findings, which are not listed", log.omitted));
+    }
+    if let Err(error) = &log.opening {
+        lines.push(format!("opening it for writing is refused: {error}"));
+    }
+    if let (Some(expected), Some(outcome)) = (args.expect_head, log.expectation) {
+        lines.push(expectation_text(expected, outcome));
+    }
+    let dir = args.dir.display();
+    let condition = match report.condition() {
+        Condition::Whole => "whole",
+        Condition::Damaged => "damaged",
+        Condition::Newer => "partly written by a newer program; use a newer `ledger`",
+        Condition::Stopped => "not known: it was asked to stop",
+    };
+    lines.push(format!("ledger {dir}: {condition}"));
+    let counts = log.counts;
+    let unproven = match counts.unproven {
+        0 => String::new(),
+        some => format!(" ({some} of them beyond what HEAD says is durable)"),
+    };
+    lines.push(format!(
+        "  checked  level {}: {}{unproven} in {}, {} bytes of frames",
+        level_word(args.level),
+        counted(counts.records, "record"),
+        counted(counts.segments, "segment"),
+        counts.frame_bytes
+    ));
+    if args.level >= LevelChoice::Snapshots {
+        lines.push(format!("  notes    {} compared", counted(report.notes, "snapshot note")));
+    }
+    if let Some((seq, hash)) = report.state {
+        lines.push(format!("  state    at record {seq}: {hash}"));
+    }
+    match log.last {
+        Some(last) => lines.push(format!("  root     {}:{}", last.seq, last.chain)),
+        None => lines.push("  root     no record is durable".to_owned()),
+    }
+    lines.push(format!("  opening  {}", opening_word(&log.opening).replace('_', " ")));
+    lines.push(String::new());
+    lines.join("\n")
+}
+
+fn counted(number: u64, thing: &str) -> String {
+    if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
+}
+
+fn expectation_text(expected: Expected, outcome: Expectation) -> String {
+    match outcome {
+        Expectation::Met { seq } => {
+            format!("as expected: record {seq} has the chain {}", expected.chain)
+        }
+        Expectation::Differs { seq, found } => format!(
+            "not as expected: record {seq}: expected the chain {}, found {found}; this record, or \
+             one before it, is not the one that was there when the value was kept",
+            expected.chain
+        ),
+        Expectation::Missing { last } => match expected.seq {
+            Some(seq) => format!(
+                "not as expected: expected record {seq} with the chain {}, found no such record; \
+                 the last one is {last}",
+                expected.chain
+            ),
+            None => format!(
+                "not as expected: expected a record with the chain {}, found none; the last record \
+                 is {last}",
+                expected.chain
+            ),
+        },
+    }
+}
+
+/// What was found, as JSON Lines.
+fn lines(report: &VerifyReport, args: &VerifyArgs) -> String {
+    let log = &report.log;
+    let mut out: Vec<Value> = log.findings.iter().map(finding_json).collect();
+    if let (Some(expected), Some(outcome)) = (args.expect_head, log.expectation) {
+        out.push(expectation_json(expected, outcome));
+    }
+    let counts = log.counts;
+    let count = |class| log.count(class);
+    out.push(json!({
+        "type": "summary",
+        "dir": args.dir.display().to_string(),
+        "condition": condition_word(report.condition()),
+        "level": level_word(args.level),
+        "segments": counts.segments,
+        "records": counts.records,
+        "unproven": counts.unproven,
+        "frame_bytes": counts.frame_bytes,
+        "root": log.last.map(|last| json!({ "seq": last.seq, "chain": last.chain.to_string() })),
+        "notes": report.notes,
+        "state": report.state.map(|(seq, hash)| json!({ "seq": seq, "hash": hash.to_string() })),
+        "damage": count(Class::Damage),
+        "derived": count(Class::Derived),
+        "newer": count(Class::Newer),
+        "warnings": count(Class::Warning),
+        "omitted": log.omitted,
+        "opening": {
+            "verdict": opening_word(&log.opening),
+            "refusal": log.opening.as_ref().err().map(ToString::to_string),
+        },
+        "complete": log.completion == Completion::Complete,
+    }));
+    out.iter().map(|value| format!("{value}\n")).collect()
+}
+
+fn finding_json(finding: &Finding) -> Value {
+    let Finding { class, path, offset, end, missing, what } = finding;
+    json!({
+        "type": class_word(*class),
+        "path": path.display().to_string(),
+        "offset": offset,
+        "end": end,
+        "first_seq": missing.as_ref().map(|range| *range.start()),
+        "last_seq": missing.as_ref().map(|range| *range.end()),
+        "what": what,
+    })
+}
+
+fn expectation_json(expected: Expected, outcome: Expectation) -> Value {
+    let (word, seq, found) = match outcome {
+        Expectation::Met { seq } => ("met", Some(seq), Some(expected.chain)),
+        Expectation::Differs { seq, found } => ("differs", Some(seq), Some(found)),
+        Expectation::Missing { .. } => ("missing", expected.seq, None),
+    };
+    json!({
+        "type": "expectation",
+        "outcome": word,
+        "seq": seq,
+        "expected": expected.chain.to_string(),
+        "found": found.map(|chain| chain.to_string()),
+    })
+}

@@ -1,0 +1,67 @@
+//! Projections: folds of the log that somebody wants to keep, the ledger's own state among them.
+
+use std::io;
+
+use crate::plan::{ContentHash, State};
+
+use super::hash::{hash_of, state_hash};
+use super::replay::{Recorded, fold};
+use super::state_body;
+
+/// A fold of the log, with a form in which it can be kept in a snapshot.
+///
+/// A projection is a pure function of the records: no clock, no randomness, no order of a hash
+/// map. Its default is what it is before the first record.
+pub trait Projection: Default {
+    /// Its name in files: 1 to 64 characters of `a-z`, `0-9` and `_`. It is checked when the
+    /// program is compiled.
+    const NAME: &'static str;
+
+    /// Version of what `apply` means and of what `encode` writes, from 1. A snapshot of another
+    /// version is not looked at: the log is folded instead.
+    const VERSION: u32;
+
+    /// Fold a record in. Total: whatever the record says, there is a result.
+    fn apply(&mut self, recorded: &Recorded);
+
+    /// Write everything that `decode` needs. Equal projections write equal bytes.
+    ///
+    /// # Errors
+    /// What the writer says; anything else means that there can be no snapshot of this one.
+    fn encode(&self, out: &mut dyn io::Write) -> io::Result<()>;
+
+    /// Read what `encode` wrote, to the end. The bytes are those of a file: sums were checked,
+    /// but they may still be anything, so no length in them may be believed.
+    ///
+    /// # Errors
+    /// What the reader says, and bytes that make no sense.
+    fn decode(input: &mut dyn io::Read) -> io::Result<Self>;
+
+    /// What two equal projections have in common: the hash of what `encode` writes.
+    #[must_use]
+    fn hash(&self) -> ContentHash {
+        hash_of(|out| self.encode(out))
+    }
+}
+
+/// The state of the ledger: plans, steps, queues, variables, barriers.
+impl Projection for State {
+    const NAME: &'static str = "state";
+    const VERSION: u32 = 1;
+
+    fn apply(&mut self, recorded: &Recorded) {
+        fold(self, recorded);
+    }
+
+    fn encode(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        state_body::encode(self, out)
+    }
+
+    fn decode(input: &mut dyn io::Read) -> io::Result<Self> {
+        state_body::decode(input)
+    }
+
+    fn hash(&self) -> ContentHash {
+        state_hash(self)
+    }
+}

@@ -1,0 +1,265 @@
+//! Snapshots of projections: which one may be used, folding on from it, making new ones.
+//!
+//! Invariants:
+//! - A snapshot is used only if every check of `format/snapshot.md` holds. One that is not used
+//!   is reported, never fatal: the next older one is tried, and in the end record 1.
+//! - Folding goes through a reader of the log and touches nobody's live state.
+//!
+//! Left out on purpose: when snapshots are made (`ladder` says).
+
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{Chain, SnapshotHeader, SnapshotName, is_projection_name};
+use crate::log::{LogReader, SnapshotNote, SnapshotReader, list_snapshots, write_snapshot};
+use crate::plan::{ContentHash, Micros, State};
+use crate::storage::Storage;
+
+use super::projection::Projection;
+use super::replay::recorded;
+
+/// The state is kept at every multiple of so many records.
+pub(super) const RUNG: u64 = 65_536;
+/// So many of a projection's newest snapshots are kept, on the ladder or not.
+const KEPT: usize = 2;
+
+/// A snapshot that was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The last record that it stands for.
+    pub seq: u64,
+    /// Hash of the state.
+    pub state_hash: ContentHash,
+    /// Its file.
+    pub path: PathBuf,
+}
+
+/// A projection at a record.
+#[derive(Debug)]
+pub(super) struct Projected<P> {
+    pub(super) value: P,
+    /// The last record that was folded in; 0 for none.
+    pub(super) seq: u64,
+    pub(super) time: Micros,
+    pub(super) chain: Chain,
+    /// The record of the snapshot that folding began with; `None` for the start of the log.
+    pub(super) from: Option<u64>,
+    /// Snapshots that were not used, and why.
+    pub(super) ignored: Vec<Error>,
+}
+
+/// A projection after record `seq`, or after the last durable one if there are fewer.
+///
+/// # Errors
+/// `Corrupt` for damage behind the newest good snapshot, `Unsupported`, and `Io`. Bad snapshots
+/// are no errors.
+pub(super) fn project<P: Projection>(reader: &LogReader, seq: u64) -> Result<Projected<P>> {
+    let mut ignored = Vec::new();
+    let names = match names::<P>(reader) {
+        Ok(names) => names,
+        Err(error) => {
+            ignored.push(error);
+            Vec::new()
+        }
+    };
+    for name in names.iter().rev().filter(|name| name.seq <= seq) {
+        let tried = load::<P>(reader, name).map(|(value, header)| {
+            fold_on(reader, seq, Projected::loaded(value, &header), Some(&header))
+        });
+        match tried {
+            Ok(Ok(projected)) => return Ok(Projected { ignored, ..projected }),
+            Ok(Err(Stop::Contradicted(error))) | Err(error) => ignored.push(error),
+            Ok(Err(Stop::Failed(error))) => return Err(error),
+        }
+    }
+    match fold_on(reader, seq, Projected::empty(), None) {
+        Ok(projected) => Ok(Projected { ignored, ..projected }),
+        Err(Stop::Failed(error) | Stop::Contradicted(error)) => Err(error),
+    }
+}
+
+/// A projection after exactly that record.
+///
+/// # Errors
+/// As [`project`], and `OutOfRange` if there is no such durable record.
+pub(super) fn project_at<P: Projection>(reader: &LogReader, seq: u64) -> Result<Projected<P>> {
+    let projected = project::<P>(reader, seq)?;
+    if projected.seq == seq {
+        return Ok(projected);
+    }
+    let message = format!("expected a record up to {}, found {seq}", projected.seq);
+    Err(Error::new(ErrorKind::OutOfRange, message))
+}
+
+impl<P: Projection> Projected<P> {
+    fn empty() -> Self {
+        const {
+            assert!(is_projection_name(P::NAME), "the name of a projection: a-z, 0-9 and _");
+            assert!(P::VERSION > 0, "versions of projections begin at 1");
+        }
+        let (value, chain) = (P::default(), Chain::GENESIS);
+        Self { value, seq: 0, time: 0, chain, from: None, ignored: Vec::new() }
+    }
+
+    fn loaded(value: P, header: &SnapshotHeader) -> Self {
+        let (seq, time, chain) = (header.seq, header.time, header.chain);
+        Self { value, seq, time, chain, from: Some(seq), ignored: Vec::new() }
+    }
+}
+
+/// Why folding on from a snapshot came to nothing.
+enum Stop {
+    /// The log says something else of the snapshot.
+    Contradicted(Error),
+    /// The log cannot be read, whatever one begins with.
+    Failed(Error),
+}
+
+fn fold_on<P: Projection>(
+    reader: &LogReader,
+    seq: u64,
+    mut projected: Projected<P>,
+    begun: Option<&SnapshotHeader>,
+) -> std::result::Result<Projected<P>, Stop> {
+    if projected.seq >= seq {
+        return Ok(projected);
+    }
+    for record in reader.records(projected.seq + 1) {
+        let record = record.map_err(Stop::Failed)?;
+        if record.seq > seq {
+            break;
+        }
+        if let Some(header) = begun
+            && let Some(note) = SnapshotNote::in_record(&record)
+            && note.contradicts(header)
+        {
+            let path = path_of(reader, &header.name());
+            let what = format!("record {} says something else of its state", record.seq);
+            return Err(Stop::Contradicted(unusable(&path, &what)));
+        }
+        projected.value.apply(&recorded(&record).map_err(Stop::Failed)?);
+        projected.seq = record.seq;
+        projected.time = record.time;
+        projected.chain = record.chain;
+    }
+    Ok(projected)
+}
+
+/// Snapshots of a projection, oldest first.
+pub(super) fn names<P: Projection>(reader: &LogReader) -> Result<Vec<SnapshotName>> {
+    let mut names = reader.snapshots()?.names;
+    names.retain(|name| name.projection == P::NAME && name.version == P::VERSION);
+    Ok(names)
+}
+
+/// What a snapshot holds, after every check but that for a note that contradicts it.
+///
+/// # Errors
+/// `Corrupt` with file and offset; `Unsupported`; `Io`.
+pub(super) fn load<P: Projection>(
+    reader: &LogReader,
+    name: &SnapshotName,
+) -> Result<(P, SnapshotHeader)> {
+    let mut file = reader.open_snapshot(name)?;
+    let path = file.path().to_owned();
+    let value = match P::decode(&mut file) {
+        Ok(value) => value,
+        Err(error) => return Err(why(file, &path, &error)),
+    };
+    if file.unread() > 0 {
+        let what = format!("{} bytes follow the end of its state", file.unread());
+        return Err(unusable(&path, &what));
+    }
+    let header = file.check()?;
+    if value.hash().0 != header.state_hash {
+        return Err(unusable(&path, "its state is not the one that its header says"));
+    }
+    Ok((value, header))
+}
+
+/// Damage that the reader found is what counts; else the bytes were never a state.
+fn why(mut file: SnapshotReader, path: &Path, error: &std::io::Error) -> Error {
+    let what = format!("its sums hold, but its body cannot be decoded: {error}");
+    file.take_fault().or_else(|| file.check().err()).unwrap_or_else(|| unusable(path, &what))
+}
+
+fn unusable(path: &Path, what: &str) -> Error {
+    let message = format!("{what}; the snapshot is not used, and may be deleted");
+    Error::new(ErrorKind::Corrupt, message).at_path(path)
+}
+
+fn path_of(reader: &LogReader, name: &SnapshotName) -> PathBuf {
+    reader.dir().join("snap").join(name.to_string())
+}
+
+/// Check a snapshot as far as this program can: its file, that it belongs to the log, and for
+/// the ledger's own state what it holds.
+pub(super) fn check(reader: &LogReader, name: &SnapshotName) -> Result<SnapshotHeader> {
+    if name.projection == State::NAME && name.version == State::VERSION {
+        let (state, header) = load::<State>(reader, name)?;
+        if state.seq == header.seq {
+            return Ok(header);
+        }
+        let what = format!("its header says record {}, its state {}", header.seq, state.seq);
+        return Err(unusable(&path_of(reader, name), &what));
+    }
+    reader.open_snapshot(name)?.check()
+}
+
+/// Make a snapshot of a projection at a record, durably, and the note that goes with it.
+///
+/// # Errors
+/// What folding and writing say; nothing is left behind then.
+pub(super) fn make<P: Projection>(
+    storage: &dyn Storage,
+    reader: &LogReader,
+    seq: u64,
+) -> Result<(Snapshot, SnapshotNote, Vec<Error>)> {
+    let projected = project_at::<P>(reader, seq)?;
+    let Some((ledger, genesis)) = reader.uids().filter(|_| seq > 0) else {
+        let message = "there is no record yet, and so nothing to make a snapshot of";
+        return Err(Error::new(ErrorKind::OutOfRange, message));
+    };
+    let state_hash = projected.value.hash();
+    let header = SnapshotHeader {
+        ledger,
+        genesis,
+        seq,
+        time: projected.time,
+        chain: projected.chain,
+        state_hash: state_hash.0,
+        projection: P::NAME.to_owned(),
+        version: P::VERSION,
+        body_length: 0,
+        body_hash: [0; 32],
+    };
+    let (header, path) =
+        write_snapshot(storage, reader.dir(), header, |out| projected.value.encode(out))?;
+    let note = SnapshotNote::of(&header);
+    Ok((Snapshot { seq, state_hash, path }, note, projected.ignored))
+}
+
+/// Remove the snapshots of a projection that are neither on the ladder nor the newest.
+///
+/// # Errors
+/// `Io`.
+pub(super) fn thin_out<P: Projection>(
+    storage: &dyn Storage,
+    reader: &LogReader,
+    every: u64,
+) -> Result<()> {
+    let list = list_snapshots(storage, reader.dir())?;
+    let is_ours = |name: &&SnapshotName| name.projection == P::NAME && name.version == P::VERSION;
+    // What a log that begins later stands on is not derived from it any more.
+    let first = reader.segments().iter().find_map(|each| Some(each.header.as_ref().ok()?.base_seq));
+    let first = first.unwrap_or(u64::MAX);
+    for name in list.names.iter().filter(is_ours).rev().skip(KEPT) {
+        if name.seq >= first && !name.seq.is_multiple_of(every) {
+            let path = list.folder.join(name.to_string());
+            storage
+                .remove(&path)
+                .map_err(|error| Error::io("remove an old snapshot", &path, error))?;
+        }
+    }
+    Ok(())
+}

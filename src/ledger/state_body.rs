@@ -1,0 +1,225 @@
+//! The body of a snapshot of the state: `format/snapshot.md`, section 3.
+//!
+//! Invariants:
+//! - One value after another, none longer than a record may be, so that neither side ever holds
+//!   the whole body in memory.
+//! - Decoding is total: bytes that are no state are an error, and no count in them is believed
+//!   before so many values have been read.
+//! - A plan comes back as the plan that its hash is of, with the lookups that folding gives.
+//!
+//! Left out on purpose: whether the state is the right one. Its hash says that.
+
+use std::io;
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::plan::{
+    ContentHash, Cost, Micros, Plan, PlanVersion, Review, Run, RunId, RunPolicy, RunStatus, State,
+    Step, canonical,
+};
+
+use super::codec::{put, take};
+use super::hash::plan_hash;
+
+type In<'a> = &'a mut dyn io::Read;
+type Out<'a> = &'a mut dyn io::Write;
+
+/// Write a state.
+pub(super) fn encode(state: &State, out: Out) -> io::Result<()> {
+    put(out, &(state.seq, state.time))?;
+    put_many(out, &state.caps)?;
+    put_many(out, &state.in_flight)?;
+    put_many(out, &state.in_flight_by_owner)?;
+    put_many(out, &state.leases)?;
+    put_many(out, &state.dealt)?;
+    put_count(out, state.runs.len())?;
+    state.runs.values().try_for_each(|run| encode_run(run, out))
+}
+
+/// Read a state, to the end of the input.
+pub(super) fn decode(input: In) -> io::Result<State> {
+    let (seq, time) = take(input)?;
+    let mut state = State {
+        seq,
+        time,
+        caps: take_many(input)?,
+        in_flight: take_many(input)?,
+        in_flight_by_owner: take_many(input)?,
+        leases: take_many(input)?,
+        dealt: take_many(input)?,
+        ..State::default()
+    };
+    for _ in 0..take::<u64>(input)? {
+        let run = decode_run(input)?;
+        state.runs.insert(run.id, run);
+    }
+    Ok(state)
+}
+
+/// A run's fields that are single values.
+#[derive(Serialize, Deserialize)]
+struct RunHead {
+    id: RunId,
+    name: String,
+    policy: RunPolicy,
+    started: Micros,
+    status: RunStatus,
+    active: u32,
+    in_flight: u32,
+    spent: Cost,
+}
+
+fn encode_run(run: &Run, out: Out) -> io::Result<()> {
+    put(
+        out,
+        &RunHead {
+            id: run.id,
+            name: run.name.clone(),
+            policy: run.policy,
+            started: run.started,
+            status: run.status,
+            active: run.active,
+            in_flight: run.in_flight,
+            spent: run.spent,
+        },
+    )?;
+    put_count(out, run.versions.len())?;
+    run.versions.iter().try_for_each(|version| encode_version(version, out))?;
+    put_many(out, &run.steps)?;
+    put_many(out, &run.barriers)?;
+    put_many(out, &run.variables)?;
+    put_many(out, &run.ready)?;
+    put_count(out, run.queues.len())?;
+    for (owner, queue) in &run.queues {
+        put(out, owner)?;
+        put_many(out, queue)?;
+    }
+    put_many(out, &run.reported)?;
+    put_many(out, &run.in_doubt)?;
+    put_many(out, &run.in_flight_by_owner)?;
+    put_many(out, &run.due)?;
+    put_many(out, &run.due_barriers)?;
+    put_many(out, &run.fatal_barriers)?;
+    put_many(out, &run.counts)?;
+    put_many(out, &run.plan_verdicts)
+}
+
+fn decode_run(input: In) -> io::Result<Run> {
+    let head: RunHead = take(input)?;
+    let mut run = Run::new(head.id, &head.name, head.policy, head.started);
+    run.status = head.status;
+    run.active = head.active;
+    run.in_flight = head.in_flight;
+    run.spent = head.spent;
+    for _ in 0..take::<u64>(input)? {
+        run.versions.push(decode_version(input)?);
+    }
+    run.steps = take_many(input)?;
+    run.barriers = take_many(input)?;
+    run.variables = take_many(input)?;
+    run.ready = take_many(input)?;
+    for _ in 0..take::<u64>(input)? {
+        let owner = take(input)?;
+        run.queues.insert(owner, take_many(input)?);
+    }
+    run.reported = take_many(input)?;
+    run.in_doubt = take_many(input)?;
+    run.in_flight_by_owner = take_many(input)?;
+    run.due = take_many(input)?;
+    run.due_barriers = take_many(input)?;
+    run.fatal_barriers = take_many(input)?;
+    run.counts = take_many(input)?;
+    run.plan_verdicts = take_many(input)?;
+    run.relink();
+    Ok(run)
+}
+
+/// A version's fields that are single values.
+#[derive(Serialize, Deserialize)]
+struct VersionHead {
+    hash: ContentHash,
+    reason: String,
+    review: Option<Review>,
+    step_count: u32,
+}
+
+fn encode_version(version: &PlanVersion, out: Out) -> io::Result<()> {
+    put(
+        out,
+        &VersionHead {
+            hash: version.hash,
+            reason: version.reason.clone(),
+            review: version.review,
+            step_count: version.step_count,
+        },
+    )?;
+    let Plan { steps, .. } = &*version.plan;
+    put(out, &canonical(&Plan { steps: Vec::new(), ..(*version.plan).clone() }))?;
+    put_count(out, steps.len())?;
+    for (hash, step) in version.step_hashes.iter().zip(steps) {
+        put(out, &(hash, canonical(step)))?;
+    }
+    put_many(out, &version.numbers)
+}
+
+fn decode_version(input: In) -> io::Result<PlanVersion> {
+    let head: VersionHead = take(input)?;
+    let mut plan: Plan = from_json(&take::<String>(input)?)?;
+    let mut step_hashes = Vec::new();
+    plan.steps.clear();
+    for _ in 0..take::<u64>(input)? {
+        let (hash, step): (ContentHash, String) = take(input)?;
+        step_hashes.push(hash);
+        plan.steps.push(from_json::<Step>(&step)?);
+    }
+    let count = u32::try_from(plan.steps.len()).unwrap_or(u32::MAX);
+    // Only the middle of a batch has a version without all of its steps.
+    if count == head.step_count && plan_hash(&plan) != head.hash {
+        return Err(invalid("a plan that is not the one that its hash is of"));
+    }
+    Ok(PlanVersion {
+        hash: head.hash,
+        reason: head.reason,
+        review: head.review,
+        plan: Arc::new(plan),
+        step_hashes,
+        numbers: take_many(input)?,
+        step_count: head.step_count,
+    })
+}
+
+fn put_count(out: Out, count: usize) -> io::Result<()> {
+    put(out, &u64::try_from(count).map_err(io::Error::other)?)
+}
+
+/// A collection: how many, then one by one.
+fn put_many<C>(out: Out, items: C) -> io::Result<()>
+where
+    C: IntoIterator<IntoIter: ExactSizeIterator<Item: Serialize>>,
+{
+    let mut items = items.into_iter();
+    put_count(out, items.len())?;
+    items.try_for_each(|item| put(out, &item))
+}
+
+/// A collection, which grows with what was really read.
+fn take_many<C>(input: In) -> io::Result<C>
+where
+    C: Default + IntoIterator<Item: DeserializeOwned> + Extend<C::Item>,
+{
+    let mut items = C::default();
+    for _ in 0..take::<u64>(input)? {
+        items.extend(Some(take(input)?));
+    }
+    Ok(items)
+}
+
+fn from_json<T: DeserializeOwned>(text: &str) -> io::Result<T> {
+    serde_json::from_str(text).map_err(|error| invalid(&error.to_string()))
+}
+
+fn invalid(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}

@@ -1,0 +1,123 @@
+//! The past of an open ledger: its state, or any projection, at any record; snapshots of them.
+//!
+//! Invariant: whatever becomes of a snapshot, commands and what they returned are not touched.
+
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use crate::error::{ErrorKind, Result};
+use crate::log::{Batch, Durability, SnapshotNote, Ticket};
+use crate::plan::State;
+
+use super::Ledger;
+use super::execute::{Freshness, Shared};
+use super::ladder::Ladder;
+use super::projection::Projection;
+use super::snapshots::{self, Snapshot};
+
+impl Ledger {
+    /// The state after record `seq`: the newest good snapshot at or before it, and the records
+    /// since.
+    ///
+    /// # Errors
+    /// `OutOfRange` beyond the last durable record.
+    pub fn state_at(&self, seq: u64) -> Result<State> {
+        self.project(seq)
+    }
+
+    /// Any projection after record `seq`.
+    ///
+    /// # Errors
+    /// As [`Ledger::state_at`].
+    pub fn project<P: Projection>(&self, seq: u64) -> Result<P> {
+        let reader = self.log.reader()?;
+        let projected = snapshots::project_at::<P>(&reader, seq)?;
+        self.ladder().warn_of(&projected.ignored);
+        Ok(projected.value)
+    }
+
+    /// Make a snapshot of a projection after the last record, durably, and note it in the log.
+    /// Kept are all at multiples of [`Environment::snapshot_every`] and the newest two.
+    ///
+    /// # Errors
+    /// `OutOfRange` before the first record; `DiskFull` and `Io`. The ledger is as it was.
+    pub fn snapshot<P: Projection>(&self) -> Result<Snapshot> {
+        let last = self.log.ack().seq;
+        let reader = self.log.reader()?;
+        let storage = &*self.environment.storage;
+        let (snapshot, note, ignored) = snapshots::make::<P>(storage, &reader, last)?;
+        let spacing = {
+            let ladder = self.ladder();
+            ladder.warn_of(&ignored);
+            ladder.spacing()
+        };
+        self.note(&note)?;
+        snapshots::thin_out::<P>(storage, &reader, spacing)?;
+        Ok(snapshot)
+    }
+
+    /// What went wrong without harm since the ledger was opened: snapshots that could not be used
+    /// or made.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        self.ladder().warnings()
+    }
+
+    /// Have the snapshot made that is due when the log has got as far as record `last`.
+    pub(super) fn climb(&self, last: u64) {
+        self.ladder().reach(last);
+        self.note_all();
+    }
+
+    /// Note the snapshots that were made.
+    pub(super) fn note_all(&self) {
+        // The ladder is free again while a note waits for the disk.
+        let notes = self.ladder().take_notes();
+        for note in notes {
+            if let Err(error) = self.note(&note) {
+                let seq = note.seq;
+                self.ladder().warn(format!("the snapshot at record {seq} has no note: {error}"));
+            }
+        }
+    }
+
+    fn note(&self, note: &SnapshotNote) -> Result<()> {
+        let begun = self.submit_note(&mut self.lock(), note);
+        let waited = self.log.wait(begun?);
+        if waited.is_err() {
+            self.lock().freshness = Freshness::Stale;
+        }
+        waited.map(drop)
+    }
+
+    /// Give the note its place in the log, and pass it in the state.
+    fn submit_note(&self, shared: &mut Shared, note: &SnapshotNote) -> Result<Ticket> {
+        loop {
+            self.log.expect_good()?;
+            shared.refresh(&self.log)?;
+            let time = self.environment.clock.now().max(self.log.time());
+            let expected = self.log.last_submitted().seq + 1;
+            let batch = Batch {
+                records: vec![note.record()],
+                time,
+                durability: Durability::Sync,
+                expected_seq: Some(expected),
+                key: None,
+            };
+            match self.log.submit(&batch) {
+                Err(error) if error.kind() == ErrorKind::Conflict => {
+                    shared.freshness = Freshness::Stale;
+                }
+                Err(error) => return Err(error),
+                Ok(ticket) => {
+                    Arc::make_mut(&mut shared.state).pass(expected, time);
+                    return Ok(ticket);
+                }
+            }
+        }
+    }
+
+    pub(super) fn ladder(&self) -> MutexGuard<'_, Ladder> {
+        // Whatever a thread that panicked left undone costs a snapshot and nothing else.
+        self.ladder.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,260 @@
+//! Reading snapshot files, chunk by chunk, and holding them against the log.
+//!
+//! Invariants: reading keeps one chunk in memory, whatever the header says, and hands out no byte
+//! of a chunk whose sum does not hold.
+//!
+//! Left out on purpose: what a body means, and which snapshot is worth having.
+
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{
+    Chain, ContentHasher, SNAPSHOT_CHUNK_SIZE, SNAPSHOT_CRC_SIZE, SNAPSHOT_HEADER_SIZE,
+    SnapshotFault, SnapshotHeader, SnapshotName, Uid, snapshot_chunk_crc,
+};
+use crate::storage::{Access, Storage, StorageFile};
+
+use super::build::length;
+use super::layout::Layout;
+use super::reader::{LogReader, Segment, good};
+use super::snapshot_file::{SnapshotList, list_snapshots};
+use super::walk::{Item, Proof};
+
+impl LogReader {
+    /// What is in the ledger's folder of snapshots.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn snapshots(&self) -> Result<SnapshotList> {
+        list_snapshots(&*self.storage, self.dir())
+    }
+
+    /// Open a snapshot, check header, name and length, and that it belongs to this log: the
+    /// uids, and the chain at its record.
+    ///
+    /// # Errors
+    /// `Corrupt` with file and offset; `Unsupported`; `Io`.
+    pub fn open_snapshot(&self, name: &SnapshotName) -> Result<SnapshotReader> {
+        let path = Layout::new(self.dir()).snapshots().join(name.to_string());
+        let snapshot = SnapshotReader::open(&*self.storage, &path)?;
+        let header = snapshot.header();
+        if self.uids() != Some((header.ledger, header.genesis)) {
+            return Err(bad(&path, 16, "it belongs to another ledger"));
+        }
+        match self.chain_at(header.seq)? {
+            Some(chain) if chain == header.chain => Ok(snapshot),
+            Some(_) => {
+                let what = format!("it does not fit the log: record {} differs", header.seq);
+                Err(bad(&path, 64, &what))
+            }
+            None => {
+                let what = format!("it does not fit the log, which has no record {}", header.seq);
+                Err(bad(&path, 48, &what))
+            }
+        }
+    }
+
+    /// The ledger's folder.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        self.segments.folder.parent().unwrap_or(&self.segments.folder)
+    }
+
+    /// The ledger's uid and that of its genesis, if any segment is readable.
+    #[must_use]
+    pub fn uids(&self) -> Option<(Uid, Uid)> {
+        let first = self.segments.list.iter().find_map(good)?;
+        Some((first.header.ledger, first.header.genesis))
+    }
+
+    /// The chain value of a durable record, if it can be read, or a segment's header knows it.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn chain_at(&self, seq: u64) -> Result<Option<Chain>> {
+        let follows = |segment: &&Segment| Some(segment.header.base_seq) == seq.checked_add(1);
+        if let Some(next) = self.segments.list.iter().filter_map(good).find(follows) {
+            return Ok(Some(next.header.prev_chain));
+        }
+        let has_witness = self.has_witness();
+        for item in self.walk(seq) {
+            match item? {
+                Item::Record(_, Proof::Unproven) if has_witness => return Ok(None),
+                Item::Record(record, _) => {
+                    return Ok((record.seq == seq).then_some(record.chain));
+                }
+                Item::Damage(damage) if damage.first_seq > seq => return Ok(None),
+                Item::Damage(_) | Item::Derived(_) | Item::OpenEnd { .. } => {}
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// A snapshot file, open for reading: its header holds, its name and length are right. Reading
+/// gives the body.
+#[derive(Debug)]
+pub struct SnapshotReader {
+    file: Box<dyn StorageFile>,
+    path: PathBuf,
+    header: SnapshotHeader,
+    hasher: ContentHasher,
+    /// The current chunk, its sum cut off.
+    chunk: Vec<u8>,
+    /// How much of it was handed out.
+    used: usize,
+    /// The number of the next chunk.
+    index: u64,
+    /// Bytes of the body behind the current chunk.
+    left: u64,
+    /// What was found wrong, for who reads through [`Read`].
+    fault: Option<Error>,
+}
+
+impl SnapshotReader {
+    /// Open a file and check header, name and length.
+    ///
+    /// # Errors
+    /// `Corrupt` with file and offset; `Unsupported`; `Io`.
+    pub fn open(storage: &dyn Storage, path: &Path) -> Result<Self> {
+        let io = |what, error| Error::io(what, path, error);
+        let file =
+            storage.open(path, Access::Read).map_err(|error| io("open the snapshot", error))?;
+        let found = file.length().map_err(|error| io("measure the snapshot", error))?;
+        let mut bytes = vec![0; SNAPSHOT_HEADER_SIZE];
+        let count = file.read_at(&mut bytes, 0).map_err(|error| io("read the header", error))?;
+        bytes.truncate(count);
+        let header = SnapshotHeader::decode(&bytes).map_err(|fault| {
+            let kind = match fault {
+                SnapshotFault::Version => ErrorKind::Unsupported,
+                _ => ErrorKind::Corrupt,
+            };
+            Error::new(kind, fault.to_string()).at_path(path).at_offset(0)
+        })?;
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let expected = header.name().to_string();
+        if name != expected {
+            return Err(bad(path, 0, &format!("its header says that it is {expected}")));
+        }
+        if header.file_length() != Some(found) {
+            let expected = header.file_length().unwrap_or(0);
+            let at = found.min(expected);
+            return Err(bad(path, at, &format!("expected {expected} bytes, found {found}")));
+        }
+        let left = header.body_length;
+        Ok(Self {
+            file,
+            path: path.to_owned(),
+            header,
+            hasher: ContentHasher::default(),
+            chunk: Vec::new(),
+            used: 0,
+            index: 0,
+            left,
+            fault: None,
+        })
+    }
+
+    /// What the file says about itself.
+    #[must_use]
+    pub fn header(&self) -> &SnapshotHeader {
+        &self.header
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Read what is left of the body and check everything; the header. Whether the snapshot fits
+    /// its log, and whether its state is the one that it says, is not known yet.
+    ///
+    /// # Errors
+    /// `Corrupt` with file and offset; `Io`.
+    pub fn check(mut self) -> Result<SnapshotHeader> {
+        if let Some(fault) = self.fault.take() {
+            return Err(fault);
+        }
+        while self.left > 0 {
+            self.next_chunk()?;
+        }
+        if self.hasher.finish() != self.header.body_hash {
+            let at = length(&[0; SNAPSHOT_HEADER_SIZE]);
+            return Err(bad(&self.path, at, "every chunk holds, but the body's hash differs"));
+        }
+        Ok(self.header)
+    }
+
+    /// What was found wrong while the body was read, if anything was.
+    #[must_use]
+    pub fn take_fault(&mut self) -> Option<Error> {
+        self.fault.take()
+    }
+
+    /// Bytes of the body that were not handed out yet.
+    #[must_use]
+    pub fn unread(&self) -> u64 {
+        self.left + length(self.chunk.get(self.used..).unwrap_or_default())
+    }
+
+    fn next_chunk(&mut self) -> Result<()> {
+        let size = usize::try_from(self.left).unwrap_or(SNAPSHOT_CHUNK_SIZE);
+        let size = size.min(SNAPSHOT_CHUNK_SIZE);
+        let stride = length(&[0; SNAPSHOT_CRC_SIZE]) + CHUNK_LENGTH;
+        let offset = length(&[0; SNAPSHOT_HEADER_SIZE]) + self.index * stride;
+        self.chunk.resize(size + SNAPSHOT_CRC_SIZE, 0);
+        self.used = 0;
+        let count = self
+            .file
+            .read_at(&mut self.chunk, offset)
+            .map_err(|error| Error::io("read the snapshot", &self.path, error).at_offset(offset))?;
+        let (data, sum) = self.chunk.split_at(size);
+        let expected = snapshot_chunk_crc(&self.header.chain, self.index, data).to_le_bytes();
+        if count != self.chunk.len() || sum != expected {
+            self.chunk.clear();
+            let what = format!("the sum of chunk {} does not hold", self.index);
+            return Err(bad(&self.path, offset, &what));
+        }
+        self.chunk.truncate(size);
+        self.hasher.update(&self.chunk);
+        self.index += 1;
+        self.left -= length(&self.chunk);
+        Ok(())
+    }
+}
+
+/// [`SNAPSHOT_CHUNK_SIZE`] as lengths of files are counted.
+const CHUNK_LENGTH: u64 = 1 << 20;
+const _: () = assert!(SNAPSHOT_CHUNK_SIZE == 1 << 20, "both are the chunk's size");
+
+impl Read for SnapshotReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.used == self.chunk.len() {
+            if self.fault.is_some() {
+                return Err(io::Error::other("the snapshot is damaged"));
+            }
+            if self.left == 0 {
+                return Ok(0);
+            }
+            if let Err(error) = self.next_chunk() {
+                let told = io::Error::other(error.to_string());
+                self.fault = Some(error);
+                return Err(told);
+            }
+        }
+        let ready = self.chunk.get(self.used..).unwrap_or_default();
+        let count = ready.len().min(buffer.len());
+        for (to, from) in buffer.iter_mut().zip(ready) {
+            *to = *from;
+        }
+        self.used += count;
+        Ok(count)
+    }
+}
+
+fn bad(path: &Path, offset: u64, what: &str) -> Error {
+    let message = format!("{what}; the snapshot is not used, and may be deleted");
+    Error::new(ErrorKind::Corrupt, message).at_path(path).at_offset(offset)
+}

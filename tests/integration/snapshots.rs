@@ -1,0 +1,534 @@
+//! Snapshots that crash while they are made, that are damaged, foreign or gone: none of it costs
+//! more than time.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use plan_ledger::format::{SnapshotHeader, SnapshotName};
+use plan_ledger::log::SnapshotNote;
+use plan_ledger::plan::{ContentHash, State};
+use plan_ledger::sim::{Effect, Fault, Loss, SimDisk};
+use plan_ledger::storage::{Access, Storage};
+use plan_ledger::{Environment, Ledger, LedgerView, Projection, Recorded, state_hash};
+
+use crate::lab::{dir, log_files, reader};
+use crate::time_travel::{environment, play, rungs};
+
+#[path = "../../examples/projection.rs"]
+mod example;
+
+fn snap() -> PathBuf {
+    dir().join("snap")
+}
+
+/// A closed ledger with snapshots at 20, 40 and 60, and its environment, which makes no more.
+fn three() -> (SimDisk, Environment) {
+    let disk = SimDisk::new();
+    let ledger = Ledger::create(&dir(), &environment(&disk, 20)).unwrap();
+    play(&ledger, 5, 65);
+    ledger.close().unwrap();
+    assert_eq!(rungs(&disk), [20, 40, 60]);
+    (disk.clone(), quiet(&disk))
+}
+
+/// An environment that makes no snapshot by itself.
+fn quiet(disk: &SimDisk) -> Environment {
+    Environment { snapshot_every: None, ..environment(disk, 1) }
+}
+
+fn files(disk: &SimDisk) -> Vec<PathBuf> {
+    disk.files(&snap())
+}
+
+/// The hash of the state after each record, folded from the start.
+fn truth(disk: &SimDisk) -> Vec<ContentHash> {
+    let mut state = State::default();
+    let mut hashes = vec![state_hash(&state)];
+    for record in reader(disk).records(1) {
+        let record = record.unwrap();
+        let event = plan_ledger::ledger::decode(&record).unwrap();
+        let recorded = Recorded { seq: record.seq, time: record.time, event };
+        Projection::apply(&mut state, &recorded);
+        hashes.push(state_hash(&state));
+    }
+    hashes
+}
+
+fn place(seq: usize) -> u64 {
+    u64::try_from(seq).unwrap()
+}
+
+/// What a ledger says when it is opened: its hash, the snapshot that it used, its notes.
+fn opened(disk: &SimDisk, environment: &Environment) -> (ContentHash, Option<u64>, Vec<String>) {
+    let disk = disk.fork();
+    let environment = Environment { storage: Arc::new(disk), ..environment.clone() };
+    let (ledger, report) = Ledger::open(&dir(), &environment).unwrap();
+    (ledger.state_hash(), report.from_snapshot, report.notes)
+}
+
+fn put(disk: &SimDisk, path: &Path, bytes: &[u8]) {
+    let file = disk.create(path).unwrap();
+    file.write_at(bytes, 0).unwrap();
+    file.sync().unwrap();
+}
+
+/// Goal: a snapshot that crashes, at whatever call and whatever the disk keeps, leaves a ledger
+/// that has lost nothing, and that gains nothing by being opened twice.
+#[test]
+fn a_crash_at_any_call_of_making_a_snapshot_harms_nothing() {
+    let (disk, environment) = three();
+    let hashes = truth(&disk);
+    let last = hashes.len() - 1;
+    let run = |disk: &SimDisk, crash: Option<u64>| {
+        let environment = Environment { storage: Arc::new(disk.clone()), ..environment.clone() };
+        let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
+        let before = disk.calls();
+        if let Some(call) = crash {
+            disk.crash_at(before + call);
+        }
+        let made = ledger.snapshot::<State>();
+        let calls = disk.calls() - before;
+        drop(ledger);
+        (made.is_ok(), calls)
+    };
+    let (is_made, calls) = run(&disk.fork(), None);
+    assert!(is_made && calls > 15, "{calls} calls");
+    for call in 1..=calls {
+        for loss in [Loss::Everything, Loss::Nothing, Loss::Some(call), Loss::Some(call + 1000)] {
+            let story = format!("crash at call {call} of {calls}, {loss:?}");
+            let disk = disk.fork();
+            let (is_made, _) = run(&disk, Some(call));
+            assert!(!is_made, "{story}");
+            disk.lose_power(loss);
+            let environment =
+                Environment { storage: Arc::new(disk.clone()), ..environment.clone() };
+            let (ledger, report) =
+                Ledger::open(&dir(), &environment).unwrap_or_else(|e| panic!("{story}: {e}"));
+            for (seq, hash) in hashes.iter().enumerate().rev().take(8) {
+                let state = ledger.state_at(place(seq)).unwrap();
+                assert_eq!(state_hash(&state), *hash, "{story}: record {seq}: {report:?}");
+            }
+            assert_eq!(ledger.warnings(), Vec::<String>::new(), "{story}");
+            let (head, log) = (ledger.head(), log_files(&disk));
+            ledger.close().unwrap();
+            let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
+            assert_eq!((ledger.head(), log_files(&disk)), (head, log), "{story}: opened again");
+            let made = ledger.snapshot::<State>().unwrap();
+            assert!(made.seq >= place(last), "{story}");
+            // Also: whatever was left half-made is gone.
+            assert!(rungs(&disk).contains(&made.seq), "{story}");
+        }
+    }
+}
+
+/// Goal: every bit of a snapshot counts. A flip is found, located, and costs nothing.
+/// Method: each bit for the check; one bit of each byte for a reader; a few for a writer.
+#[test]
+fn every_flipped_bit_of_a_snapshot_is_found_and_the_next_older_one_used() {
+    let (disk, environment) = three();
+    let hashes = truth(&disk);
+    let last = place(hashes.len() - 1);
+    let path = files(&disk).pop().unwrap();
+    let name = SnapshotName::parse(path.file_name().unwrap().to_str().unwrap()).unwrap();
+    let bytes = disk.read(&path).unwrap();
+    let view = || LedgerView::open(&dir(), &environment).unwrap();
+    assert_eq!(view().check_snapshot(&name).unwrap().seq, 60);
+    let reading = view();
+    for (at, byte) in bytes.iter().enumerate() {
+        for bit in 0..8 {
+            disk.overwrite(&path, place(at), &[byte ^ (1 << bit)]).unwrap();
+            let error = reading.check_snapshot(&name).unwrap_err();
+            let (text, location) = (error.to_string(), error.location());
+            assert_eq!(location.path.as_ref(), Some(&path), "byte {at}: {text}");
+            // The sum of the header covers it as a whole, that of the only chunk the rest.
+            let block = if at < 512 { 0 } else { 512 };
+            assert_eq!(location.offset, Some(block), "byte {at}: {text}");
+            if bit == at % 8 {
+                let state = reading.state_at(last).unwrap();
+                assert_eq!(state_hash(&state), hashes[hashes.len() - 1], "byte {at}");
+            }
+            if bit == 3 && at % 64 == 5 {
+                let (hash, from, notes) = opened(&disk, &environment);
+                assert_eq!((hash, from), (hashes[hashes.len() - 1], Some(40)), "byte {at}");
+                let is_named = notes[0].contains(path.to_str().unwrap())
+                    && notes[0].contains(&format!("offset {block}"));
+                assert!(is_named && notes.len() == 1, "{notes:?}");
+            }
+        }
+        disk.overwrite(&path, place(at), &[*byte]).unwrap();
+    }
+    assert_eq!(opened(&disk, &environment).1, Some(60));
+}
+
+/// Goal: a snapshot that was cut off, or grew, is none.
+#[test]
+fn a_snapshot_of_any_other_length_is_not_used() {
+    let (disk, environment) = three();
+    let hashes = truth(&disk);
+    let path = files(&disk).pop().unwrap();
+    let whole = disk.read(&path).unwrap();
+    for length in (0..whole.len()).chain([whole.len() + 1, whole.len() + 4096]) {
+        disk.set_length(&path, place(length)).unwrap();
+        let view = LedgerView::open(&dir(), &environment).unwrap();
+        let state = view.state_at(place(hashes.len() - 1)).unwrap();
+        assert_eq!(state_hash(&state), hashes[hashes.len() - 1], "{length} bytes");
+        if length % 97 == 0 {
+            let (_, from, notes) = opened(&disk, &environment);
+            assert_eq!((from, notes.len()), (Some(40), 1), "{length} bytes: {notes:?}");
+        }
+        disk.set_length(&path, place(whole.len())).unwrap();
+        disk.overwrite(&path, 0, &whole).unwrap();
+    }
+    assert_eq!(opened(&disk, &environment).1, Some(60));
+}
+
+/// Goal: whatever lies in the folder that does not belong there is not used: renamed files, those
+/// of other ledgers, those of records that this log does not have, unfinished ones.
+#[test]
+fn foreign_snapshots_are_not_used() {
+    let (disk, environment) = three();
+    let hashes = truth(&disk);
+    let newest = files(&disk).pop().unwrap();
+    let bytes = disk.read(&newest).unwrap();
+    let header = SnapshotHeader::decode(&bytes).unwrap();
+    let with = |change: &dyn Fn(&mut SnapshotHeader)| {
+        let mut header = header.clone();
+        change(&mut header);
+        let bytes = [&header.encode(), &bytes[512..]].concat();
+        (snap().join(header.name().to_string()), bytes)
+    };
+    let renamed =
+        |seq| (snap().join(SnapshotName { seq, ..header.name() }.to_string()), bytes.clone());
+    let strangers: Vec<(&str, (PathBuf, Vec<u8>))> = vec![
+        ("renamed", renamed(62)),
+        ("another ledger", with(&|header| header.ledger = [7; 16])),
+        ("another genesis", with(&|header| header.genesis = [7; 16])),
+        ("newer than the log", with(&|header| header.seq = 9_999)),
+        ("another record", with(&|header| header.seq = 61)),
+        ("another chain", with(&|header| header.chain.0[31] ^= 1)),
+        ("another state", with(&|header| header.state_hash[31] ^= 1)),
+        ("another body", with(&|header| header.body_hash[0] ^= 1)),
+    ];
+    for (story, (path, content)) in strangers {
+        let disk = disk.fork();
+        // Some of them have the good one's name: that one is gone then.
+        if path == newest {
+            disk.remove(&path).unwrap();
+        }
+        put(&disk, &path, &content);
+        let expected = if path == newest { 40 } else { 60 };
+        let (hash, from, notes) = opened(&disk, &environment);
+        assert_eq!((hash, from), (hashes[hashes.len() - 1], Some(expected)), "{story}: {notes:?}");
+        // What names a record beyond the end was never asked for.
+        let is_named = notes.iter().any(|note| note.contains(path.to_str().unwrap()));
+        assert!(is_named || story == "newer than the log", "{story}: {notes:?}");
+        let view = LedgerView::open(
+            &dir(),
+            &Environment { storage: Arc::new(disk.clone()), ..environment.clone() },
+        )
+        .unwrap();
+        let name = SnapshotName::parse(path.file_name().unwrap().to_str().unwrap()).unwrap();
+        assert!(view.check_snapshot(&name).is_err(), "{story}");
+    }
+    // An unfinished file is nobody's snapshot, and the next one that is made removes it.
+    let temporary = snap().join(format!("{}.tmp", header.name()));
+    put(&disk, &temporary, &bytes[..100]);
+    put(&disk, &snap().join("notes.txt"), b"mine");
+    assert_eq!(opened(&disk, &environment).2, Vec::<String>::new());
+    let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
+    ledger.snapshot::<State>().unwrap();
+    assert!(disk.read(&temporary).is_err());
+    assert_eq!(disk.read(&snap().join("notes.txt")).unwrap(), b"mine");
+}
+
+/// Goal: no snapshot at all, and a folder that cannot be read, cost time only.
+#[test]
+fn without_snapshots_everything_is_folded_from_the_start() {
+    let (disk, environment) = three();
+    let hashes = truth(&disk);
+    let calls = disk.fork().calls();
+    for path in files(&disk) {
+        disk.remove(&path).unwrap();
+    }
+    let (hash, from, notes) = opened(&disk, &environment);
+    assert_eq!((hash, from, notes), (hashes[hashes.len() - 1], None, Vec::new()));
+    // Every call of the disk that a look at the past makes may fail: the answer is right, or an
+    // error.
+    let (disk, environment) = three();
+    let view = LedgerView::open(&dir(), &environment).unwrap();
+    let before = disk.calls();
+    view.state_at(63).unwrap();
+    let span = disk.calls() - before;
+    assert!(span > 3 && calls > 0);
+    for _ in 0..span {
+        for call in 1..=span {
+            let (kind, effect) = (io::ErrorKind::Other, Effect::Nothing);
+            disk.fail_at(Fault { call: disk.calls() + call, kind, effect });
+            if let Ok(state) = view.state_at(63) {
+                assert_eq!(state_hash(&state), hashes[63], "call {call}");
+            }
+            // Whatever is left of the plan for the fault.
+            let _ = (0..span * 3).try_for_each(|_| disk.list(&snap()).map(|_| ()));
+        }
+    }
+}
+
+/// Goal: the log's word counts: a snapshot that a note contradicts is not used.
+#[test]
+fn a_note_that_says_otherwise_puts_a_snapshot_out_of_use() {
+    let (disk, environment) = three();
+    let newest = files(&disk).pop().unwrap();
+    let header = SnapshotHeader::decode(&disk.read(&newest).unwrap()).unwrap();
+    let agreed = SnapshotNote::of(&header);
+    let lie = SnapshotNote { state_hash: "00".repeat(32), ..agreed.clone() };
+    let about = [
+        (agreed.clone(), Some(60)),
+        (lie.clone(), Some(40)),
+        (SnapshotNote { version: 2, ..lie.clone() }, Some(60)),
+        (SnapshotNote { seq: 59, ..lie.clone() }, Some(60)),
+        (SnapshotNote { chain: "11".repeat(32), ..agreed }, Some(40)),
+    ];
+    for (note, expected) in about {
+        let disk = disk.fork();
+        let options = crate::lab::options(&disk);
+        let (log, _) = plan_ledger::log::Log::open(&dir(), options, 1).unwrap();
+        log.append(&[note.record()], 1).unwrap();
+        log.close().unwrap();
+        let (hash, from, notes) = opened(&disk, &environment);
+        assert_eq!(Some(&hash), truth(&disk).last());
+        assert_eq!(from, expected, "{note:?}");
+        assert_eq!(notes.len(), usize::from(expected == Some(40)), "{notes:?}");
+    }
+}
+
+/// Goal: a full disk and a failing one cost a snapshot and nothing else, and the next rung has
+/// its own again.
+#[test]
+fn a_snapshot_that_cannot_be_made_is_made_at_the_next_rung() {
+    let disk = SimDisk::new();
+    let environment = environment(&disk, 100);
+    let ledger = Ledger::create(&dir(), &environment).unwrap();
+    play(&ledger, 6, 70);
+    // Room for the log, which is there already, and for no new file.
+    let used: usize = disk.files(&dir()).iter().map(|path| disk.read(path).unwrap().len()).sum();
+    disk.limit(place(used) + 300);
+    play(&ledger, 7, 110);
+    assert_eq!(rungs(&disk), [0; 0]);
+    let warnings = ledger.warnings();
+    assert!(warnings[0].starts_with("no snapshot at record 100: "), "{warnings:?}");
+    disk.limit(u64::MAX);
+    play(&ledger, 8, 150);
+    assert_eq!(rungs(&disk), [0; 0], "not before the next rung");
+    play(&ledger, 9, 210);
+    assert_eq!((rungs(&disk), ledger.warnings()), (vec![200], warnings));
+    ledger.close().unwrap();
+    assert_eq!(opened(&disk, &environment).1, Some(200));
+}
+
+/// Goal: those on the ladder stay for good, and the newest two of each projection.
+#[test]
+fn old_snapshots_off_the_ladder_are_removed() {
+    let disk = SimDisk::new();
+    let ledger = Ledger::create(&dir(), &environment(&disk, 50)).unwrap();
+    for records in [10, 20, 30, 60, 70] {
+        play(&ledger, records, records);
+        ledger.snapshot::<State>().unwrap();
+        ledger.snapshot::<Count>().unwrap();
+    }
+    let list = reader(&disk).snapshots().unwrap();
+    let of = |name: &str| {
+        let ours = list.names.iter().filter(|each| each.projection == name);
+        ours.map(|each| each.seq).collect::<Vec<_>>()
+    };
+    let (states, counts) = (of("state"), of("count"));
+    assert!(states.len() == 3 && states.contains(&50), "{states:?}");
+    assert_eq!(counts.len(), 2, "{counts:?}");
+    let end = ledger.head().seq;
+    assert_eq!(ledger.project::<Count>(end).unwrap().0, end);
+    assert_eq!(ledger.project::<Count>(17).unwrap().0, 17);
+}
+
+/// How many records there are.
+#[derive(Debug, Default)]
+struct Count(u64);
+
+impl Projection for Count {
+    const NAME: &'static str = "count";
+    const VERSION: u32 = 3;
+
+    fn apply(&mut self, _: &Recorded) {
+        self.0 += 1;
+    }
+
+    fn encode(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        out.write_all(&self.0.to_le_bytes())
+    }
+
+    fn decode(input: &mut dyn io::Read) -> io::Result<Self> {
+        let mut bytes = [0; 8];
+        input.read_exact(&mut bytes)?;
+        Ok(Self(u64::from_le_bytes(bytes)))
+    }
+}
+
+/// A projection whose body is as long as one likes.
+#[derive(Debug, Default, PartialEq)]
+struct Long(Vec<u8>);
+
+impl Projection for Long {
+    const NAME: &'static str = "long";
+    const VERSION: u32 = 1;
+
+    fn apply(&mut self, _: &Recorded) {
+        self.0.extend((0..100_000_u32).map(|number| number.to_le_bytes()[1] ^ 0x5A));
+    }
+
+    fn encode(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        out.write_all(&self.0)
+    }
+
+    fn decode(input: &mut dyn io::Read) -> io::Result<Self> {
+        let mut bytes = Vec::new();
+        input.read_to_end(&mut bytes)?;
+        Ok(Self(bytes))
+    }
+}
+
+/// Goal: bodies of several chunks, full and not, round-trip, and damage is located to its chunk.
+#[test]
+fn bodies_of_many_chunks_are_checked_chunk_by_chunk() {
+    let (disk, environment) = three();
+    let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
+    let made = ledger.snapshot::<Long>().unwrap();
+    let view = LedgerView::open(&dir(), &environment).unwrap();
+    let expected = ledger.project::<Long>(made.seq).unwrap();
+    assert_eq!(place(expected.0.len()), made.seq * 100_000);
+    let name = SnapshotName::parse(made.path.file_name().unwrap().to_str().unwrap()).unwrap();
+    view.check_snapshot(&name).unwrap();
+    let stride = (1 << 20) + 4;
+    let length = place(disk.read(&made.path).unwrap().len());
+    for at in [512, 512 + stride - 1, 512 + stride, 512 + 3 * stride + 77, length - 1] {
+        let byte = disk.read(&made.path).unwrap()[usize::try_from(at).unwrap()];
+        disk.overwrite(&made.path, at, &[byte ^ 0x10]).unwrap();
+        let error = view.check_snapshot(&name).unwrap_err();
+        let chunk = 512 + (at - 512) / stride * stride;
+        assert_eq!(error.location().offset, Some(chunk), "byte {at}: {error}");
+        assert_eq!(view.project::<Long>(made.seq).unwrap(), expected);
+        disk.overwrite(&made.path, at, &[byte]).unwrap();
+    }
+    // Two chunks in each other's place hold in neither.
+    let bytes = disk.read(&made.path).unwrap();
+    let (one, size) = (512, usize::try_from(stride).unwrap());
+    let swapped = [&bytes[one + size..one + 2 * size], &bytes[one..one + size]].concat();
+    disk.overwrite(&made.path, 512, &swapped).unwrap();
+    assert_eq!(view.check_snapshot(&name).unwrap_err().location().offset, Some(512));
+}
+
+/// Goal: damage before a good snapshot is reported, and the state behind it is whole all the same.
+#[test]
+fn a_view_goes_on_from_a_snapshot_behind_damage() {
+    let (disk, environment) = three();
+    let hashes = truth(&disk);
+    let records: Vec<_> = reader(&disk).records(1).map(Result::unwrap).collect();
+    let (segment, _) = crate::lab::segments(&disk).remove(0);
+    for (seq, expected) in [(3, Some(20)), (39, Some(40)), (40, Some(60)), (62, None)] {
+        let disk = disk.fork();
+        let environment = Environment { storage: Arc::new(disk.clone()), ..environment.clone() };
+        disk.overwrite(&segment, records[seq - 1].offset + 50, &[0xEE; 3]).unwrap();
+        let view = LedgerView::open(&dir(), &environment).unwrap();
+        let fold = view.fold(u64::MAX).unwrap();
+        assert_eq!(fold.damage.len(), 1, "{seq}: {:?}", fold.damage);
+        assert_eq!(fold.from_snapshot, expected, "{seq}: {:?}", fold.ignored_snapshots);
+        let whole = if expected.is_some() { hashes.len() - 1 } else { seq - 1 };
+        assert_eq!(state_hash(&fold.state), hashes[whole], "{seq}");
+        let behind = if expected.is_some() { 0 } else { hashes.len() - 1 - seq };
+        assert_eq!(fold.behind_damage, place(behind), "{seq}");
+        assert_eq!(place(hashes.len() - 2), fold.records, "{seq}");
+        // Without the snapshots there is no state behind the damage.
+        for path in files(&disk) {
+            disk.remove(&path).unwrap();
+        }
+        let fold = LedgerView::open(&dir(), &environment).unwrap().fold(u64::MAX).unwrap();
+        assert_eq!((fold.from_snapshot, state_hash(&fold.state)), (None, hashes[seq - 1]));
+    }
+}
+
+/// Goal: opening reads what lies behind the snapshot, and not the segments before.
+#[test]
+fn opening_does_not_read_what_lies_before_the_snapshot() {
+    let disk = SimDisk::new();
+    let ledger = Ledger::create(&dir(), &quiet(&disk)).unwrap();
+    let policy = plan_ledger::RunPolicy::default();
+    let run = ledger.start_run(
+        "large",
+        &serde_json::from_str(r#"{"steps": [{"id": "a"}]}"#).unwrap(),
+        policy,
+    );
+    let run = run.unwrap();
+    for number in 0..15 {
+        let value = plan_ledger::plan::Json::new(&vec![number; 40_000].into());
+        ledger.set_variable(run, "large", value, None, "ann").unwrap();
+    }
+    let made = ledger.snapshot::<State>().unwrap();
+    play(&ledger, 11, 60);
+    let hash = ledger.state_hash();
+    ledger.close().unwrap();
+    let segments = crate::lab::segments(&disk);
+    assert!(segments.len() > 1, "one segment only");
+    // Whoever read this would notice.
+    disk.overwrite(&segments[0].0, 4096 + 50, &[0xEE; 3]).unwrap();
+    let (found, from, _) = opened(&disk, &quiet(&disk));
+    assert_eq!((found, from), (hash, Some(made.seq)));
+}
+
+/// Goal: bytes that hold together but are no state are refused by decoding them, never a panic.
+#[test]
+fn bodies_that_were_forged_are_refused() {
+    let (disk, environment) = three();
+    let view = LedgerView::open(&dir(), &environment).unwrap();
+    let mut body = Vec::new();
+    let state = view.state_at(60).unwrap();
+    state.encode(&mut body).unwrap();
+    assert_eq!(State::decode(&mut body.as_slice()).unwrap().hash(), state.hash());
+    let mut refused = 0;
+    for length in 0..body.len() {
+        assert!(State::decode(&mut &body[..length]).is_err(), "cut at {length}");
+    }
+    for at in 0..body.len() {
+        for value in [body[at] ^ 1, body[at] ^ 0x80, 0xFD, 0xFF] {
+            let mut forged = body.clone();
+            forged[at] = value;
+            refused += usize::from(State::decode(&mut forged.as_slice()).is_err());
+        }
+    }
+    assert!(refused > body.len(), "{refused} of {}", body.len() * 4);
+    drop(disk.open(&files(&disk)[0], Access::Read).unwrap());
+}
+
+/// Goal: the worked example works.
+#[test]
+fn the_example_of_a_projection_runs() {
+    example::main().unwrap();
+}
+
+/// Goal: `ledger snapshot` says what it made, and the ledger opens from it.
+#[test]
+fn the_command_makes_a_snapshot() {
+    let place = crate::command::Place::new();
+    let dir = place.path("l");
+    let ledger = Ledger::create(&dir, &Environment::system()).unwrap();
+    play(&ledger, 12, 30);
+    let (seq, hash) = (ledger.head().seq, ledger.state_hash());
+    ledger.close().unwrap();
+    let said = place.ledger_with(&["snapshot", "l", "--json"]).code(0);
+    let value: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!((&value["seq"], &value["type"]), (&seq.into(), &"snapshot".into()));
+    assert_eq!(value["state_hash"], hash.to_string());
+    assert!(place.path(value["file"].as_str().unwrap()).is_file());
+    let said = place.ledger_with(&["snapshot", "l"]).code(0);
+    assert!(said.out.starts_with(&format!("record {}: state ", seq + 1)), "{}", said.out);
+    let (_, report) = Ledger::open(&dir, &Environment::system()).unwrap();
+    assert_eq!(report.from_snapshot, Some(seq + 1));
+    place.ledger_with(&["snapshot", "nowhere"]).code(2);
+}

@@ -1,0 +1,265 @@
+//! The sweep: every bit of a small ledger's files, flipped one at a time.
+//!
+//! Each flip is detected and located by `verify`, or its byte is dead for a reason that is stated
+//! and asserted. Whatever is flipped, the records that are served are the original ones, and those
+//! that are not served are named.
+
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::Mutex;
+
+use plan_ledger::format::{Codec, NewRecord};
+use plan_ledger::log::{
+    Class, Finding, Item, Log, LoggedRecord, Verification, VerifyOptions, verify,
+};
+use plan_ledger::sim::{Loss, SimDisk};
+use plan_ledger::storage::Storage;
+
+use super::lab::{at, dir, kill, open, options, reader, record};
+
+/// What a part of a file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    SegmentHeader,
+    Frames,
+    /// Behind the last record of the newest segment: zeros that the next records will take.
+    Free,
+    /// Behind the logical end of a segment that a later one has taken the place of. Dead: no
+    /// reader goes beyond the end that the successor's header, under its own sums, names.
+    BehindLogicalEnd,
+    HeadSlot,
+    /// Text for people. Dead: the format forbids to interpret it.
+    LockText,
+}
+
+impl Part {
+    /// How a flipped bit must be found; `None` for bytes that are dead.
+    fn class(self) -> Option<Class> {
+        match self {
+            Self::SegmentHeader | Self::Frames => Some(Class::Damage),
+            // No acknowledged record depends on them: another slot vouches for the end of the
+            // log, and nobody was told of anything in free space.
+            Self::HeadSlot | Self::Free => Some(Class::Warning),
+            Self::BehindLogicalEnd | Self::LockText => None,
+        }
+    }
+
+    /// Whether a flip here may cost a record.
+    fn may_cost(self) -> bool {
+        matches!(self, Self::SegmentHeader | Self::Frames)
+    }
+}
+
+/// A ledger with all that a ledger can have, and its records.
+struct Specimen {
+    disk: SimDisk,
+    records: Vec<LoggedRecord>,
+    parts: Vec<(PathBuf, Range<u64>, Part)>,
+}
+
+/// Few records in a segment that was rotated because the next record is large; that record, and
+/// one that a crash tore; a fence, and some more records.
+fn specimen() -> Specimen {
+    let disk = SimDisk::new();
+    let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    for (number, size) in [(1, 30), (2, 700), (3, 0)] {
+        log.append(&[record(number, size)], at(number)).unwrap();
+    }
+    log.append(&[record(4, 5), record(5, 60)], at(5)).unwrap();
+    // Zeros, for the sake of speed, and because a record may hold zeros.
+    let large = NewRecord { kind: 1, codec: Codec::Raw, schema: 1, payload: vec![0; 1_045_000] };
+    log.append(&[large], at(6)).unwrap();
+    disk.crash_at(disk.calls() + 2);
+    log.append(&[record(7, 3000)], at(7)).unwrap_err();
+    disk.lose_power(Loss::Some(3));
+    kill(&disk, log);
+    let log = open(&disk).unwrap().0;
+    log.append(&[record(8, 300), record(9, 40)], at(1001)).unwrap();
+    log.append(&[record(10, 40)], at(1002)).unwrap();
+    log.close().unwrap();
+    let records: Vec<_> = reader(&disk)
+        .walk(1)
+        .map(|item| match item.unwrap() {
+            Item::Record(record, _) => record,
+            other => panic!("unexpected: {other:?}"),
+        })
+        .collect();
+    let parts = parts(&disk);
+    Specimen { disk, records, parts }
+}
+
+fn parts(disk: &SimDisk) -> Vec<(PathBuf, Range<u64>, Part)> {
+    let reader = reader(disk);
+    let segments = reader.segments();
+    let mut parts = Vec::new();
+    for (place, segment) in segments.iter().enumerate() {
+        let length = u64::try_from(disk.read(&segment.path).unwrap().len()).unwrap();
+        let next = segments.get(place + 1).map(|next| next.header.as_ref().unwrap());
+        let (end, behind) = match next {
+            Some(next) => (next.prev_data_end, Part::BehindLogicalEnd),
+            None => (reader.head().unwrap().data_end, Part::Free),
+        };
+        let mut add = |range: Range<u64>, part| parts.push((segment.path.clone(), range, part));
+        add(0..4096, Part::SegmentHeader);
+        add(4096..end, Part::Frames);
+        add(end..length, behind);
+    }
+    for slot in [0, 4096] {
+        parts.push((dir().join("HEAD"), slot..slot + 4096, Part::HeadSlot));
+    }
+    let lock = dir().join("LOCK");
+    let length = u64::try_from(disk.read(&lock).unwrap().len()).unwrap();
+    parts.push((lock, 0..length, Part::LockText));
+    parts
+}
+
+fn flip(disk: &SimDisk, path: &Path, bit: u64) {
+    let byte = disk.read_byte(path, bit / 8);
+    disk.overwrite(path, bit / 8, &[byte ^ (1 << (bit % 8))]).unwrap();
+}
+
+/// One byte of a file, without reading the rest.
+trait ReadByte {
+    fn read_byte(&self, path: &Path, offset: u64) -> u8;
+}
+
+impl ReadByte for SimDisk {
+    fn read_byte(&self, path: &Path, offset: u64) -> u8 {
+        let mut byte = [0];
+        let file = self.open(path, plan_ledger::storage::Access::Read).unwrap();
+        file.read_at(&mut byte, offset).unwrap();
+        byte[0]
+    }
+}
+
+/// Verify, and say which of the original records were served; nothing else may be.
+fn look(disk: &SimDisk, originals: &[LoggedRecord], story: &str) -> (Verification, Vec<u64>) {
+    let served = Mutex::new(Vec::new());
+    let examine = |record: &LoggedRecord| {
+        let place = usize::try_from(record.seq - 1).unwrap();
+        assert_eq!(Some(record), originals.get(place), "{story}: served, and never written");
+        served.lock().unwrap().push(record.seq);
+        None
+    };
+    let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+    let options = VerifyOptions { examine: &examine, ..VerifyOptions::PLAIN };
+    let found = verify(&storage, &dir(), options).unwrap();
+    let mut served = served.into_inner().unwrap();
+    served.sort_unstable();
+    (found, served)
+}
+
+fn contains(finding: &Finding, path: &Path, byte: u64) -> bool {
+    finding.path == path && (finding.offset..finding.end).contains(&byte)
+}
+
+/// What is true of every flip.
+fn check(specimen: &Specimen, disk: &SimDisk, baseline: &[Finding], flipped: &Flip<'_>) {
+    let Flip { path, bit, part } = *flipped;
+    let story = format!("{part:?}: bit {} of byte {} of {}", bit % 8, bit / 8, path.display());
+    flip(disk, path, bit);
+    let (found, served) = look(disk, &specimen.records, &story);
+    flip(disk, path, bit);
+    let new: Vec<_> = found.findings.iter().filter(|each| !baseline.contains(each)).collect();
+    if let Some(class) = part.class() {
+        let locating = new.iter().find(|each| contains(each, path, bit / 8));
+        let finding = locating.unwrap_or_else(|| panic!("{story}: not located: {found:#?}"));
+        assert_eq!(finding.class, class, "{story}: {found:#?}");
+        // No more is named than one frame, one header, one slot.
+        assert!(finding.end - finding.offset <= 1 << 21, "{story}: {finding}");
+    } else {
+        assert!(new.is_empty(), "{story}: {new:#?}");
+        assert!(found.opening.is_ok(), "{story}: {:?}", found.opening);
+    }
+    let mut lost = specimen.records.iter().filter(|each| served.binary_search(&each.seq).is_err());
+    let named = |seq| {
+        found.findings.iter().any(|each| {
+            each.class == Class::Damage && each.missing.as_ref().is_some_and(|m| m.contains(&seq))
+        })
+    };
+    if part.may_cost() {
+        if let Some(silent) = lost.find(|each| !named(each.seq)) {
+            panic!("{story}: record {} is lost silently: {found:#?}", silent.seq);
+        }
+    } else {
+        assert_eq!(lost.next(), None, "{story}: {found:#?}");
+    }
+    if part == Part::Frames {
+        // Exactly the record that the byte belongs to.
+        assert_eq!(served.len() + 1, specimen.records.len(), "{story}: {found:#?}");
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Flip<'a> {
+    path: &'a Path,
+    bit: u64,
+    part: Part,
+}
+
+/// The bits that are flipped. Fields of headers and slots, and frames, by the stride; what takes
+/// long and is all the same (reserved bytes, free space, a payload of a megabyte) more sparsely.
+fn picks(part: Part, range: &Range<u64>, stride: u64) -> Vec<u64> {
+    let bits = range.start * 8..range.end * 8;
+    let is_field = |bit: u64| match part {
+        Part::SegmentHeader => !(208 * 8..4060 * 8).contains(&bit),
+        Part::HeadSlot => bit / 8 % 4096 < 132,
+        Part::Frames => bit < range.start * 8 + 16_384 || bit + 1024 >= range.end * 8,
+        Part::LockText => true,
+        Part::Free | Part::BehindLogicalEnd => {
+            bit < range.start * 8 + 64 || bit + 64 >= range.end * 8
+        }
+    };
+    let sparse = match part {
+        Part::SegmentHeader | Part::HeadSlot => stride * 97,
+        _ => stride * 9973,
+    };
+    let field_stride = match part {
+        Part::SegmentHeader => 1,
+        _ => stride,
+    };
+    bits.filter(|bit| {
+        bit % if is_field(*bit) { field_stride } else { sparse.max(field_stride) } == 0
+    })
+    .collect()
+}
+
+/// Goal: no flipped bit of any file is silent; none is served; each is located, or dead for a
+/// stated reason.
+/// Method: of a ledger with a rotated, a fenced and an active segment: every bit of the fields of
+/// the segments' headers, every `PLAN_LEDGER_FLIP_STRIDE`th bit of HEAD and of all frames, and
+/// some of the bits of what is reserved, free or zero (the format's own tests flip every bit of a
+/// header and of a slot; the example `sweep` flips at random, as many as one likes).
+#[test]
+fn every_flipped_bit_is_located_or_dead() {
+    let stride = std::env::var("PLAN_LEDGER_FLIP_STRIDE").ok();
+    let stride: u64 = stride.map_or(7, |stride| stride.parse().unwrap());
+    let specimen = specimen();
+    let (clean, served) = look(&specimen.disk, &specimen.records, "nothing flipped");
+    assert_eq!(served.len(), specimen.records.len());
+    assert!(clean.findings.is_empty(), "{clean:#?}");
+    let mut flips = Vec::new();
+    for (path, range, part) in &specimen.parts {
+        let bits = picks(*part, range, stride);
+        assert!(!bits.is_empty() || range.is_empty(), "{part:?} {range:?}");
+        flips.extend(bits.into_iter().map(|bit| Flip { path, bit, part: *part }));
+    }
+    for part in [Part::BehindLogicalEnd, Part::Free, Part::LockText, Part::HeadSlot] {
+        let is_tried = flips.iter().any(|flip| flip.part == part);
+        assert!(is_tried || part == Part::LockText, "{part:?} was not tried");
+    }
+    let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    std::thread::scope(|scope| {
+        for share in flips.chunks(flips.len().div_ceil(threads)) {
+            let (specimen, clean) = (&specimen, &clean.findings);
+            scope.spawn(move || {
+                let disk = specimen.disk.fork();
+                for flip in share {
+                    check(specimen, &disk, clean, flip);
+                }
+            });
+        }
+    });
+}

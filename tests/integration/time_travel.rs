@@ -1,0 +1,326 @@
+//! Any state at any record: from the start, from a snapshot, live. They are the same.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use plan_ledger::ledger::Clock;
+use plan_ledger::log::LogReader;
+use plan_ledger::plan::*;
+use plan_ledger::sim::SimDisk;
+use plan_ledger::storage::Storage;
+use plan_ledger::{Environment, ErrorKind, Housekeeping, Ledger, LedgerView, state_hash};
+
+use crate::golden::deterministic;
+use crate::lab::{dir, mix};
+
+/// A clock that goes on by a tenth of a second whenever it is asked: leases run out.
+#[derive(Debug)]
+struct Hasty(AtomicU64);
+
+impl Clock for Hasty {
+    fn now(&self) -> u64 {
+        self.0.fetch_add(100_000, Ordering::Relaxed)
+    }
+}
+
+pub(crate) fn environment(disk: &SimDisk, every: u64) -> Environment {
+    Environment {
+        storage: Arc::new(disk.clone()),
+        clock: Arc::new(Hasty(AtomicU64::new(1_700_000_000_000_000))),
+        snapshot_every: Some(every),
+        ..deterministic()
+    }
+}
+
+/// Numbers that only the seed decides.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, sides: usize) -> usize {
+        self.0 += 1;
+        usize::try_from(mix(self.0) % u64::try_from(sides.max(1)).unwrap()).unwrap()
+    }
+
+    fn pick<T: Clone>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len())].clone()
+    }
+
+    fn plan(&mut self) -> Plan {
+        let count = 2 + self.below(3);
+        let ids: Vec<String> = (0..count).map(|number| format!("s{number}")).collect();
+        let barrier = Barrier {
+            id: "gate".to_owned(),
+            members: ids.iter().take(1 + self.below(2)).cloned().collect(),
+            needs: self.pick(&[BarrierNeeds::All, BarrierNeeds::Any, BarrierNeeds::AtLeast(1)]),
+            on_break: self.pick(&[OnBreak::Fail, OnBreak::Wait]),
+            ..Barrier::default()
+        };
+        let steps = (0..count).map(|place| self.step(&ids, place)).collect();
+        let mut plan = Plan { title: format!("t{}", self.below(999)), steps, ..Plan::default() };
+        plan.barriers = vec![barrier];
+        plan.caps.owners.insert("x".to_owned(), 1);
+        plan
+    }
+
+    fn step(&mut self, ids: &[String], place: usize) -> Step {
+        let after = match self.below(4) {
+            0 if place > 0 => vec![ids[self.below(place)].clone()],
+            1 if place > 1 => vec!["gate".to_owned()],
+            _ => Vec::new(),
+        };
+        let criteria = [vec![], vec![], vec![Criterion::Text("good".to_owned())]];
+        Step {
+            id: ids[place].clone(),
+            goal: format!("goal {}", self.below(3)),
+            owner: self.pick(&[None, Some("x".to_owned()), Some("y".to_owned())]),
+            priority: self.pick(&[0, 0, 1, -7]),
+            after,
+            acceptance: self.pick(&criteria),
+            outputs: self.pick(&[vec![], vec!["v".to_owned()]]),
+            idempotent: self.pick(&[None, Some(Idempotence::No)]),
+            lease_seconds: self.pick(&[None, Some(2)]),
+            retry: Some(RetryPolicy { max_attempts: 60, ..RetryPolicy::default() }),
+            ..Step::default()
+        }
+    }
+
+    /// Mostly failures: the state stays small while the history grows.
+    fn receipt(&mut self) -> Receipt {
+        let class = match self.below(30) {
+            0 => FailureClass::Deterministic,
+            _ => FailureClass::Transient,
+        };
+        let outcome = match self.below(12) {
+            0..11 => Outcome::Failed { class, message: "503".to_owned(), payload: Json::default() },
+            _ => Outcome::Succeeded,
+        };
+        let output = Json::new(&serde_json::json!({ "n": self.below(100) }));
+        Receipt { outcome, output: Output::Inline(output), ..Receipt::default() }
+    }
+
+    /// Do something that may or may not be allowed.
+    fn act(&mut self, ledger: &Ledger) {
+        let state = ledger.state();
+        let open = |run: &&Run| !matches!(run.status, RunStatus::Ended(_));
+        let runs: Vec<RunId> = state.runs.values().filter(open).map(|run| run.id).collect();
+        if runs.is_empty() || (runs.len() < 4 && self.below(400) == 0) {
+            let policy = RunPolicy {
+                approval: self.pick(&[ApprovalPolicy::Automatic, ApprovalPolicy::Required]),
+                text: self.pick(&[TextPolicy::Judge, TextPolicy::Trust]),
+                on_failure: OnFailure::Continue,
+            };
+            let name = format!("run {}", state.runs.len());
+            ledger.start_run(&name, &self.plan(), policy).unwrap();
+            return;
+        }
+        let run = &state.runs[&self.pick(&runs)];
+        let (run, command) = (run.id, self.command(&state, run));
+        // Whoever keeps a state makes the ledger copy it.
+        drop(state);
+        refusable(match command {
+            Some(command) => ledger.execute(&command).map(drop),
+            None => ledger.propose(run, &self.plan(), "better").map(drop),
+        });
+    }
+
+    /// A command; `None` for a new plan.
+    fn command(&mut self, state: &State, run: &Run) -> Option<Command> {
+        let by = "ann".to_owned();
+        let step = StepNumber(u32::try_from(1 + self.below(run.steps.len())).unwrap());
+        let flying: Vec<AttemptToken> = state.in_flight.keys().copied().collect();
+        let token = flying.get(self.below(flying.len())).copied().unwrap_or(AttemptToken(1));
+        let reported = run.reported.first().and_then(|number| run.step(*number));
+        let verdicts =
+            vec![Verdict { criterion: 0, ruling: Ruling::Pass, by: by.clone(), ..verdict() }];
+        if let Some(version) = run.versions.last().filter(|each| each.review.is_none())
+            && run.status == RunStatus::Proposed
+        {
+            return Some(Command::ReviewPlan {
+                run: run.id,
+                version: u32::try_from(run.versions.len()).unwrap(),
+                hash: version.hash,
+                review: self.pick(&[Review::Approved, Review::Approved, Review::Rejected]),
+                by,
+                note: String::new(),
+            })
+            .filter(|_| self.below(8) > 0);
+        }
+        if let Some(attempt) = reported.and_then(|step| step.attempt.as_ref())
+            && self.below(2) == 0
+        {
+            return Some(Command::Judge { token: attempt.token, verdicts });
+        }
+        if let Some(step) = run.in_doubt.first().copied() {
+            let finding = self.pick(&[Finding::Landed, Finding::DidNotHappen]);
+            return Some(Command::ResolveDoubt { run: run.id, step, finding, by });
+        }
+        let run = run.id;
+        Some(match self.below(100) {
+            0..7 => Command::Dispatch { run, step: None, worker: "w".to_owned() },
+            7..14 => Command::RecordReceipt { token, receipt: self.receipt() },
+            14..40 => Command::Renew { token },
+            40..84 => {
+                let value = Json::new(&serde_json::json!(self.below(9)));
+                let name = self.pick(&["v".to_owned(), "w".to_owned()]);
+                Command::SetVariable { run, name, value, expected_version: None, by }
+            }
+            84 => {
+                let (cause, detail) = (LostCause::RunnerDied, "gone".to_owned());
+                Command::ReportLost { token, cause, detail }
+            }
+            85 if self.below(10) == 0 => Command::Skip { run, step, by, reason: "no".to_owned() },
+            86..88 => Command::RetryFailed { run, by },
+            88..92 => {
+                let limit = self.pick(&[None, Some(1), Some(3)]);
+                Command::SetCap { scope: CapScope::Run(run), limit, by }
+            }
+            92 if self.below(80) == 0 => {
+                Command::CancelRun { run, by, reason: "enough".to_owned() }
+            }
+            93 if self.below(6) == 0 => return None,
+            _ => Command::Tick,
+        })
+    }
+}
+
+fn verdict() -> Verdict {
+    let (by, evidence) = (String::new(), String::new());
+    Verdict { criterion: 0, ruling: Ruling::Pass, by, evidence }
+}
+
+fn refusable(result: Result<(), plan_ledger::Error>) {
+    if let Err(error) = result {
+        assert!(matches!(error.kind(), ErrorKind::Rejected | ErrorKind::BadPlan), "{error}");
+    }
+}
+
+/// Play until the log has so many records; the hash of the live state after every command.
+pub(crate) fn play(ledger: &Ledger, seed: u64, records: u64) -> BTreeMap<u64, ContentHash> {
+    let mut dice = Dice(seed << 32);
+    let mut live = BTreeMap::new();
+    while ledger.head().seq < records {
+        dice.act(ledger);
+        let state = ledger.state();
+        live.entry(state.seq).or_insert_with(|| state_hash(&state));
+    }
+    live
+}
+
+/// The records that snapshots of the state stand at.
+pub(crate) fn rungs(disk: &SimDisk) -> Vec<u64> {
+    let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+    let list = LogReader::open(&storage, &dir()).unwrap().snapshots().unwrap();
+    assert!(list.strangers.is_empty() && list.temporary.is_empty(), "{list:?}");
+    list.names.iter().map(|name| name.seq).collect()
+}
+
+/// Goal: live = folded from the start = folded from a snapshot, at every record.
+/// Method: a random history of 20,000 records with a snapshot every 500. One fold from the start
+/// with a hash at every record; then from each snapshot on to the next with a hash at every
+/// record, and from each to the very end.
+#[test]
+fn the_state_is_the_same_from_everywhere_at_every_record() {
+    const RECORDS: u64 = 20_000;
+    const EVERY: u64 = 500;
+    let disk = SimDisk::new();
+    let environment = environment(&disk, EVERY);
+    let ledger = Ledger::create(&dir(), &environment).unwrap();
+    let live = play(&ledger, 1, RECORDS);
+    assert_eq!(ledger.warnings(), Vec::<String>::new());
+    let last = ledger.head().seq;
+    let events = ledger.replay(1).unwrap();
+    let kinds: std::collections::BTreeSet<_> = events
+        .iter()
+        .filter_map(|each| each.event.as_ref().map(plan_ledger::ledger::Kind::of))
+        .collect();
+    assert!(kinds.len() > 18, "the history is too plain: {kinds:?}");
+
+    let mut state = State::default();
+    let mut from_start = BTreeMap::new();
+    for recorded in &events {
+        fold(&mut state, recorded);
+        from_start.insert(recorded.seq, state_hash(&state));
+    }
+    assert_eq!(u64::try_from(from_start.len()).unwrap(), last, "a gap");
+    for (seq, hash) in &live {
+        assert_eq!(from_start[seq], *hash, "live at {seq}");
+    }
+
+    let view = LedgerView::open(&dir(), &environment).unwrap();
+    let made = rungs(&disk);
+    assert_eq!(made, (1..=last / EVERY).map(|rung| rung * EVERY).collect::<Vec<_>>());
+    for rung in made {
+        // Exactly at a snapshot nothing is folded: this is what the file holds.
+        let mut state = view.state_at(rung).unwrap();
+        assert_eq!(from_start[&rung], state_hash(&state), "the snapshot at {rung}");
+        for recorded in &events[usize::try_from(rung).unwrap()..] {
+            fold(&mut state, recorded);
+            if recorded.seq <= rung + EVERY || recorded.seq == last {
+                let hash = state_hash(&state);
+                assert_eq!(from_start[&recorded.seq], hash, "{} from {rung}", recorded.seq);
+            }
+        }
+    }
+    // And as people ask for it.
+    for seq in [0, 1, EVERY - 1, EVERY + 1, 7 * EVERY + 3, last - 1, last] {
+        let hash = state_hash(&ledger.state_at(seq).unwrap());
+        assert_eq!(from_start.get(&seq).copied().unwrap_or(state_hash(&State::default())), hash);
+    }
+    assert_eq!(ledger.state_at(last + 1).unwrap_err().kind(), ErrorKind::OutOfRange);
+    ledger.close().unwrap();
+    let (ledger, report) = Ledger::open(&dir(), &environment).unwrap();
+    assert_eq!(report.from_snapshot, Some(last / EVERY * EVERY));
+    assert_eq!((report.notes, ledger.state_hash()), (Vec::new(), from_start[&last]));
+}
+
+fn fold(state: &mut State, recorded: &plan_ledger::Recorded) {
+    plan_ledger::Projection::apply(state, recorded);
+}
+
+/// Goal: a state that comes out of a snapshot goes on working like the live one: what is derived
+/// and not hashed is there too.
+/// Method: at every snapshot, the rest of the commands' events is decided again by both.
+#[test]
+fn a_ledger_that_was_opened_from_a_snapshot_decides_as_before() {
+    let disk = SimDisk::new();
+    let ledger = Ledger::create(&dir(), &environment(&disk, 50)).unwrap();
+    play(&ledger, 2, 400);
+    ledger.close().unwrap();
+    let mut outcomes = Vec::new();
+    for keep in [true, false] {
+        let disk = disk.fork();
+        if !keep {
+            for path in disk.files(&dir().join("snap")) {
+                disk.remove(&path).unwrap();
+            }
+        }
+        // From here on no snapshot is made: the two differ in where their state comes from only.
+        let environment = Environment { snapshot_every: None, ..environment(&disk, 50) };
+        let (ledger, report) = Ledger::open(&dir(), &environment).unwrap();
+        assert_eq!(report.from_snapshot, keep.then_some(400));
+        play(&ledger, 3, 900);
+        let names: Vec<_> = ledger.state().runs.values().map(|run| run.step_named("s1")).collect();
+        outcomes.push((ledger.head(), ledger.state_hash(), names));
+    }
+    assert_eq!(outcomes[0], outcomes[1]);
+}
+
+/// Goal: a thread makes the same snapshots, and every one has its note when the ledger is closed.
+#[test]
+fn a_thread_makes_the_snapshots() {
+    let disk = SimDisk::new();
+    let environment = Environment { housekeeping: Housekeeping::Thread, ..environment(&disk, 200) };
+    let ledger = Ledger::create(&dir(), &environment).unwrap();
+    play(&ledger, 4, 1100);
+    ledger.close().unwrap();
+    assert_eq!(rungs(&disk), [200, 400, 600, 800, 1000]);
+    let reader = crate::lab::reader(&disk);
+    let notes = reader.records(1).filter_map(|record| {
+        plan_ledger::log::SnapshotNote::in_record(&record.unwrap()).map(|note| note.seq)
+    });
+    assert_eq!(notes.collect::<Vec<_>>(), [200, 400, 600, 800, 1000]);
+    let (ledger, report) = Ledger::open(&dir(), &environment).unwrap();
+    assert_eq!((report.from_snapshot, report.notes), (Some(1000), Vec::new()));
+    assert_eq!(ledger.warnings(), Vec::<String>::new());
+}

@@ -1,0 +1,436 @@
+//! `verify` and `root`: levels, jobs, live ledgers, expectations, exit codes.
+
+use std::fs;
+use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use plan_ledger::error::ErrorKind;
+use plan_ledger::format::{Chain, Codec, HeadSync, NewRecord};
+use plan_ledger::ledger::{Condition, Level, VerifyRequest, verify as verify_ledger};
+use plan_ledger::log::{
+    Class, Completion, Expectation, Expected, Finding, Item, Links, Log, Verification,
+    VerifyOptions, root, verify,
+};
+use plan_ledger::plan::RunPolicy;
+use plan_ledger::sim::SimDisk;
+use plan_ledger::storage::{DiskStorage, Storage};
+use plan_ledger::{Environment, Ledger, Plan};
+use serde_json::Value;
+
+use super::command::Place;
+use super::lab::{
+    End, at, dir, fenced, kill, mix, open, options, options_with, reader, record, segments, whole,
+};
+
+fn storage(disk: &SimDisk) -> Arc<dyn Storage> {
+    Arc::new(disk.clone())
+}
+
+fn jobs(number: usize) -> NonZeroUsize {
+    NonZeroUsize::new(number).unwrap()
+}
+
+fn found(disk: &SimDisk, number: usize) -> Verification {
+    let options = VerifyOptions { jobs: jobs(number), ..VerifyOptions::PLAIN };
+    verify(&storage(disk), &dir(), options).unwrap()
+}
+
+/// A log of seven segments: two rotations, and a fence after each of some crashes.
+fn long() -> SimDisk {
+    let disk = SimDisk::new();
+    let mut log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    for number in 0..6 {
+        let zeros = vec![0; 700_000];
+        let large = NewRecord { kind: 1, codec: Codec::Raw, schema: 1, payload: zeros };
+        log.append(&[record(number, 90), record(number + 100, 200)], at(10 * number)).unwrap();
+        log.append(&[large], at(10 * number + 1)).unwrap();
+        if number % 2 == 1 {
+            disk.crash_at(disk.calls() + 3);
+            log.append(&[record(number + 200, 50)], at(10 * number + 2)).unwrap_err();
+            drop(log);
+            disk.kill_process();
+            log = open(&disk).unwrap().0;
+        }
+    }
+    log.close().unwrap();
+    disk
+}
+
+/// Goal: cutting a log into stretches changes nothing: for any damage, and any number of jobs, the
+/// same damage is named as by one walk from the first record to the last.
+/// Method: 300 logs with one to three random pieces of damage each: bytes, sectors, whole files
+/// moved, removed, copied or cut.
+#[test]
+fn stretches_say_what_one_walk_says() {
+    let healthy = long();
+    let (files, originals) = (segments(&healthy), whole(&reader(&healthy)));
+    assert!(reader(&healthy).segments().len() >= 6);
+    let mut damaged = 0;
+    for seed in 0..300 {
+        let disk = healthy.fork();
+        for turn in 0..=mix(seed) % 3 {
+            injure(&disk, &files, mix(seed * 10 + turn));
+        }
+        let walked: Vec<Finding> = reader(&disk)
+            .walk(1)
+            .filter_map(|item| match item.unwrap() {
+                Item::Damage(damage) => Some(Finding::from(damage)),
+                _ => None,
+            })
+            .collect();
+        damaged += usize::from(!walked.is_empty());
+        let one = found(&disk, 1);
+        let many = found(&disk, 3);
+        assert_eq!(one.findings, many.findings, "seed {seed}");
+        assert_eq!((one.counts, one.last), (many.counts, many.last), "seed {seed}");
+        let header_end = |mut finding: Finding| {
+            // A walk does not say how far a damaged header reaches.
+            if finding.offset == 0 && finding.end == 4096 {
+                finding.end = 0;
+            }
+            finding
+        };
+        let named = one.findings.into_iter().filter(|each| each.class == Class::Damage);
+        let named: Vec<_> =
+            named.map(header_end).filter(|each| !each.path.ends_with("HEAD")).collect();
+        let walked: Vec<_> = walked.into_iter().map(header_end).collect();
+        assert_eq!(named, walked, "seed {seed}");
+        let is_named = !walked.is_empty() || one.opening.is_err();
+        let is_whole = || whole(&reader(&disk)) == originals;
+        assert!(is_named || is_whole(), "seed {seed}: {:?}", one.opening);
+    }
+    assert!(damaged > 150, "only {damaged} logs were damaged");
+}
+
+fn injure(disk: &SimDisk, files: &[(PathBuf, u64)], seed: u64) {
+    let pick = |salt: u64| {
+        let place = mix(seed ^ salt) % u64::try_from(files.len()).unwrap();
+        &files[usize::try_from(place).unwrap()]
+    };
+    let (path, used) = pick(1);
+    // Another injury may have taken the file away.
+    let Ok(bytes) = disk.read(path) else { return };
+    let byte = mix(seed ^ 2) % used;
+    match mix(seed ^ 3) % 8 {
+        0 => disk.overwrite(path, byte / 512 * 512, &[0; 512]).unwrap(),
+        1 => disk.set_length(path, byte).unwrap(),
+        2 => disk.remove(path).unwrap(),
+        3 => {
+            let (other, _) = pick(4);
+            if disk.set_length(other, 0).is_ok() {
+                disk.overwrite(other, 0, &bytes).unwrap();
+            }
+        }
+        4 => disk.overwrite(path, byte % 4096, &[0x5A; 3]).unwrap(),
+        _ => disk.overwrite(path, byte, &[0xA5, 0x5A]).unwrap(),
+    }
+}
+
+/// Goal: the level `crc` sees every damaged byte and every junction, and leaves out nothing else
+/// than the links; `chain` sees a forged record whose checksums are right.
+#[test]
+fn links_are_trusted_only_when_asked() {
+    let (disk, _) = fenced(End::Closed);
+    let trusting = VerifyOptions { links: Links::Trusted, ..VerifyOptions::PLAIN };
+    let look = |disk: &SimDisk, options| verify(&storage(disk), &dir(), options).unwrap();
+    assert!(look(&disk, trusting).findings.is_empty());
+    let (path, _) = segments(&disk).remove(0);
+    // Another chain value, with the checksums made right: what somebody would do who edits.
+    let records = whole(&reader(&disk));
+    let first = &records[0];
+    let mut bytes = disk.read(&path).unwrap();
+    let start = usize::try_from(first.offset).unwrap();
+    let end = start + usize::try_from(first.size).unwrap();
+    let uid: [u8; 16] = bytes[40..56].try_into().unwrap();
+    bytes[start + 48] ^= 1;
+    let mut seed = crc32fast::Hasher::new();
+    seed.update(&uid);
+    seed.update(&first.offset.to_le_bytes());
+    let seed = seed.finalize();
+    let crc = |range: std::ops::Range<usize>, bytes: &[u8]| {
+        let mut hasher = crc32fast::Hasher::new_with_initial(seed);
+        hasher.update(&bytes[range]);
+        hasher.finalize().to_le_bytes()
+    };
+    let body = crc(start + 48..end, &bytes);
+    bytes[start + 40..start + 44].copy_from_slice(&body);
+    let head = crc(start..start + 44, &bytes);
+    bytes[start + 44..start + 48].copy_from_slice(&head);
+    disk.overwrite(&path, 0, &bytes).unwrap();
+    assert!(look(&disk, trusting).findings.is_empty());
+    let chained = look(&disk, VerifyOptions::PLAIN);
+    assert_eq!(chained.count(Class::Damage), 1, "{chained:#?}");
+    assert_eq!((chained.findings[0].offset, &chained.findings[0].path), (first.offset, &path));
+}
+
+/// Goal: what `root` said once holds for ever; another ledger, an edited or a shortened one does
+/// not meet it.
+#[test]
+fn a_root_that_was_kept_is_held_against_the_log() {
+    let disk = SimDisk::new();
+    let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    let kept = root(&storage(&disk), &dir()).unwrap();
+    assert_eq!((kept.seq, kept.chain), (0, Chain::GENESIS));
+    let mut roots = vec![kept];
+    for number in 0..20 {
+        let ack = log.append(&[record(number, 50)], at(number)).unwrap();
+        let root = root(&storage(&disk), &dir()).unwrap();
+        assert_eq!(root, ack, "while a writer has it open");
+        roots.push(root);
+    }
+    log.close().unwrap();
+    let judge = |disk: &SimDisk, seq: Option<u64>, chain| {
+        let expected = Some(Expected { seq, chain });
+        let options = VerifyOptions { expected, jobs: jobs(2), ..VerifyOptions::PLAIN };
+        verify(&storage(disk), &dir(), options).unwrap().expectation.unwrap()
+    };
+    for kept in &roots {
+        let met = Expectation::Met { seq: kept.seq };
+        assert_eq!(judge(&disk, Some(kept.seq), kept.chain), met);
+        assert_eq!(judge(&disk, None, kept.chain), met);
+    }
+    let last = roots[20];
+    let differs = Expectation::Differs { seq: 20, found: last.chain };
+    assert_eq!(judge(&disk, Some(20), roots[19].chain), differs);
+    let missing = Expectation::Missing { last: 20 };
+    assert_eq!(judge(&disk, Some(21), last.chain), missing);
+    assert_eq!(judge(&disk, None, Chain([1; 32])), missing);
+    // Another history of the same length is another ledger.
+    let other = SimDisk::new();
+    let log =
+        Log::create(&dir(), options_with(storage(&other), 7, HeadSync::Interval), at(0)).unwrap();
+    for number in 0..20 {
+        log.append(&[record(number, 50)], at(number)).unwrap();
+    }
+    log.close().unwrap();
+    assert!(matches!(judge(&other, Some(20), last.chain), Expectation::Differs { seq: 20, .. }));
+}
+
+/// Goal: where it cannot be told which record is the last durable one, nobody is given a root.
+#[test]
+fn a_damaged_ledger_has_no_root() {
+    let (disk, _) = fenced(End::Killed);
+    let ack = root(&storage(&disk), &dir()).unwrap();
+    let (path, used) = segments(&disk).pop().unwrap();
+    let damaged = disk.fork();
+    damaged.overwrite(&path, used - 70, &[0x77; 8]).unwrap();
+    let error = root(&storage(&damaged), &dir()).unwrap_err();
+    assert_eq!((error.kind(), error.location().seq), (ErrorKind::Corrupt, Some(ack.seq)));
+    disk.overwrite(&dir().join("HEAD"), 20, &[9]).unwrap();
+    disk.overwrite(&dir().join("HEAD"), 4116, &[9]).unwrap();
+    assert_eq!(root(&storage(&disk), &dir()).unwrap_err().kind(), ErrorKind::Ambiguous);
+}
+
+/// Goal: asked to stop, it stops, and says that it has not seen everything; it tells how far it is,
+/// never more than there is.
+#[test]
+fn it_stops_when_it_is_asked_to() {
+    let disk = long();
+    let calls = AtomicU64::new(0);
+    let watch = |done, total| {
+        assert!(done <= total, "{done} of {total}");
+        calls.fetch_add(1, Ordering::Relaxed);
+        ControlFlow::Break(())
+    };
+    let expected = Some(Expected { seq: None, chain: Chain([7; 32]) });
+    let options = VerifyOptions { watch: &watch, expected, ..VerifyOptions::PLAIN };
+    let stopped = verify(&storage(&disk), &dir(), options).unwrap();
+    assert_eq!(stopped.completion, Completion::Stopped);
+    assert_eq!(calls.into_inner(), 1);
+    assert_eq!(stopped.expectation, None, "not to have met it yet says nothing");
+    assert!(stopped.counts.records < whole(&reader(&disk)).len().try_into().unwrap());
+}
+
+/// Goal: a writer at work is no damage.
+/// Method: one thread appends, rotates and reopens on a real disk while another one verifies, with
+/// one job and with several, until the writer is done.
+#[test]
+fn a_writer_at_work_is_no_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("live.ledger");
+    let disk: Arc<dyn Storage> = Arc::new(DiskStorage);
+    let options = |seed| options_with(disk.clone(), seed, HeadSync::Interval);
+    Log::create(&dir, options(1), at(0)).unwrap().close().unwrap();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 0..6 {
+                let (log, _) = Log::open(&dir, options(round + 2), at(round)).unwrap();
+                for number in 0..60 {
+                    let batch = [record(number, 9_000), record(number + 1, 200)];
+                    log.append(&batch, at(round)).unwrap();
+                }
+                log.close().unwrap();
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+        let mut looks = 0;
+        while !is_over.load(Ordering::Relaxed) || looks == 0 {
+            looks += 1;
+            let options = VerifyOptions { jobs: jobs(1 + looks % 3), ..VerifyOptions::PLAIN };
+            let found = verify(&disk, &dir, options).unwrap();
+            assert!(!found.is_damaged(), "look {looks}: {found:#?}");
+        }
+    });
+    let found = verify(&disk, &dir, VerifyOptions::PLAIN).unwrap();
+    assert_eq!((found.counts.records, found.findings), (720, Vec::new()));
+}
+
+fn ledger(dir: &Path) -> Environment {
+    let environment = Environment::system();
+    let ledger = Ledger::create(dir, &environment).unwrap();
+    let plan: Plan = serde_json::from_str(r#"{"steps": [{"id": "one"}, {"id": "two"}]}"#).unwrap();
+    let run = ledger.start_run("demo", &plan, RunPolicy::default()).unwrap();
+    ledger.dispatch(run, "worker").unwrap().unwrap();
+    ledger.close().unwrap();
+    environment
+}
+
+fn request(level: Level) -> VerifyRequest<'static> {
+    VerifyRequest { level, jobs: jobs(1), expected: None, watch: &|_| ControlFlow::Continue(()) }
+}
+
+/// Goal: the level `replay` folds to the very state that opening the ledger does.
+#[test]
+fn replay_comes_to_the_live_state() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("a.ledger");
+    let environment = ledger(&dir);
+    let report = verify_ledger(&dir, &environment, request(Level::Replay)).unwrap();
+    assert_eq!(report.condition(), Condition::Whole);
+    let (live, _) = Ledger::open(&dir, &environment).unwrap();
+    assert_eq!(report.state, Some((live.head().seq, live.state_hash())));
+}
+
+/// Goal: a note that says what a state was is held against the log: its chain from the level
+/// `snapshots` on, its state hash at the level `replay`.
+#[test]
+fn snapshot_notes_are_held_against_the_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk: Arc<dyn Storage> = Arc::new(DiskStorage);
+    let right = {
+        let dir = folder.path().join("right.ledger");
+        let environment = ledger(&dir);
+        let report = verify_ledger(&dir, &environment, request(Level::Replay)).unwrap();
+        let chain = report.log.last.unwrap().chain.to_string();
+        (report.state.unwrap().0, chain, report.state.unwrap().1.to_string())
+    };
+    let zeros = "0".repeat(64);
+    let cases = [
+        (right.1.clone(), right.2.clone(), [0, 0]),
+        (zeros.clone(), right.2.clone(), [1, 1]),
+        (right.1.clone(), zeros.clone(), [0, 1]),
+        ("no hash".to_owned(), String::new(), [1, 2]),
+    ];
+    for (chain, state_hash, expected) in cases {
+        let dir = folder.path().join("right.ledger");
+        let copy = folder.path().join("copy.ledger");
+        let _ = fs::remove_dir_all(&copy);
+        copy_dir(&dir, &copy);
+        let (log, _) =
+            Log::open(&copy, options_with(disk.clone(), 5, HeadSync::Interval), at(0)).unwrap();
+        let note = serde_json::json!({
+            "projection": "state", "version": 1, "seq": right.0, "chain": chain, "state_hash": state_hash,
+        });
+        let payload = note.to_string().into_bytes();
+        let kind = plan_ledger::log::KIND_SNAPSHOT_NOTE;
+        log.append(&[NewRecord { kind, codec: Codec::Json, schema: 1, payload }], at(1)).unwrap();
+        log.close().unwrap();
+        for (level, expected) in [Level::Snapshots, Level::Replay].into_iter().zip(expected) {
+            let report = verify_ledger(&copy, &Environment::system(), request(level)).unwrap();
+            assert_eq!(report.notes, 1);
+            let count = report.log.count(Class::Damage);
+            assert_eq!(count, expected, "{level:?} {note}: {:#?}", report.log.findings);
+        }
+    }
+}
+
+fn copy_dir(from: &Path, to: &Path) {
+    fs::create_dir(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_dir(&entry.path(), &to);
+        } else {
+            fs::copy(entry.path(), to).unwrap();
+        }
+    }
+}
+
+/// Goal: the commands: exit codes, what is said, and that nothing is written.
+#[test]
+fn the_commands_say_what_they_found() {
+    let place = Place::new();
+    ledger(&place.path("a.ledger"));
+    let root = place.ledger("root a.ledger").code(0).out.trim().to_owned();
+    let (seq, chain) = root.split_once(':').unwrap();
+    let json: Value =
+        serde_json::from_str(&place.ledger("root a.ledger --json").code(0).out).unwrap();
+    assert_eq!((json["seq"].to_string().as_str(), json["chain"].as_str()), (seq, Some(chain)));
+
+    let before = place.snapshot();
+    for level in ["crc", "chain", "snapshots", "replay"] {
+        let line = format!("verify a.ledger --level {level} --jobs 2");
+        let said = place.ledger(&line).code(0).out;
+        assert!(said.contains("ledger a.ledger: whole") && said.contains(&root), "{said}");
+    }
+    let said = place.ledger(&format!("verify a.ledger --expect-head {root}")).code(0).out;
+    assert!(said.contains("as expected"), "{said}");
+    let zeros = "0".repeat(64);
+    let said = place.ledger(&format!("verify a.ledger --expect-head {seq}:{zeros}")).code(4).out;
+    assert!(
+        said.contains(chain) && said.contains(&zeros) && said.contains("not as expected"),
+        "{said}"
+    );
+    place.ledger("verify a.ledger --expect-head 12").code(2);
+    place.ledger(&format!("verify a.ledger --level crc --expect-head {root}")).code(2);
+    place.ledger("verify nowhere").code(2);
+    assert!(place.snapshot() == before, "verifying has written something");
+
+    let segment = fs::read_dir(place.path("a.ledger/log")).unwrap().next().unwrap().unwrap().path();
+    let mut bytes = fs::read(&segment).unwrap();
+    bytes[4096 + 50] ^= 1;
+    fs::write(&segment, bytes).unwrap();
+    let said = place.ledger("verify a.ledger").code(4).out;
+    assert!(said.contains("bytes 4096 to") && said.contains("record 1 is missing"), "{said}");
+    let lines = place.ledger("verify a.ledger --json").code(4).out;
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let types: Vec<_> = lines.iter().map(|line| line["type"].as_str().unwrap()).collect();
+    assert_eq!(types, ["damage", "summary"]);
+    assert_eq!(
+        (lines[0]["offset"].as_u64(), lines[0]["first_seq"].as_u64()),
+        (Some(4096), Some(1))
+    );
+    assert_eq!(lines[1]["condition"], "damaged");
+    place.ledger("root a.ledger").code(4);
+}
+
+/// Goal: a disk that cannot read some bytes costs what stands there, and ends nothing else.
+#[test]
+fn a_read_error_is_a_finding() {
+    let disk = long();
+    let calls = disk.calls();
+    let mut named = 0;
+    let clean = found(&disk, 1);
+    assert!(clean.findings.is_empty());
+    for call in (calls + 1..calls + 400).step_by(3) {
+        let disk = disk.fork();
+        let kind = std::io::ErrorKind::Other;
+        let effect = plan_ledger::sim::Effect::Nothing;
+        disk.fail_at(plan_ledger::sim::Fault { call, kind, effect });
+        match verify(&storage(&disk), &dir(), VerifyOptions::PLAIN) {
+            Ok(found) => {
+                let is_whole = found.findings.is_empty();
+                assert!(found.counts.records == clean.counts.records || !is_whole, "call {call}");
+                named += usize::from(!is_whole);
+            }
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Io, "call {call}: {error}"),
+        }
+    }
+    assert!(named > 0);
+    kill(&disk, open(&disk).unwrap().0);
+}
