@@ -21,7 +21,7 @@ use plan_ledger::format::{Codec, NewRecord};
 use plan_ledger::log::{
     Item, Log, LogOptions, LogReader, LoggedRecord, UidSource, Verification, VerifyOptions, verify,
 };
-use plan_ledger::sim::{Loss, SimDisk};
+use plan_ledger::sim::SimDisk;
 use plan_ledger::storage::Storage;
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
@@ -31,15 +31,19 @@ type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 enum Part {
     SegmentHeader,
     Frames,
+    Index,
+    Footer,
     FreeSpace,
     BehindLogicalEnd,
     HeadSlot,
 }
 
 impl Part {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 7] = [
         Self::SegmentHeader,
         Self::Frames,
+        Self::Index,
+        Self::Footer,
         Self::FreeSpace,
         Self::BehindLogicalEnd,
         Self::HeadSlot,
@@ -49,6 +53,8 @@ impl Part {
         match self {
             Self::SegmentHeader => "segment headers",
             Self::Frames => "record frames",
+            Self::Index => "indexes",
+            Self::Footer => "footers",
             Self::FreeSpace => "free space of the newest segment",
             Self::BehindLogicalEnd => "behind a logical end (dead)",
             Self::HeadSlot => "slots of HEAD",
@@ -132,10 +138,13 @@ fn make(records: u64) -> Result<SimDisk> {
             log.append(&[NewRecord { payload, ..record(number) }], number)?;
         }
         if number == fence {
-            disk.crash_at(disk.calls() + 2);
-            let torn = log.append(&[record(records + 1), record(records + 2)], number);
-            disk.lose_power(Loss::Some(1));
-            drop((torn, log));
+            // HEAD is behind, as it may be after a power loss: a fence takes the record over, and
+            // what it leaves behind is dead.
+            let head = disk.read(&dir().join("HEAD"))?;
+            log.append(&[record(records + 1), record(records + 2)], number)?;
+            disk.kill_process();
+            drop(log);
+            disk.overwrite(&dir().join("HEAD"), 0, &head)?;
             log = Log::open(&dir(), log_options(&disk), number)?.0;
         }
     }
@@ -158,8 +167,12 @@ fn parts(disk: &SimDisk, reader: &LogReader) -> Result<Vec<(PathBuf, Range<u64>,
         };
         parts.push((segment.path.clone(), 0..4096, Part::SegmentHeader));
         parts.push((segment.path.clone(), 4096..end, Part::Frames));
-        if end < length {
+        // The length of a sealed segment is no multiple of 4096.
+        if length.is_multiple_of(4096) {
             parts.push((segment.path.clone(), end..length, behind));
+        } else {
+            parts.push((segment.path.clone(), end..length - 4096, Part::Index));
+            parts.push((segment.path.clone(), length - 4096..length, Part::Footer));
         }
     }
     parts.push((dir().join("HEAD"), 0..8192, Part::HeadSlot));

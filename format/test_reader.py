@@ -571,6 +571,8 @@ class Spec(unittest.TestCase):
     def test_tables_have_no_gap_and_match_the_layouts(self):
         for file, heading, total, layout in (("log.md", "Segment header", 4096, reader.SEGMENT_LAYOUT),
                                              ("log.md", "Record frame header", 48, reader.FRAME_LAYOUT),
+                                             ("log.md", "Index header", 64, reader.INDEX_LAYOUT),
+                                             ("log.md", "Segment footer", 4096, reader.FOOTER_LAYOUT),
                                              ("head.md", "HEAD slot", 4096, reader.HEAD_LAYOUT)):
             rows, at = self.rows(file, heading), 0
             for offset, size, _ in rows:

@@ -136,6 +136,12 @@ impl Error {
         self.0.kind
     }
 
+    /// What happened, without the place, and without what the operating system said.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
     /// Where it happened.
     #[must_use]
     pub fn location(&self) -> &Location {

@@ -1,17 +1,15 @@
 //! The command line: names, defaults and help.
 
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-
-use crate::log::Expected;
 
 use super::blobs::BlobsArgs;
 use super::export::ExportArgs;
 use super::import_ledger::ImportArgs;
 use super::inspect::InspectArgs;
 use super::recover::RecoverArgs;
+use super::verify::{RootArgs, VerifyArgs};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -227,68 +225,6 @@ pub(super) enum FindingChoice {
     Landed,
     /// It did nothing
     DidNotHappen,
-}
-
-const VERIFY_EXAMPLES: &str = "\
-Examples:
-  ledger verify .ledger                            every checksum and every link of the chain
-  ledger verify .ledger --level crc --jobs 1       checksums only, without haste
-  ledger verify .ledger --level replay --json      fold everything, compare every noted state
-  ledger root .ledger > root.txt                   keep it somewhere else, and later:
-  ledger verify .ledger --expect-head \"$(cat root.txt)\"
-
-It takes no lock and writes nothing, and may be used while a run goes on. Exit codes: 0 whole,
-4 damaged or not as expected, 6 written by a newer program, 3 stopped with Ctrl-C.";
-
-/// `ledger verify`.
-#[derive(Debug, Args)]
-#[command(after_help = VERIFY_EXAMPLES)]
-pub(super) struct VerifyArgs {
-    /// The ledger's folder
-    #[arg(value_name = "DIR")]
-    pub(super) dir: PathBuf,
-    /// How thoroughly: each level includes the ones before it
-    #[arg(long, value_name = "LEVEL", default_value = "chain")]
-    pub(super) level: LevelChoice,
-    /// A chain value that must be in the log: HASH of any record, or SEQ:HASH of that one
-    #[arg(long, value_name = "HASH|SEQ:HASH")]
-    pub(super) expect_head: Option<Expected>,
-    /// How many threads read the log [default: one for each processor, at most 6]
-    #[arg(long, value_name = "N")]
-    pub(super) jobs: Option<NonZeroUsize>,
-    /// Print JSON Lines, as format/verify-json.md describes them
-    #[arg(long)]
-    pub(super) json: bool,
-}
-
-/// How thoroughly a ledger is verified.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
-pub(super) enum LevelChoice {
-    /// Checksums of headers, frames and HEAD; order; links between segments; the log's end
-    Crc,
-    /// Every chain value, computed again from the records
-    Chain,
-    /// What snapshots say of the log, compared with it
-    Snapshots,
-    /// Everything folded from the first record, and compared with every noted state
-    Replay,
-}
-
-const ROOT_EXAMPLES: &str = "\
-Examples:
-  ledger root .ledger                              SEQ:CHAIN
-  ledger root .ledger | ssh elsewhere 'cat >> roots'";
-
-/// `ledger root`.
-#[derive(Debug, Args)]
-#[command(after_help = ROOT_EXAMPLES)]
-pub(super) struct RootArgs {
-    /// The ledger's folder
-    #[arg(value_name = "DIR")]
-    pub(super) dir: PathBuf,
-    /// Print one line of JSON
-    #[arg(long)]
-    pub(super) json: bool,
 }
 
 const CAP_EXAMPLES: &str = "\

@@ -7,9 +7,11 @@
 use std::io::{self, IsTerminal as _};
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -18,8 +20,69 @@ use crate::error::Error;
 use crate::ledger::{Condition, Environment, Level, Phase, Progress, VerifyReport, VerifyRequest};
 use crate::log::{Class, Completion, Expectation, Expected, Finding, Verdict};
 
-use super::args::{LevelChoice, RootArgs, VerifyArgs};
 use super::exit::{Code, Failure};
+
+const VERIFY_EXAMPLES: &str = "\
+Examples:
+  ledger verify .ledger                            every checksum and every link of the chain
+  ledger verify .ledger --level crc --jobs 1       checksums only, without haste
+  ledger verify .ledger --level replay --json      fold everything, compare every noted state
+  ledger root .ledger > root.txt                   keep it somewhere else, and later:
+  ledger verify .ledger --expect-head \"$(cat root.txt)\"
+
+It takes no lock and writes nothing, and may be used while a run goes on. Exit codes: 0 whole,
+4 damaged or not as expected, 6 written by a newer program, 3 stopped with Ctrl-C.";
+
+/// `ledger verify`.
+#[derive(Debug, Args)]
+#[command(after_help = VERIFY_EXAMPLES)]
+pub(super) struct VerifyArgs {
+    /// The ledger's folder
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+    /// How thoroughly: each level includes the ones before it
+    #[arg(long, value_name = "LEVEL", default_value = "chain")]
+    level: LevelChoice,
+    /// A chain value that must be in the log: HASH of any record, or SEQ:HASH of that one
+    #[arg(long, value_name = "HASH|SEQ:HASH")]
+    expect_head: Option<Expected>,
+    /// How many threads read the log [default: one for each processor, at most 6]
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+    /// Print JSON Lines, as format/verify-json.md describes them
+    #[arg(long)]
+    json: bool,
+}
+
+/// How thoroughly a ledger is verified.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+enum LevelChoice {
+    /// Checksums of headers, frames and HEAD; order; links between segments; the log's end
+    Crc,
+    /// Every chain value, computed again from the records
+    Chain,
+    /// What lies beside the log: snapshots and large outputs, compared with it
+    Snapshots,
+    /// Everything folded from the first record, and compared with every noted state
+    Replay,
+}
+
+const ROOT_EXAMPLES: &str = "\
+Examples:
+  ledger root .ledger                              SEQ:CHAIN
+  ledger root .ledger | ssh elsewhere 'cat >> roots'";
+
+/// `ledger root`.
+#[derive(Debug, Args)]
+#[command(after_help = ROOT_EXAMPLES)]
+pub(super) struct RootArgs {
+    /// The ledger's folder
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+    /// Print one line of JSON
+    #[arg(long)]
+    json: bool,
+}
 
 /// How many threads read the log if nobody says so: no more than can each hold the largest record
 /// twice and stay small together.
@@ -181,7 +244,12 @@ fn text(report: &VerifyReport, args: &VerifyArgs) -> String {
         counts.frame_bytes
     ));
     if args.level >= LevelChoice::Snapshots {
-        lines.push(format!("  notes    {} compared", counted(report.notes, "snapshot note")));
+        lines.push(format!(
+            "  beside   {}, {} and {}",
+            counted(report.snapshots, "snapshot"),
+            counted(report.notes, "snapshot note"),
+            counted(report.blobs, "large output")
+        ));
     }
     if let Some((seq, hash)) = report.state {
         lines.push(format!("  state    at record {seq}: {hash}"));
@@ -243,7 +311,9 @@ fn lines(report: &VerifyReport, args: &VerifyArgs) -> String {
         "unproven": counts.unproven,
         "frame_bytes": counts.frame_bytes,
         "root": log.last.map(|last| json!({ "seq": last.seq, "chain": last.chain.to_string() })),
+        "snapshots": report.snapshots,
         "notes": report.notes,
+        "blobs": report.blobs,
         "state": report.state.map(|(seq, hash)| json!({ "seq": seq, "hash": hash.to_string() })),
         "damage": count(Class::Damage),
         "derived": count(Class::Derived),

@@ -3,6 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
+use std::time::Duration;
 
 use super::{Access, Entry, EntryKind, LockGuard, Locking, Map, Medium, Storage, StorageFile};
 
@@ -68,7 +69,7 @@ impl Storage for DiskStorage {
     fn lock(&self, path: &Path, holder: &str) -> io::Result<Locking> {
         let mut file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
-        match fs2::FileExt::try_lock_exclusive(&file) {
+        match try_lock(&file) {
             Ok(()) => {
                 // The text is for people only; failing to write it (a full disk) is no reason to
                 // refuse the lock.
@@ -95,6 +96,22 @@ impl Storage for DiskStorage {
         std::process::id()
     }
 }
+
+/// A process that was killed while it started a worker leaves a copy of its open files in the
+/// child, lock included, until the child has become the worker: a moment, which is waited out.
+fn try_lock(file: &File) -> io::Result<()> {
+    let contended = fs2::lock_contended_error().kind();
+    for _ in 0..LOCK_ATTEMPTS {
+        match fs2::FileExt::try_lock_exclusive(file) {
+            Err(error) if error.kind() == contended => std::thread::sleep(LOCK_PAUSE),
+            settled => return settled,
+        }
+    }
+    fs2::FileExt::try_lock_exclusive(file)
+}
+
+const LOCK_ATTEMPTS: u32 = 20;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// How much of a lock file's text is read.
 const HOLDER_LENGTH_MAX: u64 = 1024;

@@ -17,7 +17,7 @@ use plan_ledger::log::Log;
 use plan_ledger::plan::{Json, Receipt, RunPolicy};
 use plan_ledger::sim::SimDisk;
 use plan_ledger::storage::Storage;
-use plan_ledger::{Environment, Ledger, Plan};
+use plan_ledger::{Environment, Ledger, Plan, State};
 
 use super::command::Place;
 use super::golden::{deterministic, parse};
@@ -86,10 +86,14 @@ fn raw(kind: u16, payload: Vec<u8>) -> NewRecord {
     NewRecord { kind, codec: Codec::Raw, schema: 1, payload }
 }
 
-/// Two segments, the first closed by a rotation: the next record is too large for it. That record
-/// and the one behind it are of kinds that no program knows, and that any may skip.
+/// A snapshot, its note, and two segments, the first closed by a rotation and sealed: the next
+/// record is too large for it. That record and the one behind it are of kinds that no program
+/// knows, and that any may skip.
 fn good() -> SimDisk {
     let disk = small();
+    let (ledger, _) = Ledger::open(&dir(), &environment(&disk, 3)).unwrap();
+    ledger.snapshot::<State>().unwrap();
+    ledger.close().unwrap();
     let log = open_log(&disk, 5);
     log.append(&[raw(0x9000, vec![0; 1_045_000])], START + 6_000_000).unwrap();
     log.append(&[raw(0x9001, b"may be skipped".to_vec())], START + 7_000_000).unwrap();
@@ -164,7 +168,7 @@ fn future_kind() -> SimDisk {
 type Golden = (&'static str, &'static str, fn() -> SimDisk);
 
 const GOLDEN: [Golden; 8] = [
-    ("good", "two segments, and kinds that may be skipped", good),
+    ("good", "a sealed segment, a snapshot, kinds that may be skipped", good),
     ("torn", "a write that a power loss cut short, never acknowledged", torn),
     ("fenced", "the torn one, opened again", fenced),
     ("corrupt", "the good one with one bit of the payload of record 3 flipped", corrupt),

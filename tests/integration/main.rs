@@ -21,12 +21,12 @@ mod facade;
 mod follow;
 // The bytes that are fixed for ever.
 mod golden;
-// Every hazard of the list is answered.
-mod hazards;
 // Ledgers whose bytes are fixed: whole, torn, corrupt, fenced, from the future.
 mod golden_ledgers;
 // Many threads on one log: shared syncs, tickets, who wins, who is answered.
 mod group_commit;
+// Every hazard of the list is answered.
+mod hazards;
 // `ledger inspect`: human output, JSON, damaged and live ledgers.
 mod inspect;
 // A run killed from outside, again and again.

@@ -7,15 +7,15 @@
 //!
 //! Left out on purpose: repairing anything.
 
+mod beside;
+mod claim;
+
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use serde::Deserialize;
-
-use crate::error::{Error, ErrorKind, Result};
-use crate::format::Codec;
+use crate::error::{ErrorKind, Result};
 use crate::log::{
     self, Class, Completion, Expected, Finding, Item, KIND_SNAPSHOT_NOTE, Links, LogReader,
     LoggedRecord, Proof, VerifyOptions,
@@ -26,6 +26,7 @@ use super::codec;
 use super::environment::Environment;
 use super::hash::state_hash;
 use super::replay::{fold, recorded};
+use claim::Claim;
 
 /// How thoroughly a ledger is verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,7 +35,7 @@ pub enum Level {
     Crc,
     /// Every chain value, computed again from the records.
     Chain,
-    /// What the log says of snapshots.
+    /// What lies beside the log: snapshots, what the log says of them, and large outputs.
     Snapshots,
     /// Everything folded from the first record, and the state compared with what was noted.
     Replay,
@@ -78,8 +79,12 @@ pub struct VerifyRequest<'a> {
 pub struct VerifyReport {
     /// What was found: in the log first, then in what is derived from it.
     pub log: log::Verification,
+    /// How many snapshots were checked.
+    pub snapshots: u64,
     /// How many snapshot notes of the log were compared.
     pub notes: u64,
+    /// How many outputs that lie beside the log were checked.
+    pub blobs: u64,
     /// The last record of the state that was folded, and its hash.
     pub state: Option<(u64, ContentHash)>,
 }
@@ -145,101 +150,25 @@ pub fn verify(
         examine: &examine,
     };
     let log = log::verify(&environment.storage, dir, options)?;
-    let mut report = VerifyReport { log, notes: 0, state: None };
+    let mut report = VerifyReport { log, snapshots: 0, notes: 0, blobs: 0, state: None };
     if report.is_stopped() || request.level < Level::Snapshots {
         return Ok(report);
     }
-    let reader = LogReader::open(&environment.storage, dir)?;
-    let mut claims = Vec::new();
     let mut notes = notes.into_inner().unwrap_or_else(PoisonError::into_inner);
     notes.sort_by_key(|note| note.seq);
-    for note in notes {
-        report.notes += 1;
-        match Claim::of_note(&reader, &note) {
-            Ok(claim) => claims.push(claim),
-            Err(finding) => report.log.keep([finding]),
-        }
-    }
-    for claim in &claims {
-        report.log.keep(claim.check_chain(&reader)?);
-    }
+    // The names first: whatever they are about, a reader that is opened later knows of.
+    let names = LogReader::open(&environment.storage, dir)?.snapshots()?;
+    let reader = LogReader::open(&environment.storage, dir)?;
+    let mut claims = claim::of_notes(&reader, &notes, &mut report)?;
+    claims.extend(beside::snapshots(&reader, names, environment, &mut report));
+    beside::blobs(dir, environment, &mut report)?;
     if request.level == Level::Replay {
         replay(&reader, &claims, &mut report, &tell(Phase::Replay))?;
     }
     Ok(report)
 }
 
-/// Somebody says what the state was at a record.
-#[derive(Debug)]
-struct Claim {
-    /// Where it says so.
-    place: Finding,
-    seq: u64,
-    chain: String,
-    state_hash: String,
-    is_state: bool,
-}
-
-/// A snapshot note's payload.
-#[derive(Deserialize)]
-struct Note {
-    projection: String,
-    version: u64,
-    seq: u64,
-    chain: String,
-    state_hash: String,
-}
-
-impl Claim {
-    fn of_note(reader: &LogReader, record: &LoggedRecord) -> std::result::Result<Self, Finding> {
-        let segments = reader.segments();
-        let own = segments.iter().find(|segment| {
-            segment.header.as_ref().is_ok_and(|header| header.ordinal == record.segment)
-        });
-        let place = |what: String| Finding {
-            class: Class::Damage,
-            path: own.map(|segment| segment.path.clone()).unwrap_or_default(),
-            offset: record.offset,
-            end: record.offset.saturating_add(record.size),
-            missing: None,
-            what: format!("record {}: {what}", record.seq),
-        };
-        let parsed = (record.codec == Codec::Json)
-            .then(|| serde_json::from_slice::<Note>(&record.payload).ok())
-            .flatten()
-            .filter(|note| note.seq > 0 && note.seq < record.seq);
-        let Some(note) = parsed else {
-            return Err(place("intact snapshot note that does not say what it must".to_owned()));
-        };
-        Ok(Self {
-            place: place("the snapshot note".to_owned()),
-            seq: note.seq,
-            chain: note.chain,
-            state_hash: note.state_hash,
-            is_state: note.projection == "state" && note.version == 1,
-        })
-    }
-
-    fn differs(&self, what: &str, found: &str) -> Finding {
-        let claimed = if what == "chain" { &self.chain } else { &self.state_hash };
-        let what = format!(
-            "{} says that the {what} of record {} is {claimed}, found {found}",
-            self.place.what, self.seq
-        );
-        Finding { what, ..self.place.clone() }
-    }
-
-    /// Compare with the record that it is about, if that can be read.
-    fn check_chain(&self, reader: &LogReader) -> Result<Option<Finding>> {
-        let chain = match reader.walk(self.seq).next().transpose()? {
-            Some(Item::Record(record, _)) if record.seq == self.seq => record.chain.to_string(),
-            _ => return Ok(None),
-        };
-        Ok((chain != self.chain).then(|| self.differs("chain", &chain)))
-    }
-}
-
-/// Fold everything up to the first damage, and compare the state with what was noted of it.
+/// Fold everything up to the first damage, and compare the state with what was said of it.
 fn replay(
     reader: &LogReader,
     claims: &[Claim],
@@ -249,21 +178,27 @@ fn replay(
     let total = report.log.counts.frame_bytes;
     let (mut state, mut done) = (State::default(), 0_u64);
     for item in reader.walk(1) {
-        // Damage was reported; behind it there is nothing to fold on.
-        let Item::Record(record, Proof::Proven) = item? else { break };
+        let record = match item? {
+            Item::Record(record, Proof::Proven) => record,
+            Item::Derived(_) => continue,
+            // Damage was reported; behind it there is nothing to fold on.
+            _ => break,
+        };
         match recorded(&record) {
             Ok(recorded) => fold(&mut state, &recorded),
             Err(error) => {
-                report.log.keep(undecodable(&error, reader, &record));
+                // A newer program's record was found before.
+                if error.kind() != ErrorKind::Unsupported {
+                    report.log.keep([at_record(reader, &record, error.to_string())]);
+                }
                 break;
             }
         }
-        let about = claims.iter().filter(|claim| claim.is_state && claim.seq == record.seq);
-        for claim in about {
+        let about: Vec<_> =
+            claims.iter().filter(|claim| claim.is_about_state(record.seq)).collect();
+        if !about.is_empty() {
             let hash = state_hash(&state).to_string();
-            if hash != claim.state_hash {
-                report.log.keep([claim.differs("state hash", &hash)]);
-            }
+            report.log.keep(about.into_iter().filter_map(|claim| claim.against_state(&hash)));
         }
         done = done.saturating_add(record.size);
         if record.seq.is_multiple_of(WATCH_STEP) && watch(done.min(total), total).is_break() {
@@ -278,20 +213,24 @@ fn replay(
 /// How many records are folded between two calls of the watch.
 const WATCH_STEP: u64 = 1024;
 
-/// A newer program's record was found before.
-fn undecodable(error: &Error, reader: &LogReader, record: &LoggedRecord) -> Option<Finding> {
-    let segments = reader.segments();
-    let own = segments.iter().find(|segment| {
-        segment.header.as_ref().is_ok_and(|header| header.ordinal == record.segment)
-    });
-    (error.kind() != ErrorKind::Unsupported).then(|| Finding {
+/// Something that is wrong with an intact record.
+fn at_record(reader: &LogReader, record: &LoggedRecord, what: String) -> Finding {
+    Finding {
         class: Class::Damage,
-        path: own.map(|segment| segment.path.clone()).unwrap_or_default(),
+        path: segment_of(reader, record),
         offset: record.offset,
         end: record.offset.saturating_add(record.size),
         missing: None,
-        what: error.to_string(),
-    })
+        what,
+    }
+}
+
+fn segment_of(reader: &LogReader, record: &LoggedRecord) -> PathBuf {
+    let segments = reader.segments().into_iter();
+    let is_own = |ordinal: u64| ordinal == record.segment;
+    let mut own =
+        segments.filter(|each| each.header.as_ref().is_ok_and(|header| is_own(header.ordinal)));
+    own.next().map(|segment| segment.path).unwrap_or_default()
 }
 
 /// The last durable record of a ledger, for keeping elsewhere.
