@@ -404,12 +404,15 @@ mod tests {
         }
     }
 
+    /// Offset, kind and stream of a record.
+    type Placed = (u64, u16, Option<u64>);
+
     /// Records of those sizes, and what their index is.
-    fn built(sizes: &[u64]) -> (Vec<(u64, u16, Option<u64>)>, Footer, Vec<u8>) {
+    fn built(sizes: &[u64]) -> (Vec<Placed>, Footer, Vec<u8>) {
         let (mut builder, mut offset, mut records) = (IndexBuilder::default(), 4096, Vec::new());
         for (seq, size) in (1..).zip(sizes) {
             let kind = u16::try_from(seq % 3 + 1).unwrap();
-            let stream = (seq % 4 > 0).then_some(seq % 5 << 40);
+            let stream = (seq % 4 > 0).then_some((seq % 5) << 40);
             builder.push(seq, offset, kind, stream);
             records.push((offset, kind, stream));
             offset += size;

@@ -10,6 +10,7 @@ use crate::plan::Micros;
 use crate::storage::{DiskStorage, Storage};
 
 use super::snapshots::RUNG;
+use super::streams::RUNS;
 
 /// Outputs from 64 KiB on are blobs, unless somebody wants it otherwise.
 const BLOB_THRESHOLD: usize = 64 << 10;
@@ -78,6 +79,7 @@ impl Environment {
             head_sync: self.head_sync,
             housekeeping: self.housekeeping,
             on_ambiguous: self.on_ambiguous,
+            stream_of: RUNS,
             ..LogOptions::new(self.storage.clone(), uids)
         }
     }

@@ -28,6 +28,7 @@ mod report;
 mod salvage;
 mod snapshots;
 mod state_body;
+mod streams;
 mod task;
 mod travel;
 mod verify;
@@ -57,6 +58,7 @@ pub use replay::{Fold, LedgerView, Recorded};
 pub use report::OpenReport;
 pub use salvage::{GAPS_MAX, Salvaged, salvage};
 pub use snapshots::Snapshot;
+pub use streams::RUNS;
 pub use task::Task;
 pub use verify::{Condition, Level, Phase, Progress, VerifyReport, VerifyRequest, root, verify};
 

@@ -51,6 +51,7 @@ mod snapshot_note;
 mod snapshot_reader;
 mod verify;
 mod walk;
+mod ways;
 mod writer;
 
 pub use backward::WalkBack;

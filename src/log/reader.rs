@@ -9,18 +9,13 @@ use crate::format::{
 };
 use crate::storage::{Access, EntryKind, Storage};
 
-use super::backward::WalkBack;
 use super::blob::BlobReader;
-use super::follow::Follow;
 use super::head_file::read_head;
 use super::layout::{DATA_START, Layout, is_temporary};
 use super::open::damaged;
-use super::options::StreamOf;
 use super::scan::Links;
 use super::sealed::read_replica;
 use super::seek::PlaceCache;
-use super::select::{Selection, Wanted};
-use super::walk::{Item, LoggedRecord, Proof, Walk};
 use super::writer::not_a_ledger;
 
 /// A segment whose header is known.
@@ -354,125 +349,4 @@ impl LogReader {
         let dir = self.segments.folder.parent().unwrap_or(Path::new(""));
         BlobReader::new(&self.storage, &Layout::new(dir))
     }
-
-    /// Everything from record `from` on: records, and damage where it stands.
-    #[must_use]
-    pub fn walk(&self, from: u64) -> Walk<'_> {
-        Walk::new(self, from)
-    }
-
-    /// The durable records from `from` on.
-    ///
-    /// # Errors
-    /// `Corrupt` at the first damage, naming the place; `Io`.
-    pub fn records(&self, from: u64) -> impl Iterator<Item = Result<LoggedRecord>> + '_ {
-        durable(self.walk(from))
-    }
-
-    /// Everything up to record `from`, newest first: the items of [`LogReader::walk`] in the
-    /// opposite order. Of a damaged log, which intact records are called
-    /// [`Proof::BehindDamage`] may differ.
-    #[must_use]
-    pub fn walk_back(&self, from: u64) -> WalkBack<'_> {
-        WalkBack::new(self, from)
-    }
-
-    /// The durable records from `from` back to the first.
-    ///
-    /// # Errors
-    /// `Corrupt` at the first damage, naming the place; `Io`.
-    pub fn records_back(&self, from: u64) -> impl Iterator<Item = Result<LoggedRecord>> + '_ {
-        let is_durable = |item: &Result<Item>| {
-            !matches!(item, Ok(Item::Record(_, Proof::Unproven) | Item::OpenEnd { .. }))
-        };
-        durable(self.walk_back(from).filter(is_durable))
-    }
-
-    /// The records of a kind from record `from` on, and every damage that may have held one. In
-    /// sealed segments only those records are read.
-    #[must_use]
-    pub fn walk_of_kind(&self, kind: u16, from: u64) -> Selection<'_> {
-        Selection::new(self, Wanted::Kind(kind), from)
-    }
-
-    /// The records of a stream from record `from` on, and every damage that may have held one. In
-    /// segments that were sealed with the same rule only those records are read.
-    #[must_use]
-    pub fn walk_of_stream(&self, stream: u64, streams: StreamOf, from: u64) -> Selection<'_> {
-        Selection::new(self, Wanted::Stream(stream, streams), from)
-    }
-
-    /// The durable records of a kind from record `from` on.
-    ///
-    /// # Errors
-    /// `Corrupt` at the first damage that may have held one; `Io`.
-    pub fn records_of_kind(
-        &self,
-        kind: u16,
-        from: u64,
-    ) -> impl Iterator<Item = Result<LoggedRecord>> + '_ {
-        durable(self.walk_of_kind(kind, from))
-    }
-
-    /// The durable records of a stream from record `from` on.
-    ///
-    /// # Errors
-    /// `Corrupt` at the first damage that may have held one; `Io`.
-    pub fn records_of_stream(
-        &self,
-        stream: u64,
-        streams: StreamOf,
-        from: u64,
-    ) -> impl Iterator<Item = Result<LoggedRecord>> + '_ {
-        durable(self.walk_of_stream(stream, streams, from))
-    }
-
-    /// One durable record; `None` if there is none of that number yet. Where its segment has no
-    /// index, the segment is walked over once for all later calls of this reader.
-    ///
-    /// # Errors
-    /// `Corrupt` if it is damaged or missing; `Io`.
-    pub fn record(&self, seq: u64) -> Result<Option<LoggedRecord>> {
-        for item in Walk::with_places(self, seq) {
-            match item? {
-                Item::Record(record, Proof::Proven | Proof::BehindDamage) => {
-                    return Ok(Some(record).filter(|record| record.seq == seq));
-                }
-                Item::Damage(damage) if (damage.first_seq..=damage.last_seq).contains(&seq) => {
-                    return Err(damage.into_error());
-                }
-                Item::Record(..) | Item::OpenEnd { .. } => return Ok(None),
-                Item::Damage(_) | Item::Derived(_) => {}
-            }
-        }
-        Ok(None)
-    }
-
-    /// Wait for records as they become durable, from record `from` on, while a writer, of this
-    /// process or another one, goes on.
-    #[must_use]
-    pub fn follow(&self, from: u64) -> Follow {
-        Follow::new(self, from)
-    }
-}
-
-/// The durable records among some items, up to the first damage.
-pub(super) fn durable<'a>(
-    mut items: impl Iterator<Item = Result<Item>> + 'a,
-) -> impl Iterator<Item = Result<LoggedRecord>> + 'a {
-    let mut is_over = false;
-    std::iter::from_fn(move || {
-        while !is_over {
-            let item = match items.next()? {
-                Ok(Item::Record(_, Proof::Unproven) | Item::OpenEnd { .. }) => None,
-                Ok(Item::Derived(_)) => continue,
-                Ok(Item::Record(record, _)) => Some(Ok(record)),
-                Ok(Item::Damage(damage)) => Some(Err(damage.into_error())),
-                Err(error) => Some(Err(error)),
-            };
-            is_over = !matches!(item, Some(Ok(_)));
-            return item;
-        }
-        None
-    })
 }

@@ -141,18 +141,16 @@ impl<'a> Selection<'a> {
     /// Turn away from a segment.
     fn close(&mut self, current: Current<'_>) -> Result<()> {
         let Current { opened, walk, postings } = current;
-        let ending = match (postings, opened.expected_ending()) {
-            // Not all of it was read: the end is where the headers say.
-            (Some(_), Some((before, next_seq))) => {
-                self.row.closed(before, next_seq);
-                None
-            }
-            _ => {
-                let ending = walk.finish();
-                let (before, next_seq) = told(&ending);
-                self.row.closed(before, next_seq);
-                ending.item
-            }
+        // Where not all of it was read, the end is where the headers say.
+        let told_before = postings.and_then(|_| opened.expected_ending());
+        let ending = if let Some((before, next_seq)) = told_before {
+            self.row.closed(before, next_seq);
+            None
+        } else {
+            let ending = walk.finish();
+            let (before, next_seq) = told(&ending);
+            self.row.closed(before, next_seq);
+            ending.item
         };
         self.ready.extend(opened.trailer(ending)?);
         Ok(())

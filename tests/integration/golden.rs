@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use plan_ledger::format::{
-    FRAME_HEADER_SIZE, HEAD_SLOT_SIZE, HeadSync, SEGMENT_HEADER_SIZE, SNAPSHOT_HEADER_SIZE,
-    SegmentHeader, Uid,
+    FOOTER_SIZE, FRAME_HEADER_SIZE, HEAD_SLOT_SIZE, HEADER_REPLICA_SIZE, HeadSync,
+    INDEX_HEADER_SIZE, SEGMENT_HEADER_SIZE, SNAPSHOT_HEADER_SIZE, SegmentHeader, Uid,
 };
 use plan_ledger::ledger::{Clock, IdSource};
 use plan_ledger::log::{Item, LogReader, Proof};
@@ -128,6 +128,42 @@ const HEAD_FIELDS: &[(usize, usize, &str)] = &[
     (120, 8, "state"),
     (128, 4, "crc32"),
 ];
+
+const INDEX_HEADER_FIELDS: &[(usize, usize, &str)] = &[
+    (0, 8, "magic"),
+    (8, 4, "seek_count"),
+    (12, 4, "kind_count"),
+    (16, 4, "stream_count"),
+    (20, 4, "posting_count"),
+    (24, 40, "reserved"),
+];
+
+const FOOTER_FIELDS: &[(usize, usize, &str)] = &[
+    (0, 8, "magic"),
+    (8, 16, "segment_uid"),
+    (24, 8, "first_seq"),
+    (32, 8, "last_seq"),
+    (40, 8, "count"),
+    (48, 8, "data_end"),
+    (56, 8, "index_offset"),
+    (64, 8, "index_length"),
+    (72, 4, "index_crc"),
+    (76, 4, "stream_rule"),
+    (80, 8, "time_first"),
+    (88, 8, "time_last"),
+    (96, 32, "chain_last"),
+    (128, 32, "data_hash"),
+    (160, HEADER_REPLICA_SIZE, "header_replica"),
+    (368, 3724, "reserved"),
+    (4092, 4, "footer_crc"),
+];
+
+/// The bytes of a field of a footer or of an index header, by its name in the spec.
+pub(crate) fn sealed_field<'a>(bytes: &'a [u8], name: &str) -> &'a [u8] {
+    let fields = if bytes.len() == FOOTER_SIZE { FOOTER_FIELDS } else { INDEX_HEADER_FIELDS };
+    let (offset, size, _) = fields.iter().find(|field| field.2 == name).unwrap();
+    &bytes[*offset..offset + size]
+}
 
 const SNAPSHOT_FIELDS: &[(usize, usize, &str)] = &[
     (0, 8, "magic"),
@@ -278,6 +314,8 @@ fn the_tables_of_the_spec_are_the_layout() {
     let tables = [
         ("log.md", "Segment header", HEADER_FIELDS, SEGMENT_HEADER_SIZE),
         ("log.md", "Record frame header", FRAME_FIELDS, FRAME_HEADER_SIZE),
+        ("log.md", "Index header", INDEX_HEADER_FIELDS, INDEX_HEADER_SIZE),
+        ("log.md", "Segment footer", FOOTER_FIELDS, FOOTER_SIZE),
         ("head.md", "HEAD slot", HEAD_FIELDS, HEAD_SLOT_SIZE),
         ("snapshot.md", "Snapshot header", SNAPSHOT_FIELDS, SNAPSHOT_HEADER_SIZE),
     ];

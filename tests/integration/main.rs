@@ -17,6 +17,8 @@ mod drill;
 mod export;
 // The facade: threads, exact replay, refused and failed writes.
 mod facade;
+// Following a log while it grows.
+mod follow;
 // The bytes that are fixed for ever.
 mod golden;
 // Ledgers whose bytes are fixed: whole, torn, corrupt, fenced, from the future.
@@ -47,12 +49,16 @@ mod log_keys;
 mod log_lock;
 // Appending, rotating, reopening, reading: nothing goes wrong.
 mod log_round_trip;
+// Reading from anywhere, backwards, by kind, by stream.
+mod readers;
 // Writers that must stop: forks, lost locks, panics; and what is left to a policy.
 mod log_stop;
 // `ledger run`: what a run does, says and returns.
 mod run;
 // What can be saved of a damaged ledger.
 mod salvage;
+// Sealed segments: index, footer, replica of the header.
+mod sealed;
 // Every fault that the simulated disk can inject, and what is said of it.
 mod sim_faults;
 // The simulated disk against the real one, and against what it promises of power losses.

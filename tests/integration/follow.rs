@@ -1,0 +1,210 @@
+//! Following a log while it grows: every durable record once and in order, and never another.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use plan_ledger::error::ErrorKind;
+use plan_ledger::format::HeadSync;
+use plan_ledger::log::{Follow, Log, LogOptions, LogReader, LoggedRecord};
+use plan_ledger::sim::{Loss, SimDisk};
+use plan_ledger::storage::{DiskStorage, Storage};
+
+use super::lab::{at, dir, kill, mix, open, options, options_with, reader, record, whole};
+
+/// Everything that is there now. A process that ended took its files with it: then it looks again.
+fn drain(follow: &mut Follow, seen: &mut Vec<LoggedRecord>) {
+    loop {
+        match follow.next(Duration::ZERO) {
+            Ok(Some(record)) => seen.push(record),
+            Ok(None) => return,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Io, "{error}"),
+        }
+    }
+}
+
+/// Goal: a follower gets every record once and in order, over rotations, fences, killed writers
+/// and power losses; none before it is durable, and none that is lost later.
+/// Method: random appends with crashes in between, and a look after each step; in the end what it
+/// got is what the log holds.
+#[test]
+fn a_follower_gets_every_record_once() {
+    let mut fences = 0;
+    for seed in 1..25_u64 {
+        let disk = SimDisk::new();
+        let mut log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+        let mut seen = Vec::new();
+        let mut follow = reader(&disk).follow(1);
+        for round in 0..40 {
+            let dice = mix(seed << 20 | round);
+            let size = if dice.is_multiple_of(5) { 300_000 } else { 200 };
+            let batch: Vec<_> = (0..=dice >> 8 & 3).map(|part| record(dice ^ part, size)).collect();
+            if ((dice >> 16) & 0xFF) < 32 {
+                disk.crash_at(disk.calls() + 1 + (dice >> 24) % 12);
+            }
+            let result = log.append(&batch, at(round));
+            disk.crash_at(u64::MAX);
+            if disk.is_down() || result.is_err() {
+                if dice >> 32 & 1 == 0 {
+                    kill(&disk, log);
+                    // What the dead writer said, before anybody opens the log again.
+                    drain(&mut follow, &mut seen);
+                } else {
+                    disk.lose_power(Loss::Some(dice));
+                    drop(log);
+                }
+                log = open(&disk).unwrap().0;
+                fences += 1;
+            }
+            drain(&mut follow, &mut seen);
+            assert_eq!(seen.last().map_or(0, |last| last.seq), log.ack().seq, "seed {seed}");
+        }
+        let all = whole(&reader(&disk));
+        let place = |record: &LoggedRecord| (record.seq, record.chain, record.payload.clone());
+        assert!(seen.iter().map(place).eq(all.iter().map(place)), "seed {seed}");
+        // From the middle, and from beyond the end.
+        let middle = u64::try_from(all.len()).unwrap() / 2;
+        let (mut late, mut found) = (reader(&disk).follow(middle), Vec::new());
+        drain(&mut late, &mut found);
+        assert!(found == all[usize::try_from(middle).unwrap() - 1..], "seed {seed}");
+        let mut later = reader(&disk).follow(log.ack().seq + 2);
+        log.append(&[record(1, 5), record(2, 5), record(3, 5)], at(99)).unwrap();
+        let next = later.next(Duration::ZERO).unwrap().unwrap();
+        assert_eq!(next.seq, log.ack().seq - 1, "seed {seed}");
+    }
+    assert!(fences > 50, "{fences}");
+}
+
+/// Goal: bytes that were written and not yet covered by HEAD are not returned.
+#[test]
+fn a_follower_never_sees_what_is_not_durable() {
+    let disk = SimDisk::new();
+    let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    log.append(&[record(1, 10)], at(1)).unwrap();
+    let mut follow = reader(&disk).follow(1);
+    assert_eq!(follow.next(Duration::ZERO).unwrap().unwrap().seq, 1);
+    // The write is done; the sync, and so HEAD, is not.
+    disk.crash_at(disk.calls() + 2);
+    log.append(&[record(2, 10)], at(1)).unwrap_err();
+    kill(&disk, log);
+    let mut fresh = reader(&disk).follow(1);
+    assert_eq!(fresh.next(Duration::ZERO).unwrap().unwrap().seq, 1);
+    assert!(fresh.next(Duration::ZERO).unwrap().is_none());
+}
+
+/// Goal: the newest segment is not read again from its start for each record.
+/// Method: how many calls of the disk one more record costs does not depend on how many there are.
+#[test]
+fn a_follower_does_not_start_over() {
+    let disk = SimDisk::new();
+    let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    let mut follow = reader(&disk).follow(1);
+    let mut costs = Vec::new();
+    for number in 0..200 {
+        log.append(&[record(number, 3000)], at(number)).unwrap();
+        let before = disk.calls();
+        assert!(follow.next(Duration::ZERO).unwrap().is_some());
+        costs.push(disk.calls() - before);
+    }
+    assert!(costs[1..].iter().all(|cost| *cost <= costs[1] + 1), "{costs:?}");
+}
+
+/// Goal: damage of the record that is due is an error that names it, again and again; so is a HEAD
+/// that is gone.
+#[test]
+fn a_follower_names_damage() {
+    let disk = SimDisk::new();
+    let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    log.append(&[record(1, 10), record(2, 10), record(3, 10)], at(1)).unwrap();
+    kill(&disk, log);
+    let hit = whole(&reader(&disk)).remove(1);
+    let path = disk.files(&dir().join("log")).remove(0);
+    disk.overwrite(&path, hit.offset + 50, b"damage").unwrap();
+    let mut follow = reader(&disk).follow(1);
+    assert_eq!(follow.next(Duration::ZERO).unwrap().unwrap().seq, 1);
+    for _ in 0..3 {
+        let error = follow.next(Duration::ZERO).unwrap_err();
+        assert_eq!((error.kind(), error.location().offset), (ErrorKind::Corrupt, Some(hit.offset)));
+    }
+    disk.overwrite(&dir().join("HEAD"), 0, &[0; 8192]).unwrap();
+    let error = reader(&disk).follow(1).next(Duration::from_millis(1)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Ambiguous, "{error}");
+}
+
+fn on_disk(seed: u64) -> LogOptions {
+    options_with(Arc::new(DiskStorage), seed, HeadSync::Interval)
+}
+
+fn follow_on_disk(path: &Path) -> Follow {
+    let storage: Arc<dyn Storage> = Arc::new(DiskStorage);
+    LogReader::open(&storage, path).unwrap().follow(1)
+}
+
+/// Goal: the same beside a writer of another thread, on a real disk, with blocking waits.
+#[test]
+fn a_follower_beside_a_writer() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("real.ledger");
+    let log = Log::create(&path, on_disk(1), at(0)).unwrap();
+    let mut follow = follow_on_disk(&path);
+    let records = std::thread::scope(|scope| {
+        let reading = scope.spawn(move || {
+            let mut records = Vec::new();
+            while records.len() < 450 {
+                records.extend(follow.next(Duration::from_secs(60)).unwrap());
+            }
+            records
+        });
+        for round in 0..150 {
+            let batch = [record(round, 30), record(round, 20_000), record(round, 700)];
+            log.append(&batch, at(round)).unwrap();
+        }
+        reading.join().unwrap()
+    });
+    assert!(records == whole(&log.reader().unwrap()));
+    assert!(log.reader().unwrap().segments().len() > 2);
+}
+
+const CHILD: &str = "LEDGER_TEST_FOLLOWED_FOLDER";
+
+/// Not a test of its own: what the child process of the next one does, until it is killed.
+#[test]
+fn child_that_appends() {
+    let Ok(path) = std::env::var(CHILD) else { return };
+    let (log, _) =
+        Log::open(Path::new(&path), on_disk(u64::from(std::process::id())), at(5)).unwrap();
+    for round in 0.. {
+        log.append(&[record(round, 9000), record(round, 100)], at(round)).unwrap();
+    }
+}
+
+/// Goal: a follower of another process's log gets every record once, while its writers are killed
+/// one after the other.
+#[test]
+fn a_follower_outlives_killed_writers() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("real.ledger");
+    drop(Log::create(&path, on_disk(1), at(0)).unwrap());
+    let mut follow = follow_on_disk(&path);
+    let mut records: Vec<LoggedRecord> = Vec::new();
+    for round in 1..5 {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "follow::child_that_appends"])
+            .env(CHILD, &path)
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        while records.len() < round * 70 {
+            records.extend(follow.next(Duration::from_secs(60)).unwrap());
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    let (log, _) = Log::open(&path, on_disk(2), at(9)).unwrap();
+    while let Some(record) = follow.next(Duration::ZERO).unwrap() {
+        records.push(record);
+    }
+    let place = |record: &LoggedRecord| (record.seq, record.chain, record.payload.clone());
+    assert!(records.iter().map(place).eq(whole(&log.reader().unwrap()).iter().map(place)));
+}

@@ -1,0 +1,429 @@
+//! Reading from anywhere, backwards, by kind, by stream: always what a walk over everything finds.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use plan_ledger::format::NewRecord;
+use plan_ledger::log::{Damage, Item, Log, LogReader, LoggedRecord};
+use plan_ledger::sim::SimDisk;
+use plan_ledger::storage::{
+    Access, DiskStorage, Entry, Locking, Map, Medium, Storage, StorageFile,
+};
+
+use super::lab::{at, dir, kill, mix, reader, record, whole};
+use super::sealed::{STREAMS, with_streams};
+
+/// A log of some segments, sealed and fenced, with records of five kinds and some streams.
+fn random_log(seed: u64) -> (SimDisk, Vec<LoggedRecord>) {
+    let disk = SimDisk::new();
+    let mut log = Log::create(&dir(), with_streams(&disk), at(0)).unwrap();
+    let mut number = seed << 32;
+    for round in 0..90 {
+        let batch: Vec<NewRecord> = (0..=mix(number) % 4)
+            .map(|part| {
+                number += 1;
+                let dice = mix(number + part);
+                let size = match dice % 8 {
+                    0 | 1 => (dice >> 8) % 200_000,
+                    2 | 3 => dice >> 8 & 0x3FFF,
+                    _ => dice >> 8 & 0xFF,
+                };
+                let kind = u16::try_from(dice >> 40 & 3).unwrap() + 1;
+                NewRecord { kind, ..record(number, usize::try_from(size).unwrap()) }
+            })
+            .collect();
+        if mix(number ^ seed).is_multiple_of(37) {
+            // The write is done, and HEAD is not: the next opening makes a fence.
+            disk.crash_at(disk.calls() + 3);
+            log.append(&batch, at(round)).unwrap_err();
+            kill(&disk, log);
+            log = Log::open(&dir(), with_streams(&disk), at(round)).unwrap().0;
+        } else {
+            log.append(&batch, at(round)).unwrap();
+        }
+    }
+    log.close().unwrap();
+    let records = whole(&reader(&disk));
+    (disk, records)
+}
+
+/// Damage something in the log's folder; what it was.
+fn damage(disk: &SimDisk, seed: u64) -> String {
+    let files = disk.files(&dir().join("log"));
+    let pick = |number: u64, limit: usize| {
+        usize::try_from(mix(seed * 7 + number)).unwrap_or(usize::MAX >> 1) % limit
+    };
+    let path = &files[pick(1, files.len())];
+    let bytes = disk.read(path).unwrap();
+    let used = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+    let place = pick(2, used);
+    let name = path.display();
+    let offset = u64::try_from(place).unwrap();
+    match pick(3, 9) {
+        0..=4 => {
+            disk.overwrite(path, offset, &[bytes[place] ^ (1 << pick(4, 8))]).unwrap();
+            format!("a bit of byte {place} of {name}")
+        }
+        5 => {
+            disk.overwrite(path, offset / 512 * 512, &[0; 512]).unwrap();
+            format!("the sector at {place} of {name}")
+        }
+        6 => {
+            disk.set_length(path, offset).unwrap();
+            format!("{name} cut to {place}")
+        }
+        7 => {
+            disk.overwrite(path, u64::try_from(pick(5, 4096)).unwrap(), b"x").unwrap();
+            format!("the header of {name}")
+        }
+        _ => {
+            disk.remove(path).unwrap();
+            format!("{name} removed")
+        }
+    }
+}
+
+/// What a walk comes upon, without what may differ between two ways: which records are called
+/// behind damage.
+fn plain(items: impl Iterator<Item = plan_ledger::Result<Item>>) -> Vec<String> {
+    let text = |item| match item {
+        Item::Record(record, proof) => {
+            let is_unproven = proof == plan_ledger::log::Proof::Unproven;
+            let LoggedRecord { seq, segment, offset, chain, .. } = record;
+            format!("record {seq} {segment} {offset} {chain} {is_unproven}")
+        }
+        other => format!("{other:?}"),
+    };
+    items.map(|item| text(item.unwrap())).collect()
+}
+
+fn split(
+    items: impl Iterator<Item = plan_ledger::Result<Item>>,
+) -> (Vec<LoggedRecord>, Vec<Damage>) {
+    let (mut records, mut damages) = (Vec::new(), Vec::new());
+    for item in items {
+        match item.unwrap() {
+            Item::Record(record, _) => records.push(record),
+            Item::Damage(damage) => damages.push(damage),
+            Item::Derived(_) | Item::OpenEnd { .. } => {}
+        }
+    }
+    (records, damages)
+}
+
+/// All ways to read a log find the same as the walk over all of it.
+fn check(reader: &LogReader, original: &[LoggedRecord], story: &str) {
+    let forwards = plain(reader.walk(1));
+    let mut backwards = plain(reader.walk_back(u64::MAX));
+    backwards.reverse();
+    assert_eq!(backwards, forwards, "{story}: backwards");
+    let (all, _) = split(reader.walk(1));
+    let last = original.last().unwrap().seq;
+    for round in 0..6 {
+        let from = mix(round + last) % (last + 3);
+        let upward = |record: &&LoggedRecord| record.seq >= from;
+        let (found, named) = split(reader.walk(from));
+        let expected: Vec<_> = all.iter().filter(upward).cloned().collect();
+        assert!(found == expected, "{story}: from {from}");
+        let (mut found, _) = split(reader.walk_back(from));
+        found.reverse();
+        let expected: Vec<_> = all.iter().filter(|each| each.seq <= from).cloned().collect();
+        assert!(found == expected, "{story}: back from {from}");
+        match reader.record(from) {
+            Ok(Some(record)) => {
+                assert!(all.contains(&record) && record.seq == from, "{story}: record {from}");
+            }
+            Ok(None) => assert!(
+                original.iter().all(|each| each.seq != from),
+                "{story}: record {from} is not named"
+            ),
+            Err(_) => assert!(
+                named.iter().any(|each| (each.first_seq..=each.last_seq).contains(&from)),
+                "{story}: record {from}"
+            ),
+        }
+        for kind in 0..6 {
+            let is_of = |record: &LoggedRecord| record.kind == kind && record.seq >= from;
+            let selected = split(reader.walk_of_kind(kind, from));
+            compare(selected, &all, original, is_of, &format!("{story}: kind {kind} from {from}"));
+        }
+        for stream in (0..64).step_by(7) {
+            let is_of = |record: &LoggedRecord| {
+                STREAMS.stream(record) == Some(stream) && record.seq >= from
+            };
+            let selected = split(reader.walk_of_stream(stream, STREAMS, from));
+            compare(selected, &all, original, is_of, &format!("{story}: stream {stream}"));
+        }
+    }
+}
+
+/// What was selected is what can be read; what cannot is named.
+fn compare(
+    (found, named): (Vec<LoggedRecord>, Vec<Damage>),
+    all: &[LoggedRecord],
+    original: &[LoggedRecord],
+    is_of: impl Fn(&LoggedRecord) -> bool,
+    story: &str,
+) {
+    let expected: Vec<_> = all.iter().filter(|record| is_of(record)).cloned().collect();
+    assert!(found == expected, "{story}");
+    let seqs: BTreeSet<_> = found.iter().map(|record| record.seq).collect();
+    for lost in original.iter().filter(|each| is_of(each) && !seqs.contains(&each.seq)) {
+        let is_named =
+            named.iter().any(|each| (each.first_seq..=each.last_seq).contains(&lost.seq));
+        assert!(is_named, "{story}: record {} is lost silently: {named:?}", lost.seq);
+    }
+}
+
+/// Goal: backwards, from anywhere, by kind, by stream and by number: always the same as the walk
+/// over everything.
+#[test]
+fn all_ways_to_read_agree() {
+    for seed in 1..5 {
+        let (disk, records) = random_log(seed);
+        let reader = reader(&disk);
+        assert!(reader.segments().len() > 2, "seed {seed}");
+        check(&reader, &records, &format!("seed {seed}"));
+    }
+}
+
+/// Goal: the same where one or two things are damaged: no record is lost silently on any way.
+#[test]
+fn all_ways_to_read_agree_on_damage() {
+    for seed in 1..4 {
+        let (whole, records) = random_log(seed);
+        for round in 0..18 {
+            let disk = whole.fork();
+            let mut story = format!("seed {seed}: {}", damage(&disk, seed * 1000 + round));
+            if round % 3 == 0 && disk.files(&dir().join("log")).len() > 1 {
+                story = format!("{story}, {}", damage(&disk, seed * 2000 + round));
+            }
+            check(&reader(&disk), &records, &story);
+        }
+    }
+}
+
+/// Goal: an index is never trusted: one that is intact and wrong costs nothing.
+/// Method: the seek entries and the postings of a sealed segment are changed, and all sums made
+/// right again.
+#[test]
+fn an_intact_index_that_lies_costs_nothing() {
+    use plan_ledger::format::{Footer, Index, SegmentHeader, index_crc};
+    let (disk, records) = random_log(9);
+    let sealed = disk.files(&dir().join("log")).into_iter().find_map(|path| {
+        let bytes = disk.read(&path).unwrap();
+        let place = bytes.len() - 4096;
+        let footer = Footer::decode(&bytes[place..], u64::try_from(place).unwrap()).ok()?;
+        Some((path, bytes, place, footer))
+    });
+    let (path, bytes, place, footer) = sealed.unwrap();
+    let header = SegmentHeader::decode(&bytes).unwrap();
+    let start = usize::try_from(footer.data_end).unwrap();
+    let seeks: Vec<_> = {
+        let index = Index::decode(bytes[start..place].to_vec(), &footer).unwrap();
+        index.seeks().collect()
+    };
+    let mut lies = 0;
+    let all_of_seeks = (0..seeks.len()).map(|number| 64 + number * 16);
+    let words = all_of_seeks.flat_map(|entry| [entry, entry + 8]);
+    let lists = 64 + seeks.len() * 16;
+    for word in words.take(24).chain((lists..place - start).step_by(36)) {
+        let mut index = bytes[start..place].to_vec();
+        // One record, one page or one frame further.
+        index[word] = index[word].wrapping_add(if word < lists && word % 16 == 8 { 64 } else { 1 });
+        let index_crc = index_crc(header.segment, footer.data_end, &index);
+        let footer = Footer { index_crc, ..footer.clone() };
+        let disk = disk.fork();
+        disk.overwrite(&path, footer.data_end, &index).unwrap();
+        disk.overwrite(&path, footer.offset(), &footer.encode(&header)).unwrap();
+        let reader = reader(&disk);
+        let entry = seeks[(word.min(lists - 1) - 64) / 16];
+        for from in [entry.seq, entry.seq + 1, entry.seq + 2] {
+            let (found, named) = split(reader.walk(from).take(20));
+            let start = usize::try_from(from).unwrap() - 1;
+            assert!(named.is_empty() && records[start..].starts_with(&found), "word {word}");
+            let record = reader.record(from).unwrap().unwrap();
+            assert!(record == records[start], "word {word}");
+        }
+        let mut back = split(reader.walk_back(u64::MAX)).0;
+        back.reverse();
+        assert!(back == records, "word {word}");
+        lies += 1;
+    }
+    assert!(lies > 10, "{lies}");
+}
+
+/// A real disk that only lets itself be read, and counts how much is read at once.
+#[derive(Debug, Default)]
+struct ReadOnly {
+    largest: Arc<AtomicU64>,
+}
+
+#[derive(Debug)]
+struct ReadOnlyFile(Box<dyn StorageFile>, Arc<AtomicU64>);
+
+impl Storage for ReadOnly {
+    fn create_dir(&self, path: &Path) -> std::io::Result<()> {
+        panic!("a reader makes a folder: {}", path.display())
+    }
+    fn list(&self, path: &Path) -> std::io::Result<Vec<Entry>> {
+        DiskStorage.list(path)
+    }
+    fn create(&self, path: &Path) -> std::io::Result<Box<dyn StorageFile>> {
+        panic!("a reader makes a file: {}", path.display())
+    }
+    fn open(&self, path: &Path, access: Access) -> std::io::Result<Box<dyn StorageFile>> {
+        assert_eq!(access, Access::Read, "{}", path.display());
+        let file = DiskStorage.open(path, access)?;
+        Ok(Box::new(ReadOnlyFile(file, self.largest.clone())))
+    }
+    fn rename(&self, from: &Path, _: &Path) -> std::io::Result<()> {
+        panic!("a reader renames {}", from.display())
+    }
+    fn remove(&self, path: &Path) -> std::io::Result<()> {
+        panic!("a reader removes {}", path.display())
+    }
+    fn remove_dir(&self, path: &Path) -> std::io::Result<()> {
+        panic!("a reader removes {}", path.display())
+    }
+    fn sync_dir(&self, path: &Path) -> std::io::Result<()> {
+        panic!("a reader syncs {}", path.display())
+    }
+    fn lock(&self, path: &Path, _: &str) -> std::io::Result<Locking> {
+        panic!("a reader locks {}", path.display())
+    }
+    fn medium(&self, path: &Path) -> std::io::Result<Medium> {
+        DiskStorage.medium(path)
+    }
+    fn process(&self) -> u32 {
+        DiskStorage.process()
+    }
+}
+
+impl StorageFile for ReadOnlyFile {
+    fn length(&self) -> std::io::Result<u64> {
+        self.0.length()
+    }
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> std::io::Result<usize> {
+        self.1.fetch_max(u64::try_from(buffer.len()).unwrap(), Ordering::Relaxed);
+        self.0.read_at(buffer, offset)
+    }
+    fn write_at(&self, _: &[u8], offset: u64) -> std::io::Result<()> {
+        panic!("a reader writes at {offset}")
+    }
+    fn sync(&self) -> std::io::Result<()> {
+        panic!("a reader syncs a file")
+    }
+    fn set_length(&self, length: u64) -> std::io::Result<()> {
+        panic!("a reader sets the length {length}")
+    }
+    fn make_read_only(&self) -> std::io::Result<()> {
+        panic!("a reader changes a mode")
+    }
+    fn map(&self) -> std::io::Result<Map> {
+        panic!("a reader without the lock maps a file")
+    }
+}
+
+fn digest(folder: &Path) -> Vec<(PathBuf, Vec<u8>, std::time::SystemTime)> {
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            all.extend(digest(&path));
+        } else {
+            let time = std::fs::metadata(&path).unwrap().modified().unwrap();
+            all.push((path.clone(), std::fs::read(&path).unwrap(), time));
+        }
+    }
+    all.sort();
+    all
+}
+
+/// A way to read; how much there was.
+type Call<'a> = Box<dyn Fn() -> usize + 'a>;
+
+/// Goal: no reader changes a byte, a name or a time, takes a lock or opens a file for writing; and
+/// none reads more at once than its window, however long the segments are.
+/// Method: the folder is compared before and after each call, through a disk that panics on
+/// anything but reading.
+#[test]
+fn readers_only_read_and_only_a_window_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("real.ledger");
+    let (disk, records) = random_log(3);
+    for file in disk.files(&dir()) {
+        let to = path.join(file.strip_prefix(dir()).unwrap());
+        std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+        std::fs::write(to, disk.read(&file).unwrap()).unwrap();
+    }
+    let before = digest(folder.path());
+    let counting = ReadOnly::default();
+    let largest = counting.largest.clone();
+    let storage: Arc<dyn Storage> = Arc::new(counting);
+    let reader = LogReader::open(&storage, &path).unwrap();
+    let calls: [(&str, Call<'_>); 7] = [
+        ("walk", Box::new(|| reader.walk(1).count())),
+        ("walk from", Box::new(|| reader.records(40).count())),
+        ("back", Box::new(|| reader.walk_back(u64::MAX).count())),
+        ("kind", Box::new(|| reader.records_of_kind(2, 1).count())),
+        ("stream", Box::new(|| reader.records_of_stream(20, STREAMS, 1).count())),
+        ("record", Box::new(|| usize::from(reader.record(9).unwrap().is_some()))),
+        (
+            "follow",
+            Box::new(|| {
+                let mut follow = reader.follow(1);
+                std::iter::from_fn(|| follow.next(std::time::Duration::ZERO).unwrap()).count()
+            }),
+        ),
+    ];
+    for (name, call) in calls {
+        assert!(call() > 0, "{name}");
+        assert!(digest(folder.path()) == before, "{name} changed the folder");
+    }
+    assert!(reader.segments().iter().any(|segment| segment.length > 1 << 20));
+    assert!(records.iter().all(|record| record.size < 256 * 1024));
+    assert_eq!(largest.load(Ordering::Relaxed), 256 * 1024);
+}
+
+/// Goal: the records of a run are found, over sealed segments too, whose footers name the rule.
+#[test]
+fn the_records_of_a_run_are_a_stream() {
+    use plan_ledger::ledger::{RUNS, decode};
+    use plan_ledger::plan::{Json, Receipt, RunPolicy};
+    let disk = SimDisk::new();
+    let environment = plan_ledger::Environment {
+        storage: Arc::new(disk.clone()),
+        ..super::golden::deterministic()
+    };
+    let ledger = plan_ledger::Ledger::create(&dir(), &environment).unwrap();
+    let steps: Vec<_> =
+        (0..20).map(|number| serde_json::json!({ "id": format!("s{number}") })).collect();
+    let plan: plan_ledger::Plan =
+        serde_json::from_value(serde_json::json!({ "steps": steps })).unwrap();
+    let runs =
+        ["one", "two"].map(|name| ledger.start_run(name, &plan, RunPolicy::default()).unwrap());
+    for run in runs.into_iter().cycle().take(40) {
+        let task = ledger.dispatch(run, "worker").unwrap().unwrap();
+        let output = Json::new(&serde_json::json!("x".repeat(60_000))).into();
+        ledger.record_receipt(task.token, Receipt { output, ..Receipt::default() }).unwrap();
+    }
+    ledger.close().unwrap();
+    let reader = reader(&disk);
+    let all = whole(&reader);
+    for run in runs {
+        let of = |record: &&LoggedRecord| {
+            decode(record).unwrap().and_then(|event| event.run()) == Some(run)
+        };
+        let found = reader.records_of_stream(u64::from(run.0), RUNS, 1).map(Result::unwrap);
+        let found: Vec<_> = found.collect();
+        assert!(found.len() > 40 && found.iter().eq(all.iter().filter(of)));
+    }
+    let first = disk.read(&reader.segments()[0].path).unwrap();
+    let place = first.len() - 4096;
+    let footer =
+        plan_ledger::format::Footer::decode(&first[place..], u64::try_from(place).unwrap());
+    assert_eq!(footer.unwrap().stream_rule, RUNS.rule);
+}
