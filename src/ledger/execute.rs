@@ -193,7 +193,7 @@ impl Ledger {
         };
         match self.log.wait(ticket) {
             Ok(ack) => {
-                self.climb();
+                self.climb(ack.seq);
                 Ok((Commit { ack, events }, answer))
             }
             Err(error) => {

@@ -4,12 +4,12 @@
 
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-use crate::error::Result;
-use crate::log::{Batch, Durability, SnapshotNote};
+use crate::error::{ErrorKind, Result};
+use crate::log::{Batch, Durability, SnapshotNote, Ticket};
 use crate::plan::State;
 
 use super::Ledger;
-use super::execute::Freshness;
+use super::execute::{Freshness, Shared};
 use super::ladder::Ladder;
 use super::projection::Projection;
 use super::snapshots::{self, Snapshot};
@@ -62,39 +62,58 @@ impl Ledger {
         self.ladder().warnings()
     }
 
-    /// Have the snapshot made that is due, if one is.
-    pub(super) fn climb(&self) {
-        self.ladder().reach(self.log.ack().seq);
+    /// Have the snapshot made that is due when the log has got as far as record `last`.
+    pub(super) fn climb(&self, last: u64) {
+        self.ladder().reach(last);
         self.note_all();
     }
 
     /// Note the snapshots that were made.
     pub(super) fn note_all(&self) {
+        // The ladder is free again while a note waits for the disk.
         let notes = self.ladder().take_notes();
         for note in notes {
             if let Err(error) = self.note(&note) {
-                let warning = format!("the snapshot at record {} has no note: {error}", note.seq);
-                self.ladder().warn(warning);
+                let seq = note.seq;
+                self.ladder().warn(format!("the snapshot at record {seq} has no note: {error}"));
             }
         }
     }
 
     fn note(&self, note: &SnapshotNote) -> Result<()> {
-        let ticket = {
-            let mut shared = self.lock();
-            shared.refresh(&self.log)?;
-            let time = self.environment.clock.now().max(self.log.time());
-            let (durability, expected_seq, key) = (Durability::Sync, None, None);
-            let batch = Batch { records: vec![note.record()], time, durability, expected_seq, key };
-            let ticket = self.log.submit(&batch)?;
-            Arc::make_mut(&mut shared.state).pass(ticket.last_seq(), time);
-            ticket
-        };
-        let waited = self.log.wait(ticket);
+        let begun = self.submit_note(&mut self.lock(), note);
+        let waited = self.log.wait(begun?);
         if waited.is_err() {
             self.lock().freshness = Freshness::Stale;
         }
         waited.map(drop)
+    }
+
+    /// Give the note its place in the log, and pass it in the state.
+    fn submit_note(&self, shared: &mut Shared, note: &SnapshotNote) -> Result<Ticket> {
+        loop {
+            self.log.expect_good()?;
+            shared.refresh(&self.log)?;
+            let time = self.environment.clock.now().max(self.log.time());
+            let expected = self.log.last_submitted().seq + 1;
+            let batch = Batch {
+                records: vec![note.record()],
+                time,
+                durability: Durability::Sync,
+                expected_seq: Some(expected),
+                key: None,
+            };
+            match self.log.submit(&batch) {
+                Err(error) if error.kind() == ErrorKind::Conflict => {
+                    shared.freshness = Freshness::Stale;
+                }
+                Err(error) => return Err(error),
+                Ok(ticket) => {
+                    Arc::make_mut(&mut shared.state).pass(expected, time);
+                    return Ok(ticket);
+                }
+            }
+        }
     }
 
     pub(super) fn ladder(&self) -> MutexGuard<'_, Ladder> {

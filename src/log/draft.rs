@@ -64,7 +64,8 @@ pub(super) fn abandon(storage: &Arc<dyn Storage>, draft: &Layout) -> Result<()> 
 fn expect_ours(storage: &Arc<dyn Storage>, draft: &Layout) -> Result<()> {
     expect_only(&**storage, draft, draft.dir(), in_folder)?;
     expect_only(&**storage, draft, &draft.log(), in_log)?;
-    match BlobReader::new(storage, draft).list()?.strangers.first() {
+    let blobs = BlobReader::new(storage, draft).list().unwrap_or_default();
+    match blobs.strangers.first() {
         Some(stranger) => {
             let name = stranger.file_name().unwrap_or_default().to_string_lossy();
             let folder = stranger.parent().unwrap_or(draft.dir());

@@ -300,8 +300,8 @@ impl LogReader {
         let view = read_head(&**storage, layout)?;
         let segments = Segments::list(&**storage, layout)?;
         let (storage, places) = (storage.clone(), PlaceCache::default());
-        let layout = layout.clone();
-        Ok(Self { storage, layout, segments, view, access, places, links: Links::Computed })
+        let (layout, links) = (layout.clone(), Links::Computed);
+        Ok(Self { storage, layout, segments, view, access, places, links })
     }
 
     /// The valid slot of HEAD that counts.

@@ -207,11 +207,9 @@ fn a_changed_export_is_refused_and_leaves_nothing() {
         inside("\"event\":", "}") || inside("\"ledger\":", ",")
     };
     let wrongly: Vec<_> = accepted.iter().filter(|place| !is_ignored(place)).collect();
-    let around: Vec<_> = wrongly
-        .iter()
-        .map(|at| &text[at.saturating_sub(20)..(**at + 20).min(text.len())])
-        .collect();
-    assert!(wrongly.is_empty(), "accepted although changed: {around:?}");
+    let around = |at: usize| text.get(at.saturating_sub(20)..at + 20).unwrap_or_default();
+    let first: Vec<_> = wrongly.iter().map(|at| around(**at)).take(3).collect();
+    assert!(wrongly.is_empty(), "accepted although changed: {first:?}");
 
     // The end of the last line may be missing.
     for end in 0..text.len() - 1 {

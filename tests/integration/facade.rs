@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex};
 use plan_ledger::plan::{BarrierNeeds, Json, RunStatus};
 use plan_ledger::sim::{Effect, Fault, SimDisk};
 use plan_ledger::{
-    Environment, ErrorKind, Ledger, Plan, Receipt, RunId, RunPolicy, Step, state_hash,
+    BatchKey, Command, Environment, ErrorKind, Ledger, Plan, Receipt, RunId, RunPolicy, Step,
+    state_hash,
 };
 
 use crate::golden::deterministic;
@@ -160,4 +161,126 @@ fn a_failed_sync_poisons_the_handle_and_reopening_tells() {
         assert_eq!(state_hash(&replayed), state_hash(&state));
         ledger.set_variable(run, "w", value, Some(0), "me").unwrap();
     }
+}
+
+/// Goal: commands of several threads share syncs, and the state is the fold of the log.
+#[test]
+fn threads_that_set_variables_share_syncs() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("a.ledger");
+    let ledger = Ledger::create(&dir, &Environment::system()).unwrap();
+    let run = ledger.start_run("threads", &plan(20), RunPolicy::default()).unwrap();
+    let set = |thread: u64, number: u64| {
+        let value = Json::new(&serde_json::json!([thread, number]));
+        ledger.set_variable(run, &format!("v{thread}"), value, Some(number), "me")
+    };
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let (set, ledger) = (&set, &ledger);
+            scope.spawn(move || {
+                for number in 0..60 {
+                    assert_eq!(set(thread, number).unwrap(), number + 1);
+                    // What is seen is durable, and holds what was answered.
+                    let state = ledger.state();
+                    assert!(state.seq <= ledger.head().seq);
+                    let seen = state.runs[&run].variables[&format!("v{thread}")].version;
+                    assert_eq!(seen, number + 1);
+                    assert_eq!(set(thread, number).unwrap_err().kind(), ErrorKind::Rejected);
+                }
+            });
+        }
+    });
+    let head = ledger.head();
+    assert_eq!(state_hash(&ledger.state_at(head.seq).unwrap()), ledger.state_hash());
+    let hash = ledger.state_hash();
+    ledger.close().unwrap();
+    let (again, _) = Ledger::open(&dir, &Environment::system()).unwrap();
+    assert_eq!((again.head(), again.state_hash()), (head, hash));
+}
+
+/// Goal: a command under a key is carried out once, whatever the first answer was: in the same
+/// handle, after a crash at any call, and after opening again; and its commit is the same.
+#[test]
+fn a_command_under_a_key_is_carried_out_once() {
+    let story = |disk: &SimDisk| {
+        let dir = Path::new("a.ledger");
+        let (ledger, _) = Ledger::open_or_create(dir, &on_disk(disk)).ok()?;
+        let run = match ledger.state().run_named("once") {
+            Some(run) => run.id,
+            None => ledger.start_run("once", &plan(20), RunPolicy::default()).ok()?,
+        };
+        let (name, by) = ("v".to_owned(), "me".to_owned());
+        let value = Json::new(&serde_json::json!(1));
+        let command = Command::SetVariable { run, name, value, expected_version: None, by };
+        let commit = ledger.execute_once(&BatchKey::new(b"request 1").unwrap(), &command).ok()?;
+        Some((ledger, run, command, commit))
+    };
+    let calm = SimDisk::new();
+    let (ledger, _, command, first) = story(&calm).unwrap();
+    assert_eq!(first.events.len(), 1);
+    assert_eq!(first.events[0].0, first.ack.seq);
+    let again = ledger.execute_once(&BatchKey::new(b"request 1").unwrap(), &command).unwrap();
+    assert_eq!((again.ack, &again.events), (first.ack, &first.events));
+    // A command that leads to nothing is remembered too; the state passes over its key.
+    let nothing = BatchKey::new(b"request 2").unwrap();
+    let idle = ledger.execute_once(&nothing, &Command::Tick).unwrap();
+    assert!(idle.events.is_empty());
+    assert_eq!(ledger.execute_once(&nothing, &Command::Tick).unwrap().ack, idle.ack);
+    assert_eq!(ledger.state().seq, idle.ack.seq);
+    let replayed = ledger.state_at(idle.ack.seq).unwrap();
+    assert_eq!(state_hash(&replayed), ledger.state_hash());
+    drop(ledger);
+
+    for call in 1..=calm.calls() {
+        let disk = SimDisk::new();
+        disk.crash_at(call);
+        let before = story(&disk).map(|(_, _, _, commit)| commit);
+        disk.crash_at(u64::MAX);
+        disk.lose_power(plan_ledger::sim::Loss::Some(call));
+        let (ledger, run, _, commit) = story(&disk).unwrap();
+        assert_eq!(ledger.state().runs[&run].variables["v"].version, 1, "call {call}");
+        if let Some(before) = before {
+            assert_eq!((before.ack, before.events), (commit.ack, commit.events), "call {call}");
+        }
+        let replayed = ledger.state_at(ledger.head().seq).unwrap();
+        assert_eq!(state_hash(&replayed), ledger.state_hash(), "call {call}");
+    }
+}
+
+/// Goal: whoever waits when a sync fails is told so; then the state shows what is durable, and
+/// nothing of what failed.
+#[test]
+fn a_failed_sync_is_told_to_all_and_leaves_the_durable_state() {
+    let mut failed = 0;
+    for call in 1..=12 {
+        let disk = SimDisk::new();
+        let ledger = Ledger::create(Path::new("a.ledger"), &on_disk(&disk)).unwrap();
+        let run = ledger.start_run("sync", &plan(20), RunPolicy::default()).unwrap();
+        let kind = io::ErrorKind::Other;
+        disk.fail_at(Fault { call: disk.calls() + call, kind, effect: Effect::Nothing });
+        let answers: Vec<_> = std::thread::scope(|scope| {
+            let set = |thread: u64| {
+                let ledger = &ledger;
+                scope.spawn(move || {
+                    let value = Json::new(&serde_json::json!(thread));
+                    ledger.set_variable(run, &format!("v{thread}"), value, None, "me")
+                })
+            };
+            let threads: Vec<_> = (0..6).map(set).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        let state = ledger.state();
+        for (thread, answer) in answers.iter().enumerate() {
+            if answer.is_ok() {
+                assert!(state.runs[&run].variables.contains_key(&format!("v{thread}")));
+            }
+        }
+        failed += answers.iter().filter(|answer| answer.is_err()).count();
+        let replayed = ledger.state_at(ledger.head().seq).unwrap();
+        if answers.iter().all(Result::is_ok) {
+            assert_eq!(state_hash(&replayed), state_hash(&state), "call {call}");
+        }
+        assert_eq!(state_hash(&ledger.state()), state_hash(&state), "call {call}: it changes");
+    }
+    assert!(failed > 6, "{failed}");
 }

@@ -21,6 +21,8 @@ mod facade;
 mod golden;
 // Ledgers whose bytes are fixed: whole, torn, corrupt, fenced, from the future.
 mod golden_ledgers;
+// Many threads on one log: shared syncs, tickets, who wins, who is answered.
+mod group_commit;
 // Every hazard of the list is answered.
 mod hazards;
 // `ledger inspect`: human output, JSON, damaged and live ledgers.
@@ -39,10 +41,14 @@ mod log_faults;
 mod log_files;
 // Hazards that cost other engines data, by their number in the list that we keep.
 mod log_hazards;
+// Keys of batches: written once, found again.
+mod log_keys;
 // Who may write, and what readers change: nothing.
 mod log_lock;
 // Appending, rotating, reopening, reading: nothing goes wrong.
 mod log_round_trip;
+// Writers that must stop: forks, lost locks, panics; and what is left to a policy.
+mod log_stop;
 // `ledger run`: what a run does, says and returns.
 mod run;
 // What can be saved of a damaged ledger.

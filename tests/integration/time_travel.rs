@@ -96,7 +96,7 @@ impl Dice {
             _ => Outcome::Succeeded,
         };
         let output = Json::new(&serde_json::json!({ "n": self.below(100) }));
-        Receipt { outcome, output: output.into(), ..Receipt::default() }
+        Receipt { outcome, output: Output::Inline(output), ..Receipt::default() }
     }
 
     /// Do something that may or may not be allowed.

@@ -122,6 +122,7 @@ pub(super) fn walk(shared: &Shared<'_>, stretch: &Stretch) -> Walked {
                 break;
             }
             Ok(Item::Damage(damage)) if next.is_some_and(|next| damage.path == next.0) => break,
+            Ok(Item::Derived(damage)) if next.is_some_and(|next| damage.path == next.0) => break,
             Ok(Item::Record(record, proof)) => {
                 pending = pending.saturating_add(record.size);
                 walked.record(shared, &record, proof);
@@ -130,8 +131,7 @@ pub(super) fn walk(shared: &Shared<'_>, stretch: &Stretch) -> Walked {
                 pending = pending.saturating_add(damage.end.saturating_sub(damage.offset));
                 walked.damage(shared, damage);
             }
-            Ok(Item::Derived(damage)) if next.is_some_and(|next| damage.path == next.0) => break,
-            Ok(Item::Derived(damage)) => walked.keep(damage.into()),
+            Ok(Item::Derived(damage)) => walked.keep(Finding::from(damage)),
             // What stands behind the last record is looked at as a whole.
             Ok(Item::OpenEnd { .. }) => {}
             Err(error) => {

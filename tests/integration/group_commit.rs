@@ -1,0 +1,307 @@
+//! Many threads on one log: shared syncs, tickets, buffered records, who wins, who is answered.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier, Mutex};
+
+use plan_ledger::error::{Error, ErrorKind};
+use plan_ledger::format::{Chain, HeadSync};
+use plan_ledger::log::{Ack, Batch, Durability, Housekeeping, Log, LogOptions, LogReader, Verdict};
+use plan_ledger::sim::{Effect, Fault, Loss, SimDisk};
+use plan_ledger::storage::DiskStorage;
+
+use super::lab::{
+    LOOKS, Model, Restart, at, dir, kill, open, options, options_with, payloads, record, settle,
+    whole,
+};
+
+const THREADS: u64 = 32;
+const APPENDS: u64 = 200;
+
+/// Batches of 1 to 3 records; what was acknowledged, by the number of the batch's first record.
+fn hammer(log: &Log) -> BTreeMap<u64, (Ack, Vec<Vec<u8>>)> {
+    let acks = Mutex::new(BTreeMap::new());
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let acks = &acks;
+            scope.spawn(move || {
+                for number in 0..APPENDS {
+                    let unique = (thread * APPENDS + number) * 4;
+                    let size = usize::try_from(unique % 700).unwrap();
+                    let batch: Vec<_> =
+                        (0..=number % 3).map(|part| record(unique + part, size)).collect();
+                    let ack = log.append(&batch, at(number)).unwrap();
+                    let first = ack.seq - number % 3;
+                    let payloads = batch.into_iter().map(|record| record.payload).collect();
+                    let before = acks.lock().unwrap().insert(first, (ack, payloads));
+                    assert!(before.is_none(), "{first} acknowledged twice");
+                }
+            });
+        }
+    });
+    acks.into_inner().unwrap()
+}
+
+/// The acks leave no gap, and the log holds exactly what they say.
+fn check(reader: &LogReader, acks: &BTreeMap<u64, (Ack, Vec<Vec<u8>>)>) {
+    let records = whole(reader);
+    let chains: BTreeMap<u64, Chain> = records.iter().map(|each| (each.seq, each.chain)).collect();
+    let mut next = 1;
+    for (first, (ack, _)) in acks {
+        assert_eq!(*first, next, "a gap or an overlap");
+        assert_eq!(chains[&ack.seq], ack.chain);
+        next = ack.seq + 1;
+    }
+    let acked: Vec<_> = acks.values().flat_map(|(_, payloads)| payloads.clone()).collect();
+    assert!(payloads(&records) == acked);
+}
+
+/// Goal: with many threads every ack is unique, there is no gap, the log holds what they say, and
+/// syncs are shared.
+/// Method: on the simulated disk, where a turn is short, and on a real one with the thread that
+/// makes segments ahead.
+#[test]
+fn thirty_two_threads_share_syncs_and_lose_nothing() {
+    let disk = SimDisk::new();
+    let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    let acks = hammer(&log);
+    check(&log.reader().unwrap(), &acks);
+    log.close().unwrap();
+    disk.lose_power(Loss::Everything);
+    let (log, report) = open(&disk).unwrap();
+    assert_eq!(report.verdict, Verdict::Clean);
+    check(&log.reader().unwrap(), &acks);
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("real.ledger");
+    let options = LogOptions {
+        housekeeping: Housekeeping::Thread,
+        ..options_with(Arc::new(DiskStorage), 1, HeadSync::Interval)
+    };
+    let log = Log::create(&path, options.clone(), at(0)).unwrap();
+    let acks = hammer(&log);
+    check(&log.reader().unwrap(), &acks);
+    let syncs = log.reader().unwrap().head().unwrap().generation;
+    assert!(syncs < THREADS * APPENDS, "{syncs} writes of HEAD: no group was ever shared");
+    log.close().unwrap();
+    let (log, report) = Log::open(&path, options, at(0)).unwrap();
+    assert_eq!(report.verdict, Verdict::Clean);
+    check(&log.reader().unwrap(), &acks);
+}
+
+/// Goal: what is submitted together is written and synced together.
+/// Method: a hundred tickets, one wait: one write, one sync, one write of HEAD.
+#[test]
+fn tickets_of_one_thread_share_one_sync() {
+    let disk = SimDisk::new();
+    let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    log.append(&[record(0, 10)], at(0)).unwrap();
+    let (changes, calls) = (disk.changes(), disk.calls());
+    let tickets: Vec<_> =
+        (1..=100).map(|n| log.submit(&Batch::new(vec![record(n, 50)], at(0))).unwrap()).collect();
+    assert_eq!(disk.calls(), calls, "submitting goes to the disk");
+    assert_eq!((log.ack().seq, log.last_submitted().seq), (1, 101));
+    for (seq, ticket) in (2..).zip(tickets.into_iter().rev()) {
+        let seqs = (ticket.first_seq(), ticket.last_seq());
+        assert_eq!(seqs, (103 - seq, 103 - seq));
+        assert_eq!(log.wait(ticket).unwrap().seq, 103 - seq);
+    }
+    assert_eq!(disk.changes(), changes + 3);
+    assert_eq!(disk.calls(), calls + LOOKS + 3);
+    assert_eq!(whole(&log.reader().unwrap()).len(), 101);
+}
+
+/// Goal: a batch that expects its place gets it or is refused; of several, exactly one wins.
+#[test]
+fn of_batches_that_expect_the_same_place_one_wins() {
+    let disk = SimDisk::new();
+    let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    let barrier = Barrier::new(8);
+    let wins = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let (log, barrier, wins) = (&log, &barrier, &wins);
+            scope.spawn(move || {
+                for round in 0..50 {
+                    barrier.wait();
+                    let batch = Batch {
+                        expected_seq: Some(round * 2 + 1),
+                        ..Batch::new(vec![record(thread, 20), record(thread, 30)], at(0))
+                    };
+                    match log.submit(&batch).and_then(|ticket| log.wait(ticket)) {
+                        Ok(ack) => {
+                            assert_eq!(ack.seq, round * 2 + 2);
+                            wins.fetch_add(1, Ordering::Relaxed);
+                        }
+                        Err(error) => assert_eq!(error.kind(), ErrorKind::Conflict, "{error}"),
+                    }
+                    barrier.wait();
+                }
+            });
+        }
+    });
+    assert_eq!(wins.into_inner(), 50);
+    assert_eq!(whole(&log.reader().unwrap()).len(), 100);
+}
+
+/// Goal: whatever call fails, with many threads waiting, every one of them is answered; whoever
+/// got an ack has it for good.
+/// Method: the n-th call fails, for every n, with no and all of its effect.
+#[test]
+fn whatever_call_fails_every_waiter_is_answered() {
+    const WAITERS: u64 = 16;
+    let mut unknown = 0;
+    for call in 1..=40 {
+        for effect in [Effect::Nothing, Effect::Everything] {
+            let disk = SimDisk::new();
+            let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+            let call = disk.calls() + call;
+            disk.fail_at(Fault { call, kind: io::ErrorKind::Other, effect });
+            let answers: Vec<_> = std::thread::scope(|scope| {
+                let wait = |number| {
+                    let log = &log;
+                    scope.spawn(move || {
+                        let answer = log.append(&[record(number, 40)], at(0));
+                        // After a failure nothing more is taken.
+                        if let Err(error) = &answer {
+                            let again = log.append(&[record(99, 4)], at(0)).unwrap_err();
+                            let expected = match error.kind() {
+                                ErrorKind::Fenced => ErrorKind::Fenced,
+                                _ => ErrorKind::Poisoned,
+                            };
+                            assert_eq!(again.kind(), expected, "{again}");
+                        }
+                        (number, answer)
+                    })
+                };
+                let threads: Vec<_> = (0..WAITERS).map(wait).collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+            });
+            drop(log);
+            if disk.calls() < call {
+                // Shared syncs made the story shorter than that.
+                continue;
+            }
+            disk.lose_power(Loss::Everything);
+            let (log, _) = open(&disk).unwrap();
+            let found = whole(&log.reader().unwrap());
+            for (number, answer) in answers {
+                let payload = record(number, 40).payload;
+                match answer {
+                    Ok(ack) => {
+                        let found = &found[usize::try_from(ack.seq).unwrap() - 1];
+                        assert_eq!((&found.payload, found.chain), (&payload, ack.chain));
+                    }
+                    Err(error) => {
+                        let kinds =
+                            [ErrorKind::OutcomeUnknown, ErrorKind::Poisoned, ErrorKind::Fenced];
+                        assert!(kinds.contains(&error.kind()), "call {call}: {error}");
+                        unknown += usize::from(error.kind() == ErrorKind::OutcomeUnknown);
+                    }
+                }
+            }
+        }
+    }
+    assert!(unknown > 50, "{unknown}");
+}
+
+/// Buffered and durable batches in turns; after each flush all of them count as acknowledged.
+fn mixed(disk: &SimDisk, model: &mut Model) -> Result<(), Error> {
+    let log = Log::create(&dir(), options(disk), at(0))?;
+    model.is_created = true;
+    let buffered = |model: &mut Model, number: u64, size: usize| {
+        let batch = vec![record(number, size), record(number + 1, 30)];
+        model.batches.push(batch.iter().map(|record| record.payload.clone()).collect());
+        let batch = Batch { durability: Durability::Buffered, ..Batch::new(batch, at(number)) };
+        log.submit(&batch).map(|_| ())
+    };
+    buffered(model, 10, 100)?;
+    buffered(model, 20, 900)?;
+    log.append(&[record(30, 50)], at(30))?;
+    model.batches.push(vec![record(30, 50).payload]);
+    model.acked = model.batches.len();
+    buffered(model, 40, 2000)?;
+    log.flush()?;
+    model.acked = model.batches.len();
+    buffered(model, 50, 10)?;
+    buffered(model, 60, 1 << 20)?;
+    model.acked = model.batches.len() - 1;
+    buffered(model, 70, 10)?;
+    log.close()?;
+    model.acked = model.batches.len();
+    Ok(())
+}
+
+/// Goal: buffered records survive the end of the process, and are whole or gone after a power
+/// loss, in order; what a flush, a later commit, a rotation or a close covered is never lost.
+/// Method: a crash before every call.
+#[test]
+fn a_crash_before_any_call_keeps_what_was_flushed() {
+    let calm = SimDisk::new();
+    mixed(&calm, &mut Model::default()).unwrap();
+    for call in 1..=calm.calls() {
+        let (disk, mut model) = (SimDisk::new(), Model::default());
+        disk.crash_at(call);
+        let error = mixed(&disk, &mut model).err();
+        let asked = model.batches.len();
+        // The last one may have been in the middle of an append.
+        if error.is_some() && model.acked < 3 && asked == 2 {
+            model.batches.push(vec![record(30, 50).payload]);
+        }
+        for restart in [
+            Restart::Process,
+            Restart::Power(Loss::Everything),
+            Restart::Power(Loss::Nothing),
+            Restart::Power(Loss::Some(call)),
+        ] {
+            settle(&restart.of(&disk), &model, &format!("crash at call {call}, {restart:?}"));
+        }
+    }
+}
+
+/// Goal: a buffered record is in the file when submitting it returned, proves nothing, and a
+/// killed process leaves row 8: it survives.
+#[test]
+fn a_buffered_record_survives_the_process_and_is_proved_by_a_later_sync() {
+    let disk = SimDisk::new();
+    let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    let batch =
+        Batch { durability: Durability::Buffered, ..Batch::new(vec![record(1, 50)], at(0)) };
+    let ticket = log.submit(&batch).unwrap();
+    assert_eq!((ticket.last_seq(), log.ack().seq), (1, 0));
+    assert_eq!(log.reader().unwrap().head().unwrap().durable_seq, 0);
+
+    let killed = disk.fork();
+    killed.kill_process();
+    let (again, report) = open(&killed).unwrap();
+    assert_eq!(report.verdict, Verdict::Unproven);
+    assert_eq!(payloads(&whole(&again.reader().unwrap())), [record(1, 50).payload]);
+
+    assert_eq!(log.append(&[record(2, 50)], at(0)).unwrap().seq, 2);
+    let calls = disk.calls();
+    assert_eq!(log.wait(ticket).unwrap().seq, 1);
+    assert_eq!(disk.calls(), calls, "it is proved already");
+    kill(&disk, log);
+    assert_eq!(open(&disk).unwrap().1.verdict, Verdict::Clean);
+}
+
+/// Goal: what waits for a sync is never more than recovery looks at: 4 MiB, or one batch.
+#[test]
+fn what_waits_for_a_sync_is_bounded() {
+    let disk = SimDisk::new();
+    let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    let mut pending = 0;
+    for number in 0..60 {
+        let size = 300_000;
+        let durability = if number % 2 == 0 { Durability::Sync } else { Durability::Buffered };
+        let batch = Batch { durability, ..Batch::new(vec![record(number, size)], at(0)) };
+        drop(log.submit(&batch));
+        let behind = log.last_submitted().seq - log.ack().seq;
+        assert!(behind * 300_000 <= 4 << 20, "{behind} records wait");
+        pending = pending.max(behind);
+    }
+    assert!(pending >= 10, "{pending}");
+    let acked = log.close().map(|()| whole(&open(&disk).unwrap().0.reader().unwrap()).len());
+    assert_eq!(acked.unwrap(), 60);
+}

@@ -1,0 +1,128 @@
+//! Keys of batches: written once, found again, whatever happened in between.
+
+use plan_ledger::error::ErrorKind;
+use plan_ledger::log::{Batch, BatchKey, KEY_WINDOW, KIND_BATCH_KEY, Log};
+use plan_ledger::sim::{Loss, SimDisk};
+
+use super::lab::{Restart, at, dir, open, options, reader, record, whole};
+
+fn key(name: &str) -> BatchKey {
+    BatchKey::new(name.as_bytes()).unwrap()
+}
+
+fn keyed(name: &str, number: u64) -> Batch {
+    let records = vec![record(number, 60), record(number + 1, 700)];
+    Batch { key: Some(key(name)), ..Batch::new(records, at(number)) }
+}
+
+/// Goal: a key is written once, with its batch; asking again gives the earlier ack, in the same
+/// handle and after opening the log again, and writes nothing.
+#[test]
+fn a_batch_with_a_key_is_written_once() {
+    let disk = SimDisk::new();
+    let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    log.append(&[record(0, 10)], at(0)).unwrap();
+    let ack = log.submit(&keyed("a", 1)).and_then(|ticket| log.wait(ticket)).unwrap();
+    assert_eq!(ack.seq, 4, "the key, then two records");
+    let records = whole(&log.reader().unwrap());
+    assert_eq!((records[1].kind, records[1].batch_left), (KIND_BATCH_KEY, 2));
+    assert_eq!(records[1].payload, b"a");
+    // Twice before either is durable.
+    let (one, two) = (log.submit(&keyed("b", 5)).unwrap(), log.submit(&keyed("b", 7)).unwrap());
+    assert_eq!(one, two);
+    log.wait(two).unwrap();
+    let changes = disk.changes();
+    for name in ["a", "b"] {
+        let ticket = log.submit(&keyed(name, 50)).unwrap();
+        assert_eq!(Some(&ticket), log.landed(&key(name)).unwrap().as_ref());
+        log.wait(ticket).unwrap();
+    }
+    assert_eq!(disk.changes(), changes);
+    log.close().unwrap();
+
+    let (log, _) = open(&disk).unwrap();
+    let last = log.ack().seq;
+    assert_eq!(log.submit(&keyed("a", 50)).and_then(|ticket| log.wait(ticket)).unwrap(), ack);
+    assert_eq!(log.ack().seq, last);
+    assert_eq!(log.find_key(&key("b"), 1).unwrap(), Some((5, 7)));
+    assert_eq!(log.find_key(&key("b"), 6).unwrap(), None);
+    assert_eq!(log.find_key(&key("c"), 1).unwrap(), None);
+    // A key alone is a batch too.
+    let alone = Batch { key: Some(key("c")), ..Batch::new(Vec::new(), at(9)) };
+    assert_eq!(log.submit(&alone).and_then(|ticket| log.wait(ticket)).unwrap().seq, last + 1);
+    assert_eq!(log.find_key(&key("c"), last).unwrap(), Some((last + 1, last + 1)));
+}
+
+/// Goal: limits. The window is as large as promised and no larger; the key counts as a record.
+#[test]
+fn keys_have_limits() {
+    for length in [0, 65, 1000] {
+        assert_eq!(BatchKey::new(&vec![7; length]).unwrap_err().kind(), ErrorKind::TooLarge);
+    }
+    let disk = SimDisk::new();
+    let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    let first = log.submit(&keyed("a", 1)).unwrap().first_seq();
+    let full = vec![record(1, 1); 65_535];
+    let over = Batch { key: Some(key("b")), ..Batch::new(full.clone(), at(1)) };
+    assert_eq!(log.submit(&over).unwrap_err().kind(), ErrorKind::TooLarge);
+    // The key at `first` is the oldest in the window, then it is out of it.
+    let count = usize::try_from(KEY_WINDOW - 3).unwrap();
+    log.append(&full[..count], at(1)).unwrap();
+    assert_eq!(log.ack().seq, first + KEY_WINDOW - 1);
+    assert_eq!(log.submit(&keyed("a", 1)).unwrap().first_seq(), first);
+    log.close().unwrap();
+    let (log, _) = open(&disk).unwrap();
+    assert_eq!(log.submit(&keyed("a", 1)).unwrap().first_seq(), first);
+    log.append(&full[..1], at(1)).unwrap();
+    assert_eq!(log.submit(&keyed("a", 1)).unwrap().first_seq(), first + KEY_WINDOW + 1);
+}
+
+/// Goal: after a crash at any point, the key tells the truth: it is found if, and only if, all of
+/// its batch is there, an ack implies that it is found, and asking again gives one batch.
+#[test]
+fn after_any_crash_the_key_tells_whether_the_batch_landed() {
+    let story = |disk: &SimDisk| {
+        let log = Log::create(&dir(), options(disk), at(0))?;
+        log.append(&[record(0, 10)], at(0))?;
+        log.submit(&keyed("a", 1)).and_then(|ticket| log.wait(ticket))
+    };
+    let calm = SimDisk::new();
+    story(&calm).unwrap();
+    let (mut landed, mut lost) = (0, 0);
+    for call in 1..=calm.calls() + 1 {
+        let disk = SimDisk::new();
+        disk.crash_at(call);
+        let answer = story(&disk);
+        for restart in [Loss::Everything, Loss::Nothing, Loss::Some(call), Loss::Some(call + 1000)]
+            .map(Restart::Power)
+            .into_iter()
+            .chain([Restart::Process])
+        {
+            let disk = restart.of(&disk);
+            let Ok((log, _)) = open(&disk) else { continue };
+            let found = log.find_key(&key("a"), 1).unwrap();
+            let records = whole(&log.reader().unwrap());
+            let count = records.iter().filter(|each| each.kind == KIND_BATCH_KEY).count();
+            assert_eq!(found.is_some(), count == 1, "call {call}, {restart:?}");
+            if let Ok(ack) = &answer {
+                assert_eq!(found, Some((2, 4)), "call {call}, {restart:?}");
+                assert_eq!(records[3].chain, ack.chain);
+            }
+            if let Some((first, last)) = found {
+                assert_eq!(last - first, 2);
+                assert!(u64::try_from(records.len()).unwrap() >= last);
+            }
+            if found.is_some() {
+                landed += 1;
+            } else {
+                lost += 1;
+            }
+            let ack = log.submit(&keyed("a", 1)).and_then(|ticket| log.wait(ticket)).unwrap();
+            drop(log);
+            let again: Vec<_> = reader(&disk).records(1).map(Result::unwrap).collect();
+            let keys = again.iter().filter(|each| each.kind == KIND_BATCH_KEY).count();
+            assert_eq!(keys, 1, "call {call}, {restart:?}: {ack:?}");
+        }
+    }
+    assert!(landed > 5 && lost > 5, "{landed} landed, {lost} lost");
+}

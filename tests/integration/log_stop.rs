@@ -1,0 +1,464 @@
+//! Writers that must stop: forks, lost locks, other writers, panics; what is made ahead; and what
+//! is left to a policy.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use plan_ledger::error::ErrorKind;
+use plan_ledger::format::{Head, HeadState, HeadSync};
+use plan_ledger::log::{
+    Batch, Housekeeping, KIND_RECOVERY_NOTE, Log, LogOptions, LogReader, OnAmbiguous, RecoveryNote,
+    Verdict,
+};
+use plan_ledger::sim::{Loss, SimDisk};
+use plan_ledger::storage::{
+    Access, DiskStorage, Entry, Locking, Map, Medium, Storage, StorageFile,
+};
+
+use super::lab::{
+    LOOKS, at, dir, kill, log_digest, open, options, options_with, payloads, reader, record,
+    segments, survey, whole,
+};
+
+/// A handle that lost the right to write: it writes nothing, HEAD included, now and ever.
+fn refuses(disk: &SimDisk, log: Log, story: &str) {
+    let ticket = log.submit(&Batch::new(vec![record(5, 20)], at(1)));
+    let before = log_digest(disk);
+    for _ in 0..2 {
+        let error = log.append(&[record(6, 20)], at(1)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Fenced, "{story}: {error}");
+        assert!(error.to_string().contains("lock lost"), "{story}: {error}");
+    }
+    if let Ok(ticket) = ticket {
+        assert_eq!(log.wait(ticket).unwrap_err().kind(), ErrorKind::Fenced, "{story}");
+    }
+    let error = log.append(&[record(6, 1 << 20)], at(1)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Fenced, "{story}: {error}");
+    assert_eq!(log.ack().seq, 1);
+    drop(log);
+    assert_eq!(log_digest(disk), before, "{story}: something was written");
+}
+
+/// Goal: a fork, a handle whose lock file is gone or was replaced, and one that another writer
+/// has overtaken are refused before they write anything, and stay so; dropping them writes nothing.
+#[test]
+fn a_writer_that_lost_its_right_writes_nothing_more() {
+    let one = || {
+        let disk = SimDisk::new();
+        let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+        log.append(&[record(1, 10)], at(0)).unwrap();
+        (disk, log)
+    };
+    let (disk, log) = one();
+    disk.become_another_process();
+    refuses(&disk, log, "a fork");
+
+    let (disk, log) = one();
+    disk.remove(&dir().join("LOCK")).unwrap();
+    refuses(&disk, log, "LOCK removed");
+
+    let (disk, log) = one();
+    disk.remove(&dir().join("LOCK")).unwrap();
+    disk.create(&dir().join("LOCK")).unwrap();
+    refuses(&disk, log, "LOCK replaced");
+
+    for slot in [0, 1] {
+        let (disk, log) = one();
+        let head = reader(&disk).head().unwrap().clone();
+        let head = Head { writer_epoch: head.writer_epoch + 1, generation: 1, ..head };
+        disk.overwrite(&dir().join("HEAD"), slot * 4096, &head.encode()).unwrap();
+        refuses(&disk, log, &format!("another writer in slot {slot}"));
+    }
+}
+
+/// Goal: closing tells of a lost lock, and marks nothing; a fork that never wrote marks nothing.
+#[test]
+fn closing_without_the_right_marks_nothing() {
+    for is_fork in [false, true] {
+        let disk = SimDisk::new();
+        let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+        log.append(&[record(1, 10)], at(0)).unwrap();
+        if is_fork {
+            disk.become_another_process();
+        } else {
+            disk.remove(&dir().join("LOCK")).unwrap();
+        }
+        let before = log_digest(&disk);
+        assert_eq!(log.close().unwrap_err().kind(), ErrorKind::Fenced);
+        assert_eq!(log_digest(&disk), before);
+        assert_eq!(reader(&disk).head().unwrap().state, HeadState::Open);
+    }
+}
+
+/// Goal: the same on a real disk when the folder is moved away, and even when another ledger is
+/// made in its place.
+#[test]
+fn a_folder_that_was_moved_away_is_not_written_to() {
+    for is_replaced in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, moved) = (folder.path().join("a.ledger"), folder.path().join("b.ledger"));
+        let log = Log::create(&path, on_disk(1), at(0)).unwrap();
+        log.append(&[record(1, 10)], at(0)).unwrap();
+        std::fs::rename(&path, &moved).unwrap();
+        let other = is_replaced.then(|| Log::create(&path, on_disk(2), at(0)).unwrap());
+        for _ in 0..2 {
+            let error = log.append(&[record(2, 10)], at(0)).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Fenced, "{error}");
+        }
+        drop(log);
+        if let Some(other) = other {
+            other.append(&[record(3, 10)], at(0)).unwrap();
+            other.close().unwrap();
+        }
+        let (log, _) = Log::open(&moved, on_disk(3), at(0)).unwrap();
+        assert_eq!(payloads(&whole(&log.reader().unwrap())), [record(1, 10).payload]);
+    }
+}
+
+fn on_disk(seed: u64) -> LogOptions {
+    LogOptions {
+        housekeeping: Housekeeping::Thread,
+        ..options_with(Arc::new(DiskStorage), seed, HeadSync::Interval)
+    }
+}
+
+/// A disk whose calls are counted, of which one panics.
+#[derive(Debug, Clone)]
+struct Panicking {
+    disk: SimDisk,
+    calls: Arc<AtomicU64>,
+    panics_at: Arc<AtomicU64>,
+}
+
+impl Panicking {
+    fn new(disk: &SimDisk) -> Self {
+        let (calls, panics_at) = (Arc::default(), Arc::new(AtomicU64::new(u64::MAX)));
+        Self { disk: disk.clone(), calls, panics_at }
+    }
+
+    fn count(&self) {
+        let call = self.calls.fetch_add(1, Ordering::SeqCst) + 1;
+        assert!(call != self.panics_at.load(Ordering::SeqCst), "as the test wants it");
+    }
+
+    fn file(&self, file: Box<dyn StorageFile>) -> Box<dyn StorageFile> {
+        Box::new(PanickingFile { disk: self.clone(), file })
+    }
+}
+
+impl Storage for Panicking {
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        self.disk.create_dir(path)
+    }
+    fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
+        self.disk.list(path)
+    }
+    fn create(&self, path: &Path) -> io::Result<Box<dyn StorageFile>> {
+        self.count();
+        self.disk.create(path).map(|file| self.file(file))
+    }
+    fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn StorageFile>> {
+        self.disk.open(path, access).map(|file| self.file(file))
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.count();
+        self.disk.rename(from, to)
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.disk.remove(path)
+    }
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        self.disk.remove_dir(path)
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        self.count();
+        self.disk.sync_dir(path)
+    }
+    fn lock(&self, path: &Path, holder: &str) -> io::Result<Locking> {
+        self.disk.lock(path, holder)
+    }
+    fn medium(&self, path: &Path) -> io::Result<Medium> {
+        self.disk.medium(path)
+    }
+    fn process(&self) -> u32 {
+        self.disk.process()
+    }
+}
+
+#[derive(Debug)]
+struct PanickingFile {
+    disk: Panicking,
+    file: Box<dyn StorageFile>,
+}
+
+impl StorageFile for PanickingFile {
+    fn length(&self) -> io::Result<u64> {
+        self.file.length()
+    }
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.disk.count();
+        self.file.read_at(buffer, offset)
+    }
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.disk.count();
+        self.file.write_at(bytes, offset)
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.disk.count();
+        self.file.sync()
+    }
+    fn set_length(&self, length: u64) -> io::Result<()> {
+        self.file.set_length(length)
+    }
+    fn make_read_only(&self) -> io::Result<()> {
+        self.file.make_read_only()
+    }
+    fn map(&self) -> io::Result<Map> {
+        self.file.map()
+    }
+}
+
+/// Goal: a thread that panics at the disk leaves nobody waiting (H34), whatever it was at; what
+/// was acknowledged stays, and the log opens again.
+/// Method: every call of eight appends, and of a rotation, panics once.
+#[test]
+fn h34_a_panic_at_the_disk_leaves_nobody_waiting() {
+    let mut panics = 0;
+    for call in 1..=60 {
+        let disk = SimDisk::new();
+        let panicking = Panicking::new(&disk);
+        let options = options_with(Arc::new(panicking.clone()), 1, HeadSync::Interval);
+        let log = Log::create(&dir(), options, at(0)).unwrap();
+        let calls = panicking.calls.load(Ordering::SeqCst);
+        panicking.panics_at.store(calls + call, Ordering::SeqCst);
+        let acked: Vec<u64> = std::thread::scope(|scope| {
+            let append = |number| {
+                let log = &log;
+                let size = if number == 7 { 1 << 20 } else { 30 };
+                scope.spawn(move || log.append(&[record(number, size)], at(0)))
+            };
+            let threads: Vec<_> = (0..8).map(append).collect();
+            let mut acked = Vec::new();
+            for thread in threads {
+                match thread.join() {
+                    Ok(Ok(ack)) => acked.push(ack.seq),
+                    Ok(Err(error)) => assert!(
+                        matches!(error.kind(), ErrorKind::OutcomeUnknown | ErrorKind::Poisoned),
+                        "{error}"
+                    ),
+                    Err(_) => panics += 1,
+                }
+            }
+            acked
+        });
+        panicking.panics_at.store(u64::MAX, Ordering::SeqCst);
+        drop(log);
+        disk.lose_power(Loss::Everything);
+        let (log, _) = open(&disk).unwrap();
+        let last = acked.into_iter().max().unwrap_or(0);
+        assert!(log.ack().seq >= last, "call {call}");
+    }
+    assert!(panics > 20, "{panics}");
+}
+
+/// Files in `log/` that have no name of their own yet.
+fn drafts(path: &Path) -> Vec<String> {
+    let names = DiskStorage.list(&path.join("log")).unwrap();
+    names
+        .into_iter()
+        .map(|entry| entry.name)
+        .filter(|name| name.strip_suffix(".tmp").is_some())
+        .collect()
+}
+
+/// Wait until something holds, for a minute at most.
+fn eventually(what: &str, holds: impl Fn() -> bool) {
+    for _ in 0..6000 {
+        if holds() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("{what}: not within a minute");
+}
+
+/// Goal: the next segment is made ahead, is used, is nobody's record, and goes when the log is
+/// closed; one that a crash left goes with the next open.
+#[test]
+fn a_segment_is_made_ahead_and_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.ledger");
+    let log = Log::create(&path, on_disk(1), at(0)).unwrap();
+    log.append(&[record(1, 100)], at(0)).unwrap();
+    log.append(&[record(2, 400_000)], at(0)).unwrap();
+    let name = "00000000000000000000-00000001.seg.tmp".to_owned();
+    eventually("made ahead", || drafts(&path) == [name.clone()]);
+    let storage: Arc<dyn Storage> = Arc::new(DiskStorage);
+    assert!(LogReader::open(&storage, &path).unwrap().strangers().is_empty());
+    // Whether it is whole cannot be seen from outside: either way the rotation works.
+    for number in 3..10 {
+        log.append(&[record(number, 400_000)], at(0)).unwrap();
+    }
+    assert_eq!(whole(&log.reader().unwrap()).len(), 9);
+    log.close().unwrap();
+    assert!(drafts(&path).is_empty());
+    std::fs::write(path.join("log").join(name), [0; 5000]).unwrap();
+    let (log, report) = Log::open(&path, on_disk(2), at(0)).unwrap();
+    assert_eq!(report.verdict, Verdict::Clean);
+    assert!(report.strangers.is_empty() && drafts(&path).is_empty());
+    assert_eq!(whole(&log.reader().unwrap()).len(), 9);
+}
+
+/// Goal: when nobody writes, what was buffered or never waited for becomes durable, and HEAD is
+/// synced.
+#[test]
+fn at_rest_everything_becomes_durable() {
+    let disk = SimDisk::new();
+    let threaded = LogOptions { housekeeping: Housekeeping::Thread, ..options(&disk) };
+    let log = Log::create(&dir(), threaded, at(0)).unwrap();
+    log.append(&[record(1, 100)], at(0)).unwrap();
+    drop(log.submit(&Batch::new(vec![record(2, 100)], at(0))).unwrap());
+    eventually("made durable", || log.ack().seq == 2);
+    eventually("HEAD synced", || {
+        let lost = disk.fork();
+        lost.lose_power(Loss::Everything);
+        reader(&lost).head().unwrap().durable_seq == 2
+    });
+    kill(&disk, log);
+    disk.lose_power(Loss::Everything);
+    assert_eq!(open(&disk).unwrap().1.verdict, Verdict::Clean);
+}
+
+/// Goal: a disk that is full refuses what needs room and nothing else, with the thread as
+/// without, and goes on by itself when there is room.
+#[test]
+fn a_full_disk_refuses_until_there_is_room() {
+    for housekeeping in [Housekeeping::Inline, Housekeeping::Thread] {
+        let disk = SimDisk::new();
+        let options = LogOptions { housekeeping, ..options(&disk) };
+        let log = Log::create(&dir(), options, at(0)).unwrap();
+        disk.limit(1_100_000);
+        log.append(&[record(1, 600_000)], at(0)).unwrap();
+        let error = log.append(&[record(2, 600_000)], at(0)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::DiskFull, "{error}");
+        let ticket = log.submit(&Batch::new(vec![record(3, 50)], at(0))).unwrap();
+        let error = log.append(&[record(2, 600_000)], at(0)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::DiskFull, "{error}");
+        assert_eq!(log.wait(ticket).unwrap().seq, 2);
+        disk.limit(u64::MAX);
+        assert_eq!(log.append(&[record(2, 600_000)], at(0)).unwrap().seq, 3);
+        log.close().unwrap();
+        assert_eq!(whole(&open(&disk).unwrap().0.reader().unwrap()).len(), 3);
+    }
+}
+
+fn forced(disk: &SimDisk) -> Result<(Log, plan_ledger::log::OpenReport), plan_ledger::Error> {
+    let options = LogOptions { on_ambiguous: OnAmbiguous::Fence, ..options(disk) };
+    Log::open(&dir(), options, at(1000))
+}
+
+/// Goal: without HEAD, and with garbage at the end, a person may decide to go on: what holds is
+/// taken over, a note says so, and from then on the ledger opens as any other.
+/// Method: HEAD removed, cut, and full of rubbish; in one log bytes behind the end are rubbish.
+#[test]
+fn a_person_may_force_what_cannot_be_told() {
+    let disk = SimDisk::new();
+    let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    for number in 0..5 {
+        log.append(&[record(number, 300), record(number + 10, 20)], at(0)).unwrap();
+    }
+    log.close().unwrap();
+    let (path, end) = segments(&disk)[0].clone();
+    let expected = payloads(&whole(&reader(&disk)));
+    let head = dir().join("HEAD");
+    for story in ["removed", "rubbish", "cut", "garbage behind", "garbage behind, no HEAD"] {
+        let disk = disk.fork();
+        match story {
+            "removed" => disk.remove(&head).unwrap(),
+            "rubbish" => disk.overwrite(&head, 0, &[0xEE; 8192]).unwrap(),
+            "cut" => disk.set_length(&head, 0).unwrap(),
+            _ => disk.overwrite(&path, end, &[0xEE; 700]).unwrap(),
+        }
+        if story.ends_with("no HEAD") {
+            disk.remove(&head).unwrap();
+        }
+        let before = log_digest(&disk);
+        assert_eq!(open(&disk).unwrap_err().kind(), ErrorKind::Ambiguous, "{story}");
+        assert_eq!(log_digest(&disk), before, "{story}");
+        let (log, report) = forced(&disk).unwrap();
+        assert_eq!(report.verdict, Verdict::Ambiguous, "{story}");
+        let garbage = if story.starts_with("garbage") { vec![(end, 700)] } else { Vec::new() };
+        let discarded: Vec<_> =
+            report.discarded.iter().map(|range| (range.offset, range.length)).collect();
+        assert_eq!(discarded, garbage, "{story}");
+        let records = whole(&log.reader().unwrap());
+        assert_eq!(payloads(&records), expected, "{story}");
+        let note = records.last().unwrap();
+        assert_eq!(note.kind, KIND_RECOVERY_NOTE);
+        assert_eq!(RecoveryNote::decode(&note.payload).unwrap().verdict, "ambiguous_forced");
+        log.append(&[record(50, 20)], at(1001)).unwrap();
+        log.close().unwrap();
+        disk.lose_power(Loss::Everything);
+        let (log, report) = open(&disk).unwrap();
+        assert_eq!(report.verdict, Verdict::Clean, "{story}");
+        assert_eq!(whole(&log.reader().unwrap()).len(), expected.len() + 2, "{story}");
+    }
+}
+
+/// Goal: the policy is none against what is known: damage that is proved is refused all the same.
+#[test]
+fn nobody_can_force_what_is_known_to_be_damage() {
+    let disk = SimDisk::new();
+    let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    for number in 0..5 {
+        log.append(&[record(number, 300)], at(0)).unwrap();
+    }
+    let records = whole(&log.reader().unwrap());
+    log.close().unwrap();
+    let (path, _) = segments(&disk)[0].clone();
+    for has_head in [true, false] {
+        let disk = disk.fork();
+        disk.overwrite(&path, records[1].offset + 60, &[0xEE; 3]).unwrap();
+        if !has_head {
+            disk.remove(&dir().join("HEAD")).unwrap();
+        }
+        let before = log_digest(&disk);
+        let error = forced(&disk).unwrap_err();
+        assert!(error.is_damage(), "{error}");
+        assert_eq!(log_digest(&disk), before);
+        assert_eq!(survey(&disk).records.len(), 4);
+    }
+}
+
+/// Goal: a crash at any call of a forced open leaves a ledger that can be forced again, or opens.
+#[test]
+fn a_crash_while_it_is_forced_loses_nothing() {
+    let disk = SimDisk::new();
+    let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    for number in 0..4 {
+        log.append(&[record(number, 600)], at(0)).unwrap();
+    }
+    log.close().unwrap();
+    disk.remove(&dir().join("HEAD")).unwrap();
+    disk.sync_dir(&dir()).unwrap();
+    let expected: Vec<_> = (0..4).map(|number| record(number, 600).payload).collect();
+    let calm = disk.fork();
+    drop(forced(&calm).unwrap());
+    for call in disk.calls() + 1..=calm.calls() + LOOKS {
+        for loss in [Loss::Everything, Loss::Nothing, Loss::Some(call)] {
+            let disk = disk.fork();
+            disk.crash_at(call);
+            drop(forced(&disk));
+            disk.crash_at(u64::MAX);
+            disk.lose_power(loss);
+            let (log, report) =
+                forced(&disk).unwrap_or_else(|error| panic!("call {call}, {loss:?}: {error}"));
+            let found = payloads(&whole(&log.reader().unwrap()));
+            assert_eq!(found, expected, "call {call}, {loss:?}: {report:?}");
+        }
+    }
+}
