@@ -206,8 +206,11 @@ impl Engine {
 
     /// Make all durable that was submitted, and write HEAD as that of a log at rest.
     pub(super) fn close(&self) -> Result<()> {
-        if self.lock().health != Health::Good {
-            return Ok(());
+        match &self.lock().health {
+            Health::Good => {}
+            Health::Fenced(why) => return Err(fenced(why)),
+            // Whoever had to know was told.
+            Health::Poisoned(_) | Health::Closed => return Ok(()),
         }
         let flushed = self.flush();
         let content = {

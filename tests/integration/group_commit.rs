@@ -203,7 +203,8 @@ fn whatever_call_fails_every_waiter_is_answered() {
             }
         }
     }
-    assert!(unknown > 50, "{unknown}");
+    // The write, the sync and HEAD of the first group, each with and without effect, at least.
+    assert!(unknown >= 6, "{unknown}");
 }
 
 /// Buffered and durable batches in turns; after each flush all of them count as acknowledged.

@@ -10,8 +10,8 @@ use std::time::Duration;
 use plan_ledger::error::ErrorKind;
 use plan_ledger::format::{Head, HeadState, HeadSync};
 use plan_ledger::log::{
-    Batch, Housekeeping, KIND_RECOVERY_NOTE, Log, LogOptions, LogReader, OnAmbiguous, RecoveryNote,
-    Verdict,
+    Ack, Batch, Housekeeping, KIND_RECOVERY_NOTE, Log, LogOptions, LogReader, OnAmbiguous,
+    RecoveryNote, Verdict,
 };
 use plan_ledger::sim::{Loss, SimDisk};
 use plan_ledger::storage::{
@@ -235,7 +235,7 @@ fn h34_a_panic_at_the_disk_leaves_nobody_waiting() {
         let log = Log::create(&dir(), options, at(0)).unwrap();
         let calls = panicking.calls.load(Ordering::SeqCst);
         panicking.panics_at.store(calls + call, Ordering::SeqCst);
-        let acked: Vec<u64> = std::thread::scope(|scope| {
+        let acked: Vec<Ack> = std::thread::scope(|scope| {
             let append = |number| {
                 let log = &log;
                 let size = if number == 7 { 1 << 20 } else { 30 };
@@ -245,7 +245,7 @@ fn h34_a_panic_at_the_disk_leaves_nobody_waiting() {
             let mut acked = Vec::new();
             for thread in threads {
                 match thread.join() {
-                    Ok(Ok(ack)) => acked.push(ack.seq),
+                    Ok(Ok(ack)) => acked.push(ack),
                     Ok(Err(error)) => assert!(
                         matches!(error.kind(), ErrorKind::OutcomeUnknown | ErrorKind::Poisoned),
                         "{error}"
@@ -259,8 +259,11 @@ fn h34_a_panic_at_the_disk_leaves_nobody_waiting() {
         drop(log);
         disk.lose_power(Loss::Everything);
         let (log, _) = open(&disk).unwrap();
-        let last = acked.into_iter().max().unwrap_or(0);
-        assert!(log.ack().seq >= last, "call {call}");
+        let found = whole(&log.reader().unwrap());
+        for ack in acked {
+            let record = found.get(usize::try_from(ack.seq).unwrap() - 1);
+            assert_eq!(record.map(|record| record.chain), Some(ack.chain), "call {call}");
+        }
     }
     assert!(panics > 20, "{panics}");
 }

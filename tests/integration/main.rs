@@ -53,16 +53,16 @@ mod log_stop;
 mod run;
 // What can be saved of a damaged ledger.
 mod salvage;
-// Every bit of a ledger, flipped.
-mod sweep;
-// The rules of the house: layers, crates, sizes.
-mod tidy;
 // Snapshots: made, damaged, foreign, missing, crashed.
 mod snapshots;
 // Any state at any record, from the start, from a snapshot, live.
 mod time_travel;
 // What a log asks of the disk, and in which order.
 mod trace;
+// Every bit of a ledger, flipped.
+mod sweep;
+// The rules of the house: layers, crates, sizes.
+mod tidy;
 // `ledger verify` and `ledger root`.
 mod verify;
 // What people get wrong.

@@ -1,6 +1,6 @@
 //! An event in one phrase, for people.
 
-use crate::log::{GapNote, RecoveryNote};
+use crate::log::{GapNote, RecoveryNote, SnapshotNote};
 use crate::plan::{
     AcceptedBasis, AfterLoss, BarrierChange, BlobOutput, CapScope, Decision, Event, Finding,
     Origin, Outcome, Output, Receipt, Review, Ruling, RunId, StepEvent, StepNumber, VariableSet,
@@ -211,6 +211,13 @@ fn variable(event: &VariableSet) -> String {
     };
     let value = cut(&plain(event.value.as_str()), SHORT);
     format!("{} = {value} (version {}, by {origin})", plain(&event.name), count(event.version))
+}
+
+/// A projection was kept as it was after a record.
+pub(super) fn snapshot_text(note: &SnapshotNote) -> String {
+    let SnapshotNote { projection, version, seq, state_hash, .. } = note;
+    let hash = cut(&plain(state_hash), SHORT);
+    format!("snapshot of {} v{version} at record {seq}: {hash}", plain(projection))
 }
 
 /// A record that was lost before this ledger was salvaged.

@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use crate::cli::exit::{Code, Failure};
 use crate::format::SKIPPABLE_KINDS_FROM;
 use crate::ledger::{Environment, Kind, LedgerView, decode, time_text};
-use crate::log::{Damage, GapNote, Item, LoggedRecord, Proof, RecoveryNote};
+use crate::log::{Damage, GapNote, Item, LoggedRecord, Proof, RecoveryNote, SnapshotNote};
 use crate::plan::{Event, RunId};
 
 use super::event_json::{event_json, note_json};
 use super::page::{Page, time_json};
-use super::phrase::{gap_text, note, phrase, subject};
+use super::phrase::{gap_text, note, phrase, snapshot_text, subject};
 use super::reference::{no_run, not_found};
 use super::survey::{Health, damage_json, damage_text, derived_json, derived_text};
 use super::text::{Paint, counted, plain, plain_path};
@@ -29,6 +29,8 @@ pub(super) enum Content {
     Note(RecoveryNote),
     /// A record that a salvage could not take over.
     Gap(GapNote),
+    /// The state was kept.
+    Snapshot(SnapshotNote),
     /// A kind that this program does not know and may pass over.
     Skipped,
     /// It cannot be read, for this reason.
@@ -50,7 +52,7 @@ impl Content {
                 Some(gap) => Self::Gap(gap),
                 None => Self::Unreadable("a gap that cannot be read".to_owned()),
             },
-            Ok(None) => Self::Skipped,
+            Ok(None) => SnapshotNote::in_record(record).map_or(Self::Skipped, Self::Snapshot),
             Err(error) => Self::Unreadable(error.to_string()),
         }
     }
@@ -69,6 +71,7 @@ pub(in crate::cli) fn meaning(record: &LoggedRecord) -> Option<Value> {
         Content::Event(event) => (kind_name(record.kind), event_json(&event)),
         Content::Note(note) => (kind_name(record.kind), note_json(&note)),
         Content::Gap(gap) => (kind_name(record.kind), json!(gap)),
+        Content::Snapshot(note) => (kind_name(record.kind), json!(note)),
         Content::Skipped | Content::Unreadable(_) => return None,
     };
     Some(json!({ content: fields }))
@@ -86,6 +89,7 @@ pub(super) fn record_json(record: &LoggedRecord, proof: Proof, content: &Content
         Content::Event(event) => (event_json(event), None),
         Content::Note(note) => (note_json(note), None),
         Content::Gap(gap) => (json!(gap), None),
+        Content::Snapshot(note) => (json!(note), None),
         Content::Skipped => (Value::Null, None),
         Content::Unreadable(why) => (Value::Null, Some(why)),
     };
@@ -269,6 +273,7 @@ pub(super) fn content_text(record: &LoggedRecord, content: &Content) -> (Paint, 
         Content::Event(event) => (Paint::None, phrase(event)),
         Content::Note(recovery) => (Paint::Notice, note(recovery)),
         Content::Gap(gap) => (Paint::Notice, gap_text(gap)),
+        Content::Snapshot(note) => (Paint::Faint, snapshot_text(note)),
         Content::Skipped => {
             let text = format!(
                 "{} bytes of a kind that this program does not know (kinds from \

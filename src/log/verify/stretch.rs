@@ -131,7 +131,7 @@ pub(super) fn walk(shared: &Shared<'_>, stretch: &Stretch) -> Walked {
                 pending = pending.saturating_add(damage.end.saturating_sub(damage.offset));
                 walked.damage(shared, damage);
             }
-            Ok(Item::Derived(damage)) => walked.keep(Finding::from(damage)),
+            Ok(Item::Derived(damage)) => walked.keep(damage.into()),
             // What stands behind the last record is looked at as a whole.
             Ok(Item::OpenEnd { .. }) => {}
             Err(error) => {
