@@ -1,6 +1,7 @@
 //! Making a log, and opening one after whatever happened to it.
 
 use std::path::Path;
+use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Chain, Head, HeadState, Reason, SegmentHeader};
@@ -23,6 +24,10 @@ use super::recovery::{Bit, Evidence, Row, Verdict, classify};
 use super::scan::{Scan, Source};
 use super::seal::seal_rotated;
 use super::writer::Log;
+
+/// How often, and after how long, a lock that is held is asked for again.
+const LOCK_PAUSES: u32 = 20;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// What opening a log found and did.
 #[derive(Debug, Clone)]
@@ -217,13 +222,24 @@ fn first_header(options: &LogOptions, time: u64) -> SegmentHeader {
     }
 }
 
+/// Take the lock, or say who holds it.
 pub(super) fn take_lock(
     storage: &dyn Storage,
     layout: &Layout,
     holder: &str,
 ) -> Result<Box<dyn LockGuard>> {
     let path = layout.lock();
-    match storage.lock(&path, holder) {
+    let mut locking = storage.lock(&path, holder);
+    // A process that is killed while it starts a worker leaves a copy of its open files in the
+    // child, lock included, until the child has become the worker: a moment, which is waited out.
+    for _ in 0..LOCK_PAUSES {
+        if !matches!(locking, Ok(Locking::HeldBy(_))) {
+            break;
+        }
+        std::thread::sleep(LOCK_PAUSE);
+        locking = storage.lock(&path, holder);
+    }
+    match locking {
         Ok(Locking::Ours(guard)) => Ok(guard),
         Ok(Locking::HeldBy(holder)) => {
             let holder = if holder.is_empty() { "an unknown process" } else { &holder };

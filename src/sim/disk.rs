@@ -3,99 +3,140 @@
 use std::io;
 use std::path::Path;
 
-use super::image::{FileImage, widen};
-use super::state::{Folder, Node, Random};
-use super::{Effect, Fault, SimDisk};
-use crate::storage::{
-    Access, Entry, EntryKind, LockGuard, Locking, Map, Medium, Storage, StorageFile,
-};
+use super::SimDisk;
+use super::fault::{Call, Effect, Failure, Operation};
+use super::file::FileImage;
+use super::folder::Folder;
+use super::handle::SimFile;
+use super::injected::What;
+use super::state::{Node, State};
+use crate::storage::{Access, Entry, EntryKind, LockGuard, Locking, Medium, Storage, StorageFile};
 
-/// What a call that only looks comes to.
-fn or_fail(fault: Option<Fault>) -> io::Result<()> {
-    fault.map_or(Ok(()), |fault| Err(fault.kind.into()))
+/// What a call that can only fail or work comes to.
+pub(super) fn or_fail(failure: Option<&Failure>) -> io::Result<()> {
+    match failure {
+        Some(Failure::Error(error, _)) => Err(error.error()),
+        _ => Ok(()),
+    }
 }
 
 /// Whether a call that fails, or not, does its work.
-fn works(fault: Option<Fault>) -> bool {
-    fault.is_none_or(|fault| fault.effect == Effect::Everything)
+pub(super) fn works(failure: Option<&Failure>) -> bool {
+    !matches!(failure, Some(Failure::Error(_, effect)) if *effect != Effect::Everything)
 }
 
 impl SimDisk {
-    fn look<T>(&self, act: impl FnOnce(&mut super::State, u64) -> io::Result<T>) -> io::Result<T> {
+    fn look<T>(
+        &self,
+        call: Call<'_>,
+        act: impl FnOnce(&mut State, u64) -> io::Result<T>,
+    ) -> io::Result<T> {
         let mut state = self.state();
         let boot = state.boot;
-        or_fail(state.call(boot)?)?;
+        or_fail(state.call(boot, call)?.as_ref())?;
         act(&mut state, boot)
     }
 
-    fn change(&self, act: impl FnOnce(&mut super::State) -> io::Result<()>) -> io::Result<()> {
+    fn change(
+        &self,
+        call: Call<'_>,
+        act: impl FnOnce(&mut State) -> io::Result<()>,
+    ) -> io::Result<()> {
         let mut state = self.state();
         let boot = state.boot;
-        let fault = state.call(boot)?;
+        let failure = state.call(boot, call)?;
         state.changes += 1;
-        if works(fault) {
+        if works(failure.as_ref()) {
             act(&mut state)?;
         }
-        or_fail(fault)
+        or_fail(failure.as_ref())
     }
 
-    fn handle(&self, node: usize, boot: u64, access: Access) -> Box<dyn StorageFile> {
-        Box::new(SimFile { disk: self.clone(), node, boot, access })
+    fn handle(&self, path: &Path, node: usize, boot: u64, access: Access) -> Box<dyn StorageFile> {
+        Box::new(SimFile { disk: self.clone(), path: path.to_owned(), node, boot, access })
+    }
+}
+
+/// Whether a file system takes one thing's place with another.
+fn may_replace(from: &Node, to: &Node) -> io::Result<()> {
+    match (from, to) {
+        (Node::File(_), Node::Folder(_)) => Err(io::ErrorKind::IsADirectory.into()),
+        (Node::Folder(_), Node::File(_)) => Err(io::ErrorKind::NotADirectory.into()),
+        (Node::Folder(_), Node::Folder(taken)) if !taken.now.is_empty() => {
+            Err(io::ErrorKind::DirectoryNotEmpty.into())
+        }
+        _ => Ok(()),
     }
 }
 
 impl Storage for SimDisk {
     fn create_dir(&self, path: &Path) -> io::Result<()> {
-        self.change(|state| match state.find(path) {
-            Ok(node) => {
-                state.folder(node).map(|_| ()).map_err(|_| io::ErrorKind::AlreadyExists.into())
-            }
+        self.change(Call::at(Operation::CreateDir, path), |state| match state.find(path) {
+            Ok(node) => match state.node(node) {
+                Some(Node::Folder(_)) => Ok(()),
+                _ => Err(io::ErrorKind::AlreadyExists.into()),
+            },
             Err(_) => state.add(path, Node::Folder(Folder::default())).map(|_| ()),
         })
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
-        self.look(|state, _| {
+        self.look(Call::at(Operation::List, path), |state, _| {
             let node = state.find(path)?;
-            let names = state.folder(node)?.now.clone();
-            let entry = |(name, node): (String, usize)| {
-                let is_file = matches!(state.nodes.get(node), Some(Node::File(_)));
-                let kind = if is_file { EntryKind::File } else { EntryKind::Folder };
-                Entry { name, kind }
+            let Some(Node::Folder(folder)) = state.node(node) else {
+                return Err(io::ErrorKind::NotADirectory.into());
             };
-            Ok(names.into_iter().map(entry).collect())
+            let entry = |(name, node): (&String, &usize)| {
+                let is_file = matches!(state.node(*node), Some(Node::File(_)));
+                let kind = if is_file { EntryKind::File } else { EntryKind::Folder };
+                Entry { name: name.clone(), kind }
+            };
+            Ok(folder.now.iter().map(entry).collect())
         })
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn StorageFile>> {
         let (mut made, mut boot) = (None, 0);
-        self.change(|state| {
+        self.change(Call::at(Operation::Create, path), |state| {
             made = Some(state.add(path, Node::File(FileImage::default()))?);
             boot = state.boot;
             Ok(())
         })?;
         let node = made.ok_or(io::ErrorKind::NotFound)?;
-        Ok(self.handle(node, boot, Access::ReadWrite))
+        Ok(self.handle(path, node, boot, Access::ReadWrite))
     }
 
     fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn StorageFile>> {
-        let (node, boot) = self.look(|state, boot| {
+        let (node, boot) = self.look(Call::at(Operation::Open, path), |state, boot| {
             let node = state.find(path)?;
-            state.file(node).map(|_| (node, boot))
+            match (state.image(node), access) {
+                (Ok(file), Access::ReadWrite) if file.is_read_only => {
+                    Err(io::ErrorKind::PermissionDenied.into())
+                }
+                (Err(error), Access::ReadWrite) => Err(error),
+                // A folder can be opened for reading; reading from it fails.
+                _ => Ok((node, boot)),
+            }
         })?;
-        Ok(self.handle(node, boot, access))
+        Ok(self.handle(path, node, boot, access))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         if from.parent() != to.parent() {
             return Err(io::ErrorKind::Unsupported.into());
         }
-        self.change(|state| {
+        let call = Call { to: Some(to), ..Call::at(Operation::Rename, from) };
+        self.change(call, |state| {
             let node = state.find(from)?;
-            if let Ok(taken) = state.find(to)
-                && state.folder(taken).is_ok_and(|folder| !folder.now.is_empty())
-            {
-                return Err(io::ErrorKind::DirectoryNotEmpty.into());
+            match state.find(to) {
+                Ok(taken) if taken == node => return Ok(()),
+                Ok(taken) => {
+                    if let (Some(from), Some(to)) = (state.node(node), state.node(taken)) {
+                        may_replace(from, to)?;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
             }
             let (_, old) = state.parent(from)?;
             let (folder, new) = state.parent(to)?;
@@ -105,8 +146,8 @@ impl Storage for SimDisk {
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        self.change(|state| {
-            state.file_at(path)?;
+        self.change(Call::at(Operation::Remove, path), |state| {
+            state.find(path).and_then(|node| state.image(node).map(|_| ()))?;
             let (folder, name) = state.parent(path)?;
             folder.change(Some(&name), None);
             Ok(())
@@ -114,7 +155,7 @@ impl Storage for SimDisk {
     }
 
     fn remove_dir(&self, path: &Path) -> io::Result<()> {
-        self.change(|state| {
+        self.change(Call::at(Operation::RemoveDir, path), |state| {
             let node = state.find(path)?;
             if !state.folder(node)?.now.is_empty() {
                 return Err(io::ErrorKind::DirectoryNotEmpty.into());
@@ -126,16 +167,24 @@ impl Storage for SimDisk {
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        self.change(|state| {
+        let mut state = self.state();
+        let boot = state.boot;
+        let call = Call::at(Operation::SyncDir, path);
+        let failure = state.call(boot, call)?;
+        state.changes += 1;
+        if failure == Some(Failure::LyingSync) {
+            state.note(call, What::LyingSync);
+        } else if works(failure.as_ref()) {
             let node = state.find(path)?;
-            state.folder(node).map(Folder::sync)
-        })
+            state.sync(node)?;
+        }
+        or_fail(failure.as_ref())
     }
 
     fn lock(&self, path: &Path, holder: &str) -> io::Result<Locking> {
-        self.look(|state, boot| {
+        self.look(Call::at(Operation::Lock, path), |state, boot| {
             let node = if let Ok(node) = state.find(path) {
-                node
+                state.image(node).map(|_| node)?
             } else {
                 state.changes += 1;
                 state.add(path, Node::File(FileImage::default()))?
@@ -148,8 +197,8 @@ impl Storage for SimDisk {
         })
     }
 
-    fn medium(&self, _: &Path) -> io::Result<Medium> {
-        self.look(|state, _| Ok(state.medium))
+    fn medium(&self, path: &Path) -> io::Result<Medium> {
+        self.look(Call::at(Operation::Medium, path), |state, _| Ok(state.medium))
     }
 
     fn process(&self) -> u32 {
@@ -167,8 +216,13 @@ struct SimLock {
 impl LockGuard for SimLock {
     fn is_in_place(&self, path: &Path) -> io::Result<bool> {
         let mut state = self.disk.state();
-        or_fail(state.call(self.boot)?)?;
-        Ok(state.find(path).is_ok_and(|node| node == self.node))
+        let call = Call { node: Some(self.node), ..Call::at(Operation::LockCheck, path) };
+        or_fail(state.call(self.boot, call)?.as_ref())?;
+        match state.find(path) {
+            Ok(node) => Ok(node == self.node),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 }
 
@@ -178,107 +232,5 @@ impl Drop for SimLock {
         if state.boot == self.boot {
             state.locks.remove(&self.node);
         }
-    }
-}
-
-#[derive(Debug)]
-struct SimFile {
-    disk: SimDisk,
-    node: usize,
-    boot: u64,
-    access: Access,
-}
-
-impl SimFile {
-    fn look<T>(&self, act: impl FnOnce(&FileImage) -> io::Result<T>) -> io::Result<T> {
-        let mut state = self.disk.state();
-        or_fail(state.call(self.boot)?)?;
-        act(state.file(self.node)?)
-    }
-}
-
-impl StorageFile for SimFile {
-    fn length(&self) -> io::Result<u64> {
-        self.look(|file| Ok(file.now.length))
-    }
-
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.look(|file| {
-            let bytes = file.now.read(offset, buffer.len());
-            if let Some(place) = buffer.get_mut(..bytes.len()) {
-                place.copy_from_slice(&bytes);
-            }
-            Ok(bytes.len())
-        })
-    }
-
-    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        let mut state = self.disk.state();
-        let fault = state.call(self.boot)?;
-        state.changes += 1;
-        if self.access == Access::Read {
-            return Err(io::ErrorKind::PermissionDenied.into());
-        }
-        let room = if state.capacity == u64::MAX { u64::MAX } else { state.room() };
-        let file = state.file(self.node)?;
-        // What does not make the file longer always fits.
-        let fits = file.now.length.max(offset).saturating_add(room) - offset;
-        let count = bytes.len().min(usize::try_from(fits).unwrap_or(usize::MAX));
-        let bytes_that_fit = bytes.get(..count).unwrap_or(bytes);
-        match fault.map(|fault| fault.effect) {
-            Some(Effect::Nothing) => {}
-            Some(Effect::Part(seed)) => {
-                let mut random = Random(seed);
-                file.write(offset, bytes_that_fit, || random.next() & 1 == 1);
-            }
-            Some(Effect::Everything) | None => file.write(offset, bytes_that_fit, || true),
-        }
-        or_fail(fault)?;
-        if widen(count) < widen(bytes.len()) {
-            return Err(io::ErrorKind::StorageFull.into());
-        }
-        Ok(())
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        let mut state = self.disk.state();
-        let fault = state.call(self.boot)?;
-        state.changes += 1;
-        let file = state.file(self.node)?;
-        if works(fault) {
-            file.sync();
-        } else {
-            file.mark_clean();
-        }
-        or_fail(fault)
-    }
-
-    fn set_length(&self, length: u64) -> io::Result<()> {
-        let mut state = self.disk.state();
-        let fault = state.call(self.boot)?;
-        state.changes += 1;
-        if self.access == Access::Read {
-            return Err(io::ErrorKind::PermissionDenied.into());
-        }
-        let room = if state.capacity == u64::MAX { u64::MAX } else { state.room() };
-        let file = state.file(self.node)?;
-        if length > file.now.length.saturating_add(room) {
-            return Err(io::ErrorKind::StorageFull.into());
-        }
-        if works(fault) {
-            file.set_length(length);
-        }
-        or_fail(fault)
-    }
-
-    fn make_read_only(&self) -> io::Result<()> {
-        self.look(|_| Ok(()))
-    }
-
-    fn map(&self) -> io::Result<Map> {
-        self.look(|file| {
-            let count = usize::try_from(file.now.length).map_err(io::Error::other)?;
-            Ok(Map::from(file.now.read(0, count)))
-        })
     }
 }

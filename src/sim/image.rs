@@ -1,33 +1,88 @@
-//! A file's bytes, as they look and as they are on the medium.
+//! Bytes in pages that copies share until they write to them.
+//!
+//! Invariants: a page that is not there is zero, and so is everything behind the length. A copy
+//! costs one count per 256 KiB, not the bytes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub(super) const PAGE: usize = 4096;
-const SECTOR: usize = 512;
+pub(super) const SECTOR: usize = 512;
+/// Pages that are counted together.
+const CHUNK: usize = 64;
 const ZEROS: [u8; PAGE] = [0; PAGE];
 
-/// Bytes in pages; a page that is not there is zero.
+type Page = Arc<[u8; PAGE]>;
+
+#[derive(Debug, Clone)]
+struct Chunk([Option<Page>; CHUNK]);
+
+impl Chunk {
+    const EMPTY: Self = Self([const { None }; CHUNK]);
+
+    fn is_empty(&self) -> bool {
+        self.0.iter().all(Option::is_none)
+    }
+}
+
+/// The bytes of a file.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Image {
     pub(super) length: u64,
-    pages: BTreeMap<u64, Arc<[u8; PAGE]>>,
+    chunks: BTreeMap<u64, Arc<Chunk>>,
+}
+
+fn place(page: u64) -> (u64, usize) {
+    let chunk = widen(CHUNK);
+    (page / chunk, usize::try_from(page % chunk).expect("less than a chunk"))
 }
 
 impl Image {
+    /// A page, unless it is a hole.
+    pub(super) fn page(&self, page: u64) -> Option<&Page> {
+        let (chunk, at) = place(page);
+        self.chunks.get(&chunk)?.0.get(at)?.as_ref()
+    }
+
+    /// Put a page or a hole.
+    pub(super) fn put(&mut self, page: u64, content: Option<Page>) {
+        if content.is_none() && self.page(page).is_none() {
+            return;
+        }
+        *self.slot(page) = content;
+    }
+
+    fn slot(&mut self, page: u64) -> &mut Option<Page> {
+        let (chunk, at) = place(page);
+        let chunk = self.chunks.entry(chunk).or_insert_with(|| Arc::new(Chunk::EMPTY));
+        Arc::make_mut(chunk).0.get_mut(at).expect("a place in a chunk")
+    }
+
     /// Up to `count` bytes at `offset`, fewer where the file ends.
     pub(super) fn read(&self, offset: u64, count: usize) -> Vec<u8> {
-        let rest = usize::try_from(self.length.saturating_sub(offset)).unwrap_or(usize::MAX);
-        let mut bytes = vec![0; count.min(rest)];
-        self.read_into(offset, &mut bytes);
+        let mut bytes = vec![0; count.min(self.rest(offset))];
+        self.copy(offset, &mut bytes, |_| {});
         bytes
     }
 
-    fn read_into(&self, offset: u64, bytes: &mut [u8]) {
+    /// Fill a buffer as far as the file goes; how far that was.
+    pub(super) fn read_into(&self, offset: u64, buffer: &mut [u8]) -> usize {
+        let count = buffer.len().min(self.rest(offset));
+        if let Some(bytes) = buffer.get_mut(..count) {
+            self.copy(offset, bytes, |hole| hole.fill(0));
+        }
+        count
+    }
+
+    fn rest(&self, offset: u64) -> usize {
+        usize::try_from(self.length.saturating_sub(offset)).unwrap_or(usize::MAX)
+    }
+
+    fn copy(&self, offset: u64, bytes: &mut [u8], hole: impl Fn(&mut [u8])) {
         for (page, start, part) in pieces_mut(offset, bytes) {
-            match self.pages.get(&page).and_then(|page| page.get(start..start + part.len())) {
+            match self.page(page).and_then(|page| page.get(start..start + part.len())) {
                 Some(content) => part.copy_from_slice(content),
-                None => part.fill(0),
+                None => hole(part),
             }
         }
     }
@@ -35,130 +90,66 @@ impl Image {
     /// Write, and grow if need be.
     pub(super) fn write(&mut self, offset: u64, bytes: &[u8]) {
         for (page, start, part) in pieces(offset, bytes, PAGE) {
-            if ZEROS.starts_with(part) && !self.pages.contains_key(&page) {
+            if is_zero(part) && self.page(page).is_none() {
                 continue;
             }
-            let content = self.pages.entry(page).or_insert_with(|| Arc::new(ZEROS));
+            let content = self.slot(page).get_or_insert_with(|| Arc::new(ZEROS));
             if let Some(place) = Arc::make_mut(content).get_mut(start..start + part.len()) {
                 place.copy_from_slice(part);
             }
         }
-        self.length = self.length.max(offset.saturating_add(widen(bytes.len())));
+        if !bytes.is_empty() {
+            self.length = self.length.max(offset.saturating_add(widen(bytes.len())));
+        }
     }
 
     pub(super) fn set_length(&mut self, length: u64) {
         let old = std::mem::replace(&mut self.length, length);
-        if length < old {
-            let (last, inside) = (length / widen(PAGE), length % widen(PAGE));
-            self.pages.retain(|page, _| *page < last || (*page == last && inside > 0));
-            if let Some(page) = self.pages.get_mut(&last)
-                && let Some(rest) =
-                    Arc::make_mut(page).get_mut(usize::try_from(inside).unwrap_or(PAGE)..)
-            {
+        if length >= old {
+            return;
+        }
+        let (last, inside) = (length / widen(PAGE), length % widen(PAGE));
+        let (last_chunk, _) = place(last);
+        self.chunks.split_off(&(last_chunk + 1));
+        let first_gone = if inside == 0 { last } else { last + 1 };
+        for page in first_gone..(last_chunk + 1) * widen(CHUNK) {
+            self.put(page, None);
+        }
+        if self.chunks.get(&last_chunk).is_some_and(|chunk| chunk.is_empty()) {
+            self.chunks.remove(&last_chunk);
+        }
+        if inside > 0 && self.page(last).is_some() {
+            let page = self.slot(last).get_or_insert_with(|| Arc::new(ZEROS));
+            let start = usize::try_from(inside).unwrap_or(PAGE);
+            if let Some(rest) = Arc::make_mut(page).get_mut(start..) {
                 rest.fill(0);
             }
         }
     }
 
-    fn is_zero_page(&self, page: u64) -> bool {
-        self.pages.get(&page).is_none_or(|page| **page == ZEROS)
+    /// The numbers of the pages that are no holes, from one on.
+    pub(super) fn pages_from(&self, first: u64) -> impl Iterator<Item = u64> {
+        let (chunk, _) = place(first);
+        let chunks = self.chunks.range(chunk..);
+        chunks
+            .flat_map(|(chunk, pages)| {
+                let numbers = chunk * widen(CHUNK)..;
+                numbers.zip(&pages.0).filter(|(_, page)| page.is_some()).map(|(number, _)| number)
+            })
+            .filter(move |page| *page >= first)
     }
 }
 
-/// A part of a write, inside of one sector.
-#[derive(Debug, Clone)]
-struct Part {
-    write: u64,
-    offset: u64,
-    bytes: Vec<u8>,
-}
-
-/// A file.
-#[derive(Debug, Clone, Default)]
-pub(super) struct FileImage {
-    pub(super) now: Image,
-    pub(super) durable: Image,
-    /// What may or may not be on the medium, in order.
-    unsynced: Vec<Part>,
-    /// Pages that the next sync writes.
-    dirty: BTreeSet<u64>,
-    writes: u64,
-}
-
-impl FileImage {
-    /// Write those sectors that `keeps` wants.
-    pub(super) fn write(&mut self, offset: u64, bytes: &[u8], mut keeps: impl FnMut() -> bool) {
-        self.writes += 1;
-        for (page, start, part) in pieces(offset, bytes, PAGE) {
-            let is_nothing_new = ZEROS.starts_with(part)
-                && self.now.is_zero_page(page)
-                && self.durable.is_zero_page(page);
-            let at = page * widen(PAGE) + widen(start);
-            if is_nothing_new {
-                self.now.length = self.now.length.max(at + widen(part.len()));
-                continue;
-            }
-            for (sector, start, part) in pieces(at, part, SECTOR) {
-                if keeps() {
-                    let offset = sector * widen(SECTOR) + widen(start);
-                    self.now.write(offset, part);
-                    self.dirty.insert(page);
-                    self.unsynced.push(Part { write: self.writes, offset, bytes: part.to_vec() });
-                }
-            }
-        }
-    }
-
-    /// Make the file longer or shorter.
-    pub(super) fn set_length(&mut self, length: u64) {
-        if length < self.now.length {
-            // Writes behind the new end are gone; what of them survives would be cut off anyway.
-            self.unsynced.retain(|part| part.offset < length);
-        }
-        self.now.set_length(length);
-    }
-
-    /// A sync that does what it says.
-    pub(super) fn sync(&mut self) {
-        for page in &self.dirty {
-            match self.now.pages.get(page) {
-                Some(content) => self.durable.pages.insert(*page, content.clone()),
-                None => self.durable.pages.remove(page),
-            };
-        }
-        let dirty = std::mem::take(&mut self.dirty);
-        self.unsynced.retain(|part| !dirty.contains(&(part.offset / widen(PAGE))));
-        self.durable.set_length(self.now.length);
-    }
-
-    /// A sync that fails.
-    pub(super) fn mark_clean(&mut self) {
-        self.dirty.clear();
-    }
-
-    /// How many things can be lost.
-    pub(super) fn unsynced(&self) -> usize {
-        self.unsynced.len() + usize::from(self.now.length != self.durable.length)
-    }
-
-    /// Lose what `survives` does not want; it is asked once for each thing, with the number of
-    /// the write that it belongs to, the length coming first as write 0.
-    pub(super) fn lose(&mut self, mut survives: impl FnMut(u64) -> bool) {
-        let keeps_length = self.now.length != self.durable.length && survives(0);
-        let length = if keeps_length { self.now.length } else { self.durable.length };
-        for part in std::mem::take(&mut self.unsynced) {
-            if survives(part.write) {
-                self.durable.write(part.offset, &part.bytes);
-            }
-        }
-        self.durable.set_length(length);
-        self.dirty.clear();
-        self.now = self.durable.clone();
-    }
+pub(super) fn is_zero(bytes: &[u8]) -> bool {
+    ZEROS.starts_with(bytes)
 }
 
 /// Cut bytes at the multiples of `size`: the number of each block, the start in it, the bytes.
-fn pieces(offset: u64, bytes: &[u8], size: usize) -> impl Iterator<Item = (u64, usize, &[u8])> {
+pub(super) fn pieces(
+    offset: u64,
+    bytes: &[u8],
+    size: usize,
+) -> impl Iterator<Item = (u64, usize, &[u8])> {
     let (mut at, mut rest) = (offset, bytes);
     std::iter::from_fn(move || {
         let start = usize::try_from(at % widen(size)).ok()?;

@@ -5,29 +5,59 @@
 //! - Every call of `Storage` and `StorageFile` is counted. The machine can stop before any of
 //!   them ([`SimDisk::crash_at`]); each later call fails until [`SimDisk::lose_power`] or
 //!   [`SimDisk::kill_process`] has brought it up again. Locks end with the process, and so do
-//!   open files.
+//!   open files. A process that was killed leaves the cache as it is, bytes that no sync will
+//!   ever write included.
 //! - Bytes, a file's length and a folder's names are each kept twice: as they look, and as they
-//!   are on the medium. A power loss keeps any part of the difference: of each write none, all or
-//!   any of its 512-byte sectors; the length or not; each new, moved or removed name or not.
-//! - Any call can fail once ([`SimDisk::fail_at`]), with no, part of or all of its effect. A sync
-//!   that fails marks the pages clean: a later sync returns `Ok` and does not write them, unless
-//!   they were written to again.
+//!   are on the medium. A power loss ([`Loss`]) keeps any part of the difference, as far as the
+//!   device allows ([`Profile`]): of each write none, all, a prefix, any sectors, any bytes, or
+//!   garbage where it was to be; of a file's lengths any that it had; each new, moved or removed
+//!   name or not.
+//! - Any call can fail ([`SimDisk::fail_at`], [`SimDisk::inject`]) with no, part of or all of its
+//!   effect. A sync that fails leaves the bytes in the cache and marks them clean, or forgets
+//!   them, or leaves them to the next sync shortly before the machine stops. A sync of a folder
+//!   that fails leaves its names to the next one.
 //! - A full disk ([`SimDisk::limit`]): a write does as much as fits, and fails.
+//! - Sectors that cannot be read ([`SimDisk::spoil`]), for ever.
+//! - Whatever is done to the user is noted in order ([`SimDisk::injected`]).
 //!
-//! The same calls and the same seeds give the same bytes.
+//! What an engine may rely on, with each profile but the last, as long as nothing that was
+//! injected is a violation:
+//! - What a sync that returned `Ok` was for survives, unless an earlier sync of that file failed;
+//!   bytes that no write was to touch survive whatever happens to their neighbours.
+//! - A rename is atomic. Other than that nothing is known of names before `sync_dir`.
+//! - A call that fails may have had any effect; a read that works gives what is there.
 //!
-//! Left out on purpose: torn bytes inside of a sector, writes that land after a later sync, writes
-//! that were acknowledged and lost, damage that appears by itself (a test does it with
-//! [`SimDisk::overwrite`]), time, permissions, links, the text of a lock file, and renames between
-//! folders.
+//! What breaks this contract ([`Injected::is_violation`]): syncs that lie, writes that are lost or
+//! go astray, bits that rot, reads that are short, devices that harm the neighbours of a write
+//! ([`Profile::NonPsow`]). No engine can keep its promises then; a good one says what is missing
+//! or refuses to go on, and it never makes anything up.
+//!
+//! The same calls and the same seeds give the same bytes. A fork shares what it does not change.
+//!
+//! Left out on purpose: writes that land after a later sync, an order among names, garbage in a
+//! page of which zero is all that was ever written (so that a new segment costs nothing), users,
+//! links, the text of a lock file, and renames between folders.
 
 mod disk;
+mod fault;
+mod file;
+mod folder;
+mod handle;
 mod image;
+mod injected;
+mod loss;
+mod random;
 mod state;
 
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+pub use fault::{Effect, Failure, Fault, Operation, OsError, Rule, Times};
+pub use injected::{Injected, What};
+pub use loss::{Loss, Profile};
 
 use state::State;
 
@@ -36,43 +66,6 @@ use crate::storage::Medium;
 /// A simulated disk. Clones are handles of the same disk.
 #[derive(Debug, Clone)]
 pub struct SimDisk(Arc<Mutex<State>>);
-
-/// A call that fails.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fault {
-    /// Which one, counted as [`SimDisk::calls`] does: the first call is 1.
-    pub call: u64,
-    /// What it says.
-    pub kind: io::ErrorKind,
-    /// What it does all the same.
-    pub effect: Effect,
-}
-
-/// What a call that fails does all the same. Calls that only look have no effect in any case.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Effect {
-    /// Nothing. A sync marks the pages clean, and nothing is on the medium.
-    Nothing,
-    /// A write does some of its sectors, which depends on the number; for other calls this is
-    /// [`Effect::Nothing`].
-    Part(u64),
-    /// Everything.
-    Everything,
-}
-
-/// What a power loss takes of the things that were not synced, in the order in which
-/// [`SimDisk::unsynced`] counts them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Loss {
-    /// All of them.
-    Everything,
-    /// None of them.
-    Nothing,
-    /// All except those whose bit is set: for trying all ways when there are few of them.
-    AllBut(u64),
-    /// Of each write none, all or some of its sectors, and of the names some: as the seed says.
-    Some(u64),
-}
 
 impl Default for SimDisk {
     fn default() -> Self {
@@ -116,6 +109,25 @@ impl SimDisk {
         self.state().faults.push(fault);
     }
 
+    /// Let calls fail, or lie, as a rule says. Rules count and apply one by one; of several that
+    /// strike the same call, the first decides, apart from [`Failure::Slow`] and
+    /// [`Failure::Rot`], which leave the call to the others.
+    pub fn inject(&self, rule: Rule) {
+        self.state().rules.push(rule);
+    }
+
+    /// What was done to the user of this disk and of those that it was forked from, in order.
+    #[must_use]
+    pub fn injected(&self) -> Vec<Injected> {
+        self.state().injected.clone()
+    }
+
+    /// For how long slow calls would have kept their callers.
+    #[must_use]
+    pub fn delay(&self) -> Duration {
+        self.state().delay
+    }
+
     /// How many bytes all files together may have.
     pub fn limit(&self, capacity: u64) {
         self.state().capacity = capacity;
@@ -124,6 +136,11 @@ impl SimDisk {
     /// Claim to be that kind of file system.
     pub fn claim(&self, medium: Medium) {
         self.state().medium = medium;
+    }
+
+    /// From now on be such a device.
+    pub fn become_device(&self, profile: Profile) {
+        self.state().profile = profile;
     }
 
     /// From now on whoever asks is another process, as after a fork; nothing else changes.
@@ -146,12 +163,35 @@ impl SimDisk {
     /// End the process that uses the disk, and nothing else: what was written is seen. Files and
     /// locks that it held are void; plans for later calls stay.
     pub fn kill_process(&self) {
-        self.state().restart();
+        self.state().kill();
     }
 
     /// Take the power away and start again. Plans for later calls stay.
     pub fn lose_power(&self, loss: Loss) {
         self.state().lose_power(loss);
+    }
+
+    /// Read back from the medium what is in the cache and not about to be written: damage that
+    /// the cache hid shows.
+    pub fn drop_cache(&self) {
+        self.state().drop_cache();
+    }
+
+    /// Turn a bit of a file on the medium, which the seed chooses; a file without bytes has
+    /// none. It shows when the cache is lost. This is no call of the disk.
+    pub fn rot(&self, path: &Path, seed: u64) -> io::Result<()> {
+        let mut state = self.state();
+        let node = state.find(path)?;
+        state.file(node)?;
+        state.rot(node, seed, None);
+        Ok(())
+    }
+
+    /// Let the sectors of a range of a file be unreadable for ever: `EIO`. This is no call of
+    /// the disk.
+    pub fn spoil(&self, path: &Path, range: Range<u64>) -> io::Result<()> {
+        self.state().file_at(path)?.spoil(&range);
+        Ok(())
     }
 
     /// The bytes of a file. This is no call of the disk: for tests and tools.
@@ -165,8 +205,7 @@ impl SimDisk {
     pub fn overwrite(&self, path: &Path, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let mut state = self.state();
         let file = state.file_at(path)?;
-        file.now.write(offset, bytes);
-        file.durable.write(offset, bytes);
+        file.overwrite(offset, bytes);
         Ok(())
     }
 
@@ -175,8 +214,7 @@ impl SimDisk {
     pub fn set_length(&self, path: &Path, length: u64) -> io::Result<()> {
         let mut state = self.state();
         let file = state.file_at(path)?;
-        file.now.set_length(length);
-        file.durable.set_length(length);
+        file.force_length(length);
         Ok(())
     }
 

@@ -3,63 +3,20 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
-use super::image::FileImage;
-use super::{Fault, Loss};
+use super::fault::{Call, Effect, Failure, Fault, OsError, Rule};
+use super::file::FileImage;
+use super::folder::Folder;
+use super::injected::{Injected, What};
+use super::loss::{Fates, Loss, Profile};
+use super::random::Random;
 use crate::storage::Medium;
 
 const ROOT: usize = 0;
-
-/// Names, as they look and as they are on the medium.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Folder {
-    pub(super) now: BTreeMap<String, usize>,
-    durable: BTreeMap<String, usize>,
-    unsynced: Vec<Change>,
-}
-
-#[derive(Debug, Clone)]
-struct Change {
-    removed: Option<String>,
-    added: Option<(String, usize)>,
-}
-
-impl Change {
-    fn apply(&self, names: &mut BTreeMap<String, usize>) {
-        if let Some(name) = &self.removed {
-            names.remove(name);
-        }
-        if let Some((name, node)) = &self.added {
-            names.insert(name.clone(), *node);
-        }
-    }
-}
-
-impl Folder {
-    /// One atomic change: a name goes, a name comes, or both.
-    pub(super) fn change(&mut self, removed: Option<&str>, added: Option<(&str, usize)>) {
-        let change = Change {
-            removed: removed.map(str::to_owned),
-            added: added.map(|(name, node)| (name.to_owned(), node)),
-        };
-        change.apply(&mut self.now);
-        self.unsynced.push(change);
-    }
-
-    pub(super) fn sync(&mut self) {
-        self.durable = self.now.clone();
-        self.unsynced.clear();
-    }
-
-    fn lose(&mut self, mut survives: impl FnMut() -> bool) {
-        for change in std::mem::take(&mut self.unsynced) {
-            if survives() {
-                change.apply(&mut self.durable);
-            }
-        }
-        self.now = self.durable.clone();
-    }
-}
+/// Names of file systems are not longer.
+const NAME_LENGTH_MAX: usize = 255;
 
 #[derive(Debug, Clone)]
 pub(super) enum Node {
@@ -69,12 +26,17 @@ pub(super) enum Node {
 
 #[derive(Debug, Clone)]
 pub(super) struct State {
-    pub(super) nodes: Vec<Node>,
+    /// Shared with other disks until one of them changes it.
+    pub(super) nodes: Vec<Arc<Node>>,
     pub(super) calls: u64,
     /// How many of them may have changed something.
     pub(super) changes: u64,
     pub(super) crash_at: Option<u64>,
     pub(super) faults: Vec<Fault>,
+    pub(super) rules: Vec<Rule>,
+    pub(super) injected: Vec<Injected>,
+    pub(super) delay: Duration,
+    pub(super) profile: Profile,
     pub(super) capacity: u64,
     pub(super) is_down: bool,
     /// How often the process was started: files and locks of an earlier one are void.
@@ -89,11 +51,15 @@ pub(super) struct State {
 impl Default for State {
     fn default() -> Self {
         Self {
-            nodes: vec![Node::Folder(Folder::default())],
+            nodes: vec![Arc::new(Node::Folder(Folder::default()))],
             calls: 0,
             changes: 0,
             crash_at: None,
             faults: Vec::new(),
+            rules: Vec::new(),
+            injected: Vec::new(),
+            delay: Duration::ZERO,
+            profile: Profile::default(),
             capacity: u64::MAX,
             is_down: false,
             boot: 0,
@@ -106,19 +72,93 @@ impl Default for State {
 
 impl State {
     /// Count a call of the process that was started as `boot`; how it fails, if it is to.
-    pub(super) fn call(&mut self, boot: u64) -> io::Result<Option<Fault>> {
+    pub(super) fn call(&mut self, boot: u64, call: Call<'_>) -> io::Result<Option<Failure>> {
         if self.is_down || boot != self.boot {
             return Err(io::Error::other("the simulated machine is down"));
         }
         self.calls += 1;
-        if self.crash_at.is_some_and(|call| call <= self.calls) {
+        if self.crash_at.is_some_and(|at| at <= self.calls) {
             self.is_down = true;
+            self.note(call, What::Stopped);
             return Err(io::Error::other("the simulated machine has stopped"));
         }
-        Ok(self.faults.iter().find(|fault| fault.call == self.calls).copied())
+        let fault = self.faults.iter().find(|fault| fault.call == self.calls);
+        let mut failure =
+            fault.map(|fault| Failure::Error(OsError::Other(fault.kind), fault.effect));
+        for struck in self.struck(call) {
+            match struck {
+                Failure::Slow(delay) => {
+                    self.delay += delay;
+                    self.note(call, What::Slow(delay));
+                }
+                Failure::Rot(seed) => {
+                    let node = call.node.map_or_else(|| self.find(call.path), Ok);
+                    if let Ok(node) = node {
+                        self.rot(node, seed, Some(call));
+                    }
+                }
+                other => failure = failure.or(Some(other)),
+            }
+        }
+        if let Some(Failure::Error(error, effect)) = failure {
+            self.note(call, What::Failed { error, effect });
+            if let Effect::CrashIn(calls) = effect {
+                self.crash_at = Some(self.calls.saturating_add(calls));
+            }
+        }
+        Ok(failure)
     }
 
-    pub(super) fn restart(&mut self) {
+    /// What the rules have in mind for a call, which they count.
+    fn struck(&mut self, call: Call<'_>) -> Vec<Failure> {
+        let mut rules = std::mem::take(&mut self.rules);
+        let mut struck = Vec::new();
+        for rule in &mut rules {
+            let is_kind = rule.operation.is_none_or(|operation| operation == call.operation);
+            let is_place = rule.path.as_deref().is_none_or(|path| {
+                path == call.path
+                    || call.to == Some(path)
+                    || call.node.is_some_and(|node| self.find(path).is_ok_and(|it| it == node))
+            });
+            if is_kind && is_place && rule.strikes() {
+                struck.push(rule.failure.clone());
+            }
+        }
+        self.rules = rules;
+        struck
+    }
+
+    /// Note what was done to a call.
+    pub(super) fn note(&mut self, call: Call<'_>, what: What) {
+        let (operation, path) = (Some(call.operation), call.path.to_owned());
+        self.injected.push(Injected { call: self.calls, operation, path, what });
+    }
+
+    /// Note what was done to a file or to the machine.
+    pub(super) fn note_of(&mut self, path: &Path, what: What) {
+        let (call, path) = (self.calls, path.to_owned());
+        self.injected.push(Injected { call, operation: None, path, what });
+    }
+
+    /// Turn a bit of a file on the medium, if it has any.
+    pub(super) fn rot(&mut self, node: usize, seed: u64, call: Option<Call<'_>>) {
+        let Ok(file) = self.file(node) else { return };
+        let Some((offset, bit)) = file.rot(&mut Random(seed)) else { return };
+        let path = call.map_or_else(|| self.path_of(node), |call| call.path.to_owned());
+        self.injected.push(Injected {
+            call: self.calls,
+            operation: call.map(|call| call.operation),
+            path,
+            what: What::Rot { offset, bit },
+        });
+    }
+
+    pub(super) fn kill(&mut self) {
+        self.note_of(Path::new(""), What::Killed);
+        self.restart();
+    }
+
+    fn restart(&mut self) {
         if std::mem::take(&mut self.is_down) {
             self.crash_at = None;
         }
@@ -127,40 +167,89 @@ impl State {
     }
 
     pub(super) fn unsynced(&self) -> usize {
-        let count = |node: &Node| match node {
-            Node::Folder(folder) => folder.unsynced.len(),
-            Node::File(file) => file.unsynced(),
+        let count = |node: &Arc<Node>| match &**node {
+            Node::Folder(folder) => folder.unsynced(),
+            Node::File(file) => file.unsynced(self.profile),
         };
         self.nodes.iter().map(count).sum()
     }
 
     pub(super) fn lose_power(&mut self, loss: Loss) {
-        let mut chance = Chance::new(loss);
-        for node in &mut self.nodes {
-            chance.write = None;
-            match node {
-                Node::Folder(folder) => folder.lose(|| chance.survives(None)),
-                Node::File(file) => file.lose(|write| chance.survives(Some(write))),
+        let mut fates = Fates::new(loss, self.profile);
+        let mut harmed = Vec::new();
+        for (number, node) in self.nodes.iter_mut().enumerate() {
+            match &**node {
+                Node::Folder(folder) if folder.unsynced() == 0 => continue,
+                Node::File(file) if file.is_safe() => continue,
+                _ => {}
+            }
+            match Arc::make_mut(node) {
+                Node::Folder(folder) => folder.lose(&mut fates),
+                Node::File(file) => {
+                    harmed.extend(file.lose(&mut fates).into_iter().map(|range| (number, range)));
+                }
             }
         }
+        let (kept, profile) = (fates.kept, self.profile);
+        let what = What::PowerLoss { loss, profile, kept, lost: fates.lost() };
+        self.note_of(Path::new(""), what);
+        for (number, range) in harmed {
+            let path = self.path_of(number);
+            self.note_of(&path, What::Spread(range));
+        }
         self.restart();
+    }
+
+    /// A sync of a file or folder that does what it says.
+    pub(super) fn sync(&mut self, node: usize) -> io::Result<()> {
+        if let Some(Node::Folder(_)) = self.node(node) {
+            self.folder(node)?.sync();
+        } else {
+            self.file(node)?.sync();
+        }
+        Ok(())
+    }
+
+    pub(super) fn drop_cache(&mut self) {
+        for node in &mut self.nodes {
+            if let Node::File(file) = &**node
+                && !file.is_safe()
+                && let Node::File(file) = Arc::make_mut(node)
+            {
+                file.drop_cache();
+            }
+        }
     }
 
     /// The node at a path.
     pub(super) fn find(&self, path: &Path) -> io::Result<usize> {
         let mut at = ROOT;
         for part in path.components() {
-            if let Component::Normal(name) = part {
-                let name = name.to_string_lossy();
-                at = match self.nodes.get(at) {
-                    Some(Node::Folder(folder)) => {
-                        *folder.now.get(&*name).ok_or(io::ErrorKind::NotFound)?
-                    }
-                    _ => return Err(io::ErrorKind::NotADirectory.into()),
-                };
+            let name = match part {
+                Component::Normal(name) => name.to_string_lossy(),
+                Component::ParentDir => return Err(io::ErrorKind::Unsupported.into()),
+                Component::CurDir | Component::RootDir | Component::Prefix(_) => continue,
+            };
+            let Some(Node::Folder(folder)) = self.node(at) else {
+                return Err(io::ErrorKind::NotADirectory.into());
+            };
+            if name.len() > NAME_LENGTH_MAX {
+                return Err(io::ErrorKind::InvalidFilename.into());
             }
+            at = *folder.now.get(&*name).ok_or(io::ErrorKind::NotFound)?;
         }
         Ok(at)
+    }
+
+    pub(super) fn node(&self, node: usize) -> Option<&Node> {
+        self.nodes.get(node).map(|node| &**node)
+    }
+
+    /// The path of a file as it looks; its number in words if it has none any more.
+    pub(super) fn path_of(&self, node: usize) -> PathBuf {
+        let files = self.files(Path::new("/"));
+        let path = files.into_iter().find(|path| self.find(path).is_ok_and(|it| it == node));
+        path.unwrap_or_else(|| format!("(file {node}, which has no name)").into())
     }
 
     /// The folder that a path's last name is in, and that name.
@@ -171,14 +260,22 @@ impl State {
     }
 
     pub(super) fn folder(&mut self, node: usize) -> io::Result<&mut Folder> {
-        match self.nodes.get_mut(node) {
+        match self.nodes.get_mut(node).map(Arc::make_mut) {
             Some(Node::Folder(folder)) => Ok(folder),
             _ => Err(io::ErrorKind::NotADirectory.into()),
         }
     }
 
     pub(super) fn file(&mut self, node: usize) -> io::Result<&mut FileImage> {
-        match self.nodes.get_mut(node) {
+        match self.nodes.get_mut(node).map(Arc::make_mut) {
+            Some(Node::File(file)) => Ok(file),
+            _ => Err(io::ErrorKind::IsADirectory.into()),
+        }
+    }
+
+    /// A file to look at.
+    pub(super) fn image(&self, node: usize) -> io::Result<&FileImage> {
+        match self.node(node) {
             Some(Node::File(file)) => Ok(file),
             _ => Err(io::ErrorKind::IsADirectory.into()),
         }
@@ -193,16 +290,19 @@ impl State {
     pub(super) fn add(&mut self, path: &Path, node: Node) -> io::Result<usize> {
         let number = self.nodes.len();
         let (folder, name) = self.parent(path)?;
+        if name.len() > NAME_LENGTH_MAX {
+            return Err(io::ErrorKind::InvalidFilename.into());
+        }
         if folder.now.contains_key(&name) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
         folder.change(None, Some((&name, number)));
-        self.nodes.push(node);
+        self.nodes.push(Arc::new(node));
         Ok(number)
     }
 
     pub(super) fn files(&self, below: &Path) -> Vec<PathBuf> {
-        match self.find(below).ok().and_then(|node| self.nodes.get(node)) {
+        match self.find(below).ok().and_then(|node| self.node(node)) {
             Some(Node::Folder(folder)) => {
                 folder.now.keys().flat_map(|name| self.files(&below.join(name))).collect()
             }
@@ -212,59 +312,14 @@ impl State {
     }
 
     /// How many bytes are still free.
-    pub(super) fn room(&mut self) -> u64 {
-        let mut used = 0;
-        for path in self.files(Path::new("")) {
-            used += self.file_at(&path).map_or(0, |file| file.now.length);
+    pub(super) fn room(&self) -> u64 {
+        if self.capacity == u64::MAX {
+            return u64::MAX;
         }
-        self.capacity.saturating_sub(used)
-    }
-}
-
-/// A generator of numbers that the seed decides.
-#[derive(Debug, Clone)]
-pub(super) struct Random(pub(super) u64);
-
-impl Random {
-    /// The next number (splitmix64).
-    pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
-}
-
-/// What survives a power loss.
-struct Chance {
-    loss: Loss,
-    random: Random,
-    asked: u32,
-    /// The write that is being judged, and what becomes of it: 0 lost, 1 kept, 2 some of it.
-    write: Option<(u64, u64)>,
-}
-
-impl Chance {
-    fn new(loss: Loss) -> Self {
-        let seed = if let Loss::Some(seed) = loss { seed } else { 0 };
-        Self { loss, random: Random(seed), asked: 0, write: None }
-    }
-
-    fn survives(&mut self, write: Option<u64>) -> bool {
-        self.asked += 1;
-        match self.loss {
-            Loss::Everything => false,
-            Loss::Nothing => true,
-            Loss::AllBut(mask) => mask.checked_shr(self.asked - 1).unwrap_or(0) & 1 == 1,
-            Loss::Some(_) => {
-                let Some(write) = write else { return self.random.next() & 1 == 1 };
-                let fate = match self.write {
-                    Some((same, fate)) if same == write => fate,
-                    _ => self.random.next() % 3,
-                };
-                self.write = Some((write, fate));
-                if fate == 2 { self.random.next() & 1 == 1 } else { fate == 1 }
-            }
-        }
+        let files = self.files(Path::new(""));
+        let length = |path: &PathBuf| {
+            self.find(path).and_then(|node| self.image(node)).map_or(0, |file| file.now.length)
+        };
+        self.capacity.saturating_sub(files.iter().map(length).sum())
     }
 }

@@ -14,7 +14,7 @@ use plan_ledger::{
 
 use crate::blobs::{large, plan, tell, work};
 use crate::golden::deterministic;
-use crate::lab::mix;
+use crate::lab::{LOOKS, mix};
 
 fn on_disk(disk: &SimDisk) -> Environment {
     Environment { storage: Arc::new(disk.clone()), ..deterministic() }
@@ -53,7 +53,7 @@ fn story(disk: &SimDisk) -> u64 {
         work(&ledger, run, Json::new(&serde_json::json!({ "n": number })));
     }
     // The write is done, its sync is not.
-    disk.crash_at(disk.calls() + 3);
+    disk.crash_at(disk.calls() + LOOKS + 3);
     let _ = ledger.set_variable(run, "v", Json::default(), None, "me");
     drop(ledger);
     disk.crash_at(u64::MAX);

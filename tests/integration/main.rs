@@ -53,6 +53,10 @@ mod log_stop;
 mod run;
 // What can be saved of a damaged ledger.
 mod salvage;
+// Every fault that the simulated disk can inject, and what is said of it.
+mod sim_faults;
+// The simulated disk against the real one, and against what it promises of power losses.
+mod sim_model;
 // Snapshots: made, damaged, foreign, missing, crashed.
 mod snapshots;
 // Any state at any record, from the start, from a snapshot, live.

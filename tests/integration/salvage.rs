@@ -14,7 +14,7 @@ use plan_ledger::{Environment, Ledger, LedgerView, RunPolicy};
 
 use crate::blobs::{large, plan, tell, work};
 use crate::golden::deterministic;
-use crate::lab::{log_digest, mix, reader, survey, whole};
+use crate::lab::{LOOKS, log_digest, mix, reader, survey, whole};
 
 fn on_disk(disk: &SimDisk) -> Environment {
     Environment { storage: Arc::new(disk.clone()), ..deterministic() }
@@ -42,7 +42,7 @@ fn story() -> (SimDisk, BTreeMap<u64, LoggedRecord>) {
     }
     let mut ledger = ledger;
     for _ in 0..2 {
-        disk.crash_at(disk.calls() + 3);
+        disk.crash_at(disk.calls() + LOOKS + 3);
         let _ = ledger.set_variable(run, "v", Json::default(), None, "me");
         drop(ledger);
         disk.crash_at(u64::MAX);
