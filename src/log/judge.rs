@@ -31,7 +31,7 @@ pub fn judge(storage: &dyn Storage, dir: &Path) -> Result<Verdict> {
             outcome => return outcome,
         };
         // What a writer writes while it is being read may look like damage. Damage stays.
-        let is_written = view.newest().is_some_and(|(_, head)| head.state == HeadState::Open);
+        let is_written = is_written(storage, &layout, &view)?;
         let seen = (view, refusal.to_string());
         repeated = if before.as_ref() == Some(&seen) { repeated + 1 } else { 0 };
         left -= 1;
@@ -40,6 +40,12 @@ pub fn judge(storage: &dyn Storage, dir: &Path) -> Result<Verdict> {
         }
         before = Some(seen);
     }
+}
+
+/// Whether a writer may be at work, or has been since that was in HEAD.
+pub(super) fn is_written(storage: &dyn Storage, layout: &Layout, seen: &HeadView) -> Result<bool> {
+    let is_open = seen.newest().is_some_and(|(_, head)| head.state == HeadState::Open);
+    Ok(is_open || read_head(storage, layout)? != *seen)
 }
 
 /// How often a refusal must be met again, unchanged, where a writer may be at work.

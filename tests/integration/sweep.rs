@@ -239,9 +239,8 @@ fn picks(part: Part, range: &Range<u64>, stride: u64) -> Vec<u64> {
         Part::SegmentHeader => !(208 * 8..4060 * 8).contains(&bit),
         Part::HeadSlot => bit / 8 % 4096 < 132,
         Part::Footer => bit - range.start * 8 < 368 * 8 || bit + 64 >= range.end * 8,
-        Part::Index => true,
         Part::Frames => bit < range.start * 8 + 16_384 || bit + 1024 >= range.end * 8,
-        Part::LockText => true,
+        Part::Index | Part::LockText => true,
         Part::Free | Part::BehindLogicalEnd => {
             bit < range.start * 8 + 64 || bit + 64 >= range.end * 8
         }

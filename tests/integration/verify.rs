@@ -38,22 +38,26 @@ fn found(disk: &SimDisk, number: usize) -> Verification {
     verify(&storage(disk), &dir(), options).unwrap()
 }
 
-/// A log of at least six segments: rotations, and a fence after each of some crashes.
-fn long() -> SimDisk {
+/// A log of at least six segments: rotations, and a fence after each of some crashes, one of them
+/// with no record before its logical end. Logs of different seeds have the same names and records.
+fn long(seed: u64) -> SimDisk {
     let disk = SimDisk::new();
-    let mut log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    let options = |turn| options_with(storage(&disk), (seed << 8) + turn, HeadSync::Interval);
+    let mut log = Log::create(&dir(), options(0), at(0)).unwrap();
     for number in 0..6 {
         let zeros = vec![0; 700_000];
         let large = NewRecord { kind: 1, codec: Codec::Raw, schema: 1, payload: zeros };
         log.append(&[record(number, 90), record(number + 100, 200)], at(10 * number)).unwrap();
+        let before = disk.read(&dir().join("HEAD")).unwrap();
         log.append(&[large], at(10 * number + 1)).unwrap();
         if number % 2 == 1 {
-            // HEAD is behind, as it may be after a power loss: a fence takes the record over.
+            // HEAD is behind, as it may be after a power loss: a fence takes records over.
             let head = disk.read(&dir().join("HEAD")).unwrap();
+            let head = if number == 3 { before } else { head };
             log.append(&[record(number + 200, 50)], at(10 * number + 2)).unwrap();
             kill(&disk, log);
             disk.overwrite(&dir().join("HEAD"), 0, &head).unwrap();
-            log = open(&disk).unwrap().0;
+            log = Log::open(&dir(), options(number), at(10 * number + 3)).unwrap().0;
         }
     }
     log.close().unwrap();
@@ -63,17 +67,18 @@ fn long() -> SimDisk {
 /// Goal: cutting a log into stretches changes nothing: for any damage, and any number of jobs, the
 /// same damage is named as by one walk from the first record to the last.
 /// Method: 300 logs with one to three random pieces of damage each: bytes, sectors, whole files
-/// moved, removed, copied or cut.
+/// moved, removed, copied, cut, or exchanged for those of another ledger.
 #[test]
 fn stretches_say_what_one_walk_says() {
-    let healthy = long();
+    let (healthy, stranger) = (long(1), long(2));
+    assert_eq!(healthy.files(&dir()), stranger.files(&dir()));
     let (files, originals) = (segments(&healthy), whole(&reader(&healthy)));
     assert!(reader(&healthy).segments().len() >= 6);
     let mut damaged = 0;
     for seed in 0..300 {
         let disk = healthy.fork();
         for turn in 0..=mix(seed) % 3 {
-            injure(&disk, &files, mix(seed * 10 + turn));
+            injure(&disk, &stranger, &files, mix(seed * 10 + turn));
         }
         let walked: Vec<Finding> = reader(&disk)
             .walk(1)
@@ -106,7 +111,7 @@ fn stretches_say_what_one_walk_says() {
     assert!(damaged > 150, "only {damaged} logs were damaged");
 }
 
-fn injure(disk: &SimDisk, files: &[(PathBuf, u64)], seed: u64) {
+fn injure(disk: &SimDisk, stranger: &SimDisk, files: &[(PathBuf, u64)], seed: u64) {
     let pick = |salt: u64| {
         let place = mix(seed ^ salt) % u64::try_from(files.len()).unwrap();
         &files[usize::try_from(place).unwrap()]
@@ -115,7 +120,13 @@ fn injure(disk: &SimDisk, files: &[(PathBuf, u64)], seed: u64) {
     // Another injury may have taken the file away.
     let Ok(bytes) = disk.read(path) else { return };
     let byte = mix(seed ^ 2) % used;
-    match mix(seed ^ 3) % 8 {
+    match mix(seed ^ 3) % 9 {
+        // The file of that name of another ledger.
+        8 => {
+            let bytes = stranger.read(path).unwrap();
+            disk.set_length(path, 0).unwrap();
+            disk.overwrite(path, 0, &bytes).unwrap();
+        }
         0 => disk.overwrite(path, byte / 512 * 512, &[0; 512]).unwrap(),
         1 => disk.set_length(path, byte).unwrap(),
         2 => disk.remove(path).unwrap(),
@@ -229,7 +240,7 @@ fn a_damaged_ledger_has_no_root() {
 /// never more than there is.
 #[test]
 fn it_stops_when_it_is_asked_to() {
-    let disk = long();
+    let disk = long(1);
     let calls = AtomicU64::new(0);
     let watch = |done, total| {
         assert!(done <= total, "{done} of {total}");
@@ -449,7 +460,7 @@ fn the_commands_say_what_they_found() {
 /// Goal: a disk that cannot read some bytes costs what stands there, and ends nothing else.
 #[test]
 fn a_read_error_is_a_finding() {
-    let disk = long();
+    let disk = long(1);
     let calls = disk.calls();
     let mut named = 0;
     let clean = found(&disk, 1);

@@ -29,11 +29,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{Chain, HeadState};
+use crate::format::Chain;
 use crate::storage::Storage;
 
 use super::batch::Ack;
-use super::judge::judge;
+use super::judge::{is_written, judge};
+use super::layout::Layout;
 use super::reader::LogReader;
 use super::recovery::Verdict;
 use super::scan::Links;
@@ -169,8 +170,7 @@ pub fn verify(
     let stretches = stretch::cut(&reader);
     let shared = Shared::new(&reader, &stretches, options);
     let walked = shared.run();
-    let is_live = reader.head().is_some_and(|head| head.state == HeadState::Open);
-
+    let is_live = is_written(&**storage, &Layout::new(dir), reader.head_view())?;
     let opening = match judge(&**storage, dir) {
         Err(error) if error.kind() == ErrorKind::Io => return Err(error),
         opening => opening,
