@@ -59,6 +59,9 @@ impl HeadFile {
         file.sync().map_err(|error| Error::io("sync HEAD", &path, error))?;
         let (newest, generation) =
             view.newest().map_or((1, 0), |(slot, head)| (slot, head.generation));
+        if !view.is_whole() && view.newest().is_some() {
+            give_up(&*file, 1 - newest).map_err(|error| Error::io("write HEAD", &path, error))?;
+        }
         let file = file.into();
         Ok(Self { file, path, slot: 1 - newest, generation, synced_at: 0 })
     }
@@ -86,6 +89,16 @@ impl HeadFile {
         self.slot = 1 - self.slot;
         Ok(())
     }
+}
+
+/// Make sure that a slot which is not valid never becomes valid again by itself: if it was only
+/// its padding that was damaged, a write of which no more than the padding arrives would bring it
+/// back, with an old watermark and a new generation.
+fn give_up(file: &dyn StorageFile, slot: usize) -> std::io::Result<()> {
+    const START: [u8; 512] = [0; 512];
+    let offset = if slot == 0 { 0 } else { HEAD_SLOT_SIZE };
+    file.write_at(&START, u64::try_from(offset).map_err(std::io::Error::other)?)?;
+    file.sync()
 }
 
 /// What HEAD says now. A missing file is a view without valid slots.
