@@ -240,11 +240,11 @@ fn replay_is_live(evidence: &Evidence) -> Check {
 }
 
 fn free_of_cost(runs: &Runs) -> Check {
-    let costs = [runs.killed.spent, runs.whole.spent];
+    let costs = [runs.killed.spent(), runs.whole.spent()];
     Check {
         name: "cost 0",
         holds: costs.iter().all(|cost| *cost == Cost::default()),
-        detail: format!("{} and {}", text::cost(runs.killed.spent), text::cost(runs.whole.spent)),
+        detail: format!("{} and {}", text::cost(runs.killed.spent()), text::cost(runs.whole.spent())),
     }
 }
 

@@ -169,6 +169,9 @@ fn tell_ended(reporter: &Reporter, name: &str, ending: Ending) -> Code {
         Ending::Cancelled => {
             ("was cancelled: start another one with --run NEW", "cancelled", Code::Failed)
         }
+        Ending::Aborted => {
+            ("was aborted: start another one with --run NEW", "aborted", Code::Failed)
+        }
     };
     say(&format!("run {name} {line}"));
     reporter.note_for_programs(&json!({ "type": "ended", "run": name, "ending": word }));
@@ -185,7 +188,7 @@ fn tell_summary(ledger: &Ledger, summary: &RunSummary, args: &RunArgs) -> Result
     }
     Ok(match &summary.outcome {
         RunOutcome::Done => Code::Fine,
-        RunOutcome::Failed | RunOutcome::Cancelled => Code::Failed,
+        RunOutcome::Failed | RunOutcome::Cancelled | RunOutcome::Aborted => Code::Failed,
         RunOutcome::Waiting(_) | RunOutcome::Interrupted => Code::Waiting,
         RunOutcome::Stopped { error, .. } => {
             say(&error.to_string());

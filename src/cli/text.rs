@@ -17,6 +17,7 @@ pub(super) fn outcome_word(outcome: &RunOutcome) -> &'static str {
         RunOutcome::Done => "done",
         RunOutcome::Failed => "failed",
         RunOutcome::Cancelled => "cancelled",
+        RunOutcome::Aborted => "aborted",
         RunOutcome::Waiting(_) => "waiting",
         RunOutcome::Interrupted => "interrupted",
         RunOutcome::Stopped { .. } => "stopped",
@@ -114,7 +115,7 @@ fn what_next(summary: &RunSummary, ledger: &Path) -> Vec<String> {
             lines.push("run it again to go on, once the cause is gone".to_owned());
             lines
         }
-        RunOutcome::Done | RunOutcome::Cancelled => Vec::new(),
+        RunOutcome::Done | RunOutcome::Cancelled | RunOutcome::Aborted => Vec::new(),
     }
 }
 

@@ -19,9 +19,7 @@ use crate::log::LoggedRecord;
 use crate::plan::{Event, RunId, State, StepEvent, StepNumber, StepRecord, canonical};
 
 use super::receipt_codec::{self, InlineRecorded, InlineRefused};
-
-/// The schema of every kind, except where [`newest_schema`] says otherwise.
-const SCHEMA: u16 = 1;
+use super::schema;
 
 macro_rules! kinds {
     ($($name:ident = $number:literal $text:literal;)*) => {
@@ -61,6 +59,16 @@ kinds! {
     CapChanged = 9 "cap_changed";
     RunEnded = 10 "run_ended";
     RunReopened = 11 "run_reopened";
+    RunPaused = 12 "run_paused";
+    RunResumed = 13 "run_resumed";
+    BudgetChanged = 14 "budget_changed";
+    QuestionAsked = 15 "question_asked";
+    QuestionAnswered = 16 "question_answered";
+    QuestionExpired = 17 "question_expired";
+    ReplanRequested = 18 "replan_requested";
+    ReplanWithdrawn = 19 "replan_withdrawn";
+    RunForked = 20 "run_forked";
+    StepsInherited = 21 "steps_inherited";
     Dispatched = 32 "dispatched";
     LeaseRenewed = 33 "lease_renewed";
     AttemptLost = 34 "attempt_lost";
@@ -72,6 +80,15 @@ kinds! {
     Skipped = 40 "skipped";
     Reopened = 41 "reopened";
     DoubtResolved = 42 "doubt_resolved";
+    ConditionJudged = 43 "condition_judged";
+    DelayElapsed = 44 "delay_elapsed";
+    StepAsked = 45 "step_asked";
+    StepAnswered = 46 "step_answered";
+    StepQuestionExpired = 47 "step_question_expired";
+    EffectIntended = 48 "effect_intended";
+    EffectCommitted = 49 "effect_committed";
+    CostCorrected = 50 "cost_corrected";
+    StepFailed = 51 "step_failed";
     RecoveryNote = 0x8001 "recovery_note";
     SnapshotNote = 0x8004 "snapshot_note";
     Gap = 0x8005 "gap";
@@ -105,6 +122,16 @@ impl Kind {
             Event::CapChanged(_) => Self::CapChanged,
             Event::RunEnded(_) => Self::RunEnded,
             Event::RunReopened(_) => Self::RunReopened,
+            Event::RunPaused(_) => Self::RunPaused,
+            Event::RunResumed(_) => Self::RunResumed,
+            Event::BudgetChanged(_) => Self::BudgetChanged,
+            Event::QuestionAsked(_) => Self::QuestionAsked,
+            Event::QuestionAnswered(_) => Self::QuestionAnswered,
+            Event::QuestionExpired(_) => Self::QuestionExpired,
+            Event::ReplanRequested(_) => Self::ReplanRequested,
+            Event::ReplanWithdrawn(_) => Self::ReplanWithdrawn,
+            Event::RunForked(_) => Self::RunForked,
+            Event::StepsInherited(_) => Self::StepsInherited,
             Event::Step(record) => match &record.event {
                 StepEvent::Dispatched(_) => Self::Dispatched,
                 StepEvent::LeaseRenewed(_) => Self::LeaseRenewed,
@@ -117,6 +144,15 @@ impl Kind {
                 StepEvent::Skipped(_) => Self::Skipped,
                 StepEvent::Reopened(_) => Self::Reopened,
                 StepEvent::DoubtResolved(_) => Self::DoubtResolved,
+                StepEvent::ConditionJudged(_) => Self::ConditionJudged,
+                StepEvent::DelayElapsed(_) => Self::DelayElapsed,
+                StepEvent::Asked(_) => Self::StepAsked,
+                StepEvent::Answered(_) => Self::StepAnswered,
+                StepEvent::Expired(_) => Self::StepQuestionExpired,
+                StepEvent::EffectIntended(_) => Self::EffectIntended,
+                StepEvent::EffectCommitted(_) => Self::EffectCommitted,
+                StepEvent::CostCorrected(_) => Self::CostCorrected,
+                StepEvent::Failed(_) => Self::StepFailed,
             },
         }
     }
@@ -146,27 +182,21 @@ pub(super) fn encode(event: &Event) -> NewRecord {
         Event::CapChanged(event) => (Codec::Bincode, bytes(event)),
         Event::RunEnded(event) => (Codec::Bincode, bytes(event)),
         Event::RunReopened(event) => (Codec::Bincode, bytes(event)),
+        Event::RunPaused(event) => (Codec::Bincode, bytes(event)),
+        Event::RunResumed(event) => (Codec::Bincode, bytes(event)),
+        Event::BudgetChanged(event) => (Codec::Bincode, bytes(event)),
+        Event::QuestionAsked(event) => (Codec::Bincode, bytes(event)),
+        Event::QuestionAnswered(event) => (Codec::Bincode, bytes(event)),
+        Event::QuestionExpired(event) => (Codec::Bincode, bytes(event)),
+        Event::ReplanRequested(event) => (Codec::Bincode, bytes(event)),
+        Event::ReplanWithdrawn(event) => (Codec::Bincode, bytes(event)),
+        Event::RunForked(event) => (Codec::Bincode, bytes(event)),
+        Event::StepsInherited(event) => (Codec::Bincode, bytes(event)),
         Event::Step(record) => (Codec::Bincode, encode_step(record)),
     };
-    NewRecord { kind: Kind::of(event).number(), codec, schema: schema_of(event), payload }
-}
-
-/// The schema in which an event is written.
-fn schema_of(event: &Event) -> u16 {
-    let Event::Step(record) = event else { return SCHEMA };
-    match &record.event {
-        StepEvent::ReceiptRecorded(event) => receipt_codec::schema_of(&event.receipt),
-        StepEvent::ReceiptRefused(event) => receipt_codec::schema_of(&event.receipt),
-        _ => SCHEMA,
-    }
-}
-
-/// The newest schema of a kind that this program reads.
-fn newest_schema(kind: Kind) -> u16 {
-    match kind {
-        Kind::ReceiptRecorded | Kind::ReceiptRefused => receipt_codec::BLOB,
-        _ => SCHEMA,
-    }
+    let (kind, schema) = (Kind::of(event), schema::lowest(event));
+    let payload = schema::shorten(payload, kind, schema);
+    NewRecord { kind: kind.number(), codec, schema, payload }
 }
 
 fn step_bytes<T: Serialize>(run: RunId, step: StepNumber, previous: u64, event: &T) -> Vec<u8> {
@@ -194,6 +224,15 @@ fn encode_step(record: &StepRecord) -> Vec<u8> {
         StepEvent::Skipped(event) => step_bytes(run, step, previous, event),
         StepEvent::Reopened(event) => step_bytes(run, step, previous, event),
         StepEvent::DoubtResolved(event) => step_bytes(run, step, previous, event),
+        StepEvent::ConditionJudged(event) => step_bytes(run, step, previous, event),
+        StepEvent::DelayElapsed(event) => step_bytes(run, step, previous, event),
+        StepEvent::Asked(event) => step_bytes(run, step, previous, event),
+        StepEvent::Answered(event) => step_bytes(run, step, previous, event),
+        StepEvent::Expired(event) => step_bytes(run, step, previous, event),
+        StepEvent::EffectIntended(event) => step_bytes(run, step, previous, event),
+        StepEvent::EffectCommitted(event) => step_bytes(run, step, previous, event),
+        StepEvent::CostCorrected(event) => step_bytes(run, step, previous, event),
+        StepEvent::Failed(event) => step_bytes(run, step, previous, event),
     }
 }
 
@@ -212,16 +251,20 @@ pub fn decode(record: &LoggedRecord) -> Result<Option<Event>> {
     if kind.number() >= SKIPPABLE_KINDS_FROM {
         return Ok(None);
     }
-    if !(1..=newest_schema(kind)).contains(&record.schema) {
+    if !(1..=schema::newest(kind)).contains(&record.schema) {
         return Err(newer(record, "schema"));
     }
     let payload = record.payload.as_slice();
     let event = match (kind, record.codec) {
         (Kind::PlanProposed, Codec::Json) => json(payload).map(Event::PlanProposed),
         (Kind::PlanSteps, Codec::Json) => json(payload).map(Event::PlanSteps),
-        (_, Codec::Bincode) => decode_bincode(kind, record.schema, payload),
+        (_, Codec::Bincode) => {
+            let payload = schema::lengthen(payload, kind, record.schema);
+            decode_bincode(kind, record.schema, &payload)
+        }
         _ => Err(format!("a codec that is not used for it ({:?})", record.codec)),
     };
+    let event = event.and_then(|event| schema::check(event, record.schema));
     event.map(Some).map_err(|what| {
         Error::new(
             ErrorKind::Corrupt,
@@ -246,6 +289,16 @@ fn decode_bincode(kind: Kind, schema: u16, payload: &[u8]) -> std::result::Resul
         Kind::CapChanged => value(payload).map(Event::CapChanged),
         Kind::RunEnded => value(payload).map(Event::RunEnded),
         Kind::RunReopened => value(payload).map(Event::RunReopened),
+        Kind::RunPaused => value(payload).map(Event::RunPaused),
+        Kind::RunResumed => value(payload).map(Event::RunResumed),
+        Kind::BudgetChanged => value(payload).map(Event::BudgetChanged),
+        Kind::QuestionAsked => value(payload).map(Event::QuestionAsked),
+        Kind::QuestionAnswered => value(payload).map(Event::QuestionAnswered),
+        Kind::QuestionExpired => value(payload).map(Event::QuestionExpired),
+        Kind::ReplanRequested => value(payload).map(Event::ReplanRequested),
+        Kind::ReplanWithdrawn => value(payload).map(Event::ReplanWithdrawn),
+        Kind::RunForked => value(payload).map(Event::RunForked),
+        Kind::StepsInherited => value(payload).map(Event::StepsInherited),
         Kind::Dispatched => of_step(payload, StepEvent::Dispatched),
         Kind::LeaseRenewed => of_step(payload, StepEvent::LeaseRenewed),
         Kind::AttemptLost => of_step(payload, StepEvent::AttemptLost),
@@ -263,6 +316,15 @@ fn decode_bincode(kind: Kind, schema: u16, payload: &[u8]) -> std::result::Resul
         Kind::Skipped => of_step(payload, StepEvent::Skipped),
         Kind::Reopened => of_step(payload, StepEvent::Reopened),
         Kind::DoubtResolved => of_step(payload, StepEvent::DoubtResolved),
+        Kind::ConditionJudged => of_step(payload, StepEvent::ConditionJudged),
+        Kind::DelayElapsed => of_step(payload, StepEvent::DelayElapsed),
+        Kind::StepAsked => of_step(payload, StepEvent::Asked),
+        Kind::StepAnswered => of_step(payload, StepEvent::Answered),
+        Kind::StepQuestionExpired => of_step(payload, StepEvent::Expired),
+        Kind::EffectIntended => of_step(payload, StepEvent::EffectIntended),
+        Kind::EffectCommitted => of_step(payload, StepEvent::EffectCommitted),
+        Kind::CostCorrected => of_step(payload, StepEvent::CostCorrected),
+        Kind::StepFailed => of_step(payload, StepEvent::Failed),
         Kind::PlanProposed
         | Kind::PlanSteps
         | Kind::RecoveryNote

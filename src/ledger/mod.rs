@@ -26,6 +26,7 @@ mod receipt_codec;
 mod replay;
 mod report;
 mod salvage;
+mod schema;
 mod snapshots;
 mod state_body;
 mod streams;
@@ -164,7 +165,7 @@ impl Ledger {
     pub fn propose(&self, run: RunId, plan: &Plan, reason: &str) -> Result<u32> {
         let draft = hash::draft(plan)?;
         let reason = reason.to_owned();
-        let commit = self.execute(&Command::ProposePlan { run, draft, reason })?;
+        let commit = self.execute(&Command::ProposePlan { run, draft, reason, trigger: None })?;
         let proposed = commit.events.iter().find_map(|(_, event)| match event {
             Event::PlanProposed(proposed) => Some(proposed.version),
             _ => None,

@@ -47,7 +47,7 @@ pub trait Projection: Default {
 /// The state of the ledger: plans, steps, queues, variables, barriers.
 impl Projection for State {
     const NAME: &'static str = "state";
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
 
     fn apply(&mut self, recorded: &Recorded) {
         fold(self, recorded);

@@ -1,5 +1,5 @@
 //! The receipt's payload in its schemas: 1 with the output in it, 2 with an output that may be a
-//! blob. The lowest schema that holds a receipt is written, so that a ledger without blobs needs
+//! blob, 3 with what the attempt left in the world. The lowest schema that holds a receipt is written, so that a ledger without blobs needs
 //! no newer program.
 
 use std::borrow::Cow;
@@ -15,13 +15,21 @@ use crate::plan::{
 pub(super) const INLINE: u16 = 1;
 /// Schema of a receipt whose output is a blob.
 pub(super) const BLOB: u16 = 2;
+/// Schema of a receipt that says what the attempt left in the world.
+pub(super) const WORLD: u16 = 3;
 
 /// The lowest schema that holds a receipt.
 pub(super) fn schema_of(receipt: &Receipt) -> u16 {
-    match receipt.output {
-        Output::Inline(_) => INLINE,
-        Output::Blob(_) => BLOB,
+    match (receipt.world, &receipt.output) {
+        (Some(_), _) => WORLD,
+        (None, Output::Blob(_)) => BLOB,
+        (None, Output::Inline(_)) => INLINE,
     }
+}
+
+/// The output of a receipt that schema 1 holds.
+fn inline(receipt: &Receipt) -> Option<&Json> {
+    receipt.output.inline().filter(|_| schema_of(receipt) == INLINE)
 }
 
 /// Schema 1.
@@ -62,6 +70,7 @@ impl<'a> Inline<'a> {
             cost: self.cost,
             duration: self.duration,
             log_tail: self.log_tail.into_owned(),
+            world: None,
         }
     }
 }
@@ -76,7 +85,7 @@ pub(super) struct InlineRecorded<'a> {
 impl<'a> InlineRecorded<'a> {
     /// The event in schema 1, if that holds it.
     pub(super) fn of(event: &'a ReceiptRecorded) -> Option<Self> {
-        let output = event.receipt.output.inline()?;
+        let output = inline(&event.receipt)?;
         Some(Self { token: event.token, receipt: Inline::of(&event.receipt, output) })
     }
 }
@@ -98,7 +107,7 @@ pub(super) struct InlineRefused<'a> {
 impl<'a> InlineRefused<'a> {
     /// The event in schema 1, if that holds it.
     pub(super) fn of(event: &'a ReceiptRefused) -> Option<Self> {
-        let output = event.receipt.output.inline()?;
+        let output = inline(&event.receipt)?;
         let receipt = Inline::of(&event.receipt, output);
         Some(Self { token: event.token, reason: Cow::Borrowed(&event.reason), receipt })
     }

@@ -16,8 +16,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{
-    ContentHash, Cost, Micros, Plan, PlanVersion, Review, Run, RunId, RunPolicy, RunStatus, State,
-    Step, canonical,
+    Account, ContentHash, Micros, PauseCause, Plan, PlanVersion, ReplanRequest, Review, Run,
+    RunForked, RunId, RunPolicy, RunStatus, State, Step, Tally, canonical,
 };
 
 use super::codec::{put, take};
@@ -28,26 +28,39 @@ type Out<'a> = &'a mut dyn io::Write;
 
 /// Write a state.
 pub(super) fn encode(state: &State, out: Out) -> io::Result<()> {
-    put(out, &(state.seq, state.time))?;
-    put_many(out, &state.caps)?;
-    put_many(out, &state.in_flight)?;
-    put_many(out, &state.in_flight_by_owner)?;
-    put_many(out, &state.leases)?;
-    put_many(out, &state.dealt)?;
-    put_count(out, state.runs.len())?;
-    state.runs.values().try_for_each(|run| encode_run(run, out))
+    let State { seq, time, runs, names, ended, summaries, caps, account, .. } = state;
+    let State { in_flight, in_flight_by_owner, in_flight_by_tag, due, questions, dealt, .. } = state;
+    put(out, &(seq, time, account))?;
+    put_many(out, names)?;
+    put_many(out, ended)?;
+    put_many(out, summaries)?;
+    put_many(out, caps)?;
+    put_many(out, in_flight)?;
+    put_many(out, in_flight_by_owner)?;
+    put_many(out, in_flight_by_tag)?;
+    put_many(out, due)?;
+    put_many(out, questions)?;
+    put_many(out, dealt)?;
+    put_count(out, runs.len())?;
+    runs.values().try_for_each(|run| encode_run(run, out))
 }
 
 /// Read a state, to the end of the input.
 pub(super) fn decode(input: In) -> io::Result<State> {
-    let (seq, time) = take(input)?;
+    let (seq, time, account) = take(input)?;
     let mut state = State {
         seq,
         time,
+        account,
+        names: take_many(input)?,
+        ended: take_many(input)?,
+        summaries: take_many(input)?,
         caps: take_many(input)?,
         in_flight: take_many(input)?,
         in_flight_by_owner: take_many(input)?,
-        leases: take_many(input)?,
+        in_flight_by_tag: take_many(input)?,
+        due: take_many(input)?,
+        questions: take_many(input)?,
         dealt: take_many(input)?,
         ..State::default()
     };
@@ -65,73 +78,119 @@ struct RunHead {
     name: String,
     policy: RunPolicy,
     started: Micros,
+    forked: Option<RunForked>,
     status: RunStatus,
+    ended: Option<(u64, Micros)>,
+    pause: Option<PauseCause>,
+    abort: Option<String>,
     active: u32,
+    activated: Micros,
+    request: Option<ReplanRequest>,
+    is_complete: bool,
+    replans: u32,
     in_flight: u32,
-    spent: Cost,
+    account: Account,
+    tally: Tally,
 }
 
-fn encode_run(run: &Run, out: Out) -> io::Result<()> {
-    put(
-        out,
-        &RunHead {
+impl RunHead {
+    fn of(run: &Run) -> Self {
+        Self {
             id: run.id,
             name: run.name.clone(),
             policy: run.policy,
             started: run.started,
+            forked: run.forked.clone(),
             status: run.status,
+            ended: run.ended,
+            pause: run.pause.clone(),
+            abort: run.abort.clone(),
             active: run.active,
+            activated: run.activated,
+            request: run.request.clone(),
+            is_complete: run.is_complete,
+            replans: run.replans,
             in_flight: run.in_flight,
-            spent: run.spent,
-        },
-    )?;
+            account: run.account,
+            tally: run.tally,
+        }
+    }
+
+    fn into_run(self) -> Run {
+        let mut run = Run::new(self.id, &self.name, self.policy, self.started);
+        run.forked = self.forked;
+        run.status = self.status;
+        run.ended = self.ended;
+        run.pause = self.pause;
+        run.abort = self.abort;
+        run.active = self.active;
+        run.activated = self.activated;
+        run.request = self.request;
+        run.is_complete = self.is_complete;
+        run.replans = self.replans;
+        run.in_flight = self.in_flight;
+        run.account = self.account;
+        run.tally = self.tally;
+        run
+    }
+}
+
+fn encode_run(run: &Run, out: Out) -> io::Result<()> {
+    put(out, &RunHead::of(run))?;
     put_count(out, run.versions.len())?;
     run.versions.iter().try_for_each(|version| encode_version(version, out))?;
     put_many(out, &run.steps)?;
     put_many(out, &run.barriers)?;
     put_many(out, &run.variables)?;
+    put_many(out, &run.questions)?;
+    put_many(out, &run.effects)?;
     put_many(out, &run.ready)?;
-    put_count(out, run.queues.len())?;
-    for (owner, queue) in &run.queues {
-        put(out, owner)?;
+    put_many(out, &run.capped_tags)?;
+    put_count(out, run.lanes.len())?;
+    for (lane, queue) in &run.lanes {
+        put(out, lane)?;
         put_many(out, queue)?;
     }
     put_many(out, &run.reported)?;
     put_many(out, &run.in_doubt)?;
     put_many(out, &run.in_flight_by_owner)?;
+    put_many(out, &run.in_flight_by_tag)?;
+    put_many(out, &run.timers)?;
     put_many(out, &run.due)?;
     put_many(out, &run.due_barriers)?;
     put_many(out, &run.fatal_barriers)?;
     put_many(out, &run.counts)?;
-    put_many(out, &run.plan_verdicts)
+    put_many(out, &run.plan_verdicts)?;
+    put_many(out, &run.estimates)
 }
 
 fn decode_run(input: In) -> io::Result<Run> {
-    let head: RunHead = take(input)?;
-    let mut run = Run::new(head.id, &head.name, head.policy, head.started);
-    run.status = head.status;
-    run.active = head.active;
-    run.in_flight = head.in_flight;
-    run.spent = head.spent;
+    let mut run = take::<RunHead>(input)?.into_run();
     for _ in 0..take::<u64>(input)? {
         run.versions.push(decode_version(input)?);
     }
     run.steps = take_many(input)?;
     run.barriers = take_many(input)?;
     run.variables = take_many(input)?;
+    run.questions = take_many(input)?;
+    run.effects = take_many(input)?;
     run.ready = take_many(input)?;
+    run.capped_tags = take_many(input)?;
     for _ in 0..take::<u64>(input)? {
-        let owner = take(input)?;
-        run.queues.insert(owner, take_many(input)?);
+        let lane = take(input)?;
+        run.lanes.insert(lane, take_many(input)?);
     }
     run.reported = take_many(input)?;
     run.in_doubt = take_many(input)?;
     run.in_flight_by_owner = take_many(input)?;
+    run.in_flight_by_tag = take_many(input)?;
+    run.timers = take_many(input)?;
     run.due = take_many(input)?;
     run.due_barriers = take_many(input)?;
     run.fatal_barriers = take_many(input)?;
     run.counts = take_many(input)?;
     run.plan_verdicts = take_many(input)?;
+    run.estimates = take_many(input)?;
     run.relink();
     Ok(run)
 }

@@ -3,12 +3,13 @@
 use std::fmt;
 
 use super::{
-    ApprovalPolicy, AttemptToken, CapScope, ContentHash, Finding, HashedStep, Json, LostCause,
-    Micros, Plan, Receipt, Review, RunId, RunPolicy, StepNumber, Verdict,
+    AttemptToken, BudgetPart, CapScope, ContentHash, Cost, Decision, Finding, HashedStep, Json,
+    Limits, LostCause, Micros, PauseCause, Plan, QuestionId, Receipt, ReplanTrigger, Review, Run,
+    RunId, RunPolicy, StepNumber, Verdict,
 };
 
 /// A request. Deciding about it changes nothing; only the events that it leads to do.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub enum Command {
     /// Start a run and propose its first version; with automatic approval, activate it too.
     StartRun {
@@ -27,6 +28,8 @@ pub enum Command {
         draft: PlanDraft,
         /// Why.
         reason: String,
+        /// What it is an answer to, where no request for another plan is open.
+        trigger: Option<ReplanTrigger>,
     },
     /// Approve or reject a proposed version. Approval activates it.
     ReviewPlan {
@@ -115,6 +118,8 @@ pub enum Command {
         finding: Finding,
         /// Who says so.
         by: String,
+        /// On what grounds: what a probe found, or what they saw.
+        evidence: String,
     },
     /// Let the failed steps of a failed run be tried again.
     RetryFailed {
@@ -154,8 +159,117 @@ pub enum Command {
         /// Why.
         reason: String,
     },
-    /// Turn what is due into events: leases that have run out.
+    /// Turn what is due into events: leases, delays, questions, barriers, wall time.
     Tick,
+    /// Say that a worker is about to do something to the world.
+    IntendEffect {
+        /// Its attempt.
+        token: AttemptToken,
+        /// What.
+        effect: String,
+        /// The key that makes it happen once.
+        key: String,
+    },
+    /// Say that a worker has done it.
+    CommitEffect {
+        /// Its attempt.
+        token: AttemptToken,
+        /// The key of the intent.
+        key: String,
+    },
+    /// Answer a question.
+    Answer {
+        /// Which.
+        question: QuestionId,
+        /// One of its options.
+        answer: String,
+        /// Who answers.
+        by: String,
+        /// Why, in their words.
+        note: String,
+        /// Hash of what they were shown.
+        shown: ContentHash,
+    },
+    /// Set what may be spent; what waits only for that goes on.
+    SetBudget {
+        /// By a run, or by the whole ledger.
+        run: Option<RunId>,
+        /// In all, what was spent before included; `None` leaves it to the plan.
+        limits: Option<Limits>,
+        /// Who says so.
+        by: String,
+    },
+    /// Say what an attempt that is over really cost.
+    CorrectCost {
+        /// The attempt.
+        token: AttemptToken,
+        /// What it cost.
+        cost: Cost,
+        /// What its receipt said; not needed for a lost attempt.
+        charged: Option<Cost>,
+        /// Who says so.
+        by: String,
+    },
+    /// Deal nothing more for now.
+    Pause {
+        /// The run.
+        run: RunId,
+        /// Who says so.
+        by: String,
+        /// Why.
+        reason: String,
+    },
+    /// Go on.
+    Resume {
+        /// The run.
+        run: RunId,
+        /// Who says so.
+        by: String,
+    },
+    /// Ask for another plan version.
+    RequestReplan {
+        /// The run.
+        run: RunId,
+        /// Why.
+        trigger: ReplanTrigger,
+        /// The step from which work is done anew, if it is known.
+        from: Option<StepNumber>,
+        /// Why, for people and for the planner.
+        reason: String,
+    },
+    /// Say that no other plan version is needed after all.
+    WithdrawReplan {
+        /// The run.
+        run: RunId,
+        /// Who says so.
+        by: String,
+        /// Why.
+        reason: String,
+    },
+    /// Decide about a failure, where the plan leaves that to somebody else.
+    DecideFailure {
+        /// The run.
+        run: RunId,
+        /// The step whose attempt failed.
+        step: StepNumber,
+        /// What is done about it.
+        decision: Decision,
+        /// The rule that decided, for the record.
+        rule: String,
+        /// Why, for people.
+        reason: String,
+    },
+    /// Begin a run as another one was at some record.
+    ForkRun {
+        /// The new run's name.
+        name: String,
+        /// The other run as it was then.
+        parent: Box<Run>,
+        /// The record.
+        at_seq: u64,
+        /// The log's chain there.
+        chain: ContentHash,
+    },
 }
 
 /// A plan ready to be proposed: its hashes were computed by the caller.
@@ -240,8 +354,42 @@ pub enum Rejection {
     ZeroCap,
     /// Nothing that could be retried.
     NothingFailed,
-    /// The approval policy does not let this happen.
-    ApprovalPolicy(ApprovalPolicy),
+    /// The run pauses.
+    Paused(PauseCause),
+    /// The run does not pause.
+    NotPaused,
+    /// What is left of a budget is set aside for attempts in flight.
+    BudgetReserved(BudgetPart),
+    /// What that attempt cost was not estimated: the caller must say what was charged.
+    NotEstimated(AttemptToken),
+    /// There is no such open question.
+    NoSuchQuestion(QuestionId),
+    /// The answer is none of the question's options.
+    NotAnOption {
+        /// What was answered.
+        answer: String,
+        /// What could have been.
+        options: Vec<String>,
+    },
+    /// A request for another plan is open already, made by this record.
+    ReplanIsOpen(u64),
+    /// No request for another plan is open.
+    NoReplanRequested,
+    /// The plan allows no more later versions than these.
+    ReplanLimit(u32),
+    /// The plan's rules decide about failures.
+    DecidedByRules,
+    /// The step has no fallback that could stand in now.
+    NoFallback(StepNumber),
+    /// There is such a side effect already; done by that record, or 0 if it is only meant.
+    EffectKnown {
+        /// Its key.
+        key: String,
+        /// The record that says that it was done.
+        committed: u64,
+    },
+    /// Nobody said before that they would do this.
+    NoSuchEffect(String),
     /// The command would lead to more events than one batch holds.
     TooManyEvents {
         /// How many events it would take.
@@ -304,9 +452,45 @@ impl fmt::Display for Rejection {
             }
             Self::ZeroCap => f.write_str("a cap of 0 would stop everything; use pause or lift it"),
             Self::NothingFailed => f.write_str("no step of the run has failed"),
-            Self::ApprovalPolicy(policy) => {
-                write!(f, "the run's approval policy is {policy:?}")
+            Self::Paused(cause) => write!(f, "the run pauses: {cause}; raise the budget or resume it"),
+            Self::NotPaused => f.write_str("the run does not pause"),
+            Self::BudgetReserved(part) => write!(
+                f,
+                "what is left of the budget of {part} is set aside for attempts in flight; ask \
+                 again when one has reported"
+            ),
+            Self::NotEstimated(token) => write!(
+                f,
+                "what attempt {token} cost was said by its receipt; say what was charged, too"
+            ),
+            Self::NoSuchQuestion(question) => {
+                write!(f, "there is no open question {}", question.0)
             }
+            Self::NotAnOption { answer, options } => {
+                write!(f, "`{answer}` is no answer, expected one of: {}", options.join(", "))
+            }
+            Self::ReplanIsOpen(seq) => {
+                write!(f, "another plan was asked for already, by record {seq}")
+            }
+            Self::NoReplanRequested => f.write_str("no other plan was asked for"),
+            Self::ReplanLimit(max) => write!(
+                f,
+                "the plan allows {max} later versions and had them; propose it as a change of \
+                 scope, or cancel the run"
+            ),
+            Self::DecidedByRules => {
+                f.write_str("the plan's rules decide about failures, not somebody outside")
+            }
+            Self::NoFallback(step) => {
+                write!(f, "step {step} has no fallback that could stand in now")
+            }
+            Self::EffectKnown { key, committed: 0 } => {
+                write!(f, "side effect {key} is meant to happen already")
+            }
+            Self::EffectKnown { key, committed } => {
+                write!(f, "side effect {key} was done, says record {committed}: do not do it again")
+            }
+            Self::NoSuchEffect(key) => write!(f, "nobody said that side effect {key} is meant"),
             Self::TooManyEvents { events, limit } => {
                 write!(f, "{events} events at once: expected at most {limit}; ask in parts")
             }
@@ -320,6 +504,18 @@ impl fmt::Display for CapScope {
             Self::Ledger => f.write_str("the ledger"),
             Self::Run(run) => write!(f, "run {run}"),
             Self::Owner(owner) => write!(f, "owner {owner}"),
+            Self::Tag(tag) => write!(f, "tag {tag}"),
+        }
+    }
+}
+
+impl fmt::Display for PauseCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Person(by) => write!(f, "{by} said so"),
+            Self::RunBudget(part) => write!(f, "its budget of {part} is used up"),
+            Self::LedgerBudget(part) => write!(f, "the ledger's budget of {part} is used up"),
+            Self::StepLimit(step) => write!(f, "an attempt of step {step} cost more than it may"),
         }
     }
 }

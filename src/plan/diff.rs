@@ -123,6 +123,8 @@ fn header(plan: &Plan) -> Plan {
         caps: plan.caps.clone(),
         budget: plan.budget,
         test_criteria: plan.test_criteria.clone(),
+        failure: plan.failure.clone(),
+        gate: plan.gate.clone(),
         risks: plan.risks.clone(),
         open_questions: plan.open_questions.clone(),
         continues: plan.continues,

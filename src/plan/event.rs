@@ -11,7 +11,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{AttemptToken, ContentHash, Json, Plan, RunId, Step, StepNumber, StepRecord, Verdict};
+use super::{
+    AttemptToken, BudgetChanged, ContentHash, Json, Plan, QuestionAnswered, QuestionAsked,
+    QuestionExpired, ReplanRequested, ReplanWithdrawn, RunForked, RunId, RunPaused, RunResumed,
+    Step, StepNumber, StepRecord, StepsInherited, Verdict,
+};
 
 /// One fact of the ledger.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,6 +44,26 @@ pub enum Event {
     RunEnded(RunEnded),
     /// A run that had failed goes on.
     RunReopened(RunReopened),
+    /// Nothing more is dealt in a run for now.
+    RunPaused(RunPaused),
+    /// A run that had paused goes on.
+    RunResumed(RunResumed),
+    /// A budget was set.
+    BudgetChanged(BudgetChanged),
+    /// Somebody was asked about a run.
+    QuestionAsked(QuestionAsked),
+    /// A question about a run was answered.
+    QuestionAnswered(QuestionAnswered),
+    /// Nobody answered a question about a run in time.
+    QuestionExpired(QuestionExpired),
+    /// Another plan version is needed.
+    ReplanRequested(ReplanRequested),
+    /// Another plan version is not needed after all.
+    ReplanWithdrawn(ReplanWithdrawn),
+    /// A run begins as another one was.
+    RunForked(RunForked),
+    /// How steps of a forked run stand when it begins.
+    StepsInherited(StepsInherited),
 }
 
 /// A run exists.
@@ -172,6 +196,14 @@ pub struct PlanActivated {
     pub invalidated: Vec<StepNumber>,
     /// Steps of the version before that are no longer there.
     pub removed: Vec<StepNumber>,
+    /// Steps that no version had before.
+    pub added: Vec<StepNumber>,
+    /// Variables that what is preserved, or somebody, vouches for.
+    pub trusted: Vec<String>,
+    /// Variables that were set by work that fell.
+    pub untrusted: Vec<String>,
+    /// The record that asked for this version; 0 if none did.
+    pub request: u64,
 }
 
 /// A criterion of the plan as a whole was judged.
@@ -212,6 +244,11 @@ pub enum Origin {
     },
     /// Somebody, by hand.
     Person(String),
+    /// The value that stands in for a step that failed.
+    Fallback {
+        /// The step.
+        step: StepNumber,
+    },
 }
 
 /// A barrier changed.
@@ -236,6 +273,10 @@ pub enum BarrierChange {
     Released,
     /// Too few members can still arrive.
     Broken,
+    /// Its deadline passed: it is broken, whoever may still arrive.
+    Late,
+    /// Somebody let what waits for it go on.
+    Overruled,
 }
 
 /// A cap was set or lifted.
@@ -258,6 +299,8 @@ pub enum CapScope {
     Run(RunId),
     /// One owner, over all runs.
     Owner(String),
+    /// One tag or resource, over all runs.
+    Tag(String),
 }
 
 /// A run ended.
@@ -280,6 +323,8 @@ pub enum Ending {
     Failed,
     /// Somebody ended it.
     Cancelled,
+    /// A rule, or the answer to a question, ended it.
+    Aborted,
 }
 
 /// A run that had failed goes on.

@@ -40,6 +40,10 @@ impl Batch {
             let step = state.runs.get(&record.run).and_then(|run| run.step(record.step));
             record.previous = step.map_or(0, |step| step.last_seq);
         }
+        if let Event::PlanActivated(activated) = &mut event {
+            let request = state.runs.get(&activated.run).and_then(|run| run.request.as_ref());
+            activated.request = request.map_or(0, |request| request.seq);
+        }
         state.apply(self.next_seq, self.now, &event);
         self.next_seq = self.next_seq.saturating_add(1);
         self.runs.extend(event.run());
@@ -77,6 +81,16 @@ impl Event {
             Self::CapChanged(_) => None,
             Self::RunEnded(event) => Some(event.run),
             Self::RunReopened(event) => Some(event.run),
+            Self::RunPaused(event) => Some(event.run),
+            Self::RunResumed(event) => Some(event.run),
+            Self::BudgetChanged(event) => event.run,
+            Self::QuestionAsked(event) => Some(event.run),
+            Self::QuestionAnswered(event) => Some(event.run),
+            Self::QuestionExpired(event) => Some(event.run),
+            Self::ReplanRequested(event) => Some(event.run),
+            Self::ReplanWithdrawn(event) => Some(event.run),
+            Self::RunForked(event) => Some(event.run),
+            Self::StepsInherited(event) => Some(event.run),
         }
     }
 }

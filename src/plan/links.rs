@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{BarrierStatus, Plan, Run, Step, StepNumber};
+use super::{BarrierStatus, Fallback, Plan, Run, Step, StepNumber, expression};
 
 /// Something that a step waits for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,6 +28,9 @@ pub(super) struct Links {
     dependents: Vec<Vec<StepNumber>>,
     memberships: Vec<Vec<String>>,
     waiters: BTreeMap<String, Vec<StepNumber>>,
+    fallbacks: BTreeMap<StepNumber, StepNumber>,
+    stands_in_for: BTreeMap<StepNumber, Vec<StepNumber>>,
+    watchers: BTreeMap<String, Vec<(StepNumber, u32)>>,
 }
 
 impl Links {
@@ -56,6 +59,17 @@ impl Links {
         for (step, number) in plan.steps.iter().zip(numbers) {
             for dependency in links.dependencies(step) {
                 links.add_dependent(&dependency, *number);
+            }
+            for (place, expression) in (0..).zip(&step.preconditions) {
+                for variable in expression::variables(expression) {
+                    links.watchers.entry(variable).or_default().push((*number, place));
+                }
+            }
+            if let Some(Fallback::Step(name)) = &step.fallback
+                && let Some(other) = links.step_named(name)
+            {
+                links.fallbacks.insert(*number, other);
+                links.stands_in_for.entry(other).or_default().push(*number);
             }
         }
         links
@@ -108,6 +122,21 @@ impl Links {
     /// The barriers that a step is a member of.
     pub(super) fn memberships(&self, number: StepNumber) -> &[String] {
         self.memberships.get(number.index()).map_or(&[], Vec::as_slice)
+    }
+
+    /// The step that stands in for this one when it fails for good.
+    pub(super) fn fallback_of(&self, number: StepNumber) -> Option<StepNumber> {
+        self.fallbacks.get(&number).copied()
+    }
+
+    /// The preconditions that name a variable, each with its step.
+    pub(super) fn watchers(&self, variable: &str) -> &[(StepNumber, u32)] {
+        self.watchers.get(variable).map_or(&[], Vec::as_slice)
+    }
+
+    /// The steps that this one stands in for when they fail for good.
+    pub(super) fn stands_in_for(&self, number: StepNumber) -> &[StepNumber] {
+        self.stands_in_for.get(&number).map_or(&[], Vec::as_slice)
     }
 
     /// The steps that name this barrier in `after`.

@@ -10,9 +10,11 @@
 //!   sense (only a forged log holds one) changes nothing but the sequence number.
 //! - A receipt is a claim. Only verdicts, or a policy that is written down, accept a step.
 
+mod account;
 mod apply;
 mod canonical;
 mod command;
+mod control_event;
 mod criterion;
 mod cycle;
 mod decide;
@@ -20,6 +22,7 @@ mod defaults;
 mod diff;
 mod event;
 mod execute;
+mod expression;
 mod graph;
 mod ids;
 mod json;
@@ -27,19 +30,25 @@ mod links;
 mod model;
 mod nearest;
 mod output;
+mod policy;
 mod problem;
+mod question;
 mod replan;
+mod run;
 mod settle;
 mod state;
 mod step;
 mod step_event;
+mod step_state;
 mod support;
 #[cfg(test)]
 mod tests;
 mod transition;
 mod validate;
 
+pub use account::{Account, BudgetPart, Limits};
 pub use command::*;
+pub use control_event::*;
 pub use criterion::Criterion;
 pub use decide::{MAX_BATCH_EVENTS, decide};
 pub use diff::{ChangedStep, PlanDiff, WorkChange, diff};
@@ -52,11 +61,15 @@ pub use model::*;
 #[cfg(feature = "cli")]
 pub(crate) use nearest::nearest;
 pub use output::{BlobOutput, Output};
+pub use policy::*;
 pub use problem::Problem;
+pub use question::*;
+pub use run::*;
 pub(crate) use settle::declared;
 pub use settle::settle;
 pub use state::*;
 pub use step::*;
 pub use step_event::*;
+pub use step_state::*;
 pub use support::{inert, unsupported};
 pub use validate::{STEPS_MAX, validate};

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Criterion, Idempotence, RetryPolicy, Step};
+use super::{Criterion, FailurePolicy, Gate, Idempotence, RetryPolicy, Step};
 
 /// Names and settings of fields that the author's tool wrote and this crate does not know.
 pub type Extra = BTreeMap<String, Value>;
@@ -52,6 +52,12 @@ pub struct Plan {
     /// What must hold, beyond every step, before a run is done.
     #[serde(skip_serializing_if = "is_default")]
     pub test_criteria: Vec<Criterion>,
+    /// What is done about failures.
+    #[serde(skip_serializing_if = "is_default")]
+    pub failure: FailurePolicy,
+    /// A person who must say yes before a version becomes active.
+    #[serde(skip_serializing_if = "is_default")]
+    pub gate: Option<Gate>,
     /// What may go wrong.
     #[serde(skip_serializing_if = "is_default")]
     pub risks: Vec<String>,

@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::links::Links;
 use super::{
-    Barrier, BarrierNeeds, ContentHash, Dependency, Plan, PlanActivated, Run, Step, StepNumber,
-    StepStatus,
+    AcceptedBasis, Barrier, BarrierNeeds, ContentHash, Dependency, Origin, Plan, PlanActivated, Run,
+    Step, StepNumber, StepStatus, Variable,
 };
 
 /// The activation of a version of a run's plan, computed.
@@ -25,7 +25,7 @@ pub(super) fn activation(
 ) -> PlanActivated {
     let numbers = numbers(run, plan);
     let links = Links::new(plan, &numbers, highest(run, &numbers));
-    let mut walk = Walk::new(run, plan, &links);
+    let mut walk = Walk::new(run, plan, &links, &numbers);
     walk.start(&numbers, hashes);
     let fallen = walk.fallen;
     let has_work = |number: &&StepNumber| run.step(**number).is_some_and(|s| has_work(s.status));
@@ -34,9 +34,25 @@ pub(super) fn activation(
         let there = run.step(*number).is_some_and(|step| step.status != StepStatus::Removed);
         there && !present.contains(number)
     };
+    let removed: Vec<StepNumber> = run.step_numbers().filter(is_gone).collect();
+    let counts_no_more = |variable: &Variable| match variable.origin {
+        Origin::Step { step, .. } | Origin::Fallback { step } => {
+            fallen.contains(&step) || removed.contains(&step)
+        }
+        Origin::Person(_) => false,
+    };
+    let (mut trusted, mut untrusted) = (Vec::new(), Vec::new());
+    for (name, variable) in &run.variables {
+        let list = if counts_no_more(variable) { &mut untrusted } else { &mut trusted };
+        list.push(name.clone());
+    }
     PlanActivated {
         run: run.id,
         version,
+        trusted,
+        untrusted,
+        added: numbers.iter().filter(|number| run.step(**number).is_none()).copied().collect(),
+        request: 0,
         preserved: numbers
             .iter()
             .filter(has_work)
@@ -49,7 +65,7 @@ pub(super) fn activation(
             .filter(|n| fallen.contains(n))
             .copied()
             .collect(),
-        removed: run.step_numbers().filter(is_gone).collect(),
+        removed,
         numbers,
     }
 }
@@ -86,6 +102,22 @@ fn has_work(status: StepStatus) -> bool {
     )
 }
 
+/// For each step that set a variable, the steps that name it as an input.
+fn readers(run: &Run, plan: &Plan, numbers: &[StepNumber]) -> BTreeMap<StepNumber, Vec<StepNumber>> {
+    let mut readers: BTreeMap<StepNumber, Vec<StepNumber>> = BTreeMap::new();
+    for (step, number) in plan.steps.iter().zip(numbers) {
+        for name in &step.inputs {
+            let origin = run.variables.get(name).map(|variable| &variable.origin);
+            if let Some(Origin::Step { step: writer, .. } | Origin::Fallback { step: writer }) = origin
+                && writer != number
+            {
+                readers.entry(*writer).or_default().push(*number);
+            }
+        }
+    }
+    readers
+}
+
 struct Walk<'a> {
     run: &'a Run,
     links: &'a Links,
@@ -95,12 +127,15 @@ struct Walk<'a> {
     fallen: BTreeSet<StepNumber>,
     /// Barriers whose waiting steps fell with a member.
     passed_on: BTreeSet<&'a str>,
+    /// The steps that read what a step has set.
+    readers: BTreeMap<StepNumber, Vec<StepNumber>>,
 }
 
 impl<'a> Walk<'a> {
-    fn new(run: &'a Run, plan: &'a Plan, links: &'a Links) -> Self {
+    fn new(run: &'a Run, plan: &'a Plan, links: &'a Links, numbers: &[StepNumber]) -> Self {
         let (fallen, passed_on) = (BTreeSet::new(), BTreeSet::new());
-        let mut walk = Self { run, links, plan, met: BTreeSet::new(), fallen, passed_on };
+        let readers = readers(run, plan, numbers);
+        let mut walk = Self { run, links, plan, met: BTreeSet::new(), fallen, passed_on, readers };
         let is_met = |barrier: &&Barrier| {
             let members = links.members(&barrier.members);
             let needed = match barrier.needs {
@@ -120,13 +155,19 @@ impl<'a> Walk<'a> {
         let mut open = Vec::new();
         for ((step, number), hash) in self.plan.steps.iter().zip(numbers).zip(hashes) {
             let state = self.run.step(*number).map(|state| state.status);
-            let is_open_again =
-                matches!(state, None | Some(StepStatus::Removed | StepStatus::Failed));
+            let is_open_again = matches!(
+                state,
+                None | Some(StepStatus::Removed | StepStatus::Failed | StepStatus::Cancelled)
+            );
             let is_changed = before.get(number).is_some_and(|before| before != hash);
             if is_open_again || is_changed || self.has_new_unsettled_input(step, *number) {
                 open.push(*number);
             }
         }
+        // What a step that is no longer there had set, nothing may stand on.
+        let present: BTreeSet<StepNumber> = numbers.iter().copied().collect();
+        let gone = self.readers.iter().filter(|(writer, _)| !present.contains(writer));
+        open.extend(gone.flat_map(|(_, readers)| readers));
         self.walk(open);
     }
 
@@ -136,6 +177,11 @@ impl<'a> Walk<'a> {
                 continue;
             }
             open.extend(self.links.dependents(number));
+            open.extend(self.readers.get(&number).into_iter().flatten());
+            open.extend(self.links.stands_in_for(number).iter().filter(|other| {
+                let basis = self.run.step(**other).and_then(|step| step.accepted.as_ref());
+                basis == Some(&AcceptedBasis::StoodIn { step: number })
+            }));
             if !self.had_arrived(number) {
                 continue;
             }

@@ -44,6 +44,9 @@ pub struct Step {
     /// CEL expressions that must hold before it is dealt.
     #[serde(default, skip_serializing_if = "is_default")]
     pub preconditions: Vec<String>,
+    /// What happens while a precondition is false.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub on_false: OnFalse,
     /// CEL expression: run only if it holds, else skip.
     #[serde(default, skip_serializing_if = "is_default")]
     pub condition: Option<String>,
@@ -74,6 +77,10 @@ pub struct Step {
     /// Whether doing it twice is as good as doing it once.
     #[serde(default, skip_serializing_if = "is_default")]
     pub idempotent: Option<Idempotence>,
+    /// A shell command that tells what a lost attempt did: exit status 0 if it landed, 1 if it
+    /// did not happen.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub probe: Option<String>,
     /// Seconds after which the worker is stopped.
     #[serde(default, skip_serializing_if = "is_default")]
     pub timeout_seconds: Option<u32>,
@@ -139,6 +146,12 @@ pub struct RetryPolicy {
     /// By how much each further wait grows, in percent; 100 keeps it equal.
     #[serde(skip_serializing_if = "is_default")]
     pub backoff_percent: Option<u32>,
+    /// The longest wait in seconds, however often it grew.
+    #[serde(skip_serializing_if = "is_default")]
+    pub backoff_max_seconds: Option<u32>,
+    /// By how much a wait may differ, in percent, so that not all come back at once.
+    #[serde(skip_serializing_if = "is_default")]
+    pub jitter_percent: Option<u32>,
     /// Attempts in all, for one failure class.
     #[serde(skip_serializing_if = "is_default")]
     pub per_class: BTreeMap<String, u32>,
@@ -151,6 +164,8 @@ impl Default for RetryPolicy {
             max_attempts: 3,
             backoff_seconds: 0,
             backoff_percent: None,
+            backoff_max_seconds: None,
+            jitter_percent: None,
             per_class: BTreeMap::new(),
         }
     }
@@ -173,6 +188,29 @@ pub enum Fallback {
         #[serde(default, skip_serializing_if = "is_default")]
         max_age_seconds: Option<u64>,
     },
+    /// The value of a variable, if it was set no longer ago than so many seconds.
+    Variable {
+        /// The variable.
+        name: String,
+        /// Its greatest age in seconds.
+        #[serde(default, skip_serializing_if = "is_default")]
+        max_age_seconds: Option<u64>,
+    },
+}
+
+/// What happens to a step while one of its preconditions is false.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum OnFalse {
+    /// It waits. When nothing that is left to do can make the precondition true, another plan is
+    /// asked for.
+    #[default]
+    Wait,
+    /// It fails.
+    Fail,
+    /// It is skipped.
+    Skip,
 }
 
 /// Whether doing a step twice is as good as doing it once.
@@ -195,6 +233,9 @@ pub enum Idempotence {
 pub struct Gate {
     /// What they are asked.
     pub question: String,
+    /// Who, where it is known.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub to: Option<String>,
     /// Seconds to answer in.
     #[serde(default, skip_serializing_if = "is_default")]
     pub deadline_seconds: Option<u64>,

@@ -4,7 +4,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{AttemptToken, Cost, FailureClass, Json, Micros, Output, RunId, StepNumber};
+use super::{
+    Answered, Asked, AttemptToken, Cost, Expired, FailureClass, Json, Micros, Output, RunId,
+    StepNumber, World,
+};
 
 /// Something happened to a step.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,6 +47,24 @@ pub enum StepEvent {
     Reopened(Reopened),
     /// Somebody said what became of a lost attempt.
     DoubtResolved(DoubtResolved),
+    /// Its condition, or one of its preconditions, was judged.
+    ConditionJudged(ConditionJudged),
+    /// The time that it had to wait is over.
+    DelayElapsed(DelayElapsed),
+    /// Somebody was asked about it.
+    Asked(Asked),
+    /// A question about it was answered.
+    Answered(Answered),
+    /// Nobody answered a question about it in time.
+    Expired(Expired),
+    /// Its worker is about to do something to the world.
+    EffectIntended(EffectIntended),
+    /// Its worker has done it.
+    EffectCommitted(EffectCommitted),
+    /// What an attempt cost became known, or was put right.
+    CostCorrected(CostCorrected),
+    /// It failed for good without an attempt.
+    Failed(StepFailed),
 }
 
 /// A step was dealt to a worker.
@@ -58,6 +79,8 @@ pub struct Dispatched {
     /// The key that a side effect should carry to the outside; the same for every attempt of a
     /// step whose idempotence is `with_key`, else one per attempt.
     pub idempotency_key: String,
+    /// What it may cost: reserved until the receipt says what it did cost.
+    pub reserved: Cost,
 }
 
 /// The worker showed that it lives.
@@ -132,6 +155,8 @@ pub struct Receipt {
     pub duration: Micros,
     /// The end of what it wrote to standard error, or other notes.
     pub log_tail: String,
+    /// What a failed attempt left in the world, where the worker knows.
+    pub world: Option<World>,
 }
 
 /// How an attempt went, in the worker's own view.
@@ -233,6 +258,16 @@ pub enum AcceptedBasis {
         /// Who said so.
         by: String,
     },
+    /// The step that stands in for it is accepted.
+    StoodIn {
+        /// That step.
+        step: StepNumber,
+    },
+    /// A value stands in for its output.
+    Fallback {
+        /// Where the value is from, and how old it was.
+        reason: String,
+    },
 }
 
 /// What was decided about a failed attempt.
@@ -248,15 +283,29 @@ pub struct FailureDecided {
     pub rule: String,
     /// Why, for people.
     pub reason: String,
+    /// What the attempt left in the world, as far as it is known.
+    pub world: World,
 }
 
 /// What is done about a failed attempt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Decision {
     /// The step is dealt again.
     Retry,
     /// The step has failed for good.
     Fail,
+    /// The step is dealt again, but not before that time.
+    RetryAt(Micros),
+    /// The step's fallback stands in for it.
+    Fallback,
+    /// Another plan is asked for; until it comes, the step has failed.
+    Replan,
+    /// Somebody is asked.
+    Escalate,
+    /// The run ends.
+    Abort,
+    /// Somebody must say what the attempt did, before anything else is decided.
+    Doubt,
 }
 
 /// A step will not be done, and that is all right.
@@ -284,6 +333,8 @@ pub struct DoubtResolved {
     pub finding: Finding,
     /// Who said so.
     pub by: String,
+    /// On what grounds: what a probe found, or what they saw.
+    pub evidence: String,
 }
 
 /// What became of a lost attempt.
@@ -293,4 +344,75 @@ pub enum Finding {
     Landed,
     /// It did nothing.
     DidNotHappen,
+}
+
+/// A condition or a precondition of a step was judged.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConditionJudged {
+    /// Which.
+    pub which: Condition,
+    /// Whether it holds.
+    pub ruling: Ruling,
+    /// What it was judged by: the variables that it names, or why it could not be evaluated.
+    pub evidence: String,
+}
+
+/// A condition of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Condition {
+    /// Its run-if condition.
+    RunIf,
+    /// One of its preconditions, by its 0-based place.
+    Pre(u32),
+}
+
+/// The time that a step had to wait is over.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DelayElapsed {
+    /// When it was over.
+    pub due: Micros,
+}
+
+/// A worker is about to do something to the world.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EffectIntended {
+    /// Its attempt.
+    pub token: AttemptToken,
+    /// What, in the words of the plan or the worker.
+    pub effect: String,
+    /// The key that makes it happen once: the attempt's, or one of the worker's own.
+    pub key: String,
+}
+
+/// A worker has done something to the world.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EffectCommitted {
+    /// Its attempt.
+    pub token: AttemptToken,
+    /// The key of the intent.
+    pub key: String,
+}
+
+/// What an attempt cost became known, or was put right.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CostCorrected {
+    /// The attempt.
+    pub token: AttemptToken,
+    /// What it cost.
+    pub cost: Cost,
+    /// What it was charged with before.
+    pub charged: Cost,
+    /// Who said so.
+    pub by: String,
+}
+
+/// A step failed for good without an attempt: a precondition, a gate, or what stood in for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepFailed {
+    /// The failure's class.
+    pub class: FailureClass,
+    /// The rule that decided.
+    pub rule: String,
+    /// Why, for people.
+    pub reason: String,
 }

@@ -20,10 +20,19 @@ pub(super) enum Trigger {
     Accepted,
     FailureRetry,
     FailureFail,
+    FailureFallback,
+    FailureEscalate,
+    FailureDoubt,
     Skipped,
     Reopened,
     DoubtLanded,
     DoubtDidNotHappen,
+    ConditionJudged,
+    DelayElapsed,
+    Question,
+    Effect,
+    CostCorrected,
+    Failed,
 }
 
 /// Where a step goes.
@@ -31,7 +40,7 @@ pub(super) enum Trigger {
 pub(super) enum Next {
     /// It stays where it is.
     Same,
-    /// It is ready, or waiting if something that it depends on is not settled.
+    /// It is ready or, if something keeps it from being dealt, waiting, gated or delayed.
     Open,
     /// It goes there.
     To(StepStatus),
@@ -39,24 +48,59 @@ pub(super) enum Next {
 
 type Row = &'static [(Trigger, Next)];
 
-// A receipt that may not count is a fact about a step in any status: it is in every row.
+// A receipt that may not count, and what an attempt really cost, are facts about a step in any
+// status. A question may be open about any step whose work is not over.
 const WAITING: Row = &[
     (Trigger::Accepted, Next::To(StepStatus::Accepted)),
     (Trigger::Skipped, Next::To(StepStatus::Skipped)),
+    (Trigger::Failed, Next::To(StepStatus::Failed)),
+    (Trigger::ConditionJudged, Next::Open),
+    (Trigger::Question, Next::Open),
     (Trigger::ReceiptRefused, Next::Same),
+    (Trigger::CostCorrected, Next::Same),
 ];
 const READY: Row = &[
     (Trigger::Dispatched, Next::To(StepStatus::Dispatched)),
     (Trigger::Accepted, Next::To(StepStatus::Accepted)),
     (Trigger::Skipped, Next::To(StepStatus::Skipped)),
+    (Trigger::Failed, Next::To(StepStatus::Failed)),
+    (Trigger::ConditionJudged, Next::Open),
+    (Trigger::Question, Next::Open),
     (Trigger::ReceiptRefused, Next::Same),
+    (Trigger::CostCorrected, Next::Same),
+];
+const GATED: Row = &[
+    (Trigger::Accepted, Next::To(StepStatus::Accepted)),
+    (Trigger::Skipped, Next::To(StepStatus::Skipped)),
+    (Trigger::Failed, Next::To(StepStatus::Failed)),
+    // What was decided about a failure that somebody was asked about.
+    (Trigger::FailureRetry, Next::Open),
+    (Trigger::FailureFail, Next::To(StepStatus::Failed)),
+    (Trigger::FailureFallback, Next::Open),
+    (Trigger::FailureDoubt, Next::To(StepStatus::InDoubt)),
+    (Trigger::ConditionJudged, Next::Open),
+    (Trigger::Question, Next::Open),
+    (Trigger::ReceiptRefused, Next::Same),
+    (Trigger::CostCorrected, Next::Same),
+];
+const DELAYED: Row = &[
+    (Trigger::DelayElapsed, Next::Open),
+    (Trigger::Accepted, Next::To(StepStatus::Accepted)),
+    (Trigger::Skipped, Next::To(StepStatus::Skipped)),
+    (Trigger::Failed, Next::To(StepStatus::Failed)),
+    (Trigger::ConditionJudged, Next::Open),
+    (Trigger::Question, Next::Open),
+    (Trigger::ReceiptRefused, Next::Same),
+    (Trigger::CostCorrected, Next::Same),
 ];
 const DISPATCHED: Row = &[
     (Trigger::ReceiptRecorded, Next::To(StepStatus::Reported)),
     (Trigger::LeaseRenewed, Next::Same),
     (Trigger::LostDealAgain, Next::Open),
     (Trigger::LostInDoubt, Next::To(StepStatus::InDoubt)),
+    (Trigger::Effect, Next::Same),
     (Trigger::ReceiptRefused, Next::Same),
+    (Trigger::CostCorrected, Next::Same),
 ];
 const IN_DOUBT: Row = &[
     // Its acceptance follows as an event of its own, with its grounds.
@@ -65,21 +109,27 @@ const IN_DOUBT: Row = &[
     (Trigger::Accepted, Next::To(StepStatus::Accepted)),
     (Trigger::Skipped, Next::To(StepStatus::Skipped)),
     (Trigger::ReceiptRefused, Next::Same),
+    (Trigger::CostCorrected, Next::Same),
 ];
 const REPORTED: Row = &[
     (Trigger::VerdictRecorded, Next::Same),
     (Trigger::Accepted, Next::To(StepStatus::Accepted)),
     (Trigger::FailureRetry, Next::Open),
     (Trigger::FailureFail, Next::To(StepStatus::Failed)),
+    (Trigger::FailureFallback, Next::Open),
+    (Trigger::FailureEscalate, Next::To(StepStatus::Gated)),
+    (Trigger::FailureDoubt, Next::To(StepStatus::InDoubt)),
     (Trigger::Skipped, Next::To(StepStatus::Skipped)),
     (Trigger::ReceiptRefused, Next::Same),
+    (Trigger::CostCorrected, Next::Same),
 ];
 const FAILED: Row = &[
     (Trigger::Reopened, Next::Open),
     (Trigger::Skipped, Next::To(StepStatus::Skipped)),
     (Trigger::ReceiptRefused, Next::Same),
+    (Trigger::CostCorrected, Next::Same),
 ];
-const OVER: Row = &[(Trigger::ReceiptRefused, Next::Same)];
+const OVER: Row = &[(Trigger::ReceiptRefused, Next::Same), (Trigger::CostCorrected, Next::Same)];
 
 /// Where a trigger takes a step; `None` if it is not allowed.
 pub(super) fn transition(status: StepStatus, trigger: Trigger) -> Option<Next> {
@@ -90,7 +140,12 @@ pub(super) fn transition(status: StepStatus, trigger: Trigger) -> Option<Next> {
         StepStatus::InDoubt => IN_DOUBT,
         StepStatus::Reported => REPORTED,
         StepStatus::Failed => FAILED,
-        StepStatus::Accepted | StepStatus::Skipped | StepStatus::Removed => OVER,
+        StepStatus::Gated => GATED,
+        StepStatus::Delayed => DELAYED,
+        StepStatus::Accepted
+        | StepStatus::Skipped
+        | StepStatus::Removed
+        | StepStatus::Cancelled => OVER,
     };
     row.iter().find(|(each, _)| *each == trigger).map(|(_, next)| *next)
 }
@@ -110,8 +165,11 @@ impl StepEvent {
             Self::VerdictRecorded(_) => Trigger::VerdictRecorded,
             Self::Accepted(_) => Trigger::Accepted,
             Self::FailureDecided(failure) => match failure.decision {
-                Decision::Retry => Trigger::FailureRetry,
-                Decision::Fail => Trigger::FailureFail,
+                Decision::Retry | Decision::RetryAt(_) => Trigger::FailureRetry,
+                Decision::Fail | Decision::Replan | Decision::Abort => Trigger::FailureFail,
+                Decision::Fallback => Trigger::FailureFallback,
+                Decision::Escalate => Trigger::FailureEscalate,
+                Decision::Doubt => Trigger::FailureDoubt,
             },
             Self::Skipped(_) => Trigger::Skipped,
             Self::Reopened(_) => Trigger::Reopened,
@@ -119,6 +177,12 @@ impl StepEvent {
                 Finding::Landed => Trigger::DoubtLanded,
                 Finding::DidNotHappen => Trigger::DoubtDidNotHappen,
             },
+            Self::ConditionJudged(_) => Trigger::ConditionJudged,
+            Self::DelayElapsed(_) => Trigger::DelayElapsed,
+            Self::Asked(_) | Self::Answered(_) | Self::Expired(_) => Trigger::Question,
+            Self::EffectIntended(_) | Self::EffectCommitted(_) => Trigger::Effect,
+            Self::CostCorrected(_) => Trigger::CostCorrected,
+            Self::Failed(_) => Trigger::Failed,
         }
     }
 }
@@ -127,42 +191,39 @@ impl StepEvent {
 mod tests {
     use super::*;
 
-    const STATUSES: [StepStatus; 9] = [
-        StepStatus::Waiting,
-        StepStatus::Ready,
-        StepStatus::Dispatched,
-        StepStatus::InDoubt,
-        StepStatus::Reported,
-        StepStatus::Accepted,
-        StepStatus::Failed,
-        StepStatus::Skipped,
-        StepStatus::Removed,
-    ];
-
-    /// Every trigger with what it does in each status of `STATUSES`: `.` not allowed, `=` stays,
-    /// `o` open, else the first letter of the status that it goes to (`I` for in doubt).
-    const MATRIX: [(Trigger, &str); 14] = [
-        (Trigger::Dispatched, ".D......."),
-        (Trigger::LeaseRenewed, "..=......"),
-        (Trigger::LostDealAgain, "..o......"),
-        (Trigger::LostInDoubt, "..I......"),
-        (Trigger::ReceiptRecorded, "..R......"),
-        (Trigger::ReceiptRefused, "========="),
-        (Trigger::VerdictRecorded, "....=...."),
-        (Trigger::Accepted, "AA.AA...."),
-        (Trigger::FailureRetry, "....o...."),
-        (Trigger::FailureFail, "....F...."),
-        (Trigger::Skipped, "SS.SS.S.."),
-        (Trigger::Reopened, "......o.."),
-        (Trigger::DoubtLanded, "...=....."),
-        (Trigger::DoubtDidNotHappen, "...o....."),
+    /// Every trigger with what it does in each status of `StepStatus::ALL`: `.` not allowed, `=`
+    /// stays, `o` open, else the first letter of the status that it goes to (`I` for in doubt).
+    const MATRIX: [(Trigger, &str); 23] = [
+        (Trigger::Dispatched, ".D.........."),
+        (Trigger::LeaseRenewed, "..=........."),
+        (Trigger::LostDealAgain, "..o........."),
+        (Trigger::LostInDoubt, "..I........."),
+        (Trigger::ReceiptRecorded, "..R........."),
+        (Trigger::ReceiptRefused, "============"),
+        (Trigger::VerdictRecorded, "....=......."),
+        (Trigger::Accepted, "AA.AA....AA."),
+        (Trigger::FailureRetry, "....o....o.."),
+        (Trigger::FailureFail, "....F....F.."),
+        (Trigger::FailureFallback, "....o....o.."),
+        (Trigger::FailureEscalate, "....G......."),
+        (Trigger::FailureDoubt, "....I....I.."),
+        (Trigger::Skipped, "SS.SS.S..SS."),
+        (Trigger::Reopened, "......o....."),
+        (Trigger::DoubtLanded, "...=........"),
+        (Trigger::DoubtDidNotHappen, "...o........"),
+        (Trigger::ConditionJudged, "oo.......oo."),
+        (Trigger::DelayElapsed, "..........o."),
+        (Trigger::Question, "oo.......oo."),
+        (Trigger::Effect, "..=........."),
+        (Trigger::CostCorrected, "============"),
+        (Trigger::Failed, "FF.......FF."),
     ];
 
     #[test]
     fn every_combination_of_status_and_trigger_has_its_one_answer() {
         for (trigger, row) in MATRIX {
             let found: String =
-                STATUSES.iter().map(|status| letter(transition(*status, trigger))).collect();
+                StepStatus::ALL.map(|status| letter(transition(status, trigger))).iter().collect();
             assert_eq!(found, row, "{trigger:?}");
         }
     }
@@ -178,6 +239,7 @@ mod tests {
             Some(Next::To(StepStatus::Accepted)) => 'A',
             Some(Next::To(StepStatus::Failed)) => 'F',
             Some(Next::To(StepStatus::Skipped)) => 'S',
+            Some(Next::To(StepStatus::Gated)) => 'G',
             Some(Next::To(status)) => unreachable!("no trigger leads to {status}"),
         }
     }

@@ -342,7 +342,7 @@ impl<'a> Judge<'a> {
             }
             Fallback::Step(name) => self.member(name),
             Fallback::Value { value, .. } if !is_exact(value) => Some(TOO_LARGE.to_owned()),
-            Fallback::Owner(_) | Fallback::Value { .. } => None,
+            Fallback::Owner(_) | Fallback::Value { .. } | Fallback::Variable { .. } => None,
         };
         self.problems.extend(text.map(|text| item.problem(".fallback", text)));
     }

@@ -43,7 +43,8 @@ pub fn recover(
         let in_doubt =
             ledger.state().runs.get(&run).map(|run| run.in_doubt.clone()).unwrap_or_default();
         for step in in_doubt {
-            ledger.execute(&Command::ResolveDoubt { run, step, finding, by: by.clone() })?;
+            let (by, evidence) = (by.clone(), String::new());
+            ledger.execute(&Command::ResolveDoubt { run, step, finding, by, evidence })?;
         }
     }
     Ok(lost)

@@ -35,6 +35,8 @@ pub enum RunOutcome {
     Failed,
     /// Somebody ended it.
     Cancelled,
+    /// A rule, or the answer to a question, ended the run.
+    Aborted,
     /// Nothing can be dealt until somebody answers.
     Waiting(Vec<Pending>),
     /// It was asked to stop, with work left.
@@ -162,7 +164,7 @@ impl Counts {
             accepted: run.count(StepStatus::Accepted),
             skipped: run.count(StepStatus::Skipped),
             failed: run.count(StepStatus::Failed),
-            cost: run.spent,
+            cost: run.spent(),
             elapsed: state.time.saturating_sub(run.started),
             ..Self::default()
         };
@@ -186,6 +188,7 @@ pub(super) fn standing(run: &Run) -> RunOutcome {
         RunStatus::Ended(Ending::Done) => RunOutcome::Done,
         RunStatus::Ended(Ending::Failed) => RunOutcome::Failed,
         RunStatus::Ended(Ending::Cancelled) => RunOutcome::Cancelled,
+        RunStatus::Ended(Ending::Aborted) => RunOutcome::Aborted,
         RunStatus::Proposed | RunStatus::Running => RunOutcome::Waiting(pending(run)),
     }
 }

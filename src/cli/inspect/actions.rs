@@ -220,6 +220,12 @@ pub(super) fn why(
             let waits = |on: &Dependency| format!("waits for {}", dependency_text(run, on));
             run.waiting_for(number).iter().map(waits).collect()
         }
+        StepStatus::Gated => vec!["somebody must answer first".to_owned()],
+        StepStatus::Delayed => {
+            let until = step.hold.delay.iter();
+            until.map(|until| format!("waits until {}", moment(*until, now))).collect()
+        }
+        StepStatus::Cancelled => vec!["the run ended before it was done".to_owned()],
         StepStatus::Ready => vec![ready(state, run, number, now)],
         StepStatus::Dispatched => step
             .attempt

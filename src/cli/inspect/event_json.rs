@@ -13,6 +13,7 @@ use crate::plan::{
     Skipped, StepEvent, StepRecord, VariableSet, Verdict, VerdictRecorded,
 };
 
+use super::control_json as control;
 use super::page::time_json;
 use super::text::words;
 
@@ -40,10 +41,12 @@ pub(super) fn event_json(event: &Event) -> Value {
             })
         }
         Event::PlanActivated(event) => {
-            let PlanActivated { run, version, numbers, preserved, invalidated, removed } = event;
+            let PlanActivated { run, version, numbers, preserved, invalidated, removed, .. } = event;
+            let PlanActivated { added, trusted, untrusted, request, .. } = event;
             json!({
                 "run": run, "version": version, "numbers": numbers, "preserved": preserved,
-                "invalidated": invalidated, "removed": removed,
+                "invalidated": invalidated, "removed": removed, "added": added,
+                "trusted": trusted, "untrusted": untrusted, "request": request,
             })
         }
         Event::Step(StepRecord { run, step, previous, event }) => {
@@ -73,16 +76,26 @@ pub(super) fn event_json(event: &Event) -> Value {
             json!({ "run": run, "ending": words(ending, '_'), "reason": reason })
         }
         Event::RunReopened(RunReopened { run, by }) => json!({ "run": run, "by": by }),
+        Event::RunPaused(event) => control::paused_json(event),
+        Event::RunResumed(event) => control::resumed_json(event),
+        Event::BudgetChanged(event) => control::budget_json(event),
+        Event::QuestionAsked(event) => control::question_asked_json(event),
+        Event::QuestionAnswered(event) => control::question_answered_json(event),
+        Event::QuestionExpired(event) => control::question_expired_json(event),
+        Event::ReplanRequested(event) => control::requested_json(event),
+        Event::ReplanWithdrawn(event) => control::withdrawn_json(event),
+        Event::RunForked(event) => control::forked_json(event),
+        Event::StepsInherited(event) => control::inherited_json(event),
     }
 }
 
 fn step_event_json(event: &StepEvent) -> Map<String, Value> {
     let value = match event {
         StepEvent::Dispatched(event) => {
-            let Dispatched { attempt, worker, lease_until, idempotency_key } = event;
+            let Dispatched { attempt, worker, lease_until, idempotency_key, reserved } = event;
             json!({
                 "attempt": attempt, "worker": worker, "lease_until": time_json(*lease_until),
-                "idempotency_key": idempotency_key,
+                "idempotency_key": idempotency_key, "reserved": cost_json(*reserved),
             })
         }
         StepEvent::LeaseRenewed(LeaseRenewed { token, lease_until }) => {
@@ -103,17 +116,27 @@ fn step_event_json(event: &StepEvent) -> Map<String, Value> {
         }
         StepEvent::Accepted(Accepted { basis }) => json!({ "basis": basis_json(basis) }),
         StepEvent::FailureDecided(event) => {
-            let FailureDecided { token, class, decision, rule, reason } = event;
+            let FailureDecided { token, class, decision, rule, reason, world } = event;
             json!({
-                "token": token, "class": words(class, '_'), "decision": words(decision, '_'),
-                "rule": rule, "reason": reason,
+                "token": token, "class": words(class, '_'),
+                "decision": control::decision_json(decision), "rule": rule, "reason": reason,
+                "world": words(world, '_'),
             })
         }
         StepEvent::Skipped(Skipped { by, reason }) => json!({ "by": by, "reason": reason }),
         StepEvent::Reopened(Reopened { by }) => json!({ "by": by }),
-        StepEvent::DoubtResolved(DoubtResolved { token, finding, by }) => {
-            json!({ "token": token, "finding": words(finding, '_'), "by": by })
-        }
+        StepEvent::DoubtResolved(DoubtResolved { token, finding, by, evidence }) => json!({
+            "token": token, "finding": words(finding, '_'), "by": by, "evidence": evidence,
+        }),
+        StepEvent::ConditionJudged(event) => control::judged_json(event),
+        StepEvent::DelayElapsed(event) => control::elapsed_json(event),
+        StepEvent::Asked(event) => control::asked_json(event),
+        StepEvent::Answered(event) => control::answered_json(event),
+        StepEvent::Expired(event) => control::expired_json(event),
+        StepEvent::EffectIntended(event) => control::intended_json(event),
+        StepEvent::EffectCommitted(event) => control::committed_json(event),
+        StepEvent::CostCorrected(event) => control::corrected_json(event),
+        StepEvent::Failed(event) => control::failed_json(event),
     };
     match value {
         Value::Object(fields) => fields,
@@ -132,8 +155,8 @@ pub(super) fn policy_json(policy: RunPolicy) -> Value {
 
 /// What a worker returned.
 pub(super) fn receipt_json(receipt: &Receipt) -> Value {
-    let Receipt { outcome, output, variables, artifacts, side_effects, cost, duration, log_tail } =
-        receipt;
+    let Receipt { outcome, output, variables, artifacts, side_effects, cost, .. } = receipt;
+    let Receipt { duration, log_tail, world, .. } = receipt;
     let variable = |(name, value): &(String, Json)| json!({ "name": name, "value": value.value() });
     let artifact = |Artifact { path, hash }: &Artifact| json!({ "path": path, "hash": hash });
     json!({
@@ -146,6 +169,7 @@ pub(super) fn receipt_json(receipt: &Receipt) -> Value {
         "cost": cost_json(*cost),
         "duration_micros": duration,
         "log_tail": log_tail,
+        "world": world.as_ref().map(|world| words(world, '_')),
     })
 }
 
@@ -186,6 +210,8 @@ pub(super) fn basis_json(basis: &AcceptedBasis) -> Value {
         AcceptedBasis::WorkersWord => json!({ "is": "workers_word" }),
         AcceptedBasis::DoneBefore { source } => json!({ "is": "done_before", "source": source }),
         AcceptedBasis::Landed { by } => json!({ "is": "landed", "by": by }),
+        AcceptedBasis::StoodIn { step } => json!({ "is": "stood_in", "step": step }),
+        AcceptedBasis::Fallback { reason } => json!({ "is": "fallback", "reason": reason }),
     }
 }
 
@@ -199,6 +225,7 @@ fn origin_json(origin: &Origin) -> Value {
     match origin {
         Origin::Step { step, token } => json!({ "is": "step", "step": step, "token": token }),
         Origin::Person(who) => json!({ "is": "person", "who": who }),
+        Origin::Fallback { step } => json!({ "is": "fallback", "step": step }),
     }
 }
 
@@ -207,6 +234,7 @@ fn scope_json(scope: &CapScope) -> Value {
         CapScope::Ledger => json!({ "is": "ledger" }),
         CapScope::Run(run) => json!({ "is": "run", "run": run }),
         CapScope::Owner(owner) => json!({ "is": "owner", "owner": owner }),
+        CapScope::Tag(tag) => json!({ "is": "tag", "tag": tag }),
     }
 }
 

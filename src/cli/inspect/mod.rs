@@ -12,6 +12,8 @@
 //! command reads the log from its first record.
 
 mod actions;
+mod control_json;
+mod control_phrase;
 mod event_json;
 mod page;
 mod phrase;

@@ -2,11 +2,12 @@
 
 use crate::log::{GapNote, RecoveryNote, SnapshotNote};
 use crate::plan::{
-    AcceptedBasis, AfterLoss, BarrierChange, BlobOutput, CapScope, Decision, Event, Finding,
+    AcceptedBasis, AfterLoss, BarrierChange, BlobOutput, CapScope, Event, Finding,
     Origin, Outcome, Output, Receipt, Review, Ruling, RunId, StepEvent, StepNumber, VariableSet,
     Verdict,
 };
 
+use super::control_phrase as control;
 use super::text::{count, counted, cut, plain, seconds, size, span, words};
 
 /// The run and the step that an event is about.
@@ -23,10 +24,11 @@ pub(super) fn subject(event: &Event) -> (Option<RunId>, Option<StepNumber>) {
         Event::Barrier(event) => event.run,
         Event::CapChanged(event) => match event.scope {
             CapScope::Run(run) => run,
-            CapScope::Ledger | CapScope::Owner(_) => return (None, None),
+            CapScope::Ledger | CapScope::Owner(_) | CapScope::Tag(_) => return (None, None),
         },
         Event::RunEnded(event) => event.run,
         Event::RunReopened(event) => event.run,
+        other => return (other.run(), None),
     };
     (Some(run), None)
 }
@@ -79,6 +81,8 @@ pub(super) fn phrase(event: &Event) -> String {
             match event.change {
                 BarrierChange::Released => "released",
                 BarrierChange::Broken => "broken",
+                BarrierChange::Late => "late",
+                BarrierChange::Overruled => "released by an answer",
             },
             event.arrived,
             event.needed
@@ -95,6 +99,22 @@ pub(super) fn phrase(event: &Event) -> String {
             format!("run {}{}", words(&event.ending, ' '), because(&event.reason))
         }
         Event::RunReopened(event) => format!("run goes on, says {}", plain(&event.by)),
+        Event::RunPaused(event) => control::paused(event),
+        Event::RunResumed(event) => format!("run goes on, says {}", plain(&event.by)),
+        Event::BudgetChanged(event) => control::budget(event),
+        Event::QuestionAsked(event) => control::asked(&event.asked),
+        Event::QuestionAnswered(event) => control::answered(&event.answered),
+        Event::QuestionExpired(event) => control::expired(&event.expired),
+        Event::ReplanRequested(event) => control::requested(event),
+        Event::ReplanWithdrawn(event) => {
+            let (by, reason) = (plain(&event.by), because(&event.reason));
+            format!("no other plan is needed, says {by}{reason}")
+        }
+        Event::RunForked(event) => control::forked(event),
+        Event::StepsInherited(event) => {
+            let steps = u64::try_from(event.steps.len()).unwrap_or(u64::MAX);
+            format!("{} as in the run that it was forked from", counted(steps, "step"))
+        }
     }
 }
 
@@ -129,10 +149,7 @@ fn step(event: &StepEvent) -> String {
         }
         StepEvent::Accepted(event) => format!("accepted: {}", basis(&event.basis)),
         StepEvent::FailureDecided(event) => {
-            let decision = match event.decision {
-                Decision::Retry => "to be tried again",
-                Decision::Fail => "failed for good",
-            };
+            let decision = control::decision(&event.decision);
             let class = words(&event.class, ' ');
             let (rule, reason) = (plain(&event.rule), because(&event.reason));
             format!("@{} {class} failure, {decision} by {rule}{reason}", event.token)
@@ -146,7 +163,22 @@ fn step(event: &StepEvent) -> String {
                 Finding::Landed => "did its work",
                 Finding::DidNotHappen => "did nothing",
             };
-            format!("@{} {finding}, says {}", event.token, plain(&event.by))
+            let (by, evidence) = (plain(&event.by), because(&event.evidence));
+            format!("@{} {finding}, says {by}{evidence}", event.token)
+        }
+        StepEvent::ConditionJudged(event) => control::judged(event),
+        StepEvent::DelayElapsed(event) => format!("waited until {}", seconds(event.due)),
+        StepEvent::Asked(event) => control::asked(event),
+        StepEvent::Answered(event) => control::answered(event),
+        StepEvent::Expired(event) => control::expired(event),
+        StepEvent::EffectIntended(event) => {
+            format!("@{} is about to {}: {}", event.token, plain(&event.effect), plain(&event.key))
+        }
+        StepEvent::EffectCommitted(event) => format!("@{} did {}", event.token, plain(&event.key)),
+        StepEvent::CostCorrected(event) => control::corrected(event),
+        StepEvent::Failed(event) => {
+            let (class, reason) = (words(&event.class, ' '), because(&event.reason));
+            format!("{class} failure without an attempt, by {}{reason}", plain(&event.rule))
         }
     }
 }
@@ -201,6 +233,8 @@ pub(super) fn basis(basis: &AcceptedBasis) -> String {
         AcceptedBasis::WorkersWord => "some criteria on the worker's word".to_owned(),
         AcceptedBasis::DoneBefore { source } => format!("done before, says {}", plain(source)),
         AcceptedBasis::Landed { by } => format!("a lost attempt did it, says {}", plain(by)),
+        AcceptedBasis::StoodIn { step } => format!("step #{step} stood in for it"),
+        AcceptedBasis::Fallback { reason } => format!("a value stands in: {}", plain(reason)),
     }
 }
 
@@ -208,6 +242,7 @@ fn variable(event: &VariableSet) -> String {
     let origin = match &event.origin {
         Origin::Step { step, .. } => format!("step #{step}"),
         Origin::Person(who) => plain(who),
+        Origin::Fallback { step } => format!("the fallback of step #{step}"),
     };
     let value = cut(&plain(event.value.as_str()), SHORT);
     format!("{} = {value} (version {}, by {origin})", plain(&event.name), count(event.version))
@@ -251,7 +286,7 @@ pub(super) fn note(note: &RecoveryNote) -> String {
 }
 
 /// A reason, shortened, behind a colon; nothing if there is none.
-fn because(text: &str) -> String {
+pub(super) fn because(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!(": {}", cut(&plain(text), LONG)) }
 }
 

@@ -40,7 +40,7 @@ pub(super) fn run_json(survey: &Survey, run: &Run, dir: &Path) -> Value {
         "failed": steps_json(run, failed(run)),
         "barriers": barriers.collect::<Vec<_>>(),
         "variables": run.variables.len(),
-        "cost": cost_json(run.spent),
+        "cost": cost_json(run.spent()),
         "next": next.iter().map(Action::json).collect::<Vec<_>>(),
     })
 }

@@ -120,7 +120,17 @@ impl Story<'_> {
                 StepEvent::DoubtResolved(event) => Some(event.token),
                 // It names no attempt, but ends the one that goes on.
                 StepEvent::Accepted(_) => current,
-                StepEvent::Skipped(_) | StepEvent::Reopened(_) => None,
+                StepEvent::EffectIntended(event) => Some(event.token),
+                StepEvent::EffectCommitted(event) => Some(event.token),
+                StepEvent::CostCorrected(event) => Some(event.token),
+                StepEvent::Skipped(_)
+                | StepEvent::Reopened(_)
+                | StepEvent::ConditionJudged(_)
+                | StepEvent::DelayElapsed(_)
+                | StepEvent::Asked(_)
+                | StepEvent::Answered(_)
+                | StepEvent::Expired(_)
+                | StepEvent::Failed(_) => None,
             };
             let Some(token) = token else { continue };
             let attempt: &mut AttemptStory<'_> =
@@ -138,7 +148,7 @@ impl Story<'_> {
                 | StepEvent::FailureDecided(_)
                 | StepEvent::DoubtResolved(_)
                 | StepEvent::Accepted(_) => attempt.end = Some(moment),
-                StepEvent::Skipped(_) | StepEvent::Reopened(_) => {}
+                _ => {}
             }
         }
         attempts.into_values().collect()
@@ -168,8 +178,12 @@ impl AttemptStory<'_> {
                 AfterLoss::InDoubt => "in_doubt",
             },
             Some(StepEvent::FailureDecided(decided)) => match decided.decision {
-                Decision::Retry => "failed_and_retried",
-                Decision::Fail => "failed",
+                Decision::Retry | Decision::RetryAt(_) => "failed_and_retried",
+                Decision::Fail | Decision::Abort => "failed",
+                Decision::Fallback => "failed_and_fell_back",
+                Decision::Replan => "failed_and_replan",
+                Decision::Escalate => "failed_and_asked",
+                Decision::Doubt => "in_doubt",
             },
             Some(StepEvent::DoubtResolved(doubt)) => match doubt.finding {
                 Finding::Landed => "landed",

@@ -221,7 +221,7 @@ pub(super) fn progress(run: &Run) -> String {
 
 fn spent(run: &Run) -> String {
     let variables = u64::try_from(run.variables.len()).unwrap_or(u64::MAX);
-    format!("{}, cost {}", counted(variables, "variable"), cost_text(run.spent))
+    format!("{}, cost {}", counted(variables, "variable"), cost_text(run.spent()))
 }
 
 /// A cost for people; money has no currency here.

@@ -7,14 +7,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::plan::links::Links;
-use crate::plan::settle::has_consequence;
 use crate::plan::{
-    Barrier, BarrierNeeds, BarrierState, BarrierStatus, Plan, PlanActivated, Run, RunStatus, Step,
-    StepNumber, StepState, StepStatus,
+    Barrier, BarrierNeeds, BarrierState, BarrierStatus, Hold, Micros, Plan, PlanActivated,
+    ReplanTrigger, Run, RunStatus, Step, StepNumber, StepState, StepStatus,
 };
 
 impl Run {
-    pub(super) fn activate(&mut self, activated: &PlanActivated) {
+    pub(super) fn activate(&mut self, activated: &PlanActivated, time: Micros) {
         let Some(plan) = self.activatable(activated) else { return };
         let fallen: BTreeSet<StepNumber> = activated.invalidated.iter().copied().collect();
         for (step, number) in plan.steps.iter().zip(&activated.numbers) {
@@ -26,6 +25,7 @@ impl Run {
             if let Some(state) = self.steps.get_mut(number.index()) {
                 state.priority = step.priority;
                 state.owner = plan.owner_of(step).map(str::to_owned);
+                state.tags = step.tags.iter().cloned().collect();
             }
         }
         self.remove_all_but(&activated.numbers);
@@ -33,12 +33,58 @@ impl Run {
             version.numbers.clone_from(&activated.numbers);
         }
         self.active = activated.version;
+        self.activated = time;
+        self.is_complete = false;
         self.plan_verdicts.clear();
+        self.count_replan(activated);
+        for name in &activated.untrusted {
+            if let Some(variable) = self.variables.get_mut(name) {
+                variable.is_trusted = false;
+            }
+        }
         if self.status == RunStatus::Proposed {
             self.status = RunStatus::Running;
         }
         self.links = Arc::new(Links::new(&plan, &activated.numbers, self.steps.len()));
+        self.put_on_call(&activated.numbers);
+        self.capped_tags.extend(plan.caps.tags.keys().cloned());
         self.rebuild(&plan, &activated.numbers);
+        self.set_timers();
+    }
+
+    /// Derives everything anew from the statuses of the steps.
+    pub(super) fn rebuild_all(&mut self) {
+        let Some(version) = self.active_version() else { return };
+        let (plan, numbers) = (Arc::clone(&version.plan), version.numbers.clone());
+        self.rebuild(&plan, &numbers);
+        self.set_timers();
+    }
+
+    fn count_replan(&mut self, activated: &PlanActivated) {
+        let trigger = self.request.take().map(|request| request.trigger);
+        let is_extension = matches!(trigger, Some(ReplanTrigger::Extension));
+        let by_person = matches!(trigger, Some(ReplanTrigger::ScopeChange { .. }));
+        if activated.version > 1 && !is_extension && !by_person {
+            self.replans = self.replans.saturating_add(1);
+        }
+        let count = |list: &[StepNumber]| u64::try_from(list.len()).unwrap_or(u64::MAX);
+        let tally = &mut self.tally;
+        tally.invalidated = tally.invalidated.saturating_add(count(&activated.invalidated));
+        tally.preserved = tally.preserved.saturating_add(count(&activated.preserved));
+    }
+
+    /// Steps that are only there to stand in for others wait until they are called.
+    fn put_on_call(&mut self, numbers: &[StepNumber]) {
+        for number in numbers {
+            let stands_in = self.links.stands_in_for(*number);
+            let is_called = |other: &StepNumber| {
+                self.step(*other).is_some_and(|step| step.hold.stand_in == Some(*number))
+            };
+            let is_on_call = !stands_in.is_empty() && !stands_in.iter().any(is_called);
+            if let Some(step) = self.steps.get_mut(number.index()) {
+                step.hold.is_on_call = is_on_call;
+            }
+        }
     }
 
     /// The version's plan, if it is complete and the numbers fit: known ones belong to steps of
@@ -81,7 +127,7 @@ impl Run {
     /// Derives everything from the statuses of the steps.
     fn rebuild(&mut self, plan: &Plan, numbers: &[StepNumber]) {
         self.ready.clear();
-        self.queues.clear();
+        self.lanes.clear();
         self.reported.clear();
         self.in_doubt.clear();
         self.counts.clear();
@@ -96,6 +142,9 @@ impl Run {
             let mut state = self.barrier_state(barrier);
             if was_released && state.has_enough() {
                 state.status = BarrierStatus::Released;
+            } else if let Some(question) = before.get(&barrier.id).and_then(|each| each.question) {
+                // It is asked again if it breaks again.
+                self.close(question);
             }
             self.barriers.insert(barrier.id.clone(), state);
             self.review_barrier(&barrier.id);
@@ -110,14 +159,15 @@ impl Run {
         let unmet = dependencies.iter().filter(|each| !self.is_settled(each)).count();
         if let Some(step) = self.steps.get_mut(number.index()) {
             step.unmet = u32::try_from(unmet).unwrap_or(u32::MAX);
-            if matches!(step.status, StepStatus::Waiting | StepStatus::Ready) {
-                step.status = if unmet == 0 { StepStatus::Ready } else { StepStatus::Waiting };
+        }
+        if self.step(number).is_some_and(|step| step.status.is_open()) {
+            let status = self.open_status(number);
+            if let Some(step) = self.steps.get_mut(number.index()) {
+                step.status = status;
             }
         }
         self.enlist(number);
-        if has_consequence(self, number) {
-            self.due.insert(number);
-        }
+        self.review(number);
     }
 
     fn barrier_state(&self, barrier: &Barrier) -> BarrierState {
@@ -128,6 +178,11 @@ impl Run {
             arrived: BTreeSet::new(),
             failed: BTreeSet::new(),
             on_break: barrier.on_break,
+            deadline: barrier
+                .deadline_seconds
+                .map(|seconds| self.started.saturating_add(Micros::from(seconds) * 1_000_000)),
+            is_late: false,
+            question: None,
             status: BarrierStatus::Closed,
         };
         for member in state.members.clone() {
@@ -159,15 +214,19 @@ impl StepState {
         Self {
             id: id.to_owned(),
             owner: None,
+            tags: BTreeSet::new(),
             priority: 0,
             status: StepStatus::Waiting,
             last_seq: 0,
             attempts: 0,
             failures: 0,
             unmet: 0,
+            hold: Hold::default(),
             attempt: None,
             accepted: None,
             last_failure: None,
+            failed_criteria: Vec::new(),
+            has_fallen_back: false,
         }
     }
 
@@ -190,7 +249,9 @@ impl StepState {
     fn reset(&mut self) {
         self.status = StepStatus::Waiting;
         self.failures = 0;
+        self.hold = Hold::default();
         self.attempt = None;
         self.accepted = None;
+        self.has_fallen_back = false;
     }
 }

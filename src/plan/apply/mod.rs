@@ -10,15 +10,18 @@
 //! `settle`; both leave events, and only these are folded.
 
 mod activation;
+mod control;
+mod money;
+mod questions;
 mod status;
 mod steps;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{
-    AttemptToken, CapChanged, Ending, Event, Micros, PlanProposed, PlanSteps, PlanVersion, Run,
-    RunId, RunStarted, RunStatus, State, StepNumber, StepRecord, StepStatus, Variable, VariableSet,
+    AttemptToken, CapChanged, CapScope, Event, Micros, PlanProposed, PlanSteps, PlanVersion, Run,
+    RunId, RunStarted, State, StepNumber, StepRecord, StepStatus, Timer, Variable, VariableSet,
 };
 
 /// An attempt in flight, as the ledger-wide books hold it.
@@ -28,6 +31,7 @@ struct Flight {
     step: StepNumber,
     token: AttemptToken,
     owner: Option<String>,
+    tags: BTreeSet<String>,
     lease_until: Micros,
 }
 
@@ -41,10 +45,19 @@ impl State {
     /// Folds in the event that is record `seq`, written at `time`.
     pub fn apply(&mut self, seq: u64, time: Micros, event: &Event) {
         self.pass(seq, time);
+        let before = event.run().and_then(|run| self.first_timer(run));
+        self.fold(seq, time, event);
+        if let Some(run) = event.run() {
+            self.note_timer(run, before);
+        }
+        self.retire();
+    }
+
+    fn fold(&mut self, seq: u64, time: Micros, event: &Event) {
         match event {
             Event::RunStarted(started) => self.start_run(started, time),
             Event::PlanActivated(activated) => {
-                self.with_flights(activated.run, |run| run.activate(activated));
+                self.with_flights(activated.run, |run| run.activate(activated, time));
             }
             Event::Step(record) => self.apply_step(seq, time, record),
             Event::CapChanged(changed) => self.change_cap(changed),
@@ -63,12 +76,32 @@ impl State {
             }),
             Event::VariableSet(set) => self.with(set.run, |run| run.set_variable(set, time)),
             Event::Barrier(changed) => self.with(changed.run, |run| run.change_barrier(changed)),
-            Event::RunEnded(ended) => self.with(ended.run, |run| {
-                if !matches!(run.status, RunStatus::Ended(_)) {
-                    run.status = RunStatus::Ended(ended.ending);
-                }
+            Event::RunEnded(ended) => self.end_run(seq, ended),
+            Event::RunReopened(reopened) => self.reopen_run(reopened.run),
+            Event::RunPaused(paused) => {
+                self.with(paused.run, |run| run.set_pause(Some(paused.cause.clone())));
+            }
+            Event::RunResumed(resumed) => self.with(resumed.run, |run| run.set_pause(None)),
+            Event::BudgetChanged(changed) => self.change_budget(changed),
+            Event::QuestionAsked(event) => {
+                self.with_questions(event.run, |run| run.question_asked(seq, time, &event.asked));
+            }
+            Event::QuestionAnswered(event) => {
+                self.with_questions(event.run, |run| run.question_answered(&event.answered));
+            }
+            Event::QuestionExpired(event) => {
+                self.with_questions(event.run, |run| run.question_expired(&event.expired));
+            }
+            Event::ReplanRequested(requested) => {
+                self.with(requested.run, |run| run.request_replan(seq, time, requested));
+            }
+            Event::ReplanWithdrawn(withdrawn) => self.with(withdrawn.run, Run::withdraw_replan),
+            Event::RunForked(forked) => self.with(forked.run, |run| {
+                run.forked = Some(forked.clone());
             }),
-            Event::RunReopened(reopened) => self.with(reopened.run, Run::reopen),
+            Event::StepsInherited(inherited) => {
+                self.with_flights(inherited.run, |run| run.inherit(inherited));
+            }
         }
     }
 
@@ -79,9 +112,13 @@ impl State {
     }
 
     fn start_run(&mut self, started: &RunStarted, time: Micros) {
-        self.runs
-            .entry(started.run)
-            .or_insert_with(|| Run::new(started.run, &started.name, started.policy, time));
+        if self.runs.contains_key(&started.run) || self.summaries.contains_key(&started.run) {
+            return;
+        }
+        let mut run = Run::new(started.run, &started.name, started.policy, time);
+        run.capped_tags = self.capped_tags();
+        self.names.entry(started.name.clone()).or_insert(started.run);
+        self.runs.insert(started.run, run);
     }
 
     fn change_cap(&mut self, changed: &CapChanged) {
@@ -89,13 +126,33 @@ impl State {
             Some(limit) => self.caps.insert(changed.scope.clone(), limit),
             None => self.caps.remove(&changed.scope),
         };
+        if matches!(changed.scope, CapScope::Tag(_)) {
+            let capped = self.capped_tags();
+            self.runs.values_mut().for_each(|run| run.cap_tags(&capped));
+        }
+    }
+
+    /// The tags for which the ledger has a cap.
+    fn capped_tags(&self) -> BTreeSet<String> {
+        let tag = |scope: &CapScope| match scope {
+            CapScope::Tag(tag) => Some(tag.clone()),
+            _ => None,
+        };
+        self.caps.keys().filter_map(tag).collect()
     }
 
     fn apply_step(&mut self, seq: u64, time: Micros, record: &StepRecord) {
         let Some(run) = self.runs.get_mut(&record.run) else { return };
         let before = run.flight(record.step);
-        run.apply_step(seq, time, record.step, &record.event);
+        let asked = run.step(record.step).and_then(|step| step.hold.question);
+        let entry = run.apply_step(seq, time, record.step, &record.event);
         let after = run.flight(record.step);
+        let asks = run.step(record.step).and_then(|step| step.hold.question);
+        self.account.enter(entry);
+        if asked != asks {
+            asked.map(|question| self.questions.remove(&question));
+            asks.map(|question| self.questions.insert(question, record.run));
+        }
         if before != after {
             if let Some(flight) = before {
                 self.land(&flight);
@@ -108,10 +165,16 @@ impl State {
 
     /// Changes a run in a way that may end or rename any of its attempts in flight.
     fn with_flights(&mut self, run: RunId, change: impl FnOnce(&mut Run)) {
-        let Some(run) = self.runs.get_mut(&run) else { return };
+        let id = run;
+        let Some(run) = self.runs.get_mut(&id) else { return };
         let before = run.flights();
+        let asked: Vec<_> = run.questions.keys().copied().collect();
         change(run);
         let after = run.flights();
+        for question in asked {
+            self.questions.remove(&question);
+        }
+        self.questions.extend(run.questions.keys().map(|question| (*question, id)));
         for flight in &before {
             self.land(flight);
         }
@@ -123,31 +186,35 @@ impl State {
     fn take_off(&mut self, flight: &Flight) {
         self.in_flight.insert(flight.token, (flight.run, flight.step));
         self.dealt.insert(flight.token, (flight.run, flight.step));
-        self.leases.insert((flight.lease_until, flight.token));
         let run = self.runs.get_mut(&flight.run);
         if let Some(owner) = &flight.owner {
             count_up(&mut self.in_flight_by_owner, owner);
         }
+        flight.tags.iter().for_each(|tag| count_up(&mut self.in_flight_by_tag, tag));
         if let Some(run) = run {
+            run.timers.insert((flight.lease_until, Timer::Lease(flight.token)));
             run.in_flight = run.in_flight.saturating_add(1);
             if let Some(owner) = &flight.owner {
                 count_up(&mut run.in_flight_by_owner, owner);
             }
+            flight.tags.iter().for_each(|tag| count_up(&mut run.in_flight_by_tag, tag));
         }
     }
 
     fn land(&mut self, flight: &Flight) {
         self.in_flight.remove(&flight.token);
-        self.leases.remove(&(flight.lease_until, flight.token));
         let run = self.runs.get_mut(&flight.run);
         if let Some(owner) = &flight.owner {
             count_down(&mut self.in_flight_by_owner, owner);
         }
+        flight.tags.iter().for_each(|tag| count_down(&mut self.in_flight_by_tag, tag));
         if let Some(run) = run {
+            run.timers.remove(&(flight.lease_until, Timer::Lease(flight.token)));
             run.in_flight = run.in_flight.saturating_sub(1);
             if let Some(owner) = &flight.owner {
                 count_down(&mut run.in_flight_by_owner, owner);
             }
+            flight.tags.iter().for_each(|tag| count_down(&mut run.in_flight_by_tag, tag));
         }
     }
 }
@@ -195,15 +262,16 @@ impl Run {
             version: set.version,
             origin: set.origin.clone(),
             time,
+            is_trusted: true,
         };
         self.variables.insert(set.name.clone(), variable);
-    }
-
-    fn reopen(&mut self) {
-        if self.status == RunStatus::Ended(Ending::Failed) {
-            self.status = RunStatus::Running;
-            // What failed the plan as a whole is judged anew once its steps are closed again.
-            self.plan_verdicts.clear();
+        // What was judged by the old value is judged again.
+        let links = Arc::clone(&self.links);
+        for (number, place) in links.watchers(&set.name) {
+            if let Some(step) = self.steps.get_mut(number.index()) {
+                step.hold.preconditions.remove(place);
+            }
+            self.reopen_step(*number);
         }
     }
 
@@ -216,6 +284,7 @@ impl Run {
             step: number,
             token: attempt.token,
             owner: step.owner.clone(),
+            tags: step.tags.clone(),
             lease_until: attempt.lease_until,
         })
     }

@@ -7,9 +7,10 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use super::{count_down, count_up};
+use crate::plan::settle::has_consequence;
 use crate::plan::{
-    BarrierChange, BarrierChanged, BarrierState, BarrierStatus, OnBreak, Run, StepNumber,
-    StepStatus,
+    BarrierChange, BarrierChanged, BarrierState, BarrierStatus, Lane, OnBreak, Ruling, Run,
+    StepNumber, StepState, StepStatus, Timer,
 };
 
 impl Run {
@@ -32,6 +33,43 @@ impl Run {
                 self.dependency_settled(*dependent);
             }
         }
+        self.tell_those_it_stands_in_for(number);
+    }
+
+    /// Those that a step stands in for, or may, are looked at again.
+    fn tell_those_it_stands_in_for(&mut self, number: StepNumber) {
+        let links = Arc::clone(&self.links);
+        for other in links.stands_in_for(number) {
+            self.review(*other);
+        }
+        if let Some(fallback) = links.fallback_of(number) {
+            self.review(fallback);
+        }
+    }
+
+    /// Notes whether something follows by itself from how a step stands.
+    pub(super) fn review(&mut self, number: StepNumber) {
+        if has_consequence(self, number) {
+            self.due.insert(number);
+        } else {
+            self.due.remove(&number);
+        }
+    }
+
+    fn lane(&self, step: &StepState) -> Lane {
+        let tags = step.tags.intersection(&self.capped_tags).cloned().collect();
+        (step.owner.clone(), tags)
+    }
+
+    /// Sorts the ready steps into lanes anew, after the tags with a cap have changed.
+    pub(super) fn rebuild_lanes(&mut self) {
+        self.lanes.clear();
+        for key in self.ready.clone() {
+            if let Some(step) = self.step(key.1) {
+                let lane = self.lane(step);
+                self.lanes.entry(lane).or_default().insert(key);
+            }
+        }
     }
 
     /// Enters a step in the queue, list and count that its status belongs to.
@@ -41,11 +79,17 @@ impl Run {
             StepStatus::Removed => return,
             StepStatus::Ready => {
                 let key = (Reverse(step.priority), number);
+                let lane = self.lane(step);
                 self.ready.insert(key);
-                self.queues.entry(step.owner.clone()).or_default().insert(key);
+                self.lanes.entry(lane).or_default().insert(key);
             }
             StepStatus::Reported => drop(self.reported.insert(number)),
             StepStatus::InDoubt => drop(self.in_doubt.insert(number)),
+            StepStatus::Delayed => {
+                if let Some(until) = step.hold.delay {
+                    self.timers.insert((until, Timer::Delay(number)));
+                }
+            }
             _ => {}
         }
         count_up(&mut self.counts, &step.status);
@@ -57,26 +101,60 @@ impl Run {
             StepStatus::Removed => return,
             StepStatus::Ready => {
                 let key = (Reverse(step.priority), number);
+                let lane = self.lane(step);
                 self.ready.remove(&key);
-                if let Some(queue) = self.queues.get_mut(&step.owner) {
+                if let Some(queue) = self.lanes.get_mut(&lane) {
                     queue.remove(&key);
                     if queue.is_empty() {
-                        self.queues.remove(&step.owner);
+                        self.lanes.remove(&lane);
                     }
                 }
             }
             StepStatus::Reported => drop(self.reported.remove(&number)),
             StepStatus::InDoubt => drop(self.in_doubt.remove(&number)),
+            // Whatever it waited for, the wait is over.
+            StepStatus::Delayed => self.timers.retain(|(_, timer)| *timer != Timer::Delay(number)),
             _ => {}
         }
         count_down(&mut self.counts, &step.status);
     }
 
-    /// Ready, or waiting if something that the step depends on is not settled.
+    /// Ready or, if something keeps the step from being dealt, waiting, gated or delayed.
     pub(super) fn open_status(&self, number: StepNumber) -> StepStatus {
-        match self.step(number) {
-            Some(step) if step.unmet == 0 => StepStatus::Ready,
-            _ => StepStatus::Waiting,
+        let Some(step) = self.step(number) else { return StepStatus::Waiting };
+        let hold = &step.hold;
+        let is_elsewhere = hold.is_on_call || hold.stand_in.is_some();
+        if step.attempt.is_some() {
+            // Somebody was asked what is done about it.
+            StepStatus::Gated
+        } else if step.unmet > 0 || is_elsewhere || !self.conditions_hold(number) {
+            StepStatus::Waiting
+        } else if hold.question.is_some() || !self.is_gate_open(number) {
+            StepStatus::Gated
+        } else if hold.delay.is_some() {
+            StepStatus::Delayed
+        } else {
+            StepStatus::Ready
+        }
+    }
+
+    fn conditions_hold(&self, number: StepNumber) -> bool {
+        let Some((plan, step)) = self.plan_step(number).zip(self.step(number)) else { return true };
+        let is_met = plan.condition.is_none() || step.hold.condition == Some(Ruling::Pass);
+        let passed = step.hold.preconditions.values().filter(|each| **each == Ruling::Pass).count();
+        is_met && passed >= plan.preconditions.len()
+    }
+
+    fn is_gate_open(&self, number: StepNumber) -> bool {
+        let has_gate = self.plan_step(number).is_some_and(|step| step.gate.is_some());
+        !has_gate || self.step(number).is_some_and(|step| step.hold.is_gate_open)
+    }
+
+    /// Looks again at a step that is open.
+    pub(super) fn reopen_step(&mut self, number: StepNumber) {
+        if self.step(number).is_some_and(|step| step.status.is_open()) {
+            self.shift(number, self.open_status(number));
+            self.review(number);
         }
     }
 
@@ -84,9 +162,7 @@ impl Run {
     fn dependency_settled(&mut self, number: StepNumber) {
         let Some(step) = self.steps.get_mut(number.index()) else { return };
         step.unmet = step.unmet.saturating_sub(1);
-        if step.status == StepStatus::Waiting {
-            self.shift(number, self.open_status(number));
-        }
+        self.reopen_step(number);
     }
 
     fn move_in_barriers(&mut self, number: StepNumber, to: StepStatus) {
@@ -105,9 +181,10 @@ impl Run {
         let Some(barrier) = self.barriers.get_mut(id) else { return };
         if barrier.status == BarrierStatus::Broken && !barrier.is_out_of_reach() {
             barrier.status = BarrierStatus::Closed;
+            barrier.question = None;
             self.fatal_barriers.remove(id);
         }
-        if barrier.due().is_some() {
+        if barrier.due().is_some() || barrier.asks() {
             self.due_barriers.insert(id.to_owned());
         } else {
             self.due_barriers.remove(id);
@@ -117,19 +194,31 @@ impl Run {
     pub(super) fn change_barrier(&mut self, changed: &BarrierChanged) {
         let id = changed.barrier.as_str();
         let Some(barrier) = self.barriers.get_mut(id) else { return };
-        if barrier.status != BarrierStatus::Closed {
+        let may = match changed.change {
+            BarrierChange::Overruled => barrier.status != BarrierStatus::Released,
+            _ => barrier.status == BarrierStatus::Closed,
+        };
+        if !may {
             return;
         }
         self.due_barriers.remove(id);
+        if let Some(deadline) = barrier.deadline {
+            self.timers.remove(&(deadline, Timer::Barrier(id.to_owned())));
+        }
         match changed.change {
-            BarrierChange::Broken => {
+            BarrierChange::Broken | BarrierChange::Late => {
+                barrier.is_late |= changed.change == BarrierChange::Late;
                 barrier.status = BarrierStatus::Broken;
-                if barrier.on_break == OnBreak::Fail {
-                    self.fatal_barriers.insert(id.to_owned());
+                match barrier.on_break {
+                    OnBreak::Fail => drop(self.fatal_barriers.insert(id.to_owned())),
+                    OnBreak::Ask => drop(self.due_barriers.insert(id.to_owned())),
+                    OnBreak::Wait => {}
                 }
             }
-            BarrierChange::Released => {
+            BarrierChange::Released | BarrierChange::Overruled => {
                 barrier.status = BarrierStatus::Released;
+                barrier.question = None;
+                self.fatal_barriers.remove(id);
                 let links = Arc::clone(&self.links);
                 for waiter in links.waiters(id) {
                     self.dependency_settled(*waiter);
@@ -158,8 +247,18 @@ impl BarrierState {
 
     /// Whether as many as are needed can no longer arrive.
     pub(super) fn is_out_of_reach(&self) -> bool {
+        if self.is_late {
+            return true;
+        }
         let possible = self.members.len().saturating_sub(self.failed.len());
         u32::try_from(possible).is_ok_and(|possible| possible < self.needed)
+    }
+
+    /// Whether somebody must be asked what is done about it.
+    pub(in crate::plan) fn asks(&self) -> bool {
+        self.status == BarrierStatus::Broken
+            && self.on_break == OnBreak::Ask
+            && self.question.is_none()
     }
 
     /// What follows from how the members stand.

@@ -2,38 +2,39 @@
 
 use std::collections::BTreeMap;
 
-use crate::plan::settle::{failure_of, has_consequence};
+use super::money::Entry;
+use crate::plan::settle::failure_of;
 use crate::plan::transition::{Next, transition};
 use crate::plan::{
-    AfterLoss, Attempt, AttemptToken, Dispatched, Finding, Micros, Run, StepEvent, StepNumber,
-    StepState, Verdict,
+    AcceptedBasis, AfterLoss, Attempt, AttemptToken, Condition, ConditionJudged, Cost, Decision,
+    Dispatched, FailureDecided, Fallback, Finding, Hold, Micros, Ruling, Run, StepEvent,
+    StepNumber, StepState, StepStatus, Verdict,
 };
 
 impl Run {
+    /// Folds an event in; what it changed in the books.
     pub(super) fn apply_step(
         &mut self,
         seq: u64,
         time: Micros,
         number: StepNumber,
         event: &StepEvent,
-    ) {
-        let Some(step) = self.steps.get_mut(number.index()) else { return };
+    ) -> Entry {
+        let Some(step) = self.steps.get_mut(number.index()) else { return Entry::default() };
         step.last_seq = seq;
-        let Some(next) = transition(step.status, event.trigger()) else { return };
+        let Some(next) = transition(step.status, event.trigger()) else { return Entry::default() };
         if event.attempt().is_some_and(|token| !step.has_attempt(token)) {
-            return;
+            return Entry::default();
         }
+        let entry = self.note_money(number, event);
         self.note(seq, time, number, event);
         match next {
             Next::Same => {}
             Next::Open => self.shift(number, self.open_status(number)),
             Next::To(status) => self.shift(number, status),
         }
-        if has_consequence(self, number) {
-            self.due.insert(number);
-        } else {
-            self.due.remove(&number);
-        }
+        self.review(number);
+        entry
     }
 
     /// Writes down what the event says, all but the status.
@@ -42,6 +43,12 @@ impl Run {
             StepEvent::FailureDecided(_) => failure_of(self, number),
             _ => None,
         };
+        let criteria = match event {
+            StepEvent::FailureDecided(_) => self.failed_criteria(number),
+            _ => Vec::new(),
+        };
+        self.note_effect(seq, number, event);
+        self.note_question(seq, time, number, event);
         let Some(step) = self.steps.get_mut(number.index()) else { return };
         match event {
             StepEvent::Dispatched(dispatched) => step.begin(seq, time, dispatched),
@@ -54,33 +61,90 @@ impl Run {
                 }
             }
             StepEvent::ReceiptRecorded(recorded) => {
-                step.with_attempt(|attempt| attempt.receipt = Some(recorded.receipt.clone()));
-                let cost = recorded.receipt.cost;
-                self.spent.money_micros = self.spent.money_micros.saturating_add(cost.money_micros);
-                self.spent.tokens = self.spent.tokens.saturating_add(cost.tokens);
+                step.with_attempt(|attempt| {
+                    attempt.receipt = Some(recorded.receipt.clone());
+                    attempt.reserved = Cost::default();
+                });
             }
-            StepEvent::ReceiptRefused(_) => {}
             StepEvent::VerdictRecorded(judged) => {
                 step.with_attempt(|attempt| attempt.judge(&judged.verdict));
             }
-            StepEvent::Accepted(accepted) => {
-                step.accepted = Some(accepted.basis.clone());
-                step.last_failure = None;
-                step.attempt = None;
-            }
+            StepEvent::Accepted(accepted) => step.accept(&accepted.basis),
             StepEvent::FailureDecided(decided) => {
                 let message = failure.map_or_else(|| decided.reason.clone(), |(_, what)| what);
                 step.last_failure = Some((decided.class, message));
-                step.failures = step.failures.saturating_add(1);
-                step.attempt = None;
+                step.failed_criteria = criteria;
+                self.decide(number, decided);
             }
-            StepEvent::Skipped(_) => step.attempt = None,
-            StepEvent::Reopened(_) => step.failures = 0,
+            StepEvent::Failed(failed) => {
+                step.last_failure = Some((failed.class, failed.reason.clone()));
+                step.end();
+            }
+            StepEvent::Skipped(_) => step.end(),
+            StepEvent::Reopened(_) => step.reopen(),
             StepEvent::DoubtResolved(doubt) => {
                 if doubt.finding == Finding::DidNotHappen {
                     step.attempt = None;
                 }
             }
+            StepEvent::ConditionJudged(judged) => step.hold.judge(judged),
+            StepEvent::DelayElapsed(_) => step.hold.delay = None,
+            StepEvent::ReceiptRefused(_)
+            | StepEvent::Asked(_)
+            | StepEvent::Answered(_)
+            | StepEvent::Expired(_)
+            | StepEvent::EffectIntended(_)
+            | StepEvent::EffectCommitted(_)
+            | StepEvent::CostCorrected(_) => {}
+        }
+    }
+
+    fn failed_criteria(&self, number: StepNumber) -> Vec<Verdict> {
+        let attempt = self.step(number).and_then(|step| step.attempt.as_ref());
+        let verdicts = attempt.into_iter().flat_map(|attempt| attempt.verdicts.values());
+        verdicts.filter(|verdict| verdict.ruling == Ruling::Fail).cloned().collect()
+    }
+
+    /// What a decision about a failed attempt changes, all but the status.
+    fn decide(&mut self, number: StepNumber, decided: &FailureDecided) {
+        let fallback = self.plan_step(number).and_then(|step| step.fallback.clone());
+        let stand_in = self.links.fallback_of(number);
+        let abort = (decided.decision == Decision::Abort).then(|| decided.reason.clone());
+        self.abort = self.abort.take().or(abort);
+        self.tally.failures = self.tally.failures.saturating_add(1);
+        let Some(step) = self.steps.get_mut(number.index()) else { return };
+        // An answer only says what is done about a failure that was counted when it was asked.
+        if step.status == StepStatus::Reported {
+            step.failures = step.failures.saturating_add(1);
+        }
+        step.hold.answer = None;
+        match &decided.decision {
+            Decision::Escalate | Decision::Doubt => return,
+            Decision::Retry | Decision::RetryAt(_) => {
+                self.tally.retries = self.tally.retries.saturating_add(1);
+                step.hold.delay = match decided.decision {
+                    Decision::RetryAt(due) => Some(due),
+                    _ => None,
+                };
+            }
+            Decision::Fail | Decision::Replan | Decision::Abort => {}
+            Decision::Fallback => {
+                step.has_fallen_back = true;
+                match fallback {
+                    Some(Fallback::Owner(owner)) => (step.owner, step.failures) = (Some(owner), 0),
+                    Some(Fallback::Step(_)) => step.hold.stand_in = stand_in,
+                    // Its value comes with the acceptance that follows.
+                    _ => {}
+                }
+            }
+        }
+        step.attempt = None;
+        let called = step.hold.stand_in;
+        if let Some(called) = called.and_then(|number| self.steps.get_mut(number.index())) {
+            called.hold.is_on_call = false;
+        }
+        if let Some(called) = called {
+            self.reopen_step(called);
         }
     }
 }
@@ -103,9 +167,44 @@ impl StepState {
             worker: dispatched.worker.clone(),
             dispatched: time,
             lease_until: dispatched.lease_until,
+            reserved: dispatched.reserved,
             receipt: None,
             verdicts: BTreeMap::new(),
         });
+    }
+
+    fn accept(&mut self, basis: &AcceptedBasis) {
+        self.accepted = Some(basis.clone());
+        self.last_failure = None;
+        self.failed_criteria.clear();
+        self.end();
+    }
+
+    /// Its work is over, in one way or another.
+    fn end(&mut self) {
+        self.attempt = None;
+        self.hold.answer = None;
+        self.hold.delay = None;
+        self.hold.stand_in = None;
+    }
+
+    /// It is tried again as if it had not failed.
+    fn reopen(&mut self) {
+        self.failures = 0;
+        self.hold.delay = None;
+        // What was judged false may be judged true now.
+        self.hold.condition = None;
+        self.hold.preconditions.clear();
+        self.hold.is_gate_open = false;
+    }
+}
+
+impl Hold {
+    fn judge(&mut self, judged: &ConditionJudged) {
+        match judged.which {
+            Condition::RunIf => self.condition = Some(judged.ruling),
+            Condition::Pre(place) => drop(self.preconditions.insert(place, judged.ruling)),
+        }
     }
 }
 
@@ -125,12 +224,21 @@ impl StepEvent {
             Self::VerdictRecorded(judged) => Some(judged.token),
             Self::FailureDecided(decided) => Some(decided.token),
             Self::DoubtResolved(doubt) => Some(doubt.token),
+            Self::EffectIntended(effect) => Some(effect.token),
+            Self::EffectCommitted(effect) => Some(effect.token),
             // The first makes an attempt, and the others are about the step.
             Self::Dispatched(_)
             | Self::ReceiptRefused(_)
             | Self::Accepted(_)
             | Self::Skipped(_)
-            | Self::Reopened(_) => None,
+            | Self::Reopened(_)
+            | Self::ConditionJudged(_)
+            | Self::DelayElapsed(_)
+            | Self::Asked(_)
+            | Self::Answered(_)
+            | Self::Expired(_)
+            | Self::CostCorrected(_)
+            | Self::Failed(_) => None,
         }
     }
 }

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use super::{MAX_BATCH_EVENTS, step_event};
+use super::{MAX_BATCH_EVENTS, questions, step_event};
+use crate::plan::settle::used_up;
 use crate::plan::{
-    AfterLoss, Attempt, AttemptLost, AttemptToken, Event, Idempotence, LeaseRenewed, LostCause,
-    Micros, Receipt, ReceiptRecorded, ReceiptRefused, Rejection, Run, RunStatus, State, StepEvent,
-    StepNumber, StepStatus, Verdict, VerdictRecorded,
+    AfterLoss, Attempt, AttemptLost, AttemptToken, BarrierChange, BudgetPart, DelayElapsed, Event,
+    Idempotence, LeaseRenewed, LostCause, Micros, PauseCause, Receipt, ReceiptRecorded,
+    ReceiptRefused, Rejection, Run, RunStatus, State, StepEvent, StepNumber, StepStatus, Timer,
+    Verdict, VerdictRecorded,
 };
 
 /// An attempt that is in flight.
@@ -58,8 +60,9 @@ pub(super) fn lost(
         .plan()
         .zip(run.plan_step(number))
         .map_or(Idempotence::Yes, |(plan, step)| plan.idempotence_of(step));
+    let has_intent = run.effects.values().any(|effect| effect.token == token);
     // Work that was given back before it began did nothing to the world.
-    let then = if idempotence == Idempotence::No && cause != LostCause::Released {
+    let then = if idempotence == Idempotence::No && (cause != LostCause::Released || has_intent) {
         AfterLoss::InDoubt
     } else {
         AfterLoss::DealAgain
@@ -82,19 +85,42 @@ pub(super) fn revoked(
     numbers.filter_map(revoke).collect()
 }
 
-/// The attempts whose leases have run out. More than fit in one batch are left to the next tick.
+/// What has fallen due. More than fits in one batch is left to the next tick.
 pub(super) fn tick(state: &State, now: Micros) -> Vec<Event> {
-    state
-        .leases
-        .iter()
-        .take_while(|(due, _)| *due <= now)
-        .take(MAX_BATCH_EVENTS)
-        .filter_map(|(_, token)| {
-            let (run, number, _) = in_flight(state, *token).ok()?;
+    let mut events = Vec::new();
+    for (_, id) in state.due.iter().take_while(|(due, _)| *due <= now) {
+        let Some(run) = state.runs.get(id) else { continue };
+        for (due, timer) in run.timers.iter().take_while(|(due, _)| *due <= now) {
+            events.extend(fired(state, run, (*due, timer), now));
+            if events.len() >= MAX_TICK_EVENTS {
+                return events;
+            }
+        }
+    }
+    events
+}
+
+/// Well below what a batch holds, so that there is room for what follows.
+const MAX_TICK_EVENTS: usize = MAX_BATCH_EVENTS / 2;
+
+fn fired(state: &State, run: &Run, (due, timer): (Micros, &Timer), now: Micros) -> Vec<Event> {
+    match timer {
+        Timer::Lease(token) => {
+            let number = state.in_flight.get(token).map(|(_, step)| *step);
             let detail = "no sign of life before the lease ran out";
-            Some(lost(run, number, *token, LostCause::LeaseExpired, detail))
-        })
-        .collect()
+            let lost = number.map(|step| lost(run, step, *token, LostCause::LeaseExpired, detail));
+            lost.into_iter().collect()
+        }
+        Timer::Delay(number) => {
+            let elapsed = StepEvent::DelayElapsed(DelayElapsed { due });
+            vec![step_event(run.id, *number, elapsed)]
+        }
+        Timer::Question(id) => questions::expired(run, *id, now),
+        Timer::Barrier(id) => {
+            questions::changed(run, id, BarrierChange::Late).into_iter().collect()
+        }
+        Timer::Wall => used_up(run, PauseCause::RunBudget(BudgetPart::Wall)),
+    }
 }
 
 pub(super) fn record_receipt(

@@ -1,9 +1,14 @@
-//! Dealing a step: one winner per claim, never more in flight than a cap allows.
+//! Dealing a step: one winner per claim, never more in flight than a cap allows, nothing dealt
+//! that a budget does not cover.
 
+use std::collections::BTreeSet;
+
+use super::budget::{Cover, cover};
 use super::{not_available, running, step_event, step_of};
+use crate::plan::settle::used_up;
 use crate::plan::{
-    CapScope, Dispatched, Event, Idempotence, Micros, Plan, Rejection, Run, RunId, State, Step,
-    StepEvent, StepNumber, StepState, StepStatus,
+    CapScope, Cost, Dispatched, Event, Idempotence, Micros, Plan, Rejection, Run, RunId, State,
+    Step, StepEvent, StepNumber, StepState, StepStatus,
 };
 
 pub(super) fn dispatch(
@@ -21,14 +26,26 @@ pub(super) fn dispatch(
     let step = step_of(run, number)?;
     let (plan, plan_step) =
         run.plan().zip(run.plan_step(number)).ok_or(Rejection::NoSuchStep(number))?;
+    let reserved = reservation(plan_step);
+    match cover(state, run, now, reserved) {
+        Cover::Yes => {}
+        Cover::Later(part) => return Err(Rejection::BudgetReserved(part)),
+        Cover::No(cause) => return Ok(used_up(run, cause)),
+    }
     let attempt = step.attempts.saturating_add(1);
     let dispatched = Dispatched {
         attempt,
         worker: worker.to_owned(),
         lease_until: now.saturating_add(plan.lease_of(plan_step)),
         idempotency_key: idempotency_key(run, step, plan, plan_step, attempt),
+        reserved,
     };
     Ok(vec![step_event(run.id, number, StepEvent::Dispatched(dispatched))])
+}
+
+/// What is set aside for an attempt: what it is expected to cost, or else what it may.
+fn reservation(step: &Step) -> Cost {
+    step.cost_estimate.or(step.cost_limit).unwrap_or_default()
 }
 
 /// The same for every attempt where the world refuses a second use of it, else one per attempt.
@@ -53,22 +70,22 @@ fn named(state: &State, run: &Run, number: StepNumber) -> Result<StepNumber, Rej
     }
     check_stopping(run)?;
     check_shared_caps(state, run)?;
-    check_owner_caps(state, run, step.owner.as_deref())?;
+    check_lane(state, run, step.owner.as_deref(), &step.tags)?;
     Ok(number)
 }
 
-/// The first step of the queue whose owner may have one more.
+/// The first step of the queue whose owner and tags may have one more.
 fn first(state: &State, run: &Run) -> Result<StepNumber, Rejection> {
     if run.ready.is_empty() {
-        return Err(nothing_ready(run));
+        return Err(run.pause.clone().map_or_else(|| nothing_ready(run), Rejection::Paused));
     }
     check_stopping(run)?;
     check_shared_caps(state, run)?;
     let mut best = None;
     let mut refused = None;
-    for (owner, queue) in &run.queues {
+    for ((owner, tags), queue) in &run.lanes {
         let Some(head) = queue.first() else { continue };
-        match check_owner_caps(state, run, owner.as_deref()) {
+        match check_lane(state, run, owner.as_deref(), tags) {
             Ok(()) if best.is_none_or(|best| head < best) => best = Some(head),
             Ok(()) => {}
             Err(reason) => refused = refused.or(Some(reason)),
@@ -90,7 +107,11 @@ fn nothing_ready(run: &Run) -> Rejection {
 }
 
 fn check_stopping(run: &Run) -> Result<(), Rejection> {
-    if run.why_stopping().is_some() { Err(nothing_ready(run)) } else { Ok(()) }
+    match &run.pause {
+        Some(cause) => Err(Rejection::Paused(cause.clone())),
+        None if run.why_stopping().is_some() => Err(nothing_ready(run)),
+        None => Ok(()),
+    }
 }
 
 /// The caps of the ledger and of the run.
@@ -103,16 +124,29 @@ fn check_shared_caps(state: &State, run: &Run) -> Result<(), Rejection> {
     check_cap(scope, limit, run.in_flight)
 }
 
-/// The caps of an owner: the ledger's over all runs, the plan's within the run.
-fn check_owner_caps(state: &State, run: &Run, owner: Option<&str>) -> Result<(), Rejection> {
-    let Some(owner) = owner else { return Ok(()) };
-    let scope = CapScope::Owner(owner.to_owned());
-    let limit = state.caps.get(&scope).copied();
-    let in_flight = state.in_flight_by_owner.get(owner).copied().unwrap_or(0);
-    check_cap(scope.clone(), limit, in_flight)?;
-    let limit = run.plan().and_then(|plan| plan.caps.owners.get(owner)).copied();
-    let in_flight = run.in_flight_by_owner.get(owner).copied().unwrap_or(0);
-    check_cap(scope, limit, in_flight)
+/// The caps of an owner and of tags: the ledger's over all runs, the plan's within the run.
+fn check_lane(
+    state: &State,
+    run: &Run,
+    owner: Option<&str>,
+    tags: &BTreeSet<String>,
+) -> Result<(), Rejection> {
+    let caps = run.plan().map(|plan| &plan.caps);
+    if let Some(owner) = owner {
+        let scope = CapScope::Owner(owner.to_owned());
+        let in_ledger = state.in_flight_by_owner.get(owner).copied().unwrap_or(0);
+        check_cap(scope.clone(), state.caps.get(&scope).copied(), in_ledger)?;
+        let in_run = run.in_flight_by_owner.get(owner).copied().unwrap_or(0);
+        check_cap(scope, caps.and_then(|caps| caps.owners.get(owner)).copied(), in_run)?;
+    }
+    for tag in tags {
+        let scope = CapScope::Tag(tag.clone());
+        let in_ledger = state.in_flight_by_tag.get(tag).copied().unwrap_or(0);
+        check_cap(scope.clone(), state.caps.get(&scope).copied(), in_ledger)?;
+        let in_run = run.in_flight_by_tag.get(tag).copied().unwrap_or(0);
+        check_cap(scope, caps.and_then(|caps| caps.tags.get(tag)).copied(), in_run)?;
+    }
+    Ok(())
 }
 
 fn check_cap(scope: CapScope, limit: Option<u32>, in_flight: u32) -> Result<(), Rejection> {

@@ -10,7 +10,12 @@
 //! caller asks about before it makes a draft. Here only what would break the books is refused.
 
 mod attempts;
+mod budget;
 mod dispatch;
+mod effects;
+mod fork;
+mod questions;
+mod replans;
 mod runs;
 mod versions;
 
@@ -22,8 +27,8 @@ use super::{
 /// How many events one command may lead to: they are one atomic batch in the log.
 pub const MAX_BATCH_EVENTS: usize = 65_000;
 
-/// The events that a command leads to in this state, or why it is refused. The `previous` of
-/// step events is filled in by [`super::execute`].
+/// The events that a command leads to in this state, or why it is refused. What names another
+/// record (`previous` of step events, `request` of activations) is filled in by [`super::execute`].
 pub fn decide(state: &State, now: Micros, command: &Command) -> Result<Vec<Event>, Rejection> {
     let events = judge(state, now, command)?;
     if events.len() > MAX_BATCH_EVENTS {
@@ -35,10 +40,10 @@ pub fn decide(state: &State, now: Micros, command: &Command) -> Result<Vec<Event
 fn judge(state: &State, now: Micros, command: &Command) -> Result<Vec<Event>, Rejection> {
     match command {
         Command::StartRun { name, policy, draft } => {
-            versions::start_run(state, name, *policy, draft)
+            versions::start_run(state, now, (name, *policy), draft)
         }
-        Command::ProposePlan { run, draft, reason } => {
-            versions::propose(state, *run, draft, reason)
+        Command::ProposePlan { run, draft, reason, trigger } => {
+            versions::propose(state, now, *run, draft, (reason, trigger.as_ref()))
         }
         Command::ReviewPlan { run, version, hash, review, by, note } => {
             let review = versions::Reviewed { version: *version, hash: *hash, review: *review };
@@ -59,8 +64,8 @@ fn judge(state: &State, now: Micros, command: &Command) -> Result<Vec<Event>, Re
         Command::JudgePlan { run, verdicts } => runs::judge_plan(state, *run, verdicts),
         Command::TakeOver { run, steps } => runs::take_over(state, *run, steps),
         Command::Skip { run, step, by, reason } => runs::skip(state, *run, *step, by, reason),
-        Command::ResolveDoubt { run, step, finding, by } => {
-            runs::resolve_doubt(state, *run, *step, *finding, by)
+        Command::ResolveDoubt { run, step, finding, by, evidence } => {
+            runs::resolve_doubt(state, *run, *step, *finding, (by, evidence))
         }
         Command::RetryFailed { run, by } => runs::retry_failed(state, *run, by),
         Command::SetVariable { run, name, value, expected_version, by } => {
@@ -68,6 +73,39 @@ fn judge(state: &State, now: Micros, command: &Command) -> Result<Vec<Event>, Re
         }
         Command::SetCap { scope, limit, by } => runs::set_cap(state, scope, *limit, by),
         Command::CancelRun { run, by, reason } => runs::cancel(state, *run, by, reason),
+        _ => judge_control(state, now, command),
+    }
+}
+
+fn judge_control(state: &State, now: Micros, command: &Command) -> Result<Vec<Event>, Rejection> {
+    match command {
+        Command::IntendEffect { token, effect, key } => effects::intend(state, *token, effect, key),
+        Command::CommitEffect { token, key } => effects::commit(state, *token, key),
+        Command::Answer { question, answer, by, note, shown } => {
+            let reply = questions::Reply { answer, by, note };
+            questions::answer(state, *question, *shown, &reply)
+        }
+        Command::SetBudget { run, limits, by } => {
+            budget::set_budget(state, now, *run, *limits, by)
+        }
+        Command::CorrectCost { token, cost, charged, by } => {
+            budget::correct(state, *token, *cost, *charged, by)
+        }
+        Command::Pause { run, by, reason } => budget::pause(state, *run, by, reason),
+        Command::Resume { run, by } => budget::resume(state, now, *run, by),
+        Command::RequestReplan { run, trigger, from, reason } => {
+            replans::request(state, *run, trigger, *from, reason)
+        }
+        Command::WithdrawReplan { run, by, reason } => {
+            replans::withdraw(state, *run, by, reason)
+        }
+        Command::DecideFailure { run, step, decision, rule, reason } => {
+            replans::decide_failure(state, now, *run, *step, decision, (rule, reason))
+        }
+        Command::ForkRun { name, parent, at_seq, chain } => {
+            fork::fork(state, name, parent, (*at_seq, *chain))
+        }
+        _ => unreachable!("every other command is judged by the caller"),
     }
 }
 

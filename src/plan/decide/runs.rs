@@ -45,7 +45,7 @@ pub(super) fn take_over(
         let step = step_of(run, *number)?;
         match step.status {
             StepStatus::Accepted | StepStatus::Skipped => continue,
-            StepStatus::Waiting | StepStatus::Ready => {}
+            status if status.is_open() && step.attempt.is_none() => {}
             _ => return Err(not_available(step, *number)),
         }
         if seen.insert(*number) {
@@ -77,14 +77,15 @@ pub(super) fn resolve_doubt(
     run: RunId,
     number: StepNumber,
     finding: Finding,
-    by: &str,
+    (by, evidence): (&str, &str),
 ) -> Result<Vec<Event>, Rejection> {
     let run = running(state, run)?;
     let step = step_of(run, number)?;
     let (StepStatus::InDoubt, Some(attempt)) = (step.status, &step.attempt) else {
         return Err(not_available(step, number));
     };
-    let resolved = DoubtResolved { token: attempt.token, finding, by: by.to_owned() };
+    let (by_whom, evidence) = (by.to_owned(), evidence.to_owned());
+    let resolved = DoubtResolved { token: attempt.token, finding, by: by_whom, evidence };
     let mut events = vec![step_event(run.id, number, StepEvent::DoubtResolved(resolved))];
     if finding == Finding::Landed {
         let basis = AcceptedBasis::Landed { by: by.to_owned() };

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::attempts::revoked;
-use super::{open_run, run_of};
+use super::{open_run, questions, run_of};
 use crate::plan::replan::activation;
 use crate::plan::{
-    ApprovalPolicy, ContentHash, Ending, Event, HashedStep, Plan, PlanActivated, PlanDraft,
-    PlanProposed, PlanReviewed, PlanSteps, Problem, Rejection, Review, Run, RunId, RunPolicy,
-    RunReopened, RunStarted, RunStatus, State, StepNumber, canonical,
+    ApprovalPolicy, ContentHash, Ending, Event, HashedStep, Micros, Plan, PlanActivated, PlanDraft,
+    PlanProposed, PlanReviewed, PlanSteps, PlanVersion, Problem, Rejection, ReplanRequested,
+    ReplanTrigger, Review, Run, RunId, RunPolicy, RunReopened, RunStarted, RunStatus, State,
+    StepNumber, Subject, canonical,
 };
 
 /// Who approves where nobody has to.
@@ -24,91 +25,154 @@ pub(super) struct Reviewed {
     pub(super) review: Review,
 }
 
-pub(super) fn start_run(
-    state: &State,
-    name: &str,
-    policy: RunPolicy,
-    draft: &PlanDraft,
-) -> Result<Vec<Event>, Rejection> {
+/// The number of a new run of that name.
+pub(super) fn new_run(state: &State, name: &str) -> Result<RunId, Rejection> {
     if name.trim().is_empty() {
         return Err(problem("run name", "empty: expected at least one visible character"));
     }
-    if let Some(run) = state.run_named(name) {
-        return Err(Rejection::RunExists(run.id));
+    if let Some(run) = state.names.get(name) {
+        return Err(Rejection::RunExists(*run));
     }
+    let newest = |run: Option<&RunId>| run.map_or(0, |run| run.0);
+    let whole = newest(state.runs.keys().next_back());
+    let last = whole.max(newest(state.summaries.keys().next_back()));
+    Ok(RunId(last.saturating_add(1)))
+}
+
+pub(super) fn start_run(
+    state: &State,
+    now: Micros,
+    (name, policy): (&str, RunPolicy),
+    draft: &PlanDraft,
+) -> Result<Vec<Event>, Rejection> {
+    let run = new_run(state, name)?;
     let count = check_draft(draft)?;
-    let last = state.runs.keys().next_back().map_or(0, |run| run.0);
-    let run = RunId(last.saturating_add(1));
     let mut events = vec![Event::RunStarted(RunStarted { run, name: name.to_owned(), policy })];
     events.extend(proposal(run, 1, draft, count, ""));
-    if policy.approval == ApprovalPolicy::Automatic {
-        events.push(approval(run, 1, draft.hash));
-        events.push(Event::PlanActivated(PlanActivated {
-            run,
-            version: 1,
-            numbers: (1..=count).map(StepNumber).collect(),
-            preserved: Vec::new(),
-            invalidated: Vec::new(),
-            removed: Vec::new(),
-        }));
+    if needs_review(policy, draft) {
+        events.extend(questions::about_plan(run, 1, draft, now));
+        return Ok(events);
     }
+    events.push(approval(run, 1, draft.hash));
+    let numbers: Vec<StepNumber> = (1..=count).map(StepNumber).collect();
+    events.push(Event::PlanActivated(PlanActivated {
+        run,
+        version: 1,
+        numbers,
+        preserved: Vec::new(),
+        invalidated: Vec::new(),
+        removed: Vec::new(),
+        added: Vec::new(),
+        trusted: Vec::new(),
+        untrusted: Vec::new(),
+        request: 0,
+    }));
     Ok(events)
+}
+
+/// Whether somebody must say yes: the run's policy wants it, or the plan itself.
+fn needs_review(policy: RunPolicy, draft: &PlanDraft) -> bool {
+    policy.approval == ApprovalPolicy::Required || draft.header.gate.is_some()
 }
 
 pub(super) fn propose(
     state: &State,
+    now: Micros,
     run: RunId,
     draft: &PlanDraft,
-    reason: &str,
+    (reason, trigger): (&str, Option<&ReplanTrigger>),
 ) -> Result<Vec<Event>, Rejection> {
     let run = revisable(state, run)?;
     if run.active_version().is_some_and(|active| active.hash == draft.hash) {
         return Err(Rejection::SamePlan(run.active));
     }
     let count = check_draft(draft)?;
+    check_limit(run, trigger)?;
     let version = u32::try_from(run.versions.len()).unwrap_or(u32::MAX).saturating_add(1);
-    let mut events = proposal(run.id, version, draft, count, reason);
-    if run.policy.approval == ApprovalPolicy::Automatic {
-        events.push(approval(run.id, version, draft.hash));
-        let mut plan = (*draft.header).clone();
-        plan.steps = draft.steps.iter().map(|each| each.step.clone()).collect();
-        let hashes: Vec<ContentHash> = draft.steps.iter().map(|each| each.hash).collect();
-        events.extend(activate(run, version, &plan, &hashes, AUTOMATIC));
+    let mut events = Vec::new();
+    if let Some(trigger) = trigger.filter(|_| run.request.is_none()) {
+        events.push(Event::ReplanRequested(ReplanRequested {
+            run: run.id,
+            trigger: trigger.clone(),
+            from: None,
+            reason: reason.to_owned(),
+        }));
     }
+    events.extend(proposal(run.id, version, draft, count, reason));
+    if needs_review(run.policy, draft) {
+        events.extend(questions::about_plan(run.id, version, draft, now));
+        return Ok(events);
+    }
+    events.push(approval(run.id, version, draft.hash));
+    let mut plan = (*draft.header).clone();
+    plan.steps = draft.steps.iter().map(|each| each.step.clone()).collect();
+    let hashes: Vec<ContentHash> = draft.steps.iter().map(|each| each.hash).collect();
+    events.extend(activate(run, version, (&plan, &hashes), AUTOMATIC));
     Ok(events)
+}
+
+/// Refuses more later versions than the active plan allows. What a person wants changed, and what
+/// extends a plan, is not counted.
+fn check_limit(run: &Run, trigger: Option<&ReplanTrigger>) -> Result<(), Rejection> {
+    let open = run.request.as_ref().map(|request| &request.trigger);
+    let is_free = matches!(
+        open.or(trigger),
+        Some(ReplanTrigger::ScopeChange { .. } | ReplanTrigger::Extension)
+    );
+    match run.plan().and_then(|plan| plan.failure.max_replans) {
+        Some(max) if !is_free && run.replans >= max => Err(Rejection::ReplanLimit(max)),
+        _ => Ok(()),
+    }
 }
 
 pub(super) fn review(
     state: &State,
     run: RunId,
-    reviewed: &Reviewed,
+    expected: &Reviewed,
     by: &str,
     note: &str,
 ) -> Result<Vec<Event>, Rejection> {
     let run = revisable(state, run)?;
-    if run.policy.approval == ApprovalPolicy::Automatic {
-        return Err(Rejection::ApprovalPolicy(run.policy.approval));
+    let Reviewed { version, hash, review } = *expected;
+    let proposed = proposed(run, version)?;
+    if proposed.hash != hash {
+        return Err(Rejection::HashDiffers { expected: proposed.hash, found: hash });
     }
-    let Reviewed { version, hash, review } = *reviewed;
-    let proposed = usize::try_from(version)
+    let mut events = questions::withdrawn(run, &Subject::Plan(version), by);
+    events.extend(reviewed(run, version, review, by, note)?);
+    Ok(events)
+}
+
+/// A version that waits for a review.
+fn proposed(run: &Run, version: u32) -> Result<&PlanVersion, Rejection> {
+    usize::try_from(version)
         .ok()
         .and_then(|version| run.versions.get(version.checked_sub(1)?))
         // A version that was overtaken is never activated: numbers only go up.
         .filter(|proposed| proposed.review.is_none() && version > run.active)
-        .ok_or(Rejection::NoSuchVersion(version))?;
-    if proposed.hash != hash {
-        return Err(Rejection::HashDiffers { expected: proposed.hash, found: hash });
-    }
+        .ok_or(Rejection::NoSuchVersion(version))
+}
+
+/// The review of a version, and its activation if it was approved.
+pub(super) fn reviewed(
+    run: &Run,
+    version: u32,
+    review: Review,
+    by: &str,
+    note: &str,
+) -> Result<Vec<Event>, Rejection> {
+    let proposed = proposed(run, version)?;
     let mut events = vec![Event::PlanReviewed(PlanReviewed {
         run: run.id,
         version,
-        hash,
+        hash: proposed.hash,
         review,
         by: by.to_owned(),
         note: note.to_owned(),
     })];
     if review == Review::Approved {
-        events.extend(activate(run, version, &proposed.plan, &proposed.step_hashes, by));
+        let plan = (&*proposed.plan, &proposed.step_hashes[..]);
+        events.extend(activate(run, version, plan, by));
     }
     Ok(events)
 }
@@ -120,7 +184,7 @@ fn revisable(state: &State, run: RunId) -> Result<&Run, Rejection> {
 }
 
 /// Refuses a draft that would break the books, and counts its steps.
-fn check_draft(draft: &PlanDraft) -> Result<u32, Rejection> {
+pub(super) fn check_draft(draft: &PlanDraft) -> Result<u32, Rejection> {
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();
     for (place, HashedStep { step, .. }) in draft.steps.iter().enumerate() {
         if let Some(first) = places.insert(&step.id, place) {
@@ -159,7 +223,7 @@ fn approval(run: RunId, version: u32, hash: ContentHash) -> Event {
 }
 
 /// The version's header, and its steps in as few records as may hold them.
-fn proposal(
+pub(super) fn proposal(
     run: RunId,
     version: u32,
     draft: &PlanDraft,
@@ -197,7 +261,12 @@ fn chunk_length(steps: &[HashedStep]) -> usize {
 
 /// The activation of a later version: attempts that it takes away are lost first, and a run that
 /// had failed goes on.
-fn activate(run: &Run, version: u32, plan: &Plan, hashes: &[ContentHash], by: &str) -> Vec<Event> {
+fn activate(
+    run: &Run,
+    version: u32,
+    (plan, hashes): (&Plan, &[ContentHash]),
+    by: &str,
+) -> Vec<Event> {
     let activated = activation(run, version, plan, hashes);
     let taken = activated.invalidated.iter().chain(&activated.removed).copied();
     let mut events = revoked(run, taken, "a new plan version took the step away");

@@ -281,5 +281,5 @@ fn costs_add_up() {
     world.report(token, Receipt { cost, ..failed(FailureClass::Transient) });
     let token = world.deal("a");
     world.report(token, Receipt { cost, ..Receipt::default() });
-    assert_eq!(world.run().spent, Cost { money_micros: 6, tokens: u64::MAX });
+    assert_eq!(world.run().spent(), Cost { money_micros: 6, tokens: u64::MAX });
 }

@@ -1,0 +1,129 @@
+//! Events about pauses, budgets, questions, requests and forks, each in one phrase, for people.
+
+use crate::plan::{
+    Answered, Asked, BudgetChanged, Condition, ConditionJudged, CostCorrected, Decision, Expired,
+    Limits, OnTimeout, PauseCause, ReplanRequested, ReplanTrigger, Ruling, RunForked, RunPaused,
+    Subject,
+};
+
+use super::phrase::because;
+use super::summary::cost_text;
+use super::text::{count, plain, seconds, words};
+
+pub(super) fn paused(event: &RunPaused) -> String {
+    let why = match &event.cause {
+        PauseCause::Person(by) => format!("by {}", plain(by)),
+        PauseCause::RunBudget(part) => format!("its budget of {} is used up", words(part, ' ')),
+        PauseCause::LedgerBudget(part) => {
+            format!("the ledger's budget of {} is used up", words(part, ' '))
+        }
+        PauseCause::StepLimit(step) => format!("an attempt of step #{step} cost more than it may"),
+    };
+    format!("run paused, {why}{}", because(&event.reason))
+}
+
+pub(super) fn budget(event: &BudgetChanged) -> String {
+    let whose = if event.run.is_some() { "the run" } else { "the ledger" };
+    let by = plain(&event.by);
+    match event.limits {
+        None => format!("budget of {whose} left to the plan by {by}"),
+        Some(limits) => format!("budget of {whose} set to {} by {by}", limits_text(limits)),
+    }
+}
+
+/// What may be spent, in words.
+pub(super) fn limits_text(limits: Limits) -> String {
+    let parts = [
+        limits.money_micros.map(|micros| format!("{} micros", count(micros))),
+        limits.tokens.map(|tokens| format!("{} tokens", count(tokens))),
+        limits.attempts.map(|attempts| format!("{} attempts", count(attempts))),
+        limits.wall_seconds.map(|wall| format!("{} seconds", count(wall))),
+    ];
+    let parts: Vec<_> = parts.into_iter().flatten().collect();
+    if parts.is_empty() { "no limit".to_owned() } else { parts.join(", ") }
+}
+
+pub(super) fn asked(asked: &Asked) -> String {
+    let about = match &asked.subject {
+        Subject::Gate => "whether it may be dealt".to_owned(),
+        Subject::Failure(token) => format!("what is done about @{token}"),
+        Subject::Plan(version) => format!("whether version {version} may become active"),
+        Subject::Budget => "whether more may be spent".to_owned(),
+        Subject::Barrier(id) => format!("what is done about barrier {}", plain(id)),
+    };
+    let who = asked.to.as_ref().map_or("somebody".to_owned(), |who| plain(who));
+    let until = asked.deadline.map(|time| format!(", until {}", seconds(time))).unwrap_or_default();
+    format!("{who} is asked {about}{until}{}", because(&asked.text))
+}
+
+pub(super) fn answered(answered: &Answered) -> String {
+    let Answered { question, answer, by, note, .. } = answered;
+    let note = because(note);
+    format!("question @{} answered {} by {}{note}", question.0, plain(answer), plain(by))
+}
+
+pub(super) fn expired(expired: &Expired) -> String {
+    let then = match &expired.then {
+        Some(OnTimeout::EscalateTo(who)) => format!("{} is asked", plain(who)),
+        Some(OnTimeout::Answer(answer)) => format!("taken as {}", plain(answer)),
+        Some(OnTimeout::Abort) => "the run ends".to_owned(),
+        None => "it stays open".to_owned(),
+    };
+    format!("nobody answered question @{} in time: {then}", expired.question.0)
+}
+
+pub(super) fn requested(event: &ReplanRequested) -> String {
+    let why = match &event.trigger {
+        ReplanTrigger::PreconditionFalse { step, precondition } => {
+            let number = u64::from(*precondition) + 1;
+            format!("precondition {number} of step #{step} cannot become true")
+        }
+        ReplanTrigger::AssumptionBroken { token } => format!("@{token} broke an assumption"),
+        ReplanTrigger::RetriesExhausted { token } => format!("@{token} was the last attempt"),
+        ReplanTrigger::ExecutorRequest { token } => format!("@{token} asks for it"),
+        ReplanTrigger::BudgetExhausted => "the budget is used up".to_owned(),
+        ReplanTrigger::ScopeChange { by } => format!("{} wants something else", plain(by)),
+        ReplanTrigger::NewEvidence { by } => format!("{} brings new evidence", plain(by)),
+        ReplanTrigger::Extension => "few steps are left".to_owned(),
+        ReplanTrigger::Failure { token } => format!("@{token} failed"),
+    };
+    let from = event.from.map(|step| format!(" from step #{step}")).unwrap_or_default();
+    format!("another plan is needed{from}, {why}{}", because(&event.reason))
+}
+
+pub(super) fn forked(event: &RunForked) -> String {
+    let RunForked { parent, at_seq, chain, .. } = event;
+    format!("forked from run {parent} at record {at_seq}, chain {}", chain.short())
+}
+
+pub(super) fn judged(event: &ConditionJudged) -> String {
+    let which = match event.which {
+        Condition::RunIf => "its condition".to_owned(),
+        Condition::Pre(place) => format!("precondition {}", u64::from(place) + 1),
+    };
+    let ruling = match event.ruling {
+        Ruling::Pass => "holds",
+        Ruling::Fail => "does not hold",
+    };
+    format!("{which} {ruling}{}", because(&event.evidence))
+}
+
+pub(super) fn corrected(event: &CostCorrected) -> String {
+    let CostCorrected { token, cost, charged, by } = event;
+    let (cost, charged, by) = (cost_text(*cost), cost_text(*charged), plain(by));
+    format!("@{token} cost {cost}, not {charged}, says {by}")
+}
+
+/// What is done about a failure.
+pub(super) fn decision(decision: &Decision) -> String {
+    match decision {
+        Decision::Retry => "to be tried again".to_owned(),
+        Decision::Fail => "failed for good".to_owned(),
+        Decision::RetryAt(due) => format!("to be tried again at {}", seconds(*due)),
+        Decision::Fallback => "its fallback stands in".to_owned(),
+        Decision::Replan => "another plan is asked for".to_owned(),
+        Decision::Escalate => "somebody is asked".to_owned(),
+        Decision::Abort => "the run ends".to_owned(),
+        Decision::Doubt => "somebody must say what it did".to_owned(),
+    }
+}

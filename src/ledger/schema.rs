@@ -1,0 +1,105 @@
+//! Schema numbers of kinds that have more than one.
+//!
+//! Invariants:
+//! - A newer schema appends fields at the end of the payload, or variants to its enums, and nothing
+//!   else. An appended field that says nothing has bytes that are all zero, so that an older schema
+//!   is a newer one without its last zeros.
+//! - The lowest schema that holds an event is the one that it is written in, and the only one that
+//!   it is accepted in: there is one way to write an event.
+
+use std::borrow::Cow;
+
+use crate::plan::{
+    AcceptedBasis, BarrierChange, CapScope, Cost, Decision, Ending, Event, Origin, PlanActivated,
+    StepEvent, World,
+};
+
+use super::codec::Kind;
+use super::receipt_codec;
+
+/// The newest schema of a kind that this program reads.
+pub(super) fn newest(kind: Kind) -> u16 {
+    match kind {
+        Kind::ReceiptRecorded | Kind::ReceiptRefused => receipt_codec::WORLD,
+        Kind::PlanActivated
+        | Kind::VariableSet
+        | Kind::BarrierChanged
+        | Kind::CapChanged
+        | Kind::RunEnded
+        | Kind::Dispatched
+        | Kind::Accepted
+        | Kind::FailureDecided
+        | Kind::DoubtResolved => 2,
+        _ => 1,
+    }
+}
+
+/// How many zeros stand, in the newest schema, for the fields that a schema does not have.
+fn missing(kind: Kind, schema: u16) -> usize {
+    match (kind, schema) {
+        (Kind::PlanActivated, 1) => 4,
+        (Kind::Dispatched, 1) => 2,
+        (Kind::FailureDecided | Kind::DoubtResolved, 1) => 1,
+        (Kind::ReceiptRecorded | Kind::ReceiptRefused, receipt_codec::BLOB) => 1,
+        _ => 0,
+    }
+}
+
+/// The lowest schema that holds an event.
+pub(super) fn lowest(event: &Event) -> u16 {
+    let is_newer = match event {
+        Event::PlanActivated(event) => {
+            let PlanActivated { added, trusted, untrusted, request, .. } = event;
+            !(added.is_empty() && trusted.is_empty() && untrusted.is_empty() && *request == 0)
+        }
+        Event::VariableSet(event) => matches!(event.origin, Origin::Fallback { .. }),
+        Event::Barrier(event) => {
+            matches!(event.change, BarrierChange::Late | BarrierChange::Overruled)
+        }
+        Event::CapChanged(event) => matches!(event.scope, CapScope::Tag(_)),
+        Event::RunEnded(event) => event.ending == Ending::Aborted,
+        Event::Step(record) => return lowest_of_step(&record.event),
+        _ => false,
+    };
+    if is_newer { 2 } else { 1 }
+}
+
+fn lowest_of_step(event: &StepEvent) -> u16 {
+    let is_newer = match event {
+        StepEvent::ReceiptRecorded(event) => return receipt_codec::schema_of(&event.receipt),
+        StepEvent::ReceiptRefused(event) => return receipt_codec::schema_of(&event.receipt),
+        StepEvent::Dispatched(event) => event.reserved != Cost::default(),
+        StepEvent::Accepted(event) => {
+            matches!(event.basis, AcceptedBasis::StoodIn { .. } | AcceptedBasis::Fallback { .. })
+        }
+        StepEvent::FailureDecided(event) => {
+            let is_old = matches!(event.decision, Decision::Retry | Decision::Fail);
+            !is_old || event.world != World::default()
+        }
+        StepEvent::DoubtResolved(event) => !event.evidence.is_empty(),
+        _ => false,
+    };
+    if is_newer { 2 } else { 1 }
+}
+
+/// The payload in that schema, of one that is encoded with all fields.
+pub(super) fn shorten(mut payload: Vec<u8>, kind: Kind, schema: u16) -> Vec<u8> {
+    payload.truncate(payload.len().saturating_sub(missing(kind, schema)));
+    payload
+}
+
+/// The payload with all fields, of one in that schema.
+pub(super) fn lengthen(payload: &[u8], kind: Kind, schema: u16) -> Cow<'_, [u8]> {
+    match missing(kind, schema) {
+        0 => Cow::Borrowed(payload),
+        count => Cow::Owned([payload, &vec![0; count]].concat()),
+    }
+}
+
+/// The event, if that is the schema that it is written in.
+pub(super) fn check(event: Event, schema: u16) -> Result<Event, String> {
+    match lowest(&event) {
+        lowest if lowest == schema => Ok(event),
+        lowest => Err(format!("schema {schema}, expected {lowest}: the lowest that holds it")),
+    }
+}

@@ -1,0 +1,226 @@
+//! What events about a run as a whole change: its end, pauses, budgets, requests, forks, timers.
+//!
+//! Invariants: of each run the first timer stands in the ledger's list. A run that has ended has
+//! no timer and no open question.
+
+use std::collections::BTreeSet;
+
+use crate::plan::{
+    BarrierStatus, BudgetChanged, ContentHash, ENDED_KEPT, Ending, Micros, PauseCause,
+    ReplanRequest, ReplanRequested, ReplanTrigger, Run, RunEnded, RunId, RunStatus, RunSummary, State, StepStatus,
+    StepsInherited, Timer,
+};
+
+impl State {
+    pub(super) fn first_timer(&self, run: RunId) -> Option<Micros> {
+        self.runs.get(&run)?.timers.first().map(|(due, _)| *due)
+    }
+
+    /// Keeps the list of first timers.
+    pub(super) fn note_timer(&mut self, run: RunId, before: Option<Micros>) {
+        let after = self.first_timer(run);
+        if before != after {
+            before.map(|due| self.due.remove(&(due, run)));
+            after.map(|due| self.due.insert((due, run)));
+        }
+    }
+
+    /// Changes a run in a way that may open or close questions.
+    pub(super) fn with_questions(&mut self, id: RunId, change: impl FnOnce(&mut Run)) {
+        let Some(run) = self.runs.get_mut(&id) else { return };
+        let before: Vec<_> = run.questions.keys().copied().collect();
+        change(run);
+        for question in before {
+            self.questions.remove(&question);
+        }
+        self.questions.extend(run.questions.keys().map(|question| (*question, id)));
+    }
+
+    pub(super) fn change_budget(&mut self, changed: &BudgetChanged) {
+        let Some(run) = changed.run else {
+            self.account.limits = changed.limits;
+            return;
+        };
+        self.with(run, |run| {
+            run.account.limits = changed.limits;
+            run.set_wall_timer();
+        });
+    }
+
+    pub(super) fn end_run(&mut self, seq: u64, ended: &RunEnded) {
+        let (run, ending, time) = (ended.run, ended.ending, self.time);
+        let is_open = |run: &Run| !matches!(run.status, RunStatus::Ended(_));
+        if !self.runs.get(&run).is_some_and(is_open) {
+            return;
+        }
+        self.ended.insert((seq, run));
+        self.with_questions(run, |run| {
+            run.status = RunStatus::Ended(ending);
+            run.ended = Some((seq, time));
+            run.pause = None;
+            run.request = None;
+            if matches!(ending, Ending::Cancelled | Ending::Aborted) {
+                run.cancel_open_steps();
+            }
+            run.close_all_questions();
+            run.timers.retain(|(_, timer)| matches!(timer, Timer::Lease(_)));
+        });
+    }
+
+    pub(super) fn reopen_run(&mut self, run: RunId) {
+        let Some(found) = self.runs.get_mut(&run) else { return };
+        if found.status != RunStatus::Ended(Ending::Failed) {
+            return;
+        }
+        if let Some((seq, _)) = found.ended.take() {
+            self.ended.remove(&(seq, run));
+        }
+        self.with(run, Run::reopen);
+    }
+
+    /// Leaves a summary of the runs that ended first, where too many that have ended are whole.
+    pub(super) fn retire(&mut self) {
+        while self.ended.len() > ENDED_KEPT
+            && let Some((_, id)) = self.ended.pop_first()
+        {
+            let Some(run) = self.runs.remove(&id) else { continue };
+            self.dealt.retain(|_, (owner, _)| *owner != id);
+            if let Some(summary) = run.summary() {
+                self.summaries.insert(id, summary);
+            }
+        }
+    }
+}
+
+impl Run {
+    pub(super) fn request_replan(&mut self, seq: u64, time: Micros, requested: &ReplanRequested) {
+        self.request = Some(ReplanRequest {
+            seq,
+            time,
+            trigger: requested.trigger.clone(),
+            from: requested.from,
+            reason: requested.reason.clone(),
+        });
+    }
+
+    pub(super) fn withdraw_replan(&mut self) {
+        let request = self.request.take();
+        self.is_complete |=
+            request.is_some_and(|request| request.trigger == ReplanTrigger::Extension);
+    }
+
+    pub(super) fn set_pause(&mut self, cause: Option<PauseCause>) {
+        self.pause = cause;
+        self.set_wall_timer();
+    }
+
+    /// The run goes on after it had failed.
+    fn reopen(&mut self) {
+        self.status = RunStatus::Running;
+        self.abort = None;
+        // What failed the plan as a whole is judged anew once its steps are closed again.
+        self.plan_verdicts.clear();
+        self.set_timers();
+    }
+
+    fn cancel_open_steps(&mut self) {
+        for number in self.step_numbers() {
+            if self.step(number).is_some_and(|step| step.status.is_open()) {
+                self.shift(number, StepStatus::Cancelled);
+            }
+        }
+    }
+
+    fn close_all_questions(&mut self) {
+        let open: Vec<_> = self.questions.keys().copied().collect();
+        for question in open {
+            self.close(question);
+        }
+        self.steps.iter_mut().for_each(|step| step.hold.question = None);
+        self.barriers.values_mut().for_each(|barrier| barrier.question = None);
+    }
+
+    /// The tags with a cap in the ledger are these now.
+    pub(super) fn cap_tags(&mut self, in_ledger: &BTreeSet<String>) {
+        let planned = self.plan().map(|plan| plan.caps.tags.keys().cloned().collect());
+        let capped: BTreeSet<String> = in_ledger.union(&planned.unwrap_or_default()).cloned().collect();
+        if capped != self.capped_tags {
+            self.capped_tags = capped;
+            self.rebuild_lanes();
+        }
+    }
+
+    /// Sets the timers that follow from how the run stands, after all of them may have changed.
+    /// Those of leases are kept by whoever keeps the attempts in flight.
+    pub(super) fn set_timers(&mut self) {
+        self.timers.retain(|(_, timer)| matches!(timer, Timer::Lease(_)));
+        for number in self.step_numbers() {
+            let Some(step) = self.step(number) else { continue };
+            if let (StepStatus::Delayed, Some(until)) = (step.status, step.hold.delay) {
+                self.timers.insert((until, Timer::Delay(number)));
+            }
+        }
+        for (id, barrier) in &self.barriers {
+            if let (BarrierStatus::Closed, Some(deadline)) = (barrier.status, barrier.deadline) {
+                self.timers.insert((deadline, Timer::Barrier(id.clone())));
+            }
+        }
+        for (id, question) in &self.questions {
+            if let Some(deadline) = question.asked.deadline {
+                self.timers.insert((deadline, Timer::Question(*id)));
+            }
+        }
+        self.set_wall_timer();
+    }
+
+    fn set_wall_timer(&mut self) {
+        self.timers.retain(|(_, timer)| *timer != Timer::Wall);
+        if let Some(until) = self.wall_until()
+            && self.pause.is_none()
+        {
+            self.timers.insert((until, Timer::Wall));
+        }
+    }
+
+    /// How some steps of a forked run stand when it begins.
+    pub(super) fn inherit(&mut self, inherited: &StepsInherited) {
+        for each in &inherited.steps {
+            let Some(step) = self.steps.get_mut(each.step.index()) else { continue };
+            if step.last_seq != 0 || step.status == StepStatus::Removed {
+                continue;
+            }
+            step.attempts = each.attempts;
+            step.failures = each.failures;
+            step.last_failure.clone_from(&each.last_failure);
+            if matches!(
+                each.status,
+                StepStatus::Accepted | StepStatus::Skipped | StepStatus::Failed
+            ) {
+                step.accepted.clone_from(&each.accepted);
+                step.status = each.status;
+            }
+        }
+        self.rebuild_all();
+    }
+
+    /// What is left of a run that has ended.
+    fn summary(&self) -> Option<RunSummary> {
+        let (RunStatus::Ended(ending), Some((seq, ended))) = (self.status, self.ended) else {
+            return None;
+        };
+        let version = self.active_version();
+        Some(RunSummary {
+            name: self.name.clone(),
+            ending,
+            started: self.started,
+            ended,
+            seq,
+            version: (self.active, version.map_or(ContentHash::default(), |version| version.hash)),
+            steps: version.map_or(0, |version| version.step_count),
+            accepted: self.count(StepStatus::Accepted),
+            skipped: self.count(StepStatus::Skipped),
+            attempts: self.account.attempts,
+            spent: self.account.spent,
+        })
+    }
+}

@@ -1,0 +1,141 @@
+//! What step events change in the books: of money, and of what was done to the world.
+//!
+//! Invariant: `reserved` is the sum over the attempts in flight, and `estimated` the sum over the
+//! lost attempts whose cost nobody said.
+
+use crate::plan::{
+    AttemptToken, Cost, Effect, Receipt, Run, StepEvent, StepNumber,
+};
+
+/// A change of the books: what is no longer there, and what is new.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) spent: (Cost, Cost),
+    pub(super) estimated: (Cost, Cost),
+    pub(super) reserved: (Cost, Cost),
+    pub(super) attempts: u64,
+}
+
+impl Run {
+    /// Enters what an event says about money, by how things stand before it.
+    pub(super) fn note_money(&mut self, number: StepNumber, event: &StepEvent) -> Entry {
+        let entry = self.entry(number, event);
+        self.account.enter(entry);
+        self.note_estimate(number, event);
+        entry
+    }
+
+    fn entry(&self, number: StepNumber, event: &StepEvent) -> Entry {
+        let attempt = self.step(number).and_then(|step| step.attempt.as_ref());
+        let reserved = attempt.map_or_else(Cost::default, |attempt| attempt.reserved);
+        let nothing = Cost::default();
+        match event {
+            StepEvent::Dispatched(dispatched) => {
+                Entry { reserved: (nothing, dispatched.reserved), attempts: 1, ..Entry::default() }
+            }
+            StepEvent::ReceiptRecorded(recorded) => Entry {
+                reserved: (reserved, nothing),
+                spent: (nothing, recorded.receipt.cost),
+                ..Entry::default()
+            },
+            // Nobody knows what it cost: as much as was set aside for it.
+            StepEvent::AttemptLost(_) => Entry {
+                reserved: (reserved, nothing),
+                spent: (nothing, reserved),
+                estimated: (nothing, reserved),
+                ..Entry::default()
+            },
+            StepEvent::ReceiptRefused(refused) => self.late(refused.token, &refused.receipt),
+            StepEvent::CostCorrected(corrected) => {
+                let estimate = self.estimate(corrected.token);
+                Entry {
+                    spent: (corrected.charged, corrected.cost),
+                    estimated: (estimate, nothing),
+                    ..Entry::default()
+                }
+            }
+            _ => Entry::default(),
+        }
+    }
+
+    /// A late receipt may not count as work, but what it cost was spent.
+    fn late(&self, token: AttemptToken, receipt: &Receipt) -> Entry {
+        if !self.estimates.contains_key(&token) {
+            return Entry::default();
+        }
+        let estimate = self.estimate(token);
+        let nothing = Cost::default();
+        Entry {
+            spent: (estimate, receipt.cost),
+            estimated: (estimate, nothing),
+            ..Entry::default()
+        }
+    }
+
+    fn estimate(&self, token: AttemptToken) -> Cost {
+        self.estimates.get(&token).copied().unwrap_or_default()
+    }
+
+    /// Keeps the list of attempts whose cost nobody said.
+    fn note_estimate(&mut self, number: StepNumber, event: &StepEvent) {
+        match event {
+            StepEvent::AttemptLost(lost) => {
+                let attempt = self.step(number).and_then(|step| step.attempt.as_ref());
+                let reserved = attempt.map_or_else(Cost::default, |attempt| attempt.reserved);
+                self.estimates.insert(lost.token, reserved);
+            }
+            StepEvent::ReceiptRefused(refused) => drop(self.estimates.remove(&refused.token)),
+            StepEvent::CostCorrected(corrected) => drop(self.estimates.remove(&corrected.token)),
+            _ => {}
+        }
+    }
+
+    /// Enters what workers mean to do to the world, and did.
+    pub(super) fn note_effect(&mut self, seq: u64, number: StepNumber, event: &StepEvent) {
+        match event {
+            StepEvent::EffectIntended(intended) => {
+                let effect = Effect {
+                    step: number,
+                    token: intended.token,
+                    effect: intended.effect.clone(),
+                    committed: 0,
+                };
+                let known = self.effects.entry(intended.key.clone()).or_insert(effect);
+                if known.committed == 0 {
+                    known.token = intended.token;
+                }
+            }
+            StepEvent::EffectCommitted(committed) => {
+                if let Some(effect) = self.effects.get_mut(&committed.key) {
+                    effect.committed = seq;
+                }
+            }
+            StepEvent::ReceiptRecorded(recorded) => {
+                for key in &recorded.receipt.side_effects {
+                    let effect = Effect {
+                        step: number,
+                        token: recorded.token,
+                        effect: key.clone(),
+                        committed: seq,
+                    };
+                    let known = self.effects.entry(key.clone()).or_insert(effect);
+                    if known.committed == 0 {
+                        known.committed = seq;
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl crate::plan::Account {
+    /// Enters a change.
+    pub(super) fn enter(&mut self, entry: Entry) {
+        let change = |held: Cost, (gone, new): (Cost, Cost)| held.minus(gone).plus(new);
+        self.spent = change(self.spent, entry.spent);
+        self.estimated = change(self.estimated, entry.estimated);
+        self.reserved = change(self.reserved, entry.reserved);
+        self.attempts = self.attempts.saturating_add(entry.attempts);
+    }
+}

@@ -1,0 +1,143 @@
+//! What questions and answers change: what is open, until when, and what waits for it.
+
+use crate::plan::{
+    ABORT, Answered, Asked, BarrierStatus, Expired, FAIL, Micros, OnBreak, OnTimeout, Question,
+    QuestionId, Run, StepEvent, StepNumber, Subject, Timer, WAIT, YES,
+};
+
+impl Run {
+    /// Enters a question about a step, or its end.
+    pub(super) fn note_question(
+        &mut self,
+        seq: u64,
+        time: Micros,
+        number: StepNumber,
+        event: &StepEvent,
+    ) {
+        match event {
+            StepEvent::Asked(asked) => {
+                self.close_question_of(number);
+                self.ask(QuestionId(seq), time, Some(number), asked);
+                self.with_hold(number, |hold| hold.question = Some(QuestionId(seq)));
+            }
+            StepEvent::Answered(answered) => {
+                let Some(question) = self.close(answered.question) else { return };
+                let is_yes = answered.answer == YES;
+                let answer = (answered.answer.clone(), answered.by.clone());
+                self.with_hold(number, |hold| {
+                    hold.question = None;
+                    match question.asked.subject {
+                        Subject::Gate if is_yes => hold.is_gate_open = true,
+                        _ => hold.answer = Some(answer),
+                    }
+                });
+            }
+            StepEvent::Expired(expired) => {
+                if self.expire(expired).is_some() {
+                    self.with_hold(number, |hold| hold.question = None);
+                }
+            }
+            // Whatever was asked about it no longer matters.
+            StepEvent::Accepted(_) | StepEvent::Skipped(_) | StepEvent::Failed(_) => {
+                self.close_question_of(number);
+            }
+            _ => {}
+        }
+    }
+
+    fn with_hold(&mut self, number: StepNumber, change: impl FnOnce(&mut crate::plan::Hold)) {
+        if let Some(step) = self.steps.get_mut(number.index()) {
+            change(&mut step.hold);
+        }
+    }
+
+    fn close_question_of(&mut self, number: StepNumber) {
+        let open = self.step(number).and_then(|step| step.hold.question);
+        if let Some(question) = open {
+            self.close(question);
+            self.with_hold(number, |hold| hold.question = None);
+        }
+    }
+
+    fn ask(&mut self, id: QuestionId, time: Micros, step: Option<StepNumber>, asked: &Asked) {
+        if let Some(deadline) = asked.deadline {
+            self.timers.insert((deadline, Timer::Question(id)));
+        }
+        self.questions.insert(id, Question { step, time, asked: asked.clone() });
+    }
+
+    /// Takes a question from the list of open ones.
+    pub(super) fn close(&mut self, id: QuestionId) -> Option<Question> {
+        let question = self.questions.remove(&id)?;
+        if let Some(deadline) = question.asked.deadline {
+            self.timers.remove(&(deadline, Timer::Question(id)));
+        }
+        Some(question)
+    }
+
+    pub(super) fn question_asked(&mut self, seq: u64, time: Micros, asked: &Asked) {
+        if let Subject::Barrier(id) = &asked.subject {
+            let Some(barrier) = self.barriers.get_mut(id) else { return };
+            if barrier.status != BarrierStatus::Broken {
+                return;
+            }
+            barrier.question = Some(QuestionId(seq));
+            self.due_barriers.remove(id);
+        }
+        self.ask(QuestionId(seq), time, None, asked);
+    }
+
+    pub(super) fn question_answered(&mut self, answered: &Answered) {
+        let Some(question) = self.close(answered.question) else { return };
+        if answered.answer == ABORT {
+            self.abort = Some(format!("{} said so: {}", answered.by, question.asked.text));
+        }
+        if let Subject::Barrier(id) = question.asked.subject {
+            self.barrier_answered(&id, &answered.answer);
+        }
+    }
+
+    /// What a broken barrier does from now on. That it is released is an event of its own.
+    fn barrier_answered(&mut self, id: &str, answer: &str) {
+        let Some(barrier) = self.barriers.get_mut(id) else { return };
+        barrier.question = None;
+        match answer {
+            WAIT => barrier.on_break = OnBreak::Wait,
+            FAIL => {
+                barrier.on_break = OnBreak::Fail;
+                self.fatal_barriers.insert(id.to_owned());
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn question_expired(&mut self, expired: &Expired) {
+        if let Some(question) = self.expire(expired)
+            && let Subject::Barrier(id) = question.asked.subject
+            && let Some(barrier) = self.barriers.get_mut(&id)
+        {
+            barrier.question = None;
+        }
+    }
+
+    /// The question that is no longer open because nobody answered it. One about which the plan
+    /// does not say what to do then stays open, without a deadline.
+    fn expire(&mut self, expired: &Expired) -> Option<Question> {
+        let id = expired.question;
+        match expired.then {
+            Some(OnTimeout::EscalateTo(_) | OnTimeout::Answer(_)) => self.close(id),
+            Some(OnTimeout::Abort) => {
+                let question = self.close(id)?;
+                self.abort = Some(format!("nobody answered in time: {}", question.asked.text));
+                Some(question)
+            }
+            None => {
+                let question = self.questions.get_mut(&id)?;
+                if let Some(deadline) = question.asked.deadline.take() {
+                    self.timers.remove(&(deadline, Timer::Question(id)));
+                }
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Budgets: what is covered, what happens when it is not, and who may change that.
+
+use super::{open_run, running};
+use crate::plan::{
+    Account, BudgetChanged, BudgetPart, Cost, CostCorrected, Event, Limits, Micros, PauseCause,
+    Rejection, Run, RunId, RunPaused, RunResumed, State, StepEvent, Subject,
+};
+
+/// Whether a budget covers another attempt.
+pub(super) enum Cover {
+    Yes,
+    /// Only if attempts in flight cost less than was set aside for them.
+    Later(BudgetPart),
+    No(PauseCause),
+}
+
+/// Whether the budgets of a run and of the ledger cover an attempt that may cost so much.
+pub(super) fn cover(state: &State, run: &Run, now: Micros, cost: Cost) -> Cover {
+    let of_ledger = state.account.limits.unwrap_or_default();
+    covered(state, run, (run.limits(), of_ledger), now, cost)
+}
+
+fn covered(
+    state: &State,
+    run: &Run,
+    (of_run, of_ledger): (Limits, Limits),
+    now: Micros,
+    cost: Cost,
+) -> Cover {
+    if of_run.until(run.started).is_some_and(|until| now >= until) {
+        return Cover::No(PauseCause::RunBudget(BudgetPart::Wall));
+    }
+    let books = [(&run.account, of_run), (&state.account, of_ledger)];
+    let causes = [PauseCause::RunBudget, PauseCause::LedgerBudget];
+    let mut later = None;
+    for ((account, limits), cause) in books.into_iter().zip(causes) {
+        if let Some(part) = account.lacks(&limits, cost) {
+            return Cover::No(cause(part));
+        }
+        let with_reserved = cost.plus(account.reserved);
+        later = later.or_else(|| account.lacks(&limits, with_reserved));
+    }
+    later.map_or(Cover::Yes, Cover::Later)
+}
+
+impl Account {
+    /// The part that does not cover another attempt of so much, if any.
+    fn lacks(&self, limits: &Limits, cost: Cost) -> Option<BudgetPart> {
+        // An attempt of which nobody knows what it costs needs something to be left.
+        let lacks = |limit: Option<u64>, spent: u64, more: u64| {
+            limit.is_some_and(|limit| spent.saturating_add(more.max(1)) > limit)
+        };
+        let parts = [
+            (BudgetPart::Attempts, limits.attempts, self.attempts, 1),
+            (BudgetPart::Money, limits.money_micros, self.spent.money_micros, cost.money_micros),
+            (BudgetPart::Tokens, limits.tokens, self.spent.tokens, cost.tokens),
+        ];
+        let lacking = |(_, limit, spent, more): &(_, _, _, _)| lacks(*limit, *spent, *more);
+        parts.into_iter().find(lacking).map(|(part, ..)| part)
+    }
+}
+
+pub(super) fn set_budget(
+    state: &State,
+    now: Micros,
+    changed: Option<RunId>,
+    limits: Option<Limits>,
+    by: &str,
+) -> Result<Vec<Event>, Rejection> {
+    if let Some(run) = changed {
+        open_run(state, run)?;
+    }
+    let event = BudgetChanged { run: changed, limits, by: by.to_owned() };
+    let mut events = vec![Event::BudgetChanged(event)];
+    for run in state.runs.values().filter(|run| waits_for_budget(run)) {
+        let planned = || run.plan().map(|plan| plan.budget.into()).unwrap_or_default();
+        let of_run = if changed == Some(run.id) { limits.unwrap_or_else(planned) } else { run.limits() };
+        let of_ledger = if changed.is_none() { limits } else { state.account.limits };
+        let both = (of_run, of_ledger.unwrap_or_default());
+        if !matches!(covered(state, run, both, now, Cost::default()), Cover::No(_)) {
+            events.extend(resumed(run, by));
+        }
+    }
+    Ok(events)
+}
+
+fn waits_for_budget(run: &Run) -> bool {
+    matches!(run.pause, Some(PauseCause::RunBudget(_) | PauseCause::LedgerBudget(_)))
+}
+
+/// The run goes on, and nobody needs to answer for that any more.
+fn resumed(run: &Run, by: &str) -> Vec<Event> {
+    let mut events = super::questions::withdrawn(run, &Subject::Budget, by);
+    events.push(Event::RunResumed(RunResumed { run: run.id, by: by.to_owned() }));
+    events
+}
+
+pub(super) fn pause(
+    state: &State,
+    run: RunId,
+    by: &str,
+    reason: &str,
+) -> Result<Vec<Event>, Rejection> {
+    let run = running(state, run)?;
+    if let Some(cause) = &run.pause {
+        return Err(Rejection::Paused(cause.clone()));
+    }
+    let cause = PauseCause::Person(by.to_owned());
+    Ok(vec![Event::RunPaused(RunPaused { run: run.id, cause, reason: reason.to_owned() })])
+}
+
+pub(super) fn resume(
+    state: &State,
+    now: Micros,
+    run: RunId,
+    by: &str,
+) -> Result<Vec<Event>, Rejection> {
+    let run = running(state, run)?;
+    if run.pause.is_none() {
+        return Err(Rejection::NotPaused);
+    }
+    match cover(state, run, now, Cost::default()) {
+        Cover::No(cause) => Err(Rejection::Paused(cause)),
+        Cover::Yes | Cover::Later(_) => Ok(resumed(run, by)),
+    }
+}
+
+/// What an attempt really cost, where its receipt said something else, or there is none.
+pub(super) fn correct(
+    state: &State,
+    token: crate::plan::AttemptToken,
+    cost: Cost,
+    charged: Option<Cost>,
+    by: &str,
+) -> Result<Vec<Event>, Rejection> {
+    let (run, number) = state.dealt.get(&token).ok_or(Rejection::StaleToken(token))?;
+    let run = open_run(state, *run)?;
+    if state.in_flight.contains_key(&token) {
+        return Err(super::not_available(super::step_of(run, *number)?, *number));
+    }
+    let estimated = run.estimates.get(&token).copied();
+    // What a receipt said is in the log, and whoever corrects it has read it there.
+    let charged = estimated.or(charged).ok_or(Rejection::NotEstimated(token))?;
+    let corrected = CostCorrected { token, cost, charged, by: by.to_owned() };
+    Ok(vec![super::step_event(run.id, *number, StepEvent::CostCorrected(corrected))])
+}

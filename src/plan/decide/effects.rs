@@ -1,0 +1,44 @@
+//! What workers do to the world: said before it is done, and after.
+//!
+//! A key is used once in a run: whoever finds it committed must not do it again.
+
+use super::step_event;
+use crate::plan::{
+    AttemptToken, EffectCommitted, EffectIntended, Event, Rejection, State, StepEvent,
+};
+
+pub(super) fn intend(
+    state: &State,
+    token: AttemptToken,
+    effect: &str,
+    key: &str,
+) -> Result<Vec<Event>, Rejection> {
+    let (run, number) = state.in_flight.get(&token).ok_or(Rejection::StaleToken(token))?;
+    let known = state.runs.get(run).and_then(|run| run.effects.get(key));
+    if let Some(known) = known
+        && (known.committed != 0 || known.token == token)
+    {
+        return Err(Rejection::EffectKnown { key: key.to_owned(), committed: known.committed });
+    }
+    let (effect, key) = (effect.to_owned(), key.to_owned());
+    let intended = EffectIntended { token, effect, key };
+    Ok(vec![step_event(*run, *number, StepEvent::EffectIntended(intended))])
+}
+
+pub(super) fn commit(
+    state: &State,
+    token: AttemptToken,
+    key: &str,
+) -> Result<Vec<Event>, Rejection> {
+    let (run, number) = state.in_flight.get(&token).ok_or(Rejection::StaleToken(token))?;
+    match state.runs.get(run).and_then(|run| run.effects.get(key)) {
+        Some(known) if known.committed == 0 => {
+            let committed = EffectCommitted { token, key: key.to_owned() };
+            Ok(vec![step_event(*run, *number, StepEvent::EffectCommitted(committed))])
+        }
+        Some(known) => {
+            Err(Rejection::EffectKnown { key: key.to_owned(), committed: known.committed })
+        }
+        None => Err(Rejection::NoSuchEffect(key.to_owned())),
+    }
+}

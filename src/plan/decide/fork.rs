@@ -1,0 +1,110 @@
+//! A run that begins as another one was at some record: the same versions, the same numbers, the
+//! same finished work and variables. What was in flight then is dealt anew.
+
+use super::versions;
+use crate::plan::{
+    ContentHash, Event, HashedStep, InheritedStep, Plan, PlanActivated, PlanDraft, PlanReviewed,
+    PlanVersion, Rejection, Run, RunForked, RunId, RunStarted, State, StepNumber, StepStatus,
+    StepsInherited, VariableSet,
+};
+
+/// How many steps one record describes.
+const CHUNK: usize = 1_000;
+
+pub(super) fn fork(
+    state: &State,
+    name: &str,
+    parent: &Run,
+    (at_seq, chain): (u64, ContentHash),
+) -> Result<Vec<Event>, Rejection> {
+    let run = versions::new_run(state, name)?;
+    if parent.active == 0 {
+        return Err(Rejection::NoActivePlan);
+    }
+    let mut events = vec![
+        Event::RunStarted(RunStarted { run, name: name.to_owned(), policy: parent.policy }),
+        Event::RunForked(RunForked {
+            run,
+            parent: parent.id,
+            at_seq,
+            chain,
+            spent: parent.account.spent,
+        }),
+    ];
+    for (version, number) in parent.versions.iter().zip(1..) {
+        events.extend(copied(run, number, version)?);
+    }
+    let steps: Vec<InheritedStep> = inherited(parent).collect();
+    for chunk in steps.chunks(CHUNK) {
+        events.push(Event::StepsInherited(StepsInherited { run, steps: chunk.to_vec() }));
+    }
+    events.extend(parent.variables.iter().map(|(name, variable)| {
+        Event::VariableSet(VariableSet {
+            run,
+            name: name.clone(),
+            value: variable.value.clone(),
+            version: variable.version,
+            origin: variable.origin.clone(),
+        })
+    }));
+    Ok(events)
+}
+
+/// A version of the parent's plan, proposed, reviewed and made active as it was there.
+fn copied(run: RunId, number: u32, version: &PlanVersion) -> Result<Vec<Event>, Rejection> {
+    let steps = version.plan.steps.iter().zip(&version.step_hashes);
+    let draft = PlanDraft {
+        hash: version.hash,
+        header: Box::new(Plan { steps: Vec::new(), ..(*version.plan).clone() }),
+        steps: steps.map(|(step, hash)| HashedStep { hash: *hash, step: step.clone() }).collect(),
+    };
+    let count = versions::check_draft(&draft)?;
+    let mut events = versions::proposal(run, number, &draft, count, &version.reason);
+    if let Some(review) = version.review {
+        events.push(Event::PlanReviewed(PlanReviewed {
+            run,
+            version: number,
+            hash: version.hash,
+            review,
+            by: "policy:fork".to_owned(),
+            note: String::new(),
+        }));
+    }
+    if !version.numbers.is_empty() {
+        events.push(Event::PlanActivated(PlanActivated {
+            run,
+            version: number,
+            numbers: version.numbers.clone(),
+            preserved: Vec::new(),
+            invalidated: Vec::new(),
+            removed: Vec::new(),
+            added: Vec::new(),
+            trusted: Vec::new(),
+            untrusted: Vec::new(),
+            request: 0,
+        }));
+    }
+    Ok(events)
+}
+
+/// The steps that had come to an end, or to something that counts.
+fn inherited(parent: &Run) -> impl Iterator<Item = InheritedStep> {
+    parent.steps.iter().zip(1..).filter_map(|(step, number)| {
+        let is_over = matches!(
+            step.status,
+            StepStatus::Accepted | StepStatus::Skipped | StepStatus::Failed
+        );
+        let is_untouched = step.attempts == 0 && step.failures == 0 && !is_over;
+        if is_untouched || step.status == StepStatus::Removed {
+            return None;
+        }
+        Some(InheritedStep {
+            step: StepNumber(number),
+            status: if is_over { step.status } else { StepStatus::Waiting },
+            attempts: step.attempts,
+            failures: step.failures,
+            accepted: step.accepted.clone(),
+            last_failure: step.last_failure.clone(),
+        })
+    })
+}

@@ -1,0 +1,78 @@
+//! Requests for another plan, and decisions about failures that somebody else makes.
+
+use super::{open_run, running, step_of};
+use crate::plan::settle::{Failure, carried_out, failure_of, may_fall_back};
+use crate::plan::{
+    Decider, Decision, Event, FailureDecided, Micros, Rejection, ReplanRequested, ReplanTrigger,
+    ReplanWithdrawn, RunId, State, StepNumber, StepStatus,
+};
+
+pub(super) fn request(
+    state: &State,
+    run: RunId,
+    trigger: &ReplanTrigger,
+    from: Option<StepNumber>,
+    reason: &str,
+) -> Result<Vec<Event>, Rejection> {
+    let run = running(state, run)?;
+    if let Some(request) = &run.request {
+        return Err(Rejection::ReplanIsOpen(request.seq));
+    }
+    if let Some(from) = from {
+        step_of(run, from)?;
+    }
+    Ok(vec![Event::ReplanRequested(ReplanRequested {
+        run: run.id,
+        trigger: trigger.clone(),
+        from,
+        reason: reason.to_owned(),
+    })])
+}
+
+pub(super) fn withdraw(
+    state: &State,
+    run: RunId,
+    by: &str,
+    reason: &str,
+) -> Result<Vec<Event>, Rejection> {
+    let run = open_run(state, run)?;
+    if run.request.is_none() {
+        return Err(Rejection::NoReplanRequested);
+    }
+    let (by, reason) = (by.to_owned(), reason.to_owned());
+    Ok(vec![Event::ReplanWithdrawn(ReplanWithdrawn { run: run.id, by, reason })])
+}
+
+/// A decision about a failure from outside, where the plan leaves it to somebody else.
+pub(super) fn decide_failure(
+    state: &State,
+    now: Micros,
+    run: RunId,
+    number: StepNumber,
+    decision: &Decision,
+    (rule, reason): (&str, &str),
+) -> Result<Vec<Event>, Rejection> {
+    let run = running(state, run)?;
+    let step = step_of(run, number)?;
+    let is_external = run.plan().is_some_and(|plan| plan.failure.decider == Decider::External);
+    if !is_external {
+        return Err(Rejection::DecidedByRules);
+    }
+    let failure = failure_of(run, number).filter(|_| step.status == StepStatus::Reported);
+    let (Some((class, message)), Some(attempt)) = (failure, &step.attempt) else {
+        return Err(Rejection::NothingFailed);
+    };
+    if *decision == Decision::Fallback && !may_fall_back(run, number, now) {
+        return Err(Rejection::NoFallback(number));
+    }
+    let world = Failure::of(run, number, attempt, class, message).world();
+    let decided = FailureDecided {
+        token: attempt.token,
+        class,
+        decision: decision.clone(),
+        rule: rule.to_owned(),
+        reason: reason.to_owned(),
+        world,
+    };
+    Ok(carried_out(run, number, decided, None, now))
+}

@@ -1,0 +1,32 @@
+//! What happens when a budget is used up: the run pauses and somebody is asked. Nothing is killed.
+
+use crate::plan::{
+    ABORT, Asked, Event, PauseCause, QuestionAsked, REPLAN, Run, RunPaused, Subject,
+};
+
+/// The run pauses, and somebody is asked.
+pub(in crate::plan) fn used_up(run: &Run, cause: PauseCause) -> Vec<Event> {
+    let what = match &cause {
+        PauseCause::RunBudget(part) => format!("the run's budget of {part} is used up"),
+        PauseCause::LedgerBudget(part) => format!("the ledger's budget of {part} is used up"),
+        PauseCause::StepLimit(step) => format!("an attempt of step {step} cost more than it may"),
+        PauseCause::Person(by) => format!("{by} said so"),
+    };
+    let asked = Asked {
+        subject: Subject::Budget,
+        text: format!("{what}: raise it to go on"),
+        shown: run.active_version().map(|version| version.hash).unwrap_or_default(),
+        options: [REPLAN, ABORT].map(str::to_owned).to_vec(),
+        to: None,
+        deadline: None,
+        on_timeout: None,
+    };
+    let mut events = Vec::new();
+    if run.pause.is_none() {
+        events.push(Event::RunPaused(RunPaused { run: run.id, cause, reason: what }));
+    }
+    if !run.questions.values().any(|each| each.asked.subject == Subject::Budget) {
+        events.push(Event::QuestionAsked(QuestionAsked { run: run.id, asked }));
+    }
+    events
+}

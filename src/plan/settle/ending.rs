@@ -1,0 +1,189 @@
+//! What follows for barriers and for a run as a whole, once nothing follows for a step.
+
+use super::budget::used_up;
+use super::criteria::{failed_criterion, judged_of_plan, of_cel, trust, trusted, unjudged};
+use crate::plan::{
+    Asked, BarrierChanged, Ending, Event, FAIL, OnFailure, PauseCause, PlanVerdict, QuestionAsked,
+    RELEASE, ReplanRequested, ReplanTrigger, Ruling, Run, RunEnded, State, StepStatus, Subject,
+    Verdict, WAIT,
+};
+
+pub(super) fn of_barrier(run: &Run, id: &str) -> Vec<Event> {
+    let Some(barrier) = run.barriers.get(id) else { return Vec::new() };
+    if let Some(change) = barrier.due() {
+        return vec![Event::Barrier(BarrierChanged {
+            run: run.id,
+            barrier: id.to_owned(),
+            change,
+            arrived: u32::try_from(barrier.arrived.len()).unwrap_or(u32::MAX),
+            needed: barrier.needed,
+        })];
+    }
+    if !barrier.asks() {
+        return Vec::new();
+    }
+    let (arrived, needed) = (barrier.arrived.len(), barrier.needed);
+    let asked = Asked {
+        subject: Subject::Barrier(id.to_owned()),
+        text: format!("barrier {id} is broken: {arrived} of {needed} arrived"),
+        shown: run.active_version().map(|version| version.hash).unwrap_or_default(),
+        options: [WAIT, RELEASE, FAIL].map(str::to_owned).to_vec(),
+        to: None,
+        deadline: None,
+        on_timeout: None,
+    };
+    vec![Event::QuestionAsked(QuestionAsked { run: run.id, asked })]
+}
+
+pub(super) fn of_run(state: &State, run: &Run) -> Vec<Event> {
+    if let Some(extension) = extension(run) {
+        return vec![extension];
+    }
+    if !run.all_closed()
+        && let Some(cause) = overrun(state, run)
+    {
+        return used_up(run, cause);
+    }
+    if run.in_flight > 0 {
+        return Vec::new();
+    }
+    let end = |ending, reason| vec![Event::RunEnded(RunEnded { run: run.id, ending, reason })];
+    if let Some(reason) = &run.abort {
+        return end(Ending::Aborted, reason.clone());
+    }
+    if let Some(reason) = run.why_stopping() {
+        return end(Ending::Failed, reason);
+    }
+    if run.all_closed() {
+        return of_closed(run);
+    }
+    if run.can_go_on() {
+        return Vec::new();
+    }
+    let failed = run.count(StepStatus::Failed);
+    let waiting = run.count(StepStatus::Waiting);
+    let reason =
+        format!("no step can go on: {failed} failed, {waiting} waiting for what will not come");
+    end(Ending::Failed, reason)
+}
+
+/// Why a run pauses that has spent more than it may.
+fn overrun(state: &State, run: &Run) -> Option<PauseCause> {
+    if run.pause.is_some() {
+        return None;
+    }
+    let part = run.account.overrun(&run.limits()).map(PauseCause::RunBudget);
+    let of_ledger = state.account.limits.unwrap_or_default();
+    part.or_else(|| state.account.overrun(&of_ledger).map(PauseCause::LedgerBudget))
+}
+
+/// A plan that is extended as it goes asks for more when few steps are open.
+fn extension(run: &Run) -> Option<Event> {
+    let plan = run.plan().filter(|plan| plan.continues)?;
+    if run.request.is_some() || run.is_complete || run.abort.is_some() {
+        return None;
+    }
+    let open = run.open_steps();
+    let is_low = open < plan.extend_at.unwrap_or(1);
+    is_low.then(|| {
+        Event::ReplanRequested(ReplanRequested {
+            run: run.id,
+            trigger: ReplanTrigger::Extension,
+            from: None,
+            reason: format!("{open} steps are open"),
+        })
+    })
+}
+
+/// What follows when every step is accepted or skipped.
+fn of_closed(run: &Run) -> Vec<Event> {
+    let Some(plan) = run.plan() else { return Vec::new() };
+    let end = |ending, reason| vec![Event::RunEnded(RunEnded { run: run.id, ending, reason })];
+    if let Some(failed) = run.plan_verdicts.values().find(|each| each.ruling == Ruling::Fail) {
+        return of_failed_plan(run, failed_criterion(&plan.test_criteria, failed));
+    }
+    let missing = unjudged(&plan.test_criteria, &run.plan_verdicts);
+    if missing.is_empty() {
+        if plan.continues && !run.is_complete {
+            // It is the planner who says that there is no more to do.
+            return Vec::new();
+        }
+        let accepted = run.count(StepStatus::Accepted);
+        let skipped = run.count(StepStatus::Skipped);
+        return end(Ending::Done, format!("{accepted} steps accepted, {skipped} skipped"));
+    }
+    let event = |verdict: Verdict| {
+        Event::PlanVerdict(PlanVerdict { run: run.id, version: run.active, verdict })
+    };
+    let judgeable = of_cel(&plan.test_criteria, &missing);
+    if !judgeable.is_empty() {
+        let judged = |place| judged_of_plan(run, &plan.test_criteria, place);
+        return judgeable.into_iter().map(judged).map(event).collect();
+    }
+    trusted(run, &plan.test_criteria, &missing).into_iter().map(trust).map(event).collect()
+}
+
+/// A plan whose own criteria do not hold is changed where its author allows it.
+fn of_failed_plan(run: &Run, reason: String) -> Vec<Event> {
+    let max = run.plan().and_then(|plan| plan.failure.max_replans);
+    if max.is_none_or(|max| run.replans >= max) {
+        let ending = Ending::Failed;
+        return vec![Event::RunEnded(RunEnded { run: run.id, ending, reason })];
+    }
+    if run.request.is_some() {
+        return Vec::new();
+    }
+    vec![Event::ReplanRequested(ReplanRequested {
+        run: run.id,
+        trigger: ReplanTrigger::NewEvidence { by: "policy:test_criteria".to_owned() },
+        from: None,
+        reason,
+    })]
+}
+
+impl Run {
+    /// Whether every step of the active version is accepted or skipped.
+    #[must_use]
+    pub fn all_closed(&self) -> bool {
+        let closed =
+            self.count(StepStatus::Accepted).saturating_add(self.count(StepStatus::Skipped));
+        self.active_version().is_some_and(|version| version.step_count == closed)
+    }
+
+    /// How many steps of the active version may still become accepted.
+    #[must_use]
+    pub fn open_steps(&self) -> u32 {
+        let over = [StepStatus::Accepted, StepStatus::Skipped, StepStatus::Failed];
+        let over: u32 = over.map(|status| self.count(status)).iter().sum();
+        self.active_version().map_or(0, |version| version.step_count.saturating_sub(over))
+    }
+
+    /// Whether there is anything that may still happen without anybody changing the plan: work to
+    /// deal, or somebody who was asked.
+    fn can_go_on(&self) -> bool {
+        let live = [
+            StepStatus::Ready,
+            StepStatus::Reported,
+            StepStatus::InDoubt,
+            StepStatus::Gated,
+            StepStatus::Delayed,
+        ];
+        live.iter().any(|status| self.count(*status) > 0)
+            || self.request.is_some()
+            || !self.questions.is_empty()
+    }
+
+    /// Why nothing more is dealt although the run goes on until nothing is in flight.
+    #[must_use]
+    pub fn why_stopping(&self) -> Option<String> {
+        if let Some(reason) = &self.abort {
+            return Some(reason.clone());
+        }
+        if let Some(id) = self.fatal_barriers.first() {
+            return Some(format!("barrier {id} is broken: too few members can still arrive"));
+        }
+        let failed = self.count(StepStatus::Failed);
+        (self.policy.on_failure == OnFailure::FailFast && failed > 0)
+            .then(|| format!("{failed} failed, and the run stops at the first failure"))
+    }
+}

@@ -1,0 +1,444 @@
+//! What is done about a failed attempt: the plan's rules, then the built-in ones.
+//!
+//! Invariants:
+//! - The same failure in the same state is always decided alike: also a wait that differs a little
+//!   (jitter) is a function of the attempt's token.
+//! - A decision that cannot be carried out (no attempts left, no fallback left) is passed over, so
+//!   that the next rule decides; the last built-in rule always can.
+
+use std::collections::BTreeMap;
+
+use super::{declared, set_all, step_event};
+use crate::plan::{
+    ABORT, Accepted, AcceptedBasis, Asked, Attempt, ContentHash, Decision, Event, FAIL,
+    FailureAction, FailureClass, FailureDecided, FailureMatch, Fallback, Idempotence, Json, Micros,
+    OnTimeout, Origin, REPLAN, RETRY, ReplanRequested, ReplanTrigger, RetryPolicy, Run, SKIP,
+    Skipped, Step, StepEvent, StepNumber, StepStatus, Subject, World,
+};
+
+/// Microseconds in a second.
+const SECOND: Micros = 1_000_000;
+
+/// A failed attempt, with all that a rule may look at.
+#[derive(Debug)]
+pub(in crate::plan) struct Failure<'a> {
+    run: &'a Run,
+    number: StepNumber,
+    step: Option<&'a Step>,
+    attempt: &'a Attempt,
+    class: FailureClass,
+    message: String,
+    world: World,
+    /// Failures of the step, this one included.
+    failures: u32,
+    retry: RetryPolicy,
+}
+
+/// What was decided, and by which rule.
+struct Ruled {
+    decision: Decision,
+    rule: String,
+    reason: String,
+    from: Option<StepNumber>,
+    ask: Option<(Option<String>, Option<u64>, Option<OnTimeout>)>,
+}
+
+impl Ruled {
+    fn new(decision: Decision, rule: &str, reason: impl Into<String>) -> Self {
+        Self { decision, rule: rule.to_owned(), reason: reason.into(), from: None, ask: None }
+    }
+}
+
+/// The class of a failure: the worker's, or where it does not know, the one that the plan hints
+/// at by a word of the message.
+pub(super) fn classified(
+    run: &Run,
+    number: StepNumber,
+    class: FailureClass,
+    message: &str,
+) -> FailureClass {
+    if class != FailureClass::Unknown {
+        return class;
+    }
+    let hints = run.plan_step(number).map(|step| &step.failure_hints);
+    let hinted = hints.into_iter().flatten().find(|(word, _)| message.contains(word.as_str()));
+    hinted.map_or(class, |(_, class)| *class)
+}
+
+/// What a failed attempt left in the world, as far as it is known.
+fn world_of(run: &Run, number: StepNumber, attempt: &Attempt) -> World {
+    if let Some(world) = attempt.receipt.as_ref().and_then(|receipt| receipt.world) {
+        return world;
+    }
+    let mut own = run.effects.values().filter(|effect| effect.token == attempt.token).peekable();
+    let is_idempotent = run
+        .plan()
+        .zip(run.plan_step(number))
+        .is_none_or(|(plan, step)| plan.idempotence_of(step) != Idempotence::No);
+    if own.peek().is_none() || is_idempotent {
+        World::DidNotHappen
+    } else if own.all(|effect| effect.committed != 0) {
+        World::Landed
+    } else {
+        World::InDoubt
+    }
+}
+
+impl<'a> Failure<'a> {
+    pub(in crate::plan) fn of(
+        run: &'a Run,
+        number: StepNumber,
+        attempt: &'a Attempt,
+        class: FailureClass,
+        message: String,
+    ) -> Self {
+        let step = run.plan_step(number);
+        let retry = run.plan().zip(step).map(|(plan, step)| plan.retry_of(step));
+        let state = run.step(number);
+        let is_counted = state.is_some_and(|step| step.status == StepStatus::Gated);
+        let failures = state.map_or(0, |step| step.failures);
+        Self {
+            run,
+            number,
+            step,
+            attempt,
+            class,
+            message,
+            world: world_of(run, number, attempt),
+            failures: if is_counted { failures } else { failures.saturating_add(1) },
+            retry: retry.unwrap_or_default(),
+        }
+    }
+
+    /// What the attempt left in the world, as far as it is known.
+    pub(in crate::plan) fn world(&self) -> World {
+        self.world
+    }
+
+    /// The decision, and what comes with it.
+    pub(super) fn consequence(&self, time: Micros) -> Vec<Event> {
+        let ruled = self.rule(time);
+        self.events(ruled, time)
+    }
+
+    fn rule(&self, time: Micros) -> Ruled {
+        let is_repeatable = self.run.plan().zip(self.step).is_none_or(|(plan, step)| {
+            plan.idempotence_of(step) != Idempotence::No
+        });
+        match self.world {
+            World::InDoubt if !is_repeatable => {
+                return Ruled::new(Decision::Doubt, "doubt.world", &*self.message);
+            }
+            World::Landed if !is_repeatable => {
+                let reason = format!("it landed, and then failed: {}", self.message);
+                return Ruled::new(Decision::Escalate, "escalate.landed", reason);
+            }
+            _ => {}
+        }
+        let rules = self.run.plan().map_or(&[][..], |plan| &plan.failure.rules);
+        let own = rules.iter().filter(|rule| self.matches(&rule.when));
+        let mut ruled = own.filter_map(|rule| self.act(&rule.id, &rule.then, time));
+        ruled.next().unwrap_or_else(|| self.built_in(time))
+    }
+
+    fn matches(&self, when: &FailureMatch) -> bool {
+        let FailureMatch { class, world, step, owner, tag, message, failures } = when;
+        let state = self.run.step(self.number);
+        let own_id = state.map_or("", |step| step.id.as_str());
+        let own_owner = state.and_then(|step| step.owner.as_deref());
+        class.is_none_or(|class| class == self.class)
+            && world.is_none_or(|world| world == self.world)
+            && step.as_ref().is_none_or(|step| step == own_id)
+            && owner.as_ref().is_none_or(|owner| Some(owner.as_str()) == own_owner)
+            && tag.as_ref().is_none_or(|tag| state.is_some_and(|step| step.tags.contains(tag)))
+            && message.as_ref().is_none_or(|text| self.message.contains(text.as_str()))
+            && failures.is_none_or(|failures| self.failures >= failures)
+    }
+
+    /// What a rule says, if it can be carried out.
+    fn act(&self, id: &str, action: &FailureAction, time: Micros) -> Option<Ruled> {
+        let ruled = |decision| Ruled::new(decision, id, &*self.message);
+        match action {
+            FailureAction::Retry => {
+                let limit = self.limit().unwrap_or(self.retry.max_attempts);
+                (self.failures < limit).then(|| self.retry(id, limit, time))
+            }
+            FailureAction::Fallback => self.fallback(id, time),
+            FailureAction::Replan { from } => {
+                let from = from.as_ref().and_then(|id| self.run.step_named(id));
+                Some(Ruled { from, ..ruled(Decision::Replan) })
+            }
+            FailureAction::Escalate { to, deadline_seconds, on_timeout } => {
+                let ask = Some((to.clone(), *deadline_seconds, on_timeout.clone()));
+                Some(Ruled { ask, ..ruled(Decision::Escalate) })
+            }
+            FailureAction::Fail => Some(ruled(Decision::Fail)),
+            FailureAction::Abort => Some(ruled(Decision::Abort)),
+        }
+    }
+
+    /// How many attempts the class has, where the author or the class itself says so.
+    fn limit(&self) -> Option<u32> {
+        let (name, _) = named(self.class);
+        self.retry.per_class.get(name).copied()
+    }
+
+    fn built_in(&self, time: Micros) -> Ruled {
+        let (_, hopeless) = named(self.class);
+        // What the author wrote for a class goes before what is known about the class.
+        let limit = match (self.limit(), hopeless) {
+            (Some(limit), _) => Some(limit),
+            (None, Some(_)) => None,
+            (None, None) => Some(self.retry.max_attempts),
+        };
+        if let Some(limit) = limit
+            && self.failures < limit
+        {
+            return self.retry("retry.attempts_left", limit, time);
+        }
+        if let Some(ruled) = self.fallback("fallback.attempts_exhausted", time) {
+            return ruled;
+        }
+        let rule = match (limit, hopeless) {
+            (None, Some(rule)) => rule,
+            _ => "fail.attempts_exhausted",
+        };
+        let reason = match limit {
+            Some(limit) => format!("failure {} of at most {limit}: {}", self.failures, self.message),
+            None => self.message.clone(),
+        };
+        let max = self.run.plan().and_then(|plan| plan.failure.max_replans);
+        match max {
+            Some(max) if self.run.replans < max => {
+                Ruled::new(Decision::Replan, &rule.replacen("fail", "replan", 1), reason)
+            }
+            _ => Ruled::new(Decision::Fail, rule, reason),
+        }
+    }
+
+    fn retry(&self, rule: &str, limit: u32, time: Micros) -> Ruled {
+        let reason = format!("failure {} of at most {limit}: {}", self.failures, self.message);
+        let wait = backoff(&self.retry, self.failures, self.attempt.token.0);
+        let decision = match wait {
+            0 => Decision::Retry,
+            wait => Decision::RetryAt(time.saturating_add(wait)),
+        };
+        Ruled::new(decision, rule, reason)
+    }
+
+    fn fallback(&self, rule: &str, time: Micros) -> Option<Ruled> {
+        may_fall_back(self.run, self.number, time)
+            .then(|| Ruled::new(Decision::Fallback, rule, &*self.message))
+    }
+
+    fn events(&self, ruled: Ruled, time: Micros) -> Vec<Event> {
+        let decided = FailureDecided {
+            token: self.attempt.token,
+            class: self.class,
+            decision: ruled.decision,
+            rule: ruled.rule,
+            reason: ruled.reason,
+            world: self.world,
+        };
+        let mut events = carried_out(self.run, self.number, decided, ruled.from, time);
+        if let Some((to, deadline, on_timeout)) = ruled.ask {
+            let asked = events.iter_mut().find_map(|event| match event {
+                Event::Step(record) => match &mut record.event {
+                    StepEvent::Asked(asked) => Some(asked),
+                    _ => None,
+                },
+                _ => None,
+            });
+            if let Some(asked) = asked {
+                asked.to = to;
+                asked.deadline =
+                    deadline.map(|seconds| time.saturating_add(seconds.saturating_mul(SECOND)));
+                asked.on_timeout = on_timeout;
+            }
+        }
+        events
+    }
+}
+
+/// A class's name in retry policies, and the rule by which it is not worth another attempt.
+fn named(class: FailureClass) -> (&'static str, Option<&'static str>) {
+    match class {
+        FailureClass::Transient => ("transient", None),
+        FailureClass::Unknown => ("unknown", None),
+        FailureClass::Deterministic => ("deterministic", Some("fail.class_deterministic")),
+        FailureClass::AssumptionBroken => {
+            ("assumption_broken", Some("fail.class_assumption_broken"))
+        }
+        FailureClass::BudgetExhausted => ("budget_exhausted", Some("fail.class_budget_exhausted")),
+    }
+}
+
+/// How long a step waits after its `failures`-th failure, in microseconds.
+fn backoff(policy: &RetryPolicy, failures: u32, token: u64) -> Micros {
+    let mut wait = Micros::from(policy.backoff_seconds).saturating_mul(SECOND);
+    let most = policy.backoff_max_seconds.map(|most| Micros::from(most).saturating_mul(SECOND));
+    let growth = u64::from(policy.backoff_percent.unwrap_or(100));
+    for _ in 1..failures.min(64) {
+        wait = wait.saturating_mul(growth) / 100;
+    }
+    let wait = wait.min(most.unwrap_or(Micros::MAX));
+    let Some(percent) = policy.jitter_percent.filter(|percent| *percent > 0) else { return wait };
+    let span = wait / 100 * u64::from(percent.min(100));
+    // Up to `span` sooner, so that a longest wait stays the longest.
+    wait.saturating_sub(mixed(token) % span.saturating_add(1))
+}
+
+/// The finalizer of `SplitMix64`: neighbouring tokens give numbers that have nothing in common.
+fn mixed(token: u64) -> u64 {
+    let mut z = token.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// Whether a step has a fallback that was not used yet and can stand in now.
+pub(in crate::plan) fn may_fall_back(run: &Run, number: StepNumber, time: Micros) -> bool {
+    let Some(step) = run.step(number).filter(|step| !step.has_fallen_back) else { return false };
+    match run.plan_step(number).and_then(|step| step.fallback.as_ref()) {
+        None => false,
+        Some(Fallback::Step(_)) => run.links.fallback_of(number).is_some_and(|other| {
+            let status = run.step(other).map_or(StepStatus::Removed, |step| step.status);
+            other != number && (status.is_open() || status.is_closed())
+        }),
+        Some(Fallback::Owner(owner)) => step.owner.as_deref() != Some(owner),
+        Some(fallback @ (Fallback::Value { .. } | Fallback::Variable { .. })) => {
+            stand_in_value(run, fallback, time).is_some()
+        }
+    }
+}
+
+/// The value that stands in, and where it is from, if it is not too old.
+fn stand_in_value(run: &Run, fallback: &Fallback, time: Micros) -> Option<(Json, String)> {
+    let fresh = |since: Micros, most: Option<u64>| {
+        let age = time.saturating_sub(since) / SECOND;
+        most.is_none_or(|most| age <= most).then_some(age)
+    };
+    match fallback {
+        Fallback::Value { value, max_age_seconds } => {
+            let age = fresh(run.activated, *max_age_seconds)?;
+            Some((Json::new(value), format!("the plan's value, {age} s old")))
+        }
+        Fallback::Variable { name, max_age_seconds } => {
+            let variable = run.variables.get(name)?;
+            let age = fresh(variable.time, *max_age_seconds)?;
+            Some((variable.value.clone(), format!("variable {name}, {age} s old")))
+        }
+        Fallback::Step(_) | Fallback::Owner(_) => None,
+    }
+}
+
+/// A decision about a failed attempt, with the events that carry it out.
+pub(in crate::plan) fn carried_out(
+    run: &Run,
+    number: StepNumber,
+    decided: FailureDecided,
+    from: Option<StepNumber>,
+    time: Micros,
+) -> Vec<Event> {
+    let token = decided.token;
+    let (class, reason) = (decided.class, decided.reason.clone());
+    let decision = decided.decision.clone();
+    let mut events = vec![step_event(run, number, StepEvent::FailureDecided(decided))];
+    match decision {
+        Decision::Replan if run.request.is_none() => {
+            let trigger = match class {
+                FailureClass::AssumptionBroken if asks_for_replan(run, number) => {
+                    ReplanTrigger::ExecutorRequest { token }
+                }
+                FailureClass::AssumptionBroken => ReplanTrigger::AssumptionBroken { token },
+                FailureClass::BudgetExhausted => ReplanTrigger::BudgetExhausted,
+                FailureClass::Transient | FailureClass::Unknown => {
+                    ReplanTrigger::RetriesExhausted { token }
+                }
+                FailureClass::Deterministic => ReplanTrigger::Failure { token },
+            };
+            let from = from.or(Some(number));
+            events.push(Event::ReplanRequested(ReplanRequested {
+                run: run.id,
+                trigger,
+                from,
+                reason,
+            }));
+        }
+        Decision::Escalate => {
+            let asked = Asked {
+                subject: Subject::Failure(token),
+                text: reason,
+                shown: run.step_hash(number).unwrap_or_else(ContentHash::default),
+                options: [RETRY, SKIP, FAIL, REPLAN, ABORT].map(str::to_owned).to_vec(),
+                to: None,
+                deadline: None,
+                on_timeout: None,
+            };
+            events.push(step_event(run, number, StepEvent::Asked(asked)));
+        }
+        Decision::Fallback => events.extend(value_events(run, number, time)),
+        _ => {}
+    }
+    events
+}
+
+fn asks_for_replan(run: &Run, number: StepNumber) -> bool {
+    let attempt = run.step(number).and_then(|step| step.attempt.as_ref());
+    let receipt = attempt.and_then(|attempt| attempt.receipt.as_ref());
+    receipt.is_some_and(|receipt| {
+        matches!(receipt.outcome, crate::plan::Outcome::ReplanRequested { .. })
+    })
+}
+
+/// The acceptance of a step for which a value stands in, and the variables that it sets.
+fn value_events(run: &Run, number: StepNumber, time: Micros) -> Vec<Event> {
+    let step = run.plan_step(number);
+    let fallback = step.and_then(|step| step.fallback.as_ref());
+    let Some((value, reason)) = fallback.and_then(|each| stand_in_value(run, each, time)) else {
+        return Vec::new();
+    };
+    let basis = AcceptedBasis::Fallback { reason };
+    let mut events = vec![step_event(run, number, StepEvent::Accepted(Accepted { basis }))];
+    let values = step.map_or_else(BTreeMap::new, |step| declared(step, &value));
+    events.extend(set_all(run, values, &Origin::Fallback { step: number }));
+    events
+}
+
+/// Whether a failure that somebody was asked about has an answer that is not carried out yet.
+pub(super) fn is_answered(run: &Run, number: StepNumber) -> bool {
+    run.step(number).is_some_and(|step| {
+        step.status == StepStatus::Gated && step.attempt.is_some() && step.hold.answer.is_some()
+    })
+}
+
+/// What follows from the answer to a question about a failure.
+pub(super) fn of_answer(run: &Run, number: StepNumber, time: Micros) -> Vec<Event> {
+    let Some(step) = run.step(number).filter(|_| is_answered(run, number)) else {
+        return Vec::new();
+    };
+    let (Some(attempt), Some((answer, by))) = (&step.attempt, &step.hold.answer) else {
+        return Vec::new();
+    };
+    if answer == SKIP {
+        let reason = "the answer to its failure".to_owned();
+        let skipped = Skipped { by: by.clone(), reason };
+        return vec![step_event(run, number, StepEvent::Skipped(skipped))];
+    }
+    let decision = match answer.as_str() {
+        RETRY => Decision::Retry,
+        REPLAN => Decision::Replan,
+        ABORT => Decision::Abort,
+        _ => Decision::Fail,
+    };
+    let (class, message) = step.last_failure.clone().unwrap_or_default();
+    let decided = FailureDecided {
+        token: attempt.token,
+        class,
+        decision,
+        rule: format!("answer:{by}"),
+        reason: message,
+        world: world_of(run, number, attempt),
+    };
+    carried_out(run, number, decided, None, time)
+}
