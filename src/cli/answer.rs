@@ -63,7 +63,13 @@ pub(super) fn resolve(args: &AnswerArgs) -> Result<Code, Failure> {
         FindingChoice::Landed => Finding::Landed,
         FindingChoice::DidNotHappen => Finding::DidNotHappen,
     };
-    let command = Command::ResolveDoubt { run: run.id, step, finding, by: args.by.clone(), evidence: String::new() };
+    let command = Command::ResolveDoubt {
+        run: run.id,
+        step,
+        finding,
+        by: args.by.clone(),
+        evidence: String::new(),
+    };
     ledger.execute(&command)?;
     let after = ledger.state();
     let now = after.runs.get(&run.id).and_then(|run| run.step(step)).map(|step| step.status);

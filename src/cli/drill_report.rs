@@ -244,7 +244,11 @@ fn free_of_cost(runs: &Runs) -> Check {
     Check {
         name: "cost 0",
         holds: costs.iter().all(|cost| *cost == Cost::default()),
-        detail: format!("{} and {}", text::cost(runs.killed.spent()), text::cost(runs.whole.spent())),
+        detail: format!(
+            "{} and {}",
+            text::cost(runs.killed.spent()),
+            text::cost(runs.whole.spent())
+        ),
     }
 }
 

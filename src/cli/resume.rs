@@ -44,7 +44,10 @@ pub(super) fn ready(
     let hash = plan_hash(&imported.plan);
     let is_same = run.active_version().is_some_and(|version| version.hash == hash);
     if !is_same {
-        let ended = matches!(run.status, RunStatus::Ended(Ending::Done | Ending::Cancelled | Ending::Aborted));
+        let ended = matches!(
+            run.status,
+            RunStatus::Ended(Ending::Done | Ending::Cancelled | Ending::Aborted)
+        );
         if !args.replan || ended {
             let how = if ended {
                 "the run has ended: add --run NEW to start another run"

@@ -26,6 +26,7 @@ fn receipt() -> Receipt {
         cost: Cost { money_micros: 70_000, tokens: 5 },
         duration: 1_000_000,
         log_tail: "tail".into(),
+        disposition: None,
     }
 }
 
@@ -67,6 +68,10 @@ fn of_plan() -> Vec<Event> {
             preserved: vec![StepNumber(1)],
             invalidated: vec![],
             removed: vec![StepNumber(2)],
+            added: vec![],
+            trusted: vec![],
+            untrusted: vec![],
+            request: 0,
         }),
         Event::PlanVerdict(PlanVerdict { run, version: 2, verdict: verdict() }),
         Event::VariableSet(VariableSet {
@@ -101,6 +106,7 @@ fn of_steps() -> Vec<Event> {
             worker: "w".into(),
             lease_until: 1_700_000_000_000_000,
             idempotency_key: "demo/3.10/2".into(),
+            reserved: Cost::default(),
         }),
         StepEvent::LeaseRenewed(LeaseRenewed { token, lease_until: 7 }),
         StepEvent::AttemptLost(AttemptLost {
@@ -125,6 +131,7 @@ fn of_steps() -> Vec<Event> {
             decision: Decision::Fail,
             rule: "fail.attempts_exhausted".into(),
             reason: "3 of 3".into(),
+            disposition: Disposition::DidNotHappen,
         }),
         StepEvent::Skipped(Skipped { by: "me".into(), reason: "not now".into() }),
         StepEvent::Reopened(Reopened { by: "me".into() }),
@@ -132,13 +139,200 @@ fn of_steps() -> Vec<Event> {
             token,
             finding: Finding::DidNotHappen,
             by: "me".into(),
+            evidence: String::new(),
         }),
     ]
     .map(of_step)
     .into()
 }
 
-/// Events whose kinds have a second schema, in that schema.
+fn asked() -> Asked {
+    Asked {
+        subject: Subject::Gate,
+        text: "May it?".into(),
+        shown: ContentHash([0xEF; 32]),
+        options: vec!["yes".into(), "no".into()],
+        to: Some("ann".into()),
+        deadline: Some(1_700_000_000_000_000),
+        on_timeout: Some(OnTimeout::EscalateTo("bob".into())),
+    }
+}
+
+fn answered() -> Answered {
+    Answered {
+        question: QuestionId(300),
+        answer: "yes".into(),
+        by: "ann".into(),
+        note: "fine".into(),
+        shown: ContentHash([0xEF; 32]),
+    }
+}
+
+fn expired() -> Expired {
+    Expired { question: QuestionId(300), then: Some(OnTimeout::Abort) }
+}
+
+/// What came after the first kinds.
+fn of_control() -> Vec<Event> {
+    let run = RunId(1);
+    let limits =
+        Limits { money_micros: Some(250_000), wall_seconds: Some(60), ..Limits::default() };
+    let inherited = InheritedStep {
+        step: StepNumber(2),
+        status: StepStatus::Accepted,
+        attempts: 2,
+        failures: 1,
+        accepted: Some(AcceptedBasis::Receipt),
+        last_failure: Some((FailureClass::Transient, "503".into())),
+    };
+    vec![
+        Event::RunPaused(RunPaused {
+            run,
+            cause: PauseCause::RunBudget(BudgetPart::Tokens),
+            reason: "used up".into(),
+        }),
+        Event::RunResumed(RunResumed { run, by: "me".into() }),
+        Event::BudgetChanged(BudgetChanged {
+            run: Some(run),
+            limits: Some(limits),
+            by: "me".into(),
+        }),
+        Event::QuestionAsked(QuestionAsked { run, asked: asked() }),
+        Event::QuestionAnswered(QuestionAnswered { run, answered: answered() }),
+        Event::QuestionExpired(QuestionExpired { run, expired: expired() }),
+        Event::ReplanRequested(ReplanRequested {
+            run,
+            trigger: ReplanTrigger::AssumptionBroken { token: AttemptToken(299) },
+            from: Some(StepNumber(2)),
+            reason: "no such file".into(),
+        }),
+        Event::ReplanWithdrawn(ReplanWithdrawn { run, by: "me".into(), reason: "done".into() }),
+        Event::RunForked(RunForked {
+            run: RunId(2),
+            parent: run,
+            at_seq: 300,
+            chain: ContentHash([0xCC; 32]),
+            spent: Cost { money_micros: 1, tokens: 2 },
+        }),
+        Event::StepsInherited(StepsInherited { run: RunId(2), steps: vec![inherited] }),
+    ]
+}
+
+fn of_control_steps() -> Vec<Event> {
+    let token = AttemptToken(299);
+    [
+        StepEvent::ConditionJudged(ConditionJudged {
+            which: Condition::Pre(1),
+            ruling: Ruling::Fail,
+            evidence: "score = 3".into(),
+        }),
+        StepEvent::DelayElapsed(DelayElapsed { due: 7 }),
+        StepEvent::Asked(asked()),
+        StepEvent::Answered(answered()),
+        StepEvent::Expired(expired()),
+        StepEvent::EffectIntended(EffectIntended {
+            token,
+            effect: "mail".into(),
+            key: "demo/3.10/2".into(),
+        }),
+        StepEvent::EffectCommitted(EffectCommitted { token, key: "demo/3.10/2".into() }),
+        StepEvent::CostCorrected(CostCorrected {
+            token,
+            cost: Cost { money_micros: 1, tokens: 2 },
+            charged: Cost { money_micros: 3, tokens: 0 },
+            by: "me".into(),
+        }),
+        StepEvent::Failed(StepFailed {
+            class: FailureClass::AssumptionBroken,
+            rule: "precondition.false".into(),
+            reason: "it is not so".into(),
+        }),
+    ]
+    .map(of_step)
+    .into()
+}
+
+/// Events whose kinds have a later schema, in that schema.
+fn of_later_schemas() -> Vec<Event> {
+    [of_schema_2(), of_appended_fields(), of_appended_variants()].concat()
+}
+
+fn of_appended_fields() -> Vec<Event> {
+    let token = AttemptToken(299);
+    let mut events = vec![Event::PlanActivated(PlanActivated {
+        run: RunId(1),
+        version: 2,
+        numbers: vec![StepNumber(1), StepNumber(3)],
+        preserved: vec![StepNumber(1)],
+        invalidated: vec![],
+        removed: vec![StepNumber(2)],
+        added: vec![StepNumber(3)],
+        trusted: vec!["x".into()],
+        untrusted: vec!["y".into()],
+        request: 300,
+    })];
+    let steps = [
+        StepEvent::Dispatched(Dispatched {
+            attempt: 2,
+            worker: "w".into(),
+            lease_until: 1_700_000_000_000_000,
+            idempotency_key: "demo/3.10/2".into(),
+            reserved: Cost { money_micros: 500, tokens: 0 },
+        }),
+        StepEvent::ReceiptRecorded(ReceiptRecorded {
+            token,
+            receipt: Receipt { disposition: Some(Disposition::Landed), ..receipt() },
+        }),
+        StepEvent::FailureDecided(FailureDecided {
+            token,
+            class: FailureClass::Transient,
+            decision: Decision::RetryAt(1_700_000_000_000_000),
+            rule: "own".into(),
+            reason: "503".into(),
+            disposition: Disposition::Landed,
+        }),
+        StepEvent::DoubtResolved(DoubtResolved {
+            token,
+            finding: Finding::Landed,
+            by: "probe".into(),
+            evidence: "exit status 0".into(),
+        }),
+    ];
+    events.extend(steps.map(of_step));
+    events
+}
+
+fn of_appended_variants() -> Vec<Event> {
+    let run = RunId(1);
+    let mut events = vec![
+        Event::VariableSet(VariableSet {
+            run,
+            name: "x".into(),
+            value: Json::default(),
+            version: 1,
+            origin: Origin::Fallback { step: StepNumber(3) },
+        }),
+        Event::Barrier(BarrierChanged {
+            run,
+            barrier: "gate".into(),
+            change: BarrierChange::Overruled,
+            arrived: 1,
+            needed: 2,
+        }),
+        Event::CapChanged(CapChanged {
+            scope: CapScope::Tag("gpu".into()),
+            limit: Some(1),
+            by: "me".into(),
+        }),
+        Event::RunEnded(RunEnded { run, ending: Ending::Aborted, reason: "no".into() }),
+    ];
+    let accepted = |basis| of_step(StepEvent::Accepted(Accepted { basis }));
+    events.push(accepted(AcceptedBasis::StoodIn { step: StepNumber(3) }));
+    events.push(accepted(AcceptedBasis::Fallback { reason: "3 s old".into() }));
+    events
+}
+
+/// Receipts whose output is a blob.
 fn of_schema_2() -> Vec<Event> {
     let token = AttemptToken(299);
     let blob = BlobOutput {
@@ -155,10 +349,14 @@ fn of_schema_2() -> Vec<Event> {
     .into()
 }
 
+fn all() -> Vec<Event> {
+    [of_plan(), of_steps(), of_later_schemas(), of_control(), of_control_steps()].concat()
+}
+
 fn render(events: &[Event]) -> String {
     let mut text = String::from(
-        "# Payload of one event of every kind, schema 1: `kind number codec payload`, then the\n\
-         # event. These bytes are fixed: a change needs a new schema number.\n",
+        "# Payload of one event of every kind: `kind number codec payload`, with `schema` where it\n\
+         # is not 1, then the event. These bytes are fixed: a change needs a new schema number.\n",
     );
     for event in events {
         let record = encode(event);
@@ -182,7 +380,7 @@ fn render(events: &[Event]) -> String {
 /// Goal: no kind's bytes ever change by accident, such as by reordering an enum (H64).
 #[test]
 fn the_bytes_of_every_kind_are_the_golden_ones() {
-    let events = [of_plan(), of_steps(), of_schema_2()].concat();
+    let events = all();
     let covered: Vec<_> = events.iter().map(Kind::of).collect();
     let missing: Vec<_> = Kind::ALL
         .iter()
@@ -202,7 +400,7 @@ fn the_bytes_of_every_kind_are_the_golden_ones() {
 /// Goal: what the golden bytes say decodes to the events, and a changed byte never panics.
 #[test]
 fn golden_bytes_decode_and_damaged_ones_do_not_panic() {
-    for event in [of_plan(), of_steps(), of_schema_2()].concat() {
+    for event in all() {
         let record = encode(&event);
         let logged = |payload: Vec<u8>| LoggedRecord {
             seq: 1,
@@ -253,6 +451,6 @@ fn newer_kinds_and_schemas_are_refused_or_skipped() {
     let unsupported = crate::ErrorKind::Unsupported;
     assert_eq!(decode(&logged(999, 1)).unwrap_err().kind(), unsupported);
     assert_eq!(decode(&logged(1, 2)).unwrap_err().kind(), unsupported);
-    assert_eq!(decode(&logged(35, 3)).unwrap_err().kind(), unsupported);
+    assert_eq!(decode(&logged(35, 4)).unwrap_err().kind(), unsupported);
     assert_eq!(decode(&logged(0x8123, 5)).unwrap(), None);
 }

@@ -20,7 +20,7 @@ pub(super) const WORLD: u16 = 3;
 
 /// The lowest schema that holds a receipt.
 pub(super) fn schema_of(receipt: &Receipt) -> u16 {
-    match (receipt.world, &receipt.output) {
+    match (receipt.disposition, &receipt.output) {
         (Some(_), _) => WORLD,
         (None, Output::Blob(_)) => BLOB,
         (None, Output::Inline(_)) => INLINE,
@@ -70,7 +70,7 @@ impl<'a> Inline<'a> {
             cost: self.cost,
             duration: self.duration,
             log_tail: self.log_tail.into_owned(),
-            world: None,
+            disposition: None,
         }
     }
 }

@@ -10,8 +10,8 @@
 use std::borrow::Cow;
 
 use crate::plan::{
-    AcceptedBasis, BarrierChange, CapScope, Cost, Decision, Ending, Event, Origin, PlanActivated,
-    StepEvent, World,
+    AcceptedBasis, BarrierChange, CapScope, Cost, Decision, Disposition, Ending, Event, Origin,
+    PlanActivated, StepEvent,
 };
 
 use super::codec::Kind;
@@ -74,7 +74,7 @@ fn lowest_of_step(event: &StepEvent) -> u16 {
         }
         StepEvent::FailureDecided(event) => {
             let is_old = matches!(event.decision, Decision::Retry | Decision::Fail);
-            !is_old || event.world != World::default()
+            !is_old || event.disposition != Disposition::default()
         }
         StepEvent::DoubtResolved(event) => !event.evidence.is_empty(),
         _ => false,

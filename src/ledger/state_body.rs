@@ -29,7 +29,8 @@ type Out<'a> = &'a mut dyn io::Write;
 /// Write a state.
 pub(super) fn encode(state: &State, out: Out) -> io::Result<()> {
     let State { seq, time, runs, names, ended, summaries, caps, account, .. } = state;
-    let State { in_flight, in_flight_by_owner, in_flight_by_tag, due, questions, dealt, .. } = state;
+    let State { in_flight, in_flight_by_owner, in_flight_by_tag, due, questions, dealt, .. } =
+        state;
     put(out, &(seq, time, account))?;
     put_many(out, names)?;
     put_many(out, ended)?;

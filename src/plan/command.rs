@@ -452,7 +452,9 @@ impl fmt::Display for Rejection {
             }
             Self::ZeroCap => f.write_str("a cap of 0 would stop everything; use pause or lift it"),
             Self::NothingFailed => f.write_str("no step of the run has failed"),
-            Self::Paused(cause) => write!(f, "the run pauses: {cause}; raise the budget or resume it"),
+            Self::Paused(cause) => {
+                write!(f, "the run pauses: {cause}; raise the budget or resume it")
+            }
             Self::NotPaused => f.write_str("the run does not pause"),
             Self::BudgetReserved(part) => write!(
                 f,

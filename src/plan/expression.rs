@@ -19,7 +19,7 @@ use serde_json::Value;
 use super::Json;
 
 /// How long an expression may be, in bytes.
-pub const EXPRESSION_MAX: usize = 4096;
+pub(super) const EXPRESSION_MAX: usize = 4096;
 
 /// The name of the map of all variables.
 pub(super) const ALL: &str = "variables";
@@ -96,7 +96,10 @@ pub(super) fn judge(
         Ok(Cel::Bool(holds)) => Judgement { holds, evidence },
         Ok(other) => {
             let kind = other.type_of();
-            Judgement { holds: false, evidence: with(evidence, &format!("it is a {kind}, expected true or false")) }
+            Judgement {
+                holds: false,
+                evidence: with(evidence, &format!("it is a {kind}, expected true or false")),
+            }
         }
         Err(error) => Judgement { holds: false, evidence: with(evidence, &error.to_string()) },
     }
@@ -154,7 +157,12 @@ mod tests {
             let members = values.as_object().unwrap().iter();
             members.map(|(name, value)| (name.clone(), Json::new(value))).collect()
         };
-        judge(expression, &get, &all, Some(&Json::new(&serde_json::json!({"score": 700, "ok": true}))))
+        judge(
+            expression,
+            &get,
+            &all,
+            Some(&Json::new(&serde_json::json!({"score": 700, "ok": true}))),
+        )
     }
 
     #[test]

@@ -63,7 +63,7 @@ pub struct FailureMatch {
     pub class: Option<FailureClass>,
     /// With this left of the attempt in the world.
     #[serde(skip_serializing_if = "is_default")]
-    pub world: Option<World>,
+    pub disposition: Option<Disposition>,
     /// Of the step with this id.
     #[serde(skip_serializing_if = "is_default")]
     pub step: Option<String>,
@@ -120,7 +120,7 @@ pub enum FailureAction {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
-pub enum World {
+pub enum Disposition {
     /// Nothing.
     #[default]
     DidNotHappen,

@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::links::Links;
 use super::{
-    AcceptedBasis, Barrier, BarrierNeeds, ContentHash, Dependency, Origin, Plan, PlanActivated, Run,
-    Step, StepNumber, StepStatus, Variable,
+    AcceptedBasis, Barrier, BarrierNeeds, ContentHash, Dependency, Origin, Plan, PlanActivated,
+    Run, Step, StepNumber, StepStatus, Variable,
 };
 
 /// The activation of a version of a run's plan, computed.
@@ -103,12 +103,17 @@ fn has_work(status: StepStatus) -> bool {
 }
 
 /// For each step that set a variable, the steps that name it as an input.
-fn readers(run: &Run, plan: &Plan, numbers: &[StepNumber]) -> BTreeMap<StepNumber, Vec<StepNumber>> {
+fn readers(
+    run: &Run,
+    plan: &Plan,
+    numbers: &[StepNumber],
+) -> BTreeMap<StepNumber, Vec<StepNumber>> {
     let mut readers: BTreeMap<StepNumber, Vec<StepNumber>> = BTreeMap::new();
     for (step, number) in plan.steps.iter().zip(numbers) {
         for name in &step.inputs {
             let origin = run.variables.get(name).map(|variable| &variable.origin);
-            if let Some(Origin::Step { step: writer, .. } | Origin::Fallback { step: writer }) = origin
+            if let Some(Origin::Step { step: writer, .. } | Origin::Fallback { step: writer }) =
+                origin
                 && writer != number
             {
                 readers.entry(*writer).or_default().push(*number);

@@ -5,8 +5,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Answered, Asked, AttemptToken, Cost, Expired, FailureClass, Json, Micros, Output, RunId,
-    StepNumber, World,
+    Answered, Asked, AttemptToken, Cost, Disposition, Expired, FailureClass, Json, Micros, Output,
+    RunId, StepNumber,
 };
 
 /// Something happened to a step.
@@ -156,7 +156,7 @@ pub struct Receipt {
     /// The end of what it wrote to standard error, or other notes.
     pub log_tail: String,
     /// What a failed attempt left in the world, where the worker knows.
-    pub world: Option<World>,
+    pub disposition: Option<Disposition>,
 }
 
 /// How an attempt went, in the worker's own view.
@@ -284,11 +284,11 @@ pub struct FailureDecided {
     /// Why, for people.
     pub reason: String,
     /// What the attempt left in the world, as far as it is known.
-    pub world: World,
+    pub disposition: Disposition,
 }
 
 /// What is done about a failed attempt.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Decision {
     /// The step is dealt again.
     Retry,

@@ -41,7 +41,8 @@ pub(super) fn event_json(event: &Event) -> Value {
             })
         }
         Event::PlanActivated(event) => {
-            let PlanActivated { run, version, numbers, preserved, invalidated, removed, .. } = event;
+            let PlanActivated { run, version, numbers, preserved, invalidated, removed, .. } =
+                event;
             let PlanActivated { added, trusted, untrusted, request, .. } = event;
             json!({
                 "run": run, "version": version, "numbers": numbers, "preserved": preserved,
@@ -116,11 +117,11 @@ fn step_event_json(event: &StepEvent) -> Map<String, Value> {
         }
         StepEvent::Accepted(Accepted { basis }) => json!({ "basis": basis_json(basis) }),
         StepEvent::FailureDecided(event) => {
-            let FailureDecided { token, class, decision, rule, reason, world } = event;
+            let FailureDecided { token, class, decision, rule, reason, disposition } = event;
             json!({
                 "token": token, "class": words(class, '_'),
                 "decision": control::decision_json(decision), "rule": rule, "reason": reason,
-                "world": words(world, '_'),
+                "disposition": words(disposition, '_'),
             })
         }
         StepEvent::Skipped(Skipped { by, reason }) => json!({ "by": by, "reason": reason }),
@@ -156,7 +157,7 @@ pub(super) fn policy_json(policy: RunPolicy) -> Value {
 /// What a worker returned.
 pub(super) fn receipt_json(receipt: &Receipt) -> Value {
     let Receipt { outcome, output, variables, artifacts, side_effects, cost, .. } = receipt;
-    let Receipt { duration, log_tail, world, .. } = receipt;
+    let Receipt { duration, log_tail, disposition, .. } = receipt;
     let variable = |(name, value): &(String, Json)| json!({ "name": name, "value": value.value() });
     let artifact = |Artifact { path, hash }: &Artifact| json!({ "path": path, "hash": hash });
     json!({
@@ -169,7 +170,7 @@ pub(super) fn receipt_json(receipt: &Receipt) -> Value {
         "cost": cost_json(*cost),
         "duration_micros": duration,
         "log_tail": log_tail,
-        "world": world.as_ref().map(|world| words(world, '_')),
+        "disposition": disposition.as_ref().map(|disposition| words(disposition, '_')),
     })
 }
 

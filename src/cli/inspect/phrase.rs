@@ -2,9 +2,8 @@
 
 use crate::log::{GapNote, RecoveryNote, SnapshotNote};
 use crate::plan::{
-    AcceptedBasis, AfterLoss, BarrierChange, BlobOutput, CapScope, Event, Finding,
-    Origin, Outcome, Output, Receipt, Review, Ruling, RunId, StepEvent, StepNumber, VariableSet,
-    Verdict,
+    AcceptedBasis, AfterLoss, BarrierChange, BlobOutput, CapScope, Event, Finding, Origin, Outcome,
+    Output, Receipt, Review, Ruling, RunId, StepEvent, StepNumber, VariableSet, Verdict,
 };
 
 use super::control_phrase as control;

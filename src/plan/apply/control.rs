@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 
 use crate::plan::{
     BarrierStatus, BudgetChanged, ContentHash, ENDED_KEPT, Ending, Micros, PauseCause,
-    ReplanRequest, ReplanRequested, ReplanTrigger, Run, RunEnded, RunId, RunStatus, RunSummary, State, StepStatus,
-    StepsInherited, Timer,
+    ReplanRequest, ReplanRequested, ReplanTrigger, Run, RunEnded, RunId, RunStatus, RunSummary,
+    State, StepStatus, StepsInherited, Timer,
 };
 
 impl State {
@@ -143,7 +143,8 @@ impl Run {
     /// The tags with a cap in the ledger are these now.
     pub(super) fn cap_tags(&mut self, in_ledger: &BTreeSet<String>) {
         let planned = self.plan().map(|plan| plan.caps.tags.keys().cloned().collect());
-        let capped: BTreeSet<String> = in_ledger.union(&planned.unwrap_or_default()).cloned().collect();
+        let capped: BTreeSet<String> =
+            in_ledger.union(&planned.unwrap_or_default()).cloned().collect();
         if capped != self.capped_tags {
             self.capped_tags = capped;
             self.rebuild_lanes();

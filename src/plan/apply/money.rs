@@ -3,9 +3,7 @@
 //! Invariant: `reserved` is the sum over the attempts in flight, and `estimated` the sum over the
 //! lost attempts whose cost nobody said.
 
-use crate::plan::{
-    AttemptToken, Cost, Effect, Receipt, Run, StepEvent, StepNumber,
-};
+use crate::plan::{AttemptToken, Cost, Effect, Receipt, Run, StepEvent, StepNumber};
 
 /// A change of the books: what is no longer there, and what is new.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -74,7 +74,8 @@ pub(super) fn set_budget(
     let mut events = vec![Event::BudgetChanged(event)];
     for run in state.runs.values().filter(|run| waits_for_budget(run)) {
         let planned = || run.plan().map(|plan| plan.budget.into()).unwrap_or_default();
-        let of_run = if changed == Some(run.id) { limits.unwrap_or_else(planned) } else { run.limits() };
+        let of_run =
+            if changed == Some(run.id) { limits.unwrap_or_else(planned) } else { run.limits() };
         let of_ledger = if changed.is_none() { limits } else { state.account.limits };
         let both = (of_run, of_ledger.unwrap_or_default());
         if !matches!(covered(state, run, both, now, Cost::default()), Cover::No(_)) {

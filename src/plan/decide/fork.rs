@@ -90,10 +90,8 @@ fn copied(run: RunId, number: u32, version: &PlanVersion) -> Result<Vec<Event>, 
 /// The steps that had come to an end, or to something that counts.
 fn inherited(parent: &Run) -> impl Iterator<Item = InheritedStep> {
     parent.steps.iter().zip(1..).filter_map(|(step, number)| {
-        let is_over = matches!(
-            step.status,
-            StepStatus::Accepted | StepStatus::Skipped | StepStatus::Failed
-        );
+        let is_over =
+            matches!(step.status, StepStatus::Accepted | StepStatus::Skipped | StepStatus::Failed);
         let is_untouched = step.attempts == 0 && step.failures == 0 && !is_over;
         if is_untouched || step.status == StepStatus::Removed {
             return None;

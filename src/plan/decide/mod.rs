@@ -85,9 +85,7 @@ fn judge_control(state: &State, now: Micros, command: &Command) -> Result<Vec<Ev
             let reply = questions::Reply { answer, by, note };
             questions::answer(state, *question, *shown, &reply)
         }
-        Command::SetBudget { run, limits, by } => {
-            budget::set_budget(state, now, *run, *limits, by)
-        }
+        Command::SetBudget { run, limits, by } => budget::set_budget(state, now, *run, *limits, by),
         Command::CorrectCost { token, cost, charged, by } => {
             budget::correct(state, *token, *cost, *charged, by)
         }
@@ -96,9 +94,7 @@ fn judge_control(state: &State, now: Micros, command: &Command) -> Result<Vec<Ev
         Command::RequestReplan { run, trigger, from, reason } => {
             replans::request(state, *run, trigger, *from, reason)
         }
-        Command::WithdrawReplan { run, by, reason } => {
-            replans::withdraw(state, *run, by, reason)
-        }
+        Command::WithdrawReplan { run, by, reason } => replans::withdraw(state, *run, by, reason),
         Command::DecideFailure { run, step, decision, rule, reason } => {
             replans::decide_failure(state, now, *run, *step, decision, (rule, reason))
         }

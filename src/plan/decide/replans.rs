@@ -65,14 +65,14 @@ pub(super) fn decide_failure(
     if *decision == Decision::Fallback && !may_fall_back(run, number, now) {
         return Err(Rejection::NoFallback(number));
     }
-    let world = Failure::of(run, number, attempt, class, message).world();
+    let disposition = Failure::of(run, number, attempt, class, message).disposition();
     let decided = FailureDecided {
         token: attempt.token,
         class,
-        decision: decision.clone(),
+        decision: *decision,
         rule: rule.to_owned(),
         reason: reason.to_owned(),
-        world,
+        disposition,
     };
     Ok(carried_out(run, number, decided, None, now))
 }

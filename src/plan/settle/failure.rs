@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 
 use super::{declared, set_all, step_event};
 use crate::plan::{
-    ABORT, Accepted, AcceptedBasis, Asked, Attempt, ContentHash, Decision, Event, FAIL,
-    FailureAction, FailureClass, FailureDecided, FailureMatch, Fallback, Idempotence, Json, Micros,
-    OnTimeout, Origin, REPLAN, RETRY, ReplanRequested, ReplanTrigger, RetryPolicy, Run, SKIP,
-    Skipped, Step, StepEvent, StepNumber, StepStatus, Subject, World,
+    ABORT, Accepted, AcceptedBasis, Asked, Attempt, ContentHash, Decision, Disposition, Event,
+    FAIL, FailureAction, FailureClass, FailureDecided, FailureMatch, Fallback, Idempotence, Json,
+    Micros, OnTimeout, Origin, REPLAN, RETRY, ReplanRequested, ReplanTrigger, RetryPolicy, Run,
+    SKIP, Skipped, Step, StepEvent, StepNumber, StepStatus, Subject,
 };
 
 /// Microseconds in a second.
@@ -28,7 +28,7 @@ pub(in crate::plan) struct Failure<'a> {
     attempt: &'a Attempt,
     class: FailureClass,
     message: String,
-    world: World,
+    disposition: Disposition,
     /// Failures of the step, this one included.
     failures: u32,
     retry: RetryPolicy,
@@ -66,9 +66,9 @@ pub(super) fn classified(
 }
 
 /// What a failed attempt left in the world, as far as it is known.
-fn world_of(run: &Run, number: StepNumber, attempt: &Attempt) -> World {
-    if let Some(world) = attempt.receipt.as_ref().and_then(|receipt| receipt.world) {
-        return world;
+fn disposition_of(run: &Run, number: StepNumber, attempt: &Attempt) -> Disposition {
+    if let Some(disposition) = attempt.receipt.as_ref().and_then(|receipt| receipt.disposition) {
+        return disposition;
     }
     let mut own = run.effects.values().filter(|effect| effect.token == attempt.token).peekable();
     let is_idempotent = run
@@ -76,11 +76,11 @@ fn world_of(run: &Run, number: StepNumber, attempt: &Attempt) -> World {
         .zip(run.plan_step(number))
         .is_none_or(|(plan, step)| plan.idempotence_of(step) != Idempotence::No);
     if own.peek().is_none() || is_idempotent {
-        World::DidNotHappen
+        Disposition::DidNotHappen
     } else if own.all(|effect| effect.committed != 0) {
-        World::Landed
+        Disposition::Landed
     } else {
-        World::InDoubt
+        Disposition::InDoubt
     }
 }
 
@@ -104,15 +104,15 @@ impl<'a> Failure<'a> {
             attempt,
             class,
             message,
-            world: world_of(run, number, attempt),
+            disposition: disposition_of(run, number, attempt),
             failures: if is_counted { failures } else { failures.saturating_add(1) },
             retry: retry.unwrap_or_default(),
         }
     }
 
     /// What the attempt left in the world, as far as it is known.
-    pub(in crate::plan) fn world(&self) -> World {
-        self.world
+    pub(in crate::plan) fn disposition(&self) -> Disposition {
+        self.disposition
     }
 
     /// The decision, and what comes with it.
@@ -122,14 +122,16 @@ impl<'a> Failure<'a> {
     }
 
     fn rule(&self, time: Micros) -> Ruled {
-        let is_repeatable = self.run.plan().zip(self.step).is_none_or(|(plan, step)| {
-            plan.idempotence_of(step) != Idempotence::No
-        });
-        match self.world {
-            World::InDoubt if !is_repeatable => {
-                return Ruled::new(Decision::Doubt, "doubt.world", &*self.message);
+        let is_repeatable = self
+            .run
+            .plan()
+            .zip(self.step)
+            .is_none_or(|(plan, step)| plan.idempotence_of(step) != Idempotence::No);
+        match self.disposition {
+            Disposition::InDoubt if !is_repeatable => {
+                return Ruled::new(Decision::Doubt, "doubt.disposition", &*self.message);
             }
-            World::Landed if !is_repeatable => {
+            Disposition::Landed if !is_repeatable => {
                 let reason = format!("it landed, and then failed: {}", self.message);
                 return Ruled::new(Decision::Escalate, "escalate.landed", reason);
             }
@@ -142,12 +144,12 @@ impl<'a> Failure<'a> {
     }
 
     fn matches(&self, when: &FailureMatch) -> bool {
-        let FailureMatch { class, world, step, owner, tag, message, failures } = when;
+        let FailureMatch { class, disposition, step, owner, tag, message, failures } = when;
         let state = self.run.step(self.number);
         let own_id = state.map_or("", |step| step.id.as_str());
         let own_owner = state.and_then(|step| step.owner.as_deref());
         class.is_none_or(|class| class == self.class)
-            && world.is_none_or(|world| world == self.world)
+            && disposition.is_none_or(|disposition| disposition == self.disposition)
             && step.as_ref().is_none_or(|step| step == own_id)
             && owner.as_ref().is_none_or(|owner| Some(owner.as_str()) == own_owner)
             && tag.as_ref().is_none_or(|tag| state.is_some_and(|step| step.tags.contains(tag)))
@@ -204,7 +206,9 @@ impl<'a> Failure<'a> {
             _ => "fail.attempts_exhausted",
         };
         let reason = match limit {
-            Some(limit) => format!("failure {} of at most {limit}: {}", self.failures, self.message),
+            Some(limit) => {
+                format!("failure {} of at most {limit}: {}", self.failures, self.message)
+            }
             None => self.message.clone(),
         };
         let max = self.run.plan().and_then(|plan| plan.failure.max_replans);
@@ -238,7 +242,7 @@ impl<'a> Failure<'a> {
             decision: ruled.decision,
             rule: ruled.rule,
             reason: ruled.reason,
-            world: self.world,
+            disposition: self.disposition,
         };
         let mut events = carried_out(self.run, self.number, decided, ruled.from, time);
         if let Some((to, deadline, on_timeout)) = ruled.ask {
@@ -342,7 +346,7 @@ pub(in crate::plan) fn carried_out(
 ) -> Vec<Event> {
     let token = decided.token;
     let (class, reason) = (decided.class, decided.reason.clone());
-    let decision = decided.decision.clone();
+    let decision = decided.decision;
     let mut events = vec![step_event(run, number, StepEvent::FailureDecided(decided))];
     match decision {
         Decision::Replan if run.request.is_none() => {
@@ -438,7 +442,7 @@ pub(super) fn of_answer(run: &Run, number: StepNumber, time: Micros) -> Vec<Even
         decision,
         rule: format!("answer:{by}"),
         reason: message,
-        world: world_of(run, number, attempt),
+        disposition: disposition_of(run, number, attempt),
     };
     carried_out(run, number, decided, None, time)
 }

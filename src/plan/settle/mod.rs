@@ -21,8 +21,8 @@ use super::{
     Output, Ruling, Run, RunId, RunStatus, State, Step, StepEvent, StepNumber, StepRecord,
     StepStatus, VariableSet, VerdictRecorded,
 };
-use criteria::{TRUST, failed_criterion, judged, trust, trusted, unjudged};
 pub(super) use budget::used_up;
+use criteria::{TRUST, failed_criterion, judged, trust, trusted, unjudged};
 pub(super) use failure::{Failure, carried_out, may_fall_back};
 
 /// The events of one thing that follows by itself in a run; none when all is settled.
@@ -192,4 +192,3 @@ pub(crate) fn declared(step: &Step, output: &Json) -> BTreeMap<String, Json> {
     };
     step.outputs.iter().filter_map(|name| Some((name.clone(), value_of(name)?))).collect()
 }
-

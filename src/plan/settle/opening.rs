@@ -96,10 +96,7 @@ fn may_be_called(run: &Run, number: StepNumber) -> bool {
         let status = run.step(*other).map_or(StepStatus::Removed, |step| step.status);
         // One that failed may be tried again, but only by somebody who says so.
         status.is_open()
-            || matches!(
-                status,
-                StepStatus::Dispatched | StepStatus::InDoubt | StepStatus::Reported
-            )
+            || matches!(status, StepStatus::Dispatched | StepStatus::InDoubt | StepStatus::Reported)
     })
 }
 
@@ -125,7 +122,8 @@ fn is_false_for_good(run: &Run, number: StepNumber, place: u32) -> bool {
             && !behind.contains(&other)
             && run.plan_step(other).is_some_and(|step| {
                 let outputs = &step.outputs;
-                (reads_all && !outputs.is_empty()) || outputs.iter().any(|name| names.contains(name))
+                (reads_all && !outputs.is_empty())
+                    || outputs.iter().any(|name| names.contains(name))
             })
     };
     !run.step_numbers().any(may_write)
@@ -174,7 +172,9 @@ pub(super) fn consequence(run: &Run, number: StepNumber, time: Micros) -> Vec<Ev
             let one = |place| judged(run, Condition::Pre(place), body(place).map_or("", |b| b));
             places.into_iter().map(|place| step_event(run, number, one(place))).collect()
         }
-        Call::PreconditionFalse(place, on_false) => precondition_false(run, number, place, on_false),
+        Call::PreconditionFalse(place, on_false) => {
+            precondition_false(run, number, place, on_false)
+        }
         Call::Ask => ask(run, number, time).map_or_else(Vec::new, event),
     }
 }
@@ -200,12 +200,7 @@ fn refusal(answer: &str, by: &str) -> StepEvent {
     }
 }
 
-fn precondition_false(
-    run: &Run,
-    number: StepNumber,
-    place: u32,
-    on_false: OnFalse,
-) -> Vec<Event> {
+fn precondition_false(run: &Run, number: StepNumber, place: u32, on_false: OnFalse) -> Vec<Event> {
     let body = usize::try_from(place)
         .ok()
         .and_then(|place| run.plan_step(number)?.preconditions.get(place))

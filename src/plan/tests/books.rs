@@ -12,9 +12,19 @@ use crate::plan::*;
 pub(super) fn check(state: &State) {
     let mut in_flight = BTreeMap::new();
     let mut by_owner: BTreeMap<String, u32> = BTreeMap::new();
-    let mut leases = BTreeSet::new();
+    let mut by_tag: BTreeMap<String, u32> = BTreeMap::new();
+    let mut due = BTreeSet::new();
+    let mut questions = BTreeMap::new();
+    let mut account = Account { limits: state.account.limits, ..Account::default() };
     for run in state.runs.values() {
         check_run(run);
+        due.extend(run.timers.first().map(|(time, _)| (*time, run.id)));
+        questions.extend(run.questions.keys().map(|question| (*question, run.id)));
+        account.spent = account.spent.plus(run.account.spent);
+        account.estimated = account.estimated.plus(run.account.estimated);
+        account.reserved = account.reserved.plus(run.account.reserved);
+        account.attempts += run.account.attempts;
+        assert_eq!(state.names.get(&run.name), Some(&run.id));
         for (place, step) in run.steps.iter().enumerate() {
             let number = StepNumber(u32::try_from(place + 1).unwrap());
             if step.status != StepStatus::Dispatched {
@@ -22,7 +32,7 @@ pub(super) fn check(state: &State) {
             }
             let attempt = step.attempt.as_ref().expect("what is in flight has an attempt");
             in_flight.insert(attempt.token, (run.id, number));
-            leases.insert((attempt.lease_until, attempt.token));
+            step.tags.iter().for_each(|tag| *by_tag.entry(tag.clone()).or_default() += 1);
             assert_eq!(state.dealt.get(&attempt.token), Some(&(run.id, number)));
             if let Some(owner) = &step.owner {
                 *by_owner.entry(owner.clone()).or_default() += 1;
@@ -31,7 +41,12 @@ pub(super) fn check(state: &State) {
     }
     assert_eq!(state.in_flight, in_flight);
     assert_eq!(state.in_flight_by_owner, by_owner);
-    assert_eq!(state.leases, leases);
+    assert_eq!(state.in_flight_by_tag, by_tag);
+    assert_eq!(state.due, due);
+    assert_eq!(state.questions, questions);
+    if state.summaries.is_empty() {
+        assert_eq!(state.account, account);
+    }
 }
 
 fn check_run(run: &Run) {
@@ -48,22 +63,43 @@ fn check_run(run: &Run) {
             step.after.iter().map(String::as_str).filter(|name| !is_settled(run, name)).collect();
         assert_eq!(usize::try_from(state.unmet).unwrap(), waits.len(), "unmet of {}", step.id);
         assert_eq!(run.waiting_for(*number).len(), waits.len());
+        let holds = holds(step, state);
         match state.status {
-            StepStatus::Ready => assert!(waits.is_empty(), "{} is ready too early", step.id),
-            StepStatus::Waiting => assert!(!waits.is_empty(), "{} waits for nothing", step.id),
+            StepStatus::Ready => {
+                assert!(waits.is_empty() && !holds, "{} is ready too early", step.id);
+            }
+            StepStatus::Waiting => {
+                assert!(!waits.is_empty() || holds, "{} waits for nothing", step.id);
+            }
             StepStatus::Dispatched | StepStatus::Reported => assert!(waits.is_empty()),
             StepStatus::Accepted if stands_on_inputs(state) => {
                 assert!(waits.is_empty(), "{} stands on what is not settled", step.id);
             }
             _ => {}
         }
-        let has_attempt = matches!(
-            state.status,
-            StepStatus::Dispatched | StepStatus::Reported | StepStatus::InDoubt
-        );
+        let has_attempt = match state.status {
+            StepStatus::Dispatched | StepStatus::Reported | StepStatus::InDoubt => true,
+            // Somebody was asked about its failure.
+            StepStatus::Gated => state.attempt.is_some(),
+            _ => false,
+        };
         assert_eq!(state.attempt.is_some(), has_attempt, "attempt of {}", step.id);
         assert_eq!(state.accepted.is_some(), state.status == StepStatus::Accepted);
     }
+}
+
+/// Whether anything but what it depends on keeps a step from being dealt.
+fn holds(step: &Step, state: &StepState) -> bool {
+    let hold = &state.hold;
+    let passed = hold.preconditions.values().filter(|ruling| **ruling == Ruling::Pass).count();
+    hold.is_on_call
+        || hold.stand_in.is_some()
+        || (step.condition.is_some() && hold.condition != Some(Ruling::Pass))
+        || passed < step.preconditions.len()
+        || (step.gate.is_some() && !hold.is_gate_open)
+        || hold.question.is_some()
+        || hold.delay.is_some()
+        || state.attempt.is_some()
 }
 
 /// Whether a step was accepted because it was dealt and worked on. What was done before, or
@@ -89,7 +125,7 @@ fn check_numbers(run: &Run, version: &PlanVersion) {
 fn check_lists(run: &Run, version: &PlanVersion) {
     let mut counts: BTreeMap<StepStatus, u32> = BTreeMap::new();
     let mut ready = BTreeSet::new();
-    let mut queues: BTreeMap<Option<String>, Queue> = BTreeMap::new();
+    let mut lanes: BTreeMap<Lane, Queue> = BTreeMap::new();
     let mut by_owner: BTreeMap<String, u32> = BTreeMap::new();
     let mut with = BTreeMap::from([(StepStatus::Reported, BTreeSet::new())]);
     with.insert(StepStatus::InDoubt, BTreeSet::new());
@@ -103,7 +139,8 @@ fn check_lists(run: &Run, version: &PlanVersion) {
         *counts.entry(step.status).or_default() += 1;
         if step.status == StepStatus::Ready {
             ready.insert((Reverse(step.priority), number));
-            let queue = queues.entry(step.owner.clone()).or_default();
+            let tags = step.tags.intersection(&run.capped_tags).cloned().collect();
+            let queue = lanes.entry((step.owner.clone(), tags)).or_default();
             queue.insert((Reverse(step.priority), number));
         }
         if let (StepStatus::Dispatched, Some(owner)) = (step.status, &step.owner) {
@@ -115,7 +152,9 @@ fn check_lists(run: &Run, version: &PlanVersion) {
     }
     assert_eq!(run.counts, counts);
     assert_eq!(run.ready, ready);
-    assert_eq!(run.queues, queues);
+    assert_eq!(run.lanes, lanes);
+    check_timers(run);
+    check_account(run);
     assert_eq!(run.in_flight_by_owner, by_owner);
     assert_eq!(run.in_flight, run.count(StepStatus::Dispatched));
     assert_eq!(run.reported, with[&StepStatus::Reported]);
@@ -125,6 +164,51 @@ fn check_lists(run: &Run, version: &PlanVersion) {
         assert!(run.due.is_empty() && run.due_barriers.is_empty());
         assert!(settle_is_quiet(run));
     }
+}
+
+/// The timers of a run, from what they are about.
+fn check_timers(run: &Run) {
+    let mut timers = BTreeSet::new();
+    let is_over = matches!(run.status, RunStatus::Ended(_));
+    for (place, step) in run.steps.iter().enumerate() {
+        let number = StepNumber(u32::try_from(place + 1).unwrap());
+        match (step.status, &step.attempt) {
+            (StepStatus::Dispatched, Some(attempt)) => {
+                timers.insert((attempt.lease_until, Timer::Lease(attempt.token)));
+            }
+            (StepStatus::Delayed, _) if !is_over => {
+                timers.insert((step.hold.delay.unwrap(), Timer::Delay(number)));
+            }
+            _ => {}
+        }
+        if let Some(question) = step.hold.question {
+            assert_eq!(run.questions[&question].step, Some(number));
+        }
+    }
+    assert!(!is_over || run.questions.is_empty());
+    for (id, question) in &run.questions {
+        timers.extend(question.asked.deadline.map(|time| (time, Timer::Question(*id))));
+    }
+    for (id, barrier) in run.barriers.iter().filter(|_| !is_over) {
+        if barrier.status == BarrierStatus::Closed {
+            timers.extend(barrier.deadline.map(|time| (time, Timer::Barrier(id.clone()))));
+        }
+    }
+    if !is_over && run.pause.is_none() {
+        timers.extend(run.wall_until().map(|time| (time, Timer::Wall)));
+    }
+    assert_eq!(run.timers, timers);
+}
+
+fn check_account(run: &Run) {
+    let sum = |costs: &mut dyn Iterator<Item = Cost>| costs.fold(Cost::default(), Cost::plus);
+    let mut reserved = run.steps.iter().filter_map(|step| Some(step.attempt.as_ref()?.reserved));
+    // What is in doubt was lost, and is charged already.
+    assert!(sum(&mut reserved).money_micros >= run.account.reserved.money_micros);
+    assert_eq!(run.account.estimated, sum(&mut run.estimates.values().copied()));
+    let Cost { money_micros, tokens } = run.account.spent;
+    let estimated = run.account.estimated;
+    assert!(money_micros >= estimated.money_micros && tokens >= estimated.tokens);
 }
 
 fn settle_is_quiet(run: &Run) -> bool {
@@ -153,13 +237,13 @@ fn check_barriers(run: &Run, version: &PlanVersion) {
         let possible = state.members.len() - state.failed.len();
         match state.status {
             BarrierStatus::Released => assert!(state.arrived.len() >= needed),
-            BarrierStatus::Broken => assert!(possible < needed),
+            BarrierStatus::Broken => assert!(possible < needed || state.is_late),
             BarrierStatus::Closed if run.status == RunStatus::Running => {
                 assert!(state.arrived.len() < needed && possible >= needed);
             }
             BarrierStatus::Closed => {}
         }
-        if state.status == BarrierStatus::Broken && barrier.on_break == OnBreak::Fail {
+        if state.status == BarrierStatus::Broken && state.on_break == OnBreak::Fail {
             fatal.insert(barrier.id.clone());
         }
     }

@@ -174,6 +174,7 @@ fn a_lost_attempt_that_may_not_be_repeated_is_in_doubt() {
         step: StepNumber(1),
         finding,
         by: "ann".to_owned(),
+        evidence: String::new(),
     };
     world.ask(resolve(Finding::DidNotHappen)).unwrap();
     assert_eq!(lose(&mut world, LostCause::LeaseExpired), StepStatus::InDoubt);

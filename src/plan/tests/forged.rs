@@ -31,6 +31,10 @@ fn activation(version: u32, numbers: &[u32]) -> Event {
         preserved: vec![],
         invalidated: vec![],
         removed: vec![],
+        added: vec![],
+        trusted: vec![],
+        untrusted: vec![],
+        request: 0,
     })
 }
 

@@ -202,7 +202,7 @@ fn command(dice: &mut Dice, world: &World) -> Command {
         54 => Command::Skip { run, step, by, reason },
         55..=56 => {
             let finding = dice.pick(&[Finding::Landed, Finding::DidNotHappen]);
-            Command::ResolveDoubt { run, step, finding, by }
+            Command::ResolveDoubt { run, step, finding, by, evidence: String::new() }
         }
         57..=58 => Command::RetryFailed { run, by },
         59 => Command::SetVariable {
@@ -254,7 +254,7 @@ fn propose(dice: &mut Dice, world: &World, run: RunId) -> Command {
         }
         _ => dice.plan(),
     };
-    Command::ProposePlan { run, draft: draft(&plan), reason: "better".to_owned() }
+    Command::ProposePlan { run, draft: draft(&plan), reason: "better".to_owned(), trigger: None }
 }
 
 /// A token: mostly one in flight, sometimes one that is over, sometimes none at all.
@@ -325,7 +325,10 @@ impl Watch {
                 let passed = &self.passed[&self.last_token[&key]];
                 assert!((0..u32::try_from(criteria).unwrap()).all(|n| passed.contains(&n)));
             }
-            AcceptedBasis::DoneBefore { .. } | AcceptedBasis::Landed { .. } => {}
+            AcceptedBasis::DoneBefore { .. }
+            | AcceptedBasis::Landed { .. }
+            | AcceptedBasis::StoodIn { .. }
+            | AcceptedBasis::Fallback { .. } => {}
         }
     }
 

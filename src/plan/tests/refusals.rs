@@ -15,7 +15,12 @@ fn what_names_no_run_is_refused() {
     let (step, reason) = (StepNumber(1), String::new());
     let hash = ContentHash::default();
     let commands = [
-        Command::ProposePlan { run: ABSENT, draft: draft(&plan(vec![])), reason: by() },
+        Command::ProposePlan {
+            run: ABSENT,
+            draft: draft(&plan(vec![])),
+            reason: by(),
+            trigger: None,
+        },
         Command::ReviewPlan {
             run: ABSENT,
             version: 1,
@@ -28,7 +33,13 @@ fn what_names_no_run_is_refused() {
         Command::JudgePlan { run: ABSENT, verdicts: vec![] },
         Command::TakeOver { run: ABSENT, steps: vec![] },
         Command::Skip { run: ABSENT, step, by: by(), reason: reason.clone() },
-        Command::ResolveDoubt { run: ABSENT, step, finding: Finding::Landed, by: by() },
+        Command::ResolveDoubt {
+            run: ABSENT,
+            step,
+            finding: Finding::Landed,
+            by: by(),
+            evidence: by(),
+        },
         Command::RetryFailed { run: ABSENT, by: by() },
         Command::SetCap { scope: CapScope::Run(ABSENT), limit: None, by: by() },
         Command::SetVariable {
@@ -88,8 +99,7 @@ fn an_automatic_run_takes_no_review() {
         by: "ann".to_owned(),
         note: String::new(),
     };
-    let policy = Rejection::ApprovalPolicy(ApprovalPolicy::Automatic);
-    assert_eq!(world.ask(review), Err(policy));
+    assert_eq!(world.ask(review), Err(Rejection::NoSuchVersion(1)), "it was approved by policy");
 }
 
 #[test]
@@ -179,7 +189,8 @@ fn what_is_in_flight_is_neither_skipped_nor_taken_over() {
 fn only_doubt_is_resolved_and_only_failure_retried() {
     let mut world = one();
     let (run, step, finding) = (RunId(1), StepNumber(1), Finding::Landed);
-    let resolve = Command::ResolveDoubt { run, step, finding, by: "ann".to_owned() };
+    let resolve =
+        Command::ResolveDoubt { run, step, finding, by: "ann".to_owned(), evidence: String::new() };
     assert_eq!(world.ask(resolve), Err(Rejection::NotReady(step, StepStatus::Ready)));
     let retry = Command::RetryFailed { run, by: "ann".to_owned() };
     assert_eq!(world.ask(retry), Err(Rejection::NothingFailed));

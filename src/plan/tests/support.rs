@@ -87,7 +87,7 @@ impl World {
 
     pub(super) fn propose(&mut self, plan: &Plan) -> Result<Vec<Event>, Rejection> {
         let reason = "a test".to_owned();
-        self.ask(Command::ProposePlan { run: RunId(1), draft: draft(plan), reason })
+        self.ask(Command::ProposePlan { run: RunId(1), draft: draft(plan), reason, trigger: None })
     }
 }
 
