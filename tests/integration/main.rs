@@ -65,6 +65,10 @@ mod sim_faults;
 mod sim_model;
 // Snapshots: made, damaged, foreign, missing, crashed.
 mod snapshots;
+// What a ledger is for, told to the end.
+mod stories;
+// What the stories share.
+mod story;
 // Any state at any record, from the start, from a snapshot, live.
 mod time_travel;
 // What a log asks of the disk, and in which order.
