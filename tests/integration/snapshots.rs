@@ -294,7 +294,7 @@ fn a_note_that_says_otherwise_puts_a_snapshot_out_of_use() {
     let about = [
         (agreed.clone(), Some(60)),
         (lie.clone(), Some(40)),
-        (SnapshotNote { version: 2, ..lie.clone() }, Some(60)),
+        (SnapshotNote { version: State::VERSION + 1, ..lie.clone() }, Some(60)),
         (SnapshotNote { seq: 59, ..lie.clone() }, Some(60)),
         (SnapshotNote { chain: "11".repeat(32), ..agreed }, Some(40)),
     ];
