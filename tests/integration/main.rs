@@ -81,5 +81,7 @@ mod sweep;
 mod tidy;
 // `ledger verify` and `ledger root`.
 mod verify;
+// A history in which everything happens that can happen to runs.
+mod wild;
 // What people get wrong.
 mod wrong_input;
