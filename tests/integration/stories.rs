@@ -679,6 +679,52 @@ fn a_run_is_forked_before_a_step_and_goes_its_own_way() {
     assert_eq!(no_step, Rejection::NoSuchStep(StepNumber(9)));
 }
 
+/// A fork may begin at any record, also inside of what was written at once. A version of which only
+/// the header stood there came along with no steps and the hash of the whole plan, and no snapshot
+/// of such a state could be read again.
+///
+/// Goal: a fork takes over what was whole at its record, and what is known of it: which variables
+/// count, and who is to be asked about a version.
+#[test]
+fn a_fork_inside_of_a_batch_takes_over_what_was_whole() {
+    use plan_ledger::ForkPoint;
+    let of = |goal: &str| {
+        json!({ "steps": [{ "id": "a", "goal": goal, "outputs": ["x"] }, { "id": "b", "goal": "b" }],
+                "gate": { "question": "This plan?", "to": "ann" } })
+    };
+    let mut story = Story::begin(&of("first"));
+    story.answer(&story.question(), "ann", YES).unwrap();
+    story.walk("a", &json!(1));
+    let before = story.ledger().head().seq;
+    assert_eq!(story.ledger().propose(story.run, &plan(&of("second")), "better").unwrap(), 2);
+    let last = story.ledger().head().seq;
+    assert_eq!(last, before + 3, "a header, its steps, a question");
+    for (seq, versions) in [(before, 1), (before + 1, 1), (before + 2, 2), (last, 2)] {
+        let name = format!("at {seq}");
+        let fork = story.ledger().fork(story.run, ForkPoint::After(seq), &name).unwrap();
+        let run = story.ledger().run(fork).unwrap();
+        assert_eq!(run.versions.len(), versions, "{name}");
+        for version in &run.versions {
+            assert_eq!(plan_ledger::plan_hash(&version.plan), version.hash, "{name}");
+        }
+        let asked: Vec<_> = run.questions.values().map(|each| each.asked.subject.clone()).collect();
+        let expected = if versions == 2 { vec![Subject::Plan(2)] } else { vec![] };
+        assert_eq!(asked, expected, "{name}");
+    }
+    story.ledger().snapshot::<plan_ledger::State>().unwrap();
+    story.lose_power();
+    assert_eq!(story.ledger().warnings(), Vec::<String>::new());
+
+    // What fell with a version is not trusted by a fork of it either.
+    let questions = story.ledger().questions();
+    let of_parent = questions.iter().find(|each| each.run == story.run).unwrap();
+    story.answer(of_parent, "ann", YES).unwrap();
+    assert!(!story.variable("x").is_trusted);
+    let point = ForkPoint::After(story.ledger().head().seq);
+    let fork = story.ledger().fork(story.run, point, "in doubt").unwrap();
+    assert!(!story.ledger().run(fork).unwrap().variables["x"].is_trusted);
+}
+
 /// Goal: of a run that ended long ago the state holds a summary, and the log the rest: it can be
 /// read whole, and forked, as if it had ended just now.
 #[test]

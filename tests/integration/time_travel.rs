@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use plan_ledger::format::SnapshotName;
 use plan_ledger::ledger::{Clock, Kind};
 use plan_ledger::log::LogReader;
 use plan_ledger::plan::*;
@@ -221,6 +222,13 @@ pub(crate) fn rungs(disk: &SimDisk) -> Vec<u64> {
     list.names.iter().map(|name| name.seq).collect()
 }
 
+/// The name of the state's snapshot at a record.
+fn name_of(disk: &SimDisk, rung: u64) -> SnapshotName {
+    let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+    let list = LogReader::open(&storage, &dir()).unwrap().snapshots().unwrap();
+    list.names.into_iter().find(|name| name.seq == rung).unwrap()
+}
+
 /// Goal: live = folded from the start = folded from a snapshot, at every record.
 /// Method: a random history of 20,000 records with a snapshot every 500. One fold from the start
 /// with a hash at every record; then from each snapshot on to the next with a hash at every
@@ -290,6 +298,7 @@ fn same_from_everywhere(
     assert_eq!(made, (1..=last / every).map(|rung| rung * every).collect::<Vec<_>>());
     for rung in made {
         // Exactly at a snapshot nothing is folded: this is what the file holds.
+        view.check_snapshot(&name_of(disk, rung)).unwrap();
         let mut state = view.state_at(rung).unwrap();
         assert_eq!(from_start[&rung], state_hash(&state), "the snapshot at {rung}");
         for recorded in &events[usize::try_from(rung).unwrap()..] {
@@ -308,6 +317,7 @@ fn same_from_everywhere(
     assert_eq!(ledger.state_at(last + 1).unwrap_err().kind(), ErrorKind::OutOfRange);
     ledger.close().unwrap();
     let (ledger, report) = Ledger::open(&dir(), environment).unwrap();
+    assert_eq!(report.notes, Vec::<String>::new());
     assert_eq!(report.from_snapshot, Some(last / every * every));
     assert_eq!((report.notes, ledger.state_hash()), (Vec::new(), from_start[&last]));
 }

@@ -37,6 +37,12 @@ fn act(dice: &mut Dice, ledger: &Ledger) {
     }
     let run = &state.runs[&dice.pick(&runs)];
     match dice.below(60) {
+        4 => {
+            let has_failed = |run: &&Run| run.status == RunStatus::Ended(Ending::Failed);
+            let Some(run) = state.runs.values().rev().find(has_failed) else { return };
+            let again = Command::RetryFailed { run: run.id, by: "ann".to_owned() };
+            refusable(ledger.execute(&again).map(drop));
+        }
         0 if runs.len() < 5 => {
             let seq = state.seq - u64::try_from(dice.below(20)).unwrap().min(state.seq - 1);
             let step = StepNumber(u32::try_from(1 + dice.below(4)).unwrap());
@@ -59,8 +65,8 @@ fn act(dice: &mut Dice, ledger: &Ledger) {
 
 fn plan(dice: &mut Dice) -> Plan {
     let steps: Vec<Value> = (0..2 + dice.below(3)).map(|place| step(dice, place)).collect();
-    let gate = json!({ "question": "This plan?", "deadline_seconds": 4,
-                       "on_timeout": { "answer": "yes" } });
+    let timeout = dice.pick(&[json!({ "answer": "yes" }), json!({ "escalate_to": "bob" })]);
+    let gate = json!({ "question": "This plan?", "deadline_seconds": 4, "on_timeout": timeout });
     let rule = json!({ "id": "ask", "when": { "message": "odd" }, "then": { "escalate": {
         "to": "ann", "deadline_seconds": 3, "on_timeout": { "answer": "retry" } } } });
     let of = json!({
@@ -177,7 +183,7 @@ fn command(dice: &mut Dice, state: &State, run: &Run) -> Command {
         by: "ann".to_owned(),
     };
     match dice.below(10) {
-        0..3 => of_attempts(dice, run, names),
+        0..3 => of_attempts(dice, state, run, names),
         3..6 => of_people(dice, state, run, names),
         6 => of_money(dice, state, names),
         7 => of_plans(dice, run, names),
@@ -192,12 +198,12 @@ fn command(dice: &mut Dice, state: &State, run: &Run) -> Command {
     }
 }
 
-fn of_attempts(dice: &mut Dice, run: &Run, names: Names) -> Command {
+fn of_attempts(dice: &mut Dice, state: &State, run: &Run, names: Names) -> Command {
     let Names { run: id, step, token, by } = names;
     let key = dice.pick(&["k1", "k2"]).to_owned();
     match dice.below(12) {
         0..5 => Command::RecordReceipt { token, receipt: receipt(dice) },
-        5 => Command::RecordReceipt { token: AttemptToken(token.0 / 2), receipt: receipt(dice) },
+        5 => Command::RecordReceipt { token: dealt(dice, state), receipt: receipt(dice) },
         6 => Command::Renew { token },
         7 => {
             let cause = dice.pick(&[LostCause::RunnerDied, LostCause::Released]);
@@ -214,6 +220,12 @@ fn of_attempts(dice: &mut Dice, run: &Run, names: Names) -> Command {
             Command::Judge { token, verdicts }
         }
     }
+}
+
+/// An attempt that was ever dealt.
+fn dealt(dice: &mut Dice, state: &State) -> AttemptToken {
+    let dealt: Vec<AttemptToken> = state.dealt.keys().copied().collect();
+    dealt.get(dice.below(dealt.len())).copied().unwrap_or(AttemptToken(1))
 }
 
 fn verdict(dice: &mut Dice) -> Verdict {
@@ -280,8 +292,7 @@ fn of_money(dice: &mut Dice, state: &State, names: Names) -> Command {
             Command::SetCap { scope, limit: dice.pick(&[None, Some(1), Some(2)]), by }
         }
         _ => {
-            let dealt: Vec<AttemptToken> = state.dealt.keys().copied().collect();
-            let token = dealt.get(dice.below(dealt.len())).copied().unwrap_or(AttemptToken(1));
+            let token = dealt(dice, state);
             let (cost, charged) = (Cost { money_micros: 3, tokens: 2 }, Some(Cost::default()));
             Command::CorrectCost { token, cost, charged, by }
         }
