@@ -66,7 +66,7 @@ fn act(dice: &mut Dice, ledger: &Ledger) {
 fn plan(dice: &mut Dice) -> Plan {
     let steps: Vec<Value> = (0..2 + dice.below(3)).map(|place| step(dice, place)).collect();
     let timeout = dice.pick(&[json!({ "answer": "yes" }), json!({ "escalate_to": "bob" })]);
-    let gate = json!({ "question": "This plan?", "deadline_seconds": 4, "on_timeout": timeout });
+    let gate = json!({ "question": "This plan?", "deadline_seconds": 1, "on_timeout": timeout });
     let rule = json!({ "id": "ask", "when": { "message": "odd" }, "then": { "escalate": {
         "to": "ann", "deadline_seconds": 3, "on_timeout": { "answer": "retry" } } } });
     let of = json!({
