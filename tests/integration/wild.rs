@@ -114,7 +114,7 @@ fn step(dice: &mut Dice, place: usize) -> Value {
         json!({ "answer": "no" }),
         json!("abort"),
     ]);
-    let gate = json!({ "question": "Now?", "deadline_seconds": 3, "on_timeout": timeout });
+    let gate = json!({ "question": "Now?", "deadline_seconds": 1, "on_timeout": timeout });
     json!({
         "id": format!("s{place}"),
         "goal": format!("goal {}", dice.below(3)),
@@ -210,7 +210,12 @@ fn of_attempts(dice: &mut Dice, state: &State, run: &Run, names: Names) -> Comma
             Command::ReportLost { token, cause, detail: "gone".to_owned() }
         }
         8 => Command::IntendEffect { token, effect: "pay".to_owned(), key },
-        9 => Command::CommitEffect { token, key },
+        9 => {
+            let meant = run.effects.iter().find(|(_, effect)| effect.committed == 0);
+            let meant = meant.map(|(key, effect)| (effect.token, key.clone()));
+            let (token, key) = meant.unwrap_or((token, key));
+            Command::CommitEffect { token, key }
+        }
         10 => Command::Dispatch { run: id, step: Some(step), worker: by },
         _ => {
             let reported = run.reported.first().and_then(|number| run.step(*number));
@@ -237,7 +242,7 @@ fn of_people(dice: &mut Dice, state: &State, run: &Run, names: Names) -> Command
     let Names { run: id, step, by, .. } = names;
     let reason = "said so".to_owned();
     match dice.below(14) {
-        0..5 => {
+        0..3 => {
             let open: Vec<(QuestionId, RunId)> =
                 state.questions.iter().map(|(question, run)| (*question, *run)).collect();
             let Some((question, of)) = open.get(dice.below(open.len())) else {
@@ -247,7 +252,7 @@ fn of_people(dice: &mut Dice, state: &State, run: &Run, names: Names) -> Command
             let (answer, shown) = (dice.pick(options), *shown);
             Command::Answer { question: *question, answer, by, note: String::new(), shown }
         }
-        5..8 => {
+        3..8 => {
             let value = Json::new(&json!(dice.below(9)));
             let name = dice.pick(&["v", "w"]).to_owned();
             Command::SetVariable { run: id, name, value, expected_version: None, by }
