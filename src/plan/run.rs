@@ -74,6 +74,8 @@ pub struct Run {
     pub reported: BTreeSet<StepNumber>,
     /// Steps in doubt.
     pub in_doubt: BTreeSet<StepNumber>,
+    /// Every attempt that was ever dealt in it.
+    pub dealt: BTreeSet<AttemptToken>,
     /// Attempts in flight.
     pub in_flight: u32,
     /// Attempts in flight by owner.
@@ -222,6 +224,7 @@ impl Run {
             lanes: BTreeMap::new(),
             reported: BTreeSet::new(),
             in_doubt: BTreeSet::new(),
+            dealt: BTreeSet::new(),
             in_flight: 0,
             in_flight_by_owner: BTreeMap::new(),
             in_flight_by_tag: BTreeMap::new(),

@@ -52,14 +52,6 @@ impl Run {
         self.set_timers();
     }
 
-    /// Derives everything anew from the statuses of the steps.
-    pub(super) fn rebuild_all(&mut self) {
-        let Some(version) = self.active_version() else { return };
-        let (plan, numbers) = (Arc::clone(&version.plan), version.numbers.clone());
-        self.rebuild(&plan, &numbers);
-        self.set_timers();
-    }
-
     fn count_replan(&mut self, activated: &PlanActivated) {
         let trigger = self.request.take().map(|request| request.trigger);
         let is_extension = matches!(trigger, Some(ReplanTrigger::Extension));

@@ -1,6 +1,6 @@
 //! What a step event changes in its step.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::money::Entry;
 use crate::plan::settle::failure_of;
@@ -26,8 +26,12 @@ impl Run {
         if event.attempt().is_some_and(|token| !step.has_attempt(token)) {
             return Entry::default();
         }
+        let delay = step.hold.delay;
         let entry = self.note_money(number, event);
         self.note(seq, time, number, event);
+        if self.step(number).is_some_and(|step| step.hold.delay != delay) {
+            self.drop_delay(number, delay);
+        }
         match next {
             Next::Same => {}
             Next::Open => self.shift(number, self.open_status(number)),
@@ -170,6 +174,7 @@ impl StepState {
             reserved: dispatched.reserved,
             receipt: None,
             verdicts: BTreeMap::new(),
+            effects: BTreeSet::new(),
         });
     }
 
