@@ -11,6 +11,7 @@
 
 mod blobs;
 mod codec;
+mod copies;
 mod environment;
 mod execute;
 mod export;

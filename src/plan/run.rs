@@ -241,6 +241,18 @@ impl Run {
         }
     }
 
+    /// Holds the plans of another fold of the same run instead of equal ones of its own.
+    pub fn share(&mut self, other: &Self) {
+        for (own, others) in self.versions.iter_mut().zip(&other.versions) {
+            if own.hash == others.hash && own.step_hashes.len() == others.step_hashes.len() {
+                own.plan = Arc::clone(&others.plan);
+            }
+        }
+        if self.active == other.active && self.steps.len() == other.steps.len() {
+            self.links = Arc::clone(&other.links);
+        }
+    }
+
     /// The active version.
     #[must_use]
     pub fn active_version(&self) -> Option<&PlanVersion> {
