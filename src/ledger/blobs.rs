@@ -193,11 +193,8 @@ impl Ledger {
             let Some((run, step)) = state.dealt.get(&token) else { return Ok(None) };
             state.runs.get(run).and_then(|run| run.plan_step(*step)).cloned()
         };
-        let values: Vec<_> = step
-            .map(|step| declared(&step, value))
-            .unwrap_or_default()
-            .into_iter()
-            .collect();
+        let values: Vec<_> =
+            step.map(|step| declared(&step, value)).unwrap_or_default().into_iter().collect();
         // What the fold needs stays in the record. Where that is most of it, nothing is gained.
         let kept: usize = values.iter().map(|(_, value)| value.as_str().len()).sum();
         if value.as_str().len().saturating_sub(kept) <= threshold {

@@ -44,7 +44,7 @@ pub(super) fn dispatch(
 }
 
 /// What is set aside for an attempt: what it is expected to cost, or else what it may.
-fn reservation(step: &Step) -> Cost {
+pub(in crate::plan) fn reservation(step: &Step) -> Cost {
     step.cost_estimate.or(step.cost_limit).unwrap_or_default()
 }
 

@@ -8,4 +8,4 @@ mod forged;
 mod random;
 mod refusals;
 mod replans;
-mod support;
+pub(super) mod support;
