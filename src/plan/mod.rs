@@ -46,6 +46,7 @@ mod support;
 mod tests;
 mod transition;
 mod validate;
+mod view;
 
 pub use account::{Account, BudgetPart, Limits};
 pub use command::*;
@@ -75,3 +76,4 @@ pub use step_event::*;
 pub use step_state::*;
 pub use support::{inert, unsupported};
 pub use validate::{STEPS_MAX, validate};
+pub use view::*;

@@ -186,7 +186,7 @@ pub struct Tally {
     pub failures: u64,
     /// Failures after which a step was tried again.
     pub retries: u64,
-    /// Steps that failed for good because their attempts were used up.
+    /// Steps that were given up, or given to their fallbacks, because their attempts were used up.
     pub exhausted: u64,
     /// Steps that replans took work from.
     pub invalidated: u64,

@@ -116,6 +116,9 @@ impl Run {
         let abort = (decided.decision == Decision::Abort).then(|| decided.reason.clone());
         self.abort = self.abort.take().or(abort);
         self.tally.failures = self.tally.failures.saturating_add(1);
+        if decided.is_exhausted() {
+            self.tally.exhausted = self.tally.exhausted.saturating_add(1);
+        }
         let Some(step) = self.steps.get_mut(number.index()) else { return };
         // An answer only says what is done about a failure that was counted when it was asked.
         if step.status == StepStatus::Reported {

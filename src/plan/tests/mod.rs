@@ -9,3 +9,4 @@ mod random;
 mod refusals;
 mod replans;
 pub(super) mod support;
+mod views;
