@@ -13,7 +13,7 @@ use super::{
 };
 
 /// One step of a run.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepState {
     /// Its author's name for it.
     pub id: String,
@@ -70,7 +70,7 @@ pub struct Hold {
 }
 
 /// The current attempt of a step.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {
     /// The right to report on it.
     pub token: AttemptToken,
@@ -120,7 +120,7 @@ pub enum StepStatus {
 }
 
 /// A barrier of the active version.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BarrierState {
     /// Its members.
     pub members: BTreeSet<StepNumber>,
