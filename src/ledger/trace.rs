@@ -7,6 +7,7 @@
 //! Left out on purpose: lists that follow from the rest (queues, lanes, timers, what is due).
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -48,8 +49,8 @@ pub struct Traced {
 /// A field that changed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Change {
-    /// Where it is: names with dots between.
-    pub path: String,
+    /// Where it is: the names of the fields and entries that lead there.
+    pub path: Vec<String>,
     /// What it was; `None` if it was not there.
     pub before: Option<Value>,
     /// What it is; `None` if it is gone.
@@ -128,12 +129,12 @@ impl Shadow {
     fn follow(&mut self, run: &Run) -> Vec<Change> {
         let mut changes = Vec::new();
         let head = head(run);
-        compare("", Some(&self.head), Some(&head), &mut changes);
+        compare(&[], Some(&self.head), Some(&head), &mut changes);
         self.head = head;
         for (name, after) in lists(run) {
             let before = self.lists.insert(name, after.clone()).unwrap_or_default();
             for key in before.keys().chain(after.keys().filter(|key| !before.contains_key(*key))) {
-                let path = format!("{name}.{key}");
+                let path = [name.to_owned(), key.clone()];
                 compare(&path, before.get(key), after.get(key), &mut changes);
             }
         }
@@ -142,7 +143,7 @@ impl Shadow {
                 continue;
             }
             let before = self.steps.get(place).map(value);
-            let path = format!("steps.{}", place.saturating_add(1));
+            let path = ["steps".to_owned(), place.saturating_add(1).to_string()];
             compare(&path, before.as_ref(), Some(&value(step)), &mut changes);
             match self.steps.get_mut(place) {
                 Some(own) => own.clone_from(step),
@@ -198,23 +199,34 @@ fn lists(run: &Run) -> [(&'static str, BTreeMap<String, Value>); 6] {
     ]
 }
 
-fn compare(path: &str, before: Option<&Value>, after: Option<&Value>, changes: &mut Vec<Change>) {
+fn compare(
+    path: &[String],
+    before: Option<&Value>,
+    after: Option<&Value>,
+    changes: &mut Vec<Change>,
+) {
     if before == after {
         return;
     }
     if let (Some(Value::Object(before)), Some(Value::Object(after))) = (before, after) {
         let keys = before.keys().chain(after.keys().filter(|key| !before.contains_key(*key)));
         for key in keys {
-            let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+            let path = [path, std::slice::from_ref(key)].concat();
             compare(&path, before.get(key), after.get(key), changes);
         }
         return;
     }
-    changes.push(Change {
-        path: path.to_owned(),
-        before: before.cloned(),
-        after: after.cloned(),
-    });
+    let (path, before, after) = (path.to_vec(), before.cloned(), after.cloned());
+    changes.push(Change { path, before, after });
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |value: &Option<Value>| {
+            value.as_ref().map_or_else(|| "nothing".to_owned(), Value::to_string)
+        };
+        write!(f, "{}: {} -> {}", self.path.join("."), shown(&self.before), shown(&self.after))
+    }
 }
 
 /// What each step is charged with.

@@ -194,6 +194,12 @@ pub struct Tally {
     pub preserved: u64,
 }
 
+#[cfg(test)]
+thread_local! {
+    /// How often a step was looked at: what the tests of scale count.
+    pub(super) static LOOKED_AT: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
 impl Run {
     /// A run without a plan, as it starts.
     #[must_use]
@@ -263,6 +269,8 @@ impl Run {
     /// The state of a step.
     #[must_use]
     pub fn step(&self, number: StepNumber) -> Option<&StepState> {
+        #[cfg(test)]
+        LOOKED_AT.with(|count| count.set(count.get() + 1));
         self.steps.get(number.index())
     }
 

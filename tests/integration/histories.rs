@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use plan_ledger::ledger::{EndKind, Metrics, Parted};
+use plan_ledger::ledger::{Change, EndKind, Metrics, Parted};
 use plan_ledger::plan::{
     Cost, Event, FailureClass, Json, LostCause, Outcome, RetryPolicy, StepStatus,
 };
@@ -10,6 +10,8 @@ use plan_ledger::sim::SimDisk;
 use plan_ledger::{
     Command, Environment, Ledger, LedgerView, Plan, Receipt, RunId, RunPolicy, Step, StepNumber,
 };
+
+use serde_json::Value;
 
 use crate::golden::deterministic;
 
@@ -100,6 +102,21 @@ fn metrics_count_what_their_definitions_say() {
     assert!(ledger.metrics(RunId(7)).unwrap_err().rejection().is_some());
 }
 
+/// Makes a change in a tree that holds what the change says that was there.
+fn change_in(tree: &mut Value, change: &Change) {
+    let (name, place) = change.path.split_last().unwrap();
+    let mut at = tree;
+    for name in place {
+        at = at.as_object_mut().unwrap().entry(name).or_insert_with(|| serde_json::json!({}));
+    }
+    let fields = at.as_object_mut().unwrap();
+    assert_eq!(fields.get(name), change.before.as_ref(), "{change}");
+    match &change.after {
+        Some(after) => drop(fields.insert(name.clone(), after.clone())),
+        None => drop(fields.remove(name)),
+    }
+}
+
 /// Goal: the changes of all records lead to the run as it is, and the costs of all steps to what
 /// it spent.
 #[test]
@@ -118,19 +135,19 @@ fn a_trace_says_what_every_record_changed_and_what_every_step_cost() {
     work(&ledger, run, brought(2));
     work(&ledger, run, brought(3));
     let trace = ledger.trace(run).unwrap();
-    let mut leads_to = std::collections::BTreeMap::new();
+    let mut tree = serde_json::json!({});
     for change in trace.records.iter().flat_map(|record| &record.changes) {
-        let before = leads_to.insert(change.path.clone(), change.after.clone()).flatten();
-        // An object that appears or goes as a whole may have been written field by field.
-        if before.is_some() && change.before.is_some() {
-            assert_eq!(before, change.before, "{}", change.path);
-        }
+        change_in(&mut tree, change);
     }
-    let found = |path: &str| leads_to[path].clone().unwrap();
-    assert_eq!(found("steps.3.status"), serde_json::json!("Accepted"));
-    assert_eq!(found("status"), serde_json::json!({"Ended": "Done"}));
-    assert_eq!(found("active"), serde_json::json!(2));
     let state = ledger.state();
+    let now = &state.runs[&run];
+    assert_eq!(tree["status"], serde_json::json!({"Ended": "Done"}));
+    assert_eq!(tree["account"], serde_json::to_value(now.account).unwrap());
+    assert_eq!(tree["variables"], serde_json::to_value(&now.variables).unwrap());
+    for (place, step) in now.steps.iter().enumerate() {
+        let found = &tree["steps"][(place + 1).to_string()];
+        assert_eq!(*found, serde_json::to_value(step).unwrap());
+    }
     let spent = trace.costs.values().map(|cost| cost.spent).fold(Cost::default(), Cost::plus);
     assert_eq!(spent, state.runs[&run].account.spent);
     assert_eq!(trace.costs[&StepNumber(1)].estimated.money_micros, 70);

@@ -8,5 +8,6 @@ mod forged;
 mod random;
 mod refusals;
 mod replans;
+mod scale;
 pub(super) mod support;
 mod views;
