@@ -265,7 +265,7 @@ fn attempts(past: &Pair<Past>) -> Vec<AttemptDifference> {
     let differs = |key: &(String, u32)| {
         let ends = past.each_ref().map(|each| each.ends.get(key));
         let [one, other] = ends.map(|end| end.map(|end| (end.kind, end.output)));
-        (one != other).then(|| ends.map(|end| end.cloned()))
+        (one != other).then(|| ends.map(Option::<&AttemptEnd>::cloned))
     };
     let found = keys.into_iter().filter_map(|key| {
         let ends = differs(key)?;
@@ -313,8 +313,8 @@ fn steps(runs: Pair<&Run>, past: &Pair<Past>) -> Vec<StepDifference> {
         }
     };
     let differs = |each: &StepDifference| {
-        let StepDifference { status: [a, b], attempts: [c, d], cost: [e, f], .. } = each;
-        a != b || c != d || e != f
+        let ([one, other], [tries, others]) = (each.status, each.attempts);
+        one != other || tries != others || each.cost.first() != each.cost.last()
     };
     ids.into_iter().map(difference).filter(differs).collect()
 }

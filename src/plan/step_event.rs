@@ -287,14 +287,6 @@ pub struct FailureDecided {
     pub disposition: Disposition,
 }
 
-impl FailureDecided {
-    /// Whether the step was given up, or given to its fallback, because its attempts were used up.
-    #[must_use]
-    pub fn is_exhausted(&self) -> bool {
-        self.rule.ends_with(".attempts_exhausted")
-    }
-}
-
 /// What is done about a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Decision {

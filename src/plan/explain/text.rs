@@ -16,20 +16,19 @@ const NAMES_MAX: usize = 8;
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut lines = Lines { of: self, shown: BTreeSet::new(), lines: Vec::new(), cut: 0 };
+        let mut lines = Lines { of: self, shown: BTreeSet::new(), text: Vec::new(), cut: 0 };
         lines.step(self.step, 0);
         for reason in &self.run_reasons {
-            lines.line(1, reason.line(self));
+            lines.line(1, &reason.line(self));
         }
         if let Some(request) = &self.request {
-            let seq = request.seq;
-            lines
-                .line(1, format!("another plan was asked for by record {seq}: {}", request.reason));
+            let (seq, reason) = (request.seq, &request.reason);
+            lines.line(1, &format!("another plan was asked for by record {seq}: {reason}"));
         }
-        writeln!(f, "{}", lines.lines.join("\n"))?;
+        f.write_str(&lines.text.join("\n"))?;
         match lines.cut {
             0 => Ok(()),
-            cut => writeln!(f, "... and {cut} more; the data has all"),
+            cut => write!(f, "\n... and {cut} more; the data has all"),
         }
     }
 }
@@ -37,16 +36,16 @@ impl fmt::Display for Explanation {
 struct Lines<'a> {
     of: &'a Explanation,
     shown: BTreeSet<StepNumber>,
-    lines: Vec<String>,
+    text: Vec<String>,
     cut: usize,
 }
 
 impl Lines<'_> {
-    fn line(&mut self, depth: usize, text: String) {
-        if depth > DEPTH_MAX || self.lines.len() >= LINES_MAX {
+    fn line(&mut self, depth: usize, text: &str) {
+        if depth > DEPTH_MAX || self.text.len() >= LINES_MAX {
             self.cut = self.cut.saturating_add(1);
         } else {
-            self.lines.push(format!("{}{text}", "  ".repeat(depth)));
+            self.text.push(format!("{}{text}", "  ".repeat(depth)));
         }
     }
 
@@ -54,18 +53,18 @@ impl Lines<'_> {
         let Some(entry) = self.of.steps.get(&number) else { return };
         let StepReasons { id, status, reasons } = entry;
         if !self.shown.insert(number) {
-            self.line(depth, format!("step {number} ({id}) is {status}, see above"));
+            self.line(depth, &format!("step {number} ({id}) is {status}, see above"));
             return;
         }
-        self.line(depth, format!("step {number} ({id}) is {status}"));
-        if depth > DEPTH_MAX || self.lines.len() >= LINES_MAX {
+        self.line(depth, &format!("step {number} ({id}) is {status}"));
+        if depth > DEPTH_MAX || self.text.len() >= LINES_MAX {
             return;
         }
         for reason in reasons {
             let next = reason.leads_to();
             // What another step is waited for is the line of that step.
             if !matches!(reason, Reason::Step { .. }) {
-                self.line(depth + 1, reason.line(self.of));
+                self.line(depth + 1, &reason.line(self.of));
             }
             let below = depth + if matches!(reason, Reason::Step { .. }) { 1 } else { 2 };
             for number in next {
@@ -94,25 +93,20 @@ impl Reason {
                 format!("its condition `{expression}` {}", ruled(*ruling))
             }
             Self::Precondition { place, expression, ruling, variables, writers } => {
-                let variables: Vec<String> = variables.iter().cloned().collect();
                 let who = match writers.len() {
                     0 => "and no step that is left sets it".to_owned(),
                     _ => format!("which may be set by {}", of.names(writers)),
                 };
-                // People count from 1.
-                let place = u64::from(*place) + 1;
-                let names = some(&variables);
-                format!(
-                    "precondition {place} `{expression}` {}: it reads {names}, {who}",
-                    ruled(*ruling)
-                )
+                let (place, ruled) = (counted(*place), ruled(*ruling));
+                let names = some(&variables.iter().cloned().collect::<Vec<_>>());
+                format!("precondition {place} `{expression}` {ruled}: it reads {names}, {who}")
             }
             Self::Question { question, subject, text, to, deadline, options } => {
                 let to = to.as_deref().unwrap_or("somebody");
-                let about = match subject {
-                    Subject::Failure(token) => format!(" about attempt {token}"),
-                    _ => String::new(),
-                };
+                let mut about = String::new();
+                if let Subject::Failure(token) = subject {
+                    about = format!(" about attempt {token}");
+                }
                 let until = deadline.map_or(String::new(), |at| format!(", {}", of.until(at)));
                 let (id, options) = (question.0, options.join("|"));
                 format!("{to} was asked{about} (question {id}: {text}; {options}){until}")
@@ -134,16 +128,13 @@ impl Reason {
             }
             Self::Budget(shortage) => shortage.line(),
             Self::Held(holder) => holder.line(of),
-            Self::Reported { token, unjudged, undecided } => match undecided {
-                Some((_, message)) => {
-                    format!("somebody must decide about attempt {token}: {message}")
-                }
-                None => {
-                    let places: Vec<String> =
-                        unjudged.iter().map(|place| (u64::from(*place) + 1).to_string()).collect();
-                    format!("attempt {token} waits for verdicts on criteria {}", some(&places))
-                }
-            },
+            Self::Reported { token, undecided: Some((_, message)), .. } => {
+                format!("somebody must decide about attempt {token}: {message}")
+            }
+            Self::Reported { token, unjudged, undecided: None } => {
+                let places: Vec<String> = unjudged.iter().copied().map(counted).collect();
+                format!("attempt {token} waits for verdicts on criteria {}", some(&places))
+            }
             Self::InDoubt(holder) => {
                 let (token, worker) = (holder.token, &holder.worker);
                 format!("attempt {token} of {worker} was lost: somebody must say whether it landed")
@@ -153,6 +144,11 @@ impl Reason {
             Self::Cancelled => "its run ended before it was done".to_owned(),
         }
     }
+}
+
+/// A place in a list, as people count: from 1.
+fn counted(place: u32) -> String {
+    (u64::from(place) + 1).to_string()
 }
 
 fn ruled(ruling: Option<Ruling>) -> &'static str {
@@ -218,10 +214,8 @@ impl Holder {
     fn line(&self, of: &Explanation) -> String {
         let Self { run, step, id, worker, lease_until, .. } = self;
         let until = of.until(*lease_until);
-        match *run == of.run {
-            true => format!("{worker} has step {step} ({id}), {until}"),
-            false => format!("{worker} has step {step} ({id}) of run {run}, {until}"),
-        }
+        let place = if *run == of.run { String::new() } else { format!(" of run {run}") };
+        format!("{worker} has step {step} ({id}){place}, {until}")
     }
 }
 

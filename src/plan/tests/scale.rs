@@ -1,6 +1,8 @@
 //! Nothing on the way of a dispatch or a receipt grows with the size of the plan or the number
 //! of runs: counted, not timed, by how often a step is looked at.
 
+use std::collections::BTreeMap;
+
 use super::support::*;
 use crate::plan::run::LOOKED_AT;
 use crate::plan::*;
@@ -56,7 +58,7 @@ fn looked_at(size: usize) -> Vec<(&'static str, u64)> {
         world.now += 1000;
     }
     assert_eq!(world.run().count(StepStatus::Delayed), u32::try_from(size).unwrap());
-    let mut most: std::collections::BTreeMap<&'static str, u64> = Default::default();
+    let mut most: BTreeMap<&'static str, u64> = BTreeMap::new();
     let mut note = |what, count: u64| {
         let entry = most.entry(what).or_insert(0);
         *entry = count.max(*entry);

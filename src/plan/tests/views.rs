@@ -21,7 +21,7 @@ fn gated() -> World {
 fn a_user_sees_progress_work_and_what_needs_them() {
     let mut world = gated();
     let view = |world: &World| user_view(world.run(), world.now);
-    assert_eq!(view(&world).to_string(), "Article: 0 of 3 steps\n  1 steps are ready to begin\n");
+    assert_eq!(view(&world).to_string(), "Article: 0 of 3 steps\n  1 steps are ready to begin");
     let token = world.deal("write");
     world.now += 60 * SECOND;
     let works = Activity::Works { step: StepNumber(1), what: "Write it".to_owned(), attempt: 1 };
@@ -73,7 +73,7 @@ fn the_execution_state_has_its_fields() {
     let token = world.deal("write");
     let cost = Cost { money_micros: 300, tokens: 7 };
     let side_effects = vec!["post/1".to_owned()];
-    world.report(token, Receipt { cost, side_effects, ..Receipt::default() });
+    world.report(token, Receipt { side_effects, cost, ..Receipt::default() });
     world.now += 5 * SECOND;
     let state = execution_state(world.run(), world.now);
     let ids = |list: &std::collections::BTreeMap<StepNumber, String>| {

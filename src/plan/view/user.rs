@@ -192,15 +192,15 @@ fn expected(run: &Run, now: Micros) -> Option<Micros> {
 
 impl fmt::Display for UserView {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}: {} of {} steps", self.title, self.done, self.of)?;
+        write!(f, "{}: {} of {} steps", self.title, self.done, self.of)?;
         for activity in &self.now {
-            writeln!(f, "  {activity}")?;
+            write!(f, "\n  {activity}")?;
         }
         for need in &self.needs {
-            writeln!(f, "  {need}")?;
+            write!(f, "\n  {need}")?;
         }
         match self.expected {
-            Some(left) => writeln!(f, "  about {} more", span(left)),
+            Some(left) => write!(f, "\n  about {} more", span(left)),
             None => Ok(()),
         }
     }
