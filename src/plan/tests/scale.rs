@@ -178,3 +178,22 @@ fn a_precondition_over_all_variables_is_judged_again_when_any_is_set() {
     set(&mut world, "odd-name", 7);
     assert_eq!(world.status("waits"), StepStatus::Ready);
 }
+
+/// Goal: what a fork inherits is entered step by step, and its books balance all the same.
+#[test]
+fn a_fork_of_a_crowded_run_has_books_that_balance() {
+    let mut world = World::with(&crowded(20), trust());
+    for number in 0..15 {
+        world.work(&format!("work{number}"));
+    }
+    world.fail("late1", FailureClass::Deterministic);
+    let parent = Box::new(world.run().clone());
+    let (name, at_seq, chain) = ("fork".to_owned(), world.state.seq, ContentHash::default());
+    world.ask(Command::ForkRun { name, parent, at_seq, chain }).unwrap();
+    super::books::check(&world.state);
+    let fork = &world.state.runs[&RunId(2)];
+    for status in [StepStatus::Accepted, StepStatus::Failed, StepStatus::Waiting] {
+        assert_eq!(fork.count(status), world.run().count(status), "{status}");
+    }
+    assert_eq!(fork.barriers["all"].arrived.len(), 15);
+}
