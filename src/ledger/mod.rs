@@ -11,6 +11,8 @@
 
 mod blobs;
 mod codec;
+mod compare;
+mod copies;
 mod control;
 mod environment;
 mod execute;
@@ -18,10 +20,12 @@ mod export;
 #[cfg(test)]
 mod golden_tests;
 mod hash;
+mod history;
 mod import;
 mod islands;
 mod ladder;
 mod lines;
+mod metrics;
 mod projection;
 mod receipt_codec;
 mod replay;
@@ -33,6 +37,7 @@ mod snapshots;
 mod state_body;
 mod streams;
 mod task;
+mod trace;
 mod travel;
 mod verify;
 
@@ -50,6 +55,9 @@ pub use crate::log::{Ack, BatchKey, Housekeeping, OnAmbiguous};
 use blobs::Blobs;
 pub use blobs::{BlobCheck, BlobSurvey, BlobUse, Collected, blob_of};
 pub use codec::{Kind, decode};
+pub use compare::{
+    AttemptDifference, AttemptEnd, Comparison, EndKind, Pair, Parted, Parting, StepDifference,
+};
 pub use control::{OpenQuestion, Reply};
 pub use environment::{Clock, Environment, IdSource, SystemClock, time_text};
 use execute::Shared;
@@ -57,6 +65,7 @@ pub use export::{Describe, Exported};
 pub use hash::{plan_hash, state_hash};
 pub use import::{Imported, import};
 use ladder::Ladder;
+pub use metrics::{ESTIMATE, Metrics, Ratio, RunMetrics};
 pub use projection::Projection;
 pub use replay::{Fold, LedgerView, Recorded};
 pub use report::OpenReport;
@@ -65,6 +74,7 @@ pub use salvage::{GAPS_MAX, Salvaged, salvage};
 pub use snapshots::Snapshot;
 pub use streams::RUNS;
 pub use task::Task;
+pub use trace::{Change, StepCost, Trace, Traced};
 pub use verify::{Condition, Level, Phase, Progress, VerifyReport, VerifyRequest, root, verify};
 
 /// A ledger that is open for writing. At most one exists per folder, in all processes.

@@ -2,7 +2,7 @@
 //!
 //! Invariant: whatever becomes of a snapshot, commands and what they returned are not touched.
 
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{MutexGuard, PoisonError};
 
 use crate::error::{ErrorKind, Result};
 use crate::log::{Batch, Durability, SnapshotNote, Ticket};
@@ -109,7 +109,8 @@ impl Ledger {
                 }
                 Err(error) => return Err(error),
                 Ok(ticket) => {
-                    Arc::make_mut(&mut shared.state).pass(expected, time);
+                    shared.state.pass(expected, time);
+                    shared.copies.note(expected, time, None);
                     return Ok(ticket);
                 }
             }

@@ -43,6 +43,8 @@ mod log_faults;
 mod log_files;
 // Hazards that cost other engines data, by their number in the list that we keep.
 mod log_hazards;
+// Metrics, traces and comparisons of runs.
+mod histories;
 // Keys of batches: written once, found again.
 mod log_keys;
 // Who may write, and what readers change: nothing.
