@@ -9,6 +9,7 @@
 //! Left out on purpose: running workers (a harness does, or the `ledger` binary) and judging
 //! anything (`plan` does).
 
+mod archive;
 mod blobs;
 mod codec;
 mod environment;
@@ -25,6 +26,7 @@ mod projection;
 mod receipt_codec;
 mod replay;
 mod report;
+mod retention;
 mod salvage;
 mod snapshots;
 mod state_body;
@@ -44,6 +46,7 @@ use crate::plan::{
 };
 
 pub use crate::log::{Ack, BatchKey, Housekeeping, OnAmbiguous};
+pub use archive::{Archived, archive, archive_environment};
 use blobs::Blobs;
 pub use blobs::{BlobCheck, BlobSurvey, BlobUse, Collected, blob_of};
 pub use codec::{Kind, decode};
@@ -54,8 +57,9 @@ pub use hash::{plan_hash, state_hash};
 pub use import::{Imported, import};
 use ladder::Ladder;
 pub use projection::Projection;
-pub use replay::{Fold, LedgerView, Recorded};
+pub use replay::{Fold, Ground, LedgerView, Recorded};
 pub use report::OpenReport;
+pub use retention::{PrunePlan, Pruned, Through};
 pub use salvage::{GAPS_MAX, Salvaged, salvage};
 pub use snapshots::Snapshot;
 pub use streams::RUNS;

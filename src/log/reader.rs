@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::format::{Head, HeadView, HeaderFault, SegmentHeader, SegmentName};
 use crate::storage::{EntryKind, Storage};
 
