@@ -53,6 +53,8 @@ mod log_round_trip;
 mod readers;
 // Writers that must stop: forks, lost locks, panics; and what is left to a policy.
 mod log_stop;
+// Archives and pruning.
+mod retention;
 // `ledger run`: what a run does, says and returns.
 mod run;
 // What can be saved of a damaged ledger.

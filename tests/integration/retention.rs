@@ -1,0 +1,648 @@
+//! Archives and pruning: what is gone is gone by a note, what is left is whole, and folds to what
+//! it folded to before.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use plan_ledger::error::ErrorKind;
+use plan_ledger::format::{Codec, NewRecord, SnapshotName};
+use plan_ledger::ledger::{Condition, Ground, Level, Through, VerifyReport, VerifyRequest, verify};
+use plan_ledger::log::{Class, Item, KIND_RETENTION_NOTE, Proof};
+use plan_ledger::plan::{ContentHash, Json, Receipt, RunId};
+use plan_ledger::sim::{Effect, Fault, Loss, SimDisk};
+use plan_ledger::storage::Storage;
+use plan_ledger::{
+    Environment, Ledger, LedgerView, Projection, Recorded, RunPolicy, State, state_hash,
+};
+
+use crate::lab::{Restart, dir, log_files, reader, whole};
+use crate::time_travel::environment;
+
+/// An environment that makes no snapshot by itself.
+fn quiet(disk: &SimDisk) -> Environment {
+    Environment { snapshot_every: None, ..environment(disk, 1) }
+}
+
+/// A run of one step that came to its end, and a variable of it that takes a segment almost whole.
+fn ended_run(ledger: &Ledger, name: &str) {
+    let run = started_run(ledger, name);
+    let task = ledger.dispatch(run, "worker").unwrap().unwrap();
+    ledger.record_receipt(task.token, Receipt::default()).unwrap();
+}
+
+fn started_run(ledger: &Ledger, name: &str) -> RunId {
+    let plan = serde_json::from_str(r#"{"steps": [{"id": "a"}]}"#).unwrap();
+    let run = ledger.start_run(name, &plan, RunPolicy::default()).unwrap();
+    fill(ledger, run, 950_000);
+    run
+}
+
+fn fill(ledger: &Ledger, run: RunId, length: usize) {
+    let value = Json::new(&"x".repeat(length).into());
+    ledger.set_variable(run, "large", value, None, "ann").unwrap();
+}
+
+/// A closed ledger of four segments. The runs of the first two have ended; that of the third has
+/// not. Two snapshots stand in the third, one in the fourth.
+fn four() -> SimDisk {
+    let disk = SimDisk::new();
+    let ledger = Ledger::create(&dir(), &quiet(&disk)).unwrap();
+    for name in ["one", "two", "three", "four"] {
+        ended_run(&ledger, name);
+    }
+    let run = started_run(&ledger, "open");
+    ledger.snapshot::<State>().unwrap();
+    ledger.set_variable(run, "v", Json::new(&1.into()), None, "ann").unwrap();
+    ledger.snapshot::<State>().unwrap();
+    fill(&ledger, run, 3_000_000);
+    fill(&ledger, run, 10);
+    let cap = plan_ledger::Command::SetCap {
+        scope: plan_ledger::plan::CapScope::Ledger,
+        limit: Some(3),
+        by: "ann".to_owned(),
+    };
+    ledger.execute(&cap).unwrap();
+    ledger.close().unwrap();
+    disk
+}
+
+fn open(disk: &SimDisk) -> Ledger {
+    Ledger::open(&dir(), &quiet(disk)).unwrap().0
+}
+
+fn view(disk: &SimDisk) -> LedgerView {
+    LedgerView::open(&dir(), &quiet(disk)).unwrap()
+}
+
+/// The hash of the state after each record, folded from the start.
+fn truth(disk: &SimDisk) -> Vec<ContentHash> {
+    let mut state = State::default();
+    let mut hashes = vec![state_hash(&state)];
+    for record in reader(disk).records(1) {
+        let record = record.unwrap();
+        let event = plan_ledger::ledger::decode(&record).unwrap();
+        Projection::apply(&mut state, &Recorded { seq: record.seq, time: record.time, event });
+        hashes.push(state_hash(&state));
+    }
+    hashes
+}
+
+fn place(number: usize) -> u64 {
+    u64::try_from(number).unwrap()
+}
+
+fn verified(disk: &SimDisk, level: Level) -> VerifyReport {
+    let request = VerifyRequest {
+        level,
+        jobs: std::num::NonZeroUsize::MIN,
+        expected: None,
+        watch: &|_| std::ops::ControlFlow::Continue(()),
+    };
+    verify(&dir(), &quiet(disk), request).unwrap()
+}
+
+/// Nothing is wrong with the ledger, and verification says so on every level.
+fn expect_whole(disk: &SimDisk, story: &str) {
+    for level in [Level::Crc, Level::Chain, Level::Snapshots, Level::Replay] {
+        let report = verified(disk, level);
+        assert_eq!(report.condition(), Condition::Whole, "{story}: {:?}", report.log.findings);
+        let damage = report.log.findings.iter().find(|finding| finding.class != Class::Warning);
+        assert!(damage.is_none(), "{story}: {damage:?}");
+    }
+    let fold = view(disk).fold(u64::MAX).unwrap();
+    assert!(fold.damage.is_empty() && fold.unreadable.is_none(), "{story}: {:?}", fold.damage);
+}
+
+/// Everything that the log holds: all of it proven, without a gap.
+fn held(disk: &SimDisk) -> Vec<(u64, plan_ledger::format::Chain)> {
+    let reader = reader(disk);
+    let mut next = reader.first_seq();
+    let records = reader.walk(1).map(|item| match item.unwrap() {
+        Item::Record(record, Proof::Proven) => {
+            assert_eq!(record.seq, next, "a gap");
+            next += 1;
+            (record.seq, record.chain)
+        }
+        other => panic!("{other:?}"),
+    });
+    records.collect()
+}
+
+/// Goal: after a prune the state is, at every record from the older anchor on, what a fold from the
+/// start came to, live, in a view, and opened again; what is gone is said to be gone.
+#[test]
+fn a_fold_from_an_anchor_is_the_fold_from_the_start() {
+    let disk = four();
+    let hashes = truth(&disk);
+    let before = held(&disk);
+    let segments = log_files(&disk);
+    let plan = view(&disk).plan_prune(Through::Record(u64::MAX)).unwrap_err();
+    assert_eq!(plan.kind(), ErrorKind::Rejected, "{plan}");
+    let plan = view(&disk).plan_prune(Through::Ended).unwrap();
+    assert!(plan.open_runs.is_empty() && plan.segments.len() >= 2, "{plan:?}");
+
+    let ledger = open(&disk);
+    let pruned = ledger.prune(Through::Ended, None, "ann").unwrap();
+    assert_eq!(pruned.plan, plan, "what was planned is what was done");
+    assert_eq!(pruned.removal.segments, plan.segments);
+    let left: Vec<_> = log_files(&disk).into_iter().map(|(path, _)| path).collect();
+    let expected: Vec<_> = segments[plan.segments.len()..].iter().map(|it| it.0.clone()).collect();
+    assert_eq!(left, expected);
+    let (last, older) = (plan.last_seq, plan.anchors[0].seq);
+    let log = reader(&disk);
+    assert_eq!(log.first_seq(), last + 1);
+    assert_eq!(log.retention().unwrap().seq, pruned.note_seq);
+
+    for (seq, hash) in hashes.iter().enumerate().map(|(seq, hash)| (place(seq), hash)) {
+        let (live, seen) = (ledger.state_at(seq), view(&disk).state_at(seq));
+        if seq < older {
+            assert_eq!(live.unwrap_err().kind(), ErrorKind::Pruned, "{seq}");
+            assert_eq!(seen.unwrap_err().kind(), ErrorKind::Pruned, "{seq}");
+        } else {
+            assert_eq!(state_hash(&live.unwrap()), *hash, "{seq}");
+            assert_eq!(state_hash(&seen.unwrap()), *hash, "{seq}");
+            let fold = view(&disk).fold(seq).unwrap();
+            assert_eq!((state_hash(&fold.state), fold.ground), (*hash, Ground::Anchor(older)));
+        }
+    }
+    ledger.close().unwrap();
+    expect_whole(&disk, "pruned");
+    assert_eq!(verified(&disk, Level::Replay).state.unwrap().1, open(&disk).state_hash());
+
+    // What is left has the chain that it had, from any side.
+    let after = held(&disk);
+    let kept = before.len() - usize::try_from(last).unwrap();
+    assert_eq!(after[..kept], before[usize::try_from(last).unwrap()..]);
+    let mut back: Vec<_> = reader(&disk)
+        .records_back(u64::MAX)
+        .map(|record| record.map(|record| (record.seq, record.chain)).unwrap())
+        .collect();
+    back.reverse();
+    assert_eq!(back, after);
+    let notes: Vec<_> = reader(&disk).records_of_kind(KIND_RETENTION_NOTE, last + 1).collect();
+    assert_eq!(notes.len(), 1);
+
+    // What is not there is said to be pruned, by every way to ask.
+    for seq in [1, last] {
+        let log = reader(&disk);
+        let mut follow = log.follow(seq);
+        for error in [
+            log.record(seq).unwrap_err(),
+            log.records(seq).next().unwrap().unwrap_err(),
+            log.records_of_kind(1, seq).next().unwrap().unwrap_err(),
+            follow.next(std::time::Duration::ZERO).unwrap_err(),
+            view(&disk).project::<Count>(last + 3).unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), ErrorKind::Pruned, "{error}");
+            let first = format!("begins at record {}", last + 1);
+            assert!(error.to_string().contains(&first), "{error}");
+        }
+    }
+    assert_eq!(reader(&disk).record(last + 1).unwrap().unwrap().seq, last + 1);
+    assert_eq!(reader(&disk).chain_at(last).unwrap(), Some(plan.chain));
+    assert_eq!(reader(&disk).chain_at(last - 1).unwrap(), None);
+}
+
+/// A projection that nobody made a snapshot of in time.
+#[derive(Debug, Default)]
+struct Count(u64);
+
+impl Projection for Count {
+    const NAME: &'static str = "count";
+    const VERSION: u32 = 1;
+
+    fn apply(&mut self, _: &Recorded) {
+        self.0 += 1;
+    }
+
+    fn encode(&self, out: &mut dyn std::io::Write) -> std::io::Result<()> {
+        out.write_all(&self.0.to_le_bytes())
+    }
+
+    fn decode(input: &mut dyn std::io::Read) -> std::io::Result<Self> {
+        let mut bytes = [0; 8];
+        input.read_exact(&mut bytes)?;
+        Ok(Self(u64::from_le_bytes(bytes)))
+    }
+}
+
+/// Goal: a crash before any call of a prune, with whatever the disk keeps, leaves a ledger that
+/// opens, that holds every record that no note covers, whose state is what it was, and that has
+/// finished what was begun, if a note was durable; nothing of it, if none was.
+#[test]
+fn a_crash_anywhere_in_a_prune_is_finished_by_the_next_open() {
+    let disk = four();
+    let hashes = truth(&disk);
+    let head = open(&disk.fork()).head();
+    let run = |disk: &SimDisk, crash: u64| {
+        let ledger = open(disk);
+        let before = disk.calls();
+        disk.crash_at(before.saturating_add(crash));
+        let pruned = ledger.prune(Through::Ended, None, "ann");
+        let calls = disk.calls() - before;
+        drop(ledger);
+        (pruned, calls)
+    };
+    let calm = disk.fork();
+    let (pruned, calls) = run(&calm, u64::MAX / 2);
+    let plan = pruned.unwrap().plan;
+    // Reading the segments is most of it, and tried a few times only.
+    let writes_from = calls - 60;
+    let tried = (1..writes_from).step_by(37).chain(writes_from.max(1)..=calls);
+    let (mut finished, mut untouched, mut halfway) = (0, 0, 0);
+    for crash in tried {
+        let power = [Loss::Everything, Loss::Nothing, Loss::Some(crash), Loss::Some(crash + 99)];
+        for restart in power.map(Restart::Power).into_iter().chain([Restart::Process]) {
+            let story = format!("crash before call {crash} of {calls}, {restart:?}");
+            let disk = disk.fork();
+            let (pruned, _) = run(&disk, crash);
+            assert!(pruned.is_err(), "{story}");
+            let disk = restart.of(&disk);
+            // Readers see a whole ledger before anybody has repaired anything.
+            let seen = view(&disk).fold(u64::MAX).unwrap();
+            assert!(seen.damage.is_empty() && seen.unreadable.is_none(), "{story}: {seen:?}");
+            let first = reader(&disk).first_seq();
+            halfway += usize::from(first > 1 && first <= plan.last_seq);
+            let opened = Ledger::open(&dir(), &quiet(&disk));
+            let (ledger, report) = opened.unwrap_or_else(|error| panic!("{story}: {error}"));
+            for (seq, hash) in
+                hashes.iter().enumerate().skip(usize::try_from(plan.anchors[0].seq).unwrap())
+            {
+                assert_eq!(
+                    state_hash(&ledger.state_at(place(seq)).unwrap()),
+                    *hash,
+                    "{story}: {seq}"
+                );
+            }
+            assert!(ledger.head().seq >= head.seq, "{story}");
+            assert_eq!(ledger.warnings(), Vec::<String>::new(), "{story}");
+            ledger.close().unwrap();
+            let first = reader(&disk).first_seq();
+            let has_note =
+                reader(&disk).records_of_kind(KIND_RETENTION_NOTE, first).any(|note| note.is_ok());
+            if has_note {
+                assert_eq!(first, plan.last_seq + 1, "{story}: {report}");
+                finished += 1;
+            } else {
+                assert_eq!(first, 1, "{story}: {report}");
+                untouched += 1;
+            }
+            expect_whole(&disk, &story);
+            let before = held(&disk);
+            open(&disk).close().unwrap();
+            assert_eq!(held(&disk), before, "{story}: opened again");
+        }
+    }
+    assert!(finished > 10 && untouched > 10 && halfway > 1, "{finished} {untouched} {halfway}");
+}
+
+/// Goal: a call of the disk that fails in a prune is no more than a prune that is not finished:
+/// the ledger goes on, and asking again finishes it.
+#[test]
+fn a_call_that_fails_in_a_prune_leaves_a_ledger_that_goes_on() {
+    let disk = four();
+    let calm = disk.fork();
+    let ledger = open(&calm);
+    let before = calm.calls();
+    let plan = ledger.prune(Through::Ended, None, "ann").unwrap().plan;
+    let calls = calm.calls() - before;
+    let (mut poisoned, mut asked_again) = (0, 0);
+    for call in calls - 45..=calls {
+        for effect in [Effect::Nothing, Effect::Everything] {
+            let disk = disk.fork();
+            let ledger = open(&disk);
+            let fault =
+                Fault { call: disk.calls() + call, kind: std::io::ErrorKind::Other, effect };
+            disk.fail_at(fault);
+            if ledger.prune(Through::Ended, None, "ann").is_ok() {
+                continue;
+            }
+            let again = ledger.prune(Through::Ended, None, "ann");
+            let is_done = reader(&disk).first_seq() == plan.last_seq + 1;
+            match again {
+                // What was begun was finished first, and then there was nothing to do.
+                Err(error) if error.kind() == ErrorKind::Rejected => assert!(is_done, "{error}"),
+                Err(error) => {
+                    assert!(
+                        matches!(error.kind(), ErrorKind::Poisoned | ErrorKind::OutcomeUnknown),
+                        "{fault:?}: {error}"
+                    );
+                    poisoned += 1;
+                }
+                Ok(_) => assert!(is_done, "{fault:?}"),
+            }
+            asked_again += usize::from(is_done);
+            drop(ledger);
+            let ledger = open(&disk);
+            ledger.close().unwrap();
+            expect_whole(&disk, &format!("{fault:?}"));
+        }
+    }
+    assert!(poisoned > 2 && asked_again > 10, "{poisoned} {asked_again}");
+}
+
+/// Goal: a log that was pruned can be pruned again: the fold begins with an earlier anchor then.
+#[test]
+fn a_pruned_log_is_pruned_again() {
+    let disk = four();
+    let hashes = truth(&disk);
+    let ledger = open(&disk);
+    let all = log_files(&disk).len();
+    let first = ledger.prune(Through::Ended, None, "ann").unwrap();
+    assert!(all - first.plan.segments.len() >= 2);
+    let error = ledger.prune(Through::Record(u64::MAX), None, "ann").unwrap_err();
+    assert!(error.to_string().contains("ledger snapshot"), "{error}");
+    for name in ["five", "six"] {
+        ledger.snapshot::<State>().unwrap();
+        ended_run(&ledger, name);
+    }
+    ledger.snapshot::<State>().unwrap();
+    let hash = ledger.state_hash();
+    let second = ledger.prune(Through::Record(u64::MAX), None, "bob").unwrap();
+    assert_eq!(second.plan.first_seq, first.plan.last_seq + 1);
+    assert!(second.plan.last_seq > first.plan.anchors[0].seq);
+    assert_eq!(second.plan.open_runs, ["open"]);
+    assert_eq!(ledger.state_hash(), hash);
+    ledger.close().unwrap();
+    expect_whole(&disk, "pruned twice");
+    let (ledger, report) = Ledger::open(&dir(), &quiet(&disk)).unwrap();
+    assert_eq!((ledger.state_hash(), report.notes), (hash, Vec::new()));
+    for seq in second.plan.anchors[0].seq..place(hashes.len()) {
+        let state = ledger.state_at(seq).unwrap();
+        assert_eq!(state_hash(&state), hashes[usize::try_from(seq).unwrap()]);
+    }
+}
+
+fn snapshots(disk: &SimDisk) -> Vec<PathBuf> {
+    disk.files(&dir().join("snap"))
+}
+
+/// Goal: what a pruned log stands on is never thinned out, however many snapshots follow; and
+/// nothing below it stays.
+#[test]
+fn the_ladder_keeps_the_anchors() {
+    let disk = four();
+    let ledger = open(&disk);
+    ledger.snapshot::<Count>().unwrap();
+    let plan = ledger.prune(Through::Ended, None, "ann").unwrap().plan;
+    for number in 0..6 {
+        let run = ledger.state().run_named("open").unwrap().id;
+        ledger.set_variable(run, "v", Json::new(&number.into()), None, "ann").unwrap();
+        ledger.snapshot::<State>().unwrap();
+    }
+    let names: Vec<_> = snapshots(&disk)
+        .iter()
+        .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
+        .collect();
+    for anchor in &plan.anchors {
+        assert!(names.contains(&anchor.file), "{names:?}");
+    }
+    let of_state = names.iter().filter(|name| name.contains("-state-")).count();
+    assert_eq!(of_state, 4, "{names:?}");
+}
+
+/// Goal: damage of an anchor is damage of the ledger, on every level, and named; with one anchor
+/// left everything goes on, with none the ledger says what it lacks.
+#[test]
+fn damage_of_an_anchor_is_damage() {
+    let disk = four();
+    let ledger = open(&disk);
+    let plan = ledger.prune(Through::Ended, None, "ann").unwrap().plan;
+    let hash = ledger.state_hash();
+    ledger.close().unwrap();
+    let file = |number: usize| dir().join("snap").join(&plan.anchors[number].file);
+    for number in [0, 1] {
+        for is_removed in [false, true] {
+            let disk = disk.fork();
+            let path = file(number);
+            if is_removed {
+                disk.remove(&path).unwrap();
+            } else {
+                let middle = disk.read(&path).unwrap().len() / 2;
+                let byte = disk.read(&path).unwrap()[middle];
+                disk.overwrite(&path, place(middle), &[byte ^ 4]).unwrap();
+            }
+            for level in [Level::Crc, Level::Chain, Level::Snapshots, Level::Replay] {
+                let report = verified(&disk, level);
+                assert_eq!(report.condition(), Condition::Damaged, "{number} {level:?}");
+                let damage: Vec<_> =
+                    report.log.findings.iter().filter(|it| it.class == Class::Damage).collect();
+                assert_eq!(damage.len(), 1, "{damage:?}");
+                assert_eq!(damage[0].path, path);
+            }
+            let ledger = open(&disk);
+            assert_eq!(ledger.state_hash(), hash);
+            assert!(ledger.collect_blobs().unwrap_err().is_damage() || is_removed);
+            let fold = view(&disk).fold(u64::MAX).unwrap();
+            assert_eq!(state_hash(&fold.state), hash);
+        }
+    }
+    disk.remove(&file(0)).unwrap();
+    disk.remove(&file(1)).unwrap();
+    for path in snapshots(&disk) {
+        disk.remove(&path).unwrap();
+    }
+    let error = Ledger::open(&dir(), &quiet(&disk)).unwrap_err();
+    assert!(error.is_damage() && error.to_string().contains("no snapshot"), "{error}");
+    let fold = view(&disk).fold(u64::MAX).unwrap();
+    assert!(matches!(fold.ground, Ground::Nowhere(_)) && fold.unreadable.is_some());
+    assert!(fold.records > 0 && fold.damage.is_empty());
+}
+
+/// Goal: without the note, or with segments gone that no note covers, a log that begins later is
+/// what it always was: damaged.
+#[test]
+fn segments_that_no_note_covers_are_missing() {
+    let disk = four();
+    let files = log_files(&disk);
+    let lost = disk.fork();
+    lost.remove(&files[0].0).unwrap();
+    let error = Ledger::open(&dir(), &quiet(&lost)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    assert_eq!(reader(&lost).first_seq(), 1);
+    assert!(!view(&lost).fold(u64::MAX).unwrap().damage.is_empty());
+
+    let ledger = open(&disk);
+    let plan = ledger.prune(Through::Ended, None, "ann").unwrap().plan;
+    ledger.close().unwrap();
+    let lost = disk.fork();
+    lost.remove(&log_files(&disk)[0].0).unwrap();
+    let error = Ledger::open(&dir(), &quiet(&lost)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    let damage = view(&lost).fold(u64::MAX).unwrap().damage.remove(0);
+    assert_eq!(damage.first_seq, plan.last_seq + 1, "{damage:?}");
+    assert_eq!(verified(&lost, Level::Crc).condition(), Condition::Damaged);
+
+    // Another first segment than the one that the note speaks of.
+    let first = reader(&disk).segments()[0].clone();
+    let mut header = first.header.unwrap();
+    header.prev_chain.0[7] ^= 1;
+    disk.overwrite(&first.path, 0, &header.encode()).unwrap();
+    let error = Ledger::open(&dir(), &quiet(&disk)).unwrap_err();
+    assert!(error.to_string().contains("cut off"), "{error}");
+    assert_eq!(verified(&disk, Level::Crc).condition(), Condition::Damaged);
+}
+
+/// Goal: a prune that may not be is refused with its reason, and changes nothing.
+#[test]
+fn a_prune_that_may_not_be_is_refused() {
+    let disk = SimDisk::new();
+    let ledger = Ledger::create(&dir(), &quiet(&disk)).unwrap();
+    let refused = |ledger: &Ledger, through, words: &[&str]| {
+        let before = (ledger.head(), log_files(&disk), snapshots(&disk));
+        let error = ledger.prune(through, None, "ann").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
+        for word in words {
+            assert!(error.to_string().contains(word), "{word}: {error}");
+        }
+        assert_eq!((ledger.head(), log_files(&disk), snapshots(&disk)), before);
+    };
+    refused(&ledger, Through::Ended, &["one segment"]);
+    let run = started_run(&ledger, "first");
+    ended_run(&ledger, "second");
+    refused(&ledger, Through::Ended, &["run `first` has not ended", "records 1 to"]);
+    refused(&ledger, Through::Record(2), &["whole segments", "found 2"]);
+    refused(
+        &ledger,
+        Through::Record(u64::MAX),
+        &["two verified snapshots", "found 0", "ledger snapshot"],
+    );
+    let task = ledger.dispatch(run, "worker").unwrap().unwrap();
+    ledger.record_receipt(task.token, Receipt::default()).unwrap();
+    ledger.snapshot::<State>().unwrap();
+    refused(&ledger, Through::Ended, &["two verified snapshots", "found 0"]);
+    ended_run(&ledger, "third");
+    ledger.snapshot::<State>().unwrap();
+    // One of the two is damaged.
+    let path = snapshots(&disk).remove(0);
+    let byte = disk.read(&path).unwrap()[600];
+    disk.overwrite(&path, 600, &[byte ^ 1]).unwrap();
+    refused(&ledger, Through::Ended, &["found 1", "chunk 0"]);
+    disk.overwrite(&path, 600, &[byte]).unwrap();
+    ledger.close().unwrap();
+
+    // A key that is still compared must not go.
+    let keyed = disk.fork();
+    let (log, _) = plan_ledger::log::Log::open(&dir(), crate::lab::options(&keyed), 9).unwrap();
+    drop(log);
+    let ledger = open(&keyed);
+    assert!(ledger.prune(Through::Ended, None, "ann").is_ok());
+
+    let disk = SimDisk::new();
+    let ledger = Ledger::create(&dir(), &quiet(&disk)).unwrap();
+    let key = plan_ledger::BatchKey::new(b"once").unwrap();
+    let cap = plan_ledger::Command::SetCap {
+        scope: plan_ledger::plan::CapScope::Ledger,
+        limit: None,
+        by: "ann".to_owned(),
+    };
+    ledger.execute_once(&key, &cap).unwrap();
+    for name in ["one", "two"] {
+        ended_run(&ledger, name);
+        ledger.snapshot::<State>().unwrap();
+    }
+    ended_run(&ledger, "three");
+    ledger.snapshot::<State>().unwrap();
+    let error = ledger.prune(Through::Record(20), None, "ann").unwrap_err();
+    assert!(error.to_string().contains("key of a batch"), "{error}");
+}
+
+/// Goal: a snapshot that passes every check, and is not what the log folds to, is no anchor.
+#[test]
+fn a_forged_snapshot_is_no_anchor() {
+    let disk = four();
+    let list = reader(&disk).snapshots().unwrap().names;
+    assert_eq!(list.len(), 2);
+    let path = dir().join("snap").join(list[0].to_string());
+    let mut header =
+        plan_ledger::format::SnapshotHeader::decode(&disk.read(&path).unwrap()).unwrap();
+    // The state of another ledger, in a file of this one.
+    let forged = SimDisk::new();
+    let ledger = Ledger::create(&dir(), &quiet(&forged)).unwrap();
+    for _ in 0..header.seq {
+        let cap = plan_ledger::Command::SetCap {
+            scope: plan_ledger::plan::CapScope::Ledger,
+            limit: Some(u32::try_from(ledger.head().seq + 1).unwrap()),
+            by: "eve".to_owned(),
+        };
+        ledger.execute(&cap).unwrap();
+    }
+    let state = ledger.state();
+    assert_eq!(state.seq, header.seq);
+    disk.remove(&path).unwrap();
+    header.state_hash = state.hash().0;
+    plan_ledger::log::write_snapshot(&disk, &dir(), header, |out| state.encode(out)).unwrap();
+    let error = view(&disk).plan_prune(Through::Ended).unwrap_err();
+    assert!(error.to_string().contains("not what the log folds to"), "{error}");
+}
+
+/// Goal: an output that only the anchors still name is kept, and found.
+#[test]
+fn outputs_that_only_an_anchor_names_are_kept() {
+    let disk = SimDisk::new();
+    let environment = Environment { blob_threshold: 100, ..quiet(&disk) };
+    let ledger = Ledger::create(&dir(), &environment).unwrap();
+    let plan = serde_json::from_str(r#"{"steps": [{"id": "a"}, {"id": "b"}]}"#).unwrap();
+    let run = ledger.start_run("long", &plan, RunPolicy::default()).unwrap();
+    let task = ledger.dispatch(run, "worker").unwrap().unwrap();
+    let output = Json::new(&"o".repeat(500).into());
+    let receipt = Receipt { output: output.clone().into(), ..Receipt::default() };
+    ledger.record_receipt(task.token, receipt).unwrap();
+    for name in ["one", "two", "three"] {
+        ended_run(&ledger, name);
+        ledger.snapshot::<State>().unwrap();
+    }
+    let through = ledger.state().runs[&run].steps[0].last_seq;
+    let plan = ledger.prune(Through::Record(u64::MAX), None, "ann");
+    let plan =
+        plan.or_else(|_| ledger.prune(Through::Record(through + 9), None, "ann")).unwrap().plan;
+    assert!(plan.last_seq > through, "{plan:?}");
+    let state = ledger.state();
+    let kept = state.runs[&run].steps[0].attempt.as_ref().and_then(|it| it.receipt.as_ref());
+    assert_eq!(ledger.collect_blobs().unwrap().blobs, 0);
+    if let Some(receipt) = kept {
+        assert_eq!(ledger.output(&receipt.output).unwrap(), output);
+    }
+    ledger.close().unwrap();
+    let survey = view(&disk).blobs(plan_ledger::ledger::BlobCheck::Content).unwrap();
+    assert_eq!((survey.blobs.len(), survey.is_complete), (1, true));
+    assert!(survey.blobs[0].records > 0, "{survey:?}");
+}
+
+/// Goal: a batch of any record is carried over; names that are no snapshot's make no anchor.
+#[test]
+fn a_note_that_makes_no_sense_covers_nothing() {
+    let disk = four();
+    let ledger = open(&disk);
+    let plan = ledger.prune(Through::Ended, None, "ann").unwrap().plan;
+    drop(ledger);
+    let good = reader(&disk).retention().unwrap().note.clone();
+    let change: [&dyn Fn(&mut plan_ledger::log::RetentionNote); 8] = [
+        &|note| note.anchors.truncate(1),
+        &|note| note.anchors.swap(0, 1),
+        &|note| note.anchors[0].file = "x".to_owned(),
+        &|note| note.anchors[1].seq = 1_000_000,
+        &|note| note.chain = "0".to_owned(),
+        &|note| note.first_seq = 0,
+        &|note| note.last_seq = note.anchors[0].seq + 1,
+        &|note| note.anchors[0].state_hash.push('0'),
+    ];
+    for (number, change) in change.into_iter().enumerate() {
+        let disk = disk.fork();
+        let mut note = good.clone();
+        change(&mut note);
+        assert!(!note.is_sound(1000) || number == 3);
+        let (log, _) = plan_ledger::log::Log::open(&dir(), crate::lab::options(&disk), 9).unwrap();
+        log.append(&[note.record()], 1).unwrap();
+        log.close().unwrap();
+        // The older note still counts, and the newer one is named.
+        assert_eq!(reader(&disk).first_seq(), plan.last_seq + 1, "{number}");
+        let report = verified(&disk, Level::Crc);
+        let finding = report.log.findings.iter().find(|it| it.what.contains("retention note"));
+        assert!(finding.is_some_and(|it| it.class == Class::Damage), "{number}");
+    }
+    let _ = (Codec::Json, SnapshotName::parse(&good.anchors[0].file).unwrap());
+    let _: Option<NewRecord> = None;
+    let _: Option<Arc<dyn Storage>> = None;
+    let _ = whole;
+}
