@@ -279,6 +279,10 @@ fn expectation_text(expected: Expected, outcome: Expectation) -> String {
              one before it, is not the one that was there when the value was kept",
             expected.chain
         ),
+        Expectation::Pruned { first } => format!(
+            "not as expected: {expected} is about a record that was pruned, and cannot be compared; \
+             the first one that is left is {first}: expect a later root, or verify the archive"
+        ),
         Expectation::Missing { last } => match expected.seq {
             Some(seq) => format!(
                 "not as expected: expected record {seq} with the chain {}, found no such record; \
@@ -349,6 +353,7 @@ fn expectation_json(expected: Expected, outcome: Expectation) -> Value {
         Expectation::Met { seq } => ("met", Some(seq), Some(expected.chain)),
         Expectation::Differs { seq, found } => ("differs", Some(seq), Some(found)),
         Expectation::Missing { .. } => ("missing", expected.seq, None),
+        Expectation::Pruned { .. } => ("pruned", expected.seq, None),
     };
     json!({
         "type": "expectation",

@@ -1,15 +1,18 @@
 //! Archives and pruning: what is gone is gone by a note, what is left is whole, and folds to what
 //! it folded to before.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use plan_ledger::error::ErrorKind;
 use plan_ledger::format::{Codec, NewRecord};
-use plan_ledger::ledger::{Condition, Ground, Level, Through, VerifyReport, VerifyRequest, verify};
-use plan_ledger::log::{Class, Item, KIND_RETENTION_NOTE, Log, Proof};
+use plan_ledger::ledger::{
+    Archived, Condition, Ground, Level, Through, VerifyReport, VerifyRequest, archive,
+    archive_environment, verify,
+};
+use plan_ledger::log::{Class, Item, KIND_RETENTION_NOTE, Log, Manifest, Proof};
 use plan_ledger::plan::{ContentHash, Json, Receipt, RunId};
 use plan_ledger::sim::{Effect, Fault, Loss, SimDisk};
-use plan_ledger::storage::Storage as _;
+use plan_ledger::storage::{Access, Storage as _};
 use plan_ledger::{
     Environment, Ledger, LedgerView, Projection, Recorded, RunPolicy, State, state_hash,
 };
@@ -666,4 +669,195 @@ fn a_note_that_makes_no_sense_covers_nothing() {
         let finding = report.log.findings.iter().find(|it| it.what.contains("retention note"));
         assert!(finding.is_some_and(|it| it.class == Class::Damage), "{number}");
     }
+}
+
+/// The archive's file on the simulated disk.
+fn tar() -> PathBuf {
+    PathBuf::from("/old.tar")
+}
+
+fn archived(disk: &SimDisk, through: Option<u64>) -> Archived {
+    archive(&dir(), &tar(), through, &quiet(disk)).unwrap()
+}
+
+/// What verification says of the archive in its file; an error where it cannot even be opened.
+fn verified_file(disk: &SimDisk, level: Level) -> Result<VerifyReport, plan_ledger::Error> {
+    let inside = archive_environment(&tar(), &quiet(disk))?;
+    let watch = &|_| std::ops::ControlFlow::Continue(());
+    let jobs = std::num::NonZeroUsize::MIN;
+    verify(&tar(), &inside, VerifyRequest { level, jobs, expected: None, watch })
+}
+
+/// A ledger with outputs in blobs, one of them missing, and what it folds to.
+fn with_outputs() -> SimDisk {
+    let disk = SimDisk::new();
+    let environment = Environment { blob_threshold: 100, ..quiet(&disk) };
+    let ledger = Ledger::create(&dir(), &environment).unwrap();
+    for name in ["one", "two"] {
+        let run = started_run(&ledger, name);
+        let task = ledger.dispatch(run, "worker").unwrap().unwrap();
+        let output = Json::new(&name.repeat(500).into());
+        let receipt = Receipt { output: output.into(), ..Receipt::default() };
+        ledger.record_receipt(task.token, receipt).unwrap();
+    }
+    ledger.close().unwrap();
+    let blobs = disk.files(&dir().join("blob"));
+    disk.remove(&blobs[1]).unwrap();
+    rotate(&disk);
+    fence(&disk);
+    let ledger = open(&disk);
+    started_run(&ledger, "open");
+    ledger.close().unwrap();
+    disk
+}
+
+/// Write every file of an archive into a folder, as `tar -x` does.
+fn unpack(disk: &SimDisk, manifest: &Manifest, to: &Path) {
+    let inside = archive_environment(&tar(), &quiet(disk)).unwrap();
+    let names = manifest.files.iter().map(|file| file.name.as_str()).chain(["ARCHIVE.json"]);
+    for name in names {
+        let file = inside.storage.open(&tar().join(name), Access::Read).unwrap();
+        let mut bytes = vec![0; usize::try_from(file.length().unwrap()).unwrap()];
+        assert_eq!(file.read_at(&mut bytes, 0).unwrap(), bytes.len());
+        let path = to.join(name);
+        let folders: Vec<_> = path.parent().unwrap().ancestors().collect();
+        folders.iter().rev().skip(1).for_each(|folder| disk.create_dir(folder).unwrap());
+        disk.create(&path).unwrap().write_at(&bytes, 0).unwrap();
+    }
+}
+
+/// Goal: what is in an archive is what was in the ledger, byte for byte; it is verified and looked
+/// into in its file and unpacked, and never written to.
+#[test]
+fn an_archive_is_a_ledger_to_be_read() {
+    for through in [None, Some(0)] {
+        let disk = with_outputs();
+        let before = held(&disk);
+        let first_end = reader(&disk).segments()[1].header.as_ref().unwrap().prev_last_seq;
+        let made = archived(&disk, through.map(|_| first_end));
+        let manifest = &made.manifest;
+        let segments = if through.is_some() { 1 } else { 2 };
+        let logs = manifest.files.iter().filter(|file| file.name.starts_with("log/"));
+        assert_eq!(logs.count(), segments);
+        assert_eq!((manifest.first_seq, manifest.missing_blobs.len()), (1, 1));
+        assert!(disk.files(Path::new("/")).iter().all(|path| !path.ends_with("old.tar.tmp")));
+        let inside = archive_environment(&tar(), &quiet(&disk)).unwrap();
+        let folder = PathBuf::from("/unpacked");
+        unpack(&disk, manifest, &folder);
+        for (path, environment) in [(tar(), inside), (folder, quiet(&disk))] {
+            for level in LEVELS {
+                let watch = &|_| std::ops::ControlFlow::Continue(());
+                let jobs = std::num::NonZeroUsize::MIN;
+                let request = VerifyRequest { level, jobs, expected: None, watch };
+                let report = verify(&path, &environment, request).unwrap();
+                assert_eq!(report.condition(), Condition::Whole, "{:?}", report.log.findings);
+                assert_eq!(report.log.last.unwrap().seq, manifest.last_seq);
+            }
+            let view = LedgerView::open(&path, &environment).unwrap();
+            let fold = view.fold(u64::MAX).unwrap();
+            assert!(fold.damage.is_empty() && fold.unproven == 0, "{:?}", fold.damage);
+            let state = plan_ledger::LedgerView::open(&dir(), &quiet(&disk)).unwrap();
+            let expected = state.state_at(manifest.last_seq).unwrap();
+            assert_eq!(state_hash(&fold.state), state_hash(&expected));
+            let records = view.log().records(1).map(|it| it.map(|it| (it.seq, it.chain)).unwrap());
+            let count = usize::try_from(manifest.last_seq).unwrap();
+            assert_eq!(records.collect::<Vec<_>>(), before[..count]);
+            let error = Ledger::open(&path, &environment).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
+        }
+    }
+}
+
+/// Goal: every byte of an archive counts: of its manifest, of tar's own headers and padding, of
+/// HEAD, of what is dead in a segment, of a blob.
+/// Method: bytes at a step that is no power of two, and all around every boundary.
+#[test]
+fn no_flipped_byte_of_an_archive_goes_unnoticed() {
+    let disk = with_outputs();
+    archived(&disk, None);
+    let length = place(disk.read(&tar()).unwrap().len());
+    let step = length / 150 | 1;
+    let spread = (0..length).step_by(usize::try_from(step).unwrap());
+    let edges = (0..2600).step_by(13).chain(length - 1100..length).step_by(7);
+    let blocks = (0..length).step_by(512 * 1023).flat_map(|at| [at, at + 156, at + 511]);
+    let mut noticed = 0;
+    for at in spread.chain(edges).chain(blocks).filter(|at| *at < length) {
+        let byte = {
+            let mut byte = [0];
+            disk.open(&tar(), Access::Read).unwrap().read_at(&mut byte, at).unwrap();
+            byte[0]
+        };
+        disk.overwrite(&tar(), at, &[byte ^ (1 << (at % 8))]).unwrap();
+        let is_noticed = match verified_file(&disk, Level::Chain) {
+            Ok(report) => report.condition() == Condition::Damaged,
+            Err(error) => error.is_damage() || error.kind() == ErrorKind::Unsupported,
+        };
+        assert!(is_noticed, "byte {at} of {length}");
+        noticed += 1;
+        disk.overwrite(&tar(), at, &[byte]).unwrap();
+    }
+    assert!(noticed > 300, "{noticed}");
+    let report = verified_file(&disk, Level::Replay).unwrap();
+    assert_eq!(report.condition(), Condition::Whole);
+    // Cut short, or longer.
+    let whole = disk.read(&tar()).unwrap();
+    for length in [0, 511, 512, 5000, whole.len() - 1024, whole.len() - 1, whole.len() + 512] {
+        disk.set_length(&tar(), place(length)).unwrap();
+        let error = verified_file(&disk, Level::Crc).unwrap_err();
+        assert!(error.is_damage(), "{length}: {error}");
+        disk.set_length(&tar(), place(whole.len())).unwrap();
+        disk.overwrite(&tar(), 0, &whole).unwrap();
+    }
+}
+
+/// Goal: an archive of a log that was pruned begins where the log does; its records are served.
+#[test]
+fn a_pruned_log_is_archived_from_where_it_begins() {
+    let disk = five();
+    let first = reader(&disk).segments()[1].header.as_ref().unwrap().prev_last_seq;
+    let ledger = open(&disk);
+    let plan = ledger.prune(Through::Record(first), None, "ann").unwrap().plan;
+    drop(ledger);
+    assert_eq!(plan.segments.len(), 1);
+    let made = archived(&disk, None);
+    assert_eq!(made.manifest.first_seq, first + 1);
+    assert_eq!(made.manifest.chain_before, plan.chain.to_string());
+    let report = verified_file(&disk, Level::Replay).unwrap();
+    assert_eq!((report.condition(), report.state), (Condition::Whole, None));
+    let inside = archive_environment(&tar(), &quiet(&disk)).unwrap();
+    let fold = LedgerView::open(&tar(), &inside).unwrap().fold(u64::MAX).unwrap();
+    assert!(matches!(fold.ground, Ground::Nowhere(_)) && fold.unreadable.is_none());
+    assert_eq!(fold.last.unwrap().seq, made.manifest.last_seq);
+}
+
+/// Goal: a crash while an archive is made leaves no archive, or a whole one; the ledger is as it
+/// was, and the next try succeeds.
+#[test]
+fn a_crash_while_an_archive_is_made_leaves_none_or_a_whole_one() {
+    let disk = five();
+    let before = crate::lab::log_digest(&disk);
+    let calm = disk.fork();
+    let start = calm.calls();
+    archived(&calm, None);
+    let calls = calm.calls() - start;
+    let tried = (1..calls - 30).step_by(29).chain(calls - 30..=calls);
+    let (mut made, mut none) = (0, 0);
+    for crash in tried {
+        for loss in [Loss::Everything, Loss::Nothing, Loss::Some(crash)] {
+            let disk = disk.fork();
+            disk.crash_at(disk.calls() + crash);
+            archive(&dir(), &tar(), None, &quiet(&disk)).unwrap_err();
+            let disk = Restart::Power(loss).of(&disk);
+            if disk.read(&tar()).is_ok() {
+                let report = verified_file(&disk, Level::Chain).unwrap();
+                assert_eq!(report.condition(), Condition::Whole, "{crash} {loss:?}");
+                made += 1;
+            } else {
+                archived(&disk, None);
+                none += 1;
+            }
+            assert_eq!(crate::lab::log_digest(&disk), before, "{crash} {loss:?}");
+        }
+    }
+    assert!(made > 0 && none > 50, "{made} {none}");
 }
