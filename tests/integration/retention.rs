@@ -17,6 +17,7 @@ use plan_ledger::{
     Environment, Ledger, LedgerView, Projection, Recorded, RunPolicy, State, state_hash,
 };
 
+use crate::command::Place;
 use crate::lab::{LOOKS, Restart, at, dir, log_files, options, reader};
 use crate::time_travel::environment;
 
@@ -860,4 +861,105 @@ fn a_crash_while_an_archive_is_made_leaves_none_or_a_whole_one() {
         }
     }
     assert!(made > 0 && none > 50, "{made} {none}");
+}
+
+/// A ledger on the real disk, pruned by nobody yet; `five` as files.
+fn on_disk() -> Place {
+    let (disk, place) = (five(), Place::new());
+    for path in disk.files(&dir()) {
+        let to = place.path("l").join(path.strip_prefix(dir()).unwrap());
+        std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+        std::fs::write(to, disk.read(&path).unwrap()).unwrap();
+    }
+    place
+}
+
+/// Goal: the commands plan without touching anything, and do what they planned with --yes.
+#[test]
+fn the_commands_plan_first_and_do_it_when_told() {
+    let place = on_disk();
+    let before = place.snapshot();
+    let plan = place.ledger("prune l --ended --json").code(0).lines().remove(0);
+    assert_eq!((&plan["type"], &plan["first_seq"]), (&"prune_plan".into(), &1.into()));
+    place.ledger("prune l --ended").code(0).says(&["would go: records 1 to", "stands on"]);
+    place.ledger("archive l --to old.tar --prune").code(0).says(&["would go: records 1 to"]);
+    assert!(place.snapshot() == before, "a plan wrote something");
+
+    let said = place.ledger("archive l --to old.tar --prune --yes --by ana --json").code(0).lines();
+    let types: Vec<_> = said.iter().map(|line| line["type"].clone()).collect();
+    assert_eq!(types, ["archive", "pruned"]);
+    for field in ["last_seq", "chain", "anchors"] {
+        assert_eq!(said[1][field], plan[field], "{field}");
+    }
+    assert_eq!(said[0]["chain"], plan["chain"]);
+    place.ledger("verify l --level replay").code(0).says(&["ledger l: whole"]);
+    place.ledger("verify old.tar --level replay").code(0).says(&["whole", "opening  refused"]);
+    place.ledger("inspect old.tar").code(0).says(&["run run-0", "an archive, which is only read"]);
+    place.ledger("inspect old.tar records --to 2 --json").code(0);
+    let last = plan["last_seq"].as_u64().unwrap();
+    let words = [format!("records 1 to {last} were pruned, lastly by ana"), "old.tar".to_owned()];
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    place.ledger("inspect l").code(0).says(&words);
+    place.ledger("inspect l records").code(0).says(&words);
+    place.ledger("inspect l step run-0 1").code(0);
+    let root = place.ledger("root old.tar").code(0).out;
+    assert_eq!(root.trim(), format!("{last}:{}", plan["chain"].as_str().unwrap()));
+    place.ledger(&format!("verify l --expect-head {}", root.trim())).code(0);
+    let earlier = format!("{}:{}", last - 1, plan["chain"].as_str().unwrap());
+    place.ledger(&format!("verify l --expect-head {earlier}")).code(4).says(&["was pruned"]);
+
+    let export = place.ledger("export l").code(0);
+    assert!(export.err.contains("cannot be imported"), "{}", export.err);
+    assert!(export.out.starts_with("{\"type\":\"header\""));
+    place.write("part.jsonl", &export.out);
+    place.ledger("import part.jsonl --ledger new").code(2);
+    place.ledger("export l --from 1").code(2).complains(&["begins at record"]);
+    place.ledger("recover l --export new").code(6).complains(&["begins at record"]);
+    place.ledger("snapshot l").code(0);
+
+    // The system's own tool unpacks it, and what it unpacks is verified.
+    let done = std::process::Command::new("tar")
+        .args(["-xf", "../old.tar"])
+        .current_dir({
+            std::fs::create_dir(place.path("un")).unwrap();
+            place.path("un")
+        })
+        .status();
+    match done {
+        Ok(status) => {
+            assert!(status.success());
+            place.ledger("verify un --level replay").code(0).says(&["ledger un: whole"]);
+            place.ledger("snapshot un").code(6).complains(&["an archive"]);
+        }
+        Err(error) => crate::command::passed_over(&error.to_string()),
+    }
+}
+
+/// Goal: what cannot be meant, and what may not be, is told apart, and changes nothing.
+#[test]
+fn wrong_words_and_refusals_have_their_codes() {
+    let place = on_disk();
+    place.write("text.tar", "no tar file at all");
+    place.write("there.tar", "");
+    let before = place.snapshot();
+    for (line, code, words) in [
+        ("prune l", 2, vec!["--through", "--ended"]),
+        ("prune l --ended --through 3", 2, vec!["cannot be used with"]),
+        ("prune l --through 0", 2, vec!["0"]),
+        ("prune l --through 1", 6, vec!["whole segments"]),
+        ("prune l --through 99999", 6, vec!["two verified snapshots"]),
+        ("prune nowhere --ended", 2, vec!["not a ledger"]),
+        ("archive l", 2, vec!["--to"]),
+        ("archive l --to x.tar --yes", 2, vec!["--prune"]),
+        ("archive l --to there.tar", 7, vec!["there.tar"]),
+        ("archive l --to no/such/folder.tar", 7, vec!["folder.tar"]),
+        ("archive nowhere --to x.tar", 2, vec!["not a ledger"]),
+        ("archive l --to x.tar --through 1", 6, vec!["whole segments"]),
+        ("verify text.tar", 4, vec!["text.tar"]),
+        ("inspect there.tar", 4, vec!["there.tar"]),
+        ("prune there.tar --ended", 2, vec!["not a ledger"]),
+    ] {
+        place.ledger(line).code(code).complains(&words);
+    }
+    assert!(place.snapshot() == before, "a refusal wrote something");
 }
