@@ -44,6 +44,9 @@ pub struct Archived {
     pub manifest: Manifest,
 }
 
+/// All entries but the manifest, in order.
+type Contents = Vec<(String, Content)>;
+
 /// Where the bytes of an entry come from.
 enum Content {
     Bytes(Vec<u8>),
@@ -107,7 +110,7 @@ fn beside(to: &Path) -> PathBuf {
 }
 
 /// All entries but the manifest, in order, and the blobs that should be there and are not.
-fn contents(reader: &LogReader, prefix: &Prefix) -> Result<(Vec<(String, Content)>, Vec<String>)> {
+fn contents(reader: &LogReader, prefix: &Prefix) -> Result<(Contents, Vec<String>)> {
     let Some((_, last, _)) = prefix.segments.last() else { return Ok((Vec::new(), Vec::new())) };
     let mut contents = vec![("HEAD".to_owned(), Content::Bytes(archive_head(last, &prefix.next)))];
     for (path, header, _) in &prefix.segments {
@@ -365,13 +368,12 @@ fn disagreements(reader: &LogReader, manifest: &Manifest) -> impl Iterator<Item 
     });
     let names: BTreeSet<_> = manifest.files.iter().map(|file| file.name.as_str()).collect();
     // Where a record cannot be read that was reported, and says nothing about blobs.
-    let named = named(reader, manifest.last_seq).ok();
-    let missing = named.map(|named| {
+    let missing = named(reader, manifest.last_seq).ok().map(|blobs| {
         let is_missing = |id: &&BlobId| {
             let hex = id.hex();
             !names.contains(format!("blob/{}/{hex}", hex.get(..2).unwrap_or_default()).as_str())
         };
-        named.iter().filter(is_missing).map(BlobId::hex).collect::<Vec<_>>()
+        blobs.iter().filter(is_missing).map(BlobId::hex).collect::<Vec<_>>()
     });
     let is_other = missing.is_some_and(|missing| missing != manifest.missing_blobs);
     let other = is_other.then(|| "missing_blobs are not those that the records name".to_owned());

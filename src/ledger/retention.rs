@@ -93,7 +93,7 @@ impl Ledger {
         let reader = self.log.reader()?;
         if let Some(begun) = reader.retention() {
             // If that one cannot go on, the note of this one takes its place.
-            let _ = self.log.remove_pruned(begun.clone());
+            let _ = self.log.remove_pruned(begun);
         }
         let reader = self.log.reader()?;
         let plan = plan(&reader, through)?;
@@ -112,7 +112,7 @@ impl Ledger {
             by: by.to_owned(),
         };
         let note_seq = self.note(note.record())?.seq;
-        let removal = self.log.remove_pruned(Retention { seq: note_seq, note })?;
+        let removal = self.log.remove_pruned(&Retention { seq: note_seq, note })?;
         Ok(Pruned { plan, note_seq, removal })
     }
 }

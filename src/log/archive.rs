@@ -87,7 +87,10 @@ impl Manifest {
         let file = storage.open(&path, Access::Read).map_err(io)?;
         let length = file.length().map_err(io)?;
         let bad = |what: &str| {
-            let message = format!("{what}; the archive is damaged: use another copy of it");
+            let message = format!(
+                "{what}; the archive is damaged: use another copy of it, or unpack it and remove this \
+                 file, so that what is left is read as a damaged ledger"
+            );
             Error::new(ErrorKind::Corrupt, message).at_path(&path)
         };
         if length > MANIFEST_LENGTH_MAX {

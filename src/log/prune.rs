@@ -9,7 +9,8 @@
 //! Left out on purpose: which segments may be pruned, and what the anchors' states are worth: the
 //! log's user has made sure before he appended the note.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::storage::Storage;
@@ -70,7 +71,7 @@ pub(super) fn remove_covered(reader: &LogReader, retention: &Retention) -> Resul
     Ok(removal)
 }
 
-fn remove(storage: &dyn Storage, path: &PathBuf, folder: &PathBuf, what: &str) -> Result<()> {
+fn remove(storage: &dyn Storage, path: &Path, folder: &Path, what: &str) -> Result<()> {
     storage.remove(path).map_err(|error| Error::io(what, path, error))?;
     storage.sync_dir(folder).map_err(|error| Error::io("sync the folder", folder, error))
 }
@@ -117,21 +118,20 @@ impl LogReader {
 
 impl Engine {
     /// Remove what a durable note covers.
-    pub(super) fn remove_pruned(&self, retention: Retention) -> Result<Removal> {
+    pub(super) fn remove_pruned(&self, retention: &Retention) -> Result<Removal> {
         self.ownership.check().map_err(|why| fenced(&why))?;
         if retention.seq > self.lock().durable.ack.seq {
             let message = format!("the retention note {} is not durable yet", retention.seq);
             return Err(Error::new(ErrorKind::OutOfRange, message));
         }
-        *self.retention.lock().unwrap_or_else(std::sync::PoisonError::into_inner) =
-            Some(retention.clone());
-        remove_covered(&self.reader()?, &retention)
+        *self.retention.lock().unwrap_or_else(PoisonError::into_inner) = Some(retention.clone());
+        remove_covered(&self.reader()?, retention)
     }
 }
 
 /// Go on with a prune that was cut short.
 pub(super) fn resume(
-    storage: &std::sync::Arc<dyn Storage>,
+    storage: &Arc<dyn Storage>,
     layout: &Layout,
     retention: &Retention,
 ) -> Result<Removal> {

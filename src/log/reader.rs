@@ -79,7 +79,8 @@ impl LogReader {
     /// Look at a log without taking its lock.
     ///
     /// # Errors
-    /// `NotALedger`, and `Io`. Damage is no error here: the walk names it.
+    /// `NotALedger`, and `Io`. Damage is no error here: the walk names it; but `Corrupt` or
+    /// `Unsupported` for an archive whose manifest cannot be read.
     pub fn open(storage: &Arc<dyn Storage>, dir: &Path) -> Result<Self> {
         let layout = Layout::new(dir);
         match expect_ledger(&**storage, &layout)? {

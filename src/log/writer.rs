@@ -150,7 +150,7 @@ impl Log {
     /// # Errors
     /// `Corrupt` if what the log would stand on does not hold: nothing was removed. `Fenced`; `Io`:
     /// the next opening, or the next call, goes on.
-    pub fn remove_pruned(&self, retention: Retention) -> Result<Removal> {
+    pub fn remove_pruned(&self, retention: &Retention) -> Result<Removal> {
         self.engine.remove_pruned(retention)
     }
 

@@ -75,7 +75,7 @@ fn index(file: &dyn StorageFile) -> io::Result<BTreeMap<String, (u64, u64)>> {
         return Err(invalid(0, "this is no tar file"));
     }
     if length != end + END {
-        let what = format!("expected {} bytes of zeros up to its end, found {length} in all", END);
+        let what = format!("expected {END} bytes of zeros up to its end, found {length} in all");
         return Err(invalid(end, &what));
     }
     expect_zeros(file, end, length)?;
