@@ -25,8 +25,8 @@ Examples:
   ledger verify old.tar                            is it still what was put in?
   ledger inspect old.tar records                   look into it, without unpacking
 
-An archive is a tar file: unpacked, it is a ledger to be read. It is read back and verified before it
-gets its name, and before anything is pruned.";
+An archive is a tar file: unpacked, it is a ledger to be read. It is read back and verified before
+it gets its name, and before anything is pruned.";
 
 /// `ledger archive`.
 #[derive(Debug, Args)]

@@ -73,6 +73,7 @@ kinds! {
     Reopened = 41 "reopened";
     DoubtResolved = 42 "doubt_resolved";
     RecoveryNote = 0x8001 "recovery_note";
+    RetentionNote = 0x8002 "retention_note";
     SnapshotNote = 0x8004 "snapshot_note";
     Gap = 0x8005 "gap";
 }
@@ -266,6 +267,7 @@ fn decode_bincode(kind: Kind, schema: u16, payload: &[u8]) -> std::result::Resul
         Kind::PlanProposed
         | Kind::PlanSteps
         | Kind::RecoveryNote
+        | Kind::RetentionNote
         | Kind::SnapshotNote
         | Kind::Gap => Err("a codec that is not used for it (bincode)".to_owned()),
     }
