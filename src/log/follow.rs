@@ -96,6 +96,9 @@ impl Follow {
             {
                 cursor.scan = None;
             }
+            if look.is_err() {
+                self.expect_unpruned()?;
+            }
             match look? {
                 Look::Record(record) => return Ok(Some(*record)),
                 Look::Again => continue,
@@ -107,6 +110,14 @@ impl Follow {
             }
             std::thread::sleep(left.map_or(pause, |left| left.min(pause)));
             pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    /// Nothing, unless what is due was pruned since it was looked for: then that is what is wrong.
+    fn expect_unpruned(&self) -> Result<()> {
+        match LogReader::open(&self.storage, self.layout.dir()) {
+            Ok(reader) => reader.expect_unpruned(self.next_seq),
+            Err(_) => Ok(()),
         }
     }
 

@@ -963,3 +963,78 @@ fn wrong_words_and_refusals_have_their_codes() {
     }
     assert!(place.snapshot() == before, "a refusal wrote something");
 }
+
+/// Goal: whoever follows a log and is overtaken by a prune is told so, and is not told of damage;
+/// who is ahead of it goes on.
+#[test]
+fn a_follower_that_a_prune_overtakes_is_told() {
+    let disk = five();
+    let log = reader(&disk);
+    let zero = std::time::Duration::ZERO;
+    let (mut behind, mut ahead) = (log.follow(1), log.follow(log.head().unwrap().durable_seq));
+    assert_eq!(behind.next(zero).unwrap().unwrap().seq, 1);
+    assert!(ahead.next(zero).unwrap().is_some());
+    let ledger = open(&disk);
+    let pruned = ledger.prune(Through::Ended, None, "ann").unwrap();
+    let mut last = 1;
+    let error = loop {
+        match behind.next(zero) {
+            Ok(record) => last = record.unwrap().seq,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.kind(), ErrorKind::Pruned, "{error}");
+    // What it had open it may read to the end.
+    assert!(last <= pruned.plan.last_seq, "{last}");
+    assert_eq!(ahead.next(zero).unwrap().unwrap().seq, pruned.note_seq);
+}
+
+/// Goal: a prune beside readers is no damage to them: they see the log before it or after it, or are
+/// told that a file went.
+#[test]
+fn readers_beside_a_prune_see_no_damage() {
+    let place = on_disk();
+    let dir = place.path("l");
+    let environment = Environment { snapshot_every: None, ..Environment::system() };
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    let (mut looks, mut pruned) = (0, 0);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut count = 0;
+            for round in 0..3 {
+                let (ledger, _) = Ledger::open(&dir, &environment).unwrap();
+                let run = ledger.state().run_named("open").unwrap().id;
+                for _ in 0..2 {
+                    fill(&ledger, run, 600_000 << round);
+                    ledger.snapshot::<State>().unwrap();
+                }
+                count += usize::from(ledger.prune(Through::Record(u64::MAX), None, "ann").is_ok());
+                ledger.close().unwrap();
+            }
+            is_over.store(true, std::sync::atomic::Ordering::SeqCst);
+            count
+        });
+        while !is_over.load(std::sync::atomic::Ordering::SeqCst) {
+            let request = VerifyRequest {
+                level: Level::Chain,
+                jobs: std::num::NonZeroUsize::MIN,
+                expected: None,
+                watch: &|_| std::ops::ControlFlow::Continue(()),
+            };
+            match verify(&dir, &environment, request) {
+                Ok(report) => {
+                    assert_eq!(report.condition(), Condition::Whole, "{:?}", report.log.findings);
+                    looks += 1;
+                }
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Io, "{error}"),
+            }
+        }
+        pruned = writer.join().unwrap();
+    });
+    assert!(pruned > 0 && looks > 0, "{pruned} prunes, {looks} looks");
+}
+
+fn fill(ledger: &Ledger, run: RunId, length: usize) {
+    let value = Json::new(&"x".repeat(length).into());
+    ledger.set_variable(run, "large", value, None, "ann").unwrap();
+}
