@@ -265,13 +265,20 @@ fn give_name(storage: &dyn Storage, temporary: &Path, to: &Path) -> Result<()> {
 /// An environment in which the archive in that file is a ledger at the file's own path, to be read.
 ///
 /// # Errors
-/// `Corrupt` for a file that is not an archive, or one of which a byte outside of its files is not
-/// the one that was written; `Io`.
+/// `NotALedger` for a file that is not an archive; `Corrupt` for one of which a byte outside of its
+/// files is not the one that was written; `Io`.
 pub fn archive_environment(path: &Path, environment: &Environment) -> Result<Environment> {
-    let storage = ArchiveStorage::open(&environment.storage, path).map_err(|error| {
-        let is_wrong = error.kind() == std::io::ErrorKind::InvalidData;
-        let error = Error::io("read the archive", path, error);
-        if is_wrong { error.as_kind(ErrorKind::Corrupt) } else { error }
+    let storage = ArchiveStorage::open(&environment.storage, path, MANIFEST);
+    let storage = storage.map_err(|error| match error.kind() {
+        std::io::ErrorKind::Unsupported => {
+            let message = "not a ledger: this is a file, and it is not an archive; name a folder that \
+                           `ledger run` made, or a file that `ledger archive` made";
+            Error::new(ErrorKind::NotALedger, message).at_path(path)
+        }
+        std::io::ErrorKind::InvalidData => {
+            Error::io("read the archive", path, error).as_kind(ErrorKind::Corrupt)
+        }
+        _ => Error::io("read the archive", path, error),
     })?;
     Ok(Environment { storage: Arc::new(storage), ..environment.clone() })
 }

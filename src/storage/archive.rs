@@ -34,9 +34,13 @@ impl ArchiveStorage {
     /// Look at the tar file in that place.
     ///
     /// # Errors
-    /// What the disk says; `InvalidData` for a file that is not an archive in its only form.
-    pub fn open(base: &Arc<dyn Storage>, path: &Path) -> io::Result<Self> {
+    /// What the disk says; `Unsupported` for a file that is no archive at all, `InvalidData` for one
+    /// that is not in the only form of an archive. `first` is the name of an archive's first file.
+    pub fn open(base: &Arc<dyn Storage>, path: &Path, first: &str) -> io::Result<Self> {
         let file: Arc<dyn StorageFile> = base.open(path, Access::Read)?.into();
+        if !is_meant(&*file, first)? {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
         let files = index(&*file)?;
         Ok(Self { base: base.clone(), path: path.to_owned(), file, files })
     }
@@ -46,6 +50,16 @@ impl ArchiveStorage {
         let inner = path.strip_prefix(&self.path).ok().and_then(Path::to_str);
         inner.ok_or_else(|| io::ErrorKind::NotFound.into())
     }
+}
+
+/// Whether a file was meant to be an archive: where one byte is damaged, one of two marks is left.
+fn is_meant(file: &dyn StorageFile, first: &str) -> io::Result<bool> {
+    const MAGIC: (usize, &[u8]) = (257, b"ustar");
+    let mut block = [0; 512];
+    let count = file.read_at(&mut block, 0)?;
+    let block = block.get(..count).unwrap_or_default();
+    let has_magic = block.get(MAGIC.0..).is_some_and(|rest| rest.starts_with(MAGIC.1));
+    Ok(has_magic || block.starts_with(first.as_bytes()))
 }
 
 /// Find all files, and check everything around them.

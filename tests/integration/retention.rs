@@ -802,7 +802,7 @@ fn no_flipped_byte_of_an_archive_goes_unnoticed() {
     assert_eq!(report.condition(), Condition::Whole);
     // Cut short, or longer.
     let whole = disk.read(&tar()).unwrap();
-    for length in [0, 511, 512, 5000, whole.len() - 1024, whole.len() - 1, whole.len() + 512] {
+    for length in [300, 511, 512, 5000, whole.len() - 1024, whole.len() - 1, whole.len() + 512] {
         disk.set_length(&tar(), place(length)).unwrap();
         let error = verified_file(&disk, Level::Crc).unwrap_err();
         assert!(error.is_damage(), "{length}: {error}");
@@ -955,8 +955,8 @@ fn wrong_words_and_refusals_have_their_codes() {
         ("archive l --to no/such/folder.tar", 7, vec!["folder.tar"]),
         ("archive nowhere --to x.tar", 2, vec!["not a ledger"]),
         ("archive l --to x.tar --through 1", 6, vec!["whole segments"]),
-        ("verify text.tar", 4, vec!["text.tar"]),
-        ("inspect there.tar", 4, vec!["there.tar"]),
+        ("verify text.tar", 2, vec!["text.tar", "not an archive"]),
+        ("inspect there.tar", 2, vec!["there.tar", "this is a file"]),
         ("prune there.tar --ended", 2, vec!["not a ledger"]),
     ] {
         place.ledger(line).code(code).complains(&words);
@@ -1004,8 +1004,10 @@ fn readers_beside_a_prune_see_no_damage() {
             for round in 0..3 {
                 let (ledger, _) = Ledger::open(&dir, &environment).unwrap();
                 let run = ledger.state().run_named("open").unwrap().id;
+                // Enough for another segment, and two snapshots in it.
+                fill(&ledger, run, 1_200_000 << round);
                 for _ in 0..2 {
-                    fill(&ledger, run, 600_000 << round);
+                    fill(&ledger, run, 10);
                     ledger.snapshot::<State>().unwrap();
                 }
                 count += usize::from(ledger.prune(Through::Record(u64::MAX), None, "ann").is_ok());
