@@ -111,7 +111,7 @@ def retention_note(frame, payload):
         good = (1 <= note["first_seq"] <= note["last_seq"] <= older["seq"] < newer["seq"] < frame.seq
                 and int(note["last_ordinal"]) >= 0 and HASH.fullmatch(note["chain"]) and isinstance(note["by"], str)
                 and all(HASH.fullmatch(anchor["chain"]) and HASH.fullmatch(anchor["state_hash"])
-                        and anchor["file"] == f"{anchor['seq']:020}-state-v1-{anchor['state_hash'][:8]}.snap"
+                        and re.fullmatch(f"{anchor['seq']:020}-state-v[1-9][0-9]*-{anchor['state_hash'][:8]}[.]snap", anchor["file"])
                         for anchor in (older, newer))
                 and (note["archive"] is None or HASH.fullmatch(note["archive"]["blake3"])))
     except (ValueError, KeyError, TypeError):

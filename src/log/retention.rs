@@ -11,6 +11,9 @@ use super::blob::parse;
 use super::note::KIND_RETENTION_NOTE;
 use super::walk::LoggedRecord;
 
+/// The projection whose snapshots may be anchors.
+const STATE: &str = "state";
+
 /// What a prune took, and what vouches for the rest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RetentionNote {
@@ -73,10 +76,13 @@ impl Anchor {
         }
     }
 
-    /// Its file's name.
+    /// Its file's name; `None` for one that is no snapshot of the state at its record.
     #[must_use]
     pub fn name(&self) -> Option<SnapshotName> {
-        SnapshotName::parse(&self.file).filter(|name| name.seq == self.seq)
+        let hash = parse(&self.state_hash)?;
+        SnapshotName::parse(&self.file).filter(|name| {
+            name.seq == self.seq && name.projection == STATE && hash.starts_with(&name.hash)
+        })
     }
 }
 
@@ -110,6 +116,7 @@ impl RetentionNote {
             && newer.seq < seq
             && is_anchor(older)
             && is_anchor(newer)
+            && self.archive.as_ref().is_none_or(|archive| parse(&archive.blake3).is_some())
     }
 }
 
