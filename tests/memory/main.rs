@@ -170,13 +170,6 @@ fn the_largest_records_are_read_one_at_a_time() {
     assert!(largest <= BOUND, "asked for {largest} bytes at once");
 }
 
-/// What a person fences off by policy when HEAD is lost, too.
-fn force(dir: &Path, storage: &Arc<dyn Storage>) -> (usize, u64) {
-    let forced = LogOptions { on_ambiguous: OnAmbiguous::Fence, ..options(storage.clone(), 2) };
-    let (largest, report) = largest_of(|| Log::open(dir, forced, 5).unwrap().1);
-    (largest, report.discarded.iter().map(|range| range.length).sum())
-}
-
 /// Goal: what a fence discards is searched, measured and hashed in windows, however long it is.
 /// Method: one batch of 48 MiB whose first record is damaged, and no HEAD to say whether it was
 /// acknowledged: the policy fences all of it off. First the other records are intact, and the
@@ -203,7 +196,9 @@ fn a_large_range_is_discarded_in_windows() {
             file.write_all_at(&[0xFF; 8], *offset).unwrap();
         }
         std::fs::write(dir.join("HEAD"), [0; HEAD_SIZE]).unwrap();
-        let (largest, discarded) = force(&dir, &storage);
+        let forced = LogOptions { on_ambiguous: OnAmbiguous::Fence, ..options(storage.clone(), 2) };
+        let (largest, report) = largest_of(|| Log::open(&dir, forced, 5).unwrap().1);
+        let discarded: u64 = report.discarded.iter().map(|range| range.length).sum();
         assert!(discarded > 45 << 20, "only {discarded} bytes were discarded");
         eprintln!("{discarded} bytes discarded: asked for {largest} bytes at once");
         assert!(largest <= bound, "asked for {largest} bytes at once");
