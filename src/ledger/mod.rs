@@ -46,7 +46,7 @@ use crate::plan::{
 pub use crate::log::{Ack, BatchKey, Housekeeping, OnAmbiguous};
 use blobs::Blobs;
 pub use blobs::{BlobCheck, BlobSurvey, BlobUse, Collected, blob_of};
-pub use codec::{Kind, decode};
+pub use codec::{Kind, decode, encode};
 pub use environment::{Clock, Environment, IdSource, SystemClock, time_text};
 use execute::Shared;
 pub use export::{Describe, Exported};
