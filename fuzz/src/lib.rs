@@ -131,3 +131,20 @@ impl Fields<'_> {
         now.to_vec()
     }
 }
+
+/// JSON's numbers are exact up to here: no sequence number or offset is larger, and a plan with a
+/// larger one is refused.
+const EXACT: u64 = 1 << 53;
+
+/// Whether bytes are JSON of which no number is too large to be written as it was.
+pub fn is_exact(bytes: &[u8]) -> bool {
+    fn holds(value: &serde_json::Value) -> bool {
+        match value {
+            serde_json::Value::Number(number) => number.as_u64().is_none_or(|it| it <= EXACT),
+            serde_json::Value::Array(items) => items.iter().all(holds),
+            serde_json::Value::Object(members) => members.values().all(holds),
+            _ => true,
+        }
+    }
+    serde_json::from_slice(bytes).is_ok_and(|value| holds(&value))
+}

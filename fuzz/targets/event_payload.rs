@@ -7,6 +7,7 @@ use plan_ledger::State;
 use plan_ledger::format::{Chain, Codec, NewRecord};
 use plan_ledger::ledger::{Kind, blob_of, decode, encode};
 use plan_ledger::log::LoggedRecord;
+use plan_ledger_fuzz::is_exact;
 
 fn logged(seq: u64, record: NewRecord) -> LoggedRecord {
     LoggedRecord {
@@ -36,17 +37,20 @@ fn check(data: &[u8]) {
         let kind = Kind::ALL[usize::from(*kind) % Kind::ALL.len()];
         for codec in [Codec::Bincode, Codec::Json, Codec::Raw] {
             for schema in [1, 2] {
-                let payload = payload.to_vec();
-                let record = NewRecord { kind: kind.number(), codec, schema, payload };
+                let (number, bytes) = (kind.number(), payload.to_vec());
+                let record = NewRecord { kind: number, codec, schema, payload: bytes };
                 let Ok(Some(event)) = decode(&logged(seq, record)) else { continue };
                 assert_eq!(Kind::of(&event), kind);
+                let _ = blob_of(&event);
+                state.apply(seq, seq, &event);
+                if codec == Codec::Json && !is_exact(payload) {
+                    continue;
+                }
                 let written = encode(&event);
                 let again = decode(&logged(seq, written.clone())).expect("what was just written");
                 let again = again.expect("an event, as before");
                 // The same bytes, rather than the same event: a number may be none.
                 assert_eq!(encode(&again), written);
-                let _ = blob_of(&event);
-                state.apply(seq, seq, &event);
             }
         }
     }
