@@ -104,7 +104,7 @@ impl Log {
         let segments = Segments::list(&*storage, &layout)?;
         let newest = segments.linked()?;
         sync_folders(&*storage, &layout)?;
-        let (mut tail, file) = examine_newest(&*storage, &layout, newest, &view)?;
+        let mut tail = examine_newest(&*storage, &layout, newest, &view)?;
         if view.newest().is_some_and(|(_, head)| segments.contradict(head)) {
             tail.evidence = tail.evidence.with(Bit::HeadDisagrees);
         }
@@ -134,6 +134,7 @@ impl Log {
         let end = tail.whole_end;
         let ack = Ack { seq: end.next_seq - 1, chain: end.chain.unwrap_or(Chain::GENESIS) };
         let last = tail.time.max(newest.header.created);
+        let (_, file) = open_segment(&*storage, &layout, &newest.header)?;
         let mut active = Active { header: newest.header.clone(), file: file.into() };
         let mut tip = Tip { ack, end: end.offset, time: last };
         if course == Course::Fence {
@@ -295,23 +296,27 @@ fn sync_folders(storage: &dyn Storage, layout: &Layout) -> Result<()> {
 }
 
 /// Gather the evidence about the newest segment, after making durable what is about to be read:
-/// nothing may be adopted that is only in the page cache.
+/// nothing may be adopted that is only in the page cache. It is only looked at here: a sealed
+/// segment without a successor is damage to be judged, and cannot be opened for writing.
 fn examine_newest(
     storage: &dyn Storage,
     layout: &Layout,
     newest: &Segment,
     view: &crate::format::HeadView,
-) -> Result<(Tail, Box<dyn crate::storage::StorageFile>)> {
+) -> Result<Tail> {
     let header = &newest.header;
-    let (path, file) = open_segment(storage, layout, header)?;
+    let path = layout.segment(header.name());
+    let open = || storage.open(&path, Access::Read);
+    let open = || open().map_err(|error| Error::io("open the segment", &path, error));
+    let file = open()?;
     file.sync().map_err(|error| Error::io("sync the segment", &path, error))?;
-    let (_, again) = open_segment(storage, layout, header)?;
+    let again = open()?;
     let mut scan = Scan::new(Source::windowed(again), header, header.prealloc_len);
     let mut tail = examine(&mut scan, header, view)
         .map_err(|error| Error::io("read the segment", &path, error))?;
     tail.evidence = with_length(tail.evidence, newest, &*file)
         .map_err(|error| Error::io("read the footer", &path, error))?;
-    Ok((tail, file))
+    Ok(tail)
 }
 
 /// Turn a verdict that forbids writing into an error that names the place.
