@@ -10,8 +10,8 @@ use std::sync::{Arc, LazyLock};
 
 use plan_ledger::format::{Codec, NewRecord};
 use plan_ledger::log::{
-    Batch, Class, Durability, Item, Log, LogOptions, LogReader, LoggedRecord, Proof, UidSource,
-    VerifyOptions, verify,
+    Batch, Class, Durability, Finding, Item, Log, LogOptions, LogReader, LoggedRecord, Proof,
+    UidSource, VerifyOptions, verify,
 };
 use plan_ledger::sim::SimDisk;
 use plan_ledger::storage::{Access, Storage};
@@ -92,6 +92,12 @@ fn original(record: &LoggedRecord) {
     assert_eq!(Some(record), SPECIMEN.records.get(place), "a record nobody wrote");
 }
 
+/// The records that damage costs. Where HEAD is damaged, too, nothing but the newest segment knows
+/// where the log ended: damage there may cost all that follows.
+fn named(path: &Path, missing: RangeInclusive<u64>, has_head: bool) -> RangeInclusive<u64> {
+    if has_head || path != SPECIMEN.files[0] { missing } else { *missing.start()..=u64::MAX }
+}
+
 /// The records that are missing and that no range names.
 fn unnamed(served: &[u64], named: &[RangeInclusive<u64>]) -> Vec<u64> {
     let all = SPECIMEN.records.iter().map(|record| record.seq);
@@ -102,8 +108,10 @@ fn unnamed(served: &[u64], named: &[RangeInclusive<u64>]) -> Vec<u64> {
 fn check(data: &[u8]) {
     let (disk, dir) = (SPECIMEN.disk.fork(), Path::new(DIR));
     damage(&disk, data);
+    let head = |disk: &SimDisk| disk.read(&SPECIMEN.files[1]).expect("it is there");
+    let has_head = head(&disk) == head(&SPECIMEN.disk);
     let storage: Arc<dyn Storage> = Arc::new(disk.clone());
-    let (mut served, mut named, mut is_open) = (Vec::new(), Vec::new(), false);
+    let (mut served, mut lost, mut is_open) = (Vec::new(), Vec::new(), false);
     let reader = LogReader::open(&storage, dir).expect("a folder that is a ledger's");
     for item in reader.walk(1) {
         match item.expect("no I/O error") {
@@ -112,12 +120,14 @@ fn check(data: &[u8]) {
                 is_open |= proof == Proof::Unproven;
                 served.push(record.seq);
             }
-            Item::Damage(damage) => named.push(damage.first_seq..=damage.last_seq),
+            Item::Damage(damage) => {
+                lost.push(named(&damage.path, damage.first_seq..=damage.last_seq, has_head));
+            }
             Item::Derived(_) => {}
             Item::OpenEnd { .. } => is_open = true,
         }
     }
-    let silent = unnamed(&served, &named);
+    let silent = unnamed(&served, &lost);
     assert!(silent.is_empty() || is_open, "{silent:?} are missing, and nobody says so");
 
     let examine = |record: &LoggedRecord| {
@@ -127,8 +137,13 @@ fn check(data: &[u8]) {
     let found = verify(&storage, dir, VerifyOptions { examine: &examine, ..VerifyOptions::PLAIN })
         .expect("a folder that is a ledger's");
     let damages = found.findings.iter().filter(|finding| finding.class != Class::Warning);
-    let named: Vec<_> = damages.filter_map(|finding| finding.missing.clone()).collect();
-    let silent = unnamed(&served, &named);
+    let of = |finding: &Finding| {
+        let first = SPECIMEN.records.iter().find(|record| record.segment == 2).map(|it| it.seq);
+        let nothing = first.map(|first| first..=first - 1);
+        Some(named(&finding.path, finding.missing.clone().or(nothing)?, has_head))
+    };
+    let lost: Vec<_> = damages.filter_map(of).collect();
+    let silent = unnamed(&served, &lost);
     assert!(silent.is_empty() || is_open || found.is_damaged(), "verify is silent on {silent:?}");
 
     match Log::open(dir, options(&disk, 200), 99) {
