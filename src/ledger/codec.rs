@@ -134,7 +134,7 @@ struct OfStep<T> {
 
 /// The record that holds an event.
 #[must_use]
-pub(super) fn encode(event: &Event) -> NewRecord {
+pub fn encode(event: &Event) -> NewRecord {
     let (codec, payload) = match event {
         Event::PlanProposed(event) => (Codec::Json, canonical(event).into_bytes()),
         Event::PlanSteps(event) => (Codec::Json, canonical(event).into_bytes()),

@@ -49,7 +49,7 @@ pub use crate::log::{Ack, BatchKey, Housekeeping, OnAmbiguous};
 pub use archive::{Archived, archive, archive_environment};
 use blobs::Blobs;
 pub use blobs::{BlobCheck, BlobSurvey, BlobUse, Collected, blob_of};
-pub use codec::{Kind, decode};
+pub use codec::{Kind, decode, encode};
 pub use environment::{Clock, Environment, IdSource, SystemClock, time_text};
 use execute::Shared;
 pub use export::{Describe, Exported};

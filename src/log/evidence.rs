@@ -3,8 +3,8 @@
 use std::io;
 
 use crate::format::{
-    Chain, CheckedFrame, ContentHasher, FrameFault, Head, HeadState, HeadSync, HeadView, Placement,
-    SegmentHeader, looks_torn,
+    Chain, ContentHasher, FrameFault, Head, HeadState, HeadSync, HeadView, Placement,
+    SegmentHeader, frame_size, looks_torn, peek_payload_length,
 };
 use crate::storage::StorageFile;
 
@@ -191,6 +191,9 @@ fn last_nonzero(bytes: &[u8]) -> Option<usize> {
 fn has_zero_mark(scan: &mut Scan, header: &SegmentHeader, offset: u64) -> io::Result<bool> {
     let placement = Placement { segment: header.segment, offset };
     let room = usize::try_from(scan.end.saturating_sub(offset)).unwrap_or(usize::MAX);
-    let bytes = scan.source.at(offset, room.min(CheckedFrame::SIZE_MAX))?;
+    // Of bytes that do not even begin as a frame does, the first line says it all.
+    let head = scan.source.at(offset, room.min(frame_size(0)))?;
+    let want = peek_payload_length(head).map_or(frame_size(0), frame_size);
+    let bytes = scan.source.at(offset, room.min(want))?;
     Ok(looks_torn(bytes, placement))
 }
