@@ -28,8 +28,8 @@ use super::draft;
 use super::head_file::HeadFile;
 use super::layout::{DATA_START, Layout, SEGMENT_SIZE_MIN, segment_size};
 use super::options::LogOptions;
-use super::reader::Segments;
 use super::seal::seal_rotated;
+use super::segments::Segments;
 
 /// So much is written at once.
 const BUFFER: usize = 1 << 20;
@@ -245,7 +245,7 @@ impl LogBuilder {
         };
         HeadFile::create(storage, &self.draft, &head)?;
         // All of it is durable now. As in an open, nothing depends on its success.
-        let segments = Segments::list(storage, &self.draft)?;
+        let segments = Segments::list(storage, &self.draft, None)?;
         let _ = seal_rotated(storage, &self.draft, self.options.stream_of, &segments);
         draft::name(storage, &self.draft, &self.layout)?;
         self.outcome = Outcome::Named;
