@@ -11,7 +11,8 @@ use plan_ledger::format::{
     Reason, SNAPSHOT_HEADER_SIZE, SegmentHeader, SegmentName, SnapshotHeader, SnapshotName,
 };
 use plan_ledger::log::{
-    GapNote, LogReader, LoggedRecord, RecoveryNote, SnapshotNote, list_snapshots,
+    GapNote, KIND_RETENTION_NOTE, LogReader, LoggedRecord, RecoveryNote, Retention, SnapshotNote,
+    list_snapshots,
 };
 use plan_ledger::sim::SimDisk;
 use plan_ledger::storage::Storage;
@@ -168,6 +169,11 @@ fn notes(data: &[u8]) {
     let record = NewRecord { kind, codec: Codec::Json, schema: 1, payload: data.to_vec() };
     let snapshot = SnapshotNote::in_record(&logged(record));
     let (recovery, gap) = (RecoveryNote::decode(data), GapNote::decode(data));
+    let kind = KIND_RETENTION_NOTE;
+    let record = NewRecord { kind, codec: Codec::Json, schema: 1, payload: data.to_vec() };
+    // Far behind whatever it speaks of.
+    let far = |record| LoggedRecord { seq: 1 << 60, ..logged(record) };
+    let retention = Retention::in_record(&far(record));
     if !is_exact(data) {
         return;
     }
@@ -177,6 +183,9 @@ fn notes(data: &[u8]) {
     }
     if let Some(note) = gap {
         assert_eq!(GapNote::decode(&note.record().payload), Some(note));
+    }
+    if let Some(found) = retention {
+        assert_eq!(Retention::in_record(&far(found.note.record())), Some(found));
     }
     if let Some(note) = snapshot {
         assert_eq!(SnapshotNote::in_record(&logged(note.record())), Some(note));
