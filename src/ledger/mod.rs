@@ -9,6 +9,7 @@
 //! Left out on purpose: running workers (a harness does, or the `ledger` binary) and judging
 //! anything (`plan` does).
 
+mod archive;
 mod blobs;
 mod codec;
 mod compare;
@@ -30,6 +31,7 @@ mod projection;
 mod receipt_codec;
 mod replay;
 mod report;
+mod retention;
 mod runs;
 mod salvage;
 mod schema;
@@ -52,9 +54,10 @@ use crate::plan::{
 };
 
 pub use crate::log::{Ack, BatchKey, Housekeeping, OnAmbiguous};
+pub use archive::{Archived, archive, archive_environment};
 use blobs::Blobs;
 pub use blobs::{BlobCheck, BlobSurvey, BlobUse, Collected, blob_of};
-pub use codec::{Kind, decode};
+pub use codec::{Kind, decode, encode};
 pub use compare::{
     AttemptDifference, AttemptEnd, Comparison, EndKind, Pair, Parted, Parting, StepDifference,
 };
@@ -67,8 +70,9 @@ pub use import::{Imported, import};
 use ladder::Ladder;
 pub use metrics::{ESTIMATE, Metrics, Ratio, RunMetrics};
 pub use projection::Projection;
-pub use replay::{Fold, LedgerView, Recorded};
+pub use replay::{Fold, Ground, LedgerView, Recorded};
 pub use report::OpenReport;
+pub use retention::{PrunePlan, Pruned, Through};
 pub use runs::ForkPoint;
 pub use salvage::{GAPS_MAX, Salvaged, salvage};
 pub use snapshots::Snapshot;

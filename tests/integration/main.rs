@@ -51,12 +51,16 @@ mod log_keys;
 mod log_lock;
 // Appending, rotating, reopening, reading: nothing goes wrong.
 mod log_round_trip;
+// Every file, and every act of a clumsy hand.
+mod mischief;
 // Many at once: threads and processes that want the same.
 mod races;
 // Reading from anywhere, backwards, by kind, by stream.
 mod readers;
 // Writers that must stop: forks, lost locks, panics; and what is left to a policy.
 mod log_stop;
+// Archives and pruning.
+mod retention;
 // `ledger run`: what a run does, says and returns.
 mod run;
 // What can be saved of a damaged ledger.
