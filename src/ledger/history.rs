@@ -1,16 +1,16 @@
 //! A run with all of its records: what comparing, tracing and counting begin with.
 //!
-//! Left out on purpose: an index. Whoever asks for a whole history reads the whole log.
-
-use std::collections::BTreeMap;
+//! Invariant: what is read of a sealed segment is what its footer says is about the run.
 
 use crate::error::Result;
 use crate::format::content_hash;
 use crate::log::LogReader;
-use crate::plan::{ContentHash, Event, Output, Rejection, Run, RunId, State};
+use crate::plan::{ContentHash, Event, Output, Run, RunId, State};
 
 use super::replay::{Recorded, recorded};
+use super::runs::whole;
 use super::snapshots;
+use super::streams::RUNS;
 
 /// A run and its records.
 #[derive(Debug, Clone)]
@@ -26,43 +26,41 @@ impl History {
     /// # Errors
     /// `Rejected` if there is no such run; `Corrupt` and `Io`.
     pub(super) fn of(reader: &LogReader, id: RunId) -> Result<Self> {
-        let run = whole(reader, id)?;
-        let mut by_run = records(reader)?;
-        // Of each run of the line of forks, the records up to where the next one leaves it.
-        let mut line = vec![by_run.remove(&id).unwrap_or_default()];
-        let mut forked = run.forked.clone();
-        while let Some(fork) = forked {
-            let mut parent = by_run.remove(&fork.parent).unwrap_or_default();
-            parent.retain(|record| record.seq <= fork.at_seq);
-            forked = parent.iter().find_map(|record| match &record.event {
+        let run = run_of(reader, id)?;
+        let mut records = records(reader, id, u64::MAX)?;
+        let (mut child, mut forked) = (id, run.forked.clone());
+        // A fork is younger than the run that it was, so that the line has an end.
+        while let Some(fork) = forked.filter(|fork| fork.parent < child) {
+            let mut line = self::records(reader, fork.parent, fork.at_seq)?;
+            child = fork.parent;
+            forked = line.iter().find_map(|record| match &record.event {
                 Some(Event::RunForked(fork)) => Some(fork.clone()),
                 _ => None,
             });
-            line.push(parent);
+            line.append(&mut records);
+            records = line;
         }
-        Ok(Self { run, records: line.into_iter().rev().flatten().collect() })
+        Ok(Self { run, records })
     }
 }
 
-/// A run as it is; one that has left the state, as it was before the record that ended it.
-pub(super) fn whole(reader: &LogReader, id: RunId) -> Result<Run> {
-    let mut state = snapshots::project::<State>(reader, u64::MAX)?.value;
-    if let Some(summary) = state.summaries.get(&id) {
-        let before = summary.seq.saturating_sub(1);
-        state = snapshots::project_at::<State>(reader, before)?.value;
-    }
-    state.runs.remove(&id).ok_or_else(|| Rejection::NoSuchRun.into())
+/// A run, whole, after the last durable record.
+pub(super) fn run_of(reader: &LogReader, id: RunId) -> Result<Run> {
+    let state = snapshots::project::<State>(reader, u64::MAX)?.value;
+    whole(&state, id, |seq| Ok(snapshots::project_at::<State>(reader, seq)?.value))
 }
 
-fn records(reader: &LogReader) -> Result<BTreeMap<RunId, Vec<Recorded>>> {
-    let mut by_run: BTreeMap<RunId, Vec<Recorded>> = BTreeMap::new();
-    for record in reader.records(1) {
-        let record = recorded(&record?)?;
-        if let Some(run) = record.event.as_ref().and_then(Event::run) {
-            by_run.entry(run).or_default().push(record);
+/// The records about a run, up to that one.
+fn records(reader: &LogReader, id: RunId, last: u64) -> Result<Vec<Recorded>> {
+    let mut found = Vec::new();
+    for record in reader.records_of_stream(u64::from(id.0), RUNS, 1) {
+        let record = record?;
+        if record.seq > last {
+            break;
         }
+        found.push(recorded(&record)?);
     }
-    Ok(by_run)
+    Ok(found)
 }
 
 /// What two equal outputs have in common.

@@ -19,7 +19,7 @@ use crate::plan::{
 };
 
 use super::codec::{put, take};
-use super::history::{output_hash, whole};
+use super::history::{output_hash, run_of};
 use super::projection::Projection;
 use super::replay::{LedgerView, Recorded};
 use super::{Ledger, snapshots};
@@ -306,7 +306,7 @@ impl Ledger {
     pub fn metrics(&self, run: RunId) -> Result<RunMetrics> {
         let reader = self.reader()?;
         let counted = snapshots::project::<Metrics>(&reader, u64::MAX)?.value;
-        Ok(counted.of(&whole(&reader, run)?))
+        Ok(counted.of(&run_of(&reader, run)?))
     }
 }
 
@@ -317,6 +317,6 @@ impl LedgerView {
     /// As [`Ledger::metrics`].
     pub fn metrics(&self, run: RunId) -> Result<RunMetrics> {
         let counted = snapshots::project::<Metrics>(self.log(), u64::MAX)?.value;
-        Ok(counted.of(&whole(self.log(), run)?))
+        Ok(counted.of(&run_of(self.log(), run)?))
     }
 }

@@ -5,7 +5,7 @@
 //!   was, however long ago that is.
 //! - A fork takes its parent from the log, never from what is not durable.
 //!
-//! Left out on purpose: comparing two runs, which needs no ledger.
+//! Left out on purpose: comparing two runs.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::{LogReader, LoggedRecord};
@@ -80,7 +80,11 @@ impl LedgerView {
 }
 
 /// A run of a state, or of the state at the record that ended it.
-fn whole(state: &State, run: RunId, state_at: impl FnOnce(u64) -> Result<State>) -> Result<Run> {
+pub(super) fn whole(
+    state: &State,
+    run: RunId,
+    state_at: impl FnOnce(u64) -> Result<State>,
+) -> Result<Run> {
     if let Some(run) = state.runs.get(&run) {
         return Ok(run.clone());
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use plan_ledger::ledger::{Change, EndKind, Metrics, Parted};
+use plan_ledger::ledger::{Change, EndKind, ForkPoint, Metrics, Parted};
 use plan_ledger::plan::{
     Cost, Event, FailureClass, Json, LostCause, Outcome, RetryPolicy, StepStatus,
 };
@@ -197,12 +197,7 @@ fn a_fork_parts_from_its_parent_behind_the_fork() {
     let ledger = ledger(&disk);
     let parent = ledger.start_run("parent", &plan("same"), RunPolicy::default()).unwrap();
     work(&ledger, parent, brought(1));
-    let (at_seq, state) = (ledger.head().seq, ledger.state());
-    let chain = plan_ledger::plan::ContentHash::default();
-    let as_it_was = Box::new(state.runs[&parent].clone());
-    let name = "fork".to_owned();
-    ledger.execute(&Command::ForkRun { name, parent: as_it_was, at_seq, chain }).unwrap();
-    let fork = ledger.state().run_named("fork").unwrap().id;
+    let fork = ledger.fork(parent, ForkPoint::After(ledger.head().seq), "fork").unwrap();
     assert!(ledger.compare(parent, fork).unwrap().parting.is_none());
     work(&ledger, parent, brought(2));
     work(&ledger, fork, brought(5));
