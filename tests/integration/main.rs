@@ -43,18 +43,24 @@ mod log_faults;
 mod log_files;
 // Hazards that cost other engines data, by their number in the list that we keep.
 mod log_hazards;
+// Metrics, traces and comparisons of runs.
+mod histories;
 // Keys of batches: written once, found again.
 mod log_keys;
 // Who may write, and what readers change: nothing.
 mod log_lock;
 // Appending, rotating, reopening, reading: nothing goes wrong.
 mod log_round_trip;
+// Every file, and every act of a clumsy hand.
+mod mischief;
 // Many at once: threads and processes that want the same.
 mod races;
 // Reading from anywhere, backwards, by kind, by stream.
 mod readers;
 // Writers that must stop: forks, lost locks, panics; and what is left to a policy.
 mod log_stop;
+// Archives and pruning.
+mod retention;
 // `ledger run`: what a run does, says and returns.
 mod run;
 // What can be saved of a damaged ledger.

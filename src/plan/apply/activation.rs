@@ -54,14 +54,6 @@ impl Run {
         self.set_timers();
     }
 
-    /// Derives everything anew from the statuses of the steps.
-    pub(super) fn rebuild_all(&mut self) {
-        let Some(version) = self.active_version() else { return };
-        let (plan, numbers) = (Arc::clone(&version.plan), version.numbers.clone());
-        self.rebuild(&plan, &numbers);
-        self.set_timers();
-    }
-
     /// Verdicts name criteria by their places: in another list they would name others.
     fn forget_other_criteria(&mut self, plan: &Plan, numbers: &[StepNumber]) {
         for (step, number) in plan.steps.iter().zip(numbers) {

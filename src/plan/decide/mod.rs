@@ -19,6 +19,8 @@ mod replans;
 mod runs;
 mod versions;
 
+pub(super) use dispatch::reservation;
+
 use super::{
     Command, Event, Micros, Rejection, Run, RunId, RunStatus, State, StepEvent, StepNumber,
     StepRecord, StepState, StepStatus,
