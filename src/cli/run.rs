@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::import::{self, Imported};
 use crate::ledger::{Clock, Environment, Ledger, LedgerView, OpenReport, state_hash};
-use crate::plan::{Ending, RunId, RunStatus, inert, unsupported};
+use crate::plan::{Ending, RunId, RunStatus};
 use crate::runner::{
     Options, ProcessOptions, ProcessWorkers, RunOutcome, RunSummary, StubOptions, StubWorkers,
     Workers, drive, recover, scratch_folder,
@@ -58,28 +58,10 @@ fn run_name(args: &RunArgs) -> Result<String, Failure> {
 
 /// What can be known to go wrong is said before anything is written.
 fn check_plan(imported: &Imported, args: &RunArgs) -> Result<(), Failure> {
-    let problems = unsupported(&imported.plan);
-    if !problems.is_empty() {
-        let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        let lines = lines.join("\n  ");
-        let plan = args.plan.display();
-        return Err(Failure::Usage(format!(
-            "{plan}: this version cannot run the plan as it is meant:\n  {lines}"
-        )));
-    }
     check_worker(imported, args).or_else(|failure| match is_over(args) {
         Some(()) => Ok(()),
         None => Err(failure),
-    })?;
-    let notes = inert(&imported.plan);
-    if let (Some(first), false) = (notes.first(), args.quiet) {
-        let more = match notes.len() - 1 {
-            0 => String::new(),
-            more => format!(" (and {more} more such fields)"),
-        };
-        say(&format!("{}: {first}{more}", args.plan.display()));
-    }
-    Ok(())
+    })
 }
 
 /// Whether the run has ended and is to stay so: then nobody need be there for its steps.

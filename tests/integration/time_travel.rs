@@ -153,7 +153,13 @@ impl Dice {
         }
         if let Some(step) = run.in_doubt.first().copied() {
             let finding = self.pick(&[Finding::Landed, Finding::DidNotHappen]);
-            return Some(Command::ResolveDoubt { run: run.id, step, finding, by });
+            return Some(Command::ResolveDoubt {
+                run: run.id,
+                step,
+                finding,
+                by,
+                evidence: String::new(),
+            });
         }
         let run = run.id;
         Some(match self.below(100) {
