@@ -8,24 +8,26 @@ use std::sync::Arc;
 
 use crate::plan::links::Links;
 use crate::plan::{
-    Barrier, BarrierNeeds, BarrierState, BarrierStatus, Hold, Micros, Plan, PlanActivated,
-    ReplanTrigger, Run, RunStatus, Step, StepNumber, StepState, StepStatus,
+    Barrier, BarrierNeeds, BarrierState, BarrierStatus, ContentHash, Fallback, Hold, Micros, Plan,
+    PlanActivated, Question, ReplanTrigger, Run, RunStatus, Step, StepNumber, StepState,
+    StepStatus, Subject,
 };
 
 impl Run {
     pub(super) fn activate(&mut self, activated: &PlanActivated, time: Micros) {
         let Some(plan) = self.activatable(activated) else { return };
+        self.close_overtaken(activated);
         let fallen: BTreeSet<StepNumber> = activated.invalidated.iter().copied().collect();
+        let changed = self.changed_work(activated);
         for (step, number) in plan.steps.iter().zip(&activated.numbers) {
             match self.steps.get_mut(number.index()) {
                 Some(state) if fallen.contains(number) => state.fall(),
-                Some(state) => state.carry_over(),
+                Some(state) if changed.contains(number) => state.carry_over(Work::Changed),
+                Some(state) => state.carry_over(Work::Same),
                 None => self.steps.push(StepState::new(&step.id)),
             }
             if let Some(state) = self.steps.get_mut(number.index()) {
-                state.priority = step.priority;
-                state.owner = plan.owner_of(step).map(str::to_owned);
-                state.tags = step.tags.iter().cloned().collect();
+                state.take_from(&plan, step);
             }
         }
         self.remove_all_but(&activated.numbers);
@@ -47,7 +49,6 @@ impl Run {
         }
         self.links = Arc::new(Links::new(&plan, &activated.numbers, self.steps.len()));
         self.put_on_call(&activated.numbers);
-        self.capped_tags.extend(plan.caps.tags.keys().cloned());
         self.rebuild(&plan, &activated.numbers);
         self.set_timers();
     }
@@ -58,6 +59,41 @@ impl Run {
         let (plan, numbers) = (Arc::clone(&version.plan), version.numbers.clone());
         self.rebuild(&plan, &numbers);
         self.set_timers();
+    }
+
+    /// Steps whose work is another one than in the version before.
+    fn changed_work(&self, activated: &PlanActivated) -> BTreeSet<StepNumber> {
+        let version = usize::try_from(activated.version).ok();
+        let next = version.and_then(|version| self.versions.get(version.checked_sub(1)?));
+        let hashes = next.map_or(&[][..], |version| &version.step_hashes);
+        let pairs = activated.numbers.iter().zip(hashes);
+        let is_other = |(number, hash): &(&StepNumber, &ContentHash)| {
+            self.step_hash(**number).is_some_and(|before| before != **hash)
+        };
+        pairs.filter(is_other).map(|(number, _)| *number).collect()
+    }
+
+    /// Closes the questions that a new version leaves without an object: about work that falls or
+    /// changes, and about versions that can no longer become active.
+    fn close_overtaken(&mut self, activated: &PlanActivated) {
+        let changed = self.changed_work(activated);
+        let kept: BTreeSet<StepNumber> = activated.numbers.iter().copied().collect();
+        let fallen: BTreeSet<StepNumber> = activated.invalidated.iter().copied().collect();
+        let is_overtaken = |question: &Question| match (question.step, &question.asked.subject) {
+            (Some(step), _) => {
+                !kept.contains(&step) || fallen.contains(&step) || changed.contains(&step)
+            }
+            (None, Subject::Plan(version)) => *version <= activated.version,
+            _ => false,
+        };
+        let open = self.questions.iter().filter(|(_, question)| is_overtaken(question));
+        let open: Vec<_> = open.map(|(id, question)| (*id, question.step)).collect();
+        for (id, step) in open {
+            self.close(id);
+            if let Some(step) = step.and_then(|step| self.steps.get_mut(step.index())) {
+                step.hold.question = None;
+            }
+        }
     }
 
     fn count_replan(&mut self, activated: &PlanActivated) {
@@ -209,6 +245,13 @@ impl Run {
     }
 }
 
+/// Whether a step's work is the one of the version before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Work {
+    Same,
+    Changed,
+}
+
 impl StepState {
     fn new(id: &str) -> Self {
         Self {
@@ -231,11 +274,28 @@ impl StepState {
     }
 
     /// Takes the step over into a new version in which its work counts.
-    fn carry_over(&mut self) {
+    fn carry_over(&mut self, work: Work) {
         // A new version is a new chance.
-        if matches!(self.status, StepStatus::Failed | StepStatus::Removed) {
+        if matches!(self.status, StepStatus::Failed | StepStatus::Removed | StepStatus::Cancelled) {
             self.reset();
         }
+        if self.status.is_open() && self.attempt.is_none() {
+            // They may be others now.
+            self.hold.preconditions.clear();
+            if work == Work::Changed {
+                self.hold = Hold { delay: self.hold.delay, ..Hold::default() };
+            }
+        }
+    }
+
+    /// What the plan says of it, for what is looked up often.
+    fn take_from(&mut self, plan: &Plan, step: &Step) {
+        self.priority = step.priority;
+        self.tags = step.tags.iter().cloned().collect();
+        self.owner = match &step.fallback {
+            Some(Fallback::Owner(owner)) if self.has_fallen_back => Some(owner.clone()),
+            _ => plan.owner_of(step).map(str::to_owned),
+        };
     }
 
     /// Takes the step over into a new version in which its work does not count.

@@ -32,10 +32,8 @@ impl Run {
                     }
                 });
             }
-            StepEvent::Expired(expired) => {
-                if self.expire(expired).is_some() {
-                    self.with_hold(number, |hold| hold.question = None);
-                }
+            StepEvent::Expired(expired) if self.expire(expired).is_some() => {
+                self.with_hold(number, |hold| hold.question = None);
             }
             // Whatever was asked about it no longer matters.
             StepEvent::Accepted(_) | StepEvent::Skipped(_) | StepEvent::Failed(_) => {

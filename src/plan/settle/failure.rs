@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 
 use super::{declared, set_all, step_event};
 use crate::plan::{
-    ABORT, Accepted, AcceptedBasis, Asked, Attempt, ContentHash, Decision, Disposition, Event,
-    FAIL, FailureAction, FailureClass, FailureDecided, FailureMatch, Fallback, Idempotence, Json,
-    Micros, OnTimeout, Origin, REPLAN, RETRY, ReplanRequested, ReplanTrigger, RetryPolicy, Run,
-    SKIP, Skipped, Step, StepEvent, StepNumber, StepStatus, Subject,
+    ABORT, Accepted, AcceptedBasis, Asked, Attempt, Decision, Disposition, Event, FAIL,
+    FailureAction, FailureClass, FailureDecided, FailureMatch, Fallback, Idempotence, Json, Micros,
+    OnTimeout, Origin, REPLAN, RETRY, ReplanRequested, ReplanTrigger, RetryPolicy, Run, SKIP,
+    Skipped, Step, StepEvent, StepNumber, StepStatus, Subject,
 };
 
 /// Microseconds in a second.
@@ -139,8 +139,8 @@ impl<'a> Failure<'a> {
         }
         let rules = self.run.plan().map_or(&[][..], |plan| &plan.failure.rules);
         let own = rules.iter().filter(|rule| self.matches(&rule.when));
-        let mut ruled = own.filter_map(|rule| self.act(&rule.id, &rule.then, time));
-        ruled.next().unwrap_or_else(|| self.built_in(time))
+        let mut answers = own.filter_map(|rule| self.act(&rule.id, &rule.then, time));
+        answers.next().unwrap_or_else(|| self.built_in(time))
     }
 
     fn matches(&self, when: &FailureMatch) -> bool {
@@ -373,7 +373,7 @@ pub(in crate::plan) fn carried_out(
             let asked = Asked {
                 subject: Subject::Failure(token),
                 text: reason,
-                shown: run.step_hash(number).unwrap_or_else(ContentHash::default),
+                shown: run.step_hash(number).unwrap_or_default(),
                 options: [RETRY, SKIP, FAIL, REPLAN, ABORT].map(str::to_owned).to_vec(),
                 to: None,
                 deadline: None,
