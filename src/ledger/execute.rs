@@ -119,7 +119,8 @@ impl Ledger {
         self.finish(begun)
     }
 
-    /// Turn what is due into events: leases that have run out.
+    /// Turn what is due into events: leases, delays, questions, barriers, wall time. Whoever waits
+    /// calls it at [`State::next_due`], or whenever it suits: late is as good as in time.
     pub fn tick(&self) -> Result<()> {
         let begun = {
             let mut shared = self.lock();

@@ -11,6 +11,7 @@
 
 mod blobs;
 mod codec;
+mod control;
 mod environment;
 mod execute;
 mod export;
@@ -25,6 +26,7 @@ mod projection;
 mod receipt_codec;
 mod replay;
 mod report;
+mod runs;
 mod salvage;
 mod schema;
 mod snapshots;
@@ -48,6 +50,7 @@ pub use crate::log::{Ack, BatchKey, Housekeeping, OnAmbiguous};
 use blobs::Blobs;
 pub use blobs::{BlobCheck, BlobSurvey, BlobUse, Collected, blob_of};
 pub use codec::{Kind, decode};
+pub use control::{OpenQuestion, Reply};
 pub use environment::{Clock, Environment, IdSource, SystemClock, time_text};
 use execute::Shared;
 pub use export::{Describe, Exported};
@@ -57,6 +60,7 @@ use ladder::Ladder;
 pub use projection::Projection;
 pub use replay::{Fold, LedgerView, Recorded};
 pub use report::OpenReport;
+pub use runs::ForkPoint;
 pub use salvage::{GAPS_MAX, Salvaged, salvage};
 pub use snapshots::Snapshot;
 pub use streams::RUNS;
@@ -163,19 +167,13 @@ impl Ledger {
     /// # Errors
     /// `BadPlan` with all problems of the plan; `Rejected`.
     pub fn propose(&self, run: RunId, plan: &Plan, reason: &str) -> Result<u32> {
-        let draft = hash::draft(plan)?;
-        let reason = reason.to_owned();
-        let commit = self.execute(&Command::ProposePlan { run, draft, reason, trigger: None })?;
-        let proposed = commit.events.iter().find_map(|(_, event)| match event {
-            Event::PlanProposed(proposed) => Some(proposed.version),
-            _ => None,
-        });
-        Ok(proposed.expect("a version that was not refused was proposed"))
+        self.propose_for(run, plan, reason, None)
     }
 
     /// Deal the first step of a run's queue; `None` when nothing may be dealt now: the queue is
-    /// empty, a cap is reached or the run has ended ([`Ledger::state`] says which). Leases that
-    /// have run out are turned into events first.
+    /// empty, a cap is reached, the run pauses (also because this attempt found its budget used
+    /// up), what is left of a budget is set aside, or the run has ended ([`Ledger::state`] says
+    /// which). What has fallen due, like leases that ran out, is turned into events first.
     ///
     /// # Errors
     /// `Rejected` if there is no such run or it has no active plan, and what [`Ledger::execute`]
@@ -190,6 +188,8 @@ impl Ledger {
                 Some(
                     Rejection::NothingReady { .. }
                     | Rejection::CapReached { .. }
+                    | Rejection::Paused(_)
+                    | Rejection::BudgetReserved(_)
                     | Rejection::RunHasEnded(_),
                 ) => Ok(None),
                 _ => Err(error),

@@ -31,6 +31,7 @@ impl Run {
             }
         }
         self.remove_all_but(&activated.numbers);
+        self.forget_other_criteria(&plan, &activated.numbers);
         if let Some(version) = self.version_mut(activated.version) {
             version.numbers.clone_from(&activated.numbers);
         }
@@ -92,6 +93,18 @@ impl Run {
             self.close(id);
             if let Some(step) = step.and_then(|step| self.steps.get_mut(step.index())) {
                 step.hold.question = None;
+            }
+        }
+    }
+
+    /// Verdicts name criteria by their places: in another list they would name others.
+    fn forget_other_criteria(&mut self, plan: &Plan, numbers: &[StepNumber]) {
+        for (step, number) in plan.steps.iter().zip(numbers) {
+            let before = self.plan_step(*number).map(|before| &before.acceptance);
+            if before != Some(&step.acceptance)
+                && let Some(state) = self.steps.get_mut(number.index())
+            {
+                state.failed_criteria.clear();
             }
         }
     }
