@@ -43,7 +43,9 @@ pub(super) fn ready(
     }
     let hash = plan_hash(&imported.plan);
     let is_same = run.active_version().is_some_and(|version| version.hash == hash);
-    if !is_same {
+    // A version that somebody still has to approve is not proposed twice.
+    let is_proposed = !is_same && run.newest_proposal().is_some_and(|(_, each)| each.hash == hash);
+    if !is_same && !is_proposed {
         let ended = matches!(
             run.status,
             RunStatus::Ended(Ending::Done | Ending::Cancelled | Ending::Aborted)
@@ -61,7 +63,9 @@ pub(super) fn ready(
         }
         let reason = args.reason.as_deref().unwrap_or("the plan file changed");
         let version = ledger.propose(run.id, &imported.plan, reason)?;
-        say(&format!("run {name}: plan version {version} is active"));
+        let is_active = ledger.state().runs.get(&run.id).is_some_and(|run| run.active == version);
+        let how = if is_active { "is active" } else { "waits for somebody's yes" };
+        say(&format!("run {name}: plan version {version} {how}"));
         take_over(ledger, run.id, imported, args)?;
     } else if run.steps.iter().all(|step| step.last_seq == 0) {
         // An earlier runner ended between starting the run and taking over what was done.

@@ -9,8 +9,8 @@ use crate::import::{self, Imported};
 use crate::ledger::{Clock, Environment, Ledger, LedgerView, OpenReport, state_hash};
 use crate::plan::{Ending, RunId, RunStatus};
 use crate::runner::{
-    Options, ProcessOptions, ProcessWorkers, RunOutcome, RunSummary, StubOptions, StubWorkers,
-    Workers, drive, recover, scratch_folder,
+    Options, Patience, ProcessOptions, ProcessWorkers, RunOutcome, RunSummary, StubOptions,
+    StubWorkers, Workers, drive, recover, scratch_folder,
 };
 
 use super::args::RunArgs;
@@ -120,7 +120,10 @@ fn drive_run(
         let worker = args.worker.clone();
         Box::new(ProcessWorkers::new(ProcessOptions { ledger: folder, run, worker }))
     };
-    let options = Options { max_parallel: usize::from(args.max_parallel) };
+    let options = Options {
+        max_parallel: usize::from(args.max_parallel),
+        patience: if args.wait { Patience::Deadlines } else { Patience::Delays },
+    };
     Ok(drive(ledger, clock, run, workers.as_mut(), reporter, options)?)
 }
 

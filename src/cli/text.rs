@@ -3,10 +3,14 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use crate::plan::{Cost, FailureClass, Micros};
+use crate::ledger::time_text;
+use crate::plan::{
+    Asked, BudgetPart, Cost, FailureClass, Micros, PauseCause, QuestionId, ReplanTrigger,
+};
 use crate::runner::{Pending, RunOutcome, RunSummary, StepName, Unrecorded};
 
 use super::answer::command_line;
+use super::inspect::{cause_text, subject_text};
 
 /// How many items of a list are shown.
 const SHOWN_MAX: usize = 10;
@@ -119,8 +123,44 @@ fn what_next(summary: &RunSummary, ledger: &Path) -> Vec<String> {
     }
 }
 
-fn pending(item: &Pending, run: &str, ledger: &Path) -> String {
+/// Something that a run waits for, with the command to do something about it.
+pub(super) fn pending(item: &Pending, run: &str, ledger: &Path) -> String {
     match item {
+        Pending::Question { id, step, asked } => question(*id, step.as_ref(), asked, ledger),
+        Pending::Review { version, hash } => format!(
+            "version {version} of the plan ({}) waits for a yes\n      {}\n      {}",
+            hash.short(),
+            command_line("plan review", ledger, &[run]),
+            command_line("plan approve", ledger, &[run, "--by", "WHO"]),
+        ),
+        Pending::Paused { cause } => {
+            let command = match cause {
+                PauseCause::RunBudget(part) => budget(*part, &[run], ledger),
+                PauseCause::LedgerBudget(part) => budget(*part, &[], ledger),
+                PauseCause::Person(_) | PauseCause::StepLimit(_) => {
+                    command_line("resume", ledger, &[run, "--by", "WHO"])
+                }
+            };
+            format!("it pauses, {}\n      {command}", cause_text(cause))
+        }
+        Pending::Replan { trigger: ReplanTrigger::Extension, reason, .. } => format!(
+            "the planner is asked for more steps ({reason}): add them to the plan and run it with \
+             --replan, or say that there is no more to do\n      {}",
+            command_line("plan withdraw", ledger, &[run, "--by", "WHO"])
+        ),
+        Pending::Replan { from, reason, .. } => {
+            let from = from.as_ref().map(|step| format!(" from {step} on")).unwrap_or_default();
+            format!(
+                "another plan is needed{from}: {reason}; change it and run it with --replan, or \
+                 say that it may stay\n      {}",
+                command_line("plan withdraw", ledger, &[run, "--by", "WHO"])
+            )
+        }
+        Pending::Decision { step, message } => format!(
+            "{step} waits for a decision about its failure: {message}\n      {} \
+             retry|fail|fallback|replan|escalate|abort --by WHO",
+            command_line("answer", ledger, &[run, &word(step)])
+        ),
         Pending::Verdicts { step, criteria } => format!(
             "{step} waits for a verdict on: {}\n      {}",
             criteria.join("; "),
@@ -147,6 +187,32 @@ fn pending(item: &Pending, run: &str, ledger: &Path) -> String {
         ),
         Pending::Blocked { steps } => format!("{steps} steps wait for what will not come"),
     }
+}
+
+fn question(id: QuestionId, step: Option<&StepName>, asked: &Asked, ledger: &Path) -> String {
+    let about = step.map(|step| format!("{step}: ")).unwrap_or_default();
+    let who = asked.to.as_ref().map(|who| format!(", asked of {who}")).unwrap_or_default();
+    let until =
+        asked.deadline.map(|time| format!(", until {}", time_text(time))).unwrap_or_default();
+    format!(
+        "question {}, {about}{}{who}{until}: {}\n      {} {} --by WHO",
+        id.0,
+        subject_text(&asked.subject),
+        asked.text,
+        command_line("answer", ledger, &[&id.0.to_string()]),
+        asked.options.join("|"),
+    )
+}
+
+/// How a budget is raised.
+fn budget(part: BudgetPart, run: &[&str], ledger: &Path) -> String {
+    let option = match part {
+        BudgetPart::Money => "--money-micros",
+        BudgetPart::Tokens => "--tokens",
+        BudgetPart::Attempts => "--attempts",
+        BudgetPart::Wall => "--wall-seconds",
+    };
+    command_line("budget", ledger, &[run, &[option, "N", "--by", "WHO"]].concat())
 }
 
 fn push_list(text: &mut String, items: Vec<String>) {

@@ -11,15 +11,19 @@ use super::summary::cost_text;
 use super::text::{count, plain, seconds, words};
 
 pub(super) fn paused(event: &RunPaused) -> String {
-    let why = match &event.cause {
+    format!("run paused, {}{}", cause_text(&event.cause), because(&event.reason))
+}
+
+/// Why a run pauses.
+pub(in crate::cli) fn cause_text(cause: &PauseCause) -> String {
+    match cause {
         PauseCause::Person(by) => format!("by {}", plain(by)),
         PauseCause::RunBudget(part) => format!("its budget of {} is used up", words(part, ' ')),
         PauseCause::LedgerBudget(part) => {
             format!("the ledger's budget of {} is used up", words(part, ' '))
         }
         PauseCause::StepLimit(step) => format!("an attempt of step #{step} cost more than it may"),
-    };
-    format!("run paused, {why}{}", because(&event.reason))
+    }
 }
 
 pub(super) fn budget(event: &BudgetChanged) -> String {
@@ -32,7 +36,7 @@ pub(super) fn budget(event: &BudgetChanged) -> String {
 }
 
 /// What may be spent, in words.
-pub(super) fn limits_text(limits: Limits) -> String {
+pub(in crate::cli) fn limits_text(limits: Limits) -> String {
     let parts = [
         limits.money_micros.map(|micros| format!("{} micros", count(micros))),
         limits.tokens.map(|tokens| format!("{} tokens", count(tokens))),
@@ -44,16 +48,21 @@ pub(super) fn limits_text(limits: Limits) -> String {
 }
 
 pub(super) fn asked(asked: &Asked) -> String {
-    let about = match &asked.subject {
+    let about = subject_text(&asked.subject);
+    let who = asked.to.as_ref().map_or("somebody".to_owned(), |who| plain(who));
+    let until = asked.deadline.map(|time| format!(", until {}", seconds(time))).unwrap_or_default();
+    format!("{who} is asked {about}{until}{}", because(&asked.text))
+}
+
+/// What a question is about.
+pub(in crate::cli) fn subject_text(subject: &Subject) -> String {
+    match subject {
         Subject::Gate => "whether it may be dealt".to_owned(),
         Subject::Failure(token) => format!("what is done about @{token}"),
         Subject::Plan(version) => format!("whether version {version} may become active"),
         Subject::Budget => "whether more may be spent".to_owned(),
         Subject::Barrier(id) => format!("what is done about barrier {}", plain(id)),
-    };
-    let who = asked.to.as_ref().map_or("somebody".to_owned(), |who| plain(who));
-    let until = asked.deadline.map(|time| format!(", until {}", seconds(time))).unwrap_or_default();
-    format!("{who} is asked {about}{until}{}", because(&asked.text))
+    }
 }
 
 pub(super) fn answered(answered: &Answered) -> String {

@@ -27,7 +27,10 @@ mod summary;
 mod survey;
 mod text;
 
+pub(super) use control_json::{asked_json, cause_json, limits_json, trigger_json};
+pub(super) use control_phrase::{cause_text, limits_text, subject_text};
 pub(super) use records::meaning;
+pub(super) use summary::cost_text;
 pub(super) use text::{counted, is_harmless, size};
 
 use std::io::{self, BufWriter, Write};

@@ -225,7 +225,7 @@ fn spent(run: &Run) -> String {
 }
 
 /// A cost for people; money has no currency here.
-pub(super) fn cost_text(cost: Cost) -> String {
+pub(in crate::cli) fn cost_text(cost: Cost) -> String {
     let Cost { money_micros, tokens } = cost;
     let money = format!("{}.{:06}", money_micros / 1_000_000, money_micros % 1_000_000);
     format!("{money} and {}", counted(tokens, "token"))
