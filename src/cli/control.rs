@@ -1,5 +1,6 @@
 //! The commands by which people steer runs: pause, resume, budget, fork.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -236,10 +237,10 @@ fn show_budget(state: &State, args: &BudgetArgs) -> Result<Code, Failure> {
         cost_text(reserved)
     );
     if estimated != Cost::default() {
-        line.push_str(&format!("; {} of it estimated", cost_text(estimated)));
+        let _ = write!(line, "; {} of it estimated", cost_text(estimated));
     }
     if let Some(pause) = &pause {
-        line.push_str(&format!("\n  it pauses, {pause}"));
+        let _ = write!(line, "\n  it pauses, {pause}");
     }
     let value = json!({
         "type": "budget", "run": args.run, "limits": limits_json(limits), "spent": spent,

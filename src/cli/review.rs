@@ -178,15 +178,12 @@ fn judge(args: &VerdictArgs, review: Review) -> Result<Code, Failure> {
         Review::Approved => (YES, "approved"),
         Review::Rejected => (NO, "rejected"),
     };
-    match question_about(run, version) {
-        Some((id, question)) => {
-            let answer = answer.to_owned();
-            ledger.answer(id, Reply { answer, by, note, shown: question.asked.shown })?;
-        }
-        None => {
-            let run = run.id;
-            ledger.execute(&Command::ReviewPlan { run, version, hash, review, by, note })?;
-        }
+    if let Some((id, question)) = question_about(run, version) {
+        let answer = answer.to_owned();
+        ledger.answer(id, Reply { answer, by, note, shown: question.asked.shown })?;
+    } else {
+        let run = run.id;
+        ledger.execute(&Command::ReviewPlan { run, version, hash, review, by, note })?;
     }
     let now = status(&ledger, run.id);
     let value: Value = json!({

@@ -123,84 +123,99 @@ fn what_next(summary: &RunSummary, ledger: &Path) -> Vec<String> {
     }
 }
 
-/// Something that a run waits for, with the command to do something about it.
+/// Something that a run waits for, with the commands to do something about it.
 pub(super) fn pending(item: &Pending, run: &str, ledger: &Path) -> String {
+    let (text, commands) = asked(item, run, ledger);
+    let lines = commands.iter().map(|command| format!("\n      {command}"));
+    std::iter::once(text).chain(lines).collect()
+}
+
+/// Something that a run waits for, and the commands to do something about it.
+pub(super) fn asked(item: &Pending, run: &str, ledger: &Path) -> (String, Vec<String>) {
+    let line = |verb: &str, words: &[&str]| command_line(verb, ledger, words);
     match item {
-        Pending::Question { id, step, asked } => question(*id, step.as_ref(), asked, ledger),
-        Pending::Review { version, hash } => format!(
-            "version {version} of the plan ({}) waits for a yes\n      {}\n      {}",
-            hash.short(),
-            command_line("plan review", ledger, &[run]),
-            command_line("plan approve", ledger, &[run, "--by", "WHO"]),
+        Pending::Question { id, step, asked } => {
+            let command = line("answer", &[&id.0.to_string()]);
+            let options = asked.options.join("|");
+            (question(*id, step.as_ref(), asked), vec![format!("{command} {options} --by WHO")])
+        }
+        Pending::Review { version, hash } => (
+            format!("version {version} of the plan ({}) waits for a yes", hash.short()),
+            vec![line("plan review", &[run]), line("plan approve", &[run, "--by", "WHO"])],
         ),
         Pending::Paused { cause } => {
             let command = match cause {
                 PauseCause::RunBudget(part) => budget(*part, &[run], ledger),
                 PauseCause::LedgerBudget(part) => budget(*part, &[], ledger),
                 PauseCause::Person(_) | PauseCause::StepLimit(_) => {
-                    command_line("resume", ledger, &[run, "--by", "WHO"])
+                    line("resume", &[run, "--by", "WHO"])
                 }
             };
-            format!("it pauses, {}\n      {command}", cause_text(cause))
+            (format!("it pauses, {}", cause_text(cause)), vec![command])
         }
-        Pending::Replan { trigger: ReplanTrigger::Extension, reason, .. } => format!(
-            "the planner is asked for more steps ({reason}): add them to the plan and run it with \
-             --replan, or say that there is no more to do\n      {}",
-            command_line("plan withdraw", ledger, &[run, "--by", "WHO"])
+        Pending::Replan { trigger, from, reason } => {
+            let withdraw = line("plan withdraw", &[run, "--by", "WHO"]);
+            (replan(trigger, from.as_ref(), reason), vec![withdraw])
+        }
+        Pending::Decision { step, message } => {
+            let answers = "retry|fail|fallback|replan|escalate|abort --by WHO";
+            let command = format!("{} {answers}", line("answer", &[run, &word(step)]));
+            (format!("{step} waits for a decision about its failure: {message}"), vec![command])
+        }
+        Pending::Verdicts { step, criteria } => (
+            format!("{step} waits for a verdict on: {}", criteria.join("; ")),
+            vec![line("accept", &[run, &word(step), "--by", "WHO"])],
         ),
-        Pending::Replan { from, reason, .. } => {
-            let from = from.as_ref().map(|step| format!(" from {step} on")).unwrap_or_default();
+        Pending::PlanVerdicts { criteria } => (
+            format!("the plan waits for a verdict on: {}", criteria.join("; ")),
+            vec![line("accept", &[run, "plan", "--by", "WHO"])],
+        ),
+        Pending::Doubt { step } => (
             format!(
-                "another plan is needed{from}: {reason}; change it and run it with --replan, or \
-                 say that it may stay\n      {}",
-                command_line("plan withdraw", ledger, &[run, "--by", "WHO"])
-            )
+                "{step} is in doubt: a lost attempt may have done it, and it must not be done twice"
+            ),
+            ["landed", "did-not-happen"]
+                .map(|finding| line("answer", &[run, &word(step), finding, "--by", "WHO"]))
+                .into(),
+        ),
+        Pending::Held { step, worker, lease_until } => {
+            let until = time_text(*lease_until);
+            let text = format!(
+                "{step} is held by {worker}, a worker outside this runner, until its lease runs \
+                 out at {until}"
+            );
+            (text, Vec::new())
         }
-        Pending::Decision { step, message } => format!(
-            "{step} waits for a decision about its failure: {message}\n      {} \
-             retry|fail|fallback|replan|escalate|abort --by WHO",
-            command_line("answer", ledger, &[run, &word(step)])
+        Pending::Caps { ready } => (
+            format!("{ready} steps are ready, but a cap holds them back"),
+            vec![line("cap", &["--help"])],
         ),
-        Pending::Verdicts { step, criteria } => format!(
-            "{step} waits for a verdict on: {}\n      {}",
-            criteria.join("; "),
-            command_line("accept", ledger, &[run, &word(step), "--by", "WHO"])
-        ),
-        Pending::PlanVerdicts { criteria } => format!(
-            "the plan waits for a verdict on: {}\n      {}",
-            criteria.join("; "),
-            command_line("accept", ledger, &[run, "plan", "--by", "WHO"])
-        ),
-        Pending::Doubt { step } => format!(
-            "{step} is in doubt: a lost attempt may have done it, and it must not be done \
-             twice\n      {}\n      {}",
-            command_line("answer", ledger, &[run, &word(step), "landed", "--by", "WHO"]),
-            command_line("answer", ledger, &[run, &word(step), "did-not-happen", "--by", "WHO"]),
-        ),
-        Pending::Held { step, worker, lease_until } => format!(
-            "{step} is held by {worker}, a worker outside this runner, until its lease runs out \
-             (at {lease_until} microseconds)"
-        ),
-        Pending::Caps { ready } => format!(
-            "{ready} steps are ready, but a cap holds them back; see `{}`",
-            command_line("cap", ledger, &["--help"])
-        ),
-        Pending::Blocked { steps } => format!("{steps} steps wait for what will not come"),
+        Pending::Blocked { steps } => {
+            (format!("{steps} steps wait for what will not come"), Vec::new())
+        }
     }
 }
 
-fn question(id: QuestionId, step: Option<&StepName>, asked: &Asked, ledger: &Path) -> String {
+fn question(id: QuestionId, step: Option<&StepName>, asked: &Asked) -> String {
     let about = step.map(|step| format!("{step}: ")).unwrap_or_default();
     let who = asked.to.as_ref().map(|who| format!(", asked of {who}")).unwrap_or_default();
     let until =
         asked.deadline.map(|time| format!(", until {}", time_text(time))).unwrap_or_default();
+    let subject = subject_text(&asked.subject);
+    format!("question {}, {about}{subject}{who}{until}: {}", id.0, asked.text)
+}
+
+fn replan(trigger: &ReplanTrigger, from: Option<&StepName>, reason: &str) -> String {
+    if *trigger == ReplanTrigger::Extension {
+        return format!(
+            "the planner is asked for more steps ({reason}): add them to the plan and run it with \
+             --replan, or say that there is no more to do"
+        );
+    }
+    let from = from.map(|step| format!(" from {step} on")).unwrap_or_default();
     format!(
-        "question {}, {about}{}{who}{until}: {}\n      {} {} --by WHO",
-        id.0,
-        subject_text(&asked.subject),
-        asked.text,
-        command_line("answer", ledger, &[&id.0.to_string()]),
-        asked.options.join("|"),
+        "another plan is needed{from}: {reason}; change it and run it with --replan, or say that \
+         it may stay"
     )
 }
 

@@ -126,7 +126,7 @@ pub(super) fn next_check_of_step(run: &Run, number: StepNumber) -> Option<Check>
 
 /// Whether more criteria are worth judging: the worker succeeded, and none has failed yet. What
 /// failed waits for a decision, not for verdicts.
-pub(super) fn may_hold(attempt: &Attempt) -> bool {
+pub(crate) fn may_hold(attempt: &Attempt) -> bool {
     let receipt = attempt.receipt.as_ref();
     receipt.is_some_and(|receipt| receipt.outcome == Outcome::Succeeded)
         && attempt.verdicts.values().all(|verdict| verdict.ruling == Ruling::Pass)

@@ -41,6 +41,8 @@ use crate::plan::{
     AttemptToken, Finding, Json, Micros, Receipt, Ruling, RunId, StepNumber, StepStatus,
 };
 
+#[cfg(feature = "cli")]
+pub(crate) use check::may_hold;
 pub use drive::{Options, drive};
 pub use hand_off::{FailedCriterion, HandOff, PlanBrief};
 pub use pending::{Pending, pending};

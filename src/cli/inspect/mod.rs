@@ -26,6 +26,7 @@ mod step_text;
 mod summary;
 mod survey;
 mod text;
+mod why;
 
 pub(super) use control_json::{asked_json, cause_json, limits_json, trigger_json};
 pub(super) use control_phrase::{cause_text, limits_text, subject_text};

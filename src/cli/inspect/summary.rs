@@ -1,5 +1,6 @@
 //! `ledger inspect DIR`: the ledger at a glance.
 
+use std::fmt::Write as _;
 use std::path::Path;
 
 use serde_json::json;
@@ -8,11 +9,13 @@ use crate::cli::exit::{Code, Failure};
 use crate::ledger::{Environment, state_hash};
 use crate::log::Verdict;
 use crate::plan::{
-    BarrierState, BarrierStatus, Cost, Ending, Run, RunStatus, StepNumber, StepState, StepStatus,
+    BarrierState, BarrierStatus, Cost, Ending, Limits, Run, RunStatus, StepNumber, StepState,
+    StepStatus,
 };
 
 use super::Form;
 use super::actions::{Action, actions};
+use super::control_phrase::{cause_text, limits_text};
 use super::page::{Page, time_json};
 use super::reference::{barrier_word, step_name};
 use super::run_json::run_json;
@@ -55,6 +58,7 @@ fn print_json(
             "dir": dir.display().to_string(),
             "ledger": any_header(log).map(|header| hex(&header.ledger)),
             "runs": state.runs.len(),
+            "summaries": state.summaries.len(),
             "segments": segments.len(),
             "bytes": bytes,
             "records": survey.fold.records,
@@ -81,6 +85,13 @@ fn print(
     for run in survey.fold.state.runs.values() {
         page.line("")?;
         print_run(survey, run, dir, page)?;
+    }
+    let summaries = survey.fold.state.summaries.len();
+    if summaries > 0 {
+        page.line("")?;
+        page.line(&format!(
+            "and {summaries} runs that ended before, of which only the sums are kept"
+        ))?;
     }
     if survey.fold.state.runs.is_empty() {
         page.line("")?;
@@ -150,7 +161,14 @@ fn print_run(survey: &Survey, run: &Run, dir: &Path, page: &mut Page<'_>) -> Res
     let (paint, status) = run_status(run.status);
     let heading = page.style.paint(Paint::Heading, &format!("run {}", plain(&run.name)));
     let status = page.style.paint(paint, &status);
-    page.line(&format!("{heading} ({}): {status}", run.id))?;
+    let paused = match &run.pause {
+        Some(cause) => page.style.paint(Paint::Notice, &format!(", paused {}", cause_text(cause))),
+        None => String::new(),
+    };
+    page.line(&format!("{heading} ({}): {status}{paused}", run.id))?;
+    if let Some(forked) = &run.forked {
+        page.line(&format!("  {}", super::control_phrase::forked(forked)))?;
+    }
     if let Some(version) = run.active_version() {
         let title = plain(&version.plan.title);
         let title = if title.is_empty() { title } else { format!(": {title}") };
@@ -209,6 +227,9 @@ pub(super) fn progress(run: &Run) -> String {
         (StepStatus::Dispatched, "in flight"),
         (StepStatus::Reported, "waiting for verdicts"),
         (StepStatus::InDoubt, "in doubt"),
+        (StepStatus::Gated, "waiting for an answer"),
+        (StepStatus::Delayed, "delayed"),
+        (StepStatus::Cancelled, "cancelled"),
         (StepStatus::Ready, "ready"),
         (StepStatus::Waiting, "waiting"),
     ];
@@ -221,7 +242,20 @@ pub(super) fn progress(run: &Run) -> String {
 
 fn spent(run: &Run) -> String {
     let variables = u64::try_from(run.variables.len()).unwrap_or(u64::MAX);
-    format!("{}, cost {}", counted(variables, "variable"), cost_text(run.spent()))
+    let cost = cost_text(run.spent());
+    let mut text = format!("{}, cost {cost}", counted(variables, "variable"));
+    let limits = run.limits();
+    if limits != Limits::default() {
+        let attempts = counted(run.account.attempts, "attempt");
+        let _ = write!(text, " in {attempts}; it may spend {}", limits_text(limits));
+    }
+    if run.account.reserved != Cost::default() {
+        let _ = write!(text, "; {} reserved", cost_text(run.account.reserved));
+    }
+    if run.account.estimated != Cost::default() {
+        let _ = write!(text, "; {} of it estimated", cost_text(run.account.estimated));
+    }
+    text
 }
 
 /// A cost for people; money has no currency here.

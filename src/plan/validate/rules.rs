@@ -65,7 +65,6 @@ impl<'a> Judge<'a> {
             self.report(format!("{place}.deadline_seconds"), ZERO_SECONDS);
         }
         let text = match on_timeout {
-            None => return,
             Some(_) if seconds.is_none() => {
                 "there is no deadline that could pass; give deadline_seconds too".to_owned()
             }
@@ -76,7 +75,9 @@ impl<'a> Judge<'a> {
             Some(OnTimeout::EscalateTo(who)) if who.trim().is_empty() => {
                 "nobody is named to ask then; name somebody".to_owned()
             }
-            Some(OnTimeout::Answer(_) | OnTimeout::EscalateTo(_) | OnTimeout::Abort) => return,
+            Some(OnTimeout::Answer(_) | OnTimeout::EscalateTo(_) | OnTimeout::Abort) | None => {
+                return;
+            }
         };
         self.report(format!("{place}.on_timeout"), text);
     }
