@@ -4,8 +4,8 @@
 use crate::import::{Imported, PlanFormat};
 use crate::ledger::{Ledger, plan_hash};
 use crate::plan::{
-    Command, Ending, OnFailure, Plan, Rejection, RunId, RunPolicy, RunStatus, StepStatus,
-    TextPolicy, diff,
+    Command, ContentHash, Ending, OnFailure, Plan, Rejection, Review, Run, RunId, RunPolicy,
+    RunStatus, StepStatus, TextPolicy, diff,
 };
 
 use super::args::{RunArgs, TextChoice};
@@ -56,6 +56,12 @@ pub(super) fn ready(
             } else {
                 "add --replan to go on with the file's plan, or --run NEW to start another run"
             };
+            if let Some(version) = rejected(run, hash) {
+                return Err(Failure::Refused(format!(
+                    "run {name}: the file's plan was rejected as version {version}: change it and \
+                     add --replan, or add --run NEW to start another run"
+                )));
+            }
             let difference = difference(run.plan(), imported);
             return Err(Failure::Refused(format!(
                 "run {name} executes another plan than the file holds:\n{difference}\n{how}"
@@ -97,6 +103,12 @@ fn policy(format: PlanFormat, args: &RunArgs) -> RunPolicy {
     };
     let on_failure = if args.fail_fast { OnFailure::FailFast } else { OnFailure::Continue };
     RunPolicy { text, on_failure, ..RunPolicy::default() }
+}
+
+/// The newest version with this hash, if it was rejected.
+fn rejected(run: &Run, hash: ContentHash) -> Option<u32> {
+    let version = (1..).zip(&run.versions).filter(|(_, version)| version.hash == hash).last()?;
+    (version.1.review == Some(Review::Rejected)).then_some(version.0)
 }
 
 /// Between the run's plan and the file's, indented.

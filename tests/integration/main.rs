@@ -53,6 +53,10 @@ mod log_round_trip;
 mod readers;
 // Writers that must stop: forks, lost locks, panics; and what is left to a policy.
 mod log_stop;
+// What waits for people, and the commands by which they answer and steer.
+mod people;
+// `ledger plan`: plan files checked, compared, completed; versions reviewed.
+mod plan_commands;
 // `ledger run`: what a run does, says and returns.
 mod run;
 // What can be saved of a damaged ledger.
