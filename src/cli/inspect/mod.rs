@@ -15,6 +15,8 @@ mod actions;
 mod control_json;
 mod control_phrase;
 mod event_json;
+#[cfg(test)]
+mod event_tests;
 mod page;
 mod phrase;
 mod records;
