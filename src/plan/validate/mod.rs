@@ -7,18 +7,18 @@
 //! Left out on purpose: advice. What may be run, but hardly was meant, is not a problem, but a
 //! warning of [`super::lint`].
 
+mod cycles;
 mod rules;
-mod stand_in;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
 use serde_json::{Number, Value};
 
-use super::cycle::{Cycle, cycles};
+use super::cycle::{self, Cycle};
 use super::graph::{self, Item, edges, ids, shown};
 use super::nearest::nearest;
-use super::{Barrier, BarrierNeeds, Criterion, Extra, Plan, Problem, RetryPolicy, Step};
+use super::{Barrier, BarrierNeeds, Extra, Plan, Problem, RetryPolicy, Step};
 
 /// How many steps a plan may have.
 pub const STEPS_MAX: usize = 1_000_000;
@@ -71,10 +71,10 @@ impl<'a> Judge<'a> {
             nodes.entry(id).or_insert(node);
         }
         let edges = edges(plan, &nodes);
-        let cycles = by_node(cycles(&edges));
+        let cycles = cycles::by_node(cycle::cycles(&edges));
         // As long as the steps themselves wait for each other, no more is known.
         let stand_in_cycles = if cycles.is_empty() {
-            by_node(stand_in::cycles_of(plan, &nodes, edges))
+            cycles::by_node(cycles::with_fallbacks(plan, &nodes, edges))
         } else {
             BTreeMap::new()
         };
@@ -301,48 +301,6 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// A cycle as a path of ids.
-    fn path(&self, cycle: &Cycle) -> String {
-        let name = |node: usize| match graph::item(self.plan, node) {
-            Some(item) => shown(item.id),
-            None => String::new(),
-        };
-        let mut path: Vec<String> = cycle.shown.iter().map(|node| name(*node)).collect();
-        if let Some(hidden) = cycle.length.checked_sub(path.len()).filter(|count| *count > 0) {
-            path.push(format!("({hidden} more)"));
-        }
-        path.push(name(cycle.first));
-        path.join(" -> ")
-    }
-
-    fn cycle(&mut self, item: Item<'_>, field: &str, node: usize) {
-        for cycle in self.cycles.remove(&node).unwrap_or_default() {
-            let path = self.path(&cycle);
-            let text = format!(
-                "a cycle, each waits for the next: {path}; remove one of these dependencies"
-            );
-            self.problems.push(item.problem(format_args!(".{field}[{}]", cycle.position), text));
-        }
-    }
-
-    fn command(&mut self, place: &dyn Display, field: &str, command: Option<&String>) {
-        if command.is_some_and(|command| command.trim().is_empty()) {
-            let text = "the command is empty and would always succeed; leave it out or write one";
-            self.report(format!("{place}.{field}"), text);
-        }
-    }
-
-    fn criteria(&mut self, place: &dyn Display, criteria: &[Criterion]) {
-        for (index, criterion) in criteria.iter().enumerate() {
-            if criterion.body().trim().is_empty() {
-                let text = "the criterion is empty and would always hold; write it or remove it";
-                self.report(format!("{place}[{index}]"), text);
-            } else if let Criterion::Cel(body) = criterion {
-                self.expression(&format_args!("{place}[{index}]"), body);
-            }
-        }
-    }
-
     fn limits(
         &mut self,
         place: &dyn Display,
@@ -399,14 +357,6 @@ const ZERO_SECONDS: &str = "0 seconds, expected 1 or more, or leave it out";
 const TOO_LARGE: &str =
     "a number over 2^53 is not held exactly; write it as text, or use a smaller one";
 
-fn by_node(cycles: Vec<Cycle>) -> BTreeMap<usize, Vec<Cycle>> {
-    let mut by_node: BTreeMap<usize, Vec<Cycle>> = BTreeMap::new();
-    for cycle in cycles {
-        by_node.entry(cycle.first).or_default().push(cycle);
-    }
-    by_node
-}
-
 /// Whether a number is within the exact range. A fraction beyond it is refused too: whether it
 /// was written as a whole number with more digits can no longer be told.
 fn is_small(number: &Number) -> bool {
@@ -436,8 +386,8 @@ mod tests {
     use serde_json::json;
 
     use super::super::{
-        Caps, Cost, Defaults, FailureAction, FailureClass, FailureMatch, FailureRule, Fallback,
-        Gate, OnTimeout, Phase,
+        Caps, Cost, Criterion, Defaults, FailureAction, FailureClass, FailureMatch, FailureRule,
+        Fallback, Gate, OnTimeout, Phase,
     };
     use super::*;
 

@@ -1,4 +1,4 @@
-//! Expressions, gates and failure rules: whether they can mean anything.
+//! Commands, criteria, expressions, gates and failure rules: whether they can mean anything.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -6,8 +6,8 @@ use std::fmt::Display;
 use super::graph::{Item, shown};
 use super::{Judge, ZERO_SECONDS};
 use crate::plan::{
-    ABORT, FAIL, FailureAction, FailureMatch, Gate, NO, OnTimeout, REPLAN, RETRY, SKIP, Step, YES,
-    expression,
+    ABORT, Criterion, FAIL, FailureAction, FailureMatch, Gate, NO, OnTimeout, REPLAN, RETRY, SKIP,
+    Step, YES, expression,
 };
 
 /// What may be answered to the gate of a step.
@@ -18,6 +18,24 @@ pub(super) const PLAN_GATE_ANSWERS: &[&str] = &[YES, NO, ABORT];
 const FAILURE_ANSWERS: &[&str] = &[RETRY, SKIP, FAIL, REPLAN, ABORT];
 
 impl<'a> Judge<'a> {
+    pub(super) fn command(&mut self, place: &dyn Display, field: &str, command: Option<&String>) {
+        if command.is_some_and(|command| command.trim().is_empty()) {
+            let text = "the command is empty and would always succeed; leave it out or write one";
+            self.report(format!("{place}.{field}"), text);
+        }
+    }
+
+    pub(super) fn criteria(&mut self, place: &dyn Display, criteria: &[Criterion]) {
+        for (index, criterion) in criteria.iter().enumerate() {
+            if criterion.body().trim().is_empty() {
+                let text = "the criterion is empty and would always hold; write it or remove it";
+                self.report(format!("{place}[{index}]"), text);
+            } else if let Criterion::Cel(body) = criterion {
+                self.expression(&format_args!("{place}[{index}]"), body);
+            }
+        }
+    }
+
     pub(super) fn expressions(&mut self, item: Item<'_>, step: &Step) {
         for (index, body) in step.preconditions.iter().enumerate() {
             self.expression(&format_args!("{item}.preconditions[{index}]"), body);

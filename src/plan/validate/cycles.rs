@@ -1,4 +1,4 @@
-//! Fallbacks: whether what is to stand in for a step ever can.
+//! Cycles: steps that wait for each other, and fallbacks that never come to stand in.
 //!
 //! A step whose fallback is called waits for it. So a fallback that waits for the step that it
 //! stands in for, directly, through others or through their fallbacks, would never come to it:
@@ -6,16 +6,16 @@
 
 use std::collections::BTreeMap;
 
-use super::graph::{Item, shown};
 use super::{Judge, TOO_LARGE, is_exact};
 use crate::plan::cycle::{Cycle, Edge, cycles};
+use crate::plan::graph::{self, Item, shown};
 use crate::plan::{Fallback, Plan};
 
 /// The position of an edge that is no name in `after`, but a fallback.
 const FALLBACK: usize = usize::MAX;
 
 /// The cycles that close only when fallbacks stand in. `edges` is a graph without cycles.
-pub(super) fn cycles_of(
+pub(super) fn with_fallbacks(
     plan: &Plan,
     nodes: &BTreeMap<&str, usize>,
     mut edges: Vec<Vec<Edge>>,
@@ -33,7 +33,40 @@ pub(super) fn cycles_of(
     if has_fallbacks { cycles(&edges) } else { Vec::new() }
 }
 
+/// Cycles by the node that they are reported at.
+pub(super) fn by_node(cycles: Vec<Cycle>) -> BTreeMap<usize, Vec<Cycle>> {
+    let mut by_node: BTreeMap<usize, Vec<Cycle>> = BTreeMap::new();
+    for cycle in cycles {
+        by_node.entry(cycle.first).or_default().push(cycle);
+    }
+    by_node
+}
+
 impl<'a> Judge<'a> {
+    /// A cycle as a path of ids.
+    fn path(&self, cycle: &Cycle) -> String {
+        let name = |node: usize| match graph::item(self.plan, node) {
+            Some(item) => shown(item.id),
+            None => String::new(),
+        };
+        let mut path: Vec<String> = cycle.shown.iter().map(|node| name(*node)).collect();
+        if let Some(hidden) = cycle.length.checked_sub(path.len()).filter(|count| *count > 0) {
+            path.push(format!("({hidden} more)"));
+        }
+        path.push(name(cycle.first));
+        path.join(" -> ")
+    }
+
+    pub(super) fn cycle(&mut self, item: Item<'_>, field: &str, node: usize) {
+        for cycle in self.cycles.remove(&node).unwrap_or_default() {
+            let path = self.path(&cycle);
+            let text = format!(
+                "a cycle, each waits for the next: {path}; remove one of these dependencies"
+            );
+            self.problems.push(item.problem(format_args!(".{field}[{}]", cycle.position), text));
+        }
+    }
+
     pub(super) fn fallback(&mut self, item: Item<'_>, fallback: &'a Fallback) {
         let text = match fallback {
             Fallback::Step(name) if name == item.id => {
