@@ -19,7 +19,7 @@ use crate::runner::{Pending, pending};
 
 use super::answer::{name, run_of, status, step_of};
 use super::exit::{Code, Failure};
-use super::{answer_with, json, open, outcome, print, text};
+use super::{answer_with, json, open, outcome, print, say, text};
 
 const QUESTIONS_EXAMPLES: &str = "\
 Examples:
@@ -99,8 +99,11 @@ pub(super) fn questions(args: &QuestionsArgs) -> Result<Code, Failure> {
         let text = text::pending(item, &run.name, &args.ledger);
         answer_with(&format!("run {}: {text}\n", run.name))?;
     }
-    let is_whole = fold.damage.is_empty() && fold.unreadable.is_none();
-    Ok(if is_whole { Code::Fine } else { Code::Damaged })
+    if fold.damage.is_empty() && fold.unreadable.is_none() {
+        return Ok(Code::Fine);
+    }
+    say("records are damaged or cannot be read: there may be more; see `ledger inspect`");
+    Ok(Code::Damaged)
 }
 
 /// What a run waits for that somebody can do something about.

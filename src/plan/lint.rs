@@ -1,7 +1,7 @@
 //! Advice about a plan: what may be run, but hardly was meant.
 //!
 //! Invariants: nothing here keeps a plan from being run, and each warning has its place and says
-//! what to do. Linear in the plan (times a logarithm), like [`super::validate`].
+//! what to do. Linear in the plan (times a logarithm), and in its steps for each failure rule.
 //!
 //! Left out on purpose: what is wrong in any case, which `validate` reports.
 
@@ -18,7 +18,8 @@ use super::{
 #[must_use]
 pub fn lint(plan: &Plan) -> Vec<Problem> {
     let written = plan.steps.iter().flat_map(|step| &step.outputs).map(String::as_str).collect();
-    let mut linter = Linter { plan, written, warnings: Vec::new() };
+    let tags = plan.steps.iter().flat_map(|step| &step.tags).map(String::as_str).collect();
+    let mut linter = Linter { plan, written, tags, warnings: Vec::new() };
     for (index, step) in plan.steps.iter().enumerate() {
         linter.step(Item { list: "steps", index, id: &step.id }, step);
     }
@@ -33,10 +34,12 @@ struct Linter<'a> {
     plan: &'a Plan,
     /// Variables that a step sets.
     written: BTreeSet<&'a str>,
+    /// Tags that a step has.
+    tags: BTreeSet<&'a str>,
     warnings: Vec<Problem>,
 }
 
-impl<'a> Linter<'a> {
+impl Linter<'_> {
     fn warn(&mut self, place: impl Into<String>, message: impl Into<String>) {
         self.warnings.push(Problem { place: place.into(), message: message.into() });
     }
@@ -134,15 +137,12 @@ impl<'a> Linter<'a> {
             let text = "no step has this owner, so the cap does nothing";
             self.warn(format!("caps.owners.{}", shown(owner)), text);
         }
-        let tags = self.tags();
-        for tag in plan.caps.tags.keys().filter(|tag| !tags.contains(tag.as_str())) {
-            let text = "no step has this tag, so the cap does nothing";
-            self.warn(format!("caps.tags.{}", shown(tag)), text);
+        for tag in plan.caps.tags.keys() {
+            if !self.tags.contains(tag.as_str()) {
+                let text = "no step has this tag, so the cap does nothing";
+                self.warn(format!("caps.tags.{}", shown(tag)), text);
+            }
         }
-    }
-
-    fn tags(&self) -> BTreeSet<&'a str> {
-        self.plan.steps.iter().flat_map(|step| &step.tags).map(String::as_str).collect()
     }
 
     fn header(&mut self) {
@@ -184,7 +184,7 @@ impl<'a> Linter<'a> {
 
     fn rule(&mut self, item: Item<'_>, rule: &FailureRule) {
         if let Some(tag) = &rule.when.tag
-            && !self.tags().contains(tag.as_str())
+            && !self.tags.contains(tag.as_str())
         {
             let text = "no step has this tag, so the rule does nothing";
             self.warnings.push(item.problem(".when.tag", text));

@@ -34,7 +34,8 @@ impl Drive<'_> {
             if left == 0 {
                 self.ledger.tick()?;
                 self.count();
-                return Ok(true);
+                // What fell due is due no more; if it were, waiting for it would never end.
+                return Ok(self.due().is_none_or(|(next, _)| next > until));
             }
             // Nothing runs, so nothing is reported: this only sleeps.
             let report = self.workers.next(Duration::from_micros(left).min(super::drive::WAIT_MAX));
@@ -47,7 +48,10 @@ impl Drive<'_> {
     /// When the next thing falls due that is worth waiting for, and what it is.
     fn due(&self) -> Option<(Micros, String)> {
         let state = self.ledger.state();
-        let run = state.runs.get(&self.run).filter(|run| run.status == RunStatus::Running)?;
+        let run = state.runs.get(&self.run)?;
+        if matches!(run.status, RunStatus::Ended(_)) {
+            return None;
+        }
         let is_awaited = |timer: &Timer| match (timer, self.options.patience) {
             // Nothing is dealt in a run that pauses, whatever becomes ready.
             (Timer::Delay(_), Patience::Delays) => run.pause.is_none(),

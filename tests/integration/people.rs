@@ -118,6 +118,44 @@ fn delays_are_waited_out() {
     assert_eq!(lines.last().unwrap()["session"]["retries"], 1);
 }
 
+/// Goal: a run that only waits for a time can be stopped at once, says for what it waited, and
+/// deals nothing before that time.
+#[test]
+fn a_wait_can_be_interrupted() {
+    let place = Place::new();
+    place.write(
+        "plan.yaml",
+        "steps:
+  - {id: slow, command: 'echo x >> $TALLY; false', retry: {max_attempts: 2, backoff_seconds: 3600}}
+  - id: next
+    command: 'true'
+    preconditions: ['rows > 0']
+  - {id: count, after: [slow], command: echo 1, outputs: [rows]}
+",
+    );
+    for dealt in [1, 0] {
+        let run = super::command::start(&mut place.command(&["run", "plan.yaml", "--json"]));
+        let is_delayed = || {
+            let lines = place.ledger("questions --json");
+            lines.status.code() == Some(0)
+                && ids(place.state().run_named("plan").unwrap(), StepStatus::Delayed) == ["slow"]
+        };
+        super::command::wait_until("the step is delayed", || {
+            place.path(".ledger/HEAD").exists() && is_delayed()
+        });
+        run.signal("INT");
+        let lines = run.end().code(3).lines();
+        assert_eq!(lines.last().unwrap()["outcome"], "interrupted");
+        assert_eq!(lines.last().unwrap()["session"]["dealt"], dealt);
+    }
+    assert_eq!(place.tally(), ["x"]);
+    let step = |id: &str| place.ledger(&format!("inspect .ledger step plan {id}")).code(0);
+    step("slow").says(&["delayed", "it is tried again at", "(in 59m", "after: exit status 1"]);
+    step("next").says(&["waiting", "precondition 1 does not hold: rows > 0"]);
+    let words = ["1 delayed", "wait until", "when #1 slow is tried again"];
+    place.ledger("inspect .ledger").code(0).says(&words);
+}
+
 /// Goal: with `--wait` a deadline is waited for too, and what it says happens.
 #[test]
 fn deadlines_are_waited_for_when_asked() {
