@@ -3,7 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use plan_ledger::plan::{Ending, RunStatus, StepStatus};
+use plan_ledger::plan::{Ending, RunStatus, State, StepStatus};
+use plan_ledger::{Environment, LedgerView};
 
 use super::command::{Place, ids};
 
@@ -136,13 +137,16 @@ fn a_wait_can_be_interrupted() {
     for dealt in [1, 0] {
         let run = super::command::start(&mut place.command(&["run", "plan.yaml", "--json"]));
         let is_delayed = || {
-            let lines = place.ledger("questions --json");
-            lines.status.code() == Some(0)
-                && ids(place.state().run_named("plan").unwrap(), StepStatus::Delayed) == ["slow"]
+            let view = LedgerView::open(&place.path(".ledger"), &Environment::system());
+            let fold = view.and_then(|view| view.fold(u64::MAX));
+            let is_delayed = |state: &State| {
+                let run = state.run_named("plan");
+                run.is_some_and(|run| ids(run, StepStatus::Delayed) == ["slow"])
+            };
+            fold.is_ok_and(|fold| is_delayed(&fold.state))
         };
-        super::command::wait_until("the step is delayed", || {
-            place.path(".ledger/HEAD").exists() && is_delayed()
-        });
+        // That it waits is told last of all.
+        super::command::wait_until("the loop waits", || is_delayed() && run.said("\"waiting\""));
         run.signal("INT");
         let lines = run.end().code(3).lines();
         assert_eq!(lines.last().unwrap()["outcome"], "interrupted");
