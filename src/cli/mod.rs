@@ -8,6 +8,7 @@
 //! Left out on purpose: anything that a harness could not do itself with the library.
 
 mod answer;
+mod archive;
 mod args;
 mod blobs;
 mod control;
@@ -20,6 +21,7 @@ mod inspect;
 mod json;
 mod plans;
 mod progress;
+mod prune;
 mod questions;
 mod recover;
 mod resume;
@@ -77,6 +79,8 @@ pub fn main() -> ExitCode {
         Task::Recover(args) => recover::recover(&args),
         Task::Blobs(args) => blobs::blobs(&args),
         Task::Snapshot(args) => snapshot::snapshot(&args),
+        Task::Archive(args) => archive::archive(&args),
+        Task::Prune(args) => prune::prune(&args),
         Task::Verify(args) => verify::verify(&args, &Environment::system()),
         Task::Root(args) => verify::root(&args, &Environment::system()),
     };
@@ -130,6 +134,14 @@ fn outcome(
     text: &str,
 ) -> std::result::Result<(), Failure> {
     if as_json { print(&format!("{value}\n")) } else { answer_with(&format!("{text}\n")) }
+}
+
+/// The environment in which that path is a ledger: a folder, or an archive's file.
+fn at(path: &Path, environment: &Environment) -> Result<Environment> {
+    if path.is_file() {
+        return crate::ledger::archive_environment(path, environment);
+    }
+    Ok(environment.clone())
 }
 
 /// Open a ledger that is there, and say what opening it found.

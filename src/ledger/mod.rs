@@ -9,23 +9,29 @@
 //! Left out on purpose: running workers (a harness does, or the `ledger` binary) and judging
 //! anything (`plan` does).
 
+mod archive;
 mod blobs;
 mod codec;
+mod compare;
 mod control;
+mod copies;
 mod environment;
 mod execute;
 mod export;
 #[cfg(test)]
 mod golden_tests;
 mod hash;
+mod history;
 mod import;
 mod islands;
 mod ladder;
 mod lines;
+mod metrics;
 mod projection;
 mod receipt_codec;
 mod replay;
 mod report;
+mod retention;
 mod runs;
 mod salvage;
 mod schema;
@@ -33,6 +39,7 @@ mod snapshots;
 mod state_body;
 mod streams;
 mod task;
+mod trace;
 mod travel;
 mod verify;
 
@@ -47,9 +54,13 @@ use crate::plan::{
 };
 
 pub use crate::log::{Ack, BatchKey, Housekeeping, OnAmbiguous};
+pub use archive::{Archived, archive, archive_environment};
 use blobs::Blobs;
 pub use blobs::{BlobCheck, BlobSurvey, BlobUse, Collected, blob_of};
-pub use codec::{Kind, decode};
+pub use codec::{Kind, decode, encode};
+pub use compare::{
+    AttemptDifference, AttemptEnd, Comparison, EndKind, Pair, Parted, Parting, StepDifference,
+};
 pub use control::{OpenQuestion, Reply};
 pub use environment::{Clock, Environment, IdSource, SystemClock, time_text};
 use execute::Shared;
@@ -57,14 +68,17 @@ pub use export::{Describe, Exported};
 pub use hash::{plan_hash, state_hash};
 pub use import::{Imported, import};
 use ladder::Ladder;
+pub use metrics::{ESTIMATE, Metrics, Ratio, RunMetrics};
 pub use projection::Projection;
-pub use replay::{Fold, LedgerView, Recorded};
+pub use replay::{Fold, Ground, LedgerView, Recorded};
 pub use report::OpenReport;
+pub use retention::{PrunePlan, Pruned, Through};
 pub use runs::ForkPoint;
 pub use salvage::{GAPS_MAX, Salvaged, salvage};
 pub use snapshots::Snapshot;
 pub use streams::RUNS;
 pub use task::Task;
+pub use trace::{Change, StepCost, Trace, Traced};
 pub use verify::{Condition, Level, Phase, Progress, VerifyReport, VerifyRequest, root, verify};
 
 /// A ledger that is open for writing. At most one exists per folder, in all processes.

@@ -42,16 +42,10 @@ impl Ledger {
     /// `OutOfRange` beyond the last durable record; `Rejected` with `NoSuchRun`, also if there was
     /// none at that record, `NoSuchStep`, `RunExists`, or `NoActivePlan`.
     pub fn fork(&self, parent: RunId, point: ForkPoint, name: &str) -> Result<RunId> {
-        let reader = self.reader()?;
-        let at_seq = match point {
-            ForkPoint::After(seq) => seq,
-            ForkPoint::Before(step) => match first_dealt(&reader, &self.run(parent)?, step)? {
-                Some(seq) => seq.saturating_sub(1),
-                None => self.head().seq,
-            },
-        };
-        let chain = ContentHash(record(&reader, at_seq)?.chain.0);
+        let at_seq = self.place_of(parent, point)?;
         let parent = Box::new(whole(&self.state_at(at_seq)?, parent, |seq| self.state_at(seq))?);
+        let chain = self.reader()?.chain_at(at_seq)?.ok_or_else(|| no_record(at_seq))?;
+        let chain = ContentHash(chain.0);
         let name = name.to_owned();
         let commit = self.execute(&Command::ForkRun { name, parent, at_seq, chain })?;
         let started = commit.events.iter().find_map(|(_, event)| match event {
@@ -59,6 +53,18 @@ impl Ledger {
             _ => None,
         });
         Ok(started.expect("a fork that was not refused was started"))
+    }
+
+    /// The record after which a fork leaves its parent.
+    fn place_of(&self, parent: RunId, point: ForkPoint) -> Result<u64> {
+        let step = match point {
+            ForkPoint::After(seq) => return Ok(seq),
+            ForkPoint::Before(step) => step,
+        };
+        // The run first: a reader sees what was durable when it was made, and so all of it.
+        let (run, last) = (self.run(parent)?, self.head().seq);
+        let dealt = first_dealt(&self.reader()?, &run, step)?;
+        Ok(dealt.map_or(last, |seq| seq.saturating_sub(1)))
     }
 }
 
@@ -105,9 +111,11 @@ fn first_dealt(reader: &LogReader, run: &Run, step: StepNumber) -> Result<Option
 
 /// A durable record.
 fn record(reader: &LogReader, seq: u64) -> Result<LoggedRecord> {
-    let found = reader.records(seq.max(1)).next().transpose()?;
-    found.filter(|record| record.seq == seq).ok_or_else(|| {
-        let message = format!("expected a durable record, found none with number {seq}");
-        Error::new(ErrorKind::OutOfRange, message)
-    })
+    let found = reader.records(seq).next().transpose()?;
+    found.filter(|record| record.seq == seq).ok_or_else(|| no_record(seq))
+}
+
+fn no_record(seq: u64) -> Error {
+    let message = format!("expected a durable record, found none with number {seq}");
+    Error::new(ErrorKind::OutOfRange, message)
 }

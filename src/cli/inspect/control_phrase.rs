@@ -1,14 +1,15 @@
 //! Events about pauses, budgets, questions, requests and forks, each in one phrase, for people.
 
+use std::fmt::Write as _;
+
 use crate::plan::{
-    Answered, Asked, BudgetChanged, Condition, ConditionJudged, CostCorrected, Decision, Expired,
-    Limits, OnTimeout, PauseCause, ReplanRequested, ReplanTrigger, Ruling, RunForked, RunPaused,
-    Subject,
+    Answered, Asked, BudgetChanged, Condition, ConditionJudged, Cost, CostCorrected, Decision,
+    Expired, Limits, OnTimeout, PauseCause, ReplanRequested, ReplanTrigger, Ruling, Run, RunForked,
+    RunPaused, Subject,
 };
 
 use super::phrase::because;
-use super::summary::cost_text;
-use super::text::{count, plain, seconds, words};
+use super::text::{count, counted, plain, seconds, words};
 
 pub(super) fn paused(event: &RunPaused) -> String {
     format!("run paused, {}{}", cause_text(&event.cause), because(&event.reason))
@@ -135,4 +136,30 @@ pub(super) fn decision(decision: &Decision) -> String {
         Decision::Abort => "the run ends".to_owned(),
         Decision::Doubt => "somebody must say what it did".to_owned(),
     }
+}
+
+/// What a run has spent, and may.
+pub(super) fn spent(run: &Run) -> String {
+    let variables = u64::try_from(run.variables.len()).unwrap_or(u64::MAX);
+    let cost = cost_text(run.spent());
+    let mut text = format!("{}, cost {cost}", counted(variables, "variable"));
+    let limits = run.limits();
+    if limits != Limits::default() {
+        let attempts = counted(run.account.attempts, "attempt");
+        let _ = write!(text, " in {attempts}; it may spend {}", limits_text(limits));
+    }
+    if run.account.reserved != Cost::default() {
+        let _ = write!(text, "; {} reserved", cost_text(run.account.reserved));
+    }
+    if run.account.estimated != Cost::default() {
+        let _ = write!(text, "; {} of it estimated", cost_text(run.account.estimated));
+    }
+    text
+}
+
+/// A cost for people; money has no currency here.
+pub(in crate::cli) fn cost_text(cost: Cost) -> String {
+    let Cost { money_micros, tokens } = cost;
+    let money = format!("{}.{:06}", money_micros / 1_000_000, money_micros % 1_000_000);
+    format!("{money} and {}", counted(tokens, "token"))
 }

@@ -31,9 +31,9 @@ mod text;
 mod why;
 
 pub(super) use control_json::{asked_json, cause_json, limits_json, trigger_json};
-pub(super) use control_phrase::{cause_text, limits_text, subject_text};
+pub(super) use control_phrase::{cause_text, cost_text, limits_text, subject_text};
 pub(super) use records::meaning;
-pub(super) use summary::cost_text;
+
 pub(super) use text::{counted, is_harmless, size};
 
 use std::io::{self, BufWriter, Write};
@@ -53,6 +53,7 @@ Examples:
   ledger inspect .ledger records --from 120        what happened from record 120 on
   ledger inspect .ledger records --kind receipt_recorded --run my-plan
   ledger inspect .ledger step my-plan 37           what is step 37?
+  ledger inspect old.tar records                   what is in an archive
   ledger inspect .ledger --json | jq -c 'select(.type == \"run\") | .next'
 
 It takes no lock and writes nothing, and may be used while a run goes on. A ledger that is
@@ -62,7 +63,7 @@ damaged is shown as far as it can be read; the exit code is then 4.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct InspectArgs {
-    /// The ledger's folder
+    /// The ledger's folder, or an archive's file
     #[arg(value_name = "DIR")]
     dir: PathBuf,
     /// Print JSON Lines, as format/inspect-json.md describes them
@@ -148,6 +149,7 @@ pub(super) fn inspect(
     environment: &Environment,
     out: &mut dyn Write,
 ) -> Result<Code, Failure> {
+    let environment = &crate::cli::at(&args.dir, environment)?;
     let style = if args.json { Style::PLAIN } else { Style::of_stdout() };
     let mut out = BufWriter::new(out);
     let mut page = Page::new(&mut out, style);

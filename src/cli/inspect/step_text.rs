@@ -5,12 +5,12 @@ use crate::ledger::{LedgerView, time_text};
 use crate::log::Proof;
 use crate::plan::{Criterion, Outcome, Output, Receipt, Run, Step, StepEvent, StepStatus};
 
+use super::control_phrase::cost_text;
 use super::page::Page;
 use super::phrase::{basis, blob_text, outcome};
 use super::records::content_text;
 use super::reference::{step_name, text_of};
 use super::step::{Moment, Story};
-use super::summary::cost_text;
 use super::text::{Paint, Table, plain, span, words};
 use super::why::why;
 
@@ -122,7 +122,13 @@ fn plan_fields(run: &Run, step: &Step) -> Vec<(&'static str, String)> {
 fn print_history(story: &Story<'_>, length: Length, page: &mut Page<'_>) -> Result<(), Failure> {
     page.line("")?;
     if story.history.is_empty() {
-        return page.line("nothing has happened to it yet");
+        let first = story.survey.view.log().first_seq();
+        return page.line(&match first {
+            1 => "nothing has happened to it yet".to_owned(),
+            _ => {
+                format!("nothing has happened to it since record {first}; those before were pruned")
+            }
+        });
     }
     for moment in &story.history {
         if let Some(StepEvent::Dispatched(dealt)) = moment.event() {

@@ -1,21 +1,19 @@
 //! `ledger inspect DIR`: the ledger at a glance.
 
-use std::fmt::Write as _;
 use std::path::Path;
 
 use serde_json::json;
 
 use crate::cli::exit::{Code, Failure};
-use crate::ledger::{Environment, state_hash};
+use crate::ledger::{Environment, Ground, state_hash};
 use crate::log::Verdict;
 use crate::plan::{
-    BarrierState, BarrierStatus, Cost, Ending, Limits, Run, RunStatus, StepNumber, StepState,
-    StepStatus,
+    BarrierState, BarrierStatus, Ending, Run, RunStatus, StepNumber, StepState, StepStatus,
 };
 
 use super::Form;
 use super::actions::{Action, actions};
-use super::control_phrase::{cause_text, limits_text};
+use super::control_phrase::{cause_text, spent};
 use super::page::{Page, time_json};
 use super::reference::{barrier_word, step_name};
 use super::run_json::run_json;
@@ -62,6 +60,12 @@ fn print_json(
             "segments": segments.len(),
             "bytes": bytes,
             "records": survey.fold.records,
+            "first_seq": log.first_seq(),
+            "folded_from": match survey.fold.ground {
+                Ground::Anchor(seq) => Some(seq),
+                Ground::Start | Ground::Nowhere(_) => None,
+            },
+            "archive": log.manifest().is_some(),
             "head": last.map(|last| json!({
                 "seq": last.seq, "chain": last.chain.to_string(), "time": time_json(last.time),
             })),
@@ -93,9 +97,16 @@ fn print(
             "and {summaries} runs that ended before, of which only the sums are kept"
         ))?;
     }
-    if survey.fold.state.runs.is_empty() {
-        page.line("")?;
-        page.line("no run has been started")?;
+    match &survey.fold.ground {
+        Ground::Nowhere(why) => {
+            page.line("")?;
+            page.line(&format!("{}: `records` shows what there is", plain(why)))?;
+        }
+        _ if survey.fold.state.runs.is_empty() => {
+            page.line("")?;
+            page.line("no run has been started")?;
+        }
+        _ => {}
     }
     Ok(())
 }
@@ -141,6 +152,7 @@ fn print_log(
     let (paint, health) = match (survey.is_good(), &survey.health.end) {
         (false, _) => (Paint::Bad, "damaged".to_owned()),
         (true, Ok(Verdict::Clean)) => (Paint::Good, "good".to_owned()),
+        (true, Err(_)) => (Paint::Good, "good; an archive, which is only read".to_owned()),
         (true, _) => {
             let text = "good; at its end is a write that goes on, or that was cut short";
             (Paint::Good, text.to_owned())
@@ -238,31 +250,6 @@ pub(super) fn progress(run: &Run) -> String {
     let first = format!("{}/{} accepted", count(accepted), count(total));
     let parts: Vec<_> = std::iter::once(first).chain(others).collect();
     format!("{bar} {}", parts.join(", "))
-}
-
-fn spent(run: &Run) -> String {
-    let variables = u64::try_from(run.variables.len()).unwrap_or(u64::MAX);
-    let cost = cost_text(run.spent());
-    let mut text = format!("{}, cost {cost}", counted(variables, "variable"));
-    let limits = run.limits();
-    if limits != Limits::default() {
-        let attempts = counted(run.account.attempts, "attempt");
-        let _ = write!(text, " in {attempts}; it may spend {}", limits_text(limits));
-    }
-    if run.account.reserved != Cost::default() {
-        let _ = write!(text, "; {} reserved", cost_text(run.account.reserved));
-    }
-    if run.account.estimated != Cost::default() {
-        let _ = write!(text, "; {} of it estimated", cost_text(run.account.estimated));
-    }
-    text
-}
-
-/// A cost for people; money has no currency here.
-pub(in crate::cli) fn cost_text(cost: Cost) -> String {
-    let Cost { money_micros, tokens } = cost;
-    let money = format!("{}.{:06}", money_micros / 1_000_000, money_micros % 1_000_000);
-    format!("{money} and {}", counted(tokens, "token"))
 }
 
 fn print_in_flight(survey: &Survey, run: &Run, page: &mut Page<'_>) -> Result<(), Failure> {

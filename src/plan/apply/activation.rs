@@ -54,12 +54,16 @@ impl Run {
         self.set_timers();
     }
 
-    /// Derives everything anew from the statuses of the steps.
-    pub(super) fn rebuild_all(&mut self) {
-        let Some(version) = self.active_version() else { return };
-        let (plan, numbers) = (Arc::clone(&version.plan), version.numbers.clone());
-        self.rebuild(&plan, &numbers);
-        self.set_timers();
+    /// Verdicts name criteria by their places: in another list they would name others.
+    fn forget_other_criteria(&mut self, plan: &Plan, numbers: &[StepNumber]) {
+        for (step, number) in plan.steps.iter().zip(numbers) {
+            let before = self.plan_step(*number).map(|before| &before.acceptance);
+            if before != Some(&step.acceptance)
+                && let Some(state) = self.steps.get_mut(number.index())
+            {
+                state.failed_criteria.clear();
+            }
+        }
     }
 
     /// Steps whose work is another one than in the version before.
@@ -93,18 +97,6 @@ impl Run {
             self.close(id);
             if let Some(step) = step.and_then(|step| self.steps.get_mut(step.index())) {
                 step.hold.question = None;
-            }
-        }
-    }
-
-    /// Verdicts name criteria by their places: in another list they would name others.
-    fn forget_other_criteria(&mut self, plan: &Plan, numbers: &[StepNumber]) {
-        for (step, number) in plan.steps.iter().zip(numbers) {
-            let before = self.plan_step(*number).map(|before| &before.acceptance);
-            if before != Some(&step.acceptance)
-                && let Some(state) = self.steps.get_mut(number.index())
-            {
-                state.failed_criteria.clear();
             }
         }
     }

@@ -18,6 +18,7 @@ pub(super) fn check(state: &State) {
     let mut account = Account { limits: state.account.limits, ..Account::default() };
     for run in state.runs.values() {
         check_run(run);
+        check_explanation(state, run);
         due.extend(run.timers.first().map(|(time, _)| (*time, run.id)));
         questions.extend(run.questions.keys().map(|question| (*question, run.id)));
         account.spent = account.spent.plus(run.account.spent);
@@ -46,6 +47,15 @@ pub(super) fn check(state: &State) {
     assert_eq!(state.questions, questions);
     if state.summaries.is_empty() {
         assert_eq!(state.account, account);
+    }
+}
+
+/// Why a step is not dealt is what a claim of it finds: of another step every time.
+fn check_explanation(state: &State, run: &Run) {
+    let steps = u64::try_from(run.steps.len()).unwrap();
+    if let Some(place) = state.seq.checked_rem(steps) {
+        let number = StepNumber(u32::try_from(place + 1).unwrap());
+        crate::plan::explain::tests::agrees(state, run, number);
     }
 }
 

@@ -8,4 +8,6 @@ mod forged;
 mod random;
 mod refusals;
 mod replans;
-mod support;
+mod scale;
+pub(super) mod support;
+mod views;
