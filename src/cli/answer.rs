@@ -1,14 +1,15 @@
-//! The small commands by which people answer: verdicts, doubts, caps.
+//! The small commands by which people judge and limit: verdicts and caps; and what all commands
+//! of people share.
 
 use std::path::Path;
 
 use crate::ledger::{Environment, Ledger};
 use crate::plan::{
-    CapScope, Command, Criterion, Finding, Rejection, Ruling, Run, RunId, RunStatus, State,
-    StepNumber, StepStatus, Verdict,
+    CapScope, Command, Criterion, Rejection, Ruling, Run, RunId, RunStatus, State, StepNumber,
+    StepStatus, Verdict,
 };
 
-use super::args::{AnswerArgs, CapArgs, FindingChoice, JudgeArgs};
+use super::args::{CapArgs, JudgeArgs};
 use super::exit::{Code, Failure};
 use super::{answer_with, open};
 
@@ -53,43 +54,15 @@ fn means_plan(run: &Run, word: &str, found: &Result<StepNumber, Failure>) -> boo
     word == PLAN && step.is_none_or(|step| step.status != StepStatus::Reported)
 }
 
-/// `ledger answer`.
-pub(super) fn resolve(args: &AnswerArgs) -> Result<Code, Failure> {
-    let ledger = open(&args.ledger, &Environment::system())?;
-    let state = ledger.state();
-    let run = run_of(&state, &args.run)?;
-    let step = step_of(run, &args.step)?;
-    let finding = match args.finding {
-        FindingChoice::Landed => Finding::Landed,
-        FindingChoice::DidNotHappen => Finding::DidNotHappen,
-    };
-    let command = Command::ResolveDoubt {
-        run: run.id,
-        step,
-        finding,
-        by: args.by.clone(),
-        evidence: String::new(),
-    };
-    ledger.execute(&command)?;
-    let after = ledger.state();
-    let now = after.runs.get(&run.id).and_then(|run| run.step(step)).map(|step| step.status);
-    let line = match now {
-        Some(now) => format!("{}: the step is {now}\n", name(run, step)),
-        None => format!("{}: answered\n", name(run, step)),
-    };
-    ledger.close()?;
-    answer_with(&line)?;
-    Ok(Code::Fine)
-}
-
 /// `ledger cap`.
 pub(super) fn cap(args: &CapArgs) -> Result<Code, Failure> {
     let ledger = open(&args.ledger, &Environment::system())?;
     let state = ledger.state();
-    let (scope, name) = match (&args.scope.run, &args.scope.owner) {
-        (Some(run), _) => (CapScope::Run(run_of(&state, run)?.id), format!("run {run}")),
-        (None, Some(owner)) => (CapScope::Owner(owner.clone()), format!("owner {owner}")),
-        (None, None) => (CapScope::Ledger, "the ledger".to_owned()),
+    let (scope, name) = match (&args.scope.run, &args.scope.owner, &args.scope.tag) {
+        (Some(run), _, _) => (CapScope::Run(run_of(&state, run)?.id), format!("run {run}")),
+        (None, Some(owner), _) => (CapScope::Owner(owner.clone()), format!("owner {owner}")),
+        (None, None, Some(tag)) => (CapScope::Tag(tag.clone()), format!("tag {tag}")),
+        (None, None, None) => (CapScope::Ledger, "the ledger".to_owned()),
     };
     let limit = args.limit.0;
     ledger.execute(&Command::SetCap { scope, limit, by: args.by.clone() })?;
@@ -102,7 +75,8 @@ pub(super) fn cap(args: &CapArgs) -> Result<Code, Failure> {
     Ok(Code::Fine)
 }
 
-fn status(ledger: &Ledger, run: RunId) -> String {
+/// How a run stands, in a word.
+pub(super) fn status(ledger: &Ledger, run: RunId) -> String {
     match ledger.state().runs.get(&run).map(|run| run.status) {
         Some(RunStatus::Ended(ending)) => format!("{ending:?}").to_lowercase(),
         Some(RunStatus::Running) => "running".to_owned(),
@@ -110,12 +84,13 @@ fn status(ledger: &Ledger, run: RunId) -> String {
     }
 }
 
-fn name(run: &Run, number: StepNumber) -> String {
+/// A step's number and id.
+pub(super) fn name(run: &Run, number: StepNumber) -> String {
     crate::runner::StepName::of(run, number).to_string()
 }
 
 /// The run of that name.
-fn run_of<'a>(state: &'a State, name: &str) -> Result<&'a Run, Failure> {
+pub(super) fn run_of<'a>(state: &'a State, name: &str) -> Result<&'a Run, Failure> {
     state.run_named(name).ok_or_else(|| {
         let names: Vec<&str> = state.runs.values().map(|run| run.name.as_str()).collect();
         let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };

@@ -6,10 +6,13 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::archive::ArchiveArgs;
 use super::blobs::BlobsArgs;
+use super::control::{BudgetArgs, ForkArgs, PauseArgs, ResumeArgs};
 use super::export::ExportArgs;
 use super::import_ledger::ImportArgs;
 use super::inspect::InspectArgs;
+use super::plans::PlanArgs;
 use super::prune::PruneArgs;
+use super::questions::{AnswerArgs, QuestionsArgs};
 use super::recover::RecoverArgs;
 use super::verify::{RootArgs, VerifyArgs};
 
@@ -28,6 +31,7 @@ Examples:
   ledger run plan.yaml --worker './agent.sh'       start a run, or go on with it
   ledger run plan.yaml --stub                      the same with canned answers, for free
   ledger drill plan.yaml --kill-at 37              kill a run half-way and prove that it resumes
+  ledger questions                                 what waits for somebody, and what to type
   ledger accept my-plan build --by ana             say that a step's criteria hold";
 
 /// A crash-safe ledger for agent plans: deals steps, records receipts, forgets nothing.
@@ -50,8 +54,20 @@ pub(super) enum Task {
     Accept(JudgeArgs),
     /// Say that the text criteria of a reported step, or of the plan, do not hold
     Reject(JudgeArgs),
-    /// Say what became of a lost attempt of a step that must not be done twice
+    /// List what waits for somebody, and what to type
+    Questions(QuestionsArgs),
+    /// Answer a question, decide about a failure, or say what became of a lost attempt
     Answer(AnswerArgs),
+    /// Check, compare and complete plan files; review and approve the versions of a run's plan
+    Plan(PlanArgs),
+    /// Deal nothing more in a run for now
+    Pause(PauseArgs),
+    /// Go on with a run that pauses
+    Resume(ResumeArgs),
+    /// Show what was spent and may be, or set what may be
+    Budget(BudgetArgs),
+    /// Begin a run as another one was at some record, or before some step
+    Fork(ForkArgs),
     /// Set or lift a cap on how many attempts may be in flight at once
     Cap(CapArgs),
     /// Write a ledger as JSON Lines: records, blobs, chain
@@ -129,6 +145,9 @@ pub(super) struct RunArgs {
     /// Let failed steps be tried again
     #[arg(long)]
     pub(super) retry_failed: bool,
+    /// Wait for deadlines too, instead of returning when only people are left; nobody can answer meanwhile
+    #[arg(long)]
+    pub(super) wait: bool,
     /// Print what happens as JSON Lines on standard output
     #[arg(long)]
     pub(super) json: bool,
@@ -201,38 +220,6 @@ pub(super) struct JudgeArgs {
     pub(super) evidence: String,
 }
 
-const ANSWER_EXAMPLES: &str = "\
-Examples:
-  ledger answer my-plan send-mail landed --by ana          it was done: accept the step
-  ledger answer my-plan '#12' did-not-happen --by ana      it was not: deal the step again";
-
-/// `ledger answer`.
-#[derive(Debug, Args)]
-#[command(after_help = ANSWER_EXAMPLES)]
-pub(super) struct AnswerArgs {
-    /// The ledger's folder
-    #[arg(long, value_name = "DIR", default_value = ".ledger")]
-    pub(super) ledger: PathBuf,
-    /// The run's name
-    pub(super) run: String,
-    /// The step's id or number (#37)
-    pub(super) step: String,
-    /// What happened
-    pub(super) finding: FindingChoice,
-    /// Who says so
-    #[arg(long, value_name = "WHO")]
-    pub(super) by: String,
-}
-
-/// What became of a lost attempt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum FindingChoice {
-    /// It did its work
-    Landed,
-    /// It did nothing
-    DidNotHappen,
-}
-
 const CAP_EXAMPLES: &str = "\
 Examples:
   ledger cap --global 8
@@ -269,6 +256,9 @@ pub(super) struct ScopeArgs {
     /// One owner, over all runs
     #[arg(long, value_name = "OWNER")]
     pub(super) owner: Option<String>,
+    /// One tag or resource, over all runs
+    #[arg(long, value_name = "TAG")]
+    pub(super) tag: Option<String>,
 }
 
 /// `ledger snapshot`.
@@ -321,5 +311,11 @@ mod tests {
         assert!(refused("ledger cap --global 0"));
         assert!(!refused("ledger cap --owner o none"));
         assert!(!refused("ledger answer r s did-not-happen --by me"));
+        assert!(!refused("ledger answer 12 yes --by me"));
+        assert!(refused("ledger answer 12 --by me"));
+        assert!(refused("ledger answer a b c d --by me"));
+        assert!(refused("ledger fork r --at 3 --step s --name n"));
+        assert!(refused("ledger fork r --name n"));
+        assert!(refused("ledger budget r --tokens many"));
     }
 }

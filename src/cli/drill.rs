@@ -20,7 +20,7 @@ use serde_json::Value;
 use crate::error::{Error, ErrorKind};
 use crate::import;
 use crate::ledger::{Environment, Ledger, state_hash};
-use crate::plan::{State, StepNumber, unsupported};
+use crate::plan::{State, StepNumber};
 
 use super::args::DrillArgs;
 use super::drill_report::{Evidence, Half, report};
@@ -56,9 +56,6 @@ pub(super) fn drill(args: &DrillArgs) -> Result<Code, Failure> {
 fn check_plan(args: &DrillArgs) -> Result<(), Failure> {
     let plan = import::read(&args.plan).map_err(|error| Failure::of_plan_file(&error))?.plan;
     let file = args.plan.display();
-    if let Some(problem) = unsupported(&plan).first() {
-        return Err(Failure::Usage(format!("{file}: this version cannot run it: {problem}")));
-    }
     let steps = u32::try_from(plan.steps.len()).unwrap_or(u32::MAX);
     if args.kill_at > steps {
         let message = format!("{file}: --kill-at {}: the plan has {steps} steps", args.kill_at);

@@ -2,10 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::plan::{ContentHash, Json, Ruling};
+use crate::plan::{ContentHash, Finding, Json, Ruling};
 use crate::runner::{Pending, Progress, RunOutcome, RunSummary, StepName, Unrecorded};
 
 use super::exit::code_of;
+use super::inspect::{asked_json, cause_json, trigger_json};
 
 /// What happens in a loop; `None` for what is of no use to a program.
 pub(super) fn progress(progress: &Progress) -> Option<Value> {
@@ -28,6 +29,13 @@ pub(super) fn progress(progress: &Progress) -> Option<Value> {
             "type": "verdict", "criterion": criterion, "ruling": ruling_word(*ruling),
             "evidence": evidence, "status": status.map(|status| status.to_string()),
         }),
+        Progress::Probed { finding, evidence, status, .. } => json!({
+            "type": "probed", "finding": finding.map(finding_word), "evidence": evidence,
+            "status": status.to_string(),
+        }),
+        Progress::Waiting { until, reason } => json!({
+            "type": "waiting", "until_micros": until, "reason": reason,
+        }),
         Progress::Draining { reason, running } => json!({
             "type": "draining", "reason": reason, "running": running,
         }),
@@ -46,9 +54,17 @@ fn step_of(progress: &Progress) -> Option<&StepName> {
         | Progress::Dispatched { step, .. }
         | Progress::Started { step }
         | Progress::Receipt { step, .. }
+        | Progress::Probed { step, .. }
         | Progress::Refused { step, .. } => Some(step),
         Progress::Verdict { step, .. } => step.as_ref(),
-        Progress::Draining { .. } | Progress::Counted { .. } => None,
+        Progress::Draining { .. } | Progress::Waiting { .. } | Progress::Counted { .. } => None,
+    }
+}
+
+fn finding_word(finding: Finding) -> &'static str {
+    match finding {
+        Finding::Landed => "landed",
+        Finding::DidNotHappen => "did_not_happen",
     }
 }
 
@@ -113,8 +129,33 @@ pub(super) fn summary(summary: &RunSummary, seq: u64, state: ContentHash) -> Val
     value
 }
 
-fn pending(item: &Pending) -> Value {
+/// Something that a run waits for.
+pub(super) fn pending(item: &Pending) -> Value {
+    let named = |step: &Option<StepName>| {
+        (step.as_ref().map(|step| step.id.clone()), step.as_ref().map(|step| step.number.0))
+    };
     match item {
+        Pending::Question { id, step, asked } => {
+            let (step, number) = named(step);
+            json!({
+                "kind": "question", "question": id.0, "step": step, "number": number,
+                "asked": asked_json(asked),
+            })
+        }
+        Pending::Review { version, hash } => {
+            json!({ "kind": "review", "version": version, "hash": hash })
+        }
+        Pending::Paused { cause } => json!({ "kind": "paused", "cause": cause_json(cause) }),
+        Pending::Replan { trigger, from, reason } => {
+            let (step, number) = named(from);
+            json!({
+                "kind": "replan", "trigger": trigger_json(trigger), "step": step,
+                "number": number, "reason": reason,
+            })
+        }
+        Pending::Decision { step, message } => json!({
+            "kind": "decision", "step": step.id, "number": step.number.0, "message": message,
+        }),
         Pending::Verdicts { step, criteria } => json!({
             "kind": "verdicts", "step": step.id, "number": step.number.0, "criteria": criteria,
         }),

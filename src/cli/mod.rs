@@ -11,6 +11,7 @@ mod answer;
 mod archive;
 mod args;
 mod blobs;
+mod control;
 mod drill;
 mod drill_report;
 mod exit;
@@ -18,10 +19,13 @@ mod export;
 mod import_ledger;
 mod inspect;
 mod json;
+mod plans;
 mod progress;
 mod prune;
+mod questions;
 mod recover;
 mod resume;
+mod review;
 mod run;
 mod snapshot;
 mod text;
@@ -62,7 +66,13 @@ pub fn main() -> ExitCode {
         }
         Task::Accept(args) => answer::judge(&args, crate::plan::Ruling::Pass),
         Task::Reject(args) => answer::judge(&args, crate::plan::Ruling::Fail),
-        Task::Answer(args) => answer::resolve(&args),
+        Task::Questions(args) => questions::questions(&args),
+        Task::Answer(args) => questions::answer(&args),
+        Task::Plan(args) => plans::plan(&args),
+        Task::Pause(args) => control::pause(&args),
+        Task::Resume(args) => control::resume(&args),
+        Task::Budget(args) => control::budget(&args),
+        Task::Fork(args) => control::fork(&args),
         Task::Cap(args) => answer::cap(&args),
         Task::Export(args) => export::export(&args),
         Task::Import(args) => import_ledger::import_ledger(&args),
@@ -115,6 +125,15 @@ fn harmless(text: &str) -> String {
         }
     }
     out
+}
+
+/// What a command came to: for people, or with `--json` for programs.
+fn outcome(
+    as_json: bool,
+    value: &serde_json::Value,
+    text: &str,
+) -> std::result::Result<(), Failure> {
+    if as_json { print(&format!("{value}\n")) } else { answer_with(&format!("{text}\n")) }
 }
 
 /// The environment in which that path is a ledger: a folder, or an archive's file.

@@ -10,7 +10,8 @@ use serde_json::Value;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::error::{Error, Result};
-use crate::plan::{Ruling, StepNumber, StepStatus};
+use crate::ledger::time_text;
+use crate::plan::{Finding, Ruling, StepNumber, StepStatus};
 use crate::runner::{Observer, Progress, StopRequest};
 
 use super::args::RunArgs;
@@ -159,7 +160,11 @@ fn is_worth_a_line(progress: &Progress) -> bool {
             *outcome != "succeeded" || *status == StepStatus::Failed
         }
         Progress::Verdict { ruling, .. } => *ruling == Ruling::Fail,
-        Progress::Lost { .. } | Progress::Refused { .. } | Progress::Draining { .. } => true,
+        Progress::Lost { .. }
+        | Progress::Refused { .. }
+        | Progress::Probed { .. }
+        | Progress::Waiting { .. }
+        | Progress::Draining { .. } => true,
         Progress::Dispatched { .. } | Progress::Started { .. } | Progress::Counted { .. } => false,
     }
 }
@@ -188,6 +193,18 @@ fn line(progress: &Progress) -> Option<String> {
             };
             let status = status.map(|status| format!("; the step is {status}")).unwrap_or_default();
             format!("{who}: criterion {} {ruling}: {evidence}{status}", criterion + 1)
+        }
+        Progress::Probed { step, finding, evidence, status } => {
+            let found = match finding {
+                Some(Finding::Landed) => "the lost attempt did its work",
+                Some(Finding::DidNotHappen) => "the lost attempt did nothing",
+                None => "the probe cannot tell what the lost attempt did",
+            };
+            let evidence = evidence.lines().next().unwrap_or_default();
+            format!("{step}: {found}: {evidence}; the step is {status}")
+        }
+        Progress::Waiting { until, reason } => {
+            format!("waiting until {}: {reason}", time_text(*until))
         }
         Progress::Draining { reason, running } => {
             format!("{reason}: nothing more is dealt; waiting for {running} at work")

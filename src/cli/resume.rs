@@ -4,8 +4,8 @@
 use crate::import::{Imported, PlanFormat};
 use crate::ledger::{Ledger, plan_hash};
 use crate::plan::{
-    Command, Ending, OnFailure, Plan, Rejection, RunId, RunPolicy, RunStatus, StepStatus,
-    TextPolicy, diff,
+    Command, ContentHash, Ending, OnFailure, Plan, Rejection, Review, Run, RunId, RunPolicy,
+    RunStatus, StepStatus, TextPolicy, diff,
 };
 
 use super::args::{RunArgs, TextChoice};
@@ -43,7 +43,9 @@ pub(super) fn ready(
     }
     let hash = plan_hash(&imported.plan);
     let is_same = run.active_version().is_some_and(|version| version.hash == hash);
-    if !is_same {
+    // A version that somebody still has to approve is not proposed twice.
+    let is_proposed = !is_same && run.newest_proposal().is_some_and(|(_, each)| each.hash == hash);
+    if !is_same && !is_proposed {
         let ended = matches!(
             run.status,
             RunStatus::Ended(Ending::Done | Ending::Cancelled | Ending::Aborted)
@@ -54,6 +56,12 @@ pub(super) fn ready(
             } else {
                 "add --replan to go on with the file's plan, or --run NEW to start another run"
             };
+            if let Some(version) = rejected(run, hash) {
+                return Err(Failure::Refused(format!(
+                    "run {name}: the file's plan was rejected as version {version}: change it and \
+                     add --replan, or add --run NEW to start another run"
+                )));
+            }
             let difference = difference(run.plan(), imported);
             return Err(Failure::Refused(format!(
                 "run {name} executes another plan than the file holds:\n{difference}\n{how}"
@@ -61,7 +69,9 @@ pub(super) fn ready(
         }
         let reason = args.reason.as_deref().unwrap_or("the plan file changed");
         let version = ledger.propose(run.id, &imported.plan, reason)?;
-        say(&format!("run {name}: plan version {version} is active"));
+        let is_active = ledger.state().runs.get(&run.id).is_some_and(|run| run.active == version);
+        let how = if is_active { "is active" } else { "waits for somebody's yes" };
+        say(&format!("run {name}: plan version {version} {how}"));
         take_over(ledger, run.id, imported, args)?;
     } else if run.steps.iter().all(|step| step.last_seq == 0) {
         // An earlier runner ended between starting the run and taking over what was done.
@@ -93,6 +103,12 @@ fn policy(format: PlanFormat, args: &RunArgs) -> RunPolicy {
     };
     let on_failure = if args.fail_fast { OnFailure::FailFast } else { OnFailure::Continue };
     RunPolicy { text, on_failure, ..RunPolicy::default() }
+}
+
+/// The newest version with this hash, if it was rejected.
+fn rejected(run: &Run, hash: ContentHash) -> Option<u32> {
+    let version = (1..).zip(&run.versions).filter(|(_, version)| version.hash == hash).last()?;
+    (version.1.review == Some(Review::Rejected)).then_some(version.0)
 }
 
 /// Between the run's plan and the file's, indented.

@@ -7,10 +7,10 @@ use serde_json::json;
 
 use crate::import::{self, Imported};
 use crate::ledger::{Clock, Environment, Ledger, LedgerView, OpenReport, state_hash};
-use crate::plan::{Ending, RunId, RunStatus, inert, unsupported};
+use crate::plan::{Ending, RunId, RunStatus};
 use crate::runner::{
-    Options, ProcessOptions, ProcessWorkers, RunOutcome, RunSummary, StubOptions, StubWorkers,
-    Workers, drive, recover, scratch_folder,
+    Options, Patience, ProcessOptions, ProcessWorkers, RunOutcome, RunSummary, StubOptions,
+    StubWorkers, Workers, drive, recover, scratch_folder,
 };
 
 use super::args::RunArgs;
@@ -58,28 +58,10 @@ fn run_name(args: &RunArgs) -> Result<String, Failure> {
 
 /// What can be known to go wrong is said before anything is written.
 fn check_plan(imported: &Imported, args: &RunArgs) -> Result<(), Failure> {
-    let problems = unsupported(&imported.plan);
-    if !problems.is_empty() {
-        let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        let lines = lines.join("\n  ");
-        let plan = args.plan.display();
-        return Err(Failure::Usage(format!(
-            "{plan}: this version cannot run the plan as it is meant:\n  {lines}"
-        )));
-    }
     check_worker(imported, args).or_else(|failure| match is_over(args) {
         Some(()) => Ok(()),
         None => Err(failure),
-    })?;
-    let notes = inert(&imported.plan);
-    if let (Some(first), false) = (notes.first(), args.quiet) {
-        let more = match notes.len() - 1 {
-            0 => String::new(),
-            more => format!(" (and {more} more such fields)"),
-        };
-        say(&format!("{}: {first}{more}", args.plan.display()));
-    }
-    Ok(())
+    })
 }
 
 /// Whether the run has ended and is to stay so: then nobody need be there for its steps.
@@ -138,7 +120,10 @@ fn drive_run(
         let worker = args.worker.clone();
         Box::new(ProcessWorkers::new(ProcessOptions { ledger: folder, run, worker }))
     };
-    let options = Options { max_parallel: usize::from(args.max_parallel) };
+    let options = Options {
+        max_parallel: usize::from(args.max_parallel),
+        patience: if args.wait { Patience::Deadlines } else { Patience::Delays },
+    };
     Ok(drive(ledger, clock, run, workers.as_mut(), reporter, options)?)
 }
 

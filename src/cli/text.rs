@@ -3,10 +3,14 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use crate::plan::{Cost, FailureClass, Micros};
+use crate::ledger::time_text;
+use crate::plan::{
+    Asked, BudgetPart, Cost, FailureClass, Micros, PauseCause, QuestionId, ReplanTrigger,
+};
 use crate::runner::{Pending, RunOutcome, RunSummary, StepName, Unrecorded};
 
 use super::answer::command_line;
+use super::inspect::{cause_text, subject_text};
 
 /// How many items of a list are shown.
 const SHOWN_MAX: usize = 10;
@@ -119,34 +123,111 @@ fn what_next(summary: &RunSummary, ledger: &Path) -> Vec<String> {
     }
 }
 
-fn pending(item: &Pending, run: &str, ledger: &Path) -> String {
+/// Something that a run waits for, with the commands to do something about it.
+pub(super) fn pending(item: &Pending, run: &str, ledger: &Path) -> String {
+    let (text, commands) = asked(item, run, ledger);
+    let lines = commands.iter().map(|command| format!("\n      {command}"));
+    std::iter::once(text).chain(lines).collect()
+}
+
+/// Something that a run waits for, and the commands to do something about it.
+pub(super) fn asked(item: &Pending, run: &str, ledger: &Path) -> (String, Vec<String>) {
+    let line = |verb: &str, words: &[&str]| command_line(verb, ledger, words);
     match item {
-        Pending::Verdicts { step, criteria } => format!(
-            "{step} waits for a verdict on: {}\n      {}",
-            criteria.join("; "),
-            command_line("accept", ledger, &[run, &word(step), "--by", "WHO"])
+        Pending::Question { id, step, asked } => {
+            let command = line("answer", &[&id.0.to_string()]);
+            let options = asked.options.join("|");
+            (question(*id, step.as_ref(), asked), vec![format!("{command} {options} --by WHO")])
+        }
+        Pending::Review { version, hash } => (
+            format!("version {version} of the plan ({}) waits for a yes", hash.short()),
+            vec![line("plan review", &[run]), line("plan approve", &[run, "--by", "WHO"])],
         ),
-        Pending::PlanVerdicts { criteria } => format!(
-            "the plan waits for a verdict on: {}\n      {}",
-            criteria.join("; "),
-            command_line("accept", ledger, &[run, "plan", "--by", "WHO"])
+        Pending::Paused { cause } => {
+            let command = match cause {
+                PauseCause::RunBudget(part) => budget(*part, &[run], ledger),
+                PauseCause::LedgerBudget(part) => budget(*part, &[], ledger),
+                PauseCause::Person(_) | PauseCause::StepLimit(_) => {
+                    line("resume", &[run, "--by", "WHO"])
+                }
+            };
+            (format!("it pauses, {}", cause_text(cause)), vec![command])
+        }
+        Pending::Replan { trigger, from, reason } => {
+            let withdraw = line("plan withdraw", &[run, "--by", "WHO"]);
+            (replan(trigger, from.as_ref(), reason), vec![withdraw])
+        }
+        Pending::Decision { step, message } => {
+            let answers = "retry|fail|fallback|replan|escalate|abort --by WHO";
+            let command = format!("{} {answers}", line("answer", &[run, &word(step)]));
+            (format!("{step} waits for a decision about its failure: {message}"), vec![command])
+        }
+        Pending::Verdicts { step, criteria } => (
+            format!("{step} waits for a verdict on: {}", criteria.join("; ")),
+            vec![line("accept", &[run, &word(step), "--by", "WHO"])],
         ),
-        Pending::Doubt { step } => format!(
-            "{step} is in doubt: a lost attempt may have done it, and it must not be done \
-             twice\n      {}\n      {}",
-            command_line("answer", ledger, &[run, &word(step), "landed", "--by", "WHO"]),
-            command_line("answer", ledger, &[run, &word(step), "did-not-happen", "--by", "WHO"]),
+        Pending::PlanVerdicts { criteria } => (
+            format!("the plan waits for a verdict on: {}", criteria.join("; ")),
+            vec![line("accept", &[run, "plan", "--by", "WHO"])],
         ),
-        Pending::Held { step, worker, lease_until } => format!(
-            "{step} is held by {worker}, a worker outside this runner, until its lease runs out \
-             (at {lease_until} microseconds)"
+        Pending::Doubt { step } => (
+            format!(
+                "{step} is in doubt: a lost attempt may have done it, and it must not be done twice"
+            ),
+            ["landed", "did-not-happen"]
+                .map(|finding| line("answer", &[run, &word(step), finding, "--by", "WHO"]))
+                .into(),
         ),
-        Pending::Caps { ready } => format!(
-            "{ready} steps are ready, but a cap holds them back; see `{}`",
-            command_line("cap", ledger, &["--help"])
+        Pending::Held { step, worker, lease_until } => {
+            let until = time_text(*lease_until);
+            let text = format!(
+                "{step} is held by {worker}, a worker outside this runner, until its lease runs \
+                 out at {until}"
+            );
+            (text, Vec::new())
+        }
+        Pending::Caps { ready } => (
+            format!("{ready} steps are ready, but a cap holds them back"),
+            vec![line("cap", &["--help"])],
         ),
-        Pending::Blocked { steps } => format!("{steps} steps wait for what will not come"),
+        Pending::Blocked { steps } => {
+            (format!("{steps} steps wait for what will not come"), Vec::new())
+        }
     }
+}
+
+fn question(id: QuestionId, step: Option<&StepName>, asked: &Asked) -> String {
+    let about = step.map(|step| format!("{step}: ")).unwrap_or_default();
+    let who = asked.to.as_ref().map(|who| format!(", asked of {who}")).unwrap_or_default();
+    let until =
+        asked.deadline.map(|time| format!(", until {}", time_text(time))).unwrap_or_default();
+    let subject = subject_text(&asked.subject);
+    format!("question {}, {about}{subject}{who}{until}: {}", id.0, asked.text)
+}
+
+fn replan(trigger: &ReplanTrigger, from: Option<&StepName>, reason: &str) -> String {
+    if *trigger == ReplanTrigger::Extension {
+        return format!(
+            "the planner is asked for more steps ({reason}): add them to the plan and run it with \
+             --replan, or say that there is no more to do"
+        );
+    }
+    let from = from.map(|step| format!(" from {step} on")).unwrap_or_default();
+    format!(
+        "another plan is needed{from}: {reason}; change it and run it with --replan, or say that \
+         it may stay"
+    )
+}
+
+/// How a budget is raised.
+fn budget(part: BudgetPart, run: &[&str], ledger: &Path) -> String {
+    let option = match part {
+        BudgetPart::Money => "--money-micros",
+        BudgetPart::Tokens => "--tokens",
+        BudgetPart::Attempts => "--attempts",
+        BudgetPart::Wall => "--wall-seconds",
+    };
+    command_line("budget", ledger, &[run, &[option, "N", "--by", "WHO"]].concat())
 }
 
 fn push_list(text: &mut String, items: Vec<String>) {

@@ -12,12 +12,14 @@ mod own;
 mod schema;
 mod taskmaster;
 mod text;
+mod tools;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
 pub use schema::schema;
+pub use tools::read_tools;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::{self, Plan, Rejection};
@@ -78,7 +80,7 @@ pub fn read(path: &Path) -> Result<Imported> {
 /// Reads a plan file; of a file with several tagged plans, the one of that tag.
 pub fn read_tag(path: &Path, tag: Option<&str>) -> Result<Imported> {
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-    let text = text::read(path)?;
+    let text = text::read(path, "plan file")?;
     parsed(&name, &text, tag).map_err(|error| error.at_path(path))
 }
 

@@ -5,12 +5,13 @@
 
 use std::borrow::Cow;
 
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_saphyr::{DefaultMessageFormatter, Error as YamlError, MessageFormatter, Options};
 
 use super::{bad_plan, text};
 use crate::error::{Error, Result};
-use crate::plan::{Plan, nearest};
+use crate::plan::nearest;
 
 /// How deeply a YAML plan may nest. JSON readers stop at 128, and a plan is stored as JSON.
 const YAML_DEPTH_MAX: usize = 64;
@@ -34,13 +35,13 @@ pub(super) fn json_value(text: &str) -> Result<Value> {
     serde_json::from_str(text).map_err(|error| json_error(&error))
 }
 
-/// A plan from JSON.
-pub(super) fn json(text: &str) -> Result<Plan> {
+/// A plan, or another of our own forms, from JSON.
+pub(super) fn json<T: DeserializeOwned>(text: &str) -> Result<T> {
     serde_json::from_str(text).map_err(|error| json_error(&error))
 }
 
-/// A plan from YAML.
-pub(super) fn yaml(text: &str) -> Result<Plan> {
+/// A plan, or another of our own forms, from YAML.
+pub(super) fn yaml<T: DeserializeOwned>(text: &str) -> Result<T> {
     serde_saphyr::from_str_with_options(text, yaml_options()).map_err(|error| yaml_error(&error))
 }
 

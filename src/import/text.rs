@@ -7,15 +7,16 @@ use std::path::Path;
 use super::{FILE_BYTES_MAX, bad_plan};
 use crate::error::{Error, Result};
 
-/// The text of a file.
-pub(super) fn read(path: &Path) -> Result<String> {
-    let failed = |source| Error::io("read the plan file, check its path", path, source);
+/// The text of a file; `what` it is meant to be.
+pub(super) fn read(path: &Path, what: &str) -> Result<String> {
+    let action = format!("read the {what}, check its path");
+    let failed = |source| Error::io(&action, path, source);
     let mut bytes = Vec::new();
     // One byte over the limit shows that there is more, whatever the file's size claims to be.
     let mut file = File::open(path).map_err(failed)?.take(FILE_BYTES_MAX.saturating_add(1));
     let count = file.read_to_end(&mut bytes).map_err(failed)?;
     if u64::try_from(count).map_or(true, |count| count > FILE_BYTES_MAX) {
-        let text = format!("the plan file has over {FILE_BYTES_MAX} bytes; split the plan");
+        let text = format!("the {what} has over {FILE_BYTES_MAX} bytes; split it");
         return Err(bad_plan(text).at_path(path));
     }
     decode(bytes).map_err(|error| error.at_path(path))

@@ -195,7 +195,9 @@ impl Prefix {
 }
 
 fn name_of(state: &State, run: RunId) -> String {
-    state.runs.get(&run).map_or_else(|| run.to_string(), |run| run.name.clone())
+    let whole = state.runs.get(&run).map(|run| run.name.clone());
+    let summary = || state.summaries.get(&run).map(|run| run.name.clone());
+    whole.or_else(summary).unwrap_or_else(|| run.to_string())
 }
 
 /// The headers of a log that follow each other, from the first on; all of them must be good.
@@ -223,7 +225,7 @@ fn open_runs(reader: &LogReader, state: &State, first: u64, last: u64) -> Result
         let run = codec::decode(&record)?.as_ref().and_then(crate::plan::Event::run);
         let is_open = |run: &RunId| {
             let status = state.runs.get(run).map(|run| run.status);
-            !matches!(status, Some(RunStatus::Ended(_)))
+            !matches!(status, Some(RunStatus::Ended(_))) && !state.summaries.contains_key(run)
         };
         open.extend(run.filter(is_open));
     }

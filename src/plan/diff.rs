@@ -23,12 +23,13 @@ pub struct PlanDiff {
     pub removed: Vec<String>,
     /// Steps that both have, with different fields, in the new plan's order.
     pub changed: Vec<ChangedStep>,
-    /// Steps that both have come in another order.
-    pub reordered: bool,
+    /// Steps that both have and that must be moved to come from the old order to the new one: as
+    /// few as possible, in the new plan's order.
+    pub reordered: Vec<String>,
     /// Ids of barriers that were added, removed or changed.
     pub barriers: Vec<String>,
-    /// Names of the plan's other fields that differ.
-    pub fields: Vec<String>,
+    /// The plan's other fields that differ.
+    pub fields: Vec<FieldChange>,
 }
 
 /// A step that differs.
@@ -36,10 +37,21 @@ pub struct PlanDiff {
 pub struct ChangedStep {
     /// Its id.
     pub id: String,
-    /// Names of the fields that differ. It is empty if only the plan's defaults differ.
-    pub fields: Vec<String>,
+    /// The fields that differ. It is empty if only the plan's defaults differ.
+    pub fields: Vec<FieldChange>,
     /// Whether it is other work now, so that what was done of it does not count.
     pub work: WorkChange,
+}
+
+/// A field that differs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldChange {
+    /// Its name.
+    pub name: String,
+    /// What the old plan says; `None` if it says nothing, or the default.
+    pub old: Option<Value>,
+    /// What the new plan says.
+    pub new: Option<Value>,
 }
 
 /// Whether a changed step is still the same work.
@@ -69,15 +81,11 @@ pub fn diff(old: &Plan, new: &Plan) -> PlanDiff {
         .iter()
         .filter_map(|step| changed_step(before.get(step.id.as_str())?, old, step, new))
         .collect();
-    let order = |plan: &Plan, other: &BTreeMap<&str, &Step>| -> Vec<String> {
-        let shared = plan.steps.iter().filter(|step| other.contains_key(step.id.as_str()));
-        shared.map(|step| step.id.clone()).collect()
-    };
     PlanDiff {
         added: only_in(&new.steps, &before),
         removed: only_in(&old.steps, &after),
         changed,
-        reordered: order(old, &after) != order(new, &before),
+        reordered: moved(&old.steps, &new.steps),
         barriers: changed_barriers(&old.barriers, &new.barriers),
         fields: changed_fields(&header(old), &header(new)),
     }
@@ -134,15 +142,61 @@ fn header(plan: &Plan) -> Plan {
     }
 }
 
-/// Names of the fields that differ. A field that holds its default is not in the JSON form.
-fn changed_fields<T: Serialize>(old: &T, new: &T) -> Vec<String> {
+/// The steps that are not where they were: all but a longest run of steps whose order is kept.
+fn moved(old: &[Step], new: &[Step]) -> Vec<String> {
+    let places: BTreeMap<&str, usize> =
+        old.iter().enumerate().map(|(place, step)| (step.id.as_str(), place)).collect();
+    let shared: Vec<(usize, &str)> = new
+        .iter()
+        .filter_map(|step| Some((*places.get(step.id.as_str())?, step.id.as_str())))
+        .collect();
+    let kept = longest_rising(&shared.iter().map(|(place, _)| *place).collect::<Vec<_>>());
+    let all = shared.iter().enumerate().filter(|(index, _)| !kept.contains(index));
+    all.map(|(_, (_, id))| (*id).to_owned()).collect()
+}
+
+/// The indexes of a longest rising subsequence: for each length, the one found so far that ends
+/// lowest (patience sorting).
+fn longest_rising(values: &[usize]) -> BTreeSet<usize> {
+    let mut ends: Vec<(usize, usize)> = Vec::new();
+    let mut before: Vec<Option<usize>> = Vec::with_capacity(values.len());
+    for (index, value) in values.iter().enumerate() {
+        let length = ends.partition_point(|(end, _)| end < value);
+        before.push(length.checked_sub(1).and_then(|shorter| ends.get(shorter)).map(|end| end.1));
+        match ends.get_mut(length) {
+            Some(end) => *end = (*value, index),
+            None => ends.push((*value, index)),
+        }
+    }
+    let mut kept = BTreeSet::new();
+    let mut next = ends.last().map(|end| end.1);
+    while let Some(index) = next {
+        kept.insert(index);
+        next = before.get(index).copied().flatten();
+    }
+    kept
+}
+
+/// The fields that differ. A field that holds its default is not in the JSON form.
+fn changed_fields<T: Serialize>(old: &T, new: &T) -> Vec<FieldChange> {
     let fields = |value: &T| match serde_json::to_value(value) {
         Ok(Value::Object(fields)) => fields,
         _ => serde_json::Map::new(),
     };
     let (old, new) = (fields(old), fields(new));
     let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
-    names.into_iter().filter(|name| old.get(*name) != new.get(*name)).cloned().collect()
+    let change = |name: &String| FieldChange {
+        name: name.clone(),
+        old: old.get(name).cloned(),
+        new: new.get(name).cloned(),
+    };
+    names.into_iter().map(change).filter(|change| change.old != change.new).collect()
+}
+
+/// The names of fields, for a line of a summary.
+fn field_names(fields: &[FieldChange]) -> String {
+    let names: Vec<&str> = fields.iter().map(|field| field.name.as_str()).collect();
+    names.join(", ")
 }
 
 impl fmt::Display for PlanDiff {
@@ -150,15 +204,13 @@ impl fmt::Display for PlanDiff {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut lines = Vec::new();
         if !self.fields.is_empty() {
-            lines.push(format!("plan: {} changed", self.fields.join(", ")));
+            lines.push(format!("plan: {} changed", field_names(&self.fields)));
         }
         lines.extend(line("added", &self.added));
         lines.extend(line("removed", &self.removed));
         let changed: Vec<String> = self.changed.iter().map(ToString::to_string).collect();
         lines.extend(line("changed", &changed));
-        if self.reordered {
-            lines.push("steps: in another order".to_owned());
-        }
+        lines.extend(line("moved", &self.reordered));
         if !self.barriers.is_empty() {
             lines.push(format!("barriers: {} changed", names(&self.barriers)));
         }
@@ -174,8 +226,8 @@ impl fmt::Display for ChangedStep {
         f.write_str(&self.id)?;
         match (self.fields.as_slice(), self.work) {
             ([], _) => f.write_str(" (by the plan's defaults)"),
-            (fields, WorkChange::Same) => write!(f, " ({}; the same work)", fields.join(", ")),
-            (fields, WorkChange::Other) => write!(f, " ({})", fields.join(", ")),
+            (fields, WorkChange::Same) => write!(f, " ({}; the same work)", field_names(fields)),
+            (fields, WorkChange::Other) => write!(f, " ({})", field_names(fields)),
         }
     }
 }
@@ -228,8 +280,13 @@ mod tests {
             text,
             "plan: title changed\n1 step added: d\n1 step removed: b\n\
              2 steps changed: c (priority; the same work), a (goal)\n\
-             steps: in another order\nbarriers: gate changed"
+             1 step moved: c\nbarriers: gate changed"
         );
+        let found = diff(&old, &new);
+        let title = FieldChange { name: "title".into(), old: None, new: Some("t".into()) };
+        assert_eq!(found.fields, [title]);
+        let goal = &found.changed[1].fields[0];
+        assert_eq!((goal.old.clone(), goal.new.clone()), (Some("x".into()), Some("w".into())));
     }
 
     #[test]
@@ -240,9 +297,38 @@ mod tests {
             ..old.clone()
         };
         let diff = diff(&old, &new);
-        assert_eq!(diff.fields, ["defaults"]);
+        assert_eq!(field_names(&diff.fields), "defaults");
         assert_eq!(diff.changed[0].work, WorkChange::Other);
         assert!(diff.to_string().contains("a (by the plan's defaults)"), "{diff}");
+    }
+
+    /// Taking the moved steps out of both plans leaves the same order, and fewer would not do:
+    /// checked against every subset for all orders of five steps.
+    #[test]
+    fn the_moved_steps_are_as_few_as_can_be() {
+        let old: Vec<Step> = ["a", "b", "c", "d", "e"].iter().map(|id| step(id, "")).collect();
+        for order in 0..120_usize {
+            let (mut rest, mut code, mut new) = (old.clone(), order, Vec::new());
+            while !rest.is_empty() {
+                new.push(rest.remove(code % rest.len()));
+                code /= rest.len() + 1;
+            }
+            let moved = moved(&old, &new);
+            let left = |steps: &[Step], gone: &dyn Fn(&Step) -> bool| -> Vec<String> {
+                steps.iter().filter(|step| !gone(step)).map(|step| step.id.clone()).collect()
+            };
+            let is_moved = |step: &Step| moved.contains(&step.id);
+            assert_eq!(left(&old, &is_moved), left(&new, &is_moved));
+            let fewest = (0..32_u32)
+                .filter(|subset| {
+                    let place = |step: &Step| old.iter().position(|each| each.id == step.id);
+                    let gone = |step: &Step| (subset >> place(step).unwrap()) & 1 == 1;
+                    left(&old, &gone) == left(&new, &gone)
+                })
+                .map(u32::count_ones)
+                .min();
+            assert_eq!(u32::try_from(moved.len()).ok(), fewest, "{new:?}");
+        }
     }
 
     #[test]

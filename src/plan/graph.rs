@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display};
 
 use super::cycle::Edge;
-use super::{Plan, Problem};
+use super::{Fallback, Plan, Problem};
 
 /// A place in one of the plan's lists.
 #[derive(Debug, Clone, Copy)]
@@ -42,6 +42,16 @@ pub(super) fn shown(id: &str) -> String {
 pub(super) fn ids(plan: &Plan) -> impl Iterator<Item = &str> {
     let barriers = plan.barriers.iter().map(|barrier| barrier.id.as_str());
     plan.steps.iter().map(|step| step.id.as_str()).chain(barriers)
+}
+
+/// Everybody who does a step of the plan, or stands in for who does.
+pub(super) fn owners(plan: &Plan) -> BTreeSet<&str> {
+    let own = plan.steps.iter().filter_map(|step| plan.owner_of(step));
+    let stand_ins = plan.steps.iter().filter_map(|step| match &step.fallback {
+        Some(Fallback::Owner(owner)) => Some(owner.as_str()),
+        _ => None,
+    });
+    own.chain(stand_ins).collect()
 }
 
 /// What each node waits for. A name that is listed twice is one edge.

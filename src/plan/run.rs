@@ -266,6 +266,13 @@ impl Run {
         self.versions.get(index)
     }
 
+    /// The newest version that may still become active when somebody approves it.
+    #[must_use]
+    pub fn newest_proposal(&self) -> Option<(u32, &PlanVersion)> {
+        let (number, version) = (1..).zip(&self.versions).last()?;
+        (version.review.is_none() && number > self.active).then_some((number, version))
+    }
+
     /// The state of a step.
     #[must_use]
     pub fn step(&self, number: StepNumber) -> Option<&StepState> {

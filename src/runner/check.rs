@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use crate::error::Result;
 use crate::plan::{
-    Attempt, Command, Criterion, Json, Output, Ruling, Run, RunStatus, StepNumber, StepStatus,
-    Verdict,
+    Attempt, AttemptToken, Command, Criterion, Json, Outcome, Output, Ruling, Run, RunStatus,
+    StepNumber, StepStatus, Verdict,
 };
 
 use super::drive::Drive;
@@ -17,11 +17,16 @@ impl Drive<'_> {
     pub(super) fn take_verdict(&mut self, checked: Checked) {
         let Checked { subject, criterion, ruling, evidence } = checked;
         let step = self.checking.remove(&subject).flatten();
+        if let (Subject::Doubt(_), Some(step)) = (subject, step.clone()) {
+            return self.take_finding(step, Checked { subject, criterion, ruling, evidence });
+        }
         let Some(ruling) = ruling else { return };
         let by = self.workers.kind().judge().to_owned();
         let verdict = Verdict { criterion, ruling, by, evidence: evidence.clone() };
         let judged = match subject {
-            Subject::Attempt(token) => self.ledger.judge(token, vec![verdict]).map(Some),
+            Subject::Attempt(token) | Subject::Doubt(token) => {
+                self.ledger.judge(token, vec![verdict]).map(Some)
+            }
             Subject::Plan(run) => {
                 let command = Command::JudgePlan { run, verdicts: vec![verdict] };
                 self.ledger.execute(&command).map(|_| None)
@@ -105,7 +110,7 @@ fn output_of(attempt: &Attempt) -> Option<&Output> {
 /// The first command criterion of a reported step that has no verdict.
 pub(super) fn next_check_of_step(run: &Run, number: StepNumber) -> Option<Check> {
     let state = run.step(number).filter(|step| step.status == StepStatus::Reported)?;
-    let attempt = state.attempt.as_ref()?;
+    let attempt = state.attempt.as_ref().filter(|attempt| may_hold(attempt))?;
     let version = run.active_version()?;
     let step = run.plan_step(number)?;
     let (criterion, command) = first_open_command(&step.acceptance, &attempt.verdicts)?;
@@ -113,16 +118,36 @@ pub(super) fn next_check_of_step(run: &Run, number: StepNumber) -> Option<Check>
         subject: Subject::Attempt(attempt.token),
         criterion,
         command,
-        environment: vec![
-            ("LEDGER_RUN".to_owned(), run.name.clone()),
-            ("LEDGER_STEP".to_owned(), step.id.clone()),
-            ("LEDGER_STEP_NUMBER".to_owned(), number.to_string()),
-            ("LEDGER_ATTEMPT".to_owned(), state.attempts.to_string()),
-            ("LEDGER_TOKEN".to_owned(), attempt.token.to_string()),
-        ],
+        environment: environment(run, number, attempt.token),
         output: output_of(attempt).and_then(Output::inline).cloned().unwrap_or_default(),
         timeout_seconds: step.timeout_seconds.or(version.plan.defaults.timeout_seconds),
     })
+}
+
+/// Whether more criteria are worth judging: the worker succeeded, and none has failed yet. What
+/// failed waits for a decision, not for verdicts.
+pub(crate) fn may_hold(attempt: &Attempt) -> bool {
+    let receipt = attempt.receipt.as_ref();
+    receipt.is_some_and(|receipt| receipt.outcome == Outcome::Succeeded)
+        && attempt.verdicts.values().all(|verdict| verdict.ruling == Ruling::Pass)
+}
+
+/// The variables that name an attempt to a command.
+pub(super) fn environment(
+    run: &Run,
+    number: StepNumber,
+    token: AttemptToken,
+) -> Vec<(String, String)> {
+    let step = run.step(number);
+    let id = step.map_or_else(String::new, |step| step.id.clone());
+    let attempts = step.map_or(0, |step| step.attempts);
+    vec![
+        ("LEDGER_RUN".to_owned(), run.name.clone()),
+        ("LEDGER_STEP".to_owned(), id),
+        ("LEDGER_STEP_NUMBER".to_owned(), number.to_string()),
+        ("LEDGER_ATTEMPT".to_owned(), attempts.to_string()),
+        ("LEDGER_TOKEN".to_owned(), token.to_string()),
+    ]
 }
 
 /// The first command criterion of a plan that has no verdict, once every step is settled.

@@ -11,24 +11,26 @@ use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::ledger::{Clock, Ledger, Task};
-use crate::plan::{
-    AttemptToken, LostCause, Micros, Outcome, Receipt, RunId, RunStatus, StepStatus,
-};
+use crate::plan::{AttemptToken, LostCause, Micros, Receipt, RunId, RunStatus, StepStatus};
 
 use super::recover::{recover, status_of};
 use super::summary::{Counts, RunOutcome, RunSummary, Session, Unrecorded};
+use super::wait::Patience;
+use super::words::{describe, title};
 use super::{
     Check, Observer, Progress, Report, StepName, StopRequest, Subject, Workers, output, summary,
 };
 
 /// The longest that the loop sleeps before it looks at its stop request again.
-const WAIT_MAX: Duration = Duration::from_millis(100);
+pub(super) const WAIT_MAX: Duration = Duration::from_millis(100);
 
 /// How a loop works.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
     /// How many workers and checks may run at once; 0 counts as 1.
     pub max_parallel: usize,
+    /// What it waits for when there is nothing to do.
+    pub patience: Patience,
 }
 
 /// Deal a run's steps until it has ended, somebody must answer, or the observer asks to stop.
@@ -57,6 +59,7 @@ pub fn drive(
         running: BTreeMap::new(),
         queued: VecDeque::new(),
         checking: BTreeMap::new(),
+        probed: BTreeSet::new(),
         stop: StopRequest::None,
         fatal: None,
         unrecorded: Vec::new(),
@@ -74,11 +77,11 @@ struct Running {
 
 pub(super) struct Drive<'a> {
     pub(super) ledger: &'a Ledger,
-    clock: &'a dyn Clock,
+    pub(super) clock: &'a dyn Clock,
     pub(super) run: RunId,
     pub(super) workers: &'a mut dyn Workers,
     pub(super) observer: &'a mut dyn Observer,
-    options: Options,
+    pub(super) options: Options,
     session: Session,
     started: Micros,
     running: BTreeMap<AttemptToken, Running>,
@@ -86,6 +89,8 @@ pub(super) struct Drive<'a> {
     pub(super) queued: VecDeque<(Option<StepName>, Check)>,
     /// What is being checked right now.
     pub(super) checking: BTreeMap<Subject, Option<StepName>>,
+    /// Lost attempts that were probed.
+    pub(super) probed: BTreeSet<AttemptToken>,
     stop: StopRequest,
     fatal: Option<Error>,
     unrecorded: Vec<Unrecorded>,
@@ -106,8 +111,10 @@ impl Drive<'_> {
                 self.fail(error);
             }
             if self.is_idle() {
-                if self.queue_plan_check() {
-                    continue;
+                match self.goes_on() {
+                    Ok(true) => continue,
+                    Ok(false) => break,
+                    Err(error) => self.fail(error),
                 }
                 break;
             }
@@ -117,6 +124,11 @@ impl Drive<'_> {
         }
         self.record_what_was_left();
         self.summarize()
+    }
+
+    /// With nothing running, whether there is anything left to start or to wait for.
+    fn goes_on(&mut self) -> Result<bool> {
+        Ok(self.queue_plan_check() || self.wait_for_time()?)
     }
 
     pub(super) fn may_start(&self) -> bool {
@@ -137,6 +149,7 @@ impl Drive<'_> {
 
     /// Checks first: they close steps, and closed steps open others.
     fn start_all_that_may(&mut self) -> Result<()> {
+        self.queue_probes();
         while self.has_room()
             && let Some((step, check)) = self.queued.pop_front()
         {
@@ -150,8 +163,9 @@ impl Drive<'_> {
             let task = match self.ledger.dispatch(self.run, &worker) {
                 Ok(Some(task)) => task,
                 Ok(None) => break,
-                // A run that has ended has nothing to deal: its summary says how it ended.
-                Err(error) if error.rejection().is_some() && self.has_ended() => break,
+                // A run that has ended, or whose plan nobody approved yet, has nothing to deal:
+                // its summary says how it stands.
+                Err(error) if error.rejection().is_some() && !self.is_running() => break,
                 Err(error) => return Err(error),
             };
             self.start(&task, slot, worker)?;
@@ -208,10 +222,9 @@ impl Drive<'_> {
                 self.workers.settled(token);
                 self.session.receipts += 1;
                 let (outcome, message) = describe(&receipt.outcome);
-                if outcome == "failed" && matches!(status, StepStatus::Ready | StepStatus::Waiting)
-                {
-                    self.session.retries += 1;
-                }
+                let is_retried =
+                    matches!(status, StepStatus::Ready | StepStatus::Waiting | StepStatus::Delayed);
+                self.session.retries += u32::from(outcome == "failed" && is_retried);
                 if status == StepStatus::Reported {
                     self.queue_check_of_step(&step);
                 }
@@ -295,9 +308,9 @@ impl Drive<'_> {
         (1..=taken.len() + 1).find(|slot| !taken.contains(slot)).unwrap_or(1)
     }
 
-    fn has_ended(&self) -> bool {
+    fn is_running(&self) -> bool {
         let state = self.ledger.state();
-        state.runs.get(&self.run).is_none_or(|run| matches!(run.status, RunStatus::Ended(_)))
+        state.runs.get(&self.run).is_some_and(|run| run.status == RunStatus::Running)
     }
 
     pub(super) fn count(&mut self) {
@@ -308,7 +321,7 @@ impl Drive<'_> {
         self.observer.progress(&Progress::Counted { settled, steps });
     }
 
-    fn heed_stop_request(&mut self) {
+    pub(super) fn heed_stop_request(&mut self) {
         let request = self.observer.stop_request();
         if request <= self.stop {
             return;
@@ -370,24 +383,6 @@ impl Drive<'_> {
 /// The middle between two points in time: a lease is renewed when half of it is over.
 fn half_way(now: Micros, until: Micros) -> Micros {
     now.saturating_add(until.saturating_sub(now) / 2)
-}
-
-/// A step's title, or the first line of what it does.
-fn title(task: &Task) -> String {
-    let step = &task.step;
-    [&step.title, &step.goal, step.command.as_ref().unwrap_or(&step.title)]
-        .into_iter()
-        .find_map(|text| text.lines().find(|line| !line.trim().is_empty()))
-        .unwrap_or_default()
-        .to_owned()
-}
-
-fn describe(outcome: &Outcome) -> (&'static str, String) {
-    match outcome {
-        Outcome::Succeeded => ("succeeded", String::new()),
-        Outcome::Failed { message, .. } => ("failed", message.clone()),
-        Outcome::ReplanRequested { reason } => ("replan_requested", reason.clone()),
-    }
 }
 
 #[cfg(test)]

@@ -151,7 +151,7 @@ impl Bench {
     }
 
     fn drive(&self, workers: &mut dyn Workers, observer: &mut Quiet) -> RunSummary {
-        let options = Options { max_parallel: 3 };
+        let options = Options { max_parallel: 3, patience: Patience::Delays };
         drive(&self.ledger, &*self.clock, self.run, workers, observer, options).unwrap()
     }
 }

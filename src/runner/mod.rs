@@ -20,12 +20,16 @@ mod drive;
 mod hand_off;
 mod job;
 mod output;
+mod pending;
+mod probe;
 mod process;
 mod receipt_file;
 mod recover;
 mod scratch;
 mod stub;
 mod summary;
+mod wait;
+mod words;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -37,12 +41,16 @@ use crate::plan::{
     AttemptToken, Finding, Json, Micros, Receipt, Ruling, RunId, StepNumber, StepStatus,
 };
 
+#[cfg(feature = "cli")]
+pub(crate) use check::may_hold;
 pub use drive::{Options, drive};
 pub use hand_off::{FailedCriterion, HandOff, PlanBrief};
+pub use pending::{Pending, pending};
 pub use process::{ProcessOptions, ProcessWorkers};
 pub use recover::recover;
 pub use stub::{StubOptions, StubWorkers};
-pub use summary::{Counts, Pending, RunOutcome, RunSummary, Session, Unrecorded};
+pub use summary::{Counts, RunOutcome, RunSummary, Session, Unrecorded};
+pub use wait::Patience;
 
 /// Those who do the work: the second port of the loop.
 pub trait Workers {
@@ -58,7 +66,7 @@ pub trait Workers {
     /// cannot be started for a reason of its own is reported as a failed receipt.
     fn start(&mut self, task: &Task) -> Result<()>;
 
-    /// Start judging a command criterion.
+    /// Start judging a command criterion, or probing what a lost attempt did.
     fn check(&mut self, check: &Check) -> Result<()>;
 
     /// The next thing that a worker or a check has to say, waiting at most so long.
@@ -110,7 +118,7 @@ impl WorkerKind {
     }
 }
 
-/// A command criterion to judge.
+/// A command criterion to judge, or a probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
     /// What is judged.
@@ -132,6 +140,8 @@ pub struct Check {
 pub enum Subject {
     /// The work of one attempt.
     Attempt(AttemptToken),
+    /// What a lost attempt did: not judged, but probed.
+    Doubt(AttemptToken),
     /// The plan as a whole.
     Plan(RunId),
 }
@@ -154,7 +164,8 @@ pub struct Checked {
     pub subject: Subject,
     /// The criterion's 0-based place in its list.
     pub criterion: u32,
-    /// The judgement; `None` if the check was ended by [`Workers::stop_all`].
+    /// The judgement; `None` if the check was ended by [`Workers::stop_all`], or if a probe
+    /// cannot tell.
     pub ruling: Option<Ruling>,
     /// On what grounds.
     pub evidence: String,
@@ -264,6 +275,24 @@ pub enum Progress {
         evidence: String,
         /// How the step stands now.
         status: Option<StepStatus>,
+    },
+    /// A probe looked for what a lost attempt did.
+    Probed {
+        /// The step.
+        step: StepName,
+        /// What it found; `None` if it cannot tell.
+        finding: Option<Finding>,
+        /// On what grounds.
+        evidence: String,
+        /// How the step stands now.
+        status: StepStatus,
+    },
+    /// There is nothing to do until something falls due.
+    Waiting {
+        /// When, in microseconds since the Unix epoch.
+        until: Micros,
+        /// What.
+        reason: String,
     },
     /// Nothing more is dealt; the loop waits for so many workers and checks.
     Draining {

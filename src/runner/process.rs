@@ -120,12 +120,18 @@ impl ProcessWorkers {
                     (_, Some(code)) => format!("exit status {code}"),
                     (_, None) => status.to_string(),
                 };
-                let ruling = if status.success() { Ruling::Pass } else { Ruling::Fail };
+                let ruling = match (subject, status.code()) {
+                    (_, Some(0)) => Some(Ruling::Pass),
+                    // A probe that says neither cannot tell.
+                    (Subject::Doubt(_), Some(1)) => Some(Ruling::Fail),
+                    (Subject::Doubt(_), _) => None,
+                    _ => Some(Ruling::Fail),
+                };
                 let stopped = ended_by == Some(EndedBy::Stop);
                 Report::Checked(Checked {
                     subject,
                     criterion,
-                    ruling: (!stopped).then_some(ruling),
+                    ruling: ruling.filter(|_| !stopped),
                     evidence: format!("{how}\n{printed}").trim_end().to_owned(),
                 })
             }
@@ -166,7 +172,7 @@ impl ProcessWorkers {
             }
             Key::Check(subject, criterion) => {
                 self.scratch.forget(&stem(key));
-                let ruling = Some(Ruling::Fail);
+                let ruling = unheard(subject);
                 Report::Checked(Checked { subject, criterion, ruling, evidence: message })
             }
         }
@@ -223,7 +229,7 @@ impl Workers for ProcessWorkers {
         if let Some(refusal) = self.launch(key, &spec)? {
             let Check { subject, criterion, .. } = *check;
             let evidence = format!("cannot start: {refusal}");
-            let ruling = Some(Ruling::Fail);
+            let ruling = unheard(subject);
             self.ready.push_back(Report::Checked(Checked { subject, criterion, ruling, evidence }));
         }
         Ok(())
@@ -287,7 +293,17 @@ fn stem(key: Key) -> String {
     match key {
         Key::Work(token) => token.to_string(),
         Key::Check(Subject::Attempt(token), criterion) => format!("{token}-criterion-{criterion}"),
+        Key::Check(Subject::Doubt(token), _) => format!("{token}-probe"),
         Key::Check(Subject::Plan(_), criterion) => format!("plan-criterion-{criterion}"),
+    }
+}
+
+/// What a check comes to that did not run: a criterion that nobody saw hold does not, and a probe
+/// cannot tell.
+fn unheard(subject: Subject) -> Option<Ruling> {
+    match subject {
+        Subject::Doubt(_) => None,
+        Subject::Attempt(_) | Subject::Plan(_) => Some(Ruling::Fail),
     }
 }
 

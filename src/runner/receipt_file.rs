@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::plan::{Artifact, Cost, FailureClass, Json, Outcome, Output, Receipt};
+use crate::plan::{Artifact, Cost, Disposition, FailureClass, Json, Outcome, Output, Receipt};
 
 use super::output::{OUTPUT_LENGTH_MAX, read_limited, read_output};
 
@@ -31,6 +31,8 @@ struct ReceiptFile {
     side_effects: Vec<String>,
     #[serde(default)]
     cost: Cost,
+    #[serde(default)]
+    disposition: Option<Disposition>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -68,8 +70,10 @@ pub(super) fn read(path: &Path, output: &Path) -> Option<Result<Receipt, String>
 }
 
 fn receipt(file: ReceiptFile, output: Output) -> Result<Receipt, String> {
-    if file.outcome != OutcomeWord::Failed && (file.class.is_some() || file.payload.is_some()) {
-        return Err("`class` and `payload` go only with the outcome `failed`".to_owned());
+    let says_more = file.class.is_some() || file.payload.is_some() || file.disposition.is_some();
+    if file.outcome != OutcomeWord::Failed && says_more {
+        let fields = "`class`, `payload` and `disposition`";
+        return Err(format!("{fields} go only with the outcome `failed`"));
     }
     let message = file.message.unwrap_or_default();
     let outcome = match file.outcome {
@@ -91,6 +95,7 @@ fn receipt(file: ReceiptFile, output: Output) -> Result<Receipt, String> {
         artifacts: file.artifacts.into_iter().map(artifact).collect(),
         side_effects: file.side_effects,
         cost: file.cost,
+        disposition: file.disposition,
         ..Receipt::default()
     })
 }
@@ -115,7 +120,8 @@ mod tests {
             r#"{"outcome":"failed","class":"assumption_broken","message":"no such table",
                 "payload":{"table":"t"},"output":{"rows":3},"variables":{"b":1,"a":"x"},
                 "artifacts":[{"path":"out.csv","hash":"00ff"},{"path":"log"}],
-                "side_effects":["mail:7"],"cost":{"money_micros":5,"tokens":9}}"#,
+                "side_effects":["mail:7"],"cost":{"money_micros":5,"tokens":9},
+                "disposition":"in_doubt"}"#,
         )
         .unwrap();
         assert!(matches!(
@@ -126,6 +132,7 @@ mod tests {
         assert_eq!(receipt.variables.len(), 2);
         assert_eq!(receipt.artifacts.len(), 2);
         assert_eq!(receipt.cost, Cost { money_micros: 5, tokens: 9 });
+        assert_eq!(receipt.disposition, Some(Disposition::InDoubt));
     }
 
     #[test]
@@ -144,6 +151,8 @@ mod tests {
             (r#"{"outcome":"fine"}"#, "unknown variant `fine`"),
             (r#"{"outcome":"succeeded","colour":1}"#, "unknown field `colour`"),
             (r#"{"outcome":"succeeded","class":"transient"}"#, "only with the outcome"),
+            (r#"{"outcome":"succeeded","disposition":"landed"}"#, "only with the outcome"),
+            (r#"{"outcome":"failed","disposition":"perhaps"}"#, "unknown variant `perhaps`"),
             (r#"{"outcome":"succeeded","cost":{"tokens":-1}}"#, "-1"),
         ] {
             let message = parse(text).unwrap_err();

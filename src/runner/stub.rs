@@ -1,6 +1,6 @@
 //! Workers that answer at once, for nothing, and always the same: to drill a plan.
 //!
-//! Invariants: no thread, no clock, no randomness. The answer depends on the step alone, so two
+//! Invariants: no thread, no clock (but a sleep where there is nothing to do), no randomness. The answer depends on the step alone, so two
 //! runs of a plan end with the same variables however often they were killed.
 
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ use crate::ledger::Task;
 use crate::plan::{AttemptToken, Finding, Json, Receipt, Ruling, Step};
 
 use super::scratch::Scratch;
-use super::{Check, Checked, Report, WorkerKind, Workers};
+use super::{Check, Checked, Report, Subject, WorkerKind, Workers};
 
 /// How stubs work.
 #[derive(Debug, Clone, Default)]
@@ -73,17 +73,29 @@ impl Workers for StubWorkers {
     }
 
     fn check(&mut self, check: &Check) -> Result<()> {
+        let (ruling, evidence) = match check.subject {
+            // As for `resolve_doubt`.
+            Subject::Doubt(_) => (Ruling::Fail, "not run: a lost stub worker did nothing"),
+            Subject::Attempt(_) | Subject::Plan(_) => {
+                (Ruling::Pass, "not run: stub workers take every command as passed")
+            }
+        };
         self.ready.push_back(Report::Checked(Checked {
             subject: check.subject,
             criterion: check.criterion,
-            ruling: Some(Ruling::Pass),
-            evidence: "not run: stub workers take every command as passed".to_owned(),
+            ruling: Some(ruling),
+            evidence: evidence.to_owned(),
         }));
         Ok(())
     }
 
-    fn next(&mut self, _wait: Duration) -> Option<Report> {
-        self.ready.pop_front()
+    fn next(&mut self, wait: Duration) -> Option<Report> {
+        let report = self.ready.pop_front();
+        if report.is_none() {
+            // Only a loop that waits for a time asks where nothing runs.
+            std::thread::sleep(wait);
+        }
+        report
     }
 
     fn settled(&mut self, _token: AttemptToken) {}

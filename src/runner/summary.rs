@@ -8,6 +8,7 @@ use crate::plan::{
 };
 
 use super::StepName;
+use super::pending::{Pending, pending};
 
 /// What a loop did, and how the run stands.
 #[derive(Debug)]
@@ -59,47 +60,6 @@ pub struct Unrecorded {
     pub token: crate::plan::AttemptToken,
     /// What it said.
     pub receipt: Receipt,
-}
-
-/// What a run waits for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Pending {
-    /// Verdicts on a step's criteria.
-    Verdicts {
-        /// The step.
-        step: StepName,
-        /// The criteria without a verdict.
-        criteria: Vec<String>,
-    },
-    /// Verdicts on the plan's own criteria.
-    PlanVerdicts {
-        /// The criteria without a verdict.
-        criteria: Vec<String>,
-    },
-    /// Somebody who says what became of a lost attempt.
-    Doubt {
-        /// The step.
-        step: StepName,
-    },
-    /// A worker outside this runner, or the end of its lease.
-    Held {
-        /// The step.
-        step: StepName,
-        /// Who has it.
-        worker: String,
-        /// Until when, in microseconds since the Unix epoch.
-        lease_until: Micros,
-    },
-    /// A cap that other runs of the ledger use up, while so many steps are ready.
-    Caps {
-        /// Steps that are ready.
-        ready: u32,
-    },
-    /// Steps that nothing leads to any more, such as those behind a broken barrier.
-    Blocked {
-        /// How many.
-        steps: u32,
-    },
 }
 
 /// What is counted over a whole run.
@@ -193,52 +153,6 @@ pub(super) fn standing(run: &Run) -> RunOutcome {
     }
 }
 
-/// All that a run waits for.
-fn pending(run: &Run) -> Vec<Pending> {
-    let mut pending = Vec::new();
-    for number in &run.reported {
-        pending.push(Pending::Verdicts {
-            step: StepName::of(run, *number),
-            criteria: open_criteria(run, *number),
-        });
-    }
-    for number in &run.in_doubt {
-        pending.push(Pending::Doubt { step: StepName::of(run, *number) });
-    }
-    pending.extend(held(run));
-    if !pending.is_empty() {
-        return pending;
-    }
-    let open = open_steps(run);
-    if open == 0 {
-        let criteria = open_plan_criteria(run);
-        return vec![Pending::PlanVerdicts { criteria }];
-    }
-    match u32::try_from(run.ready.len()).unwrap_or(u32::MAX) {
-        0 => vec![Pending::Blocked { steps: open }],
-        ready => vec![Pending::Caps { ready }],
-    }
-}
-
-/// Attempts that somebody outside the loop has.
-fn held(run: &Run) -> Vec<Pending> {
-    let held = |(index, step): (usize, &crate::plan::StepState)| {
-        let attempt = step.attempt.as_ref()?;
-        (step.status == StepStatus::Dispatched).then(|| Pending::Held {
-            step: StepName {
-                number: StepNumber(u32::try_from(index + 1).unwrap_or(u32::MAX)),
-                id: step.id.clone(),
-            },
-            worker: attempt.worker.clone(),
-            lease_until: attempt.lease_until,
-        })
-    };
-    if run.in_flight == 0 {
-        return Vec::new();
-    }
-    run.steps.iter().enumerate().filter_map(held).collect()
-}
-
 /// Steps of the active version that are neither settled nor failed for good.
 pub(super) fn open_steps(run: &Run) -> u32 {
     let closed = [StepStatus::Accepted, StepStatus::Skipped, StepStatus::Failed];
@@ -246,19 +160,8 @@ pub(super) fn open_steps(run: &Run) -> u32 {
     run.active_version().map_or(0, |version| version.step_count.saturating_sub(closed))
 }
 
-/// The criteria of a reported step that have no verdict yet.
-fn open_criteria(run: &Run, number: StepNumber) -> Vec<String> {
-    let verdicts = run.step(number).and_then(|step| step.attempt.as_ref()).map(|a| &a.verdicts);
-    let Some(step) = run.plan_step(number) else { return Vec::new() };
-    (0..)
-        .zip(&step.acceptance)
-        .filter(|(index, _)| verdicts.is_none_or(|verdicts| !verdicts.contains_key(index)))
-        .map(|(_, criterion)| criterion.body().to_owned())
-        .collect()
-}
-
 /// The plan's own criteria that have no verdict yet.
-fn open_plan_criteria(run: &Run) -> Vec<String> {
+pub(super) fn open_plan_criteria(run: &Run) -> Vec<String> {
     plan_criteria(run)
         .filter(|(index, _)| !run.plan_verdicts.contains_key(index))
         .map(|(_, criterion)| criterion.body().to_owned())

@@ -146,6 +146,11 @@ impl Running {
         assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
     }
 
+    /// Whether standard output has these words by now.
+    pub(crate) fn said(&self, words: &str) -> bool {
+        self.words("out").contains(words)
+    }
+
     fn words(&self, stream: &str) -> String {
         String::from_utf8_lossy(&fs::read(self.streams.path().join(stream)).unwrap()).into_owned()
     }

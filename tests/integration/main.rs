@@ -59,6 +59,10 @@ mod races;
 mod readers;
 // Writers that must stop: forks, lost locks, panics; and what is left to a policy.
 mod log_stop;
+// What waits for people, and the commands by which they answer and steer.
+mod people;
+// `ledger plan`: plan files checked, compared, completed; versions reviewed.
+mod plan_commands;
 // Archives and pruning.
 mod retention;
 // `ledger run`: what a run does, says and returns.

@@ -11,32 +11,34 @@ fn numbers(story: &Story, ids: &[&str]) -> Vec<StepNumber> {
     ids.iter().map(|id| story.number(id)).collect()
 }
 
+/// A repair in steps, of which the second says where to look, and the last one may be any.
+fn repair(locate: &str, last: &Value) -> Value {
+    json!({
+        "title": "Logins time out",
+        "failure": { "max_replans": 2, "rules": [{
+            "id": "wrong-cause",
+            "when": { "class": "assumption_broken", "step": "fix" },
+            "then": { "replan": { "from": "locate" } }
+        }]},
+        "steps": [
+            { "id": "reproduce", "goal": "write a test that fails", "outputs": ["test"] },
+            { "id": "locate", "goal": locate, "after": ["reproduce"], "outputs": ["cause"] },
+            { "id": "fix", "goal": "remove the cause", "after": ["locate"],
+              "inputs": ["cause", "test"], "retry": { "max_attempts": 12 },
+              "acceptance": [{ "cel": "output.passed == output.total" }] },
+            { "id": "explain", "goal": "say what it was", "after": ["locate"],
+              "inputs": ["cause"], "priority": -1 },
+            last
+        ]
+    })
+}
+
 /// Goal: a wrong root cause is found out by its consequences, the plan is changed from there on
 /// and nowhere else, and what was tried is not tried again: three attempts, not twelve.
 #[test]
 fn a_coding_agent_whose_root_cause_was_wrong() {
-    let steps = |locate: &str, last: Value| {
-        json!({
-            "title": "Logins time out",
-            "failure": { "max_replans": 2, "rules": [{
-                "id": "wrong-cause",
-                "when": { "class": "assumption_broken", "step": "fix" },
-                "then": { "replan": { "from": "locate" } }
-            }]},
-            "steps": [
-                { "id": "reproduce", "goal": "write a test that fails", "outputs": ["test"] },
-                { "id": "locate", "goal": locate, "after": ["reproduce"], "outputs": ["cause"] },
-                { "id": "fix", "goal": "remove the cause", "after": ["locate"],
-                  "inputs": ["cause", "test"], "retry": { "max_attempts": 12 },
-                  "acceptance": [{ "cel": "output.passed == output.total" }] },
-                { "id": "explain", "goal": "say what it was", "after": ["locate"],
-                  "inputs": ["cause"], "priority": -1 },
-                last
-            ]
-        })
-    };
     let pool = json!({ "id": "tune_pool", "goal": "size the pool", "after": ["fix"] });
-    let mut story = Story::begin(&steps("find the cause", pool));
+    let mut story = Story::begin(&repair("find the cause", &pool));
     story.walk("reproduce", &json!("login_times_out"));
     story.walk("locate", &json!("src/pool.rs"));
 
@@ -64,7 +66,7 @@ fn a_coding_agent_whose_root_cause_was_wrong() {
 
     // The new version differs in step 2, which is told what was tried, and behind step 3.
     let guard = json!({ "id": "guard", "goal": "keep the test", "after": ["fix"] });
-    let better = steps("find the cause; it is not in src/pool.rs", guard);
+    let better = repair("find the cause; it is not in src/pool.rs", &guard);
     let removed = story.number("tune_pool");
     let version = story.ledger().propose(story.run, &plan(&better), "not src/pool.rs").unwrap();
     let activated = story.activated();
@@ -414,7 +416,7 @@ fn agent_40_of_100_dies() {
         let task = deal(&story, agent);
         story.finish(&task, &json!(agent));
     }
-    let dead = deal(&story, 40);
+    let fortieth = deal(&story, 40);
     story.lose_power();
 
     let receipts = |story: &Story| {
@@ -426,7 +428,7 @@ fn agent_40_of_100_dies() {
     let run = story.state();
     assert_eq!((run.count(StepStatus::Accepted), run.count(StepStatus::Ready)), (39, 60));
     let held = refusal(story.ledger().claim(story.run, StepNumber(40), "agent 41"));
-    let (worker, lease_until) = ("agent 40".to_owned(), dead.lease_until);
+    let (worker, lease_until) = ("agent 40".to_owned(), fortieth.lease_until);
     assert_eq!(held, Rejection::HeldBy { step: StepNumber(40), worker, lease_until });
 
     story.wait(60);
@@ -434,13 +436,13 @@ fn agent_40_of_100_dies() {
         StepEvent::AttemptLost(lost) => Some((record.step, lost.token, lost.cause, lost.then)),
         _ => None,
     });
-    let expected = (StepNumber(40), dead.token, LostCause::LeaseExpired, AfterLoss::DealAgain);
+    let expected = (StepNumber(40), fortieth.token, LostCause::LeaseExpired, AfterLoss::DealAgain);
     assert_eq!(lost, Some(expected));
     let again = deal(&story, 41);
     assert_eq!((again.number, again.attempt), (StepNumber(40), 2));
     // It was not dead after all. What it says is kept, and counts for nothing.
-    let late = story.ledger().record_receipt(dead.token, receipt(&json!("late")));
-    assert_eq!(refusal(late), Rejection::StaleToken(dead.token));
+    let late = story.ledger().record_receipt(fortieth.token, receipt(&json!("late")));
+    assert_eq!(refusal(late), Rejection::StaleToken(fortieth.token));
     story.finish(&again, &json!(41));
     for agent in 42..=101 {
         let task = deal(&story, agent);
@@ -504,6 +506,29 @@ fn a_compliance_flag_outside_of_its_expected_set_is_turned_down() {
     assert_eq!(story.finish(&again, &json!({ "compliance_flag": "review" })), StepStatus::Accepted);
     let task = story.take("decide");
     assert_eq!(task.inputs[0].1.as_str(), "\"review\"");
+}
+
+/// Goal: a worker is told which criteria the attempt before did not meet, but never of such as the
+/// new version of the plan puts in another place or does not have.
+#[test]
+fn a_worker_is_told_of_criteria_that_its_plan_still_has() {
+    let of = |second: &str| {
+        json!({ "steps": [
+            { "id": "kept", "goal": "g", "acceptance": [{ "cel": "output.ok" }] },
+            { "id": "other", "goal": "g", "acceptance": [{ "cel": second }] }
+        ]})
+    };
+    let story = Story::begin(&of("output.ok"));
+    for id in ["kept", "other"] {
+        let task = story.ledger().claim(story.run, story.number(id), "w").unwrap();
+        assert_eq!(story.finish(&task, &json!({ "ok": false })), StepStatus::Ready, "{id}");
+    }
+    story.ledger().propose(story.run, &plan(&of("output.fine")), "other words").unwrap();
+    for (id, told) in [("kept", 1), ("other", 0)] {
+        let task = story.take(id);
+        assert_eq!((task.failed_criteria.len(), task.attempt), (told, 2), "{id}");
+        assert!(task.last_failure.unwrap().contains("output.ok"), "{id}");
+    }
 }
 
 /// Goal: waiting for a person costs nothing: no process, no record, no attempt, no timer; for

@@ -95,9 +95,11 @@ fn plans_that_contradict_themselves() {
     refused(&place, "run many.yaml --stub", 2, &words);
     place.write("none.yaml", "title: nothing\nsteps: []\n");
     refused(&place, "run none.yaml --stub", 2, &["none.yaml", "step"]);
-    place.write("budget.yaml", "budget: {tokens: 5}\nsteps: [{id: a}]");
-    refused(&place, "run budget.yaml --stub", 2, &["budget", "remove the field"]);
-    refused(&place, "drill budget.yaml --kill-at 1", 2, &["budget", "remove the field"]);
+    place.write("gate.yaml", "steps: [{id: a, gate: {question: '', on_timeout: abort}}]");
+    let words = ["2 problems", "steps[0] (a).gate.question", "steps[0] (a).gate.on_timeout"];
+    refused(&place, "run gate.yaml --stub", 2, &words);
+    place.write("cel.yaml", "steps: [{id: a, condition: 'x >'}]");
+    refused(&place, "drill cel.yaml --kill-at 1", 2, &["steps[0] (a).condition", "CEL"]);
 }
 
 /// Goal: a step that nobody would do is found before the ledger is made.

@@ -8,12 +8,14 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::cli::answer::command_line;
+use crate::cli::text::asked;
 use crate::plan::{
-    Command, Criterion, Dependency, Ending, Event, Micros, Rejection, Run, RunStatus, State,
-    StepNumber, StepStatus, decide,
+    Command, Criterion, Ending, Event, Micros, Rejection, Run, RunStatus, State, StepNumber,
+    StepStatus, Timer, decide,
 };
+use crate::runner::{Pending, may_hold, pending};
 
-use super::reference::{dependency_text, step_name};
+use super::reference::step_name;
 use super::text::{counted, moment, plain};
 
 /// Something that is next.
@@ -55,7 +57,7 @@ impl Action {
 /// What is next in a run, most urgent first.
 pub(super) fn actions(state: &State, run: &Run, dir: &Path, now: Micros) -> Vec<Action> {
     match run.status {
-        RunStatus::Proposed => vec![review(run)],
+        RunStatus::Proposed => proposed(run, dir),
         RunStatus::Ended(Ending::Failed) => {
             let text = "the run failed; `ledger run PLAN --retry-failed` tries its failed steps \
                         again";
@@ -66,20 +68,46 @@ pub(super) fn actions(state: &State, run: &Run, dir: &Path, now: Micros) -> Vec<
     }
 }
 
-fn review(run: &Run) -> Action {
-    let version = run.versions.iter().rposition(|version| version.review.is_none());
-    match version {
-        Some(place) => Action::new("review", format!("version {} waits for a review", place + 1)),
-        None => Action::new("propose", "no version of the plan was approved".to_owned()),
+fn proposed(run: &Run, dir: &Path) -> Vec<Action> {
+    let actions = asks(run, dir);
+    if actions.is_empty() {
+        return vec![Action::new("propose", "no version of the plan was approved".to_owned())];
     }
+    actions
+}
+
+/// What somebody is asked about a run: questions, reviews, pauses, other plans.
+fn asks(run: &Run, dir: &Path) -> Vec<Action> {
+    let action = |item: &Pending| {
+        let (word, step) = match item {
+            Pending::Question { step, .. } => ("question", step.as_ref()),
+            Pending::Review { .. } => ("review", None),
+            Pending::Paused { .. } => ("resume", None),
+            Pending::Replan { from, .. } => ("replan", from.as_ref()),
+            // Steps have their own actions below.
+            Pending::Decision { .. }
+            | Pending::Verdicts { .. }
+            | Pending::PlanVerdicts { .. }
+            | Pending::Doubt { .. }
+            | Pending::Held { .. }
+            | Pending::Caps { .. }
+            | Pending::Blocked { .. } => return None,
+        };
+        let (text, commands) = asked(item, &run.name, dir);
+        let command = commands.first().map(|command| plain(command));
+        let step = step.map(|step| step.number);
+        Some(Action { word, step, text: plain(&text), command })
+    };
+    pending(run).iter().filter_map(action).collect()
 }
 
 fn running(state: &State, run: &Run, dir: &Path, now: Micros) -> Vec<Action> {
-    let mut actions = Vec::new();
+    let mut actions = asks(run, dir);
     few(&mut actions, run.in_doubt.iter(), |number| answer(run, *number, dir));
     few(&mut actions, run.reported.iter(), |number| judge(run, *number, dir));
     actions.extend(judge_plan(run, dir));
     actions.extend(deal(state, run, now));
+    actions.extend(delayed(run, now));
     if run.in_flight > 0 {
         let text = format!("wait for {} in flight", counted(run.in_flight.into(), "attempt"));
         actions.push(Action::new("wait", text));
@@ -89,6 +117,20 @@ fn running(state: &State, run: &Run, dir: &Path, now: Micros) -> Vec<Action> {
         actions.push(Action::new("none", text));
     }
     actions
+}
+
+/// The first step that waits after a failure.
+fn delayed(run: &Run, now: Micros) -> Option<Action> {
+    let count = run.count(StepStatus::Delayed);
+    let is_delay = |timer: &&(Micros, Timer)| matches!(timer.1, Timer::Delay(_));
+    let (until, timer) = run.timers.iter().find(is_delay).filter(|_| count > 0)?;
+    let until = moment(*until, now);
+    let step = match timer {
+        Timer::Delay(number) => step_name(run, *number),
+        _ => String::new(),
+    };
+    let more = if count > 1 { format!(" ({} more wait)", count - 1) } else { String::new() };
+    Some(Action::new("wait", format!("wait until {until}, when {step} is tried again{more}")))
 }
 
 /// How many actions of one sort are listed.
@@ -124,8 +166,15 @@ pub(super) fn answer(run: &Run, number: StepNumber, dir: &Path) -> Action {
 
 /// Verdicts are missing.
 pub(super) fn judge(run: &Run, number: StepNumber, dir: &Path) -> Action {
-    let (texts, others) = missing(run, number);
     let name = step_name(run, number);
+    let attempt = run.step(number).and_then(|step| step.attempt.as_ref());
+    if attempt.is_some_and(|attempt| !may_hold(attempt)) {
+        let command = command_line("answer", dir, &[&run.name, id_of(run, number)]);
+        return Action::new("decide", format!("{name} waits for a decision about its failure"))
+            .about(number)
+            .by(format!("{} retry|fail|fallback|replan|escalate|abort --by WHO", plain(&command)));
+    }
+    let (texts, others) = missing(run, number);
     if texts == 0 {
         let text = format!("{name} waits for {others} criteria that `ledger run` judges");
         return Action::new("judge", text).about(number);
@@ -188,7 +237,7 @@ fn deal(state: &State, run: &Run, now: Micros) -> Option<Action> {
 }
 
 /// What the ledger would deal if a worker asked now.
-fn dealt(
+pub(super) fn dealt(
     state: &State,
     run: &Run,
     step: Option<StepNumber>,
@@ -202,63 +251,6 @@ fn dealt(
     }))
 }
 
-fn refusal(rejection: &Rejection) -> String {
+pub(super) fn refusal(rejection: &Rejection) -> String {
     plain(&rejection.to_string())
-}
-
-/// Why a step stands as it does: what it waits for, and what would move it.
-pub(super) fn why(
-    state: &State,
-    run: &Run,
-    number: StepNumber,
-    dir: &Path,
-    now: Micros,
-) -> Vec<String> {
-    let Some(step) = run.step(number) else { return Vec::new() };
-    match step.status {
-        StepStatus::Waiting => {
-            let waits = |on: &Dependency| format!("waits for {}", dependency_text(run, on));
-            run.waiting_for(number).iter().map(waits).collect()
-        }
-        StepStatus::Gated => vec!["somebody must answer first".to_owned()],
-        StepStatus::Delayed => {
-            let until = step.hold.delay.iter();
-            until.map(|until| format!("waits until {}", moment(*until, now))).collect()
-        }
-        StepStatus::Cancelled => vec!["the run ended before it was done".to_owned()],
-        StepStatus::Ready => vec![ready(state, run, number, now)],
-        StepStatus::Dispatched => step
-            .attempt
-            .iter()
-            .map(|attempt| {
-                let until = moment(attempt.lease_until, now);
-                format!("{} has it, the lease ends {until}", plain(&attempt.worker))
-            })
-            .collect(),
-        StepStatus::InDoubt => typed(&answer(run, number, dir)),
-        StepStatus::Reported => typed(&judge(run, number, dir)),
-        StepStatus::Failed => step.last_failure.iter().map(|(_, message)| plain(message)).collect(),
-        StepStatus::Removed => vec!["the active version of the plan has no such step".to_owned()],
-        StepStatus::Accepted | StepStatus::Skipped => Vec::new(),
-    }
-}
-
-fn typed(action: &Action) -> Vec<String> {
-    let command = action.command.as_ref().map(|command| format!("type: {command}"));
-    [action.text.clone()].into_iter().chain(command).collect()
-}
-
-fn ready(state: &State, run: &Run, number: StepNumber, now: Micros) -> String {
-    let place = run.ready.iter().position(|(_, each)| *each == number).map_or(0, |place| place + 1);
-    let queue = format!("place {place} of {} in the queue", run.ready.len());
-    if let RunStatus::Ended(_) = run.status {
-        return "the run is over".to_owned();
-    }
-    if let Some(reason) = run.why_stopping() {
-        return format!("{queue}, but nothing more is dealt: {}", plain(&reason));
-    }
-    match dealt(state, run, Some(number), now) {
-        Ok(_) => format!("it may be dealt: {queue}"),
-        Err(rejection) => format!("{queue}, but {}", refusal(&rejection)),
-    }
 }

@@ -20,7 +20,7 @@ pub(super) fn paused_json(RunPaused { run, cause, reason }: &RunPaused) -> Value
 }
 
 /// Why a run pauses.
-pub(super) fn cause_json(cause: &PauseCause) -> Value {
+pub(in crate::cli) fn cause_json(cause: &PauseCause) -> Value {
     match cause {
         PauseCause::Person(by) => json!({ "is": "person", "by": by }),
         PauseCause::RunBudget(part) => json!({ "is": "run_budget", "part": words(part, '_') }),
@@ -40,7 +40,7 @@ pub(super) fn budget_json(BudgetChanged { run, limits, by }: &BudgetChanged) -> 
 }
 
 /// What may be spent.
-pub(super) fn limits_json(limits: Limits) -> Value {
+pub(in crate::cli) fn limits_json(limits: Limits) -> Value {
     let Limits { money_micros, tokens, attempts, wall_seconds } = limits;
     json!({
         "money_micros": money_micros, "tokens": tokens, "attempts": attempts,
@@ -63,7 +63,7 @@ pub(super) fn question_expired_json(event: &QuestionExpired) -> Value {
 }
 
 /// A question.
-pub(super) fn asked_json(asked: &Asked) -> Value {
+pub(in crate::cli) fn asked_json(asked: &Asked) -> Value {
     let Asked { subject, text, shown, options, to, deadline, on_timeout } = asked;
     json!({
         "subject": subject_json(subject), "text": text, "shown": shown, "options": options,
@@ -105,7 +105,7 @@ pub(super) fn requested_json(event: &ReplanRequested) -> Value {
 }
 
 /// Why another plan version is needed.
-pub(super) fn trigger_json(trigger: &ReplanTrigger) -> Value {
+pub(in crate::cli) fn trigger_json(trigger: &ReplanTrigger) -> Value {
     match trigger {
         ReplanTrigger::PreconditionFalse { step, precondition } => {
             json!({ "is": "precondition_false", "step": step, "precondition": precondition })

@@ -1,25 +1,30 @@
 //! Events about pauses, budgets, questions, requests and forks, each in one phrase, for people.
 
+use std::fmt::Write as _;
+
 use crate::plan::{
-    Answered, Asked, BudgetChanged, Condition, ConditionJudged, CostCorrected, Decision, Expired,
-    Limits, OnTimeout, PauseCause, ReplanRequested, ReplanTrigger, Ruling, RunForked, RunPaused,
-    Subject,
+    Answered, Asked, BudgetChanged, Condition, ConditionJudged, Cost, CostCorrected, Decision,
+    Expired, Limits, OnTimeout, PauseCause, ReplanRequested, ReplanTrigger, Ruling, Run, RunForked,
+    RunPaused, Subject,
 };
 
 use super::phrase::because;
-use super::summary::cost_text;
-use super::text::{count, plain, seconds, words};
+use super::text::{count, counted, plain, seconds, words};
 
 pub(super) fn paused(event: &RunPaused) -> String {
-    let why = match &event.cause {
+    format!("run paused, {}{}", cause_text(&event.cause), because(&event.reason))
+}
+
+/// Why a run pauses.
+pub(in crate::cli) fn cause_text(cause: &PauseCause) -> String {
+    match cause {
         PauseCause::Person(by) => format!("by {}", plain(by)),
         PauseCause::RunBudget(part) => format!("its budget of {} is used up", words(part, ' ')),
         PauseCause::LedgerBudget(part) => {
             format!("the ledger's budget of {} is used up", words(part, ' '))
         }
         PauseCause::StepLimit(step) => format!("an attempt of step #{step} cost more than it may"),
-    };
-    format!("run paused, {why}{}", because(&event.reason))
+    }
 }
 
 pub(super) fn budget(event: &BudgetChanged) -> String {
@@ -32,7 +37,7 @@ pub(super) fn budget(event: &BudgetChanged) -> String {
 }
 
 /// What may be spent, in words.
-pub(super) fn limits_text(limits: Limits) -> String {
+pub(in crate::cli) fn limits_text(limits: Limits) -> String {
     let parts = [
         limits.money_micros.map(|micros| format!("{} micros", count(micros))),
         limits.tokens.map(|tokens| format!("{} tokens", count(tokens))),
@@ -44,16 +49,21 @@ pub(super) fn limits_text(limits: Limits) -> String {
 }
 
 pub(super) fn asked(asked: &Asked) -> String {
-    let about = match &asked.subject {
+    let about = subject_text(&asked.subject);
+    let who = asked.to.as_ref().map_or("somebody".to_owned(), |who| plain(who));
+    let until = asked.deadline.map(|time| format!(", until {}", seconds(time))).unwrap_or_default();
+    format!("{who} is asked {about}{until}{}", because(&asked.text))
+}
+
+/// What a question is about.
+pub(in crate::cli) fn subject_text(subject: &Subject) -> String {
+    match subject {
         Subject::Gate => "whether it may be dealt".to_owned(),
         Subject::Failure(token) => format!("what is done about @{token}"),
         Subject::Plan(version) => format!("whether version {version} may become active"),
         Subject::Budget => "whether more may be spent".to_owned(),
         Subject::Barrier(id) => format!("what is done about barrier {}", plain(id)),
-    };
-    let who = asked.to.as_ref().map_or("somebody".to_owned(), |who| plain(who));
-    let until = asked.deadline.map(|time| format!(", until {}", seconds(time))).unwrap_or_default();
-    format!("{who} is asked {about}{until}{}", because(&asked.text))
+    }
 }
 
 pub(super) fn answered(answered: &Answered) -> String {
@@ -126,4 +136,30 @@ pub(super) fn decision(decision: &Decision) -> String {
         Decision::Abort => "the run ends".to_owned(),
         Decision::Doubt => "somebody must say what it did".to_owned(),
     }
+}
+
+/// What a run has spent, and may.
+pub(super) fn spent(run: &Run) -> String {
+    let variables = u64::try_from(run.variables.len()).unwrap_or(u64::MAX);
+    let cost = cost_text(run.spent());
+    let mut text = format!("{}, cost {cost}", counted(variables, "variable"));
+    let limits = run.limits();
+    if limits != Limits::default() {
+        let attempts = counted(run.account.attempts, "attempt");
+        let _ = write!(text, " in {attempts}; it may spend {}", limits_text(limits));
+    }
+    if run.account.reserved != Cost::default() {
+        let _ = write!(text, "; {} reserved", cost_text(run.account.reserved));
+    }
+    if run.account.estimated != Cost::default() {
+        let _ = write!(text, "; {} of it estimated", cost_text(run.account.estimated));
+    }
+    text
+}
+
+/// A cost for people; money has no currency here.
+pub(in crate::cli) fn cost_text(cost: Cost) -> String {
+    let Cost { money_micros, tokens } = cost;
+    let money = format!("{}.{:06}", money_micros / 1_000_000, money_micros % 1_000_000);
+    format!("{money} and {}", counted(tokens, "token"))
 }

@@ -15,6 +15,8 @@ mod actions;
 mod control_json;
 mod control_phrase;
 mod event_json;
+#[cfg(test)]
+mod event_tests;
 mod page;
 mod phrase;
 mod records;
@@ -26,8 +28,12 @@ mod step_text;
 mod summary;
 mod survey;
 mod text;
+mod why;
 
+pub(super) use control_json::{asked_json, cause_json, limits_json, trigger_json};
+pub(super) use control_phrase::{cause_text, cost_text, limits_text, subject_text};
 pub(super) use records::meaning;
+
 pub(super) use text::{counted, is_harmless, size};
 
 use std::io::{self, BufWriter, Write};

@@ -4,9 +4,13 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use crate::plan::{Attempt, BarrierState, Run, RunStatus, StepNumber, StepStatus};
+use crate::plan::{
+    Account, Attempt, BarrierState, Question, QuestionId, ReplanRequest, Run, RunStatus,
+    StepNumber, StepStatus,
+};
 
 use super::actions::{Action, actions};
+use super::control_json::{asked_json, cause_json, forked_json, limits_json, trigger_json};
 use super::event_json::{cost_json, policy_json};
 use super::page::time_json;
 use super::reference::barrier_word;
@@ -37,10 +41,17 @@ pub(super) fn run_json(survey: &Survey, run: &Run, dir: &Path) -> Value {
         "in_flight": flights.collect::<Vec<_>>(),
         "reported": steps_json(run, run.reported.iter().copied()),
         "in_doubt": steps_json(run, run.in_doubt.iter().copied()),
-        "failed": steps_json(run, failed(run)),
+        "failed": steps_json(run, in_status(run, StepStatus::Failed)),
+        "gated": steps_json(run, in_status(run, StepStatus::Gated)),
+        "delayed": delayed_json(run),
+        "questions": run.questions.iter().map(question_json).collect::<Vec<_>>(),
+        "pause": run.pause.as_ref().map(cause_json),
+        "request": run.request.as_ref().map(request_json),
         "barriers": barriers.collect::<Vec<_>>(),
         "variables": run.variables.len(),
         "cost": cost_json(run.spent()),
+        "budget": budget_json(run),
+        "forked": run.forked.as_ref().map(forked_json),
         "next": next.iter().map(Action::json).collect::<Vec<_>>(),
     })
 }
@@ -64,6 +75,9 @@ fn counts_json(run: &Run) -> Value {
         StepStatus::Accepted,
         StepStatus::Failed,
         StepStatus::Skipped,
+        StepStatus::Gated,
+        StepStatus::Delayed,
+        StepStatus::Cancelled,
     ];
     let count = |status: StepStatus| (words(&status, '_'), json!(run.count(status)));
     Value::Object(all.into_iter().map(count).collect::<Map<_, _>>())
@@ -81,9 +95,41 @@ fn flight_json(run: &Run, number: StepNumber, attempts: u32, attempt: &Attempt) 
     })
 }
 
-fn failed(run: &Run) -> impl Iterator<Item = StepNumber> {
+fn in_status(run: &Run, status: StepStatus) -> impl Iterator<Item = StepNumber> {
     let steps = (1..).map(StepNumber).zip(&run.steps);
-    steps.filter(|(_, step)| step.status == StepStatus::Failed).map(|(number, _)| number)
+    steps.filter(move |(_, step)| step.status == status).map(|(number, _)| number)
+}
+
+fn delayed_json(run: &Run) -> Value {
+    let delayed = |number| {
+        let step = run.step(number);
+        let until = step.and_then(|step| step.hold.delay).map(time_json);
+        json!({ "step": number, "id": step.map(|step| &step.id), "until": until })
+    };
+    in_status(run, StepStatus::Delayed).map(delayed).collect()
+}
+
+fn question_json((id, question): (&QuestionId, &Question)) -> Value {
+    let Question { step, time, asked } = question;
+    json!({
+        "question": id, "step": step, "time": time_json(*time), "asked": asked_json(asked),
+    })
+}
+
+fn request_json(request: &ReplanRequest) -> Value {
+    let ReplanRequest { seq, time, trigger, from, reason } = request;
+    json!({
+        "seq": seq, "time": time_json(*time), "trigger": trigger_json(trigger), "from": from,
+        "reason": reason,
+    })
+}
+
+fn budget_json(run: &Run) -> Value {
+    let Account { limits: _, spent, estimated, reserved, attempts } = run.account;
+    json!({
+        "limits": limits_json(run.limits()), "spent": cost_json(spent),
+        "estimated": cost_json(estimated), "reserved": cost_json(reserved), "attempts": attempts,
+    })
 }
 
 fn steps_json(run: &Run, steps: impl Iterator<Item = StepNumber>) -> Value {

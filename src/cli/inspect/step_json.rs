@@ -4,15 +4,15 @@ use serde_json::{Value, json};
 
 use crate::cli::exit::Failure;
 use crate::ledger::LedgerView;
-use crate::plan::{Dependency, Micros, Verdict};
+use crate::plan::{Dependency, Hold, Micros, Ruling, Verdict};
 
-use super::actions::why;
 use super::event_json::{basis_json, receipt_json, verdict_json};
 use super::page::{Page, time_json};
 use super::records::record_json;
 use super::reference::{barrier_word, text_of};
 use super::step::{AttemptStory, Story};
 use super::text::words;
+use super::why::why;
 
 pub(super) fn print(story: &Story<'_>, page: &mut Page<'_>) -> Result<(), Failure> {
     page.json("step", &step_json(story))?;
@@ -48,6 +48,7 @@ fn step_json(story: &Story<'_>) -> Value {
         "status": step.map(|step| words(&step.status, '_')),
         "why": why(state, run, *number, dir, survey.now),
         "waiting_for": waiting.iter().map(|on| dependency_json(story, on)).collect::<Vec<_>>(),
+        "hold": step.map(|step| hold_json(&step.hold)),
         "attempts": step.map(|step| step.attempts),
         "failures": step.map(|step| step.failures),
         "last_failure": failure.map(|(class, message)| {
@@ -57,6 +58,34 @@ fn step_json(story: &Story<'_>) -> Value {
         "version": text.map(|(version, _)| version),
         "plan": text.map(|(_, step)| step),
         "owner": step.and_then(|step| step.owner.as_ref()),
+    })
+}
+
+/// What else keeps it from being dealt.
+fn hold_json(hold: &Hold) -> Value {
+    let Hold {
+        condition,
+        preconditions,
+        is_gate_open,
+        question,
+        answer,
+        delay,
+        stand_in,
+        is_on_call,
+    } = hold;
+    let ruling = |ruling: &Ruling| words(ruling, '_');
+    let judged = preconditions
+        .iter()
+        .map(|(place, each)| json!({ "precondition": place, "ruling": ruling(each) }));
+    json!({
+        "condition": condition.as_ref().map(ruling),
+        "preconditions": judged.collect::<Vec<_>>(),
+        "gate_open": is_gate_open,
+        "question": question,
+        "answer": answer.as_ref().map(|(answer, by)| json!({ "answer": answer, "by": by })),
+        "delay": delay.map(time_json),
+        "stand_in": stand_in,
+        "on_call": is_on_call,
     })
 }
 

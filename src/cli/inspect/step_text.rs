@@ -5,14 +5,14 @@ use crate::ledger::{LedgerView, time_text};
 use crate::log::Proof;
 use crate::plan::{Criterion, Outcome, Output, Receipt, Run, Step, StepEvent, StepStatus};
 
-use super::actions::why;
+use super::control_phrase::cost_text;
 use super::page::Page;
 use super::phrase::{basis, blob_text, outcome};
 use super::records::content_text;
 use super::reference::{step_name, text_of};
 use super::step::{Moment, Story};
-use super::summary::cost_text;
 use super::text::{Paint, Table, plain, span, words};
+use super::why::why;
 
 /// How much of an output, or a log, is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

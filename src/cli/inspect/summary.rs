@@ -8,11 +8,12 @@ use crate::cli::exit::{Code, Failure};
 use crate::ledger::{Environment, Ground, state_hash};
 use crate::log::Verdict;
 use crate::plan::{
-    BarrierState, BarrierStatus, Cost, Ending, Run, RunStatus, StepNumber, StepState, StepStatus,
+    BarrierState, BarrierStatus, Ending, Run, RunStatus, StepNumber, StepState, StepStatus,
 };
 
 use super::Form;
 use super::actions::{Action, actions};
+use super::control_phrase::{cause_text, spent};
 use super::page::{Page, time_json};
 use super::reference::{barrier_word, step_name};
 use super::run_json::run_json;
@@ -55,6 +56,7 @@ fn print_json(
             "dir": dir.display().to_string(),
             "ledger": any_header(log).map(|header| hex(&header.ledger)),
             "runs": state.runs.len(),
+            "summaries": state.summaries.len(),
             "segments": segments.len(),
             "bytes": bytes,
             "records": survey.fold.records,
@@ -87,6 +89,13 @@ fn print(
     for run in survey.fold.state.runs.values() {
         page.line("")?;
         print_run(survey, run, dir, page)?;
+    }
+    let summaries = survey.fold.state.summaries.len();
+    if summaries > 0 {
+        page.line("")?;
+        page.line(&format!(
+            "and {summaries} runs that ended before, of which only the sums are kept"
+        ))?;
     }
     match &survey.fold.ground {
         Ground::Nowhere(why) => {
@@ -164,7 +173,14 @@ fn print_run(survey: &Survey, run: &Run, dir: &Path, page: &mut Page<'_>) -> Res
     let (paint, status) = run_status(run.status);
     let heading = page.style.paint(Paint::Heading, &format!("run {}", plain(&run.name)));
     let status = page.style.paint(paint, &status);
-    page.line(&format!("{heading} ({}): {status}", run.id))?;
+    let paused = match &run.pause {
+        Some(cause) => page.style.paint(Paint::Notice, &format!(", paused {}", cause_text(cause))),
+        None => String::new(),
+    };
+    page.line(&format!("{heading} ({}): {status}{paused}", run.id))?;
+    if let Some(forked) = &run.forked {
+        page.line(&format!("  {}", super::control_phrase::forked(forked)))?;
+    }
     if let Some(version) = run.active_version() {
         let title = plain(&version.plan.title);
         let title = if title.is_empty() { title } else { format!(": {title}") };
@@ -223,6 +239,9 @@ pub(super) fn progress(run: &Run) -> String {
         (StepStatus::Dispatched, "in flight"),
         (StepStatus::Reported, "waiting for verdicts"),
         (StepStatus::InDoubt, "in doubt"),
+        (StepStatus::Gated, "waiting for an answer"),
+        (StepStatus::Delayed, "delayed"),
+        (StepStatus::Cancelled, "cancelled"),
         (StepStatus::Ready, "ready"),
         (StepStatus::Waiting, "waiting"),
     ];
@@ -231,18 +250,6 @@ pub(super) fn progress(run: &Run) -> String {
     let first = format!("{}/{} accepted", count(accepted), count(total));
     let parts: Vec<_> = std::iter::once(first).chain(others).collect();
     format!("{bar} {}", parts.join(", "))
-}
-
-fn spent(run: &Run) -> String {
-    let variables = u64::try_from(run.variables.len()).unwrap_or(u64::MAX);
-    format!("{}, cost {}", counted(variables, "variable"), cost_text(run.spent()))
-}
-
-/// A cost for people; money has no currency here.
-pub(super) fn cost_text(cost: Cost) -> String {
-    let Cost { money_micros, tokens } = cost;
-    let money = format!("{}.{:06}", money_micros / 1_000_000, money_micros % 1_000_000);
-    format!("{money} and {}", counted(tokens, "token"))
 }
 
 fn print_in_flight(survey: &Survey, run: &Run, page: &mut Page<'_>) -> Result<(), Failure> {

@@ -62,6 +62,16 @@ fn idempotency_key(
     }
 }
 
+impl Run {
+    /// The key that the side effects of a step's last attempt should carry to the outside.
+    #[must_use]
+    pub fn idempotency_key(&self, number: StepNumber) -> Option<String> {
+        let step = self.step(number).filter(|step| step.attempts > 0)?;
+        let (plan, plan_step) = self.plan().zip(self.plan_step(number))?;
+        Some(idempotency_key(self, step, plan, plan_step, step.attempts))
+    }
+}
+
 /// The step that was asked for, if it may be dealt.
 fn named(state: &State, run: &Run, number: StepNumber) -> Result<StepNumber, Rejection> {
     let step = step_of(run, number)?;

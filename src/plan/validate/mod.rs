@@ -4,17 +4,21 @@
 //! and its canonical form is exact. Nothing here recurses over the plan, and nothing is more
 //! than linear in it (times a logarithm), so a plan of a million steps can be judged.
 //!
-//! Left out on purpose: advice. What may be run, but hardly was meant, is not a problem.
+//! Left out on purpose: advice. What may be run, but hardly was meant, is not a problem, but a
+//! warning of [`super::lint`].
+
+mod cycles;
+mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
 use serde_json::{Number, Value};
 
-use super::cycle::{Cycle, cycles};
+use super::cycle::{self, Cycle};
 use super::graph::{self, Item, edges, ids, shown};
 use super::nearest::nearest;
-use super::{Barrier, BarrierNeeds, Criterion, Extra, Fallback, Plan, Problem, RetryPolicy, Step};
+use super::{Barrier, BarrierNeeds, Extra, Plan, Problem, RetryPolicy, Step};
 
 /// How many steps a plan may have.
 pub const STEPS_MAX: usize = 1_000_000;
@@ -52,6 +56,10 @@ struct Judge<'a> {
     phases: BTreeSet<&'a str>,
     /// Cycles by the node that they are reported at.
     cycles: BTreeMap<usize, Vec<Cycle>>,
+    /// Cycles that close only when fallbacks stand in, by the node that they are reported at.
+    stand_in_cycles: BTreeMap<usize, Vec<Cycle>>,
+    /// Everybody who does a step, or stands in for who does.
+    owners: BTreeSet<&'a str>,
     suggestions_left: u32,
     problems: Vec<Problem>,
 }
@@ -62,15 +70,21 @@ impl<'a> Judge<'a> {
         for (node, id) in ids(plan).enumerate() {
             nodes.entry(id).or_insert(node);
         }
-        let mut by_node: BTreeMap<usize, Vec<Cycle>> = BTreeMap::new();
-        for cycle in cycles(&edges(plan, &nodes)) {
-            by_node.entry(cycle.first).or_default().push(cycle);
-        }
+        let edges = edges(plan, &nodes);
+        let cycles = cycles::by_node(cycle::cycles(&edges));
+        // As long as the steps themselves wait for each other, no more is known.
+        let stand_in_cycles = if cycles.is_empty() {
+            cycles::by_node(cycles::with_fallbacks(plan, &nodes, edges))
+        } else {
+            BTreeMap::new()
+        };
         Self {
             plan,
             nodes,
             phases: plan.phases.iter().map(|phase| phase.id.as_str()).collect(),
-            cycles: by_node,
+            cycles,
+            stand_in_cycles,
+            owners: super::graph::owners(plan),
             suggestions_left: SUGGESTIONS_MAX,
             problems: Vec::new(),
         }
@@ -115,11 +129,18 @@ impl<'a> Judge<'a> {
         }
         self.named(item, "after", &step.after, Self::after);
         self.cycle(item, "after", node);
-        self.command(&item, step.command.as_ref());
+        self.command(&item, "command", step.command.as_ref());
+        self.command(&item, "probe", step.probe.as_ref());
+        self.expressions(item, step);
         self.criteria(&format_args!("{item}.acceptance"), &step.acceptance);
+        self.hints(item, step);
         self.limits(&item, step.retry.as_ref(), step.timeout_seconds, step.lease_seconds);
         if let Some(fallback) = &step.fallback {
             self.fallback(item, fallback);
+        }
+        self.stand_in_cycle(item, node);
+        if let Some(gate) = &step.gate {
+            self.gate(&format_args!("{item}.gate"), gate, rules::STEP_GATE_ANSWERS);
         }
         if let Some(cost) = step.cost_estimate {
             self.exact(item, ".cost_estimate", &[cost.money_micros, cost.tokens]);
@@ -173,9 +194,19 @@ impl<'a> Judge<'a> {
         if amounts.into_iter().flatten().any(|amount| amount > EXACT_MAX) {
             self.report("budget", TOO_LARGE);
         }
+        for (part, amount) in [("attempts", budget.attempts), ("wall_seconds", budget.wall_seconds)]
+        {
+            if amount == Some(0) {
+                self.report(format!("budget.{part}"), ZERO_BUDGET);
+            }
+        }
         self.criteria(&"test_criteria", &plan.test_criteria);
+        if let Some(gate) = &plan.gate {
+            self.gate(&"gate", gate, rules::PLAN_GATE_ANSWERS);
+        }
+        self.failure_rules();
         let defaults = &plan.defaults;
-        self.command(&"defaults", defaults.command.as_ref());
+        self.command(&"defaults", "command", defaults.command.as_ref());
         self.limits(
             &"defaults",
             defaults.retry.as_ref(),
@@ -270,41 +301,6 @@ impl<'a> Judge<'a> {
         }
     }
 
-    fn cycle(&mut self, item: Item<'_>, field: &str, node: usize) {
-        let name = |node: usize| match graph::item(self.plan, node) {
-            Some(item) => shown(item.id),
-            None => String::new(),
-        };
-        for cycle in self.cycles.remove(&node).unwrap_or_default() {
-            let mut path: Vec<String> = cycle.shown.iter().map(|node| name(*node)).collect();
-            if let Some(hidden) = cycle.length.checked_sub(path.len()).filter(|count| *count > 0) {
-                path.push(format!("({hidden} more)"));
-            }
-            path.push(name(cycle.first));
-            let text = format!(
-                "a cycle, each waits for the next: {}; remove one of these dependencies",
-                path.join(" -> ")
-            );
-            self.problems.push(item.problem(format_args!(".{field}[{}]", cycle.position), text));
-        }
-    }
-
-    fn command(&mut self, place: &dyn Display, command: Option<&String>) {
-        if command.is_some_and(|command| command.trim().is_empty()) {
-            let text = "the command is empty and would always succeed; leave it out or write one";
-            self.report(format!("{place}.command"), text);
-        }
-    }
-
-    fn criteria(&mut self, place: &dyn Display, criteria: &[Criterion]) {
-        for (index, criterion) in criteria.iter().enumerate() {
-            if criterion.body().trim().is_empty() {
-                let text = "the criterion is empty and would always hold; write it or remove it";
-                self.report(format!("{place}[{index}]"), text);
-            }
-        }
-    }
-
     fn limits(
         &mut self,
         place: &dyn Display,
@@ -327,24 +323,18 @@ impl<'a> Judge<'a> {
                 };
                 self.report(format!("{place}.retry.per_class.{}", shown(class)), text);
             }
+            if let Some(percent) = retry.jitter_percent.filter(|percent| *percent > 100) {
+                let text = format!(
+                    "{percent} percent, expected at most 100: a wait is never less than none"
+                );
+                self.report(format!("{place}.retry.jitter_percent"), text);
+            }
         }
         for (field, seconds) in [("timeout_seconds", timeout), ("lease_seconds", lease)] {
             if seconds == Some(0) {
                 self.report(format!("{place}.{field}"), ZERO_SECONDS);
             }
         }
-    }
-
-    fn fallback(&mut self, item: Item<'_>, fallback: &'a Fallback) {
-        let text = match fallback {
-            Fallback::Step(name) if name == item.id => {
-                Some("a step cannot stand in for itself; name another".to_owned())
-            }
-            Fallback::Step(name) => self.member(name),
-            Fallback::Value { value, .. } if !is_exact(value) => Some(TOO_LARGE.to_owned()),
-            Fallback::Owner(_) | Fallback::Value { .. } | Fallback::Variable { .. } => None,
-        };
-        self.problems.extend(text.map(|text| item.problem(".fallback", text)));
     }
 
     fn exact(&mut self, item: Item<'_>, field: &str, amounts: &[u64]) {
@@ -361,6 +351,8 @@ impl<'a> Judge<'a> {
 }
 
 const ZERO_CAP: &str = "a cap of 0 would stop everything; expected 1 or more, or leave it out";
+const ZERO_BUDGET: &str =
+    "a budget of 0 would stop everything; expected 1 or more, or leave it out";
 const ZERO_SECONDS: &str = "0 seconds, expected 1 or more, or leave it out";
 const TOO_LARGE: &str =
     "a number over 2^53 is not held exactly; write it as text, or use a smaller one";
@@ -393,7 +385,10 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    use super::super::{Caps, Cost, Defaults, Phase};
+    use super::super::{
+        Caps, Cost, Criterion, Defaults, FailureAction, FailureClass, FailureMatch, FailureRule,
+        Fallback, Gate, OnTimeout, Phase,
+    };
     use super::*;
 
     fn step(id: &str, after: &[&str]) -> Step {
@@ -538,6 +533,124 @@ mod tests {
                 "defaults.timeout_seconds",
             ]
         );
+    }
+
+    #[test]
+    fn expressions_gates_and_hints_must_mean_something() {
+        let gate = |seconds, on_timeout| {
+            let question = "Go?".to_owned();
+            Some(Gate { question, to: None, deadline_seconds: seconds, on_timeout })
+        };
+        let answer = |word: &str| Some(OnTimeout::Answer(word.to_owned()));
+        let mut bad = step("a", &[]);
+        bad.preconditions = vec!["x > 1".into(), "x >".into()];
+        bad.condition = Some(" ".into());
+        bad.acceptance = vec![Criterion::Cel("output.".into())];
+        bad.probe = Some(String::new());
+        bad.failure_hints.insert(String::new(), FailureClass::Transient);
+        bad.retry = Some(RetryPolicy { jitter_percent: Some(101), ..RetryPolicy::default() });
+        bad.gate = Some(Gate { deadline_seconds: Some(0), ..Gate::default() });
+        let mut other = step("b", &[]);
+        other.gate = gate(None, answer("yes"));
+        let mut third = step("c", &[]);
+        third.gate = gate(Some(1), answer("maybe"));
+        let mut fine = step("d", &[]);
+        fine.gate = gate(Some(1), answer("skip"));
+        let mut wrong = plan(vec![bad, other, third, fine], Vec::new());
+        // A plan is not skipped.
+        wrong.gate = gate(Some(1), answer("skip"));
+        wrong.test_criteria = vec![Criterion::Cel(")".into())];
+        wrong.budget.attempts = Some(0);
+        wrong.budget.wall_seconds = Some(0);
+        let places: Vec<String> =
+            validate(&wrong).into_iter().map(|problem| problem.place).collect();
+        assert_eq!(
+            places,
+            [
+                "steps[0] (a).probe",
+                "steps[0] (a).preconditions[1]",
+                "steps[0] (a).condition",
+                "steps[0] (a).acceptance[0]",
+                "steps[0] (a).failure_hints",
+                "steps[0] (a).retry.jitter_percent",
+                "steps[0] (a).gate.question",
+                "steps[0] (a).gate.deadline_seconds",
+                "steps[1] (b).gate.on_timeout",
+                "steps[2] (c).gate.on_timeout",
+                "budget.attempts",
+                "budget.wall_seconds",
+                "test_criteria[0]",
+                "gate.on_timeout",
+            ]
+        );
+    }
+
+    #[test]
+    fn failure_rules_name_what_is_there() {
+        let mut own = step("a", &[]);
+        own.owner = Some("ops".into());
+        own.fallback = Some(Fallback::Owner("backup".into()));
+        let mut wrong = plan(vec![own], Vec::new());
+        let rule = |id: &str, when, then| FailureRule { id: id.into(), when, then };
+        let when = FailureMatch {
+            step: Some("aa".into()),
+            owner: Some("opps".into()),
+            message: Some(String::new()),
+            failures: Some(0),
+            ..FailureMatch::default()
+        };
+        let fine = FailureMatch { owner: Some("backup".into()), ..FailureMatch::default() };
+        let escalate = FailureAction::Escalate {
+            to: None,
+            deadline_seconds: Some(5),
+            on_timeout: Some(OnTimeout::Answer("yes".into())),
+        };
+        wrong.failure.rules = vec![
+            rule("one", when, FailureAction::Replan { from: Some("b".into()) }),
+            rule("one", fine, escalate),
+            rule("", FailureMatch::default(), FailureAction::Retry),
+        ];
+        assert_eq!(
+            lines(&wrong),
+            [
+                "failure.rules[0] (one).when.step: there is no step `aa`",
+                "failure.rules[0] (one).when.owner: no step has the owner `opps`; did you mean \
+                 `ops`?",
+                "failure.rules[0] (one).when.message: an empty text is in every message; leave it \
+                 out to match all",
+                "failure.rules[0] (one).when.failures: failures is 0, expected 1 or more; the \
+                 first failure is 1",
+                "failure.rules[0] (one).then.replan.from: there is no step `b`",
+                "failure.rules[1] (one).id: the id is taken by failure.rules[0]; records name it",
+                "failure.rules[1] (one).then.escalate.on_timeout: `yes` is no answer, expected \
+                 one of retry, skip, fail, replan, abort",
+                "failure.rules[2].id: the id is empty; give it a name",
+            ]
+        );
+    }
+
+    /// A step that failed would wait for its stand-in, and that for the step.
+    #[test]
+    fn a_fallback_must_be_able_to_come_to_it() {
+        let standing = |id: &str, after: &[&str], fallback: &str| Step {
+            fallback: Some(Fallback::Step(fallback.into())),
+            ..step(id, after)
+        };
+        let mutual = plan(vec![standing("a", &[], "b"), standing("b", &[], "a")], Vec::new());
+        assert_eq!(
+            lines(&mutual),
+            ["steps[0] (a).fallback: a cycle through a fallback, each waits for the next or is \
+              stood in for by it: a -> b -> a; name a fallback for `a` that does not wait for it"]
+        );
+        let behind = plan(
+            vec![standing("a", &[], "c"), step("b", &["all"]), step("c", &["b"])],
+            vec![barrier("all", &["a"], BarrierNeeds::All)],
+        );
+        assert_eq!(lines(&behind).len(), 1);
+        assert!(lines(&behind)[0].contains("a -> c -> b -> all -> a"), "{:?}", lines(&behind));
+        let before =
+            plan(vec![standing("a", &["c"], "b"), step("b", &["c"]), step("c", &[])], Vec::new());
+        assert_eq!(lines(&before), Vec::<String>::new());
     }
 
     #[test]

@@ -1,0 +1,154 @@
+//! Commands, criteria, expressions, gates and failure rules: whether they can mean anything.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+
+use super::graph::{Item, shown};
+use super::{Judge, ZERO_SECONDS};
+use crate::plan::{
+    ABORT, Criterion, FAIL, FailureAction, FailureMatch, Gate, NO, OnTimeout, REPLAN, RETRY, SKIP,
+    Step, YES, expression,
+};
+
+/// What may be answered to the gate of a step.
+pub(super) const STEP_GATE_ANSWERS: &[&str] = &[YES, NO, SKIP];
+/// What may be answered to the gate of a plan.
+pub(super) const PLAN_GATE_ANSWERS: &[&str] = &[YES, NO, ABORT];
+/// What may be answered to a failure.
+const FAILURE_ANSWERS: &[&str] = &[RETRY, SKIP, FAIL, REPLAN, ABORT];
+
+impl<'a> Judge<'a> {
+    pub(super) fn command(&mut self, place: &dyn Display, field: &str, command: Option<&String>) {
+        if command.is_some_and(|command| command.trim().is_empty()) {
+            let text = "the command is empty and would always succeed; leave it out or write one";
+            self.report(format!("{place}.{field}"), text);
+        }
+    }
+
+    pub(super) fn criteria(&mut self, place: &dyn Display, criteria: &[Criterion]) {
+        for (index, criterion) in criteria.iter().enumerate() {
+            if criterion.body().trim().is_empty() {
+                let text = "the criterion is empty and would always hold; write it or remove it";
+                self.report(format!("{place}[{index}]"), text);
+            } else if let Criterion::Cel(body) = criterion {
+                self.expression(&format_args!("{place}[{index}]"), body);
+            }
+        }
+    }
+
+    pub(super) fn expressions(&mut self, item: Item<'_>, step: &Step) {
+        for (index, body) in step.preconditions.iter().enumerate() {
+            self.expression(&format_args!("{item}.preconditions[{index}]"), body);
+        }
+        if let Some(body) = &step.condition {
+            self.expression(&format_args!("{item}.condition"), body);
+        }
+    }
+
+    pub(super) fn expression(&mut self, place: &dyn Display, body: &str) {
+        let problem = if body.trim().is_empty() {
+            Some("it is empty".to_owned())
+        } else {
+            expression::problem(body)
+        };
+        if let Some(problem) = problem {
+            let text = format!("not a CEL expression: {problem}; write one such as `rows > 0`");
+            self.report(place.to_string(), text);
+        }
+    }
+
+    pub(super) fn hints(&mut self, item: Item<'_>, step: &Step) {
+        if step.failure_hints.keys().any(|word| word.trim().is_empty()) {
+            let text = "an empty word is in every message; write one that tells failures apart";
+            self.problems.push(item.problem(".failure_hints", text));
+        }
+    }
+
+    pub(super) fn gate(&mut self, place: &dyn Display, gate: &Gate, answers: &[&str]) {
+        if gate.question.trim().is_empty() {
+            let text = "the question is empty; write what somebody is to say yes to";
+            self.report(format!("{place}.question"), text);
+        }
+        self.deadline(place, gate.deadline_seconds, gate.on_timeout.as_ref(), answers);
+    }
+
+    fn deadline(
+        &mut self,
+        place: &dyn Display,
+        seconds: Option<u64>,
+        on_timeout: Option<&OnTimeout>,
+        answers: &[&str],
+    ) {
+        if seconds == Some(0) {
+            self.report(format!("{place}.deadline_seconds"), ZERO_SECONDS);
+        }
+        let text = match on_timeout {
+            Some(_) if seconds.is_none() => {
+                "there is no deadline that could pass; give deadline_seconds too".to_owned()
+            }
+            Some(OnTimeout::Answer(answer)) if !answers.contains(&answer.as_str()) => {
+                let (found, expected) = (shown(answer), answers.join(", "));
+                format!("`{found}` is no answer, expected one of {expected}")
+            }
+            Some(OnTimeout::EscalateTo(who)) if who.trim().is_empty() => {
+                "nobody is named to ask then; name somebody".to_owned()
+            }
+            Some(OnTimeout::Answer(_) | OnTimeout::EscalateTo(_) | OnTimeout::Abort) | None => {
+                return;
+            }
+        };
+        self.report(format!("{place}.on_timeout"), text);
+    }
+
+    pub(super) fn failure_rules(&mut self) {
+        let mut seen = BTreeMap::new();
+        for (index, rule) in self.plan.failure.rules.iter().enumerate() {
+            let item = Item { list: "failure.rules", index, id: &rule.id };
+            self.id(item);
+            if let Some(first) =
+                seen.insert(rule.id.as_str(), index).filter(|_| !rule.id.is_empty())
+            {
+                let text = format!("the id is taken by failure.rules[{first}]; records name it");
+                self.problems.push(item.problem(".id", text));
+            }
+            self.failure_match(item, &rule.when);
+            match &rule.then {
+                FailureAction::Replan { from: Some(from) } => {
+                    let text = self.member(from);
+                    self.problems.extend(text.map(|text| item.problem(".then.replan.from", text)));
+                }
+                FailureAction::Escalate { deadline_seconds, on_timeout, .. } => {
+                    let place = format!("{item}.then.escalate");
+                    let on_timeout = on_timeout.as_ref();
+                    self.deadline(&place, *deadline_seconds, on_timeout, FAILURE_ANSWERS);
+                }
+                FailureAction::Retry
+                | FailureAction::Fallback
+                | FailureAction::Replan { from: None }
+                | FailureAction::Fail
+                | FailureAction::Abort => {}
+            }
+        }
+    }
+
+    fn failure_match(&mut self, item: Item<'_>, when: &'a FailureMatch) {
+        if let Some(name) = &when.step {
+            let text = self.member(name);
+            self.problems.extend(text.map(|text| item.problem(".when.step", text)));
+        }
+        if let Some(owner) = when.owner.as_deref().filter(|owner| !self.owners.contains(owner)) {
+            let names: Vec<&str> = self.owners.iter().copied().collect();
+            let hint = self.suggestion(owner, names.into_iter());
+            let text = format!("no step has the owner `{}`{hint}", shown(owner));
+            self.problems.push(item.problem(".when.owner", text));
+        }
+        if when.message.as_deref() == Some("") {
+            let text = "an empty text is in every message; leave it out to match all";
+            self.problems.push(item.problem(".when.message", text));
+        }
+        if when.failures == Some(0) {
+            let text = "failures is 0, expected 1 or more; the first failure is 1";
+            self.problems.push(item.problem(".when.failures", text));
+        }
+    }
+}

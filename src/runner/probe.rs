@@ -1,0 +1,83 @@
+//! Probes: what a lost attempt did, found out by a command of the plan instead of a person.
+//!
+//! Invariants: each lost attempt is probed at most once by a loop. A probe that cannot tell, or
+//! was ended, leaves the step in doubt, and somebody must say.
+
+use std::collections::BTreeSet;
+
+use crate::plan::{AttemptToken, Command, Finding, Json, Ruling, Run, StepNumber};
+
+use super::drive::Drive;
+use super::recover::status_of;
+use super::{Check, Checked, Progress, StepName, Subject};
+
+impl Drive<'_> {
+    /// Queue the probes of steps that have come into doubt.
+    pub(super) fn queue_probes(&mut self) {
+        let state = self.ledger.state();
+        let Some(run) = state.runs.get(&self.run) else { return };
+        for number in &run.in_doubt {
+            if let Some((token, check)) = probe_of(run, *number, &self.probed) {
+                self.probed.insert(token);
+                self.queued.push_back((Some(StepName::of(run, *number)), check));
+            }
+        }
+    }
+
+    /// Record what a probe found.
+    pub(super) fn take_finding(&mut self, step: StepName, checked: Checked) {
+        let Checked { ruling, evidence, .. } = checked;
+        let finding = ruling.map(|ruling| match ruling {
+            Ruling::Pass => Finding::Landed,
+            Ruling::Fail => Finding::DidNotHappen,
+        });
+        if let Some(finding) = finding
+            && !self.resolve(&step, finding, &evidence)
+        {
+            return;
+        }
+        let status = status_of(self.ledger, self.run, step.number);
+        self.observer.progress(&Progress::Probed { step, finding, evidence, status });
+        self.count();
+    }
+
+    /// Whether the finding is recorded.
+    fn resolve(&mut self, step: &StepName, finding: Finding, evidence: &str) -> bool {
+        let by = self.workers.kind().judge().to_owned();
+        let evidence = format!("probe: {evidence}");
+        let (run, step) = (self.run, step.number);
+        match self.ledger.execute(&Command::ResolveDoubt { run, step, finding, by, evidence }) {
+            Ok(_) => true,
+            // Somebody said it in the meantime, or a new plan took the step away.
+            Err(error) if error.rejection().is_some() => false,
+            Err(error) => {
+                self.fail(error);
+                false
+            }
+        }
+    }
+}
+
+/// The probe of a step in doubt, and the attempt that it is about.
+fn probe_of(
+    run: &Run,
+    number: StepNumber,
+    probed: &BTreeSet<AttemptToken>,
+) -> Option<(AttemptToken, Check)> {
+    let attempt = run.step(number)?.attempt.as_ref()?;
+    let step = run.plan_step(number)?;
+    let command = step.probe.clone().filter(|_| !probed.contains(&attempt.token))?;
+    let mut environment = super::check::environment(run, number, attempt.token);
+    environment
+        .extend(run.idempotency_key(number).map(|key| ("LEDGER_IDEMPOTENCY_KEY".to_owned(), key)));
+    let timeout = run.plan().and_then(|plan| plan.defaults.timeout_seconds);
+    let check = Check {
+        subject: Subject::Doubt(attempt.token),
+        criterion: 0,
+        command,
+        environment,
+        output: Json::default(),
+        timeout_seconds: step.timeout_seconds.or(timeout),
+    };
+    Some((attempt.token, check))
+}

@@ -1,0 +1,79 @@
+//! Waiting: for what falls due by itself, and for nothing else.
+//!
+//! Invariants: a loop that has nothing to do waits only as long as time alone can change that. It
+//! never waits for a person: they cannot answer while it holds the ledger.
+
+use std::time::Duration;
+
+use crate::error::Result;
+use crate::plan::{Micros, Run, RunStatus, StepStatus, Timer};
+
+use super::drive::Drive;
+use super::{Progress, StepName};
+
+/// What a loop without work waits for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Patience {
+    /// Steps that are dealt again after a pause.
+    #[default]
+    Delays,
+    /// Everything that has a time: deadlines of questions and barriers, leases of others, too.
+    Deadlines,
+}
+
+impl Drive<'_> {
+    /// With nothing to do, wait for what falls due, and let it. Whether the loop goes on.
+    pub(super) fn wait_for_time(&mut self) -> Result<bool> {
+        if !self.may_start() {
+            return Ok(false);
+        }
+        let Some((until, reason)) = self.due() else { return Ok(false) };
+        self.observer.progress(&Progress::Waiting { until, reason });
+        while self.may_start() {
+            let left = until.saturating_sub(self.clock.now());
+            if left == 0 {
+                self.ledger.tick()?;
+                self.count();
+                // What fell due is due no more; if it were, waiting for it would never end.
+                return Ok(self.due().is_none_or(|(next, _)| next > until));
+            }
+            // Nothing runs, so nothing is reported: this only sleeps.
+            let report = self.workers.next(Duration::from_micros(left).min(super::drive::WAIT_MAX));
+            debug_assert!(report.is_none(), "a worker reported that was not there");
+            self.heed_stop_request();
+        }
+        Ok(false)
+    }
+
+    /// When the next thing falls due that is worth waiting for, and what it is.
+    fn due(&self) -> Option<(Micros, String)> {
+        let state = self.ledger.state();
+        let run = state.runs.get(&self.run)?;
+        if matches!(run.status, RunStatus::Ended(_)) {
+            return None;
+        }
+        let is_awaited = |timer: &Timer| match (timer, self.options.patience) {
+            // Nothing is dealt in a run that pauses, whatever becomes ready.
+            (Timer::Delay(_), Patience::Delays) => run.pause.is_none(),
+            (Timer::Wall, _) | (_, Patience::Delays) => false,
+            (_, Patience::Deadlines) => true,
+        };
+        let (until, awaited) = run.timers.iter().find(|(_, timer)| is_awaited(timer))?;
+        Some((*until, reason(run, awaited)))
+    }
+}
+
+/// What is waited for, for people.
+fn reason(run: &Run, timer: &Timer) -> String {
+    match timer {
+        Timer::Delay(number) => {
+            let others = run.count(StepStatus::Delayed).saturating_sub(1);
+            let more = if others > 0 { format!(" and {others} more") } else { String::new() };
+            format!("{}{more} is tried again then", StepName::of(run, *number))
+        }
+        Timer::Question(question) => format!("the deadline of question {}", question.0),
+        Timer::Barrier(id) => format!("the deadline of barrier {id}"),
+        Timer::Lease(token) => format!("the lease of attempt {token}"),
+        Timer::Wall => "the end of its wall time".to_owned(),
+    }
+}

@@ -1,0 +1,398 @@
+//! People and a run, as they see each other: what the run waits for, what there is to type, what
+//! comes of it.
+
+use std::time::{Duration, Instant};
+
+use plan_ledger::plan::{Ending, RunStatus, State, StepStatus};
+use plan_ledger::{Environment, LedgerView};
+
+use super::command::{Place, ids};
+
+const GATED: &str = "steps:
+  - {id: build, command: 'echo build >> $TALLY'}
+  - id: deploy
+    after: [build]
+    command: echo deploy >> $TALLY
+    gate: {question: 'Is the window open?', to: ana, deadline_seconds: 86400, on_timeout: {answer: skip}}
+";
+
+/// The number of the only question of the ledger.
+fn question(place: &Place) -> u64 {
+    let state = place.state();
+    let mut open = state.questions.keys();
+    let id = open.next().expect("a question is open");
+    assert!(open.next().is_none(), "{:?}", state.questions);
+    id.0
+}
+
+/// Story: a deployment waits for Ana. The run ends its process meanwhile, says whom it waits for
+/// and what to type, and goes on where it was when she has answered.
+#[test]
+fn a_gate_asks_and_costs_nothing_while_it_waits() {
+    let place = Place::new();
+    place.write("plan.yaml", GATED);
+    let asked = ["step 2 (deploy)", "asked of ana", "Is the window open?", "yes|no|skip --by WHO"];
+    place.ledger("run plan.yaml").code(3).says(&asked).says(&["ledger answer "]);
+    place.ledger("run plan.yaml").code(3).says(&asked);
+    assert_eq!(place.tally(), ["build"]);
+    let id = question(&place);
+    place.ledger("questions").code(0).says(&asked).says(&["run plan: question"]);
+    let lines = place.ledger("questions --json").code(0).lines();
+    assert_eq!(lines[0]["kind"], "question");
+    assert_eq!(
+        (lines[0]["step"].as_str(), lines[0]["question"].as_u64()),
+        (Some("deploy"), Some(id))
+    );
+    assert_eq!(lines[0]["asked"]["to"], "ana");
+    assert_eq!(lines[1]["waiting"], 1);
+
+    place.ledger("inspect .ledger step plan deploy").code(0).says(&[
+        "gated",
+        "asked of ana",
+        "type: ledger answer",
+    ]);
+    place.ledger("inspect .ledger").code(0).says(&["1 waiting for an answer", "yes|no|skip"]);
+
+    let before = place.state().seq;
+    place.ledger(&format!("answer {id} maybe --by ana")).code(6).complains(&["yes, no, skip"]);
+    place.ledger("answer 1 yes --by ana").code(6).complains(&["no open question 1"]);
+    place.ledger("answer some yes --by ana").code(2).complains(&["`some` is no question's number"]);
+    let other = format!("answer {id} yes --by ana --shown 00000000ff");
+    place.ledger(&other).code(6).complains(&["you were shown 00000000ff", "look at it again"]);
+    place
+        .ledger("answer plan build yes --by ana")
+        .code(6)
+        .complains(&["nothing is asked about it"]);
+    assert_eq!(place.state().seq, before, "a refusal records nothing");
+
+    let answered = place.ledger("answer plan deploy yes --by ana --note seen --json").code(0);
+    let lines = answered.lines();
+    assert_eq!(
+        (lines[0]["answer"].as_str(), lines[0]["status"].as_str()),
+        (Some("yes"), Some("ready"))
+    );
+    place.ledger("questions").code(0).says(&["nothing waits for anybody"]);
+    place.ledger("run plan.yaml").code(0).says(&["run plan: done"]);
+    assert_eq!(place.tally(), ["build", "deploy"]);
+}
+
+/// Goal: an answer that names what was shown is taken, and a no is a failure with a name.
+#[test]
+fn an_answer_may_be_bound_to_what_was_shown() {
+    let place = Place::new();
+    place.write("plan.yaml", GATED);
+    place.ledger("run plan.yaml").code(3);
+    let id = question(&place);
+    let shown = place.ledger("questions --json").lines()[0]["asked"]["shown"].to_string();
+    let shown = shown.trim_matches('"').get(..12).unwrap().to_owned();
+    let line = format!("answer @{id} no --by ana --shown {shown}");
+    place.ledger(&line).code(0).says(&["the step is failed"]);
+    place.ledger("run plan.yaml").code(1);
+}
+
+/// Story: a step fails twice and works the third time, each try a second after the last. The runner waits
+/// the seconds out, and says for what.
+#[test]
+fn delays_are_waited_out() {
+    let place = Place::new();
+    place.write(
+        "plan.yaml",
+        "steps:
+  - id: flaky
+    command: echo x >> $TALLY; test $LEDGER_ATTEMPT = 3
+    retry: {max_attempts: 3, backoff_seconds: 1}
+",
+    );
+    let begun = Instant::now();
+    let ended = place.ledger("run plan.yaml").code(0);
+    assert!(begun.elapsed() >= Duration::from_secs(2), "{:?}", begun.elapsed());
+    ended.complains(&["waiting until", "step 1 (flaky) is tried again then"]);
+    assert_eq!(place.tally().len(), 3);
+    let place = Place::new();
+    place.write(
+        "plan.yaml",
+        "steps: [{id: a, command: 'false', retry: {max_attempts: 2, backoff_seconds: 1}}]",
+    );
+    let lines = place.ledger("run plan.yaml --json").code(1).lines();
+    let waiting = lines.iter().filter(|line| line["type"] == "waiting");
+    assert_eq!(waiting.count(), 1);
+    assert_eq!(lines.last().unwrap()["session"]["retries"], 1);
+}
+
+/// Goal: a run that only waits for a time can be stopped at once, says for what it waited, and
+/// deals nothing before that time.
+#[test]
+fn a_wait_can_be_interrupted() {
+    let place = Place::new();
+    place.write(
+        "plan.yaml",
+        "steps:
+  - {id: slow, command: 'echo x >> $TALLY; false', retry: {max_attempts: 2, backoff_seconds: 3600}}
+  - id: next
+    command: 'true'
+    preconditions: ['rows > 0']
+  - {id: count, after: [slow], command: echo 1, outputs: [rows]}
+",
+    );
+    for dealt in [1, 0] {
+        let run = super::command::start(&mut place.command(&["run", "plan.yaml", "--json"]));
+        let is_delayed = || {
+            let view = LedgerView::open(&place.path(".ledger"), &Environment::system());
+            let fold = view.and_then(|view| view.fold(u64::MAX));
+            let is_delayed = |state: &State| {
+                let run = state.run_named("plan");
+                run.is_some_and(|run| ids(run, StepStatus::Delayed) == ["slow"])
+            };
+            fold.is_ok_and(|fold| is_delayed(&fold.state))
+        };
+        // That it waits is told last of all.
+        super::command::wait_until("the loop waits", || is_delayed() && run.said("\"waiting\""));
+        run.signal("INT");
+        let lines = run.end().code(3).lines();
+        assert_eq!(lines.last().unwrap()["outcome"], "interrupted");
+        assert_eq!(lines.last().unwrap()["session"]["dealt"], dealt);
+    }
+    assert_eq!(place.tally(), ["x"]);
+    let step = |id: &str| place.ledger(&format!("inspect .ledger step plan {id}")).code(0);
+    step("slow").says(&["delayed", "it is tried again at", "(in 59m", "after: exit status 1"]);
+    step("next").says(&["waiting", "precondition 1 does not hold: rows > 0"]);
+    let words = ["1 delayed", "wait until", "when #1 slow is tried again"];
+    place.ledger("inspect .ledger").code(0).says(&words);
+}
+
+/// Goal: with `--wait` a deadline is waited for too, and what it says happens.
+#[test]
+fn deadlines_are_waited_for_when_asked() {
+    let place = Place::new();
+    let soon = GATED.replace("86400", "1");
+    place.write("plan.yaml", soon);
+    place.ledger("run plan.yaml --wait").code(0).says(&["1 of 2 steps accepted, 1 skipped"]);
+    assert_eq!(place.tally(), ["build"]);
+}
+
+const PROBED: &str = "steps:
+  - id: send
+    idempotent: no
+    command: echo sent >> $TALLY; touch begun; sleep 30
+    probe: echo $LEDGER_IDEMPOTENCY_KEY > key; exit $(cat verdict)
+";
+
+/// Story: the runner is killed while a letter is sent. The next runner does not send it again, but
+/// asks the plan's probe; what that finds is in the log. A probe that cannot tell leaves it to a person.
+#[test]
+fn a_probe_answers_for_a_person() {
+    for (verdict, code, tally) in [("0", 0, 1), ("1", 0, 2), ("7", 3, 1)] {
+        let place = Place::new();
+        place.write("plan.yaml", PROBED);
+        let mut first = super::command::start(&mut place.command(&["run", "plan.yaml"]));
+        super::command::wait_until("it has begun", || {
+            place.path("begun").exists() || first.is_over()
+        });
+        assert!(first.kill().was_killed());
+        place.write("verdict", verdict);
+        // The second time it need not sleep.
+        place.write("sleep", "#!/bin/sh\n");
+        let path = format!("{}:{}", place.path("").display(), std::env::var("PATH").unwrap());
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(place.path("sleep"), mode).unwrap();
+        let mut command = place.command(&["run", "plan.yaml", "--json"]);
+        let ended = super::command::start(command.env("PATH", path)).end().code(code);
+        let lines = ended.lines();
+        let probed: Vec<_> = lines.iter().filter(|line| line["type"] == "probed").collect();
+        assert_eq!(probed.len(), 1, "{lines:#?}");
+        let evidence = probed[0]["evidence"].as_str().unwrap();
+        assert_eq!(evidence, format!("exit status {verdict}"));
+        assert_eq!(place.read("key"), "plan/send/1\n");
+        assert_eq!(place.tally().len(), tally, "{verdict}");
+        let doubts = ended.lines().last().unwrap()["waiting_for"].to_string();
+        assert_eq!(doubts.contains("doubt"), code == 3, "{doubts}");
+        let records = place.ledger("inspect .ledger records --kind doubt_resolved --json").lines();
+        let found = records.iter().find(|line| line["type"] == "record");
+        assert_eq!(found.is_some(), code == 0);
+        if let Some(found) = found {
+            assert_eq!(found["event"]["by"], "runner");
+        } else {
+            let line = "answer plan send did-not-happen --by ana --note looked";
+            place.ledger("answer plan send perhaps --by ana").code(2).complains(&["`landed`"]);
+            place.ledger(line).code(0).says(&["the step is ready"]);
+        }
+    }
+}
+
+/// Story: a budget of two attempts is used up after two of three steps. The run pauses and says how it is
+/// raised; raised, it goes on by itself.
+#[test]
+fn a_budget_that_is_used_up_pauses_and_asks() {
+    let place = Place::new();
+    place.write(
+        "plan.yaml",
+        "budget: {attempts: 2}
+steps:
+  - {id: a, command: 'echo a >> $TALLY'}
+  - {id: b, after: [a], command: 'echo b >> $TALLY'}
+  - {id: c, after: [b], command: 'echo c >> $TALLY'}
+",
+    );
+    let words = ["it pauses, its budget of attempts", "ledger budget plan --attempts N --by WHO"];
+    place.ledger("run plan.yaml").code(3).says(&words).says(&["replan|abort --by WHO"]);
+    place.ledger("run plan.yaml").code(3).says(&words);
+    assert_eq!(place.tally(), ["a", "b"]);
+    place.ledger("inspect .ledger").code(0).says(&["running, paused its budget", "2 attempts"]);
+    place.ledger("resume plan --by ana").code(6).complains(&["its budget of attempts is used up"]);
+    place.ledger("budget plan").code(0).says(&[
+        "may spend 2 attempts",
+        "in 2 attempts",
+        "it pauses",
+    ]);
+    place.ledger("budget plan --attempts 5").code(2).complains(&["--by"]);
+    place.ledger("budget plan --attempts many --by ana").code(2).complains(&["a whole number"]);
+    place.ledger("budget other --attempts 5 --by ana").code(2).complains(&["no run `other`"]);
+    let set = place.ledger("budget plan --attempts 5 --by ana --json").code(0).lines();
+    assert_eq!(
+        (set[0]["limits"]["attempts"].as_u64(), set[0]["is_paused"].as_bool()),
+        (Some(5), Some(false))
+    );
+    place.ledger("run plan.yaml").code(0).says(&["3 of 3"]);
+    assert_eq!(place.tally(), ["a", "b", "c"]);
+    place.ledger("budget --tokens 5 --by ana").code(0).says(&["the ledger: may spend 5 tokens"]);
+    place.ledger("budget --tokens none --by ana").code(0).says(&["the ledger: may spend no limit"]);
+}
+
+/// Goal: a paused run deals nothing until somebody says so.
+#[test]
+fn pause_and_resume() {
+    let place = Place::new();
+    place.write("plan.yaml", GATED);
+    place.ledger("run plan.yaml").code(3);
+    place.ledger("pause plan --by ana --reason lunch").code(0).says(&["nothing more is dealt"]);
+    place.ledger("pause plan --by ana").code(6).complains(&["the run pauses: ana said so"]);
+    place.ledger("answer plan deploy yes --by ana").code(0);
+    let ended = place.ledger("run plan.yaml").code(3);
+    ended.says(&["it pauses, by ana", "ledger resume plan --by WHO"]);
+    place.ledger("inspect .ledger step plan deploy").code(0).says(&["but the run pauses, by ana"]);
+    assert_eq!(place.ledger("resume plan --by ana --json").code(0).lines()[0]["type"], "resumed");
+    place.ledger("resume plan --by ana").code(6).complains(&["the run does not pause"]);
+    place.ledger("pause none --by ana").code(2).complains(&["there is no run `none`"]);
+    place.ledger("run plan.yaml").code(0);
+}
+
+/// Story: what would have come of it, had the gate not been opened? A fork from before the step knows.
+#[test]
+fn a_fork_begins_as_the_other_run_was() {
+    let place = Place::new();
+    place.write("plan.yaml", GATED);
+    place.ledger("run plan.yaml").code(3);
+    place.ledger("answer plan deploy yes --by ana").code(0);
+    place.ledger("run plan.yaml").code(0);
+    place.ledger("fork plan --step none --name x").code(2).complains(&["no step `none`"]);
+    place.ledger("fork none --at 3 --name x").code(2).complains(&["no run `none`"]);
+    place.ledger("fork plan --at 99999 --name x").code(2).complains(&["99999"]);
+    place
+        .ledger("fork plan --at 9 --name plan")
+        .code(6)
+        .complains(&["there is a run of that name"]);
+    let forked = place.ledger("fork plan --step deploy --name again --json").code(0).lines();
+    assert_eq!(
+        (forked[0]["run"].as_str(), forked[0]["parent"].as_str()),
+        (Some("again"), Some("plan"))
+    );
+    let state = place.state();
+    let run = state.run_named("again").unwrap();
+    assert_eq!(run.forked.as_ref().unwrap().at_seq, forked[0]["at_seq"].as_u64().unwrap());
+    assert_eq!(ids(run, StepStatus::Accepted), ["build"]);
+    place.ledger("inspect .ledger").code(0).says(&["forked from run 1 at record"]);
+    place.ledger("run plan.yaml --run again").code(3).says(&["Is the window open?"]);
+    place.ledger("answer again deploy skip --by ben").code(0);
+    place.ledger("run plan.yaml --run again").code(0).complains(&["run again is done"]);
+    assert_eq!(place.tally(), ["build", "deploy"], "only the first run deployed");
+}
+
+/// Goal: where the plan leaves failures to somebody else, the run says so and takes the decision.
+#[test]
+fn somebody_else_decides_about_a_failure() {
+    let place = Place::new();
+    place.write(
+        "plan.yaml",
+        "failure: {decider: external}
+steps: [{id: a, command: 'echo $LEDGER_ATTEMPT >> $TALLY; test -e repaired'}]
+",
+    );
+    let words =
+        ["waits for a decision about its failure", "retry|fail|fallback|replan|escalate|abort"];
+    place.ledger("run plan.yaml").code(3).says(&words);
+    place.ledger("questions").code(0).says(&words);
+    place.ledger("inspect .ledger").code(0).says(&words);
+    place.ledger("answer plan a fallback --by ana").code(6).complains(&["no fallback"]);
+    place.ledger("answer plan a dance --by ana").code(6).complains(&["nothing is asked"]);
+    place.write("repaired", "");
+    place.ledger("answer plan a retry --by ana --note repaired").code(0).says(&["is ready"]);
+    place.ledger("run plan.yaml").code(0);
+    assert_eq!(place.tally(), ["1", "2"]);
+    let records = place.ledger("inspect .ledger records --kind failure_decided --json").lines();
+    assert_eq!(records[0]["event"]["rule"], "answer:ana");
+}
+
+/// Goal: a failed step that somebody is asked about takes each of the answers.
+#[test]
+fn a_failure_that_is_escalated_is_answered() {
+    for (answer, code, status) in [
+        ("skip", 0, RunStatus::Ended(Ending::Done)),
+        ("fail", 1, RunStatus::Ended(Ending::Failed)),
+        ("abort", 1, RunStatus::Ended(Ending::Aborted)),
+        ("replan", 3, RunStatus::Running),
+    ] {
+        let place = Place::new();
+        place.write(
+            "plan.yaml",
+            "failure: {rules: [{id: ask, then: {escalate: {to: ana}}}]}
+steps: [{id: a, command: 'echo broken >&2; false'}]
+",
+        );
+        let words =
+            ["what is done about @", "asked of ana", "broken", "retry|skip|fail|replan|abort"];
+        place.ledger("run plan.yaml").code(3).says(&words);
+        place.ledger(&format!("answer plan a {answer} --by ana")).code(0);
+        place.ledger("run plan.yaml").code(code);
+        assert_eq!(place.state().run_named("plan").unwrap().status, status, "{answer}");
+        if answer == "replan" {
+            let asked = ["another plan is needed", "ledger plan withdraw plan --by WHO"];
+            place.ledger("run plan.yaml").code(3).says(&asked);
+            place.ledger("plan withdraw plan --by ana --reason no").code(0).says(&["is failed"]);
+            place.ledger("plan withdraw plan --by ana").code(6);
+        }
+    }
+}
+
+/// Story: a worker knows that its payment went through before it broke, and says so in its receipt: the
+/// step is not done twice, and its failed criteria are in the next hand-off.
+#[test]
+fn what_a_worker_says_of_the_world_counts() {
+    let place = Place::new();
+    place.write(
+        "plan.yaml",
+        r#"steps:
+  - id: pay
+    idempotent: no
+    command: >-
+      echo pay >> $TALLY;
+      echo '{"outcome":"failed","message":"no paper","disposition":"landed"}' > $LEDGER_RECEIPT
+"#,
+    );
+    place.ledger("run plan.yaml").code(3).says(&["it landed, and then failed: no paper"]);
+    assert_eq!(place.tally(), ["pay"]);
+    place.ledger("answer plan pay skip --by ana").code(0);
+    place.ledger("run plan.yaml").code(0);
+    let place = Place::new();
+    place.write(
+        "plan.yaml",
+        "steps:
+  - id: a
+    command: cat >> hand_off; echo $LEDGER_ATTEMPT
+    acceptance: [{cel: 'output == 2'}]
+",
+    );
+    place.ledger("run plan.yaml").code(0);
+    let hand_off = place.read("hand_off");
+    let second: serde_json::Value = serde_json::from_str(hand_off.lines().nth(1).unwrap()).unwrap();
+    assert_eq!(second["failed_criteria"][0]["criterion"], 0);
+}
