@@ -9,16 +9,19 @@ use std::sync::Arc;
 use crate::plan::links::Links;
 use crate::plan::{
     Barrier, BarrierNeeds, BarrierState, BarrierStatus, Hold, Micros, Plan, PlanActivated,
-    ReplanTrigger, Run, RunStatus, Step, StepNumber, StepState, StepStatus,
+    Question, QuestionId, ReplanTrigger, Run, RunStatus, Step, StepNumber, StepState, StepStatus,
+    Subject,
 };
 
 impl Run {
     pub(super) fn activate(&mut self, activated: &PlanActivated, time: Micros) {
         let Some(plan) = self.activatable(activated) else { return };
         let fallen: BTreeSet<StepNumber> = activated.invalidated.iter().copied().collect();
+        let changed = self.changed(&plan, activated);
         for (step, number) in plan.steps.iter().zip(&activated.numbers) {
             match self.steps.get_mut(number.index()) {
                 Some(state) if fallen.contains(number) => state.fall(),
+                Some(state) if changed.contains(number) => state.start_over(),
                 Some(state) => state.carry_over(),
                 None => self.steps.push(StepState::new(&step.id)),
             }
@@ -46,10 +49,63 @@ impl Run {
             self.status = RunStatus::Running;
         }
         self.links = Arc::new(Links::new(&plan, &activated.numbers, self.steps.len()));
+        self.drop_stand_ins(&activated.numbers);
         self.put_on_call(&activated.numbers);
         self.capped_tags.extend(plan.caps.tags.keys().cloned());
         self.rebuild(&plan, &activated.numbers);
+        self.close_questions_in_vain();
         self.set_timers();
+    }
+
+    /// Steps of which the new version says something else than the active one, so that what was
+    /// asked and judged about them no longer counts.
+    fn changed(&self, plan: &Plan, activated: &PlanActivated) -> BTreeSet<StepNumber> {
+        let version = usize::try_from(activated.version).ok().and_then(|n| n.checked_sub(1));
+        let hashes = version.and_then(|place| self.versions.get(place));
+        let hashes = hashes.map_or(&[][..], |version| &version.step_hashes);
+        let is_changed = |(place, number): (usize, &StepNumber)| {
+            let (Some(before), Some(after)) = (self.plan_step(*number), plan.steps.get(place))
+            else {
+                return false;
+            };
+            self.step_hash(*number).as_ref() != hashes.get(place)
+                || before.condition != after.condition
+                || before.preconditions != after.preconditions
+                || before.gate != after.gate
+        };
+        let numbers = activated.numbers.iter().enumerate();
+        numbers.filter(|each| is_changed(*each)).map(|(_, number)| *number).collect()
+    }
+
+    /// A step waits only for one that still is its fallback.
+    fn drop_stand_ins(&mut self, numbers: &[StepNumber]) {
+        for number in numbers {
+            let fallback = self.links.fallback_of(*number);
+            if let Some(step) = self.steps.get_mut(number.index())
+                && step.hold.stand_in != fallback
+            {
+                step.hold.stand_in = None;
+            }
+        }
+    }
+
+    /// Closes questions about what the active version no longer has, or has in another form.
+    fn close_questions_in_vain(&mut self) {
+        let in_vain = |(id, question): &(&QuestionId, &Question)| {
+            let is_about = |open: Option<QuestionId>| open == Some(**id);
+            match (&question.asked.subject, question.step) {
+                (_, Some(step)) => {
+                    !self.step(step).is_some_and(|step| is_about(step.hold.question))
+                }
+                (Subject::Plan(version), None) => *version <= self.active,
+                (Subject::Barrier(barrier), None) => {
+                    !self.barriers.get(barrier).is_some_and(|each| is_about(each.question))
+                }
+                (Subject::Gate | Subject::Failure(_) | Subject::Budget, None) => false,
+            }
+        };
+        let closed: Vec<_> = self.questions.iter().filter(in_vain).map(|(id, _)| *id).collect();
+        closed.into_iter().for_each(|question| drop(self.close(question)));
     }
 
     /// Derives everything anew from the statuses of the steps.
@@ -57,6 +113,7 @@ impl Run {
         let Some(version) = self.active_version() else { return };
         let (plan, numbers) = (Arc::clone(&version.plan), version.numbers.clone());
         self.rebuild(&plan, &numbers);
+        self.close_questions_in_vain();
         self.set_timers();
     }
 
@@ -142,9 +199,6 @@ impl Run {
             let mut state = self.barrier_state(barrier);
             if was_released && state.has_enough() {
                 state.status = BarrierStatus::Released;
-            } else if let Some(question) = before.get(&barrier.id).and_then(|each| each.question) {
-                // It is asked again if it breaks again.
-                self.close(question);
             }
             self.barriers.insert(barrier.id.clone(), state);
             self.review_barrier(&barrier.id);
@@ -235,6 +289,19 @@ impl StepState {
         // A new version is a new chance.
         if matches!(self.status, StepStatus::Failed | StepStatus::Removed) {
             self.reset();
+        }
+    }
+
+    /// Takes the step over into a new version that says something else about it: what it waits for
+    /// before it is dealt is asked anew. A failure that somebody was asked about stays asked.
+    fn start_over(&mut self) {
+        self.carry_over();
+        self.hold.condition = None;
+        self.hold.preconditions.clear();
+        self.hold.is_gate_open = false;
+        if self.attempt.is_none() {
+            self.hold.question = None;
+            self.hold.answer = None;
         }
     }
 

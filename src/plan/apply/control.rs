@@ -120,6 +120,11 @@ impl Run {
         self.abort = None;
         // What failed the plan as a whole is judged anew once its steps are closed again.
         self.plan_verdicts.clear();
+        // Its end closed all questions: who still needs an answer asks again.
+        self.step_numbers().for_each(|number| self.review(number));
+        for id in self.barriers.keys().cloned().collect::<Vec<_>>() {
+            self.review_barrier(&id);
+        }
         self.set_timers();
     }
 
@@ -127,6 +132,9 @@ impl Run {
         for number in self.step_numbers() {
             if self.step(number).is_some_and(|step| step.status.is_open()) {
                 self.shift(number, StepStatus::Cancelled);
+                if let Some(step) = self.steps.get_mut(number.index()) {
+                    step.attempt = None;
+                }
             }
         }
     }

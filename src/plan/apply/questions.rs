@@ -5,6 +5,9 @@ use crate::plan::{
     QuestionId, Run, StepEvent, StepNumber, Subject, Timer, WAIT, YES,
 };
 
+/// Who answers where nobody did in time.
+pub(in crate::plan) const TIMEOUT: &str = "policy:timeout";
+
 impl Run {
     /// Enters a question about a step, or its end.
     pub(super) fn note_question(
@@ -33,9 +36,16 @@ impl Run {
                 });
             }
             StepEvent::Expired(expired) => {
-                if self.expire(expired).is_some() {
-                    self.with_hold(number, |hold| hold.question = None);
+                if self.expire(expired).is_none() {
+                    return;
                 }
+                let is_abort = expired.then == Some(OnTimeout::Abort);
+                self.with_hold(number, |hold| {
+                    hold.question = None;
+                    if is_abort {
+                        hold.answer = Some((ABORT.to_owned(), TIMEOUT.to_owned()));
+                    }
+                });
             }
             // Whatever was asked about it no longer matters.
             StepEvent::Accepted(_) | StepEvent::Skipped(_) | StepEvent::Failed(_) => {
@@ -103,12 +113,13 @@ impl Run {
         barrier.question = None;
         match answer {
             WAIT => barrier.on_break = OnBreak::Wait,
-            FAIL => {
+            FAIL if barrier.status == BarrierStatus::Broken => {
                 barrier.on_break = OnBreak::Fail;
                 self.fatal_barriers.insert(id.to_owned());
             }
             _ => {}
         }
+        self.review_barrier(id);
     }
 
     pub(super) fn question_expired(&mut self, expired: &Expired) {
@@ -117,6 +128,7 @@ impl Run {
             && let Some(barrier) = self.barriers.get_mut(&id)
         {
             barrier.question = None;
+            self.review_barrier(&id);
         }
     }
 

@@ -111,11 +111,11 @@ impl Run {
         let stand_in = self.links.fallback_of(number);
         let abort = (decided.decision == Decision::Abort).then(|| decided.reason.clone());
         self.abort = self.abort.take().or(abort);
-        self.tally.failures = self.tally.failures.saturating_add(1);
         let Some(step) = self.steps.get_mut(number.index()) else { return };
         // An answer only says what is done about a failure that was counted when it was asked.
         if step.status == StepStatus::Reported {
             step.failures = step.failures.saturating_add(1);
+            self.tally.failures = self.tally.failures.saturating_add(1);
         }
         step.hold.answer = None;
         match &decided.decision {
