@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::links::Links;
 use super::{
     AcceptedBasis, Barrier, BarrierNeeds, ContentHash, Dependency, Origin, Plan, PlanActivated,
-    Run, Step, StepNumber, StepStatus, Variable,
+    Run, Step, StepNumber, StepState, StepStatus, Variable,
 };
 
 /// The activation of a version of a run's plan, computed.
@@ -28,7 +28,7 @@ pub(super) fn activation(
     let mut walk = Walk::new(run, plan, &links, &numbers);
     walk.start(&numbers, hashes);
     let fallen = walk.fallen;
-    let has_work = |number: &&StepNumber| run.step(**number).is_some_and(|s| has_work(s.status));
+    let has_work = |number: &&StepNumber| run.step(**number).is_some_and(has_work);
     let present: BTreeSet<StepNumber> = numbers.iter().copied().collect();
     let is_gone = |number: &StepNumber| {
         let there = run.step(*number).is_some_and(|step| step.status != StepStatus::Removed);
@@ -90,16 +90,19 @@ fn highest(run: &Run, numbers: &[StepNumber]) -> usize {
     run.steps.len().max(last)
 }
 
-/// Whether a step of that status has something to lose.
-fn has_work(status: StepStatus) -> bool {
-    matches!(
-        status,
-        StepStatus::Accepted
-            | StepStatus::Skipped
-            | StepStatus::Reported
-            | StepStatus::Dispatched
-            | StepStatus::InDoubt
-    )
+/// Whether a step has something to lose.
+fn has_work(step: &StepState) -> bool {
+    // Somebody may have been asked about a failed attempt.
+    let is_asked = step.status == StepStatus::Gated && step.attempt.is_some();
+    is_asked
+        || matches!(
+            step.status,
+            StepStatus::Accepted
+                | StepStatus::Skipped
+                | StepStatus::Reported
+                | StepStatus::Dispatched
+                | StepStatus::InDoubt
+        )
 }
 
 /// For each step that set a variable, the steps that name it as an input.

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use crate::plan::links::Links;
 use crate::plan::{
-    Barrier, BarrierNeeds, BarrierState, BarrierStatus, Hold, Micros, Plan, PlanActivated,
-    Question, QuestionId, ReplanTrigger, Run, RunStatus, Step, StepNumber, StepState, StepStatus,
-    Subject,
+    Barrier, BarrierNeeds, BarrierState, BarrierStatus, Fallback, Hold, Micros, Plan,
+    PlanActivated, Question, QuestionId, ReplanTrigger, Run, RunStatus, Step, StepNumber,
+    StepState, StepStatus, Subject,
 };
 
 impl Run {
@@ -21,14 +21,12 @@ impl Run {
         for (step, number) in plan.steps.iter().zip(&activated.numbers) {
             match self.steps.get_mut(number.index()) {
                 Some(state) if fallen.contains(number) => state.fall(),
-                Some(state) if changed.contains(number) => state.start_over(),
-                Some(state) => state.carry_over(),
+                Some(state) if changed.contains(number) => state.carry_over(Work::Changed),
+                Some(state) => state.carry_over(Work::Same),
                 None => self.steps.push(StepState::new(&step.id)),
             }
             if let Some(state) = self.steps.get_mut(number.index()) {
-                state.priority = step.priority;
-                state.owner = plan.owner_of(step).map(str::to_owned);
-                state.tags = step.tags.iter().cloned().collect();
+                state.take_from(&plan, step);
             }
         }
         self.remove_all_but(&activated.numbers);
@@ -51,7 +49,6 @@ impl Run {
         self.links = Arc::new(Links::new(&plan, &activated.numbers, self.steps.len()));
         self.drop_stand_ins(&activated.numbers);
         self.put_on_call(&activated.numbers);
-        self.capped_tags.extend(plan.caps.tags.keys().cloned());
         self.rebuild(&plan, &activated.numbers);
         self.close_questions_in_vain();
         self.set_timers();
@@ -263,6 +260,13 @@ impl Run {
     }
 }
 
+/// Whether a version says the same of a step as the one before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Work {
+    Same,
+    Changed,
+}
+
 impl StepState {
     fn new(id: &str) -> Self {
         Self {
@@ -285,24 +289,28 @@ impl StepState {
     }
 
     /// Takes the step over into a new version in which its work counts.
-    fn carry_over(&mut self) {
+    fn carry_over(&mut self, work: Work) {
         // A new version is a new chance.
-        if matches!(self.status, StepStatus::Failed | StepStatus::Removed) {
+        if matches!(self.status, StepStatus::Failed | StepStatus::Removed | StepStatus::Cancelled) {
             self.reset();
+        }
+        if work == Work::Changed {
+            // A failure that somebody was asked about stays asked.
+            let Hold { delay, question, ref answer, .. } = self.hold;
+            let answer = answer.clone();
+            let asked = self.attempt.as_ref().map(|_| (question, answer)).unwrap_or_default();
+            self.hold = Hold { delay, question: asked.0, answer: asked.1, ..Hold::default() };
         }
     }
 
-    /// Takes the step over into a new version that says something else about it: what it waits for
-    /// before it is dealt is asked anew. A failure that somebody was asked about stays asked.
-    fn start_over(&mut self) {
-        self.carry_over();
-        self.hold.condition = None;
-        self.hold.preconditions.clear();
-        self.hold.is_gate_open = false;
-        if self.attempt.is_none() {
-            self.hold.question = None;
-            self.hold.answer = None;
-        }
+    /// What the plan says of it, for what is looked up often.
+    fn take_from(&mut self, plan: &Plan, step: &Step) {
+        self.priority = step.priority;
+        self.tags = step.tags.iter().cloned().collect();
+        self.owner = match &step.fallback {
+            Some(Fallback::Owner(owner)) if self.has_fallen_back => Some(owner.clone()),
+            _ => plan.owner_of(step).map(str::to_owned),
+        };
     }
 
     /// Takes the step over into a new version in which its work does not count.

@@ -57,7 +57,11 @@ impl State {
         match event {
             Event::RunStarted(started) => self.start_run(started, time),
             Event::PlanActivated(activated) => {
-                self.with_flights(activated.run, |run| run.activate(activated, time));
+                let capped = self.capped_tags();
+                self.with_flights(activated.run, |run| {
+                    run.activate(activated, time);
+                    run.cap_tags(&capped);
+                });
             }
             Event::Step(record) => self.apply_step(seq, time, record),
             Event::CapChanged(changed) => self.change_cap(changed),

@@ -139,8 +139,8 @@ impl<'a> Failure<'a> {
         }
         let rules = self.run.plan().map_or(&[][..], |plan| &plan.failure.rules);
         let own = rules.iter().filter(|rule| self.matches(&rule.when));
-        let mut ruled = own.filter_map(|rule| self.act(&rule.id, &rule.then, time));
-        ruled.next().unwrap_or_else(|| self.built_in(time))
+        let mut answers = own.filter_map(|rule| self.act(&rule.id, &rule.then, time));
+        answers.next().unwrap_or_else(|| self.built_in(time))
     }
 
     fn matches(&self, when: &FailureMatch) -> bool {
