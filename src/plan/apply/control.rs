@@ -101,6 +101,8 @@ impl Run {
             from: requested.from,
             reason: requested.reason.clone(),
         });
+        // Whoever was about to ask for another plan, too, need not.
+        self.due.clone().into_iter().for_each(|number| self.review(number));
     }
 
     pub(super) fn withdraw_replan(&mut self) {
