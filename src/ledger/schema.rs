@@ -39,8 +39,8 @@ fn missing(kind: Kind, schema: u16) -> usize {
     match (kind, schema) {
         (Kind::PlanActivated, 1) => 4,
         (Kind::Dispatched, 1) => 2,
-        (Kind::FailureDecided | Kind::DoubtResolved, 1) => 1,
-        (Kind::ReceiptRecorded | Kind::ReceiptRefused, receipt_codec::BLOB) => 1,
+        (Kind::FailureDecided | Kind::DoubtResolved, 1)
+        | (Kind::ReceiptRecorded | Kind::ReceiptRefused, receipt_codec::BLOB) => 1,
         _ => 0,
     }
 }

@@ -98,14 +98,14 @@ pub(super) fn judge(
             let kind = other.type_of();
             Judgement {
                 holds: false,
-                evidence: with(evidence, &format!("it is a {kind}, expected true or false")),
+                evidence: with(&evidence, &format!("it is a {kind}, expected true or false")),
             }
         }
-        Err(error) => Judgement { holds: false, evidence: with(evidence, &error.to_string()) },
+        Err(error) => Judgement { holds: false, evidence: with(&evidence, &error.to_string()) },
     }
 }
 
-fn with(evidence: String, what: &str) -> String {
+fn with(evidence: &str, what: &str) -> String {
     if evidence.is_empty() { what.to_owned() } else { format!("{evidence}; {what}") }
 }
 
@@ -121,9 +121,12 @@ fn shortened(text: &str) -> String {
 }
 
 fn all_of(values: BTreeMap<String, Json>) -> Cel {
-    let entries: std::collections::HashMap<String, Cel> =
-        values.into_iter().map(|(name, value)| (name, cel(&value.value()))).collect();
-    Cel::from(entries)
+    map(values.into_iter().map(|(name, value)| (name, cel(&value.value()))))
+}
+
+#[expect(clippy::disallowed_types, reason = "the evaluator's maps are made from no other")]
+fn map(entries: impl Iterator<Item = (String, Cel)>) -> Cel {
+    Cel::from(entries.collect::<std::collections::HashMap<_, _>>())
 }
 
 /// A JSON value as CEL has it. Whole numbers are `int`, so that they can be compared and added
@@ -140,9 +143,7 @@ fn cel(value: &Value) -> Cel {
         Value::String(text) => Cel::from(text.as_str()),
         Value::Array(items) => Cel::from(items.iter().map(cel).collect::<Vec<_>>()),
         Value::Object(members) => {
-            let entries: std::collections::HashMap<String, Cel> =
-                members.iter().map(|(name, value)| (name.clone(), cel(value))).collect();
-            Cel::from(entries)
+            map(members.iter().map(|(name, value)| (name.clone(), cel(value))))
         }
     }
 }

@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 
 use super::{declared, set_all, step_event};
 use crate::plan::{
-    ABORT, Accepted, AcceptedBasis, Asked, Attempt, AttemptToken, ContentHash, Decision,
-    Disposition, Event, FAIL, FailureAction, FailureClass, FailureDecided, FailureMatch, Fallback,
-    Idempotence, Json, Micros, OnTimeout, Origin, REPLAN, RETRY, ReplanRequested, ReplanTrigger,
-    RetryPolicy, Run, SKIP, Skipped, Step, StepEvent, StepNumber, StepState, StepStatus, Subject,
+    ABORT, Accepted, AcceptedBasis, Asked, Attempt, AttemptToken, Decision, Disposition, Event,
+    FAIL, FailureAction, FailureClass, FailureDecided, FailureMatch, Fallback, Idempotence, Json,
+    Micros, OnTimeout, Origin, REPLAN, RETRY, ReplanRequested, ReplanTrigger, RetryPolicy, Run,
+    SKIP, Skipped, Step, StepEvent, StepNumber, StepState, StepStatus, Subject,
 };
 
 /// Microseconds in a second.
@@ -380,7 +380,7 @@ fn asked(run: &Run, number: StepNumber, token: AttemptToken, text: String) -> Ev
     let asked = Asked {
         subject: Subject::Failure(token),
         text,
-        shown: run.step_hash(number).unwrap_or_else(ContentHash::default),
+        shown: run.step_hash(number).unwrap_or_default(),
         options: [RETRY, SKIP, FAIL, REPLAN, ABORT].map(str::to_owned).to_vec(),
         to: None,
         deadline: None,

@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 use super::criteria::judge;
 use super::step_event;
 use crate::plan::{
-    Accepted, AcceptedBasis, Asked, Condition, ConditionJudged, ContentHash, Event, FailureClass,
-    Micros, NO, OnFalse, ReplanRequested, ReplanTrigger, Ruling, Run, SKIP, Skipped, StepEvent,
-    StepFailed, StepNumber, StepState, StepStatus, Subject, YES, expression,
+    Accepted, AcceptedBasis, Asked, Condition, ConditionJudged, Event, FailureClass, Micros, NO,
+    OnFalse, ReplanRequested, ReplanTrigger, Ruling, Run, SKIP, Skipped, StepEvent, StepFailed,
+    StepNumber, StepState, StepStatus, Subject, YES, expression,
 };
 
 /// What an open step calls for.
@@ -229,7 +229,7 @@ fn ask(run: &Run, number: StepNumber, time: Micros) -> Option<StepEvent> {
     Some(StepEvent::Asked(Asked {
         subject: Subject::Gate,
         text: gate.question.clone(),
-        shown: run.step_hash(number).unwrap_or_else(ContentHash::default),
+        shown: run.step_hash(number).unwrap_or_default(),
         options: [YES, NO, SKIP].map(str::to_owned).to_vec(),
         to: gate.to.clone(),
         deadline: gate.deadline_seconds.map(deadline),

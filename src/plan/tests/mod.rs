@@ -4,8 +4,12 @@
 mod books;
 mod commands;
 mod consequences;
+mod dice;
 mod forged;
+mod plans;
 mod random;
+mod reference;
 mod refusals;
 mod replans;
+mod requests;
 mod support;

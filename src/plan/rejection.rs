@@ -1,0 +1,259 @@
+//! Why a command is refused: typed for programs, in words for people.
+//!
+//! Invariant: whoever is refused is told what is missing, and who holds it.
+
+use std::fmt;
+
+use super::{
+    AttemptToken, BudgetPart, CapScope, ContentHash, Micros, PauseCause, QuestionId, RunId,
+    StepNumber,
+};
+
+/// Why a command was refused. Nothing was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Rejection {
+    /// The plan is not valid: all its problems.
+    InvalidPlan(Vec<super::Problem>),
+    /// There is a run of that name.
+    RunExists(RunId),
+    /// There is no such run.
+    NoSuchRun,
+    /// The run has ended.
+    RunHasEnded(super::Ending),
+    /// The run has no active plan version yet.
+    NoActivePlan,
+    /// There is no such version, or it is not waiting for a review.
+    NoSuchVersion(u32),
+    /// The reviewer was shown another plan than the one proposed.
+    HashDiffers {
+        /// The hash of the proposed plan.
+        expected: ContentHash,
+        /// The hash that the reviewer was shown.
+        found: ContentHash,
+    },
+    /// There is no such step in the active version.
+    NoSuchStep(StepNumber),
+    /// The step is not ready, and this is its status.
+    NotReady(StepNumber, super::StepStatus),
+    /// Somebody has it.
+    HeldBy {
+        /// The step.
+        step: StepNumber,
+        /// Who.
+        worker: String,
+        /// Until when, without a sign of life.
+        lease_until: Micros,
+    },
+    /// A cap is reached.
+    CapReached {
+        /// What it holds for.
+        scope: CapScope,
+        /// How many attempts may be in flight.
+        limit: u32,
+    },
+    /// Nothing is ready.
+    NothingReady {
+        /// Attempts in flight in this run.
+        in_flight: u32,
+        /// Steps that wait for verdicts.
+        reported: u32,
+        /// Steps in doubt.
+        in_doubt: u32,
+    },
+    /// The token is not that of a live attempt.
+    StaleToken(AttemptToken),
+    /// There is no such criterion, or it has been judged.
+    NoSuchCriterion(u32),
+    /// The worker may not judge its own work.
+    JudgedByWorker(String),
+    /// The variable has another version.
+    VersionDiffers {
+        /// The version that the caller saw.
+        expected: u64,
+        /// The version that it has.
+        found: u64,
+    },
+    /// The same plan is active already.
+    SamePlan(u32),
+    /// A cap of 0 would stop everything for ever.
+    ZeroCap,
+    /// Nothing that could be retried.
+    NothingFailed,
+    /// The run pauses.
+    Paused(PauseCause),
+    /// The run does not pause.
+    NotPaused,
+    /// What is left of a budget is set aside for attempts in flight.
+    BudgetReserved(BudgetPart),
+    /// What that attempt cost was not estimated: the caller must say what was charged.
+    NotEstimated(AttemptToken),
+    /// There is no such open question.
+    NoSuchQuestion(QuestionId),
+    /// The answer is none of the question's options.
+    NotAnOption {
+        /// What was answered.
+        answer: String,
+        /// What could have been.
+        options: Vec<String>,
+    },
+    /// A request for another plan is open already, made by this record.
+    ReplanIsOpen(u64),
+    /// No request for another plan is open.
+    NoReplanRequested,
+    /// The plan allows no more later versions than these.
+    ReplanLimit(u32),
+    /// The plan's rules decide about failures.
+    DecidedByRules,
+    /// The step has no fallback that could stand in now.
+    NoFallback(StepNumber),
+    /// There is such a side effect already; done by that record, or 0 if it is only meant.
+    EffectKnown {
+        /// Its key.
+        key: String,
+        /// The record that says that it was done.
+        committed: u64,
+    },
+    /// Nobody said before that they would do this.
+    NoSuchEffect(String),
+    /// The command would lead to more events than one batch holds.
+    TooManyEvents {
+        /// How many events it would take.
+        events: usize,
+        /// How many a batch holds.
+        limit: usize,
+    },
+}
+
+impl fmt::Display for Rejection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InvalidPlan(problems) => match problems.as_slice() {
+                [one] => write!(f, "the plan is not valid: {one}"),
+                many => {
+                    write!(f, "the plan is not valid, {} problems:", many.len())?;
+                    many.iter().try_for_each(|problem| write!(f, "\n  {problem}"))
+                }
+            },
+            Self::RunExists(run) => write!(f, "there is a run of that name already (run {run})"),
+            Self::NoSuchRun => f.write_str("there is no such run"),
+            Self::RunHasEnded(ending) => write!(f, "the run has ended ({ending:?})"),
+            Self::NoActivePlan => f.write_str("the run has no active plan version yet"),
+            Self::NoSuchVersion(version) => {
+                write!(f, "there is no version {version} that waits for a review")
+            }
+            Self::HashDiffers { expected, found } => write!(
+                f,
+                "the review is bound to plan {}, but the proposed plan is {}; look at it again",
+                found.short(),
+                expected.short()
+            ),
+            Self::NoSuchStep(step) => write!(f, "the active plan has no step {step}"),
+            Self::NotReady(step, status) => write!(f, "step {step} is not ready: it is {status}"),
+            Self::HeldBy { step, worker, lease_until } => {
+                write!(f, "step {step} is held by {worker} until {lease_until} (microseconds)")
+            }
+            Self::CapReached { scope, limit } => {
+                write!(f, "the cap of {limit} attempts in flight is reached for {scope}")
+            }
+            Self::NothingReady { in_flight, reported, in_doubt } => write!(
+                f,
+                "nothing is ready: {in_flight} in flight, {reported} waiting for verdicts, \
+                 {in_doubt} in doubt"
+            ),
+            Self::StaleToken(token) => {
+                write!(f, "attempt {token} is over: its lease ran out or it has reported")
+            }
+            Self::NoSuchCriterion(index) => {
+                write!(f, "there is no criterion {index} that waits for a verdict")
+            }
+            Self::JudgedByWorker(worker) => {
+                write!(f, "{worker} did the work and may not judge it")
+            }
+            Self::VersionDiffers { expected, found } => {
+                write!(f, "the variable has version {found}, expected {expected}; read it again")
+            }
+            Self::SamePlan(version) => {
+                write!(f, "this plan is active already, as version {version}")
+            }
+            Self::ZeroCap => f.write_str("a cap of 0 would stop everything; use pause or lift it"),
+            Self::NothingFailed => f.write_str("no step of the run has failed"),
+            Self::TooManyEvents { events, limit } => {
+                write!(f, "{events} events at once: expected at most {limit}; ask in parts")
+            }
+            other => other.fmt_control(f),
+        }
+    }
+}
+
+impl Rejection {
+    /// What is refused about pauses, budgets, questions, requests and side effects.
+    fn fmt_control(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Paused(cause) => {
+                write!(f, "the run pauses: {cause}; raise the budget or resume it")
+            }
+            Self::NotPaused => f.write_str("the run does not pause"),
+            Self::BudgetReserved(part) => write!(
+                f,
+                "what is left of the budget of {part} is set aside for attempts in flight; ask \
+                 again when one has reported"
+            ),
+            Self::NotEstimated(token) => write!(
+                f,
+                "what attempt {token} cost was said by its receipt; say what was charged, too"
+            ),
+            Self::NoSuchQuestion(question) => {
+                write!(f, "there is no open question {}", question.0)
+            }
+            Self::NotAnOption { answer, options } => {
+                write!(f, "`{answer}` is no answer, expected one of: {}", options.join(", "))
+            }
+            Self::ReplanIsOpen(seq) => {
+                write!(f, "another plan was asked for already, by record {seq}")
+            }
+            Self::NoReplanRequested => f.write_str("no other plan was asked for"),
+            Self::ReplanLimit(max) => write!(
+                f,
+                "the plan allows {max} later versions and had them; propose it as a change of \
+                 scope, or cancel the run"
+            ),
+            Self::DecidedByRules => {
+                f.write_str("the plan's rules decide about failures, not somebody outside")
+            }
+            Self::NoFallback(step) => {
+                write!(f, "step {step} has no fallback that could stand in now")
+            }
+            Self::EffectKnown { key, committed: 0 } => {
+                write!(f, "side effect {key} is meant to happen already")
+            }
+            Self::EffectKnown { key, committed } => {
+                write!(f, "side effect {key} was done, says record {committed}: do not do it again")
+            }
+            Self::NoSuchEffect(key) => write!(f, "nobody said that side effect {key} is meant"),
+            _ => f.write_str("it is refused"),
+        }
+    }
+}
+
+impl fmt::Display for CapScope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ledger => f.write_str("the ledger"),
+            Self::Run(run) => write!(f, "run {run}"),
+            Self::Owner(owner) => write!(f, "owner {owner}"),
+            Self::Tag(tag) => write!(f, "tag {tag}"),
+        }
+    }
+}
+
+impl fmt::Display for PauseCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Person(by) => write!(f, "{by} said so"),
+            Self::RunBudget(part) => write!(f, "its budget of {part} is used up"),
+            Self::LedgerBudget(part) => write!(f, "the ledger's budget of {part} is used up"),
+            Self::StepLimit(step) => write!(f, "an attempt of step {step} cost more than it may"),
+        }
+    }
+}
