@@ -12,4 +12,5 @@ mod reference;
 mod refusals;
 mod replans;
 mod requests;
+mod stories;
 mod support;

@@ -131,8 +131,8 @@ impl Dice {
             ]),
             inputs: self.pick(&[vec![], vec![], vec!["u".to_owned()], vec!["v".to_owned()]]),
             acceptance: self.criteria(&["u", "v", "output.v", "output.w"]),
-            condition: self.maybe(10, |dice| dice.expression(&VARIABLES)),
-            preconditions: match self.below(8) {
+            condition: self.maybe(14, |dice| dice.expression(&VARIABLES)),
+            preconditions: match self.below(16) {
                 0 => vec![self.expression(&VARIABLES)],
                 1 => vec![self.expression(&VARIABLES), self.expression(&VARIABLES)],
                 _ => Vec::new(),

@@ -47,18 +47,19 @@ impl Dice {
             return self.answer(state);
         }
         // Mostly, something is dealt where there is nothing to report or to judge.
-        let is_idle =
-            state.in_flight.is_empty() && state.runs.values().all(|run| run.reported.is_empty());
+        let is_idle = state.in_flight.is_empty() && self.below(8) > 0;
+        let is_judged = state.runs.values().all(|run| run.reported.is_empty());
         match self.below(100) {
-            _ if is_idle && self.one_in(3) => self.deal(state, run),
             0..=19 => self.deal(state, run),
-            20..=42 => Command::RecordReceipt { token: self.token(state), receipt: self.receipt() },
+            20..=42 | 60..=72 if is_idle => self.deal(state, run),
+            20..=42 => self.report(state),
+            43..=54 if is_judged && self.below(8) > 0 => self.report(state),
             43..=54 => Command::Judge { token: self.reported(state), verdicts: self.verdicts() },
             55..=59 => Command::Tick,
             60..=79 => self.about_attempts(state, run),
-            80..=93 => self.about_runs(world, run),
-            94..=95 => self.propose(world, run),
-            96 => self.fork(world, past),
+            80..=94 => self.about_runs(world, run),
+            95..=96 => self.propose(world, run),
+            97 => self.fork(world, past),
             _ => self.start(world),
         }
     }
@@ -73,11 +74,15 @@ impl Dice {
         Command::Dispatch { run, step, worker: self.pick(&["worker-1", "worker-2"]).to_owned() }
     }
 
+    fn report(&mut self, state: &State) -> Command {
+        Command::RecordReceipt { token: self.token(state), receipt: self.receipt() }
+    }
+
     fn about_attempts(&mut self, state: &State, run: RunId) -> Command {
         let token = self.token(state);
         let step = self.doubtful(state, run);
         let by = BY.to_owned();
-        match self.below(13) {
+        match self.below(14) {
             0 | 1 => Command::Renew { token },
             2..=4 => {
                 let causes = [LostCause::RunnerDied, LostCause::Released, LostCause::LeaseExpired];
@@ -87,8 +92,14 @@ impl Dice {
                 let finding = self.pick(&[Finding::Landed, Finding::DidNotHappen]);
                 Command::ResolveDoubt { run, step, finding, by, evidence: String::new() }
             }
-            7 => Command::IntendEffect { token, effect: "mail".to_owned(), key: self.key() },
-            8 => Command::CommitEffect { token, key: self.key() },
+            7 | 13 => Command::IntendEffect { token, effect: "mail".to_owned(), key: self.key() },
+            8 => {
+                let effects = state.runs.get(&run).into_iter().flat_map(|run| &run.effects);
+                let meant = effects.filter(|(_, effect)| effect.committed == 0).last();
+                let known = meant.map(|(key, effect)| (effect.token, key.clone()));
+                let (token, key) = known.unwrap_or_else(|| (token, self.key()));
+                Command::CommitEffect { token, key }
+            }
             9 => {
                 let charged = self.maybe(2, Self::cost);
                 Command::CorrectCost { token, cost: self.cost(), charged, by }
@@ -289,7 +300,7 @@ impl Dice {
         }
     }
 
-    fn receipt(&mut self) -> Receipt {
+    pub(super) fn receipt(&mut self) -> Receipt {
         let class = self.class();
         let mut receipt = match self.below(10) {
             0..=2 => {

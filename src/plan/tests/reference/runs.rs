@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Life, Phase, Value, sum};
+use super::{Life, Phase, Value, Work, sum};
 use crate::plan::*;
 
 impl Life {
@@ -151,9 +151,10 @@ impl Life {
             assert!(!self.plan().continues || self.is_complete, "the planner may want more");
         }
         if matches!(ended.ending, Ending::Cancelled | Ending::Aborted) {
-            let open = self.works.iter_mut();
-            open.filter(|work| matches!(work.phase, Phase::Open | Phase::Asked))
-                .for_each(|work| work.phase = Phase::Cancelled);
+            let is_open = |work: &&mut Work| matches!(work.phase, Phase::Open | Phase::Asked);
+            for work in self.works.iter_mut().filter(is_open) {
+                (work.phase, work.token) = (Phase::Cancelled, None);
+            }
         }
         self.status = RunStatus::Ended(ended.ending);
         self.questions.clear();
