@@ -23,7 +23,7 @@ impl Run {
                 self.ask(QuestionId(seq), time, Some(number), asked);
                 self.with_hold(number, |hold| hold.question = Some(QuestionId(seq)));
             }
-            StepEvent::Answered(answered) => {
+            StepEvent::Answered(answered) if self.asks(number, answered.question) => {
                 let Some(question) = self.close(answered.question) else { return };
                 let is_yes = answered.answer == YES;
                 let answer = (answered.answer.clone(), answered.by.clone());
@@ -35,7 +35,7 @@ impl Run {
                     }
                 });
             }
-            StepEvent::Expired(expired) => {
+            StepEvent::Expired(expired) if self.asks(number, expired.question) => {
                 if self.expire(expired).is_none() {
                     return;
                 }
@@ -53,6 +53,16 @@ impl Run {
             }
             _ => {}
         }
+    }
+
+    /// Whether a question is the one that is open about a step.
+    fn asks(&self, number: StepNumber, question: QuestionId) -> bool {
+        self.step(number).is_some_and(|step| step.hold.question == Some(question))
+    }
+
+    /// Whether a question is about the run as a whole: those about steps have events of their own.
+    fn is_of_run(&self, question: QuestionId) -> bool {
+        self.questions.get(&question).is_some_and(|each| each.step.is_none())
     }
 
     fn with_hold(&mut self, number: StepNumber, change: impl FnOnce(&mut crate::plan::Hold)) {
@@ -98,6 +108,9 @@ impl Run {
     }
 
     pub(super) fn question_answered(&mut self, answered: &Answered) {
+        if !self.is_of_run(answered.question) {
+            return;
+        }
         let Some(question) = self.close(answered.question) else { return };
         if answered.answer == ABORT {
             self.abort = Some(format!("{} said so: {}", answered.by, question.asked.text));
@@ -123,7 +136,8 @@ impl Run {
     }
 
     pub(super) fn question_expired(&mut self, expired: &Expired) {
-        if let Some(question) = self.expire(expired)
+        if self.is_of_run(expired.question)
+            && let Some(question) = self.expire(expired)
             && let Subject::Barrier(id) = question.asked.subject
             && let Some(barrier) = self.barriers.get_mut(&id)
         {
