@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""An independent reader of plan-ledger format 1.0, written from log.md, head.md and recovery.md alone.
+"""An independent reader of plan-ledger format 1.0, written from log.md, head.md, recovery.md and retention.md alone.
 
 usage: reader.py [--json] [--records] LEDGER_DIR
 
@@ -30,7 +30,8 @@ HEAD_LAYOUT = "<8s16sQQQQQ16sQ32sQI"
 HEAD_FIELDS = "magic ledger_uid generation epoch mode durable_seq ordinal uid data_end chain state crc"
 MODES = {0x9E3779B97F4A7C15: "interval", 0x3C6EF372FE94F82B: "every_commit"}
 STATES = {0xD6E8FEB86659FD93: "open", 0x2917014799A6026C: "clean", 0xA5A3564E27F8862B: "poisoned"}
-NOTE = 0x8001
+NOTE, RETENTION = 0x8001, 0x8002
+HASH = re.compile("[0-9a-f]{64}")
 Header, Frame, Head, Footer = map(namedtuple, ("Header", "Frame", "Head", "Footer"),
                                   (SEGMENT_FIELDS, FRAME_FIELDS, HEAD_FIELDS, FOOTER_FIELDS))
 Segment = namedtuple("Segment", "file path header length")
@@ -100,13 +101,67 @@ def read_segment_header(root, name):
     return Segment(file, path, header, length)
 
 
-def check_link(segment, before, uids):
-    """The segment against its predecessor; None for the first one."""
+def retention_note(frame, payload):
+    """The retention note that a record is, if it is a sound one."""
+    if (frame.kind, frame.codec, frame.schema) != (RETENTION, 2, 1):
+        return None
+    try:
+        note = json.loads(payload)
+        older, newer = note["anchors"]
+        good = (1 <= note["first_seq"] <= note["last_seq"] <= older["seq"] < newer["seq"] < frame.seq
+                and int(note["last_ordinal"]) >= 0 and HASH.fullmatch(note["chain"]) and isinstance(note["by"], str)
+                and all(HASH.fullmatch(anchor["chain"]) and HASH.fullmatch(anchor["state_hash"])
+                        and re.fullmatch(f"{anchor['seq']:020}-state-v[1-9][0-9]*-{anchor['state_hash'][:8]}[.]snap", anchor["file"])
+                        for anchor in (older, newer))
+                and (note["archive"] is None or HASH.fullmatch(note["archive"]["blake3"])))
+    except (ValueError, KeyError, TypeError):
+        good = False
+    return note if good else None
+
+
+def find_note(root, names):
+    """The newest retention note of the log, by reading all of it: indexes are not needed to find one."""
+    for name in reversed(names):
+        try:
+            segment = read_segment_header(root, name)
+        except (Damage, OSError):
+            continue
+        data, at, newest = segment.path.read_bytes(), START, None
+        while (at := data.find(FRAME_MAGIC, at)) > 0:
+            try:
+                record = read_frame(segment, data, at, len(data))[0] if at % 64 == 0 else None
+            except (NotHolding, Damage):
+                record = None
+            newest = retention_note(record.frame, record.payload) or newest if record else newest
+            at = record.end if record else at + 1
+        if newest:
+            return newest
+    return None
+
+
+def beginning(root, names):
+    """Where the row of segments begins: (ordinal, base_seq, prev_chain); None for what only the segment says."""
+    base_seq, ordinal = int(names[0][:20]), int(names[0][21:-4], 16)
+    note = find_note(root, names) if ordinal else None
+    if not note:
+        return 0, 1, bytes(32)
+    if ordinal <= note["last_ordinal"]:  # a prune that was cut short
+        return ordinal, base_seq, None
+    return note["last_ordinal"] + 1, note["last_seq"] + 1, bytes.fromhex(note["chain"])
+
+
+def check_link(segment, before, uids, first):
+    """The segment against its predecessor; None for the first one, which begins where `first` says."""
     file, header = segment.file, segment.header
     require(header.uid not in uids, file, 40, "segment uid was used before")
     require(header.base_seq == header.prev_last_seq + 1, file, 128, "prev_last_seq is not base_seq - 1")
     if before is None:
-        require(header.ordinal == 0, file, 56, "the first segment is missing")
+        require(header.ordinal == first[0], file, 56, "the first segment is missing")
+        require(header.base_seq == first[1] and first[2] in (None, header.prev_chain), file, 64,
+                "the first segment does not begin where the retention note says")
+    if before is None and header.ordinal > 0:
+        return
+    if before is None:
         require(header.reason == 0, file, 168, "the first segment was not created as such")
         require(header.base_seq == 1 and header.prev_data_end == 0 and zero(header.prev_chain + header.prev_uid),
                 file, 64, "the first segment has a predecessor")
@@ -166,6 +221,8 @@ def check_record(segment, record, pad, before, key):
     require((frame.kind == NOTE) == is_last_born, file, at + 32, "recovery note is not where it belongs")
     if is_last_born:
         check_note(segment, record)
+    require(frame.kind != RETENTION or retention_note(frame, record.payload), file, at + FRAME_HEADER,
+            "retention note is not as specified")
 
 
 def check_note(segment, record):
@@ -312,7 +369,7 @@ def check(root, emit=lambda *_: None):
     root, notes = Path(root), []
     if not (root / "log").is_dir():
         raise Refused(f"{root}: not a ledger: it has no folder `log`")
-    report = {"status": "whole", "segments": 0, "records": 0, "last_seq": 0, "last_chain": bytes(32).hex(),
+    report = {"status": "whole", "segments": 0, "first_seq": 1, "records": 0, "last_seq": 0, "last_chain": bytes(32).hex(),
               "unproven": 0, "tail": None, "bad": None, "derived": [], "head": None, "notes": notes}
     segments, uids, broken, order = [], set(), None, []
     for name in sorted(os.listdir(root / "log")):
@@ -323,10 +380,11 @@ def check(root, emit=lambda *_: None):
             notes.append(f"log/{name}: not a file of the log")
     try:
         head = read_head(root, notes)
+        first = beginning(root, [name for _, name in sorted(order)]) if order else (0, 1, bytes(32))
         for _, name in sorted(order):
             try:
                 segment = read_segment_header(root, name)
-                check_link(segment, segments[-1] if segments else None, uids)
+                check_link(segment, segments[-1] if segments else None, uids, first)
             except (Damage, OSError) as damage:  # what comes before it can still be read
                 broken = damage if isinstance(damage, Damage) else Damage(f"log/{name}", 0, f"cannot be read: {damage}")
                 break
@@ -337,12 +395,13 @@ def check(root, emit=lambda *_: None):
         if head:
             report["head"] = {"generation": head.generation, "mode": MODES[head.mode], "state": STATES[head.state],
                               "durable_seq": head.durable_seq, "ordinal": head.ordinal, "data_end": head.data_end}
-        position = (0, 0, bytes(32), 0)
+        report["first_seq"] = first[1]
+        position = (first[1] - 1, 0, first[2] or (segments[0].header.prev_chain if segments else bytes(32)), 0)
         for index, segment in enumerate(segments):
             successor = segments[index + 1] if index + 1 < len(segments) else None
             if broken and not successor:
                 break  # its logical end stands in a header that does not hold
-            if head and head.ordinal == index:
+            if head and head.ordinal == segment.header.ordinal:
                 require((head.ledger_uid, head.uid) == (segment.header.ledger_uid, segment.header.uid), "HEAD", 8,
                         "names another ledger or segment")
             key = blake3(segment.header.genesis, derive_key_context="plan-ledger v1 record").digest()
@@ -350,7 +409,8 @@ def check(root, emit=lambda *_: None):
         if broken:
             raise broken
         require(head, "HEAD", 0, "no valid slot: nothing says where the log should end")
-        require(head.ordinal < len(segments), "HEAD", 56, f"segment {head.ordinal} is missing")
+        require(head.ordinal <= segments[-1].header.ordinal, "HEAD", 56, f"segment {head.ordinal} is missing")
+        require(head.ordinal >= first[0], "HEAD", 56, f"segment {head.ordinal} was pruned")
     except Damage as damage:
         report.update(status="damaged", bad=damage.place)
     except OSError as error:
@@ -391,7 +451,7 @@ def main():
         for derived in report["derived"]:
             print("derived: {file}: offset {offset}: {reason}".format(**derived))
         place = report["bad"] or report["tail"]
-        print("{status}: {records} records in {segments} segments, last seq {last_seq}, chain {last_chain}, "
+        print("{status}: {records} records from {first_seq} in {segments} segments, last seq {last_seq}, chain {last_chain}, "
               "{unproven} unproven".format(**report))
         if place:
             print("{file}: offset {offset}: {reason}".format(**place))

@@ -482,13 +482,69 @@ class Sealed(LedgerCase):
                 self.assertIn(reason, place["reason"])
 
 
+class Pruned(LedgerCase):
+    """A log that begins with segment 1: record 1 is gone, record 2 is there, record 5 (or none) is the note."""
+
+    def pruned(self, change=None, *, note=True, reason=1, base=2, ordinal=1, wrong_chain=False, **header):
+        _, ends = frames(4096, 1, bytes(32), [{}])
+        end, chain = ends[-1]
+        anchors = [{"seq": seq, "chain": "ab" * 32, "state_hash": "cd" * 32, "file": f"{seq:020}-state-v1-cdcdcdcd.snap"}
+                   for seq in (3, 4)]
+        text = {"first_seq": 1, "last_seq": 1, "last_ordinal": 0, "chain": chain.hex(), "anchors": anchors, "archive": None,
+                "by": "ann"}
+        if change:
+            change(text)
+        specs = [{}, {}, {}] + [{"kind": 0x8002, "codec": 2, "payload": json.dumps(text).encode()}] * note
+        before = bytes([1]) * 32 if wrong_chain else chain
+        body, after = frames(4096, base, before, specs, uid=UIDS[1], ordinal=ordinal)
+        self.segment(segment_header(ordinal=ordinal, base=base, prev_chain=before, prev_uid=UIDS[0], prev_end=end, uid=UIDS[1],
+                                    reason=reason, **header), body, base=base, ordinal=ordinal)
+        self.put("HEAD", slot(base - 1 + len(specs), *after[-1], ordinal=ordinal, uid=UIDS[1]) + bytes(4096))
+
+    def test_a_note_covers_what_is_missing(self):
+        self.pruned()
+        self.report("whole", first_seq=2, records=4, last_seq=5)
+
+    def test_a_prune_that_was_cut_short_is_whole(self):
+        self.pruned(lambda note: note.update(last_ordinal=1, last_seq=3))
+        self.report("whole", first_seq=2, records=4)
+
+    def test_without_a_note_segments_are_missing(self):
+        self.pruned(note=False)
+        self.report("damaged", first_seq=1, records=0)
+
+    def test_a_note_that_covers_less_covers_nothing(self):
+        self.pruned(base=3, ordinal=2)
+        self.report("damaged", "the first segment is missing")
+
+    def test_the_first_segment_must_be_the_one_that_was_noted(self):
+        self.pruned(wrong_chain=True)
+        self.report("damaged", records=0)
+        for path in (self.root / "log").iterdir():
+            path.unlink()
+        self.pruned(base=3)
+        self.report("damaged", records=0)
+
+    def test_a_note_that_breaks_a_rule_is_none(self):
+        def anchor(**fields):
+            return lambda note: note["anchors"][0].update(fields)
+        changes = [anchor(seq=0), anchor(file="x"), anchor(chain="0"), lambda note: note["anchors"].pop(),
+                   lambda note: note.update(first_seq=0), lambda note: note.update(last_seq=4),
+                   lambda note: note.update(chain=None), lambda note: note.pop("by"), lambda note: note.update(archive={}),
+                   lambda note: note["anchors"].reverse()]
+        for number, change in enumerate(changes):
+            with self.subTest(number):
+                self.pruned(change)
+                self.report("damaged", first_seq=1)
+
+
 class Golden(LedgerCase):
     """The ledgers of golden/, as the program wrote them: whole, or the first bad place as documented here."""
     SEGMENT = "log/00000000000000000001-00000000.seg"
     EXPECTED = {
         "minimal": ("whole", None), "good": ("whole", None), "fenced": ("whole", None),
         "torn": ("unproven_tail", (SEGMENT, 5504)), "corrupt": ("damaged", (SEGMENT, 4480)),
-        "future-ro-compat": ("whole", None), "future-kind": ("whole", None),
+        "pruned": ("whole", None), "future-ro-compat": ("whole", None), "future-kind": ("whole", None),
         "future-major": ("refused", None), "future-incompat": ("refused", None),
     }
 

@@ -60,6 +60,8 @@ pub enum ErrorKind {
     Rejected,
     /// There is no such record.
     OutOfRange,
+    /// The record is not in the log any more: it was pruned. An archive may have it.
+    Pruned,
     /// A plan file cannot be read or is not valid.
     BadPlan,
 }

@@ -17,7 +17,8 @@ pub mod storage;
 
 pub use error::{Error, ErrorKind, Location, Result};
 pub use ledger::{
-    Ack, BatchKey, Clock, Commit, Environment, Housekeeping, IdSource, Ledger, LedgerView,
-    OnAmbiguous, OpenReport, Projection, Recorded, Snapshot, Task, plan_hash, state_hash,
+    Ack, BatchKey, Clock, Commit, Environment, ForkPoint, Housekeeping, IdSource, Ledger,
+    LedgerView, OnAmbiguous, OpenQuestion, OpenReport, Projection, Recorded, Reply, Snapshot, Task,
+    plan_hash, state_hash,
 };
 pub use plan::{Command, Event, Plan, Receipt, RunId, RunPolicy, State, Step, StepNumber};

@@ -1,20 +1,67 @@
 //! One entry for both builds: under the fuzzer a target is called with its inputs; on stable it
-//! replays the files and folders that the command line names.
+//! replays the files and folders that the command line names. Either way no input may make it ask
+//! for more memory at once than a record may have, and 1 MiB.
 
+use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The largest allocation since it was last set to zero.
+static LARGEST: AtomicUsize = AtomicUsize::new(0);
+/// The record limit and 1 MiB.
+const BOUND: usize = (16 << 20) + (1 << 20);
+
+struct Counting;
+
+// SAFETY: all calls go to the system's allocator with the arguments that came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        LARGEST.fetch_max(layout.size(), Ordering::Relaxed);
+        // SAFETY: passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        LARGEST.fetch_max(layout.size(), Ordering::Relaxed);
+        // SAFETY: passed on.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        LARGEST.fetch_max(size, Ordering::Relaxed);
+        // SAFETY: passed on.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: passed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
 
 /// The `main` of a fuzz target with that body.
 #[macro_export]
 macro_rules! target {
     ($body:expr) => {
         #[cfg(fuzzing)]
-        libfuzzer_sys::fuzz_target!(|data: &[u8]| { ($body)(data) });
+        libfuzzer_sys::fuzz_target!(|data: &[u8]| { $crate::bounded($body, data) });
 
         #[cfg(not(fuzzing))]
         fn main() {
             $crate::replay($body);
         }
     };
+}
+
+/// Call the body with an input, and see that it asks for no more memory than it may.
+pub fn bounded(body: impl Fn(&[u8]), data: &[u8]) {
+    LARGEST.store(0, Ordering::Relaxed);
+    body(data);
+    let largest = LARGEST.load(Ordering::Relaxed);
+    assert!(largest <= BOUND, "asked for {largest} bytes at once");
 }
 
 /// Call the body with every input that the command line names. No input at all is a mistake of
@@ -33,7 +80,71 @@ pub fn replay(body: impl Fn(&[u8])) {
     files.sort();
     assert!(!files.is_empty(), "name the files or folders to replay");
     for file in &files {
-        body(&std::fs::read(file).expect("a readable input"));
+        let data = std::fs::read(file).expect("a readable input");
+        bounded(&body, &data);
     }
     println!("{} inputs replayed", files.len());
+}
+
+/// An input as a row of fields; behind its end they are zero.
+pub struct Fields<'a>(pub &'a [u8]);
+
+impl Fields<'_> {
+    /// The next so many bytes.
+    pub fn array<const N: usize>(&mut self) -> [u8; N] {
+        let (now, rest) = self.0.split_at(self.0.len().min(N));
+        self.0 = rest;
+        let mut bytes = [0; N];
+        bytes[..now.len()].copy_from_slice(now);
+        bytes
+    }
+
+    /// The next number.
+    pub fn u64(&mut self) -> u64 {
+        u64::from_le_bytes(self.array())
+    }
+
+    /// The next number.
+    pub fn u32(&mut self) -> u32 {
+        u32::from_le_bytes(self.array())
+    }
+
+    /// The next number.
+    pub fn u16(&mut self) -> u16 {
+        u16::from_le_bytes(self.array())
+    }
+
+    /// The next byte.
+    pub fn u8(&mut self) -> u8 {
+        u8::from_le_bytes(self.array())
+    }
+
+    /// One of a few.
+    pub fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+        of[usize::from(self.u8()) % of.len()]
+    }
+
+    /// So many bytes as there are, but not more than `count`.
+    pub fn bytes(&mut self, count: usize) -> Vec<u8> {
+        let (now, rest) = self.0.split_at(self.0.len().min(count));
+        self.0 = rest;
+        now.to_vec()
+    }
+}
+
+/// JSON's numbers are exact up to here: no sequence number or offset is larger, and a plan with a
+/// larger one is refused.
+const EXACT: u64 = 1 << 53;
+
+/// Whether bytes are JSON of which no number is too large to be written as it was.
+pub fn is_exact(bytes: &[u8]) -> bool {
+    fn holds(value: &serde_json::Value) -> bool {
+        match value {
+            serde_json::Value::Number(number) => number.as_u64().is_none_or(|it| it <= EXACT),
+            serde_json::Value::Array(items) => items.iter().all(holds),
+            serde_json::Value::Object(members) => members.values().all(holds),
+            _ => true,
+        }
+    }
+    serde_json::from_slice(bytes).is_ok_and(|value| holds(&value))
 }

@@ -1,78 +1,162 @@
-//! A valid ledger with any bytes patched: opening and walking never panic, every record that is
-//! served is one that was written, and nothing that was acknowledged goes missing without a word.
+//! A valid ledger with any bytes patched: looking, verifying and opening never panic; every record
+//! that is served is one that was written; and nothing that was acknowledged goes missing without
+//! a word, neither from a reader nor from `verify` nor from the writer that goes on.
 #![cfg_attr(fuzzing, no_main)]
 
-use std::path::Path;
-use std::sync::Arc;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use plan_ledger::format::{Codec, NewRecord};
-use plan_ledger::log::{Item, Log, LogOptions, LogReader, Proof, UidSource};
+use plan_ledger::log::{
+    Batch, Class, Durability, Finding, Item, Log, LogOptions, LogReader, LoggedRecord, Proof,
+    UidSource, VerifyOptions, verify,
+};
 use plan_ledger::sim::SimDisk;
 use plan_ledger::storage::{Access, Storage};
 
-const RECORDS: u64 = 12;
+const DIR: &str = "fuzz.ledger";
 
-fn options(disk: &SimDisk) -> LogOptions {
-    LogOptions::new(Arc::new(disk.clone()), UidSource::new(|| [7; 16]))
+fn options(disk: &SimDisk, first: u64) -> LogOptions {
+    let next = AtomicU64::new(first);
+    let uid = move || u128::from(next.fetch_add(1, Ordering::Relaxed)).to_le_bytes();
+    LogOptions::new(Arc::new(disk.clone()), UidSource::new(uid))
 }
 
-fn payload(seq: u64) -> Vec<u8> {
-    vec![u8::try_from(seq).expect("few records"); 40 + usize::try_from(seq).expect("few records")]
+fn record(fill: u8, size: usize) -> NewRecord {
+    NewRecord { kind: 0x8FFF, codec: Codec::Raw, schema: 1, payload: vec![fill; size] }
 }
 
-fn make(dir: &Path) -> SimDisk {
-    let disk = SimDisk::new();
-    let log = Log::create(dir, options(&disk), 1).expect("a new log");
-    for seq in 1..=RECORDS {
-        let record =
-            NewRecord { kind: 0x8002, codec: Codec::Raw, schema: 1, payload: payload(seq) };
-        log.append(&[record], seq).expect("an append");
-    }
+/// A ledger, its records and its files. It is made once; each input gets a fork of its disk.
+struct Specimen {
+    disk: SimDisk,
+    records: Vec<LoggedRecord>,
+    files: Vec<PathBuf>,
+}
+
+/// Three segments: one that a rotation sealed, because the next record is large; one that a crash
+/// ended; and the newest. HEAD is the second file, the newest segment the first.
+fn make() -> Specimen {
+    let (disk, dir) = (SimDisk::new(), Path::new(DIR));
+    let log = Log::create(dir, options(&disk, 1), 1).expect("a new log");
+    let append = |log: &Log, fill: u8, size: usize| {
+        log.append(&[record(fill, size)], u64::from(fill)).expect("an append");
+    };
+    (1..=4).for_each(|fill| append(&log, fill, 40 * usize::from(fill)));
+    let batch = [record(5, 10), record(6, 600), record(7, 0)];
+    log.append(&batch, 7).expect("an append");
+    append(&log, 0, 1_044_000);
+    append(&log, 9, 90);
+    // Written, not synced, and the process ends: whoever opens it fences.
+    let durability = Durability::Buffered;
+    let batch = Batch { durability, ..Batch::new(vec![record(10, 100)], 10) };
+    let _ticket = log.submit(&batch).expect("a place");
+    disk.kill_process();
+    drop(log);
+    let (log, _) = Log::open(dir, options(&disk, 100), 11).expect("a crash is no damage");
+    (12..=16).for_each(|fill| append(&log, fill, 30 * usize::from(fill)));
     log.close().expect("a clean close");
-    disk
+    let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+    let reader = LogReader::open(&storage, dir).expect("a whole ledger");
+    let records: Vec<_> = reader.records(1).map(|record| record.expect("it is whole")).collect();
+    let segments = reader.segments().into_iter().rev().map(|segment| segment.path);
+    let mut files: Vec<_> = segments.collect();
+    assert_eq!(files.len(), 3, "one was sealed, one was fenced");
+    files.insert(1, dir.join("HEAD"));
+    Specimen { disk, records, files }
 }
 
-/// Patches: a file (0 segment, 1 HEAD), an offset of two bytes, a value that is XORed in.
-fn damage(disk: &SimDisk, dir: &Path, data: &[u8]) {
-    let segment = dir.join("log/00000000000000000001-00000000.seg");
+static SPECIMEN: LazyLock<Specimen> = LazyLock::new(make);
+
+/// Patches: a file, an offset of two bytes, a value that is XORed in. If the file's number has its
+/// highest bit set, the offset counts from the file's end: there index and footer are.
+fn damage(disk: &SimDisk, data: &[u8]) {
     for patch in data.chunks_exact(4).take(64) {
-        let path = if patch[0] & 1 == 0 { segment.clone() } else { dir.join("HEAD") };
-        let offset = u64::from(u16::from_le_bytes([patch[1], patch[2]]));
-        let Ok(file) = disk.open(&path, Access::ReadWrite) else { continue };
+        let path = &SPECIMEN.files[usize::from(patch[0] & 0x7F) % SPECIMEN.files.len()];
+        let mut offset = u64::from(u16::from_le_bytes([patch[1], patch[2]]));
+        let file = disk.open(path, Access::Read).expect("it is there");
+        let length = file.length().expect("it can be measured");
+        if patch[0] & 0x80 != 0 {
+            offset = length.saturating_sub(1 + offset);
+        }
         let mut byte = [0];
         if file.read_at(&mut byte, offset).is_ok_and(|count| count == 1) {
-            let _ = file.write_at(&[byte[0] ^ patch[3]], offset);
+            disk.overwrite(path, offset, &[byte[0] ^ patch[3]]).expect("a file that is there");
         }
     }
+}
+
+fn original(record: &LoggedRecord) {
+    let place = usize::try_from(record.seq - 1).expect("few records");
+    assert_eq!(Some(record), SPECIMEN.records.get(place), "a record nobody wrote");
+}
+
+/// The records that damage costs. Where HEAD is damaged, too, nothing but the newest segment knows
+/// where the log ended: damage there may cost all that follows.
+fn named(path: &Path, missing: RangeInclusive<u64>, has_head: bool) -> RangeInclusive<u64> {
+    if has_head || path != SPECIMEN.files[0] { missing } else { *missing.start()..=u64::MAX }
+}
+
+/// The records that are missing and that no range names.
+fn unnamed(served: &[u64], named: &[RangeInclusive<u64>]) -> Vec<u64> {
+    let all = SPECIMEN.records.iter().map(|record| record.seq);
+    let is_missing = |seq: &u64| !served.contains(seq);
+    all.filter(is_missing).filter(|seq| !named.iter().any(|range| range.contains(seq))).collect()
 }
 
 fn check(data: &[u8]) {
-    let dir = Path::new("fuzz.ledger");
-    let disk = make(dir);
-    damage(&disk, dir, data);
+    let (disk, dir) = (SPECIMEN.disk.fork(), Path::new(DIR));
+    damage(&disk, data);
+    let head = |disk: &SimDisk| disk.read(&SPECIMEN.files[1]).expect("it is there");
+    let has_head = head(&disk) == head(&SPECIMEN.disk);
     let storage: Arc<dyn Storage> = Arc::new(disk.clone());
-    let mut served = Vec::new();
-    let mut is_damaged = false;
-    let mut is_unproven = false;
-    for item in LogReader::open(&storage, dir).expect("a folder that is a ledger's").walk(1) {
+    let (mut served, mut lost, mut is_open) = (Vec::new(), Vec::new(), false);
+    let reader = LogReader::open(&storage, dir).expect("a folder that is a ledger's");
+    for item in reader.walk(1) {
         match item.expect("no I/O error") {
             Item::Record(record, proof) => {
-                assert_eq!(record.payload, payload(record.seq), "a record nobody wrote");
-                is_unproven |= proof == Proof::Unproven;
+                original(&record);
+                is_open |= proof == Proof::Unproven;
                 served.push(record.seq);
             }
-            Item::Damage(_) => is_damaged = true,
-            Item::OpenEnd { .. } => is_unproven = true,
+            Item::Damage(damage) => {
+                lost.push(named(&damage.path, damage.first_seq..=damage.last_seq, has_head));
+            }
+            Item::Derived(_) => {}
+            Item::OpenEnd { .. } => is_open = true,
         }
     }
-    let is_whole = served == (1..=RECORDS).collect::<Vec<_>>();
-    match Log::open(dir, options(&disk), 99) {
-        // Whoever may write has everything.
+    let silent = unnamed(&served, &lost);
+    assert!(silent.is_empty() || is_open, "{silent:?} are missing, and nobody says so");
+
+    let examine = |record: &LoggedRecord| {
+        original(record);
+        None
+    };
+    let found = verify(&storage, dir, VerifyOptions { examine: &examine, ..VerifyOptions::PLAIN })
+        .expect("a folder that is a ledger's");
+    let damages = found.findings.iter().filter(|finding| finding.class != Class::Warning);
+    let of = |finding: &Finding| {
+        let first = SPECIMEN.records.iter().find(|record| record.segment == 2).map(|it| it.seq);
+        let nothing = first.map(|first| first..=first - 1);
+        Some(named(&finding.path, finding.missing.clone().or(nothing)?, has_head))
+    };
+    let lost: Vec<_> = damages.filter_map(of).collect();
+    let silent = unnamed(&served, &lost);
+    assert!(silent.is_empty() || is_open || found.is_damaged(), "verify is silent on {silent:?}");
+
+    match Log::open(dir, options(&disk, 200), 99) {
         Ok((log, _)) => {
-            assert!(is_whole, "the writer goes on without {served:?}");
-            assert!(log.ack().seq >= RECORDS);
+            // It reads the newest segment only: what it builds upon. The others are the readers'.
+            let lost = unnamed(&served, &[]);
+            let mut own = SPECIMEN.records.iter().filter(|record| record.segment == 2);
+            assert!(own.all(|own| !lost.contains(&own.seq)), "the writer goes on without {lost:?}");
+            assert!(found.opening.is_ok(), "{:?}", found.opening);
+            let last = log.ack().seq;
+            assert!(last >= SPECIMEN.records.last().expect("there are records").seq);
         }
-        Err(_) => assert!(is_damaged || is_unproven || is_whole || served.is_empty()),
+        Err(_) => assert!(found.opening.is_err(), "{:?}", found.findings),
     }
 }
 

@@ -1,5 +1,5 @@
-//! Any bytes as a snapshot: as a header, as the body of a state, and as a whole file that a
-//! ledger finds. No panic, no memory beyond the limits; what decodes is written as it was read.
+//! Any bytes as a snapshot: as a header, and as the body of a state. No panic, no memory beyond the
+//! limits; a body that decodes is written as one of the same state.
 #![cfg_attr(fuzzing, no_main)]
 
 use plan_ledger::format::SnapshotHeader;

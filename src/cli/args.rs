@@ -4,10 +4,12 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use super::archive::ArchiveArgs;
 use super::blobs::BlobsArgs;
 use super::export::ExportArgs;
 use super::import_ledger::ImportArgs;
 use super::inspect::InspectArgs;
+use super::prune::PruneArgs;
 use super::recover::RecoverArgs;
 use super::verify::{RootArgs, VerifyArgs};
 
@@ -62,6 +64,10 @@ pub(super) enum Task {
     Blobs(BlobsArgs),
     /// Keep the state as it is now, so that opening and looking back start from here
     Snapshot(SnapshotArgs),
+    /// Put the oldest segments of a ledger, whose runs have ended, into one file
+    Archive(ArchiveArgs),
+    /// Remove the oldest segments of a ledger; two snapshots vouch for the rest
+    Prune(PruneArgs),
     /// Check every byte of a ledger, and name all that is damaged
     Verify(VerifyArgs),
     /// Print the last durable record and its chain value, for keeping elsewhere

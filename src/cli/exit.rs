@@ -72,7 +72,9 @@ impl Failure {
 /// The exit code for a ledger's error.
 pub(super) fn code_of(error: &Error) -> Code {
     match error.kind() {
-        ErrorKind::NotALedger | ErrorKind::BadPlan | ErrorKind::OutOfRange => Code::Usage,
+        ErrorKind::NotALedger | ErrorKind::BadPlan | ErrorKind::OutOfRange | ErrorKind::Pruned => {
+            Code::Usage
+        }
         ErrorKind::Corrupt | ErrorKind::Tampered | ErrorKind::Ambiguous => Code::Damaged,
         ErrorKind::Locked | ErrorKind::Fenced => Code::Held,
         ErrorKind::Rejected

@@ -29,9 +29,9 @@ pub(super) struct ExportArgs {
     /// The ledger's folder
     #[arg(value_name = "DIR")]
     dir: PathBuf,
-    /// The first record
-    #[arg(long, value_name = "SEQ", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
-    from: u64,
+    /// The first record [default: the first one that there is]
+    #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(u64).range(1..))]
+    from: Option<u64>,
     /// The last record [default: the last durable one]
     #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(u64).range(1..))]
     to: Option<u64>,
@@ -41,18 +41,24 @@ pub(super) struct ExportArgs {
 }
 
 pub(super) fn export(args: &ExportArgs) -> Result<Code, Failure> {
-    if let Some(to) = args.to.filter(|to| *to < args.from) {
-        let message = format!("--to {to} is before --from {}: nothing lies between", args.from);
+    let view = LedgerView::open(&args.dir, &Environment::system())?;
+    let first = view.log().first_seq();
+    let from = args.from.unwrap_or(first);
+    if let Some(to) = args.to.filter(|to| *to < from) {
+        let message = format!("--to {to} is before --from {from}: nothing lies between");
         return Err(Failure::Usage(message));
     }
-    let view = LedgerView::open(&args.dir, &Environment::system())?;
+    if first > 1 {
+        let before = first - 1;
+        say(&format!("records 1 to {before} were pruned: this export cannot be imported"));
+    }
     let done = match &args.output {
-        None => to_stdout(&view, args)?,
+        None => to_stdout(&view, from, args)?,
         Some(path) => {
             let cannot = |error| Failure::Ledger(Error::io("write the export", path, error));
             let file = File::create_new(path).map_err(cannot)?;
             let mut out = BufWriter::new(file);
-            let done = view.export(args.from, args.to, &meaning, &mut out);
+            let done = view.export(from, args.to, &meaning, &mut out);
             let done = done.map_err(Failure::from).and_then(|done| {
                 out.into_inner().map_err(io::IntoInnerError::into_error).map_err(cannot)?;
                 File::open(path).and_then(|file| file.sync_all()).map_err(cannot)?;
@@ -81,9 +87,9 @@ pub(super) fn export(args: &ExportArgs) -> Result<Code, Failure> {
 }
 
 /// `None` if whoever read it went away.
-fn to_stdout(view: &LedgerView, args: &ExportArgs) -> Result<Option<Exported>, Failure> {
+fn to_stdout(view: &LedgerView, from: u64, args: &ExportArgs) -> Result<Option<Exported>, Failure> {
     let mut out = Watched { out: BufWriter::new(io::stdout().lock()), is_gone: Reader::There };
-    match view.export(args.from, args.to, &meaning, &mut out) {
+    match view.export(from, args.to, &meaning, &mut out) {
         Err(_) if out.is_gone == Reader::Gone => Ok(None),
         done => Ok(Some(done?)),
     }

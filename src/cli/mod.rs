@@ -8,6 +8,7 @@
 //! Left out on purpose: anything that a harness could not do itself with the library.
 
 mod answer;
+mod archive;
 mod args;
 mod blobs;
 mod drill;
@@ -18,6 +19,7 @@ mod import_ledger;
 mod inspect;
 mod json;
 mod progress;
+mod prune;
 mod recover;
 mod resume;
 mod run;
@@ -67,6 +69,8 @@ pub fn main() -> ExitCode {
         Task::Recover(args) => recover::recover(&args),
         Task::Blobs(args) => blobs::blobs(&args),
         Task::Snapshot(args) => snapshot::snapshot(&args),
+        Task::Archive(args) => archive::archive(&args),
+        Task::Prune(args) => prune::prune(&args),
         Task::Verify(args) => verify::verify(&args, &Environment::system()),
         Task::Root(args) => verify::root(&args, &Environment::system()),
     };
@@ -111,6 +115,14 @@ fn harmless(text: &str) -> String {
         }
     }
     out
+}
+
+/// The environment in which that path is a ledger: a folder, or an archive's file.
+fn at(path: &Path, environment: &Environment) -> Result<Environment> {
+    if path.is_file() {
+        return crate::ledger::archive_environment(path, environment);
+    }
+    Ok(environment.clone())
 }
 
 /// Open a ledger that is there, and say what opening it found.

@@ -29,6 +29,7 @@ Examples:
   ledger verify .ledger --level replay --json      fold everything, compare every noted state
   ledger root .ledger > root.txt                   keep it somewhere else, and later:
   ledger verify .ledger --expect-head \"$(cat root.txt)\"
+  ledger verify old.tar                            an archive, without unpacking it
 
 It takes no lock and writes nothing, and may be used while a run goes on. Exit codes: 0 whole,
 4 damaged or not as expected, 6 written by a newer program, 3 stopped with Ctrl-C.";
@@ -37,7 +38,7 @@ It takes no lock and writes nothing, and may be used while a run goes on. Exit c
 #[derive(Debug, Args)]
 #[command(after_help = VERIFY_EXAMPLES)]
 pub(super) struct VerifyArgs {
-    /// The ledger's folder
+    /// The ledger's folder, or an archive's file
     #[arg(value_name = "DIR")]
     dir: PathBuf,
     /// How thoroughly: each level includes the ones before it
@@ -63,7 +64,7 @@ enum LevelChoice {
     Chain,
     /// What lies beside the log: snapshots and large outputs, compared with it
     Snapshots,
-    /// Everything folded from the first record, and compared with every noted state
+    /// Everything folded from the first record (or anchor), and compared with every noted state
     Replay,
 }
 
@@ -112,7 +113,8 @@ pub(super) fn verify(args: &VerifyArgs, environment: &Environment) -> Result<Cod
     };
     let level = level(args.level);
     let request = VerifyRequest { level, jobs, expected: args.expect_head, watch: &watch };
-    let report = crate::ledger::verify(&args.dir, environment, request);
+    let report = super::at(&args.dir, environment)
+        .and_then(|environment| crate::ledger::verify(&args.dir, &environment, request));
     bar.finish_and_clear();
     let report = report?;
     if args.json {
@@ -129,7 +131,7 @@ pub(super) fn verify(args: &VerifyArgs, environment: &Environment) -> Result<Cod
 }
 
 pub(super) fn root(args: &RootArgs, environment: &Environment) -> Result<Code, Failure> {
-    let root = crate::ledger::root(&args.dir, environment)?;
+    let root = crate::ledger::root(&args.dir, &super::at(&args.dir, environment)?)?;
     if args.json {
         let line = json!({ "type": "root", "seq": root.seq, "chain": root.chain.to_string() });
         super::print(&format!("{line}\n"))?;
@@ -277,6 +279,10 @@ fn expectation_text(expected: Expected, outcome: Expectation) -> String {
              one before it, is not the one that was there when the value was kept",
             expected.chain
         ),
+        Expectation::Pruned { first } => format!(
+            "not as expected: {expected} is about a record that was pruned, and cannot be compared; \
+             the first one that is left is {first}: expect a later root, or verify the archive"
+        ),
         Expectation::Missing { last } => match expected.seq {
             Some(seq) => format!(
                 "not as expected: expected record {seq} with the chain {}, found no such record; \
@@ -347,6 +353,7 @@ fn expectation_json(expected: Expected, outcome: Expectation) -> Value {
         Expectation::Met { seq } => ("met", Some(seq), Some(expected.chain)),
         Expectation::Differs { seq, found } => ("differs", Some(seq), Some(found)),
         Expectation::Missing { .. } => ("missing", expected.seq, None),
+        Expectation::Pruned { .. } => ("pruned", expected.seq, None),
     };
     json!({
         "type": "expectation",

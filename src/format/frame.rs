@@ -179,9 +179,6 @@ pub struct Record<'a> {
 }
 
 impl<'a> CheckedFrame<'a> {
-    /// The largest size of a frame on disk.
-    pub const SIZE_MAX: usize = 16 * 1024 * 1024 + 2 * FRAME_ALIGNMENT;
-
     /// Check the frame at the start of `bytes`, which stands at `placement`.
     pub fn check(bytes: &'a [u8], placement: Placement, ordinal: u64) -> Result<Self, FrameFault> {
         let head = bytes.get(..FRAME_HEADER_SIZE).ok_or(FrameFault::Cut)?;

@@ -13,15 +13,15 @@ use std::path::PathBuf;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::log::{BlobId, BlobList, BlobReader, BlobState, BlobStore, Item};
+use crate::log::{BlobId, BlobList, BlobReader, BlobState, BlobStore, Item, LogReader};
 use crate::plan::{
-    AttemptToken, BlobOutput, Command, ContentHash, Event, Json, Output, Receipt, StepEvent,
+    AttemptToken, BlobOutput, Command, ContentHash, Event, Json, Output, Receipt, State, StepEvent,
     declared,
 };
 
 use super::codec;
 use super::replay::LedgerView;
-use super::{Ledger, replay};
+use super::{Ledger, replay, snapshots};
 
 /// The blobs of a ledger that is open for writing.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ pub struct BlobUse {
     pub id: BlobId,
     /// Its file.
     pub path: PathBuf,
-    /// How many records name it.
+    /// How many records name it; an anchor of a pruned log counts as one, since it stands for them.
     pub records: u64,
     /// The first of them, by sequence number.
     pub first_seq: Option<u64>,
@@ -139,7 +139,9 @@ impl Ledger {
     pub fn collect_blobs(&self) -> Result<Collected> {
         let _nobody_names_any = self.blobs.naming.write().unwrap_or_else(PoisonError::into_inner);
         let mut named = BTreeSet::new();
-        for record in self.reader()?.records(1) {
+        let reader = self.reader()?;
+        named.extend(anchored(&reader)?.into_iter().map(|(id, _)| id.hash));
+        for record in reader.records(reader.first_seq()) {
             let record = record?;
             if let Some(id) = codec::decode(&record)?.as_ref().and_then(blob_of) {
                 named.insert(id.hash);
@@ -185,12 +187,16 @@ impl Ledger {
         if value.as_str().len() <= threshold {
             return Ok(None);
         }
-        let state = self.state();
-        // An attempt that was never dealt is refused: nothing will name the blob.
-        let Some((run, step)) = state.dealt.get(&token) else { return Ok(None) };
-        let step = state.runs.get(run).and_then(|run| run.plan_step(*step));
+        let step = {
+            let mut shared = self.lock();
+            shared.refresh(&self.log)?;
+            let state = &shared.state;
+            // An attempt that was never dealt is refused: nothing will name the blob.
+            let Some((run, step)) = state.dealt.get(&token) else { return Ok(None) };
+            state.runs.get(run).and_then(|run| run.plan_step(*step)).cloned()
+        };
         let values: Vec<_> =
-            step.map(|step| declared(step, value)).unwrap_or_default().into_iter().collect();
+            step.map(|step| declared(&step, value)).unwrap_or_default().into_iter().collect();
         // What the fold needs stays in the record. Where that is most of it, nothing is gained.
         let kept: usize = values.iter().map(|(_, value)| value.as_str().len()).sum();
         if value.as_str().len().saturating_sub(kept) <= threshold {
@@ -253,6 +259,14 @@ impl LedgerView {
     /// The blobs that intact records name, how often and where first; whether all could be read.
     fn named(&self) -> Result<(Named, bool)> {
         let (mut named, mut is_complete) = (Named::new(), true);
+        match anchored(self.log()) {
+            Ok(anchored) => {
+                for (id, seq) in anchored {
+                    named.entry(id).or_insert((0, Some(seq))).0 += 1;
+                }
+            }
+            Err(_) => is_complete = false,
+        }
         for item in self.log().walk(1) {
             match item? {
                 Item::Record(record, _) => match replay::recorded(&record) {
@@ -270,6 +284,27 @@ impl LedgerView {
         }
         Ok((named, is_complete))
     }
+}
+
+/// The blobs that the anchors of a log name which begins later, and the anchor's record: the records
+/// that named them first may be gone.
+fn anchored(reader: &LogReader) -> Result<Vec<(BlobId, u64)>> {
+    let retention = reader.retention().filter(|_| reader.first_seq() > 1);
+    let anchors = retention.map(|retention| retention.note.anchors.as_slice()).unwrap_or_default();
+    let mut named = Vec::new();
+    for anchor in anchors {
+        reader.check_anchor(anchor)?;
+        let Some(name) = anchor.name() else { continue };
+        let (state, _) = snapshots::load::<State>(reader, &name)?;
+        let steps = state.runs.values().flat_map(|run| &run.steps);
+        let receipts =
+            steps.filter_map(|step| step.attempt.as_ref()).filter_map(|it| it.receipt.as_ref());
+        named.extend(receipts.filter_map(|receipt| match &receipt.output {
+            Output::Inline(_) => None,
+            Output::Blob(blob) => Some((id_of(blob), anchor.seq)),
+        }));
+    }
+    Ok(named)
 }
 
 type Named = BTreeMap<BlobId, (u64, Option<u64>)>;

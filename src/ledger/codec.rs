@@ -90,6 +90,7 @@ kinds! {
     CostCorrected = 50 "cost_corrected";
     StepFailed = 51 "step_failed";
     RecoveryNote = 0x8001 "recovery_note";
+    RetentionNote = 0x8002 "retention_note";
     SnapshotNote = 0x8004 "snapshot_note";
     Gap = 0x8005 "gap";
 }
@@ -169,7 +170,7 @@ struct OfStep<T> {
 
 /// The record that holds an event.
 #[must_use]
-pub(super) fn encode(event: &Event) -> NewRecord {
+pub fn encode(event: &Event) -> NewRecord {
     let (codec, payload) = match event {
         Event::PlanProposed(event) => (Codec::Json, canonical(event).into_bytes()),
         Event::PlanSteps(event) => (Codec::Json, canonical(event).into_bytes()),
@@ -328,6 +329,7 @@ fn decode_bincode(kind: Kind, schema: u16, payload: &[u8]) -> std::result::Resul
         Kind::PlanProposed
         | Kind::PlanSteps
         | Kind::RecoveryNote
+        | Kind::RetentionNote
         | Kind::SnapshotNote
         | Kind::Gap => Err("a codec that is not used for it (bincode)".to_owned()),
     }

@@ -12,12 +12,15 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::log::{Batch, BatchKey, Durability, Log, Ticket};
 use crate::plan::{Command, Event, State};
 
+use super::copies::Copies;
 use super::{Commit, Ledger, codec, snapshots};
 
 /// What the threads that use a ledger share, besides its log.
 #[derive(Debug)]
 pub(super) struct Shared {
-    pub(super) state: Arc<State>,
+    /// The writer's own: readers get copies.
+    pub(super) state: State,
+    pub(super) copies: Copies,
     pub(super) freshness: Freshness,
 }
 
@@ -41,7 +44,7 @@ struct Pending<T> {
 impl Shared {
     /// `state` is the fold of all records.
     pub(super) fn new(state: State) -> Self {
-        Self { state: Arc::new(state), freshness: Freshness::Current }
+        Self { state, copies: Copies::default(), freshness: Freshness::Current }
     }
 
     /// Fold the state again if it is not the fold of the records.
@@ -50,10 +53,31 @@ impl Shared {
             // A reader sees what is durable. If that cannot be had any more, it is all there is.
             let flushed = log.flush();
             let folded = snapshots::project::<State>(&log.reader()?, u64::MAX)?;
-            self.state = Arc::new(folded.value);
+            self.state = folded.value;
+            self.copies.clear();
             self.freshness = if flushed.is_ok() { Freshness::Current } else { Freshness::Final };
         }
         Ok(())
+    }
+
+    /// Note for the copies what was folded in: the record of a key, if there is one, and events.
+    fn note(&mut self, key: Option<u64>, first: u64, events: &[Event]) {
+        let time = self.state.time;
+        if let Some(seq) = key {
+            self.copies.note(seq, time, None);
+        }
+        for (seq, event) in (first..).zip(events) {
+            self.copies.note(seq, time, Some(event));
+        }
+    }
+
+    /// The state as somebody may keep it.
+    fn take(&mut self) -> Arc<State> {
+        match self.freshness {
+            // What stands in it has no place in the log: no copy may be made to match.
+            Freshness::Stale => Arc::new(self.state.clone()),
+            Freshness::Current | Freshness::Final => self.copies.take(&self.state),
+        }
     }
 }
 
@@ -119,7 +143,8 @@ impl Ledger {
         self.finish(begun)
     }
 
-    /// Turn what is due into events: leases that have run out.
+    /// Turn what is due into events: leases, delays, questions, barriers, wall time. Whoever waits
+    /// calls it at [`State::next_due`], or whenever it suits: late is as good as in time.
     pub fn tick(&self) -> Result<()> {
         let begun = {
             let mut shared = self.lock();
@@ -149,7 +174,7 @@ impl Ledger {
             // Until the events have their place, the state runs ahead of the log; whatever ends
             // this early, a panic included, leaves the mark that says so.
             shared.freshness = Freshness::Stale;
-            let state = Arc::make_mut(&mut shared.state);
+            let state = &mut shared.state;
             let events = match crate::plan::execute(state, first, now, command) {
                 Ok(events) => events,
                 Err(rejection) => {
@@ -173,6 +198,7 @@ impl Ledger {
                 submitted => submitted?,
             };
             shared.freshness = Freshness::Current;
+            shared.note(key.map(|_| expected), first, &events);
             let events: Vec<_> = (first..).zip(events).collect();
             let answer = read(&shared.state, &events);
             return Ok(Pending { ticket, events, answer });
@@ -212,15 +238,16 @@ impl Ledger {
         }
     }
 
-    /// The state now: it does not change any more, and costs nothing to take. All of it is
-    /// durable.
+    /// The state now: it does not change any more, and may be kept for as long as one likes. All
+    /// of it is durable. Taking it costs what happened since it was last taken, and the first time,
+    /// or while several older ones are held, a copy of it all.
     #[must_use]
     pub fn state(&self) -> Arc<State> {
         let state = {
             let mut shared = self.lock();
             // A ledger that cannot be read again shows its last good state, and refuses commands.
             let _ = shared.refresh(&self.log);
-            shared.state.clone()
+            shared.take()
         };
         if self.log.flush().is_ok() {
             return state;
@@ -230,6 +257,6 @@ impl Ledger {
             shared.freshness = Freshness::Stale;
             let _ = shared.refresh(&self.log);
         }
-        shared.state.clone()
+        shared.take()
     }
 }

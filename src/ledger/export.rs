@@ -41,7 +41,8 @@ impl LedgerView {
     /// name, as lines. `describe` adds what they mean.
     ///
     /// # Errors
-    /// `OutOfRange` beyond the last durable record, or where `to` would cut a batch; `Corrupt` at
+    /// `OutOfRange` beyond the last durable record, or where `to` would cut a batch; `Pruned` for
+    /// records that are not in the log any more; `Corrupt` at
     /// the first damage, naming the place; `Io`, of the ledger and of `out`.
     pub fn export(
         &self,
@@ -92,8 +93,13 @@ struct Export<'a> {
 impl Export<'_> {
     fn records(&mut self, log: &LogReader, to: Option<u64>, describe: Describe<'_>) -> Result<()> {
         let from = self.done.first_seq;
-        let mut records = log.records(from.saturating_sub(1));
-        if from > 1 {
+        let mut records: Box<dyn Iterator<Item = _>> =
+            Box::new(log.records(from.saturating_sub(1)));
+        if from > 1 && from == log.first_seq() {
+            // Nothing but the first segment's header knows the record before.
+            records = Box::new(log.records(from));
+            self.done.chain = log.chain_before().ok_or_else(|| beyond(from, 0))?;
+        } else if from > 1 {
             // The record before says what the first one follows from.
             let before = records.next().transpose()?.filter(|record| record.seq == from - 1);
             self.done.chain = before.ok_or_else(|| beyond(from, 0))?.chain;

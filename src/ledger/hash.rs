@@ -3,9 +3,7 @@
 use std::io;
 
 use crate::format::{ContentHasher, content_hash};
-use crate::plan::{
-    ContentHash, HashedStep, Plan, PlanDraft, Rejection, State, unsupported, validate,
-};
+use crate::plan::{ContentHash, HashedStep, Plan, PlanDraft, Rejection, State, validate};
 
 use super::codec;
 
@@ -43,10 +41,9 @@ impl io::Write for HashWriter {
     }
 }
 
-/// A plan ready to be proposed, if it is valid and asks for nothing that is not acted on yet.
+/// A plan ready to be proposed, if it is valid.
 pub(super) fn draft(plan: &Plan) -> Result<PlanDraft, Rejection> {
-    let mut problems = validate(plan);
-    problems.extend(unsupported(plan));
+    let problems = validate(plan);
     if !problems.is_empty() {
         return Err(Rejection::InvalidPlan(problems));
     }

@@ -198,7 +198,8 @@ impl Input<'_> {
     /// So many bytes, from `first` and the data lines that follow.
     fn bytes(&mut self, length: u64, first: Option<String>) -> Result<Vec<u8>> {
         let count = usize::try_from(length).unwrap_or(usize::MAX);
-        let mut bytes = Vec::with_capacity(count);
+        // As the pieces come: a length alone asks for no more than one of them.
+        let mut bytes = Vec::with_capacity(count.min(lines::PIECE));
         let mut text = first;
         loop {
             if let Some(text) = &text {

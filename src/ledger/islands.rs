@@ -7,7 +7,9 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind};
-use crate::log::{Damage, Item, KIND_SNAPSHOT_NOTE, LogReader, LoggedRecord, Proof, Walk};
+use crate::log::{
+    Damage, Item, KIND_RETENTION_NOTE, KIND_SNAPSHOT_NOTE, LogReader, LoggedRecord, Proof, Walk,
+};
 
 use super::codec;
 
@@ -138,6 +140,9 @@ impl Iterator for Islands<'_> {
 fn not_transferable(record: &LoggedRecord) -> Option<String> {
     if record.kind == KIND_SNAPSHOT_NOTE {
         return Some("a note about a snapshot, which stays behind".to_owned());
+    }
+    if record.kind == KIND_RETENTION_NOTE {
+        return Some("a note about segments, which stay behind".to_owned());
     }
     let error = codec::decode(record).err()?;
     // A newer program will understand what this one does not.

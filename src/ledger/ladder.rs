@@ -37,7 +37,11 @@ struct Maker {
     dir: PathBuf,
     spacing: u64,
     outbox: Arc<Mutex<Outbox>>,
+    keeping: Keeping,
 }
+
+/// Held while snapshots are removed, or become anchors.
+pub(super) type Keeping = Arc<Mutex<()>>;
 
 /// What was made, and what went wrong, until somebody asks.
 #[derive(Debug, Default)]
@@ -66,6 +70,7 @@ impl Ladder {
                 dir: dir.to_owned(),
                 spacing: every.unwrap_or(RUNG),
                 outbox: Arc::default(),
+                keeping: Keeping::default(),
             },
             housekeeping: environment.housekeeping,
             every,
@@ -104,6 +109,11 @@ impl Ladder {
     /// The spacing of what is kept for good.
     pub(super) fn spacing(&self) -> u64 {
         self.maker.spacing
+    }
+
+    /// What is held while snapshots are removed.
+    pub(super) fn keeping(&self) -> Keeping {
+        self.maker.keeping.clone()
     }
 
     /// Notes on snapshots that are durable, each handed out once.
@@ -150,6 +160,8 @@ impl Maker {
         outbox.notes.push(note);
         outbox.warnings.extend(ignored.iter().map(Error::to_string));
         drop(outbox);
+        let _keeping = self.keeping.lock().unwrap_or_else(PoisonError::into_inner);
+        let reader = LogReader::open(&self.storage, &self.dir)?;
         thin_out::<State>(&*self.storage, &reader, self.spacing)
     }
 

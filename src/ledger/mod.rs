@@ -9,28 +9,37 @@
 //! Left out on purpose: running workers (a harness does, or the `ledger` binary) and judging
 //! anything (`plan` does).
 
+mod archive;
 mod blobs;
 mod codec;
+mod compare;
+mod control;
+mod copies;
 mod environment;
 mod execute;
 mod export;
 #[cfg(test)]
 mod golden_tests;
 mod hash;
+mod history;
 mod import;
 mod islands;
 mod ladder;
 mod lines;
+mod metrics;
 mod projection;
 mod receipt_codec;
 mod replay;
 mod report;
+mod retention;
+mod runs;
 mod salvage;
 mod schema;
 mod snapshots;
 mod state_body;
 mod streams;
 mod task;
+mod trace;
 mod travel;
 mod verify;
 
@@ -45,22 +54,31 @@ use crate::plan::{
 };
 
 pub use crate::log::{Ack, BatchKey, Housekeeping, OnAmbiguous};
+pub use archive::{Archived, archive, archive_environment};
 use blobs::Blobs;
 pub use blobs::{BlobCheck, BlobSurvey, BlobUse, Collected, blob_of};
-pub use codec::{Kind, decode};
+pub use codec::{Kind, decode, encode};
+pub use compare::{
+    AttemptDifference, AttemptEnd, Comparison, EndKind, Pair, Parted, Parting, StepDifference,
+};
+pub use control::{OpenQuestion, Reply};
 pub use environment::{Clock, Environment, IdSource, SystemClock, time_text};
 use execute::Shared;
 pub use export::{Describe, Exported};
 pub use hash::{plan_hash, state_hash};
 pub use import::{Imported, import};
 use ladder::Ladder;
+pub use metrics::{ESTIMATE, Metrics, Ratio, RunMetrics};
 pub use projection::Projection;
-pub use replay::{Fold, LedgerView, Recorded};
+pub use replay::{Fold, Ground, LedgerView, Recorded};
 pub use report::OpenReport;
+pub use retention::{PrunePlan, Pruned, Through};
+pub use runs::ForkPoint;
 pub use salvage::{GAPS_MAX, Salvaged, salvage};
 pub use snapshots::Snapshot;
 pub use streams::RUNS;
 pub use task::Task;
+pub use trace::{Change, StepCost, Trace, Traced};
 pub use verify::{Condition, Level, Phase, Progress, VerifyReport, VerifyRequest, root, verify};
 
 /// A ledger that is open for writing. At most one exists per folder, in all processes.
@@ -163,19 +181,13 @@ impl Ledger {
     /// # Errors
     /// `BadPlan` with all problems of the plan; `Rejected`.
     pub fn propose(&self, run: RunId, plan: &Plan, reason: &str) -> Result<u32> {
-        let draft = hash::draft(plan)?;
-        let reason = reason.to_owned();
-        let commit = self.execute(&Command::ProposePlan { run, draft, reason, trigger: None })?;
-        let proposed = commit.events.iter().find_map(|(_, event)| match event {
-            Event::PlanProposed(proposed) => Some(proposed.version),
-            _ => None,
-        });
-        Ok(proposed.expect("a version that was not refused was proposed"))
+        self.propose_for(run, plan, reason, None)
     }
 
     /// Deal the first step of a run's queue; `None` when nothing may be dealt now: the queue is
-    /// empty, a cap is reached or the run has ended ([`Ledger::state`] says which). Leases that
-    /// have run out are turned into events first.
+    /// empty, a cap is reached, the run pauses (also because this attempt found its budget used
+    /// up), what is left of a budget is set aside, or the run has ended ([`Ledger::state`] says
+    /// which). What has fallen due, like leases that ran out, is turned into events first.
     ///
     /// # Errors
     /// `Rejected` if there is no such run or it has no active plan, and what [`Ledger::execute`]
@@ -190,6 +202,8 @@ impl Ledger {
                 Some(
                     Rejection::NothingReady { .. }
                     | Rejection::CapReached { .. }
+                    | Rejection::Paused(_)
+                    | Rejection::BudgetReserved(_)
                     | Rejection::RunHasEnded(_),
                 ) => Ok(None),
                 _ => Err(error),

@@ -40,6 +40,18 @@ pub struct LedgerView {
     reader: LogReader,
 }
 
+/// What folding a log begins with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ground {
+    /// With record 1.
+    Start,
+    /// The log begins later: with the state of a snapshot at this record. Records up to it are
+    /// counted, and not folded.
+    Anchor(u64),
+    /// The log begins later, and there is no state to begin with: why.
+    Nowhere(String),
+}
+
 /// What a view adds up to.
 #[derive(Debug, Clone)]
 pub struct Fold {
@@ -59,6 +71,8 @@ pub struct Fold {
     pub records: u64,
     /// The last intact record, wherever it stands.
     pub last: Option<LoggedRecord>,
+    /// What folding began with.
+    pub ground: Ground,
     /// The record of the snapshot that the state was taken over from, behind damage.
     pub from_snapshot: Option<u64>,
     /// Snapshots that could not be used there, and why.
@@ -123,11 +137,13 @@ impl LedgerView {
             unproven: 0,
             records: 0,
             last: None,
+            ground: Ground::Start,
             from_snapshot: None,
             ignored_snapshots: Vec::new(),
             unreadable: None,
             is_behind_damage: false,
         };
+        fold.begin(&self.reader, seq);
         // Looked up when the first damage shows.
         let mut snapshots = None;
         let has_witness = self.reader.has_witness();
@@ -135,7 +151,7 @@ impl LedgerView {
             match item? {
                 Item::Derived(damage) => fold.derived.push(damage),
                 Item::Damage(damage) => {
-                    fold.is_behind_damage = true;
+                    fold.is_behind_damage |= fold.concerns(&damage);
                     fold.damage.push(damage);
                 }
                 Item::OpenEnd { .. } => {}
@@ -158,11 +174,51 @@ impl LedgerView {
 }
 
 impl Fold {
+    /// Begin with a snapshot, where the log begins later.
+    fn begin(&mut self, reader: &LogReader, seq: u64) {
+        if reader.first_seq() == 1 {
+            return;
+        }
+        let (ground, ignored) = snapshots::ground(reader, seq);
+        self.ignored_snapshots.extend(ignored.iter().map(ToString::to_string));
+        if let Some((state, header)) = ground {
+            self.state = state;
+            self.ground = Ground::Anchor(header.seq);
+            return;
+        }
+        let first = reader.first_seq();
+        let what =
+            format!("the log begins at record {first}, and there is no state to go on from before");
+        // An archive has no snapshots, and is whole without.
+        if reader.manifest().is_none() {
+            self.unreadable = Some(what.clone());
+        }
+        self.ground = Ground::Nowhere(what);
+    }
+
+    /// Whether damage stands between what folding began with and what follows.
+    fn concerns(&self, damage: &Damage) -> bool {
+        match self.ground {
+            Ground::Anchor(at) => damage.first_seq.max(damage.last_seq) > at,
+            Ground::Start | Ground::Nowhere(_) => true,
+        }
+    }
+
     fn add(&mut self, record: LoggedRecord, proof: Proof) {
         self.records += 1;
         self.unproven += u64::from(proof == Proof::Unproven);
+        let is_folded = match self.ground {
+            Ground::Start => true,
+            Ground::Anchor(at) => record.seq > at,
+            Ground::Nowhere(_) => false,
+        };
+        if !is_folded {
+            self.last = Some(record);
+            return;
+        }
         // Behind a snapshot that was taken over nothing is missing, though the chain has a gap.
-        self.is_behind_damage |= proof == Proof::BehindDamage && self.from_snapshot.is_none();
+        let has_ground = self.from_snapshot.is_some() || self.ground != Ground::Start;
+        self.is_behind_damage |= proof == Proof::BehindDamage && !has_ground;
         if self.is_behind_damage {
             self.behind_damage += 1;
         } else if self.unreadable.is_none() {

@@ -60,6 +60,15 @@ impl OpenReport {
                 report.strangers.join(", ")
             ));
         }
+        match &report.pruned {
+            Ok(removal) if removal.segments.is_empty() => {}
+            Ok(removal) => notes.push(format!(
+                "a prune that had been cut short was finished: {} segments, {} bytes",
+                removal.segments.len(),
+                removal.bytes
+            )),
+            Err(why) => notes.push(format!("a prune that was cut short cannot go on: {why}")),
+        }
         let verdict = match report.verdict {
             Verdict::Clean => "clean",
             Verdict::Unproven => "unproven_tail",

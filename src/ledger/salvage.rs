@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Chain, NewRecord};
 use crate::log::{
     Ack, BlobId, BlobState, Damage, GapNote, Genesis, LogBuilder, LogReader, LoggedRecord,
@@ -56,13 +56,28 @@ pub struct Salvaged {
     pub blobs_lost: u64,
 }
 
+/// A state that stands on anchors is more than what the records that are left fold to: a ledger of
+/// these alone would be another one.
+fn expect_start(reader: &LogReader) -> Result<()> {
+    if reader.first_seq() == 1 {
+        return Ok(());
+    }
+    let message = format!(
+        "the log begins at record {}: its state cannot be made from its records alone; restore it \
+         from a copy, or look at what is there with `ledger inspect`",
+        reader.first_seq()
+    );
+    Err(Error::new(ErrorKind::Rejected, message).at_path(reader.dir()))
+}
+
 /// Make the ledger `to`, which is not there yet, out of what can be read of the ledger `from`.
 ///
 /// # Errors
-/// `NotALedger`; `Io`, `DiskFull` and `Locked`. Damage is no error, and nothing is left behind by
+/// `NotALedger`; `Rejected` for a log that begins later; `Io`, `DiskFull` and `Locked`. Damage is no error, and nothing is left behind by
 /// an error.
 pub fn salvage(from: &Path, to: &Path, environment: &Environment) -> Result<Salvaged> {
     let reader = LogReader::open(&environment.storage, from)?;
+    expect_start(&reader)?;
     let cut = cut_batches(&reader);
     let time = environment.clock.now();
     let builder = LogBuilder::create(to, environment.log_options(), Genesis::Own, time)?;

@@ -72,10 +72,38 @@ pub(super) fn project<P: Projection>(reader: &LogReader, seq: u64) -> Result<Pro
             Ok(Err(Stop::Failed(error))) => return Err(error),
         }
     }
+    if reader.first_seq() > 1 {
+        return Err(no_ground::<P>(reader, seq, &names, &ignored));
+    }
     match fold_on(reader, seq, Projected::empty(), None) {
         Ok(projected) => Ok(Projected { ignored, ..projected }),
         Err(Stop::Failed(error) | Stop::Contradicted(error)) => Err(error),
     }
+}
+
+/// Why there is nothing to fold a projection from in a log that begins later.
+fn no_ground<P: Projection>(
+    reader: &LogReader,
+    seq: u64,
+    names: &[SnapshotName],
+    ignored: &[Error],
+) -> Error {
+    let what = format!("the log begins at record {}", reader.first_seq());
+    if let Some(oldest) = names.iter().map(|name| name.seq).find(|oldest| *oldest > seq) {
+        let message = format!(
+            "{what}, and the oldest snapshot of `{}` that it can be folded on from is at record \
+             {oldest}: ask for that one or a later one",
+            P::NAME
+        );
+        return Error::new(ErrorKind::Pruned, message).at_path(reader.dir()).at_seq(seq);
+    }
+    let tried: Vec<_> = ignored.iter().map(ToString::to_string).collect();
+    let tried = if tried.is_empty() { "there is none".to_owned() } else { tried.join("; ") };
+    let is_anchored = P::NAME == State::NAME && reader.retention().is_some();
+    let kind = if is_anchored { ErrorKind::Corrupt } else { ErrorKind::Pruned };
+    let message =
+        format!("{what}, and no snapshot of `{}` stands for those before: {tried}", P::NAME);
+    Error::new(kind, message).at_path(reader.dir())
 }
 
 /// A projection after exactly that record.
@@ -145,10 +173,13 @@ fn fold_on<P: Projection>(
     Ok(projected)
 }
 
-/// Snapshots of a projection, oldest first.
+/// Snapshots of a projection that the log reaches back to, oldest first.
 pub(super) fn names<P: Projection>(reader: &LogReader) -> Result<Vec<SnapshotName>> {
     let mut names = reader.snapshots()?.names;
-    names.retain(|name| name.projection == P::NAME && name.version == P::VERSION);
+    let is_reached = |name: &SnapshotName| name.seq.saturating_add(1) >= reader.first_seq();
+    names.retain(|name| {
+        name.projection == P::NAME && name.version == P::VERSION && is_reached(name)
+    });
     Ok(names)
 }
 
@@ -239,7 +270,28 @@ pub(super) fn make<P: Projection>(
     Ok((Snapshot { seq, state_hash, path }, note, projected.ignored))
 }
 
-/// Remove the snapshots of a projection that are neither on the ladder nor the newest.
+/// The state that folding a log begins with which begins later: that of its oldest good snapshot
+/// up to record `seq`; and what was wrong with older ones.
+pub(super) fn ground(
+    reader: &LogReader,
+    seq: u64,
+) -> (Option<(State, SnapshotHeader)>, Vec<Error>) {
+    let mut ignored = Vec::new();
+    let names = names::<State>(reader).unwrap_or_else(|error| {
+        ignored.push(error);
+        Vec::new()
+    });
+    for name in names.iter().filter(|name| name.seq <= seq) {
+        match load::<State>(reader, name) {
+            Ok(ground) => return (Some(ground), ignored),
+            Err(error) => ignored.push(error),
+        }
+    }
+    (None, ignored)
+}
+
+/// Remove the snapshots of a projection that are neither on the ladder nor the newest, and that
+/// no pruned log stands on. `reader` must know of every prune.
 ///
 /// # Errors
 /// `Io`.
@@ -250,11 +302,9 @@ pub(super) fn thin_out<P: Projection>(
 ) -> Result<()> {
     let list = list_snapshots(storage, reader.dir())?;
     let is_ours = |name: &&SnapshotName| name.projection == P::NAME && name.version == P::VERSION;
-    // What a log that begins later stands on is not derived from it any more.
-    let first = reader.segments().iter().find_map(|each| Some(each.header.as_ref().ok()?.base_seq));
-    let first = first.unwrap_or(u64::MAX);
+    let is_anchor = |name| reader.retention().is_some_and(|retention| retention.is_anchor(name));
     for name in list.names.iter().filter(is_ours).rev().skip(KEPT) {
-        if name.seq >= first && !name.seq.is_multiple_of(every) {
+        if !is_anchor(name) && !name.seq.is_multiple_of(every) {
             let path = list.folder.join(name.to_string());
             storage
                 .remove(&path)

@@ -154,6 +154,7 @@ fn encode_run(run: &Run, out: Out) -> io::Result<()> {
     }
     put_many(out, &run.reported)?;
     put_many(out, &run.in_doubt)?;
+    put_many(out, &run.dealt)?;
     put_many(out, &run.in_flight_by_owner)?;
     put_many(out, &run.in_flight_by_tag)?;
     put_many(out, &run.timers)?;
@@ -183,6 +184,7 @@ fn decode_run(input: In) -> io::Result<Run> {
     }
     run.reported = take_many(input)?;
     run.in_doubt = take_many(input)?;
+    run.dealt = take_many(input)?;
     run.in_flight_by_owner = take_many(input)?;
     run.in_flight_by_tag = take_many(input)?;
     run.timers = take_many(input)?;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::plan::{
     AttemptToken, Dispatched, Event, Json, Micros, Plan, RunId, State, Step, StepEvent, StepNumber,
+    Verdict,
 };
 
 /// A step that was dealt, with all that a worker needs.
@@ -31,6 +32,8 @@ pub struct Task {
     pub inputs: Vec<(String, Json)>,
     /// Why the attempt before failed, if one did.
     pub last_failure: Option<String>,
+    /// The verdicts against the attempt before, if it was judged and did not hold.
+    pub failed_criteria: Vec<Verdict>,
 }
 
 impl Task {
@@ -48,6 +51,7 @@ impl Task {
         let plan = run.active_version()?.plan.clone();
         let step = run.plan_step(number)?.with_defaults(&plan.defaults);
         let Dispatched { attempt, lease_until, idempotency_key, .. } = dispatched.clone();
+        let state = run.step(number)?;
         let value = |name: &String| {
             let variable = run.variables.get(name);
             (name.clone(), variable.map(|each| each.value.clone()).unwrap_or_default())
@@ -63,10 +67,8 @@ impl Task {
             attempt,
             lease_until,
             idempotency_key,
-            last_failure: run
-                .step(number)
-                .and_then(|step| step.last_failure.as_ref())
-                .map(|(_, message)| message.clone()),
+            last_failure: state.last_failure.as_ref().map(|(_, message)| message.clone()),
+            failed_criteria: state.failed_criteria.clone(),
         })
     }
 }

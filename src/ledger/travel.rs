@@ -2,10 +2,11 @@
 //!
 //! Invariant: whatever becomes of a snapshot, commands and what they returned are not touched.
 
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{MutexGuard, PoisonError};
 
 use crate::error::{ErrorKind, Result};
-use crate::log::{Batch, Durability, SnapshotNote, Ticket};
+use crate::format::NewRecord;
+use crate::log::{Ack, Batch, Durability, Ticket};
 use crate::plan::State;
 
 use super::Ledger;
@@ -19,7 +20,7 @@ impl Ledger {
     /// since.
     ///
     /// # Errors
-    /// `OutOfRange` beyond the last durable record.
+    /// `OutOfRange` beyond the last durable record; `Pruned` before what the log can be folded from.
     pub fn state_at(&self, seq: u64) -> Result<State> {
         self.project(seq)
     }
@@ -45,13 +46,14 @@ impl Ledger {
         let reader = self.log.reader()?;
         let storage = &*self.environment.storage;
         let (snapshot, note, ignored) = snapshots::make::<P>(storage, &reader, last)?;
-        let spacing = {
+        let (spacing, keeping) = {
             let ladder = self.ladder();
             ladder.warn_of(&ignored);
-            ladder.spacing()
+            (ladder.spacing(), ladder.keeping())
         };
-        self.note(&note)?;
-        snapshots::thin_out::<P>(storage, &reader, spacing)?;
+        self.note(note.record())?;
+        let _keeping = keeping.lock().unwrap_or_else(PoisonError::into_inner);
+        snapshots::thin_out::<P>(storage, &self.log.reader()?, spacing)?;
         Ok(snapshot)
     }
 
@@ -73,43 +75,46 @@ impl Ledger {
         // The ladder is free again while a note waits for the disk.
         let notes = self.ladder().take_notes();
         for note in notes {
-            if let Err(error) = self.note(&note) {
+            if let Err(error) = self.note(note.record()) {
                 let seq = note.seq;
                 self.ladder().warn(format!("the snapshot at record {seq} has no note: {error}"));
             }
         }
     }
 
-    fn note(&self, note: &SnapshotNote) -> Result<()> {
+    /// Add a record that changes no state, durably.
+    pub(super) fn note(&self, note: NewRecord) -> Result<Ack> {
         let begun = self.submit_note(&mut self.lock(), note);
         let waited = self.log.wait(begun?);
         if waited.is_err() {
             self.lock().freshness = Freshness::Stale;
         }
-        waited.map(drop)
+        waited
     }
 
     /// Give the note its place in the log, and pass it in the state.
-    fn submit_note(&self, shared: &mut Shared, note: &SnapshotNote) -> Result<Ticket> {
+    fn submit_note(&self, shared: &mut Shared, note: NewRecord) -> Result<Ticket> {
+        let mut batch = Batch {
+            records: vec![note],
+            time: 0,
+            durability: Durability::Sync,
+            expected_seq: None,
+            key: None,
+        };
         loop {
             self.log.expect_good()?;
             shared.refresh(&self.log)?;
             let time = self.environment.clock.now().max(self.log.time());
             let expected = self.log.last_submitted().seq + 1;
-            let batch = Batch {
-                records: vec![note.record()],
-                time,
-                durability: Durability::Sync,
-                expected_seq: Some(expected),
-                key: None,
-            };
+            (batch.time, batch.expected_seq) = (time, Some(expected));
             match self.log.submit(&batch) {
                 Err(error) if error.kind() == ErrorKind::Conflict => {
                     shared.freshness = Freshness::Stale;
                 }
                 Err(error) => return Err(error),
                 Ok(ticket) => {
-                    Arc::make_mut(&mut shared.state).pass(expected, time);
+                    shared.state.pass(expected, time);
+                    shared.copies.note(expected, time, None);
                     return Ok(ticket);
                 }
             }

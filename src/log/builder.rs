@@ -7,7 +7,8 @@
 //!   log the chain is that log's.
 //! - The ledger has its name only when all of it is durable. A builder that is dropped before
 //!   leaves nothing behind.
-//! - Memory: one record, and a buffer of 1 MiB.
+//! - Every segment but the newest is sealed, as in a log that grew by itself.
+//! - Memory: one record, and a buffer of 1 MiB; at the end, the index of one segment.
 //!
 //! Left out on purpose: acknowledgements on the way; there is nobody to acknowledge to.
 
@@ -27,6 +28,8 @@ use super::draft;
 use super::head_file::HeadFile;
 use super::layout::{DATA_START, Layout, SEGMENT_SIZE_MIN, segment_size};
 use super::options::LogOptions;
+use super::seal::seal_rotated;
+use super::segments::Segments;
 
 /// So much is written at once.
 const BUFFER: usize = 1 << 20;
@@ -241,6 +244,9 @@ impl LogBuilder {
             state: HeadState::Clean,
         };
         HeadFile::create(storage, &self.draft, &head)?;
+        // All of it is durable now. As in an open, nothing depends on its success.
+        let segments = Segments::list(storage, &self.draft, None)?;
+        let _ = seal_rotated(storage, &self.draft, self.options.stream_of, &segments);
         draft::name(storage, &self.draft, &self.layout)?;
         self.outcome = Outcome::Named;
         Ok(self.ack)

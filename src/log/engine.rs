@@ -23,6 +23,7 @@ use super::options::LogOptions;
 use super::ownership::{FORKED, Ownership};
 use super::queue::{Health, Helper, Queue, Room, Turn, fenced, head_content};
 use super::reader::LogReader;
+use super::retention::Retention;
 
 /// What the threads of a log share.
 #[derive(Debug)]
@@ -39,6 +40,8 @@ pub(super) struct Engine {
     pub(super) chores: Condvar,
     /// Held while the keys of the last records are read.
     loading: Mutex<()>,
+    /// The newest retention note.
+    pub(super) retention: Mutex<Option<Retention>>,
 }
 
 pub(super) type QueueGuard<'a> = MutexGuard<'a, Queue>;
@@ -50,6 +53,7 @@ impl Engine {
         ownership: Ownership,
         head: HeadFile,
         queue: Queue,
+        retention: Option<Retention>,
     ) -> Self {
         Self {
             key: ChainKey::new(&queue.active.header.genesis),
@@ -61,6 +65,7 @@ impl Engine {
             changed: Condvar::new(),
             chores: Condvar::new(),
             loading: Mutex::new(()),
+            retention: Mutex::new(retention),
         }
     }
 
@@ -201,7 +206,13 @@ impl Engine {
     }
 
     pub(super) fn reader(&self) -> Result<LogReader> {
-        LogReader::open_superseded(&self.options.storage, self.layout.dir())
+        let known = self.retention();
+        LogReader::open_superseded(&self.options.storage, self.layout.dir(), known.as_ref())
+    }
+
+    /// The newest retention note.
+    pub(super) fn retention(&self) -> Option<Retention> {
+        self.retention.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Make all durable that was submitted, and write HEAD as that of a log at rest.

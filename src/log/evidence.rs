@@ -3,17 +3,18 @@
 use std::io;
 
 use crate::format::{
-    Chain, CheckedFrame, ContentHasher, FrameFault, Head, HeadState, HeadSync, HeadView, Placement,
-    SegmentHeader, looks_torn,
+    Chain, ContentHasher, FrameFault, Head, HeadState, HeadSync, HeadView, Placement,
+    SegmentHeader, frame_size, looks_torn, peek_payload_length,
 };
 use crate::storage::StorageFile;
 
 use super::layout::DATA_START;
 use super::note::DiscardedRange;
-use super::reader::Segment;
 use super::recovery::{Bit, Evidence};
-use super::scan::{Position, Scan};
+use super::retention::Retention;
+use super::scan::{Found, Position, Scan};
 use super::sealed::read_footer;
+use super::segments::Segment;
 
 /// What a scan of the newest segment found.
 #[derive(Debug)]
@@ -28,6 +29,8 @@ pub(super) struct Tail {
     pub(super) time: u64,
     /// Why there is no frame at the end.
     pub(super) fault: FrameFault,
+    /// The newest retention note in the segment.
+    pub(super) retention: Option<Retention>,
     /// All observations.
     pub(super) evidence: Evidence,
     /// What stands between the last complete batch and the last byte that is not zero.
@@ -48,6 +51,7 @@ pub(super) fn examine(
 
     let mut at = start;
     let (mut whole_end, mut durable_end, mut time) = (start, None, 0);
+    let mut retention = None;
     if durable_seq + 1 == start.next_seq {
         durable_end = Some(start);
     }
@@ -57,6 +61,7 @@ pub(super) fn examine(
             Ok(found) => {
                 if found.header.stamp.batch_left == 0 {
                     (whole_end, time) = (at, found.header.stamp.time);
+                    retention = note_in(&found).or(retention);
                 }
                 if found.header.stamp.seq == durable_seq {
                     durable_end = Some(at);
@@ -100,7 +105,15 @@ pub(super) fn examine(
         (Bit::ZeroMark, has_zero_mark(scan, header, at.offset)?),
     ]);
     let durable_end = durable_end.unwrap_or(start);
-    Ok(Tail { end: at, whole_end, durable_end, time, fault, evidence, discarded: rest.discarded })
+    let discarded = rest.discarded;
+    Ok(Tail { end: at, whole_end, durable_end, time, fault, retention, evidence, discarded })
+}
+
+/// The retention note that a record is, if it is one.
+pub(super) fn note_in(found: &Found) -> Option<Retention> {
+    let header = &found.header;
+    let what = (header.kind, header.codec, header.schema);
+    Retention::decode(header.stamp.seq, what, &found.payload)
 }
 
 /// The evidence with what the newest segment's length says: it is the one that it was made with,
@@ -178,6 +191,9 @@ fn last_nonzero(bytes: &[u8]) -> Option<usize> {
 fn has_zero_mark(scan: &mut Scan, header: &SegmentHeader, offset: u64) -> io::Result<bool> {
     let placement = Placement { segment: header.segment, offset };
     let room = usize::try_from(scan.end.saturating_sub(offset)).unwrap_or(usize::MAX);
-    let bytes = scan.source.at(offset, room.min(CheckedFrame::SIZE_MAX))?;
+    // Of bytes that do not even begin as a frame does, the first line says it all.
+    let head = scan.source.at(offset, room.min(frame_size(0)))?;
+    let want = peek_payload_length(head).map_or(frame_size(0), frame_size);
+    let bytes = scan.source.at(offset, room.min(want))?;
     Ok(looks_torn(bytes, placement))
 }

@@ -20,10 +20,11 @@ use crate::storage::{Access, EntryKind, Storage};
 use super::head_file::read_head;
 use super::layout::Layout;
 use super::open::damaged;
-use super::reader::{LogReader, Superseded, read_header};
+use super::reader::LogReader;
 use super::row::{Next, Row};
 use super::scan::{Position, Scan, Source};
 use super::segment_walk::logged;
+use super::segments::read_header;
 use super::walk::{Item, LoggedRecord};
 
 /// From one look at HEAD to the next; doubled up to the maximum as long as nothing comes.
@@ -82,6 +83,7 @@ impl Follow {
     /// After an error the next call looks again for the same record.
     ///
     /// # Errors
+    /// `Pruned`: the record that is due is not in the log any more.
     /// `Corrupt`: the record that is due is damaged or missing. `Tampered`: what was returned is
     /// not what the log holds. `Ambiguous`: HEAD is gone. `Io`.
     pub fn next(&mut self, timeout: Duration) -> Result<Option<LoggedRecord>> {
@@ -94,6 +96,9 @@ impl Follow {
             {
                 cursor.scan = None;
             }
+            if look.is_err() {
+                self.expect_unpruned()?;
+            }
             match look? {
                 Look::Record(record) => return Ok(Some(*record)),
                 Look::Again => continue,
@@ -105,6 +110,14 @@ impl Follow {
             }
             std::thread::sleep(left.map_or(pause, |left| left.min(pause)));
             pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    /// Nothing, unless what is due was pruned since it was looked for: then that is what is wrong.
+    fn expect_unpruned(&self) -> Result<()> {
+        match LogReader::open(&self.storage, self.layout.dir()) {
+            Ok(reader) => reader.expect_unpruned(self.next_seq),
+            Err(_) => Ok(()),
         }
     }
 
@@ -166,7 +179,8 @@ impl Follow {
 
     /// Find the place of the record that is due, once HEAD has come as far as its segment.
     fn enter(&mut self) -> Result<Look> {
-        let reader = LogReader::view(&self.storage, &self.layout, Superseded::Windowed)?;
+        let reader = LogReader::open(&self.storage, self.layout.dir())?;
+        reader.expect_unpruned(self.next_seq)?;
         let Some(head) = reader.head() else { return Ok(Look::Nothing) };
         self.head = Some(head.clone());
         let opened = match Row::new(&reader, self.next_seq).next().transpose()? {

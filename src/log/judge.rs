@@ -8,13 +8,15 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::{HeadState, HeadView};
 use crate::storage::{Access, Storage};
 
+use super::beginning::expect_writable;
 use super::evidence::{examine, with_length};
 use super::head_file::read_head;
 use super::layout::Layout;
 use super::open::refuse;
-use super::reader::Segments;
+use super::reader::expect_ledger;
 use super::recovery::{Verdict, classify};
 use super::scan::{Scan, Source};
+use super::segments::Segments;
 
 /// The verdict with which the log would be opened now.
 ///
@@ -22,6 +24,7 @@ use super::scan::{Scan, Source};
 /// Why it would be refused, as opening it says it, naming the place; and `Io`.
 pub fn judge(storage: &dyn Storage, dir: &Path) -> Result<Verdict> {
     let layout = Layout::new(dir);
+    expect_writable(expect_ledger(storage, &layout)?, dir)?;
     let mut before: Option<(HeadView, String)> = None;
     let (mut repeated, mut left) = (0, LOOKS_MAX);
     loop {
@@ -53,7 +56,7 @@ const REPEATED: u32 = 2;
 const LOOKS_MAX: u32 = 32;
 
 fn look(storage: &dyn Storage, layout: &Layout, view: &HeadView) -> Result<Verdict> {
-    let segments = Segments::list(storage, layout)?;
+    let segments = Segments::list(storage, layout, None)?;
     let newest = segments.linked()?;
     let header = &newest.header;
     let path = layout.segment(header.name());

@@ -29,7 +29,9 @@ impl KeyWindow {
     pub(super) fn load(reader: &LogReader, next_seq: u64) -> Result<Self> {
         let mut window = Self::default();
         let mut open: Option<(u64, BatchKey)> = None;
-        for record in reader.records(next_seq.saturating_sub(KEY_WINDOW)) {
+        // A prune takes no key of the window along.
+        let from = next_seq.saturating_sub(KEY_WINDOW).max(reader.first_seq());
+        for record in reader.records(from) {
             let record = record?;
             if record.kind == KIND_BATCH_KEY
                 && let Ok(key) = BatchKey::new(&record.payload)
@@ -76,7 +78,8 @@ impl LogReader {
     /// as that of the last ack before; the less, the longer it takes.
     ///
     /// # Errors
-    /// `Corrupt` if records from there on are damaged, and `Io`.
+    /// `Pruned` if records from there on are not in the log any more; `Corrupt` if some are damaged,
+    /// and `Io`.
     pub fn find_key(&self, key: &BatchKey, since_seq: u64) -> Result<Option<(u64, u64)>> {
         for record in self.records(since_seq) {
             let record = record?;

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - Bytes that were committed are never changed: nothing is shortened, zeroed or repaired in
-//!   place. Every anomaly ends in a *fence*, a new segment whose header says where the one
+//!   place. Whole segments go only where a retention note covers them (`prune`). Every anomaly ends in a *fence*, a new segment whose header says where the one
 //!   before logically ends.
 //! - A record is acknowledged after its bytes were written and synced and HEAD was written, in
 //!   this order.
@@ -15,8 +15,10 @@
 //!
 //! Left out on purpose: what records mean.
 
+mod archive;
 mod backward;
 mod batch;
+mod beginning;
 mod blob;
 mod build;
 mod builder;
@@ -36,15 +38,18 @@ mod open;
 mod options;
 mod ownership;
 mod prepare;
+mod prune;
 mod queue;
 mod reader;
 mod recovery;
+mod retention;
 mod row;
 mod scan;
 mod seal;
 mod sealed;
 mod seek;
 mod segment_walk;
+mod segments;
 mod select;
 mod snapshot_file;
 mod snapshot_note;
@@ -54,6 +59,7 @@ mod walk;
 mod ways;
 mod writer;
 
+pub use archive::{ARCHIVE_FORMAT, ArchivedFile, MANIFEST, Manifest, archive_head, uid_text};
 pub use backward::WalkBack;
 pub use batch::{Ack, Batch, BatchKey, Durability, Ticket};
 pub use blob::{BLOB_LENGTH_MAX, BlobFile, BlobId, BlobList, BlobReader, BlobState, BlobStore};
@@ -67,8 +73,10 @@ pub use note::{
 };
 pub use open::OpenReport;
 pub use options::{Housekeeping, LogOptions, OnAmbiguous, StreamOf, UidSource};
+pub use prune::Removal;
 pub use reader::{LogReader, SegmentSummary};
 pub use recovery::{Bit, Evidence, Row, TABLE, Verdict, classify};
+pub use retention::{Anchor, ArchivedIn, Retention, RetentionNote};
 pub use scan::Links;
 pub use select::Selection;
 pub use snapshot_file::{SnapshotList, list_snapshots, write_snapshot};

@@ -8,6 +8,7 @@ use crate::format::{Chain, Head, HeadState, Reason, SegmentHeader};
 use crate::storage::{Access, EntryKind, LockGuard, Locking, Medium, Storage};
 
 use super::batch::Ack;
+use super::beginning::expect_writable;
 use super::build::{BuildError, build_segment};
 use super::draft;
 use super::engine::Engine;
@@ -18,11 +19,13 @@ use super::layout::{DATA_START, Layout, SEGMENT_SIZE_MIN, is_temporary};
 use super::note::{DiscardedRange, Survivors};
 use super::options::{LogOptions, OnAmbiguous};
 use super::ownership::Ownership;
+use super::prune;
 use super::queue::{Active, Queue, Tip, head_content};
-use super::reader::{Segment, Segments, expect_ledger};
+use super::reader::expect_ledger;
 use super::recovery::{Bit, Evidence, Row, Verdict, classify};
 use super::scan::{Scan, Source};
 use super::seal::seal_rotated;
+use super::segments::{Segment, Segments};
 use super::writer::Log;
 
 /// How often, and after how long, a lock that is held is asked for again.
@@ -44,6 +47,8 @@ pub struct OpenReport {
     pub strangers: Vec<String>,
     /// What kind of file system the log stands on.
     pub medium: Medium,
+    /// What was removed because an earlier prune had been cut short, or why it cannot go on.
+    pub pruned: std::result::Result<prune::Removal, String>,
 }
 
 impl Log {
@@ -88,7 +93,7 @@ impl Log {
         let layout = Layout::new(dir);
         let storage = options.storage.clone();
         // Looking first keeps us from leaving a LOCK in a folder that is not ours.
-        expect_ledger(&*storage, &layout)?;
+        expect_writable(expect_ledger(&*storage, &layout)?, dir)?;
         let lock = take_lock(&*storage, &layout, &options.holder)?;
         Self::open_locked(layout, options, lock, time)
     }
@@ -101,7 +106,7 @@ impl Log {
     ) -> Result<(Self, OpenReport)> {
         let storage = options.storage.clone();
         let view = read_head(&*storage, &layout)?;
-        let segments = Segments::list(&*storage, &layout)?;
+        let segments = Segments::list(&*storage, &layout, None)?;
         let newest = segments.linked()?;
         sync_folders(&*storage, &layout)?;
         let mut tail = examine_newest(&*storage, &layout, newest, &view)?;
@@ -130,6 +135,7 @@ impl Log {
             strangers: segments.strangers.clone(),
             // Not to know it is no reason to refuse.
             medium: storage.medium(layout.dir()).unwrap_or(Medium::Local),
+            pruned: Ok(prune::Removal::default()),
         };
         let end = tail.whole_end;
         let ack = Ack { seq: end.next_seq - 1, chain: end.chain.unwrap_or(Chain::GENESIS) };
@@ -163,9 +169,16 @@ impl Log {
         head.synced_at = tip.time;
         // What a crash left unsealed. Nothing depends on its success.
         let _ = seal_rotated(&*storage, &layout, options.stream_of, &segments);
+        // The newest note counts. If it cannot be acted on, the log is as good as before.
+        let retention = tail.retention.or(segments.retention);
+        if let Some(retention) = &retention {
+            let resumed = prune::resume(&storage, &layout, retention);
+            report.pruned = resumed.map_err(|error| error.to_string());
+        }
         let ownership = Ownership::new(storage, (lock, layout.lock()), head.file(), epoch);
         let queue = Queue::new(active, tip);
-        Ok((Self::new(Engine::new(options, layout, ownership, head, queue)), report))
+        let engine = Engine::new(options, layout, ownership, head, queue, retention);
+        Ok((Self::new(engine), report))
     }
 }
 

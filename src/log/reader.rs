@@ -3,180 +3,23 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::error::{Error, ErrorKind, Result};
-use crate::format::{
-    Chain, Head, HeadView, HeaderFault, SEGMENT_HEADER_SIZE, SegmentHeader, SegmentName,
-};
-use crate::storage::{Access, EntryKind, Storage};
+use crate::error::{Error, Result};
+use crate::format::{Head, HeadView, HeaderFault, SegmentHeader, SegmentName};
+use crate::storage::{EntryKind, Storage};
 
+use super::archive::{MANIFEST, Manifest};
+use super::beginning::Form;
 use super::blob::BlobReader;
 use super::head_file::read_head;
-use super::layout::{DATA_START, Layout, is_temporary};
-use super::open::damaged;
+use super::layout::Layout;
+use super::retention::Retention;
 use super::scan::Links;
-use super::sealed::read_replica;
 use super::seek::PlaceCache;
+use super::segments::{Entry, Segment, Segments};
 use super::writer::not_a_ledger;
 
-/// A segment whose header is known.
-#[derive(Debug, Clone)]
-pub(super) struct Segment {
-    pub(super) header: SegmentHeader,
-    pub(super) length: u64,
-    /// What is wrong with the header in its place, if it was read from the footer.
-    pub(super) fault: Option<HeaderFault>,
-}
-
-/// A file that is named like a segment.
-pub(super) type Entry = (SegmentName, PathBuf, std::result::Result<Segment, HeaderFault>);
-
-/// The segment in a file, if it is the one that the name says.
-pub(super) fn good((name, _, read): &Entry) -> Option<&Segment> {
-    read.as_ref().ok().filter(|segment| segment.header.name() == *name)
-}
-
-/// All segments of a log, in order.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Segments {
-    pub(super) folder: PathBuf,
-    pub(super) list: Vec<Entry>,
-    /// Names in the folder that are not ours.
-    pub(super) strangers: Vec<String>,
-}
-
-impl Segments {
-    /// List the folder and read every header.
-    pub(super) fn list(storage: &dyn Storage, layout: &Layout) -> Result<Self> {
-        let folder = layout.log();
-        let entries =
-            storage.list(&folder).map_err(|error| Error::io("list the folder", &folder, error))?;
-        let mut segments = Self { folder: folder.clone(), ..Self::default() };
-        for entry in entries {
-            match SegmentName::parse(&entry.name) {
-                Some(name) if entry.kind == EntryKind::File => {
-                    let path = folder.join(&entry.name);
-                    let read = read_header(storage, &path)?;
-                    segments.list.push((name, path, read));
-                }
-                _ if entry.kind == EntryKind::File && is_temporary(&entry.name) => {}
-                _ => segments.strangers.push(entry.name),
-            }
-        }
-        segments.list.sort_by_key(|(name, _, _)| *name);
-        Ok(segments)
-    }
-
-    /// The first good segment with that ordinal.
-    pub(super) fn with_ordinal(&self, ordinal: u64) -> Option<&Segment> {
-        self.list.iter().filter_map(good).find(|segment| segment.header.ordinal == ordinal)
-    }
-
-    /// The header of the segment that follows, whatever its file is named.
-    pub(super) fn successor(&self, header: &SegmentHeader) -> Option<&SegmentHeader> {
-        let intact = self.list.iter().filter_map(|(_, _, read)| read.as_ref().ok());
-        intact.map(|segment| &segment.header).find(|next| {
-            next.prev_segment == header.segment
-                && Some(next.ordinal) == header.ordinal.checked_add(1)
-        })
-    }
-
-    /// Whether HEAD stands in a segment that another one has taken the place of, and says what
-    /// the successor's header rules out. (A crash may leave it there, behind the times.)
-    pub(super) fn contradict(&self, head: &Head) -> bool {
-        let header = |ordinal| self.with_ordinal(ordinal).map(|segment| &segment.header);
-        let next = header(head.ordinal.saturating_add(1));
-        let (Some(own), Some(next)) = (header(head.ordinal), next) else { return false };
-        let is_its_end = head.durable_seq == next.prev_last_seq;
-        head.ledger != own.ledger
-            || head.segment != own.segment
-            || head.durable_seq > next.prev_last_seq
-            || head.data_end > next.prev_data_end
-            || (is_its_end && (head.chain, head.data_end) != (next.prev_chain, next.prev_data_end))
-    }
-
-    /// The newest segment, if every header is good and each follows from the one before.
-    pub(super) fn linked(&self) -> Result<&Segment> {
-        let mut previous: Option<&Segment> = None;
-        for (place, (name, path, read)) in self.list.iter().enumerate() {
-            let segment = match read {
-                Ok(segment) => segment,
-                Err(fault) => return Err(header_error(path, fault)),
-            };
-            if let Some(fault) = &segment.fault {
-                return Err(header_error(path, fault));
-            }
-            if segment.header.ro_compat != 0 {
-                return Err(not_ours_to_write(path, segment.header.ro_compat));
-            }
-            let ordinal = u64::try_from(place).unwrap_or(u64::MAX);
-            if let Some(problem) = link_problem(*name, ordinal, previous, segment) {
-                return Err(damaged(path, 0, segment.header.base_seq, &problem));
-            }
-            if let Some(before) = previous
-                && let Some(problem) = length_problem(before, segment)
-            {
-                let header = &before.header;
-                let path = path.with_file_name(header.name().to_string());
-                return Err(damaged(&path, before.length, header.base_seq, &problem));
-            }
-            previous = Some(segment);
-        }
-        previous.ok_or_else(|| {
-            Error::new(
-                ErrorKind::Corrupt,
-                "there is no segment, though a ledger always has one; restore it from a copy",
-            )
-            .at_path(&self.folder)
-        })
-    }
-}
-
-/// What is wrong with a segment's place in the row, if anything.
-pub(super) fn link_problem(
-    name: SegmentName,
-    ordinal: u64,
-    previous: Option<&Segment>,
-    segment: &Segment,
-) -> Option<String> {
-    let header = &segment.header;
-    if header.name() != name {
-        return Some(format!("the file is named {name}, but its header says {}", header.name()));
-    }
-    if header.ordinal != ordinal {
-        return Some(format!(
-            "segment {ordinal} is missing: expected it here, found segment {}",
-            header.ordinal
-        ));
-    }
-    let Some(previous) = previous.map(|segment| &segment.header) else {
-        let is_first = header.base_seq == 1 && header.prev_chain == Chain::GENESIS;
-        return (!is_first).then(|| "the first segment does not begin at record 1".to_owned());
-    };
-    let is_next = header.ledger == previous.ledger
-        && header.genesis == previous.genesis
-        && header.prev_segment == previous.segment
-        && Some(header.base_seq) == header.prev_last_seq.checked_add(1)
-        && header.base_seq >= previous.base_seq
-        && header.writer_epoch >= previous.writer_epoch
-        && header.prev_data_end >= previous.born_end.max(DATA_START)
-        && header.prev_data_end <= previous.prealloc_len;
-    (!is_next).then(|| {
-        format!("the segment does not follow from segment {}: its links differ", previous.ordinal)
-    })
-}
-
-/// What is wrong with the length of a segment that a later one has taken the place of.
-fn length_problem(previous: &Segment, next: &Segment) -> Option<String> {
-    (previous.length < next.header.prev_data_end).then(|| {
-        format!(
-            "the file is cut short: expected at least {} bytes, found {}",
-            next.header.prev_data_end, previous.length
-        )
-    })
-}
-
-/// Refuse a folder that is no ledger, without touching it.
-pub(super) fn expect_ledger(storage: &dyn Storage, layout: &Layout) -> Result<()> {
+/// Refuse a folder that is no ledger, without touching it; whether it is an archive.
+pub(super) fn expect_ledger(storage: &dyn Storage, layout: &Layout) -> Result<Form> {
     let dir = layout.dir();
     let entries = storage.list(dir).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => not_a_ledger(dir, "there is no such folder"),
@@ -196,47 +39,7 @@ pub(super) fn expect_ledger(storage: &dyn Storage, layout: &Layout) -> Result<()
     if !is_ledger {
         return Err(not_a_ledger(dir, "it has no file `HEAD`, and `log` holds no segment"));
     }
-    Ok(())
-}
-
-/// A reader may look at it, a writer must know more than this one does.
-fn not_ours_to_write(path: &Path, flags: u32) -> Error {
-    let message = format!(
-        "writing to it needs features that this program does not know (ro-compat flags \
-         {flags:#x}); use a newer `ledger`, or look on with `ledger inspect`"
-    );
-    Error::new(ErrorKind::Unsupported, message).at_path(path).at_offset(0)
-}
-
-fn header_error(path: &Path, fault: &HeaderFault) -> Error {
-    if fault.is_version() {
-        return Error::new(ErrorKind::Unsupported, fault.to_string()).at_path(path).at_offset(0);
-    }
-    let message =
-        format!("{fault}; nothing was changed, and `ledger inspect` shows what can be read");
-    Error::new(ErrorKind::Corrupt, message).at_path(path).at_offset(0)
-}
-
-pub(super) fn read_header(
-    storage: &dyn Storage,
-    path: &Path,
-) -> Result<std::result::Result<Segment, HeaderFault>> {
-    let io = |what, error| Error::io(what, path, error);
-    let file = storage.open(path, Access::Read).map_err(|error| io("open the segment", error))?;
-    let length = file.length().map_err(|error| io("measure the segment", error))?;
-    let mut bytes = vec![0; SEGMENT_HEADER_SIZE];
-    let count = file.read_at(&mut bytes, 0).map_err(|error| io("read the header", error))?;
-    bytes.truncate(count);
-    let fault = match SegmentHeader::decode(&bytes) {
-        Ok(header) => return Ok(Ok(Segment { header, length, fault: None })),
-        Err(fault) if fault.is_version() => return Ok(Err(fault)),
-        Err(fault) => fault,
-    };
-    let replica = read_replica(&*file, length).map_err(|error| io("read the footer", error))?;
-    Ok(match replica {
-        Some(header) => Ok(Segment { header, length, fault: Some(fault) }),
-        None => Err(fault),
-    })
+    Ok(if has(MANIFEST, EntryKind::File) { Form::Archive } else { Form::Ledger })
 }
 
 /// One segment, for people.
@@ -260,6 +63,7 @@ pub struct LogReader {
     pub(super) access: Superseded,
     pub(super) places: PlaceCache,
     pub(super) links: Links,
+    pub(super) manifest: Option<Arc<Manifest>>,
 }
 
 /// How segments are read that a later one has taken the place of.
@@ -275,15 +79,22 @@ impl LogReader {
     /// Look at a log without taking its lock.
     ///
     /// # Errors
-    /// `NotALedger`, and `Io`. Damage is no error here: the walk names it.
+    /// `NotALedger`, and `Io`. Damage is no error here: the walk names it; but `Corrupt` or
+    /// `Unsupported` for an archive whose manifest cannot be read.
     pub fn open(storage: &Arc<dyn Storage>, dir: &Path) -> Result<Self> {
         let layout = Layout::new(dir);
-        expect_ledger(&**storage, &layout)?;
-        Self::view(storage, &layout, Superseded::Windowed)
+        match expect_ledger(&**storage, &layout)? {
+            Form::Ledger => Self::view(storage, &layout, Superseded::Windowed, None),
+            Form::Archive => Self::archive(storage, &layout),
+        }
     }
 
-    pub(super) fn open_superseded(storage: &Arc<dyn Storage>, dir: &Path) -> Result<Self> {
-        Self::view(storage, &Layout::new(dir), Superseded::Mapped)
+    pub(super) fn open_superseded(
+        storage: &Arc<dyn Storage>,
+        dir: &Path,
+        known: Option<&Retention>,
+    ) -> Result<Self> {
+        Self::view(storage, &Layout::new(dir), Superseded::Mapped, known)
     }
 
     /// HEAD first: whatever it covers, the headers that are read later know of.
@@ -291,12 +102,24 @@ impl LogReader {
         storage: &Arc<dyn Storage>,
         layout: &Layout,
         access: Superseded,
+        known: Option<&Retention>,
     ) -> Result<Self> {
         let view = read_head(&**storage, layout)?;
-        let segments = Segments::list(&**storage, layout)?;
+        let segments = Segments::list(&**storage, layout, known)?;
         let (storage, places) = (storage.clone(), PlaceCache::default());
-        let (layout, links) = (layout.clone(), Links::Computed);
-        Ok(Self { storage, layout, segments, view, access, places, links })
+        let (layout, links, manifest) = (layout.clone(), Links::Computed, None);
+        Ok(Self { storage, layout, segments, view, access, places, links, manifest })
+    }
+
+    fn archive(storage: &Arc<dyn Storage>, layout: &Layout) -> Result<Self> {
+        let manifest = Manifest::read(&**storage, layout.dir())?;
+        let view = read_head(&**storage, layout)?;
+        let head = view.newest().map(|(_, head)| head);
+        let segments = Segments::of_archive(&**storage, layout, &manifest, head)?;
+        let (storage, places) = (storage.clone(), PlaceCache::default());
+        let (layout, links, manifest) = (layout.clone(), Links::Computed, Some(manifest.into()));
+        let access = Superseded::Windowed;
+        Ok(Self { storage, layout, segments, view, access, places, links, manifest })
     }
 
     /// The valid slot of HEAD that counts.

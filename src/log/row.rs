@@ -13,10 +13,11 @@ use crate::format::{Chain, SegmentHeader, SegmentName};
 use crate::storage::{Access, StorageFile};
 
 use super::layout::DATA_START;
-use super::reader::{Entry, LogReader, Segment, Superseded, good, link_problem};
+use super::reader::{LogReader, Superseded};
 use super::scan::{Scan, Source};
 use super::sealed::Seal;
 use super::segment_walk::{Ending, Extent, ExtentSource, SegmentWalk};
+use super::segments::{Entry, Segment, good};
 use super::walk::{Damage, Item, Proof};
 
 /// A way along the row.
@@ -74,15 +75,15 @@ impl<'a> Row<'a> {
     /// The row from the segment on that holds record `from`.
     pub(super) fn new(reader: &'a LogReader, from: u64) -> Self {
         // Start in the last good segment that begins at or before the record.
-        let list = &reader.segments.list;
+        let (list, beginning) = (&reader.segments.list, &reader.segments.beginning);
         let starts = |entry: &Entry| good(entry).is_some_and(|each| each.header.base_seq <= from);
         let start = list.iter().enumerate().rfind(|(_, entry)| starts(entry));
         let start = start.and_then(|(place, entry)| Some((place, &good(entry)?.header)));
         let (place, expected, next_seq, before) = match start {
-            Some((place, header)) if header.ordinal > 0 => {
+            Some((place, header)) if header.ordinal > beginning.ordinal => {
                 (place, header.ordinal, header.base_seq, Before::Anchor)
             }
-            _ => (0, 0, 1, Before::Record(1, Chain::GENESIS)),
+            _ => (0, beginning.ordinal, beginning.seq, beginning.before()),
         };
         let (previous, is_sealed, is_over) = (None, false, false);
         Self { reader, place, expected, next_seq, previous, before, is_sealed, is_over }
@@ -124,10 +125,12 @@ impl<'a> Row<'a> {
         if self.reader.head().is_some_and(|head| head.ledger != header.ledger) {
             return Some("the segment belongs to another ledger".to_owned());
         }
-        if header.name() == name && header.ordinal > 0 && self.previous.is_none() {
+        let segments = &self.reader.segments;
+        let is_first = header.ordinal == segments.beginning.ordinal;
+        if header.name() == name && !is_first && self.previous.is_none() {
             return None;
         }
-        link_problem(name, header.ordinal, self.previous, segment)
+        segments.link_problem(name, header.ordinal, self.previous, segment)
     }
 
     /// An intact file that is not what its name, or its place, says. Its records belong somewhere
@@ -167,6 +170,9 @@ impl<'a> Row<'a> {
     /// The row ends before HEAD does, or before its last segment says that it does.
     fn missing_at_end(&mut self) -> Option<Item> {
         self.is_over = true;
+        if self.reader.segments.ending.is_some() {
+            return None;
+        }
         let folder = &self.reader.segments.folder;
         if let Some(head) = self.reader.head()
             && head.ordinal >= self.expected
@@ -199,7 +205,8 @@ impl<'a> Row<'a> {
             Before::Damage => false,
         };
         let proof = if follows { Proof::Proven } else { Proof::BehindDamage };
-        let is_newest = self.place >= self.reader.segments.list.len();
+        let segments = &self.reader.segments;
+        let is_newest = self.place >= segments.list.len() && segments.ending.is_none();
         self.expected = header.ordinal.saturating_add(1);
         self.previous = Some(segment);
         self.next_seq = header.base_seq;

@@ -22,9 +22,9 @@ use crate::storage::{Access, Storage, StorageFile};
 use super::build::length;
 use super::layout::Layout;
 use super::options::StreamOf;
-use super::reader::{Segments, good};
 use super::scan::{Position, Scan, Source};
 use super::segment_walk::logged;
+use super::segments::{Segments, good};
 
 /// Seal the segment of `header`, if `next` has taken its place by a rotation and it is not sealed
 /// yet. The caller has made `next` durable, and has synced HEAD since.

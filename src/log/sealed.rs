@@ -11,8 +11,9 @@ use crate::format::{
 };
 use crate::storage::{Access, StorageFile};
 
-use super::reader::{LogReader, Segment};
+use super::reader::LogReader;
 use super::row::Opened;
+use super::segments::Segment;
 use super::walk::DerivedDamage;
 
 /// Whether a segment is sealed.

@@ -15,6 +15,7 @@ use crate::format::{
 };
 use crate::storage::{EntryKind, Storage, StorageFile};
 
+use super::beginning::is_missing;
 use super::build::length;
 use super::layout::{Layout, TEMPORARY_SUFFIX};
 use super::snapshot_reader::SnapshotReader;
@@ -118,11 +119,6 @@ fn give_name(
         .rename(temporary, path)
         .map_err(|error| Error::io("give the snapshot its name", path, error))?;
     storage.sync_dir(folder).map_err(|error| Error::io("sync the folder", folder, error))
-}
-
-fn is_missing(error: &Error) -> bool {
-    let source = std::error::Error::source(error).and_then(|each| each.downcast_ref::<io::Error>());
-    source.is_some_and(|each| each.kind() == io::ErrorKind::NotFound)
 }
 
 fn fill(

@@ -17,7 +17,8 @@ use crate::storage::{Access, Storage, StorageFile};
 
 use super::build::length;
 use super::layout::Layout;
-use super::reader::{LogReader, Segment, good};
+use super::reader::LogReader;
+use super::segments::{Segment, good};
 use super::snapshot_file::{SnapshotList, list_snapshots};
 use super::walk::{Item, Proof};
 
@@ -76,6 +77,9 @@ impl LogReader {
         let follows = |segment: &&Segment| Some(segment.header.base_seq) == seq.checked_add(1);
         if let Some(next) = self.segments.list.iter().filter_map(good).find(follows) {
             return Ok(Some(next.header.prev_chain));
+        }
+        if seq < self.first_seq() {
+            return Ok(None);
         }
         let has_witness = self.has_witness();
         for item in self.walk(seq) {

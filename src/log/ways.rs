@@ -14,7 +14,8 @@ use super::select::{Selection, Wanted};
 use super::walk::{Item, LoggedRecord, Proof, Walk};
 
 impl LogReader {
-    /// Everything from record `from` on: records, and damage where it stands.
+    /// Everything from record `from` on that the log has: records, and damage where it stands.
+    /// Records that were pruned are neither: the walk begins behind them.
     #[must_use]
     pub fn walk(&self, from: u64) -> Walk<'_> {
         Walk::new(self, from)
@@ -23,9 +24,21 @@ impl LogReader {
     /// The durable records from `from` on.
     ///
     /// # Errors
-    /// `Corrupt` at the first damage, naming the place; `Io`.
+    /// `Pruned` if `from` is below [`LogReader::first_seq`]; `Corrupt` at the first damage, naming
+    /// the place; `Io`.
     pub fn records(&self, from: u64) -> impl Iterator<Item = Result<LoggedRecord>> + '_ {
-        durable(self.walk(from))
+        self.unpruned(from, durable(self.walk(from)))
+    }
+
+    /// The records, or why there are none: the first ones were pruned.
+    fn unpruned<'a>(
+        &self,
+        from: u64,
+        records: impl Iterator<Item = Result<LoggedRecord>> + 'a,
+    ) -> impl Iterator<Item = Result<LoggedRecord>> + 'a {
+        let refusal = self.expect_unpruned(from).err();
+        let is_refused = refusal.is_some();
+        refusal.map(Err).into_iter().chain(records.take_while(move |_| !is_refused))
     }
 
     /// Everything up to record `from`, newest first: the items of [`LogReader::walk`] in the
@@ -36,7 +49,7 @@ impl LogReader {
         WalkBack::new(self, from)
     }
 
-    /// The durable records from `from` back to the first.
+    /// The durable records from `from` back to the first that the log has.
     ///
     /// # Errors
     /// `Corrupt` at the first damage, naming the place; `Io`.
@@ -64,34 +77,37 @@ impl LogReader {
     /// The durable records of a kind from record `from` on.
     ///
     /// # Errors
-    /// `Corrupt` at the first damage that may have held one; `Io`.
+    /// `Pruned` if `from` is below [`LogReader::first_seq`]; `Corrupt` at the first damage that may
+    /// have held one; `Io`.
     pub fn records_of_kind(
         &self,
         kind: u16,
         from: u64,
     ) -> impl Iterator<Item = Result<LoggedRecord>> + '_ {
-        durable(self.walk_of_kind(kind, from))
+        self.unpruned(from, durable(self.walk_of_kind(kind, from)))
     }
 
     /// The durable records of a stream from record `from` on.
     ///
     /// # Errors
-    /// `Corrupt` at the first damage that may have held one; `Io`.
+    /// `Pruned` if `from` is below [`LogReader::first_seq`]; `Corrupt` at the first damage that may
+    /// have held one; `Io`.
     pub fn records_of_stream(
         &self,
         stream: u64,
         streams: StreamOf,
         from: u64,
     ) -> impl Iterator<Item = Result<LoggedRecord>> + '_ {
-        durable(self.walk_of_stream(stream, streams, from))
+        self.unpruned(from, durable(self.walk_of_stream(stream, streams, from)))
     }
 
     /// One durable record; `None` if there is none of that number yet. Where its segment has no
     /// index, the segment is walked over once for all later calls of this reader.
     ///
     /// # Errors
-    /// `Corrupt` if it is damaged or missing; `Io`.
+    /// `Pruned` if it is not in the log any more; `Corrupt` if it is damaged or missing; `Io`.
     pub fn record(&self, seq: u64) -> Result<Option<LoggedRecord>> {
+        self.expect_unpruned(seq)?;
         for item in Walk::with_places(self, seq) {
             match item? {
                 Item::Record(record, Proof::Proven | Proof::BehindDamage) => {

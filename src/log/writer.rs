@@ -11,7 +11,9 @@ use super::blob::BlobStore;
 use super::engine::Engine;
 use super::housekeeper::Housekeeper;
 use super::options::Housekeeping;
+use super::prune::Removal;
 use super::reader::LogReader;
+use super::retention::Retention;
 
 /// A log that is open for writing. At most one exists per folder, in all processes.
 ///
@@ -140,6 +142,16 @@ impl Log {
     /// A reader of this log: it sees what is durable now.
     pub fn reader(&self) -> Result<LogReader> {
         self.engine.reader()
+    }
+
+    /// Remove the segments that a durable retention note of this log covers, and the snapshots that
+    /// nothing can be folded on from any more.
+    ///
+    /// # Errors
+    /// `Corrupt` if what the log would stand on does not hold: nothing was removed. `Fenced`; `Io`:
+    /// the next opening, or the next call, goes on.
+    pub fn remove_pruned(&self, retention: &Retention) -> Result<Removal> {
+        self.engine.remove_pruned(retention)
     }
 
     /// The blobs of this log, for its writer. Make one store and share it.

@@ -31,6 +31,8 @@ pub(super) struct Links {
     fallbacks: BTreeMap<StepNumber, StepNumber>,
     stands_in_for: BTreeMap<StepNumber, Vec<StepNumber>>,
     watchers: BTreeMap<String, Vec<(StepNumber, u32)>>,
+    writers: BTreeMap<String, Vec<StepNumber>>,
+    all_writers: Vec<StepNumber>,
 }
 
 impl Links {
@@ -64,6 +66,12 @@ impl Links {
                 for variable in expression::variables(expression) {
                     links.watchers.entry(variable).or_default().push((*number, place));
                 }
+            }
+            for variable in step.outputs.iter().collect::<BTreeSet<_>>() {
+                links.writers.entry(variable.clone()).or_default().push(*number);
+            }
+            if !step.outputs.is_empty() {
+                links.all_writers.push(*number);
             }
             if let Some(Fallback::Step(name)) = &step.fallback
                 && let Some(other) = links.step_named(name)
@@ -132,6 +140,14 @@ impl Links {
     /// The preconditions that name a variable, each with its step.
     pub(super) fn watchers(&self, variable: &str) -> &[(StepNumber, u32)] {
         self.watchers.get(variable).map_or(&[], Vec::as_slice)
+    }
+
+    /// The steps whose outputs set a variable.
+    pub(super) fn writers(&self, variable: &str) -> &[StepNumber] {
+        if variable == expression::ALL {
+            return &self.all_writers;
+        }
+        self.writers.get(variable).map_or(&[], Vec::as_slice)
     }
 
     /// The steps that this one stands in for when they fail for good.

@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::model::is_default;
-use super::{FailureClass, OnTimeout};
+use super::{FailureClass, FailureDecided, OnTimeout};
 
 /// What is done about failures in a run of the plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -128,4 +128,12 @@ pub enum Disposition {
     InDoubt,
     /// What it was meant to do.
     Landed,
+}
+
+impl FailureDecided {
+    /// Whether the step was given up, or given to its fallback, because its attempts were used up.
+    #[must_use]
+    pub fn is_exhausted(&self) -> bool {
+        self.rule.ends_with(".attempts_exhausted")
+    }
 }

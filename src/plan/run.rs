@@ -74,6 +74,8 @@ pub struct Run {
     pub reported: BTreeSet<StepNumber>,
     /// Steps in doubt.
     pub in_doubt: BTreeSet<StepNumber>,
+    /// Every attempt that was ever dealt in it.
+    pub dealt: BTreeSet<AttemptToken>,
     /// Attempts in flight.
     pub in_flight: u32,
     /// Attempts in flight by owner.
@@ -184,12 +186,18 @@ pub struct Tally {
     pub failures: u64,
     /// Failures after which a step was tried again.
     pub retries: u64,
-    /// Steps that failed for good because their attempts were used up.
+    /// Steps that were given up, or given to their fallbacks, because their attempts were used up.
     pub exhausted: u64,
     /// Steps that replans took work from.
     pub invalidated: u64,
     /// Steps with work that replans kept.
     pub preserved: u64,
+}
+
+#[cfg(test)]
+thread_local! {
+    /// How often a step was looked at: what the tests of scale count.
+    pub(super) static LOOKED_AT: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
 impl Run {
@@ -222,6 +230,7 @@ impl Run {
             lanes: BTreeMap::new(),
             reported: BTreeSet::new(),
             in_doubt: BTreeSet::new(),
+            dealt: BTreeSet::new(),
             in_flight: 0,
             in_flight_by_owner: BTreeMap::new(),
             in_flight_by_tag: BTreeMap::new(),
@@ -238,6 +247,18 @@ impl Run {
         }
     }
 
+    /// Holds the plans of another fold of the same run instead of equal ones of its own.
+    pub fn share(&mut self, other: &Self) {
+        for (own, others) in self.versions.iter_mut().zip(&other.versions) {
+            if own.hash == others.hash && own.step_hashes.len() == others.step_hashes.len() {
+                own.plan = Arc::clone(&others.plan);
+            }
+        }
+        if self.active == other.active && self.steps.len() == other.steps.len() {
+            self.links = Arc::clone(&other.links);
+        }
+    }
+
     /// The active version.
     #[must_use]
     pub fn active_version(&self) -> Option<&PlanVersion> {
@@ -248,6 +269,8 @@ impl Run {
     /// The state of a step.
     #[must_use]
     pub fn step(&self, number: StepNumber) -> Option<&StepState> {
+        #[cfg(test)]
+        LOOKED_AT.with(|count| count.set(count.get() + 1));
         self.steps.get(number.index())
     }
 

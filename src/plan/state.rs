@@ -59,7 +59,7 @@ pub struct State {
 }
 
 /// What is left of a run that ended long ago. Its records are in the log, and the state at the
-/// record before the one that ended it shows it whole.
+/// record that ended it shows it whole.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunSummary {
     /// Its name.

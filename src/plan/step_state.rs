@@ -13,7 +13,7 @@ use super::{
 };
 
 /// One step of a run.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepState {
     /// Its author's name for it.
     pub id: String,
@@ -70,7 +70,7 @@ pub struct Hold {
 }
 
 /// The current attempt of a step.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {
     /// The right to report on it.
     pub token: AttemptToken,
@@ -86,6 +86,8 @@ pub struct Attempt {
     pub receipt: Option<Receipt>,
     /// Verdicts on it so far, by criterion.
     pub verdicts: BTreeMap<u32, Verdict>,
+    /// The keys of what it meant to do to the world, or did.
+    pub effects: BTreeSet<String>,
 }
 
 /// How a step stands.
@@ -118,7 +120,7 @@ pub enum StepStatus {
 }
 
 /// A barrier of the active version.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BarrierState {
     /// Its members.
     pub members: BTreeSet<StepNumber>,
@@ -172,6 +174,12 @@ impl StepStatus {
     #[must_use]
     pub fn is_closed(self) -> bool {
         matches!(self, Self::Accepted | Self::Skipped)
+    }
+
+    /// Whether its work may still be done without anybody changing the plan.
+    #[must_use]
+    pub fn is_left(self) -> bool {
+        self.is_open() || matches!(self, Self::Dispatched | Self::InDoubt | Self::Reported)
     }
 
     /// Whether the step may still be dealt without anybody changing the plan.

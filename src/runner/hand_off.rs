@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::ledger::Task;
-use crate::plan::Step;
+use crate::plan::{Step, Verdict};
 
 /// The version of the hand-off's form.
 pub(super) const SCHEMA: u32 = 1;
@@ -34,6 +34,19 @@ pub struct HandOff<'a> {
     pub idempotency_key: &'a str,
     /// Why the attempt before failed.
     pub last_failure: Option<&'a str>,
+    /// The verdicts against it.
+    pub failed_criteria: Vec<FailedCriterion<'a>>,
+}
+
+/// A criterion that the attempt before did not meet.
+#[derive(Debug, Clone, Serialize)]
+pub struct FailedCriterion<'a> {
+    /// Its place in the step's `acceptance`, from 0.
+    pub criterion: u32,
+    /// Who judged.
+    pub by: &'a str,
+    /// On what grounds.
+    pub evidence: &'a str,
 }
 
 /// What every worker is told about the plan.
@@ -47,6 +60,12 @@ pub struct PlanBrief<'a> {
     pub goal: &'a str,
     /// Background.
     pub context: &'a str,
+}
+
+impl<'a> FailedCriterion<'a> {
+    fn of(verdict: &'a Verdict) -> Self {
+        Self { criterion: verdict.criterion, by: &verdict.by, evidence: &verdict.evidence }
+    }
 }
 
 impl<'a> HandOff<'a> {
@@ -74,6 +93,7 @@ impl<'a> HandOff<'a> {
                 .collect(),
             idempotency_key: &task.idempotency_key,
             last_failure: task.last_failure.as_deref(),
+            failed_criteria: task.failed_criteria.iter().map(FailedCriterion::of).collect(),
         }
     }
 

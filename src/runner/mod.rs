@@ -38,7 +38,7 @@ use crate::plan::{
 };
 
 pub use drive::{Options, drive};
-pub use hand_off::{HandOff, PlanBrief};
+pub use hand_off::{FailedCriterion, HandOff, PlanBrief};
 pub use process::{ProcessOptions, ProcessWorkers};
 pub use recover::recover;
 pub use stub::{StubOptions, StubWorkers};

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::error::ErrorKind;
-use crate::plan::{Json, Plan, Step, StepNumber};
+use crate::plan::{Json, Plan, Ruling, Step, StepNumber, Verdict};
 
 /// A test that waits longer than this has found a hang.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -71,6 +71,12 @@ fn task(token: u64, step: Step) -> Task {
         idempotency_key: "key-7".to_owned(),
         inputs: vec![("rows".to_owned(), Json::from(serde_json::json!(3)))],
         last_failure: Some("it broke".to_owned()),
+        failed_criteria: vec![Verdict {
+            criterion: 1,
+            ruling: Ruling::Fail,
+            by: "ann".to_owned(),
+            evidence: "no tests".to_owned(),
+        }],
     }
 }
 
@@ -117,6 +123,8 @@ fn a_worker_is_told_everything() {
     assert_eq!(told["inputs"]["rows"], 3);
     assert_eq!(told["idempotency_key"], "key-7");
     assert_eq!(told["last_failure"], "it broke");
+    let failed = serde_json::json!([{"criterion": 1, "by": "ann", "evidence": "no tests"}]);
+    assert_eq!(told["failed_criteria"], failed);
     let variables = "echo $LEDGER_RUN $LEDGER_STEP $LEDGER_STEP_NUMBER $LEDGER_ATTEMPT \
                      $LEDGER_TOKEN $LEDGER_IDEMPOTENCY_KEY";
     assert_eq!(

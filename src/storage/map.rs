@@ -19,8 +19,9 @@ impl Map {
     #[expect(unsafe_code, reason = "memory maps cannot be made without; the argument is below")]
     pub(super) fn of(file: &File) -> io::Result<Self> {
         // SAFETY: a map is sound as long as the bytes do not change under it. Only superseded
-        // segments are mapped: this crate never writes to, shortens or removes one, and the
-        // exclusive lock keeps other writers of this crate out. A foreign program that edits the
+        // segments are mapped: this crate never writes to or shortens one (removing one leaves the
+        // mapped bytes as they are), and the exclusive lock keeps other writers of this crate out.
+        // A foreign program that edits the
         // file all the same may change the bytes under us; every byte is read through CRCs and
         // copied before use, no reference into the map outlives the check, and no `str` or other
         // type with invalid values is ever made of it. A foreign truncation ends the process

@@ -11,6 +11,7 @@
 //!
 //! Left out on purpose: writing through maps, and waiting for a lock.
 
+mod archive;
 mod disk;
 mod map;
 mod medium;
@@ -19,6 +20,7 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
+pub use archive::{ArchiveStorage, ArchiveWriter};
 pub use disk::DiskStorage;
 pub use map::Map;
 pub use medium::Medium;

@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use plan_ledger::format::{FOOTER_SIZE, Footer};
 use plan_ledger::ledger::{Imported, import};
-use plan_ledger::log::BlobState;
+use plan_ledger::log::{BlobState, Item, LogReader};
 use plan_ledger::plan::{Json, Output};
 use plan_ledger::sim::{Effect, Fault, Loss, SimDisk};
-use plan_ledger::storage::Storage as _;
+use plan_ledger::storage::Storage;
 use plan_ledger::{
     Environment, Error, ErrorKind, Ledger, LedgerView, Receipt, RunPolicy, state_hash,
 };
@@ -42,6 +43,24 @@ fn import_into(disk: &SimDisk, dir: &Path, text: &[u8]) -> Result<Imported, Erro
     // Identifiers that the exported ledger has not used.
     let environment = Environment { ids: Environment::system().ids, ..on_disk(disk) };
     import(dir, &mut &*text, &environment)
+}
+
+/// A ledger that was made from records is as one that grew: every segment but the newest has a
+/// footer, with which nothing is wrong, before anybody opens it for writing.
+pub(crate) fn assert_sealed(disk: &SimDisk, dir: &Path) {
+    let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+    let reader = LogReader::open(&storage, dir).unwrap();
+    let segments = reader.segments();
+    let (_, rotated) = segments.split_last().unwrap();
+    assert!(!rotated.is_empty(), "there is nothing to seal");
+    for segment in rotated {
+        let bytes = disk.read(&segment.path).unwrap();
+        let offset = bytes.len() - FOOTER_SIZE;
+        let footer = Footer::decode(&bytes[offset..], u64::try_from(offset).unwrap());
+        assert_eq!(footer.unwrap().header(), Ok(segment.header.clone().unwrap()));
+    }
+    let derived = reader.walk(1).find(|item| matches!(item, Ok(Item::Derived(_))));
+    assert!(derived.is_none(), "{derived:?}");
 }
 
 /// A ledger of batches, a fence, blobs (one of them gone), and a value over several lines.
@@ -100,6 +119,7 @@ fn an_import_has_the_same_chain_and_the_same_state_at_every_record() {
     assert_ne!(uids[0], uids[1], "a ledger of its own");
     assert_eq!(heads[0], heads[1]);
 
+    assert_sealed(&disk, &copy());
     let (one, _) = Ledger::open(&dir(), &on_disk(&disk)).unwrap();
     let (two, report) = Ledger::open(&copy(), &on_disk(&disk)).unwrap();
     assert_eq!((report.verdict.as_str(), one.head()), ("clean", two.head()));

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use plan_ledger::format::{Codec, HeadSync, NewRecord, Uid, content_hash};
-use plan_ledger::ledger::{Clock, IdSource};
+use plan_ledger::ledger::{Clock, IdSource, Through};
 use plan_ledger::log::Log;
 use plan_ledger::plan::{Json, Receipt, RunPolicy};
 use plan_ledger::sim::SimDisk;
@@ -164,14 +164,28 @@ fn future_kind() -> SimDisk {
     disk
 }
 
+/// The good one, of which the first segment was pruned; two snapshots stand for it.
+fn pruned() -> SimDisk {
+    let disk = good();
+    let (ledger, _) = Ledger::open(&dir(), &environment(&disk, 9)).unwrap();
+    ledger.snapshot::<State>().unwrap();
+    let run = ledger.state().run_named("demo").unwrap().id;
+    ledger.dispatch(run, "worker").unwrap().unwrap();
+    ledger.snapshot::<State>().unwrap();
+    ledger.prune(Through::Record(11), None, "ann").unwrap();
+    ledger.close().unwrap();
+    disk
+}
+
 /// A golden ledger: its folder, what it is, how it is made.
 type Golden = (&'static str, &'static str, fn() -> SimDisk);
 
-const GOLDEN: [Golden; 8] = [
+const GOLDEN: [Golden; 9] = [
     ("good", "a sealed segment, a snapshot, kinds that may be skipped", good),
     ("torn", "a write that a power loss cut short, never acknowledged", torn),
     ("fenced", "the torn one, opened again", fenced),
     ("corrupt", "the good one with one bit of the payload of record 3 flipped", corrupt),
+    ("pruned", "the good one without its first segment; two snapshots stand for it", pruned),
     ("future-major", "format_major 2", || with_field(8, &[2, 0])),
     ("future-incompat", "an incompat flag that no program knows", || with_field(12, &[1])),
     ("future-ro-compat", "an ro_compat flag that no program knows", || with_field(16, &[1])),

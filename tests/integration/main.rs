@@ -43,16 +43,24 @@ mod log_faults;
 mod log_files;
 // Hazards that cost other engines data, by their number in the list that we keep.
 mod log_hazards;
+// Metrics, traces and comparisons of runs.
+mod histories;
 // Keys of batches: written once, found again.
 mod log_keys;
 // Who may write, and what readers change: nothing.
 mod log_lock;
 // Appending, rotating, reopening, reading: nothing goes wrong.
 mod log_round_trip;
+// Every file, and every act of a clumsy hand.
+mod mischief;
+// Many at once: threads and processes that want the same.
+mod races;
 // Reading from anywhere, backwards, by kind, by stream.
 mod readers;
 // Writers that must stop: forks, lost locks, panics; and what is left to a policy.
 mod log_stop;
+// Archives and pruning.
+mod retention;
 // `ledger run`: what a run does, says and returns.
 mod run;
 // What can be saved of a damaged ledger.
@@ -65,6 +73,10 @@ mod sim_faults;
 mod sim_model;
 // Snapshots: made, damaged, foreign, missing, crashed.
 mod snapshots;
+// What a ledger is for, told to the end.
+mod stories;
+// What the stories share.
+mod story;
 // Any state at any record, from the start, from a snapshot, live.
 mod time_travel;
 // What a log asks of the disk, and in which order.
@@ -75,5 +87,7 @@ mod sweep;
 mod tidy;
 // `ledger verify` and `ledger root`.
 mod verify;
+// A history in which everything happens that can happen to runs.
+mod wild;
 // What people get wrong.
 mod wrong_input;

@@ -2,10 +2,13 @@
 //! more than time.
 
 use std::io;
+use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use plan_ledger::format::{SnapshotHeader, SnapshotName};
+use plan_ledger::ledger::{Condition, Level, VerifyRequest, verify};
 use plan_ledger::log::SnapshotNote;
 use plan_ledger::plan::{ContentHash, State};
 use plan_ledger::sim::{Effect, Fault, Loss, SimDisk};
@@ -291,7 +294,7 @@ fn a_note_that_says_otherwise_puts_a_snapshot_out_of_use() {
     let about = [
         (agreed.clone(), Some(60)),
         (lie.clone(), Some(40)),
-        (SnapshotNote { version: 2, ..lie.clone() }, Some(60)),
+        (SnapshotNote { version: State::VERSION + 1, ..lie.clone() }, Some(60)),
         (SnapshotNote { seq: 59, ..lie.clone() }, Some(60)),
         (SnapshotNote { chain: "11".repeat(32), ..agreed }, Some(40)),
     ];
@@ -399,6 +402,61 @@ impl Projection for Long {
         input.read_to_end(&mut bytes)?;
         Ok(Self(bytes))
     }
+}
+
+/// The state as an older program kept it: another body under another version.
+#[derive(Debug, Default)]
+struct OlderState;
+
+impl Projection for OlderState {
+    const NAME: &'static str = State::NAME;
+    const VERSION: u32 = State::VERSION - 1;
+
+    fn apply(&mut self, _: &Recorded) {}
+
+    fn encode(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        out.write_all(b"what an older program wrote")
+    }
+
+    fn decode(_: &mut dyn io::Read) -> io::Result<Self> {
+        Ok(Self)
+    }
+}
+
+/// Goal: a ledger that an older program has left, with snapshots of its own version, is opened as
+/// if they were not there: no error, no warning, the same state, and they stay whole.
+#[test]
+fn snapshots_of_an_older_version_are_ignored_and_harm_nobody() {
+    let (disk, environment) = three();
+    let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
+    let older = ledger.snapshot::<OlderState>().unwrap();
+    let hash = ledger.state_hash();
+    ledger.close().unwrap();
+    assert!(older.seq > 60, "it would be the newest");
+    assert_eq!(opened(&disk, &environment), (hash, Some(60), Vec::new()));
+
+    for path in files(&disk).into_iter().filter(|path| *path != older.path) {
+        disk.remove(&path).unwrap();
+    }
+    assert_eq!(opened(&disk, &environment), (hash, None, Vec::new()));
+    let view = LedgerView::open(&dir(), &environment).unwrap();
+    let then = truth(&disk)[usize::try_from(older.seq).unwrap()];
+    assert_eq!(state_hash(&view.state_at(older.seq).unwrap()), then);
+    let request = VerifyRequest {
+        level: Level::Replay,
+        jobs: NonZeroUsize::MIN,
+        expected: None,
+        watch: &|_| ControlFlow::Continue(()),
+    };
+    let report = verify(&dir(), &environment, request).unwrap();
+    assert_eq!((report.condition(), report.snapshots), (Condition::Whole, 1), "{report:?}");
+    // And it goes on: the next snapshot is of this version, beside the old one.
+    let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
+    let made = ledger.snapshot::<State>().unwrap();
+    assert_eq!(ledger.warnings(), Vec::<String>::new());
+    ledger.close().unwrap();
+    assert_eq!(opened(&disk, &environment).1, Some(made.seq));
+    assert!(files(&disk).contains(&older.path));
 }
 
 /// Goal: bodies of several chunks, full and not, round-trip, and damage is located to its chunk.

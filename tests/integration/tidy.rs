@@ -32,6 +32,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("indicatif", &["cli/"]),
     ("rustix", &["storage/disk.rs", "runner/", "cli/"]),
     ("signal_hook", &["cli/"]),
+    ("tar", &["storage/archive.rs"]),
     ("tempfile", &["cli/"]),
 ];
 

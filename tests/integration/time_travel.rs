@@ -1,10 +1,11 @@
 //! Any state at any record: from the start, from a snapshot, live. They are the same.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use plan_ledger::ledger::Clock;
+use plan_ledger::format::SnapshotName;
+use plan_ledger::ledger::{Clock, Kind};
 use plan_ledger::log::LogReader;
 use plan_ledger::plan::*;
 use plan_ledger::sim::SimDisk;
@@ -34,15 +35,15 @@ pub(crate) fn environment(disk: &SimDisk, every: u64) -> Environment {
 }
 
 /// Numbers that only the seed decides.
-struct Dice(u64);
+pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
-    fn below(&mut self, sides: usize) -> usize {
+    pub(crate) fn below(&mut self, sides: usize) -> usize {
         self.0 += 1;
         usize::try_from(mix(self.0) % u64::try_from(sides.max(1)).unwrap()).unwrap()
     }
 
-    fn pick<T: Clone>(&mut self, of: &[T]) -> T {
+    pub(crate) fn pick<T: Clone>(&mut self, of: &[T]) -> T {
         of[self.below(of.len())].clone()
     }
 
@@ -153,7 +154,13 @@ impl Dice {
         }
         if let Some(step) = run.in_doubt.first().copied() {
             let finding = self.pick(&[Finding::Landed, Finding::DidNotHappen]);
-            return Some(Command::ResolveDoubt { run: run.id, step, finding, by });
+            return Some(Command::ResolveDoubt {
+                run: run.id,
+                step,
+                finding,
+                by,
+                evidence: String::new(),
+            });
         }
         let run = run.id;
         Some(match self.below(100) {
@@ -189,7 +196,7 @@ fn verdict() -> Verdict {
     Verdict { criterion: 0, ruling: Ruling::Pass, by, evidence }
 }
 
-fn refusable(result: Result<(), plan_ledger::Error>) {
+pub(crate) fn refusable(result: Result<(), plan_ledger::Error>) {
     if let Err(error) = result {
         assert!(matches!(error.kind(), ErrorKind::Rejected | ErrorKind::BadPlan), "{error}");
     }
@@ -215,6 +222,13 @@ pub(crate) fn rungs(disk: &SimDisk) -> Vec<u64> {
     list.names.iter().map(|name| name.seq).collect()
 }
 
+/// The name of the state's snapshot at a record.
+fn name_of(disk: &SimDisk, rung: u64) -> SnapshotName {
+    let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+    let list = LogReader::open(&storage, &dir()).unwrap().snapshots().unwrap();
+    list.names.into_iter().find(|name| name.seq == rung).unwrap()
+}
+
 /// Goal: live = folded from the start = folded from a snapshot, at every record.
 /// Method: a random history of 20,000 records with a snapshot every 500. One fold from the start
 /// with a hash at every record; then from each snapshot on to the next with a hash at every
@@ -228,14 +242,51 @@ fn the_state_is_the_same_from_everywhere_at_every_record() {
     let ledger = Ledger::create(&dir(), &environment).unwrap();
     let live = play(&ledger, 1, RECORDS);
     assert_eq!(ledger.warnings(), Vec::<String>::new());
+    let kinds = kinds_of(&ledger);
+    assert!(kinds.len() > 18, "the history is too plain: {kinds:?}");
+    same_from_everywhere(&disk, &environment, ledger, &live);
+}
+
+/// Goal: the same for all that can happen to runs: every kind of event, in any order.
+/// Method: random commands of all kinds and a snapshot every 100 records; three histories, and
+/// more until every kind of event has happened.
+#[test]
+fn whatever_happens_the_state_is_the_same_from_everywhere() {
+    let of_log = [Kind::RecoveryNote, Kind::SnapshotNote, Kind::Gap];
+    let mut missing: BTreeSet<Kind> =
+        Kind::ALL.iter().filter(|kind| !of_log.contains(kind)).copied().collect();
+    for seed in 1..=12 {
+        let disk = SimDisk::new();
+        let environment = environment(&disk, 100);
+        let ledger = Ledger::create(&dir(), &environment).unwrap();
+        let live = crate::wild::play(&ledger, seed, 1_500);
+        for kind in kinds_of(&ledger) {
+            missing.remove(&kind);
+        }
+        same_from_everywhere(&disk, &environment, ledger, &live);
+        if seed >= 3 && missing.is_empty() {
+            return;
+        }
+    }
+    panic!("nothing of these ever happened: {missing:?}");
+}
+
+/// What kinds of events a ledger holds.
+fn kinds_of(ledger: &Ledger) -> BTreeSet<Kind> {
+    let events = ledger.replay(1).unwrap();
+    events.iter().filter_map(|each| each.event.as_ref().map(Kind::of)).collect()
+}
+
+/// Live, folded from the start, folded from each snapshot: at every record one state.
+fn same_from_everywhere(
+    disk: &SimDisk,
+    environment: &Environment,
+    ledger: Ledger,
+    live: &BTreeMap<u64, ContentHash>,
+) {
+    let every = environment.snapshot_every.unwrap();
     let last = ledger.head().seq;
     let events = ledger.replay(1).unwrap();
-    let kinds: std::collections::BTreeSet<_> = events
-        .iter()
-        .filter_map(|each| each.event.as_ref().map(plan_ledger::ledger::Kind::of))
-        .collect();
-    assert!(kinds.len() > 18, "the history is too plain: {kinds:?}");
-
     let mut state = State::default();
     let mut from_start = BTreeMap::new();
     for recorded in &events {
@@ -243,34 +294,36 @@ fn the_state_is_the_same_from_everywhere_at_every_record() {
         from_start.insert(recorded.seq, state_hash(&state));
     }
     assert_eq!(u64::try_from(from_start.len()).unwrap(), last, "a gap");
-    for (seq, hash) in &live {
+    for (seq, hash) in live {
         assert_eq!(from_start[seq], *hash, "live at {seq}");
     }
 
-    let view = LedgerView::open(&dir(), &environment).unwrap();
-    let made = rungs(&disk);
-    assert_eq!(made, (1..=last / EVERY).map(|rung| rung * EVERY).collect::<Vec<_>>());
+    let view = LedgerView::open(&dir(), environment).unwrap();
+    let made = rungs(disk);
+    assert_eq!(made, (1..=last / every).map(|rung| rung * every).collect::<Vec<_>>());
     for rung in made {
         // Exactly at a snapshot nothing is folded: this is what the file holds.
+        view.check_snapshot(&name_of(disk, rung)).unwrap();
         let mut state = view.state_at(rung).unwrap();
         assert_eq!(from_start[&rung], state_hash(&state), "the snapshot at {rung}");
         for recorded in &events[usize::try_from(rung).unwrap()..] {
             fold(&mut state, recorded);
-            if recorded.seq <= rung + EVERY || recorded.seq == last {
+            if recorded.seq <= rung + every || recorded.seq == last {
                 let hash = state_hash(&state);
                 assert_eq!(from_start[&recorded.seq], hash, "{} from {rung}", recorded.seq);
             }
         }
     }
     // And as people ask for it.
-    for seq in [0, 1, EVERY - 1, EVERY + 1, 7 * EVERY + 3, last - 1, last] {
+    for seq in [0, 1, every - 1, every + 1, 7 * every + 3, last - 1, last] {
         let hash = state_hash(&ledger.state_at(seq).unwrap());
         assert_eq!(from_start.get(&seq).copied().unwrap_or(state_hash(&State::default())), hash);
     }
     assert_eq!(ledger.state_at(last + 1).unwrap_err().kind(), ErrorKind::OutOfRange);
     ledger.close().unwrap();
-    let (ledger, report) = Ledger::open(&dir(), &environment).unwrap();
-    assert_eq!(report.from_snapshot, Some(last / EVERY * EVERY));
+    let (ledger, report) = Ledger::open(&dir(), environment).unwrap();
+    assert_eq!(report.notes, Vec::<String>::new());
+    assert_eq!(report.from_snapshot, Some(last / every * every));
     assert_eq!((report.notes, ledger.state_hash()), (Vec::new(), from_start[&last]));
 }
 

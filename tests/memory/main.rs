@@ -3,13 +3,14 @@
 //! A binary of its own, because it counts what the whole process allocates.
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use plan_ledger::format::{Codec, HEAD_SIZE, NewRecord, PAYLOAD_LENGTH_MAX, Uid};
-use plan_ledger::log::{Item, Log, LogOptions, LogReader, UidSource};
+use plan_ledger::log::{Item, Log, LogOptions, LogReader, OnAmbiguous, UidSource};
 use plan_ledger::sim::SimDisk;
 use plan_ledger::storage::{DiskStorage, Storage};
 
@@ -167,6 +168,41 @@ fn the_largest_records_are_read_one_at_a_time() {
     });
     assert_eq!(count, 6);
     assert!(largest <= BOUND, "asked for {largest} bytes at once");
+}
+
+/// Goal: what a fence discards is searched, measured and hashed in windows, however long it is.
+/// Method: one batch of 48 MiB whose first record is damaged, and no HEAD to say whether it was
+/// acknowledged: the policy fences all of it off. First the other records are intact, and the
+/// search for proof reads them one at a time; then none has a valid header, and the search reads
+/// no more than a window.
+#[test]
+fn a_large_range_is_discarded_in_windows() {
+    let _alone = alone();
+    let storage: Arc<dyn Storage> = Arc::new(DiskStorage);
+    for (damaged, bound) in [(1, BOUND), (usize::MAX, 1 << 20)] {
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let dir = folder.path().join("a.ledger");
+        let log = Log::create(&dir, options(storage.clone(), 1), 1).unwrap();
+        log.append(&[record(10, 1)], 2).unwrap();
+        log.append(&[2, 3, 4].map(|fill| record(15 << 20, fill)), 3).unwrap();
+        log.close().unwrap();
+        let reader = LogReader::open(&storage, &dir).unwrap();
+        let frames: Vec<_> = reader.records(2).map(|found| found.unwrap().offset).collect();
+        assert_eq!(frames.len(), 3);
+        let path = reader.segments().pop().unwrap().path;
+        drop(reader);
+        let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+        for offset in frames.iter().take(damaged) {
+            file.write_all_at(&[0xFF; 8], *offset).unwrap();
+        }
+        std::fs::write(dir.join("HEAD"), [0; HEAD_SIZE]).unwrap();
+        let forced = LogOptions { on_ambiguous: OnAmbiguous::Fence, ..options(storage.clone(), 2) };
+        let (largest, report) = largest_of(|| Log::open(&dir, forced, 5).unwrap().1);
+        let discarded: u64 = report.discarded.iter().map(|range| range.length).sum();
+        assert!(discarded > 45 << 20, "only {discarded} bytes were discarded");
+        eprintln!("{discarded} bytes discarded: asked for {largest} bytes at once");
+        assert!(largest <= bound, "asked for {largest} bytes at once");
+    }
 }
 
 /// Anonymous memory of this process in bytes.

@@ -47,6 +47,7 @@ Examples:
   ledger inspect .ledger records --from 120        what happened from record 120 on
   ledger inspect .ledger records --kind receipt_recorded --run my-plan
   ledger inspect .ledger step my-plan 37           what is step 37?
+  ledger inspect old.tar records                   what is in an archive
   ledger inspect .ledger --json | jq -c 'select(.type == \"run\") | .next'
 
 It takes no lock and writes nothing, and may be used while a run goes on. A ledger that is
@@ -56,7 +57,7 @@ damaged is shown as far as it can be read; the exit code is then 4.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct InspectArgs {
-    /// The ledger's folder
+    /// The ledger's folder, or an archive's file
     #[arg(value_name = "DIR")]
     dir: PathBuf,
     /// Print JSON Lines, as format/inspect-json.md describes them
@@ -142,6 +143,7 @@ pub(super) fn inspect(
     environment: &Environment,
     out: &mut dyn Write,
 ) -> Result<Code, Failure> {
+    let environment = &crate::cli::at(&args.dir, environment)?;
     let style = if args.json { Style::PLAIN } else { Style::of_stdout() };
     let mut out = BufWriter::new(out);
     let mut page = Page::new(&mut out, style);

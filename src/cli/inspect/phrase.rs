@@ -1,6 +1,6 @@
 //! An event in one phrase, for people.
 
-use crate::log::{GapNote, RecoveryNote, SnapshotNote};
+use crate::log::{GapNote, RecoveryNote, RetentionNote, SnapshotNote};
 use crate::plan::{
     AcceptedBasis, AfterLoss, BarrierChange, BlobOutput, CapScope, Event, Finding, Origin, Outcome,
     Output, Receipt, Review, Ruling, RunId, StepEvent, StepNumber, VariableSet, Verdict,
@@ -260,6 +260,16 @@ pub(super) fn snapshot_text(note: &SnapshotNote) -> String {
     let SnapshotNote { projection, version, seq, state_hash, .. } = note;
     let hash = cut(&plain(state_hash), SHORT);
     format!("snapshot of {} v{version} at record {seq}: {hash}", plain(projection))
+}
+
+/// The oldest records were pruned.
+pub(super) fn pruned_text(note: &RetentionNote) -> String {
+    let kept = match &note.archive {
+        Some(archive) => format!("in the archive {}", plain(&archive.file)),
+        None => "given up".to_owned(),
+    };
+    let (first, last) = (note.first_seq, note.last_seq);
+    format!("records {first} to {last} were pruned by {}: {kept}", plain(&note.by))
 }
 
 /// A record that was lost before this ledger was salvaged.

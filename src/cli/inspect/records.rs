@@ -9,12 +9,15 @@ use serde_json::{Value, json};
 use crate::cli::exit::{Code, Failure};
 use crate::format::SKIPPABLE_KINDS_FROM;
 use crate::ledger::{Environment, Kind, LedgerView, decode, time_text};
-use crate::log::{Damage, GapNote, Item, LoggedRecord, Proof, RecoveryNote, SnapshotNote};
-use crate::plan::{Event, RunId};
+use crate::log::{
+    Damage, GapNote, Item, LoggedRecord, Proof, RecoveryNote, Retention, RetentionNote,
+    SnapshotNote,
+};
+use crate::plan::{Event, Run, RunId};
 
 use super::event_json::{event_json, note_json};
 use super::page::{Page, time_json};
-use super::phrase::{gap_text, note, phrase, snapshot_text, subject};
+use super::phrase::{gap_text, note, phrase, pruned_text, snapshot_text, subject};
 use super::reference::{no_run, not_found};
 use super::survey::{Health, damage_json, damage_text, derived_json, derived_text};
 use super::text::{Paint, counted, plain, plain_path};
@@ -31,6 +34,8 @@ pub(super) enum Content {
     Gap(GapNote),
     /// The state was kept.
     Snapshot(SnapshotNote),
+    /// Records were pruned.
+    Pruned(RetentionNote),
     /// A kind that this program does not know and may pass over.
     Skipped,
     /// It cannot be read, for this reason.
@@ -52,6 +57,12 @@ impl Content {
                 Some(gap) => Self::Gap(gap),
                 None => Self::Unreadable("a gap that cannot be read".to_owned()),
             },
+            Ok(None) if record.kind == Kind::RetentionNote.number() => {
+                let note =
+                    Retention::in_record(record).map(|retention| Self::Pruned(retention.note));
+                let what = "a retention note that breaks a rule";
+                note.unwrap_or_else(|| Self::Unreadable(what.to_owned()))
+            }
             Ok(None) => SnapshotNote::in_record(record).map_or(Self::Skipped, Self::Snapshot),
             Err(error) => Self::Unreadable(error.to_string()),
         }
@@ -72,6 +83,7 @@ pub(in crate::cli) fn meaning(record: &LoggedRecord) -> Option<Value> {
         Content::Note(note) => (kind_name(record.kind), note_json(&note)),
         Content::Gap(gap) => (kind_name(record.kind), json!(gap)),
         Content::Snapshot(note) => (kind_name(record.kind), json!(note)),
+        Content::Pruned(note) => (kind_name(record.kind), json!(note)),
         Content::Skipped | Content::Unreadable(_) => return None,
     };
     Some(json!({ content: fields }))
@@ -90,6 +102,7 @@ pub(super) fn record_json(record: &LoggedRecord, proof: Proof, content: &Content
         Content::Note(note) => (note_json(note), None),
         Content::Gap(gap) => (json!(gap), None),
         Content::Snapshot(note) => (json!(note), None),
+        Content::Pruned(note) => (json!(note), None),
         Content::Skipped => (Value::Null, None),
         Content::Unreadable(why) => (Value::Null, Some(why)),
     };
@@ -144,7 +157,8 @@ pub(super) fn records(
     let view = LedgerView::open(&args.dir, environment)?;
     let health = Health::of(view.log(), &args.dir, environment)?;
     let run = what.run.as_ref().map(|text| run_of(&view, text, &health)).transpose()?;
-    let mut seen = Seen::default();
+    let runs = known_runs(&view)?.into_values().map(|run| (run.id, run.name)).collect();
+    let mut seen = Seen { runs, ..Seen::default() };
     for item in view.log().walk(what.from) {
         match item? {
             Item::Record(record, _) if record.seq > to => break,
@@ -274,6 +288,7 @@ pub(super) fn content_text(record: &LoggedRecord, content: &Content) -> (Paint, 
         Content::Note(recovery) => (Paint::Notice, note(recovery)),
         Content::Gap(gap) => (Paint::Notice, gap_text(gap)),
         Content::Snapshot(note) => (Paint::Faint, snapshot_text(note)),
+        Content::Pruned(note) => (Paint::Notice, pruned_text(note)),
         Content::Skipped => {
             let text = format!(
                 "{} bytes of a kind that this program does not know (kinds from \
@@ -286,10 +301,27 @@ pub(super) fn content_text(record: &LoggedRecord, content: &Content) -> (Paint, 
     }
 }
 
+/// The runs whose first record may have been pruned.
+fn known_runs(view: &LedgerView) -> Result<BTreeMap<RunId, Run>, Failure> {
+    if view.log().first_seq() == 1 {
+        return Ok(BTreeMap::new());
+    }
+    Ok(view.fold(u64::MAX)?.state.runs)
+}
+
 /// The number of the run of that name, or else of that number.
 fn run_of(view: &LedgerView, text: &str, health: &Health) -> Result<RunId, Failure> {
     let mut names = Vec::new();
     let mut numbered = None;
+    for run in known_runs(view)?.into_values() {
+        if run.name == text {
+            return Ok(run.id);
+        }
+        if run.id.to_string() == text {
+            numbered = Some(run.id);
+        }
+        names.push(run.name);
+    }
     let mut is_good = health.is_good();
     for item in view.log().walk(1) {
         match item? {

@@ -122,7 +122,13 @@ fn plan_fields(run: &Run, step: &Step) -> Vec<(&'static str, String)> {
 fn print_history(story: &Story<'_>, length: Length, page: &mut Page<'_>) -> Result<(), Failure> {
     page.line("")?;
     if story.history.is_empty() {
-        return page.line("nothing has happened to it yet");
+        let first = story.survey.view.log().first_seq();
+        return page.line(&match first {
+            1 => "nothing has happened to it yet".to_owned(),
+            _ => {
+                format!("nothing has happened to it since record {first}; those before were pruned")
+            }
+        });
     }
     for moment in &story.history {
         if let Some(StepEvent::Dispatched(dealt)) = moment.event() {

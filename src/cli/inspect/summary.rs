@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::json;
 
 use crate::cli::exit::{Code, Failure};
-use crate::ledger::{Environment, state_hash};
+use crate::ledger::{Environment, Ground, state_hash};
 use crate::log::Verdict;
 use crate::plan::{
     BarrierState, BarrierStatus, Cost, Ending, Run, RunStatus, StepNumber, StepState, StepStatus,
@@ -58,6 +58,12 @@ fn print_json(
             "segments": segments.len(),
             "bytes": bytes,
             "records": survey.fold.records,
+            "first_seq": log.first_seq(),
+            "folded_from": match survey.fold.ground {
+                Ground::Anchor(seq) => Some(seq),
+                Ground::Start | Ground::Nowhere(_) => None,
+            },
+            "archive": log.manifest().is_some(),
             "head": last.map(|last| json!({
                 "seq": last.seq, "chain": last.chain.to_string(), "time": time_json(last.time),
             })),
@@ -82,9 +88,16 @@ fn print(
         page.line("")?;
         print_run(survey, run, dir, page)?;
     }
-    if survey.fold.state.runs.is_empty() {
-        page.line("")?;
-        page.line("no run has been started")?;
+    match &survey.fold.ground {
+        Ground::Nowhere(why) => {
+            page.line("")?;
+            page.line(&format!("{}: `records` shows what there is", plain(why)))?;
+        }
+        _ if survey.fold.state.runs.is_empty() => {
+            page.line("")?;
+            page.line("no run has been started")?;
+        }
+        _ => {}
     }
     Ok(())
 }
@@ -130,6 +143,7 @@ fn print_log(
     let (paint, health) = match (survey.is_good(), &survey.health.end) {
         (false, _) => (Paint::Bad, "damaged".to_owned()),
         (true, Ok(Verdict::Clean)) => (Paint::Good, "good".to_owned()),
+        (true, Err(_)) => (Paint::Good, "good; an archive, which is only read".to_owned()),
         (true, _) => {
             let text = "good; at its end is a write that goes on, or that was cut short";
             (Paint::Good, text.to_owned())

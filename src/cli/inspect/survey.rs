@@ -118,7 +118,8 @@ impl Health {
     }
 
     pub(super) fn is_good(&self) -> bool {
-        self.end.is_ok()
+        // That an archive is not written to is no fault of it.
+        self.end.as_ref().err().is_none_or(|error| error.kind() == ErrorKind::Rejected)
     }
 
     /// What the end of the log is, in a word.
@@ -137,7 +138,9 @@ impl Health {
     }
 
     pub(super) fn print(&self, page: &mut Page<'_>) -> Result<(), Failure> {
-        if let Err(error) = &self.end {
+        if let Err(error) = &self.end
+            && !self.is_good()
+        {
             let text = format!("opening it for writing is refused: {}", plain(&error.to_string()));
             page.painted(Paint::Bad, &text)?;
         }
@@ -146,7 +149,7 @@ impl Health {
 }
 
 fn notes(log: &LogReader) -> Vec<String> {
-    let mut notes = Vec::new();
+    let mut notes: Vec<_> = beginning(log).into_iter().collect();
     if log.head().is_some() && !log.head_view().is_whole() {
         notes.push(
             "one of the two slots of HEAD is not valid: a write of it was cut short, or it is \
@@ -164,6 +167,24 @@ fn notes(log: &LogReader) -> Vec<String> {
         });
     }
     notes
+}
+
+/// Why the log does not begin at record 1, if so.
+pub(super) fn beginning(log: &LogReader) -> Option<String> {
+    let first = log.first_seq();
+    if first == 1 {
+        return None;
+    }
+    let before = first - 1;
+    let Some(note) = log.retention().map(|retention| &retention.note) else {
+        return Some(format!("records 1 to {before} are in an earlier archive"));
+    };
+    let by = plain(&note.by);
+    let kept = match &note.archive {
+        Some(archive) => format!("the last of them are in the archive {}", plain(&archive.file)),
+        None => "the last of them were given up".to_owned(),
+    };
+    Some(format!("records 1 to {before} were pruned, lastly by {by}; {kept}"))
 }
 
 /// A damage in one line: file, bytes, records, what.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{SNAPSHOT_CHUNK_SIZE, SNAPSHOT_CRC_SIZE, SNAPSHOT_HEADER_SIZE};
-use crate::log::{BlobState, Class, Finding, LogReader, SnapshotList, SnapshotNote};
+use crate::log::{Anchor, BlobState, Class, Finding, LogReader, SnapshotList, SnapshotNote};
 use crate::storage::Access;
 
 use super::super::blobs::BlobCheck;
@@ -14,20 +14,33 @@ use super::super::snapshots;
 use super::VerifyReport;
 use super::claim::Claim;
 
-/// Check every snapshot; what the good ones say.
+/// Check every snapshot; what the good ones say. `bad` anchors were reported.
 pub(super) fn snapshots(
     reader: &LogReader,
     list: SnapshotList,
     environment: &Environment,
+    bad: &[Anchor],
     report: &mut VerifyReport,
 ) -> Vec<Claim> {
     let mut claims = Vec::new();
     for name in list.names {
         let path = list.folder.join(name.to_string());
+        if name.seq.saturating_add(1) < reader.first_seq() {
+            let what = "a snapshot of a record that was pruned: the log cannot vouch for it, and \
+                        nothing can be folded on from it; it may be deleted";
+            report.log.keep([finding(Class::Warning, path, 0..0, what.to_owned())]);
+            continue;
+        }
         report.snapshots += 1;
+        let is_anchor = reader.first_seq() > 1
+            && reader.retention().is_some_and(|retention| retention.is_anchor(&name));
+        let class = if is_anchor { Class::Damage } else { Class::Derived };
+        if bad.iter().any(|anchor| anchor.name().as_ref() == Some(&name)) {
+            continue;
+        }
         match snapshots::check(reader, &name) {
             Ok(header) => {
-                let place = finding(Class::Derived, path, 0..HEADER, "the snapshot".to_owned());
+                let place = finding(class, path, 0..HEADER, "the snapshot".to_owned());
                 claims.push(Claim { place, said: SnapshotNote::of(&header) });
             }
             Err(error) => {
@@ -36,7 +49,7 @@ pub(super) fn snapshots(
                 // A writer may have removed it in the meantime, when it made a newer one.
                 let is_gone = |error: &std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
                 if !length.as_ref().is_err_and(is_gone) {
-                    report.log.keep([bad_snapshot(path, length.unwrap_or(0), &error)]);
+                    report.log.keep([bad_snapshot(class, path, length.unwrap_or(0), &error)]);
                 }
             }
         }
@@ -57,14 +70,14 @@ const _: () = assert!(
 );
 
 /// Damage is known to the header or to the chunk, or else to be somewhere in the file.
-fn bad_snapshot(path: PathBuf, length: u64, error: &Error) -> Finding {
+fn bad_snapshot(class: Class, path: PathBuf, length: u64, error: &Error) -> Finding {
     let range = match error.location().offset {
         None => 0..length,
         Some(offset) if offset < HEADER => 0..HEADER,
         Some(offset) => offset..offset.saturating_add(CHUNK).min(length).max(offset),
     };
     let is_newer = error.kind() == ErrorKind::Unsupported;
-    let class = if is_newer { Class::Newer } else { Class::Derived };
+    let class = if is_newer { Class::Newer } else { class };
     finding(class, path, range, error.message().to_owned())
 }
 
@@ -75,7 +88,11 @@ pub(super) fn blobs(
     environment: &Environment,
     report: &mut VerifyReport,
 ) -> Result<()> {
-    let survey = LedgerView::open(dir, environment)?.blobs(BlobCheck::Content)?;
+    let view = LedgerView::open(dir, environment)?;
+    let survey = view.blobs(BlobCheck::Content)?;
+    // What an archive says was not there when it was made is no damage of the archive.
+    let missing = view.log().manifest().map(|manifest| manifest.missing_blobs.as_slice());
+    let missing = missing.unwrap_or_default();
     for blob in survey.blobs.into_iter().filter(|blob| blob.records > 0) {
         report.blobs += 1;
         if let (state, Some(seq)) = (blob.state, blob.first_seq)
@@ -83,7 +100,9 @@ pub(super) fn blobs(
         {
             let length = blob.id.length;
             let what = format!("the output that record {seq} names, {length} bytes: {state}");
-            report.log.keep([finding(Class::Damage, blob.path, 0..length, what)]);
+            let was_missing = missing.contains(&blob.id.hex());
+            let class = if was_missing { Class::Warning } else { Class::Damage };
+            report.log.keep([finding(class, blob.path, 0..length, what)]);
         }
     }
     report.log.keep(survey.strangers.into_iter().map(stranger));

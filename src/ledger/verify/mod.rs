@@ -7,6 +7,7 @@
 //!
 //! Left out on purpose: repairing anything.
 
+mod anchors;
 mod beside;
 mod claim;
 
@@ -17,8 +18,8 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::error::{ErrorKind, Result};
 use crate::log::{
-    self, Class, Completion, Expected, Finding, Item, KIND_SNAPSHOT_NOTE, Links, LogReader,
-    LoggedRecord, Proof, VerifyOptions,
+    self, Class, Completion, Expected, Finding, Item, KIND_RETENTION_NOTE, KIND_SNAPSHOT_NOTE,
+    Links, LogReader, LoggedRecord, Proof, VerifyOptions,
 };
 use crate::plan::{ContentHash, State};
 
@@ -26,6 +27,7 @@ use super::codec;
 use super::environment::Environment;
 use super::hash::state_hash;
 use super::replay::{fold, recorded};
+use super::{archive, snapshots};
 use claim::Claim;
 
 /// How thoroughly a ledger is verified.
@@ -37,7 +39,8 @@ pub enum Level {
     Chain,
     /// What lies beside the log: snapshots, what the log says of them, and large outputs.
     Snapshots,
-    /// Everything folded from the first record, and the state compared with what was noted.
+    /// Everything folded from the first record, or from the older anchor of a log that begins later,
+    /// and the state compared with what was noted.
     Replay,
 }
 
@@ -134,7 +137,8 @@ pub fn verify(
 ) -> Result<VerifyReport> {
     let notes = Mutex::new(Vec::new());
     let examine = |record: &LoggedRecord| {
-        if record.kind == KIND_SNAPSHOT_NOTE && request.level >= Level::Snapshots {
+        let is_note = record.kind == KIND_SNAPSHOT_NOTE && request.level >= Level::Snapshots;
+        if is_note || record.kind == KIND_RETENTION_NOTE {
             notes.lock().unwrap_or_else(PoisonError::into_inner).push(record.clone());
         }
         // Whether a payload makes sense is a question of the level `replay`.
@@ -151,16 +155,25 @@ pub fn verify(
     };
     let log = log::verify(&environment.storage, dir, options)?;
     let mut report = VerifyReport { log, snapshots: 0, notes: 0, blobs: 0, state: None };
-    if report.is_stopped() || request.level < Level::Snapshots {
+    if report.is_stopped() {
         return Ok(report);
     }
     let mut notes = notes.into_inner().unwrap_or_else(PoisonError::into_inner);
     notes.sort_by_key(|note| note.seq);
+    let (retention, notes): (Vec<_>, Vec<_>) =
+        notes.into_iter().partition(|note| note.kind == KIND_RETENTION_NOTE);
+    let view = LogReader::open(&environment.storage, dir)?;
+    anchors::notes(&view, &retention, &mut report)?;
+    let bad = anchors::files(&view, &mut report);
+    archive::check(dir, environment, &view, &mut report)?;
+    if request.level < Level::Snapshots {
+        return Ok(report);
+    }
     // The names first: whatever they are about, a reader that is opened later knows of.
     let names = LogReader::open(&environment.storage, dir)?.snapshots()?;
     let reader = LogReader::open(&environment.storage, dir)?;
     let mut claims = claim::of_notes(&reader, &notes, &mut report)?;
-    claims.extend(beside::snapshots(&reader, names, environment, &mut report));
+    claims.extend(beside::snapshots(&reader, names, environment, &bad, &mut report));
     beside::blobs(dir, environment, &mut report)?;
     if request.level == Level::Replay {
         replay(&reader, &claims, &mut report, &tell(Phase::Replay))?;
@@ -176,8 +189,9 @@ fn replay(
     watch: &dyn Fn(u64, u64) -> ControlFlow<()>,
 ) -> Result<()> {
     let total = report.log.counts.frame_bytes;
-    let (mut state, mut done) = (State::default(), 0_u64);
-    for item in reader.walk(1) {
+    let Some(mut state) = ground(reader, claims, report) else { return Ok(()) };
+    let mut done = 0_u64;
+    for item in reader.walk(state.seq.saturating_add(1)) {
         let record = match item? {
             Item::Record(record, Proof::Proven) => record,
             Item::Derived(_) => continue,
@@ -208,6 +222,19 @@ fn replay(
     }
     report.state = Some((state.seq, state_hash(&state)));
     Ok(())
+}
+
+/// What folding begins with; `None` for a log that begins later without a state to go on from.
+fn ground(reader: &LogReader, claims: &[Claim], report: &mut VerifyReport) -> Option<State> {
+    if reader.first_seq() == 1 {
+        return Some(State::default());
+    }
+    // What is wrong with snapshots was reported.
+    let (state, _) = snapshots::ground(reader, u64::MAX).0?;
+    let hash = state_hash(&state).to_string();
+    let about = claims.iter().filter(|claim| claim.is_about_state(state.seq));
+    report.log.keep(about.filter_map(|claim| claim.against_state(&hash)));
+    Some(state)
 }
 
 /// How many records are folded between two calls of the watch.

@@ -35,6 +35,11 @@ pub enum Expectation {
         /// The last durable record that is.
         last: u64,
     },
+    /// The record is not in the log any more, and so cannot be compared.
+    Pruned {
+        /// The first record that is.
+        first: u64,
+    },
 }
 
 impl Expectation {
@@ -89,13 +94,20 @@ impl Expected {
         counts.then_some((seq, chain))
     }
 
-    pub(super) fn judge(&self, seen: Seen, last: Option<Ack>) -> Expectation {
+    /// `origin` is what stands before the first record of the log.
+    pub(super) fn judge(&self, seen: Seen, origin: Ack, last: Option<Ack>) -> Expectation {
         // Before the first record there is a chain value too: what an empty ledger's root says.
-        let is_origin = self.seq.is_none_or(|seq| seq == 0) && self.chain == Chain::GENESIS;
+        let is_before = self.seq.is_some_and(|seq| seq < origin.seq);
+        let is_there = self.seq.is_some_and(|seq| seq == origin.seq);
+        let is_origin = self.chain == origin.chain && (is_there || self.seq.is_none());
         match seen.0 {
             Some((seq, found)) if found == self.chain => Expectation::Met { seq },
             Some((seq, found)) => Expectation::Differs { seq, found },
-            None if is_origin => Expectation::Met { seq: 0 },
+            None if is_origin => Expectation::Met { seq: origin.seq },
+            None if is_before => Expectation::Pruned { first: origin.seq.saturating_add(1) },
+            None if is_there && origin.seq > 0 => {
+                Expectation::Differs { seq: origin.seq, found: origin.chain }
+            }
             None => Expectation::Missing { last: last.map_or(0, |last| last.seq) },
         }
     }

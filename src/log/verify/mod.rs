@@ -208,7 +208,9 @@ pub fn verify(
     }
     all.keep(head::strangers(&reader));
     all.expectation = options.expected.and_then(|expected| {
-        let outcome = expected.judge(seen, all.last);
+        let chain = reader.chain_before().unwrap_or(Chain::GENESIS);
+        let origin = Ack { seq: reader.first_seq().saturating_sub(1), chain };
+        let outcome = expected.judge(seen, origin, all.last);
         // Not to have met it yet says nothing.
         let is_open =
             all.completion == Completion::Stopped && matches!(outcome, Expectation::Missing { .. });

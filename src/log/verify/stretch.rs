@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, ErrorKind};
 use crate::format::{HeaderFault, SEGMENT_HEADER_SIZE};
 use crate::log::batch::Ack;
-use crate::log::reader::{Entry, LogReader, good, link_problem};
+use crate::log::reader::LogReader;
+use crate::log::segments::{Segments, good};
 use crate::log::walk::{Damage, Item, LoggedRecord, Proof};
 
 use super::expect::Seen;
@@ -59,8 +60,8 @@ pub(super) fn cut(reader: &LogReader) -> Vec<Stretch> {
         let (name, path, read) = entry;
         let length = read.as_ref().map_or(0, |segment| segment.length);
         let is_first = stretches.is_empty();
-        if is_first || is_cut(list, place) {
-            let from = if is_first { 1 } else { name.base_seq };
+        if is_first || is_cut(&reader.segments, place) {
+            let from = if is_first { reader.first_seq() } else { name.base_seq };
             if let Some(before) = stretches.last_mut() {
                 before.next = Some((path.clone(), name.ordinal, name.base_seq));
             }
@@ -72,7 +73,8 @@ pub(super) fn cut(reader: &LogReader) -> Vec<Stretch> {
         }
     }
     if stretches.is_empty() {
-        stretches.push(Stretch { from: 1, next: None, segments: 0, length: 0 });
+        let from = reader.first_seq();
+        stretches.push(Stretch { from, next: None, segments: 0, length: 0 });
     }
     stretches
 }
@@ -80,7 +82,8 @@ pub(super) fn cut(reader: &LogReader) -> Vec<Stretch> {
 /// Whether a walk may begin at the segment in that place, and another one end there: it follows
 /// from the one before, the next one follows from it, and a walk from its first record begins in
 /// it and has something to say about it.
-fn is_cut(list: &[Entry], place: usize) -> bool {
+fn is_cut(segments: &Segments, place: usize) -> bool {
+    let list = &segments.list;
     let at = |place: Option<usize>| place.and_then(|place| list.get(place));
     let before = at(place.checked_sub(1));
     let (Some(before), Some(here), Some(behind)) =
@@ -91,12 +94,14 @@ fn is_cut(list: &[Entry], place: usize) -> bool {
     let (Some(one), Some(two), Some(three)) = (good(before), good(here), good(behind)) else {
         return false;
     };
-    let follows = |name, before: &_, segment: &crate::log::reader::Segment| {
+    let follows = |name, before: &_, segment: &crate::log::segments::Segment| {
         let ordinal = segment.header.ordinal;
-        link_problem(name, ordinal, Some(before), segment).is_none()
+        segments.link_problem(name, ordinal, Some(before), segment).is_none()
     };
     let base_seq = two.header.base_seq;
-    let starts = |entry: &Entry| good(entry).is_some_and(|each| each.header.base_seq <= base_seq);
+    let starts = |entry: &crate::log::segments::Entry| {
+        good(entry).is_some_and(|each| each.header.base_seq <= base_seq)
+    };
     Some(two.header.ordinal) == one.header.ordinal.checked_add(1)
         && Some(three.header.ordinal) == two.header.ordinal.checked_add(1)
         && follows(here.0, one, two)

@@ -2,7 +2,8 @@
 
 use crate::error::{Error, Result};
 use crate::log::layout::DATA_START;
-use crate::log::reader::{LogReader, good};
+use crate::log::reader::LogReader;
+use crate::log::segments::good;
 use crate::storage::Access;
 
 use super::finding::{Class, Finding};
@@ -12,6 +13,10 @@ use super::stretch::Walked;
 /// goes on, or one that a crash cut short; the recovery table says which may be written over.
 pub(super) fn finding(reader: &LogReader, last: Option<&Walked>) -> Result<Option<Finding>> {
     const STEP: usize = 256 * 1024;
+    // An archive ends where its manifest says.
+    if reader.segments.ending.is_some() {
+        return Ok(None);
+    }
     let Some(newest) = reader.segments.list.last() else { return Ok(None) };
     let (path, Some(segment)) = (&newest.1, good(newest)) else { return Ok(None) };
     let reached = last.and_then(|walked| walked.reached);

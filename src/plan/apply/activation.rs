@@ -30,6 +30,7 @@ impl Run {
             }
         }
         self.remove_all_but(&activated.numbers);
+        self.forget_other_criteria(&plan, &activated.numbers);
         if let Some(version) = self.version_mut(activated.version) {
             version.numbers.clone_from(&activated.numbers);
         }
@@ -105,13 +106,16 @@ impl Run {
         closed.into_iter().for_each(|question| drop(self.close(question)));
     }
 
-    /// Derives everything anew from the statuses of the steps.
-    pub(super) fn rebuild_all(&mut self) {
-        let Some(version) = self.active_version() else { return };
-        let (plan, numbers) = (Arc::clone(&version.plan), version.numbers.clone());
-        self.rebuild(&plan, &numbers);
-        self.close_questions_in_vain();
-        self.set_timers();
+    /// Verdicts name criteria by their places: in another list they would name others.
+    fn forget_other_criteria(&mut self, plan: &Plan, numbers: &[StepNumber]) {
+        for (step, number) in plan.steps.iter().zip(numbers) {
+            let before = self.plan_step(*number).map(|before| &before.acceptance);
+            if before != Some(&step.acceptance)
+                && let Some(state) = self.steps.get_mut(number.index())
+            {
+                state.failed_criteria.clear();
+            }
+        }
     }
 
     fn count_replan(&mut self, activated: &PlanActivated) {

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use crate::plan::{
-    BarrierStatus, BudgetChanged, ContentHash, ENDED_KEPT, Ending, Micros, PauseCause,
+    BarrierStatus, BudgetChanged, ContentHash, ENDED_KEPT, Ending, Micros, PauseCause, QuestionId,
     ReplanRequest, ReplanRequested, ReplanTrigger, Run, RunEnded, RunId, RunStatus, RunSummary,
     State, StepStatus, StepsInherited, Timer,
 };
@@ -25,7 +25,23 @@ impl State {
         }
     }
 
-    /// Changes a run in a way that may open or close questions.
+    /// Changes a run in a way that may open or close one question, and no other.
+    pub(super) fn with_question(
+        &mut self,
+        id: RunId,
+        question: QuestionId,
+        change: impl FnOnce(&mut Run),
+    ) {
+        let Some(run) = self.runs.get_mut(&id) else { return };
+        change(run);
+        if run.questions.contains_key(&question) {
+            self.questions.insert(question, id);
+        } else {
+            self.questions.remove(&question);
+        }
+    }
+
+    /// Changes a run in a way that may open or close any of its questions.
     pub(super) fn with_questions(&mut self, id: RunId, change: impl FnOnce(&mut Run)) {
         let Some(run) = self.runs.get_mut(&id) else { return };
         let before: Vec<_> = run.questions.keys().copied().collect();
@@ -84,7 +100,9 @@ impl State {
             && let Some((_, id)) = self.ended.pop_first()
         {
             let Some(run) = self.runs.remove(&id) else { continue };
-            self.dealt.retain(|_, (owner, _)| *owner != id);
+            for token in &run.dealt {
+                self.dealt.remove(token);
+            }
             if let Some(summary) = run.summary() {
                 self.summaries.insert(id, summary);
             }
@@ -208,10 +226,10 @@ impl Run {
                 StepStatus::Accepted | StepStatus::Skipped | StepStatus::Failed
             ) {
                 step.accepted.clone_from(&each.accepted);
-                step.status = each.status;
+                self.shift(each.step, each.status);
             }
+            self.review(each.step);
         }
-        self.rebuild_all();
     }
 
     /// What is left of a run that has ended.

@@ -20,8 +20,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{
-    AttemptToken, CapChanged, CapScope, Event, Micros, PlanProposed, PlanSteps, PlanVersion, Run,
-    RunId, RunStarted, State, StepNumber, StepRecord, StepStatus, Timer, Variable, VariableSet,
+    AttemptToken, CapChanged, CapScope, Event, Micros, PlanProposed, PlanSteps, PlanVersion,
+    QuestionId, Run, RunId, RunStarted, State, StepNumber, StepRecord, StepStatus, Timer, Variable,
+    VariableSet, expression,
 };
 
 /// An attempt in flight, as the ledger-wide books hold it.
@@ -88,13 +89,20 @@ impl State {
             Event::RunResumed(resumed) => self.with(resumed.run, |run| run.set_pause(None)),
             Event::BudgetChanged(changed) => self.change_budget(changed),
             Event::QuestionAsked(event) => {
-                self.with_questions(event.run, |run| run.question_asked(seq, time, &event.asked));
+                let asked = |run: &mut Run| run.question_asked(seq, time, &event.asked);
+                self.with_question(event.run, QuestionId(seq), asked);
             }
             Event::QuestionAnswered(event) => {
-                self.with_questions(event.run, |run| run.question_answered(&event.answered));
+                let answered = &event.answered;
+                self.with_question(event.run, answered.question, |run| {
+                    run.question_answered(answered);
+                });
             }
             Event::QuestionExpired(event) => {
-                self.with_questions(event.run, |run| run.question_expired(&event.expired));
+                let expired = &event.expired;
+                self.with_question(event.run, expired.question, |run| {
+                    run.question_expired(expired);
+                });
             }
             Event::ReplanRequested(requested) => {
                 self.with(requested.run, |run| run.request_replan(seq, time, requested));
@@ -104,7 +112,7 @@ impl State {
                 run.forked = Some(forked.clone());
             }),
             Event::StepsInherited(inherited) => {
-                self.with_flights(inherited.run, |run| run.inherit(inherited));
+                self.with(inherited.run, |run| run.inherit(inherited));
             }
         }
     }
@@ -197,6 +205,7 @@ impl State {
         flight.tags.iter().for_each(|tag| count_up(&mut self.in_flight_by_tag, tag));
         if let Some(run) = run {
             run.timers.insert((flight.lease_until, Timer::Lease(flight.token)));
+            run.dealt.insert(flight.token);
             run.in_flight = run.in_flight.saturating_add(1);
             if let Some(owner) = &flight.owner {
                 count_up(&mut run.in_flight_by_owner, owner);
@@ -271,7 +280,8 @@ impl Run {
         self.variables.insert(set.name.clone(), variable);
         // What was judged by the old value is judged again.
         let links = Arc::clone(&self.links);
-        for (number, place) in links.watchers(&set.name) {
+        let all = links.watchers(expression::ALL);
+        for (number, place) in links.watchers(&set.name).iter().chain(all) {
             if let Some(step) = self.steps.get_mut(number.index()) {
                 step.hold.preconditions.remove(place);
             }

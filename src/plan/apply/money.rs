@@ -109,6 +109,7 @@ impl Run {
                 let known = self.effects.entry(intended.key.clone()).or_insert(effect);
                 if known.committed == 0 {
                     known.token = intended.token;
+                    self.note_effect_of(number, &intended.key);
                 }
             }
             StepEvent::EffectCommitted(committed) => {
@@ -118,6 +119,9 @@ impl Run {
             }
             StepEvent::ReceiptRecorded(recorded) => {
                 for key in &recorded.receipt.side_effects {
+                    if !self.effects.contains_key(key) {
+                        self.note_effect_of(number, key);
+                    }
                     let effect = Effect {
                         step: number,
                         token: recorded.token,
@@ -131,6 +135,14 @@ impl Run {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Enters an effect with the attempt whose it is.
+    fn note_effect_of(&mut self, number: StepNumber, key: &str) {
+        let step = self.steps.get_mut(number.index());
+        if let Some(attempt) = step.and_then(|step| step.attempt.as_mut()) {
+            attempt.effects.insert(key.to_owned());
         }
     }
 }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use super::{count_down, count_up};
 use crate::plan::settle::has_consequence;
 use crate::plan::{
-    BarrierChange, BarrierChanged, BarrierState, BarrierStatus, Lane, OnBreak, QuestionId, Ruling,
-    Run, StepNumber, StepState, StepStatus, Timer,
+    BarrierChange, BarrierChanged, BarrierState, BarrierStatus, Lane, Micros, OnBreak, QuestionId,
+    Ruling, Run, StepNumber, StepState, StepStatus, Timer, expression,
 };
 
 impl Run {
@@ -34,6 +34,22 @@ impl Run {
             }
         }
         self.tell_those_it_stands_in_for(number);
+        if from.is_left() && !to.is_left() {
+            self.tell_those_that_wait_for_its_variables(number);
+        }
+    }
+
+    /// A precondition that nobody is left to make true is false for good.
+    fn tell_those_that_wait_for_its_variables(&mut self, number: StepNumber) {
+        let outputs = self.plan_step(number).map(|step| step.outputs.clone()).unwrap_or_default();
+        if outputs.is_empty() {
+            return;
+        }
+        let links = Arc::clone(&self.links);
+        let named = outputs.iter().flat_map(|name| links.watchers(name));
+        for (watcher, _) in named.chain(links.watchers(expression::ALL)) {
+            self.review(*watcher);
+        }
     }
 
     /// Those that a step stands in for, or may, are looked at again.
@@ -97,7 +113,8 @@ impl Run {
 
     fn delist(&mut self, number: StepNumber) {
         let Some(step) = self.steps.get(number.index()) else { return };
-        match step.status {
+        let (status, delay) = (step.status, step.hold.delay);
+        match status {
             StepStatus::Removed => return,
             StepStatus::Ready => {
                 let key = (Reverse(step.priority), number);
@@ -113,10 +130,17 @@ impl Run {
             StepStatus::Reported => drop(self.reported.remove(&number)),
             StepStatus::InDoubt => drop(self.in_doubt.remove(&number)),
             // Whatever it waited for, the wait is over.
-            StepStatus::Delayed => self.timers.retain(|(_, timer)| *timer != Timer::Delay(number)),
+            StepStatus::Delayed => self.drop_delay(number, delay),
             _ => {}
         }
-        count_down(&mut self.counts, &step.status);
+        count_down(&mut self.counts, &status);
+    }
+
+    /// Takes a step's wait from the timers.
+    pub(super) fn drop_delay(&mut self, number: StepNumber, delay: Option<Micros>) {
+        if let Some(until) = delay {
+            self.timers.remove(&(until, Timer::Delay(number)));
+        }
     }
 
     /// Ready or, if something keeps the step from being dealt, waiting, gated or delayed.

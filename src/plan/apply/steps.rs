@@ -1,6 +1,6 @@
 //! What a step event changes in its step.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::money::Entry;
 use crate::plan::settle::failure_of;
@@ -26,8 +26,12 @@ impl Run {
         if event.attempt().is_some_and(|token| !step.has_attempt(token)) {
             return Entry::default();
         }
+        let delay = step.hold.delay;
         let entry = self.note_money(number, event);
         self.note(seq, time, number, event);
+        if self.step(number).is_some_and(|step| step.hold.delay != delay) {
+            self.drop_delay(number, delay);
+        }
         match next {
             Next::Same => {}
             Next::Open => self.shift(number, self.open_status(number)),
@@ -111,6 +115,9 @@ impl Run {
         let stand_in = self.links.fallback_of(number);
         let abort = (decided.decision == Decision::Abort).then(|| decided.reason.clone());
         self.abort = self.abort.take().or(abort);
+        if decided.is_exhausted() {
+            self.tally.exhausted = self.tally.exhausted.saturating_add(1);
+        }
         let Some(step) = self.steps.get_mut(number.index()) else { return };
         // An answer only says what is done about a failure that was counted when it was asked.
         if step.status == StepStatus::Reported {
@@ -170,6 +177,7 @@ impl StepState {
             reserved: dispatched.reserved,
             receipt: None,
             verdicts: BTreeMap::new(),
+            effects: BTreeSet::new(),
         });
     }
 

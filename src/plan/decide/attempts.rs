@@ -60,7 +60,8 @@ pub(super) fn lost(
         .plan()
         .zip(run.plan_step(number))
         .map_or(Idempotence::Yes, |(plan, step)| plan.idempotence_of(step));
-    let has_intent = run.effects.values().any(|effect| effect.token == token);
+    let attempt = run.step(number).and_then(|step| step.attempt.as_ref());
+    let has_intent = attempt.is_some_and(|attempt| !attempt.effects.is_empty());
     // Work that was given back before it began did nothing to the world.
     let then = if idempotence == Idempotence::No && (cause != LostCause::Released || has_intent) {
         AfterLoss::InDoubt

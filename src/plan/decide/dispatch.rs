@@ -44,7 +44,7 @@ pub(super) fn dispatch(
 }
 
 /// What is set aside for an attempt: what it is expected to cost, or else what it may.
-fn reservation(step: &Step) -> Cost {
+pub(in crate::plan) fn reservation(step: &Step) -> Cost {
     step.cost_estimate.or(step.cost_limit).unwrap_or_default()
 }
 
@@ -74,6 +74,9 @@ fn named(state: &State, run: &Run, number: StepNumber) -> Result<StepNumber, Rej
     Ok(number)
 }
 
+/// How many steps of the queue are looked at one by one.
+const FIRST_LOOKED_AT: usize = 4;
+
 /// The first step of the queue whose owner and tags may have one more.
 fn first(state: &State, run: &Run) -> Result<StepNumber, Rejection> {
     if run.ready.is_empty() {
@@ -81,6 +84,13 @@ fn first(state: &State, run: &Run) -> Result<StepNumber, Rejection> {
     }
     check_stopping(run)?;
     check_shared_caps(state, run)?;
+    // Mostly the first may be dealt. Where caps are full, whole lanes are passed over.
+    for (_, number) in run.ready.iter().take(FIRST_LOOKED_AT) {
+        let step = step_of(run, *number)?;
+        if check_lane(state, run, step.owner.as_deref(), &step.tags).is_ok() {
+            return Ok(*number);
+        }
+    }
     let mut best = None;
     let mut refused = None;
     for ((owner, tags), queue) in &run.lanes {

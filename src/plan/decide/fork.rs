@@ -1,11 +1,11 @@
 //! A run that begins as another one was at some record: the same versions, the same numbers, the
 //! same finished work and variables. What was in flight then is dealt anew.
 
-use super::versions;
+use super::{questions, versions};
 use crate::plan::{
-    ContentHash, Event, HashedStep, InheritedStep, Plan, PlanActivated, PlanDraft, PlanReviewed,
-    PlanVersion, Rejection, Run, RunForked, RunId, RunStarted, State, StepNumber, StepStatus,
-    StepsInherited, VariableSet,
+    ContentHash, Event, HashedStep, InheritedStep, Micros, Plan, PlanActivated, PlanDraft,
+    PlanReviewed, PlanVersion, Rejection, Run, RunForked, RunId, RunStarted, State, StepNumber,
+    StepStatus, StepsInherited, Variable, VariableSet,
 };
 
 /// How many steps one record describes.
@@ -13,6 +13,7 @@ const CHUNK: usize = 1_000;
 
 pub(super) fn fork(
     state: &State,
+    now: Micros,
     name: &str,
     parent: &Run,
     (at_seq, chain): (u64, ContentHash),
@@ -31,13 +32,6 @@ pub(super) fn fork(
             spent: parent.account.spent,
         }),
     ];
-    for (version, number) in parent.versions.iter().zip(1..) {
-        events.extend(copied(run, number, version)?);
-    }
-    let steps: Vec<InheritedStep> = inherited(parent).collect();
-    for chunk in steps.chunks(CHUNK) {
-        events.push(Event::StepsInherited(StepsInherited { run, steps: chunk.to_vec() }));
-    }
     events.extend(parent.variables.iter().map(|(name, variable)| {
         Event::VariableSet(VariableSet {
             run,
@@ -47,11 +41,26 @@ pub(super) fn fork(
             origin: variable.origin.clone(),
         })
     }));
+    // In the middle of a batch, the last version may not have all of its steps yet.
+    let is_whole =
+        |version: &&PlanVersion| u32::try_from(version.plan.steps.len()) == Ok(version.step_count);
+    for (version, number) in parent.versions.iter().take_while(is_whole).zip(1..) {
+        events.extend(copied(run, now, parent, (number, version))?);
+    }
+    let steps: Vec<InheritedStep> = inherited(parent).collect();
+    for chunk in steps.chunks(CHUNK) {
+        events.push(Event::StepsInherited(StepsInherited { run, steps: chunk.to_vec() }));
+    }
     Ok(events)
 }
 
 /// A version of the parent's plan, proposed, reviewed and made active as it was there.
-fn copied(run: RunId, number: u32, version: &PlanVersion) -> Result<Vec<Event>, Rejection> {
+fn copied(
+    run: RunId,
+    now: Micros,
+    parent: &Run,
+    (number, version): (u32, &PlanVersion),
+) -> Result<Vec<Event>, Rejection> {
     let steps = version.plan.steps.iter().zip(&version.step_hashes);
     let draft = PlanDraft {
         hash: version.hash,
@@ -69,8 +78,12 @@ fn copied(run: RunId, number: u32, version: &PlanVersion) -> Result<Vec<Event>, 
             by: "policy:fork".to_owned(),
             note: String::new(),
         }));
+    } else if number > parent.active {
+        events.extend(questions::about_plan(run, number, &draft, now));
     }
     if !version.numbers.is_empty() {
+        let is_active = number == parent.active;
+        let (trusted, untrusted) = if is_active { trust(parent) } else { Default::default() };
         events.push(Event::PlanActivated(PlanActivated {
             run,
             version: number,
@@ -79,12 +92,21 @@ fn copied(run: RunId, number: u32, version: &PlanVersion) -> Result<Vec<Event>, 
             invalidated: Vec::new(),
             removed: Vec::new(),
             added: Vec::new(),
-            trusted: Vec::new(),
-            untrusted: Vec::new(),
+            trusted,
+            untrusted,
             request: 0,
         }));
     }
     Ok(events)
+}
+
+/// The variables that the parent's work, or somebody, vouches for, and the others.
+fn trust(parent: &Run) -> (Vec<String>, Vec<String>) {
+    type Named<'a> = Vec<(&'a String, &'a Variable)>;
+    let (trusted, untrusted): (Named<'_>, Named<'_>) =
+        parent.variables.iter().partition(|(_, variable)| variable.is_trusted);
+    let names = |those: Named<'_>| those.into_iter().map(|(name, _)| name.clone()).collect();
+    (names(trusted), names(untrusted))
 }
 
 /// The steps that had come to an end, or to something that counts.

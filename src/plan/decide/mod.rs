@@ -19,6 +19,8 @@ mod replans;
 mod runs;
 mod versions;
 
+pub(super) use dispatch::reservation;
+
 use super::{
     Command, Event, Micros, Rejection, Run, RunId, RunStatus, State, StepEvent, StepNumber,
     StepRecord, StepState, StepStatus,
@@ -99,7 +101,7 @@ fn judge_control(state: &State, now: Micros, command: &Command) -> Result<Vec<Ev
             replans::decide_failure(state, now, *run, *step, decision, (rule, reason))
         }
         Command::ForkRun { name, parent, at_seq, chain } => {
-            fork::fork(state, name, parent, (*at_seq, *chain))
+            fork::fork(state, now, name, parent, (*at_seq, *chain))
         }
         _ => unreachable!("every other command is judged by the caller"),
     }

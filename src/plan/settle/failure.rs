@@ -70,7 +70,8 @@ fn disposition_of(run: &Run, number: StepNumber, attempt: &Attempt) -> Dispositi
     if let Some(disposition) = attempt.receipt.as_ref().and_then(|receipt| receipt.disposition) {
         return disposition;
     }
-    let mut own = run.effects.values().filter(|effect| effect.token == attempt.token).peekable();
+    let effects = attempt.effects.iter().filter_map(|key| run.effects.get(key));
+    let mut own = effects.peekable();
     let is_idempotent = run
         .plan()
         .zip(run.plan_step(number))

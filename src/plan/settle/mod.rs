@@ -24,6 +24,7 @@ use super::{
 pub(super) use budget::used_up;
 use criteria::{TRUST, failed_criterion, judged, trust, trusted, unjudged};
 pub(super) use failure::{Failure, carried_out, may_fall_back};
+pub(super) use opening::writers_left;
 
 /// The events of one thing that follows by itself in a run; none when all is settled.
 #[must_use]
@@ -72,6 +73,13 @@ pub(super) fn failure_of(run: &Run, number: StepNumber) -> Option<(FailureClass,
         Call::Decide(class, message, _) => Some((class, message)),
         Call::Judge(_) | Call::Trust(_) | Call::Accept => None,
     }
+}
+
+/// The criteria of a reported step that wait for a verdict.
+pub(super) fn unjudged_of(run: &Run, number: StepNumber) -> Vec<u32> {
+    let attempt = run.step(number).and_then(|step| step.attempt.as_ref());
+    let criteria = run.plan_step(number).map_or(&[][..], |step| &step.acceptance);
+    attempt.map_or_else(Vec::new, |attempt| unjudged(criteria, &attempt.verdicts))
 }
 
 fn call(run: &Run, number: StepNumber) -> Option<Call<'_>> {

@@ -95,38 +95,44 @@ fn may_be_called(run: &Run, number: StepNumber) -> bool {
     run.links.stands_in_for(number).iter().any(|other| {
         let status = run.step(*other).map_or(StepStatus::Removed, |step| step.status);
         // One that failed may be tried again, but only by somebody who says so.
-        status.is_open()
-            || matches!(status, StepStatus::Dispatched | StepStatus::InDoubt | StepStatus::Reported)
+        status.is_left()
     })
 }
 
 /// Whether nothing that is left to do can change what a precondition is judged by.
 fn is_false_for_good(run: &Run, number: StepNumber, place: u32) -> bool {
+    let writers = writers_left(run, number, place);
+    let is_free = |writer: &&StepNumber| {
+        run.step(**writer).is_some_and(|step| step.unmet == 0 || !step.status.is_open())
+    };
+    // Whoever waits for nothing does not wait for this step.
+    if writers.iter().any(|writer| is_free(&writer)) {
+        return false;
+    }
+    if writers.is_empty() {
+        return true;
+    }
+    let behind = run.behind(number);
+    writers.iter().all(|writer| behind.contains(writer))
+}
+
+/// The other steps whose work is left to do and may set what a precondition is judged by.
+pub(in crate::plan) fn writers_left(
+    run: &Run,
+    number: StepNumber,
+    place: u32,
+) -> BTreeSet<StepNumber> {
     let index = usize::try_from(place).ok();
     let plan = run.plan_step(number);
     let Some(body) = plan.zip(index).and_then(|(step, index)| step.preconditions.get(index)) else {
-        return false;
+        return BTreeSet::new();
     };
     let names = expression::variables(body);
-    let reads_all = names.contains(expression::ALL);
-    let behind = run.behind(number);
-    let may_write = |other: StepNumber| {
-        let is_left = run.step(other).is_some_and(|step| {
-            step.status.is_open()
-                || matches!(
-                    step.status,
-                    StepStatus::Dispatched | StepStatus::InDoubt | StepStatus::Reported
-                )
-        });
-        is_left
-            && !behind.contains(&other)
-            && run.plan_step(other).is_some_and(|step| {
-                let outputs = &step.outputs;
-                (reads_all && !outputs.is_empty())
-                    || outputs.iter().any(|name| names.contains(name))
-            })
+    let writers = names.iter().flat_map(|name| run.links.writers(name)).copied();
+    let is_left = |writer: &StepNumber| {
+        *writer != number && run.step(*writer).is_some_and(|step| step.status.is_left())
     };
-    !run.step_numbers().any(may_write)
+    writers.filter(is_left).collect()
 }
 
 impl Run {

@@ -15,6 +15,7 @@ pub(super) fn check(state: &State) {
     let mut account = Account { limits: state.account.limits, ..Account::default() };
     for run in state.runs.values() {
         check_run(run);
+        check_explanation(state, run);
         account.spent = account.spent.plus(run.account.spent);
         account.estimated = account.estimated.plus(run.account.estimated);
         account.reserved = account.reserved.plus(run.account.reserved);
@@ -59,6 +60,15 @@ pub(super) fn check_derived(state: &State) {
     assert_eq!(state.in_flight_by_tag, by_tag);
     assert_eq!(state.due, due);
     assert_eq!(state.questions, questions);
+}
+
+/// Why a step is not dealt is what a claim of it finds: of another step every time.
+fn check_explanation(state: &State, run: &Run) {
+    let steps = u64::try_from(run.steps.len()).unwrap();
+    if let Some(place) = state.seq.checked_rem(steps) {
+        let number = StepNumber(u32::try_from(place + 1).unwrap());
+        crate::plan::explain::tests::agrees(state, run, number);
+    }
 }
 
 fn check_run(run: &Run) {

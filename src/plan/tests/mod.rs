@@ -12,5 +12,7 @@ mod reference;
 mod refusals;
 mod replans;
 mod requests;
+mod scale;
 mod stories;
-mod support;
+pub(super) mod support;
+mod views;

@@ -4,21 +4,21 @@ use crate::format::content_hash;
 use crate::plan::*;
 
 /// Microseconds in a second.
-pub(super) const SECOND: Micros = 1_000_000;
+pub(in crate::plan) const SECOND: Micros = 1_000_000;
 
-pub(super) struct World {
-    pub(super) state: State,
-    pub(super) log: Vec<(u64, Micros, Event)>,
-    pub(super) now: Micros,
+pub(in crate::plan) struct World {
+    pub(in crate::plan) state: State,
+    pub(in crate::plan) log: Vec<(u64, Micros, Event)>,
+    pub(in crate::plan) now: Micros,
 }
 
 impl World {
-    pub(super) fn new() -> Self {
+    pub(in crate::plan) fn new() -> Self {
         Self { state: State::default(), log: Vec::new(), now: 1_000 * SECOND }
     }
 
     /// A world with one run, number 1, of that plan.
-    pub(super) fn with(plan: &Plan, policy: RunPolicy) -> Self {
+    pub(in crate::plan) fn with(plan: &Plan, policy: RunPolicy) -> Self {
         let mut world = Self::new();
         let name = "demo".to_owned();
         world.ask(Command::StartRun { name, policy, draft: draft(plan) }).unwrap();
@@ -27,7 +27,7 @@ impl World {
 
     /// Judges a command and checks that the answer and the state belong together.
     #[expect(clippy::needless_pass_by_value, reason = "most commands are made for the call")]
-    pub(super) fn ask(&mut self, command: Command) -> Result<Vec<Event>, Rejection> {
+    pub(in crate::plan) fn ask(&mut self, command: Command) -> Result<Vec<Event>, Rejection> {
         let next = self.state.seq + 1;
         let before = self.state.seq;
         let events = execute(&mut self.state, next, self.now, &command);
@@ -43,90 +43,90 @@ impl World {
         events
     }
 
-    pub(super) fn run(&self) -> &Run {
+    pub(in crate::plan) fn run(&self) -> &Run {
         &self.state.runs[&RunId(1)]
     }
 
-    pub(super) fn number(&self, id: &str) -> StepNumber {
+    pub(in crate::plan) fn number(&self, id: &str) -> StepNumber {
         let place = self.run().steps.iter().position(|step| step.id == id).unwrap();
         StepNumber(u32::try_from(place + 1).unwrap())
     }
 
-    pub(super) fn step(&self, id: &str) -> &StepState {
+    pub(in crate::plan) fn step(&self, id: &str) -> &StepState {
         self.run().step(self.number(id)).unwrap()
     }
 
-    pub(super) fn status(&self, id: &str) -> StepStatus {
+    pub(in crate::plan) fn status(&self, id: &str) -> StepStatus {
         self.step(id).status
     }
 
     /// Deals a step by name and answers with the token.
-    pub(super) fn deal(&mut self, id: &str) -> AttemptToken {
+    pub(in crate::plan) fn deal(&mut self, id: &str) -> AttemptToken {
         self.try_deal(id).unwrap()
     }
 
-    pub(super) fn try_deal(&mut self, id: &str) -> Result<AttemptToken, Rejection> {
+    pub(in crate::plan) fn try_deal(&mut self, id: &str) -> Result<AttemptToken, Rejection> {
         let step = Some(self.number(id));
         self.ask(dispatch(step)).map(|_| self.step(id).attempt.as_ref().unwrap().token)
     }
 
-    pub(super) fn report(&mut self, token: AttemptToken, receipt: Receipt) -> Vec<Event> {
+    pub(in crate::plan) fn report(&mut self, token: AttemptToken, receipt: Receipt) -> Vec<Event> {
         self.ask(Command::RecordReceipt { token, receipt }).unwrap()
     }
 
     /// Deals a step and reports success.
-    pub(super) fn work(&mut self, id: &str) {
+    pub(in crate::plan) fn work(&mut self, id: &str) {
         let token = self.deal(id);
         self.report(token, Receipt::default());
     }
 
     /// Deals a step and reports a failure of that class.
-    pub(super) fn fail(&mut self, id: &str, class: FailureClass) -> Vec<Event> {
+    pub(in crate::plan) fn fail(&mut self, id: &str, class: FailureClass) -> Vec<Event> {
         let token = self.deal(id);
         self.report(token, failed(class))
     }
 
-    pub(super) fn propose(&mut self, plan: &Plan) -> Result<Vec<Event>, Rejection> {
+    pub(in crate::plan) fn propose(&mut self, plan: &Plan) -> Result<Vec<Event>, Rejection> {
         let reason = "a test".to_owned();
         self.ask(Command::ProposePlan { run: RunId(1), draft: draft(plan), reason, trigger: None })
     }
 }
 
-pub(super) fn dispatch(step: Option<StepNumber>) -> Command {
+pub(in crate::plan) fn dispatch(step: Option<StepNumber>) -> Command {
     Command::Dispatch { run: RunId(1), step, worker: "worker-1".to_owned() }
 }
 
-pub(super) fn failed(class: FailureClass) -> Receipt {
+pub(in crate::plan) fn failed(class: FailureClass) -> Receipt {
     let message = "it broke".to_owned();
     let outcome = Outcome::Failed { class, message, payload: Json::default() };
     Receipt { outcome, ..Receipt::default() }
 }
 
-pub(super) fn verdict(criterion: u32, ruling: Ruling, by: &str) -> Verdict {
+pub(in crate::plan) fn verdict(criterion: u32, ruling: Ruling, by: &str) -> Verdict {
     Verdict { criterion, ruling, by: by.to_owned(), evidence: "seen".to_owned() }
 }
 
-pub(super) fn trust() -> RunPolicy {
+pub(in crate::plan) fn trust() -> RunPolicy {
     RunPolicy { text: TextPolicy::Trust, ..RunPolicy::default() }
 }
 
 /// A step that waits for those.
-pub(super) fn step(id: &str, after: &[&str]) -> Step {
+pub(in crate::plan) fn step(id: &str, after: &[&str]) -> Step {
     let after = after.iter().map(|&name| name.to_owned()).collect();
     Step { id: id.to_owned(), goal: format!("do {id}"), after, ..Step::default() }
 }
 
-pub(super) fn barrier(id: &str, members: &[&str], needs: BarrierNeeds) -> Barrier {
+pub(in crate::plan) fn barrier(id: &str, members: &[&str], needs: BarrierNeeds) -> Barrier {
     let members = members.iter().map(|&name| name.to_owned()).collect();
     Barrier { id: id.to_owned(), members, needs, ..Barrier::default() }
 }
 
-pub(super) fn plan(steps: Vec<Step>) -> Plan {
+pub(in crate::plan) fn plan(steps: Vec<Step>) -> Plan {
     Plan { steps, ..Plan::default() }
 }
 
 /// A plan as the facade would propose it, valid or not.
-pub(super) fn draft(plan: &Plan) -> PlanDraft {
+pub(in crate::plan) fn draft(plan: &Plan) -> PlanDraft {
     let mut header = Box::new(plan.clone());
     header.steps.clear();
     let hash = |text: &str| ContentHash(content_hash(text.as_bytes()));
@@ -140,7 +140,7 @@ pub(super) fn draft(plan: &Plan) -> PlanDraft {
 }
 
 /// What kind of events these are, in order, for comparison.
-pub(super) fn kinds(events: &[Event]) -> String {
+pub(in crate::plan) fn kinds(events: &[Event]) -> String {
     let names: Vec<String> = events.iter().map(kind).collect();
     names.join(" ")
 }

@@ -1,0 +1,97 @@
+//! The same work in a small and in a large ledger: a dispatch and a receipt, a state that is taken
+//! while an older one is held. What grows with the ledger shows.
+//!
+//! Run with `cargo bench --bench scale`. Nothing here touches a disk but the last group.
+
+use std::sync::Arc;
+
+use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
+use plan_ledger::plan::{
+    AttemptToken, ContentHash, HashedStep, PlanDraft, Receipt, RunPolicy, Step, execute,
+};
+use plan_ledger::sim::SimDisk;
+use plan_ledger::{Command, Environment, Ledger, Plan, RunId, State};
+
+/// Steps that are worked on in one measurement.
+const WORKED: usize = 100;
+
+fn step(number: usize) -> Step {
+    Step {
+        id: format!("s{number}"),
+        owner: Some(format!("o{}", number % 8)),
+        outputs: vec![format!("v{number}")],
+        ..Step::default()
+    }
+}
+
+fn plan(steps: usize) -> Plan {
+    Plan { steps: (0..steps).map(step).collect(), ..Plan::default() }
+}
+
+fn draft(steps: usize) -> PlanDraft {
+    let hash = ContentHash::default();
+    let steps = (0..steps).map(|number| HashedStep { hash, step: step(number) }).collect();
+    PlanDraft { hash, header: Box::new(Plan::default()), steps }
+}
+
+fn ask(state: &mut State, command: &Command) {
+    let next = state.seq + 1;
+    execute(state, next, 1, command).expect("what is not refused");
+}
+
+fn state(runs: usize, steps: usize) -> State {
+    let mut state = State::default();
+    for number in 0..runs {
+        let (name, policy) = (format!("run{number}"), RunPolicy::default());
+        ask(&mut state, &Command::StartRun { name, policy, draft: draft(steps) });
+    }
+    state
+}
+
+fn work(state: &mut State) {
+    for _ in 0..WORKED {
+        ask(state, &Command::Dispatch { run: RunId(1), step: None, worker: "w".to_owned() });
+        let (token, receipt) = (AttemptToken(state.seq), Receipt::default());
+        ask(state, &Command::RecordReceipt { token, receipt });
+    }
+}
+
+fn in_memory(c: &mut Criterion) {
+    let mut group = c.benchmark_group("dispatch_and_receipt_100_times");
+    group.sample_size(20);
+    for (runs, steps) in [(1, 1_000), (1, 100_000), (1_000, 200)] {
+        let state = state(runs, steps);
+        let name = format!("{runs}_runs_{steps}_steps");
+        group.bench_function(name, |b| {
+            b.iter_batched_ref(|| state.clone(), work, BatchSize::PerIteration);
+        });
+    }
+    group.finish();
+}
+
+/// Whoever holds a state while commands go on must make nobody copy all of it.
+fn held(c: &mut Criterion) {
+    let mut group = c.benchmark_group("take_state_while_one_is_held");
+    group.sample_size(10);
+    for steps in [1_000, 100_000] {
+        let disk = SimDisk::new();
+        let environment = Environment { storage: Arc::new(disk), ..Environment::system() };
+        let ledger = Ledger::create("scale.ledger".as_ref(), &environment).expect("a new ledger");
+        let run = ledger.start_run("one", &plan(steps), RunPolicy::default()).expect("a plan");
+        group.bench_function(BenchmarkId::from_parameter(steps), |b| {
+            let mut held = ledger.state();
+            b.iter(|| {
+                // Dealt and given back, so that the plan is never used up.
+                let task = ledger.dispatch(run, "w").expect("a dispatch").expect("a step");
+                held = ledger.state();
+                let cause = plan_ledger::plan::LostCause::Released;
+                ledger.report_lost(task.token, cause, "").expect("a loss");
+                held.seq
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, in_memory, held);
+criterion_main!(benches);

@@ -1,0 +1,241 @@
+//! Everything small that is read from disk, picked by the first byte: slots of HEAD, headers of
+//! segments and snapshots, notes, names. No panic; what is accepted is written as it was read;
+//! what is written is read as it was, and with any byte changed it is refused.
+#![cfg_attr(fuzzing, no_main)]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use plan_ledger::format::{
+    Chain, Codec, HEAD_SLOT_SIZE, Head, HeadState, HeadSync, HeadView, HeaderReplica, NewRecord,
+    Reason, SNAPSHOT_HEADER_SIZE, SegmentHeader, SegmentName, SnapshotHeader, SnapshotName,
+};
+use plan_ledger::log::{
+    GapNote, KIND_RETENTION_NOTE, LogReader, LoggedRecord, RecoveryNote, Retention, SnapshotNote,
+    list_snapshots,
+};
+use plan_ledger::sim::SimDisk;
+use plan_ledger::storage::Storage;
+use plan_ledger_fuzz::{Fields, is_exact};
+
+fn check(data: &[u8]) {
+    let Some((pick, rest)) = data.split_first() else { return };
+    match pick % 8 {
+        0 => head_bytes(rest),
+        1 => head(&mut Fields(rest)),
+        2 => segment_bytes(rest),
+        3 => segment(&mut Fields(rest)),
+        4 => snapshot_bytes(rest),
+        5 => snapshot(&mut Fields(rest)),
+        6 => notes(rest),
+        _ => names(rest),
+    }
+}
+
+/// Change one byte, whatever there is to change it to.
+fn change(bytes: &mut [u8], fields: &mut Fields<'_>) {
+    let place = usize::from(fields.u16()) % bytes.len();
+    bytes[place] ^= fields.u8().max(1);
+}
+
+fn head_bytes(data: &[u8]) {
+    let view = HeadView::decode(data);
+    for (slot, bytes) in view.slots.iter().zip(data.chunks(HEAD_SLOT_SIZE)) {
+        if let Some(head) = slot {
+            assert_eq!(head.encode(), bytes);
+        }
+    }
+    assert_eq!(view.newest().is_some(), view.slots.iter().any(Option::is_some));
+}
+
+fn head(fields: &mut Fields<'_>) {
+    let head = Head {
+        ledger: fields.array(),
+        generation: fields.u64(),
+        writer_epoch: fields.u64(),
+        mode: fields.pick(&[HeadSync::Interval, HeadSync::EveryCommit]),
+        durable_seq: fields.u64(),
+        ordinal: fields.u64(),
+        segment: fields.array(),
+        data_end: fields.u64(),
+        chain: Chain(fields.array()),
+        state: fields.pick(&[HeadState::Open, HeadState::Clean, HeadState::Poisoned]),
+    };
+    let mut bytes = head.encode();
+    assert_eq!(Head::decode(&bytes), Some(head));
+    change(&mut bytes, fields);
+    assert_eq!(Head::decode(&bytes), None);
+}
+
+fn segment_bytes(data: &[u8]) {
+    if let Ok(header) = SegmentHeader::decode(data) {
+        // Minor version and compatible flags are not kept.
+        assert_eq!(SegmentHeader::decode(&header.encode()).as_ref(), Ok(&header));
+        assert_eq!(SegmentName::parse(&header.name().to_string()), Some(header.name()));
+    }
+    if let Some(replica) = HeaderReplica::of(data) {
+        assert_eq!(replica.bytes()[..], data[..replica.bytes().len()]);
+        let _ = replica.header();
+    }
+}
+
+fn segment(fields: &mut Fields<'_>) {
+    let header = SegmentHeader {
+        ledger: fields.array(),
+        segment: fields.array(),
+        ordinal: fields.u64(),
+        base_seq: fields.u64(),
+        prev_chain: Chain(fields.array()),
+        prev_segment: fields.array(),
+        prev_data_end: fields.u64(),
+        prev_last_seq: fields.u64(),
+        writer_epoch: fields.u64(),
+        created: fields.u64(),
+        prealloc_len: fields.u64(),
+        reason: fields.pick(&[
+            Reason::Create,
+            Reason::Rotate,
+            Reason::FenceAfterCrash,
+            Reason::FenceAfterIoError,
+            Reason::Import,
+            Reason::Fork,
+        ]),
+        born_last: fields.u64(),
+        born_end: fields.u64(),
+        genesis: fields.array(),
+        ro_compat: fields.u32(),
+    };
+    let mut bytes = header.encode();
+    assert_eq!(SegmentHeader::decode(&bytes).as_ref(), Ok(&header));
+    let replica = HeaderReplica::of(&bytes).expect("a header is longer than its replica");
+    assert_eq!(replica.header(), Ok(header));
+    change(&mut bytes, fields);
+    assert!(SegmentHeader::decode(&bytes).is_err());
+}
+
+fn snapshot_bytes(data: &[u8]) {
+    if let Ok(header) = SnapshotHeader::decode(data) {
+        assert_eq!(SnapshotHeader::decode(&header.encode()).as_ref(), Ok(&header));
+        assert_eq!(SnapshotName::parse(&header.name().to_string()), Some(header.name()));
+    }
+}
+
+fn snapshot(fields: &mut Fields<'_>) {
+    const LETTERS: &[u8] = b"abcdefghijklmnopqrstuvwxyz0123456789_";
+    let length = 1 + usize::from(fields.u8() % 64);
+    let header = SnapshotHeader {
+        ledger: fields.array(),
+        genesis: fields.array(),
+        seq: fields.u64().max(1),
+        time: fields.u64(),
+        chain: Chain(fields.array()),
+        state_hash: fields.array(),
+        projection: (0..length).map(|_| char::from(fields.pick(LETTERS))).collect(),
+        version: fields.u32().max(1),
+        body_length: fields.u64(),
+        body_hash: fields.array(),
+    };
+    let name = header.name();
+    assert_eq!(SnapshotName::parse(&name.to_string()), Some(name));
+    let mut bytes = header.encode();
+    assert_eq!(bytes.len(), SNAPSHOT_HEADER_SIZE);
+    let decoded = SnapshotHeader::decode(&bytes);
+    match header.file_length() {
+        Some(_) => assert_eq!(decoded, Ok(header)),
+        None => assert!(decoded.is_err(), "no file is that long"),
+    }
+    change(&mut bytes, fields);
+    assert!(SnapshotHeader::decode(&bytes).is_err());
+}
+
+fn logged(record: NewRecord) -> LoggedRecord {
+    LoggedRecord {
+        seq: 1,
+        time: 1,
+        kind: record.kind,
+        codec: record.codec,
+        schema: record.schema,
+        batch_left: 0,
+        payload: record.payload,
+        chain: Chain::GENESIS,
+        segment: 0,
+        offset: 4096,
+        size: 128,
+    }
+}
+
+fn notes(data: &[u8]) {
+    let kind = plan_ledger::log::KIND_SNAPSHOT_NOTE;
+    let record = NewRecord { kind, codec: Codec::Json, schema: 1, payload: data.to_vec() };
+    let snapshot = SnapshotNote::in_record(&logged(record));
+    let (recovery, gap) = (RecoveryNote::decode(data), GapNote::decode(data));
+    let kind = KIND_RETENTION_NOTE;
+    let record = NewRecord { kind, codec: Codec::Json, schema: 1, payload: data.to_vec() };
+    // Far behind whatever it speaks of.
+    let far = |record| LoggedRecord { seq: 1 << 60, ..logged(record) };
+    let retention = Retention::in_record(&far(record));
+    if !is_exact(data) {
+        return;
+    }
+    if let Some(note) = recovery {
+        let payload = serde_json::to_vec(&note).expect("strings and numbers");
+        assert_eq!(RecoveryNote::decode(&payload), Some(note));
+    }
+    if let Some(note) = gap {
+        assert_eq!(GapNote::decode(&note.record().payload), Some(note));
+    }
+    if let Some(found) = retention {
+        assert_eq!(Retention::in_record(&far(found.note.record())), Some(found));
+    }
+    if let Some(note) = snapshot {
+        assert_eq!(SnapshotNote::in_record(&logged(note.record())), Some(note));
+    }
+}
+
+/// Lines as names of files: in `log/`, `snap/` and `blob/`, whatever else is there. Each name is
+/// ours, or a stranger's, or unfinished; and a name that is ours is spelled in one way.
+fn names(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let (disk, dir) = (SimDisk::new(), Path::new("names.ledger"));
+    let folders = [dir.to_owned(), dir.join("log"), dir.join("snap"), dir.join("blob")];
+    let made = |path: &Path| disk.create_dir(path).is_ok();
+    assert!(folders.iter().all(|folder| made(folder)));
+    let mut count = [0, 0, 0];
+    for line in text.lines().take(16) {
+        if let Some(name) = SegmentName::parse(line) {
+            assert_eq!(name.to_string(), line);
+        }
+        if let Some(name) = SnapshotName::parse(line) {
+            assert_eq!(name.to_string(), line);
+        }
+        if line.is_empty() || line.contains(['/', '\0']) || line == "." || line == ".." {
+            continue;
+        }
+        let first: String = line.chars().take(2).collect();
+        let shelf = dir.join("blob").join(first);
+        let places = [dir.join("log"), dir.join("snap"), shelf.clone()];
+        let has_shelf = shelf.file_name().is_some() && made(&shelf);
+        for (place, count) in places.iter().zip(&mut count) {
+            if has_shelf && disk.create(&place.join(line)).is_ok() {
+                *count += 1;
+            }
+        }
+    }
+    let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+    let snapshots = list_snapshots(&*storage, dir).expect("a folder that can be listed");
+    let found = snapshots.names.len() + snapshots.temporary.len() + snapshots.strangers.len();
+    assert_eq!(found, count[1]);
+    let Ok(reader) = LogReader::open(&storage, dir) else { return };
+    let blobs = reader.blobs();
+    let list = blobs.list().expect("a folder that can be listed");
+    for blob in &list.blobs {
+        assert_eq!(blobs.path(&blob.id), blob.path);
+    }
+    assert!(list.blobs.len() + list.unfinished.len() + list.strangers.len() <= 2 * count[2]);
+    // Files without a byte hold no record.
+    let items = reader.walk(1).take(64);
+    let records = items.filter(|item| matches!(item, Ok(plan_ledger::log::Item::Record(..))));
+    assert_eq!(records.count(), 0);
+}
+
+plan_ledger_fuzz::target!(check);

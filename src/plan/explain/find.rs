@@ -1,0 +1,179 @@
+//! The reasons of one step, read off the state.
+
+use super::limits;
+use super::reason::{Holder, MissingAt, Reason};
+use crate::plan::settle::{failure_of, unjudged_of, writers_left};
+use crate::plan::{
+    BarrierStatus, Decider, Dependency, Micros, Question, QuestionId, Ruling, Run, RunStatus,
+    State, StepNumber, StepState, StepStatus, expression,
+};
+
+/// What is asked.
+pub(super) struct Asked<'a> {
+    pub(super) state: &'a State,
+    pub(super) run: &'a Run,
+    pub(super) now: Micros,
+}
+
+impl Asked<'_> {
+    /// What keeps all steps of the run, or would keep this one, if nothing of its own did.
+    pub(super) fn whole(&self, number: StepNumber) -> Vec<Reason> {
+        let run = self.run;
+        match run.status {
+            RunStatus::Ended(ending) => return vec![Reason::RunEnded(ending)],
+            RunStatus::Proposed => {
+                let open = run.versions.iter().zip(1..).filter(|(each, _)| each.review.is_none());
+                let proposed = open.map(|(each, version)| (version, each.hash)).collect();
+                return vec![Reason::NoActivePlan { proposed }];
+            }
+            RunStatus::Running => {}
+        }
+        let mut reasons: Vec<Reason> = run.pause.iter().cloned().map(Reason::Paused).collect();
+        reasons.extend(run.why_stopping().map(Reason::Stopping));
+        if run.step(number).is_some_and(|step| step.status.is_open()) {
+            reasons.extend(limits::reached(self, number));
+        }
+        reasons
+    }
+
+    /// What keeps a step, as far as it is its own.
+    pub(super) fn step(&self, number: StepNumber, step: &StepState) -> Vec<Reason> {
+        match step.status {
+            StepStatus::Accepted | StepStatus::Skipped => Vec::new(),
+            StepStatus::Removed => vec![Reason::Removed],
+            StepStatus::Cancelled => vec![Reason::Cancelled],
+            StepStatus::Failed => vec![Reason::Failed(step.last_failure.clone())],
+            StepStatus::Dispatched => self.holder(number).map(Reason::Held).into_iter().collect(),
+            StepStatus::InDoubt => self.holder(number).map(Reason::InDoubt).into_iter().collect(),
+            StepStatus::Reported => self.reported(number, step),
+            StepStatus::Waiting | StepStatus::Ready | StepStatus::Gated | StepStatus::Delayed => {
+                self.open(number, step)
+            }
+        }
+    }
+
+    fn open(&self, number: StepNumber, step: &StepState) -> Vec<Reason> {
+        let mut reasons = Vec::new();
+        if step.hold.is_on_call {
+            reasons.push(Reason::OnCall(self.run.links.stands_in_for(number).to_vec()));
+        }
+        reasons.extend(step.hold.stand_in.map(Reason::StandIn));
+        let waiting = self.run.waiting_for(number);
+        reasons.extend(waiting.into_iter().map(|dependency| self.dependency(dependency)));
+        if step.unmet == 0 {
+            reasons.extend(self.conditions(number, step));
+        }
+        reasons.extend(self.gate(number, step));
+        reasons.extend(step.hold.delay.map(|until| Reason::Delay { until }));
+        reasons
+    }
+
+    fn dependency(&self, dependency: Dependency) -> Reason {
+        match dependency {
+            Dependency::Step(number) => {
+                let found = self.run.step(number);
+                Reason::Step {
+                    step: number,
+                    id: found.map(|step| step.id.clone()).unwrap_or_default(),
+                    status: found.map_or(StepStatus::Removed, |step| step.status),
+                }
+            }
+            Dependency::Barrier(id) => self.barrier(id),
+            Dependency::Unknown(name) => Reason::Unknown(name),
+        }
+    }
+
+    fn barrier(&self, id: String) -> Reason {
+        let Some(barrier) = self.run.barriers.get(&id) else { return Reason::Unknown(id) };
+        let is_missing = |member: &&StepNumber| {
+            !barrier.arrived.contains(member) && !barrier.failed.contains(member)
+        };
+        Reason::Barrier(Box::new(MissingAt {
+            id,
+            status: barrier.status,
+            needed: barrier.needed,
+            arrived: barrier.arrived.clone(),
+            missing: barrier.members.iter().filter(is_missing).copied().collect(),
+            failed: barrier.failed.clone(),
+            deadline: barrier.deadline.filter(|_| barrier.status == BarrierStatus::Closed),
+            question: barrier.question,
+        }))
+    }
+
+    fn conditions(&self, number: StepNumber, step: &StepState) -> Vec<Reason> {
+        let Some(plan) = self.run.plan_step(number) else { return Vec::new() };
+        let mut reasons = Vec::new();
+        let ruling = step.hold.condition;
+        if let Some(expression) = plan.condition.clone()
+            && ruling != Some(Ruling::Pass)
+        {
+            reasons.push(Reason::Condition { expression, ruling });
+        }
+        for (place, expression) in (0..).zip(&plan.preconditions) {
+            let ruling = step.hold.preconditions.get(&place).copied();
+            if ruling != Some(Ruling::Pass) {
+                reasons.push(Reason::Precondition {
+                    place,
+                    expression: expression.clone(),
+                    ruling,
+                    variables: expression::variables(expression),
+                    writers: writers_left(self.run, number, place),
+                });
+            }
+        }
+        reasons
+    }
+
+    fn gate(&self, number: StepNumber, step: &StepState) -> Option<Reason> {
+        let question = step.hold.question.and_then(|id| Some((id, self.run.questions.get(&id)?)));
+        match question {
+            Some((id, question)) => Some(asked(id, question)),
+            None if step.status == StepStatus::Gated => Some(Reason::Gate),
+            None => {
+                let gate = self.run.plan_step(number)?.gate.as_ref()?;
+                (!step.hold.is_gate_open).then_some(gate).map(|_| Reason::Gate)
+            }
+        }
+    }
+
+    fn reported(&self, number: StepNumber, step: &StepState) -> Vec<Reason> {
+        let Some(attempt) = &step.attempt else { return Vec::new() };
+        let is_external =
+            self.run.plan().is_some_and(|plan| plan.failure.decider == Decider::External);
+        let undecided = failure_of(self.run, number).filter(|_| is_external);
+        let unjudged = match undecided {
+            Some(_) => Vec::new(),
+            None => unjudged_of(self.run, number),
+        };
+        vec![Reason::Reported { token: attempt.token, unjudged, undecided }]
+    }
+
+    fn holder(&self, number: StepNumber) -> Option<Holder> {
+        holder(self.run, number)
+    }
+}
+
+fn asked(id: QuestionId, question: &Question) -> Reason {
+    Reason::Question {
+        question: id,
+        subject: question.asked.subject.clone(),
+        text: question.asked.text.clone(),
+        to: question.asked.to.clone(),
+        deadline: question.asked.deadline,
+        options: question.asked.options.clone(),
+    }
+}
+
+/// Who has an attempt of a step.
+pub(super) fn holder(run: &Run, number: StepNumber) -> Option<Holder> {
+    let step = run.step(number)?;
+    let attempt = step.attempt.as_ref()?;
+    Some(Holder {
+        run: run.id,
+        step: number,
+        id: step.id.clone(),
+        token: attempt.token,
+        worker: attempt.worker.clone(),
+        lease_until: attempt.lease_until,
+    })
+}

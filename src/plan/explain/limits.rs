@@ -1,0 +1,123 @@
+//! The caps that are reached and the budgets that do not cover an attempt.
+
+use std::collections::BTreeSet;
+
+use super::find::{Asked, holder};
+use super::reason::{Holder, Reason, Shortage};
+use crate::plan::decide::reservation;
+use crate::plan::{
+    Account, BudgetPart, CapScope, Cost, Limits, Run, RunId, Step, StepNumber, StepState,
+};
+
+/// What keeps a step from being dealt although nothing of its own does.
+pub(super) fn reached(asked: &Asked<'_>, number: StepNumber) -> Vec<Reason> {
+    let Some(step) = asked.run.step(number) else { return Vec::new() };
+    let mut reasons = caps(asked, step);
+    reasons.extend(budgets(asked, asked.run.plan_step(number)));
+    reasons
+}
+
+/// A cap that may be reached: what it holds for, where, how many, and how many there are.
+type Count = (CapScope, Option<RunId>, Option<u32>, u32);
+
+fn caps(asked: &Asked<'_>, step: &StepState) -> Vec<Reason> {
+    let (state, run) = (asked.state, asked.run);
+    let planned = run.plan().map(|plan| &plan.caps);
+    let in_ledger = |scope: &CapScope| state.caps.get(scope).copied();
+    let all = u32::try_from(state.in_flight.len()).unwrap_or(u32::MAX);
+    let of_run = CapScope::Run(run.id);
+    let run_limit = planned.and_then(|caps| caps.run).into_iter().chain(in_ledger(&of_run)).min();
+    let mut counts: Vec<Count> = vec![
+        (CapScope::Ledger, None, in_ledger(&CapScope::Ledger), all),
+        (of_run, Some(run.id), run_limit, run.in_flight),
+    ];
+    let found = |count: Option<&u32>| count.copied().unwrap_or(0);
+    if let Some(owner) = &step.owner {
+        let scope = CapScope::Owner(owner.clone());
+        let (everywhere, here) = (&state.in_flight_by_owner, &run.in_flight_by_owner);
+        let limit = planned.and_then(|caps| caps.owners.get(owner)).copied();
+        counts.push((scope.clone(), None, in_ledger(&scope), found(everywhere.get(owner))));
+        counts.push((scope, Some(run.id), limit, found(here.get(owner))));
+    }
+    for tag in &step.tags {
+        let scope = CapScope::Tag(tag.clone());
+        let (everywhere, here) = (&state.in_flight_by_tag, &run.in_flight_by_tag);
+        let limit = planned.and_then(|caps| caps.tags.get(tag)).copied();
+        counts.push((scope.clone(), None, in_ledger(&scope), found(everywhere.get(tag))));
+        counts.push((scope, Some(run.id), limit, found(here.get(tag))));
+    }
+    let full = counts.into_iter().filter_map(|(scope, within, limit, count)| {
+        let limit = limit.filter(|limit| count >= *limit)?;
+        let holders = holders(asked, &scope, within);
+        Some(Reason::Cap { scope, within, limit, holders })
+    });
+    full.collect()
+}
+
+/// Who has the attempts that a cap counts.
+fn holders(asked: &Asked<'_>, scope: &CapScope, within: Option<RunId>) -> Vec<Holder> {
+    let counts = |run: &Run, number: StepNumber| {
+        let Some(step) = run.step(number) else { return false };
+        let is_there = within.is_none_or(|within| within == run.id);
+        is_there
+            && match scope {
+                CapScope::Ledger => true,
+                CapScope::Run(id) => *id == run.id,
+                CapScope::Owner(owner) => step.owner.as_ref() == Some(owner),
+                CapScope::Tag(tag) => step.tags.contains(tag),
+            }
+    };
+    let in_flight: BTreeSet<_> = asked.state.in_flight.values().copied().collect();
+    let held = in_flight.into_iter().filter_map(|(run, number)| {
+        let run = asked.state.runs.get(&run)?;
+        counts(run, number).then(|| holder(run, number)).flatten()
+    });
+    held.collect()
+}
+
+fn budgets(asked: &Asked<'_>, step: Option<&Step>) -> Vec<Reason> {
+    let (state, run) = (asked.state, asked.run);
+    let cost = step.map(reservation).unwrap_or_default();
+    let mut reasons = Vec::new();
+    let limits = run.limits();
+    if let (Some(until), Some(limit)) = (limits.until(run.started), limits.wall_seconds)
+        && asked.now >= until
+    {
+        let spent = asked.now.saturating_sub(run.started) / 1_000_000;
+        let (run, part) = (Some(run.id), BudgetPart::Wall);
+        let shortage = Shortage { run, part, spent, reserved: 0, needed: 0, limit };
+        reasons.push(Reason::Budget(shortage));
+    }
+    let of_ledger = state.account.limits.unwrap_or_default();
+    let books = [(Some(run.id), &run.account, limits), (None, &state.account, of_ledger)];
+    for (run, account, limits) in books {
+        reasons.extend(shortages(run, account, &limits, cost).map(Reason::Budget));
+    }
+    reasons
+}
+
+fn shortages(
+    run: Option<RunId>,
+    account: &Account,
+    limits: &Limits,
+    cost: Cost,
+) -> impl Iterator<Item = Shortage> {
+    let Account { spent, reserved, attempts, .. } = *account;
+    let parts = [
+        (BudgetPart::Attempts, limits.attempts, attempts, 0, 1),
+        (
+            BudgetPart::Money,
+            limits.money_micros,
+            spent.money_micros,
+            reserved.money_micros,
+            cost.money_micros,
+        ),
+        (BudgetPart::Tokens, limits.tokens, spent.tokens, reserved.tokens, cost.tokens),
+    ];
+    parts.into_iter().filter_map(move |(part, limit, spent, reserved, needed)| {
+        // An attempt of which nobody knows what it costs needs something to be left.
+        let all = spent.saturating_add(needed.saturating_add(reserved).max(1));
+        let limit = limit.filter(|limit| all > *limit)?;
+        Some(Shortage { run, part, spent, reserved, needed, limit })
+    })
+}

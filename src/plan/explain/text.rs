@@ -1,0 +1,231 @@
+//! An explanation, for people: one line per reason, indented by how far it is from the step.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use super::reason::{Holder, MissingAt, Reason, Shortage};
+use super::{Explanation, StepReasons};
+use crate::plan::{BarrierStatus, CapScope, Micros, Ruling, StepNumber, Subject};
+
+/// How far from the step that was asked about lines are still shown.
+const DEPTH_MAX: usize = 12;
+/// How many lines are shown.
+const LINES_MAX: usize = 200;
+/// How many names or holders a line shows.
+const NAMES_MAX: usize = 8;
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut lines = Lines { of: self, shown: BTreeSet::new(), text: Vec::new(), cut: 0 };
+        lines.step(self.step, 0);
+        for reason in &self.run_reasons {
+            lines.line(1, &reason.line(self));
+        }
+        if let Some(request) = &self.request {
+            let (seq, reason) = (request.seq, &request.reason);
+            lines.line(1, &format!("another plan was asked for by record {seq}: {reason}"));
+        }
+        f.write_str(&lines.text.join("\n"))?;
+        match lines.cut {
+            0 => Ok(()),
+            cut => write!(f, "\n... and {cut} more; the data has all"),
+        }
+    }
+}
+
+struct Lines<'a> {
+    of: &'a Explanation,
+    shown: BTreeSet<StepNumber>,
+    text: Vec<String>,
+    cut: usize,
+}
+
+impl Lines<'_> {
+    fn line(&mut self, depth: usize, text: &str) {
+        if depth > DEPTH_MAX || self.text.len() >= LINES_MAX {
+            self.cut = self.cut.saturating_add(1);
+        } else {
+            self.text.push(format!("{}{text}", "  ".repeat(depth)));
+        }
+    }
+
+    fn step(&mut self, number: StepNumber, depth: usize) {
+        let Some(entry) = self.of.steps.get(&number) else { return };
+        let StepReasons { id, status, reasons } = entry;
+        if !self.shown.insert(number) {
+            self.line(depth, &format!("step {number} ({id}) is {status}, see above"));
+            return;
+        }
+        self.line(depth, &format!("step {number} ({id}) is {status}"));
+        if depth > DEPTH_MAX || self.text.len() >= LINES_MAX {
+            return;
+        }
+        for reason in reasons {
+            let next = reason.leads_to();
+            // What another step is waited for is the line of that step.
+            if !matches!(reason, Reason::Step { .. }) {
+                self.line(depth + 1, &reason.line(self.of));
+            }
+            let below = depth + if matches!(reason, Reason::Step { .. }) { 1 } else { 2 };
+            for number in next {
+                self.step(number, below);
+            }
+        }
+    }
+}
+
+impl Reason {
+    /// The reason in one line.
+    fn line(&self, of: &Explanation) -> String {
+        match self {
+            Self::RunEnded(ending) => format!("the run has ended: {ending:?}").to_lowercase(),
+            Self::NoActivePlan { proposed } => {
+                let versions: Vec<String> = proposed.iter().map(|(n, _)| n.to_string()).collect();
+                format!("no plan is active; waiting for a review: {}", versions.join(", "))
+            }
+            Self::Paused(cause) => format!("the run pauses: {cause}"),
+            Self::Stopping(reason) => format!("nothing more is dealt: {reason}"),
+            Self::Removed => "the active plan has no such step".to_owned(),
+            Self::Step { step, id, status } => format!("step {step} ({id}) is {status}"),
+            Self::Barrier(missing) => missing.line(of),
+            Self::Unknown(name) => format!("`{name}` is neither a step nor a barrier"),
+            Self::Condition { expression, ruling } => {
+                format!("its condition `{expression}` {}", ruled(*ruling))
+            }
+            Self::Precondition { place, expression, ruling, variables, writers } => {
+                let who = match writers.len() {
+                    0 => "and no step that is left sets it".to_owned(),
+                    _ => format!("which may be set by {}", of.names(writers)),
+                };
+                let (place, ruled) = (counted(*place), ruled(*ruling));
+                let names = some(&variables.iter().cloned().collect::<Vec<_>>());
+                format!("precondition {place} `{expression}` {ruled}: it reads {names}, {who}")
+            }
+            Self::Question { question, subject, text, to, deadline, options } => {
+                let to = to.as_deref().unwrap_or("somebody");
+                let mut about = String::new();
+                if let Subject::Failure(token) = subject {
+                    about = format!(" about attempt {token}");
+                }
+                let until = deadline.map_or(String::new(), |at| format!(", {}", of.until(at)));
+                let (id, options) = (question.0, options.join("|"));
+                format!("{to} was asked{about} (question {id}: {text}; {options}){until}")
+            }
+            Self::Gate => "its gate is closed".to_owned(),
+            Self::Delay { until } => format!("it failed and waits, {}", of.until(*until)),
+            Self::StandIn(step) => format!("step {step} stands in for it"),
+            Self::OnCall(steps) => {
+                let steps: BTreeSet<StepNumber> = steps.iter().copied().collect();
+                format!("it only stands in for {}, if called", of.names(&steps))
+            }
+            Self::Cap { scope, within, limit, holders } => {
+                let place = match (scope, within) {
+                    (CapScope::Owner(_) | CapScope::Tag(_), Some(run)) => format!(" in run {run}"),
+                    _ => String::new(),
+                };
+                let who: Vec<String> = holders.iter().map(|each| each.line(of)).collect();
+                format!("the cap of {limit} for {scope}{place} is reached: {}", some(&who))
+            }
+            Self::Budget(shortage) => shortage.line(),
+            Self::Held(holder) => holder.line(of),
+            Self::Reported { token, undecided: Some((_, message)), .. } => {
+                format!("somebody must decide about attempt {token}: {message}")
+            }
+            Self::Reported { token, unjudged, undecided: None } => {
+                let places: Vec<String> = unjudged.iter().copied().map(counted).collect();
+                format!("attempt {token} waits for verdicts on criteria {}", some(&places))
+            }
+            Self::InDoubt(holder) => {
+                let (token, worker) = (holder.token, &holder.worker);
+                format!("attempt {token} of {worker} was lost: somebody must say whether it landed")
+            }
+            Self::Failed(None) => "it failed for good".to_owned(),
+            Self::Failed(Some((_, message))) => format!("it failed for good: {message}"),
+            Self::Cancelled => "its run ended before it was done".to_owned(),
+        }
+    }
+}
+
+/// A place in a list, as people count: from 1.
+fn counted(place: u32) -> String {
+    (u64::from(place) + 1).to_string()
+}
+
+fn ruled(ruling: Option<Ruling>) -> &'static str {
+    match ruling {
+        None => "is not judged yet",
+        Some(Ruling::Pass) => "holds",
+        Some(Ruling::Fail) => "does not hold",
+    }
+}
+
+/// Some of the names, and how many more there are.
+fn some(names: &[String]) -> String {
+    let shown: Vec<&str> = names.iter().take(NAMES_MAX).map(String::as_str).collect();
+    match names.len().checked_sub(NAMES_MAX) {
+        None | Some(0) if shown.is_empty() => "none".to_owned(),
+        None | Some(0) => shown.join(", "),
+        Some(more) => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+impl Explanation {
+    fn names(&self, steps: &BTreeSet<StepNumber>) -> String {
+        let name = |number: &StepNumber| match self.steps.get(number) {
+            Some(entry) => format!("step {number} ({})", entry.id),
+            None => format!("step {number}"),
+        };
+        some(&steps.iter().map(name).collect::<Vec<_>>())
+    }
+
+    fn until(&self, at: Micros) -> String {
+        match at.checked_sub(self.now) {
+            None | Some(0) => "overdue".to_owned(),
+            Some(left) => format!("for {} s more", left.div_ceil(1_000_000)),
+        }
+    }
+}
+
+impl MissingAt {
+    fn line(&self, of: &Explanation) -> String {
+        let Self { id, needed, arrived, missing, failed, .. } = self;
+        let verb = match self.status {
+            BarrierStatus::Broken => "is broken",
+            BarrierStatus::Closed | BarrierStatus::Released => "is closed",
+        };
+        let mut line = format!("barrier {id} {verb}: {} of {needed} arrived", arrived.len());
+        if !missing.is_empty() {
+            line = format!("{line}, missing {}", of.names(missing));
+        }
+        if !failed.is_empty() {
+            line = format!("{line}, failed {}", of.names(failed));
+        }
+        if let Some(deadline) = self.deadline {
+            line = format!("{line}, {}", of.until(deadline));
+        }
+        match self.question {
+            Some(question) => format!("{line}; question {} is open about it", question.0),
+            None => line,
+        }
+    }
+}
+
+impl Holder {
+    fn line(&self, of: &Explanation) -> String {
+        let Self { run, step, id, worker, lease_until, .. } = self;
+        let until = of.until(*lease_until);
+        let place = if *run == of.run { String::new() } else { format!(" of run {run}") };
+        format!("{worker} has step {step} ({id}){place}, {until}")
+    }
+}
+
+impl Shortage {
+    fn line(&self) -> String {
+        let Self { part, spent, reserved, needed, limit, .. } = self;
+        let whose = self.run.map_or("the ledger's".to_owned(), |run| format!("run {run}'s"));
+        format!(
+            "{whose} budget of {part} does not cover it: {spent} spent, {reserved} set aside, \
+             {needed} needed, {limit} allowed"
+        )
+    }
+}

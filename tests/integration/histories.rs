@@ -1,0 +1,215 @@
+//! What the log tells of whole runs: metrics, the trace of a run, and two runs compared.
+
+use std::sync::Arc;
+
+use plan_ledger::ledger::{Change, EndKind, Metrics, Parted};
+use plan_ledger::plan::{
+    Cost, Event, FailureClass, Json, LostCause, Outcome, RetryPolicy, StepStatus,
+};
+use plan_ledger::sim::SimDisk;
+use plan_ledger::{
+    Command, Environment, Ledger, LedgerView, Plan, Receipt, RunId, RunPolicy, Step, StepNumber,
+};
+
+use serde_json::Value;
+
+use crate::golden::deterministic;
+
+fn environment(disk: &SimDisk) -> Environment {
+    Environment { storage: Arc::new(disk.clone()), ..deterministic() }
+}
+
+fn ledger(disk: &SimDisk) -> Ledger {
+    Ledger::create("a.ledger".as_ref(), &environment(disk)).unwrap()
+}
+
+fn step(id: &str, after: &[&str], goal: &str) -> Step {
+    Step {
+        id: id.to_owned(),
+        goal: goal.to_owned(),
+        after: after.iter().map(|&name| name.to_owned()).collect(),
+        outputs: vec![format!("of_{id}")],
+        retry: Some(RetryPolicy { max_attempts: 2, ..RetryPolicy::default() }),
+        ..Step::default()
+    }
+}
+
+fn plan(goal: &str) -> Plan {
+    let mut first = step("first", &[], goal);
+    first.extra.insert("estimate_seconds".to_owned(), serde_json::json!(10));
+    let steps = vec![first, step("second", &["first"], "go on"), step("third", &["second"], "end")];
+    Plan { steps, ..Plan::default() }
+}
+
+fn brought(value: u32) -> Receipt {
+    let cost = Cost { money_micros: 100, tokens: 1 };
+    Receipt { output: Json::new(&serde_json::json!(value)).into(), cost, ..Receipt::default() }
+}
+
+fn failed(class: FailureClass) -> Receipt {
+    let message = "it broke".to_owned();
+    let outcome = Outcome::Failed { class, message, payload: Json::default() };
+    Receipt { outcome, ..Receipt::default() }
+}
+
+/// Deals the next step and reports; its id.
+fn work(ledger: &Ledger, run: RunId, receipt: Receipt) -> String {
+    let task = ledger.dispatch(run, "worker").unwrap().unwrap();
+    ledger.record_receipt(task.token, receipt).unwrap();
+    task.step.id.clone()
+}
+
+/// Goal: each figure is counted as its definition says.
+#[test]
+fn metrics_count_what_their_definitions_say() {
+    let disk = SimDisk::new();
+    let ledger = ledger(&disk);
+    let run = ledger.start_run("a", &plan("one"), RunPolicy::default()).unwrap();
+    // Called hopeless, tried again by hand, and done: the first word was wrong.
+    work(&ledger, run, failed(FailureClass::Deterministic));
+    ledger.execute(&Command::RetryFailed { run, by: "ann".to_owned() }).unwrap();
+    work(&ledger, run, brought(1));
+    // Called transient, and it was.
+    work(&ledger, run, failed(FailureClass::Transient));
+    work(&ledger, run, brought(2));
+    let before = ledger.metrics(run).unwrap();
+    assert_eq!(before.first_classification.to_string(), "1 of 2");
+    assert_eq!(before.retry_exhaustion.to_string(), "0 of 2");
+    assert_eq!(before.state_trust.to_string(), "2 of 2");
+    // Another plan takes back both; the first brings something new, the second the same again.
+    ledger.propose(run, &plan("two"), "a better way").unwrap();
+    let fallen = ledger.metrics(run).unwrap();
+    assert_eq!(fallen.state_trust.to_string(), "0 of 2");
+    assert_eq!(fallen.replan_frequency.to_string(), "1 of 4");
+    work(&ledger, run, brought(9));
+    work(&ledger, run, brought(2));
+    // Called transient, until the attempts are used up.
+    work(&ledger, run, failed(FailureClass::Transient));
+    work(&ledger, run, failed(FailureClass::Transient));
+    let after = ledger.metrics(run).unwrap();
+    assert_eq!(after.replan_precision.to_string(), "1 of 2");
+    assert_eq!(after.first_classification.to_string(), "1 of 3");
+    assert_eq!(after.retry_exhaustion.to_string(), "1 of 3");
+    assert_eq!(after.replan_frequency.to_string(), "1 of 8");
+    assert_eq!(after.step_time.of, 10_000_000);
+    assert!(after.step_time.part > 0 && after.budget_use.is_empty());
+    assert_eq!(ledger.state().runs[&run].tally.exhausted, 1);
+    // From a snapshot, and without the lock, they are the same.
+    ledger.snapshot::<Metrics>().unwrap();
+    assert_eq!(ledger.metrics(run).unwrap(), after);
+    let view = LedgerView::open("a.ledger".as_ref(), &environment(&disk)).unwrap();
+    assert_eq!(view.metrics(run).unwrap(), after);
+    assert!(ledger.metrics(RunId(7)).unwrap_err().rejection().is_some());
+}
+
+/// Makes a change in a tree that holds what the change says that was there.
+fn change_in(tree: &mut Value, change: &Change) {
+    let (name, place) = change.path.split_last().unwrap();
+    let mut at = tree;
+    for name in place {
+        at = at.as_object_mut().unwrap().entry(name).or_insert_with(|| serde_json::json!({}));
+    }
+    let fields = at.as_object_mut().unwrap();
+    assert_eq!(fields.get(name), change.before.as_ref(), "{change}");
+    match &change.after {
+        Some(after) => drop(fields.insert(name.clone(), after.clone())),
+        None => drop(fields.remove(name)),
+    }
+}
+
+/// Goal: the changes of all records lead to the run as it is, and the costs of all steps to what
+/// it spent.
+#[test]
+fn a_trace_says_what_every_record_changed_and_what_every_step_cost() {
+    let disk = SimDisk::new();
+    let ledger = ledger(&disk);
+    let mut all = plan("one");
+    all.steps[0].cost_estimate = Some(Cost { money_micros: 70, tokens: 0 });
+    let run = ledger.start_run("a", &all, RunPolicy::default()).unwrap();
+    let lost = ledger.dispatch(run, "worker").unwrap().unwrap().token;
+    ledger.report_lost(lost, LostCause::RunnerDied, "gone").unwrap();
+    work(&ledger, run, brought(1));
+    work(&ledger, run, failed(FailureClass::Transient));
+    all.steps[2].goal = "end otherwise".to_owned();
+    ledger.propose(run, &all, "a better end").unwrap();
+    work(&ledger, run, brought(2));
+    work(&ledger, run, brought(3));
+    let trace = ledger.trace(run).unwrap();
+    let mut tree = serde_json::json!({});
+    for change in trace.records.iter().flat_map(|record| &record.changes) {
+        change_in(&mut tree, change);
+    }
+    let state = ledger.state();
+    let now = &state.runs[&run];
+    assert_eq!(tree["status"], serde_json::json!({"Ended": "Done"}));
+    assert_eq!(tree["account"], serde_json::to_value(now.account).unwrap());
+    assert_eq!(tree["variables"], serde_json::to_value(&now.variables).unwrap());
+    for (place, step) in now.steps.iter().enumerate() {
+        let found = &tree["steps"][(place + 1).to_string()];
+        assert_eq!(*found, serde_json::to_value(step).unwrap());
+    }
+    let spent = trace.costs.values().map(|cost| cost.spent).fold(Cost::default(), Cost::plus);
+    assert_eq!(spent, state.runs[&run].account.spent);
+    assert_eq!(trace.costs[&StepNumber(1)].estimated.money_micros, 70);
+    let replans: Vec<_> = trace.records.iter().filter_map(|each| each.replan.as_ref()).collect();
+    assert_eq!(replans.len(), 2, "of nothing, and of the first version");
+    assert_eq!(replans[1].changed[0].id, "third");
+    let of_run = |event: &Option<Event>| event.as_ref().and_then(Event::run) == Some(run);
+    let all = ledger.replay(1).unwrap();
+    assert_eq!(trace.records.len(), all.iter().filter(|record| of_run(&record.event)).count());
+}
+
+/// Goal: two runs part where an attempt first went another way, whatever the order of dealing.
+#[test]
+fn two_runs_part_at_the_first_attempt_that_went_another_way() {
+    let disk = SimDisk::new();
+    let ledger = ledger(&disk);
+    let one = ledger.start_run("one", &plan("same"), RunPolicy::default()).unwrap();
+    let other = ledger.start_run("other", &plan("same"), RunPolicy::default()).unwrap();
+    for run in [one, other] {
+        work(&ledger, run, brought(1));
+    }
+    let same = ledger.compare(one, other).unwrap();
+    assert!(same.parting.is_none() && same.steps.is_empty() && same.variables.is_empty());
+    work(&ledger, one, brought(2));
+    work(&ledger, other, failed(FailureClass::Transient));
+    work(&ledger, other, brought(2));
+    work(&ledger, one, brought(3));
+    work(&ledger, other, brought(4));
+    let found = ledger.compare(one, other).unwrap();
+    let parting = found.parting.unwrap();
+    assert_eq!(parting.what, Parted::Attempt { step: "second".to_owned(), attempt: 1 });
+    let kinds = found.attempts[0].ends.each_ref().map(|end| end.as_ref().map(|end| end.kind));
+    assert_eq!(kinds, [Some(EndKind::Succeeded), Some(EndKind::Failed(FailureClass::Transient))]);
+    assert_eq!(found.attempts.len(), 3, "second twice, and third, which brought another value");
+    assert_eq!(found.variables.keys().collect::<Vec<_>>(), ["of_third"]);
+    let second = &found.steps[0];
+    assert_eq!((second.step.as_str(), second.attempts), ("second", [1, 2]));
+    assert_eq!(second.status, [Some(StepStatus::Accepted); 2]);
+    assert!(found.versions.is_empty() && found.plan.is_empty());
+    assert_eq!(found.spent.map(|cost| cost.money_micros), [300, 300]);
+}
+
+/// Goal: a fork has the history of the run that it was, and parts from it behind the fork.
+#[test]
+fn a_fork_parts_from_its_parent_behind_the_fork() {
+    let disk = SimDisk::new();
+    let ledger = ledger(&disk);
+    let parent = ledger.start_run("parent", &plan("same"), RunPolicy::default()).unwrap();
+    work(&ledger, parent, brought(1));
+    let (at_seq, state) = (ledger.head().seq, ledger.state());
+    let chain = plan_ledger::plan::ContentHash::default();
+    let as_it_was = Box::new(state.runs[&parent].clone());
+    let name = "fork".to_owned();
+    ledger.execute(&Command::ForkRun { name, parent: as_it_was, at_seq, chain }).unwrap();
+    let fork = ledger.state().run_named("fork").unwrap().id;
+    assert!(ledger.compare(parent, fork).unwrap().parting.is_none());
+    work(&ledger, parent, brought(2));
+    work(&ledger, fork, brought(5));
+    let found = ledger.compare(parent, fork).unwrap();
+    assert_eq!(
+        found.parting.unwrap().what,
+        Parted::Attempt { step: "second".to_owned(), attempt: 1 }
+    );
+    assert_eq!(found.spent.map(|cost| cost.money_micros), [200, 200]);
+}

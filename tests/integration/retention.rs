@@ -1,0 +1,1042 @@
+//! Archives and pruning: what is gone is gone by a note, what is left is whole, and folds to what
+//! it folded to before.
+
+use std::path::{Path, PathBuf};
+
+use plan_ledger::error::ErrorKind;
+use plan_ledger::format::{Codec, NewRecord};
+use plan_ledger::ledger::{
+    Archived, Condition, Ground, Level, Through, VerifyReport, VerifyRequest, archive,
+    archive_environment, verify,
+};
+use plan_ledger::log::{Class, Item, KIND_RETENTION_NOTE, Log, Manifest, Proof};
+use plan_ledger::plan::{ContentHash, Json, Receipt, RunId};
+use plan_ledger::sim::{Effect, Fault, Loss, SimDisk};
+use plan_ledger::storage::{Access, Storage as _};
+use plan_ledger::{
+    Environment, Ledger, LedgerView, Projection, Recorded, RunPolicy, State, state_hash,
+};
+
+use crate::command::Place;
+use crate::lab::{LOOKS, Restart, at, dir, log_files, options, reader};
+use crate::time_travel::environment;
+
+/// An environment that makes no snapshot by itself.
+fn quiet(disk: &SimDisk) -> Environment {
+    Environment { snapshot_every: None, ..environment(disk, 1) }
+}
+
+/// A run of one step that came to its end.
+fn ended_run(ledger: &Ledger, name: &str) {
+    let run = started_run(ledger, name);
+    let task = ledger.dispatch(run, "worker").unwrap().unwrap();
+    ledger.record_receipt(task.token, Receipt::default()).unwrap();
+}
+
+fn started_run(ledger: &Ledger, name: &str) -> RunId {
+    let plan = serde_json::from_str(r#"{"steps": [{"id": "a"}]}"#).unwrap();
+    ledger.start_run(name, &plan, RunPolicy::default()).unwrap()
+}
+
+fn cap(limit: u64) -> plan_ledger::Command {
+    let (limit, by) = (u32::try_from(limit).ok(), "ann".to_owned());
+    plan_ledger::Command::SetCap { scope: plan_ledger::plan::CapScope::Ledger, limit, by }
+}
+
+/// Go on in a new segment: a write that nobody was told of is fenced off.
+fn fence(disk: &SimDisk) {
+    let ledger = open(disk);
+    disk.crash_at(disk.calls() + LOOKS + 3);
+    ledger.execute(&cap(7)).unwrap_err();
+    disk.kill_process();
+    drop(ledger);
+    open(disk).close().unwrap();
+}
+
+/// Go on in a new segment: the old one is full, and is sealed.
+fn rotate(disk: &SimDisk) {
+    let (log, _) = Log::open(&dir(), options(disk), at(1)).unwrap();
+    let filler =
+        NewRecord { kind: 0x9000, codec: Codec::Raw, schema: 1, payload: vec![1; 1_046_000] };
+    log.append(&[filler], at(1)).unwrap();
+    log.close().unwrap();
+}
+
+/// A closed ledger of five segments, the first two closed by rotations, the next by fences. The
+/// runs of the first three have ended; a later one has not. Two snapshots stand behind these.
+fn five() -> SimDisk {
+    let disk = SimDisk::new();
+    Ledger::create(&dir(), &quiet(&disk)).unwrap().close().unwrap();
+    for number in 0..3 {
+        let ledger = open(&disk);
+        ended_run(&ledger, &format!("run-{number}"));
+        ledger.close().unwrap();
+        if number == 0 { rotate(&disk) } else { fence(&disk) }
+    }
+    let ledger = open(&disk);
+    let run = started_run(&ledger, "open");
+    ledger.snapshot::<State>().unwrap();
+    ledger.set_variable(run, "v", Json::new(&1.into()), None, "ann").unwrap();
+    ledger.close().unwrap();
+    fence(&disk);
+    let ledger = open(&disk);
+    ledger.snapshot::<State>().unwrap();
+    ledger.execute(&cap(3)).unwrap();
+    ledger.close().unwrap();
+    assert_eq!(log_files(&disk).len(), 5);
+    disk
+}
+
+fn open(disk: &SimDisk) -> Ledger {
+    Ledger::open(&dir(), &quiet(disk)).unwrap().0
+}
+
+fn view(disk: &SimDisk) -> LedgerView {
+    LedgerView::open(&dir(), &quiet(disk)).unwrap()
+}
+
+/// The hash of the state after each record, folded from the start.
+fn truth(disk: &SimDisk) -> Vec<ContentHash> {
+    let mut state = State::default();
+    let mut hashes = vec![state_hash(&state)];
+    for record in reader(disk).records(1) {
+        let record = record.unwrap();
+        let event = plan_ledger::ledger::decode(&record).unwrap();
+        Projection::apply(&mut state, &Recorded { seq: record.seq, time: record.time, event });
+        hashes.push(state_hash(&state));
+    }
+    hashes
+}
+
+fn place(number: usize) -> u64 {
+    u64::try_from(number).unwrap()
+}
+
+const LEVELS: [Level; 4] = [Level::Crc, Level::Chain, Level::Snapshots, Level::Replay];
+
+fn verified(disk: &SimDisk, level: Level) -> VerifyReport {
+    let request = VerifyRequest {
+        level,
+        jobs: std::num::NonZeroUsize::MIN,
+        expected: None,
+        watch: &|_| std::ops::ControlFlow::Continue(()),
+    };
+    verify(&dir(), &quiet(disk), request).unwrap()
+}
+
+/// Nothing is wrong with the ledger, and verification says so.
+fn expect_whole(disk: &SimDisk, levels: &[Level], story: &str) {
+    for level in levels {
+        let report = verified(disk, *level);
+        assert_eq!(report.condition(), Condition::Whole, "{story}: {:?}", report.log.findings);
+        let damage = report.log.findings.iter().find(|finding| finding.class != Class::Warning);
+        assert!(damage.is_none(), "{story}: {damage:?}");
+    }
+    let fold = view(disk).fold(u64::MAX).unwrap();
+    assert!(fold.damage.is_empty() && fold.unreadable.is_none(), "{story}: {:?}", fold.damage);
+}
+
+/// Everything that the log holds: all of it proven, without a gap.
+fn held(disk: &SimDisk) -> Vec<(u64, plan_ledger::format::Chain)> {
+    let reader = reader(disk);
+    let mut next = reader.first_seq();
+    let records = reader.walk(1).map(|item| match item.unwrap() {
+        Item::Record(record, Proof::Proven) => {
+            assert_eq!(record.seq, next, "a gap");
+            next += 1;
+            (record.seq, record.chain)
+        }
+        other => panic!("{other:?}"),
+    });
+    records.collect()
+}
+
+/// Goal: after a prune the state is, at every record from the older anchor on, what a fold from the
+/// start came to, live, in a view, and opened again; what is gone is said to be gone.
+#[test]
+fn a_fold_from_an_anchor_is_the_fold_from_the_start() {
+    let disk = five();
+    let hashes = truth(&disk);
+    let before = held(&disk);
+    let segments = log_files(&disk);
+    let plan = view(&disk).plan_prune(Through::Record(u64::MAX)).unwrap_err();
+    assert_eq!(plan.kind(), ErrorKind::Rejected, "{plan}");
+    let plan = view(&disk).plan_prune(Through::Ended).unwrap();
+    assert!(plan.open_runs.is_empty() && plan.segments.len() >= 2, "{plan:?}");
+
+    let ledger = open(&disk);
+    let pruned = ledger.prune(Through::Ended, None, "ann").unwrap();
+    assert_eq!(pruned.plan, plan, "what was planned is what was done");
+    assert_eq!(pruned.removal.segments, plan.segments);
+    let left: Vec<_> = log_files(&disk).into_iter().map(|(path, _)| path).collect();
+    let expected: Vec<_> = segments[plan.segments.len()..].iter().map(|it| it.0.clone()).collect();
+    assert_eq!(left, expected);
+    let (last, older) = (plan.last_seq, plan.anchors[0].seq);
+    let log = reader(&disk);
+    assert_eq!(log.first_seq(), last + 1);
+    assert_eq!(log.retention().unwrap().seq, pruned.note_seq);
+
+    for (seq, hash) in hashes.iter().enumerate().map(|(seq, hash)| (place(seq), hash)) {
+        let (live, seen) = (ledger.state_at(seq), view(&disk).state_at(seq));
+        if seq < older {
+            assert_eq!(live.unwrap_err().kind(), ErrorKind::Pruned, "{seq}");
+            assert_eq!(seen.unwrap_err().kind(), ErrorKind::Pruned, "{seq}");
+        } else {
+            assert_eq!(state_hash(&live.unwrap()), *hash, "{seq}");
+            assert_eq!(state_hash(&seen.unwrap()), *hash, "{seq}");
+            let fold = view(&disk).fold(seq).unwrap();
+            assert_eq!((state_hash(&fold.state), fold.ground), (*hash, Ground::Anchor(older)));
+        }
+    }
+    ledger.close().unwrap();
+    expect_whole(&disk, &LEVELS, "pruned");
+    assert_eq!(verified(&disk, Level::Replay).state.unwrap().1, open(&disk).state_hash());
+
+    // What is left has the chain that it had, from any side.
+    let after = held(&disk);
+    let kept = before.len() - usize::try_from(last).unwrap();
+    assert_eq!(after[..kept], before[usize::try_from(last).unwrap()..]);
+    let mut back: Vec<_> = reader(&disk)
+        .records_back(u64::MAX)
+        .map(|record| record.map(|record| (record.seq, record.chain)).unwrap())
+        .collect();
+    back.reverse();
+    assert_eq!(back, after);
+    let notes: Vec<_> = reader(&disk).records_of_kind(KIND_RETENTION_NOTE, last + 1).collect();
+    assert_eq!(notes.len(), 1);
+
+    // What is not there is said to be pruned, by every way to ask.
+    for seq in [1, last] {
+        let log = reader(&disk);
+        let mut follow = log.follow(seq);
+        for error in [
+            log.record(seq).unwrap_err(),
+            log.records(seq).next().unwrap().unwrap_err(),
+            log.records_of_kind(1, seq).next().unwrap().unwrap_err(),
+            follow.next(std::time::Duration::ZERO).unwrap_err(),
+            view(&disk).project::<Count>(last + 3).unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), ErrorKind::Pruned, "{error}");
+            let first = format!("begins at record {}", last + 1);
+            assert!(error.to_string().contains(&first), "{error}");
+        }
+    }
+    assert_eq!(reader(&disk).record(last + 1).unwrap().unwrap().seq, last + 1);
+    assert_eq!(reader(&disk).chain_at(last).unwrap(), Some(plan.chain));
+    assert_eq!(reader(&disk).chain_at(last - 1).unwrap(), None);
+}
+
+/// A projection that nobody made a snapshot of in time.
+#[derive(Debug, Default)]
+struct Count(u64);
+
+impl Projection for Count {
+    const NAME: &'static str = "count";
+    const VERSION: u32 = 1;
+
+    fn apply(&mut self, _: &Recorded) {
+        self.0 += 1;
+    }
+
+    fn encode(&self, out: &mut dyn std::io::Write) -> std::io::Result<()> {
+        out.write_all(&self.0.to_le_bytes())
+    }
+
+    fn decode(input: &mut dyn std::io::Read) -> std::io::Result<Self> {
+        let mut bytes = [0; 8];
+        input.read_exact(&mut bytes)?;
+        Ok(Self(u64::from_le_bytes(bytes)))
+    }
+}
+
+/// Goal: a crash before any call of a prune, with whatever the disk keeps, leaves a ledger that
+/// opens, that holds every record that no note covers, whose state is what it was, and that has
+/// finished what was begun, if a note was durable; nothing of it, if none was.
+#[test]
+fn a_crash_anywhere_in_a_prune_is_finished_by_the_next_open() {
+    let disk = five();
+    let hashes = truth(&disk);
+    let head = open(&disk.fork()).head();
+    let run = |disk: &SimDisk, crash: u64| {
+        let ledger = open(disk);
+        let before = disk.calls();
+        disk.crash_at(before.saturating_add(crash));
+        let pruned = ledger.prune(Through::Ended, None, "ann");
+        let calls = disk.calls() - before;
+        drop(ledger);
+        (pruned, calls)
+    };
+    let calm = disk.fork();
+    let (pruned, calls) = run(&calm, u64::MAX / 2);
+    let plan = pruned.unwrap().plan;
+    // Reading the segments is most of it, and tried a few times only.
+    let writes_from = calls - 60;
+    let tried = (1..writes_from).step_by(37).chain(writes_from.max(1)..=calls);
+    let (mut finished, mut untouched, mut halfway) = (0, 0, 0);
+    for crash in tried {
+        let power = [Loss::Everything, Loss::Nothing, Loss::Some(crash), Loss::Some(crash + 99)];
+        for restart in power.map(Restart::Power).into_iter().chain([Restart::Process]) {
+            let story = format!("crash before call {crash} of {calls}, {restart:?}");
+            let disk = disk.fork();
+            let (pruned, _) = run(&disk, crash);
+            assert!(pruned.is_err(), "{story}");
+            let disk = restart.of(&disk);
+            // Readers see a whole ledger before anybody has repaired anything.
+            let seen = view(&disk).fold(u64::MAX).unwrap();
+            assert!(seen.damage.is_empty() && seen.unreadable.is_none(), "{story}: {seen:?}");
+            let first = reader(&disk).first_seq();
+            halfway += usize::from(first > 1 && first <= plan.last_seq);
+            let opened = Ledger::open(&dir(), &quiet(&disk));
+            let (ledger, report) = opened.unwrap_or_else(|error| panic!("{story}: {error}"));
+            for (seq, hash) in
+                hashes.iter().enumerate().skip(usize::try_from(plan.anchors[0].seq).unwrap())
+            {
+                assert_eq!(
+                    state_hash(&ledger.state_at(place(seq)).unwrap()),
+                    *hash,
+                    "{story}: {seq}"
+                );
+            }
+            assert!(ledger.head().seq >= head.seq, "{story}");
+            assert_eq!(ledger.warnings(), Vec::<String>::new(), "{story}");
+            ledger.close().unwrap();
+            let first = reader(&disk).first_seq();
+            let has_note =
+                reader(&disk).records_of_kind(KIND_RETENTION_NOTE, first).any(|note| note.is_ok());
+            if has_note {
+                assert_eq!(first, plan.last_seq + 1, "{story}: {report}");
+                finished += 1;
+            } else {
+                assert_eq!(first, 1, "{story}: {report}");
+                untouched += 1;
+            }
+            expect_whole(&disk, &[Level::Replay], &story);
+            let before = held(&disk);
+            open(&disk).close().unwrap();
+            assert_eq!(held(&disk), before, "{story}: opened again");
+        }
+    }
+    assert!(finished > 10 && untouched > 10 && halfway > 1, "{finished} {untouched} {halfway}");
+}
+
+/// Goal: a call of the disk that fails in a prune is no more than a prune that is not finished:
+/// the ledger goes on, and asking again finishes it.
+#[test]
+fn a_call_that_fails_in_a_prune_leaves_a_ledger_that_goes_on() {
+    let disk = five();
+    let calm = disk.fork();
+    let ledger = open(&calm);
+    let before = calm.calls();
+    let plan = ledger.prune(Through::Ended, None, "ann").unwrap().plan;
+    let calls = calm.calls() - before;
+    let (mut poisoned, mut asked_again) = (0, 0);
+    for call in calls - 45..=calls {
+        for effect in [Effect::Nothing, Effect::Everything] {
+            let disk = disk.fork();
+            let ledger = open(&disk);
+            let fault =
+                Fault { call: disk.calls() + call, kind: std::io::ErrorKind::Other, effect };
+            disk.fail_at(fault);
+            if ledger.prune(Through::Ended, None, "ann").is_ok() {
+                continue;
+            }
+            let again = ledger.prune(Through::Ended, None, "ann");
+            let is_done = reader(&disk).first_seq() == plan.last_seq + 1;
+            match again {
+                // What was begun was finished first, and then there was nothing to do.
+                Err(error) if error.kind() == ErrorKind::Rejected => assert!(is_done, "{error}"),
+                Err(error) => {
+                    assert!(
+                        matches!(
+                            error.kind(),
+                            ErrorKind::Poisoned | ErrorKind::OutcomeUnknown | ErrorKind::Fenced
+                        ),
+                        "{fault:?}: {error}"
+                    );
+                    poisoned += 1;
+                }
+                Ok(_) => assert!(is_done, "{fault:?}"),
+            }
+            asked_again += usize::from(is_done);
+            drop(ledger);
+            let ledger = open(&disk);
+            ledger.close().unwrap();
+            expect_whole(&disk, &[Level::Replay], &format!("{fault:?}"));
+        }
+    }
+    assert!(poisoned > 2 && asked_again > 10, "{poisoned} {asked_again}");
+}
+
+/// Goal: a log that was pruned can be pruned again: the fold begins with an earlier anchor then.
+#[test]
+fn a_pruned_log_is_pruned_again() {
+    let disk = five();
+    let hashes = truth(&disk);
+    let ledger = open(&disk);
+    let first = ledger.prune(Through::Ended, None, "ann").unwrap();
+    assert!(log_files(&disk).len() >= 2);
+    let error = ledger.prune(Through::Record(u64::MAX), None, "ann").unwrap_err();
+    assert!(error.to_string().contains("ledger snapshot"), "{error}");
+    ledger.close().unwrap();
+    for name in ["five", "six"] {
+        fence(&disk);
+        let ledger = open(&disk);
+        ended_run(&ledger, name);
+        ledger.close().unwrap();
+    }
+    fence(&disk);
+    let ledger = open(&disk);
+    ledger.snapshot::<State>().unwrap();
+    ended_run(&ledger, "seven");
+    ledger.snapshot::<State>().unwrap();
+    let (seq, hash) = (ledger.head().seq, ledger.state_hash());
+    let second = ledger.prune(Through::Record(u64::MAX), None, "bob").unwrap();
+    assert_eq!(second.plan.first_seq, first.plan.last_seq + 1);
+    assert!(second.plan.last_seq > first.plan.anchors[0].seq);
+    assert_eq!(second.plan.open_runs, ["open"]);
+    let refused = view(&disk).state_at(first.plan.anchors[0].seq).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Pruned, "{refused}");
+    assert_eq!(state_hash(&ledger.state_at(seq).unwrap()), hash);
+    let hash = ledger.state_hash();
+    ledger.close().unwrap();
+    expect_whole(&disk, &LEVELS, "pruned twice");
+    let (ledger, report) = Ledger::open(&dir(), &quiet(&disk)).unwrap();
+    assert_eq!((ledger.state_hash(), report.notes), (hash, Vec::new()));
+    for seq in second.plan.anchors[0].seq..place(hashes.len()) {
+        let state = ledger.state_at(seq).unwrap();
+        assert_eq!(state_hash(&state), hashes[usize::try_from(seq).unwrap()]);
+    }
+}
+
+fn snapshots(disk: &SimDisk) -> Vec<PathBuf> {
+    disk.files(&dir().join("snap"))
+}
+
+/// Goal: what a pruned log stands on is never thinned out, however many snapshots follow; and
+/// nothing below it stays.
+#[test]
+fn the_ladder_keeps_the_anchors() {
+    let disk = five();
+    let ledger = open(&disk);
+    ledger.snapshot::<Count>().unwrap();
+    let plan = ledger.prune(Through::Ended, None, "ann").unwrap().plan;
+    for number in 0..6 {
+        let run = ledger.state().run_named("open").unwrap().id;
+        ledger.set_variable(run, "v", Json::new(&number.into()), None, "ann").unwrap();
+        ledger.snapshot::<State>().unwrap();
+    }
+    let names: Vec<_> = snapshots(&disk)
+        .iter()
+        .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
+        .collect();
+    for anchor in &plan.anchors {
+        assert!(names.contains(&anchor.file), "{names:?}");
+    }
+    let of_state = names.iter().filter(|name| name.contains("-state-")).count();
+    assert_eq!(of_state, 4, "{names:?}");
+}
+
+/// Goal: damage of an anchor is damage of the ledger, on every level, and named; with one anchor
+/// left everything goes on, with none the ledger says what it lacks.
+#[test]
+fn damage_of_an_anchor_is_damage() {
+    let disk = five();
+    let ledger = open(&disk);
+    let plan = ledger.prune(Through::Ended, None, "ann").unwrap().plan;
+    let hash = ledger.state_hash();
+    ledger.close().unwrap();
+    let file = |number: usize| dir().join("snap").join(&plan.anchors[number].file);
+    for number in [0, 1] {
+        for is_removed in [false, true] {
+            let disk = disk.fork();
+            let path = file(number);
+            if is_removed {
+                disk.remove(&path).unwrap();
+            } else {
+                let middle = disk.read(&path).unwrap().len() / 2;
+                let byte = disk.read(&path).unwrap()[middle];
+                disk.overwrite(&path, place(middle), &[byte ^ 4]).unwrap();
+            }
+            for level in LEVELS {
+                let report = verified(&disk, level);
+                assert_eq!(report.condition(), Condition::Damaged, "{number} {level:?}");
+                let damage: Vec<_> =
+                    report.log.findings.iter().filter(|it| it.class == Class::Damage).collect();
+                assert_eq!(damage.len(), 1, "{damage:?}");
+                assert_eq!(damage[0].path, path);
+            }
+            let ledger = open(&disk);
+            assert_eq!(ledger.state_hash(), hash);
+            assert!(ledger.collect_blobs().unwrap_err().is_damage() || is_removed);
+            let fold = view(&disk).fold(u64::MAX).unwrap();
+            assert_eq!(state_hash(&fold.state), hash);
+        }
+    }
+    disk.remove(&file(0)).unwrap();
+    disk.remove(&file(1)).unwrap();
+    for path in snapshots(&disk) {
+        disk.remove(&path).unwrap();
+    }
+    let error = Ledger::open(&dir(), &quiet(&disk)).unwrap_err();
+    assert!(error.is_damage() && error.to_string().contains("no snapshot"), "{error}");
+    let fold = view(&disk).fold(u64::MAX).unwrap();
+    assert!(matches!(fold.ground, Ground::Nowhere(_)) && fold.unreadable.is_some());
+    assert!(fold.records > 0 && fold.damage.is_empty());
+}
+
+/// Goal: without the note, or with segments gone that no note covers, a log that begins later is
+/// what it always was: damaged.
+#[test]
+fn segments_that_no_note_covers_are_missing() {
+    let disk = five();
+    let files = log_files(&disk);
+    let lost = disk.fork();
+    lost.remove(&files[0].0).unwrap();
+    let error = Ledger::open(&dir(), &quiet(&lost)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    assert_eq!(reader(&lost).first_seq(), 1);
+    assert!(!view(&lost).fold(u64::MAX).unwrap().damage.is_empty());
+
+    let ledger = open(&disk);
+    let plan = ledger.prune(Through::Ended, None, "ann").unwrap().plan;
+    ledger.close().unwrap();
+    let lost = disk.fork();
+    lost.remove(&log_files(&disk)[0].0).unwrap();
+    let error = Ledger::open(&dir(), &quiet(&lost)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    let damage = view(&lost).fold(u64::MAX).unwrap().damage.remove(0);
+    assert_eq!(damage.first_seq, plan.last_seq + 1, "{damage:?}");
+    assert_eq!(verified(&lost, Level::Crc).condition(), Condition::Damaged);
+
+    // Another first segment than the one that the note speaks of.
+    let first = reader(&disk).segments()[0].clone();
+    let mut header = first.header.unwrap();
+    header.prev_chain.0[7] ^= 1;
+    disk.overwrite(&first.path, 0, &header.encode()).unwrap();
+    let error = Ledger::open(&dir(), &quiet(&disk)).unwrap_err();
+    assert!(error.to_string().contains("cut off"), "{error}");
+    assert_eq!(verified(&disk, Level::Crc).condition(), Condition::Damaged);
+}
+
+/// Goal: a prune that may not be is refused with its reason, and changes nothing.
+#[test]
+fn a_prune_that_may_not_be_is_refused() {
+    let disk = SimDisk::new();
+    let ledger = Ledger::create(&dir(), &quiet(&disk)).unwrap();
+    let refused = |ledger: &Ledger, through, words: &[&str]| {
+        let before = (ledger.head(), log_files(&disk), snapshots(&disk));
+        let error = ledger.prune(through, None, "ann").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
+        for word in words {
+            assert!(error.to_string().contains(word), "{word}: {error}");
+        }
+        assert_eq!((ledger.head(), log_files(&disk), snapshots(&disk)), before);
+    };
+    refused(&ledger, Through::Ended, &["one segment"]);
+    let run = started_run(&ledger, "first");
+    ledger.close().unwrap();
+    fence(&disk);
+    let ledger = open(&disk);
+    ended_run(&ledger, "second");
+    refused(&ledger, Through::Ended, &["run `first` has not ended", "records 1 to"]);
+    refused(&ledger, Through::Record(2), &["whole segments", "found 2"]);
+    let words = ["two verified snapshots", "found 0", "ledger snapshot"];
+    refused(&ledger, Through::Record(u64::MAX), &words);
+    let task = ledger.dispatch(run, "worker").unwrap().unwrap();
+    ledger.record_receipt(task.token, Receipt::default()).unwrap();
+    ledger.snapshot::<State>().unwrap();
+    refused(&ledger, Through::Ended, &["two verified snapshots", "found 1"]);
+    ended_run(&ledger, "third");
+    ledger.snapshot::<State>().unwrap();
+    // One of the two is damaged.
+    let path = snapshots(&disk).remove(0);
+    let byte = disk.read(&path).unwrap()[600];
+    disk.overwrite(&path, 600, &[byte ^ 1]).unwrap();
+    refused(&ledger, Through::Ended, &["found 1", "chunk 0"]);
+    disk.overwrite(&path, 600, &[byte]).unwrap();
+    ledger.prune(Through::Ended, None, "ann").unwrap();
+}
+
+/// Goal: a key with which a command may still be asked for again does not go.
+#[test]
+fn a_key_that_is_still_compared_is_not_pruned() {
+    let disk = SimDisk::new();
+    let ledger = Ledger::create(&dir(), &quiet(&disk)).unwrap();
+    let key = plan_ledger::BatchKey::new(b"once").unwrap();
+    ledger.execute_once(&key, &cap(9)).unwrap();
+    ledger.close().unwrap();
+    fence(&disk);
+    let ledger = open(&disk);
+    ledger.snapshot::<State>().unwrap();
+    ended_run(&ledger, "one");
+    ledger.snapshot::<State>().unwrap();
+    let error = ledger.prune(Through::Ended, None, "ann").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
+    assert!(error.to_string().contains("record 1 is the key of a batch"), "{error}");
+    assert_eq!(ledger.execute_once(&key, &cap(9)).unwrap().ack.seq, 2);
+}
+
+/// Goal: a snapshot that passes every check, and is not what the log folds to, is no anchor.
+#[test]
+fn a_forged_snapshot_is_no_anchor() {
+    let disk = five();
+    let list = reader(&disk).snapshots().unwrap().names;
+    assert_eq!(list.len(), 2);
+    let path = dir().join("snap").join(list[0].to_string());
+    let mut header =
+        plan_ledger::format::SnapshotHeader::decode(&disk.read(&path).unwrap()).unwrap();
+    // The state of another ledger, in a file of this one.
+    let forged = SimDisk::new();
+    let ledger = Ledger::create(&dir(), &quiet(&forged)).unwrap();
+    for _ in 0..header.seq {
+        let cap = plan_ledger::Command::SetCap {
+            scope: plan_ledger::plan::CapScope::Ledger,
+            limit: Some(u32::try_from(ledger.head().seq + 1).unwrap()),
+            by: "eve".to_owned(),
+        };
+        ledger.execute(&cap).unwrap();
+    }
+    let state = ledger.state();
+    assert_eq!(state.seq, header.seq);
+    disk.remove(&path).unwrap();
+    (header.state_hash, header.body_length) = (state.hash().0, 0);
+    plan_ledger::log::write_snapshot(&disk, &dir(), header, |out| state.encode(out)).unwrap();
+    let error = view(&disk).plan_prune(Through::Ended).unwrap_err();
+    assert!(error.to_string().contains("not what the log folds to"), "{error}");
+}
+
+/// Goal: an output that only the anchors still name is kept, and found.
+#[test]
+fn outputs_that_only_an_anchor_names_are_kept() {
+    let disk = SimDisk::new();
+    let environment = Environment { blob_threshold: 100, ..quiet(&disk) };
+    let ledger = Ledger::create(&dir(), &environment).unwrap();
+    let plan = serde_json::from_str(r#"{"steps": [{"id": "a", "acceptance": ["good"]}]}"#).unwrap();
+    let policy = RunPolicy { text: plan_ledger::plan::TextPolicy::Judge, ..RunPolicy::default() };
+    let run = ledger.start_run("long", &plan, policy).unwrap();
+    let task = ledger.dispatch(run, "worker").unwrap().unwrap();
+    let output = Json::new(&"o".repeat(500).into());
+    let receipt = Receipt { output: output.clone().into(), ..Receipt::default() };
+    ledger.record_receipt(task.token, receipt).unwrap();
+    ledger.close().unwrap();
+    fence(&disk);
+    let ledger = open(&disk);
+    for name in ["one", "two"] {
+        ended_run(&ledger, name);
+        ledger.snapshot::<State>().unwrap();
+    }
+    let through = ledger.state().runs[&run].steps[0].last_seq;
+    let plan = ledger.prune(Through::Record(u64::MAX), None, "ann").unwrap().plan;
+    assert!(plan.last_seq >= through && plan.open_runs == ["long"], "{plan:?}");
+    let state = ledger.state();
+    let kept = state.runs[&run].steps[0].attempt.as_ref().and_then(|it| it.receipt.as_ref());
+    assert_eq!(ledger.collect_blobs().unwrap().blobs, 0);
+    assert_eq!(ledger.output(&kept.unwrap().output).unwrap(), output);
+    ledger.close().unwrap();
+    let survey = view(&disk).blobs(plan_ledger::ledger::BlobCheck::Content).unwrap();
+    assert_eq!((survey.blobs.len(), survey.is_complete), (1, true));
+    assert!(survey.blobs[0].records > 0, "{survey:?}");
+}
+
+/// Goal: a batch of any record is carried over; names that are no snapshot's make no anchor.
+#[test]
+fn a_note_that_makes_no_sense_covers_nothing() {
+    let disk = five();
+    let ledger = open(&disk);
+    let plan = ledger.prune(Through::Ended, None, "ann").unwrap().plan;
+    drop(ledger);
+    let good = reader(&disk).retention().unwrap().note.clone();
+    let change: [&dyn Fn(&mut plan_ledger::log::RetentionNote); 8] = [
+        &|note| note.anchors.truncate(1),
+        &|note| note.anchors.swap(0, 1),
+        &|note| note.anchors[0].file = "x".to_owned(),
+        &|note| note.anchors[1].seq = 1_000_000,
+        &|note| note.chain = "0".to_owned(),
+        &|note| note.first_seq = 0,
+        &|note| note.last_seq = note.anchors[0].seq + 1,
+        &|note| note.anchors[0].state_hash.push('0'),
+    ];
+    for (number, change) in change.into_iter().enumerate() {
+        let disk = disk.fork();
+        let mut note = good.clone();
+        change(&mut note);
+        assert!(!note.is_sound(1000) || number == 3);
+        let (log, _) = plan_ledger::log::Log::open(&dir(), crate::lab::options(&disk), 9).unwrap();
+        log.append(&[note.record()], 1).unwrap();
+        log.close().unwrap();
+        // The older note still counts, and the newer one is named.
+        assert_eq!(reader(&disk).first_seq(), plan.last_seq + 1, "{number}");
+        let report = verified(&disk, Level::Crc);
+        let finding = report.log.findings.iter().find(|it| it.what.contains("retention note"));
+        assert!(finding.is_some_and(|it| it.class == Class::Damage), "{number}");
+    }
+}
+
+/// The archive's file on the simulated disk.
+fn tar() -> PathBuf {
+    PathBuf::from("/old.tar")
+}
+
+fn archived(disk: &SimDisk, through: Option<u64>) -> Archived {
+    archive(&dir(), &tar(), through, &quiet(disk)).unwrap()
+}
+
+/// What verification says of the archive in its file; an error where it cannot even be opened.
+fn verified_file(disk: &SimDisk, level: Level) -> Result<VerifyReport, plan_ledger::Error> {
+    let inside = archive_environment(&tar(), &quiet(disk))?;
+    let watch = &|_| std::ops::ControlFlow::Continue(());
+    let jobs = std::num::NonZeroUsize::MIN;
+    verify(&tar(), &inside, VerifyRequest { level, jobs, expected: None, watch })
+}
+
+/// A ledger with outputs in blobs, one of them missing, and what it folds to.
+fn with_outputs() -> SimDisk {
+    let disk = SimDisk::new();
+    let environment = Environment { blob_threshold: 100, ..quiet(&disk) };
+    let ledger = Ledger::create(&dir(), &environment).unwrap();
+    for name in ["one", "two"] {
+        let run = started_run(&ledger, name);
+        let task = ledger.dispatch(run, "worker").unwrap().unwrap();
+        let output = Json::new(&name.repeat(500).into());
+        let receipt = Receipt { output: output.into(), ..Receipt::default() };
+        ledger.record_receipt(task.token, receipt).unwrap();
+    }
+    ledger.close().unwrap();
+    let blobs = disk.files(&dir().join("blob"));
+    disk.remove(&blobs[1]).unwrap();
+    rotate(&disk);
+    fence(&disk);
+    let ledger = open(&disk);
+    started_run(&ledger, "open");
+    ledger.close().unwrap();
+    disk
+}
+
+/// Write every file of an archive into a folder, as `tar -x` does.
+fn unpack(disk: &SimDisk, manifest: &Manifest, to: &Path) {
+    let inside = archive_environment(&tar(), &quiet(disk)).unwrap();
+    let names = manifest.files.iter().map(|file| file.name.as_str()).chain(["ARCHIVE.json"]);
+    for name in names {
+        let file = inside.storage.open(&tar().join(name), Access::Read).unwrap();
+        let mut bytes = vec![0; usize::try_from(file.length().unwrap()).unwrap()];
+        assert_eq!(file.read_at(&mut bytes, 0).unwrap(), bytes.len());
+        let path = to.join(name);
+        let folders: Vec<_> = path.parent().unwrap().ancestors().collect();
+        folders.iter().rev().skip(1).for_each(|folder| disk.create_dir(folder).unwrap());
+        disk.create(&path).unwrap().write_at(&bytes, 0).unwrap();
+    }
+}
+
+/// Goal: what is in an archive is what was in the ledger, byte for byte; it is verified and looked
+/// into in its file and unpacked, and never written to.
+#[test]
+fn an_archive_is_a_ledger_to_be_read() {
+    for through in [None, Some(0)] {
+        let disk = with_outputs();
+        let before = held(&disk);
+        let first_end = reader(&disk).segments()[1].header.as_ref().unwrap().prev_last_seq;
+        let made = archived(&disk, through.map(|_| first_end));
+        let manifest = &made.manifest;
+        let segments = if through.is_some() { 1 } else { 2 };
+        let logs = manifest.files.iter().filter(|file| file.name.starts_with("log/"));
+        assert_eq!(logs.count(), segments);
+        assert_eq!((manifest.first_seq, manifest.missing_blobs.len()), (1, 1));
+        assert!(disk.files(Path::new("/")).iter().all(|path| !path.ends_with("old.tar.tmp")));
+        let inside = archive_environment(&tar(), &quiet(&disk)).unwrap();
+        let folder = PathBuf::from("/unpacked");
+        unpack(&disk, manifest, &folder);
+        for (path, environment) in [(tar(), inside), (folder, quiet(&disk))] {
+            for level in LEVELS {
+                let watch = &|_| std::ops::ControlFlow::Continue(());
+                let jobs = std::num::NonZeroUsize::MIN;
+                let request = VerifyRequest { level, jobs, expected: None, watch };
+                let report = verify(&path, &environment, request).unwrap();
+                assert_eq!(report.condition(), Condition::Whole, "{:?}", report.log.findings);
+                assert_eq!(report.log.last.unwrap().seq, manifest.last_seq);
+            }
+            let view = LedgerView::open(&path, &environment).unwrap();
+            let fold = view.fold(u64::MAX).unwrap();
+            assert!(fold.damage.is_empty() && fold.unproven == 0, "{:?}", fold.damage);
+            let state = plan_ledger::LedgerView::open(&dir(), &quiet(&disk)).unwrap();
+            let expected = state.state_at(manifest.last_seq).unwrap();
+            assert_eq!(state_hash(&fold.state), state_hash(&expected));
+            let records = view.log().records(1).map(|it| it.map(|it| (it.seq, it.chain)).unwrap());
+            let count = usize::try_from(manifest.last_seq).unwrap();
+            assert_eq!(records.collect::<Vec<_>>(), before[..count]);
+            let error = Ledger::open(&path, &environment).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
+        }
+    }
+}
+
+/// Goal: every byte of an archive counts: of its manifest, of tar's own headers and padding, of
+/// HEAD, of what is dead in a segment, of a blob.
+/// Method: bytes at a step that is no power of two, and all around every boundary.
+#[test]
+fn no_flipped_byte_of_an_archive_goes_unnoticed() {
+    let disk = with_outputs();
+    archived(&disk, None);
+    let length = place(disk.read(&tar()).unwrap().len());
+    let step = (length / 150) | 1;
+    let spread = (0..length).step_by(usize::try_from(step).unwrap());
+    let edges = (0..2600).step_by(13).chain(length - 1100..length).step_by(7);
+    let blocks = (0..length).step_by(512 * 1023).flat_map(|at| [at, at + 156, at + 511]);
+    let mut noticed = 0;
+    for at in spread.chain(edges).chain(blocks).filter(|at| *at < length) {
+        let byte = {
+            let mut byte = [0];
+            disk.open(&tar(), Access::Read).unwrap().read_at(&mut byte, at).unwrap();
+            byte[0]
+        };
+        disk.overwrite(&tar(), at, &[byte ^ (1 << (at % 8))]).unwrap();
+        let is_noticed = match verified_file(&disk, Level::Chain) {
+            Ok(report) => report.condition() == Condition::Damaged,
+            Err(error) => error.is_damage() || error.kind() == ErrorKind::Unsupported,
+        };
+        assert!(is_noticed, "byte {at} of {length}");
+        noticed += 1;
+        disk.overwrite(&tar(), at, &[byte]).unwrap();
+    }
+    assert!(noticed > 300, "{noticed}");
+    let report = verified_file(&disk, Level::Replay).unwrap();
+    assert_eq!(report.condition(), Condition::Whole);
+    // Cut short, or longer.
+    let whole = disk.read(&tar()).unwrap();
+    for length in [300, 511, 512, 5000, whole.len() - 1024, whole.len() - 1, whole.len() + 512] {
+        disk.set_length(&tar(), place(length)).unwrap();
+        let error = verified_file(&disk, Level::Crc).unwrap_err();
+        assert!(error.is_damage(), "{length}: {error}");
+        disk.set_length(&tar(), place(whole.len())).unwrap();
+        disk.overwrite(&tar(), 0, &whole).unwrap();
+    }
+}
+
+/// Goal: an archive of a log that was pruned begins where the log does; its records are served.
+#[test]
+fn a_pruned_log_is_archived_from_where_it_begins() {
+    let disk = five();
+    let first = reader(&disk).segments()[1].header.as_ref().unwrap().prev_last_seq;
+    let ledger = open(&disk);
+    let plan = ledger.prune(Through::Record(first), None, "ann").unwrap().plan;
+    drop(ledger);
+    assert_eq!(plan.segments.len(), 1);
+    let made = archived(&disk, None);
+    assert_eq!(made.manifest.first_seq, first + 1);
+    assert_eq!(made.manifest.chain_before, plan.chain.to_string());
+    let report = verified_file(&disk, Level::Replay).unwrap();
+    assert_eq!((report.condition(), report.state), (Condition::Whole, None));
+    let inside = archive_environment(&tar(), &quiet(&disk)).unwrap();
+    let fold = LedgerView::open(&tar(), &inside).unwrap().fold(u64::MAX).unwrap();
+    assert!(matches!(fold.ground, Ground::Nowhere(_)) && fold.unreadable.is_none());
+    assert_eq!(fold.last.unwrap().seq, made.manifest.last_seq);
+}
+
+/// Goal: a crash while an archive is made leaves no archive, or a whole one; the ledger is as it
+/// was, and the next try succeeds.
+#[test]
+fn a_crash_while_an_archive_is_made_leaves_none_or_a_whole_one() {
+    let disk = five();
+    let before = crate::lab::log_digest(&disk);
+    let calm = disk.fork();
+    let start = calm.calls();
+    archived(&calm, None);
+    let calls = calm.calls() - start;
+    let tried = (1..calls - 30).step_by(29).chain(calls - 30..=calls);
+    let (mut made, mut none) = (0, 0);
+    for crash in tried {
+        for loss in [Loss::Everything, Loss::Nothing, Loss::Some(crash)] {
+            let disk = disk.fork();
+            disk.crash_at(disk.calls() + crash);
+            archive(&dir(), &tar(), None, &quiet(&disk)).unwrap_err();
+            let disk = Restart::Power(loss).of(&disk);
+            if disk.read(&tar()).is_ok() {
+                let report = verified_file(&disk, Level::Chain).unwrap();
+                assert_eq!(report.condition(), Condition::Whole, "{crash} {loss:?}");
+                made += 1;
+            } else {
+                archived(&disk, None);
+                none += 1;
+            }
+            assert_eq!(crate::lab::log_digest(&disk), before, "{crash} {loss:?}");
+        }
+    }
+    assert!(made > 0 && none > 50, "{made} {none}");
+}
+
+/// A ledger on the real disk, pruned by nobody yet; `five` as files.
+fn on_disk() -> Place {
+    let (disk, place) = (five(), Place::new());
+    for path in disk.files(&dir()) {
+        let to = place.path("l").join(path.strip_prefix(dir()).unwrap());
+        std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+        std::fs::write(to, disk.read(&path).unwrap()).unwrap();
+    }
+    place
+}
+
+/// Goal: the commands plan without touching anything, and do what they planned with --yes.
+#[test]
+fn the_commands_plan_first_and_do_it_when_told() {
+    let place = on_disk();
+    let before = place.snapshot();
+    let plan = place.ledger("prune l --ended --json").code(0).lines().remove(0);
+    assert_eq!((&plan["type"], &plan["first_seq"]), (&"prune_plan".into(), &1.into()));
+    place.ledger("prune l --ended").code(0).says(&["would go: records 1 to", "stands on"]);
+    place.ledger("archive l --to old.tar --prune").code(0).says(&["would go: records 1 to"]);
+    assert!(place.snapshot() == before, "a plan wrote something");
+
+    let said = place.ledger("archive l --to old.tar --prune --yes --by ana --json").code(0).lines();
+    let types: Vec<_> = said.iter().map(|line| line["type"].clone()).collect();
+    assert_eq!(types, ["archive", "pruned"]);
+    for field in ["last_seq", "chain", "anchors"] {
+        assert_eq!(said[1][field], plan[field], "{field}");
+    }
+    assert_eq!(said[0]["chain"], plan["chain"]);
+    place.ledger("verify l --level replay").code(0).says(&["ledger l: whole"]);
+    place.ledger("verify old.tar --level replay").code(0).says(&["whole", "opening  refused"]);
+    place.ledger("inspect old.tar").code(0).says(&["run run-0", "an archive, which is only read"]);
+    place.ledger("inspect old.tar records --to 2 --json").code(0);
+    let last = plan["last_seq"].as_u64().unwrap();
+    let words = [format!("records 1 to {last} were pruned, lastly by ana"), "old.tar".to_owned()];
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    place.ledger("inspect l").code(0).says(&words);
+    place.ledger("inspect l records").code(0).says(&words);
+    place.ledger("inspect l step run-0 1").code(0);
+    let root = place.ledger("root old.tar").code(0).out;
+    assert_eq!(root.trim(), format!("{last}:{}", plan["chain"].as_str().unwrap()));
+    place.ledger(&format!("verify l --expect-head {}", root.trim())).code(0);
+    let earlier = format!("{}:{}", last - 1, plan["chain"].as_str().unwrap());
+    place.ledger(&format!("verify l --expect-head {earlier}")).code(4).says(&["was pruned"]);
+
+    let export = place.ledger("export l").code(0);
+    assert!(export.err.contains("cannot be imported"), "{}", export.err);
+    assert!(export.out.starts_with("{\"type\":\"header\""));
+    place.write("part.jsonl", &export.out);
+    place.ledger("import part.jsonl --ledger new").code(2).complains(&["partial export"]);
+    place.ledger("export l --from 1").code(2).complains(&["begins at record"]);
+    place.ledger("recover l --export new").code(6).complains(&["begins at record"]);
+    place.ledger("snapshot l").code(0);
+
+    // The system's own tool unpacks it, and what it unpacks is verified.
+    let done = std::process::Command::new("tar")
+        .args(["-xf", "../old.tar"])
+        .current_dir({
+            std::fs::create_dir(place.path("un")).unwrap();
+            place.path("un")
+        })
+        .status();
+    match done {
+        Ok(status) => {
+            assert!(status.success());
+            place.ledger("verify un --level replay").code(0).says(&["ledger un: whole"]);
+            place.ledger("snapshot un").code(6).complains(&["an archive"]);
+        }
+        Err(error) => crate::command::passed_over(&error.to_string()),
+    }
+}
+
+/// Goal: what cannot be meant, and what may not be, is told apart, and changes nothing.
+#[test]
+fn wrong_words_and_refusals_have_their_codes() {
+    let place = on_disk();
+    place.write("text.tar", "no tar file at all");
+    place.write("there.tar", "");
+    let before = place.snapshot();
+    for (line, code, words) in [
+        ("prune l", 2, vec!["--through", "--ended"]),
+        ("prune l --ended --through 3", 2, vec!["cannot be used with"]),
+        ("prune l --through 0", 2, vec!["0"]),
+        ("prune l --through 1", 6, vec!["whole segments"]),
+        ("prune l --through 99999", 6, vec!["two verified snapshots"]),
+        ("prune nowhere --ended", 2, vec!["not a ledger"]),
+        ("archive l", 2, vec!["--to"]),
+        ("archive l --to x.tar --yes", 2, vec!["--prune"]),
+        ("archive l --to there.tar", 7, vec!["there.tar"]),
+        ("archive l --to no/such/folder.tar", 7, vec!["folder.tar"]),
+        ("archive nowhere --to x.tar", 2, vec!["not a ledger"]),
+        ("archive l --to x.tar --through 1", 6, vec!["whole segments"]),
+        ("verify text.tar", 2, vec!["text.tar", "not an archive"]),
+        ("inspect there.tar", 2, vec!["there.tar", "this is a file"]),
+        ("prune there.tar --ended", 2, vec!["not a ledger"]),
+    ] {
+        place.ledger(line).code(code).complains(&words);
+    }
+    assert!(place.snapshot() == before, "a refusal wrote something");
+}
+
+/// Goal: whoever follows a log and is overtaken by a prune is told so, and is not told of damage;
+/// who is ahead of it goes on.
+#[test]
+fn a_follower_that_a_prune_overtakes_is_told() {
+    let disk = five();
+    let log = reader(&disk);
+    let zero = std::time::Duration::ZERO;
+    let (mut behind, mut ahead) = (log.follow(1), log.follow(log.head().unwrap().durable_seq));
+    assert_eq!(behind.next(zero).unwrap().unwrap().seq, 1);
+    assert!(ahead.next(zero).unwrap().is_some());
+    let ledger = open(&disk);
+    let pruned = ledger.prune(Through::Ended, None, "ann").unwrap();
+    let mut last = 1;
+    let error = loop {
+        match behind.next(zero) {
+            Ok(record) => last = record.unwrap().seq,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.kind(), ErrorKind::Pruned, "{error}");
+    // What it had open it may read to the end.
+    assert!(last <= pruned.plan.last_seq, "{last}");
+    assert_eq!(ahead.next(zero).unwrap().unwrap().seq, pruned.note_seq);
+}
+
+/// Goal: a prune beside readers is no damage to them: they see the log before it or after it, or are
+/// told that a file went.
+#[test]
+fn readers_beside_a_prune_see_no_damage() {
+    let place = on_disk();
+    let dir = place.path("l");
+    let environment = Environment { snapshot_every: None, ..Environment::system() };
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    let (mut looks, mut pruned) = (0, 0);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut count = 0;
+            for round in 0..3 {
+                let (ledger, _) = Ledger::open(&dir, &environment).unwrap();
+                let run = ledger.state().run_named("open").unwrap().id;
+                // Enough for another segment, and two snapshots in it.
+                fill(&ledger, run, 1_200_000 << round);
+                for _ in 0..2 {
+                    fill(&ledger, run, 10);
+                    ledger.snapshot::<State>().unwrap();
+                }
+                count += usize::from(ledger.prune(Through::Record(u64::MAX), None, "ann").is_ok());
+                ledger.close().unwrap();
+            }
+            is_over.store(true, std::sync::atomic::Ordering::SeqCst);
+            count
+        });
+        while !is_over.load(std::sync::atomic::Ordering::SeqCst) {
+            let request = VerifyRequest {
+                level: Level::Chain,
+                jobs: std::num::NonZeroUsize::MIN,
+                expected: None,
+                watch: &|_| std::ops::ControlFlow::Continue(()),
+            };
+            match verify(&dir, &environment, request) {
+                Ok(report) => {
+                    assert_eq!(report.condition(), Condition::Whole, "{:?}", report.log.findings);
+                    looks += 1;
+                }
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Io, "{error}"),
+            }
+        }
+        pruned = writer.join().unwrap();
+    });
+    assert!(pruned > 0 && looks > 0, "{pruned} prunes, {looks} looks");
+}
+
+fn fill(ledger: &Ledger, run: RunId, length: usize) {
+    let value = Json::new(&"x".repeat(length).into());
+    ledger.set_variable(run, "large", value, None, "ann").unwrap();
+}
