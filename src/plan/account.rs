@@ -105,6 +105,15 @@ impl Cost {
         }
     }
 
+    /// The smaller of both, part by part.
+    #[must_use]
+    pub fn at_most(self, other: Self) -> Self {
+        Self {
+            money_micros: self.money_micros.min(other.money_micros),
+            tokens: self.tokens.min(other.tokens),
+        }
+    }
+
     /// The difference, at least nothing.
     #[must_use]
     pub fn minus(self, other: Self) -> Self {

@@ -21,11 +21,17 @@ pub fn execute(
     for event in decide(state, now, command)? {
         batch.add(state, event);
     }
+    if matches!(command, Command::Tick) {
+        batch.tick(state);
+    }
     for run in std::mem::take(&mut batch.runs) {
         batch.settle(state, run);
     }
     Ok(batch.events)
 }
+
+/// Well below what a batch holds, so that there is room for what follows from timers.
+const MAX_TICK_EVENTS: usize = MAX_BATCH_EVENTS / 2;
 
 struct Batch {
     next_seq: u64,
@@ -48,6 +54,20 @@ impl Batch {
         self.next_seq = self.next_seq.saturating_add(1);
         self.runs.extend(event.run());
         self.events.push(event);
+    }
+
+    /// All that is due besides the first timer, each judged by what the ones before it left. More
+    /// than fits in one batch is left to the next tick.
+    fn tick(&mut self, state: &mut State) {
+        while self.events.len() < MAX_TICK_EVENTS {
+            let due = decide(state, self.now, &Command::Tick).unwrap_or_default();
+            if due.is_empty() {
+                return;
+            }
+            for event in due {
+                self.add(state, event);
+            }
+        }
     }
 
     fn settle(&mut self, state: &mut State, run: RunId) {

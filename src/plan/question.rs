@@ -96,6 +96,8 @@ pub const SKIP: &str = "skip";
 pub const FAIL: &str = "fail";
 /// The answer to a failed attempt: another plan is needed.
 pub const REPLAN: &str = "replan";
+/// The answer to a question that no longer matters.
+pub const WITHDRAWN: &str = "withdrawn";
 /// The answer that ends the run.
 pub const ABORT: &str = "abort";
 /// The answer to a broken barrier: go on waiting.

@@ -8,17 +8,16 @@ use std::sync::Arc;
 
 use crate::plan::links::Links;
 use crate::plan::{
-    Barrier, BarrierNeeds, BarrierState, BarrierStatus, ContentHash, Fallback, Hold, Micros, Plan,
-    PlanActivated, Question, ReplanTrigger, Run, RunStatus, Step, StepNumber, StepState,
-    StepStatus, Subject,
+    Barrier, BarrierNeeds, BarrierState, BarrierStatus, Fallback, Hold, Micros, Plan,
+    PlanActivated, Question, QuestionId, ReplanTrigger, Run, RunStatus, Step, StepNumber,
+    StepState, StepStatus, Subject,
 };
 
 impl Run {
     pub(super) fn activate(&mut self, activated: &PlanActivated, time: Micros) {
         let Some(plan) = self.activatable(activated) else { return };
-        self.close_overtaken(activated);
         let fallen: BTreeSet<StepNumber> = activated.invalidated.iter().copied().collect();
-        let changed = self.changed_work(activated);
+        let changed = self.changed(&plan, activated);
         for (step, number) in plan.steps.iter().zip(&activated.numbers) {
             match self.steps.get_mut(number.index()) {
                 Some(state) if fallen.contains(number) => state.fall(),
@@ -49,9 +48,62 @@ impl Run {
             self.status = RunStatus::Running;
         }
         self.links = Arc::new(Links::new(&plan, &activated.numbers, self.steps.len()));
+        self.drop_stand_ins(&activated.numbers);
         self.put_on_call(&activated.numbers);
         self.rebuild(&plan, &activated.numbers);
+        self.close_questions_in_vain();
         self.set_timers();
+    }
+
+    /// Steps of which the new version says something else than the active one, so that what was
+    /// asked and judged about them no longer counts.
+    fn changed(&self, plan: &Plan, activated: &PlanActivated) -> BTreeSet<StepNumber> {
+        let version = usize::try_from(activated.version).ok().and_then(|n| n.checked_sub(1));
+        let hashes = version.and_then(|place| self.versions.get(place));
+        let hashes = hashes.map_or(&[][..], |version| &version.step_hashes);
+        let is_changed = |(place, number): (usize, &StepNumber)| {
+            let (Some(before), Some(after)) = (self.plan_step(*number), plan.steps.get(place))
+            else {
+                return false;
+            };
+            self.step_hash(*number).as_ref() != hashes.get(place)
+                || before.condition != after.condition
+                || before.preconditions != after.preconditions
+                || before.gate != after.gate
+        };
+        let numbers = activated.numbers.iter().enumerate();
+        numbers.filter(|each| is_changed(*each)).map(|(_, number)| *number).collect()
+    }
+
+    /// A step waits only for one that still is its fallback.
+    fn drop_stand_ins(&mut self, numbers: &[StepNumber]) {
+        for number in numbers {
+            let fallback = self.links.fallback_of(*number);
+            if let Some(step) = self.steps.get_mut(number.index())
+                && step.hold.stand_in != fallback
+            {
+                step.hold.stand_in = None;
+            }
+        }
+    }
+
+    /// Closes questions about what the active version no longer has, or has in another form.
+    fn close_questions_in_vain(&mut self) {
+        let in_vain = |(id, question): &(&QuestionId, &Question)| {
+            let is_about = |open: Option<QuestionId>| open == Some(**id);
+            match (&question.asked.subject, question.step) {
+                (_, Some(step)) => {
+                    !self.step(step).is_some_and(|step| is_about(step.hold.question))
+                }
+                (Subject::Plan(version), None) => *version <= self.active,
+                (Subject::Barrier(barrier), None) => {
+                    !self.barriers.get(barrier).is_some_and(|each| is_about(each.question))
+                }
+                (Subject::Gate | Subject::Failure(_) | Subject::Budget, None) => false,
+            }
+        };
+        let closed: Vec<_> = self.questions.iter().filter(in_vain).map(|(id, _)| *id).collect();
+        closed.into_iter().for_each(|question| drop(self.close(question)));
     }
 
     /// Verdicts name criteria by their places: in another list they would name others.
@@ -62,41 +114,6 @@ impl Run {
                 && let Some(state) = self.steps.get_mut(number.index())
             {
                 state.failed_criteria.clear();
-            }
-        }
-    }
-
-    /// Steps whose work is another one than in the version before.
-    fn changed_work(&self, activated: &PlanActivated) -> BTreeSet<StepNumber> {
-        let version = usize::try_from(activated.version).ok();
-        let next = version.and_then(|version| self.versions.get(version.checked_sub(1)?));
-        let hashes = next.map_or(&[][..], |version| &version.step_hashes);
-        let pairs = activated.numbers.iter().zip(hashes);
-        let is_other = |(number, hash): &(&StepNumber, &ContentHash)| {
-            self.step_hash(**number).is_some_and(|before| before != **hash)
-        };
-        pairs.filter(is_other).map(|(number, _)| *number).collect()
-    }
-
-    /// Closes the questions that a new version leaves without an object: about work that falls or
-    /// changes, and about versions that can no longer become active.
-    fn close_overtaken(&mut self, activated: &PlanActivated) {
-        let changed = self.changed_work(activated);
-        let kept: BTreeSet<StepNumber> = activated.numbers.iter().copied().collect();
-        let fallen: BTreeSet<StepNumber> = activated.invalidated.iter().copied().collect();
-        let is_overtaken = |question: &Question| match (question.step, &question.asked.subject) {
-            (Some(step), _) => {
-                !kept.contains(&step) || fallen.contains(&step) || changed.contains(&step)
-            }
-            (None, Subject::Plan(version)) => *version <= activated.version,
-            _ => false,
-        };
-        let open = self.questions.iter().filter(|(_, question)| is_overtaken(question));
-        let open: Vec<_> = open.map(|(id, question)| (*id, question.step)).collect();
-        for (id, step) in open {
-            self.close(id);
-            if let Some(step) = step.and_then(|step| self.steps.get_mut(step.index())) {
-                step.hold.question = None;
             }
         }
     }
@@ -183,9 +200,6 @@ impl Run {
             let mut state = self.barrier_state(barrier);
             if was_released && state.has_enough() {
                 state.status = BarrierStatus::Released;
-            } else if let Some(question) = before.get(&barrier.id).and_then(|each| each.question) {
-                // It is asked again if it breaks again.
-                self.close(question);
             }
             self.barriers.insert(barrier.id.clone(), state);
             self.review_barrier(&barrier.id);
@@ -250,7 +264,7 @@ impl Run {
     }
 }
 
-/// Whether a step's work is the one of the version before.
+/// Whether a version says the same of a step as the one before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Work {
     Same,
@@ -284,12 +298,12 @@ impl StepState {
         if matches!(self.status, StepStatus::Failed | StepStatus::Removed | StepStatus::Cancelled) {
             self.reset();
         }
-        if self.status.is_open() && self.attempt.is_none() {
-            // They may be others now.
-            self.hold.preconditions.clear();
-            if work == Work::Changed {
-                self.hold = Hold { delay: self.hold.delay, ..Hold::default() };
-            }
+        if work == Work::Changed {
+            // A failure that somebody was asked about stays asked.
+            let Hold { delay, question, ref answer, .. } = self.hold;
+            let answer = answer.clone();
+            let asked = self.attempt.as_ref().map(|_| (question, answer)).unwrap_or_default();
+            self.hold = Hold { delay, question: asked.0, answer: asked.1, ..Hold::default() };
         }
     }
 

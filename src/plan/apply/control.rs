@@ -119,10 +119,8 @@ impl Run {
             from: requested.from,
             reason: requested.reason.clone(),
         });
-        // What would have asked for the same need not any more.
-        for number in self.due.clone() {
-            self.review(number);
-        }
+        // Whoever was about to ask for another plan, too, need not.
+        self.due.clone().into_iter().for_each(|number| self.review(number));
     }
 
     pub(super) fn withdraw_replan(&mut self) {
@@ -142,6 +140,11 @@ impl Run {
         self.abort = None;
         // What failed the plan as a whole is judged anew once its steps are closed again.
         self.plan_verdicts.clear();
+        // Its end closed all questions: who still needs an answer asks again.
+        self.step_numbers().for_each(|number| self.review(number));
+        for id in self.barriers.keys().cloned().collect::<Vec<_>>() {
+            self.review_barrier(&id);
+        }
         self.set_timers();
     }
 
@@ -149,6 +152,9 @@ impl Run {
         for number in self.step_numbers() {
             if self.step(number).is_some_and(|step| step.status.is_open()) {
                 self.shift(number, StepStatus::Cancelled);
+                if let Some(step) = self.steps.get_mut(number.index()) {
+                    step.attempt = None;
+                }
             }
         }
     }

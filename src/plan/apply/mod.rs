@@ -12,7 +12,7 @@
 mod activation;
 mod control;
 mod money;
-mod questions;
+pub(super) mod questions;
 mod status;
 mod steps;
 

@@ -46,8 +46,16 @@ impl Run {
             StepEvent::ReceiptRefused(refused) => self.late(refused.token, &refused.receipt),
             StepEvent::CostCorrected(corrected) => {
                 let estimate = self.estimate(corrected.token);
+                let vouched = self.account.spent.minus(self.account.estimated);
+                // Whoever corrects a receipt says what it was charged with, and may be wrong: no
+                // more is taken back than the run has spent, in its own books and the ledger's.
+                let charged = if self.estimates.contains_key(&corrected.token) {
+                    estimate
+                } else {
+                    corrected.charged.at_most(vouched)
+                };
                 Entry {
-                    spent: (corrected.charged, corrected.cost),
+                    spent: (charged, corrected.cost),
                     estimated: (estimate, nothing),
                     ..Entry::default()
                 }

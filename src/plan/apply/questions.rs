@@ -5,6 +5,9 @@ use crate::plan::{
     QuestionId, Run, StepEvent, StepNumber, Subject, Timer, WAIT, YES,
 };
 
+/// Who answers where nobody did in time.
+pub(in crate::plan) const TIMEOUT: &str = "policy:timeout";
+
 impl Run {
     /// Enters a question about a step, or its end.
     pub(super) fn note_question(
@@ -20,7 +23,7 @@ impl Run {
                 self.ask(QuestionId(seq), time, Some(number), asked);
                 self.with_hold(number, |hold| hold.question = Some(QuestionId(seq)));
             }
-            StepEvent::Answered(answered) => {
+            StepEvent::Answered(answered) if self.asks(number, answered.question) => {
                 let Some(question) = self.close(answered.question) else { return };
                 let is_yes = answered.answer == YES;
                 let answer = (answered.answer.clone(), answered.by.clone());
@@ -32,8 +35,17 @@ impl Run {
                     }
                 });
             }
-            StepEvent::Expired(expired) if self.expire(expired).is_some() => {
-                self.with_hold(number, |hold| hold.question = None);
+            StepEvent::Expired(expired) if self.asks(number, expired.question) => {
+                if self.expire(expired).is_none() {
+                    return;
+                }
+                let is_abort = expired.then == Some(OnTimeout::Abort);
+                self.with_hold(number, |hold| {
+                    hold.question = None;
+                    if is_abort {
+                        hold.answer = Some((ABORT.to_owned(), TIMEOUT.to_owned()));
+                    }
+                });
             }
             // Whatever was asked about it no longer matters.
             StepEvent::Accepted(_) | StepEvent::Skipped(_) | StepEvent::Failed(_) => {
@@ -41,6 +53,16 @@ impl Run {
             }
             _ => {}
         }
+    }
+
+    /// Whether a question is the one that is open about a step.
+    fn asks(&self, number: StepNumber, question: QuestionId) -> bool {
+        self.step(number).is_some_and(|step| step.hold.question == Some(question))
+    }
+
+    /// Whether a question is about the run as a whole: those about steps have events of their own.
+    fn is_of_run(&self, question: QuestionId) -> bool {
+        self.questions.get(&question).is_some_and(|each| each.step.is_none())
     }
 
     fn with_hold(&mut self, number: StepNumber, change: impl FnOnce(&mut crate::plan::Hold)) {
@@ -86,6 +108,9 @@ impl Run {
     }
 
     pub(super) fn question_answered(&mut self, answered: &Answered) {
+        if !self.is_of_run(answered.question) {
+            return;
+        }
         let Some(question) = self.close(answered.question) else { return };
         if answered.answer == ABORT {
             self.abort = Some(format!("{} said so: {}", answered.by, question.asked.text));
@@ -101,20 +126,23 @@ impl Run {
         barrier.question = None;
         match answer {
             WAIT => barrier.on_break = OnBreak::Wait,
-            FAIL => {
+            FAIL if barrier.status == BarrierStatus::Broken => {
                 barrier.on_break = OnBreak::Fail;
                 self.fatal_barriers.insert(id.to_owned());
             }
             _ => {}
         }
+        self.review_barrier(id);
     }
 
     pub(super) fn question_expired(&mut self, expired: &Expired) {
-        if let Some(question) = self.expire(expired)
+        if self.is_of_run(expired.question)
+            && let Some(question) = self.expire(expired)
             && let Subject::Barrier(id) = question.asked.subject
             && let Some(barrier) = self.barriers.get_mut(&id)
         {
             barrier.question = None;
+            self.review_barrier(&id);
         }
     }
 

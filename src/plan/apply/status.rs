@@ -9,8 +9,8 @@ use std::sync::Arc;
 use super::{count_down, count_up};
 use crate::plan::settle::has_consequence;
 use crate::plan::{
-    BarrierChange, BarrierChanged, BarrierState, BarrierStatus, Lane, Micros, OnBreak, Ruling, Run,
-    StepNumber, StepState, StepStatus, Timer, expression,
+    BarrierChange, BarrierChanged, BarrierState, BarrierStatus, Lane, Micros, OnBreak, QuestionId,
+    Ruling, Run, StepNumber, StepState, StepStatus, Timer, expression,
 };
 
 impl Run {
@@ -205,10 +205,12 @@ impl Run {
         let Some(barrier) = self.barriers.get_mut(id) else { return };
         if barrier.status == BarrierStatus::Broken && !barrier.is_out_of_reach() {
             barrier.status = BarrierStatus::Closed;
-            barrier.question = None;
             self.fatal_barriers.remove(id);
+            if let Some(deadline) = barrier.deadline {
+                self.timers.insert((deadline, Timer::Barrier(id.to_owned())));
+            }
         }
-        if barrier.due().is_some() || barrier.asks() {
+        if barrier.due().is_some() || barrier.asks() || barrier.asked_in_vain().is_some() {
             self.due_barriers.insert(id.to_owned());
         } else {
             self.due_barriers.remove(id);
@@ -225,7 +227,6 @@ impl Run {
         if !may {
             return;
         }
-        self.due_barriers.remove(id);
         if let Some(deadline) = barrier.deadline {
             self.timers.remove(&(deadline, Timer::Barrier(id.to_owned())));
         }
@@ -233,15 +234,12 @@ impl Run {
             BarrierChange::Broken | BarrierChange::Late => {
                 barrier.is_late |= changed.change == BarrierChange::Late;
                 barrier.status = BarrierStatus::Broken;
-                match barrier.on_break {
-                    OnBreak::Fail => drop(self.fatal_barriers.insert(id.to_owned())),
-                    OnBreak::Ask => drop(self.due_barriers.insert(id.to_owned())),
-                    OnBreak::Wait => {}
+                if barrier.on_break == OnBreak::Fail {
+                    self.fatal_barriers.insert(id.to_owned());
                 }
             }
             BarrierChange::Released | BarrierChange::Overruled => {
                 barrier.status = BarrierStatus::Released;
-                barrier.question = None;
                 self.fatal_barriers.remove(id);
                 let links = Arc::clone(&self.links);
                 for waiter in links.waiters(id) {
@@ -249,6 +247,7 @@ impl Run {
                 }
             }
         }
+        self.review_barrier(id);
     }
 }
 
@@ -283,6 +282,11 @@ impl BarrierState {
         self.status == BarrierStatus::Broken
             && self.on_break == OnBreak::Ask
             && self.question.is_none()
+    }
+
+    /// The open question about it, if it is no longer broken.
+    pub(in crate::plan) fn asked_in_vain(&self) -> Option<QuestionId> {
+        self.question.filter(|_| self.status != BarrierStatus::Broken)
     }
 
     /// What follows from how the members stand.

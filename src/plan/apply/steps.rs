@@ -115,7 +115,6 @@ impl Run {
         let stand_in = self.links.fallback_of(number);
         let abort = (decided.decision == Decision::Abort).then(|| decided.reason.clone());
         self.abort = self.abort.take().or(abort);
-        self.tally.failures = self.tally.failures.saturating_add(1);
         if decided.is_exhausted() {
             self.tally.exhausted = self.tally.exhausted.saturating_add(1);
         }
@@ -123,6 +122,7 @@ impl Run {
         // An answer only says what is done about a failure that was counted when it was asked.
         if step.status == StepStatus::Reported {
             step.failures = step.failures.saturating_add(1);
+            self.tally.failures = self.tally.failures.saturating_add(1);
         }
         step.hold.answer = None;
         match &decided.decision {

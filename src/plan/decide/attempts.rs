@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{MAX_BATCH_EVENTS, questions, step_event};
+use super::{questions, step_event};
 use crate::plan::settle::used_up;
 use crate::plan::{
     AfterLoss, Attempt, AttemptLost, AttemptToken, BarrierChange, BudgetPart, DelayElapsed, Event,
@@ -86,23 +86,20 @@ pub(super) fn revoked(
     numbers.filter_map(revoke).collect()
 }
 
-/// What has fallen due. More than fits in one batch is left to the next tick.
+/// What the first timer that is due leads to. The next one is judged by what this one leaves:
+/// [`super::super::execute`] asks again until nothing is due.
 pub(super) fn tick(state: &State, now: Micros) -> Vec<Event> {
-    let mut events = Vec::new();
     for (_, id) in state.due.iter().take_while(|(due, _)| *due <= now) {
         let Some(run) = state.runs.get(id) else { continue };
         for (due, timer) in run.timers.iter().take_while(|(due, _)| *due <= now) {
-            events.extend(fired(state, run, (*due, timer), now));
-            if events.len() >= MAX_TICK_EVENTS {
+            let events = fired(state, run, (*due, timer), now);
+            if !events.is_empty() {
                 return events;
             }
         }
     }
-    events
+    Vec::new()
 }
-
-/// Well below what a batch holds, so that there is room for what follows.
-const MAX_TICK_EVENTS: usize = MAX_BATCH_EVENTS / 2;
 
 fn fired(state: &State, run: &Run, (due, timer): (Micros, &Timer), now: Micros) -> Vec<Event> {
     match timer {

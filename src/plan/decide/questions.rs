@@ -1,17 +1,13 @@
 //! Answers, and what happens when nobody gives one.
 
 use super::{open_run, step_event, versions};
+use crate::plan::apply::questions::TIMEOUT;
 use crate::plan::{
     ABORT, Answered, Asked, BarrierChange, BarrierChanged, BarrierStatus, Event, Expired, Micros,
     NO, OnTimeout, Question, QuestionAnswered, QuestionAsked, QuestionExpired, QuestionId, RELEASE,
     REPLAN, Rejection, ReplanRequested, ReplanTrigger, Review, Run, RunId, State, StepEvent,
-    StepNumber, Subject, YES,
+    StepNumber, Subject, WITHDRAWN, YES,
 };
-
-/// Who answers where nobody did in time.
-const TIMEOUT: &str = "policy:timeout";
-/// The answer to a question that no longer matters.
-const WITHDRAWN: &str = "withdrawn";
 
 /// What somebody answers.
 pub(super) struct Reply<'a> {

@@ -3,8 +3,9 @@
 use super::{open_run, running, step_of};
 use crate::plan::settle::{Failure, carried_out, failure_of, may_fall_back};
 use crate::plan::{
-    Decider, Decision, Event, FailureDecided, Micros, Rejection, ReplanRequested, ReplanTrigger,
-    ReplanWithdrawn, RunId, State, StepNumber, StepStatus,
+    Decider, Decision, Ending, Event, FailureClass, FailureDecided, Micros, Rejection,
+    ReplanRequested, ReplanTrigger, ReplanWithdrawn, Ruling, Run, RunEnded, RunId, State,
+    StepEvent, StepFailed, StepNumber, StepStatus,
 };
 
 pub(super) fn request(
@@ -36,11 +37,32 @@ pub(super) fn withdraw(
     reason: &str,
 ) -> Result<Vec<Event>, Rejection> {
     let run = open_run(state, run)?;
-    if run.request.is_none() {
-        return Err(Rejection::NoReplanRequested);
-    }
+    let request = run.request.as_ref().ok_or(Rejection::NoReplanRequested)?;
+    let end = without_another_plan(run, &request.trigger, by);
     let (by, reason) = (by.to_owned(), reason.to_owned());
-    Ok(vec![Event::ReplanWithdrawn(ReplanWithdrawn { run: run.id, by, reason })])
+    let withdrawn = Event::ReplanWithdrawn(ReplanWithdrawn { run: run.id, by, reason });
+    Ok(std::iter::once(withdrawn).chain(end).collect())
+}
+
+/// What it means that there will be no other plan, where the plan as it is cannot go on: without
+/// this, the same request would be made again at once.
+fn without_another_plan(run: &Run, trigger: &ReplanTrigger, by: &str) -> Option<Event> {
+    if let ReplanTrigger::PreconditionFalse { step: number, precondition } = trigger {
+        let step = run.step(*number).filter(|step| step.status == StepStatus::Waiting)?;
+        let ruling = step.hold.preconditions.get(precondition)?;
+        let failed = StepFailed {
+            class: FailureClass::AssumptionBroken,
+            rule: "precondition.withdrawn".to_owned(),
+            reason: format!("{by} wants no other plan for a precondition that does not hold"),
+        };
+        let event = super::step_event(run.id, *number, StepEvent::Failed(failed));
+        return (*ruling == Ruling::Fail).then_some(event);
+    }
+    let has_failed = run.plan_verdicts.values().any(|each| each.ruling == Ruling::Fail);
+    let ending = Ending::Failed;
+    let reason = format!("{by} wants no other plan, and a criterion of this one does not hold");
+    (run.all_closed() && has_failed && *trigger != ReplanTrigger::Extension)
+        .then(|| Event::RunEnded(RunEnded { run: run.id, ending, reason }))
 }
 
 /// A decision about a failure from outside, where the plan leaves it to somebody else.

@@ -100,7 +100,10 @@ pub(super) fn propose(
     }
     events.extend(proposal(run.id, version, draft, count, reason));
     if needs_review(run.policy, draft) {
-        events.extend(questions::about_plan(run.id, version, draft, now));
+        // Nobody is asked about a run that is over: whoever wants it to go on reviews the version.
+        let is_open = !matches!(run.status, RunStatus::Ended(_));
+        let asked = is_open.then(|| questions::about_plan(run.id, version, draft, now));
+        events.extend(asked.flatten());
         return Ok(events);
     }
     events.push(approval(run.id, version, draft.hash));

@@ -2,14 +2,18 @@
 
 use super::budget::used_up;
 use super::criteria::{failed_criterion, judged_of_plan, of_cel, trust, trusted, unjudged};
+use super::opening;
 use crate::plan::{
-    Asked, BarrierChanged, Ending, Event, FAIL, OnFailure, PauseCause, PlanVerdict, QuestionAsked,
-    RELEASE, ReplanRequested, ReplanTrigger, Ruling, Run, RunEnded, State, StepStatus, Subject,
-    Verdict, WAIT,
+    Answered, Asked, BarrierChanged, Ending, Event, FAIL, OnFailure, PauseCause, PlanVerdict,
+    QuestionAnswered, QuestionAsked, QuestionId, RELEASE, ReplanRequested, ReplanTrigger, Ruling,
+    Run, RunEnded, State, StepStatus, Subject, Verdict, WAIT, WITHDRAWN,
 };
 
 pub(super) fn of_barrier(run: &Run, id: &str) -> Vec<Event> {
     let Some(barrier) = run.barriers.get(id) else { return Vec::new() };
+    if let Some(question) = barrier.asked_in_vain() {
+        return vec![withdrawn(run, question)];
+    }
     if let Some(change) = barrier.due() {
         return vec![Event::Barrier(BarrierChanged {
             run: run.id,
@@ -33,6 +37,26 @@ pub(super) fn of_barrier(run: &Run, id: &str) -> Vec<Event> {
         on_timeout: None,
     };
     vec![Event::QuestionAsked(QuestionAsked { run: run.id, asked })]
+}
+
+/// The end of a question about a barrier that is no longer broken.
+fn withdrawn(run: &Run, question: QuestionId) -> Event {
+    let shown = run.questions.get(&question).map(|each| each.asked.shown).unwrap_or_default();
+    let answered = Answered {
+        question,
+        answer: WITHDRAWN.to_owned(),
+        by: "policy:barrier".to_owned(),
+        note: "it is no longer broken".to_owned(),
+        shown,
+    };
+    Event::QuestionAnswered(QuestionAnswered { run: run.id, answered })
+}
+
+/// A run that somebody ended before its first version became active.
+pub(super) fn of_proposed(run: &Run) -> Vec<Event> {
+    let ending = Ending::Aborted;
+    let end = |reason: &String| RunEnded { run: run.id, ending, reason: reason.clone() };
+    run.abort.as_ref().map(end).map(Event::RunEnded).into_iter().collect()
 }
 
 pub(super) fn of_run(state: &State, run: &Run) -> Vec<Event> {
@@ -60,6 +84,12 @@ pub(super) fn of_run(state: &State, run: &Run) -> Vec<Event> {
     if run.can_go_on() {
         return Vec::new();
     }
+    // What could have made a precondition true may have ended without doing so.
+    let mut waiting =
+        run.step_numbers().map(|number| opening::consequence(run, number, state.time));
+    if let Some(events) = waiting.find(|events| !events.is_empty()) {
+        return events;
+    }
     let failed = run.count(StepStatus::Failed);
     let waiting = run.count(StepStatus::Waiting);
     let reason =
@@ -84,7 +114,8 @@ fn extension(run: &Run) -> Option<Event> {
         return None;
     }
     let open = run.open_steps();
-    let is_low = open < plan.extend_at.unwrap_or(1);
+    // Without an open step it always asks: nothing else would end the run.
+    let is_low = open < plan.extend_at.unwrap_or(1).max(1);
     is_low.then(|| {
         Event::ReplanRequested(ReplanRequested {
             run: run.id,
@@ -99,15 +130,16 @@ fn extension(run: &Run) -> Option<Event> {
 fn of_closed(run: &Run) -> Vec<Event> {
     let Some(plan) = run.plan() else { return Vec::new() };
     let end = |ending, reason| vec![Event::RunEnded(RunEnded { run: run.id, ending, reason })];
+    if plan.continues && !run.is_complete {
+        // It is the planner who says that there is no more to do; what must hold then need not
+        // hold now.
+        return Vec::new();
+    }
     if let Some(failed) = run.plan_verdicts.values().find(|each| each.ruling == Ruling::Fail) {
         return of_failed_plan(run, failed_criterion(&plan.test_criteria, failed));
     }
     let missing = unjudged(&plan.test_criteria, &run.plan_verdicts);
     if missing.is_empty() {
-        if plan.continues && !run.is_complete {
-            // It is the planner who says that there is no more to do.
-            return Vec::new();
-        }
         let accepted = run.count(StepStatus::Accepted);
         let skipped = run.count(StepStatus::Skipped);
         return end(Ending::Done, format!("{accepted} steps accepted, {skipped} skipped"));

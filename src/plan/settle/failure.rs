@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 
 use super::{declared, set_all, step_event};
 use crate::plan::{
-    ABORT, Accepted, AcceptedBasis, Asked, Attempt, Decision, Disposition, Event, FAIL,
-    FailureAction, FailureClass, FailureDecided, FailureMatch, Fallback, Idempotence, Json, Micros,
-    OnTimeout, Origin, REPLAN, RETRY, ReplanRequested, ReplanTrigger, RetryPolicy, Run, SKIP,
-    Skipped, Step, StepEvent, StepNumber, StepStatus, Subject,
+    ABORT, Accepted, AcceptedBasis, Asked, Attempt, AttemptToken, Decision, Disposition, Event,
+    FAIL, FailureAction, FailureClass, FailureDecided, FailureMatch, Fallback, Idempotence, Json,
+    Micros, OnTimeout, Origin, REPLAN, RETRY, ReplanRequested, ReplanTrigger, RetryPolicy, Run,
+    SKIP, Skipped, Step, StepEvent, StepNumber, StepState, StepStatus, Subject,
 };
 
 /// Microseconds in a second.
@@ -370,22 +370,24 @@ pub(in crate::plan) fn carried_out(
                 reason,
             }));
         }
-        Decision::Escalate => {
-            let asked = Asked {
-                subject: Subject::Failure(token),
-                text: reason,
-                shown: run.step_hash(number).unwrap_or_default(),
-                options: [RETRY, SKIP, FAIL, REPLAN, ABORT].map(str::to_owned).to_vec(),
-                to: None,
-                deadline: None,
-                on_timeout: None,
-            };
-            events.push(step_event(run, number, StepEvent::Asked(asked)));
-        }
+        Decision::Escalate => events.push(asked(run, number, token, reason)),
         Decision::Fallback => events.extend(value_events(run, number, time)),
         _ => {}
     }
     events
+}
+
+fn asked(run: &Run, number: StepNumber, token: AttemptToken, text: String) -> Event {
+    let asked = Asked {
+        subject: Subject::Failure(token),
+        text,
+        shown: run.step_hash(number).unwrap_or_default(),
+        options: [RETRY, SKIP, FAIL, REPLAN, ABORT].map(str::to_owned).to_vec(),
+        to: None,
+        deadline: None,
+        on_timeout: None,
+    };
+    step_event(run, number, StepEvent::Asked(asked))
 }
 
 fn asks_for_replan(run: &Run, number: StepNumber) -> bool {
@@ -415,6 +417,27 @@ pub(super) fn is_answered(run: &Run, number: StepNumber) -> bool {
     run.step(number).is_some_and(|step| {
         step.status == StepStatus::Gated && step.attempt.is_some() && step.hold.answer.is_some()
     })
+}
+
+/// Whether somebody must be asked again about a failure: the run's end closed the question, and
+/// then the run went on.
+pub(super) fn is_unasked(run: &Run, number: StepNumber) -> bool {
+    run.step(number).is_some_and(|step| {
+        step.status == StepStatus::Gated
+            && step.attempt.is_some()
+            && step.hold.question.is_none()
+            && step.hold.answer.is_none()
+    })
+}
+
+pub(super) fn asked_again(run: &Run, number: StepNumber) -> Vec<Event> {
+    let step = run.step(number);
+    let attempt = step.and_then(|step| Some((step.attempt.as_ref()?, step)));
+    let ask = |(attempt, step): (&Attempt, &StepState)| {
+        let (_, message) = step.last_failure.clone().unwrap_or_default();
+        asked(run, number, attempt.token, message)
+    };
+    attempt.map(ask).into_iter().collect()
 }
 
 /// What follows from the answer to a question about a failure.

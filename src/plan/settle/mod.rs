@@ -30,16 +30,15 @@ pub(super) use opening::writers_left;
 #[must_use]
 pub fn settle(state: &State, run: RunId) -> Vec<Event> {
     let Some(run) = state.runs.get(&run) else { return Vec::new() };
-    if run.status != RunStatus::Running {
-        return Vec::new();
+    match run.status {
+        RunStatus::Running => {}
+        RunStatus::Proposed => return ending::of_proposed(run),
+        RunStatus::Ended(_) => return Vec::new(),
     }
-    if let Some(number) = run.due.first() {
-        return step_consequence(run, *number, state.time);
-    }
-    if let Some(id) = run.due_barriers.first() {
-        return ending::of_barrier(run, id);
-    }
-    ending::of_run(state, run)
+    let of_steps = run.due.iter().map(|number| step_consequence(run, *number, state.time));
+    let of_barriers = run.due_barriers.iter().map(|id| ending::of_barrier(run, id));
+    let first = of_steps.chain(of_barriers).find(|events| !events.is_empty());
+    first.unwrap_or_else(|| ending::of_run(state, run))
 }
 
 /// What a reported step calls for.
@@ -55,7 +54,11 @@ pub(super) fn has_consequence(run: &Run, number: StepNumber) -> bool {
     match call(run, number) {
         Some(Call::Decide(..)) => is_decided_by_rules(run),
         Some(_) => true,
-        None => failure::is_answered(run, number) || opening::has_consequence(run, number),
+        None => {
+            failure::is_answered(run, number)
+                || failure::is_unasked(run, number)
+                || opening::has_consequence(run, number)
+        }
     }
 }
 
@@ -123,6 +126,7 @@ fn step_consequence(run: &Run, number: StepNumber, time: Micros) -> Vec<Event> {
         event(StepEvent::VerdictRecorded(VerdictRecorded { token: attempt.token, verdict }))
     };
     match call(run, number) {
+        None if failure::is_unasked(run, number) => failure::asked_again(run, number),
         None => failure::of_answer(run, number, time),
         Some(Call::Judge(criteria)) => {
             criteria.into_iter().map(|place| verdict(judged(run, number, attempt, place))).collect()

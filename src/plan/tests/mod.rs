@@ -4,10 +4,15 @@
 mod books;
 mod commands;
 mod consequences;
+mod dice;
 mod forged;
+mod plans;
 mod random;
+mod reference;
 mod refusals;
 mod replans;
+mod requests;
 mod scale;
+mod stories;
 pub(super) mod support;
 mod views;

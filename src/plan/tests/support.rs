@@ -1,5 +1,6 @@
 //! A ledger without a disk: a state, its log, and short ways to ask.
 
+use crate::format::content_hash;
 use crate::plan::*;
 
 /// Microseconds in a second.
@@ -124,27 +125,18 @@ pub(in crate::plan) fn plan(steps: Vec<Step>) -> Plan {
     Plan { steps, ..Plan::default() }
 }
 
-/// A plan as the facade would propose it, with a hash that is good enough for a test.
+/// A plan as the facade would propose it, valid or not.
 pub(in crate::plan) fn draft(plan: &Plan) -> PlanDraft {
     let mut header = Box::new(plan.clone());
     header.steps.clear();
-    let hashed = |step: &Step| {
-        let work = (&step.goal, &step.command, &step.inputs, &step.changes, &step.acceptance);
-        HashedStep { hash: hash(&canonical(&work)), step: step.clone() }
-    };
+    let hash = |text: &str| ContentHash(content_hash(text.as_bytes()));
+    let hashed =
+        |step: &Step| HashedStep { hash: hash(&step.identity(&plan.defaults)), step: step.clone() };
     PlanDraft {
-        hash: hash(&canonical(plan)),
+        hash: hash(&plan.canonical()),
         header,
         steps: plan.steps.iter().map(hashed).collect(),
     }
-}
-
-fn hash(text: &str) -> ContentHash {
-    let fold = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    let sum = text.bytes().fold(0xcbf2_9ce4_8422_2325, fold);
-    let mut bytes = [0; 32];
-    bytes[..8].copy_from_slice(&sum.to_le_bytes());
-    ContentHash(bytes)
 }
 
 /// What kind of events these are, in order, for comparison.

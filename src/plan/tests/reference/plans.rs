@@ -1,0 +1,251 @@
+//! Plan versions and barriers in the reference model.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Life, Phase, Work};
+use crate::plan::*;
+
+impl Work {
+    fn new(id: &str) -> Self {
+        Self {
+            id: id.to_owned(),
+            phase: Phase::Open,
+            owner: None,
+            token: None,
+            worker: String::new(),
+            reserved: Cost::default(),
+            receipt: None,
+            verdicts: BTreeMap::new(),
+            yes: None,
+            run_if: None,
+            delay: None,
+            stand_in: None,
+            is_on_call: false,
+            has_fallen_back: false,
+            answer: None,
+            has_landed: false,
+            stands_for_value: false,
+        }
+    }
+
+    fn has_work(&self) -> bool {
+        matches!(
+            self.phase,
+            Phase::Accepted
+                | Phase::Skipped
+                | Phase::Reported
+                | Phase::Asked
+                | Phase::Dealt
+                | Phase::Doubt
+        )
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        matches!(self.phase, Phase::Accepted | Phase::Skipped)
+    }
+}
+
+impl Life {
+    pub(super) fn plan(&self) -> &Plan {
+        &self.versions[usize::try_from(self.active).unwrap() - 1].1
+    }
+
+    pub(super) fn work(&self, number: StepNumber) -> &Work {
+        &self.works[usize::try_from(number.0).unwrap() - 1]
+    }
+
+    pub(super) fn work_mut(&mut self, number: StepNumber) -> &mut Work {
+        &mut self.works[usize::try_from(number.0).unwrap() - 1]
+    }
+
+    fn place(&self, number: StepNumber) -> usize {
+        self.numbers.iter().position(|each| *each == number).unwrap()
+    }
+
+    pub(super) fn text(&self, number: StepNumber) -> &Step {
+        &self.plan().steps[self.place(number)]
+    }
+
+    pub(super) fn hash(&self, number: StepNumber) -> ContentHash {
+        self.versions[usize::try_from(self.active).unwrap() - 1].2[self.place(number)]
+    }
+
+    /// The number of a step of the active version.
+    pub(super) fn named(&self, id: &str) -> Option<StepNumber> {
+        self.numbers.iter().copied().find(|number| self.work(*number).id == id)
+    }
+
+    pub(super) fn is_settled(&self, name: &str) -> bool {
+        match self.named(name) {
+            Some(number) => self.work(number).is_closed(),
+            None => self.released.contains(name),
+        }
+    }
+
+    pub(super) fn activated(&mut self, change: &PlanActivated) {
+        let version = usize::try_from(change.version).unwrap() - 1;
+        let (_, plan, hashes, review) = self.versions[version].clone();
+        assert_eq!(review, Some(Review::Approved), "only what was approved becomes active");
+        assert_eq!(change.numbers.len(), plan.steps.len());
+        assert_eq!(change.request, self.request_seq().unwrap_or(0));
+        if !self.is_forked {
+            self.check_fallen(change, &plan, &hashes);
+        }
+        let changed = self.changed(change, &plan, &hashes);
+        for (step, number) in plan.steps.iter().zip(&change.numbers) {
+            if usize::try_from(number.0).unwrap() > self.works.len() {
+                assert_eq!(usize::try_from(number.0).unwrap(), self.works.len() + 1);
+                self.works.push(Work::new(&step.id));
+            }
+            let falls = change.invalidated.contains(number);
+            let work = self.work_mut(*number);
+            assert_eq!(work.id, step.id, "a number belongs to one id for ever");
+            let is_again =
+                matches!(work.phase, Phase::Failed | Phase::Gone | Phase::Cancelled) || falls;
+            if is_again && work.phase != Phase::Doubt {
+                *work = Work::new(&step.id);
+            }
+            if changed.contains(number) {
+                (work.yes, work.run_if, work.stand_in) = (None, None, None);
+            }
+            work.owner = match &step.fallback {
+                Some(Fallback::Owner(owner)) if work.has_fallen_back => Some(owner.clone()),
+                _ => step.owner.clone().or_else(|| plan.defaults.owner.clone()),
+            };
+        }
+        self.numbers.clone_from(&change.numbers);
+        for place in 1..=u32::try_from(self.works.len()).unwrap() {
+            if !self.numbers.contains(&StepNumber(place)) {
+                let work = self.work_mut(StepNumber(place));
+                *work = Work { phase: Phase::Gone, ..Work::new(&work.id) };
+            }
+        }
+        self.active = change.version;
+        self.request = None;
+        self.is_complete = false;
+        self.plan_verdicts.clear();
+        if self.status == RunStatus::Proposed {
+            self.status = RunStatus::Running;
+        }
+        self.put_on_call();
+        let kept: BTreeSet<String> = plan
+            .barriers
+            .iter()
+            .filter(|barrier| self.released.contains(&barrier.id) && self.has_enough(barrier))
+            .map(|barrier| barrier.id.clone())
+            .collect();
+        self.released = kept;
+    }
+
+    /// Steps about which a version says something else than the one before.
+    fn changed(
+        &self,
+        change: &PlanActivated,
+        plan: &Plan,
+        hashes: &[ContentHash],
+    ) -> BTreeSet<StepNumber> {
+        let is_changed = |(step, (number, hash)): &(&Step, (&StepNumber, &ContentHash))| {
+            self.numbers.contains(number) && {
+                let before = self.text(**number);
+                self.hash(**number) != **hash
+                    || before.gate != step.gate
+                    || before.condition != step.condition
+                    || before.preconditions != step.preconditions
+            }
+        };
+        let all = plan.steps.iter().zip(change.numbers.iter().zip(hashes));
+        all.filter(is_changed).map(|(_, (number, _))| *number).collect()
+    }
+
+    /// Invariant 10.
+    fn check_fallen(&self, change: &PlanActivated, plan: &Plan, hashes: &[ContentHash]) {
+        let is_known = |number: &StepNumber| usize::try_from(number.0).unwrap() <= self.works.len();
+        let had = |number: &StepNumber| is_known(number) && self.work(*number).has_work();
+        let falls = |number: &StepNumber| change.invalidated.contains(number);
+        let id_of = |id: &String| {
+            let place = plan.steps.iter().position(|step| step.id == *id)?;
+            Some(change.numbers[place])
+        };
+        for (place, number) in change.numbers.iter().enumerate() {
+            if !had(number) {
+                // What was in flight was taken away by a record before this one.
+                assert!(!change.preserved.contains(number));
+                continue;
+            }
+            assert_ne!(falls(number), change.preserved.contains(number), "one or the other");
+            if falls(number) {
+                assert_ne!(self.work(*number).phase, Phase::Dealt, "revoked first");
+                continue;
+            }
+            let step = &plan.steps[place];
+            if self.numbers.contains(number) {
+                assert_eq!(self.hash(*number), hashes[place], "changed work falls");
+            }
+            for on in step.after.iter().filter_map(id_of) {
+                assert!(!falls(&on), "{} stands on {on}, which fell", step.id);
+            }
+            for name in &step.inputs {
+                let writer = self.values.get(name).and_then(|value| value.writer);
+                let writer = writer.filter(|writer| writer != number);
+                assert!(
+                    !writer.is_some_and(|writer| {
+                        falls(&writer) || change.removed.contains(&writer)
+                    })
+                );
+            }
+        }
+        for number in &change.removed {
+            assert_ne!(self.work(*number).phase, Phase::Dealt, "revoked first");
+        }
+    }
+
+    /// Who is only there to stand in for others, and was not called.
+    fn put_on_call(&mut self) {
+        for number in self.numbers.clone() {
+            let fallback = match &self.text(number).fallback {
+                Some(Fallback::Step(id)) => self.named(id),
+                _ => None,
+            };
+            let work = self.work_mut(number);
+            work.stand_in = work.stand_in.filter(|stand_in| Some(*stand_in) == fallback);
+        }
+        for number in self.numbers.clone() {
+            let id = self.work(number).id.clone();
+            let named = Some(Fallback::Step(id));
+            let callers: Vec<StepNumber> = self.numbers.clone();
+            let mut callers = callers.into_iter().filter(|each| self.text(*each).fallback == named);
+            let is_called = callers.clone().any(|each| self.work(each).stand_in == Some(number));
+            let is_on_call = callers.next().is_some() && !is_called;
+            self.work_mut(number).is_on_call = is_on_call;
+        }
+    }
+
+    fn has_enough(&self, barrier: &Barrier) -> bool {
+        let names: BTreeSet<&String> = barrier.members.iter().collect();
+        let members: Vec<StepNumber> = names.iter().filter_map(|id| self.named(id)).collect();
+        let known = |id: &&&String| self.works.iter().any(|work| work.id == ***id);
+        let arrived = members.iter().filter(|each| self.work(**each).is_closed()).count();
+        let needed = match barrier.needs {
+            BarrierNeeds::Any => 1,
+            BarrierNeeds::AtLeast(count) => usize::try_from(count).unwrap(),
+            BarrierNeeds::All => members.len() + names.iter().filter(|id| !known(id)).count(),
+        };
+        arrived >= needed
+    }
+
+    pub(super) fn barrier(&mut self, time: Micros, changed: &BarrierChanged) {
+        let barrier = self.plan().barriers.iter().find(|each| each.id == changed.barrier).unwrap();
+        match changed.change {
+            BarrierChange::Released => {
+                assert!(self.has_enough(barrier), "released with too few");
+                self.released.insert(changed.barrier.clone());
+            }
+            BarrierChange::Overruled => drop(self.released.insert(changed.barrier.clone())),
+            BarrierChange::Broken => assert!(!self.has_enough(barrier)),
+            BarrierChange::Late => {
+                let seconds = u64::from(barrier.deadline_seconds.unwrap());
+                assert!(time >= self.started + seconds * 1_000_000, "late too early");
+            }
+        }
+    }
+}

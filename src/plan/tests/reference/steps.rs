@@ -1,0 +1,376 @@
+//! Steps in the reference model: claims, receipts, verdicts, failures, questions, money.
+
+use super::{Life, Phase, Work, holds};
+use crate::plan::*;
+
+fn plus(a: Cost, b: Cost) -> Cost {
+    super::sum([a, b].into_iter())
+}
+
+fn less(a: Cost, b: Cost) -> Cost {
+    assert!(a.money_micros >= b.money_micros && a.tokens >= b.tokens, "{a:?} less {b:?}");
+    Cost { money_micros: a.money_micros - b.money_micros, tokens: a.tokens - b.tokens }
+}
+
+impl Work {
+    /// Whether its attempt failed, and nothing is decided about it.
+    fn has_failed(&self) -> bool {
+        let failed = |receipt: &Receipt| receipt.outcome != Outcome::Succeeded;
+        self.phase == Phase::Reported
+            && (self.receipt.as_ref().is_some_and(failed)
+                || self.verdicts.values().any(|verdict| verdict.ruling == Ruling::Fail))
+    }
+
+    fn end(&mut self, phase: Phase) {
+        self.phase = phase;
+        (self.token, self.answer, self.delay, self.stand_in) = (None, None, None, None);
+        (self.has_landed, self.stands_for_value) = (false, false);
+    }
+}
+
+impl Life {
+    fn idempotence(&self, number: StepNumber) -> Idempotence {
+        self.text(number).idempotent.unwrap_or(Idempotence::Yes)
+    }
+
+    /// Whether nothing keeps an open step from being dealt. Invariant 4.
+    fn is_free(&self, number: StepNumber) -> bool {
+        let (work, text) = (self.work(number), self.text(number));
+        work.phase == Phase::Open
+            && text.after.iter().all(|name| self.is_settled(name))
+            && (text.condition.is_none() || work.run_if == Some(true))
+            && text.preconditions.iter().all(|each| holds(each, &self.values, None))
+            && (text.gate.is_none() || work.yes == Some(self.hash(number)))
+            && work.delay.is_none()
+            && work.stand_in.is_none()
+            && !work.is_on_call
+    }
+
+    pub(super) fn dealt(
+        &mut self,
+        seq: u64,
+        time: Micros,
+        number: StepNumber,
+        dispatched: &Dispatched,
+    ) {
+        assert_eq!(self.status, RunStatus::Running);
+        assert!(!self.is_paused, "a run that pauses deals nothing");
+        assert!(self.is_free(number), "{:?} is not free", self.work(number));
+        let text = self.text(number);
+        let expected = text.cost_estimate.or(text.cost_limit).unwrap_or_default();
+        assert_eq!(dispatched.reserved, expected);
+        assert!(dispatched.lease_until > time);
+        let is_new = self.keys.insert(dispatched.idempotency_key.clone());
+        assert!(is_new || self.idempotence(number) == Idempotence::WithKey, "one key per attempt");
+        self.reserved = plus(self.reserved, dispatched.reserved);
+        self.attempts += 1;
+        let work = self.work_mut(number);
+        work.phase = Phase::Dealt;
+        work.token = Some(AttemptToken(seq));
+        work.worker.clone_from(&dispatched.worker);
+        work.reserved = dispatched.reserved;
+        work.receipt = None;
+        work.verdicts.clear();
+    }
+
+    /// The step, which must have that attempt and be in that phase.
+    fn with(&mut self, number: StepNumber, token: AttemptToken, phase: Phase) -> &mut Work {
+        let work = self.work_mut(number);
+        assert_eq!((work.token, work.phase), (Some(token), phase), "a stale token");
+        work
+    }
+
+    pub(super) fn step(&mut self, seq: u64, time: Micros, number: StepNumber, event: &StepEvent) {
+        match event {
+            StepEvent::Dispatched(_) => unreachable!("read by `dealt`"),
+            StepEvent::LeaseRenewed(renewed) => _ = self.with(number, renewed.token, Phase::Dealt),
+            StepEvent::AttemptLost(lost) => self.lost(number, lost),
+            StepEvent::ReceiptRecorded(recorded) => self.recorded(number, recorded),
+            StepEvent::ReceiptRefused(refused) => {
+                assert!(
+                    !(self.work(number).phase == Phase::Dealt
+                        && self.work(number).token == Some(refused.token))
+                );
+                if let Some(estimate) = self.estimates.remove(&refused.token) {
+                    self.spent = plus(less(self.spent, estimate), refused.receipt.cost);
+                }
+            }
+            StepEvent::VerdictRecorded(judged) => self.judged(number, judged),
+            StepEvent::Accepted(accepted) => self.accepted(number, &accepted.basis),
+            StepEvent::FailureDecided(decided) => self.decided(number, decided),
+            StepEvent::Skipped(_) => {
+                let phase = self.work(number).phase;
+                assert!(!matches!(phase, Phase::Dealt | Phase::Accepted | Phase::Skipped));
+                self.close_question(number);
+                self.work_mut(number).end(Phase::Skipped);
+            }
+            StepEvent::Failed(_) => {
+                assert_eq!(self.work(number).phase, Phase::Open);
+                self.close_question(number);
+                self.work_mut(number).end(Phase::Failed);
+            }
+            StepEvent::Reopened(_) => {
+                let work = self.work_mut(number);
+                assert_eq!(work.phase, Phase::Failed);
+                work.phase = Phase::Open;
+                (work.yes, work.run_if, work.delay) = (None, None, None);
+            }
+            StepEvent::DoubtResolved(doubt) => {
+                let work = self.with(number, doubt.token, Phase::Doubt);
+                match doubt.finding {
+                    Finding::Landed => work.has_landed = true,
+                    Finding::DidNotHappen => (work.phase, work.token) = (Phase::Open, None),
+                }
+            }
+            StepEvent::ConditionJudged(judged) => self.condition(number, judged),
+            StepEvent::DelayElapsed(elapsed) => {
+                let work = self.work_mut(number);
+                assert!(work.delay == Some(elapsed.due) && elapsed.due <= time, "too early");
+                work.delay = None;
+            }
+            StepEvent::Asked(asked) => {
+                self.close_question(number);
+                assert_eq!(asked.shown, self.hash(number), "shows what the step is");
+                self.questions.insert(QuestionId(seq), (Some(number), asked.clone()));
+            }
+            StepEvent::Answered(answered) => {
+                let asked = self.answered(answered);
+                let hash = self.hash(number);
+                let work = self.work_mut(number);
+                match asked.subject {
+                    Subject::Gate if answered.answer == YES => {
+                        assert_eq!(hash, asked.shown);
+                        work.yes = Some(asked.shown);
+                    }
+                    _ => work.answer = Some(answered.answer.clone()),
+                }
+            }
+            StepEvent::Expired(expired) => {
+                if self.expired(time, expired).is_some() && expired.then == Some(OnTimeout::Abort) {
+                    self.work_mut(number).answer = Some(ABORT.to_owned());
+                }
+            }
+            StepEvent::EffectIntended(effect) => {
+                self.with(number, effect.token, Phase::Dealt);
+                let before = self.effects.insert(effect.key.clone(), (effect.token, false));
+                assert!(before.is_none_or(|(_, is_done)| !is_done), "never done twice");
+            }
+            StepEvent::EffectCommitted(effect) => {
+                self.with(number, effect.token, Phase::Dealt);
+                let known = self.effects.get_mut(&effect.key).expect("meant before it is done");
+                assert!(!std::mem::replace(&mut known.1, true), "done once");
+            }
+            StepEvent::CostCorrected(corrected) => {
+                let estimate = self.estimates.remove(&corrected.token);
+                assert!(estimate.is_none_or(|estimate| estimate == corrected.charged));
+                // Who corrects a receipt may be wrong about what was charged.
+                let known = less(self.spent, super::sum(self.estimates.values().copied()));
+                let charged = estimate.unwrap_or(Cost {
+                    money_micros: corrected.charged.money_micros.min(known.money_micros),
+                    tokens: corrected.charged.tokens.min(known.tokens),
+                });
+                self.spent = plus(less(self.spent, charged), corrected.cost);
+            }
+        }
+    }
+
+    fn close_question(&mut self, number: StepNumber) {
+        self.questions.retain(|_, (step, _)| *step != Some(number));
+    }
+
+    fn lost(&mut self, number: StepNumber, lost: &AttemptLost) {
+        let has_intent = self.effects.values().any(|(token, _)| *token == lost.token);
+        let may_repeat = self.idempotence(number) != Idempotence::No
+            || (lost.cause == LostCause::Released && !has_intent);
+        let work = self.with(number, lost.token, Phase::Dealt);
+        let reserved = std::mem::take(&mut work.reserved);
+        match lost.then {
+            AfterLoss::DealAgain => (work.phase, work.token) = (Phase::Open, None),
+            AfterLoss::InDoubt => work.phase = Phase::Doubt,
+        }
+        assert_eq!(lost.then == AfterLoss::DealAgain, may_repeat, "5");
+        self.reserved = less(self.reserved, reserved);
+        self.spent = plus(self.spent, reserved);
+        self.estimates.insert(lost.token, reserved);
+    }
+
+    fn recorded(&mut self, number: StepNumber, recorded: &ReceiptRecorded) {
+        let work = self.with(number, recorded.token, Phase::Dealt);
+        let reserved = std::mem::take(&mut work.reserved);
+        work.phase = Phase::Reported;
+        work.receipt = Some(recorded.receipt.clone());
+        for key in &recorded.receipt.side_effects {
+            self.effects.entry(key.clone()).or_insert((recorded.token, true)).1 = true;
+        }
+        self.reserved = less(self.reserved, reserved);
+        self.spent = plus(self.spent, recorded.receipt.cost);
+    }
+
+    /// Invariant 6.
+    fn judged(&mut self, number: StepNumber, judged: &VerdictRecorded) {
+        let Verdict { criterion, ruling, by, .. } = &judged.verdict;
+        let text = self.text(number).clone();
+        let what = &text.acceptance[usize::try_from(*criterion).unwrap()];
+        let policy = self.policy.text;
+        let values = self.values.clone();
+        let work = self.with(number, judged.token, Phase::Reported);
+        assert_ne!(*by, work.worker, "nobody judges their own work");
+        let output = work.receipt.as_ref().and_then(|receipt| receipt.output.inline());
+        match (by.as_str(), what) {
+            ("policy:cel", Criterion::Cel(body)) => {
+                assert_eq!(*ruling == Ruling::Pass, holds(body, &values, output), "{body}");
+            }
+            ("policy:trust", Criterion::Text(_)) => assert_eq!(policy, TextPolicy::Trust),
+            (by, _) => assert!(!by.starts_with("policy:"), "{by} judged {what:?}"),
+        }
+        assert!(work.verdicts.insert(*criterion, judged.verdict.clone()).is_none());
+    }
+
+    /// Invariant 6.
+    fn accepted(&mut self, number: StepNumber, basis: &AcceptedBasis) {
+        let count = self.text(number).acceptance.len();
+        let work = self.work(number);
+        let passed = |verdict: &Verdict| verdict.ruling == Ruling::Pass;
+        let is_trusted = |verdict: &Verdict| verdict.by == "policy:trust";
+        let all = work.verdicts.len() == count && work.verdicts.values().all(passed);
+        let trusted = work.verdicts.values().any(is_trusted);
+        let claims = work.receipt.as_ref().is_some_and(|each| each.outcome == Outcome::Succeeded);
+        let is_reported = work.phase == Phase::Reported && claims;
+        let is_right = match basis {
+            AcceptedBasis::Receipt => is_reported && count == 0,
+            AcceptedBasis::Verdicts => is_reported && count > 0 && all && !trusted,
+            AcceptedBasis::WorkersWord => is_reported && all && trusted,
+            AcceptedBasis::DoneBefore { .. } => work.phase == Phase::Open,
+            AcceptedBasis::Landed { .. } => work.phase == Phase::Doubt && work.has_landed,
+            AcceptedBasis::StoodIn { step } => {
+                work.stand_in == Some(*step) && self.work(*step).is_closed()
+            }
+            AcceptedBasis::Fallback { .. } => work.stands_for_value,
+        };
+        assert!(is_right, "{basis:?} of {work:?}");
+        self.close_question(number);
+        self.work_mut(number).end(Phase::Accepted);
+    }
+
+    /// Invariant 8.
+    fn decided(&mut self, number: StepNumber, decided: &FailureDecided) {
+        let is_external = self.plan().failure.decider == Decider::External;
+        let must_not_repeat = self.idempotence(number) == Idempotence::No;
+        let fallback = self.text(number).fallback.clone();
+        let work = self.work(number);
+        assert_eq!(work.token, Some(decided.token));
+        let is_answer = work.phase == Phase::Asked && work.answer.is_some();
+        assert!(work.has_failed() || is_answer, "nothing failed: {work:?}");
+        assert!(!decided.rule.is_empty());
+        assert_eq!(is_answer, decided.rule.starts_with("answer:"));
+        if must_not_repeat
+            && decided.disposition == Disposition::InDoubt
+            && !is_external
+            && !is_answer
+        {
+            assert_eq!(decided.decision, Decision::Doubt, "5");
+        }
+        let made = self.decisions.entry(decided.token).or_default();
+        assert!(made.is_empty() || (is_answer && *made == [Decision::Escalate]), "{made:?}");
+        made.push(decided.decision);
+        let stand_in = match &fallback {
+            Some(Fallback::Step(id)) => self.named(id),
+            _ => None,
+        };
+        let work = self.work_mut(number);
+        work.answer = None;
+        match decided.decision {
+            Decision::Retry => (work.phase, work.delay) = (Phase::Open, None),
+            Decision::RetryAt(due) => (work.phase, work.delay) = (Phase::Open, Some(due)),
+            Decision::Fail | Decision::Replan | Decision::Abort => work.phase = Phase::Failed,
+            Decision::Escalate => return work.phase = Phase::Asked,
+            Decision::Doubt => return work.phase = Phase::Doubt,
+            Decision::Fallback => {
+                assert!(!work.has_fallen_back, "a fallback is used once");
+                work.phase = Phase::Open;
+                work.has_fallen_back = true;
+                work.stand_in = stand_in;
+                match fallback.expect("a fallback") {
+                    Fallback::Owner(owner) => work.owner = Some(owner),
+                    Fallback::Step(_) => {}
+                    Fallback::Value { .. } | Fallback::Variable { .. } => {
+                        work.stands_for_value = true;
+                    }
+                }
+            }
+        }
+        work.token = None;
+        if let Some(called) = work.stand_in {
+            self.work_mut(called).is_on_call = false;
+        }
+    }
+
+    fn condition(&mut self, number: StepNumber, judged: &ConditionJudged) {
+        let text = self.text(number);
+        let body = match judged.which {
+            Condition::RunIf => text.condition.as_ref().unwrap(),
+            Condition::Pre(place) => &text.preconditions[usize::try_from(place).unwrap()],
+        };
+        let is_so = holds(body, &self.values, None);
+        assert_eq!(judged.ruling == Ruling::Pass, is_so, "{body}");
+        let work = self.work_mut(number);
+        assert_eq!(work.phase, Phase::Open);
+        if judged.which == Condition::RunIf {
+            work.run_if = Some(is_so);
+        }
+    }
+
+    pub(super) fn compare_steps(&self, run: &Run) {
+        assert_eq!(run.steps.len(), self.works.len());
+        let is_running = self.status == RunStatus::Running;
+        for (number, step) in (1..).map(StepNumber).zip(&run.steps) {
+            let work = self.work(number);
+            let phase = match step.status {
+                StepStatus::Gated if step.attempt.is_some() => Phase::Asked,
+                StepStatus::Waiting | StepStatus::Ready => Phase::Open,
+                StepStatus::Gated | StepStatus::Delayed => Phase::Open,
+                StepStatus::Dispatched => Phase::Dealt,
+                StepStatus::InDoubt => Phase::Doubt,
+                StepStatus::Reported => Phase::Reported,
+                StepStatus::Accepted => Phase::Accepted,
+                StepStatus::Failed => Phase::Failed,
+                StepStatus::Skipped => Phase::Skipped,
+                StepStatus::Removed => Phase::Gone,
+                StepStatus::Cancelled => Phase::Cancelled,
+            };
+            assert_eq!((&step.id, phase), (&work.id, work.phase));
+            assert_eq!(step.attempt.as_ref().map(|attempt| attempt.token), work.token);
+            if work.phase == Phase::Gone {
+                continue;
+            }
+            assert_eq!(step.owner, work.owner, "owner of {}", work.id);
+            if is_running {
+                let is_ready = step.status == StepStatus::Ready;
+                assert_eq!(is_ready, self.is_free(number), "4: {} in {step:?} {work:?}", work.id);
+                self.check_decided(number, work);
+            }
+        }
+    }
+
+    /// Nothing that could be judged or decided is left over.
+    fn check_decided(&self, number: StepNumber, work: &Work) {
+        let is_external = self.plan().failure.decider == Decider::External;
+        assert!(is_external || !work.has_failed(), "8: {work:?}");
+        if work.phase == Phase::Reported && !work.has_failed() {
+            let criteria = &self.text(number).acceptance;
+            let waits = |(place, criterion): (u32, &Criterion)| {
+                let is_for_people = match criterion {
+                    Criterion::Text(_) => self.policy.text == TextPolicy::Judge,
+                    Criterion::Command(_) => true,
+                    Criterion::Cel(_) => false,
+                };
+                is_for_people && !work.verdicts.contains_key(&place)
+            };
+            assert!((0..).zip(criteria).any(waits), "6: {work:?}");
+        }
+        if work.phase == Phase::Asked {
+            let is_asked = self.questions.values().any(|(step, _)| *step == Some(number));
+            assert!(is_asked, "nobody is asked about {work:?}");
+        }
+    }
+}
