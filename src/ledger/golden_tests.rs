@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use super::codec::{Kind, decode, encode};
+use super::codec::{decode, encode};
+use super::kind::Kind;
 use crate::format::Chain;
 use crate::log::LoggedRecord;
 use crate::plan::*;

@@ -24,6 +24,7 @@ mod hash;
 mod history;
 mod import;
 mod islands;
+mod kind;
 mod ladder;
 mod lines;
 mod metrics;
@@ -57,7 +58,7 @@ pub use crate::log::{Ack, BatchKey, Housekeeping, OnAmbiguous};
 pub use archive::{Archived, archive, archive_environment};
 use blobs::Blobs;
 pub use blobs::{BlobCheck, BlobSurvey, BlobUse, Collected, blob_of};
-pub use codec::{Kind, decode, encode};
+pub use codec::{decode, encode};
 pub use compare::{
     AttemptDifference, AttemptEnd, Comparison, EndKind, Pair, Parted, Parting, StepDifference,
 };
@@ -67,6 +68,7 @@ use execute::Shared;
 pub use export::{Describe, Exported};
 pub use hash::{plan_hash, state_hash};
 pub use import::{Imported, import};
+pub use kind::Kind;
 use ladder::Ladder;
 pub use metrics::{ESTIMATE, Metrics, Ratio, RunMetrics};
 pub use projection::Projection;

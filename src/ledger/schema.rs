@@ -14,7 +14,7 @@ use crate::plan::{
     PlanActivated, StepEvent,
 };
 
-use super::codec::Kind;
+use super::kind::Kind;
 use super::receipt_codec;
 
 /// The newest schema of a kind that this program reads.

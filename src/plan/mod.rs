@@ -49,6 +49,7 @@ mod tests;
 mod transition;
 mod validate;
 mod view;
+mod work_event;
 
 pub use account::{Account, BudgetPart, Limits};
 pub use command::*;
@@ -81,3 +82,4 @@ pub use step_event::*;
 pub use step_state::*;
 pub use validate::{STEPS_MAX, validate};
 pub use view::*;
+pub use work_event::*;

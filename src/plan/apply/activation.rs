@@ -103,7 +103,9 @@ impl Run {
             }
         };
         let closed: Vec<_> = self.questions.iter().filter(in_vain).map(|(id, _)| *id).collect();
-        closed.into_iter().for_each(|question| drop(self.close(question)));
+        for question in closed {
+            self.close(question);
+        }
     }
 
     /// Verdicts name criteria by their places: in another list they would name others.

@@ -62,7 +62,7 @@ fn without_another_plan(run: &Run, trigger: &ReplanTrigger, by: &str) -> Option<
     let ending = Ending::Failed;
     let reason = format!("{by} wants no other plan, and a criterion of this one does not hold");
     (run.all_closed() && has_failed && *trigger != ReplanTrigger::Extension)
-        .then(|| Event::RunEnded(RunEnded { run: run.id, ending, reason }))
+        .then_some(Event::RunEnded(RunEnded { run: run.id, ending, reason }))
 }
 
 /// A decision about a failure from outside, where the plan leaves it to somebody else.

@@ -6,14 +6,11 @@
 //! - A decision that cannot be carried out (no attempts left, no fallback left) is passed over, so
 //!   that the next rule decides; the last built-in rule always can.
 
-use std::collections::BTreeMap;
-
-use super::{declared, set_all, step_event};
+use super::carry_out::{carried_out, may_fall_back};
 use crate::plan::{
-    ABORT, Accepted, AcceptedBasis, Asked, Attempt, AttemptToken, Decision, Disposition, Event,
-    FAIL, FailureAction, FailureClass, FailureDecided, FailureMatch, Fallback, Idempotence, Json,
-    Micros, OnTimeout, Origin, REPLAN, RETRY, ReplanRequested, ReplanTrigger, RetryPolicy, Run,
-    SKIP, Skipped, Step, StepEvent, StepNumber, StepState, StepStatus, Subject,
+    Attempt, Decision, Disposition, Event, FailureAction, FailureClass, FailureDecided,
+    FailureMatch, Idempotence, Micros, OnTimeout, RetryPolicy, Run, Step, StepEvent, StepNumber,
+    StepStatus,
 };
 
 /// Microseconds in a second.
@@ -66,7 +63,7 @@ pub(super) fn classified(
 }
 
 /// What a failed attempt left in the world, as far as it is known.
-fn disposition_of(run: &Run, number: StepNumber, attempt: &Attempt) -> Disposition {
+pub(super) fn disposition_of(run: &Run, number: StepNumber, attempt: &Attempt) -> Disposition {
     if let Some(disposition) = attempt.receipt.as_ref().and_then(|receipt| receipt.disposition) {
         return disposition;
     }
@@ -299,174 +296,4 @@ fn mixed(token: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
-}
-
-/// Whether a step has a fallback that was not used yet and can stand in now.
-pub(in crate::plan) fn may_fall_back(run: &Run, number: StepNumber, time: Micros) -> bool {
-    let Some(step) = run.step(number).filter(|step| !step.has_fallen_back) else { return false };
-    match run.plan_step(number).and_then(|step| step.fallback.as_ref()) {
-        None => false,
-        Some(Fallback::Step(_)) => run.links.fallback_of(number).is_some_and(|other| {
-            let status = run.step(other).map_or(StepStatus::Removed, |step| step.status);
-            other != number && (status.is_open() || status.is_closed())
-        }),
-        Some(Fallback::Owner(owner)) => step.owner.as_deref() != Some(owner),
-        Some(fallback @ (Fallback::Value { .. } | Fallback::Variable { .. })) => {
-            stand_in_value(run, fallback, time).is_some()
-        }
-    }
-}
-
-/// The value that stands in, and where it is from, if it is not too old.
-fn stand_in_value(run: &Run, fallback: &Fallback, time: Micros) -> Option<(Json, String)> {
-    let fresh = |since: Micros, most: Option<u64>| {
-        let age = time.saturating_sub(since) / SECOND;
-        most.is_none_or(|most| age <= most).then_some(age)
-    };
-    match fallback {
-        Fallback::Value { value, max_age_seconds } => {
-            let age = fresh(run.activated, *max_age_seconds)?;
-            Some((Json::new(value), format!("the plan's value, {age} s old")))
-        }
-        Fallback::Variable { name, max_age_seconds } => {
-            let variable = run.variables.get(name)?;
-            let age = fresh(variable.time, *max_age_seconds)?;
-            Some((variable.value.clone(), format!("variable {name}, {age} s old")))
-        }
-        Fallback::Step(_) | Fallback::Owner(_) => None,
-    }
-}
-
-/// A decision about a failed attempt, with the events that carry it out.
-pub(in crate::plan) fn carried_out(
-    run: &Run,
-    number: StepNumber,
-    decided: FailureDecided,
-    from: Option<StepNumber>,
-    time: Micros,
-) -> Vec<Event> {
-    let token = decided.token;
-    let (class, reason) = (decided.class, decided.reason.clone());
-    let decision = decided.decision;
-    let mut events = vec![step_event(run, number, StepEvent::FailureDecided(decided))];
-    match decision {
-        Decision::Replan if run.request.is_none() => {
-            let trigger = match class {
-                FailureClass::AssumptionBroken if asks_for_replan(run, number) => {
-                    ReplanTrigger::ExecutorRequest { token }
-                }
-                FailureClass::AssumptionBroken => ReplanTrigger::AssumptionBroken { token },
-                FailureClass::BudgetExhausted => ReplanTrigger::BudgetExhausted,
-                FailureClass::Transient | FailureClass::Unknown => {
-                    ReplanTrigger::RetriesExhausted { token }
-                }
-                FailureClass::Deterministic => ReplanTrigger::Failure { token },
-            };
-            let from = from.or(Some(number));
-            events.push(Event::ReplanRequested(ReplanRequested {
-                run: run.id,
-                trigger,
-                from,
-                reason,
-            }));
-        }
-        Decision::Escalate => events.push(asked(run, number, token, reason)),
-        Decision::Fallback => events.extend(value_events(run, number, time)),
-        _ => {}
-    }
-    events
-}
-
-fn asked(run: &Run, number: StepNumber, token: AttemptToken, text: String) -> Event {
-    let asked = Asked {
-        subject: Subject::Failure(token),
-        text,
-        shown: run.step_hash(number).unwrap_or_default(),
-        options: [RETRY, SKIP, FAIL, REPLAN, ABORT].map(str::to_owned).to_vec(),
-        to: None,
-        deadline: None,
-        on_timeout: None,
-    };
-    step_event(run, number, StepEvent::Asked(asked))
-}
-
-fn asks_for_replan(run: &Run, number: StepNumber) -> bool {
-    let attempt = run.step(number).and_then(|step| step.attempt.as_ref());
-    let receipt = attempt.and_then(|attempt| attempt.receipt.as_ref());
-    receipt.is_some_and(|receipt| {
-        matches!(receipt.outcome, crate::plan::Outcome::ReplanRequested { .. })
-    })
-}
-
-/// The acceptance of a step for which a value stands in, and the variables that it sets.
-fn value_events(run: &Run, number: StepNumber, time: Micros) -> Vec<Event> {
-    let step = run.plan_step(number);
-    let fallback = step.and_then(|step| step.fallback.as_ref());
-    let Some((value, reason)) = fallback.and_then(|each| stand_in_value(run, each, time)) else {
-        return Vec::new();
-    };
-    let basis = AcceptedBasis::Fallback { reason };
-    let mut events = vec![step_event(run, number, StepEvent::Accepted(Accepted { basis }))];
-    let values = step.map_or_else(BTreeMap::new, |step| declared(step, &value));
-    events.extend(set_all(run, values, &Origin::Fallback { step: number }));
-    events
-}
-
-/// Whether a failure that somebody was asked about has an answer that is not carried out yet.
-pub(super) fn is_answered(run: &Run, number: StepNumber) -> bool {
-    run.step(number).is_some_and(|step| {
-        step.status == StepStatus::Gated && step.attempt.is_some() && step.hold.answer.is_some()
-    })
-}
-
-/// Whether somebody must be asked again about a failure: the run's end closed the question, and
-/// then the run went on.
-pub(super) fn is_unasked(run: &Run, number: StepNumber) -> bool {
-    run.step(number).is_some_and(|step| {
-        step.status == StepStatus::Gated
-            && step.attempt.is_some()
-            && step.hold.question.is_none()
-            && step.hold.answer.is_none()
-    })
-}
-
-pub(super) fn asked_again(run: &Run, number: StepNumber) -> Vec<Event> {
-    let step = run.step(number);
-    let attempt = step.and_then(|step| Some((step.attempt.as_ref()?, step)));
-    let ask = |(attempt, step): (&Attempt, &StepState)| {
-        let (_, message) = step.last_failure.clone().unwrap_or_default();
-        asked(run, number, attempt.token, message)
-    };
-    attempt.map(ask).into_iter().collect()
-}
-
-/// What follows from the answer to a question about a failure.
-pub(super) fn of_answer(run: &Run, number: StepNumber, time: Micros) -> Vec<Event> {
-    let Some(step) = run.step(number).filter(|_| is_answered(run, number)) else {
-        return Vec::new();
-    };
-    let (Some(attempt), Some((answer, by))) = (&step.attempt, &step.hold.answer) else {
-        return Vec::new();
-    };
-    if answer == SKIP {
-        let reason = "the answer to its failure".to_owned();
-        let skipped = Skipped { by: by.clone(), reason };
-        return vec![step_event(run, number, StepEvent::Skipped(skipped))];
-    }
-    let decision = match answer.as_str() {
-        RETRY => Decision::Retry,
-        REPLAN => Decision::Replan,
-        ABORT => Decision::Abort,
-        _ => Decision::Fail,
-    };
-    let (class, message) = step.last_failure.clone().unwrap_or_default();
-    let decided = FailureDecided {
-        token: attempt.token,
-        class,
-        decision,
-        rule: format!("answer:{by}"),
-        reason: message,
-        disposition: disposition_of(run, number, attempt),
-    };
-    carried_out(run, number, decided, None, time)
 }

@@ -9,6 +9,7 @@
 //! Left out on purpose: what falls due, which needs a clock (`Command::Tick`).
 
 mod budget;
+mod carry_out;
 mod criteria;
 mod ending;
 mod failure;
@@ -22,8 +23,9 @@ use super::{
     StepStatus, VariableSet, VerdictRecorded,
 };
 pub(super) use budget::used_up;
+pub(super) use carry_out::{carried_out, may_fall_back};
 use criteria::{TRUST, failed_criterion, judged, trust, trusted, unjudged};
-pub(super) use failure::{Failure, carried_out, may_fall_back};
+pub(super) use failure::Failure;
 pub(super) use opening::writers_left;
 
 /// The events of one thing that follows by itself in a run; none when all is settled.
@@ -55,8 +57,8 @@ pub(super) fn has_consequence(run: &Run, number: StepNumber) -> bool {
         Some(Call::Decide(..)) => is_decided_by_rules(run),
         Some(_) => true,
         None => {
-            failure::is_answered(run, number)
-                || failure::is_unasked(run, number)
+            carry_out::is_answered(run, number)
+                || carry_out::is_unasked(run, number)
                 || opening::has_consequence(run, number)
         }
     }
@@ -126,8 +128,8 @@ fn step_consequence(run: &Run, number: StepNumber, time: Micros) -> Vec<Event> {
         event(StepEvent::VerdictRecorded(VerdictRecorded { token: attempt.token, verdict }))
     };
     match call(run, number) {
-        None if failure::is_unasked(run, number) => failure::asked_again(run, number),
-        None => failure::of_answer(run, number, time),
+        None if carry_out::is_unasked(run, number) => carry_out::asked_again(run, number),
+        None => carry_out::of_answer(run, number, time),
         Some(Call::Judge(criteria)) => {
             criteria.into_iter().map(|place| verdict(judged(run, number, attempt, place))).collect()
         }
