@@ -36,7 +36,7 @@ impl State {
         change(run);
         if run.questions.contains_key(&question) {
             self.questions.insert(question, id);
-        } else {
+        } else if self.questions.get(&question) == Some(&id) {
             self.questions.remove(&question);
         }
     }
