@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use super::{questions, step_event};
 use crate::plan::settle::used_up;
 use crate::plan::{
-    AfterLoss, Attempt, AttemptLost, AttemptToken, BarrierChange, BudgetPart, DelayElapsed, Event,
-    Idempotence, LeaseRenewed, LostCause, Micros, PauseCause, Receipt, ReceiptRecorded,
+    AfterLoss, Attempt, AttemptLost, AttemptToken, BarrierChange, BudgetPart, Cost, DelayElapsed,
+    Event, Idempotence, LeaseRenewed, LostCause, Micros, PauseCause, Receipt, ReceiptRecorded,
     ReceiptRefused, Rejection, Run, RunStatus, State, StepEvent, StepNumber, StepStatus, Timer,
     Verdict, VerdictRecorded,
 };
@@ -121,6 +121,12 @@ fn fired(state: &State, run: &Run, (due, timer): (Micros, &Timer), now: Micros) 
     }
 }
 
+/// Whether an attempt cost more than one of its step may.
+fn is_over_limit(run: &Run, number: StepNumber, cost: Cost) -> bool {
+    let limit = run.plan_step(number).and_then(|step| step.cost_limit);
+    limit.is_some_and(|limit| cost.money_micros > limit.money_micros || cost.tokens > limit.tokens)
+}
+
 pub(super) fn record_receipt(
     state: &State,
     token: AttemptToken,
@@ -128,8 +134,13 @@ pub(super) fn record_receipt(
 ) -> Result<Vec<Event>, Rejection> {
     let receipt = receipt.clone();
     if let Ok((run, number, _)) = in_flight(state, token) {
+        let is_over = is_over_limit(run, number, receipt.cost);
         let recorded = ReceiptRecorded { token, receipt };
-        return Ok(vec![step_event(run.id, number, StepEvent::ReceiptRecorded(recorded))]);
+        let mut events = vec![step_event(run.id, number, StepEvent::ReceiptRecorded(recorded))];
+        if is_over {
+            events.extend(used_up(run, PauseCause::StepLimit(number)));
+        }
+        return Ok(events);
     }
     let (run, number) = state.dealt.get(&token).ok_or(Rejection::StaleToken(token))?;
     let reason = match state.runs.get(run).and_then(|run| run.step(*number)) {

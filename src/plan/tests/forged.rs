@@ -175,6 +175,7 @@ impl Dice {
         ])
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm for each event")]
     fn step_event(&mut self, token: AttemptToken) -> StepEvent {
         match self.below(20) {
             0 | 1 => StepEvent::Dispatched(Dispatched {
@@ -264,6 +265,7 @@ impl Dice {
     }
 
     /// Any event, of a few runs, steps and tokens, some of which there are.
+    #[expect(clippy::too_many_lines, reason = "one arm for each event")]
     fn event(&mut self, state: &State) -> Event {
         let run = RunId(1 + self.below(3));
         let tokens: Vec<AttemptToken> = state.dealt.keys().copied().collect();

@@ -1,6 +1,6 @@
 //! Random plans, with everything that a plan can say.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::dice::Dice;
 use super::support::*;
@@ -141,9 +141,10 @@ impl Dice {
             outputs: self.pick(&[vec![], vec!["v".to_owned()], vec!["v".into(), "w".into()]]),
             idempotent: self.pick(&[None, None, Some(Idempotence::No), Some(Idempotence::WithKey)]),
             lease_seconds: self.pick(&[None, Some(5)]),
-            failure_hints: match self.one_in(4) {
-                true => [("slow".to_owned(), FailureClass::Transient)].into(),
-                false => [].into(),
+            failure_hints: if self.one_in(4) {
+                [("slow".to_owned(), FailureClass::Transient)].into()
+            } else {
+                BTreeMap::new()
             },
             retry: self.retry(),
             fallback: self.maybe(5, |dice| dice.fallback(ids)),

@@ -138,12 +138,12 @@ fn number(name: &str, default: u64) -> u64 {
 #[test]
 fn random_commands_keep_every_invariant() {
     let (seed, worlds) = (number("SEED", 0), number("WORLDS", WORLDS));
-    let mut seen: BTreeMap<&str, u32> = BTreeMap::new();
+    let mut happened: BTreeMap<&str, u32> = BTreeMap::new();
     for seed in seed..seed.saturating_add(worlds) {
         let played = std::panic::catch_unwind(|| play(seed));
         let Ok(of_world) = played else { panic!("seed {seed}") };
         for (what, count) in of_world {
-            *seen.entry(what).or_default() += count;
+            *happened.entry(what).or_default() += count;
         }
     }
     if worlds < WORLDS {
@@ -151,7 +151,7 @@ fn random_commands_keep_every_invariant() {
     }
     // The dice must reach what they are to test.
     for what in REACHED.split(", ") {
-        assert!(seen.contains_key(what), "{what} never happened: {seen:?}");
+        assert!(happened.contains_key(what), "{what} never happened: {happened:?}");
     }
 }
 

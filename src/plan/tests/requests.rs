@@ -94,8 +94,8 @@ impl Dice {
             }
             7 | 13 => Command::IntendEffect { token, effect: "mail".to_owned(), key: self.key() },
             8 => {
-                let effects = state.runs.get(&run).into_iter().flat_map(|run| &run.effects);
-                let meant = effects.filter(|(_, effect)| effect.committed == 0).last();
+                let mut effects = state.runs.get(&run).into_iter().flat_map(|run| &run.effects);
+                let meant = effects.rfind(|(_, effect)| effect.committed == 0);
                 let known = meant.map(|(key, effect)| (effect.token, key.clone()));
                 let (token, key) = known.unwrap_or_else(|| (token, self.key()));
                 Command::CommitEffect { token, key }
@@ -193,10 +193,7 @@ impl Dice {
     fn start(&mut self, world: &World) -> Command {
         let runs = world.state.names.len();
         let taken = self.below(4);
-        let name = match self.one_in(9) {
-            true => format!("run-{taken}"),
-            false => format!("run-{runs}"),
-        };
+        let name = if self.one_in(9) { format!("run-{taken}") } else { format!("run-{runs}") };
         Command::StartRun { name, policy: self.policy(), draft: draft(&self.plan()) }
     }
 

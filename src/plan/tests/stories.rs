@@ -295,8 +295,8 @@ fn a_failure_that_was_escalated_is_one_failure() {
 #[test]
 fn nobody_is_asked_about_a_run_that_is_over() {
     let once = RetryPolicy { max_attempts: 1, ..RetryPolicy::default() };
-    let one = plan(vec![Step { retry: Some(once), ..step("a", &[]) }]);
-    let mut world = World::with(&one, RunPolicy::default());
+    let single = plan(vec![Step { retry: Some(once), ..step("a", &[]) }]);
+    let mut world = World::with(&single, RunPolicy::default());
     world.fail("a", FailureClass::Unknown);
     assert_eq!(world.run().status, RunStatus::Ended(Ending::Failed));
     let next = Plan { gate: Some(gate(Some(OnTimeout::Abort))), ..plan(vec![step("b", &[])]) };

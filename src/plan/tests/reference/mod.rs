@@ -43,6 +43,7 @@ enum Phase {
 }
 
 /// One step.
+#[expect(clippy::struct_excessive_bools, reason = "facts that have nothing to do with each other")]
 #[derive(Debug, Clone)]
 struct Work {
     id: String,
@@ -259,8 +260,8 @@ impl Reference {
         let work = life.work(number);
         let dealt = |life: &Life, is_meant: &dyn Fn(&Life, StepNumber) -> bool| {
             let numbers = life.numbers.iter();
-            let live = numbers.filter(|each| life.work(**each).phase == Phase::Dealt);
-            live.filter(|each| is_meant(life, **each)).count()
+            let flying = numbers.filter(|each| life.work(**each).phase == Phase::Dealt);
+            flying.filter(|each| is_meant(life, **each)).count()
         };
         let all = |is_meant: &dyn Fn(&Life, StepNumber) -> bool| -> usize {
             self.runs.values().map(|life| dealt(life, is_meant)).sum()

@@ -80,6 +80,7 @@ impl Life {
         work
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm for each event")]
     pub(super) fn step(&mut self, seq: u64, time: Micros, number: StepNumber, event: &StepEvent) {
         match event {
             StepEvent::Dispatched(_) => unreachable!("read by `dealt`"),
@@ -327,8 +328,10 @@ impl Life {
             let work = self.work(number);
             let phase = match step.status {
                 StepStatus::Gated if step.attempt.is_some() => Phase::Asked,
-                StepStatus::Waiting | StepStatus::Ready => Phase::Open,
-                StepStatus::Gated | StepStatus::Delayed => Phase::Open,
+                StepStatus::Waiting
+                | StepStatus::Ready
+                | StepStatus::Gated
+                | StepStatus::Delayed => Phase::Open,
                 StepStatus::Dispatched => Phase::Dealt,
                 StepStatus::InDoubt => Phase::Doubt,
                 StepStatus::Reported => Phase::Reported,
