@@ -65,9 +65,15 @@ fn a_run_that_outgrows_its_disk_goes_on_when_there_is_room() {
     let line = "run plan.yaml --ledger disk/ledger --max-parallel 2";
     let ended = place.ledger(line).code(7);
     let ended = ended.complains(&["disk/ledger", "No space left on device"]);
-    let ended =
-        ended.says(&["run plan: stopped", "not recorded: the receipt of step", "run it again"]);
+    let ended = ended.says(&["run plan: stopped", "run it again"]);
     let accepted = accepted(place);
+    // What was refused may have been a claim, and what ran then may have found room for its receipt.
+    let is_all_kept = place.tally().len() == accepted.len();
+    assert!(
+        is_all_kept || ended.out.contains("not recorded: the receipt of step"),
+        "{}",
+        ended.out
+    );
     assert!(accepted.len() > 5, "{}", ended.out);
     assert!(ended.out.contains(&format!("  {} of 40 steps accepted", accepted.len())));
 
@@ -95,7 +101,9 @@ fn a_full_disk_is_told_to_programs() {
     assert_eq!(summary["exit_code"], 7);
     assert!(summary["error"].as_str().unwrap().contains("No space left"), "{summary}");
     let unrecorded = summary["unrecorded"].as_array().unwrap();
-    assert!(!unrecorded.is_empty());
+    // What was refused may have been a claim, and what ran then may have found room for its receipt.
+    let is_all_kept = disk.place.tally().len() == accepted(&disk.place).len();
+    assert!(is_all_kept || !unrecorded.is_empty(), "{summary}");
     for lost in unrecorded {
         assert_eq!(lost["output"].as_str().unwrap().len(), 60_000);
     }

@@ -17,7 +17,7 @@ use plan_ledger::log::{
 use plan_ledger::plan::{Json, Receipt, RunPolicy};
 use plan_ledger::sim::SimDisk;
 use plan_ledger::storage::{DiskStorage, Storage};
-use plan_ledger::{Environment, Ledger, Plan};
+use plan_ledger::{Environment, Ledger, Plan, Projection as _, State};
 use serde_json::Value;
 
 use super::command::Place;
@@ -345,7 +345,8 @@ fn snapshot_notes_are_held_against_the_log() {
         let (log, _) =
             Log::open(&copy, options_with(disk.clone(), 5, HeadSync::Interval), at(0)).unwrap();
         let note = serde_json::json!({
-            "projection": "state", "version": 1, "seq": right.0, "chain": chain, "state_hash": state_hash,
+            "projection": State::NAME, "version": State::VERSION, "seq": right.0, "chain": chain,
+            "state_hash": state_hash,
         });
         let payload = note.to_string().into_bytes();
         let kind = plan_ledger::log::KIND_SNAPSHOT_NOTE;
