@@ -276,7 +276,9 @@ fn a_failed_sync_is_told_to_all_and_leaves_the_durable_state() {
             }
         }
         failed += answers.iter().filter(|answer| answer.is_err()).count();
-        let replayed = ledger.state_at(ledger.head().seq).unwrap();
+        // Threads that shared all of their calls may have left the failure to this reader.
+        let replay = || ledger.state_at(ledger.head().seq);
+        let replayed = replay().or_else(|_| replay()).unwrap();
         if answers.iter().all(Result::is_ok) {
             assert_eq!(state_hash(&replayed), state_hash(&state), "call {call}");
         }

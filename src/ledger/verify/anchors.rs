@@ -34,17 +34,41 @@ pub(super) fn notes(
     Ok(())
 }
 
-/// The anchors of a log that begins later; those that do not hold.
-pub(super) fn files(reader: &LogReader, report: &mut VerifyReport) -> Vec<Anchor> {
+/// The anchors of a log that begins later; those that do not hold. `open` makes a reader of the log
+/// as it is now: a prune that goes on puts newer anchors in the place of the ones that it removes.
+pub(super) fn files(
+    open: &dyn Fn() -> Result<LogReader>,
+    report: &mut VerifyReport,
+) -> Result<Vec<Anchor>> {
+    let mut reader = open()?;
+    loop {
+        let bad = bad(&reader);
+        if bad.is_empty() {
+            return Ok(Vec::new());
+        }
+        let again = open()?;
+        if noted(&again) == noted(&reader) {
+            let (anchors, findings): (Vec<_>, Vec<_>) = bad.into_iter().unzip();
+            report.log.keep(findings);
+            return Ok(anchors);
+        }
+        reader = again;
+    }
+}
+
+/// The record by which the log begins later.
+fn noted(reader: &LogReader) -> Option<u64> {
+    reader.retention().map(|retention| retention.seq)
+}
+
+fn bad(reader: &LogReader) -> Vec<(Anchor, Finding)> {
     let retention = reader.retention().filter(|_| reader.first_seq() > 1);
     let anchors = retention.map(|retention| retention.note.anchors.as_slice()).unwrap_or_default();
-    let mut bad = Vec::new();
-    for anchor in anchors {
-        if let Err(error) = reader.check_anchor(anchor) {
-            let what = format!("an anchor of the pruned log: {}", error.message());
-            report.log.keep([Finding { what, ..Finding::of_error(Class::Damage, &error) }]);
-            bad.push(anchor.clone());
-        }
-    }
-    bad
+    let check = |anchor: &Anchor| {
+        let error = reader.check_anchor(anchor).err()?;
+        let what = format!("an anchor of the pruned log: {}", error.message());
+        let finding = Finding { what, ..Finding::of_error(Class::Damage, &error) };
+        Some((anchor.clone(), finding))
+    };
+    anchors.iter().filter_map(check).collect()
 }

@@ -164,7 +164,7 @@ pub fn verify(
         notes.into_iter().partition(|note| note.kind == KIND_RETENTION_NOTE);
     let view = LogReader::open(&environment.storage, dir)?;
     anchors::notes(&view, &retention, &mut report)?;
-    let bad = anchors::files(&view, &mut report);
+    let bad = anchors::files(&|| LogReader::open(&environment.storage, dir), &mut report)?;
     archive::check(dir, environment, &view, &mut report)?;
     if request.level < Level::Snapshots {
         return Ok(report);
