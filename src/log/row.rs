@@ -150,6 +150,8 @@ impl<'a> Row<'a> {
         self.expected = name.ordinal.saturating_add(1);
         self.before = Before::Damage;
         self.previous = None;
+        // Whether this one was sealed, and so had a successor, it can no longer say.
+        self.is_sealed = false;
         self.damage(path, 0, last_seq, what)
     }
 

@@ -343,6 +343,19 @@ fn a_footer_without_a_successor_is_a_lost_file() {
     }
 }
 
+/// Goal: a newest segment whose header is damaged is damaged, and no other one is called missing: the
+/// seal of the segment before says that there is one behind it, and there it is.
+#[test]
+fn a_damaged_newest_header_calls_no_other_segment_missing() {
+    let (disk, _) = rotated();
+    let newest = log_files(&disk).pop().unwrap().0;
+    flip(&disk, &newest, 100 * 8);
+    let seen = survey(&disk);
+    let said: Vec<_> = seen.damages.iter().map(|damage| damage.what.as_str()).collect();
+    assert_eq!(said, ["segment header checksum mismatch"]);
+    assert_eq!(open(&disk).unwrap_err().kind(), ErrorKind::Corrupt);
+}
+
 /// Goal: what is damaged is never sealed: a footer would say that it is whole.
 #[test]
 fn a_damaged_segment_is_not_sealed() {
