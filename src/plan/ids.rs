@@ -8,6 +8,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// A point in time, or a span, in microseconds; points count from the Unix epoch.
 pub type Micros = u64;
 
+/// Microseconds in a second.
+pub(super) const SECOND: Micros = 1_000_000;
+
 /// A run of the ledger, numbered from 1 in the order of starting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RunId(pub u32);

@@ -5,8 +5,8 @@
 use std::fmt;
 
 use super::{
-    AttemptToken, BudgetPart, CapScope, ContentHash, Micros, PauseCause, QuestionId, RunId,
-    StepNumber,
+    AttemptToken, BudgetPart, CapScope, ContentHash, Disposition, Micros, PauseCause, QuestionId,
+    RunId, StepNumber,
 };
 
 /// Why a command was refused. Nothing was written.
@@ -105,6 +105,8 @@ pub enum Rejection {
     ReplanLimit(u32),
     /// The plan's rules decide about failures.
     DecidedByRules,
+    /// The failed attempt may have done what must not be done twice.
+    MustNotBeRepeated(StepNumber, Disposition),
     /// The step has no fallback that could stand in now.
     NoFallback(StepNumber),
     /// There is such a side effect already; done by that record, or 0 if it is only meant.
@@ -126,6 +128,7 @@ pub enum Rejection {
 }
 
 impl fmt::Display for Rejection {
+    #[expect(clippy::too_many_lines, reason = "one arm for each reason, so that none is forgotten")]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::InvalidPlan(problems) => match problems.as_slice() {
@@ -181,15 +184,6 @@ impl fmt::Display for Rejection {
             Self::TooManyEvents { events, limit } => {
                 write!(f, "{events} events at once: expected at most {limit}; ask in parts")
             }
-            other => other.fmt_control(f),
-        }
-    }
-}
-
-impl Rejection {
-    /// What is refused about pauses, budgets, questions, requests and side effects.
-    fn fmt_control(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
             Self::Paused(cause) => {
                 write!(f, "the run pauses: {cause}; raise the budget or resume it")
             }
@@ -221,6 +215,17 @@ impl Rejection {
             Self::DecidedByRules => {
                 f.write_str("the plan's rules decide about failures, not somebody outside")
             }
+            Self::MustNotBeRepeated(step, disposition) => {
+                let what = match disposition {
+                    Disposition::Landed => "did",
+                    Disposition::InDoubt | Disposition::DidNotHappen => "may have done",
+                };
+                write!(
+                    f,
+                    "the failed attempt of step {step} {what} its work, which must not be done \
+                     twice: decide `doubt`, and say then what happened"
+                )
+            }
             Self::NoFallback(step) => {
                 write!(f, "step {step} has no fallback that could stand in now")
             }
@@ -231,7 +236,6 @@ impl Rejection {
                 write!(f, "side effect {key} was done, says record {committed}: do not do it again")
             }
             Self::NoSuchEffect(key) => write!(f, "nobody said that side effect {key} is meant"),
-            _ => f.write_str("it is refused"),
         }
     }
 }

@@ -75,12 +75,6 @@ fn judge(state: &State, now: Micros, command: &Command) -> Result<Vec<Event>, Re
         }
         Command::SetCap { scope, limit, by } => runs::set_cap(state, scope, *limit, by),
         Command::CancelRun { run, by, reason } => runs::cancel(state, *run, by, reason),
-        _ => judge_control(state, now, command),
-    }
-}
-
-fn judge_control(state: &State, now: Micros, command: &Command) -> Result<Vec<Event>, Rejection> {
-    match command {
         Command::IntendEffect { token, effect, key } => effects::intend(state, *token, effect, key),
         Command::CommitEffect { token, key } => effects::commit(state, *token, key),
         Command::Answer { question, answer, by, note, shown } => {
@@ -103,7 +97,6 @@ fn judge_control(state: &State, now: Micros, command: &Command) -> Result<Vec<Ev
         Command::ForkRun { name, parent, at_seq, chain } => {
             fork::fork(state, now, name, parent, (*at_seq, *chain))
         }
-        _ => unreachable!("every other command is judged by the caller"),
     }
 }
 

@@ -87,7 +87,11 @@ pub(super) fn decide_failure(
     if *decision == Decision::Fallback && !may_fall_back(run, number, now) {
         return Err(Rejection::NoFallback(number));
     }
-    let disposition = Failure::of(run, number, attempt, class, message).disposition();
+    let failure = Failure::of(run, number, attempt, class, message);
+    if matches!(decision, Decision::Retry | Decision::RetryAt(_)) && !failure.may_be_repeated() {
+        return Err(Rejection::MustNotBeRepeated(number, failure.disposition()));
+    }
+    let disposition = failure.disposition();
     let decided = FailureDecided {
         token: attempt.token,
         class,

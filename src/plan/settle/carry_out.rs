@@ -9,11 +9,9 @@ use super::{declared, set_all, step_event};
 use crate::plan::{
     ABORT, Accepted, AcceptedBasis, Asked, Attempt, AttemptToken, Decision, Event, FAIL,
     FailureClass, FailureDecided, Fallback, Json, Micros, Origin, REPLAN, RETRY, ReplanRequested,
-    ReplanTrigger, Run, SKIP, Skipped, StepEvent, StepNumber, StepState, StepStatus, Subject,
+    ReplanTrigger, Run, SECOND, SKIP, Skipped, StepEvent, StepNumber, StepState, StepStatus,
+    Subject,
 };
-
-/// Microseconds in a second.
-const SECOND: Micros = 1_000_000;
 
 /// Whether a step has a fallback that was not used yet and can stand in now.
 pub(in crate::plan) fn may_fall_back(run: &Run, number: StepNumber, time: Micros) -> bool {

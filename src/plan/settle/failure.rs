@@ -9,12 +9,9 @@
 use super::carry_out::{carried_out, may_fall_back};
 use crate::plan::{
     Attempt, Decision, Disposition, Event, FailureAction, FailureClass, FailureDecided,
-    FailureMatch, Idempotence, Micros, OnTimeout, RetryPolicy, Run, Step, StepEvent, StepNumber,
-    StepStatus,
+    FailureMatch, Idempotence, Micros, OnTimeout, RetryPolicy, Run, SECOND, Step, StepEvent,
+    StepNumber, StepStatus,
 };
-
-/// Microseconds in a second.
-const SECOND: Micros = 1_000_000;
 
 /// A failed attempt, with all that a rule may look at.
 #[derive(Debug)]
@@ -113,6 +110,18 @@ impl<'a> Failure<'a> {
         self.disposition
     }
 
+    /// Whether doing the work again can do no harm: it did not happen, or may happen twice.
+    pub(in crate::plan) fn may_be_repeated(&self) -> bool {
+        self.disposition == Disposition::DidNotHappen || self.is_idempotent()
+    }
+
+    fn is_idempotent(&self) -> bool {
+        self.run
+            .plan()
+            .zip(self.step)
+            .is_none_or(|(plan, step)| plan.idempotence_of(step) != Idempotence::No)
+    }
+
     /// The decision, and what comes with it.
     pub(super) fn consequence(&self, time: Micros) -> Vec<Event> {
         let ruled = self.rule(time);
@@ -120,16 +129,11 @@ impl<'a> Failure<'a> {
     }
 
     fn rule(&self, time: Micros) -> Ruled {
-        let is_repeatable = self
-            .run
-            .plan()
-            .zip(self.step)
-            .is_none_or(|(plan, step)| plan.idempotence_of(step) != Idempotence::No);
         match self.disposition {
-            Disposition::InDoubt if !is_repeatable => {
+            Disposition::InDoubt if !self.is_idempotent() => {
                 return Ruled::new(Decision::Doubt, "doubt.disposition", &*self.message);
             }
-            Disposition::Landed if !is_repeatable => {
+            Disposition::Landed if !self.is_idempotent() => {
                 let reason = format!("it landed, and then failed: {}", self.message);
                 return Ruled::new(Decision::Escalate, "escalate.landed", reason);
             }

@@ -308,3 +308,49 @@ fn nobody_is_asked_about_a_run_that_is_over() {
     world.ask(Command::ReviewPlan { run, version, hash, review, by, note }).unwrap();
     assert_eq!(world.status("b"), StepStatus::Ready);
 }
+
+/// Whoever decided from outside could have work tried again that may have been done, and must not be
+/// done twice: that is for somebody to find out first.
+#[test]
+fn a_decider_from_outside_repeats_nothing_that_may_have_happened() {
+    let once = Step { idempotent: Some(Idempotence::No), ..step("a", &[]) };
+    let mut outside = plan(vec![once]);
+    outside.failure.decider = Decider::External;
+    for disposition in [Disposition::InDoubt, Disposition::Landed] {
+        let mut world = World::with(&outside, RunPolicy::default());
+        let token = world.deal("a");
+        let said = Some(disposition);
+        let receipt = Receipt { disposition: said, ..failed(FailureClass::Transient) };
+        world.report(token, receipt);
+        let decide = |decision| Command::DecideFailure {
+            run: RunId(1),
+            step: StepNumber(1),
+            decision,
+            rule: "own".to_owned(),
+            reason: "why not".to_owned(),
+        };
+        let refused = Rejection::MustNotBeRepeated(StepNumber(1), disposition);
+        assert_eq!(world.ask(decide(Decision::Retry)), Err(refused.clone()));
+        assert_eq!(world.ask(decide(Decision::RetryAt(world.now + SECOND))), Err(refused));
+        world.ask(decide(Decision::Doubt)).unwrap();
+        assert_eq!(world.status("a"), StepStatus::InDoubt);
+    }
+}
+
+/// An attempt that cost more than one may is settled truly; the run pauses until somebody resumes it.
+#[test]
+fn an_attempt_that_costs_more_than_one_may_pauses_the_run() {
+    let limit = Cost { money_micros: 10, tokens: 0 };
+    let dear = Step { cost_limit: Some(limit), ..step("a", &[]) };
+    let mut world = World::with(&plan(vec![dear, step("b", &["a"])]), RunPolicy::default());
+    let token = world.deal("a");
+    let cost = Cost { money_micros: 11, tokens: 0 };
+    world.report(token, Receipt { cost, ..Receipt::default() });
+    let cause = PauseCause::StepLimit(StepNumber(1));
+    assert_eq!((world.run().pause.clone(), world.run().account.spent), (Some(cause.clone()), cost));
+    assert_eq!(world.status("a"), StepStatus::Accepted);
+    assert_eq!(world.try_deal("b"), Err(Rejection::Paused(cause)));
+    world.ask(Command::Resume { run: RunId(1), by: "ann".to_owned() }).unwrap();
+    world.work("b");
+    assert_eq!(world.run().status, RunStatus::Ended(Ending::Done));
+}

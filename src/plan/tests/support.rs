@@ -3,9 +3,6 @@
 use crate::format::content_hash;
 use crate::plan::*;
 
-/// Microseconds in a second.
-pub(in crate::plan) const SECOND: Micros = 1_000_000;
-
 pub(in crate::plan) struct World {
     pub(in crate::plan) state: State,
     pub(in crate::plan) log: Vec<(u64, Micros, Event)>,
