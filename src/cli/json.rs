@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::plan::{ContentHash, Finding, Json, Ruling};
-use crate::runner::{Pending, Progress, RunOutcome, RunSummary, StepName, Unrecorded};
+use crate::runner::{Pending, Progress, RunOutcome, RunSummary, StepName, Unrecorded, describe};
 
 use super::exit::code_of;
 use super::inspect::{asked_json, cause_json, trigger_json};
@@ -175,8 +175,10 @@ pub(super) fn pending(item: &Pending) -> Value {
 }
 
 fn unrecorded_one(item: &Unrecorded) -> Value {
+    let (outcome, message) = describe(&item.receipt.outcome);
     json!({
         "step": item.step.id, "number": item.step.number.0, "token": item.token.0,
+        "outcome": outcome, "message": message,
         "output": item.receipt.output.inline().map(Json::value),
     })
 }

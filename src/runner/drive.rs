@@ -18,7 +18,8 @@ use super::summary::{Counts, RunOutcome, RunSummary, Session, Unrecorded};
 use super::wait::Patience;
 use super::words::{describe, title};
 use super::{
-    Check, Observer, Progress, Report, StepName, StopRequest, Subject, Workers, output, summary,
+    Check, Observer, Progress, Report, StartFailure, StepName, StopRequest, Subject, Workers,
+    output, summary,
 };
 
 /// The longest that the loop sleeps before it looks at its stop request again.
@@ -187,9 +188,14 @@ impl Drive<'_> {
             token: task.token,
             worker,
         });
-        if let Err(error) = self.workers.start(task) {
-            let detail = format!("its worker could not be started: {error}");
-            self.give_up(task.token, &step, LostCause::Released, &detail);
+        if let Err(failure) = self.workers.start(task) {
+            // What had begun is not released: it may have changed the world.
+            let (cause, what, error) = match failure {
+                StartFailure::NotBegun(error) => (LostCause::Released, "started", error),
+                StartFailure::Begun(error) => (LostCause::RunnerDied, "watched", error),
+            };
+            let detail = format!("its worker could not be {what}: {error}");
+            self.give_up(task.token, &step, cause, &detail);
             return Err(error);
         }
         let renew_at = half_way(self.clock.now(), task.lease_until);

@@ -50,7 +50,7 @@ struct Scripted {
     stub: StubWorkers,
     fail: VecDeque<u32>,
     checks_fail: bool,
-    cannot_start: bool,
+    cannot_start: Option<fn(Error) -> StartFailure>,
     at_once_max: usize,
     at_once: usize,
 }
@@ -61,7 +61,7 @@ impl Scripted {
             stub: StubWorkers::new(StubOptions::default()),
             fail: VecDeque::new(),
             checks_fail: false,
-            cannot_start: false,
+            cannot_start: None,
             at_once_max: 0,
             at_once: 0,
         }
@@ -77,9 +77,9 @@ impl Workers for Scripted {
         Ok(())
     }
 
-    fn start(&mut self, task: &Task) -> Result<()> {
-        if self.cannot_start {
-            return Err(Error::new(ErrorKind::DiskFull, "no room"));
+    fn start(&mut self, task: &Task) -> std::result::Result<(), StartFailure> {
+        if let Some(failure) = self.cannot_start {
+            return Err(failure(Error::new(ErrorKind::DiskFull, "no room")));
         }
         self.at_once += 1;
         self.at_once_max = self.at_once_max.max(self.at_once);
@@ -257,13 +257,31 @@ fn a_stop_waits_and_a_kill_does_not() {
 #[test]
 fn a_machine_that_cannot_start_workers_stops_the_loop_and_loses_nothing() {
     let bench = Bench::new(&plan(3), TextPolicy::Judge);
-    let mut workers = Scripted { cannot_start: true, ..Scripted::new() };
+    let mut workers = Scripted { cannot_start: Some(StartFailure::NotBegun), ..Scripted::new() };
     let summary = bench.drive(&mut workers, &mut Quiet::new());
     let RunOutcome::Stopped { error, unrecorded } = &summary.outcome else { panic!() };
     assert_eq!((error.kind(), unrecorded.len()), (ErrorKind::DiskFull, 0));
     let summary = bench.drive(&mut Scripted::new(), &mut Quiet::new());
     assert!(matches!(summary.outcome, RunOutcome::Done));
     assert_eq!(summary.counts.attempts, 4);
+}
+
+/// A worker that had been started, and was ended because a full disk left no room for its process id,
+/// was given back as if it had not begun: a step that must not be done twice was dealt again.
+#[test]
+fn what_had_begun_when_the_machine_failed_is_in_doubt() {
+    let mut plan = plan(1);
+    plan.steps[0].idempotent = Some(Idempotence::No);
+    let not_begun: fn(Error) -> StartFailure = StartFailure::NotBegun;
+    let cases = [(not_begun, StepStatus::Ready), (StartFailure::Begun, StepStatus::InDoubt)];
+    for (failure, expected) in cases {
+        let bench = Bench::new(&plan, TextPolicy::Judge);
+        let mut workers = Scripted { cannot_start: Some(failure), ..Scripted::new() };
+        let summary = bench.drive(&mut workers, &mut Quiet::new());
+        assert!(matches!(summary.outcome, RunOutcome::Stopped { .. }), "{:?}", summary.outcome);
+        let state = bench.ledger.state();
+        assert_eq!(state.runs[&bench.run].step(StepNumber(1)).unwrap().status, expected);
+    }
 }
 
 #[test]

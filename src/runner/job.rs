@@ -16,8 +16,9 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
+use super::StartFailure;
 use super::scratch::{JobFiles, Scratch, WORK_VARIABLE};
 
 /// Variables of an outer runner that a job must not inherit by mistake.
@@ -74,9 +75,11 @@ pub(super) enum EndedBy {
 /// Why a job did not start.
 pub(super) enum NotStarted {
     /// This machine has no room for its files.
-    Machine(crate::error::Error),
+    Machine(Error),
     /// The operating system refused.
     Refused(io::Error),
+    /// It ran, could not be watched, and was ended. It may have changed the world.
+    Begun(Error),
 }
 
 impl Job {
@@ -103,7 +106,7 @@ impl Job {
             Ok(()) => Ok(job),
             Err(error) => {
                 job.end_now();
-                Err(error)
+                Err(NotStarted::Begun(error))
             }
         }
     }
@@ -114,10 +117,8 @@ impl Job {
         scratch: &Scratch,
         key: K,
         ended: Sender<K>,
-    ) -> std::result::Result<(), NotStarted> {
-        scratch
-            .note_process(&self.stem, self.child.id(), &spec.name)
-            .map_err(NotStarted::Machine)?;
+    ) -> Result<()> {
+        scratch.note_process(&self.stem, self.child.id(), &spec.name)?;
         let pid = self.pid();
         let wait = move || {
             let options = WaitIdOptions::EXITED.union(WaitIdOptions::NOWAIT);
@@ -131,7 +132,7 @@ impl Job {
             .name(format!("wait {}", self.stem))
             .spawn(wait)
             .map(drop)
-            .map_err(NotStarted::Refused)
+            .map_err(|error| Error::io("watch a worker", &scratch.work_name(&self.stem), error))
     }
 
     fn pid(&self) -> Option<Pid> {
@@ -190,9 +191,10 @@ fn shell(spec: &JobSpec<'_>, scratch: &Scratch, files: JobFiles) -> io::Result<C
 
 impl NotStarted {
     /// The machine's error, or what the operating system said about the command.
-    pub(super) fn or_refusal(self) -> Result<io::Error> {
+    pub(super) fn or_refusal(self) -> std::result::Result<io::Error, StartFailure> {
         match self {
-            Self::Machine(error) => Err(error),
+            Self::Machine(error) => Err(StartFailure::NotBegun(error)),
+            Self::Begun(error) => Err(StartFailure::Begun(error)),
             Self::Refused(error) => Ok(error),
         }
     }

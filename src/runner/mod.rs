@@ -35,7 +35,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ledger::Task;
 use crate::plan::{
     AttemptToken, Finding, Json, Micros, Receipt, Ruling, RunId, StepNumber, StepStatus,
@@ -51,6 +51,32 @@ pub use recover::recover;
 pub use stub::{StubOptions, StubWorkers};
 pub use summary::{Counts, RunOutcome, RunSummary, Session, Unrecorded};
 pub use wait::Patience;
+pub(crate) use words::describe;
+
+/// Why an attempt is not at work, for a reason of this machine.
+#[derive(Debug)]
+pub enum StartFailure {
+    /// Its worker did nothing.
+    NotBegun(Error),
+    /// Its worker ran and was ended, and may have changed the world.
+    Begun(Error),
+}
+
+impl StartFailure {
+    /// What this machine said.
+    #[must_use]
+    pub fn into_error(self) -> Error {
+        match self {
+            Self::NotBegun(error) | Self::Begun(error) => error,
+        }
+    }
+}
+
+impl From<Error> for StartFailure {
+    fn from(error: Error) -> Self {
+        Self::NotBegun(error)
+    }
+}
 
 /// Those who do the work: the second port of the loop.
 pub trait Workers {
@@ -64,7 +90,7 @@ pub trait Workers {
 
     /// Start an attempt. An error is one of this machine (no room for its files); a worker that
     /// cannot be started for a reason of its own is reported as a failed receipt.
-    fn start(&mut self, task: &Task) -> Result<()>;
+    fn start(&mut self, task: &Task) -> std::result::Result<(), StartFailure>;
 
     /// Start judging a command criterion, or probing what a lost attempt did.
     fn check(&mut self, check: &Check) -> Result<()>;

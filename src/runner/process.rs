@@ -14,7 +14,9 @@ use crate::plan::{AttemptToken, FailureClass, Finding, Micros, Outcome, Receipt,
 use super::job::{EndedBy, Job, JobSpec, Streams};
 use super::output::{LOG_TAIL_LENGTH_MAX, failed, receipt_of, tail};
 use super::scratch::Scratch;
-use super::{Check, Checked, HandOff, Report, StepName, Subject, WorkerKind, Workers};
+use super::{
+    Check, Checked, HandOff, Report, StartFailure, StepName, Subject, WorkerKind, Workers,
+};
 use super::{receipt_file, scratch_folder};
 
 /// How much of what a check printed goes into its evidence, in bytes.
@@ -72,7 +74,11 @@ impl ProcessWorkers {
         .into()
     }
 
-    fn launch(&mut self, key: Key, spec: &JobSpec<'_>) -> Result<Option<std::io::Error>> {
+    fn launch(
+        &mut self,
+        key: Key,
+        spec: &JobSpec<'_>,
+    ) -> std::result::Result<Option<std::io::Error>, StartFailure> {
         match Job::start(spec, &self.scratch, key, &self.ended.0) {
             Ok(job) => {
                 self.jobs.insert(key, job);
@@ -188,7 +194,7 @@ impl Workers for ProcessWorkers {
         self.scratch.confirm_dead()
     }
 
-    fn start(&mut self, task: &Task) -> Result<()> {
+    fn start(&mut self, task: &Task) -> std::result::Result<(), StartFailure> {
         let key = Key::Work(task.token);
         let Some(command) = task.step.command.as_ref().or(self.options.worker.as_ref()) else {
             let message = "the step has no command and there is no worker for it".to_owned();
@@ -226,7 +232,7 @@ impl Workers for ProcessWorkers {
             timeout_seconds: check.timeout_seconds,
             streams: Streams::Together,
         };
-        if let Some(refusal) = self.launch(key, &spec)? {
+        if let Some(refusal) = self.launch(key, &spec).map_err(StartFailure::into_error)? {
             let Check { subject, criterion, .. } = *check;
             let evidence = format!("cannot start: {refusal}");
             let ruling = unheard(subject);

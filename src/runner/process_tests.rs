@@ -303,6 +303,6 @@ fn an_orphan_of_a_dead_runner_is_found_and_ended() {
 fn no_room_for_the_files_is_an_error_of_the_machine() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("work"), "in the way").unwrap();
-    let error = workers(folder.path()).start(&task(7, step("true"))).unwrap_err();
+    let error = workers(folder.path()).start(&task(7, step("true"))).unwrap_err().into_error();
     assert_eq!(error.kind(), ErrorKind::Io);
 }

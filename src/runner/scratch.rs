@@ -13,6 +13,7 @@
 //!   alone may have been given to somebody else by now.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -23,6 +24,9 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// How long an ended process may take to let go of its lock.
 const DEATH_WAIT: Duration = Duration::from_secs(10);
+
+/// How much a note of a job may take, in bytes. A longer name is cut.
+const NOTE_LENGTH: usize = 512;
 
 /// Between two looks at the lock.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
@@ -71,14 +75,22 @@ impl Scratch {
         errors
             .lock()
             .map_err(|error| Error::io("lock a worker's error file", &error_path, error))?;
+        // Room for what is noted once it runs: by then a full disk would come too late.
+        let note = self.path(stem, "pid");
+        fs::write(&note, [b' '; NOTE_LENGTH])
+            .map_err(|error| Error::io("make room for a worker's process id", &note, error))?;
         Ok(JobFiles { input, output, errors })
     }
 
-    /// Write down who a job is, for the runner that may have to end it, and for people.
+    /// Write down who a job is, for the runner that may have to end it, and for people: into the
+    /// room that was made before it was started.
     pub(super) fn note_process(&self, stem: &str, pid: u32, name: &str) -> Result<()> {
         let path = self.path(stem, "pid");
-        fs::write(&path, format!("{pid} {name}\n"))
-            .map_err(|error| Error::io("write a worker's process id", &path, error))
+        let mut note = format!("{pid} {name}").into_bytes();
+        note.truncate(NOTE_LENGTH);
+        let written =
+            OpenOptions::new().write(true).open(&path).and_then(|mut file| file.write_all(&note));
+        written.map_err(|error| Error::io("write a worker's process id", &path, error))
     }
 
     /// Throw away a job's files. What cannot be removed now is removed by the next runner.
@@ -135,7 +147,9 @@ impl Scratch {
                 }
             }
             let stem = errors.file_stem().unwrap_or_default().to_string_lossy();
-            let note = fs::read_to_string(self.path(&stem, "pid")).unwrap_or_default();
+            // A name that was cut may end within a character.
+            let note = fs::read(self.path(&stem, "pid")).unwrap_or_default();
+            let note = String::from_utf8_lossy(&note);
             if Instant::now() >= give_up {
                 return Err(still_alive(errors, &note));
             }

@@ -16,7 +16,7 @@ use crate::ledger::Task;
 use crate::plan::{AttemptToken, Finding, Json, Receipt, Ruling, Step};
 
 use super::scratch::Scratch;
-use super::{Check, Checked, Report, Subject, WorkerKind, Workers};
+use super::{Check, Checked, Report, StartFailure, Subject, WorkerKind, Workers};
 
 /// How stubs work.
 #[derive(Debug, Clone, Default)]
@@ -65,7 +65,7 @@ impl Workers for StubWorkers {
         self.scratch.as_ref().map_or(Ok(()), Scratch::confirm_dead)
     }
 
-    fn start(&mut self, task: &Task) -> Result<()> {
+    fn start(&mut self, task: &Task) -> std::result::Result<(), StartFailure> {
         self.count(task)?;
         let receipt = Receipt { output: canned_output(&task.step).into(), ..Receipt::default() };
         self.ready.push_back(Report::Finished(task.token, Box::new(receipt)));

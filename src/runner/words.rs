@@ -14,7 +14,7 @@ pub(super) fn title(task: &Task) -> String {
 }
 
 /// How an attempt went, in a word, and why it failed.
-pub(super) fn describe(outcome: &Outcome) -> (&'static str, String) {
+pub(crate) fn describe(outcome: &Outcome) -> (&'static str, String) {
     match outcome {
         Outcome::Succeeded => ("succeeded", String::new()),
         Outcome::Failed { message, .. } => ("failed", message.clone()),

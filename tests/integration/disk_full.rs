@@ -105,7 +105,9 @@ fn a_full_disk_is_told_to_programs() {
     let is_all_kept = disk.place.tally().len() == accepted(&disk.place).len();
     assert!(is_all_kept || !unrecorded.is_empty(), "{summary}");
     for lost in unrecorded {
-        assert_eq!(lost["output"].as_str().unwrap().len(), 60_000);
+        // A worker whose own output did not fit on the disk says so itself: it has failed.
+        let is_whole = lost["output"].as_str().unwrap().len() == 60_000;
+        assert!(is_whole || lost["outcome"] == "failed", "{lost}");
     }
 }
 
