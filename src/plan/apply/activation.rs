@@ -20,7 +20,10 @@ impl Run {
         let changed = self.changed(&plan, activated);
         for (step, number) in plan.steps.iter().zip(&activated.numbers) {
             match self.steps.get_mut(number.index()) {
-                Some(state) if fallen.contains(number) => state.fall(),
+                // No plan tells what a lost attempt did to the world: its doubt stays.
+                Some(state) if fallen.contains(number) && state.status != StepStatus::InDoubt => {
+                    state.reset();
+                }
                 Some(state) if changed.contains(number) => state.carry_over(Work::Changed),
                 Some(state) => state.carry_over(Work::Same),
                 None => self.steps.push(StepState::new(&step.id)),
@@ -317,14 +320,6 @@ impl StepState {
             Some(Fallback::Owner(owner)) if self.has_fallen_back => Some(owner.clone()),
             _ => plan.owner_of(step).map(str::to_owned),
         };
-    }
-
-    /// Takes the step over into a new version in which its work does not count.
-    fn fall(&mut self) {
-        // No plan tells what a lost attempt did to the world: the doubt stays.
-        if self.status != StepStatus::InDoubt {
-            self.reset();
-        }
     }
 
     fn reset(&mut self) {

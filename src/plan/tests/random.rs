@@ -133,19 +133,35 @@ fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().unwrap())
 }
 
-/// `WORLDS=100000 cargo test --release --lib random_commands` plays as many; `SEED` says where to
-/// begin, so that a world that failed can be played alone.
-#[test]
-fn random_commands_keep_every_invariant() {
-    let (seed, worlds) = (number("SEED", 0), number("WORLDS", WORLDS));
-    let mut happened: BTreeMap<&str, u32> = BTreeMap::new();
-    for seed in seed..seed.saturating_add(worlds) {
+fn play_all(seeds: impl Iterator<Item = u64>) -> BTreeMap<&'static str, u32> {
+    let mut happened = BTreeMap::new();
+    for seed in seeds {
         let played = std::panic::catch_unwind(|| play(seed));
         let Ok(of_world) = played else { panic!("seed {seed}") };
         for (what, count) in of_world {
             *happened.entry(what).or_default() += count;
         }
     }
+    happened
+}
+
+/// `WORLDS=100000 cargo test --release --lib random_commands` plays as many; `SEED` says where to
+/// begin, so that a world that failed can be played alone.
+#[test]
+fn random_commands_keep_every_invariant() {
+    let (seed, worlds) = (number("SEED", 0), number("WORLDS", WORLDS));
+    let seeds = seed..seed.saturating_add(worlds);
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
+    let happened: BTreeMap<&str, u32> = std::thread::scope(|scope| {
+        let part = |first: usize| seeds.clone().skip(first).step_by(threads);
+        let playing: Vec<_> =
+            (0..threads).map(|first| scope.spawn(move || play_all(part(first)))).collect();
+        let played = playing.into_iter().flat_map(|thread| thread.join().unwrap());
+        played.fold(BTreeMap::new(), |mut all, (what, count)| {
+            *all.entry(what).or_default() += count;
+            all
+        })
+    });
     if worlds < WORLDS {
         return;
     }

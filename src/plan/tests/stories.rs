@@ -354,3 +354,24 @@ fn an_attempt_that_costs_more_than_one_may_pauses_the_run() {
     world.work("b");
     assert_eq!(world.run().status, RunStatus::Ended(Ending::Done));
 }
+
+/// An answer binds to the text that was shown. A step that was in doubt kept the answer of its gate
+/// while a new version changed it, and was dealt in its new form without anybody having agreed.
+#[test]
+fn a_step_that_changes_while_in_doubt_asks_its_gate_again() {
+    let old = Step { idempotent: Some(Idempotence::No), ..gated("a") };
+    let new = Step { goal: "something else".to_owned(), ..old.clone() };
+    let mut world = World::with(&plan(vec![old]), RunPolicy::default());
+    answer(&mut world, YES).unwrap();
+    let (token, detail) = (world.deal("a"), String::new());
+    let cause = LostCause::LeaseExpired;
+    world.ask(Command::ReportLost { token, cause, detail }).unwrap();
+    world.propose(&plan(vec![new])).unwrap();
+    assert_eq!(world.status("a"), StepStatus::InDoubt);
+    let (run, step, finding) = (RunId(1), StepNumber(1), Finding::DidNotHappen);
+    let (by, evidence) = ("ann".to_owned(), String::new());
+    world.ask(Command::ResolveDoubt { run, step, finding, by, evidence }).unwrap();
+    assert_eq!(world.status("a"), StepStatus::Gated);
+    assert_eq!(world.run().questions.len(), 1);
+    books::check(&world.state);
+}
