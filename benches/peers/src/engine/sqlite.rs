@@ -1,0 +1,55 @@
+//! SQLite with a write-ahead log, `synchronous = FULL`, otherwise as it comes.
+
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use rusqlite::{Connection, params};
+
+use super::Engine;
+use crate::Result;
+
+pub struct Sqlite(Mutex<Connection>);
+
+fn connect(dir: &Path) -> Result<Connection> {
+    let connection = Connection::open(dir.join("peer.sqlite"))?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    Ok(connection)
+}
+
+impl Sqlite {
+    pub fn open(dir: &Path) -> Result<Self> {
+        let connection = connect(dir)?;
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS log (number INTEGER PRIMARY KEY, payload BLOB NOT NULL)",
+            [],
+        )?;
+        Ok(Self(Mutex::new(connection)))
+    }
+}
+
+impl Engine for Sqlite {
+    fn append(&self, first: u64, payloads: Vec<Vec<u8>>) -> Result<()> {
+        let mut connection = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let transaction = connection.transaction()?;
+        {
+            let mut insert = transaction.prepare_cached("INSERT INTO log VALUES (?1, ?2)")?;
+            for (number, payload) in (i64::try_from(first)?..).zip(payloads) {
+                insert.execute(params![number, payload])?;
+            }
+        }
+        transaction.commit()?;
+        Ok(())
+    }
+}
+
+pub fn serve(dir: &Path, records: &mut Vec<(u64, Vec<u8>)>) -> Result<()> {
+    let connection = connect(dir)?;
+    let mut select = connection.prepare("SELECT number, payload FROM log ORDER BY number")?;
+    let rows = select.query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get(1)?)))?;
+    for row in rows {
+        let (number, payload) = row?;
+        records.push((u64::try_from(number).unwrap_or(u64::MAX), payload));
+    }
+    Ok(())
+}
