@@ -73,6 +73,9 @@ fn of_plan() -> Vec<Event> {
             trusted: vec![],
             untrusted: vec![],
             request: 0,
+            held: vec![],
+            answers: vec![],
+            since: 0,
         }),
         Event::PlanVerdict(PlanVerdict { run, version: 2, verdict: verdict() }),
         Event::VariableSet(VariableSet {
@@ -81,6 +84,7 @@ fn of_plan() -> Vec<Event> {
             value: Json::new(&serde_json::json!("v")),
             version: 3,
             origin: Origin::Step { step: StepNumber(37), token: AttemptToken(70_000) },
+            since: 0,
         }),
         Event::Barrier(BarrierChanged {
             run,
@@ -133,6 +137,7 @@ fn of_steps() -> Vec<Event> {
             rule: "fail.attempts_exhausted".into(),
             reason: "3 of 3".into(),
             disposition: Disposition::DidNotHappen,
+            then: AfterFailure::Over,
         }),
         StepEvent::Skipped(Skipped { by: "me".into(), reason: "not now".into() }),
         StepEvent::Reopened(Reopened { by: "me".into() }),
@@ -271,7 +276,25 @@ fn of_appended_fields() -> Vec<Event> {
         trusted: vec!["x".into()],
         untrusted: vec!["y".into()],
         request: 300,
+        held: vec![],
+        answers: vec![],
+        since: 0,
     })];
+    let Event::PlanActivated(activated) = events[0].clone() else { unreachable!() };
+    events.push(Event::PlanActivated(PlanActivated {
+        held: vec![StepNumber(2)],
+        answers: vec![("gate".into(), "release".into())],
+        since: 1_700_000_000_000_000,
+        ..activated
+    }));
+    events.push(Event::VariableSet(VariableSet {
+        run: RunId(1),
+        name: "x".into(),
+        value: Json::default(),
+        version: 1,
+        origin: Origin::Person("me".into()),
+        since: 1_700_000_000_000_000,
+    }));
     let steps = [
         StepEvent::Dispatched(Dispatched {
             attempt: 2,
@@ -291,6 +314,16 @@ fn of_appended_fields() -> Vec<Event> {
             rule: "own".into(),
             reason: "503".into(),
             disposition: Disposition::Landed,
+            then: AfterFailure::Over,
+        }),
+        StepEvent::FailureDecided(FailureDecided {
+            token,
+            class: FailureClass::Unknown,
+            decision: Decision::Replan,
+            rule: "answer:me".into(),
+            reason: "it landed".into(),
+            disposition: Disposition::Landed,
+            then: AfterFailure::Held,
         }),
         StepEvent::DoubtResolved(DoubtResolved {
             token,
@@ -312,6 +345,7 @@ fn of_appended_variants() -> Vec<Event> {
             value: Json::default(),
             version: 1,
             origin: Origin::Fallback { step: StepNumber(3) },
+            since: 0,
         }),
         Event::Barrier(BarrierChanged {
             run,

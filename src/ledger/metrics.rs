@@ -179,7 +179,8 @@ impl Counts {
 
     fn activated(&mut self, activated: &PlanActivated) {
         let is_extension = std::mem::take(&mut self.is_extension);
-        self.replans += u64::from(activated.version > 1 && !is_extension);
+        let is_copy = activated.since != 0;
+        self.replans += u64::from(activated.version > 1 && !is_extension && !is_copy);
         for number in activated.invalidated.iter().chain(&activated.removed) {
             let step = self.step(*number);
             step.close();

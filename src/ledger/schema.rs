@@ -10,8 +10,8 @@
 use std::borrow::Cow;
 
 use crate::plan::{
-    AcceptedBasis, BarrierChange, CapScope, Cost, Decision, Disposition, Ending, Event, Origin,
-    PlanActivated, StepEvent,
+    AcceptedBasis, AfterFailure, BarrierChange, CapScope, Cost, Decision, Disposition, Ending,
+    Event, Origin, PlanActivated, StepEvent,
 };
 
 use super::kind::Kind;
@@ -21,14 +21,12 @@ use super::receipt_codec;
 pub(super) fn newest(kind: Kind) -> u16 {
     match kind {
         Kind::ReceiptRecorded | Kind::ReceiptRefused => receipt_codec::WORLD,
-        Kind::PlanActivated
-        | Kind::VariableSet
-        | Kind::BarrierChanged
+        Kind::PlanActivated | Kind::VariableSet | Kind::FailureDecided => 3,
+        Kind::BarrierChanged
         | Kind::CapChanged
         | Kind::RunEnded
         | Kind::Dispatched
         | Kind::Accepted
-        | Kind::FailureDecided
         | Kind::DoubtResolved => 2,
         _ => 1,
     }
@@ -37,9 +35,12 @@ pub(super) fn newest(kind: Kind) -> u16 {
 /// How many zeros stand, in the newest schema, for the fields that a schema does not have.
 fn missing(kind: Kind, schema: u16) -> usize {
     match (kind, schema) {
-        (Kind::PlanActivated, 1) => 4,
-        (Kind::Dispatched, 1) => 2,
-        (Kind::FailureDecided | Kind::DoubtResolved, 1)
+        (Kind::PlanActivated, 1) => 7,
+        (Kind::PlanActivated, 2) => 3,
+        (Kind::Dispatched | Kind::FailureDecided, 1) => 2,
+        (Kind::VariableSet, 1 | 2)
+        | (Kind::FailureDecided, 2)
+        | (Kind::DoubtResolved, 1)
         | (Kind::ReceiptRecorded | Kind::ReceiptRefused, receipt_codec::BLOB) => 1,
         _ => 0,
     }
@@ -48,10 +49,8 @@ fn missing(kind: Kind, schema: u16) -> usize {
 /// The lowest schema that holds an event.
 pub(super) fn lowest(event: &Event) -> u16 {
     let is_newer = match event {
-        Event::PlanActivated(event) => {
-            let PlanActivated { added, trusted, untrusted, request, .. } = event;
-            !(added.is_empty() && trusted.is_empty() && untrusted.is_empty() && *request == 0)
-        }
+        Event::PlanActivated(event) => return lowest_of_activation(event),
+        Event::VariableSet(event) if event.since != 0 => return 3,
         Event::VariableSet(event) => matches!(event.origin, Origin::Fallback { .. }),
         Event::Barrier(event) => {
             matches!(event.change, BarrierChange::Late | BarrierChange::Overruled)
@@ -64,6 +63,17 @@ pub(super) fn lowest(event: &Event) -> u16 {
     if is_newer { 2 } else { 1 }
 }
 
+fn lowest_of_activation(event: &PlanActivated) -> u16 {
+    let PlanActivated { added, trusted, untrusted, request, held, answers, since, .. } = event;
+    if !held.is_empty() || !answers.is_empty() || *since != 0 {
+        3
+    } else if added.is_empty() && trusted.is_empty() && untrusted.is_empty() && *request == 0 {
+        1
+    } else {
+        2
+    }
+}
+
 fn lowest_of_step(event: &StepEvent) -> u16 {
     let is_newer = match event {
         StepEvent::ReceiptRecorded(event) => return receipt_codec::schema_of(&event.receipt),
@@ -72,6 +82,7 @@ fn lowest_of_step(event: &StepEvent) -> u16 {
         StepEvent::Accepted(event) => {
             matches!(event.basis, AcceptedBasis::StoodIn { .. } | AcceptedBasis::Fallback { .. })
         }
+        StepEvent::FailureDecided(event) if event.then != AfterFailure::Over => return 3,
         StepEvent::FailureDecided(event) => {
             let is_old = matches!(event.decision, Decision::Retry | Decision::Fail);
             !is_old || event.disposition != Disposition::default()

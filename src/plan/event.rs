@@ -12,7 +12,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    AttemptToken, BudgetChanged, ContentHash, Json, Plan, QuestionAnswered, QuestionAsked,
+    AttemptToken, BudgetChanged, ContentHash, Json, Micros, Plan, QuestionAnswered, QuestionAsked,
     QuestionExpired, ReplanRequested, ReplanWithdrawn, RunForked, RunId, RunPaused, RunResumed,
     Step, StepNumber, StepRecord, StepsInherited, Verdict,
 };
@@ -204,6 +204,13 @@ pub struct PlanActivated {
     pub untrusted: Vec<String>,
     /// The record that asked for this version; 0 if none did.
     pub request: u64,
+    /// Steps whose last attempt did, or may have done, what must not be done twice: they keep it,
+    /// whatever the version says of them, until somebody says what happened.
+    pub held: Vec<StepNumber>,
+    /// Answers about barriers of which the version says the same: they still count.
+    pub answers: Vec<(String, String)>,
+    /// In a fork, when the version became active in the run that it was copied from; else 0.
+    pub since: Micros,
 }
 
 /// A criterion of the plan as a whole was judged.
@@ -230,6 +237,8 @@ pub struct VariableSet {
     pub version: u64,
     /// Who set it.
     pub origin: Origin,
+    /// In a fork, when it was set in the run that it was copied from; else 0.
+    pub since: Micros,
 }
 
 /// Who set a variable.

@@ -10,10 +10,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::decide::is_doubtful_once_lost;
 use super::links::Links;
+use super::settle::may_have_landed;
 use super::{
-    AcceptedBasis, Barrier, BarrierNeeds, ContentHash, Dependency, Origin, Plan, PlanActivated,
-    Run, Step, StepNumber, StepState, StepStatus, Variable,
+    AcceptedBasis, Barrier, BarrierNeeds, ContentHash, Dependency, LostCause, OnBreak, Origin,
+    Plan, PlanActivated, RELEASE, Run, Step, StepNumber, StepState, StepStatus, Variable, WAIT,
 };
 
 /// The activation of a version of a run's plan, computed.
@@ -27,6 +29,7 @@ pub(super) fn activation(
     let links = Links::new(plan, &numbers, highest(run, &numbers));
     let mut walk = Walk::new(run, plan, &links, &numbers);
     walk.start(&numbers, hashes);
+    let answers = walk.answers();
     let fallen = walk.fallen;
     let has_work = |number: &&StepNumber| run.step(**number).is_some_and(has_work);
     let present: BTreeSet<StepNumber> = numbers.iter().copied().collect();
@@ -46,6 +49,9 @@ pub(super) fn activation(
         let list = if counts_no_more(variable) { &mut untrusted } else { &mut trusted };
         list.push(name.clone());
     }
+    let (invalidated, preserved): (Vec<StepNumber>, Vec<StepNumber>) =
+        numbers.iter().filter(has_work).partition(|number| fallen.contains(number));
+    let taken = invalidated.iter().chain(&removed);
     PlanActivated {
         run: run.id,
         version,
@@ -53,20 +59,35 @@ pub(super) fn activation(
         untrusted,
         added: numbers.iter().filter(|number| run.step(**number).is_none()).copied().collect(),
         request: 0,
-        preserved: numbers
-            .iter()
-            .filter(has_work)
-            .filter(|n| !fallen.contains(n))
-            .copied()
-            .collect(),
-        invalidated: numbers
-            .iter()
-            .filter(has_work)
-            .filter(|n| fallen.contains(n))
-            .copied()
-            .collect(),
+        held: taken.filter(|number| is_held(run, **number)).copied().collect(),
+        answers,
+        since: 0,
+        preserved,
+        invalidated,
         removed,
         numbers,
+    }
+}
+
+/// Whether the last attempt of a step did, or may have done, what must not be done twice. One in
+/// flight is lost first.
+fn is_held(run: &Run, number: StepNumber) -> bool {
+    match run.step(number).map(|step| step.status) {
+        Some(StepStatus::InDoubt) => true,
+        Some(StepStatus::Failed) => run.step(number).is_some_and(|step| step.attempt.is_some()),
+        Some(StepStatus::Dispatched) => is_doubtful_once_lost(run, number, LostCause::Revoked),
+        _ => may_have_landed(run, number),
+    }
+}
+
+/// What somebody said about a barrier, as far as it is not carried out and over.
+fn answered(run: &Run, barrier: &Barrier) -> Option<&'static str> {
+    let before = run.plan()?.barriers.iter().find(|before| before.id == barrier.id)?;
+    let state = run.barriers.get(&barrier.id).filter(|_| before == barrier)?;
+    if state.is_overruled() {
+        Some(RELEASE)
+    } else {
+        (state.on_break != barrier.on_break && state.on_break == OnBreak::Wait).then_some(WAIT)
     }
 }
 
@@ -145,6 +166,9 @@ impl<'a> Walk<'a> {
         let readers = readers(run, plan, numbers);
         let mut walk = Self { run, links, plan, met: BTreeSet::new(), fallen, passed_on, readers };
         let is_met = |barrier: &&Barrier| {
+            if answered(run, barrier) == Some(RELEASE) {
+                return true;
+            }
             let members = links.members(&barrier.members);
             let needed = match barrier.needs {
                 BarrierNeeds::All => members.len(),
@@ -201,6 +225,23 @@ impl<'a> Walk<'a> {
                 }
             }
         }
+    }
+
+    /// The answers that still count: the version says the same of the barrier, and no member that
+    /// had arrived falls.
+    fn answers(&self) -> Vec<(String, String)> {
+        let is_as_it_was = |barrier: &&Barrier| {
+            let state = self.run.barriers.get(&barrier.id);
+            let members = self.links.members(&barrier.members);
+            state.is_some_and(|state| {
+                let mut arrived = state.arrived.iter();
+                arrived.all(|each| members.contains(each) && !self.fallen.contains(each))
+            })
+        };
+        let unchanged = self.plan.barriers.iter().filter(is_as_it_was);
+        let answer =
+            |barrier: &Barrier| Some((barrier.id.clone(), answered(self.run, barrier)?.to_owned()));
+        unchanged.filter_map(answer).collect()
     }
 
     fn had_arrived(&self, number: StepNumber) -> bool {

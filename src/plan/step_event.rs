@@ -286,6 +286,19 @@ pub struct FailureDecided {
     pub reason: String,
     /// What the attempt left in the world, as far as it is known.
     pub disposition: Disposition,
+    /// What becomes of the attempt where the step has failed for good.
+    pub then: AfterFailure,
+}
+
+/// What becomes of the attempt of a step that has failed for good.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AfterFailure {
+    /// It is over.
+    #[default]
+    Over,
+    /// It did, or may have done, what must not be done twice: before the step is ever dealt again
+    /// somebody says what happened.
+    Held,
 }
 
 /// What is done about a failed attempt.

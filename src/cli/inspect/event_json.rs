@@ -2,6 +2,8 @@
 //!
 //! Every struct is taken apart field by field, so that a new field cannot be forgotten.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 
 use crate::log::RecoveryNote;
@@ -40,16 +42,7 @@ pub(super) fn event_json(event: &Event) -> Value {
                 "by": by, "note": note,
             })
         }
-        Event::PlanActivated(event) => {
-            let PlanActivated { run, version, numbers, preserved, invalidated, removed, .. } =
-                event;
-            let PlanActivated { added, trusted, untrusted, request, .. } = event;
-            json!({
-                "run": run, "version": version, "numbers": numbers, "preserved": preserved,
-                "invalidated": invalidated, "removed": removed, "added": added,
-                "trusted": trusted, "untrusted": untrusted, "request": request,
-            })
-        }
+        Event::PlanActivated(event) => activated_json(event),
         Event::Step(StepRecord { run, step, previous, event }) => {
             let mut fields = step_event_json(event);
             fields.extend([
@@ -62,9 +55,9 @@ pub(super) fn event_json(event: &Event) -> Value {
         Event::PlanVerdict(PlanVerdict { run, version, verdict }) => {
             json!({ "run": run, "version": version, "verdict": verdict_json(verdict) })
         }
-        Event::VariableSet(VariableSet { run, name, value, version, origin }) => json!({
+        Event::VariableSet(VariableSet { run, name, value, version, origin, since }) => json!({
             "run": run, "name": name, "value": value.value(), "version": version,
-            "origin": origin_json(origin),
+            "origin": origin_json(origin), "since": (*since != 0).then(|| time_json(*since)),
         }),
         Event::Barrier(BarrierChanged { run, barrier, change, arrived, needed }) => json!({
             "run": run, "barrier": barrier, "change": words(change, '_'), "arrived": arrived,
@@ -117,11 +110,11 @@ fn step_event_json(event: &StepEvent) -> Map<String, Value> {
         }
         StepEvent::Accepted(Accepted { basis }) => json!({ "basis": basis_json(basis) }),
         StepEvent::FailureDecided(event) => {
-            let FailureDecided { token, class, decision, rule, reason, disposition } = event;
+            let FailureDecided { token, class, decision, rule, reason, disposition, then } = event;
             json!({
                 "token": token, "class": words(class, '_'),
                 "decision": control::decision_json(decision), "rule": rule, "reason": reason,
-                "disposition": words(disposition, '_'),
+                "disposition": words(disposition, '_'), "then": words(then, '_'),
             })
         }
         StepEvent::Skipped(Skipped { by, reason }) => json!({ "by": by, "reason": reason }),
@@ -220,6 +213,19 @@ pub(super) fn basis_json(basis: &AcceptedBasis) -> Value {
 pub(super) fn cost_json(cost: Cost) -> Value {
     let Cost { money_micros, tokens } = cost;
     json!({ "money_micros": money_micros, "tokens": tokens })
+}
+
+fn activated_json(event: &PlanActivated) -> Value {
+    let PlanActivated { run, version, numbers, preserved, invalidated, removed, .. } = event;
+    let PlanActivated { added, trusted, untrusted, request, held, answers, since, .. } = event;
+    let answers: BTreeMap<_, _> = answers.iter().cloned().collect();
+    let since = (*since != 0).then(|| time_json(*since));
+    json!({
+        "run": run, "version": version, "numbers": numbers, "preserved": preserved,
+        "invalidated": invalidated, "removed": removed, "added": added,
+        "trusted": trusted, "untrusted": untrusted, "request": request, "held": held,
+        "answers": answers, "since": since,
+    })
 }
 
 fn origin_json(origin: &Origin) -> Value {

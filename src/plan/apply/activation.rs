@@ -8,21 +8,23 @@ use std::sync::Arc;
 
 use crate::plan::links::Links;
 use crate::plan::{
-    Barrier, BarrierNeeds, BarrierState, BarrierStatus, Fallback, Hold, Micros, Plan,
-    PlanActivated, Question, QuestionId, ReplanTrigger, Run, RunStatus, Step, StepNumber,
-    StepState, StepStatus, Subject,
+    Barrier, BarrierNeeds, BarrierState, BarrierStatus, Fallback, Hold, Micros, OnBreak, Plan,
+    PlanActivated, Question, QuestionId, RELEASE, ReplanTrigger, Run, RunStatus, Step, StepNumber,
+    StepState, StepStatus, Subject, WAIT,
 };
 
 impl Run {
     pub(super) fn activate(&mut self, activated: &PlanActivated, time: Micros) {
         let Some(plan) = self.activatable(activated) else { return };
         let fallen: BTreeSet<StepNumber> = activated.invalidated.iter().copied().collect();
+        let held: BTreeSet<StepNumber> = activated.held.iter().copied().collect();
         let changed = self.changed(&plan, activated);
         for (step, number) in plan.steps.iter().zip(&activated.numbers) {
             match self.steps.get_mut(number.index()) {
+                Some(state) if held.contains(number) => state.hold_attempt(),
                 // No plan tells what a lost attempt did to the world: its doubt stays.
                 Some(state) if fallen.contains(number) && state.status != StepStatus::InDoubt => {
-                    state.reset();
+                    state.come_back();
                 }
                 Some(state) if changed.contains(number) => state.carry_over(Work::Changed),
                 Some(state) => state.carry_over(Work::Same),
@@ -32,13 +34,13 @@ impl Run {
                 state.take_from(&plan, step);
             }
         }
-        self.remove_all_but(&activated.numbers);
+        self.remove_all_but(&activated.numbers, &held);
         self.forget_other_criteria(&plan, &activated.numbers);
         if let Some(version) = self.version_mut(activated.version) {
             version.numbers.clone_from(&activated.numbers);
         }
         self.active = activated.version;
-        self.activated = time;
+        self.activated = if activated.since == 0 { time } else { activated.since.min(time) };
         self.is_complete = false;
         self.plan_verdicts.clear();
         self.count_replan(activated);
@@ -53,7 +55,7 @@ impl Run {
         self.links = Arc::new(Links::new(&plan, &activated.numbers, self.steps.len()));
         self.drop_stand_ins(&activated.numbers);
         self.put_on_call(&activated.numbers);
-        self.rebuild(&plan, &activated.numbers);
+        self.rebuild(&plan, activated);
         self.close_questions_in_vain();
         self.set_timers();
     }
@@ -127,7 +129,8 @@ impl Run {
         let trigger = self.request.take().map(|request| request.trigger);
         let is_extension = matches!(trigger, Some(ReplanTrigger::Extension));
         let by_person = matches!(trigger, Some(ReplanTrigger::ScopeChange { .. }));
-        if activated.version > 1 && !is_extension && !by_person {
+        let is_copy = activated.since != 0;
+        if activated.version > 1 && !is_extension && !by_person && !is_copy {
             self.replans = self.replans.saturating_add(1);
         }
         let count = |list: &[StepNumber]| u64::try_from(list.len()).unwrap_or(u64::MAX);
@@ -174,13 +177,17 @@ impl Run {
         Some(plan)
     }
 
-    fn remove_all_but(&mut self, numbers: &[StepNumber]) {
+    /// Whoever was removed before keeps what was held then.
+    fn remove_all_but(&mut self, numbers: &[StepNumber], held: &BTreeSet<StepNumber>) {
         let kept: BTreeSet<StepNumber> = numbers.iter().copied().collect();
         for number in self.step_numbers() {
             if let Some(step) = self.steps.get_mut(number.index())
                 && !kept.contains(&number)
+                && step.status != StepStatus::Removed
             {
+                let attempt = step.attempt.take().filter(|_| held.contains(&number));
                 step.reset();
+                step.attempt = attempt;
                 step.status = StepStatus::Removed;
                 step.unmet = 0;
             }
@@ -188,7 +195,7 @@ impl Run {
     }
 
     /// Derives everything from the statuses of the steps.
-    fn rebuild(&mut self, plan: &Plan, numbers: &[StepNumber]) {
+    fn rebuild(&mut self, plan: &Plan, activated: &PlanActivated) {
         self.ready.clear();
         self.lanes.clear();
         self.reported.clear();
@@ -199,17 +206,16 @@ impl Run {
         self.fatal_barriers.clear();
         let before = std::mem::take(&mut self.barriers);
         for barrier in &plan.barriers {
-            let was_released = before
-                .get(&barrier.id)
-                .is_some_and(|before| before.status == BarrierStatus::Released);
             let mut state = self.barrier_state(barrier);
-            if was_released && state.has_enough() {
-                state.status = BarrierStatus::Released;
+            if let Some(before) = before.get(&barrier.id) {
+                let answers = activated.answers.iter();
+                let mut of_barrier = answers.filter(|(id, _)| *id == barrier.id);
+                state.take_over(before, of_barrier.next().map(|(_, answer)| answer.as_str()));
             }
             self.barriers.insert(barrier.id.clone(), state);
             self.review_barrier(&barrier.id);
         }
-        for (step, number) in plan.steps.iter().zip(numbers) {
+        for (step, number) in plan.steps.iter().zip(&activated.numbers) {
             self.rebuild_step(step, *number);
         }
     }
@@ -269,6 +275,23 @@ impl Run {
     }
 }
 
+impl BarrierState {
+    /// What stays of a barrier of the version before: that it was released, as long as its need is
+    /// met, and what somebody said about it.
+    fn take_over(&mut self, before: &Self, answer: Option<&str>) {
+        let was_released = before.status == BarrierStatus::Released;
+        if was_released && (self.has_enough() || answer == Some(RELEASE)) {
+            self.status = BarrierStatus::Released;
+        }
+        if answer == Some(WAIT) {
+            self.on_break = OnBreak::Wait;
+            if before.is_late && !was_released {
+                (self.is_late, self.status) = (true, BarrierStatus::Broken);
+            }
+        }
+    }
+}
+
 /// Whether a version says the same of a step as the one before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Work {
@@ -301,7 +324,7 @@ impl StepState {
     fn carry_over(&mut self, work: Work) {
         // A new version is a new chance.
         if matches!(self.status, StepStatus::Failed | StepStatus::Removed | StepStatus::Cancelled) {
-            self.reset();
+            self.come_back();
         }
         if work == Work::Changed {
             // A failure that somebody was asked about stays asked.
@@ -320,6 +343,30 @@ impl StepState {
             Some(Fallback::Owner(owner)) if self.has_fallen_back => Some(owner.clone()),
             _ => plan.owner_of(step).map(str::to_owned),
         };
+    }
+
+    /// Begins anew, unless it failed or was removed with an attempt of which somebody must say what
+    /// it did.
+    fn come_back(&mut self) {
+        let is_out = matches!(self.status, StepStatus::Failed | StepStatus::Removed);
+        let held = self.attempt.take().filter(|_| is_out);
+        self.reset();
+        if held.is_some() {
+            (self.attempt, self.status) = (held, StepStatus::InDoubt);
+        }
+    }
+
+    /// Takes the step over with its attempt: whoever was asked about it is asked again, with what
+    /// the step is now, and of all others somebody must say what it did.
+    fn hold_attempt(&mut self) {
+        if self.attempt.is_none() {
+            self.reset();
+            return;
+        }
+        self.hold = Hold::default();
+        if self.status != StepStatus::Gated {
+            self.status = StepStatus::InDoubt;
+        }
     }
 
     fn reset(&mut self) {

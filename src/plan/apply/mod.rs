@@ -274,7 +274,7 @@ impl Run {
             value: set.value.clone(),
             version: set.version,
             origin: set.origin.clone(),
-            time,
+            time: if set.since == 0 { time } else { set.since.min(time) },
             is_trusted: true,
         };
         self.variables.insert(set.name.clone(), variable);

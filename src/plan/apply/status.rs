@@ -263,6 +263,11 @@ impl BarrierState {
         }
     }
 
+    /// Whether somebody let go what waits for it, and its need is still not met.
+    pub(in crate::plan) fn is_overruled(&self) -> bool {
+        self.status == BarrierStatus::Released && !self.has_enough()
+    }
+
     /// Whether as many as are needed have arrived.
     pub(super) fn has_enough(&self) -> bool {
         u32::try_from(self.arrived.len()).map_or(true, |arrived| arrived >= self.needed)

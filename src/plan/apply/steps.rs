@@ -6,9 +6,9 @@ use super::money::Entry;
 use crate::plan::settle::failure_of;
 use crate::plan::transition::{Next, transition};
 use crate::plan::{
-    AcceptedBasis, AfterLoss, Attempt, AttemptToken, Condition, ConditionJudged, Cost, Decision,
-    Dispatched, FailureDecided, Fallback, Finding, Hold, Micros, Ruling, Run, StepEvent,
-    StepNumber, StepState, StepStatus, Verdict,
+    AcceptedBasis, AfterFailure, AfterLoss, Attempt, AttemptToken, Condition, ConditionJudged,
+    Cost, Decision, Dispatched, FailureDecided, Fallback, Finding, Hold, Micros, Ruling, Run,
+    StepEvent, StepNumber, StepState, StepStatus, Verdict,
 };
 
 impl Run {
@@ -145,7 +145,9 @@ impl Run {
                 }
             }
         }
-        step.attempt = None;
+        if decided.then == AfterFailure::Over {
+            step.attempt = None;
+        }
         let called = step.hold.stand_in;
         if let Some(called) = called.and_then(|number| self.steps.get_mut(number.index())) {
             called.hold.is_on_call = false;

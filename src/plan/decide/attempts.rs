@@ -56,6 +56,18 @@ pub(super) fn lost(
     cause: LostCause,
     detail: &str,
 ) -> Event {
+    let is_doubtful = is_doubtful_once_lost(run, number, cause);
+    let then = if is_doubtful { AfterLoss::InDoubt } else { AfterLoss::DealAgain };
+    let lost = AttemptLost { token, cause, detail: detail.to_owned(), then };
+    step_event(run.id, number, StepEvent::AttemptLost(lost))
+}
+
+/// Whether an attempt in flight, once it is lost, may have done what must not be done twice.
+pub(in crate::plan) fn is_doubtful_once_lost(
+    run: &Run,
+    number: StepNumber,
+    cause: LostCause,
+) -> bool {
     let idempotence = run
         .plan()
         .zip(run.plan_step(number))
@@ -63,13 +75,7 @@ pub(super) fn lost(
     let attempt = run.step(number).and_then(|step| step.attempt.as_ref());
     let has_intent = attempt.is_some_and(|attempt| !attempt.effects.is_empty());
     // Work that was given back before it began did nothing to the world.
-    let then = if idempotence == Idempotence::No && (cause != LostCause::Released || has_intent) {
-        AfterLoss::InDoubt
-    } else {
-        AfterLoss::DealAgain
-    };
-    let lost = AttemptLost { token, cause, detail: detail.to_owned(), then };
-    step_event(run.id, number, StepEvent::AttemptLost(lost))
+    idempotence == Idempotence::No && (cause != LostCause::Released || has_intent)
 }
 
 /// The losses of those of a run's attempts in flight that a decision takes away.

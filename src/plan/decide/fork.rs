@@ -3,9 +3,9 @@
 
 use super::{questions, versions};
 use crate::plan::{
-    ContentHash, Event, HashedStep, InheritedStep, Micros, Plan, PlanActivated, PlanDraft,
-    PlanReviewed, PlanVersion, Rejection, Run, RunForked, RunId, RunStarted, State, StepNumber,
-    StepStatus, StepsInherited, Variable, VariableSet,
+    BarrierChange, BarrierChanged, ContentHash, Event, HashedStep, InheritedStep, Micros, Plan,
+    PlanActivated, PlanDraft, PlanReviewed, PlanVersion, Rejection, Run, RunForked, RunId,
+    RunStarted, State, StepNumber, StepStatus, StepsInherited, Variable, VariableSet,
 };
 
 /// How many steps one record describes.
@@ -39,6 +39,7 @@ pub(super) fn fork(
             value: variable.value.clone(),
             version: variable.version,
             origin: variable.origin.clone(),
+            since: variable.time.max(1),
         })
     }));
     // In the middle of a batch, the last version may not have all of its steps yet.
@@ -51,7 +52,22 @@ pub(super) fn fork(
     for chunk in steps.chunks(CHUNK) {
         events.push(Event::StepsInherited(StepsInherited { run, steps: chunk.to_vec() }));
     }
+    events.extend(overruled(parent, run));
     Ok(events)
+}
+
+/// What waits for a barrier that somebody let go, goes on in the fork, too.
+fn overruled(parent: &Run, run: RunId) -> impl Iterator<Item = Event> {
+    let released = parent.barriers.iter().filter(|(_, barrier)| barrier.is_overruled());
+    released.map(move |(id, barrier)| {
+        Event::Barrier(BarrierChanged {
+            run,
+            barrier: id.clone(),
+            change: BarrierChange::Overruled,
+            arrived: u32::try_from(barrier.arrived.len()).unwrap_or(u32::MAX),
+            needed: barrier.needed,
+        })
+    })
 }
 
 /// A version of the parent's plan, proposed, reviewed and made active as it was there.
@@ -95,6 +111,10 @@ fn copied(
             trusted,
             untrusted,
             request: 0,
+            held: Vec::new(),
+            answers: Vec::new(),
+            // Also what was active only for a while is a copy, and no replan of the fork.
+            since: parent.activated.max(1),
         }));
     }
     Ok(events)

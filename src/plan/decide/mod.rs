@@ -19,6 +19,7 @@ mod replans;
 mod runs;
 mod versions;
 
+pub(super) use attempts::is_doubtful_once_lost;
 pub(super) use dispatch::reservation;
 
 use super::{

@@ -3,9 +3,9 @@
 use super::{open_run, running, step_of};
 use crate::plan::settle::{Failure, carried_out, failure_of, may_fall_back};
 use crate::plan::{
-    Decider, Decision, Ending, Event, FailureClass, FailureDecided, Micros, Rejection,
-    ReplanRequested, ReplanTrigger, ReplanWithdrawn, Ruling, Run, RunEnded, RunId, State,
-    StepEvent, StepFailed, StepNumber, StepStatus,
+    AfterFailure, Decider, Decision, Ending, Event, FailureClass, FailureDecided, Micros,
+    Rejection, ReplanRequested, ReplanTrigger, ReplanWithdrawn, Ruling, Run, RunEnded, RunId,
+    State, StepEvent, StepFailed, StepNumber, StepStatus,
 };
 
 pub(super) fn request(
@@ -99,6 +99,7 @@ pub(super) fn decide_failure(
         rule: rule.to_owned(),
         reason: reason.to_owned(),
         disposition,
+        then: AfterFailure::Over,
     };
     Ok(carried_out(run, number, decided, None, now))
 }

@@ -141,6 +141,7 @@ pub(super) fn set_variable(
         value: value.clone(),
         version: found.saturating_add(1),
         origin: Origin::Person(by.to_owned()),
+        since: 0,
     })])
 }
 

@@ -66,6 +66,9 @@ pub(super) fn start_run(
         trusted: Vec::new(),
         untrusted: Vec::new(),
         request: 0,
+        held: Vec::new(),
+        answers: Vec::new(),
+        since: 0,
     }));
     Ok(events)
 }

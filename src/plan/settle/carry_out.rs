@@ -4,13 +4,13 @@
 
 use std::collections::BTreeMap;
 
-use super::failure::disposition_of;
+use super::failure::{disposition_of, may_have_landed};
 use super::{declared, set_all, step_event};
 use crate::plan::{
-    ABORT, Accepted, AcceptedBasis, Asked, Attempt, AttemptToken, Decision, Event, FAIL,
-    FailureClass, FailureDecided, Fallback, Json, Micros, Origin, REPLAN, RETRY, ReplanRequested,
-    ReplanTrigger, Run, SECOND, SKIP, Skipped, StepEvent, StepNumber, StepState, StepStatus,
-    Subject,
+    ABORT, Accepted, AcceptedBasis, AfterFailure, Asked, Attempt, AttemptToken, Decision, Event,
+    FAIL, FailureClass, FailureDecided, Fallback, Json, Micros, Origin, REPLAN, RETRY,
+    ReplanRequested, ReplanTrigger, Run, SECOND, SKIP, Skipped, StepEvent, StepNumber, StepState,
+    StepStatus, Subject,
 };
 
 /// Whether a step has a fallback that was not used yet and can stand in now.
@@ -53,13 +53,17 @@ fn stand_in_value(run: &Run, fallback: &Fallback, time: Micros) -> Option<(Json,
 pub(in crate::plan) fn carried_out(
     run: &Run,
     number: StepNumber,
-    decided: FailureDecided,
+    mut decided: FailureDecided,
     from: Option<StepNumber>,
     time: Micros,
 ) -> Vec<Event> {
     let token = decided.token;
     let (class, reason) = (decided.class, decided.reason.clone());
     let decision = decided.decision;
+    let is_final = matches!(decision, Decision::Fail | Decision::Replan | Decision::Abort);
+    if is_final && may_have_landed(run, number) {
+        decided.then = AfterFailure::Held;
+    }
     let mut events = vec![step_event(run, number, StepEvent::FailureDecided(decided))];
     match decision {
         Decision::Replan if run.request.is_none() => {
@@ -179,6 +183,7 @@ pub(super) fn of_answer(run: &Run, number: StepNumber, time: Micros) -> Vec<Even
         rule: format!("answer:{by}"),
         reason: message,
         disposition: disposition_of(run, number, attempt),
+        then: AfterFailure::Over,
     };
     carried_out(run, number, decided, None, time)
 }

@@ -7,10 +7,11 @@
 //!   that the next rule decides; the last built-in rule always can.
 
 use super::carry_out::{carried_out, may_fall_back};
+use super::failure_of;
 use crate::plan::{
-    Attempt, Decision, Disposition, Event, FailureAction, FailureClass, FailureDecided,
-    FailureMatch, Idempotence, Micros, OnTimeout, RetryPolicy, Run, SECOND, Step, StepEvent,
-    StepNumber, StepStatus,
+    AfterFailure, Attempt, Decision, Disposition, Event, FailureAction, FailureClass,
+    FailureDecided, FailureMatch, Idempotence, Micros, OnTimeout, RetryPolicy, Run, SECOND,
+    StepEvent, StepNumber, StepStatus,
 };
 
 /// A failed attempt, with all that a rule may look at.
@@ -18,7 +19,6 @@ use crate::plan::{
 pub(in crate::plan) struct Failure<'a> {
     run: &'a Run,
     number: StepNumber,
-    step: Option<&'a Step>,
     attempt: &'a Attempt,
     class: FailureClass,
     message: String,
@@ -66,17 +66,35 @@ pub(super) fn disposition_of(run: &Run, number: StepNumber, attempt: &Attempt) -
     }
     let effects = attempt.effects.iter().filter_map(|key| run.effects.get(key));
     let mut own = effects.peekable();
-    let is_idempotent = run
-        .plan()
-        .zip(run.plan_step(number))
-        .is_none_or(|(plan, step)| plan.idempotence_of(step) != Idempotence::No);
-    if own.peek().is_none() || is_idempotent {
+    if own.peek().is_none() || !is_once(run, number) {
         Disposition::DidNotHappen
     } else if own.all(|effect| effect.committed != 0) {
         Disposition::Landed
     } else {
         Disposition::InDoubt
     }
+}
+
+/// Whether a step must not be done twice.
+fn is_once(run: &Run, number: StepNumber) -> bool {
+    let step = run.plan().zip(run.plan_step(number));
+    step.is_some_and(|(plan, step)| plan.idempotence_of(step) == Idempotence::No)
+}
+
+/// Whether the failed attempt of a step did, or may have done, what must not be done twice, and
+/// nobody has said yet what is done about it.
+pub(in crate::plan) fn may_have_landed(run: &Run, number: StepNumber) -> bool {
+    let step = run.step(number);
+    step.and_then(|step| Some((step, step.attempt.as_ref()?))).is_some_and(|(step, attempt)| {
+        let is_open = match step.status {
+            StepStatus::Gated => true,
+            StepStatus::Reported => failure_of(run, number).is_some(),
+            _ => false,
+        };
+        is_open
+            && is_once(run, number)
+            && disposition_of(run, number, attempt) != Disposition::DidNotHappen
+    })
 }
 
 impl<'a> Failure<'a> {
@@ -95,7 +113,6 @@ impl<'a> Failure<'a> {
         Self {
             run,
             number,
-            step,
             attempt,
             class,
             message,
@@ -116,10 +133,7 @@ impl<'a> Failure<'a> {
     }
 
     fn is_idempotent(&self) -> bool {
-        self.run
-            .plan()
-            .zip(self.step)
-            .is_none_or(|(plan, step)| plan.idempotence_of(step) != Idempotence::No)
+        !is_once(self.run, self.number)
     }
 
     /// The decision, and what comes with it.
@@ -245,6 +259,7 @@ impl<'a> Failure<'a> {
             rule: ruled.rule,
             reason: ruled.reason,
             disposition: self.disposition,
+            then: AfterFailure::Over,
         };
         let mut events = carried_out(self.run, self.number, decided, ruled.from, time);
         if let Some((to, deadline, on_timeout)) = ruled.ask {

@@ -25,7 +25,7 @@ use super::{
 pub(super) use budget::used_up;
 pub(super) use carry_out::{carried_out, may_fall_back};
 use criteria::{TRUST, failed_criterion, judged, trust, trusted, unjudged};
-pub(super) use failure::Failure;
+pub(super) use failure::{Failure, may_have_landed};
 pub(super) use opening::writers_left;
 
 /// The events of one thing that follows by itself in a run; none when all is settled.
@@ -175,6 +175,7 @@ fn set_all(run: &Run, values: BTreeMap<String, Json>, origin: &Origin) -> Vec<Ev
             value,
             version: version.saturating_add(1),
             origin: origin.clone(),
+            since: 0,
         })
     };
     values.into_iter().map(set).collect()

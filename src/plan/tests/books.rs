@@ -107,8 +107,8 @@ fn check_run(run: &Run) {
         }
         let has_attempt = match state.status {
             StepStatus::Dispatched | StepStatus::Reported | StepStatus::InDoubt => true,
-            // Somebody was asked about its failure.
-            StepStatus::Gated => state.attempt.is_some(),
+            // Somebody was asked about its failure, or it failed for good and may have landed.
+            StepStatus::Gated | StepStatus::Failed => state.attempt.is_some(),
             _ => false,
         };
         assert_eq!(state.attempt.is_some(), has_attempt, "attempt of {}", step.id);

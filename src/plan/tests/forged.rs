@@ -36,6 +36,9 @@ fn activation(version: u32, numbers: &[u32]) -> Event {
         trusted: vec![],
         untrusted: vec![],
         request: 0,
+        held: vec![],
+        answers: vec![],
+        since: 0,
     })
 }
 
@@ -221,6 +224,7 @@ impl Dice {
                 rule: self.word(),
                 reason: self.word(),
                 disposition: self.disposition(),
+                then: self.pick(&[AfterFailure::Over, AfterFailure::Held]),
             }),
             11 => StepEvent::Skipped(Skipped { by: self.word(), reason: String::new() }),
             12 => StepEvent::Reopened(Reopened { by: self.word() }),
@@ -301,6 +305,7 @@ impl Dice {
                 value: Json::from(serde_json::json!(self.below(5))),
                 version: self.few(),
                 origin: Origin::Fallback { step: self.number() },
+                since: 0,
             }),
             6 => Event::Barrier(BarrierChanged {
                 run,
@@ -386,6 +391,9 @@ fn activation_of(run: RunId, version: u32, dice: &mut Dice) -> Event {
         trusted: vec![],
         untrusted: vec![dice.word()],
         request: dice.few(),
+        held: dice.numbers(),
+        answers: vec![(dice.word(), dice.pick(&[WAIT, RELEASE]).to_owned())],
+        since: dice.pick(&[0, 0, 7, Micros::MAX]),
     })
 }
 

@@ -8,7 +8,8 @@
 //! 4. A step is dealt only if all that it waits for is settled, its condition and preconditions
 //!    hold by the values of that moment, its gate was opened by a yes bound to what the step is
 //!    now, and no delay, question or stand-in holds it back; and then it is ready, too.
-//! 5. What must not be done twice and is in doubt is not dealt before somebody said what happened.
+//! 5. What must not be done twice and is in doubt is not dealt before somebody said what happened,
+//!    whatever becomes of the plan meanwhile.
 //! 6. Accepted needs a passed verdict for every criterion, or a basis that is written down; no
 //!    verdict is the worker's own; an expression is judged as it reads.
 //! 7. A stale token never changes a step, and what a lost attempt cost is charged until known.
@@ -65,6 +66,8 @@ struct Work {
     answer: Option<String>,
     has_landed: bool,
     stands_for_value: bool,
+    /// Its last failed attempt did, or may have done, its work.
+    may_have_landed: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]

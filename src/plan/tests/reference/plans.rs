@@ -25,7 +25,17 @@ impl Work {
             answer: None,
             has_landed: false,
             stands_for_value: false,
+            may_have_landed: false,
         }
+    }
+
+    /// A new version takes its work, but not what its attempt did to the world.
+    fn hold(&mut self) {
+        if self.phase != Phase::Asked {
+            self.phase = Phase::Doubt;
+        }
+        (self.yes, self.run_if, self.stand_in, self.delay) = (None, None, None, None);
+        self.answer = None;
     }
 
     fn has_work(&self) -> bool {
@@ -90,6 +100,14 @@ impl Life {
         assert_eq!(change.request, self.request_seq().unwrap_or(0));
         if !self.is_forked {
             self.check_fallen(change, &plan, &hashes);
+            self.check_held(change);
+            assert_eq!(change.answers.iter().filter(|each| each.1 == RELEASE).count(), {
+                let still = self.still_let_go(change, &plan);
+                assert!(
+                    still.iter().all(|id| change.answers.contains(&(id.clone(), RELEASE.into())))
+                );
+                still.len()
+            });
         }
         let changed = self.changed(change, &plan, &hashes);
         for (step, number) in plan.steps.iter().zip(&change.numbers) {
@@ -98,11 +116,17 @@ impl Life {
                 self.works.push(Work::new(&step.id));
             }
             let falls = change.invalidated.contains(number);
+            let is_held = change.held.contains(number);
             let work = self.work_mut(*number);
             assert_eq!(work.id, step.id, "a number belongs to one id for ever");
-            let is_again =
-                matches!(work.phase, Phase::Failed | Phase::Gone | Phase::Cancelled) || falls;
-            if is_again && work.phase != Phase::Doubt {
+            let is_out = matches!(work.phase, Phase::Failed | Phase::Gone);
+            if is_held {
+                work.hold();
+            } else if is_out && work.token.is_some() {
+                *work = Work { phase: Phase::Doubt, token: work.token, ..Work::new(&step.id) };
+            } else if (is_out || work.phase == Phase::Cancelled || falls)
+                && work.phase != Phase::Doubt
+            {
                 *work = Work::new(&step.id);
             }
             if changed.contains(number) {
@@ -115,9 +139,12 @@ impl Life {
         }
         self.numbers.clone_from(&change.numbers);
         for place in 1..=u32::try_from(self.works.len()).unwrap() {
-            if !self.numbers.contains(&StepNumber(place)) {
-                let work = self.work_mut(StepNumber(place));
-                *work = Work { phase: Phase::Gone, ..Work::new(&work.id) };
+            let number = StepNumber(place);
+            if !self.numbers.contains(&number) && self.work(number).phase != Phase::Gone {
+                let is_held = change.held.contains(&number);
+                let work = self.work_mut(number);
+                let token = work.token.filter(|_| is_held);
+                *work = Work { phase: Phase::Gone, token, ..Work::new(&work.id) };
             }
         }
         self.active = change.version;
@@ -131,7 +158,10 @@ impl Life {
         let kept: BTreeSet<String> = plan
             .barriers
             .iter()
-            .filter(|barrier| self.released.contains(&barrier.id) && self.has_enough(barrier))
+            .filter(|barrier| {
+                let is_let_go = change.answers.contains(&(barrier.id.clone(), RELEASE.into()));
+                self.released.contains(&barrier.id) && (is_let_go || self.has_enough(barrier))
+            })
             .map(|barrier| barrier.id.clone())
             .collect();
         self.released = kept;
@@ -197,6 +227,46 @@ impl Life {
         for number in &change.removed {
             assert_ne!(self.work(*number).phase, Phase::Dealt, "revoked first");
         }
+    }
+
+    /// Invariant 5, from one version to the next.
+    fn check_held(&self, change: &PlanActivated) {
+        for number in change.invalidated.iter().chain(&change.removed) {
+            let work = self.work(*number);
+            let is_once = self.idempotence(*number) == Idempotence::No;
+            let must = match work.phase {
+                Phase::Doubt => true,
+                Phase::Asked => is_once && work.may_have_landed,
+                Phase::Failed => work.token.is_some(),
+                _ => false,
+            };
+            assert!(!must || change.held.contains(number), "5: {work:?}");
+        }
+        for number in &change.held {
+            let work = self.work(*number);
+            let had = [Phase::Doubt, Phase::Asked, Phase::Reported, Phase::Failed];
+            assert!(had.contains(&work.phase) && work.token.is_some(), "held: {work:?}");
+        }
+    }
+
+    /// Barriers that somebody let go, and of which nothing that they saw has changed.
+    fn still_let_go(&self, change: &PlanActivated, plan: &Plan) -> Vec<String> {
+        if self.active == 0 {
+            return Vec::new();
+        }
+        let stays = |id: &String| {
+            let number = self.named(id).filter(|number| self.work(*number).is_closed());
+            number.is_none_or(|number| {
+                change.numbers.contains(&number) && !change.invalidated.contains(&number)
+            })
+        };
+        let is_let_go = |barrier: &&Barrier| {
+            self.plan().barriers.contains(barrier)
+                && self.released.contains(&barrier.id)
+                && !self.has_enough(barrier)
+                && barrier.members.iter().all(stays)
+        };
+        plan.barriers.iter().filter(is_let_go).map(|barrier| barrier.id.clone()).collect()
     }
 
     /// Who is only there to stand in for others, and was not called.

@@ -29,7 +29,7 @@ impl Work {
 }
 
 impl Life {
-    fn idempotence(&self, number: StepNumber) -> Idempotence {
+    pub(super) fn idempotence(&self, number: StepNumber) -> Idempotence {
         self.text(number).idempotent.unwrap_or(Idempotence::Yes)
     }
 
@@ -113,7 +113,7 @@ impl Life {
             StepEvent::Reopened(_) => {
                 let work = self.work_mut(number);
                 assert_eq!(work.phase, Phase::Failed);
-                work.phase = Phase::Open;
+                work.phase = if work.token.is_some() { Phase::Asked } else { Phase::Open };
                 (work.yes, work.run_if, work.delay) = (None, None, None);
             }
             StepEvent::DoubtResolved(doubt) => {
@@ -278,8 +278,14 @@ impl Life {
             Some(Fallback::Step(id)) => self.named(id),
             _ => None,
         };
+        let is_final =
+            matches!(decided.decision, Decision::Fail | Decision::Replan | Decision::Abort);
+        let may_have_landed = must_not_repeat && decided.disposition != Disposition::DidNotHappen;
+        let is_held = decided.then == AfterFailure::Held;
+        assert_eq!(is_held, is_final && may_have_landed, "5");
         let work = self.work_mut(number);
         work.answer = None;
+        work.may_have_landed = may_have_landed;
         match decided.decision {
             Decision::Retry => (work.phase, work.delay) = (Phase::Open, None),
             Decision::RetryAt(due) => (work.phase, work.delay) = (Phase::Open, Some(due)),
@@ -300,7 +306,7 @@ impl Life {
                 }
             }
         }
-        work.token = None;
+        work.token = work.token.filter(|_| is_held);
         if let Some(called) = work.stand_in {
             self.work_mut(called).is_on_call = false;
         }
