@@ -53,8 +53,6 @@ impl Run {
             self.status = RunStatus::Running;
         }
         self.links = Arc::new(Links::new(&plan, &activated.numbers, self.steps.len()));
-        self.drop_stand_ins(&activated.numbers);
-        self.put_on_call(&activated.numbers);
         self.rebuild(&plan, activated);
         self.close_questions_in_vain();
         self.set_timers();
@@ -80,14 +78,18 @@ impl Run {
         numbers.filter(|each| is_changed(*each)).map(|(_, number)| *number).collect()
     }
 
-    /// A step waits only for one that still is its fallback.
-    fn drop_stand_ins(&mut self, numbers: &[StepNumber]) {
-        for number in numbers {
+    /// A step waits only for one that still is its fallback, and only on inputs that are settled:
+    /// otherwise its work begins anew with them.
+    fn drop_stand_ins(&mut self, plan: &Plan, numbers: &[StepNumber]) {
+        for (plan_step, number) in plan.steps.iter().zip(numbers) {
             let fallback = self.links.fallback_of(*number);
-            if let Some(step) = self.steps.get_mut(number.index())
-                && step.hold.stand_in != fallback
-            {
+            let dependencies = self.links.dependencies(plan_step);
+            let is_based = dependencies.iter().all(|each| self.is_settled(each));
+            let Some(step) = self.steps.get_mut(number.index()) else { continue };
+            if step.hold.stand_in != fallback {
                 step.hold.stand_in = None;
+            } else if step.hold.stand_in.is_some() && !is_based {
+                step.reset();
             }
         }
     }
@@ -215,6 +217,8 @@ impl Run {
             self.barriers.insert(barrier.id.clone(), state);
             self.review_barrier(&barrier.id);
         }
+        self.drop_stand_ins(plan, &activated.numbers);
+        self.put_on_call(&activated.numbers);
         for (step, number) in plan.steps.iter().zip(&activated.numbers) {
             self.rebuild_step(step, *number);
         }

@@ -375,3 +375,24 @@ fn a_step_that_changes_while_in_doubt_asks_its_gate_again() {
     assert_eq!(world.run().questions.len(), 1);
     books::check(&world.state);
 }
+
+/// A step that waited for its stand-in was accepted through it, although a new version had taken
+/// back what the step itself stands on.
+#[test]
+fn a_step_whose_inputs_fell_does_not_wait_for_its_stand_in() {
+    let retry = Some(RetryPolicy { max_attempts: 1, ..RetryPolicy::default() });
+    let fallback = Some(Fallback::Step("b".to_owned()));
+    let c = Step { retry, fallback, ..step("c", &["a"]) };
+    let of = |a: Step| plan(vec![a, step("b", &[]), c.clone()]);
+    let mut world = World::with(&of(step("a", &[])), RunPolicy::default());
+    world.work("a");
+    world.fail("c", FailureClass::Deterministic);
+    let stand_in = world.deal("b");
+    world.propose(&of(Step { goal: "something else".to_owned(), ..step("a", &[]) })).unwrap();
+    world.report(stand_in, Receipt::default());
+    books::check(&world.state);
+    assert_eq!(world.status("c"), StepStatus::Waiting);
+    world.work("a");
+    world.work("c");
+    assert_eq!(world.run().status, RunStatus::Ended(Ending::Done));
+}

@@ -138,15 +138,7 @@ impl Life {
             };
         }
         self.numbers.clone_from(&change.numbers);
-        for place in 1..=u32::try_from(self.works.len()).unwrap() {
-            let number = StepNumber(place);
-            if !self.numbers.contains(&number) && self.work(number).phase != Phase::Gone {
-                let is_held = change.held.contains(&number);
-                let work = self.work_mut(number);
-                let token = work.token.filter(|_| is_held);
-                *work = Work { phase: Phase::Gone, token, ..Work::new(&work.id) };
-            }
-        }
+        self.remove_others(change);
         self.active = change.version;
         self.request = None;
         self.is_complete = false;
@@ -154,7 +146,6 @@ impl Life {
         if self.status == RunStatus::Proposed {
             self.status = RunStatus::Running;
         }
-        self.put_on_call();
         let kept: BTreeSet<String> = plan
             .barriers
             .iter()
@@ -165,6 +156,19 @@ impl Life {
             .map(|barrier| barrier.id.clone())
             .collect();
         self.released = kept;
+        self.put_on_call();
+    }
+
+    fn remove_others(&mut self, change: &PlanActivated) {
+        for place in 1..=u32::try_from(self.works.len()).unwrap() {
+            let number = StepNumber(place);
+            if !self.numbers.contains(&number) && self.work(number).phase != Phase::Gone {
+                let is_held = change.held.contains(&number);
+                let work = self.work_mut(number);
+                let token = work.token.filter(|_| is_held);
+                *work = Work { phase: Phase::Gone, token, ..Work::new(&work.id) };
+            }
+        }
     }
 
     /// Steps about which a version says something else than the one before.
@@ -276,8 +280,12 @@ impl Life {
                 Some(Fallback::Step(id)) => self.named(id),
                 _ => None,
             };
+            let is_based = self.text(number).after.iter().all(|name| self.is_settled(name));
             let work = self.work_mut(number);
             work.stand_in = work.stand_in.filter(|stand_in| Some(*stand_in) == fallback);
+            if work.stand_in.is_some() && !is_based {
+                *work = Work { owner: work.owner.clone(), ..Work::new(&work.id) };
+            }
         }
         for number in self.numbers.clone() {
             let id = self.work(number).id.clone();
