@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{BarrierStatus, Fallback, Plan, Run, Step, StepNumber, expression};
+use super::{BarrierStatus, Fallback, Lane, Plan, Queue, Run, Step, StepNumber, expression};
 
 /// Something that a step waits for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -169,6 +169,14 @@ impl Run {
             .active_version()
             .map(|version| Links::new(&version.plan, &version.numbers, self.steps.len()));
         self.links = Arc::new(links.unwrap_or_default());
+        self.find_heads();
+    }
+
+    /// Makes the list of the lanes' heads anew.
+    pub(super) fn find_heads(&mut self) {
+        let heads = self.lanes.iter();
+        let head = |(lane, queue): (&Lane, &Queue)| Some((*queue.first()?, lane.clone()));
+        self.heads = heads.filter_map(head).collect();
     }
 
     /// What a step of the active version still waits for.

@@ -70,6 +70,10 @@ pub struct Run {
     pub capped_tags: BTreeSet<String>,
     /// The steps of `ready` by lane, so that all that a full cap holds back is passed over in one move.
     pub lanes: BTreeMap<Lane, Queue>,
+    /// The lane of each lane's first step, so that the first that may be dealt is found without
+    /// looking at what stands behind a full cap.
+    #[serde(skip)]
+    pub(super) heads: BTreeMap<(Reverse<i32>, StepNumber), Lane>,
     /// Steps that were reported and wait for verdicts.
     pub reported: BTreeSet<StepNumber>,
     /// Steps in doubt.
@@ -198,6 +202,8 @@ pub struct Tally {
 thread_local! {
     /// How often a step was looked at: what the tests of scale count.
     pub(super) static LOOKED_AT: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+    /// How many lanes a claim looked at.
+    pub(super) static LANES_LOOKED_AT: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
 impl Run {
@@ -228,6 +234,7 @@ impl Run {
             ready: BTreeSet::new(),
             capped_tags: BTreeSet::new(),
             lanes: BTreeMap::new(),
+            heads: BTreeMap::new(),
             reported: BTreeSet::new(),
             in_doubt: BTreeSet::new(),
             dealt: BTreeSet::new(),

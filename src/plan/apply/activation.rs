@@ -200,6 +200,7 @@ impl Run {
     fn rebuild(&mut self, plan: &Plan, activated: &PlanActivated) {
         self.ready.clear();
         self.lanes.clear();
+        self.heads.clear();
         self.reported.clear();
         self.in_doubt.clear();
         self.counts.clear();

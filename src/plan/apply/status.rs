@@ -10,7 +10,7 @@ use super::{count_down, count_up};
 use crate::plan::settle::has_consequence;
 use crate::plan::{
     BarrierChange, BarrierChanged, BarrierState, BarrierStatus, Lane, Micros, OnBreak, QuestionId,
-    Ruling, Run, StepNumber, StepState, StepStatus, Timer, expression,
+    Queue, Ruling, Run, StepNumber, StepState, StepStatus, Timer, expression,
 };
 
 impl Run {
@@ -86,18 +86,35 @@ impl Run {
                 self.lanes.entry(lane).or_default().insert(key);
             }
         }
+        self.find_heads();
+    }
+
+    /// Changes the queue of a lane, and keeps its head in the list of heads.
+    fn change_lane(&mut self, lane: Lane, change: impl FnOnce(&mut Queue)) {
+        let queue = self.lanes.entry(lane.clone()).or_default();
+        let before = queue.first().copied();
+        change(queue);
+        let after = queue.first().copied();
+        if after.is_none() {
+            self.lanes.remove(&lane);
+        }
+        if before != after {
+            before.map(|head| self.heads.remove(&head));
+            after.map(|head| self.heads.insert(head, lane));
+        }
     }
 
     /// Enters a step in the queue, list and count that its status belongs to.
     pub(super) fn enlist(&mut self, number: StepNumber) {
         let Some(step) = self.steps.get(number.index()) else { return };
-        match step.status {
+        let status = step.status;
+        match status {
             StepStatus::Removed => return,
             StepStatus::Ready => {
                 let key = (Reverse(step.priority), number);
                 let lane = self.lane(step);
                 self.ready.insert(key);
-                self.lanes.entry(lane).or_default().insert(key);
+                self.change_lane(lane, |queue| _ = queue.insert(key));
             }
             StepStatus::Reported => drop(self.reported.insert(number)),
             StepStatus::InDoubt => drop(self.in_doubt.insert(number)),
@@ -108,7 +125,7 @@ impl Run {
             }
             _ => {}
         }
-        count_up(&mut self.counts, &step.status);
+        count_up(&mut self.counts, &status);
     }
 
     fn delist(&mut self, number: StepNumber) {
@@ -120,12 +137,7 @@ impl Run {
                 let key = (Reverse(step.priority), number);
                 let lane = self.lane(step);
                 self.ready.remove(&key);
-                if let Some(queue) = self.lanes.get_mut(&lane) {
-                    queue.remove(&key);
-                    if queue.is_empty() {
-                        self.lanes.remove(&lane);
-                    }
-                }
+                self.change_lane(lane, |queue| _ = queue.remove(&key));
             }
             StepStatus::Reported => drop(self.reported.remove(&number)),
             StepStatus::InDoubt => drop(self.in_doubt.remove(&number)),

@@ -84,9 +84,6 @@ fn named(state: &State, run: &Run, number: StepNumber) -> Result<StepNumber, Rej
     Ok(number)
 }
 
-/// How many steps of the queue are looked at one by one.
-const FIRST_LOOKED_AT: usize = 4;
-
 /// The first step of the queue whose owner and tags may have one more.
 fn first(state: &State, run: &Run) -> Result<StepNumber, Rejection> {
     if run.ready.is_empty() {
@@ -94,27 +91,17 @@ fn first(state: &State, run: &Run) -> Result<StepNumber, Rejection> {
     }
     check_stopping(run)?;
     check_shared_caps(state, run)?;
-    // Mostly the first may be dealt. Where caps are full, whole lanes are passed over.
-    for (_, number) in run.ready.iter().take(FIRST_LOOKED_AT) {
-        let step = step_of(run, *number)?;
-        if check_lane(state, run, step.owner.as_deref(), &step.tags).is_ok() {
-            return Ok(*number);
-        }
-    }
-    let mut best = None;
+    // A lane that a full cap holds back is passed over in one move, however long it is.
     let mut refused = None;
-    for ((owner, tags), queue) in &run.lanes {
-        let Some(head) = queue.first() else { continue };
+    for ((_, number), (owner, tags)) in &run.heads {
+        #[cfg(test)]
+        crate::plan::run::LANES_LOOKED_AT.with(|count| count.set(count.get() + 1));
         match check_lane(state, run, owner.as_deref(), tags) {
-            Ok(()) if best.is_none_or(|best| head < best) => best = Some(head),
-            Ok(()) => {}
+            Ok(()) => return Ok(*number),
             Err(reason) => refused = refused.or(Some(reason)),
         }
     }
-    match best {
-        Some((_, number)) => Ok(*number),
-        None => Err(refused.unwrap_or_else(|| nothing_ready(run))),
-    }
+    Err(refused.unwrap_or_else(|| nothing_ready(run)))
 }
 
 fn nothing_ready(run: &Run) -> Rejection {

@@ -181,6 +181,9 @@ fn check_lists(run: &Run, version: &PlanVersion) {
     assert_eq!(run.counts, counts);
     assert_eq!(run.ready, ready);
     assert_eq!(run.lanes, lanes);
+    let heads: Vec<_> = lanes.iter().map(|(lane, queue)| (*queue.first().unwrap(), lane)).collect();
+    assert_eq!(run.heads.len(), heads.len());
+    assert!(heads.iter().all(|(head, lane)| run.heads.get(head) == Some(*lane)));
     assert_eq!(run.in_flight_by_owner, by_owner);
     assert_eq!(run.in_flight, run.count(StepStatus::Dispatched));
     assert_eq!(run.reported, with[&StepStatus::Reported]);

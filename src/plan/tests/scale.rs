@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::support::*;
-use crate::plan::run::LOOKED_AT;
+use crate::plan::run::{LANES_LOOKED_AT, LOOKED_AT};
 use crate::plan::*;
 
 /// A command, and how often a step was looked at for it.
@@ -196,4 +196,36 @@ fn a_fork_of_a_crowded_run_has_books_that_balance() {
         assert_eq!(fork.count(status), world.run().count(status), "{status}");
     }
     assert_eq!(fork.barriers["all"].arrived.len(), 15);
+}
+
+/// Goal: what stands behind a full cap costs a claim nothing, however much it is and wherever it
+/// stands in the queue.
+#[test]
+fn a_claim_does_not_look_at_what_a_full_cap_holds_back() {
+    let tagged = |n: usize, tag: &str| Step {
+        tags: vec![tag.to_owned()],
+        owner: Some(format!("owner{}", n % 3)),
+        priority: 1,
+        ..step(&format!("gpu{n}"), &[])
+    };
+    let mut steps: Vec<Step> = (0..99_000).map(|n| tagged(n, "gpu")).collect();
+    steps.extend((0..1_000).map(|n| step(&format!("free{n}"), &[])));
+    let mut capped = plan(steps);
+    capped.caps.tags = [("gpu".to_owned(), 1)].into();
+    let mut world = World::with(&capped, RunPolicy::default());
+    world.ask(dispatch(None)).unwrap();
+    for _ in 0..1_000 {
+        LANES_LOOKED_AT.with(|count| count.set(0));
+        LOOKED_AT.with(|count| count.set(0));
+        let events = world.ask(dispatch(None)).unwrap();
+        let Event::Step(record) = &events[0] else { panic!("{events:?}") };
+        assert!(record.step.0 > 99_000, "the cap is full");
+        // Three lanes of the tag, one for each owner, and the one of the others.
+        let lanes = LANES_LOOKED_AT.with(std::cell::Cell::get);
+        let looked = LOOKED_AT.with(std::cell::Cell::get);
+        assert!(lanes <= 4 && looked < 40, "{lanes} lanes, {looked} steps");
+    }
+    let full = world.ask(dispatch(None)).unwrap_err();
+    assert_eq!(full.name(), "cap_reached");
+    super::books::check(&world.state);
 }
