@@ -14,6 +14,7 @@
 mod actions;
 mod control_json;
 mod control_phrase;
+mod ended;
 mod event_json;
 #[cfg(test)]
 mod event_tests;
@@ -34,7 +35,7 @@ pub(super) use control_json::{asked_json, cause_json, limits_json, trigger_json}
 pub(super) use control_phrase::{cause_text, cost_text, limits_text, subject_text};
 pub(super) use records::meaning;
 
-pub(super) use text::{counted, is_harmless, size};
+pub(super) use text::{counted, is_harmless, size, words};
 
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;

@@ -14,6 +14,7 @@ use crate::plan::{
 use super::Form;
 use super::actions::{Action, actions};
 use super::control_phrase::{cause_text, spent};
+use super::ended;
 use super::page::{Page, time_json};
 use super::reference::{barrier_word, step_name};
 use super::run_json::run_json;
@@ -45,6 +46,7 @@ fn print_json(
     for run in survey.fold.state.runs.values() {
         page.json("run", &run_json(survey, run, dir))?;
     }
+    ended::print_json(&survey.fold.state, page)?;
     let log = survey.view.log();
     let segments = log.segments();
     let bytes: u64 = segments.iter().map(|segment| segment.length).sum();
@@ -90,13 +92,7 @@ fn print(
         page.line("")?;
         print_run(survey, run, dir, page)?;
     }
-    let summaries = survey.fold.state.summaries.len();
-    if summaries > 0 {
-        page.line("")?;
-        page.line(&format!(
-            "and {summaries} runs that ended before, of which only the sums are kept"
-        ))?;
-    }
+    ended::print(&survey.fold.state, page)?;
     match &survey.fold.ground {
         Ground::Nowhere(why) => {
             page.line("")?;

@@ -203,7 +203,7 @@ fn line(row: &[(Paint, String)], widths: &[usize], style: Style, indent: usize) 
 const GAP: usize = 2;
 
 /// A variant's name as words: `LeaseExpired` is `lease expired`, joined by what is asked for.
-pub(super) fn words(variant: &impl std::fmt::Debug, joint: char) -> String {
+pub(in crate::cli) fn words(variant: &impl std::fmt::Debug, joint: char) -> String {
     let mut out = String::new();
     for c in format!("{variant:?}").chars() {
         if c.is_ascii_uppercase() && !out.is_empty() {

@@ -1,0 +1,62 @@
+//! Runs that ended so long ago that only their sums are kept.
+//!
+//! Left out on purpose: what happened in them. The log still has it: `trace` and the state at the
+//! record that ended one show it whole.
+
+use serde_json::json;
+
+use crate::cli::exit::Failure;
+use crate::ledger::time_text;
+use crate::plan::{RunId, RunSummary, State};
+
+use super::control_phrase::cost_text;
+use super::event_json::cost_json;
+use super::page::{Page, time_json};
+use super::text::{counted, plain, words};
+
+/// One line for each, after the runs that are whole.
+pub(super) fn print(state: &State, page: &mut Page<'_>) -> Result<(), Failure> {
+    if state.summaries.is_empty() {
+        return Ok(());
+    }
+    let count = u64::try_from(state.summaries.len()).unwrap_or(u64::MAX);
+    page.line("")?;
+    page.line(&format!(
+        "{} that ended before, of which only the sums are kept:",
+        counted(count, "run")
+    ))?;
+    state.summaries.values().try_for_each(|summary| page.line(&line(summary)))
+}
+
+fn line(summary: &RunSummary) -> String {
+    let RunSummary { name, ending, ended, seq, version, steps, accepted, skipped, .. } = summary;
+    let attempts = counted(summary.attempts, "attempt");
+    format!(
+        "  {}: {} {}, record {seq}; version {}, {accepted} of {steps} accepted, {skipped} skipped; \
+         {attempts}, cost {}",
+        plain(name),
+        words(ending, ' '),
+        time_text(*ended),
+        version.0,
+        cost_text(summary.spent)
+    )
+}
+
+/// The same for programs.
+pub(super) fn print_json(state: &State, page: &mut Page<'_>) -> Result<(), Failure> {
+    state
+        .summaries
+        .iter()
+        .try_for_each(|(run, summary)| page.json("ended_run", &json_of(*run, summary)))
+}
+
+fn json_of(run: RunId, summary: &RunSummary) -> serde_json::Value {
+    let RunSummary { name, ending, started, ended, seq, version, steps, .. } = summary;
+    let RunSummary { accepted, skipped, attempts, spent, .. } = summary;
+    json!({
+        "run": run, "name": name, "ending": words(ending, '_'), "started": time_json(*started),
+        "ended": time_json(*ended), "seq": seq, "version": version.0,
+        "hash": version.1.to_string(), "steps": steps, "accepted": accepted, "skipped": skipped,
+        "attempts": attempts, "spent": cost_json(*spent),
+    })
+}
