@@ -4,7 +4,12 @@ use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
+use serde_json::{Value, json};
+
 use crate::error::{Error, ErrorKind};
+use crate::plan::Rejection;
+
+use super::inspect::words;
 
 /// The exit codes, as `ledger --help` lists them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,6 +89,24 @@ pub(super) fn code_of(error: &Error) -> Code {
         ErrorKind::Io | ErrorKind::DiskFull | ErrorKind::OutcomeUnknown | ErrorKind::Poisoned => {
             Code::Machine
         }
+    }
+}
+
+impl Failure {
+    /// For programs: what they may match on, and what people read.
+    pub(super) fn json(&self) -> Value {
+        let (kind, rejection) = match self {
+            Self::Usage(_) => ("usage".to_owned(), None),
+            Self::Refused(_) => ("rejected".to_owned(), None),
+            Self::Output(_) => ("output".to_owned(), None),
+            Self::Ledger(error) => {
+                (words(&error.kind(), '_'), error.rejection().map(Rejection::name))
+            }
+        };
+        json!({
+            "type": "error", "kind": kind, "rejection": rejection,
+            "message": self.to_string(), "exit_code": self.code().number(),
+        })
     }
 }
 

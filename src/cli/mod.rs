@@ -87,6 +87,10 @@ pub fn main() -> ExitCode {
     match outcome {
         Ok(code) => code.into(),
         Err(failure) => {
+            // What was asked for as JSON is refused as JSON, too.
+            if std::env::args_os().any(|word| word == "--json") {
+                let _ = print(&format!("{}\n", failure.json()));
+            }
             say(&failure.to_string());
             failure.code().into()
         }

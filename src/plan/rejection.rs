@@ -127,6 +127,49 @@ pub enum Rejection {
     },
 }
 
+impl Rejection {
+    /// Its name for programs, which never changes: `format/cli-json.md` lists them.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::InvalidPlan(_) => "invalid_plan",
+            Self::RunExists(_) => "run_exists",
+            Self::NoSuchRun => "no_such_run",
+            Self::RunHasEnded(_) => "run_has_ended",
+            Self::NoActivePlan => "no_active_plan",
+            Self::NoSuchVersion(_) => "no_such_version",
+            Self::HashDiffers { .. } => "hash_differs",
+            Self::NoSuchStep(_) => "no_such_step",
+            Self::NotReady(..) => "not_ready",
+            Self::HeldBy { .. } => "held_by",
+            Self::CapReached { .. } => "cap_reached",
+            Self::NothingReady { .. } => "nothing_ready",
+            Self::StaleToken(_) => "stale_token",
+            Self::NoSuchCriterion(_) => "no_such_criterion",
+            Self::JudgedByWorker(_) => "judged_by_worker",
+            Self::VersionDiffers { .. } => "version_differs",
+            Self::SamePlan(_) => "same_plan",
+            Self::ZeroCap => "zero_cap",
+            Self::NothingFailed => "nothing_failed",
+            Self::Paused(_) => "paused",
+            Self::NotPaused => "not_paused",
+            Self::BudgetReserved(_) => "budget_reserved",
+            Self::NotEstimated(_) => "not_estimated",
+            Self::NoSuchQuestion(_) => "no_such_question",
+            Self::NotAnOption { .. } => "not_an_option",
+            Self::ReplanIsOpen(_) => "replan_is_open",
+            Self::NoReplanRequested => "no_replan_requested",
+            Self::ReplanLimit(_) => "replan_limit",
+            Self::DecidedByRules => "decided_by_rules",
+            Self::MustNotBeRepeated(..) => "must_not_be_repeated",
+            Self::NoFallback(_) => "no_fallback",
+            Self::EffectKnown { .. } => "effect_known",
+            Self::NoSuchEffect(_) => "no_such_effect",
+            Self::TooManyEvents { .. } => "too_many_events",
+        }
+    }
+}
+
 impl fmt::Display for Rejection {
     #[expect(clippy::too_many_lines, reason = "one arm for each reason, so that none is forgotten")]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -138,10 +181,19 @@ impl fmt::Display for Rejection {
                     many.iter().try_for_each(|problem| write!(f, "\n  {problem}"))
                 }
             },
-            Self::RunExists(run) => write!(f, "there is a run of that name already (run {run})"),
+            Self::RunExists(run) => {
+                write!(f, "there is a run of that name already (run {run}); choose another name")
+            }
             Self::NoSuchRun => f.write_str("there is no such run"),
-            Self::RunHasEnded(ending) => write!(f, "the run has ended ({ending:?})"),
-            Self::NoActivePlan => f.write_str("the run has no active plan version yet"),
+            Self::RunHasEnded(super::Ending::Failed) => f.write_str(
+                "the run has ended (Failed); retry what failed, or propose another plan",
+            ),
+            Self::RunHasEnded(ending) => {
+                write!(f, "the run has ended ({ending:?}); start another one, or fork it")
+            }
+            Self::NoActivePlan => {
+                f.write_str("the run has no active plan version yet; approve one first")
+            }
             Self::NoSuchVersion(version) => {
                 write!(f, "there is no version {version} that waits for a review")
             }
@@ -157,7 +209,11 @@ impl fmt::Display for Rejection {
                 write!(f, "step {step} is held by {worker} until {lease_until} (microseconds)")
             }
             Self::CapReached { scope, limit } => {
-                write!(f, "the cap of {limit} attempts in flight is reached for {scope}")
+                write!(
+                    f,
+                    "the cap of {limit} attempts in flight is reached for {scope}; ask again when one \
+                     has reported, or raise it"
+                )
             }
             Self::NothingReady { in_flight, reported, in_doubt } => write!(
                 f,
@@ -165,13 +221,17 @@ impl fmt::Display for Rejection {
                  {in_doubt} in doubt"
             ),
             Self::StaleToken(token) => {
-                write!(f, "attempt {token} is over: its lease ran out or it has reported")
+                write!(
+                    f,
+                    "attempt {token} is over: its lease ran out or it has reported; claim its step \
+                     again"
+                )
             }
             Self::NoSuchCriterion(index) => {
                 write!(f, "there is no criterion {index} that waits for a verdict")
             }
             Self::JudgedByWorker(worker) => {
-                write!(f, "{worker} did the work and may not judge it")
+                write!(f, "{worker} did the work and may not judge it: somebody else must")
             }
             Self::VersionDiffers { expected, found } => {
                 write!(f, "the variable has version {found}, expected {expected}; read it again")
@@ -198,13 +258,20 @@ impl fmt::Display for Rejection {
                 "what attempt {token} cost was said by its receipt; say what was charged, too"
             ),
             Self::NoSuchQuestion(question) => {
-                write!(f, "there is no open question {}", question.0)
+                write!(
+                    f,
+                    "there is no open question {}: it was answered, or is about what is over",
+                    question.0
+                )
             }
             Self::NotAnOption { answer, options } => {
                 write!(f, "`{answer}` is no answer, expected one of: {}", options.join(", "))
             }
             Self::ReplanIsOpen(seq) => {
-                write!(f, "another plan was asked for already, by record {seq}")
+                write!(
+                    f,
+                    "another plan was asked for already, by record {seq}; propose it, or withdraw that"
+                )
             }
             Self::NoReplanRequested => f.write_str("no other plan was asked for"),
             Self::ReplanLimit(max) => write!(
@@ -227,7 +294,7 @@ impl fmt::Display for Rejection {
                 )
             }
             Self::NoFallback(step) => {
-                write!(f, "step {step} has no fallback that could stand in now")
+                write!(f, "step {step} has no fallback that could stand in now; decide otherwise")
             }
             Self::EffectKnown { key, committed: 0 } => {
                 write!(f, "side effect {key} is meant to happen already")
@@ -235,7 +302,9 @@ impl fmt::Display for Rejection {
             Self::EffectKnown { key, committed } => {
                 write!(f, "side effect {key} was done, says record {committed}: do not do it again")
             }
-            Self::NoSuchEffect(key) => write!(f, "nobody said that side effect {key} is meant"),
+            Self::NoSuchEffect(key) => {
+                write!(f, "nobody said that side effect {key} is meant; say so before it is done")
+            }
         }
     }
 }

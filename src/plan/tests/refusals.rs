@@ -223,3 +223,190 @@ fn more_than_a_batch_holds_is_refused_as_a_whole() {
     let limit = MAX_BATCH_EVENTS;
     assert_eq!(world.ask(take), Err(Rejection::TooManyEvents { events: 65_001, limit }));
 }
+
+fn external() -> World {
+    let mut external = plan(vec![Step { idempotent: Some(Idempotence::No), ..step("a", &[]) }]);
+    external.failure.decider = Decider::External;
+    let mut world = World::with(&external, RunPolicy::default());
+    let token = world.deal("a");
+    let disposition = Some(Disposition::InDoubt);
+    world.report(token, Receipt { disposition, ..failed(FailureClass::Unknown) });
+    world
+}
+
+/// A world in which a step may not be dealt until somebody says yes, and another waits for money.
+fn strict() -> World {
+    let gate = Some(Gate { question: "Go?".to_owned(), ..Gate::default() });
+    let cost_estimate = Some(Cost { money_micros: 5, tokens: 0 });
+    let dear = |id: &str| Step { cost_estimate, ..step(id, &[]) };
+    let mut strict = plan(vec![Step { gate, ..step("gated", &[]) }, dear("x"), dear("y")]);
+    strict.budget.money_micros = Some(5);
+    strict.failure.max_replans = Some(0);
+    World::with(&strict, RunPolicy::default())
+}
+
+/// Refusals about runs, plans and variables.
+fn of_runs() -> Vec<(World, Command)> {
+    let run = RunId(1);
+    let by = || "ann".to_owned();
+    let start = |name: &str, policy, plan: &Plan| Command::StartRun {
+        name: name.to_owned(),
+        policy,
+        draft: draft(plan),
+    };
+    let propose =
+        |plan: &Plan| Command::ProposePlan { run, draft: draft(plan), reason: by(), trigger: None };
+    let review = |run, version| Command::ReviewPlan {
+        run,
+        version,
+        hash: ContentHash::default(),
+        review: Review::Approved,
+        by: by(),
+        note: by(),
+    };
+    let required = RunPolicy { approval: ApprovalPolicy::Required, ..RunPolicy::default() };
+    let small = plan(vec![step("a", &[])]);
+    let mut proposed = one();
+    proposed.ask(start("other", required, &small)).unwrap();
+    let other = Command::Dispatch { run: RunId(2), step: None, worker: by() };
+    let mut cancelled = one();
+    cancelled.ask(Command::CancelRun { run, by: by(), reason: by() }).unwrap();
+    let mut paused = one();
+    paused.ask(Command::Pause { run, by: by(), reason: by() }).unwrap();
+    let request = Command::RequestReplan {
+        run,
+        trigger: ReplanTrigger::NewEvidence { by: by() },
+        from: None,
+        reason: by(),
+    };
+    let mut asked = one();
+    asked.ask(request.clone()).unwrap();
+    let (name, value, expected_version) = (by(), Json::default(), Some(5));
+    let set = Command::SetVariable { run, name, value, expected_version, by: by() };
+    let cap = Command::SetCap { scope: CapScope::Ledger, limit: Some(0), by: by() };
+    let twice = plan(vec![step("a", &[]), step("a", &[])]);
+    let second = World { state: proposed.state.clone(), log: Vec::new(), now: proposed.now };
+    vec![
+        (one(), start("new", required, &twice)),
+        (one(), start("demo", required, &small)),
+        (one(), Command::Dispatch { run: ABSENT, step: None, worker: by() }),
+        (cancelled, dispatch(None)),
+        (second, other),
+        (one(), review(run, 9)),
+        (proposed, review(RunId(2), 1)),
+        (one(), set),
+        (one(), propose(&plan(vec![step("a", &[]), step("b", &["a"])]))),
+        (one(), cap),
+        (one(), Command::RetryFailed { run, by: by() }),
+        (paused, dispatch(None)),
+        (one(), Command::Resume { run, by: by() }),
+        (asked, request),
+        (one(), Command::WithdrawReplan { run, by: by(), reason: by() }),
+        (strict(), propose(&small)),
+        (one(), Command::JudgePlan { run, verdicts: vec![verdict(0, Ruling::Pass, "ann")] }),
+    ]
+}
+
+/// Refusals about steps, attempts, questions and effects.
+fn of_steps() -> Vec<(World, Command)> {
+    let run = RunId(1);
+    let by = || "ann".to_owned();
+    let held = || {
+        let mut held = one();
+        let token = held.deal("a");
+        (held, token)
+    };
+    let (held_world, token) = held();
+    let mut capped = World::with(&plan(vec![step("a", &[]), step("b", &[])]), RunPolicy::default());
+    capped.ask(Command::SetCap { scope: CapScope::Ledger, limit: Some(1), by: by() }).unwrap();
+    capped.deal("a");
+    let text = Criterion::Text("x".to_owned());
+    let judged = plan(vec![Step { acceptance: vec![text], ..step("a", &[]) }]);
+    let mut judged = World::with(&judged, RunPolicy::default());
+    let own = judged.deal("a");
+    judged.report(own, Receipt::default());
+    let verdicts = vec![verdict(0, Ruling::Pass, "worker-1")];
+    let mut reported = one();
+    let known = reported.deal("a");
+    reported.report(known, Receipt::default());
+    let cost = Cost::default();
+    let correct = Command::CorrectCost { token: known, cost, charged: None, by: by() };
+    let mut short = strict();
+    short.deal("x");
+    let gated = strict();
+    let (question, asked) = gated.run().questions.iter().next().unwrap();
+    let (question, shown) = (*question, asked.asked.shown);
+    let answer = |question, shown| Command::Answer {
+        question,
+        answer: "maybe".to_owned(),
+        by: by(),
+        note: by(),
+        shown,
+    };
+    let maybe = answer(question, shown);
+    let decide = |decision| Command::DecideFailure {
+        run,
+        step: StepNumber(1),
+        decision,
+        rule: by(),
+        reason: by(),
+    };
+    vec![
+        (one(), dispatch(Some(StepNumber(99)))),
+        (one(), dispatch(Some(StepNumber(2)))),
+        (held_world, dispatch(Some(StepNumber(1)))),
+        (capped, dispatch(None)),
+        (held().0, dispatch(None)),
+        (one(), Command::Renew { token: AttemptToken(token.0 + 999) }),
+        (judged, Command::Judge { token: own, verdicts }),
+        (short, dispatch(Some(StepNumber(3)))),
+        (reported, correct),
+        (one(), answer(QuestionId(99), ContentHash::default())),
+        (gated, maybe),
+        (one(), decide(Decision::Fail)),
+        (external(), decide(Decision::Retry)),
+        (external(), decide(Decision::Fallback)),
+    ]
+}
+
+/// Refusals about side effects, and of too much at once.
+fn of_effects() -> Vec<(World, Command)> {
+    let by = || "ann".to_owned();
+    let held = || {
+        let mut held = one();
+        let token = held.deal("a");
+        (held, token)
+    };
+    let (mut meant, meant_token) = held();
+    let intend = Command::IntendEffect { token: meant_token, effect: "mail".to_owned(), key: by() };
+    meant.ask(intend.clone()).unwrap();
+    let (unmeant, unmeant_token) = held();
+    let many = plan((0..65_001).map(|n| step(&format!("s{n}"), &[])).collect());
+    let many = World::with(&many, RunPolicy::default());
+    let steps = (1..=65_001).map(|n| (StepNumber(n), by())).collect();
+    let run = RunId(1);
+    vec![
+        (meant, intend),
+        (unmeant, Command::CommitEffect { token: unmeant_token, key: by() }),
+        (many, Command::TakeOver { run, steps }),
+    ]
+}
+
+/// Goal: no reason without a name, a sentence, a place in the published table, and a command that
+/// leads to it.
+#[test]
+fn every_refusal_can_be_had_and_has_a_published_name() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/format/cli-json.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let table = text.split("| `rejection` | why |").nth(1).unwrap();
+    let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+    let name = |line: &str| line.split('`').nth(1).unwrap().to_owned();
+    let published: std::collections::BTreeSet<String> = rows.map(name).collect();
+    let mut found = std::collections::BTreeSet::new();
+    for (mut world, command) in of_runs().into_iter().chain(of_steps()).chain(of_effects()) {
+        let refused = world.ask(command).unwrap_err();
+        assert!(refused.to_string().len() > 15, "{refused:?}");
+        assert!(found.insert(refused.name().to_owned()), "twice: {refused:?}");
+    }
+    assert_eq!(found, published);
+}
