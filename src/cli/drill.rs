@@ -6,6 +6,8 @@
 //!   workers.
 //! - Executions are counted by the workers, outside the ledger; the ledger is not asked to
 //!   testify for itself.
+//! - What a plan asks of people, the drill answers: with the default, or the first option, in its
+//!   own name.
 //! - The drill opens a ledger only after the processes are done with it. How it stood at the
 //!   kill is read off the log, at the sequence number at which the second process found it.
 
@@ -19,8 +21,8 @@ use serde_json::Value;
 
 use crate::error::{Error, ErrorKind};
 use crate::import;
-use crate::ledger::{Environment, Ledger, state_hash};
-use crate::plan::{State, StepNumber};
+use crate::ledger::{Environment, Ledger, OpenQuestion, Reply, state_hash};
+use crate::plan::{OnTimeout, State, StepNumber};
 
 use super::args::DrillArgs;
 use super::drill_report::{Evidence, Half, report};
@@ -34,22 +36,45 @@ pub(super) fn drill(args: &DrillArgs) -> Result<Code, Failure> {
     check_plan(args)?;
     let folder = Folder::new(args)?;
     let kill_at = args.kill_at.to_string();
-    let first = folder.child(args, "killed", "killed-first", &["--kill-at", &kill_at])?;
-    let second = folder.child(args, "killed", "killed-second", &[])?;
-    let whole = folder.child(args, "whole", "whole", &[])?;
-    if !second.success() || !whole.success() {
-        let failed = if second.success() { "whole" } else { "killed-second" };
-        return Err(folder.child_failed(failed, if second.success() { whole } else { second }));
+    let first = folder.to_the_end(args, "killed", "killed-first", &["--kill-at", &kill_at])?;
+    let second = folder.to_the_end(args, "killed", "killed-second", &[])?;
+    let whole = folder.to_the_end(args, "whole", "whole", &[])?;
+    for child in [&second, &whole] {
+        if !child.status.success() {
+            return Err(folder.child_failed(&child.name, child.status));
+        }
     }
     let found = folder.figure("killed-second", "opened", "last_seq")?;
     let evidence = Evidence {
         kill_at: StepNumber(args.kill_at),
-        first,
+        first: first.status,
         at_kill: folder.state_at("killed", found)?,
-        killed: folder.half("killed", "killed-second")?,
-        whole: folder.half("whole", "whole")?,
+        killed: folder.half("killed", &second.name)?,
+        whole: folder.half("whole", &whole.name)?,
     };
     report(&evidence, args)
+}
+
+/// The last of the processes that drove a run as far as it goes.
+struct Child {
+    name: String,
+    status: ExitStatus,
+}
+
+/// Who answers what a drilled plan asks of people.
+const DRILL: &str = "drill";
+
+/// What the drill says to a question: what would count if nobody answered in time, or else the
+/// first thing that may be said.
+fn reply_to(open: &OpenQuestion) -> Option<Reply> {
+    let asked = &open.question.asked;
+    let by_default = match &asked.on_timeout {
+        Some(OnTimeout::Answer(answer)) => asked.options.iter().find(|each| *each == answer),
+        _ => None,
+    };
+    let answer = by_default.or(asked.options.first())?.clone();
+    let note = "a drill asks nobody".to_owned();
+    Some(Reply { answer, by: DRILL.to_owned(), note, shown: asked.shown })
 }
 
 /// A plan that cannot be run, or has no such step, is wrong usage.
@@ -103,6 +128,41 @@ impl Folder {
 
     fn complaints(&self, child: &str) -> PathBuf {
         self.path.join(format!("{child}.stderr"))
+    }
+
+    /// Run the plan until it is over, is killed, or waits for something that is no question: the
+    /// drill answers what its people would be asked, and goes on.
+    fn to_the_end(
+        &self,
+        args: &DrillArgs,
+        ledger: &str,
+        child: &str,
+        more: &[&str],
+    ) -> Result<Child, Failure> {
+        let waits = i32::from(Code::Waiting.number());
+        let mut name = child.to_owned();
+        for round in 2_u32.. {
+            let status = self.child(args, ledger, &name, more)?;
+            if status.code() != Some(waits) || self.answer(ledger)? == 0 {
+                return Ok(Child { name, status });
+            }
+            name = format!("{child}-{round}");
+        }
+        Err(Failure::Refused("the plan never stops asking".to_owned()))
+    }
+
+    /// Answers all open questions of a ledger, and says how many there were.
+    fn answer(&self, ledger: &str) -> Result<usize, Failure> {
+        let handle = open(&self.ledger(ledger))?;
+        let mut answered = 0;
+        for open in handle.questions() {
+            if let Some(reply) = reply_to(&open) {
+                handle.answer(open.id, reply)?;
+                answered += 1;
+            }
+        }
+        handle.close()?;
+        Ok(answered)
     }
 
     /// Run this very binary on the plan, and wait for its end.

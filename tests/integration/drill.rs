@@ -107,3 +107,33 @@ fn a_drill_keeps_its_ledgers_when_asked() {
     drill(&place, &plan, &["--kill-at", "3", "--keep", "kept"]).code(2).complains(&["not empty"]);
     assert!(place.snapshot() == before);
 }
+
+/// Goal: a plan that asks people is drilled to its end, before and after the kill: it ended as
+/// "waiting for somebody".
+#[test]
+fn a_drill_answers_what_the_plan_asks_of_people() {
+    let place = Place::new();
+    let plan = r#"
+title: Gated
+outcome: It is deployed.
+gate: { question: Is this the plan? }
+steps:
+  - { id: build, title: Build it, goal: Build. }
+  - { id: deploy, title: Deploy it, goal: Deploy., after: [build], gate: { question: Now? } }
+  - id: announce
+    title: Announce it
+    goal: Announce.
+    after: [deploy]
+    gate:
+      question: Tell everybody?
+      deadline_seconds: 3600
+      on_timeout: { answer: "no" }
+"#;
+    std::fs::write(place.path("gated.yaml"), plan).unwrap();
+    for kill_at in ["1", "2"] {
+        drill(&place, "gated.yaml", &["--kill-at", kill_at]).code(0).says(&["all hold"]);
+    }
+    drill(&place, "gated.yaml", &["--kill-at", "2", "--keep", "kept"]).code(0);
+    let told = place.ledger_with(&["inspect", "kept/killed.ledger", "records"]);
+    told.code(0).says(&["drill"]);
+}
