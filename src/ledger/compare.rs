@@ -129,7 +129,8 @@ impl Ledger {
     /// What differs between two runs.
     ///
     /// # Errors
-    /// `Rejected` if there is no such run; `Corrupt` and `Io`.
+    /// `Rejected` if there is no such run; `Pruned` if one began before what is left of the log;
+    /// `Corrupt` and `Io`.
     pub fn compare(&self, one: RunId, other: RunId) -> Result<Comparison> {
         compare(&self.reader()?, [one, other])
     }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: what is read of a sealed segment is what its footer says is about the run.
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::content_hash;
 use crate::log::LogReader;
 use crate::plan::{ContentHash, Event, Output, Run, RunId, State};
@@ -24,7 +24,8 @@ impl History {
     /// The run, as it is or was before it ended long ago, and all of its records.
     ///
     /// # Errors
-    /// `Rejected` if there is no such run; `Corrupt` and `Io`.
+    /// `Rejected` if there is no such run; `Pruned` if it began before what is left of the log;
+    /// `Corrupt` and `Io`.
     pub(super) fn of(reader: &LogReader, id: RunId) -> Result<Self> {
         let run = run_of(reader, id)?;
         let mut records = records(reader, id, u64::MAX)?;
@@ -50,10 +51,36 @@ pub(super) fn run_of(reader: &LogReader, id: RunId) -> Result<Run> {
     whole(&state, id, |seq| Ok(snapshots::project_at::<State>(reader, seq)?.value))
 }
 
+/// The record from which on the log has all that happened to a run, and the state before it.
+///
+/// # Errors
+/// `Pruned` if a part of the run is not in the log any more: half of a history is none.
+pub(super) fn beginning(reader: &LogReader, id: RunId) -> Result<(u64, State)> {
+    let first = reader.first_seq();
+    if first <= 1 {
+        return Ok((1, State::default()));
+    }
+    // There is no state before the older anchor.
+    let anchors = reader.retention().map(|retention| &retention.note.anchors);
+    let anchor = anchors.and_then(|anchors| anchors.first()).map(|anchor| anchor.seq);
+    let last = anchor.unwrap_or_else(|| first.saturating_sub(1));
+    let (before, first) =
+        (snapshots::project_at::<State>(reader, last)?.value, last.saturating_add(1));
+    if before.runs.contains_key(&id) || before.summaries.contains_key(&id) {
+        let message = format!(
+            "run {id} began before record {first}, and not all that was before that is there: it \
+             was pruned, and an archive may have it"
+        );
+        return Err(Error::new(ErrorKind::Pruned, message).at_path(reader.dir()).at_seq(first));
+    }
+    Ok((first, before))
+}
+
 /// The records about a run, up to that one.
 fn records(reader: &LogReader, id: RunId, last: u64) -> Result<Vec<Recorded>> {
     let mut found = Vec::new();
-    for record in reader.records_of_stream(u64::from(id.0), RUNS, 1) {
+    let (first, _) = beginning(reader, id)?;
+    for record in reader.records_of_stream(u64::from(id.0), RUNS, first) {
         let record = record?;
         if record.seq > last {
             break;

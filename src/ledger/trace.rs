@@ -15,11 +15,11 @@ use serde_json::{Value, json};
 use crate::error::Result;
 use crate::log::LogReader;
 use crate::plan::{
-    AttemptToken, Cost, Event, Micros, PlanDiff, Rejection, Run, RunId, State, StepEvent,
-    StepNumber, diff,
+    AttemptToken, Cost, Event, Micros, PlanDiff, Rejection, Run, RunId, StepEvent, StepNumber, diff,
 };
 
 use super::Ledger;
+use super::history::beginning;
 use super::replay::{LedgerView, fold, recorded};
 
 /// All that happened to a run.
@@ -72,7 +72,8 @@ impl Ledger {
     /// All that happened to a run.
     ///
     /// # Errors
-    /// `Rejected` if there is no such run; `Corrupt` and `Io`.
+    /// `Rejected` if there is no such run; `Pruned` if it began before what is left of the log;
+    /// `Corrupt` and `Io`.
     pub fn trace(&self, run: RunId) -> Result<Trace> {
         trace(&self.reader()?, run)
     }
@@ -89,11 +90,11 @@ impl LedgerView {
 }
 
 fn trace(reader: &LogReader, id: RunId) -> Result<Trace> {
-    let mut state = State::default();
+    let (first, mut state) = beginning(reader, id)?;
     let mut shadow = Shadow { head: json!({}), ..Shadow::default() };
     let mut books = Books::default();
     let mut records = Vec::new();
-    for record in reader.records(1) {
+    for record in reader.records(first) {
         let record = recorded(&record?)?;
         let event = record.event.as_ref().filter(|event| event.run() == Some(id)).cloned();
         let replan = event.as_ref().and_then(|event| replan(state.runs.get(&id)?, event));

@@ -1040,3 +1040,24 @@ fn fill(ledger: &Ledger, run: RunId, length: usize) {
     let value = Json::new(&"x".repeat(length).into());
     ledger.set_variable(run, "large", value, None, "ann").unwrap();
 }
+
+/// Goal: a history of which a part was pruned is an error that says so, and never half a history; of
+/// a run that began later nothing is missing.
+#[test]
+fn a_history_that_was_pruned_is_refused_and_a_later_one_is_whole() {
+    let disk = five();
+    let ledger = open(&disk);
+    let [one, two] = ["later", "latest"].map(|name| started_run(&ledger, name));
+    let whole = ledger.trace(one).unwrap();
+    ledger.prune(Through::Ended, None, "ann").unwrap();
+    for (one, other) in [(RunId(1), two), (one, RunId(1))] {
+        let kind = ledger.compare(one, other).unwrap_err().kind();
+        assert_eq!(kind, ErrorKind::Pruned);
+    }
+    let error = ledger.trace(RunId(1)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Pruned, "{error}");
+    assert_eq!(format!("{:?}", ledger.trace(one).unwrap()), format!("{whole:?}"));
+    assert_eq!(ledger.compare(one, two).unwrap().runs, [one, two]);
+    let unknown = ledger.trace(RunId(99)).unwrap_err();
+    assert_eq!(unknown.kind(), ErrorKind::Rejected);
+}
