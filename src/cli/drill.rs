@@ -6,8 +6,7 @@
 //!   workers.
 //! - Executions are counted by the workers, outside the ledger; the ledger is not asked to
 //!   testify for itself.
-//! - What a plan asks of people, the drill answers: with the default, or the first option, in its
-//!   own name.
+//! - What a plan asks of people, the drill answers: with the first option, in its own name.
 //! - The drill opens a ledger only after the processes are done with it. How it stood at the
 //!   kill is read off the log, at the sequence number at which the second process found it.
 
@@ -22,7 +21,7 @@ use serde_json::Value;
 use crate::error::{Error, ErrorKind};
 use crate::import;
 use crate::ledger::{Environment, Ledger, OpenQuestion, Reply, state_hash};
-use crate::plan::{OnTimeout, State, StepNumber};
+use crate::plan::{State, StepNumber};
 
 use super::args::DrillArgs;
 use super::drill_report::{Evidence, Half, report};
@@ -64,15 +63,10 @@ struct Child {
 /// Who answers what a drilled plan asks of people.
 const DRILL: &str = "drill";
 
-/// What the drill says to a question: what would count if nobody answered in time, or else the
-/// first thing that may be said.
+/// What the drill says to a question: the first thing that may be said, which lets work go on.
 fn reply_to(open: &OpenQuestion) -> Option<Reply> {
     let asked = &open.question.asked;
-    let by_default = match &asked.on_timeout {
-        Some(OnTimeout::Answer(answer)) => asked.options.iter().find(|each| *each == answer),
-        _ => None,
-    };
-    let answer = by_default.or(asked.options.first())?.clone();
+    let answer = asked.options.first()?.clone();
     let note = "a drill asks nobody".to_owned();
     Some(Reply { answer, by: DRILL.to_owned(), note, shown: asked.shown })
 }

@@ -58,6 +58,9 @@ pub fn main() -> ExitCode {
             return Code::Fine.into();
         }
     };
+    // What was asked for as JSON is refused as JSON, too; the lines of `inspect` have their own form.
+    let is_for_programs =
+        !matches!(cli.task, Task::Inspect(_)) && std::env::args_os().any(|word| word == "--json");
     let outcome = match cli.task {
         Task::Run(args) => run::run(&args),
         Task::Drill(args) => drill::drill(&args),
@@ -87,8 +90,7 @@ pub fn main() -> ExitCode {
     match outcome {
         Ok(code) => code.into(),
         Err(failure) => {
-            // What was asked for as JSON is refused as JSON, too.
-            if std::env::args_os().any(|word| word == "--json") {
+            if is_for_programs {
                 let _ = print(&format!("{}\n", failure.json()));
             }
             say(&failure.to_string());
