@@ -8,7 +8,7 @@ use crate::storage::StorageFile;
 use super::build::{Blank, BuildError, build_blank, build_segment};
 use super::engine::Engine;
 use super::layout::{DATA_START, segment_size};
-use super::queue::{Queue, fenced};
+use super::queue::{Queue, Turn, fenced};
 
 /// What there is of the next segment.
 #[derive(Debug)]
@@ -25,8 +25,12 @@ pub(super) enum Prepared {
 
 impl Queue {
     /// The ordinal and length of the segment that should be prepared now. A segment that nobody
-    /// has written much to may never be followed by another one.
+    /// has written much to may never be followed by another one. While one takes its place, it
+    /// may be the file that was prepared, under the very name that the next one would be given.
     pub(super) fn wants_segment(&self) -> Option<(u64, u64)> {
+        if self.turn == Turn::Rotate {
+            return None;
+        }
         let header = &self.active.header;
         let is_missing = match &self.prepared {
             Prepared::None => true,

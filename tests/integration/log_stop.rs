@@ -22,6 +22,7 @@ use super::lab::{
     LOOKS, at, dir, kill, log_digest, open, options, options_with, payloads, reader, record,
     segments, survey, whole,
 };
+use super::trace::{Call, Traced};
 
 /// A handle that lost the right to write: it writes nothing, HEAD included, now and ever.
 fn refuses(disk: &SimDisk, log: Log, story: &str) {
@@ -314,6 +315,59 @@ fn a_segment_is_made_ahead_and_used() {
     assert_eq!(report.verdict, Verdict::Clean);
     assert!(report.strangers.is_empty() && drafts(&path).is_empty());
     assert_eq!(whole(&log.reader().unwrap()).len(), 9);
+}
+
+/// A segment that was made ahead was removed, and made again, while a rotation was about to give it
+/// its name: the name went to a file of zeros, and the records to one without a name, acknowledged.
+/// It needed the log's own thread to look at the queue between two steps of a rotation.
+///
+/// Goal: while a segment takes its place, nobody touches its file.
+/// Method: the disk holds a rotation up in between for longer than that thread ever sleeps.
+#[test]
+fn a_segment_that_takes_its_place_is_not_made_again() {
+    let (made, held_up) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let (making, holding) = (made.clone(), held_up.clone());
+    let is_blank = |path: &Path| {
+        let name = path.to_string_lossy();
+        name.contains("/00000000000000000000-") && name.ends_with(".tmp")
+    };
+    let disk = Traced::watched(move |call| match call {
+        Call::Create(path) if is_blank(path) => drop(making.fetch_add(1, Ordering::SeqCst)),
+        // Its header is what a segment that was made ahead gets when it takes its place.
+        Call::Write(path, 0, 4096) if is_blank(path) => {
+            holding.fetch_add(1, Ordering::SeqCst);
+            let before = making.load(Ordering::SeqCst);
+            for _ in 0..150 {
+                if making.load(Ordering::SeqCst) > before {
+                    return;
+                }
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+        _ => {}
+    });
+    let options = LogOptions {
+        housekeeping: Housekeeping::Thread,
+        ..options_with(Arc::new(disk.clone()), 1, HeadSync::Interval)
+    };
+    let log = Log::create(&dir(), options, at(0)).unwrap();
+    let mut count = 0;
+    while held_up.load(Ordering::SeqCst) == 0 {
+        assert!(count < 60, "no segment that was made ahead was ever used");
+        count += 1;
+        log.append(&[record(count, 400_000)], at(0)).unwrap();
+        if made.load(Ordering::SeqCst) > 0 {
+            // It is being made: let it be ready in time.
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+    log.append(&[record(count + 1, 100)], at(0)).unwrap();
+    kill(&disk.disk, log);
+    let (log, _) = open(&disk.disk).unwrap();
+    let found = payloads(&whole(&log.reader().unwrap()));
+    let expected: Vec<_> = (1..=count).map(|number| record(number, 400_000).payload).collect();
+    assert_eq!(found[..expected.len()], expected);
+    assert_eq!(found.len(), expected.len() + 1, "an acknowledged record is missing");
 }
 
 /// Goal: when nobody writes, what was buffered or never waited for becomes durable, and HEAD is

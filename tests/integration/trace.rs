@@ -35,11 +35,30 @@ type Calls = Arc<Mutex<Vec<Call>>>;
 pub(crate) struct Traced {
     pub(crate) disk: SimDisk,
     calls: Calls,
+    watch: Watch,
+}
+
+/// Is told of each call before it is made, and may hold it up.
+#[derive(Clone, Default)]
+struct Watch(Option<Arc<dyn Fn(&Call) + Send + Sync>>);
+
+impl std::fmt::Debug for Watch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Watch")
+    }
 }
 
 impl Traced {
+    /// A disk that tells somebody of each call before it is made.
+    pub(crate) fn watched(watch: impl Fn(&Call) + Send + Sync + 'static) -> Self {
+        Self { watch: Watch(Some(Arc::new(watch))), ..Self::default() }
+    }
+
     pub(crate) fn note(&self, call: Call) {
-        self.calls.lock().unwrap().push(call);
+        self.calls.lock().unwrap().push(call.clone());
+        if let Some(watch) = &self.watch.0 {
+            watch(&call);
+        }
     }
 
     pub(crate) fn calls(&self) -> Vec<Call> {
@@ -238,6 +257,30 @@ fn h19_h20_h28_names_come_after_bytes_and_before_records() {
         }
     }
     assert!(named >= 3, "the first segment and two rotations: {named}");
+}
+
+/// Goal: a segment gets the length of a sealed one only when index and footer are durable (H27), and
+/// none of them is written before its successor and HEAD are (H56).
+#[test]
+fn h27_h56_a_segment_is_sealed_behind_a_durable_successor() {
+    let (_, calls) = a_life(HeadSync::Interval);
+    let mut sealed = 0;
+    for (place, call) in calls.iter().enumerate() {
+        let Call::SetLength(path, length) = call else { continue };
+        if length % 4096 == 0 {
+            continue;
+        }
+        sealed += 1;
+        let before = &calls[..place];
+        let last = |wanted: &dyn Fn(&Call) -> bool| before.iter().rposition(wanted).unwrap();
+        let written = last(&|call| matches!(call, Call::Write(at, ..) if at == path));
+        let synced = last(&|call| matches!(call, Call::Sync(at) if at == path));
+        assert!(written < synced, "{}: its length comes before its footer", path.display());
+        let named = last(&|call| matches!(call, Call::Rename(_, to) if is_segment(to)));
+        let head = last(&|call| matches!(call, Call::Sync(at) if at.ends_with("HEAD")));
+        assert!(named < head && head < written, "{}: HEAD still stands in it", path.display());
+    }
+    assert_eq!(sealed, 3, "as often as the log was rotated");
 }
 
 /// Goal: every byte of a new segment is written, so that nothing of what the device held before
