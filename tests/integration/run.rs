@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plan_ledger::plan::{Ending, RunStatus, StepStatus};
+use plan_ledger::plan::{Ending, RunStatus, StepStatus, execution_state};
 
 use super::command::{Place, ids, start, wait_until};
 
@@ -334,6 +334,8 @@ fn a_receipt_file_is_honoured() {
     let state = place.state();
     let run = state.run_named("plan").unwrap();
     assert_eq!(run.variables["v"].value.as_str(), "[1,2]");
+    let state_of_run = execution_state(run, 0);
+    assert_eq!(state_of_run.side_effects_committed.keys().collect::<Vec<_>>(), ["mail"]);
     assert_eq!(run.step_named("bad").and_then(|step| run.step(step)).unwrap().attempts, 1);
 }
 

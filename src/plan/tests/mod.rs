@@ -8,6 +8,7 @@ mod dice;
 mod forged;
 mod outlive;
 mod plans;
+mod policy;
 mod random;
 mod reference;
 mod refusals;

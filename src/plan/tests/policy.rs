@@ -1,0 +1,179 @@
+//! What follows from a failure, a passing of time, and a piece of news: each by its rule.
+
+use super::books;
+use super::support::*;
+use crate::ledger::state_hash;
+use crate::plan::*;
+
+const CLASSES: [FailureClass; 5] = [
+    FailureClass::Transient,
+    FailureClass::Unknown,
+    FailureClass::Deterministic,
+    FailureClass::AssumptionBroken,
+    FailureClass::BudgetExhausted,
+];
+
+fn decided(events: &[Event]) -> FailureDecided {
+    let found = events.iter().find_map(|event| match event {
+        Event::Step(StepRecord { event: StepEvent::FailureDecided(decided), .. }) => {
+            Some(decided.clone())
+        }
+        _ => None,
+    });
+    found.expect("a decision")
+}
+
+/// The first failure of a step of three attempts: what is decided, by which rule, and how the step
+/// stands then.
+fn outcome(
+    class: FailureClass,
+    disposition: Disposition,
+    idempotent: Idempotence,
+) -> (Decision, String, StepStatus) {
+    let retry = Some(RetryPolicy { max_attempts: 3, ..RetryPolicy::default() });
+    let step = Step { retry, idempotent: Some(idempotent), ..step("a", &[]) };
+    let mut world = World::with(&plan(vec![step]), RunPolicy::default());
+    let token = world.deal("a");
+    let events = world.report(token, Receipt { disposition: Some(disposition), ..failed(class) });
+    books::check(&world.state);
+    let decided = decided(&events);
+    assert_eq!((decided.class, decided.disposition), (class, disposition));
+    (decided.decision, decided.rule, world.status("a"))
+}
+
+#[test]
+fn each_class_and_disposition_has_its_rule() {
+    use Disposition::{DidNotHappen, InDoubt, Landed};
+    let by_class = |class| match class {
+        FailureClass::Transient | FailureClass::Unknown => {
+            (Decision::Retry, "retry.attempts_left".to_owned(), StepStatus::Ready)
+        }
+        FailureClass::Deterministic => {
+            (Decision::Fail, "fail.class_deterministic".to_owned(), StepStatus::Failed)
+        }
+        FailureClass::AssumptionBroken => {
+            (Decision::Fail, "fail.class_assumption_broken".to_owned(), StepStatus::Failed)
+        }
+        FailureClass::BudgetExhausted => {
+            (Decision::Fail, "fail.class_budget_exhausted".to_owned(), StepStatus::Failed)
+        }
+    };
+    for class in CLASSES {
+        // What may be done twice is decided by its class alone.
+        for disposition in [DidNotHappen, InDoubt, Landed] {
+            assert_eq!(outcome(class, disposition, Idempotence::Yes), by_class(class));
+            assert_eq!(outcome(class, disposition, Idempotence::WithKey), by_class(class));
+        }
+        // Of what may not, somebody must say first whether it was done.
+        assert_eq!(outcome(class, DidNotHappen, Idempotence::No), by_class(class));
+        let (doubt, landed) = ("doubt.disposition".to_owned(), "escalate.landed".to_owned());
+        let in_doubt = (Decision::Doubt, doubt, StepStatus::InDoubt);
+        assert_eq!(outcome(class, InDoubt, Idempotence::No), in_doubt);
+        let asked = (Decision::Escalate, landed, StepStatus::Gated);
+        assert_eq!(outcome(class, Landed, Idempotence::No), asked);
+    }
+}
+
+/// A plan's own rule goes before the built-in one, by its id.
+#[test]
+fn a_rule_of_the_plan_goes_before_the_built_in_one() {
+    let when = FailureMatch { class: Some(FailureClass::Transient), ..FailureMatch::default() };
+    let rule = FailureRule { id: "no-luck".to_owned(), when, then: FailureAction::Fail };
+    let failure = FailurePolicy { rules: vec![rule], ..FailurePolicy::default() };
+    let steps = vec![step("a", &[]), step("b", &[])];
+    let mut world = World::with(&Plan { failure, ..plan(steps) }, RunPolicy::default());
+    let events = world.fail("a", FailureClass::Transient);
+    assert_eq!((decided(&events).decision, &*decided(&events).rule), (Decision::Fail, "no-luck"));
+    let events = world.fail("b", FailureClass::Unknown);
+    assert_eq!(decided(&events).rule, "retry.attempts_left");
+}
+
+#[test]
+fn a_wait_with_jitter_is_the_same_whenever_it_is_judged_or_replayed() {
+    let retry = Some(RetryPolicy {
+        max_attempts: 5,
+        backoff_seconds: 100,
+        jitter_percent: Some(50),
+        ..RetryPolicy::default()
+    });
+    let of = |id: &str| Step { retry: retry.clone(), ..step(id, &[]) };
+    let steps = plan(vec![of("a"), of("b"), of("c")]);
+    let live = || {
+        let mut world = World::with(&steps, RunPolicy::default());
+        let decisions: Vec<Decision> = ["a", "b", "c"]
+            .map(|id| decided(&world.fail(id, FailureClass::Transient)).decision)
+            .into();
+        (world, decisions)
+    };
+    let ((world, first), (_, again)) = (live(), live());
+    assert_eq!(first, again);
+    let waits = first.iter().map(|decision| match decision {
+        Decision::RetryAt(at) => at - world.now,
+        other => panic!("{other:?}"),
+    });
+    let waits: Vec<Micros> = waits.collect();
+    assert!(waits.iter().all(|wait| (50 * SECOND..=100 * SECOND).contains(wait)), "{waits:?}");
+    assert!(waits[0] != waits[1] && waits[1] != waits[2], "neighbours differ: {waits:?}");
+    let mut folded = State::default();
+    world.log.iter().for_each(|(seq, time, event)| folded.apply(*seq, *time, event));
+    assert_eq!(state_hash(&folded), state_hash(&world.state));
+}
+
+/// Time is an argument, and may be wrong: a clock that leaps ahead ends leases by records, one that
+/// falls back ends none a second time, and the work goes on.
+#[test]
+fn a_clock_that_jumps_does_no_harm() {
+    let lease = |id| Step { lease_seconds: Some(10), ..step(id, &[]) };
+    let mut world = World::with(&plan(vec![lease("a"), lease("b")]), RunPolicy::default());
+    let start = world.now;
+    let lost = world.deal("a");
+    world.now = start + 10 * 365 * 24 * 3600 * SECOND;
+    assert_eq!(kinds(&world.ask(Command::Tick).unwrap()), "AttemptLost");
+    assert_eq!(world.status("a"), StepStatus::Ready);
+    world.now = start - 500 * SECOND;
+    assert_eq!(kinds(&world.ask(Command::Tick).unwrap()), "");
+    let token = world.deal("a");
+    assert_ne!(token, lost);
+    assert!(world.step("a").attempt.as_ref().unwrap().lease_until > world.state.time);
+    assert_eq!(kinds(&world.ask(Command::Tick).unwrap()), "", "the new lease has begun just now");
+    let late = Command::RecordReceipt { token: lost, receipt: Receipt::default() };
+    assert!(matches!(world.ask(late).unwrap()[..], [Event::Step(ref record)]
+        if matches!(record.event, StepEvent::ReceiptRefused(_))));
+    world.report(token, Receipt::default());
+    world.work("b");
+    books::check(&world.state);
+    assert_eq!(world.run().status, RunStatus::Ended(Ending::Done));
+}
+
+/// News makes part of a plan void. The version that answers the request names it, keeps what the news
+/// does not touch, and revokes what was in flight on what it does.
+#[test]
+fn new_evidence_leads_to_another_version() {
+    let of = |goal: &str| {
+        let find = Step { goal: goal.to_owned(), ..step("find", &[]) };
+        plan(vec![step("read", &[]), find, step("mend", &["find"])])
+    };
+    let mut world = World::with(&of("look at the parser"), RunPolicy::default());
+    world.work("read");
+    world.work("find");
+    let trigger = ReplanTrigger::NewEvidence { by: "ann".to_owned() };
+    let (from, reason) = (Some(world.number("find")), "it is the cache".to_owned());
+    world.ask(Command::RequestReplan { run: RunId(1), trigger, from, reason }).unwrap();
+    let request = world.state.seq;
+    let revoked = world.deal("mend");
+    let events = world.propose(&of("look at the cache")).unwrap();
+    let activated = events.iter().find_map(|event| match event {
+        Event::PlanActivated(activated) => Some(activated.clone()),
+        _ => None,
+    });
+    let activated = activated.unwrap();
+    assert_eq!(activated.request, request);
+    assert_eq!(activated.preserved, [world.number("read")]);
+    assert_eq!(activated.invalidated, [world.number("find"), world.number("mend")]);
+    assert!(!world.state.in_flight.contains_key(&revoked));
+    assert_eq!(world.status("mend"), StepStatus::Waiting);
+    assert_eq!((world.run().replans, &world.run().request), (1, &None));
+    world.work("find");
+    world.work("mend");
+    assert_eq!(world.run().status, RunStatus::Ended(Ending::Done));
+}
