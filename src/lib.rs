@@ -1,5 +1,27 @@
 #![doc = include_str!("../README.md")]
 
+/// A bug that was seeded on purpose: `bug!(Name)` says whether it is let loose, and `bug!(Name =>
+/// ...)` does what it does. Only a build of the zoo has any; see `src/zoo.rs`.
+#[cfg(not(bug_zoo))]
+macro_rules! bug {
+    ($name:ident) => {
+        false
+    };
+    ($name:ident => $($does:tt)+) => {};
+}
+
+#[cfg(bug_zoo)]
+macro_rules! bug {
+    ($name:ident) => {
+        $crate::zoo::is_loose($crate::zoo::Bug::$name)
+    };
+    ($name:ident => $($does:tt)+) => {
+        if bug!($name) {
+            $($does)+;
+        }
+    };
+}
+
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod error;
@@ -14,6 +36,8 @@ pub mod runner;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;
 pub mod storage;
+#[cfg(bug_zoo)]
+pub mod zoo;
 
 pub use error::{Error, ErrorKind, Location, Result};
 pub use ledger::{

@@ -7,7 +7,7 @@
 //! Left out on purpose: limits of a batch, which the log checks.
 
 use super::bytes::put;
-use super::frame::{CHAIN_SIZE, FLAG_NO_ZERO_RUN, SECTOR, at};
+use super::frame::{CHAIN_SIZE, FLAG_NO_ZERO_RUN, SECTOR, at, header_crc};
 use super::hash::{content_hash, crc32};
 use super::{
     Chain, ChainKey, FRAME_HEADER_SIZE, FRAME_MAGIC, NewRecord, PAYLOAD_LENGTH_MAX, Placement,
@@ -90,8 +90,7 @@ pub fn stamp_frame(frame: &mut [u8], inflight: u32, placement: Placement) {
     let body = frame.get(FRAME_HEADER_SIZE..).expect("a frame is longer than its header");
     let body_crc = crc32(seed, &[body]);
     put(frame, at::BODY_CRC, &body_crc.to_le_bytes());
-    let covered = frame.get(..at::HEADER_CRC).expect("a frame is longer than its header");
-    let header_crc = crc32(seed, &[covered]);
+    let header_crc = header_crc(seed, frame);
     put(frame, at::HEADER_CRC, &header_crc.to_le_bytes());
 }
 

@@ -98,6 +98,12 @@ impl RecordHeader {
     }
 }
 
+/// The checksum that belongs into a frame's header: over all that stands before it.
+pub(super) fn header_crc(seed: u32, head: &[u8]) -> u32 {
+    bug!(LengthOutsideCrc => return crc32(seed, &[head.get(at::SEQ..at::HEADER_CRC).unwrap_or(head)]));
+    crc32(seed, &[head.get(..at::HEADER_CRC).unwrap_or(head)])
+}
+
 /// Size on disk of a frame with a payload of that length.
 #[must_use]
 pub fn frame_size(payload_length: usize) -> usize {
@@ -187,8 +193,7 @@ impl<'a> CheckedFrame<'a> {
             return Err(if all_zero(sector) { FrameFault::Empty } else { FrameFault::Magic });
         }
         let seed = placement.seed();
-        let covered = head.get(..at::HEADER_CRC).ok_or(FrameFault::Cut)?;
-        if crc32(seed, &[covered]) != u32_at(head, at::HEADER_CRC) {
+        if header_crc(seed, head) != u32_at(head, at::HEADER_CRC) {
             return Err(FrameFault::HeaderCrc);
         }
         // The header is what was written; now its length may be believed, within the limit.
@@ -282,10 +287,9 @@ pub fn looks_torn(bytes: &[u8], placement: Placement) -> bool {
     if all_zero(line) {
         return true;
     }
-    let covered = head.get(..at::HEADER_CRC).unwrap_or(head);
     let payload_length = u32_at(head, at::PAYLOAD_LENGTH);
     let is_header_intact = u32_at(head, at::MAGIC).to_le_bytes() == FRAME_MAGIC
-        && crc32(placement.seed(), &[covered]) == u32_at(head, at::HEADER_CRC)
+        && header_crc(placement.seed(), head) == u32_at(head, at::HEADER_CRC)
         && payload_length <= PAYLOAD_LENGTH_MAX;
     if !is_header_intact {
         return false;

@@ -202,7 +202,7 @@ pub(super) fn load<P: Projection>(
         return Err(unusable(&path, &what));
     }
     let header = file.check()?;
-    if value.hash().0 != header.state_hash {
+    if value.hash().0 != header.state_hash && !bug!(SnapshotStateTrusted) {
         return Err(unusable(&path, "its state is not the one that its header says"));
     }
     Ok((value, header))

@@ -138,7 +138,7 @@ impl BlobReader {
             .map_err(|error| Error::io("read the blob", &path, error))?;
         bytes.truncate(count);
         let hash = content_hash(&bytes);
-        if hash != id.hash {
+        if hash != id.hash && !bug!(BlobTrusted) {
             return Err(fault(BlobState::WrongHash(hash)));
         }
         Ok(bytes)
@@ -280,6 +280,7 @@ impl BlobStore {
 
     /// Whoever made the blob may have been killed before its names were safe.
     fn adopt(&self, id: &BlobId, durable: &mut BTreeSet<PathBuf>) -> Result<()> {
+        bug!(BlobAdoptedUnsynced => return Ok(()));
         let path = self.reader.path(id);
         let storage = &self.reader.storage;
         let file = storage
@@ -318,11 +319,13 @@ impl BlobStore {
         let file =
             self.reader.storage.create(path).map_err(|error| io("create the blob", error))?;
         file.write_at(bytes, 0).map_err(|error| io("write the blob", error))?;
+        bug!(BlobUnsynced => return Ok(()));
         file.sync().map_err(|error| io("sync the blob", error))
     }
 
     /// The blob's name, and those of the folders above it that are not known to be durable yet.
     fn sync_names(&self, id: &BlobId, durable: &mut BTreeSet<PathBuf>) -> Result<()> {
+        bug!(BlobNameUnsynced => return Ok(()));
         let (own, root) = (self.reader.folder(id), self.reader.layout.blob());
         let sync = |folder: &Path| {
             let synced = self.reader.storage.sync_dir(folder);

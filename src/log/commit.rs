@@ -75,6 +75,7 @@ impl Drop for AtDisk<'_> {
 impl Queue {
     /// The first reason to stop is the one that counts.
     pub(super) fn stop(&mut self, health: Health) {
+        bug!(PoisonForgotten => return);
         if self.health == Health::Good {
             self.health = health;
         }
@@ -83,7 +84,8 @@ impl Queue {
     fn publish(&mut self, group: Group, durability: Durability, head: HeadOnDisk) {
         self.written = group.tip;
         // Somebody may have found out that HEAD cannot be relied on: then nothing more is proved.
-        if durability == Durability::Sync && self.health == Health::Good {
+        let is_durable = durability == Durability::Sync || bug!(WokenBeforeDurable);
+        if is_durable && self.health == Health::Good {
             self.durable = group.tip;
             self.head = head;
         }
@@ -121,12 +123,16 @@ impl Engine {
             Stop::Failed(Error::io(what, &path, error).at_offset(offset))
         };
         let bytes = group.stamp();
+        bug!(RegionReused => let _ = file.write_at(bytes, offset));
         if !bytes.is_empty() {
             file.write_at(bytes, offset).map_err(|error| io("write the records", error))?;
         }
         if durability == Durability::Buffered {
             return Ok(HeadOnDisk::Written);
         }
+        bug!(AckBeforeSync => return self.write_head(&group.header, &group.tip, Due::Usual));
+        bug!(HeadBeforeSync => let _ = self.write_head(&group.header, &group.tip, Due::Usual));
+        bug!(SyncRetried => let _ = file.sync());
         file.sync().map_err(|error| io("sync the records", error))?;
         self.write_head(&group.header, &group.tip, Due::Usual)
     }
@@ -143,7 +149,7 @@ impl Engine {
             return Err(Stop::Already);
         }
         head.write(self.head_content(header, tip, HeadState::Open)).map_err(Stop::Failed)?;
-        let is_due = due == Due::Now
+        let is_due = (due == Due::Now && !bug!(SealedBeforeHead))
             || self.options.head_sync == HeadSync::EveryCommit
             || tip.time.saturating_sub(head.synced_at) >= HEAD_SYNC_INTERVAL;
         if !is_due {

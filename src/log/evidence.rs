@@ -56,10 +56,12 @@ pub(super) fn examine(
         durable_end = Some(start);
     }
     let fault = loop {
-        match scan.next(&mut at)? {
+        let next = scan.next(&mut at);
+        bug!(ReadErrorIsEnd => if next.is_err() { break FrameFault::Empty });
+        match next? {
             Err(fault) => break fault,
             Ok(found) => {
-                if found.header.stamp.batch_left == 0 {
+                if found.header.stamp.batch_left == 0 || bug!(BatchLeftIgnored) {
                     (whole_end, time) = (at, found.header.stamp.time);
                     retention = note_in(&found).or(retention);
                 }
@@ -82,7 +84,8 @@ pub(super) fn examine(
             && head.data_end == at.offset
             && Some(head.chain) == at.chain
     });
-    let n = at.next_seq;
+    let is_end = bug!(ZeroIsEnd) && fault == FrameFault::Empty;
+    let n = if is_end || bug!(WitnessIgnored) { u64::MAX } else { at.next_seq };
     let proves = |inflight: u32, seq: u64| seq.saturating_sub(u64::from(inflight)) >= n;
     let later = !rest.is_zero_from_fault
         && scan
@@ -90,7 +93,10 @@ pub(super) fn examine(
             .is_some();
     let evidence = Evidence::of([
         (Bit::HeadMissing, head.is_none()),
-        (Bit::SegmentMissing, head.is_some_and(|head| head.ordinal > header.ordinal)),
+        (
+            Bit::SegmentMissing,
+            head.is_some_and(|head| head.ordinal > header.ordinal) && !bug!(NewestMissingIgnored),
+        ),
         (Bit::HeadDisagrees, here.is_some_and(|head| !agrees(head))),
         (Bit::IntactButWrong, fault.is_intact()),
         (Bit::Witness, durable_seq >= n),
@@ -105,6 +111,7 @@ pub(super) fn examine(
         (Bit::ZeroMark, has_zero_mark(scan, header, at.offset)?),
     ]);
     let durable_end = durable_end.unwrap_or(start);
+    bug!(SurvivorsDropped => whole_end = durable_end);
     let discarded = rest.discarded;
     Ok(Tail { end: at, whole_end, durable_end, time, fault, retention, evidence, discarded })
 }

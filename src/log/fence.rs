@@ -58,6 +58,8 @@ impl Fence<'_> {
         time: u64,
     ) -> Result<Fenced> {
         let (durable, whole) = (self.tail.durable_end, self.tail.whole_end);
+        bug!(TornTailCut => open_segment(self.storage, self.layout, self.before)?.1
+            .set_length(whole.offset).ok());
         let survivors = (durable.next_seq < whole.next_seq)
             .then(|| Survivors { first: durable.next_seq, last: whole.next_seq - 1 });
         let note = self.note(survivors).record();

@@ -85,7 +85,9 @@ impl HeadFile {
     /// Sync what was written, and turn to the other slot: only now is this one safe to rely on
     /// while the other is being overwritten.
     pub(super) fn sync(&mut self) -> Result<()> {
+        bug!(HeadUnsynced => return Ok(()));
         self.file.sync().map_err(|error| Error::io("sync HEAD", &self.path, error))?;
+        bug!(HeadHasOneSlot => return Ok(()));
         self.slot = 1 - self.slot;
         Ok(())
     }

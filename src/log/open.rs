@@ -194,6 +194,9 @@ enum Course {
 impl Course {
     fn of(options: &LogOptions, tail: &Tail, row: &Row) -> Self {
         match row.verdict {
+            Verdict::Unproven if bug!(CacheAdopted) => Self::GoOn,
+            Verdict::Torn if bug!(TornTailReused) => Self::GoOn,
+            Verdict::Corrupt if bug!(DamageIsTornTail) => Self::Fence,
             Verdict::Clean => Self::GoOn,
             Verdict::Unproven | Verdict::Torn => Self::Fence,
             Verdict::Ambiguous if options.on_ambiguous == OnAmbiguous::Fence => {
@@ -301,6 +304,7 @@ pub(super) fn open_segment(
 /// Make every name durable that is about to be relied on. Whoever made them may have been killed
 /// before it could, even before the ledger's own name was safe.
 fn sync_folders(storage: &dyn Storage, layout: &Layout) -> Result<()> {
+    bug!(LedgerNameUnsynced => return Ok(()));
     let parent = layout.dir().parent().unwrap_or(Path::new(""));
     for folder in [&layout.log(), layout.dir(), parent] {
         storage.sync_dir(folder).map_err(|error| Error::io("sync the folder", folder, error))?;

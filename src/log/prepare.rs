@@ -28,7 +28,7 @@ impl Queue {
     /// has written much to may never be followed by another one. While one takes its place, it
     /// may be the file that was prepared, under the very name that the next one would be given.
     pub(super) fn wants_segment(&self) -> Option<(u64, u64)> {
-        if self.turn == Turn::Rotate {
+        if self.turn == Turn::Rotate && !bug!(PreparedTwice) {
             return None;
         }
         let header = &self.active.header;

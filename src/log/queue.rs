@@ -192,6 +192,7 @@ impl Queue {
         let first = self.encoded.ack.seq + 1;
         let mut tip = self.encoded;
         tip.time = tip.time.max(request.time);
+        bug!(TimeGoesBack => tip.time = request.time);
         let mut sizes = Vec::with_capacity(batch.records.len());
         let left = (0..batch.records.len()).rev();
         for (record, left) in batch.records.iter().zip(left) {
@@ -304,6 +305,7 @@ impl Group {
             let (frame, behind) = rest.split_at_mut(*size);
             // At most 4 MiB, or one batch, are in flight.
             let inflight = u32::try_from(seq - self.durable).unwrap_or(u32::MAX);
+            let inflight = if bug!(InflightNotCounted) { 1 } else { inflight };
             stamp_frame(frame, inflight, Placement { segment: self.segment, offset });
             (seq, offset) = (seq + 1, offset + to_u64(*size));
             rest = behind;

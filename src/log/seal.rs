@@ -143,6 +143,7 @@ fn write(file: &dyn StorageFile, content: &Content, header: &SegmentHeader) -> i
     if end > header.prealloc_len {
         file.set_length(end.next_multiple_of(4096))?;
     }
+    bug!(SealedBeforeSync => file.set_length(end)?);
     file.write_at(&content.bytes, content.footer.data_end)?;
     file.sync()?;
     file.set_length(end)?;

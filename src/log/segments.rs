@@ -214,6 +214,7 @@ fn link_problem(
     if header.name() != name {
         return Some(format!("the file is named {name}, but its header says {}", header.name()));
     }
+    bug!(MissingSegmentSkipped => return None);
     if header.ordinal != ordinal {
         return Some(format!(
             "segment {ordinal} is missing: expected it here, found segment {}",
@@ -224,6 +225,7 @@ fn link_problem(
         Ok(segment) => &segment.header,
         Err(beginning) => return beginning.problem(header),
     };
+    bug!(StaleSegmentAccepted => return None);
     let is_next = header.ledger == previous.ledger
         && header.genesis == previous.genesis
         && header.prev_segment == previous.segment
@@ -239,6 +241,7 @@ fn link_problem(
 
 /// What is wrong with the length of a segment that a later one has taken the place of.
 fn length_problem(previous: &Segment, next: &Segment) -> Option<String> {
+    bug!(CutSegmentAccepted => return None);
     (previous.length < next.header.prev_data_end).then(|| {
         format!(
             "the file is cut short: expected at least {} bytes, found {}",

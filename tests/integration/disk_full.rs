@@ -1,12 +1,19 @@
-//! A disk that runs full: on a small file system of its own, with real workers.
+//! A disk that runs full: on a small file system of its own with real workers, and on a simulated
+//! disk at every write.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-use plan_ledger::plan::StepStatus;
+use std::sync::Arc;
 
+use plan_ledger::plan::{Ending, RunStatus, StepStatus};
+use plan_ledger::sim::{Effect, Failure, Operation, OsError, Rule, SimDisk};
+use plan_ledger::{Environment, ErrorKind, Ledger, Receipt, RunPolicy, state_hash};
+
+use super::blobs::{large, plan};
 use super::command::{Place, ids, passed_over, state_of};
+use super::golden::deterministic;
 
 /// A small file system in memory, gone when this is dropped.
 struct Disk {
@@ -134,4 +141,94 @@ fn creation_on_a_full_disk_leaves_nothing_in_the_way() {
 fn accepted(place: &Place) -> BTreeSet<String> {
     let state = state_of(&place.path("disk/ledger"));
     ids(state.run_named("plan").unwrap(), StepStatus::Accepted).into_iter().collect()
+}
+
+/// Goal: a disk that is full at any one write, or making of a file, costs a run nothing but an error:
+/// whatever the write was for, the run is resumed once there is room, does every step, and does none
+/// again that was accepted.
+/// Method: the n-th call says that there is no room, for every n, with none and with some of its
+/// effect; the program that uses the ledger opens it again where it must.
+#[test]
+fn a_disk_that_is_full_at_any_write_only_holds_a_run_up() {
+    let calm = SimDisk::new();
+    assert_eq!(resumed(&calm, "calm"), 0);
+    let of = |operation| {
+        let rule = Rule::next(Failure::Slow(std::time::Duration::from_nanos(1)));
+        rule.of(operation).for_ever()
+    };
+    let mut struck = 0;
+    for operation in [Operation::Write, Operation::Create] {
+        let counted = SimDisk::new();
+        counted.inject(of(operation));
+        resumed(&counted, "counted");
+        let count = u64::try_from(counted.injected().len()).unwrap();
+        assert!(count > 0, "{operation} is never called");
+        for nth in 1..=count {
+            for effect in [Effect::Nothing, Effect::Part(nth)] {
+                let disk = SimDisk::new();
+                let failure = Failure::Error(OsError::NoSpace, effect);
+                disk.inject(Rule::next(failure).of(operation).nth(nth));
+                struck += resumed(&disk, &format!("{operation} {nth}, {effect:?}"));
+            }
+        }
+    }
+    assert!(struck > 100, "nothing was held up: {struck}");
+}
+
+/// A run of eight steps, one of them with an output that becomes a blob, and a snapshot; how often
+/// there was no room, or what followed from that.
+fn resumed(disk: &SimDisk, story: &str) -> usize {
+    let environment = Environment { storage: Arc::new(disk.clone()), ..deterministic() };
+    let (mut held_up, mut accepted) = (0, BTreeSet::new());
+    for _ in 0..8 {
+        let ended = attempt(disk, &environment, &mut accepted, story);
+        match ended {
+            Ok(()) => return held_up,
+            Err(error) => {
+                let kind = error.kind();
+                let is_expected = matches!(
+                    kind,
+                    ErrorKind::DiskFull | ErrorKind::OutcomeUnknown | ErrorKind::Poisoned
+                );
+                assert!(is_expected, "{story}: {kind:?}: {error}");
+                held_up += 1;
+                disk.kill_process();
+            }
+        }
+    }
+    panic!("{story}: it never ends");
+}
+
+fn attempt(
+    disk: &SimDisk,
+    environment: &Environment,
+    accepted: &mut BTreeSet<u32>,
+    story: &str,
+) -> Result<(), plan_ledger::Error> {
+    let (ledger, _) = Ledger::open_or_create(Path::new("full.ledger"), environment)?;
+    let run = match ledger.state().run_named("full") {
+        Some(run) => run.id,
+        None => ledger.start_run("full", &plan(8), RunPolicy::default())?,
+    };
+    // What was dealt to a life that is over is lost: the steps may be done twice.
+    for token in ledger.state().in_flight.keys() {
+        ledger.report_lost(*token, plan_ledger::plan::LostCause::RunnerDied, "it is over")?;
+    }
+    while let Some(task) = ledger.dispatch(run, "worker")? {
+        assert!(!accepted.contains(&task.number.0), "{story}: step {} again", task.number);
+        let size = if task.number.0 == 3 { 100_000 } else { 40 };
+        let output = large(task.number.0.into(), size).into();
+        ledger.record_receipt(task.token, Receipt { output, ..Receipt::default() })?;
+        accepted.insert(task.number.0);
+        if task.number.0 == 5 {
+            ledger.snapshot::<plan_ledger::State>()?;
+        }
+    }
+    let state = ledger.state();
+    assert_eq!(state.runs[&run].status, RunStatus::Ended(Ending::Done), "{story}");
+    let replayed = ledger.state_at(ledger.head().seq)?;
+    assert_eq!(state_hash(&replayed), state_hash(&state), "{story}");
+    ledger.close()?;
+    assert!(!disk.is_down());
+    Ok(())
 }

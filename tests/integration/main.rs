@@ -7,6 +7,8 @@
 
 // Large outputs beside the log.
 mod blobs;
+// The promises about claims, across losses of power.
+mod claims;
 // How the tests use the `ledger` binary.
 mod command;
 // A disk that runs full.
@@ -55,6 +57,8 @@ mod log_round_trip;
 mod mischief;
 // Many at once: threads and processes that want the same.
 mod races;
+// The real program on a real kernel: the order of system calls, and calls that do less.
+mod reality;
 // Reading from anywhere, backwards, by kind, by stream.
 mod readers;
 // Writers that must stop: forks, lost locks, panics; and what is left to a policy.
@@ -95,3 +99,6 @@ mod verify;
 mod wild;
 // What people get wrong.
 mod wrong_input;
+// Seeded bugs, each of which must be found.
+#[cfg(bug_zoo)]
+mod zoo;

@@ -282,7 +282,8 @@ impl BarrierState {
 
     /// Whether as many as are needed have arrived.
     pub(super) fn has_enough(&self) -> bool {
-        u32::try_from(self.arrived.len()).map_or(true, |arrived| arrived >= self.needed)
+        let needed = self.needed.saturating_sub(u32::from(bug!(BarrierReleasedEarly)));
+        u32::try_from(self.arrived.len()).map_or(true, |arrived| arrived >= needed)
     }
 
     /// Whether as many as are needed can no longer arrive.

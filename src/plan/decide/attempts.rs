@@ -34,6 +34,7 @@ pub(super) fn renew(
     let lease = run.plan().zip(run.plan_step(number)).map_or(0, |(plan, step)| plan.lease_of(step));
     // A sign of life never shortens a lease, whatever a new plan version says.
     let lease_until = now.saturating_add(lease).max(attempt.lease_until);
+    let lease_until = if bug!(RenewalForgotten) { attempt.lease_until } else { lease_until };
     let renewed = LeaseRenewed { token, lease_until };
     Ok(vec![step_event(run.id, number, StepEvent::LeaseRenewed(renewed))])
 }
@@ -75,7 +76,8 @@ pub(in crate::plan) fn is_doubtful_once_lost(
     let attempt = run.step(number).and_then(|step| step.attempt.as_ref());
     let has_intent = attempt.is_some_and(|attempt| !attempt.effects.is_empty());
     // Work that was given back before it began did nothing to the world.
-    idempotence == Idempotence::No && (cause != LostCause::Released || has_intent)
+    let is_harmful = idempotence == Idempotence::No && !bug!(HarmfulRedealt);
+    is_harmful && (cause != LostCause::Released || has_intent)
 }
 
 /// The losses of those of a run's attempts in flight that a decision takes away.
@@ -139,6 +141,11 @@ pub(super) fn record_receipt(
     receipt: &Receipt,
 ) -> Result<Vec<Event>, Rejection> {
     let receipt = receipt.clone();
+    bug!(TokenUnchecked => if let Some((run, step)) = state.dealt.get(&token)
+        && let Some(other) = state.runs.get(run).and_then(|run| run.step(*step)?.attempt.as_ref())
+        && other.token != token {
+        return record_receipt(state, other.token, &receipt);
+    });
     if let Ok((run, number, _)) = in_flight(state, token) {
         let is_over = is_over_limit(run, number, receipt.cost);
         let recorded = ReceiptRecorded { token, receipt };
@@ -180,7 +187,7 @@ pub(super) fn judge(
     let mut judged: BTreeSet<u32> = attempt.verdicts.keys().copied().collect();
     for verdict in verdicts {
         check_criterion(&mut judged, criteria, verdict.criterion)?;
-        if verdict.by == attempt.worker {
+        if verdict.by == attempt.worker && !bug!(WorkerJudgesItself) {
             return Err(Rejection::JudgedByWorker(verdict.by.clone()));
         }
     }
