@@ -2,6 +2,8 @@
 //! replays the files and folders that the command line names. Either way no input may make it ask
 //! for more memory at once than a record may have, and 1 MiB.
 
+pub mod slow;
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};

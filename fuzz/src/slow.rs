@@ -1,0 +1,155 @@
+//! A second reader of frames, written from `format/log.md` alone and for nothing but to be plain:
+//! no table for the CRC, no view into the bytes, one rule behind the other. What it says of a row of
+//! bytes, the library must say too.
+//!
+//! Left out on purpose: the NZ flag and the range of `inflight`, which the library does not judge.
+
+/// A record, as far as both readers speak of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlowRecord {
+    /// Sequence number.
+    pub seq: u64,
+    /// Microseconds.
+    pub time: u64,
+    /// What the payload is.
+    pub kind: u16,
+    /// Records of the batch that follow.
+    pub batch_left: u16,
+    /// The bytes.
+    pub payload: Vec<u8>,
+    /// Chain value.
+    pub chain: [u8; 32],
+}
+
+/// Why there is no further record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SlowEnd {
+    /// Zeros, where a frame would begin.
+    Zeros,
+    /// No frame that holds.
+    NotHeld,
+    /// A frame that holds, and breaks a rule.
+    Broken,
+}
+
+/// What the frames of a segment follow from.
+#[derive(Debug, Clone, Copy)]
+pub struct SlowStart {
+    /// The segment's uid.
+    pub segment: [u8; 16],
+    /// Its ordinal.
+    pub ordinal: u64,
+    /// The uid that the chain's key comes from.
+    pub genesis: [u8; 16],
+    /// The first record's number.
+    pub seq: u64,
+    /// The chain value before it.
+    pub chain: [u8; 32],
+}
+
+/// The IEEE CRC-32, one bit at a time.
+#[must_use]
+pub fn crc(start: u32, bytes: &[u8]) -> u32 {
+    let mut crc = !start;
+    for byte in bytes {
+        crc ^= u32::from(*byte);
+        for _ in 0..8 {
+            crc = if crc & 1 == 1 { (crc >> 1) ^ 0xEDB8_8320 } else { crc >> 1 };
+        }
+    }
+    !crc
+}
+
+/// The start value of the CRCs of a frame at that offset.
+#[must_use]
+pub fn seed(segment: [u8; 16], offset: u64) -> u32 {
+    crc(crc(0, &segment), &offset.to_le_bytes())
+}
+
+fn number(bytes: &[u8], at: usize, size: usize) -> u64 {
+    (0..size).rev().fold(0, |number, place| number << 8 | u64::from(bytes[at + place]))
+}
+
+/// How long a frame with such a payload is.
+#[must_use]
+pub fn frame_length(payload: usize) -> usize {
+    let mut length = 48 + payload + 32;
+    while length % 64 != 0 {
+        length += 1;
+    }
+    length
+}
+
+/// All records at the start of `bytes`, which stand at offset 4096, and why there is none behind.
+#[must_use]
+pub fn read(bytes: &[u8], start: SlowStart) -> (Vec<SlowRecord>, usize, SlowEnd) {
+    let key = blake3::derive_key("plan-ledger v1 record", &start.genesis);
+    let (mut records, mut at) = (Vec::new(), 0);
+    let (mut seq, mut chain) = (start.seq, start.chain);
+    loop {
+        match frame(&bytes[at..], 4096 + at as u64, (seq, chain), &start, &key) {
+            Ok(record) => {
+                at += frame_length(record.payload.len());
+                (seq, chain) = (seq + 1, record.chain);
+                records.push(record);
+            }
+            Err(end) => return (records, at, end),
+        }
+    }
+}
+
+fn frame(
+    bytes: &[u8],
+    offset: u64,
+    (seq, chain): (u64, [u8; 32]),
+    start: &SlowStart,
+    key: &[u8; 32],
+) -> Result<SlowRecord, SlowEnd> {
+    if bytes.len() < 48 {
+        return Err(SlowEnd::NotHeld);
+    }
+    if &bytes[..4] != b"PLF1" {
+        // Behind the end of the bytes nothing is known: then the header alone decides.
+        let line = bytes.get(..64).unwrap_or(&bytes[..48]);
+        let is_zero = line.iter().all(|byte| *byte == 0);
+        return Err(if is_zero { SlowEnd::Zeros } else { SlowEnd::NotHeld });
+    }
+    let seed = seed(start.segment, offset);
+    if number(bytes, 44, 4) != u64::from(crc(seed, &bytes[..44])) {
+        return Err(SlowEnd::NotHeld);
+    }
+    let length = usize::try_from(number(bytes, 4, 4)).expect("32 bits");
+    if length > 16_777_216 {
+        return Err(SlowEnd::Broken);
+    }
+    let end = frame_length(length);
+    if bytes.len() < end || number(bytes, 40, 4) != u64::from(crc(seed, &bytes[48..end])) {
+        return Err(SlowEnd::NotHeld);
+    }
+    // It holds: now every rule is binding.
+    let (payload, stored) = (bytes[48..48 + length].to_vec(), &bytes[end - 32..end]);
+    let is_padded = bytes[48 + length..end - 32].iter().all(|byte| *byte == 0);
+    let (codec, flags) = (bytes[34], bytes[35]);
+    let is_here = number(bytes, 24, 4) == start.ordinal & 0xFFFF_FFFF;
+    if !is_padded || !(1..=3).contains(&codec) || flags > 1 || !is_here {
+        return Err(SlowEnd::Broken);
+    }
+    let mut hashed = chain.to_vec();
+    for (field, size) in [(4, 4), (8, 8), (16, 8), (32, 2), (34, 1), (36, 2), (38, 2)] {
+        hashed.extend_from_slice(&bytes[field..field + size]);
+    }
+    hashed.extend_from_slice(blake3::hash(&payload).as_bytes());
+    let link = *blake3::keyed_hash(key, &hashed).as_bytes();
+    if number(bytes, 8, 8) != seq || link != stored {
+        return Err(SlowEnd::Broken);
+    }
+    let (kind, left) = (number(bytes, 32, 2), number(bytes, 36, 2));
+    Ok(SlowRecord {
+        seq,
+        time: number(bytes, 16, 8),
+        kind: u16::try_from(kind).expect("16 bits"),
+        batch_left: u16::try_from(left).expect("16 bits"),
+        payload,
+        chain: link,
+    })
+}
