@@ -283,9 +283,8 @@ impl BlobStore {
         bug!(BlobAdoptedUnsynced => return Ok(()));
         let path = self.reader.path(id);
         let storage = &self.reader.storage;
-        let file = storage
-            .open(&path, Access::ReadWrite)
-            .map_err(|error| Error::io("open the blob", &path, error))?;
+        let open = storage.open(&path, Access::ReadWrite);
+        let file = open.map_err(|error| Error::io("open the blob", &path, error))?;
         file.sync().map_err(|error| Error::io("sync the blob", &path, error))?;
         self.sync_names(id, durable)
     }
@@ -316,8 +315,7 @@ impl BlobStore {
 
     fn fill(&self, path: &Path, bytes: &[u8]) -> Result<()> {
         let io = |what, error| Error::io(what, path, error);
-        let file =
-            self.reader.storage.create(path).map_err(|error| io("create the blob", error))?;
+        let file = self.reader.storage.create(path).map_err(|e| io("create the blob", e))?;
         file.write_at(bytes, 0).map_err(|error| io("write the blob", error))?;
         bug!(BlobUnsynced => return Ok(()));
         file.sync().map_err(|error| io("sync the blob", error))

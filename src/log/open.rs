@@ -193,10 +193,10 @@ enum Course {
 
 impl Course {
     fn of(options: &LogOptions, tail: &Tail, row: &Row) -> Self {
+        bug!(CacheAdopted => if row.verdict == Verdict::Unproven { return Self::GoOn });
+        bug!(TornTailReused => if row.verdict == Verdict::Torn { return Self::GoOn });
+        bug!(DamageIsTornTail => if row.verdict == Verdict::Corrupt { return Self::Fence });
         match row.verdict {
-            Verdict::Unproven if bug!(CacheAdopted) => Self::GoOn,
-            Verdict::Torn if bug!(TornTailReused) => Self::GoOn,
-            Verdict::Corrupt if bug!(DamageIsTornTail) => Self::Fence,
             Verdict::Clean => Self::GoOn,
             Verdict::Unproven | Verdict::Torn => Self::Fence,
             Verdict::Ambiguous if options.on_ambiguous == OnAmbiguous::Fence => {

@@ -107,10 +107,8 @@ fn a_loss_of_what_must_not_be_done_twice_is_asked_about() {
             let task = story.take("a");
             story.ledger().report_lost(task.token, cause, "gone").unwrap();
             holds(&mut story);
-            let expected = match may_be_repeated || !is_begun {
-                true => StepStatus::Ready,
-                false => StepStatus::InDoubt,
-            };
+            let is_dealt = may_be_repeated || !is_begun;
+            let expected = if is_dealt { StepStatus::Ready } else { StepStatus::InDoubt };
             assert_eq!(story.status("a"), expected, "{idempotent}, {cause:?}");
         }
     }

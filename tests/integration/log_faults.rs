@@ -5,7 +5,7 @@ use std::io;
 use plan_ledger::error::ErrorKind;
 use plan_ledger::format::{Head, NewRecord};
 use plan_ledger::log::{Log, Verdict};
-use plan_ledger::sim::{Effect, Fault, Loss, SimDisk};
+use plan_ledger::sim::{Effect, Failure, Fault, Loss, Operation, OsError, Rule, SimDisk};
 
 use super::lab::{
     LOOKS, Model, Restart, at, dir, kill, open, options, payloads, record, settle, whole,
@@ -203,6 +203,47 @@ fn a_full_disk_refuses_cleanly() {
         settle(&disk, &model, &format!("limit {limit}"));
     }
     assert!(refusals > 10, "{refusals}");
+}
+
+/// Goal: a read that fails once while a log is opened is an error, and never the end of the log (H48,
+/// H66): also where only the records themselves say that they were acknowledged.
+/// Method: the power took back what HEAD said of the last second; each read of the opening fails.
+#[test]
+fn h48_h66_a_read_that_fails_once_is_never_the_end() {
+    let (disk, mut model) = (SimDisk::new(), Model::default());
+    let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    model.is_created = true;
+    for number in 0..6 {
+        model.append(&log, &[record(number, 70_000)], 0).unwrap();
+    }
+    kill(&disk, log);
+    disk.lose_power(Loss::Everything);
+    let calm = disk.fork();
+    let before = calm.injected().len();
+    let slow = Failure::Slow(std::time::Duration::from_nanos(1));
+    calm.inject(Rule::next(slow).of(Operation::Read).for_ever());
+    let (log, _) = open(&calm).unwrap();
+    let reads = u64::try_from(calm.injected().len() - before).unwrap();
+    kill(&calm, log);
+    let mut failed = 0;
+    for nth in 1..=reads {
+        let disk = disk.fork();
+        let failure = Failure::Error(OsError::Io, Effect::Nothing);
+        disk.inject(Rule::next(failure).of(Operation::Read).nth(nth));
+        match open(&disk) {
+            Ok((log, report)) => {
+                let found = payloads(&whole(&log.reader().unwrap()));
+                model.check(&found, &format!("read {nth}: {report:?}"));
+            }
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Io, "read {nth}: {error}");
+                failed += 1;
+            }
+        }
+        disk.kill_process();
+        settle(&disk, &model, &format!("read {nth} failed before"));
+    }
+    assert!(failed > 5, "{failed} of {reads}");
 }
 
 /// Goal: the region of a failed write is never used again (H37), even when nothing of the write

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use plan_ledger::error::ErrorKind;
-use plan_ledger::format::{Codec, NewRecord};
+use plan_ledger::format::{
+    Chain, ChainKey, CheckedFrame, Codec, FrameFault, NewRecord, Placement, Stamp, encode_frame,
+};
 use plan_ledger::log::{Log, LoggedRecord, Verdict};
 use plan_ledger::sim::SimDisk;
 
@@ -289,4 +291,32 @@ fn h51_opening_a_hundred_times_changes_no_segment() {
             segments(&disk).iter().map(|(path, _)| disk.read(path).unwrap()).collect();
         assert!(before == after, "{end:?}");
     }
+}
+
+/// Goal: a frame holds only where it was written, and only behind the record before it (H18, H24,
+/// H47): a copy elsewhere fails its checksums, and a forged one whose checksums are right does not
+/// follow from the chain.
+#[test]
+fn h24_h47_a_frame_holds_only_where_it_was_written() {
+    let (disk, records, path) = behind_the_times();
+    let header = reader(&disk).segments()[0].header.clone().unwrap();
+    let (victim, other) = (&records[3], &records[4]);
+    let bytes = disk.read(&path).unwrap();
+    let range = |of: &LoggedRecord| {
+        let start = usize::try_from(of.offset).unwrap();
+        start..start + usize::try_from(of.size).unwrap()
+    };
+    let here = Placement { segment: header.segment, offset: victim.offset };
+    let copy = &bytes[range(other)];
+    assert_eq!(CheckedFrame::check(copy, here, 0).err(), Some(FrameFault::HeaderCrc));
+
+    let (mut forged, key) = (Vec::new(), ChainKey::new(&header.genesis));
+    let (seq, time) = (victim.seq, victim.time);
+    let stamp = Stamp { seq, time, ordinal: 0, inflight: 1, batch_left: 0 };
+    encode_frame(&mut forged, &record(99, 1500), stamp, here, &key, &Chain([7; 32]));
+    assert_eq!(forged.len(), range(victim).len());
+    disk.overwrite(&path, victim.offset, &forged).unwrap();
+    let survey = survey(&disk);
+    assert!(survey.damages.iter().any(|each| each.first_seq == seq), "{survey:?}");
+    assert!(!survey.records.contains_key(&seq), "a forged record is served");
 }

@@ -483,3 +483,28 @@ fn a_read_error_is_a_finding() {
     assert!(named > 0);
     kill(&disk, open(&disk).unwrap().0);
 }
+
+type Harm<'a> = &'a dyn Fn(&SimDisk);
+
+/// Goal: a HEAD that is missing, has another length, or has no slot that holds, is damage that is
+/// named, and no reason not to look at the rest.
+#[test]
+fn a_head_that_vouches_for_nothing_is_named() {
+    let (whole_disk, payloads) = fenced(End::Closed);
+    let head = dir().join("HEAD");
+    let length = u64::try_from(whole_disk.read(&head).unwrap().len()).unwrap();
+    let cases: [(&str, Harm<'_>); 4] = [
+        ("missing", &|disk| disk.remove(&head).unwrap()),
+        ("half", &|disk| disk.set_length(&head, length / 2).unwrap()),
+        ("longer", &|disk| disk.set_length(&head, length + 1).unwrap()),
+        ("zeros", &|disk| disk.overwrite(&head, 0, &[0; 8192]).unwrap()),
+    ];
+    for (story, harm) in cases {
+        let disk = whole_disk.fork();
+        harm(&disk);
+        let found = found(&disk, 1);
+        let of_head = |each: &&Finding| each.class == Class::Damage && each.path == head;
+        assert!(found.findings.iter().any(|each| of_head(&each)), "{story}: {:?}", found.findings);
+        assert!(found.counts.records >= u64::try_from(payloads.len()).unwrap(), "{story}");
+    }
+}
