@@ -50,7 +50,7 @@ const SAMPLE: &[Bug] = &[
     Bug::AckBeforeSync,
     Bug::HeadBeforeSync,
     Bug::SyncRetried,
-    Bug::CacheAdopted,
+    Bug::TornTailCut,
     Bug::NewestMissingIgnored,
     Bug::StaleSegmentAccepted,
     Bug::OwnershipUnchecked,
