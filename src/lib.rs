@@ -28,6 +28,8 @@ pub mod error;
 pub mod format;
 #[cfg(feature = "cli")]
 pub mod import;
+#[cfg(any(test, feature = "sim"))]
+pub mod lab;
 pub mod ledger;
 pub mod log;
 pub mod plan;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::format::{HeadSync, Uid};
-use crate::log::{Housekeeping, LogOptions, OnAmbiguous, UidSource};
+use crate::log::{Housekeeping, LogOptions, OnAmbiguous, SegmentSizes, UidSource};
 use crate::plan::Micros;
 use crate::storage::{DiskStorage, Storage};
 
@@ -49,6 +49,8 @@ pub struct Environment {
     /// A snapshot of the state is made at every multiple of so many records, so that opening and
     /// looking back need not fold more than that; `None`: only on request.
     pub snapshot_every: Option<u64>,
+    /// How long the log's segments are made; see [`SegmentSizes`].
+    pub segments: SegmentSizes,
 }
 
 impl Environment {
@@ -68,6 +70,7 @@ impl Environment {
             on_ambiguous: OnAmbiguous::Refuse,
             blob_threshold: BLOB_THRESHOLD,
             snapshot_every: Some(RUNG),
+            segments: SegmentSizes::USUAL,
         }
     }
 
@@ -79,6 +82,7 @@ impl Environment {
             head_sync: self.head_sync,
             housekeeping: self.housekeeping,
             on_ambiguous: self.on_ambiguous,
+            segments: self.segments,
             stream_of: RUNS,
             ..LogOptions::new(self.storage.clone(), uids)
         }

@@ -54,7 +54,7 @@ use crate::plan::{
     RunId, RunPolicy, State, StepStatus, Verdict,
 };
 
-pub use crate::log::{Ack, BatchKey, Housekeeping, OnAmbiguous};
+pub use crate::log::{Ack, BatchKey, Housekeeping, OnAmbiguous, SegmentSizes};
 pub use archive::{Archived, archive, archive_environment};
 use blobs::Blobs;
 pub use blobs::{BlobCheck, BlobSurvey, BlobUse, Collected, blob_of};
@@ -292,6 +292,12 @@ impl Ledger {
     pub fn replay(&self, from: u64) -> Result<Vec<Recorded>> {
         let reader = self.reader()?;
         reader.records(from).map(|record| replay::recorded(&record?)).collect()
+    }
+
+    /// The log beneath: for the laboratory, which appends what no command asks for.
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) fn log(&self) -> &Log {
+        &self.log
     }
 
     fn reader(&self) -> Result<LogReader> {

@@ -26,7 +26,7 @@ use super::blob::BlobStore;
 use super::build::length;
 use super::draft;
 use super::head_file::HeadFile;
-use super::layout::{DATA_START, Layout, SEGMENT_SIZE_MIN, segment_size};
+use super::layout::{DATA_START, Layout};
 use super::options::LogOptions;
 use super::seal::seal_rotated;
 use super::segments::Segments;
@@ -102,7 +102,7 @@ impl LogBuilder {
             prev_last_seq: 0,
             writer_epoch: 0,
             created: time,
-            prealloc_len: SEGMENT_SIZE_MIN,
+            prealloc_len: options.segments.fitting(0, 0),
             reason: Reason::Import,
             born_last: 0,
             born_end: 0,
@@ -126,7 +126,7 @@ impl LogBuilder {
             ack: Ack { seq: 0, chain: Chain::GENESIS },
             time: 0,
             batch: Batch::Begins,
-            usual: SEGMENT_SIZE_MIN,
+            usual: options.segments.fitting(0, 0),
             outcome: Outcome::Open,
             lock,
             options,
@@ -229,7 +229,7 @@ impl LogBuilder {
             let message = format!("the last batch is not complete: {due} records are missing");
             return Err(Error::new(ErrorKind::Corrupt, message).at_seq(self.ack.seq));
         }
-        self.close_segment(segment_size(self.usual, self.end() - DATA_START))?;
+        self.close_segment(self.options.segments.fitting(self.usual, self.end() - DATA_START))?;
         let storage = &*self.options.storage;
         let head = Head {
             ledger: self.header.ledger,
@@ -308,7 +308,7 @@ impl LogBuilder {
             reason: Reason::Rotate,
             ..self.header.clone()
         };
-        self.usual = segment_size(self.usual * 2, 0);
+        self.usual = self.options.segments.fitting(self.usual * 2, 0);
         self.file = create_segment(&*self.options.storage, &self.draft, &self.header)?;
         self.written = DATA_START;
         Ok(())

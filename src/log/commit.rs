@@ -13,7 +13,7 @@ use crate::format::{Head, HeadState, HeadSync, Reason, SegmentHeader};
 use super::batch::{Ack, Durability};
 use super::build::BuildError;
 use super::engine::{Engine, QueueGuard};
-use super::layout::{DATA_START, segment_size};
+use super::layout::DATA_START;
 use super::options::Housekeeping;
 use super::queue::{Active, Group, HeadOnDisk, Health, Queue, Sealable, Tip, Turn, head_content};
 use super::seal::seal;
@@ -318,7 +318,7 @@ impl Engine {
             prev_last_seq: *seq,
             writer_epoch: self.ownership.epoch,
             created: time.max(*last),
-            prealloc_len: segment_size(before.prealloc_len * 2, needed),
+            prealloc_len: self.options.segments.fitting(before.prealloc_len * 2, needed),
             reason: Reason::Rotate,
             born_last: 0,
             born_end: 0,

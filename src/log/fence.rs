@@ -17,10 +17,10 @@ use crate::storage::{Storage, StorageFile};
 use super::batch::{Ack, to_u64};
 use super::build::{BuildError, build_with, length, write};
 use super::evidence::Tail;
-use super::layout::{DATA_START, Layout, SEGMENT_SIZE_MIN, segment_size};
+use super::layout::{DATA_START, Layout};
 use super::note::{RecoveryNote, Survivors};
 use super::open::{damaged, open_segment};
-use super::options::UidSource;
+use super::options::{SegmentSizes, UidSource};
 use super::queue::{Active, Tip, low_bits};
 use super::recovery::{Row, Verdict};
 use super::scan::{Scan, Source};
@@ -38,6 +38,7 @@ pub(super) struct Fence<'a> {
     pub(super) tail: &'a Tail,
     /// Why it ends.
     pub(super) row: &'a Row,
+    pub(super) sizes: SegmentSizes,
 }
 
 /// What the log goes on with.
@@ -75,7 +76,7 @@ impl Fence<'_> {
             prev_last_seq: durable.next_seq - 1,
             writer_epoch: epoch,
             created: time,
-            prealloc_len: segment_size(SEGMENT_SIZE_MIN, size),
+            prealloc_len: self.sizes.fitting(0, size),
             reason: match state {
                 Some(HeadState::Poisoned) => Reason::FenceAfterIoError,
                 _ => Reason::FenceAfterCrash,

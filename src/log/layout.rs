@@ -4,10 +4,6 @@ use std::path::{Path, PathBuf};
 
 use crate::format::{SEGMENT_HEADER_SIZE, SegmentName};
 
-/// Size of a ledger's first segment, and of one that a fence makes.
-pub(super) const SEGMENT_SIZE_MIN: u64 = 1 << 20;
-/// Segments double at each rotation up to this size.
-pub(super) const SEGMENT_SIZE_MAX: u64 = 64 << 20;
 /// Offset of a segment's first frame.
 pub(super) const DATA_START: u64 = 4096;
 
@@ -76,11 +72,4 @@ pub(super) const TEMPORARY_SUFFIX: &str = ".tmp";
 /// people's temporary files are none of ours.
 pub(super) fn is_temporary(name: &str) -> bool {
     name.strip_suffix(TEMPORARY_SUFFIX).is_some_and(|name| SegmentName::parse(name).is_some())
-}
-
-/// The size of a segment that must hold `needed` bytes of frames, when `usual` would do.
-pub(super) fn segment_size(usual: u64, needed: u64) -> u64 {
-    usual
-        .clamp(SEGMENT_SIZE_MIN, SEGMENT_SIZE_MAX)
-        .max((DATA_START + needed).next_multiple_of(4096))
 }

@@ -72,7 +72,7 @@ pub use note::{
     KIND_SNAPSHOT_NOTE, LostRange, RecoveryNote, Survivors,
 };
 pub use open::OpenReport;
-pub use options::{Housekeeping, LogOptions, OnAmbiguous, StreamOf, UidSource};
+pub use options::{Housekeeping, LogOptions, OnAmbiguous, SegmentSizes, StreamOf, UidSource};
 pub use prune::Removal;
 pub use reader::{LogReader, SegmentSummary};
 pub use recovery::{Bit, Evidence, Row, TABLE, Verdict, classify};

@@ -15,7 +15,7 @@ use super::engine::Engine;
 use super::evidence::{Tail, examine, with_length};
 use super::fence::Fence;
 use super::head_file::{HeadFile, read_head};
-use super::layout::{DATA_START, Layout, SEGMENT_SIZE_MIN, is_temporary};
+use super::layout::{DATA_START, Layout, is_temporary};
 use super::note::{DiscardedRange, Survivors};
 use super::options::{LogOptions, OnAmbiguous};
 use super::ownership::Ownership;
@@ -151,6 +151,7 @@ impl Log {
                 before: &active.header,
                 tail: &tail,
                 row,
+                sizes: options.segments,
             };
             let made = fence.build(&options.uids, epoch, state, time.max(last))?;
             (active, tip, report.survivors) = (made.active, made.tip, made.survivors);
@@ -176,7 +177,7 @@ impl Log {
             report.pruned = resumed.map_err(|error| error.to_string());
         }
         let ownership = Ownership::new(storage, (lock, layout.lock()), head.file(), epoch);
-        let queue = Queue::new(active, tip);
+        let queue = Queue::new(active, tip, options.segments);
         let engine = Engine::new(options, layout, ownership, head, queue, retention);
         Ok((Self::new(engine), report))
     }
@@ -230,7 +231,7 @@ fn first_header(options: &LogOptions, time: u64) -> SegmentHeader {
         prev_last_seq: 0,
         writer_epoch: 0,
         created: time,
-        prealloc_len: SEGMENT_SIZE_MIN,
+        prealloc_len: options.segments.fitting(0, 0),
         reason: Reason::Create,
         born_last: 0,
         born_end: 0,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::format::{HeadSync, Uid};
 use crate::storage::Storage;
 
+use super::layout::DATA_START;
 use super::walk::LoggedRecord;
 
 /// Where the random identifiers of segments come from.
@@ -75,6 +76,30 @@ pub enum OnAmbiguous {
     Fence,
 }
 
+/// How long segments are made, in bytes. A batch that is larger gets a segment of its size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SegmentSizes {
+    /// A ledger's first segment, and one that a fence makes; rounded up to a multiple of 4096,
+    /// and at least 8192.
+    pub first: u64,
+    /// They double at each rotation up to this size.
+    pub largest: u64,
+}
+
+impl SegmentSizes {
+    /// From 1 to 64 MiB.
+    pub const USUAL: Self = Self { first: 1 << 20, largest: 64 << 20 };
+
+    /// The size of a segment that must hold `needed` bytes of frames, when `usual` would do.
+    pub(super) fn fitting(self, usual: u64, needed: u64) -> u64 {
+        let least = self.first.max(2 * DATA_START);
+        usual
+            .clamp(least, self.largest.max(least))
+            .max(DATA_START + needed)
+            .next_multiple_of(DATA_START)
+    }
+}
+
 /// What a log takes from its surroundings.
 #[derive(Debug, Clone)]
 pub struct LogOptions {
@@ -92,6 +117,8 @@ pub struct LogOptions {
     pub stream_of: StreamOf,
     /// What to do where it cannot be told what was acknowledged.
     pub on_ambiguous: OnAmbiguous,
+    /// How long segments are made.
+    pub segments: SegmentSizes,
 }
 
 impl LogOptions {
@@ -106,6 +133,7 @@ impl LogOptions {
             housekeeping: Housekeeping::Inline,
             stream_of: StreamOf::NONE,
             on_ambiguous: OnAmbiguous::Refuse,
+            segments: SegmentSizes::USUAL,
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::storage::StorageFile;
 
 use super::build::{Blank, BuildError, build_blank, build_segment};
 use super::engine::Engine;
-use super::layout::{DATA_START, segment_size};
+use super::layout::DATA_START;
 use super::queue::{Queue, Turn, fenced};
 
 /// What there is of the next segment.
@@ -38,8 +38,8 @@ impl Queue {
             Prepared::Refused(ordinal) => *ordinal != header.ordinal,
         };
         let is_soon = self.encoded.end - DATA_START >= (header.prealloc_len - DATA_START) / 4;
-        (is_missing && is_soon)
-            .then(|| (header.ordinal + 1, segment_size(header.prealloc_len.saturating_mul(2), 0)))
+        let usual = header.prealloc_len.saturating_mul(2);
+        (is_missing && is_soon).then(|| (header.ordinal + 1, self.sizes.fitting(usual, 0)))
     }
 }
 

@@ -20,6 +20,7 @@ use crate::storage::StorageFile;
 
 use super::batch::{Ack, DigestedBatch, Request, Ticket, to_u64};
 use super::keys::KeyWindow;
+use super::options::SegmentSizes;
 use super::prepare::Prepared;
 
 /// How many bytes of the file may wait for a sync, if they are more than one batch. Recovery
@@ -120,6 +121,7 @@ pub(super) struct Queue {
     pub(super) to_seal: VecDeque<Sealable>,
     /// How often something was submitted or made durable: stands still when nobody writes.
     pub(super) activity: u64,
+    pub(super) sizes: SegmentSizes,
 }
 
 /// A segment that a rotation closed, and the one that took its place.
@@ -151,7 +153,7 @@ pub(super) enum Room {
 }
 
 impl Queue {
-    pub(super) fn new(active: Active, tip: Tip) -> Self {
+    pub(super) fn new(active: Active, tip: Tip, sizes: SegmentSizes) -> Self {
         Self {
             active,
             arena: Arena::default(),
@@ -167,6 +169,7 @@ impl Queue {
             helper: Helper::Busy,
             to_seal: VecDeque::new(),
             activity: 0,
+            sizes,
         }
     }
 

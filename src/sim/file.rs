@@ -9,6 +9,7 @@ use std::ops::Range;
 use super::image::{Image, PAGE, SECTOR, is_zero, pieces, widen};
 use super::loss::{Extent, Fates, Profile};
 use super::random::Random;
+use crate::format::ContentHasher;
 
 /// What was done since the last sync.
 #[derive(Debug, Clone)]
@@ -235,6 +236,21 @@ impl FileImage {
         self.changes.is_empty()
             && self.false_pages.is_empty()
             && self.now.length == self.durable.length
+    }
+
+    /// Everything that tells it from another file.
+    pub(super) fn digest(&self, hasher: &mut ContentHasher) {
+        self.now.digest(hasher);
+        hasher.update(&[u8::from(self.is_read_only), u8::from(self.is_safe())]);
+        if !self.is_safe() {
+            self.durable.digest(hasher);
+            hasher.update(&widen(self.changes.len()).to_le_bytes());
+            self.dirty.iter().for_each(|page| hasher.update(&page.to_le_bytes()));
+        }
+        for Range { start, end } in &self.bad {
+            hasher.update(&start.to_le_bytes());
+            hasher.update(&end.to_le_bytes());
+        }
     }
 
     /// Whether a power loss changes nothing.

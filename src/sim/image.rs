@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::format::ContentHasher;
+
 pub(super) const PAGE: usize = 4096;
 pub(super) const SECTOR: usize = 512;
 /// Pages that are counted together.
@@ -123,6 +125,17 @@ impl Image {
             let start = usize::try_from(inside).unwrap_or(PAGE);
             if let Some(rest) = Arc::make_mut(page).get_mut(start..) {
                 rest.fill(0);
+            }
+        }
+    }
+
+    /// Its length, and every page that is not zero.
+    pub(super) fn digest(&self, hasher: &mut ContentHasher) {
+        hasher.update(&self.length.to_le_bytes());
+        for number in self.pages_from(0) {
+            if let Some(page) = self.page(number).filter(|page| !is_zero(&page[..])) {
+                hasher.update(&number.to_le_bytes());
+                hasher.update(&page[..]);
             }
         }
     }

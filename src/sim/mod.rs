@@ -59,6 +59,7 @@ pub use fault::{Effect, Failure, Fault, Operation, OsError, Rule, Times};
 pub use injected::{Injected, What};
 pub use loss::{Loss, Profile};
 
+pub(crate) use random::Random;
 use state::State;
 
 use crate::storage::Medium;
@@ -83,7 +84,50 @@ impl SimDisk {
     /// Another disk with the same content, the same unsynced changes and the same plans.
     #[must_use]
     pub fn fork(&self) -> Self {
-        Self(Arc::new(Mutex::new(self.state().clone())))
+        Self(Arc::new(Mutex::new(self.state().copy())))
+    }
+
+    /// Keep a picture of the machine as it is before each call that finds it changed, from now
+    /// on: where a crash leaves another disk than the crash before.
+    pub fn begin_film(&self) {
+        self.state().film = Some(Vec::new());
+    }
+
+    /// End the film, and take its pictures, the last one being of now. Each of them is a disk of
+    /// its own, as it was before a call, with its open files and what was not synced.
+    #[must_use]
+    pub fn end_film(&self) -> Vec<Self> {
+        let mut state = self.state();
+        state.expose();
+        let film = state.film.take().unwrap_or_default();
+        film.into_iter().map(|picture| Self(Arc::new(Mutex::new(picture)))).collect()
+    }
+
+    /// Keep a number for the user, which forks and pictures take along: how far things had got.
+    pub fn set_mark(&self, mark: u64) {
+        self.state().mark = mark;
+    }
+
+    /// The number that was kept.
+    #[must_use]
+    pub fn mark(&self) -> u64 {
+        self.state().mark
+    }
+
+    /// Forget every plan: no crash, no failure and no limit is to come. What was done stays done.
+    pub fn calm(&self) {
+        let mut state = self.state();
+        state.crash_at = None;
+        state.faults.clear();
+        state.rules.clear();
+        state.capacity = u64::MAX;
+    }
+
+    /// Hash of all files and folders, of what is not synced, and of what cannot be read. Disks
+    /// with the same hash on which all is synced behave the same. This is no call of the disk.
+    #[must_use]
+    pub fn digest(&self) -> [u8; 32] {
+        self.state().digest()
     }
 
     /// How many calls were made.

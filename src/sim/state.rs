@@ -9,9 +9,11 @@ use std::time::Duration;
 use super::fault::{Call, Effect, Failure, Fault, OsError, Rule};
 use super::file::FileImage;
 use super::folder::Folder;
+use super::image::widen;
 use super::injected::{Injected, What};
 use super::loss::{Fates, Loss, Profile};
 use super::random::Random;
+use crate::format::ContentHasher;
 use crate::storage::Medium;
 
 const ROOT: usize = 0;
@@ -46,6 +48,10 @@ pub(super) struct State {
     pub(super) medium: Medium,
     /// The number of the process that uses it.
     pub(super) process: u32,
+    /// A number that the user keeps here, so that forks and images have it too.
+    pub(super) mark: u64,
+    /// The machine before each change since the film was begun, if one was.
+    pub(super) film: Option<Vec<State>>,
 }
 
 impl Default for State {
@@ -66,6 +72,8 @@ impl Default for State {
             locks: BTreeMap::new(),
             medium: Medium::Local,
             process: 1,
+            mark: 0,
+            film: None,
         }
     }
 }
@@ -76,6 +84,7 @@ impl State {
         if self.is_down || boot != self.boot {
             return Err(io::Error::other("the simulated machine is down"));
         }
+        self.expose();
         self.calls += 1;
         if self.crash_at.is_some_and(|at| at <= self.calls) {
             self.is_down = true;
@@ -107,6 +116,49 @@ impl State {
             }
         }
         Ok(failure)
+    }
+
+    /// A copy without the film.
+    pub(super) fn copy(&mut self) -> Self {
+        let film = self.film.take();
+        let copy = self.clone();
+        self.film = film;
+        copy
+    }
+
+    /// Add a picture to the film, unless nothing can have changed since the last one.
+    pub(super) fn expose(&mut self) {
+        let Some(film) = &self.film else { return };
+        let is_new = film.last().is_none_or(|last| {
+            (last.changes, last.mark, last.boot) != (self.changes, self.mark, self.boot)
+        });
+        if is_new {
+            let picture = self.copy();
+            self.film.iter_mut().for_each(|film| film.push(picture.clone()));
+        }
+    }
+
+    /// Hash of everything that a power loss or a kill leaves to the next process.
+    pub(super) fn digest(&self) -> [u8; 32] {
+        let mut hasher = ContentHasher::default();
+        self.digest_of(ROOT, &mut hasher);
+        hasher.finish()
+    }
+
+    fn digest_of(&self, node: usize, hasher: &mut ContentHasher) {
+        match self.node(node) {
+            Some(Node::Folder(folder)) => {
+                hasher.update(&widen(folder.now.len()).to_le_bytes());
+                hasher.update(&widen(folder.unsynced()).to_le_bytes());
+                for (name, node) in &folder.now {
+                    hasher.update(&widen(name.len()).to_le_bytes());
+                    hasher.update(name.as_bytes());
+                    self.digest_of(*node, hasher);
+                }
+            }
+            Some(Node::File(file)) => file.digest(hasher),
+            None => {}
+        }
     }
 
     /// What the rules have in mind for a call, which they count.

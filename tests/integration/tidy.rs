@@ -13,6 +13,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("ledger", &["error", "format", "log", "plan", "storage"]),
     ("import", &["error", "plan"]),
     ("runner", &["error", "ledger", "plan"]),
+    ("lab", &["error", "format", "ledger", "log", "plan", "sim", "storage"]),
     ("sim", &["error", "format", "storage", "log", "ledger", "plan"]),
     ("cli", &["error", "format", "import", "ledger", "log", "plan", "runner", "storage", "sim"]),
 ];

@@ -1,0 +1,25 @@
+//! The laboratory: ledgers on simulated disks, crashed at every call and in every way, and an
+//! oracle that says whether the engine kept its promises.
+//!
+//! Invariants:
+//! - The same seed gives the same images. Nothing here reads a clock or starts a thread that
+//!   decides what is tried.
+//! - The oracle takes nothing from the engine that the model knows.
+
+mod case;
+mod explore;
+mod model;
+mod op;
+mod oracle;
+mod restart;
+mod tally;
+mod trial;
+
+pub use case::{Broken, Case};
+pub use explore::{Scope, Watch, explore, explore_one, replay};
+pub use model::{Model, Promise, Violation};
+pub use op::{Op, words};
+pub use oracle::{Depth, Doubt, Outcome, Passed, examine};
+pub use restart::Restart;
+pub use tally::Tally;
+pub use trial::{dir, environment};
