@@ -236,7 +236,7 @@ impl Shared<'_> {
         tally.workloads += 1;
         for (number, picture) in pictures.iter().enumerate() {
             let model = model_of(&models, picture);
-            self.look_on(&case, picture, &model)?;
+            look_on(&case, picture, &model)?;
             let seed = self.seed(&picture.digest());
             let (ways, coverage) = restarts(picture, self.scope.subsets, self.scope.samples, seed);
             tally.points += 1;
@@ -254,19 +254,6 @@ impl Shared<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Somebody reads while the writer is at work: what they are served is a prefix.
-    fn look_on(&self, case: &Case, picture: &SimDisk, model: &Model) -> Result<(), Broken> {
-        let copy = picture.fork();
-        let storage: Arc<dyn Storage> = Arc::new(copy.clone());
-        match read(&storage, 1) {
-            Ok(served) => model
-                .check_prefix(&served.proven)
-                .map_err(|violation| broken(case, violation, Some(&copy))),
-            // It is being made.
-            Err(_) => Ok(()),
-        }
     }
 
     /// Crash the recovery from an image, wherever it changes something.
@@ -346,5 +333,18 @@ impl Shared<'_> {
     fn seed(&self, key: &[u8; 32]) -> u64 {
         let word = key.last_chunk::<8>().map_or(0, |word| u64::from_le_bytes(*word));
         word ^ self.scope.seed
+    }
+}
+
+/// Somebody reads while the writer is at work: what they are served is a prefix.
+fn look_on(case: &Case, picture: &SimDisk, model: &Model) -> Result<(), Broken> {
+    let copy = picture.fork();
+    let storage: Arc<dyn Storage> = Arc::new(copy.clone());
+    match read(&storage, 1) {
+        Ok(served) => model
+            .check_prefix(&served.proven)
+            .map_err(|violation| broken(case, violation, Some(&copy))),
+        // It is being made.
+        Err(_) => Ok(()),
     }
 }

@@ -7,7 +7,9 @@
 //! - The oracle takes nothing from the engine that the model knows.
 
 mod case;
+mod every_crash;
 mod explore;
+mod faults;
 mod model;
 mod op;
 mod oracle;
@@ -16,7 +18,9 @@ mod tally;
 mod trial;
 
 pub use case::{Broken, Case};
+pub use every_crash::{Crash, Crashes, Failed, each_crash, every_crash, film_of, usual_ways};
 pub use explore::{Scope, Watch, explore, explore_one, replay};
+pub use faults::{Strikes, Struck, strike};
 pub use model::{Model, Promise, Violation};
 pub use op::{Op, words};
 pub use oracle::{Depth, Doubt, Outcome, Passed, examine};

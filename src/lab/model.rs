@@ -149,6 +149,33 @@ impl Model {
         self.check_beyond(found)
     }
 
+    /// Hold records against what was asked for, wherever they stand: none is made up.
+    ///
+    /// # Errors
+    /// The record that nobody asked for.
+    pub fn check_known<'a>(
+        &self,
+        found: impl Iterator<Item = &'a LoggedRecord>,
+    ) -> Result<(), Violation> {
+        for record in found.filter(|record| !is_note(record.kind)) {
+            let acked = self
+                .acked
+                .iter()
+                .any(|known| (known.kind, &known.payload) == (record.kind, &record.payload));
+            let asked = self
+                .pending
+                .iter()
+                .flatten()
+                .any(|asked| (asked.kind, &asked.payload) == (record.kind, &record.payload));
+            let pruned = record.seq <= self.pruned;
+            if !(acked || asked || pruned) {
+                let what = format!("nobody asked for record {}, kind {}", record.seq, record.kind);
+                return Err(Violation::new(Promise::PrefixOfIssued, what));
+            }
+        }
+        Ok(())
+    }
+
     /// What is behind the acknowledged records: whole batches that were asked for, in order, and
     /// notes of the engine.
     fn check_beyond(&self, found: &[LoggedRecord]) -> Result<(), Violation> {

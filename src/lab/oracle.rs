@@ -106,7 +106,9 @@ impl Examination<'_> {
         };
         self.expect_unchanged(&files)?;
         self.model.check(&recovered)?;
-        for (served, kept) in before.served.proven.iter().zip(&recovered) {
+        let first = recovered.first().map_or(0, |record| record.seq);
+        let still_there = before.served.proven.iter().filter(|served| served.seq >= first);
+        for (served, kept) in still_there.zip(&recovered) {
             if served.chain != kept.chain {
                 let what = format!("record {} was served, and is another one now", served.seq);
                 return Err(Violation::new(Promise::ReadersOnlyRead, what));
@@ -246,10 +248,10 @@ impl Examination<'_> {
         let lost = |what: String| Violation::new(Promise::RecoveredKept, what);
         let (ledger, report) = Ledger::open(&dir(), &environment(self.image))
             .map_err(|error| lost(format!("opening it again: {error}")))?;
-        let last = recovered.last().map(|record| (record.seq, record.chain));
+        let returned = recovered.last().map(|record| (record.seq, record.chain));
         let head = Some(ledger.head()).filter(|ack| ack.seq > 0).map(|ack| (ack.seq, ack.chain));
-        if head != last {
-            return Err(lost(format!("recovery returned {last:?}, and now there is {head:?}")));
+        if head != returned {
+            return Err(lost(format!("recovery returned {returned:?}, and now there is {head:?}")));
         }
         let now: Vec<PathBuf> = self.segments().into_keys().collect();
         if now.len() > files.len() || report.verdict != "clean" {

@@ -105,7 +105,10 @@ pub(super) fn read_all(reader: &LogReader, from: u64) -> Result<Read, Error> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Weather {
     Calm,
+    /// Calls fail, within the contract.
     Failing,
+    /// The device breaks the contract.
+    Lying,
 }
 
 /// A ledger in the laboratory.
@@ -162,6 +165,11 @@ impl Trial {
         let is_right = match self.weather {
             Weather::Calm => false,
             Weather::Failing => is_of_the_machine(error.kind()),
+            // Whatever it says: it refused.
+            Weather::Lying => {
+                self.ledger = None;
+                true
+            }
         };
         let refuses = self.ledger.as_ref().is_some_and(|it| it.log().expect_good().is_err());
         if refuses || self.disk.is_down() {
@@ -182,7 +190,7 @@ impl Trial {
         let (batches, place) = (op.batches(self.place), self.place);
         match op {
             Op::Append | Op::Batch | Op::Rotate => {
-                batches.into_iter().try_for_each(|batch| self.append(batch))
+                batches.iter().try_for_each(|batch| self.append(batch))
             }
             Op::Flush => self.flush(batches),
             Op::Snapshot => self.snapshot(),
@@ -228,11 +236,11 @@ impl Trial {
         }
     }
 
-    fn append(&mut self, batch: Vec<NewRecord>) -> Step {
-        self.ask(&batch);
+    fn append(&mut self, batch: &[NewRecord]) -> Step {
+        self.ask(batch);
         let Some(ledger) = &self.ledger else { return Ok(()) };
         let time = environment(&self.disk).clock.now();
-        match ledger.log().append(&batch, time) {
+        match ledger.log().append(batch, time) {
             Ok(_) => self.acknowledge(),
             Err(error) => self.refused(&error),
         }
@@ -311,6 +319,9 @@ impl Trial {
         let copy = self.disk.fork();
         copy.calm();
         let storage: Arc<dyn Storage> = Arc::new(copy);
+        if self.weather == Weather::Lying {
+            return self.acknowledge_lies(&storage);
+        }
         let found = read(&storage, 1).map_err(|error| {
             Violation::new(
                 Promise::AckedKept,
@@ -329,6 +340,20 @@ impl Trial {
         }
         self.model.adopt(found.proven);
         self.publish();
+        Ok(())
+    }
+}
+
+impl Trial {
+    /// On a device that lies, what is acknowledged may be gone at once; what is there counts, and
+    /// nothing that is made up.
+    fn acknowledge_lies(&mut self, storage: &Arc<dyn Storage>) -> Step {
+        let Ok(found) = read(storage, 1) else { return Ok(()) };
+        self.model.check_known(found.proven.iter().chain(&found.others))?;
+        if found.damage.is_empty() && self.model.check(&found.proven).is_ok() {
+            self.model.adopt(found.proven);
+            self.publish();
+        }
         Ok(())
     }
 }
