@@ -10,6 +10,7 @@ use super::control::{BudgetArgs, ForkArgs, PauseArgs, ResumeArgs};
 use super::export::ExportArgs;
 use super::import_ledger::ImportArgs;
 use super::inspect::InspectArgs;
+use super::lab::LabArgs;
 use super::plans::PlanArgs;
 use super::prune::PruneArgs;
 use super::questions::{AnswerArgs, QuestionsArgs};
@@ -84,6 +85,8 @@ pub(super) enum Task {
     Archive(ArchiveArgs),
     /// Remove the oldest segments of a ledger; two snapshots vouch for the rest
     Prune(PruneArgs),
+    /// Crash the engine itself on a simulated disk, everywhere, and judge what is left
+    Lab(LabArgs),
     /// Check every byte of a ledger, and name all that is damaged
     Verify(VerifyArgs),
     /// Print the last durable record and its chain value, for keeping elsewhere
@@ -172,7 +175,27 @@ const DRILL_EXAMPLES: &str = "\
 Examples:
   ledger drill plan.yaml                           kill the run at step 37
   ledger drill tasks.json --kill-at 100            somewhere else
-  ledger drill plan.yaml --keep drill              keep both ledgers, to look at them";
+  ledger drill plan.yaml --keep drill              keep both ledgers, to look at them
+  ledger drill plan.yaml --every-crash             crash at every change of the disk, and resume
+  ledger drill plan.yaml --every-crash --agents flaky --seed 7";
+
+/// Who works in a drill of every crash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Agents {
+    /// They answer at once, always the same.
+    Steady,
+    /// They fail at the first attempt of some steps.
+    Flaky,
+}
+
+impl Agents {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Steady => "steady",
+            Self::Flaky => "flaky",
+        }
+    }
+}
 
 /// `ledger drill`.
 #[derive(Debug, Args)]
@@ -190,6 +213,18 @@ pub(super) struct DrillArgs {
     /// Keep the ledgers in this folder, which is created and must be empty
     #[arg(long, value_name = "DIR")]
     pub(super) keep: Option<PathBuf>,
+    /// Crash at every change that the run makes to the disk, a simulated one, and resume each time
+    #[arg(long, conflicts_with_all = ["kill_at", "keep"])]
+    pub(super) every_crash: bool,
+    /// Who works in `--every-crash`: flaky agents fail at the first attempt of some steps
+    #[arg(long, value_name = "WHO", default_value = "steady", requires = "every_crash")]
+    pub(super) agents: Agents,
+    /// What `--every-crash` leaves to chance depends on this number alone
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "every_crash")]
+    pub(super) seed: u64,
+    /// Try only the crash at this change, counted from 0
+    #[arg(long, value_name = "K", requires = "every_crash")]
+    pub(super) at: Option<usize>,
     /// Print the checks as JSON Lines
     #[arg(long)]
     pub(super) json: bool,

@@ -32,6 +32,9 @@ pub(super) const RUN: &str = "drill";
 
 /// `ledger drill`.
 pub(super) fn drill(args: &DrillArgs) -> Result<Code, Failure> {
+    if args.every_crash {
+        return super::every_crash::every_crash(args);
+    }
     check_plan(args)?;
     let folder = Folder::new(args)?;
     let kill_at = args.kill_at.to_string();

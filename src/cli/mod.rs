@@ -14,11 +14,14 @@ mod blobs;
 mod control;
 mod drill;
 mod drill_report;
+mod every_crash;
+mod every_crash_report;
 mod exit;
 mod export;
 mod import_ledger;
 mod inspect;
 mod json;
+mod lab;
 mod plans;
 mod progress;
 mod prune;
@@ -84,6 +87,7 @@ pub fn main() -> ExitCode {
         Task::Snapshot(args) => snapshot::snapshot(&args),
         Task::Archive(args) => archive::archive(&args),
         Task::Prune(args) => prune::prune(&args),
+        Task::Lab(args) => lab::lab(&args),
         Task::Verify(args) => verify::verify(&args, &Environment::system()),
         Task::Root(args) => verify::root(&args, &Environment::system()),
     };

@@ -111,6 +111,19 @@ fn ignored_signals() -> u64 {
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
+/// A bar for something that can be counted; hidden where nobody looks.
+pub(super) fn bar(length: usize) -> ProgressBar {
+    let length = u64::try_from(length).unwrap_or(u64::MAX);
+    if !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::with_draw_target(Some(length), ProgressDrawTarget::stderr());
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
 fn audience(args: &RunArgs) -> Audience {
     if args.json {
         Audience::Program

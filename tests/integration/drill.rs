@@ -137,3 +137,27 @@ steps:
     let told = place.ledger_with(&["inspect", "kept/killed.ledger", "records"]);
     told.code(0).says(&["drill"]);
 }
+
+/// Goal: every change that a small run makes to the disk may be its last, with steady agents and
+/// with flaky ones; people and programs are told what was tried.
+#[test]
+fn every_crash_of_a_small_plan_is_survived() {
+    let place = Place::new();
+    let plan = format!("{PLANS}tiny.yaml");
+    for agents in ["steady", "flaky"] {
+        let more = ["--every-crash", "--agents", agents, "--seed", "3", "--json"];
+        let lines = drill(&place, &plan, &more).code(0).lines();
+        let line = &lines[0];
+        assert_eq!((&line["type"], &line["holds"]), (&"every_crash".into(), &true.into()));
+        let (points, lives) = (line["points"].as_u64().unwrap(), line["lives"].as_u64().unwrap());
+        assert!(points > 40 && lives == 4 * points, "{line}");
+        assert!(line["executed_twice"].as_u64().unwrap() > 0, "no crash came in flight: {line}");
+    }
+    let one = ["--every-crash", "--at", "20", "--max-parallel", "1"];
+    drill(&place, &plan, &one).code(0).says(&["receipts lost: 0", "cost: 0", "all hold"]);
+    let far = ["--every-crash", "--at", "1000000"];
+    drill(&place, &plan, &far).code(2).complains(&["--at 1000000"]);
+    drill(&place, &plan, &["--every-crash", "--kill-at", "3"]).code(2).complains(&["--kill-at"]);
+    drill(&place, &plan, &["--seed", "3"]).code(2).complains(&["--every-crash"]);
+    assert!(place.snapshot().is_empty(), "nothing is written to the real disk");
+}

@@ -35,6 +35,8 @@ mod inspect;
 mod kill;
 // What the tests share: records, options, a model of what must be there.
 mod lab;
+// The crash laboratory with a small budget, and proofs that it can fail.
+mod laboratory;
 // Crashes before every call of the disk, and again during recovery.
 mod log_crash;
 // Damaged bytes: flipped, zeroed, cut off.

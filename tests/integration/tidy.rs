@@ -15,7 +15,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("runner", &["error", "ledger", "plan"]),
     ("lab", &["error", "format", "ledger", "log", "plan", "sim", "storage"]),
     ("sim", &["error", "format", "storage", "log", "ledger", "plan"]),
-    ("cli", &["error", "format", "import", "ledger", "log", "plan", "runner", "storage", "sim"]),
+    (
+        "cli",
+        &["error", "format", "import", "lab", "ledger", "log", "plan", "runner", "storage", "sim"],
+    ),
 ];
 
 /// Each of these crates is named in so few places that it can be replaced by editing them.

@@ -1,0 +1,219 @@
+//! `ledger lab`: the engine's own crash laboratory, for whoever must trust it.
+
+use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+
+use crate::lab::{Broken, Case, Scope, Strikes, Tally, explore, replay, strike};
+
+use super::exit::{Code, Failure};
+use super::{answer_with, print};
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger lab run --ops 2                           all histories of two operations: seconds
+  ledger lab run --ops 4 --images 1000000          up to a million crash images
+  ledger lab run --ops 3 --minutes 5 --seed 7      as far as it gets, in another order
+  ledger lab run --ops 1 --faults 1                failing and lying disks as well
+  ledger lab replay append+rotate/17,power:but5    one case again";
+
+/// `ledger lab`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct LabArgs {
+    #[command(subcommand)]
+    task: LabTask,
+}
+
+#[derive(Debug, Subcommand)]
+enum LabTask {
+    /// Crash small histories at every change of a simulated disk, and judge what is left
+    Run(LabRunArgs),
+    /// Try one case again
+    Replay(LabReplayArgs),
+}
+
+#[derive(Debug, Args)]
+struct LabRunArgs {
+    /// The most operations of a history
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=8))]
+    ops: u32,
+    /// Stop after so many crash images
+    #[arg(long, value_name = "N")]
+    images: Option<u64>,
+    /// Stop after so many minutes
+    #[arg(long, value_name = "M")]
+    minutes: Option<u64>,
+    /// What is sampled, and in which order, depends on this number alone
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    /// How many threads [default: one for each processor]
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+    /// Then let every call of all histories of so many operations fail, and lie
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=3))]
+    faults: Option<u32>,
+    /// Print the figures as JSON Lines
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+struct LabReplayArgs {
+    /// The case, as a run printed it
+    case: String,
+}
+
+/// `ledger lab`.
+pub(super) fn lab(args: &LabArgs) -> Result<Code, Failure> {
+    match &args.task {
+        LabTask::Run(args) => run(args),
+        LabTask::Replay(args) => again(args),
+    }
+}
+
+fn again(args: &LabReplayArgs) -> Result<Code, Failure> {
+    let Some(case) = Case::parse(&args.case) else {
+        let message =
+            format!("`{}` is no case: expected one as `ledger lab run` prints it", args.case);
+        return Err(Failure::Usage(message));
+    };
+    match replay(&case) {
+        Ok(()) => {
+            answer_with("every promise was kept\n")?;
+            Ok(Code::Fine)
+        }
+        Err(broken) => fail(&broken),
+    }
+}
+
+fn fail(broken: &Broken) -> Result<Code, Failure> {
+    answer_with(&format!("a promise was broken: {broken}\n"))?;
+    Ok(Code::Failed)
+}
+
+fn run(args: &LabRunArgs) -> Result<Code, Failure> {
+    let start = Instant::now();
+    let all = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    let jobs = args.jobs.unwrap_or(all);
+    let scope = Scope { ops: args.ops, seed: args.seed, jobs, ..Scope::WHOLE };
+    let bar = super::progress::bar(usize::try_from(scope.workloads()).unwrap_or(usize::MAX));
+    let limit = args.minutes.map(|minutes| Duration::from_secs(minutes.saturating_mul(60)));
+    let is_late = || limit.is_some_and(|limit| start.elapsed() >= limit);
+    let watch = |tally: &Tally| {
+        bar.set_position(tally.workloads);
+        let is_full = args.images.is_some_and(|images| tally.tried() >= images);
+        if is_full || is_late() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let explored = explore(&scope, &watch);
+    bar.finish_and_clear();
+    let tally = match explored {
+        Ok(tally) => tally,
+        Err(broken) => return fail(&broken),
+    };
+    let seconds = start.elapsed().as_secs_f64();
+    if args.json {
+        print(&format!("{}\n", json_of(&tally, args, seconds)))?;
+    } else {
+        answer_with(&(words(&tally, args, seconds).join("\n") + "\n"))?;
+    }
+    let Some(ops) = args.faults else { return Ok(Code::Fine) };
+    let end =
+        |_: &Strikes| if is_late() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+    match strike(ops, args.seed, &end) {
+        Err(broken) => fail(&broken),
+        Ok(strikes) => {
+            if args.json {
+                print(&strikes_json(&strikes))?;
+            } else {
+                answer_with(&strikes_words(&strikes))?;
+            }
+            Ok(Code::Fine)
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn json_of(tally: &Tally, args: &LabRunArgs, seconds: f64) -> serde_json::Value {
+    json!({
+        "type": "lab",
+        "ops": args.ops,
+        "seed": args.seed,
+        "seconds": seconds,
+        "workloads": tally.workloads,
+        "workloads_all": tally.workloads_all,
+        "points": tally.points,
+        "points_whole": tally.points_whole,
+        "images": tally.images,
+        "distinct": tally.distinct,
+        "points_again": tally.points_again,
+        "points_again_whole": tally.points_again_whole,
+        "images_again": tally.images_again,
+        "distinct_again": tally.distinct_again,
+        "images_third": tally.images_third,
+        "distinct_third": tally.distinct_third,
+        "tried": tally.tried(),
+        "examined": tally.examined(),
+        "clean": tally.clean,
+        "unproven": tally.unproven,
+        "torn": tally.torn,
+        "absent": tally.absent,
+        "digest": hex(&tally.digest),
+        "broken": 0,
+    })
+}
+
+fn words(tally: &Tally, args: &LabRunArgs, seconds: f64) -> Vec<String> {
+    vec![
+        format!(
+            "{} of {} histories of up to {} operations, seed {}, {seconds:.0} s",
+            tally.workloads, tally.workloads_all, args.ops, args.seed
+        ),
+        format!(
+            "  first crash    {} points ({} with every subset of what was not synced), {} images, \
+             {} of them different",
+            tally.points, tally.points_whole, tally.images, tally.distinct
+        ),
+        format!(
+            "  second crash   {} points ({} with every subset), {} images, {} of them different",
+            tally.points_again, tally.points_again_whole, tally.images_again, tally.distinct_again
+        ),
+        format!(
+            "  third crash    {} images, {} of them different",
+            tally.images_third, tally.distinct_third
+        ),
+        format!("  all            {} images, {} different", tally.tried(), tally.examined()),
+        format!(
+            "  found          {} clean, {} with an end to take over, {} torn, {} without a ledger",
+            tally.clean, tally.unproven, tally.torn, tally.absent
+        ),
+        format!("  same again     {}", hex(&tally.digest)),
+        "every promise was kept".to_owned(),
+    ]
+}
+
+fn strikes_json(strikes: &Strikes) -> String {
+    let line = |(name, it): (&&str, &crate::lab::Struck)| {
+        let value = json!({
+            "type": "fault", "fault": name, "struck": it.faults, "images": it.images,
+            "whole": it.whole, "refused": it.refused, "reported": it.reported,
+            "earlier": it.earlier,
+        });
+        format!("{value}\n")
+    };
+    strikes.iter().map(line).collect()
+}
+
+fn strikes_words(strikes: &Strikes) -> String {
+    let line = |(name, it): (&&str, &crate::lab::Struck)| {
+        format!("  {name:32} struck {:5} times, {:6} images\n", it.faults, it.images)
+    };
+    let lines: String = strikes.iter().map(line).collect();
+    format!("failing and lying disks\n{lines}every promise was kept\n")
+}
