@@ -99,12 +99,10 @@ impl Examination<'_> {
             Depth::Full => self.readers()?,
             Depth::Recovery => Before { said: self.verdict(), served: Read::default() },
         };
-        let files = self.segments();
         let (recovered, recovery, verdict) = match self.recover(&before)? {
             Recovered::Opened { records, film, verdict } => (records, film, verdict),
             Recovered::Not(outcome) => return Ok(Passed { outcome, recovery: Vec::new() }),
         };
-        self.expect_unchanged(&files)?;
         self.model.check(&recovered)?;
         let first = recovered.first().map_or(0, |record| record.seq);
         let still_there = before.served.proven.iter().filter(|served| served.seq >= first);
@@ -165,6 +163,7 @@ impl Examination<'_> {
 
     /// Open the log (I10, I12), and read all of it (I4).
     fn recover(&self, before: &Before) -> Checked<Recovered> {
+        let files = self.segments();
         let environment = environment(self.image);
         self.image.begin_film();
         let opened = Log::open(&dir(), log_options(&environment), environment.clock.now());
@@ -193,6 +192,7 @@ impl Examination<'_> {
             let what = format!("recovered up to {}, readers see {last}", log.ack().seq);
             return Err(Violation::new(Promise::PrefixOfIssued, what));
         }
+        self.expect_unchanged(&files)?;
         // The process ends in the middle, and the power goes: nothing may have been in the cache
         // alone.
         self.image.kill_process();

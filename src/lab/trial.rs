@@ -318,6 +318,10 @@ impl Trial {
     fn acknowledge(&mut self) -> Step {
         let copy = self.disk.fork();
         copy.calm();
+        if copy.is_down() {
+            // It stopped after the answer, in something that nobody waits for.
+            copy.kill_process();
+        }
         let storage: Arc<dyn Storage> = Arc::new(copy);
         if self.weather == Weather::Lying {
             return self.acknowledge_lies(&storage);

@@ -9,7 +9,7 @@ use plan_ledger::format::{
     FOOTER_SIZE, FRAME_HEADER_SIZE, HEAD_SLOT_SIZE, HEADER_REPLICA_SIZE, HeadSync,
     INDEX_HEADER_SIZE, SEGMENT_HEADER_SIZE, SNAPSHOT_HEADER_SIZE, SegmentHeader, Uid,
 };
-use plan_ledger::ledger::{Clock, IdSource};
+use plan_ledger::ledger::{Clock, IdSource, SegmentSizes};
 use plan_ledger::log::{Item, LogReader, Proof};
 use plan_ledger::plan::{Json, Receipt, RunPolicy};
 use plan_ledger::storage::{DiskStorage, Storage};
@@ -50,6 +50,7 @@ pub(crate) fn deterministic() -> Environment {
         on_ambiguous: OnAmbiguous::Refuse,
         blob_threshold: 64 << 10,
         snapshot_every: Some(65_536),
+        segments: SegmentSizes::USUAL,
     }
 }
 
