@@ -33,7 +33,7 @@ def crashes(labs, out):
     for it in labs:
         histories = f"{it['workloads']} of {it['workloads_all']} ({share(it['workloads'], it['workloads_all'])})"
         for name, key in (("first", ""), ("in recovery", "_again")):
-            whole = share(it["points_whole" + key], it["points" + key])
+            whole = share(it["points" + key + "_whole"], it["points" + key])
             out(
                 f"| {it['ops']} | {it['seed']} | {histories} | {name} | {it['points' + key]} | {whole} "
                 f"| {it['images' + key]} | {it['distinct' + key]} | {it['seconds']:.0f} |"
@@ -44,9 +44,10 @@ def crashes(labs, out):
     for it in labs:
         out(
             f"Seed {it['seed']}, {it['ops']} operations: {it['clean']} clean, {it['unproven']} with an end to take "
-            f"over, {it['torn']} torn, {it['absent']} without a ledger; promises broken: {it['broken']}; all images as one "
-            f"number: `{it['digest'][:16]}`."
+            f"over, {it['torn']} torn, {it['absent']} without a ledger; promises broken: {it['broken']}."
         )
+        if it["digest"]:
+            out(f"All of its images as one number: `{it['digest'][:16]}`.")
     out("")
 
 
@@ -76,13 +77,16 @@ def main():
     zoo = sys.argv[4] if len(sys.argv) > 4 else ""
     out = print
     out("# Evidence\n")
-    out("What was tried on the engine, and what came of it. Written by `format/evidence.sh`; do not edit.\n")
+    out("What was tried on the engine, and what came of it. Written by `format/evidence.py`; do not edit.\n")
     out(f"Code: commit `{commit}`.\n")
     values = lines_of(lab)
     crashes([it for it in values if it["type"] == "lab"], out)
     struck = [it for it in values if it["type"] == "fault"]
     if struck:
         faults(struck, out)
+    else:
+        out("## Failing and lying disks\n")
+        out("Not run for this page: `ledger lab run --faults 1`.\n")
     out("## Flipped bits\n")
     if os.path.exists(flips):
         with open(flips, encoding="utf-8") as file:
