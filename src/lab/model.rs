@@ -158,17 +158,17 @@ impl Model {
         found: impl Iterator<Item = &'a LoggedRecord>,
     ) -> Result<(), Violation> {
         for record in found.filter(|record| !is_note(record.kind)) {
-            let acked = self
+            let is_known = self
                 .acked
                 .iter()
                 .any(|known| (known.kind, &known.payload) == (record.kind, &record.payload));
-            let asked = self
+            let is_asked = self
                 .pending
                 .iter()
                 .flatten()
                 .any(|asked| (asked.kind, &asked.payload) == (record.kind, &record.payload));
-            let pruned = record.seq <= self.pruned;
-            if !(acked || asked || pruned) {
+            let is_gone = record.seq <= self.pruned;
+            if !(is_known || is_asked || is_gone) {
                 let what = format!("nobody asked for record {}, kind {}", record.seq, record.kind);
                 return Err(Violation::new(Promise::PrefixOfIssued, what));
             }
