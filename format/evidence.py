@@ -86,7 +86,9 @@ def main():
         faults(struck, out)
     else:
         out("## Failing and lying disks\n")
-        out("Not run for this page: `ledger lab run --faults 1`.\n")
+        out("No figures. `ledger lab run --faults 1` stopped, or was not run.\n")
+        for it in (it for it in values if it["type"] == "note"):
+            out(it["text"] + "\n")
     out("## Flipped bits\n")
     if os.path.exists(flips):
         with open(flips, encoding="utf-8") as file:

@@ -51,21 +51,18 @@ pub(super) fn every_crash(args: &DrillArgs) -> Result<Code, Failure> {
         twice.fetch_add(Drill::judge(&first, crash, &life)?, Ordering::Relaxed);
         Ok(())
     };
-    let tried = match args.at {
-        Some(at) => {
-            let Some(picture) = film.get(at) else {
-                let message = format!("--at {at}: expected less than {}, found more", film.len());
-                return Err(Failure::Usage(message));
-            };
-            one_crash(picture, at, args.seed, second)
-        }
-        None => {
-            let jobs = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-            lab::each_crash(&film, args.seed, jobs, second, |done| {
-                bar.set_position(u64::try_from(done).unwrap_or(u64::MAX));
-                ControlFlow::Continue(())
-            })
-        }
+    let tried = if let Some(at) = args.at {
+        let Some(picture) = film.get(at) else {
+            let message = format!("--at {at}: expected less than {}, found more", film.len());
+            return Err(Failure::Usage(message));
+        };
+        one_crash(picture, at, args.seed, second)
+    } else {
+        let jobs = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        lab::each_crash(&film, args.seed, jobs, second, |done| {
+            bar.set_position(u64::try_from(done).unwrap_or(u64::MAX));
+            ControlFlow::Continue(())
+        })
     };
     bar.finish_and_clear();
     let verdict = Verdict {

@@ -138,7 +138,7 @@ pub fn every_crash<T>(
     judge: impl Fn(&SimDisk, T) -> Result<(), String> + Sync,
 ) -> Result<Crashes, Failed> {
     let calm = |what| Failed { crash: None, what };
-    let (_, film) = film_of(|disk| judge(disk, life(disk)?)).map_err(calm)?;
+    let ((), film) = film_of(|disk| judge(disk, life(disk)?)).map_err(calm)?;
     let second = |_: &Crash, disk: &SimDisk| judge(disk, life(disk)?);
     let jobs = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     each_crash(&film, 0, jobs, second, |_| ControlFlow::Continue(()))
