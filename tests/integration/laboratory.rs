@@ -37,7 +37,7 @@ fn a_few_longer_histories_keep_every_promise() {
     let scope = Scope { samples: 3, subsets: 3, subsets_again: 2, ..Scope::WHOLE };
     for ops in [[Op::Rotate, Op::Prune], [Op::Flush, Op::Kill], [Op::Batch, Op::Rotate]] {
         let tally = explore_one(&scope, &ops).unwrap_or_else(|broken| panic!("{broken}"));
-        assert!(tally.examined() > 20, "{tally:?}");
+        assert!(tally.examined() > 2 && tally.points_again > 0, "{tally:?}");
     }
 }
 
