@@ -149,9 +149,9 @@ fn every_crash_of_a_small_plan_is_survived() {
         let lines = drill(&place, &plan, &more).code(0).lines();
         let line = &lines[0];
         assert_eq!((&line["type"], &line["holds"]), (&"every_crash".into(), &true.into()));
-        let (points, lives) = (line["points"].as_u64().unwrap(), line["lives"].as_u64().unwrap());
-        assert!(points > 40 && lives == 4 * points, "{line}");
-        assert!(line["executed_twice"].as_u64().unwrap() > 0, "no crash came in flight: {line}");
+        let count = |field: &str| line[field].as_u64().unwrap();
+        assert!(count("points") > 40 && count("lives") == 4 * count("points"), "{line}");
+        assert!(count("executed_twice") > 0, "no crash came in flight: {line}");
     }
     let one = ["--every-crash", "--at", "20", "--max-parallel", "1"];
     drill(&place, &plan, &one).code(0).says(&["receipts lost: 0", "cost: 0", "all hold"]);
