@@ -52,6 +52,8 @@ impl fmt::Display for Case {
 pub struct Broken {
     /// The case, as few operations as were found to be enough.
     pub case: String,
+    /// The arguments of `ledger` that come upon it again.
+    pub again: String,
     /// The promise.
     pub violation: Violation,
     /// What was done to the machine, in order.
@@ -61,7 +63,8 @@ pub struct Broken {
 impl fmt::Display for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.violation)?;
+        writeln!(f, "  case: {}", self.case)?;
         self.story.iter().try_for_each(|line| writeln!(f, "  {line}"))?;
-        write!(f, "  again: ledger lab replay {}", self.case)
+        write!(f, "  again: ledger {}", self.again)
     }
 }

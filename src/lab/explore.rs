@@ -161,7 +161,8 @@ fn model_of(models: &[Model], picture: &SimDisk) -> Model {
 fn broken(case: &Case, violation: Violation, disk: Option<&SimDisk>) -> Broken {
     let story = disk.map(SimDisk::injected).unwrap_or_default();
     let story = story.iter().map(Injected::to_string).collect();
-    Broken { case: case.to_string(), violation, story }
+    let again = format!("lab replay {case}");
+    Broken { case: case.to_string(), again, violation, story }
 }
 
 /// A case of fewer operations that breaks a promise, if leaving one out does.

@@ -163,7 +163,9 @@ impl Strike<'_> {
         let case =
             format!("{} with {} number {nth}: {:?}", words(self.ops), self.operation, self.failure);
         let story = disk.injected().iter().map(Injected::to_string).collect();
-        Broken { case, violation, story }
+        // Where a run stops first depends on these numbers alone.
+        let again = format!("lab run --ops 0 --faults {} --seed {}", self.ops.len(), self.seed);
+        Broken { case, again, violation, story }
     }
 }
 
