@@ -6,10 +6,11 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::archive::ArchiveArgs;
 use super::blobs::BlobsArgs;
+use super::completions::{CompletionsArgs, ManArgs};
 use super::control::{BudgetArgs, ForkArgs, PauseArgs, ResumeArgs};
 use super::export::ExportArgs;
 use super::import_ledger::ImportArgs;
-use super::inspect::InspectArgs;
+use super::inspect::{InspectArgs, StatusArgs};
 use super::lab::LabArgs;
 use super::plans::PlanArgs;
 use super::prune::PruneArgs;
@@ -51,6 +52,8 @@ pub(super) enum Task {
     Drill(DrillArgs),
     /// Look into a ledger: what happened, what is next, what is damaged
     Inspect(InspectArgs),
+    /// How runs stand: how far they are, what goes on, what needs somebody
+    Status(StatusArgs),
     /// Say that the text criteria of a reported step, or of the plan, hold
     Accept(JudgeArgs),
     /// Say that the text criteria of a reported step, or of the plan, do not hold
@@ -91,6 +94,10 @@ pub(super) enum Task {
     Verify(VerifyArgs),
     /// Print the last durable record and its chain value, for keeping elsewhere
     Root(RootArgs),
+    /// Print the completions of a shell
+    Completions(CompletionsArgs),
+    /// Print the manual, or write its pages into a folder
+    Man(ManArgs),
 }
 
 const RUN_EXAMPLES: &str = "\

@@ -1,7 +1,8 @@
 //! `ledger blobs`: the outputs that lie beside the log.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -11,7 +12,7 @@ use crate::log::BlobState;
 
 use super::exit::{Code, Failure};
 use super::inspect::{counted, size};
-use super::{answer_with, open, print, say};
+use super::{harmless, open, print_to, say};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -51,15 +52,28 @@ pub(super) fn blobs(args: &BlobsArgs) -> Result<Code, Failure> {
         None
     };
     let check = if args.check { BlobCheck::Content } else { BlobCheck::Presence };
-    let survey = LedgerView::open(&args.dir, &environment)?.blobs(check)?;
+    let out = &mut std::io::stdout();
+    list(&args.dir, check, args.json, collected, &environment, out)
+}
+
+/// List the blobs of a ledger, and what is wrong with them.
+pub(super) fn list(
+    dir: &Path,
+    check: BlobCheck,
+    as_json: bool,
+    collected: Option<Collected>,
+    environment: &Environment,
+    out: &mut dyn Write,
+) -> Result<Code, Failure> {
+    let survey = LedgerView::open(dir, environment)?.blobs(check)?;
     let sums = Sums::of(&survey);
-    if args.json {
-        print(&json_lines(&survey, &sums, collected))?;
+    if as_json {
+        print_to(out, &json_lines(&survey, &sums, collected))?;
     } else {
         for blob in survey.blobs.iter().filter(|blob| blob.state != BlobState::Intact) {
             say(&bad(blob));
         }
-        answer_with(&text(&survey, &sums, collected))?;
+        print_to(out, &harmless(&text(&survey, &sums, collected)))?;
     }
     let is_good = sums.bad == 0 && survey.is_complete;
     Ok(if is_good { Code::Fine } else { Code::Damaged })

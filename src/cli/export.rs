@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
@@ -48,34 +48,39 @@ pub(super) fn export(args: &ExportArgs) -> Result<Code, Failure> {
         let message = format!("--to {to} is before --from {from}: nothing lies between");
         return Err(Failure::Usage(message));
     }
+    write_range(&view, (from, args.to), args.output.as_deref())
+}
+
+/// All of a ledger, into a file that is not there yet or to standard output.
+pub(super) fn write(
+    dir: &Path,
+    output: Option<&Path>,
+    environment: &Environment,
+) -> Result<Code, Failure> {
+    let view = LedgerView::open(dir, environment)?;
+    let first = view.log().first_seq();
+    write_range(&view, (first, None), output)
+}
+
+fn write_range(
+    view: &LedgerView,
+    range: (u64, Option<u64>),
+    output: Option<&Path>,
+) -> Result<Code, Failure> {
+    let first = view.log().first_seq();
     if first > 1 {
         let before = first - 1;
         say(&format!("records 1 to {before} were pruned: this export cannot be imported"));
     }
-    let done = match &args.output {
-        None => to_stdout(&view, from, args)?,
-        Some(path) => {
-            let cannot = |error| Failure::Ledger(Error::io("write the export", path, error));
-            let file = File::create_new(path).map_err(cannot)?;
-            let mut out = BufWriter::new(file);
-            let done = view.export(from, args.to, &meaning, &mut out);
-            let done = done.map_err(Failure::from).and_then(|done| {
-                out.into_inner().map_err(io::IntoInnerError::into_error).map_err(cannot)?;
-                File::open(path).and_then(|file| file.sync_all()).map_err(cannot)?;
-                Ok(done)
-            });
-            if done.is_err() {
-                // Half an export is of no use, and the name may be wanted for the next try.
-                let _ = std::fs::remove_file(path);
-            }
-            Some(done?)
-        }
+    let done = match output {
+        None => to_stdout(view, range)?,
+        Some(path) => Some(to_file(view, range, path)?),
     };
     let Some(done) = done else { return Ok(Code::Fine) };
     for missing in &done.missing {
         say(&format!("left out: {missing}"));
     }
-    if let Some(path) = &args.output {
+    if let Some(path) = output {
         let Exported { first_seq, last_seq, chain, blobs, .. } = &done;
         say(&format!(
             "records {first_seq} to {last_seq} (chain {}) and {blobs} blobs are in {}",
@@ -86,10 +91,34 @@ pub(super) fn export(args: &ExportArgs) -> Result<Code, Failure> {
     Ok(Code::Fine)
 }
 
+fn to_file(
+    view: &LedgerView,
+    (from, to): (u64, Option<u64>),
+    path: &Path,
+) -> Result<Exported, Failure> {
+    let cannot = |error| Failure::Ledger(Error::io("write the export", path, error));
+    let file = File::create_new(path).map_err(cannot)?;
+    let mut out = BufWriter::new(file);
+    let done = view.export(from, to, &meaning, &mut out);
+    let done = done.map_err(Failure::from).and_then(|done| {
+        out.into_inner().map_err(io::IntoInnerError::into_error).map_err(cannot)?;
+        File::open(path).and_then(|file| file.sync_all()).map_err(cannot)?;
+        Ok(done)
+    });
+    if done.is_err() {
+        // Half an export is of no use, and the name may be wanted for the next try.
+        let _ = std::fs::remove_file(path);
+    }
+    done
+}
+
 /// `None` if whoever read it went away.
-fn to_stdout(view: &LedgerView, from: u64, args: &ExportArgs) -> Result<Option<Exported>, Failure> {
+fn to_stdout(
+    view: &LedgerView,
+    (from, to): (u64, Option<u64>),
+) -> Result<Option<Exported>, Failure> {
     let mut out = Watched { out: BufWriter::new(io::stdout().lock()), is_gone: Reader::There };
-    match view.export(from, args.to, &meaning, &mut out) {
+    match view.export(from, to, &meaning, &mut out) {
         Err(_) if out.is_gone == Reader::Gone => Ok(None),
         done => Ok(Some(done?)),
     }

@@ -11,6 +11,7 @@ mod answer;
 mod archive;
 mod args;
 mod blobs;
+mod completions;
 mod control;
 mod drill;
 mod drill_report;
@@ -33,6 +34,7 @@ mod run;
 mod snapshot;
 mod text;
 mod verify;
+mod watch;
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -70,6 +72,9 @@ pub fn main() -> ExitCode {
         Task::Inspect(args) => {
             inspect::inspect(&args, &Environment::system(), &mut io::stdout().lock())
         }
+        Task::Status(args) => {
+            inspect::status(&args, &Environment::system(), &mut io::stdout().lock())
+        }
         Task::Accept(args) => answer::judge(&args, crate::plan::Ruling::Pass),
         Task::Reject(args) => answer::judge(&args, crate::plan::Ruling::Fail),
         Task::Questions(args) => questions::questions(&args),
@@ -88,7 +93,11 @@ pub fn main() -> ExitCode {
         Task::Archive(args) => archive::archive(&args),
         Task::Prune(args) => prune::prune(&args),
         Task::Lab(args) => lab::lab(&args),
-        Task::Verify(args) => verify::verify(&args, &Environment::system()),
+        Task::Verify(args) => {
+            verify::verify((&args).into(), &Environment::system(), &mut io::stdout())
+        }
+        Task::Completions(args) => completions::completions(&args),
+        Task::Man(args) => completions::man(&args),
         Task::Root(args) => verify::root(&args, &Environment::system()),
     };
     match outcome {
@@ -100,6 +109,24 @@ pub fn main() -> ExitCode {
             say(&failure.to_string());
             failure.code().into()
         }
+    }
+}
+
+/// Look at a ledger in this process, as `ledger inspect` with these words does, on any disk: what
+/// it prints goes to `out`; its exit code, and why it came to nothing if it did.
+///
+/// A harness that keeps its ledgers on a disk of its own, or tests on a simulated one, has all
+/// that the command line shows.
+pub fn inspect(words: &[&str], environment: &Environment, out: &mut dyn Write) -> (u8, String) {
+    let words = ["ledger", "inspect"].iter().chain(words);
+    let outcome = match Cli::try_parse_from(words) {
+        Ok(Cli { task: Task::Inspect(args) }) => inspect::inspect(&args, environment, out),
+        Ok(_) => Ok(Code::Usage),
+        Err(error) => Err(Failure::Usage(error.render().to_string())),
+    };
+    match outcome {
+        Ok(code) => (code.number(), String::new()),
+        Err(failure) => (failure.code().number(), failure.to_string()),
     }
 }
 
@@ -116,7 +143,11 @@ fn answer_with(text: &str) -> std::result::Result<(), Failure> {
 
 /// The answer as it is, on standard output.
 fn print(text: &str) -> std::result::Result<(), Failure> {
-    let mut out = io::stdout().lock();
+    print_to(&mut io::stdout().lock(), text)
+}
+
+/// The answer as it is, to whoever reads it. One who went away is no error.
+fn print_to(out: &mut dyn Write, text: &str) -> std::result::Result<(), Failure> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::Output(error)),
         _ => Ok(()),

@@ -4,23 +4,20 @@
 //! Invariants: nothing is written and no lock is taken; the JSON lines are described in
 //! `format/verify-json.md`.
 
-use std::io::{self, IsTerminal as _};
+use std::io::Write;
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
-use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::error::Error;
 use crate::ledger::{Condition, Environment, Level, Phase, Progress, VerifyReport, VerifyRequest};
 use crate::log::{Class, Completion, Expectation, Expected, Finding, Verdict};
 
 use super::exit::{Code, Failure};
+use super::watch::{Unit, Watch};
 
 const VERIFY_EXAMPLES: &str = "\
 Examples:
@@ -41,6 +38,17 @@ pub(super) struct VerifyArgs {
     /// The ledger's folder, or an archive's file
     #[arg(value_name = "DIR")]
     dir: PathBuf,
+    #[command(flatten)]
+    how: HowArgs,
+    /// Print JSON Lines, as format/verify-json.md describes them
+    #[arg(long)]
+    json: bool,
+}
+
+/// Check every byte of the ledger, and name all that is damaged; as `ledger verify DIR`
+#[derive(Debug, Args)]
+#[command(after_help = VERIFY_EXAMPLES)]
+pub(super) struct HowArgs {
     /// How thoroughly: each level includes the ones before it
     #[arg(long, value_name = "LEVEL", default_value = "chain")]
     level: LevelChoice,
@@ -50,9 +58,20 @@ pub(super) struct VerifyArgs {
     /// How many threads read the log [default: one for each processor, at most 6]
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
-    /// Print JSON Lines, as format/verify-json.md describes them
-    #[arg(long)]
-    json: bool,
+}
+
+/// A ledger to verify, and how.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    pub(super) dir: &'a Path,
+    pub(super) how: &'a HowArgs,
+    pub(super) json: bool,
+}
+
+impl<'a> From<&'a VerifyArgs> for Wanted<'a> {
+    fn from(args: &'a VerifyArgs) -> Self {
+        Self { dir: &args.dir, how: &args.how, json: args.json }
+    }
 }
 
 /// How thoroughly a ledger is verified.
@@ -89,38 +108,38 @@ pub(super) struct RootArgs {
 /// twice and stay small together.
 const JOBS_MAX: NonZeroUsize = NonZeroUsize::MIN.saturating_add(5);
 
-pub(super) fn verify(args: &VerifyArgs, environment: &Environment) -> Result<Code, Failure> {
+pub(super) fn verify(
+    wanted: Wanted<'_>,
+    environment: &Environment,
+    out: &mut dyn Write,
+) -> Result<Code, Failure> {
+    let Wanted { dir, how: args, json } = wanted;
     if args.level == LevelChoice::Crc && args.expect_head.is_some() {
         let message = "--expect-head needs --level chain, snapshots or replay: the level crc takes \
                        chain values for what they are";
         return Err(Failure::Usage(message.to_owned()));
     }
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))
-            .map_err(|error| Error::io("watch for signals", &args.dir, error))?;
-    }
+    let shown = Watch::new(Unit::Bytes, dir)?;
     let available = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let jobs = args.jobs.unwrap_or(available.min(JOBS_MAX));
-    let bar = bar();
     let watch = |progress: Progress| {
-        show(&bar, progress);
-        if stop.load(Ordering::Relaxed) {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
+        let message = match progress.phase {
+            Phase::Log => "reading",
+            Phase::Replay => "folding",
+        };
+        shown.show(message, progress.done, progress.total);
+        if shown.is_stopped() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     let level = level(args.level);
     let request = VerifyRequest { level, jobs, expected: args.expect_head, watch: &watch };
-    let report = super::at(&args.dir, environment)
-        .and_then(|environment| crate::ledger::verify(&args.dir, &environment, request));
-    bar.finish_and_clear();
+    let report = super::at(dir, environment)
+        .and_then(|environment| crate::ledger::verify(dir, &environment, request));
+    shown.finish();
     let report = report?;
-    if args.json {
-        super::print(&lines(&report, args))?;
+    if json {
+        super::print_to(out, &lines(&report, wanted))?;
     } else {
-        super::answer_with(&text(&report, args))?;
+        super::print_to(out, &super::harmless(&text(&report, wanted)))?;
     }
     Ok(match report.condition() {
         Condition::Whole => Code::Fine,
@@ -148,29 +167,6 @@ fn level(choice: LevelChoice) -> Level {
         LevelChoice::Snapshots => Level::Snapshots,
         LevelChoice::Replay => Level::Replay,
     }
-}
-
-/// A bar where there is a terminal to draw it on.
-fn bar() -> ProgressBar {
-    if !io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    let style = "{msg} {bar:30} {bytes}/{total_bytes} {elapsed}";
-    bar.set_style(ProgressStyle::with_template(style).unwrap_or_else(|_| {
-        // The template is a constant that parses; a plain bar is as good.
-        ProgressStyle::default_bar()
-    }));
-    bar
-}
-
-fn show(bar: &ProgressBar, progress: Progress) {
-    bar.set_message(match progress.phase {
-        Phase::Log => "reading",
-        Phase::Replay => "folding",
-    });
-    bar.set_length(progress.total);
-    bar.set_position(progress.done);
 }
 
 fn class_word(class: Class) -> &'static str {
@@ -210,7 +206,8 @@ fn opening_word(opening: &Result<Verdict, Error>) -> &'static str {
 }
 
 /// What was found, for people.
-fn text(report: &VerifyReport, args: &VerifyArgs) -> String {
+fn text(report: &VerifyReport, wanted: Wanted<'_>) -> String {
+    let args = wanted.how;
     let log = &report.log;
     let mut lines: Vec<String> = Vec::new();
     for finding in &log.findings {
@@ -225,7 +222,7 @@ fn text(report: &VerifyReport, args: &VerifyArgs) -> String {
     if let (Some(expected), Some(outcome)) = (args.expect_head, log.expectation) {
         lines.push(expectation_text(expected, outcome));
     }
-    let dir = args.dir.display();
+    let dir = wanted.dir.display();
     let condition = match report.condition() {
         Condition::Whole => "whole",
         Condition::Damaged => "damaged",
@@ -299,7 +296,8 @@ fn expectation_text(expected: Expected, outcome: Expectation) -> String {
 }
 
 /// What was found, as JSON Lines.
-fn lines(report: &VerifyReport, args: &VerifyArgs) -> String {
+fn lines(report: &VerifyReport, wanted: Wanted<'_>) -> String {
+    let args = wanted.how;
     let log = &report.log;
     let mut out: Vec<Value> = log.findings.iter().map(finding_json).collect();
     if let (Some(expected), Some(outcome)) = (args.expect_head, log.expectation) {
@@ -309,7 +307,7 @@ fn lines(report: &VerifyReport, args: &VerifyArgs) -> String {
     let count = |class| log.count(class);
     out.push(json!({
         "type": "summary",
-        "dir": args.dir.display().to_string(),
+        "dir": wanted.dir.display().to_string(),
         "condition": condition_word(report.condition()),
         "level": level_word(args.level),
         "segments": counts.segments,

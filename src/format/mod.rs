@@ -13,6 +13,7 @@
 mod bytes;
 mod codec;
 mod encode;
+mod fields;
 mod footer;
 mod frame;
 mod hash;
@@ -23,6 +24,7 @@ mod snapshot;
 
 pub use codec::Codec;
 pub use encode::{Digested, append_frame, encode_frame, stamp_frame};
+pub use fields::{FrameField, frame_fields};
 pub use footer::{FOOTER_SIZE, Footer, FooterFault, is_sealed_length};
 pub use frame::{
     CheckedFrame, FRAME_ALIGNMENT, FRAME_HEADER_SIZE, FRAME_MAGIC, FrameFault, NewRecord,

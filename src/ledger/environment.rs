@@ -120,3 +120,31 @@ pub fn time_text(time: Micros) -> String {
     let time = UNIX_EPOCH + Duration::from_micros(time.min(LAST));
     humantime::format_rfc3339_micros(time).to_string()
 }
+
+/// The time that somebody wrote: in UTC (`2026-11-21T03:38:36Z`, `2026-11-21 03:38:36`), or how
+/// long ago (`2h`, `1d 4h`).
+#[must_use]
+pub fn parse_time(text: &str, now: Micros) -> Option<Micros> {
+    if let Ok(ago) = humantime::parse_duration(text) {
+        return Some(now.saturating_sub(Micros::try_from(ago.as_micros()).unwrap_or(Micros::MAX)));
+    }
+    let time = humantime::parse_rfc3339_weak(text).ok()?;
+    Micros::try_from(time.duration_since(UNIX_EPOCH).ok()?.as_micros()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: times are read as they are written.
+
+    use super::*;
+
+    #[test]
+    fn times_are_read_back() {
+        let time = 1_763_696_316_123_456;
+        assert_eq!(parse_time(&time_text(time), 0), Some(time));
+        assert_eq!(parse_time("1970-01-01 00:00:07", 0), Some(7_000_000));
+        assert_eq!(parse_time("1h 1s", 3_602_000_000), Some(1_000_000));
+        assert_eq!(parse_time("2d", 5), Some(0));
+        assert_eq!(parse_time("yesterday", 5), None);
+    }
+}

@@ -21,12 +21,19 @@ pub fn state_hash(state: &State) -> ContentHash {
 
 /// Hash of everything that `write` writes.
 pub(super) fn hash_of(write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>) -> ContentHash {
-    let mut out = HashWriter(ContentHasher::default());
+    let mut hasher = HashWriter(ContentHasher::default());
+    // Encoders write a few bytes at a time, a hasher is fast with many.
+    let mut out = io::BufWriter::with_capacity(PIECE, &mut hasher);
     // A hasher takes everything. Who cannot encode a value gets the hash of what came before it,
     // and no snapshot: writing that one fails in the same place.
     let _ = write(&mut out);
-    ContentHash(out.0.finish())
+    let _ = io::Write::flush(&mut out);
+    drop(out);
+    ContentHash(hasher.0.finish())
 }
+
+/// So many bytes are hashed at a time.
+const PIECE: usize = 64 << 10;
 
 struct HashWriter(ContentHasher);
 

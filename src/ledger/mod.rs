@@ -11,6 +11,9 @@
 
 mod archive;
 mod blobs;
+mod books;
+mod changes;
+mod chronicle;
 mod codec;
 mod compare;
 mod control;
@@ -30,13 +33,16 @@ mod lines;
 mod metrics;
 mod projection;
 mod receipt_codec;
+mod recent;
 mod replay;
 mod report;
 mod retention;
 mod runs;
 mod salvage;
 mod schema;
+mod shadow;
 mod snapshots;
+mod spans;
 mod state_body;
 mod streams;
 mod task;
@@ -58,12 +64,15 @@ pub use crate::log::{Ack, BatchKey, Housekeeping, OnAmbiguous, SegmentSizes};
 pub use archive::{Archived, archive, archive_environment};
 use blobs::Blobs;
 pub use blobs::{BlobCheck, BlobSurvey, BlobUse, Collected, blob_of};
+pub use books::StepCost;
+pub use changes::Changed;
+pub use chronicle::{Chronicle, Milestone};
 pub use codec::{decode, encode};
 pub use compare::{
     AttemptDifference, AttemptEnd, Comparison, EndKind, Pair, Parted, Parting, StepDifference,
 };
 pub use control::{OpenQuestion, Reply};
-pub use environment::{Clock, Environment, IdSource, SystemClock, time_text};
+pub use environment::{Clock, Environment, IdSource, SystemClock, parse_time, time_text};
 use execute::Shared;
 pub use export::{Describe, Exported};
 pub use hash::{plan_hash, state_hash};
@@ -72,15 +81,17 @@ pub use kind::Kind;
 use ladder::Ladder;
 pub use metrics::{ESTIMATE, Metrics, Ratio, RunMetrics};
 pub use projection::Projection;
-pub use replay::{Fold, Ground, LedgerView, Recorded};
+pub use replay::{Fold, FoldWatch, Ground, LedgerView, Recorded};
 pub use report::OpenReport;
 pub use retention::{PrunePlan, Pruned, Through};
 pub use runs::ForkPoint;
 pub use salvage::{GAPS_MAX, Salvaged, salvage};
+pub use shadow::Change;
 pub use snapshots::Snapshot;
+pub use spans::{Stretch, StretchKind, Track};
 pub use streams::RUNS;
 pub use task::Task;
-pub use trace::{Change, StepCost, Trace, Traced};
+pub use trace::{Trace, Traced};
 pub use verify::{Condition, Level, Phase, Progress, VerifyReport, VerifyRequest, root, verify};
 
 /// A ledger that is open for writing. At most one exists per folder, in all processes.

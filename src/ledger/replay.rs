@@ -1,5 +1,6 @@
 //! Folding records into a state.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use crate::error::Result;
@@ -48,9 +49,14 @@ pub enum Ground {
     /// The log begins later: with the state of a snapshot at this record. Records up to it are
     /// counted, and not folded.
     Anchor(u64),
+    /// With the state of a snapshot at this record. Records before it were not read.
+    Snapshot(u64),
     /// The log begins later, and there is no state to begin with: why.
     Nowhere(String),
 }
+
+/// Who is shown a fold as it grows.
+pub type FoldWatch<'a> = &'a mut dyn FnMut(&Fold, Proof) -> ControlFlow<()>;
 
 /// What a view adds up to.
 #[derive(Debug, Clone)]
@@ -129,20 +135,17 @@ impl LedgerView {
     /// snapshot behind damage stands for what is missing: folding goes on from it, and the damage
     /// is reported all the same.
     pub fn fold(&self, seq: u64) -> Result<Fold> {
-        let mut fold = Fold {
-            state: State::default(),
-            damage: Vec::new(),
-            derived: Vec::new(),
-            behind_damage: 0,
-            unproven: 0,
-            records: 0,
-            last: None,
-            ground: Ground::Start,
-            from_snapshot: None,
-            ignored_snapshots: Vec::new(),
-            unreadable: None,
-            is_behind_damage: false,
-        };
+        self.fold_with(seq, &mut |_, _| ControlFlow::Continue(()))
+    }
+
+    /// The same, and show what there is after each record that is durable: it is the last one
+    /// then, and the state is the one after it, unless it stands behind damage. Folding ends early
+    /// where `watch` says so.
+    ///
+    /// # Errors
+    /// As [`LedgerView::fold`].
+    pub fn fold_with(&self, seq: u64, watch: FoldWatch<'_>) -> Result<Fold> {
+        let mut fold = Fold::on(State::default(), Ground::Start);
         fold.begin(&self.reader, seq);
         // Looked up when the first damage shows.
         let mut snapshots = None;
@@ -166,6 +169,9 @@ impl LedgerView {
                         let names = snapshots.get_or_insert_with(|| fold.snapshots(&self.reader));
                         fold.take_over(&self.reader, names);
                     }
+                    if watch(&fold, proof).is_break() {
+                        break;
+                    }
                 }
             }
         }
@@ -174,6 +180,46 @@ impl LedgerView {
 }
 
 impl Fold {
+    /// Nothing yet, on that ground.
+    pub(super) fn on(state: State, ground: Ground) -> Self {
+        Self {
+            state,
+            damage: Vec::new(),
+            derived: Vec::new(),
+            behind_damage: 0,
+            unproven: 0,
+            records: 0,
+            last: None,
+            ground,
+            from_snapshot: None,
+            ignored_snapshots: Vec::new(),
+            unreadable: None,
+            is_behind_damage: false,
+        }
+    }
+
+    /// A state that was folded elsewhere, and of which nothing is known to be wrong.
+    #[must_use]
+    pub fn of(state: State) -> Self {
+        let ground = Ground::Snapshot(state.seq);
+        Self::on(state, ground)
+    }
+
+    /// Whether the state is the one after the last record.
+    #[must_use]
+    pub fn is_current(&self) -> bool {
+        self.last.as_ref().is_none_or(|last| last.seq == self.state.seq)
+    }
+
+    /// The first record that was read.
+    #[must_use]
+    pub fn read_from(&self) -> u64 {
+        match self.ground {
+            Ground::Snapshot(at) => at,
+            Ground::Start | Ground::Anchor(_) | Ground::Nowhere(_) => 1,
+        }
+    }
+
     /// Begin with a snapshot, where the log begins later.
     fn begin(&mut self, reader: &LogReader, seq: u64) {
         if reader.first_seq() == 1 {
@@ -199,17 +245,17 @@ impl Fold {
     /// Whether damage stands between what folding began with and what follows.
     fn concerns(&self, damage: &Damage) -> bool {
         match self.ground {
-            Ground::Anchor(at) => damage.first_seq.max(damage.last_seq) > at,
+            Ground::Anchor(at) | Ground::Snapshot(at) => damage.first_seq.max(damage.last_seq) > at,
             Ground::Start | Ground::Nowhere(_) => true,
         }
     }
 
-    fn add(&mut self, record: LoggedRecord, proof: Proof) {
+    pub(super) fn add(&mut self, record: LoggedRecord, proof: Proof) {
         self.records += 1;
         self.unproven += u64::from(proof == Proof::Unproven);
         let is_folded = match self.ground {
             Ground::Start => true,
-            Ground::Anchor(at) => record.seq > at,
+            Ground::Anchor(at) | Ground::Snapshot(at) => record.seq > at,
             Ground::Nowhere(_) => false,
         };
         if !is_folded {

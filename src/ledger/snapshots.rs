@@ -7,6 +7,7 @@
 //!
 //! Left out on purpose: when snapshots are made (`ladder` says).
 
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -22,6 +23,9 @@ use super::replay::recorded;
 pub(super) const RUNG: u64 = 65_536;
 /// So many of a projection's newest snapshots are kept, on the ladder or not.
 const KEPT: usize = 2;
+
+/// So many bytes of a snapshot are decoded at a time.
+const PIECE: usize = 64 << 10;
 
 /// A snapshot that was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -193,12 +197,17 @@ pub(super) fn load<P: Projection>(
 ) -> Result<(P, SnapshotHeader)> {
     let mut file = reader.open_snapshot(name)?;
     let path = file.path().to_owned();
-    let value = match P::decode(&mut file) {
+    // Decoders ask for a few bytes at a time.
+    let mut input = BufReader::with_capacity(PIECE, &mut file);
+    let decoded = P::decode(&mut input);
+    let ahead = u64::try_from(input.buffer().len()).unwrap_or(u64::MAX);
+    let value = match decoded {
         Ok(value) => value,
         Err(error) => return Err(why(file, &path, &error)),
     };
-    if file.unread() > 0 {
-        let what = format!("{} bytes follow the end of its state", file.unread());
+    let unread = file.unread().saturating_add(ahead);
+    if unread > 0 {
+        let what = format!("{unread} bytes follow the end of its state");
         return Err(unusable(&path, &what));
     }
     let header = file.check()?;

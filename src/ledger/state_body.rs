@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - One value after another, none longer than a record may be, so that neither side ever holds
-//!   the whole body in memory.
+//!   the whole body in memory; of the texts, no more than that of one plan.
 //! - Decoding is total: bytes that are no state are an error, and no count in them is believed
 //!   before so many values have been read.
 //! - A plan comes back as the plan that its hash is of, with the lookups that folding gives.
@@ -65,8 +65,9 @@ pub(super) fn decode(input: In) -> io::Result<State> {
         dealt: take_many(input)?,
         ..State::default()
     };
+    let mut last = None;
     for _ in 0..take::<u64>(input)? {
-        let run = decode_run(input)?;
+        let run = decode_run(input, &mut last)?;
         state.runs.insert(run.id, run);
     }
     Ok(state)
@@ -166,10 +167,10 @@ fn encode_run(run: &Run, out: Out) -> io::Result<()> {
     put_many(out, &run.estimates)
 }
 
-fn decode_run(input: In) -> io::Result<Run> {
+fn decode_run(input: In, last: &mut Option<PlanText>) -> io::Result<Run> {
     let mut run = take::<RunHead>(input)?.into_run();
     for _ in 0..take::<u64>(input)? {
-        run.versions.push(decode_version(input)?);
+        run.versions.push(decode_version(input, last)?);
     }
     run.steps = take_many(input)?;
     run.barriers = take_many(input)?;
@@ -226,26 +227,49 @@ fn encode_version(version: &PlanVersion, out: Out) -> io::Result<()> {
     put_many(out, &version.numbers)
 }
 
-fn decode_version(input: In) -> io::Result<PlanVersion> {
+/// A plan as it stands in a body: many runs have the same one, and it is made once.
+struct PlanText {
+    header: String,
+    steps: Vec<String>,
+    plan: Arc<Plan>,
+    hash: ContentHash,
+}
+
+impl PlanText {
+    fn parse(header: String, steps: Vec<String>) -> io::Result<Self> {
+        let mut plan: Plan = from_json(&header)?;
+        plan.steps = steps.iter().map(|step| from_json::<Step>(step)).collect::<io::Result<_>>()?;
+        let hash = plan_hash(&plan);
+        Ok(Self { header, steps, plan: Arc::new(plan), hash })
+    }
+}
+
+fn decode_version(input: In, last: &mut Option<PlanText>) -> io::Result<PlanVersion> {
     let head: VersionHead = take(input)?;
-    let mut plan: Plan = from_json(&take::<String>(input)?)?;
-    let mut step_hashes = Vec::new();
-    plan.steps.clear();
+    let header = take::<String>(input)?;
+    let (mut step_hashes, mut steps) = (Vec::new(), Vec::new());
     for _ in 0..take::<u64>(input)? {
         let (hash, step): (ContentHash, String) = take(input)?;
         step_hashes.push(hash);
-        plan.steps.push(from_json::<Step>(&step)?);
+        steps.push(step);
     }
+    let is_last = |last: &&PlanText| last.header == header && last.steps == steps;
+    let text = match last.take().filter(|last| is_last(&last)) {
+        Some(same) => same,
+        None => PlanText::parse(header, steps)?,
+    };
+    let (plan, hash) = (text.plan.clone(), text.hash);
+    *last = Some(text);
     let count = u32::try_from(plan.steps.len()).unwrap_or(u32::MAX);
     // Only the middle of a batch has a version without all of its steps.
-    if count == head.step_count && plan_hash(&plan) != head.hash {
+    if count == head.step_count && hash != head.hash {
         return Err(invalid("a plan that is not the one that its hash is of"));
     }
     Ok(PlanVersion {
         hash: head.hash,
         reason: head.reason,
         review: head.review,
-        plan: Arc::new(plan),
+        plan,
         step_hashes,
         numbers: take_many(input)?,
         step_count: head.step_count,

@@ -203,7 +203,7 @@ impl LogReader {
     ///
     /// # Errors
     /// `Pruned`.
-    pub(super) fn expect_unpruned(&self, from: u64) -> Result<()> {
+    pub fn expect_unpruned(&self, from: u64) -> Result<()> {
         if from.max(1) < self.first_seq() { Err(self.pruned(from.max(1))) } else { Ok(()) }
     }
 }

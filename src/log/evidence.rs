@@ -14,7 +14,7 @@ use super::recovery::{Bit, Evidence};
 use super::retention::Retention;
 use super::scan::{Found, Position, Scan};
 use super::sealed::read_footer;
-use super::segments::Segment;
+use super::segments::{Segment, Segments};
 
 /// What a scan of the newest segment found.
 #[derive(Debug)]
@@ -137,6 +137,12 @@ pub(super) fn with_length(
     let footer = read_footer(file, newest.length)?.ok();
     let is_sealed = footer.is_some_and(|footer| footer.header().as_ref() == Ok(header));
     Ok(evidence.with(if is_sealed { Bit::SegmentMissing } else { Bit::LinkBad }))
+}
+
+/// The evidence with what HEAD says of a segment that another one has taken the place of.
+pub(super) fn with_head(evidence: Evidence, segments: &Segments, view: &HeadView) -> Evidence {
+    let disagrees = view.newest().is_some_and(|(_, head)| segments.contradict(head));
+    if disagrees { evidence.with(Bit::HeadDisagrees) } else { evidence }
 }
 
 /// What is proved to be durable in this segment: a sequence number, and where it ends.

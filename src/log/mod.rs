@@ -15,6 +15,7 @@
 //!
 //! Left out on purpose: what records mean.
 
+mod anatomy;
 mod archive;
 mod backward;
 mod batch;
@@ -59,13 +60,14 @@ mod walk;
 mod ways;
 mod writer;
 
+pub use anatomy::{Anatomy, Stage};
 pub use archive::{ARCHIVE_FORMAT, ArchivedFile, MANIFEST, Manifest, archive_head, uid_text};
 pub use backward::WalkBack;
 pub use batch::{Ack, Batch, BatchKey, Durability, Ticket};
 pub use blob::{BLOB_LENGTH_MAX, BlobFile, BlobId, BlobList, BlobReader, BlobState, BlobStore};
 pub use builder::{Genesis, LogBuilder};
 pub use follow::Follow;
-pub use judge::judge;
+pub use judge::{Diagnosis, End, diagnose, judge};
 pub use keys::KEY_WINDOW;
 pub use note::{
     DiscardedRange, GapNote, KIND_BATCH_KEY, KIND_GAP, KIND_RECOVERY_NOTE, KIND_RETENTION_NOTE,

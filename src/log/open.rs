@@ -12,7 +12,7 @@ use super::beginning::expect_writable;
 use super::build::{BuildError, build_segment};
 use super::draft;
 use super::engine::Engine;
-use super::evidence::{Tail, examine, with_length};
+use super::evidence::{Tail, examine, with_head, with_length};
 use super::fence::Fence;
 use super::head_file::{HeadFile, read_head};
 use super::layout::{DATA_START, Layout, is_temporary};
@@ -110,9 +110,7 @@ impl Log {
         let newest = segments.linked()?;
         sync_folders(&*storage, &layout)?;
         let mut tail = examine_newest(&*storage, &layout, newest, &view)?;
-        if view.newest().is_some_and(|(_, head)| segments.contradict(head)) {
-            tail.evidence = tail.evidence.with(Bit::HeadDisagrees);
-        }
+        tail.evidence = with_head(tail.evidence, &segments, &view);
         let row = classify(tail.evidence);
         let course = Course::of(&options, &tail, row);
         if course == Course::Refuse {

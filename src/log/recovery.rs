@@ -62,6 +62,39 @@ const BITS: [(Bit, char); 15] = [
 ];
 
 impl Bit {
+    /// Every bit, in the order of their letters.
+    pub fn all() -> impl Iterator<Item = Self> {
+        BITS.iter().map(|(bit, _)| *bit)
+    }
+
+    /// Its letter in `format/recovery.md`.
+    #[must_use]
+    pub fn letter(self) -> char {
+        BITS.iter().find(|(bit, _)| *bit == self).map_or('?', |(_, letter)| *letter)
+    }
+
+    /// What was observed, for people.
+    #[must_use]
+    pub const fn describe(self) -> &'static str {
+        match self {
+            Self::Version => "a header needs a newer program",
+            Self::HeadMissing => "neither slot of HEAD is valid",
+            Self::LinkBad => "a header, a link between headers or the file's length is wrong",
+            Self::SegmentMissing => "there was a newer segment than the newest one",
+            Self::HeadDisagrees => "HEAD does not agree with the log",
+            Self::IntactButWrong => "the frame there is intact, but breaks a rule",
+            Self::Successor => "a successor says that the segment reaches further",
+            Self::Witness => "the watermark covers the record that is due there",
+            Self::Later => "a later frame proves that what is due there had been synced",
+            Self::RestZero => "everything from there on is zero",
+            Self::BatchComplete => "the last batch is complete",
+            Self::HeadAtEnd => "HEAD stands exactly there",
+            Self::EveryCommit => "HEAD is synced with every commit, and both slots are valid",
+            Self::ZeroMark => "the frame there bears the mark of a sector that was never written",
+            Self::ReadError => "the bytes there cannot be read",
+        }
+    }
+
     const fn mask(self) -> u16 {
         match self {
             Self::Version => 1 << 0,
@@ -116,6 +149,61 @@ impl Evidence {
     #[must_use]
     pub fn letters(self) -> String {
         BITS.iter().filter(|(bit, _)| self.has(*bit)).map(|(_, letter)| letter).collect()
+    }
+}
+
+impl Row {
+    /// The observations that it needs.
+    #[must_use]
+    pub const fn needs(&self) -> Evidence {
+        self.needs
+    }
+
+    /// The observations that it excludes.
+    #[must_use]
+    pub const fn excludes(&self) -> Evidence {
+        self.excludes
+    }
+}
+
+impl Verdict {
+    /// In a word, for programs.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Clean => "clean",
+            Self::Unproven => "unproven_tail",
+            Self::Torn => "torn",
+            Self::Corrupt => "corrupt",
+            Self::AckedTailMissing => "acked_tail_missing",
+            Self::Tampered => "tampered",
+            Self::Ambiguous => "ambiguous",
+            Self::Version => "version",
+        }
+    }
+
+    /// What it means and what opening the log for writing does, for people.
+    #[must_use]
+    pub const fn describe(self) -> &'static str {
+        match self {
+            Self::Clean => "the log ends where its writer stopped: it goes on in place",
+            Self::Unproven => {
+                "whole records that are not proved to be durable: they are written again behind a \
+                 fence, and nothing is discarded"
+            }
+            Self::Torn => "an unfinished write that nobody was told about: it is fenced off",
+            Self::Corrupt => "acknowledged bytes are damaged: opening refuses, readers go on",
+            Self::AckedTailMissing => {
+                "acknowledged records are gone: opening refuses, readers go on"
+            }
+            Self::Tampered => {
+                "intact bytes are not the ones that were written: opening refuses, readers go on"
+            }
+            Self::Ambiguous => {
+                "it cannot be told what was acknowledged: opening refuses, unless a person decides"
+            }
+            Self::Version => "a newer program wrote it: opening refuses",
+        }
     }
 }
 

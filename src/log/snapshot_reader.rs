@@ -250,8 +250,8 @@ impl Read for SnapshotReader {
         }
         let ready = self.chunk.get(self.used..).unwrap_or_default();
         let count = ready.len().min(buffer.len());
-        for (to, from) in buffer.iter_mut().zip(ready) {
-            *to = *from;
+        if let (Some(to), Some(from)) = (buffer.get_mut(..count), ready.get(..count)) {
+            to.copy_from_slice(from);
         }
         self.used += count;
         Ok(count)

@@ -330,7 +330,7 @@ fn collecting_takes_only_what_no_record_names() {
     assert!(told.out.contains("1 that no record names"), "{}", told.out);
     let told = tell(&["blobs", dir, "--collect", "--json"]);
     assert_eq!(told.code, 0, "{}", told.err);
-    let last: serde_json::Value = serde_json::from_str(told.out.lines().last().unwrap()).unwrap();
+    let last = super::command::json_lines(&["blobs".to_owned()], &told.out).pop().unwrap();
     assert_eq!(last["collected"], serde_json::json!({"blobs": 1, "bytes": 6, "unfinished": 0}));
     assert_eq!((&last["named"], &last["strangers"]), (&2.into(), &1.into()));
     let view = LedgerView::open(&path, &Environment::system()).unwrap();

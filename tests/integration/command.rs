@@ -25,6 +25,7 @@ pub(crate) struct Place {
 /// What a command came to.
 #[derive(Debug)]
 pub(crate) struct Ended {
+    args: Vec<String>,
     pub(crate) status: ExitStatus,
     pub(crate) out: String,
     pub(crate) err: String,
@@ -32,6 +33,7 @@ pub(crate) struct Ended {
 
 /// A command that runs, its streams going to files.
 pub(crate) struct Running {
+    args: Vec<String>,
     child: Child,
     streams: tempfile::TempDir,
 }
@@ -105,8 +107,9 @@ impl Place {
 pub(crate) fn start(command: &mut Command) -> Running {
     let streams = tempfile::tempdir().unwrap();
     let file = |name: &str| File::create(streams.path().join(name)).unwrap();
+    let args = command.get_args().map(|arg| arg.to_string_lossy().into_owned()).collect();
     let child = command.stdout(file("out")).stderr(file("err")).spawn().unwrap();
-    Running { child, streams }
+    Running { args, child, streams }
 }
 
 impl Running {
@@ -122,7 +125,8 @@ impl Running {
         let give_up = Instant::now() + PATIENCE;
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
-                return Ended { status, out: self.words("out"), err: self.words("err") };
+                let (out, err) = (self.words("out"), self.words("err"));
+                return Ended { args: self.args, status, out, err };
             }
             if Instant::now() >= give_up {
                 self.child.kill().unwrap();
@@ -186,16 +190,25 @@ impl Ended {
         self.status.signal() == Some(9)
     }
 
-    /// Standard output as JSON Lines.
+    /// Standard output as JSON Lines, each as it is published.
     #[track_caller]
     pub(crate) fn lines(&self) -> Vec<serde_json::Value> {
-        let parse = |line| {
-            serde_json::from_str(line).unwrap_or_else(|error| {
-                panic!("not JSON: {error}: {line}");
-            })
-        };
-        self.out.lines().map(parse).collect()
+        json_lines(&self.args, &self.out)
     }
+}
+
+/// What a command printed as JSON Lines. Whoever looks at one looks through here, so that all are
+/// checked against what is published.
+#[track_caller]
+pub(crate) fn json_lines(args: &[String], out: &str) -> Vec<serde_json::Value> {
+    let parse = |line| {
+        let line = serde_json::from_str(line).unwrap_or_else(|error| {
+            panic!("not JSON: {error}: {line}");
+        });
+        super::published::check(args, &line);
+        line
+    };
+    out.lines().map(parse).collect()
 }
 
 /// Say that something cannot be tested here, and so was not.

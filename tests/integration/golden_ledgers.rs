@@ -251,6 +251,10 @@ fn narrow(line: &str) -> String {
 fn said(place: &Place, line: &str) -> String {
     let ended = place.ledger(line);
     let code = ended.status.code().unwrap();
+    if line.ends_with("--json") {
+        // Each is checked against what is published.
+        ended.lines();
+    }
     let mut text = String::new();
     let mut rest = ended.out.as_str();
     while let Some((before, behind)) = rest.split_once('(') {

@@ -31,8 +31,18 @@ mod group_commit;
 mod hazards;
 // `ledger inspect`: human output, JSON, damaged and live ledgers.
 mod inspect;
+// What it says of runs: the plan and how far it is.
+mod inspect_plan;
+// What it says of the past, and of what changed.
+mod inspect_time;
+// The pictures that it draws.
+mod inspect_pictures;
 // A run killed from outside, again and again.
 mod kill;
+// `ledger inspect` over ledgers that were damaged at random.
+mod inspect_damage;
+// `ledger inspect`: the log, byte by byte, and exports.
+mod inspect_log;
 // What the tests share: records, options, a model of what must be there.
 mod lab;
 // The crash laboratory with a small budget, and proofs that it can fail.
@@ -57,6 +67,8 @@ mod log_lock;
 mod log_round_trip;
 // Every file, and every act of a clumsy hand.
 mod mischief;
+// Every line of JSON is one that is published.
+mod published;
 // Many at once: threads and processes that want the same.
 mod races;
 // The real program on a real kernel: the order of system calls, and calls that do less.

@@ -26,25 +26,25 @@ use crate::blobs::{large, plan, work};
 use crate::golden::deterministic;
 use crate::lab::{LOOKS, dir, log_digest, reader, whole};
 
-fn on_disk(disk: &SimDisk) -> Environment {
+pub(crate) fn on_disk(disk: &SimDisk) -> Environment {
     Environment { storage: Arc::new(disk.clone()), blob_threshold: 1000, ..deterministic() }
 }
 
 /// A ledger with all that a ledger can have, and what it was.
-struct Specimen {
-    disk: SimDisk,
+pub(crate) struct Specimen {
+    pub(crate) disk: SimDisk,
     records: Vec<LoggedRecord>,
     /// The hash of the state after each record.
     states: BTreeSet<ContentHash>,
     live: ContentHash,
     /// What steps gave, and the record that names it if it lies beside the log.
     outputs: Vec<(Output, Json, Option<u64>)>,
-    files: Vec<PathBuf>,
+    pub(crate) files: Vec<PathBuf>,
 }
 
 /// Two segments that rotations sealed, one that a fence closed, and the newest; two snapshots;
 /// outputs beside the log.
-fn specimen() -> Specimen {
+pub(crate) fn specimen() -> Specimen {
     let disk = SimDisk::new();
     let environment = on_disk(&disk);
     let ledger = Ledger::create(&dir(), &environment).unwrap();
@@ -122,7 +122,7 @@ impl Act<'_> {
     }
 }
 
-fn put(disk: &SimDisk, path: &Path, bytes: &[u8]) {
+pub(crate) fn put(disk: &SimDisk, path: &Path, bytes: &[u8]) {
     if disk.read(path).is_err() {
         disk.create(path).unwrap();
     }
@@ -158,7 +158,7 @@ fn content(of: &LoggedRecord) -> impl PartialEq + use<'_> {
 }
 
 /// The path of every file, and what is in it.
-fn digest(disk: &SimDisk) -> BTreeMap<PathBuf, [u8; 32]> {
+pub(crate) fn digest(disk: &SimDisk) -> BTreeMap<PathBuf, [u8; 32]> {
     let files = disk.files(Path::new("/")).into_iter();
     files.map(|path| (path.clone(), content_hash(&disk.read(&path).unwrap()))).collect()
 }

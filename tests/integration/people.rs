@@ -48,7 +48,7 @@ fn a_gate_asks_and_costs_nothing_while_it_waits() {
 
     place.ledger("inspect .ledger step plan deploy").code(0).says(&[
         "gated",
-        "asked of ana",
+        "ana was asked",
         "type: ledger answer",
     ]);
     place.ledger("inspect .ledger").code(0).says(&["1 waiting for an answer", "yes|no|skip"]);
@@ -154,7 +154,7 @@ fn a_wait_can_be_interrupted() {
     }
     assert_eq!(place.tally(), ["x"]);
     let step = |id: &str| place.ledger(&format!("inspect .ledger step plan {id}")).code(0);
-    step("slow").says(&["delayed", "it is tried again at", "(in 59m", "after: exit status 1"]);
+    step("slow").says(&["delayed", "it failed and waits, until", "(in 59m", "exit status 1"]);
     step("next").says(&["waiting", "precondition 1 does not hold: rows > 0"]);
     let words = ["1 delayed", "wait until", "when #1 slow is tried again"];
     place.ledger("inspect .ledger").code(0).says(&words);
@@ -269,7 +269,7 @@ fn pause_and_resume() {
     place.ledger("answer plan deploy yes --by ana").code(0);
     let ended = place.ledger("run plan.yaml").code(3);
     ended.says(&["it pauses, by ana", "ledger resume plan --by WHO"]);
-    place.ledger("inspect .ledger step plan deploy").code(0).says(&["but the run pauses, by ana"]);
+    place.ledger("inspect .ledger step plan deploy").code(0).says(&["the run pauses: ana said so"]);
     assert_eq!(place.ledger("resume plan --by ana --json").code(0).lines()[0]["type"], "resumed");
     place.ledger("resume plan --by ana").code(6).complains(&["the run does not pause"]);
     place.ledger("pause none --by ana").code(2).complains(&["there is no run `none`"]);

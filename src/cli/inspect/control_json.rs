@@ -72,7 +72,7 @@ pub(in crate::cli) fn asked_json(asked: &Asked) -> Value {
     })
 }
 
-fn subject_json(subject: &Subject) -> Value {
+pub(super) fn subject_json(subject: &Subject) -> Value {
     match subject {
         Subject::Gate => json!({ "is": "gate" }),
         Subject::Failure(token) => json!({ "is": "failure", "token": token }),
@@ -82,7 +82,7 @@ fn subject_json(subject: &Subject) -> Value {
     }
 }
 
-fn timeout_json(then: &OnTimeout) -> Value {
+pub(super) fn timeout_json(then: &OnTimeout) -> Value {
     match then {
         OnTimeout::EscalateTo(who) => json!({ "is": "escalate_to", "who": who }),
         OnTimeout::Answer(answer) => json!({ "is": "answer", "answer": answer }),

@@ -228,7 +228,7 @@ fn activated_json(event: &PlanActivated) -> Value {
     })
 }
 
-fn origin_json(origin: &Origin) -> Value {
+pub(super) fn origin_json(origin: &Origin) -> Value {
     match origin {
         Origin::Step { step, token } => json!({ "is": "step", "step": step, "token": token }),
         Origin::Person(who) => json!({ "is": "person", "who": who }),
@@ -236,7 +236,7 @@ fn origin_json(origin: &Origin) -> Value {
     }
 }
 
-fn scope_json(scope: &CapScope) -> Value {
+pub(super) fn scope_json(scope: &CapScope) -> Value {
     match scope {
         CapScope::Ledger => json!({ "is": "ledger" }),
         CapScope::Run(run) => json!({ "is": "run", "run": run }),

@@ -8,43 +8,57 @@
 //! - Text out of plans, workers and files is made harmless before it is printed.
 //! - The JSON lines are described in `format/inspect-json.md`, each with its schema's number.
 //!
-//! Left out on purpose: anything that changes a ledger; indexes and snapshots, so that every
-//! command reads the log from its first record.
+//! Left out on purpose: anything that changes a ledger.
 
 mod actions;
+mod constants;
+mod content;
 mod control_json;
 mod control_phrase;
+mod domain;
 mod ended;
 mod event_json;
 #[cfg(test)]
 mod event_tests;
+mod explain;
+mod export;
+mod filter;
+mod head;
+mod map;
 mod page;
 mod phrase;
+mod record;
 mod records;
 mod reference;
+mod regions;
 mod run_json;
+mod segments;
+mod snapshots;
 mod step;
 mod step_json;
 mod step_text;
 mod summary;
 mod survey;
 mod text;
-mod why;
 
+pub(super) use content::meaning;
 pub(super) use control_json::{asked_json, cause_json, limits_json, trigger_json};
 pub(super) use control_phrase::{cause_text, cost_text, limits_text, subject_text};
-pub(super) use records::meaning;
+pub(super) use domain::StatusArgs;
 
 pub(super) use text::{counted, is_harmless, size, words};
 
 use std::io::{self, BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 
-use crate::ledger::{Environment, Kind};
+use crate::ledger::{BlobCheck, Environment};
 
+use super::blobs;
 use super::exit::{Code, Failure};
+use super::verify::{self, HowArgs, Wanted};
+use domain::Look;
 use page::Page;
 use text::Style;
 
@@ -54,6 +68,8 @@ Examples:
   ledger inspect .ledger records --from 120        what happened from record 120 on
   ledger inspect .ledger records --kind receipt_recorded --run my-plan
   ledger inspect .ledger step my-plan 37           what is step 37?
+  ledger inspect .ledger why my-plan deploy        what it waits for, and what to type
+  ledger inspect .ledger timeline my-plan          who worked when, and how it ended
   ledger inspect old.tar records                   what is in an archive
   ledger inspect .ledger --json | jq -c 'select(.type == \"run\") | .next'
 
@@ -74,69 +90,39 @@ pub(super) struct InspectArgs {
     what: Option<What>,
 }
 
+/// What to look at; the help of each is that of its arguments.
 #[derive(Debug, Subcommand)]
 enum What {
-    /// What happened: one line for each record, and damage where it stands
-    Records(RecordsArgs),
-    /// What is step 37: its plan, how it stands and why, and everything that happened to it
-    Step(StepArgs),
+    Records(filter::RecordsArgs),
+    Record(record::RecordArgs),
+    Segments(segments::SegmentsArgs),
+    Head(head::HeadArgs),
+    Snapshots(snapshots::SnapshotsArgs),
+    Blobs(BlobsArgs),
+    Verify(HowArgs),
+    Constants(constants::ConstantsArgs),
+    Export(export::ExportArgs),
+    Map(map::MapArgs),
+    Explain(explain::ExplainArgs),
+    Step(step::StepArgs),
+    #[command(flatten)]
+    Domain(domain::DomainWhat),
 }
 
-const RECORDS_EXAMPLES: &str = "\
+const BLOBS_EXAMPLES: &str = "\
 Examples:
-  ledger inspect .ledger records --from 100 --to 200
-  ledger inspect .ledger records --kind dispatched --kind attempt_lost
-  ledger inspect .ledger records --run my-plan --json | jq -c .event";
+  ledger inspect .ledger blobs
+  ledger inspect .ledger blobs --check --json | jq -c 'select(.state != \"ok\")'
 
-/// `ledger inspect DIR records`.
+`ledger blobs DIR --collect` removes those that no record names.";
+
+/// The outputs that lie beside the log; as `ledger blobs DIR`
 #[derive(Debug, Args)]
-#[command(after_help = RECORDS_EXAMPLES)]
-struct RecordsArgs {
-    /// The first record
-    #[arg(long, value_name = "SEQ", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
-    from: u64,
-    /// The last record
-    #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(u64).range(1..))]
-    to: Option<u64>,
-    /// Only records of this kind, by name or number; may be given again
-    #[arg(long, value_name = "KIND", value_parser = kind)]
-    kind: Vec<u16>,
-    /// Only records of this run, by name or number
-    #[arg(long, value_name = "RUN")]
-    run: Option<String>,
-}
-
-const STEP_EXAMPLES: &str = "\
-Examples:
-  ledger inspect .ledger step my-plan build        a step by its id
-  ledger inspect .ledger step my-plan 37           by its id, or else by its number
-  ledger inspect .ledger step my-plan '#37'        by its number
-  ledger inspect .ledger step my-plan 37 --full    with whole outputs";
-
-/// `ledger inspect DIR step`.
-#[derive(Debug, Args)]
-#[command(after_help = STEP_EXAMPLES)]
-struct StepArgs {
-    /// The run, by name or number
-    #[arg(value_name = "RUN")]
-    run: String,
-    /// The step, by id or number (#37)
-    #[arg(value_name = "STEP")]
-    step: String,
-    /// Print outputs and logs whole, however long
+#[command(after_help = BLOBS_EXAMPLES)]
+struct BlobsArgs {
+    /// Read every blob and compare its hash
     #[arg(long)]
-    full: bool,
-}
-
-fn kind(text: &str) -> Result<u16, String> {
-    let number = match text.strip_prefix("0x") {
-        Some(digits) => u16::from_str_radix(digits, 16).ok(),
-        None => text.parse().ok(),
-    };
-    number.or_else(|| Kind::named(text).map(Kind::number)).ok_or_else(|| {
-        let names: Vec<_> = Kind::ALL.iter().map(|kind| kind.name()).collect();
-        format!("there is no such kind; expected a number, or one of {}", names.join(", "))
-    })
+    check: bool,
 }
 
 /// Look at a ledger and print what is there.
@@ -150,16 +136,66 @@ pub(super) fn inspect(
     environment: &Environment,
     out: &mut dyn Write,
 ) -> Result<Code, Failure> {
-    let environment = &crate::cli::at(&args.dir, environment)?;
-    let style = if args.json { Style::PLAIN } else { Style::of_stdout() };
+    paged(&args.dir, args.json, environment, out, |look, page| match &args.what {
+        None => summary::summary(look.dir, look.form, look.environment, page),
+        Some(What::Records(what)) => {
+            records::records(args, what, look.form, look.environment, page)
+        }
+        Some(What::Record(what)) => record::record(args, what, look.form, look.environment, page),
+        Some(What::Segments(what)) => {
+            segments::segments(args, what, look.form, look.environment, page)
+        }
+        Some(What::Head(what)) => head::head(args, what, look.form, look.environment, page),
+        Some(What::Snapshots(what)) => {
+            snapshots::snapshots(args, what, look.form, look.environment, page)
+        }
+        Some(What::Blobs(what)) => {
+            let check = if what.check { BlobCheck::Content } else { BlobCheck::Presence };
+            blobs::list(look.dir, check, args.json, None, look.environment, page.out())
+        }
+        Some(What::Verify(how)) => {
+            let wanted = Wanted { dir: look.dir, how, json: args.json };
+            verify::verify(wanted, look.environment, page.out())
+        }
+        Some(What::Export(what)) => export::export(args, what, look.environment, page.out()),
+        Some(What::Constants(what)) => {
+            constants::constants(args, what, look.form, look.environment, page)
+        }
+        Some(What::Map(what)) => map::map(args, what, look.form, look.environment, page),
+        Some(What::Explain(what)) => {
+            explain::explain(args, what, look.form, look.environment, page)
+        }
+        Some(What::Step(what)) => step::step(what, look, page),
+        Some(What::Domain(what)) => domain::answer(what, look, page),
+    })
+}
+
+/// `ledger status`: the views of `inspect`, one command away.
+///
+/// # Errors
+/// As [`inspect`].
+pub(super) fn status(
+    args: &StatusArgs,
+    environment: &Environment,
+    out: &mut dyn Write,
+) -> Result<Code, Failure> {
+    paged(&args.dir, args.json, environment, out, |look, page| domain::status(args, look, page))
+}
+
+/// What looks at a ledger, and the page that it writes to.
+fn paged(
+    dir: &Path,
+    as_json: bool,
+    environment: &Environment,
+    out: &mut dyn Write,
+    look: impl FnOnce(Look<'_>, &mut Page<'_>) -> Result<Code, Failure>,
+) -> Result<Code, Failure> {
+    let environment = &crate::cli::at(dir, environment)?;
+    let style = if as_json { Style::PLAIN } else { Style::of_stdout() };
     let mut out = BufWriter::new(out);
     let mut page = Page::new(&mut out, style);
-    let form = if args.json { Form::Json } else { Form::Text };
-    let outcome = match &args.what {
-        None => summary::summary(&args.dir, form, environment, &mut page),
-        Some(What::Records(what)) => records::records(args, what, form, environment, &mut page),
-        Some(What::Step(what)) => step::step(args, what, form, environment, &mut page),
-    };
+    let form = if as_json { Form::Json } else { Form::Text };
+    let outcome = look(Look { dir, form, environment }, &mut page);
     match outcome.and_then(|code| page.flush().map(|()| code)) {
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Code::Fine),
         outcome => outcome,

@@ -48,6 +48,11 @@ impl<'a> Page<'a> {
         self.line(&tagged(kind, fields))
     }
 
+    /// Where it goes, for who writes in a form of their own.
+    pub(super) fn out(&mut self) -> &mut dyn Write {
+        self.out
+    }
+
     /// Nothing is left in a buffer.
     pub(super) fn flush(&mut self) -> Result<(), Failure> {
         self.out.flush().map_err(Failure::Output)
@@ -63,7 +68,7 @@ fn tagged(kind: &str, fields: &Value) -> String {
 }
 
 /// JSON that no terminal obeys: what it would is only found in strings, where it may be escaped.
-fn escaped(json: &str) -> String {
+pub(super) fn escaped(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
         if is_harmless(c) {

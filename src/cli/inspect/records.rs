@@ -3,133 +3,25 @@
 //! Invariants: memory does not grow with the log; only the names of runs are kept.
 
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::cli::exit::{Code, Failure};
-use crate::format::SKIPPABLE_KINDS_FROM;
-use crate::ledger::{Environment, Kind, LedgerView, decode, time_text};
-use crate::log::{
-    Damage, GapNote, Item, LoggedRecord, Proof, RecoveryNote, Retention, RetentionNote,
-    SnapshotNote,
-};
-use crate::plan::{Event, Run, RunId};
+use crate::error::Result as LedgerResult;
+use crate::format::FrameFault;
+use crate::ledger::{Environment, LedgerView, RUNS, time_text};
+use crate::log::{Damage, Item, LoggedRecord, Proof};
+use crate::plan::{Event, RunId};
 
-use super::event_json::{event_json, note_json};
-use super::page::{Page, time_json};
-use super::phrase::{gap_text, note, phrase, pruned_text, snapshot_text, subject};
-use super::reference::{no_run, not_found};
+use super::content::{Content, content_text, kind_name, record_json};
+use super::filter::{Filter, RecordsArgs, Wish, known_runs};
+use super::page::Page;
+use super::phrase::subject;
 use super::survey::{Health, damage_json, damage_text, derived_json, derived_text};
 use super::text::{Paint, counted, plain, plain_path};
-use super::{Form, InspectArgs, RecordsArgs};
-
-/// What a record's payload turned out to be.
-#[derive(Debug)]
-pub(super) enum Content {
-    /// Something happened.
-    Event(Event),
-    /// A fence was made.
-    Note(RecoveryNote),
-    /// A record that a salvage could not take over.
-    Gap(GapNote),
-    /// The state was kept.
-    Snapshot(SnapshotNote),
-    /// Records were pruned.
-    Pruned(RetentionNote),
-    /// A kind that this program does not know and may pass over.
-    Skipped,
-    /// It cannot be read, for this reason.
-    Unreadable(String),
-}
-
-impl Content {
-    pub(super) fn of(record: &LoggedRecord) -> Self {
-        match decode(record) {
-            Ok(Some(event)) => Self::Event(event),
-            Ok(None) if record.kind == Kind::RecoveryNote.number() => {
-                match RecoveryNote::decode(&record.payload) {
-                    Some(note) => Self::Note(note),
-                    None => Self::Unreadable("a recovery note that cannot be read".to_owned()),
-                }
-            }
-            Ok(None) if record.kind == Kind::Gap.number() => match GapNote::decode(&record.payload)
-            {
-                Some(gap) => Self::Gap(gap),
-                None => Self::Unreadable("a gap that cannot be read".to_owned()),
-            },
-            Ok(None) if record.kind == Kind::RetentionNote.number() => {
-                let note =
-                    Retention::in_record(record).map(|retention| Self::Pruned(retention.note));
-                let what = "a retention note that breaks a rule";
-                note.unwrap_or_else(|| Self::Unreadable(what.to_owned()))
-            }
-            Ok(None) => SnapshotNote::in_record(record).map_or(Self::Skipped, Self::Snapshot),
-            Err(error) => Self::Unreadable(error.to_string()),
-        }
-    }
-
-    fn run(&self) -> Option<RunId> {
-        match self {
-            Self::Event(event) => subject(event).0,
-            _ => None,
-        }
-    }
-}
-
-/// What a record means, for who reads an export.
-pub(in crate::cli) fn meaning(record: &LoggedRecord) -> Option<Value> {
-    let (content, fields) = match Content::of(record) {
-        Content::Event(event) => (kind_name(record.kind), event_json(&event)),
-        Content::Note(note) => (kind_name(record.kind), note_json(&note)),
-        Content::Gap(gap) => (kind_name(record.kind), json!(gap)),
-        Content::Snapshot(note) => (kind_name(record.kind), json!(note)),
-        Content::Pruned(note) => (kind_name(record.kind), json!(note)),
-        Content::Skipped | Content::Unreadable(_) => return None,
-    };
-    Some(json!({ content: fields }))
-}
-
-/// A kind's name, or its number where it has none.
-pub(super) fn kind_name(number: u16) -> String {
-    Kind::from_number(number)
-        .map_or_else(|| format!("{number:#06x}"), |kind| kind.name().to_owned())
-}
-
-/// A record's fields.
-pub(super) fn record_json(record: &LoggedRecord, proof: Proof, content: &Content) -> Value {
-    let (event, unreadable) = match content {
-        Content::Event(event) => (event_json(event), None),
-        Content::Note(note) => (note_json(note), None),
-        Content::Gap(gap) => (json!(gap), None),
-        Content::Snapshot(note) => (json!(note), None),
-        Content::Pruned(note) => (json!(note), None),
-        Content::Skipped => (Value::Null, None),
-        Content::Unreadable(why) => (Value::Null, Some(why)),
-    };
-    json!({
-        "seq": record.seq,
-        "time": time_json(record.time),
-        "kind": kind_name(record.kind),
-        "kind_number": record.kind,
-        "kind_schema": record.schema,
-        "proof": proof_word(proof),
-        "batch_left": record.batch_left,
-        "chain": record.chain.to_string(),
-        "segment": record.segment,
-        "offset": record.offset,
-        "size": record.size,
-        "event": event,
-        "unreadable": unreadable,
-    })
-}
-
-fn proof_word(proof: Proof) -> &'static str {
-    match proof {
-        Proof::Proven => "proven",
-        Proof::BehindDamage => "behind_damage",
-        Proof::Unproven => "unproven",
-    }
-}
+use super::{Form, InspectArgs};
 
 /// What was seen so far.
 #[derive(Debug, Default)]
@@ -140,6 +32,7 @@ struct Seen {
     unproven: u64,
     unreadable: u64,
     last_seq: u64,
+    last_durable: u64,
 }
 
 pub(super) fn records(
@@ -149,49 +42,59 @@ pub(super) fn records(
     environment: &Environment,
     page: &mut Page<'_>,
 ) -> Result<Code, Failure> {
-    let to = what.to.unwrap_or(u64::MAX);
-    if to < what.from {
-        let message = format!("--to {to} is before --from {}: nothing lies between", what.from);
-        return Err(Failure::Usage(message));
-    }
+    what.check()?;
     let view = LedgerView::open(&args.dir, environment)?;
     let health = Health::of(view.log(), &args.dir, environment)?;
-    let run = what.run.as_ref().map(|text| run_of(&view, text, &health)).transpose()?;
+    let filter = Filter::of(what, &view, &health, environment.clock.now())?;
     let runs = known_runs(&view)?.into_values().map(|run| (run.id, run.name)).collect();
     let mut seen = Seen { runs, ..Seen::default() };
-    for item in view.log().walk(what.from) {
-        match item? {
-            Item::Record(record, _) if record.seq > to => break,
-            Item::Damage(damage) if damage.first_seq > to => break,
-            Item::Damage(damage) if damage.last_seq < what.from && is_missing(&damage) => {}
-            Item::Damage(damage) => {
-                seen.damage += 1;
-                print_damage(&damage, form, page)?;
-            }
-            Item::Derived(damage) => match form {
-                Form::Json => page.json("derived_damage", &derived_json(&damage))?,
-                Form::Text => page.painted(Paint::Notice, &derived_text(&damage))?,
-            },
-            Item::OpenEnd { path, offset, fault } => match form {
-                Form::Json => page.json(
-                    "open_end",
-                    &json!({
-                        "path": path.display().to_string(), "offset": offset,
-                        "what": fault.describe(),
-                    }),
-                )?,
-                Form::Text => {
-                    let (path, what) = (plain_path(&path), fault.describe());
-                    let text = format!(
-                        "open end: {path}: byte {offset}: {what}; a write goes on, or was cut short"
-                    );
-                    page.painted(Paint::Notice, &text)?;
-                }
-            },
-            Item::Record(record, proof) => seen.record(&record, proof, what, run, form, page)?,
+    for item in items(&view, &filter) {
+        if seen.item(item?, &filter, form, page)? == Wish::Stop {
+            break;
         }
     }
+    if filter.follow && filter.limit > seen.shown {
+        follow(&view, &mut seen, &filter, form, page)?;
+    }
     finish(&seen, &health, form, page)
+}
+
+/// The items that may be wanted, in the order that is asked for.
+fn items<'a>(
+    view: &'a LedgerView,
+    filter: &Filter,
+) -> Box<dyn Iterator<Item = LedgerResult<Item>> + 'a> {
+    let log = view.log();
+    match (filter.reverse, filter.run, filter.kinds.as_slice()) {
+        (true, ..) => Box::new(log.walk_back(filter.to)),
+        (false, Some(run), _) => Box::new(log.walk_of_stream(u64::from(run.0), RUNS, filter.from)),
+        (false, None, [kind]) => Box::new(log.walk_of_kind(*kind, filter.from)),
+        (false, None, _) => Box::new(log.walk(filter.from)),
+    }
+}
+
+/// From one look whether somebody still reads to the next.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Go on with records as they become durable, until there are enough.
+fn follow(
+    view: &LedgerView,
+    seen: &mut Seen,
+    filter: &Filter,
+    form: Form,
+    page: &mut Page<'_>,
+) -> Result<(), Failure> {
+    page.flush()?;
+    let next = filter.from.max(seen.last_durable.saturating_add(1));
+    let mut follow = view.log().follow(next);
+    loop {
+        let Some(record) = follow.next(PAUSE)? else { continue };
+        let wish = seen.item(Item::Record(record, Proof::Proven), filter, form, page)?;
+        page.flush()?;
+        if wish == Wish::Stop {
+            return Ok(());
+        }
+    }
 }
 
 fn is_missing(damage: &Damage) -> bool {
@@ -205,36 +108,92 @@ fn print_damage(damage: &Damage, form: Form, page: &mut Page<'_>) -> Result<(), 
     }
 }
 
+fn print_open_end(
+    path: &Path,
+    offset: u64,
+    fault: FrameFault,
+    form: Form,
+    page: &mut Page<'_>,
+) -> Result<(), Failure> {
+    match form {
+        Form::Json => page.json(
+            "open_end",
+            &json!({
+                "path": path.display().to_string(), "offset": offset, "what": fault.describe(),
+            }),
+        ),
+        Form::Text => {
+            let (path, what) = (plain_path(path), fault.describe());
+            let text = format!(
+                "open end: {path}: byte {offset}: {what}; a write goes on, or was cut short"
+            );
+            page.painted(Paint::Notice, &text)
+        }
+    }
+}
+
 impl Seen {
+    /// Print what is wanted of an item; whether that is enough.
+    fn item(
+        &mut self,
+        item: Item,
+        filter: &Filter,
+        form: Form,
+        page: &mut Page<'_>,
+    ) -> Result<Wish, Failure> {
+        match item {
+            Item::Record(record, proof) => return self.record(&record, proof, filter, form, page),
+            Item::Damage(damage) if damage.first_seq > filter.to => return Ok(filter.beyond()),
+            Item::Damage(damage) if damage.last_seq < filter.from && is_missing(&damage) => {}
+            Item::Damage(damage) => {
+                self.damage += 1;
+                print_damage(&damage, form, page)?;
+            }
+            Item::Derived(damage) => match form {
+                Form::Json => page.json("derived_damage", &derived_json(&damage))?,
+                Form::Text => page.painted(Paint::Notice, &derived_text(&damage))?,
+            },
+            Item::OpenEnd { path, offset, fault } => {
+                print_open_end(&path, offset, fault, form, page)?;
+            }
+        }
+        Ok(Wish::More)
+    }
+
     fn record(
         &mut self,
         record: &LoggedRecord,
         proof: Proof,
-        what: &RecordsArgs,
-        run: Option<RunId>,
+        filter: &Filter,
         form: Form,
         page: &mut Page<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<Wish, Failure> {
+        if let Some(wish) = filter.place(record) {
+            return Ok(wish);
+        }
         let content = Content::of(record);
         if let Content::Event(Event::RunStarted(started)) = &content {
             self.runs.insert(started.run, started.name.clone());
         }
-        self.last_seq = record.seq;
-        self.unproven += u64::from(proof == Proof::Unproven);
+        self.last_seq = self.last_seq.max(record.seq);
+        if proof == Proof::Unproven {
+            self.unproven += 1;
+        } else {
+            self.last_durable = self.last_durable.max(record.seq);
+        }
         self.unreadable += u64::from(matches!(content, Content::Unreadable(_)));
-        let is_kind = what.kind.is_empty() || what.kind.contains(&record.kind);
-        let is_run = run.is_none() || content.run() == run;
-        if !(is_kind && is_run) {
-            return Ok(());
+        if !filter.wants(record, &content) {
+            return Ok(Wish::More);
         }
         self.shown += 1;
         match form {
-            Form::Json => page.json("record", &record_json(record, proof, &content)),
+            Form::Json => page.json("record", &record_json(record, proof, &content))?,
             Form::Text => {
                 let line = self.line(record, proof, &content, page);
-                page.line(&line)
+                page.line(&line)?;
             }
         }
+        Ok(if self.shown >= filter.limit { Wish::Stop } else { Wish::More })
     }
 
     fn line(
@@ -280,73 +239,6 @@ impl Seen {
 
 /// Columns that run and step usually take.
 const OF_WIDTH: usize = 12;
-
-/// What a record says, and how it stands out.
-pub(super) fn content_text(record: &LoggedRecord, content: &Content) -> (Paint, String) {
-    match content {
-        Content::Event(event) => (Paint::None, phrase(event)),
-        Content::Note(recovery) => (Paint::Notice, note(recovery)),
-        Content::Gap(gap) => (Paint::Notice, gap_text(gap)),
-        Content::Snapshot(note) => (Paint::Faint, snapshot_text(note)),
-        Content::Pruned(note) => (Paint::Notice, pruned_text(note)),
-        Content::Skipped => {
-            let text = format!(
-                "{} bytes of a kind that this program does not know (kinds from \
-                 {SKIPPABLE_KINDS_FROM:#06x} may be passed over)",
-                record.payload.len()
-            );
-            (Paint::Faint, text)
-        }
-        Content::Unreadable(why) => (Paint::Bad, plain(why)),
-    }
-}
-
-/// The runs whose first record may have been pruned.
-fn known_runs(view: &LedgerView) -> Result<BTreeMap<RunId, Run>, Failure> {
-    if view.log().first_seq() == 1 {
-        return Ok(BTreeMap::new());
-    }
-    Ok(view.fold(u64::MAX)?.state.runs)
-}
-
-/// The number of the run of that name, or else of that number.
-fn run_of(view: &LedgerView, text: &str, health: &Health) -> Result<RunId, Failure> {
-    let mut names = Vec::new();
-    let mut numbered = None;
-    for run in known_runs(view)?.into_values() {
-        if run.name == text {
-            return Ok(run.id);
-        }
-        if run.id.to_string() == text {
-            numbered = Some(run.id);
-        }
-        names.push(run.name);
-    }
-    let mut is_good = health.is_good();
-    for item in view.log().walk(1) {
-        match item? {
-            Item::Damage(_) => is_good = false,
-            Item::OpenEnd { .. } | Item::Derived(_) => {}
-            Item::Record(record, _) if record.kind != Kind::RunStarted.number() => {}
-            Item::Record(record, _) => {
-                let Content::Event(Event::RunStarted(started)) = Content::of(&record) else {
-                    is_good = false;
-                    continue;
-                };
-                if started.name == text {
-                    return Ok(started.run);
-                }
-                if started.run.to_string() == text {
-                    numbered = Some(started.run);
-                }
-                names.push(started.name);
-            }
-        }
-    }
-    let code = if is_good { Code::Fine } else { Code::Damaged };
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    numbered.ok_or_else(|| not_found(no_run(text, &names), code))
-}
 
 fn finish(seen: &Seen, health: &Health, form: Form, page: &mut Page<'_>) -> Result<Code, Failure> {
     let is_good = seen.damage == 0 && seen.unreadable == 0 && health.is_good();

@@ -2,9 +2,7 @@
 
 use crate::cli::exit::{Code, Failure};
 use crate::error::{Error, ErrorKind};
-use crate::plan::{
-    BarrierStatus, Dependency, Run, RunId, State, Step, StepNumber, StepStatus, nearest,
-};
+use crate::plan::{BarrierStatus, Run, Step, StepNumber, nearest};
 
 use super::text::plain;
 
@@ -16,15 +14,6 @@ pub(super) fn not_found(message: String, code: Code) -> Failure {
     } else {
         Failure::Usage(message)
     }
-}
-
-/// The run of that name, or else of that number.
-pub(super) fn run_of<'a>(state: &'a State, text: &str, code: Code) -> Result<&'a Run, Failure> {
-    let numbered = || text.parse().ok().and_then(|number| state.runs.get(&RunId(number)));
-    state.run_named(text).or_else(numbered).ok_or_else(|| {
-        let names: Vec<&str> = state.runs.values().map(|run| run.name.as_str()).collect();
-        not_found(no_run(text, &names), code)
-    })
 }
 
 /// There is no run of that name, but there are others.
@@ -85,27 +74,6 @@ pub(super) fn text_of(run: &Run, number: StepNumber) -> Option<(u32, &Step)> {
         let step = version.numbers.iter().position(|each| *each == number)?;
         Some((u32::try_from(place + 1).ok()?, version.plan.steps.get(step)?))
     })
-}
-
-/// Something that a step waits for, and how it stands.
-pub(super) fn dependency_text(run: &Run, dependency: &Dependency) -> String {
-    match dependency {
-        Dependency::Step(number) => {
-            let status = run.step(*number).map_or(StepStatus::Removed, |step| step.status);
-            format!("{}, which is {status}", step_name(run, *number))
-        }
-        Dependency::Barrier(id) => match run.barriers.get(id) {
-            Some(barrier) => format!(
-                "barrier {}, which is {} with {} of {} arrived",
-                plain(id),
-                barrier_word(barrier.status),
-                barrier.arrived.len(),
-                barrier.needed
-            ),
-            None => format!("barrier {}", plain(id)),
-        },
-        Dependency::Unknown(name) => format!("{}, which the plan does not know", plain(name)),
-    }
 }
 
 /// How a barrier stands, in a word.

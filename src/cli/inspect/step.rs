@@ -1,28 +1,54 @@
 //! `ledger inspect DIR step RUN STEP`: what is step 37?
 //!
-//! Invariants: the history is read from the log itself, damage and what stands behind it
-//! included; how the step stands now is only what the state before any damage says.
+//! Invariants: the history follows the links between the step's records; where damage stands in
+//! the way, all of the log is read, what stands behind the damage included. How the step stands is
+//! only what the state says, before any damage.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
-use crate::cli::exit::{Code, Failure};
-use crate::ledger::Environment;
+use clap::Args;
+
+use crate::cli::exit::{Code, Failure, code_of};
 use crate::log::{Item, LoggedRecord, Proof};
-use crate::plan::{AttemptToken, Event, Micros, Receipt, Run, StepEvent, StepNumber, Verdict};
+use crate::plan::{
+    AttemptToken, Event, Micros, Receipt, Run, RunId, StepEvent, StepNumber, Verdict,
+};
 
+use super::content::Content;
+use super::domain::{At, Look, Scene};
 use super::page::Page;
-use super::records::Content;
-use super::reference::{run_of, step_of};
 use super::step_text::Length;
-use super::survey::Survey;
-use super::{Form, InspectArgs, StepArgs, step_json, step_text};
+use super::text::plain;
+use super::{Form, step_json, step_text};
+
+const STEP_EXAMPLES: &str = "\
+Examples:
+  ledger inspect .ledger step my-plan build        a step by its id
+  ledger inspect .ledger step my-plan 37           by its id, or else by its number
+  ledger inspect .ledger step my-plan '#37'        by its number
+  ledger inspect .ledger step my-plan 37 --full    with whole outputs";
+
+/// What is step 37: its plan, how it stands and why, and everything that happened to it
+#[derive(Debug, Args)]
+#[command(after_help = STEP_EXAMPLES)]
+pub(super) struct StepArgs {
+    /// The run, by name or number
+    #[arg(value_name = "RUN")]
+    pub(super) run: String,
+    /// The step, by id or number (#37)
+    #[arg(value_name = "STEP")]
+    step: String,
+    /// Print outputs and logs whole, however long
+    #[arg(long)]
+    full: bool,
+    #[command(flatten)]
+    at: At,
+}
 
 /// Everything about one step.
 #[derive(Debug)]
 pub(super) struct Story<'a> {
-    pub(super) survey: &'a Survey,
-    pub(super) dir: &'a Path,
+    pub(super) scene: &'a Scene<'a>,
     pub(super) run: &'a Run,
     pub(super) number: StepNumber,
     /// What happened to it, in order.
@@ -47,41 +73,70 @@ impl Moment {
     }
 }
 
-pub(super) fn step(
-    args: &InspectArgs,
-    what: &StepArgs,
-    form: Form,
-    environment: &Environment,
-    page: &mut Page<'_>,
-) -> Result<Code, Failure> {
-    let survey = Survey::of(&args.dir, environment)?;
-    let run = run_of(&survey.fold.state, &what.run, survey.code())?;
-    let number = step_of(run, &what.step, survey.code())?;
-    let history = history(&survey, run, number)?;
-    let story = Story { survey: &survey, dir: &args.dir, run, number, history };
-    match form {
+pub(super) fn step(what: &StepArgs, look: Look<'_>, page: &mut Page<'_>) -> Result<Code, Failure> {
+    let (mut scene, id) = Scene::of_run(look, what.at, Some(&what.run))?;
+    let number = scene.step(scene.run(id)?, &what.step)?;
+    let history = history(&mut scene, id, number)?;
+    let story = Story { scene: &scene, run: scene.run(id)?, number, history };
+    match look.form {
         Form::Json => step_json::print(&story, page)?,
         Form::Text => {
             let length = if what.full { Length::Whole } else { Length::Short };
             step_text::print(&story, length, page)?;
         }
     }
-    Ok(survey.code())
+    scene.end(page)
 }
 
-fn history(survey: &Survey, run: &Run, number: StepNumber) -> Result<Vec<Moment>, Failure> {
-    let mut history = Vec::new();
-    for item in survey.view.log().walk(1) {
-        if let Item::Record(record, proof) = item? {
-            let content = Content::of(&record);
-            if let Content::Event(Event::Step(event)) = &content
-                && event.run == run.id
-                && event.step == number
-            {
-                let record = LoggedRecord { payload: Vec::new(), ..record };
-                history.push(Moment { record, proof, content });
+/// What happened to a step up to the record of the scene: by the links between its records, or,
+/// where damage stands in the way, by reading all there is.
+pub(super) fn history(
+    scene: &mut Scene<'_>,
+    id: RunId,
+    number: StepNumber,
+) -> Result<Vec<Moment>, Failure> {
+    if scene.code() == Code::Fine {
+        match scene.view.step_records(scene.run(id)?, number) {
+            Ok(records) => {
+                let moment = |record: LoggedRecord| {
+                    let content = Content::of(&record);
+                    let record = LoggedRecord { payload: Vec::new(), ..record };
+                    Moment { record, proof: Proof::Proven, content }
+                };
+                return Ok(records.into_iter().map(moment).collect());
             }
+            Err(error) if code_of(&error) == Code::Damaged => scene.miss(plain(&error.to_string())),
+            Err(error) => return Err(error.into()),
         }
+    }
+    whole_history(scene, id, number)
+}
+
+fn whole_history(
+    scene: &mut Scene<'_>,
+    id: RunId,
+    number: StepNumber,
+) -> Result<Vec<Moment>, Failure> {
+    let mut history = Vec::new();
+    let mut missing = Vec::new();
+    for item in scene.view.log().walk(1) {
+        match item? {
+            Item::Record(record, proof) => {
+                let content = Content::of(&record);
+                if let Content::Event(Event::Step(event)) = &content
+                    && event.run == id
+                    && event.step == number
+                {
+                    let record = LoggedRecord { payload: Vec::new(), ..record };
+                    history.push(Moment { record, proof, content });
+                }
+            }
+            Item::Damage(damage) => missing.push(damage),
+            Item::Derived(_) | Item::OpenEnd { .. } => {}
+        }
+    }
+    for damage in missing {
+        scene.meet(damage);
     }
     Ok(history)
 }

@@ -6,36 +6,27 @@ use crate::cli::exit::Failure;
 use crate::ledger::LedgerView;
 use crate::plan::{Dependency, Hold, Micros, Ruling, Verdict};
 
+use super::content::record_json;
+use super::domain::reasons_text;
 use super::event_json::{basis_json, receipt_json, verdict_json};
 use super::page::{Page, time_json};
-use super::records::record_json;
 use super::reference::{barrier_word, text_of};
 use super::step::{AttemptStory, Story};
 use super::text::words;
-use super::why::why;
 
 pub(super) fn print(story: &Story<'_>, page: &mut Page<'_>) -> Result<(), Failure> {
     page.json("step", &step_json(story))?;
     for attempt in story.attempts() {
-        page.json("attempt", &attempt_json(&attempt, &story.survey.view))?;
+        page.json("attempt", &attempt_json(&attempt, &story.scene.view))?;
     }
     for moment in &story.history {
         page.json("record", &record_json(&moment.record, moment.proof, &moment.content))?;
     }
-    story.survey.damage_json(page)?;
-    page.json(
-        "summary",
-        &json!({
-            "records": story.history.len(),
-            "last_seq": story.survey.fold.last.as_ref().map_or(0, |last| last.seq),
-            "health": story.survey.health_json(),
-        }),
-    )
+    Ok(())
 }
 
 fn step_json(story: &Story<'_>) -> Value {
-    let Story { survey, dir, run, number, .. } = story;
-    let state = &survey.fold.state;
+    let Story { scene, run, number, .. } = story;
     let text = text_of(run, *number);
     let step = run.step(*number);
     let failure = step.and_then(|step| step.last_failure.as_ref());
@@ -46,7 +37,7 @@ fn step_json(story: &Story<'_>) -> Value {
         "step": number,
         "id": step.map(|step| &step.id),
         "status": step.map(|step| words(&step.status, '_')),
-        "why": why(state, run, *number, dir, survey.now),
+        "why": reasons_text(&scene.state, run, *number, scene.look.dir, scene.now),
         "waiting_for": waiting.iter().map(|on| dependency_json(story, on)).collect::<Vec<_>>(),
         "hold": step.map(|step| hold_json(&step.hold)),
         "attempts": step.map(|step| step.attempts),

@@ -5,14 +5,14 @@ use crate::ledger::{LedgerView, time_text};
 use crate::log::Proof;
 use crate::plan::{Criterion, Outcome, Output, Receipt, Run, Step, StepEvent, StepStatus};
 
+use super::content::content_text;
 use super::control_phrase::cost_text;
+use super::domain::reasons_text;
 use super::page::Page;
 use super::phrase::{basis, blob_text, outcome};
-use super::records::content_text;
 use super::reference::{step_name, text_of};
 use super::step::{Moment, Story};
 use super::text::{Paint, Table, plain, span, words};
-use super::why::why;
 
 /// How much of an output, or a log, is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,13 +25,14 @@ pub(super) enum Length {
 const SHOWN: usize = 2_000;
 
 pub(super) fn print(story: &Story<'_>, length: Length, page: &mut Page<'_>) -> Result<(), Failure> {
-    let Story { survey, run, number, .. } = story;
+    let Story { scene, run, number, .. } = story;
     let status = run.step(*number).map_or(StepStatus::Removed, |step| step.status);
     let name = format!("step {}", step_name(run, *number));
     let heading = page.style.paint(Paint::Heading, &name);
     let word = page.style.paint(status_paint(status), &status.to_string());
     page.line(&format!("{heading} of run {}: {word}", plain(&run.name)))?;
-    for reason in why(&survey.fold.state, run, *number, story.dir, survey.now) {
+    scene.print_past(page)?;
+    for reason in reasons_text(&scene.state, run, *number, scene.look.dir, scene.now) {
         page.line(&format!("  {reason}"))?;
     }
     if let Some(accepted) = run.step(*number).and_then(|step| step.accepted.as_ref()) {
@@ -40,12 +41,6 @@ pub(super) fn print(story: &Story<'_>, length: Length, page: &mut Page<'_>) -> R
     page.line("")?;
     print_plan(story, page)?;
     print_history(story, length, page)?;
-    if !survey.is_good() {
-        page.line("")?;
-        let text = "the ledger is damaged: what is told above may not be all of it";
-        page.painted(Paint::Bad, text)?;
-        survey.print_damage(page)?;
-    }
     Ok(())
 }
 
@@ -122,7 +117,7 @@ fn plan_fields(run: &Run, step: &Step) -> Vec<(&'static str, String)> {
 fn print_history(story: &Story<'_>, length: Length, page: &mut Page<'_>) -> Result<(), Failure> {
     page.line("")?;
     if story.history.is_empty() {
-        let first = story.survey.view.log().first_seq();
+        let first = story.scene.view.log().first_seq();
         return page.line(&match first {
             1 => "nothing has happened to it yet".to_owned(),
             _ => {
@@ -135,7 +130,7 @@ fn print_history(story: &Story<'_>, length: Length, page: &mut Page<'_>) -> Resu
             let text = format!("attempt {} (token @{})", dealt.attempt, moment.record.seq);
             page.painted(Paint::Heading, &text)?;
         }
-        print_moment(&story.survey.view, moment, length, page)?;
+        print_moment(&story.scene.view, moment, length, page)?;
     }
     Ok(())
 }

@@ -27,7 +27,7 @@ pub(super) fn summary(
     environment: &Environment,
     page: &mut Page<'_>,
 ) -> Result<Code, Failure> {
-    let survey = Survey::of(dir, environment)?;
+    let survey = Survey::recent(dir, environment)?;
     let holder = holder(dir, environment);
     match form {
         Form::Json => print_json(&survey, dir, holder.as_deref(), page)?,
@@ -64,7 +64,7 @@ fn print_json(
             "records": survey.fold.records,
             "first_seq": log.first_seq(),
             "folded_from": match survey.fold.ground {
-                Ground::Anchor(seq) => Some(seq),
+                Ground::Anchor(seq) | Ground::Snapshot(seq) => Some(seq),
                 Ground::Start | Ground::Nowhere(_) => None,
             },
             "archive": log.manifest().is_some(),
@@ -97,6 +97,13 @@ fn print(
         Ground::Nowhere(why) => {
             page.line("")?;
             page.line(&format!("{}: `records` shows what there is", plain(why)))?;
+        }
+        Ground::Snapshot(seq) => {
+            page.line("")?;
+            let text = format!(
+                "read from record {seq} on, where a snapshot is; `verify` reads everything"
+            );
+            page.painted(Paint::Faint, &text)?;
         }
         _ if survey.fold.state.runs.is_empty() => {
             page.line("")?;

@@ -36,9 +36,19 @@ pub(super) struct Health {
 }
 
 impl Survey {
-    pub(super) fn of(dir: &Path, environment: &Environment) -> Result<Self, Failure> {
+    /// The newest state alone: records before the newest good snapshot are not read.
+    pub(super) fn recent(dir: &Path, environment: &Environment) -> Result<Self, Failure> {
         let view = LedgerView::open(dir, environment)?;
-        let fold = view.fold(u64::MAX)?;
+        let fold = view.fold_recent()?;
+        Self::with(view, fold, dir, environment)
+    }
+
+    fn with(
+        view: LedgerView,
+        fold: Fold,
+        dir: &Path,
+        environment: &Environment,
+    ) -> Result<Self, Failure> {
         let health = Health::of(view.log(), dir, environment)?;
         Ok(Self { view, fold, health, now: environment.clock.now() })
     }
@@ -100,6 +110,7 @@ impl Survey {
             "unreadable": self.fold.unreadable,
             "opening": self.health.opening_json(),
             "notes": self.health.notes,
+            "read_from": self.fold.read_from(),
         })
     }
 }
@@ -137,12 +148,27 @@ impl Health {
         json!({ "verdict": self.opening(), "refusal": refusal })
     }
 
+    /// The last line of a command that lists things.
+    pub(super) fn json_line(&self, is_good: bool, page: &mut Page<'_>) -> Result<(), Failure> {
+        page.json(
+            "health",
+            &json!({
+                "status": if is_good { "good" } else { "damaged" },
+                "opening": self.opening_json(),
+                "notes": self.notes,
+            }),
+        )
+    }
+
+    /// Why it would not be opened for writing, in one line.
+    pub(super) fn refusal(&self) -> Option<String> {
+        let error = self.end.as_ref().err().filter(|_| !self.is_good())?;
+        Some(format!("opening it for writing is refused: {}", plain(&error.to_string())))
+    }
+
     pub(super) fn print(&self, page: &mut Page<'_>) -> Result<(), Failure> {
-        if let Err(error) = &self.end
-            && !self.is_good()
-        {
-            let text = format!("opening it for writing is refused: {}", plain(&error.to_string()));
-            page.painted(Paint::Bad, &text)?;
+        if let Some(refusal) = self.refusal() {
+            page.painted(Paint::Bad, &refusal)?;
         }
         self.notes.iter().try_for_each(|note| page.painted(Paint::Notice, &format!("note: {note}")))
     }

@@ -74,6 +74,28 @@ pub(super) fn cut(text: &str, columns: usize) -> String {
     format!("{}...", kept.collect::<String>())
 }
 
+/// A text on as many lines as it takes, broken between words where that is possible.
+pub(super) fn wrap(text: &str, columns: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    let mut used: usize = 0;
+    for word in text.split(' ') {
+        let wanted = width(word);
+        if used > 0 && used.saturating_add(1 + wanted) > columns {
+            lines.push(std::mem::take(&mut line));
+            used = 0;
+        }
+        if used > 0 {
+            line.push(' ');
+            used += 1;
+        }
+        line.push_str(word);
+        used += wanted;
+    }
+    lines.push(line);
+    lines
+}
+
 /// How text stands out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Paint {
@@ -126,6 +148,11 @@ impl Style {
             Paint::Bad => AnsiColor::Red.on_default().bold(),
         };
         format!("{style}{text}{style:#}")
+    }
+
+    /// How many columns there are, where that is known.
+    pub(super) fn columns(self) -> Option<usize> {
+        self.columns
     }
 
     /// A text that fits behind so many columns.

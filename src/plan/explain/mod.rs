@@ -18,6 +18,7 @@ mod text;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use reason::*;
+pub use text::Line;
 
 use super::{Micros, Rejection, RunId, State, StepNumber, StepStatus};
 

@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::reason::{Holder, MissingAt, Reason, Shortage};
 use super::{Explanation, StepReasons};
-use crate::plan::{BarrierStatus, CapScope, Micros, Ruling, StepNumber, Subject};
+use crate::plan::{BarrierStatus, CapScope, Micros, Ruling, StepNumber, StepStatus, Subject};
 
 /// How far from the step that was asked about lines are still shown.
 const DEPTH_MAX: usize = 12;
@@ -14,57 +14,101 @@ const LINES_MAX: usize = 200;
 /// How many names or holders a line shows.
 const NAMES_MAX: usize = 8;
 
+/// A line of an explanation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// How far it is from the step that was asked about.
+    pub depth: usize,
+    /// The step whose heading it is; `None` for a reason.
+    pub step: Option<(StepNumber, StepStatus)>,
+    /// What it says.
+    pub text: String,
+}
+
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut lines = Lines { of: self, shown: BTreeSet::new(), text: Vec::new(), cut: 0 };
-        lines.step(self.step, 0);
-        for reason in &self.run_reasons {
-            lines.line(1, &reason.line(self));
-        }
-        if let Some(request) = &self.request {
-            let (seq, reason) = (request.seq, &request.reason);
-            lines.line(1, &format!("another plan was asked for by record {seq}: {reason}"));
-        }
-        f.write_str(&lines.text.join("\n"))?;
-        match lines.cut {
-            0 => Ok(()),
-            cut => write!(f, "\n... and {cut} more; the data has all"),
-        }
+        let until = |at: Micros| match at.checked_sub(self.now) {
+            None | Some(0) => "overdue".to_owned(),
+            Some(left) => format!("for {} s more", left.div_ceil(1_000_000)),
+        };
+        let lines = self.lines(&until);
+        let lines = lines.iter().map(|line| format!("{}{}", "  ".repeat(line.depth), line.text));
+        f.write_str(&lines.collect::<Vec<_>>().join("\n"))
     }
 }
 
-struct Lines<'a> {
+impl Explanation {
+    /// The explanation, line by line. `until` says in words until when something lasts. What is
+    /// too much for a person is counted in the last line; the data has all.
+    #[must_use]
+    pub fn lines(&self, until: &dyn Fn(Micros) -> String) -> Vec<Line> {
+        let of = Words { of: self, until };
+        let mut lines = Lines { of, shown: BTreeSet::new(), told: Vec::new(), cut: 0 };
+        lines.step(self.step, 0);
+        for reason in &self.run_reasons {
+            lines.reason(1, reason);
+        }
+        if let Some(request) = &self.request {
+            let (seq, reason) = (request.seq, &request.reason);
+            lines.line(1, format!("another plan was asked for by record {seq}: {reason}"));
+        }
+        let Lines { told: mut lines, cut, .. } = lines;
+        if cut > 0 {
+            let text = format!("... and {cut} more; the data has all");
+            lines.push(Line { depth: 0, step: None, text });
+        }
+        lines
+    }
+}
+
+/// What the words of a line are taken from.
+struct Words<'a> {
     of: &'a Explanation,
+    until: &'a dyn Fn(Micros) -> String,
+}
+
+struct Lines<'a> {
+    of: Words<'a>,
     shown: BTreeSet<StepNumber>,
-    text: Vec<String>,
+    told: Vec<Line>,
     cut: usize,
 }
 
 impl Lines<'_> {
-    fn line(&mut self, depth: usize, text: &str) {
-        if depth > DEPTH_MAX || self.text.len() >= LINES_MAX {
+    fn line(&mut self, depth: usize, text: String) {
+        self.push(Line { depth, step: None, text });
+    }
+
+    fn reason(&mut self, depth: usize, reason: &Reason) {
+        let text = reason.line(&self.of);
+        self.line(depth, text);
+    }
+
+    fn push(&mut self, line: Line) {
+        if line.depth > DEPTH_MAX || self.told.len() >= LINES_MAX {
             self.cut = self.cut.saturating_add(1);
         } else {
-            self.text.push(format!("{}{text}", "  ".repeat(depth)));
+            self.told.push(line);
         }
     }
 
     fn step(&mut self, number: StepNumber, depth: usize) {
-        let Some(entry) = self.of.steps.get(&number) else { return };
+        let Some(entry) = self.of.of.steps.get(&number) else { return };
         let StepReasons { id, status, reasons } = entry;
+        let step = Some((number, *status));
         if !self.shown.insert(number) {
-            self.line(depth, &format!("step {number} ({id}) is {status}, see above"));
-            return;
+            let text = format!("step {number} ({id}) is {status}, see above");
+            return self.push(Line { depth, step, text });
         }
-        self.line(depth, &format!("step {number} ({id}) is {status}"));
-        if depth > DEPTH_MAX || self.text.len() >= LINES_MAX {
+        self.push(Line { depth, step, text: format!("step {number} ({id}) is {status}") });
+        if depth > DEPTH_MAX || self.told.len() >= LINES_MAX {
             return;
         }
         for reason in reasons {
             let next = reason.leads_to();
             // What another step is waited for is the line of that step.
             if !matches!(reason, Reason::Step { .. }) {
-                self.line(depth + 1, &reason.line(self.of));
+                self.reason(depth + 1, reason);
             }
             let below = depth + if matches!(reason, Reason::Step { .. }) { 1 } else { 2 };
             for number in next {
@@ -76,7 +120,7 @@ impl Lines<'_> {
 
 impl Reason {
     /// The reason in one line.
-    fn line(&self, of: &Explanation) -> String {
+    fn line(&self, of: &Words<'_>) -> String {
         match self {
             Self::RunEnded(ending) => format!("the run has ended: {ending:?}").to_lowercase(),
             Self::NoActivePlan { proposed } => {
@@ -169,9 +213,9 @@ fn some(names: &[String]) -> String {
     }
 }
 
-impl Explanation {
+impl Words<'_> {
     fn names(&self, steps: &BTreeSet<StepNumber>) -> String {
-        let name = |number: &StepNumber| match self.steps.get(number) {
+        let name = |number: &StepNumber| match self.of.steps.get(number) {
             Some(entry) => format!("step {number} ({})", entry.id),
             None => format!("step {number}"),
         };
@@ -179,15 +223,12 @@ impl Explanation {
     }
 
     fn until(&self, at: Micros) -> String {
-        match at.checked_sub(self.now) {
-            None | Some(0) => "overdue".to_owned(),
-            Some(left) => format!("for {} s more", left.div_ceil(1_000_000)),
-        }
+        (self.until)(at)
     }
 }
 
 impl MissingAt {
-    fn line(&self, of: &Explanation) -> String {
+    fn line(&self, of: &Words<'_>) -> String {
         let Self { id, needed, arrived, missing, failed, .. } = self;
         let verb = match self.status {
             BarrierStatus::Broken => "is broken",
@@ -211,10 +252,10 @@ impl MissingAt {
 }
 
 impl Holder {
-    fn line(&self, of: &Explanation) -> String {
+    fn line(&self, of: &Words<'_>) -> String {
         let Self { run, step, id, worker, lease_until, .. } = self;
         let until = of.until(*lease_until);
-        let place = if *run == of.run { String::new() } else { format!(" of run {run}") };
+        let place = if *run == of.of.run { String::new() } else { format!(" of run {run}") };
         format!("{worker} has step {step} ({id}){place}, {until}")
     }
 }

@@ -1,0 +1,126 @@
+//! `ledger inspect DIR snapshots`: the kept states, each read and checked.
+
+use std::path::Path;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::cli::exit::{Code, Failure};
+use crate::error::{Error, ErrorKind};
+use crate::format::{SnapshotHeader, SnapshotName};
+use crate::ledger::{Environment, LedgerView};
+
+use super::page::{Page, time_json};
+use super::survey::Health;
+use super::text::{Paint, Table, hex, plain, seconds, size};
+use super::{Form, InspectArgs};
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger inspect .ledger snapshots
+  ledger inspect .ledger snapshots --json | jq -c 'select(.usable == false)'
+
+Each is read and checked. One that is bad costs nothing but time, unless the records before it
+were pruned: then the exit code is 4.";
+
+/// The kept states: at which records, how large, whether they can be used
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct SnapshotsArgs {}
+
+pub(super) fn snapshots(
+    args: &InspectArgs,
+    _: &SnapshotsArgs,
+    form: Form,
+    environment: &Environment,
+    page: &mut Page<'_>,
+) -> Result<Code, Failure> {
+    let view = LedgerView::open(&args.dir, environment)?;
+    let log = view.log();
+    let health = Health::of(log, &args.dir, environment)?;
+    let list = log.snapshots()?;
+    let anchors = log.retention().map(|retention| retention.note.anchors.as_slice());
+    let anchors: Vec<_> =
+        anchors.unwrap_or_default().iter().filter_map(crate::log::Anchor::name).collect();
+    let mut is_good = health.is_good();
+    let mut table = Table::with_headings(&["record", "of", "time", "size", "state hash", ""]);
+    for name in &list.names {
+        let checked = checked(&view, name)?;
+        let is_anchor = anchors.contains(name);
+        is_good &= checked.is_ok() || !is_anchor;
+        let path = list.folder.join(name.to_string());
+        match form {
+            Form::Json => {
+                page.json("snapshot_file", &snapshot_json(name, &path, &checked, is_anchor))?;
+            }
+            Form::Text => table.row(row(name, &checked, is_anchor)),
+        }
+    }
+    // An anchor that is not there cannot be used either.
+    is_good &= anchors.iter().all(|anchor| list.names.contains(anchor));
+    match form {
+        Form::Json => {
+            let line = json!({
+                "snapshots": list.names.len(), "unfinished": list.temporary,
+                "strangers": list.strangers,
+            });
+            page.json("snapshots", &line)?;
+            health.json_line(is_good, page)?;
+        }
+        Form::Text if list.names.is_empty() => page.line("there is no snapshot")?,
+        Form::Text => page.table(&table, 0)?,
+    }
+    if form == Form::Text {
+        for name in list.temporary.iter().chain(&list.strangers) {
+            page.painted(Paint::Notice, &format!("note: snap/{}: no snapshot", plain(name)))?;
+        }
+        health.print(page)?;
+    }
+    Ok(if is_good { Code::Fine } else { Code::Damaged })
+}
+
+type Checked = Result<SnapshotHeader, Error>;
+
+/// A snapshot that cannot be used is no failure, but a disk that cannot be read is.
+fn checked(view: &LedgerView, name: &SnapshotName) -> Result<Checked, Failure> {
+    match view.check_snapshot(name) {
+        Err(error) if error.kind() == ErrorKind::Io => Err(error.into()),
+        checked => Ok(checked),
+    }
+}
+
+fn snapshot_json(name: &SnapshotName, path: &Path, checked: &Checked, is_anchor: bool) -> Value {
+    let header = checked.as_ref().ok();
+    json!({
+        "path": path.display().to_string(),
+        "seq": name.seq,
+        "projection": name.projection,
+        "version": name.version,
+        "usable": header.is_some(),
+        "anchor": is_anchor,
+        "time": header.map(|header| time_json(header.time)),
+        "chain": header.map(|header| header.chain.to_string()),
+        "state_hash": header.map(|header| hex(&header.state_hash)),
+        "body_bytes": header.map(|header| header.body_length),
+        "problem": checked.as_ref().err().map(ToString::to_string),
+    })
+}
+
+fn row(name: &SnapshotName, checked: &Checked, is_anchor: bool) -> [(Paint, String); 6] {
+    let of = format!("{} v{}", name.projection, name.version);
+    let anchor = if is_anchor { "anchor of a pruned log" } else { "" };
+    let (paint, [time, bytes, hash, what]) = match checked {
+        Ok(header) => {
+            let hash = hex(&header.state_hash).chars().take(16).collect();
+            let bytes = size(header.body_length);
+            (Paint::None, [seconds(header.time), bytes, hash, anchor.to_owned()])
+        }
+        Err(error) => {
+            let none = String::new;
+            (Paint::Bad, [none(), none(), none(), plain(&error.to_string())])
+        }
+    };
+    let rest = [time, bytes, hash].map(|text| (Paint::None, text));
+    let [time, bytes, hash] = rest;
+    [(Paint::None, name.seq.to_string()), (Paint::None, of), time, bytes, hash, (paint, what)]
+}

@@ -1,0 +1,209 @@
+//! The records of a run as people ask for them: what happened, what it cost, how it went on.
+//!
+//! Invariants:
+//! - What is read of a sealed segment is what its footer says is about the run.
+//! - Damage ends nothing: it is named, and what is intact is there. What was pruned is not, and
+//!   [`Chronicle::since`] says so.
+//! - What the run has now is never taken from sums over the records, but from its state: where
+//!   records are missing, the course begins with what they must have come to.
+//!
+//! Left out on purpose: the records of the run that a fork was; `compare` follows those.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::error::Result;
+use crate::log::{Damage, Item, LoggedRecord, Proof};
+use crate::plan::{Cost, Event, Micros, Run, RunId, StepEvent, StepNumber, StepRecord, StepStatus};
+
+use super::books::{Books, StepCost};
+use super::codec;
+use super::replay::{LedgerView, Recorded};
+use super::streams::RUNS;
+
+/// What the log still has about a run.
+#[derive(Debug, Clone)]
+pub struct Chronicle {
+    /// The first record that the log has: 1, unless those before were pruned.
+    pub since: u64,
+    /// The records about the run, in order.
+    pub records: Vec<Recorded>,
+    /// Damage that may have held some.
+    pub damage: Vec<Damage>,
+    /// Intact records that this program cannot read.
+    pub unreadable: Vec<u64>,
+}
+
+/// How far a run was after one of its records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Milestone {
+    /// The record.
+    pub seq: u64,
+    /// When.
+    pub time: Micros,
+    /// What was spent, lost attempts charged with what was set aside for them.
+    pub spent: Cost,
+    /// Attempts that were dealt.
+    pub attempts: u64,
+    /// Steps that were accepted or skipped.
+    pub closed: u64,
+    /// Steps of the active version.
+    pub steps: u64,
+}
+
+impl LedgerView {
+    /// The records about a run, up to that one.
+    ///
+    /// # Errors
+    /// `Io`. Damage is no error here.
+    pub fn chronicle(&self, run: RunId, last: u64) -> Result<Chronicle> {
+        let since = self.log().first_seq();
+        let mut found =
+            Chronicle { since, records: Vec::new(), damage: Vec::new(), unreadable: Vec::new() };
+        for item in self.log().walk_of_stream(u64::from(run.0), RUNS, since) {
+            match item? {
+                Item::Record(record, _) if record.seq > last => break,
+                Item::Record(_, Proof::Unproven) if self.log().has_witness() => {}
+                Item::Record(record, _) => found.note(&record),
+                Item::Damage(damage) if damage.first_seq <= last => found.damage.push(damage),
+                Item::Damage(_) | Item::Derived(_) | Item::OpenEnd { .. } => {}
+            }
+        }
+        Ok(found)
+    }
+
+    /// What happened to a step of a run, oldest first: each of its records names the one before.
+    ///
+    /// # Errors
+    /// `Corrupt` for damage in it; `Io`. What was pruned is left out.
+    pub fn step_records(&self, run: &Run, step: StepNumber) -> Result<Vec<LoggedRecord>> {
+        let mut found = Vec::new();
+        let mut seq = run.step(step).map_or(0, |step| step.last_seq);
+        while seq >= self.log().first_seq() && seq != 0 {
+            let Some(record) = self.log().record(seq)? else { break };
+            let Some(Event::Step(StepRecord { previous, .. })) = codec::decode(&record)? else {
+                let message = "expected an event of a step, as the next one of that step says";
+                let kind = crate::error::ErrorKind::Corrupt;
+                return Err(crate::error::Error::new(kind, message).at_seq(seq));
+            };
+            found.push(record);
+            seq = previous.min(seq - 1);
+        }
+        found.reverse();
+        Ok(found)
+    }
+}
+
+impl Chronicle {
+    fn note(&mut self, record: &LoggedRecord) {
+        match codec::decode(record) {
+            Ok(event) => self.records.push(Recorded { seq: record.seq, time: record.time, event }),
+            Err(_) => self.unreadable.push(record.seq),
+        }
+    }
+
+    /// Whether every record of the run is there.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.since == 1 && self.damage.is_empty() && self.unreadable.is_empty()
+    }
+
+    /// What each step cost over these records.
+    #[must_use]
+    pub fn costs(&self) -> BTreeMap<StepNumber, StepCost> {
+        let mut books = Books::default();
+        for record in &self.records {
+            if let Some(event) = &record.event {
+                books.note(record.seq, event);
+            }
+        }
+        books.steps
+    }
+
+    /// How far the run was after each record that brought it further, or back. The last milestone
+    /// is how it stands.
+    #[must_use]
+    pub fn course(&self, run: &Run) -> Vec<Milestone> {
+        let mut course = Course::default();
+        for record in &self.records {
+            course.note(record);
+        }
+        course.shifted(run)
+    }
+}
+
+/// What a course is made of.
+#[derive(Debug, Default)]
+struct Course {
+    books: Books,
+    closed: BTreeSet<StepNumber>,
+    steps: u64,
+    milestones: Vec<Milestone>,
+}
+
+impl Course {
+    fn note(&mut self, record: &Recorded) {
+        let Some(event) = &record.event else { return };
+        self.books.note(record.seq, event);
+        match event {
+            Event::PlanActivated(activated) => {
+                self.steps = count(activated.numbers.len());
+                for step in activated.invalidated.iter().chain(&activated.removed) {
+                    self.closed.remove(step);
+                }
+            }
+            Event::StepsInherited(inherited) => {
+                let closed = inherited.steps.iter().filter(|each| each.status.is_closed());
+                self.closed.extend(closed.map(|each| each.step));
+            }
+            Event::Step(step) => match step.event {
+                StepEvent::Accepted(_) | StepEvent::Skipped(_) => {
+                    self.closed.insert(step.step);
+                }
+                StepEvent::Reopened(_) => {
+                    self.closed.remove(&step.step);
+                }
+                _ => {}
+            },
+            _ => {}
+        }
+        let milestone = Milestone {
+            seq: record.seq,
+            time: record.time,
+            spent: self.books.total.spent,
+            attempts: self.books.total.attempts,
+            closed: count(self.closed.len()),
+            steps: self.steps,
+        };
+        let is_same = |last: &Milestone| {
+            let Milestone { seq, time, .. } = milestone;
+            Milestone { seq, time, ..*last } == milestone
+        };
+        if !self.milestones.last().is_some_and(is_same) {
+            self.milestones.push(milestone);
+        }
+    }
+
+    /// The milestones, moved so that the last is how the run stands: what is missing was before.
+    fn shifted(self, run: &Run) -> Vec<Milestone> {
+        let mut milestones = self.milestones;
+        let Some(last) = milestones.last().copied() else { return milestones };
+        let closed = run.count(StepStatus::Accepted) + run.count(StepStatus::Skipped);
+        let spent = run.account.spent.minus(last.spent);
+        let attempts = run.account.attempts.saturating_sub(last.attempts);
+        let closed = u64::from(closed).saturating_sub(last.closed);
+        let steps = run.active_version().map_or(0, |version| version.step_count.into());
+        for each in &mut milestones {
+            each.spent = each.spent.plus(spent);
+            each.attempts += attempts;
+            each.closed += closed;
+            if each.steps == 0 {
+                each.steps = steps;
+            }
+        }
+        milestones
+    }
+}
+
+fn count(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
+}

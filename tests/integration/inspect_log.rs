@@ -1,0 +1,484 @@
+//! `ledger inspect`: the log file by file, record by record and byte by byte; exports; completions
+//! and the manual.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use plan_ledger::plan::Json;
+use plan_ledger::sim::SimDisk;
+use plan_ledger::{Environment, Ledger, LedgerView, Projection, RunPolicy, State, state_hash};
+use serde_json::{Value, json};
+
+use crate::command::{Place, passed_over, start, wait_until};
+use crate::inspect::{
+    change, deal, environment, frame_of, large, last_seq, look, look_live, reopen, segments, small,
+    success,
+};
+use crate::lab::dir;
+use crate::mischief::{on_disk, specimen};
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("no number: {value}"))
+}
+
+/// Goal: each file of the log is described, with what its header and footer say.
+#[test]
+fn segments_are_listed() {
+    let place = large();
+    let files = segments(&place.dir);
+    let lines = look(&place.dir, &["segments", "--json"]).of_type("segment");
+    assert_eq!(lines.len(), files.len());
+    for (ordinal, (line, file)) in lines.iter().zip(&files).enumerate() {
+        assert_eq!(line["ordinal"], json!(ordinal));
+        assert_eq!(line["path"], json!(file.display().to_string()));
+        assert_eq!(number(&line["bytes"]), file.metadata().unwrap().len());
+        let is_last = ordinal + 1 == files.len();
+        assert_eq!(line["stage"], if is_last { "active" } else { "sealed" });
+        assert_eq!(line["footer"].is_object(), !is_last);
+    }
+    let ends: Vec<_> = lines.iter().map(|line| number(&line["last_seq"])).collect();
+    assert_eq!(*ends.last().unwrap(), last_seq(&place.dir));
+    look(&place.dir, &["segments"]).has("sealed").has("active").has("rotate");
+
+    change(&files[1], |bytes| bytes[40] ^= 1);
+    let look = look(&place.dir, &["segments"]);
+    assert_eq!(look.code, 4);
+    look.has("header");
+}
+
+/// Goal: both slots of HEAD are shown, and one that is damaged is said to be.
+#[test]
+fn head_is_shown_slot_by_slot() {
+    let place = small();
+    let last = last_seq(&place.dir);
+    let slots = look(&place.dir, &["head", "--json"]).of_type("head_slot");
+    let counting: Vec<_> = slots.iter().filter(|slot| slot["counts"] == true).collect();
+    assert_eq!((slots.len(), counting.len()), (2, 1));
+    assert_eq!(number(&counting[0]["head"]["durable_seq"]), last);
+    assert_eq!(counting[0]["head"]["state"], "closed");
+    look(&place.dir, &["head"]).has(&format!("record {last}, chain ")).has("the test");
+
+    let offset = usize::try_from(number(&counting[0]["offset"])).unwrap();
+    change(&place.dir.join("HEAD"), |bytes| bytes[offset + 50] ^= 1);
+    look(&place.dir, &["head"]).has("not valid");
+    fs::remove_file(place.dir.join("HEAD")).unwrap();
+    let look = look(&place.dir, &["head", "--json"]);
+    assert_eq!(look.code, 4);
+    assert!(look.of_type("head_slot").iter().all(|slot| slot["valid"] == false));
+}
+
+/// Goal: the bytes of a record are those of the file, every one with the name of its field.
+#[test]
+fn a_record_is_shown_byte_by_byte() {
+    let place = small();
+    for seq in 1..=last_seq(&place.dir) {
+        let text = seq.to_string();
+        let line =
+            look(&place.dir, &["record", &text, "--hex", "--json"]).of_type("record").remove(0);
+        let (offset, size) = frame_of(&place.dir, seq);
+        let bytes = &fs::read(&segments(&place.dir)[0]).unwrap()[offset..offset + size];
+        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(line["frame"], json!(hex));
+        let fields = line["fields"].as_array().unwrap();
+        let parts: String = fields.iter().map(|field| field["hex"].as_str().unwrap()).collect();
+        assert_eq!(parts, hex, "the fields cover every byte once");
+        let of = |name: &str| fields.iter().find(|field| field["name"] == name).unwrap();
+        assert_eq!(number(&of("seq")["number"]), seq);
+        assert_eq!(of("kind")["number"], line["kind_number"]);
+        assert_eq!(of("chain")["hex"], line["chain"]);
+    }
+    let look_of = |args: &[&str]| look(&place.dir, args);
+    look_of(&["record", "1", "--hex"]).has("payload_length").has("50 4c 46 31").has("run_started");
+    let beyond = look_of(&["record", "9999"]);
+    assert!(beyond.code == 2 && beyond.err.contains("expected a record up to"), "{}", beyond.err);
+    assert_eq!(look_of(&["record", "0"]).code, 2);
+    let (offset, _) = frame_of(&place.dir, 3);
+    change(&segments(&place.dir)[0], |bytes| bytes[offset + 50] ^= 1);
+    let damaged = look(&place.dir, &["record", "3"]);
+    assert_eq!(damaged.code, 4);
+    damaged.has("damage: ").has(&format!("bytes {offset} to"));
+    assert_eq!(look(&place.dir, &["record", "2"]).code, 0);
+}
+
+fn seqs(dir: &Path, args: &[&str]) -> Vec<u64> {
+    let args = [&["records", "--json"], args].concat();
+    look(dir, &args).of_type("record").iter().map(|line| number(&line["seq"])).collect()
+}
+
+/// Goal: each way to choose records chooses exactly those that it says.
+#[test]
+fn records_are_chosen_by_step_time_order_and_number() {
+    let place = small();
+    let all = look(&place.dir, &["records", "--json"]).of_type("record");
+    let wanted = |holds: &dyn Fn(&Value) -> bool| -> Vec<u64> {
+        all.iter().filter(|line| holds(line)).map(|line| number(&line["seq"])).collect()
+    };
+    let step = wanted(&|line| line["event"]["step"] == 2);
+    assert!(step.len() > 2);
+    assert_eq!(seqs(&place.dir, &["--run", "small", "--step", "slow"]), step);
+    assert_eq!(seqs(&place.dir, &["--run", "1", "--step", "#2"]), step);
+    let every = wanted(&|_| true);
+    let reversed: Vec<_> = every.iter().rev().copied().collect();
+    assert_eq!(seqs(&place.dir, &["--reverse"]), reversed);
+    assert_eq!(seqs(&place.dir, &["--reverse", "--limit", "3"]), reversed[..3]);
+    assert_eq!(seqs(&place.dir, &["--limit", "3", "--from", "4"]), every[3..6]);
+    assert_eq!(seqs(&place.dir, &["--reverse", "--from", "4", "--to", "6"]), [6, 5, 4]);
+    let middle = &all[all.len() / 2]["time"];
+    let (text, micros) = (middle["utc"].as_str().unwrap(), number(&middle["micros"]));
+    let since = wanted(&|line| number(&line["time"]["micros"]) >= micros);
+    let until = wanted(&|line| number(&line["time"]["micros"]) <= micros);
+    assert_eq!(seqs(&place.dir, &["--since", text]), since);
+    assert_eq!(seqs(&place.dir, &["--until", text]), until);
+    assert!(seqs(&place.dir, &["--until", "99999d"]).is_empty());
+
+    for (args, says) in [
+        (&["--step", "slow"][..], "--run"),
+        (&["--since", "yesterday"], "expected a time"),
+        (&["--limit", "0"], "0"),
+        (&["--follow", "--reverse"], "cannot be used with"),
+        (&["--run", "small", "--step", "nowhere"], "no step nowhere"),
+    ] {
+        let look = look(&place.dir, &[&["records"], args].concat());
+        assert!(look.code == 2 && look.err.contains(says), "{args:?}: {}", look.err);
+    }
+}
+
+/// Goal: whoever follows sees each record once and in order while a writer goes on.
+#[test]
+fn records_are_followed_while_they_are_written() {
+    let place = small();
+    let before = last_seq(&place.dir);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ledger"));
+    let limit = (before + 2).to_string();
+    command
+        .arg("inspect")
+        .arg(&place.dir)
+        .args(["records", "--follow", "--json", "--limit", &limit]);
+    let running = start(command.stdin(Stdio::null()));
+    wait_until("what was there is printed", || running.said(&format!("\"seq\":{before},")));
+    let ledger = reopen(&place.dir);
+    let run = ledger.state().run_named("small").unwrap().id;
+    for value in 0..3 {
+        ledger.set_variable(run, "v", Json::new(&json!(value)), None, "ana").unwrap();
+    }
+    let lines = running.end().code(0).lines();
+    let seqs: Vec<_> = lines
+        .iter()
+        .filter(|line| line["type"] == "record")
+        .map(|line| number(&line["seq"]))
+        .collect();
+    assert_eq!(seqs, (1..=before + 2).collect::<Vec<_>>());
+    ledger.close().unwrap();
+}
+
+/// The regions of each file follow each other from its first byte to its last.
+#[track_caller]
+fn assert_covered(regions: &[Value]) -> BTreeMap<String, u64> {
+    let mut ends = BTreeMap::new();
+    for region in regions {
+        let path = region["path"].as_str().unwrap().to_owned();
+        let end = ends.entry(path).or_insert(0);
+        assert_eq!(number(&region["offset"]), *end, "{region}");
+        *end = number(&region["end"]);
+    }
+    ends
+}
+
+/// Goal: the map has every byte of every segment once, and calls damage what was damaged.
+#[test]
+fn the_map_covers_every_byte() {
+    let place = large();
+    let map = |code: i32| {
+        let look = look(&place.dir, &["map", "--json"]);
+        assert_eq!(look.code, code, "{}", look.out);
+        look.of_type("region")
+    };
+    let regions = map(0);
+    let files = segments(&place.dir);
+    let lengths: BTreeMap<_, _> = files
+        .iter()
+        .map(|file| (file.display().to_string(), file.metadata().unwrap().len()))
+        .collect();
+    assert_eq!(assert_covered(&regions), lengths);
+    let classes = |regions: &[Value]| -> Vec<String> {
+        regions.iter().map(|region| region["class"].as_str().unwrap().to_owned()).collect()
+    };
+    let sealed = ["header", "records", "index", "footer"];
+    assert_eq!(classes(&regions)[..4], sealed);
+    assert_eq!(classes(&regions)[regions.len() - 3..], ["header", "records", "free"]);
+    look(&place.dir, &["map", "--segment", "0"]).has("records 1 to ").has("footer");
+    assert_eq!(look(&place.dir, &["map", "--segment", "77"]).code, 2);
+
+    let (offset, size) = frame_of(&place.dir, 3);
+    change(&files[0], |bytes| bytes[offset + 60] ^= 1);
+    let regions = map(4);
+    assert_eq!(assert_covered(&regions), lengths);
+    let damaged: Vec<_> = regions.iter().filter(|region| region["class"] == "damaged").collect();
+    assert_eq!(damaged.len(), 1);
+    assert_eq!(number(&damaged[0]["offset"]), u64::try_from(offset).unwrap());
+    assert_eq!(number(&damaged[0]["end"]), u64::try_from(offset + size).unwrap());
+    assert_eq!((&damaged[0]["first_seq"], &damaged[0]["last_seq"]), (&json!(3), &json!(3)));
+}
+
+/// Goal: what a crash left is told by the evidence and the row that opening goes by.
+#[test]
+fn what_stands_at_an_offset_is_explained() {
+    let place = small();
+    let (offset, size) = frame_of(&place.dir, last_seq(&place.dir));
+    let end = offset + size;
+    let explain = |at: usize, code: i32| {
+        let look = look(&place.dir, &["explain", &at.to_string(), "--json"]);
+        assert_eq!(look.code, code, "{}{}", look.out, look.err);
+        look.of_type("explanation").remove(0)
+    };
+    let free = explain(end, 0);
+    assert_eq!((&free["row"]["label"], &free["verdict"]), (&json!("7"), &json!("clean")));
+    assert_eq!(free["evidence"], "RKQZ");
+    let record = explain(offset, 0);
+    assert_eq!((&record["region"]["class"], &record["row"]), (&json!("records"), &Value::Null));
+    assert_eq!(explain(0, 0)["region"]["class"], "header");
+    look(&place.dir, &["explain", &end.to_string()]).has("row 7 of the recovery table");
+    let beyond = look(&place.dir, &["explain", "99999999999"]);
+    assert!(beyond.code == 2 && beyond.err.contains("below that"), "{}", beyond.err);
+
+    // A write that was cut short, and whose first sector never came.
+    change(&segments(&place.dir)[0], |bytes| bytes[end + 1_000] = 7);
+    let torn = explain(end, 0);
+    assert_eq!((&torn["region"]["class"], &torn["verdict"]), (&json!("torn"), &json!("torn")));
+    assert_eq!(torn["row"]["label"], "11");
+    // The last record, which HEAD covers.
+    change(&segments(&place.dir)[0], |bytes| bytes[offset + 60] ^= 1);
+    let damaged = explain(offset, 4);
+    assert_eq!(damaged["region"]["class"], "damaged");
+    assert_eq!((&damaged["row"]["label"], &damaged["verdict"]), (&json!("5b"), &json!("corrupt")));
+}
+
+/// Goal: each snapshot is read and checked, and one that is bad costs nothing.
+#[test]
+fn snapshots_are_listed_and_checked() {
+    let place = small();
+    let ledger = reopen(&place.dir);
+    let made = ledger.snapshot::<State>().unwrap();
+    ledger.close().unwrap();
+    let files = |code: i32| {
+        let look = look(&place.dir, &["snapshots", "--json"]);
+        assert_eq!(look.code, code, "{}", look.out);
+        look.of_type("snapshot_file")
+    };
+    let good = files(0).remove(0);
+    assert_eq!((number(&good["seq"]), &good["usable"]), (made.seq, &json!(true)));
+    assert_eq!(good["state_hash"], json!(made.state_hash.to_string()));
+    look(&place.dir, &["snapshots"]).has("state v").has(&made.seq.to_string());
+    // The summary stands on it, and says so.
+    let ledger = &look(&place.dir, &["--json"]).of_type("ledger")[0];
+    assert_eq!(number(&ledger["folded_from"]), made.seq);
+
+    change(&made.path, |bytes| *bytes.last_mut().unwrap() ^= 1);
+    let bad = files(0).remove(0);
+    assert_eq!(bad["usable"], false);
+    assert!(bad["problem"].as_str().unwrap().contains("not used"), "{bad}");
+    assert_eq!(look(&place.dir, &["--json"]).of_type("ledger")[0]["folded_from"], Value::Null);
+}
+
+/// Goal: there is one implementation of each: the same bytes by either name.
+#[test]
+fn the_same_by_either_name() {
+    let place = large();
+    let dir = place.dir.to_str().unwrap();
+    let run = |args: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_ledger")).args(args).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    for (one, two) in [
+        (&["verify", dir, "--json"][..], &["inspect", dir, "verify", "--json"][..]),
+        (&["blobs", dir, "--check"], &["inspect", dir, "blobs", "--check"]),
+        (&["export", dir], &["inspect", dir, "export"]),
+    ] {
+        assert_eq!(run(one), run(two), "{one:?}");
+    }
+}
+
+/// Goal: the numbers need no ledger, and are those of the library.
+#[test]
+fn constants_are_those_of_the_library() {
+    let nowhere = Path::new("/nowhere/at/all");
+    let lines = look_live(nowhere, &["constants", "--json"]);
+    let of = |name: &str| {
+        let all = lines.of_type("constant");
+        number(&all.iter().find(|line| line["name"] == name).unwrap()["value"])
+    };
+    assert_eq!(of("payload_length_max"), u64::from(plan_ledger::format::PAYLOAD_LENGTH_MAX));
+    assert_eq!(of("state_version"), u64::from(State::VERSION));
+    assert_eq!(lines.of_type("kind").len(), plan_ledger::ledger::Kind::ALL.len());
+    look_live(nowhere, &["constants"]).has("segment_header_size").has("kind run_started");
+    assert_eq!(look_live(nowhere, &["segments"]).code, 2);
+}
+
+/// Goal: reading from a snapshot on finds what reading everything finds, at every length of the
+/// log; and where something is wrong, everything is read.
+#[test]
+fn the_newest_state_is_the_same_from_a_snapshot() {
+    let disk = SimDisk::new();
+    let environment = Environment { snapshot_every: Some(8), ..on_disk(&disk) };
+    let ledger = Ledger::create(&dir(), &environment).unwrap();
+    let steps: Vec<_> = (0..12).map(|n| json!({"id": format!("s{n}")})).collect();
+    let plan = serde_json::from_value(json!({"steps": steps})).unwrap();
+    let run = ledger.start_run("r", &plan, RunPolicy::default()).unwrap();
+    let mut fast = 0;
+    for _ in 0..12 {
+        let token = deal(&ledger, run);
+        ledger.record_receipt(token, success(&json!(1))).unwrap();
+        let view = LedgerView::open(&dir(), &environment).unwrap();
+        let (all, recent) = (view.fold(u64::MAX).unwrap(), view.fold_recent().unwrap());
+        assert_eq!(state_hash(&all.state), state_hash(&recent.state));
+        assert_eq!((all.records, &all.last), (recent.records, &recent.last));
+        fast += u32::from(recent.read_from() > 1);
+    }
+    assert!(fast > 6, "a snapshot was hardly ever used");
+    drop(ledger);
+
+    let specimen = specimen();
+    let environment = on_disk(&specimen.disk);
+    let log: Vec<_> =
+        specimen.files.iter().filter(|path| path.starts_with(dir().join("log"))).collect();
+    let fold = || LedgerView::open(&dir(), &environment).unwrap().fold_recent().unwrap();
+    assert!(fold().read_from() > 1);
+    plan_ledger::storage::Storage::remove(&specimen.disk, log[0]).unwrap();
+    let damaged = fold();
+    assert!(damaged.read_from() == 1 && !damaged.damage.is_empty(), "{damaged:?}");
+}
+
+/// Goal: the database has what the records say, and opens in SQLite itself.
+#[cfg(feature = "sqlite")]
+#[test]
+fn a_ledger_as_a_database() {
+    let place = small();
+    let file = place.dir.with_file_name("out.sqlite");
+    let path = file.to_str().unwrap();
+    let export = &["export", "--format", "sqlite", "--to", path];
+    assert_eq!(look(&place.dir, export).code, 0);
+    let again = look(&place.dir, export);
+    assert!(again.code == 2 && again.err.contains("something already"), "{}", again.err);
+    let database = rusqlite::Connection::open(&file).unwrap();
+    let ask = |query: &str| -> Vec<String> {
+        let mut statement = database.prepare(query).unwrap();
+        let rows = statement.query_map([], |row| row.get::<_, String>(0)).unwrap();
+        rows.map(Result::unwrap).collect()
+    };
+    assert_eq!(ask("PRAGMA integrity_check"), ["ok"]);
+    let last = last_seq(&place.dir).to_string();
+    assert_eq!(ask("SELECT CAST(count(*) AS TEXT) FROM records"), std::slice::from_ref(&last));
+    assert_eq!(ask("SELECT value FROM meta WHERE name = 'last_seq'"), [last]);
+    let statuses = "SELECT id || ' ' || status FROM steps ORDER BY step";
+    let state = LedgerView::open(&place.dir, &environment()).unwrap().fold(u64::MAX).unwrap().state;
+    let run = state.run_named("small").unwrap();
+    let expected: Vec<_> = run
+        .steps
+        .iter()
+        .map(|step| format!("{} {}", step.id, step.status).replace("in doubt", "in_doubt"))
+        .collect();
+    assert_eq!(ask(statuses), expected);
+    let hash = "SELECT value FROM meta WHERE name = 'state_hash'";
+    assert_eq!(ask(hash), [state_hash(&state).to_string()]);
+    let fates = "SELECT fate FROM attempts ORDER BY token";
+    assert_eq!(
+        ask(fates),
+        ["failed", "accepted", "lost", "reported", "in_doubt", "failed"],
+        "each attempt of the small ledger, in the order of dealing"
+    );
+    let costs = "SELECT CAST(count(*) AS TEXT) FROM receipts JOIN attempts USING (token)";
+    assert_eq!(ask(costs), ["5"]);
+}
+
+/// Goal: the script makes the same database in a SQLite that is not ours.
+#[test]
+fn a_ledger_as_a_script() {
+    let place = small();
+    let script = look(&place.dir, &["export", "--format", "sql"]);
+    assert_eq!(script.code, 0);
+    let file = place.dir.with_file_name("script.sql");
+    fs::write(&file, &script.out).unwrap();
+    let program = "import sqlite3, sys\n\
+                   d = sqlite3.connect(':memory:')\n\
+                   d.executescript(open(sys.argv[1]).read())\n\
+                   print(d.execute('select count(*) from records').fetchone()[0],\n\
+                         d.execute('select count(*) from attempts').fetchone()[0])\n";
+    let Ok(output) = Command::new("python3").args(["-c", program]).arg(&file).output() else {
+        return passed_over("there is no python3 to open the script with");
+    };
+    let said = String::from_utf8(output.stdout).unwrap();
+    let err = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(said.trim(), format!("{} 6", last_seq(&place.dir)), "{err}");
+    let refused = look(&place.dir, &["export", "--format", "sqlite"]);
+    assert!(refused.code == 2 && refused.err.contains("--to FILE"), "{}", refused.err);
+}
+
+/// Goal: the trace is the JSON that Perfetto and Chrome read: slices that end, do not overlap on
+/// their thread, and one for each attempt.
+#[test]
+fn a_ledger_as_a_trace() {
+    let place = small();
+    let trace: Value =
+        serde_json::from_str(&look(&place.dir, &["export", "--format", "trace"]).out).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    let mut ends: BTreeMap<(u64, u64), u64> = BTreeMap::new();
+    let mut slices = 0;
+    for event in events {
+        let phase = event["ph"].as_str().unwrap();
+        assert!(["M", "X", "i"].contains(&phase), "{event}");
+        assert!(event["pid"].is_u64() && event["name"].is_string(), "{event}");
+        if phase == "X" {
+            slices += 1;
+            let (ts, dur) = (number(&event["ts"]), number(&event["dur"]));
+            let end = ends.entry((number(&event["pid"]), number(&event["tid"]))).or_insert(0);
+            assert!(ts >= *end, "overlapping slices: {event}");
+            *end = ts + dur;
+        }
+    }
+    assert_eq!(slices, 6);
+    let names = events.iter().filter(|event| event["name"] == "thread_name");
+    let names: Vec<_> = names.map(|event| event["args"]["name"].clone()).collect();
+    assert!(names.contains(&json!("#1 flaky")), "{names:?}");
+}
+
+/// Goal: an export that fails leaves nothing behind, and one of a damaged ledger says so.
+#[test]
+fn an_export_is_whole_or_not_there() {
+    let place = small();
+    let nowhere = place.dir.with_file_name("no folder").join("out.json");
+    let failed =
+        look(&place.dir, &["export", "--format", "trace", "--to", nowhere.to_str().unwrap()]);
+    assert_eq!(failed.code, 7, "{}", failed.err);
+    assert!(!nowhere.exists());
+    let (offset, _) = frame_of(&place.dir, 5);
+    change(&segments(&place.dir)[0], |bytes| bytes[offset + 60] ^= 1);
+    let script = look(&place.dir, &["export", "--format", "sql"]);
+    assert_eq!(script.code, 4);
+    script.has("INSERT OR REPLACE INTO damage").has("'complete', 'no'");
+    let beside: Vec<_> = fs::read_dir(place.dir.parent().unwrap())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert_eq!(beside, ["a ledger"]);
+}
+
+/// Goal: shells and the manual know every command.
+#[test]
+fn completions_and_manual_know_every_command() {
+    let place = Place::new();
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let line = format!("completions {shell}");
+        place.ledger(&line).code(0).says(&["inspect", "verify", "expect-head"]);
+    }
+    place.ledger("completions tcsh").code(2).complains(&["tcsh"]);
+    place.ledger("man").code(0).says(&[".TH ledger 1", "Exit codes"]);
+    place.ledger("man --to pages").code(0);
+    for page in ["ledger.1", "ledger-run.1", "ledger-inspect.1", "ledger-inspect-records.1"] {
+        let text = fs::read_to_string(place.path("pages").join(page)).unwrap();
+        assert!(text.contains(".SH SYNOPSIS"), "{page}");
+    }
+    place.write("file", "");
+    place.ledger("man --to file/pages").code(7);
+}

@@ -1,0 +1,392 @@
+//! `ledger inspect` about runs: the plan and how far it is; also of runs that are long over, and of
+//! logs that are damaged or pruned.
+//!
+//! Method: as in `inspect.rs`: ledgers are made with the library and looked at with the binary;
+//! every look compares all bytes of the folder before and after.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use plan_ledger::ledger::Through;
+use plan_ledger::plan::Json;
+use plan_ledger::{Environment, Ledger, LedgerView, Plan, Receipt, RunPolicy, State};
+use serde_json::{Value, json};
+
+use super::inspect::{
+    Place, change, deal, documented, environment, large, look, place, reopen, segments, small,
+};
+
+/// What is published of the lines.
+const PUBLISHED: &str = include_str!("../../format/inspect-json.md");
+
+/// Every command about runs, for a ledger whose run is called so and has a step 2.
+pub(crate) fn commands(run: &str) -> Vec<Vec<String>> {
+    let lines = [
+        "runs",
+        "plan RUN",
+        "plan RUN --version 1",
+        "plan RUN --diff 1 1",
+        "queue RUN",
+        "variables RUN",
+        "barriers RUN",
+        "budget RUN",
+        "budget RUN --chart",
+        "approvals RUN",
+        "cost RUN",
+        "view user RUN",
+        "view operator RUN",
+        "at 9",
+        "at 9 RUN",
+        "why RUN 2",
+        "why RUN 2 --at 9",
+        "history RUN 2",
+        "step RUN 2",
+        "timeline RUN",
+        "timeline RUN --last 1",
+        "graph RUN",
+        "progress RUN",
+    ];
+    let words = |line: &&str| -> Vec<String> {
+        line.split(' ')
+            .map(|word| if word == "RUN" { run.to_owned() } else { word.to_owned() })
+            .collect()
+    };
+    let mut all: Vec<Vec<String>> = lines.iter().map(words).collect();
+    // What follows reads the whole log of a run, and says no where it cannot.
+    let whole = ["metrics RUN", "view debug RUN", "diff 4 9", "diff RUN RUN"];
+    all.extend(whole.iter().map(words));
+    all
+}
+
+/// Those that answer whatever is damaged.
+const TOLERANT: usize = 23;
+
+fn refs(words: &[String]) -> Vec<&str> {
+    words.iter().map(String::as_str).collect()
+}
+
+/// Goal: each command answers people and programs, with the same exit code; for programs with
+/// nothing but lines of the published form, the last of which says which record it is about.
+#[test]
+fn every_command_answers_people_and_programs() {
+    let place = small();
+    let last =
+        LedgerView::open(&place.dir, &environment()).unwrap().fold(u64::MAX).unwrap().state.seq;
+    let mut types = BTreeSet::new();
+    for words in commands("small") {
+        let mut args = refs(&words);
+        let text = look(&place.dir, &args);
+        assert_eq!(text.code, 0, "{args:?}: {text:?}");
+        assert!(text.out.lines().count() > 0, "{args:?}");
+        args.push("--json");
+        let json = look(&place.dir, &args);
+        assert_eq!(json.code, 0, "{args:?}");
+        let lines = json.lines();
+        let end = lines.last().unwrap();
+        assert_eq!((&end["type"], &end["unread"]), (&json!("as_of"), &json!([])), "{args:?}");
+        let is_past = words[0] == "at"
+            || words.iter().any(|word| word == "--at")
+            || words[..] == ["diff", "4", "9"];
+        assert_eq!(end["seq"], if is_past { 9 } else { last }, "{args:?}");
+        for line in &lines {
+            let name = line["type"].as_str().unwrap();
+            let members = line.as_object().unwrap().keys().cloned();
+            let members: BTreeSet<_> =
+                members.filter(|each| each != "schema" && each != "type").collect();
+            assert_eq!(line["schema"], 1);
+            assert_eq!(members, documented(PUBLISHED, name), "{name}");
+            types.insert(name.to_owned());
+        }
+    }
+    for name in ["run_row", "plan_step", "budget", "why", "node", "stretch", "change"] {
+        assert!(types.contains(name), "no {name} in {types:?}");
+    }
+}
+
+/// Goal: what a person needs at three in the morning stands in the text.
+#[test]
+fn people_are_told_what_they_came_for() {
+    let place = small();
+    let tell = |args: &[&str]| look(&place.dir, args);
+    tell(&["runs"]).has("run  name   status   steps  attempts").has("1    small  running  1/6");
+    tell(&["plan"])
+        .has("version 1 of 1 (")
+        .has("#4    never  failed")
+        .has("#1    flaky  accepted  builder  -            Fails once")
+        .has("#6    3      waiting   -        last, never  has a number for its id");
+    tell(&["queue"]).has("nothing may be dealt");
+    tell(&["variables"]).has("binary    1        yes      #1 flaky  2027-01-15T08:");
+    tell(&["variables", "--history", "binary"]).has("#1 flaky  \"a.out \\u001b]0;x\\u0007\"");
+    tell(&["barriers"])
+        .has("gate: closed, 1 of 2 needed arrived (3 members)")
+        .has("missing  #2 slow  reported")
+        .has("missing  #3 mail  in doubt");
+    tell(&["budget"]).has("attempts   6      -          -          no limit");
+    tell(&["approvals"])
+        .has("step 3 (mail) is in doubt")
+        .has("small mail landed --by WHO")
+        .has("nobody has said anything");
+    tell(&["cost"]).has("#1 flaky  2").has("all       6");
+    tell(&["metrics"]).has("retry exhaustion").has("1 of 2");
+    tell(&["view", "operator"])
+        .has("6; 2 failed, 1 tried again")
+        .has("in doubt  attempt  token  worker")
+        .has("last failure  #4 transient: never works");
+    tell(&["view", "debug"]).has("steps.1.status: \"Ready\" -> \"Dispatched\"");
+    tell(&["view", "user"]).has("1 of 6 steps").has("somebody must say whether step 3 was done");
+    tell(&["progress"]).has("] 1/6 accepted, 1 failed").has("steps that were left");
+}
+
+/// Goal: `ledger status` is the view of `inspect`, and nothing else.
+#[test]
+fn status_is_the_view() {
+    let place = small();
+    for (view, json) in [("user", false), ("operator", false), ("user", true), ("operator", true)] {
+        let mut of_inspect = vec!["view", view];
+        let mut status = Command::new(env!("CARGO_BIN_EXE_ledger"));
+        status.arg("status").arg(&place.dir).args(["--view", view]);
+        if json {
+            of_inspect.push("--json");
+            status.arg("--json");
+        }
+        let status = status.output().unwrap();
+        assert_eq!(status.status.code(), Some(0));
+        let without_times = |text: &str| -> Vec<String> {
+            let is_timeless = |line: &&str| !(line.contains(" ago)") || line.contains("elapsed"));
+            text.lines().filter(is_timeless).map(str::to_owned).collect()
+        };
+        let told = look(&place.dir, &of_inspect).out;
+        let status = String::from_utf8(status.stdout).unwrap();
+        assert_eq!(without_times(&status), without_times(&told));
+    }
+}
+
+/// Goal: what is asked for wrongly is said, with what there is instead.
+#[test]
+fn wrong_questions_are_answered_with_what_there_is() {
+    let place = small();
+    let wrong = |args: &[&str], text: &str| {
+        let look = look(&place.dir, args);
+        assert_eq!((look.code, look.out.as_str()), (2, ""), "{look:?}");
+        assert!(look.err.contains(text), "no {text:?} in {}", look.err);
+    };
+    for command in [
+        "plan",
+        "queue",
+        "variables",
+        "barriers",
+        "budget",
+        "approvals",
+        "cost",
+        "metrics",
+        "timeline",
+        "graph",
+        "progress",
+    ] {
+        wrong(&[command, "smal"], "there is no run smal; the only run is small");
+        if command != "metrics" {
+            wrong(&[command, "small", "--at", "900"], "expected a record up to");
+            wrong(&[command, "small", "--at", "0"], "0 is not in 1..");
+        }
+    }
+    wrong(&["plan", "--version", "2"], "run small has no version 2 of its plan; it has 1");
+    wrong(&["plan", "--diff", "1", "9"], "no version 9");
+    wrong(&["variables", "--history", "binari"], "never set binari; did you mean binary?");
+    wrong(&["why", "small", "flakky"], "has no step flakky (it has 6); did you mean flaky?");
+    wrong(&["history", "small", "#9"], "no step #9");
+    wrong(&["view", "nobody"], "invalid value 'nobody'");
+    wrong(&["at", "900"], "expected a record up to");
+    wrong(&["diff", "1", "900"], "expected a record up to");
+    wrong(&["diff", "1", "small"], "expected two records, or two runs");
+    wrong(&["diff", "small", "other"], "there is no run other");
+    wrong(&["graph", "--format", "svg"], "invalid value 'svg'");
+}
+
+/// Goal: several runs are told apart: no command guesses which one is meant, unless only one goes
+/// on.
+#[test]
+fn a_run_is_guessed_only_where_there_is_one() {
+    let place = small();
+    let ledger = reopen(&place.dir);
+    let plan: Plan = serde_json::from_value(json!({"steps": [{"id": "a"}]})).unwrap();
+    let second = ledger.start_run("second", &plan, RunPolicy::default()).unwrap();
+    let both = look(&place.dir, &["queue"]);
+    assert_eq!(both.code, 2);
+    assert!(both.err.contains("which run? there are second, small"), "{both:?}");
+    let token = deal(&ledger, second);
+    ledger.record_receipt(token, Receipt::default()).unwrap();
+    look(&place.dir, &["queue"]).has("queue of run small (1): running");
+    look(&place.dir, &["runs"]).has("2    second  done     1/1");
+}
+
+/// Goal: a damaged ledger is shown up to the damage, by every command, with the damage named and
+/// the exit code for it.
+#[test]
+fn damage_ends_no_answer() {
+    let place = small();
+    let record = look(&place.dir, &["records", "--from", "14", "--to", "14", "--json"]);
+    let offset = record.of_type("record")[0]["offset"].as_u64().unwrap();
+    let at = usize::try_from(offset).unwrap() + 50;
+    change(&segments(&place.dir).remove(0), |bytes| bytes[at] ^= 4);
+    for words in commands("small").into_iter().take(TOLERANT) {
+        let mut args = refs(&words);
+        let is_before = words.contains(&"9".to_owned());
+        let text = look(&place.dir, &args);
+        assert_eq!(text.code, if is_before { 0 } else { 4 }, "{args:?}: {text:?}");
+        if !is_before {
+            text.has("not all of the ledger could be read; shown is the state of record 13")
+                .has("damage: ")
+                .has("record 14 is missing");
+        }
+        args.push("--json");
+        let json = look(&place.dir, &args);
+        let found = json.of_type("damage").len();
+        assert_eq!(found, usize::from(!is_before), "{args:?}: {json:?}");
+    }
+    for words in commands("small").into_iter().skip(TOLERANT) {
+        let code = look(&place.dir, &refs(&words)).code;
+        assert_eq!(code, if words.contains(&"9".to_owned()) { 0 } else { 4 }, "{words:?}");
+    }
+    let unknown = look(&place.dir, &["queue", "other"]);
+    assert!(unknown.code == 4 && unknown.err.contains("damaged or missing"), "{unknown:?}");
+}
+
+/// A ledger of 66 runs that are over: the first two are only sums.
+fn many() -> Place {
+    let place = place();
+    let ledger = Ledger::create(&place.dir, &environment()).unwrap();
+    let plan: Plan =
+        serde_json::from_value(json!({"steps": [{"id": "a", "outputs": ["x"]}]})).unwrap();
+    for number in 1..=66 {
+        let run = ledger.start_run(&format!("run-{number}"), &plan, RunPolicy::default()).unwrap();
+        let output = Json::new(&json!({ "x": number })).into();
+        let token = deal(&ledger, run);
+        ledger.record_receipt(token, Receipt { output, ..Receipt::default() }).unwrap();
+    }
+    ledger.close().unwrap();
+    place
+}
+
+/// Goal: a run of which only the sums are left in the state is still answered for, as it was when
+/// it ended; and the answer says so.
+#[test]
+fn a_run_that_ended_long_ago_is_shown_as_it_was() {
+    let place = many();
+    let rows = look(&place.dir, &["runs", "--json"]).of_type("run_row");
+    assert_eq!(rows.len(), 66);
+    let whole: Vec<bool> = rows.iter().map(|row| row["whole"].as_bool().unwrap()).collect();
+    assert_eq!(whole.iter().filter(|whole| !**whole).count(), 2);
+    for (command, text) in [
+        ("variables run-1", "x         1        yes      #1 a"),
+        ("plan 1", "#1    a   accepted"),
+        ("step run-1 a", "attempt 1 (token @"),
+        ("why run-1 a", "it counts as done"),
+        ("timeline run-1", "[+] #1 a |"),
+        ("cost run-1", "#1 a  1"),
+        ("graph run-1", "[+] #1 a"),
+        ("metrics run-1", "state trust"),
+        ("view debug run-1", "run_ended"),
+    ] {
+        let args: Vec<&str> = command.split(' ').collect();
+        let look = look(&place.dir, &args);
+        assert_eq!(look.code, 0, "{look:?}");
+        if command != "view debug run-1" {
+            look.has(text);
+        }
+        look.has("it ended at record").has("and is shown as it was then");
+    }
+}
+
+/// Goal: the summary lists the runs of which only the sums are kept, with the sums that they had.
+#[test]
+fn the_summary_lists_the_sums_of_runs_that_ended_long_ago() {
+    let place = many();
+    let summary = look(&place.dir, &[]);
+    summary.has("2 runs that ended before, of which only the sums are kept:");
+    summary.has("  run-2: done ").has("version 1, 1 of 1 accepted, 0 skipped; 1 attempt, cost ");
+    let rows = look(&place.dir, &["runs", "--json"]).of_type("run_row");
+    let programs = look(&place.dir, &["--json"]);
+    let ended = programs.of_type("ended_run");
+    assert_eq!((ended.len(), &programs.of_type("ledger")[0]["summaries"]), (2, &json!(2)));
+    for (line, row) in ended.iter().zip(&rows) {
+        let mut members: BTreeSet<_> = line.as_object().unwrap().keys().cloned().collect();
+        assert!(members.remove("schema") && members.remove("type"));
+        assert_eq!(members, documented(PUBLISHED, "ended_run"));
+        assert_eq!((&line["ending"], &line["seq"]), (&row["status"], &row["ended_seq"]));
+        for same in ["run", "name", "hash", "steps", "accepted", "skipped", "attempts", "spent"] {
+            assert_eq!(line[same], row[same], "{same}");
+        }
+    }
+}
+
+/// A ledger whose first run is done, in segments that are gone; a second one goes on.
+fn pruned() -> Place {
+    let place = place();
+    let inline = Environment { blob_threshold: usize::MAX, ..environment() };
+    let ledger = Ledger::create(&place.dir, &inline).unwrap();
+    let steps: Vec<Value> = (1..=10).map(|n| json!({"id": format!("s{n}")})).collect();
+    let plan: Plan = serde_json::from_value(json!({"title": "Old", "steps": steps})).unwrap();
+    for name in ["old", "new"] {
+        let run = ledger.start_run(name, &plan, RunPolicy::default()).unwrap();
+        for _ in 0..(if name == "old" { 10 } else { 4 }) {
+            let output = Json::new(&json!("x".repeat(400_000))).into();
+            let token = deal(&ledger, run);
+            ledger.record_receipt(token, Receipt { output, ..Receipt::default() }).unwrap();
+        }
+    }
+    ledger.snapshot::<State>().unwrap();
+    let run = ledger.state().run_named("new").unwrap().id;
+    ledger.set_variable(run, "v", Json::new(&1.into()), None, "ann").unwrap();
+    ledger.snapshot::<State>().unwrap();
+    ledger.set_variable(run, "v", Json::new(&2.into()), None, "ann").unwrap();
+    let pruned = ledger.prune(Through::Ended, None, "ann").unwrap();
+    assert!(pruned.plan.last_seq > 10, "{pruned:?}");
+    ledger.close().unwrap();
+    place
+}
+
+/// Goal: of a pruned log every answer that is left is given, and what is missing is said with the
+/// record from which on the log can tell.
+#[test]
+fn a_pruned_log_says_from_where_on_it_can_answer() {
+    let place = pruned();
+    let end = &look(&place.dir, &["runs", "--json"]).of_type("as_of")[0];
+    let first = end["first_seq"].as_u64().unwrap();
+    assert!(first > 10, "{end}");
+    let since = format!("the log begins at record {first}");
+    for command in ["timeline old", "cost old", "history old s1", "variables new --history v"] {
+        let args: Vec<&str> = command.split(' ').collect();
+        let look = look(&place.dir, &args);
+        assert_eq!(look.code, 0, "{look:?}");
+        look.has(&since);
+    }
+    look(&place.dir, &["plan", "old"]).has("#10   s10  accepted");
+    look(&place.dir, &["variables", "new"]).has("v         2");
+    let early = look(&place.dir, &["at", "3"]);
+    assert_eq!(early.code, 2, "{early:?}");
+    assert!(
+        early.err.contains(&since) && early.err.contains("ask for that one or a later one"),
+        "{early:?}"
+    );
+    let metrics = look(&place.dir, &["metrics", "old"]);
+    assert!(metrics.code == 2 && metrics.err.contains(&since), "{metrics:?}");
+    // What each record changed cannot be told of half a history.
+    let debug = look(&place.dir, &["view", "debug", "old"]);
+    assert!(debug.code == 2 && debug.err.contains("it was pruned"), "{debug:?}");
+    // The course of a run ends where the run stands, whatever the log still has of it.
+    let course = look(&place.dir, &["progress", "new", "--json"]).of_type("milestone");
+    assert_eq!(course.last().unwrap()["closed"], 4);
+}
+
+/// Goal: segments that are missing altogether cost no answer that can be given without them.
+#[test]
+fn a_missing_segment_is_named_by_every_command() {
+    let place = large();
+    std::fs::remove_file(&segments(&place.dir)[1]).unwrap();
+    for words in ["runs", "plan large", "timeline large", "step large s1", "graph", "progress"] {
+        let args: Vec<&str> = words.split(' ').collect();
+        let look = look(&place.dir, &args);
+        assert_eq!(look.code, 4, "{look:?}");
+        look.has("damage: ").has("missing");
+    }
+}
