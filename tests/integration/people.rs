@@ -154,7 +154,12 @@ fn a_wait_can_be_interrupted() {
     }
     assert_eq!(place.tally(), ["x"]);
     let step = |id: &str| place.ledger(&format!("inspect .ledger step plan {id}")).code(0);
-    step("slow").says(&["delayed", "it failed and waits, until", "(in 59m", "exit status 1"]);
+    step("slow").says(&[
+        "delayed",
+        "it failed and waits, until",
+        "(in 59m",
+        "after: exit status 1",
+    ]);
     step("next").says(&["waiting", "precondition 1 `rows > 0` does not hold"]);
     let words = ["1 delayed", "wait until", "when #1 slow is tried again"];
     place.ledger("inspect .ledger").code(0).says(&words);

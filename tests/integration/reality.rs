@@ -105,6 +105,13 @@ fn is_segment(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "seg")
 }
 
+/// Whether a file is the ledger's own, and not its workers' scratch.
+fn is_of_ledger(path: &Path) -> bool {
+    let is_ledger = |folder: &&Path| drafts(folder).extension().is_some_and(|it| it == "ledger");
+    let ledger = path.ancestors().find(is_ledger);
+    ledger.is_some_and(|ledger| !path.starts_with(ledger.join("work")))
+}
+
 /// What is not durable, seen from outside.
 #[derive(Default)]
 struct Shadow {
@@ -145,8 +152,7 @@ impl Shadow {
             // HEAD is made in the draft of a new ledger before the draft has its name.
             assert!(unnamed.is_empty(), "{} before {unnamed:?} was synced", path.display());
         }
-        if path.to_string_lossy().contains(".ledger") && !path.to_string_lossy().contains("/work/")
-        {
+        if is_of_ledger(path) {
             self.dirty.insert(path.to_owned());
         }
     }

@@ -64,7 +64,10 @@ impl Asked<'_> {
             reasons.extend(self.conditions(number, step));
         }
         reasons.extend(self.gate(number, step));
-        reasons.extend(step.hold.delay.map(|until| Reason::Delay { until }));
+        reasons.extend(step.hold.delay.map(|until| {
+            let after = step.last_failure.as_ref().map(|(_, message)| message.clone());
+            Reason::Delay { until, after: after.unwrap_or_default() }
+        }));
         reasons
     }
 

@@ -80,6 +80,8 @@ pub enum Reason {
     Delay {
         /// When.
         until: Micros,
+        /// What the failure was.
+        after: String,
     },
     /// Another step stands in for it.
     StandIn(StepNumber),

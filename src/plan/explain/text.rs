@@ -156,7 +156,9 @@ impl Reason {
                 format!("{to} was asked{about} (question {id}: {text}; {options}){until}")
             }
             Self::Gate => "its gate is closed".to_owned(),
-            Self::Delay { until } => format!("it failed and waits, {}", of.until(*until)),
+            Self::Delay { until, after } => {
+                format!("it failed and waits, {}, after: {after}", of.until(*until))
+            }
             Self::StandIn(step) => format!("step {step} stands in for it"),
             Self::OnCall(steps) => {
                 let steps: BTreeSet<StepNumber> = steps.iter().copied().collect();

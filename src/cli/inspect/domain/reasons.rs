@@ -74,7 +74,9 @@ pub(super) fn reason_json(reason: &Reason) -> Value {
             "to": to, "deadline": deadline.map(time_json), "options": options,
         }),
         Reason::Gate => json!({ "is": "gate" }),
-        Reason::Delay { until } => json!({ "is": "delay", "until": time_json(*until) }),
+        Reason::Delay { until, after } => {
+            json!({ "is": "delay", "until": time_json(*until), "after": after })
+        }
         Reason::StandIn(step) => json!({ "is": "stand_in", "step": step }),
         Reason::OnCall(steps) => json!({ "is": "on_call", "steps": steps }),
         Reason::Cap { scope, within, limit, holders } => json!({

@@ -1,0 +1,417 @@
+//! What is refused, where, and with which words.
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::super::{
+    Caps, Cost, Criterion, Defaults, FailureAction, FailureClass, FailureMatch, FailureRule,
+    Fallback, Gate, OnTimeout, Phase,
+};
+use super::*;
+
+fn step(id: &str, after: &[&str]) -> Step {
+    let after = after.iter().map(|id| (*id).to_owned()).collect();
+    Step { id: id.into(), after, ..Step::default() }
+}
+
+fn barrier(id: &str, members: &[&str], needs: BarrierNeeds) -> Barrier {
+    let members = members.iter().map(|id| (*id).to_owned()).collect();
+    Barrier { id: id.into(), members, needs, ..Barrier::default() }
+}
+
+fn plan(steps: Vec<Step>, barriers: Vec<Barrier>) -> Plan {
+    Plan { steps, barriers, ..Plan::default() }
+}
+
+fn lines(plan: &Plan) -> Vec<String> {
+    validate(plan).iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_good_plan_has_no_problems() {
+    let good = plan(
+        vec![step("a", &[]), step("b", &["a"]), step("c", &["gate"])],
+        vec![barrier("gate", &["a", "b"], BarrierNeeds::AtLeast(2))],
+    );
+    assert_eq!(lines(&good), Vec::<String>::new());
+}
+
+#[test]
+fn an_empty_plan_is_a_problem() {
+    assert_eq!(lines(&Plan::default()), ["steps: the plan has no steps; add at least one"]);
+}
+
+#[test]
+fn every_problem_has_its_place_in_plan_order() {
+    let mut wrong = plan(
+        vec![
+            step("", &[]),
+            step("build", &["tset", "build2", "tset"]),
+            step("test", &["prep"]),
+            step("build", &["test"]),
+            step(" x\n", &[]),
+            step("end ", &[]),
+        ],
+        vec![
+            barrier("test", &[], BarrierNeeds::All),
+            barrier("gate", &["tests", "gate2", "build", "build"], BarrierNeeds::AtLeast(9)),
+            barrier("gate2", &["test"], BarrierNeeds::AtLeast(0)),
+        ],
+    );
+    wrong.phases = vec![
+        Phase { id: "prep".into(), title: String::new() },
+        Phase { id: "prep".into(), title: String::new() },
+    ];
+    wrong.steps[2].phase = Some("prop".into());
+    assert_eq!(
+        lines(&wrong),
+        [
+            "phases[1] (prep).id: the id is taken by phases[0]; every phase needs its own",
+            "steps[0].id: the id is empty; give it a name",
+            "steps[1] (build).after[0]: there is no step or barrier `tset`; did you mean \
+             `test`?",
+            "steps[1] (build).after[1]: there is no step or barrier `build2`; did you mean \
+             `build`?",
+            "steps[1] (build).after[2]: `tset` is listed already, at after[0]; remove one",
+            "steps[2] (test).phase: there is no phase `prop`; did you mean `prep`?",
+            "steps[2] (test).after[0]: `prep` is a phase, and phases order nothing; name its \
+             steps, or a barrier over them",
+            "steps[3] (build).id: the id is taken by steps[1] (build); steps and barriers \
+             share one space",
+            "steps[4] ( x\\n).id: the id has a control character; use what can be printed on \
+             one line",
+            "steps[5] (end ).id: the id begins or ends with white space; remove it",
+            "barriers[0] (test).id: the id is taken by steps[2] (test); steps and barriers \
+             share one space",
+            "barriers[0] (test).members: the barrier has no members; name the steps that it \
+             waits for",
+            "barriers[1] (gate).members[0]: there is no step `tests`; did you mean `test`?",
+            "barriers[1] (gate).members[1]: `gate2` is a barrier; members are steps, name \
+             its members",
+            "barriers[1] (gate).members[3]: `build` is listed already, at members[2]; remove \
+             one",
+            "barriers[1] (gate).needs: at_least is 9, but the barrier has 3 members",
+            "barriers[2] (gate2).needs: at_least is 0, expected 1 or more",
+        ]
+    );
+}
+
+#[test]
+fn limits_of_nothing_are_problems() {
+    let retry = RetryPolicy {
+        max_attempts: 0,
+        per_class: [("transient".to_owned(), 0), ("transiant".to_owned(), 1)].into(),
+        ..RetryPolicy::default()
+    };
+    let mut bad = step("a", &[]);
+    bad.command = Some(" ".into());
+    bad.acceptance = vec![Criterion::Text(String::new())];
+    bad.retry = Some(retry.clone());
+    bad.timeout_seconds = Some(0);
+    bad.lease_seconds = Some(0);
+    bad.fallback = Some(Fallback::Step("a".into()));
+    bad.cost_limit = Some(Cost { money_micros: u64::MAX, tokens: 0 });
+    bad.extra.insert("big".into(), json!({"deep": [1, -9_007_199_254_740_993_i64]}));
+    let mut other = step("b", &[]);
+    other.fallback = Some(Fallback::Step("bb".into()));
+    other.extra.insert("fine".into(), json!([9_007_199_254_740_992_u64, 1.5]));
+    other.extra.insert("long".into(), json!(1.0e29));
+    let mut gate = barrier("g", &["a"], BarrierNeeds::All);
+    gate.deadline_seconds = Some(0);
+    let mut wrong = plan(vec![bad, other], vec![gate]);
+    wrong.caps = Caps {
+        run: Some(0),
+        owners: [("dba".to_owned(), 0)].into(),
+        tags: [("gpu".to_owned(), 0)].into(),
+    };
+    wrong.budget.tokens = Some(u64::MAX);
+    wrong.defaults = Defaults { timeout_seconds: Some(0), ..Defaults::default() };
+    let places: Vec<String> = validate(&wrong).into_iter().map(|problem| problem.place).collect();
+    assert_eq!(
+        places,
+        [
+            "steps[0] (a).command",
+            "steps[0] (a).acceptance[0]",
+            "steps[0] (a).retry.max_attempts",
+            "steps[0] (a).retry.per_class.transiant",
+            "steps[0] (a).retry.per_class.transient",
+            "steps[0] (a).timeout_seconds",
+            "steps[0] (a).lease_seconds",
+            "steps[0] (a).fallback",
+            "steps[0] (a).cost_limit",
+            "steps[0] (a).extra.big",
+            "steps[1] (b).fallback",
+            "steps[1] (b).extra.long",
+            "barriers[0] (g).deadline_seconds",
+            "caps.run",
+            "caps.owners.dba",
+            "caps.tags.gpu",
+            "budget",
+            "defaults.timeout_seconds",
+        ]
+    );
+}
+
+#[test]
+fn expressions_gates_and_hints_must_mean_something() {
+    let gate = |seconds, on_timeout| {
+        let question = "Go?".to_owned();
+        Some(Gate { question, to: None, deadline_seconds: seconds, on_timeout })
+    };
+    let answer = |word: &str| Some(OnTimeout::Answer(word.to_owned()));
+    let mut bad = step("a", &[]);
+    bad.preconditions = vec!["x > 1".into(), "x >".into()];
+    bad.condition = Some(" ".into());
+    bad.acceptance = vec![Criterion::Cel("output.".into())];
+    bad.probe = Some(String::new());
+    bad.failure_hints.insert(String::new(), FailureClass::Transient);
+    bad.retry = Some(RetryPolicy { jitter_percent: Some(101), ..RetryPolicy::default() });
+    bad.gate = Some(Gate { deadline_seconds: Some(0), ..Gate::default() });
+    let mut other = step("b", &[]);
+    other.gate = gate(None, answer("yes"));
+    let mut third = step("c", &[]);
+    third.gate = gate(Some(1), answer("maybe"));
+    let mut fine = step("d", &[]);
+    fine.gate = gate(Some(1), answer("skip"));
+    let mut wrong = plan(vec![bad, other, third, fine], Vec::new());
+    // A plan is not skipped.
+    wrong.gate = gate(Some(1), answer("skip"));
+    wrong.test_criteria = vec![Criterion::Cel(")".into())];
+    wrong.budget.attempts = Some(0);
+    wrong.budget.wall_seconds = Some(0);
+    let places: Vec<String> = validate(&wrong).into_iter().map(|problem| problem.place).collect();
+    assert_eq!(
+        places,
+        [
+            "steps[0] (a).probe",
+            "steps[0] (a).preconditions[1]",
+            "steps[0] (a).condition",
+            "steps[0] (a).acceptance[0]",
+            "steps[0] (a).failure_hints",
+            "steps[0] (a).retry.jitter_percent",
+            "steps[0] (a).gate.question",
+            "steps[0] (a).gate.deadline_seconds",
+            "steps[1] (b).gate.on_timeout",
+            "steps[2] (c).gate.on_timeout",
+            "budget.attempts",
+            "budget.wall_seconds",
+            "test_criteria[0]",
+            "gate.on_timeout",
+        ]
+    );
+}
+
+#[test]
+fn failure_rules_name_what_is_there() {
+    let mut own = step("a", &[]);
+    own.owner = Some("ops".into());
+    own.fallback = Some(Fallback::Owner("backup".into()));
+    let mut wrong = plan(vec![own], Vec::new());
+    let rule = |id: &str, when, then| FailureRule { id: id.into(), when, then };
+    let when = FailureMatch {
+        step: Some("aa".into()),
+        owner: Some("opps".into()),
+        message: Some(String::new()),
+        failures: Some(0),
+        ..FailureMatch::default()
+    };
+    let fine = FailureMatch { owner: Some("backup".into()), ..FailureMatch::default() };
+    let escalate = FailureAction::Escalate {
+        to: None,
+        deadline_seconds: Some(5),
+        on_timeout: Some(OnTimeout::Answer("yes".into())),
+    };
+    wrong.failure.rules = vec![
+        rule("one", when, FailureAction::Replan { from: Some("b".into()) }),
+        rule("one", fine, escalate),
+        rule("", FailureMatch::default(), FailureAction::Retry),
+    ];
+    assert_eq!(
+        lines(&wrong),
+        [
+            "failure.rules[0] (one).when.step: there is no step `aa`",
+            "failure.rules[0] (one).when.owner: no step has the owner `opps`; did you mean \
+             `ops`?",
+            "failure.rules[0] (one).when.message: an empty text is in every message; leave it \
+             out to match all",
+            "failure.rules[0] (one).when.failures: failures is 0, expected 1 or more; the \
+             first failure is 1",
+            "failure.rules[0] (one).then.replan.from: there is no step `b`",
+            "failure.rules[1] (one).id: the id is taken by failure.rules[0]; records name it",
+            "failure.rules[1] (one).then.escalate.on_timeout: `yes` is no answer, expected \
+             one of retry, skip, fail, replan, abort",
+            "failure.rules[2].id: the id is empty; give it a name",
+        ]
+    );
+}
+
+/// A step that failed would wait for its stand-in, and that for the step.
+#[test]
+fn a_fallback_must_be_able_to_come_to_it() {
+    let standing = |id: &str, after: &[&str], fallback: &str| Step {
+        fallback: Some(Fallback::Step(fallback.into())),
+        ..step(id, after)
+    };
+    let mutual = plan(vec![standing("a", &[], "b"), standing("b", &[], "a")], Vec::new());
+    assert_eq!(
+        lines(&mutual),
+        ["steps[0] (a).fallback: a cycle through a fallback, each waits for the next or is \
+          stood in for by it: a -> b -> a; name a fallback for `a` that does not wait for it"]
+    );
+    let behind = plan(
+        vec![standing("a", &[], "c"), step("b", &["all"]), step("c", &["b"])],
+        vec![barrier("all", &["a"], BarrierNeeds::All)],
+    );
+    assert_eq!(lines(&behind).len(), 1);
+    assert!(lines(&behind)[0].contains("a -> c -> b -> all -> a"), "{:?}", lines(&behind));
+    let before =
+        plan(vec![standing("a", &["c"], "b"), step("b", &["c"]), step("c", &[])], Vec::new());
+    assert_eq!(lines(&before), Vec::<String>::new());
+}
+
+#[test]
+fn the_failure_classes_are_those_of_the_type() {
+    for class in FAILURE_CLASSES {
+        assert!(serde_json::from_value::<super::super::FailureClass>(json!(class)).is_ok());
+    }
+}
+
+#[test]
+fn a_cycle_is_printed_as_a_path_through_barriers() {
+    let round = plan(
+        vec![step("a", &["x", "b"]), step("b", &["gate"]), step("x", &[])],
+        vec![barrier("gate", &["x", "a"], BarrierNeeds::Any)],
+    );
+    assert_eq!(
+        lines(&round),
+        ["steps[0] (a).after[1]: a cycle, each waits for the next: a -> b -> gate -> a; \
+          remove one of these dependencies"]
+    );
+}
+
+#[test]
+fn each_cycle_is_reported_once() {
+    let rings = plan(
+        vec![step("a", &["a", "a"]), step("b", &["c", "c"]), step("c", &["b"]), step("d", &["b"])],
+        Vec::new(),
+    );
+    let found: Vec<String> =
+        lines(&rings).into_iter().filter(|line| line.contains("a cycle")).collect();
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[0].contains(" a -> a;") && found[1].contains(" b -> c -> b;"), "{found:?}");
+}
+
+#[test]
+fn a_chain_of_many_steps_is_judged_without_recursion() {
+    const STEPS: u32 = 100_000;
+    let id = |number: u32| format!("s{number}");
+    let steps: Vec<Step> = (0..STEPS)
+        .map(|number| Step {
+            id: id(number),
+            after: (number + 1 < STEPS).then(|| id(number + 1)).into_iter().collect(),
+            ..Step::default()
+        })
+        .collect();
+    let mut chain = plan(steps, Vec::new());
+    assert_eq!(lines(&chain), Vec::<String>::new());
+    chain.steps.last_mut().unwrap().after.push(id(0));
+    let found = lines(&chain);
+    assert_eq!(found.len(), 1);
+    assert!(found[0].contains("s14 -> s15 -> (99984 more) -> s0;"), "{}", found[0]);
+}
+
+#[test]
+fn many_unknown_names_cost_no_search_each() {
+    let steps =
+        (0..100_000).map(|number| step(&format!("s{number}"), &[&format!("t{number}")])).collect();
+    assert_eq!(validate(&plan(steps, Vec::new())).len(), 100_000);
+}
+
+#[test]
+fn too_many_steps_are_refused() {
+    let many = plan(vec![step("a", &[]); STEPS_MAX + 1], Vec::new());
+    assert_eq!(lines(&many)[0], "steps: 1000001 steps, at most 1000000; split the plan");
+}
+
+/// The reference: take away nodes that wait for nothing, until none is left or none goes.
+fn has_cycle(plan: &Plan) -> bool {
+    let mut open: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    let names: BTreeSet<&str> = ids(plan).collect();
+    let waits = plan.steps.iter().map(|step| (&step.id, &step.after));
+    let joins = plan.barriers.iter().map(|barrier| (&barrier.id, &barrier.members));
+    for (id, list) in waits.chain(joins) {
+        let known = list.iter().map(String::as_str).filter(|name| names.contains(name));
+        open.insert(id, known.collect());
+    }
+    loop {
+        let free: Vec<&str> =
+            open.iter().filter(|(_, list)| list.is_empty()).map(|(id, _)| *id).collect();
+        if free.is_empty() {
+            return !open.is_empty();
+        }
+        for id in free {
+            open.remove(id);
+            for list in open.values_mut() {
+                list.remove(id);
+            }
+        }
+    }
+}
+
+/// Any plan at all: names from so small a set that they meet, and from anywhere.
+fn any_plan() -> impl Strategy<Value = Plan> {
+    let name = prop_oneof![8 => "[a-h]", 1 => "\\PC{0,4}", 1 => ".{0,3}"];
+    let names = prop::collection::vec(name.clone(), 0..4);
+    let step = (name.clone(), names.clone(), prop::option::of(0_u32..3)).prop_map(
+        |(id, after, timeout_seconds)| Step { id, after, timeout_seconds, ..Step::default() },
+    );
+    let barrier = (name, names, 0_u32..4).prop_map(|(id, members, needed)| Barrier {
+        id,
+        members,
+        needs: BarrierNeeds::AtLeast(needed),
+        ..Barrier::default()
+    });
+    let lists = (prop::collection::vec(step, 0..10), prop::collection::vec(barrier, 0..3));
+    lists.prop_map(|(steps, barriers)| plan(steps, barriers))
+}
+
+/// Plans whose ids are unique, so that the reference and the judge mean the same graph.
+fn named_plan() -> impl Strategy<Value = Plan> {
+    let waits = prop::collection::vec(0_usize..14, 0..3);
+    let lists = (prop::collection::vec(waits.clone(), 1..10), prop::collection::vec(waits, 0..4));
+    lists.prop_map(|(steps, barriers)| {
+        let count = steps.len();
+        let names = |list: &[usize]| list.iter().map(|node| format!("n{node}")).collect();
+        let steps = steps.iter().enumerate().map(|(node, list)| Step {
+            id: format!("n{node}"),
+            after: names(list),
+            ..Step::default()
+        });
+        let barriers = barriers.iter().enumerate().map(|(index, list)| Barrier {
+            id: format!("n{}", count + index),
+            members: names(list),
+            ..Barrier::default()
+        });
+        plan(steps.collect(), barriers.collect())
+    })
+}
+
+proptest! {
+    #[test]
+    fn any_plan_is_judged(any in any_plan()) {
+        let problems = validate(&any);
+        prop_assert!(problems.iter().all(|problem| !problem.place.is_empty()));
+        prop_assert_eq!(problems, validate(&any));
+    }
+
+    #[test]
+    fn a_cycle_is_reported_exactly_when_there_is_one(named in named_plan()) {
+        let problems = validate(&named);
+        let cycles: Vec<&Problem> =
+            problems.iter().filter(|problem| problem.message.contains("a cycle")).collect();
+        prop_assert_eq!(!cycles.is_empty(), has_cycle(&named));
+        let distinct: BTreeSet<&str> =
+            cycles.iter().map(|problem| problem.message.as_str()).collect();
+        prop_assert_eq!(distinct.len(), cycles.len());
+    }
+}
