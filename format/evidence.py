@@ -1,21 +1,30 @@
 """Writes EVIDENCE.md from what the laboratory and the flip sweep printed.
 
-Usage: evidence.py COMMIT LAB.jsonl FLIPS.txt [ZOO.jsonl] > EVIDENCE.md
+Usage: evidence.py FIGURES... > EVIDENCE.md
 
-It copies figures and computes fractions, and knows none by heart: what was not run is said to be
-missing.
+Each file holds what `ledger lab ... --json` (`.jsonl`), the sweep (`.txt`) or `tests/zoo/run`
+(`.zoo`) printed, below a line `{"type": "code", "commit": "..."}`. It copies figures and computes
+fractions, and knows none by heart: what was not run is said to be missing.
 """
 
 import json
-import os
+import re
 import sys
 
 
-def lines_of(path):
-    if not path or not os.path.exists(path):
-        return []
+def read(path):
+    """The lines of a file that are figures, each with its commit, and the text below the first."""
+    commit, values, text = "unknown", [], []
     with open(path, encoding="utf-8") as file:
-        return [json.loads(line) for line in file if line.startswith("{")]
+        for line in file:
+            value = json.loads(line) if line.startswith("{") else None
+            if value and value["type"] == "code":
+                commit = value["commit"]
+            elif value:
+                values.append(value | {"commit": commit})
+            else:
+                text.append(line)
+    return commit, values, "".join(text)
 
 
 def share(part, whole):
@@ -28,26 +37,27 @@ def crashes(labs, out):
     out("stopped at every change of the simulated disk. *Images* are disks as they may come up again;")
     out("*different* ones were examined, equal ones once. *All subsets*: crashes of which every subset of")
     out("what was not synced was tried; of the others all, nothing, and samples.\n")
-    out("| operations | seed | histories | crash | points | all subsets | images | different | seconds |")
+    out("| operations | device | histories | crash | points | all subsets | images | different | seconds |")
     out("|---|---|---|---|---|---|---|---|---|")
     for it in labs:
+        device = it.get("device", "atomic-sector")
         histories = f"{it['workloads']} of {it['workloads_all']} ({share(it['workloads'], it['workloads_all'])})"
         for name, key in (("first", ""), ("in recovery", "_again")):
             whole = share(it["points" + key + "_whole"], it["points" + key])
             out(
-                f"| {it['ops']} | {it['seed']} | {histories} | {name} | {it['points' + key]} | {whole} "
+                f"| {it['ops']} | {device} | {histories} | {name} | {it['points' + key]} | {whole} "
                 f"| {it['images' + key]} | {it['distinct' + key]} | {it['seconds']:.0f} |"
             )
-        out(f"| {it['ops']} | {it['seed']} | {histories} | third, sampled | | | {it['images_third']} | {it['distinct_third']} | |")
-        out(f"| {it['ops']} | {it['seed']} | {histories} | **all** | | | **{it['tried']}** | **{it['examined']}** | |")
+        out(f"| {it['ops']} | {device} | {histories} | third, sampled | | | {it['images_third']} | {it['distinct_third']} | |")
+        out(f"| {it['ops']} | {device} | {histories} | **all** | | | **{it['tried']}** | **{it['examined']}** | |")
     out("")
     for it in labs:
         out(
-            f"Seed {it['seed']}, {it['ops']} operations: {it['clean']} clean, {it['unproven']} with an end to take "
-            f"over, {it['torn']} torn, {it['absent']} without a ledger; promises broken: {it['broken']}."
+            f"- {it['ops']} operations, {it.get('device', 'atomic-sector')}, seed {it['seed']}, commit `{it['commit']}`: "
+            f"{it['clean']} clean, {it['unproven']} with an end to take over, {it['torn']} torn, {it['absent']} without a "
+            f"ledger, {it.get('asked', 0)} that a person must judge; promises broken: {it['broken']}. All of its images as "
+            f"one number: `{it['digest'][:16]}`."
         )
-        if it["digest"]:
-            out(f"All of its images as one number: `{it['digest'][:16]}`.")
     out("")
 
 
@@ -55,10 +65,12 @@ def faults(all_of, out):
     out("## Failing and lying disks\n")
     out("Each kind strikes every call that it can, one at a time; after it the machine comes up in four ways.")
     out("The first table keeps the contract of `log.md`, and nothing acknowledged may be missing.\n")
+    # What stops a run is printed in place of its figures: those that are here broke no promise.
     lies = [it for it in all_of if it["whole"] + it["refused"] + it["reported"] + it["earlier"]]
-    out("| failure | struck | images | acknowledged records lost |")
+    out(f"Commit `{all_of[0]['commit']}`.\n")
+    out("| failure | struck | images | promises broken |")
     out("|---|---|---|---|")
-    for it in (it for it in all_of if it not in lies):
+    for it in (it for it in all_of if it not in lies and it["struck"]):
         out(f"| {it['fault']} | {it['struck']} | {it['images']} | 0 |")
     out("\nThe second breaks it: no engine can keep everything then. *Earlier*: what is left is an earlier moment")
     out("of the same ledger, and nothing on the disk tells; a root kept elsewhere does. Made up: never.\n")
@@ -72,38 +84,63 @@ def faults(all_of, out):
     out("")
 
 
+def lives(all_of, out):
+    out("## Long lives\n")
+    out("One ledger, crashed in operations and in recoveries over and over, pruned when it is long, and read all the")
+    out("while by somebody who opened it earlier.\n")
+    out("| operations | seed | crashes | records | looks | promises broken | seconds | commit |\n|---|---|---|---|---|---|---|---|")
+    for it in all_of:
+        out(
+            f"| {it['ops']} | {it['seed']} | {it['crashes']} | {it['records']} | {it['looks']} | {it['broken']} "
+            f"| {it['seconds']:.0f} | `{it['commit']}` |"
+        )
+    out("")
+
+
+ZOO = re.compile(r"^zoo: (\w+) (\S+) (?:killed-by=(\S+) acted=(\S+)|survived) .*seconds=(\S+)", re.M)
+
+
+def zoo(texts, out):
+    out("## Seeded bugs\n")
+    kills = {}
+    for commit, text in texts:
+        kills |= {found[0]: (*found, commit) for found in ZOO.findall(text)}
+    if not kills:
+        out("Not run for this page.")
+        return
+    bugs = [it for it in kills.values() if it[0] != "Harmless"]
+    found = sum(1 for it in bugs if it[2])
+    out(f"{found} of {len(bugs)} that were let loose were found; the test that found each, how often the bug had been come upon by then:\n")
+    out("| bug | hazard | found by | come upon | commit |\n|---|---|---|---|---|")
+    for name, hazard, killer, acted, _, commit in kills.values():
+        out(f"| {name} | {hazard} | {killer or 'nothing'} | {acted} | `{commit}` |")
+
+
 def main():
-    commit, lab, flips = sys.argv[1:4]
-    zoo = sys.argv[4] if len(sys.argv) > 4 else ""
-    out = print
+    out, values, sweeps, hunts = print, [], [], []
+    for path in sys.argv[1:]:
+        commit, figures, text = read(path)
+        values += figures
+        if path.endswith(".txt"):
+            sweeps.append((commit, text))
+        if path.endswith(".zoo"):
+            hunts.append((commit, text))
     out("# Evidence\n")
     out("What was tried on the engine, and what came of it. Written by `format/evidence.py`; do not edit.\n")
-    out(f"Code: commit `{commit}`.\n")
-    values = lines_of(lab)
     crashes([it for it in values if it["type"] == "lab"], out)
+    lives([it for it in values if it["type"] == "endured"], out)
     struck = [it for it in values if it["type"] == "fault"]
     if struck:
         faults(struck, out)
     else:
-        out("## Failing and lying disks\n")
-        out("No figures. `ledger lab run --faults 1` stopped, or was not run.\n")
-        for it in (it for it in values if it["type"] == "note"):
-            out(it["text"] + "\n")
+        out("## Failing and lying disks\n\nNot run for this page: `ledger lab run --faults 1`.\n")
     out("## Flipped bits\n")
-    if os.path.exists(flips):
-        with open(flips, encoding="utf-8") as file:
-            out("```text\n" + file.read().rstrip() + "\n```\n")
-    else:
+    for commit, text in sweeps:
+        out(f"Commit `{commit}`.\n\n```text\n{text.strip()}\n```\n")
+    if not sweeps:
         out("Not run for this page: `cargo run --release --example sweep`.\n")
     out("The same sweep on other logs: `benches/peers/FLIPS.md`, where it was made.\n")
-    out("## Seeded bugs\n")
-    kills = lines_of(zoo)
-    if not kills:
-        out("Not run for this page.")
-    else:
-        out("| bug | hazard | killed by | cases |\n|---|---|---|---|")
-        for it in kills:
-            out(f"| {it.get('bug')} | {it.get('hazard')} | {it.get('killed_by') or 'survived'} | {it.get('cases')} |")
+    zoo(hunts, out)
 
 
 main()

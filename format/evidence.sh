@@ -1,13 +1,24 @@
 #!/usr/bin/env bash
-# Runs the laboratory, the faults and the flips, and writes EVIDENCE.md anew.
-# Usage: format/evidence.sh [OPS [SEED [ZOO.jsonl]]]
+# Runs the laboratory, the faults, the flips and all seeded bugs, and writes EVIDENCE.md anew. Hours.
+# Usage: format/evidence.sh [OPS [SEED]]
 set -euo pipefail
 cd "$(dirname "$0")/.."
-ops=${1:-4} seed=${2:-1} zoo=${3:-}
+ops=${1:-5} seed=${2:-1}
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 cargo build --release --bin ledger --example sweep
-target/release/ledger lab run --ops "$ops" --seed "$seed" --faults 1 --json > "$work/lab.jsonl"
-target/release/examples/sweep --flips 100000 --seed "$seed" > "$work/flips.txt"
-python3 format/evidence.py "$(git rev-parse --short HEAD)" "$work/lab.jsonl" "$work/flips.txt" "$zoo" > "$work/page.md"
+ledger=target/release/ledger
+figures() {
+  printf '{"type": "code", "commit": "%s"}\n' "$(git rev-parse --short HEAD)" > "$work/$1"
+  "${@:2}" | tee -a "$work/$1"
+}
+figures crashes.jsonl "$ledger" lab run --ops "$ops" --seed "$seed" --json
+for device in ordered-append psow512 psow4096; do
+  figures "$device.jsonl" "$ledger" lab run --ops 3 --device "$device" --seed "$seed" --json
+done
+figures life.jsonl "$ledger" lab endure --ops 100000 --seed "$seed" --json
+figures faults.jsonl "$ledger" lab run --ops 0 --faults 2 --seed "$seed" --json
+figures flips.txt target/release/examples/sweep --flips 100000 --seed "$seed"
+figures bugs.zoo tests/zoo/run all
+python3 format/evidence.py "$work"/{crashes,ordered-append,psow512,psow4096,life,faults}.jsonl \
+  "$work/flips.txt" "$work/bugs.zoo" > "$work/page.md"
 mv "$work/page.md" format/EVIDENCE.md

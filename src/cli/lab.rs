@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use crate::lab::{Broken, Case, Scope, Strikes, Tally, explore, replay, strike};
+use crate::lab::{Broken, Case, Endured, Scope, Strikes, Tally, endure, explore, replay, strike};
+use crate::sim::Profile;
 
 use super::exit::{Code, Failure};
 use super::{answer_with, print};
@@ -18,6 +19,8 @@ Examples:
   ledger lab run --ops 4 --images 1000000          up to a million crash images
   ledger lab run --ops 3 --minutes 5 --seed 7      as far as it gets, in another order
   ledger lab run --ops 1 --faults 1                failing and lying disks as well
+  ledger lab run --ops 2 --device psow512          torn sectors hold garbage
+  ledger lab endure --ops 100000                   one ledger, crashed over and over
   ledger lab replay append+rotate/17,power:but5    one case again";
 
 /// `ledger lab`.
@@ -34,6 +37,8 @@ enum LabTask {
     Run(LabRunArgs),
     /// Try one case again
     Replay(LabReplayArgs),
+    /// Use one ledger for long, crash it over and over, and read it all the while
+    Endure(LabEndureArgs),
 }
 
 #[derive(Debug, Args)]
@@ -50,6 +55,9 @@ struct LabRunArgs {
     /// What is sampled, and in which order, depends on this number alone
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
+    /// What a power loss does to writes under way
+    #[arg(long, value_name = "KIND", default_value = "atomic-sector", value_parser = device)]
+    device: Profile,
     /// How many threads [default: one for each processor]
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
@@ -67,11 +75,33 @@ struct LabReplayArgs {
     case: String,
 }
 
+#[derive(Debug, Args)]
+struct LabEndureArgs {
+    /// How many operations
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    ops: u64,
+    /// What happens depends on this number alone
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    /// Print the figures as a JSON line
+    #[arg(long)]
+    json: bool,
+}
+
+/// A device on which every promise is to be kept.
+fn device(name: &str) -> Result<Profile, String> {
+    let kept = || Profile::ALL.into_iter().filter(|it| *it != Profile::NonPsow);
+    kept().find(|it| it.name() == name).ok_or_else(|| {
+        format!("expected {}", kept().map(Profile::name).collect::<Vec<_>>().join(", "))
+    })
+}
+
 /// `ledger lab`.
 pub(super) fn lab(args: &LabArgs) -> Result<Code, Failure> {
     match &args.task {
         LabTask::Run(args) => run(args),
         LabTask::Replay(args) => again(args),
+        LabTask::Endure(args) => endured(args),
     }
 }
 
@@ -90,6 +120,31 @@ fn again(args: &LabReplayArgs) -> Result<Code, Failure> {
     }
 }
 
+fn endured(args: &LabEndureArgs) -> Result<Code, Failure> {
+    let start = Instant::now();
+    let bar = super::progress::bar(usize::try_from(args.ops).unwrap_or(usize::MAX));
+    let lived = endure(args.ops, args.seed, &mut |endured| bar.set_position(endured.ops));
+    bar.finish_and_clear();
+    let Endured { ops, crashes, records, looks } = match lived {
+        Ok(endured) => endured,
+        Err(broken) => return fail(&broken),
+    };
+    let (seed, seconds) = (args.seed, start.elapsed().as_secs_f64());
+    if args.json {
+        let line = json!({
+            "type": "endured", "ops": ops, "seed": seed, "seconds": seconds, "crashes": crashes,
+            "records": records, "looks": looks, "broken": 0,
+        });
+        print(&format!("{line}\n"))?;
+    } else {
+        answer_with(&format!(
+            "{ops} operations, seed {seed}: {crashes} crashes, {records} records, {looks} looks of \
+             an open reader, {seconds:.0} s\nevery promise was kept\n"
+        ))?;
+    }
+    Ok(Code::Fine)
+}
+
 fn fail(broken: &Broken) -> Result<Code, Failure> {
     answer_with(&format!("a promise was broken: {broken}\n"))?;
     Ok(Code::Failed)
@@ -99,7 +154,7 @@ fn run(args: &LabRunArgs) -> Result<Code, Failure> {
     let start = Instant::now();
     let all = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let jobs = args.jobs.unwrap_or(all);
-    let scope = Scope { ops: args.ops, seed: args.seed, jobs, ..Scope::WHOLE };
+    let scope = Scope { ops: args.ops, seed: args.seed, jobs, device: args.device, ..Scope::WHOLE };
     let bar = super::progress::bar(usize::try_from(scope.workloads()).unwrap_or(usize::MAX));
     let limit = args.minutes.map(|minutes| Duration::from_secs(minutes.saturating_mul(60)));
     let is_late = || limit.is_some_and(|limit| start.elapsed() >= limit);
@@ -145,6 +200,7 @@ fn json_of(tally: &Tally, args: &LabRunArgs, seconds: f64) -> serde_json::Value 
         "type": "lab",
         "ops": args.ops,
         "seed": args.seed,
+        "device": args.device.name(),
         "seconds": seconds,
         "workloads": tally.workloads,
         "workloads_all": tally.workloads_all,
@@ -164,6 +220,7 @@ fn json_of(tally: &Tally, args: &LabRunArgs, seconds: f64) -> serde_json::Value 
         "unproven": tally.unproven,
         "torn": tally.torn,
         "absent": tally.absent,
+        "asked": tally.asked,
         "digest": hex(&tally.digest),
         "broken": 0,
     })
@@ -172,8 +229,12 @@ fn json_of(tally: &Tally, args: &LabRunArgs, seconds: f64) -> serde_json::Value 
 fn words(tally: &Tally, args: &LabRunArgs, seconds: f64) -> Vec<String> {
     vec![
         format!(
-            "{} of {} histories of up to {} operations, seed {}, {seconds:.0} s",
-            tally.workloads, tally.workloads_all, args.ops, args.seed
+            "{} of {} histories of up to {} operations, seed {}, {}, {seconds:.0} s",
+            tally.workloads,
+            tally.workloads_all,
+            args.ops,
+            args.seed,
+            args.device.name()
         ),
         format!(
             "  first crash    {} points ({} with every subset of what was not synced), {} images, \
@@ -190,8 +251,9 @@ fn words(tally: &Tally, args: &LabRunArgs, seconds: f64) -> Vec<String> {
         ),
         format!("  all            {} images, {} different", tally.tried(), tally.examined()),
         format!(
-            "  found          {} clean, {} with an end to take over, {} torn, {} without a ledger",
-            tally.clean, tally.unproven, tally.torn, tally.absent
+            "  found          {} clean, {} with an end to take over, {} torn, {} without a ledger, \
+             {} that a person must judge",
+            tally.clean, tally.unproven, tally.torn, tally.absent, tally.asked
         ),
         format!("  same again     {}", hex(&tally.digest)),
         "every promise was kept".to_owned(),

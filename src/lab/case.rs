@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::sim::Profile;
+
 use super::model::Violation;
 use super::op::{Op, words};
 use super::restart::Restart;
@@ -10,6 +12,8 @@ use super::restart::Restart;
 /// the recovery from that, and so on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Case {
+    /// On what kind of device.
+    pub device: Profile,
     /// The operations; none for the making of the ledger.
     pub ops: Vec<Op>,
     /// The stops.
@@ -20,7 +24,12 @@ impl Case {
     /// What a line means.
     #[must_use]
     pub fn parse(line: &str) -> Option<Self> {
-        let mut parts = line.trim().split('/');
+        let (device, line) = match line.trim().split_once(':') {
+            // The colon of a restart stands behind a comma.
+            Some((name, line)) if !name.contains(',') => (Profile::named(name)?, line),
+            _ => (Profile::default(), line.trim()),
+        };
+        let mut parts = line.split('/');
         let ops = match parts.next()? {
             "create" => Vec::new(),
             words => words.split('+').map(Op::named).collect::<Option<_>>()?,
@@ -29,7 +38,7 @@ impl Case {
             let (picture, restart) = part.split_once(',')?;
             Some((picture.parse().ok()?, Restart::parse(restart)?))
         };
-        Some(Self { ops, stops: parts.map(stop).collect::<Option<_>>()? })
+        Some(Self { device, ops, stops: parts.map(stop).collect::<Option<_>>()? })
     }
 
     /// The same, and stopped once more.
@@ -42,6 +51,9 @@ impl Case {
 
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.device != Profile::default() {
+            write!(f, "{}:", self.device.name())?;
+        }
         f.write_str(&words(&self.ops))?;
         self.stops.iter().try_for_each(|(picture, restart)| write!(f, "/{picture},{restart}"))
     }

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::format::ContentHasher;
-use crate::sim::{Injected, SimDisk};
+use crate::sim::{Injected, Profile, SimDisk};
 use crate::storage::Storage;
 
 use super::case::{Broken, Case};
@@ -42,6 +42,8 @@ pub struct Scope {
     pub seed: u64,
     /// How many threads.
     pub jobs: NonZeroUsize,
+    /// On what kind of device: one that keeps the contract.
+    pub device: Profile,
 }
 
 impl Scope {
@@ -54,6 +56,7 @@ impl Scope {
         third: 8,
         seed: 1,
         jobs: NonZeroUsize::MIN,
+        device: Profile::AtomicSector,
     };
 
     /// How many workloads there are.
@@ -126,22 +129,34 @@ pub fn explore(scope: &Scope, watch: Watch<'_>) -> Result<Tally, Broken> {
 /// The promise that it breaks; or that there is no such case.
 pub fn replay(case: &Case) -> Result<(), Broken> {
     let failed = |violation, disk: Option<&SimDisk>| broken(case, violation, disk);
-    let (pictures, models) = film(&case.ops).map_err(|violation| failed(violation, None))?;
+    let (pictures, models) = film(case).map_err(|violation| failed(violation, None))?;
     let (mut pictures, mut model) = (pictures, None);
     for (picture, restart) in &case.stops {
         let Some(picture) = pictures.get(*picture) else { break };
         let model = model.get_or_insert_with(|| model_of(&models, picture));
         let image = restart.of(picture);
-        let passed = examine(&image, model, Depth::Full, Doubt::Wrong);
+        let passed = examine(&image, model, Depth::Full, doubt(case.device));
         pictures = passed.map_err(|violation| failed(violation, Some(&image)))?.recovery;
     }
     Ok(())
 }
 
+/// Whether the engine may ask: where a sector may be torn inside, it need not look torn.
+fn doubt(device: Profile) -> Doubt {
+    match device {
+        Profile::AtomicSector => Doubt::Wrong,
+        Profile::OrderedAppend | Profile::Psow512 | Profile::Psow4096 | Profile::NonPsow => {
+            Doubt::Right
+        }
+    }
+}
+
 /// The pictures of a workload's last operation, and the models that they name.
-fn film(ops: &[Op]) -> Result<(Vec<SimDisk>, Vec<Model>), Violation> {
-    let mut trial = Trial::new(SimDisk::new(), Weather::Calm);
-    let Some((last, first)) = ops.split_last() else {
+pub(super) fn film(case: &Case) -> Result<(Vec<SimDisk>, Vec<Model>), Violation> {
+    let disk = SimDisk::new();
+    disk.become_device(case.device);
+    let mut trial = Trial::new(disk, Weather::Calm);
+    let Some((last, first)) = case.ops.split_last() else {
         trial.begin_film();
         trial.create()?;
         return Ok((trial.disk.end_film(), trial.models));
@@ -153,7 +168,7 @@ fn film(ops: &[Op]) -> Result<(Vec<SimDisk>, Vec<Model>), Violation> {
     Ok((trial.disk.end_film(), trial.models))
 }
 
-fn model_of(models: &[Model], picture: &SimDisk) -> Model {
+pub(super) fn model_of(models: &[Model], picture: &SimDisk) -> Model {
     let mark = usize::try_from(picture.mark()).unwrap_or(usize::MAX);
     models.get(mark).cloned().unwrap_or_default()
 }
@@ -232,8 +247,8 @@ impl Shared<'_> {
     }
 
     fn workload(&self, ops: &[Op], tally: &mut Tally) -> Result<(), Broken> {
-        let case = Case { ops: ops.to_vec(), stops: Vec::new() };
-        let (pictures, models) = film(ops).map_err(|violation| broken(&case, violation, None))?;
+        let case = Case { device: self.scope.device, ops: ops.to_vec(), stops: Vec::new() };
+        let (pictures, models) = film(&case).map_err(|violation| broken(&case, violation, None))?;
         tally.workloads += 1;
         for (number, picture) in pictures.iter().enumerate() {
             let model = model_of(&models, picture);
@@ -248,7 +263,7 @@ impl Shared<'_> {
                 tally.images += 1;
                 let Some(key) = self.first_time(&image, &model, tally) else { continue };
                 tally.distinct += 1;
-                let passed = examine(&image, &model, Depth::Full, Doubt::Wrong)
+                let passed = examine(&image, &model, Depth::Full, doubt(case.device))
                     .map_err(|violation| broken(&case, violation, Some(&image)))?;
                 tally.count(passed.outcome);
                 self.again(&case, &passed.recovery, &model, &key, tally)?;
@@ -277,7 +292,7 @@ impl Shared<'_> {
                 tally.images_again += 1;
                 let Some(key) = self.first_time(&image, model, tally) else { continue };
                 tally.distinct_again += 1;
-                let passed = examine(&image, model, Depth::Recovery, Doubt::Wrong)
+                let passed = examine(&image, model, Depth::Recovery, doubt(case.device))
                     .map_err(|violation| broken(&case, violation, Some(&image)))?;
                 tally.count(passed.outcome);
                 if self.seed(&key).is_multiple_of(self.scope.third.max(1)) {
@@ -310,7 +325,7 @@ impl Shared<'_> {
         if self.first_time(&image, model, tally).is_some() {
             tally.distinct_third += 1;
             let case = case.and(number, *restart);
-            let passed = examine(&image, model, Depth::Recovery, Doubt::Wrong)
+            let passed = examine(&image, model, Depth::Recovery, doubt(case.device))
                 .map_err(|violation| broken(&case, violation, Some(&image)))?;
             tally.count(passed.outcome);
         }

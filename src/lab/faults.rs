@@ -9,14 +9,14 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::ledger::Ledger;
-use crate::sim::{Effect, Failure, Injected, Loss, Operation, OsError, Rule, SimDisk};
+use crate::sim::{Effect, Failure, Injected, Loss, Operation, OsError, Profile, Rule, SimDisk};
 use crate::storage::Storage;
 
-use super::case::Broken;
-use super::explore::Scope;
+use super::case::{Broken, Case};
+use super::explore::{Scope, film, model_of};
 use super::model::{Model, Promise, Violation};
 use super::op::{Op, words};
-use super::oracle::{Depth, Doubt, examine};
+use super::oracle::{Depth, Doubt, Outcome, examine};
 use super::restart::Restart;
 use super::trial::{Trial, Weather, dir, environment, read};
 
@@ -50,7 +50,7 @@ fn failures() -> Vec<(&'static str, Operation, Failure)> {
         ("write fails, nothing done", On::Write, error(EIO, Effect::Nothing)),
         ("write fails, some sectors done", On::Write, error(EIO, Effect::Part(5))),
         ("write fails, all done", On::Write, error(EIO, Effect::Everything)),
-        ("disk full in a write", On::Write, error(OsError::NoSpace, Effect::Prefix(100))),
+        ("disk full in a write", On::Write, error(OsError::NoSpace, Effect::Prefix(512))),
         ("quota in a write", On::Write, error(OsError::Quota, Effect::Nothing)),
         ("sync fails, pages marked clean", On::Sync, error(EIO, Effect::Nothing)),
         ("sync fails, pages reverted", On::Sync, error(EIO, Effect::Revert)),
@@ -66,6 +66,12 @@ fn failures() -> Vec<(&'static str, Operation, Failure)> {
         ("open fails", On::Open, error(EIO, Effect::Nothing)),
         ("list fails", On::List, error(EIO, Effect::Nothing)),
     ]
+}
+
+/// Failures after which the engine may ask: a sector that is torn inside need not look torn.
+fn torn_inside() -> Vec<(&'static str, Operation, Failure)> {
+    let full = Failure::Error(OsError::NoSpace, Effect::Prefix(100));
+    vec![("disk full inside of a sector", Operation::Write, full)]
 }
 
 /// Failures that break the contract.
@@ -97,7 +103,12 @@ pub fn strike(
     let mut strikes = Strikes::new();
     for number in 0..scope.workloads() {
         let ops = scope.workload(number);
-        for (weather, all) in [(Weather::Failing, failures()), (Weather::Lying, lies())] {
+        let kinds = [
+            (Weather::Failing, failures()),
+            (Weather::Tearing, torn_inside()),
+            (Weather::Lying, lies()),
+        ];
+        for (weather, all) in kinds {
             for (name, operation, failure) in all {
                 let strike = Strike { ops: &ops, weather, operation, failure, seed };
                 let struck = strikes.entry(name).or_default();
@@ -107,11 +118,46 @@ pub fn strike(
                 }
             }
         }
+        harm_neighbours(&ops, seed, strikes.entry("torn writes harm what is beside").or_default())?;
         if watch(&strikes).is_break() {
             break;
         }
     }
     Ok(strikes)
+}
+
+/// Take the power away at every change of a workload, on a device whose torn writes turn what
+/// stands beside them into garbage.
+fn harm_neighbours(ops: &[Op], seed: u64, struck: &mut Struck) -> Result<(), Broken> {
+    let mut case = Case { device: Profile::NonPsow, ops: ops.to_vec(), stops: Vec::new() };
+    let broken = |case: &Case, violation, disk: Option<&SimDisk>| Broken {
+        case: case.to_string(),
+        again: format!("lab run --ops 0 --faults {} --seed {seed}", ops.len()),
+        violation,
+        story: disk
+            .map(SimDisk::injected)
+            .unwrap_or_default()
+            .iter()
+            .map(Injected::to_string)
+            .collect(),
+    };
+    let (pictures, models) = film(&case).map_err(|violation| broken(&case, violation, None))?;
+    for (number, picture) in pictures.iter().enumerate() {
+        if picture.unsynced() == 0 {
+            continue;
+        }
+        struck.faults += 1;
+        for sample in 0..4 {
+            let restart = Restart::Power(Loss::Some(seed ^ (struck.faults << 2 | sample)));
+            let image = restart.of(picture);
+            struck.images += 1;
+            fail_closed(&image, &model_of(&models, picture), struck).map_err(|violation| {
+                case.stops = vec![(number, restart)];
+                broken(&case, violation, Some(&image))
+            })?;
+        }
+    }
+    Ok(())
 }
 
 struct Strike<'a> {
@@ -141,9 +187,8 @@ impl Strike<'_> {
             struck.images += 1;
             let judged = match self.weather {
                 Weather::Lying => fail_closed(&image, &trial.model, struck),
-                Weather::Calm | Weather::Failing => {
-                    examine(&image, &trial.model, Depth::Full, Doubt::Wrong).map(|_| ())
-                }
+                Weather::Calm | Weather::Failing => keep(&image, &trial, Doubt::Wrong, struck),
+                Weather::Tearing => keep(&image, &trial, Doubt::Right, struck),
             };
             judged.map_err(|violation| self.broken(nth, violation, &image))?;
         }
@@ -167,6 +212,18 @@ impl Strike<'_> {
         let again = format!("lab run --ops 0 --faults {} --seed {}", self.ops.len(), self.seed);
         Broken { case, again, violation, story }
     }
+}
+
+/// Hold an image against the model, as after any crash.
+fn keep(
+    image: &SimDisk,
+    trial: &Trial,
+    doubt: Doubt,
+    struck: &mut Struck,
+) -> Result<(), Violation> {
+    let passed = examine(image, &trial.model, Depth::Full, doubt)?;
+    struck.refused += u64::from(passed.outcome == Outcome::Asked);
+    Ok(())
 }
 
 /// What an engine owes whose device broke its contract: it refuses, or it says what is missing,

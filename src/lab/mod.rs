@@ -14,6 +14,7 @@ mod model;
 mod op;
 mod oracle;
 mod restart;
+mod soak;
 mod tally;
 mod trial;
 
@@ -25,5 +26,6 @@ pub use model::{Model, Promise, Violation};
 pub use op::{Op, words};
 pub use oracle::{Depth, Doubt, Outcome, Passed, examine};
 pub use restart::Restart;
+pub use soak::{Endured, endure};
 pub use tally::Tally;
 pub use trial::{dir, environment};

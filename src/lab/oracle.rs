@@ -6,12 +6,13 @@
 //! Left out on purpose: how much memory is asked for (the tests of memory measure it), and time.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind};
-use crate::format::HeadSync;
+use crate::format::{HeadSync, SegmentHeader};
 use crate::ledger::{Environment, Ledger, LedgerView, decode, state_hash};
 use crate::log::{
     Class, Log, LogOptions, LoggedRecord, UidSource, Verdict, VerifyOptions, judge, verify,
@@ -232,14 +233,30 @@ impl Examination<'_> {
                 let what = format!("{} is gone", path.display());
                 return Err(Violation::new(Promise::RecoveryIdempotent, what));
             };
-            let changed =
-                old.iter().enumerate().find(|(at, byte)| **byte != 0 && new.get(*at) != Some(byte));
+            let changed = old
+                .iter()
+                .take(self.written(path, before))
+                .enumerate()
+                .find(|(at, byte)| **byte != 0 && new.get(*at) != Some(byte));
             if let Some((at, _)) = changed {
                 let what = format!("{}: byte {at} was changed", path.display());
                 return Err(Violation::new(Promise::RecoveryIdempotent, what));
             }
         }
         Ok(())
+    }
+
+    /// How many bytes of a segment some write is known to have finished. Behind the records of one
+    /// that has a successor a torn footer may be garbage, which the next one takes the place of.
+    fn written(&self, path: &Path, segments: &BTreeMap<PathBuf, Vec<u8>>) -> usize {
+        let mut behind = segments.range::<Path, _>((Bound::Excluded(path), Bound::Unbounded));
+        let successor = behind.next().and_then(|(_, bytes)| SegmentHeader::decode(bytes).ok());
+        match (self.doubt, successor) {
+            (Doubt::Right, Some(header)) => {
+                usize::try_from(header.prev_data_end).unwrap_or(usize::MAX)
+            }
+            _ => usize::MAX,
+        }
     }
 
     /// Open it again after the crash that followed (I5, I6).

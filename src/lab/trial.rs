@@ -21,6 +21,7 @@ use crate::storage::Storage;
 
 use super::model::{Model, Promise, Violation};
 use super::op::{Op, SEGMENT};
+use super::restart::Restart;
 
 /// The ledger's folder on the simulated disk.
 #[must_use]
@@ -107,6 +108,8 @@ pub(super) enum Weather {
     Calm,
     /// Calls fail, within the contract.
     Failing,
+    /// The same, and what a write did may end inside of a sector: the engine may ask.
+    Tearing,
     /// The device breaks the contract.
     Lying,
 }
@@ -165,6 +168,9 @@ impl Trial {
         let is_right = match self.weather {
             Weather::Calm => false,
             Weather::Failing => is_of_the_machine(error.kind()),
+            Weather::Tearing => {
+                is_of_the_machine(error.kind()) || error.kind() == ErrorKind::Ambiguous
+            }
             // Whatever it says: it refused.
             Weather::Lying => {
                 self.ledger = None;
@@ -228,6 +234,13 @@ impl Trial {
         }
     }
 
+    /// The machine comes up again, and nobody has opened the ledger yet.
+    pub(super) fn restart(&mut self, restart: Restart) {
+        self.ledger = None;
+        self.disk = restart.of(&self.disk);
+        self.disk.forget_story();
+    }
+
     /// A batch is about to be asked for, if there is anybody to ask.
     fn ask(&mut self, batch: &[NewRecord]) {
         if self.ledger.is_some() {
@@ -248,9 +261,11 @@ impl Trial {
 
     /// A batch was not acknowledged: it may be there only if that is not known.
     fn refused(&mut self, error: &Error) -> Step {
-        if error.kind() == ErrorKind::OutcomeUnknown {
+        if self.disk.is_down() {
+            // Nobody is left to ask.
+        } else if error.kind() == ErrorKind::OutcomeUnknown {
             self.expect_poison()?;
-        } else if !self.disk.is_down() {
+        } else {
             self.model.pending.pop();
             self.publish();
         }
@@ -262,7 +277,7 @@ impl Trial {
         let Some(ledger) = &self.ledger else { return Ok(()) };
         let again = ledger.log().append(&Op::Append.batches(0).concat(), 0);
         match again {
-            Err(error) if error.kind() == ErrorKind::Poisoned => Ok(()),
+            Err(error) if matches!(error.kind(), ErrorKind::Poisoned | ErrorKind::Fenced) => Ok(()),
             other => {
                 let what = format!("an append after an unknown outcome: {other:?}");
                 Err(Violation::new(Promise::PoisonHolds, what))
@@ -366,6 +381,11 @@ impl Trial {
 fn is_of_the_machine(kind: ErrorKind) -> bool {
     matches!(
         kind,
-        ErrorKind::Io | ErrorKind::DiskFull | ErrorKind::OutcomeUnknown | ErrorKind::Poisoned
+        ErrorKind::Io
+            | ErrorKind::DiskFull
+            | ErrorKind::OutcomeUnknown
+            | ErrorKind::Poisoned
+            // HEAD could not be read, so that nobody knows whose the ledger is.
+            | ErrorKind::Fenced
     )
 }

@@ -111,6 +111,7 @@ impl Ledger {
             archive,
             by: by.to_owned(),
         };
+        debug_assert!(note.is_sound(self.head().seq.saturating_add(1)), "{note:?}");
         bug!(PruneBeforeNote => self.log.remove_pruned(&Retention { seq: 0, note: note.clone() })?);
         let note_seq = self.note(note.record())?.seq;
         let removal = self.log.remove_pruned(&Retention { seq: note_seq, note })?;
@@ -188,6 +189,10 @@ impl Prefix {
             open.extend(of_segment);
             segments.push(segment);
             next = Some(behind);
+        }
+        if next.as_ref().is_some_and(|next| next.prev_last_seq < reader.first_seq()) {
+            // A crash can leave a segment without a record. A note is about records.
+            (next, why) = (None, format!("no record is in what comes before it, and {why}"));
         }
         let next = next.ok_or_else(|| refused(reader, format!("nothing can go: {why}")))?;
         let open_runs = open.into_iter().map(|run| name_of(&state, run)).collect();

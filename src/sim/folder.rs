@@ -49,6 +49,13 @@ impl Folder {
         self.unsynced.clear();
     }
 
+    /// What it names, now, on the medium, or in between.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = usize> {
+        let added = self.unsynced.iter().filter_map(|change| change.added.as_ref());
+        let added = added.map(|(_, node)| *node);
+        self.now.values().chain(self.durable.values()).copied().chain(added)
+    }
+
     /// How many things can be lost.
     pub(super) fn unsynced(&self) -> usize {
         self.unsynced.len()

@@ -29,6 +29,28 @@ pub enum Profile {
 }
 
 impl Profile {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::AtomicSector, Self::OrderedAppend, Self::Psow512, Self::Psow4096, Self::NonPsow];
+
+    /// Its name on a command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Psow512 => "psow512",
+            Self::Psow4096 => "psow4096",
+            Self::AtomicSector => "atomic-sector",
+            Self::OrderedAppend => "ordered-append",
+            Self::NonPsow => "non-psow",
+        }
+    }
+
+    /// The profile of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|profile| profile.name() == name)
+    }
+
     fn unit(self) -> usize {
         match self {
             Self::Psow4096 => 8 * SECTOR,

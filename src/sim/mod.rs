@@ -114,6 +114,14 @@ impl SimDisk {
         self.state().mark
     }
 
+    /// Forget what was done so far, and the files that have no name any more: for long histories,
+    /// between two processes.
+    pub fn forget_story(&self) {
+        let mut state = self.state();
+        state.injected.clear();
+        state.forget_nameless();
+    }
+
     /// Forget every plan: no crash, no failure and no limit is to come. What was done stays done.
     pub fn calm(&self) {
         let mut state = self.state();

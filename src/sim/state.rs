@@ -1,6 +1,6 @@
 //! Everything about the machine: files, folders, plans.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -135,6 +135,22 @@ impl State {
         if is_new {
             let picture = self.copy();
             self.film.iter_mut().for_each(|film| film.push(picture.clone()));
+        }
+    }
+
+    /// Give back what files take that no folder names, now or on the medium.
+    pub(super) fn forget_nameless(&mut self) {
+        let mut named = BTreeSet::from([ROOT]);
+        for node in &self.nodes {
+            if let Node::Folder(folder) = &**node {
+                named.extend(folder.nodes());
+            }
+        }
+        let nothing = Arc::new(Node::File(FileImage::default()));
+        for (number, node) in self.nodes.iter_mut().enumerate() {
+            if !named.contains(&number) {
+                *node = Arc::clone(&nothing);
+            }
         }
     }
 

@@ -231,6 +231,42 @@ fn a_record_never_names_a_blob_that_a_crash_can_take() {
     assert!(seen > 100, "{seen}");
 }
 
+/// Goal: a process that is killed may leave a blob in the cache that no sync will ever write. The
+/// next one, which brings the same bytes, names it only when it has made it safe.
+#[test]
+fn a_blob_of_a_killed_process_is_made_safe_before_it_is_named() {
+    let prepared = SimDisk::new();
+    let environment = |disk: &SimDisk| Environment { blob_threshold: 10, ..on_disk(disk) };
+    let ledger = Ledger::create(&dir(), &environment(&prepared)).unwrap();
+    let run = ledger.start_run("r", &plan(1), RunPolicy::default()).unwrap();
+    let token = ledger.dispatch(run, "w").unwrap().unwrap().token;
+    ledger.close().unwrap();
+    prepared.lose_power(Loss::Nothing);
+    let receipt = || Receipt { output: large(1, 3000).into(), ..Receipt::default() };
+    let calm = prepared.fork();
+    let (ledger, _) = Ledger::open(&dir(), &environment(&calm)).unwrap();
+    ledger.record_receipt(token, receipt()).unwrap();
+    let (mut adopted, calls) = (0, calm.calls());
+    for call in prepared.calls() + 1..=calls {
+        let disk = prepared.fork();
+        disk.crash_at(call);
+        let opened = Ledger::open(&dir(), &environment(&disk));
+        let _ = opened.map(|(ledger, _)| ledger.record_receipt(token, receipt()));
+        disk.crash_at(u64::MAX);
+        disk.kill_process();
+        let is_there = !disk.files(&dir().join("blob")).is_empty();
+        let (ledger, _) = Ledger::open(&dir(), &environment(&disk)).unwrap();
+        let Ok(_) = ledger.record_receipt(token, receipt()) else { continue };
+        adopted += u64::from(is_there);
+        disk.lose_power(Loss::Everything);
+        drop(ledger);
+        let (ledger, _) = Ledger::open(&dir(), &environment(&disk)).unwrap();
+        let recorded = receipts(&ledger.replay(1).unwrap()).pop().expect("it was acknowledged");
+        ledger.output(&recorded).unwrap_or_else(|error| panic!("call {call}: {error}"));
+    }
+    assert!(adopted > 1, "{adopted}");
+}
+
 /// Goal: a full disk refuses the receipt, leaves the room free that it took, and goes on.
 #[test]
 fn a_full_disk_refuses_an_output_and_poisons_nothing() {

@@ -319,6 +319,46 @@ fn a_crash_anywhere_in_a_prune_is_finished_by_the_next_open() {
     assert!(finished > 10 && untouched > 10 && halfway > 1, "{finished} {untouched} {halfway}");
 }
 
+/// Goal: a prune that was cut short behind its note goes on only if both anchors still hold; if
+/// not, nothing is removed, and the next open says so.
+#[test]
+fn a_prune_does_not_go_on_without_its_anchors() {
+    let disk = five();
+    let clean = disk.fork();
+    let ledger = open(&clean);
+    let plan = ledger.prune(Through::Ended, None, "ann").unwrap().plan;
+    let files = log_files(&disk).len();
+    let mut noted = 0;
+    for call in disk.calls() + 1..=clean.calls() {
+        let disk = disk.fork();
+        disk.crash_at(call);
+        if let Ok((ledger, _)) = Ledger::open(&dir(), &quiet(&disk)) {
+            let _ = ledger.prune(Through::Ended, None, "ann");
+        }
+        disk.crash_at(u64::MAX);
+        disk.kill_process();
+        let is_noted = reader(&disk).records_of_kind(KIND_RETENTION_NOTE, 1).any(|it| it.is_ok());
+        if !is_noted || log_files(&disk).len() < files {
+            continue;
+        }
+        for anchor in &plan.anchors {
+            let path = dir().join("snap").join(&anchor.file);
+            let gone = disk.fork();
+            gone.remove(&path).unwrap();
+            let damaged = disk.fork();
+            damaged.overwrite(&path, 4200, &[0xA5; 8]).unwrap();
+            for disk in [gone, damaged] {
+                let (ledger, report) = Ledger::open(&dir(), &quiet(&disk)).unwrap();
+                assert!(!report.notes.is_empty(), "call {call}: {report:?}");
+                assert_eq!(log_files(&disk).len(), files, "call {call}");
+                assert_eq!(ledger.replay(1).unwrap()[0].seq, 1, "call {call}");
+                noted += 1;
+            }
+        }
+    }
+    assert!(noted >= 4, "{noted}");
+}
+
 /// Goal: a call of the disk that fails in a prune is no more than a prune that is not finished:
 /// the ledger goes on, and asking again finishes it.
 #[test]
@@ -365,6 +405,38 @@ fn a_call_that_fails_in_a_prune_leaves_a_ledger_that_goes_on() {
         }
     }
     assert!(poisoned > 2 && asked_again > 10, "{poisoned} {asked_again}");
+}
+
+/// A crash can leave a segment without a record. To prune it alone once wrote a note about no
+/// record, which no reader accepts, and removed the segment: the ledger looked damaged from then on.
+#[test]
+fn a_segment_without_a_record_is_not_pruned_alone() {
+    let disk = SimDisk::new();
+    Ledger::create(&dir(), &quiet(&disk)).unwrap().close().unwrap();
+    fence(&disk);
+    let ledger = open(&disk);
+    for limit in 1..3 {
+        ledger.execute(&cap(limit)).unwrap();
+        ledger.snapshot::<State>().unwrap();
+    }
+    assert_eq!(view(&disk).log().segments().len(), 2);
+    let refused = ledger.prune(Through::Record(u64::MAX), None, "ann").unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Rejected, "{refused}");
+    assert!(refused.to_string().contains("no record"), "{refused}");
+    ledger.close().unwrap();
+    expect_whole(&disk, &LEVELS, "nothing was pruned");
+
+    // Together with the next one, which has records, it goes.
+    fence(&disk);
+    let ledger = open(&disk);
+    for limit in 3..5 {
+        ledger.execute(&cap(limit)).unwrap();
+        ledger.snapshot::<State>().unwrap();
+    }
+    let pruned = ledger.prune(Through::Record(u64::MAX), None, "ann").unwrap();
+    assert_eq!((pruned.plan.first_seq, pruned.removal.segments.len()), (1, 2));
+    ledger.close().unwrap();
+    expect_whole(&disk, &LEVELS, "two were pruned");
 }
 
 /// Goal: a log that was pruned can be pruned again: the fold begins with an earlier anchor then.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use plan_ledger::error::ErrorKind;
 use plan_ledger::format::{
-    FOOTER_SIZE, Footer, HeadSync, INDEX_HEADER_SIZE, Index, Reason, SEGMENT_HEADER_SIZE,
-    content_hash, is_sealed_length,
+    FOOTER_SIZE, Footer, HeadSync, INDEX_HEADER_SIZE, Index, IndexBuilder, Reason,
+    SEGMENT_HEADER_SIZE, content_hash, index_crc, is_sealed_length,
 };
 use plan_ledger::log::{Item, Log, LogOptions, StreamOf, Verdict, judge};
 use plan_ledger::sim::{Effect, Fault, Loss, SimDisk};
@@ -262,6 +262,48 @@ fn a_flipped_bit_of_index_or_footer_costs_no_record() {
             let (log, report) = open(&disk).unwrap();
             assert_eq!(report.verdict, Verdict::Clean);
             assert_eq!(log.reader().unwrap().records(1).filter_map(Result::ok).count(), 13);
+        }
+    }
+}
+
+/// What an index says of a record's number and offset, in place of the truth.
+type Lie = fn(u64, u64) -> (u64, u64);
+
+/// Goal: an index is a hint. One that is intact and names places where other records begin, or none,
+/// costs nobody a record.
+#[test]
+fn an_index_that_lies_costs_no_record() {
+    let (disk, _) = rotated();
+    let path = first_segment(&disk);
+    let bytes = disk.read(&path).unwrap();
+    let (footer, index) = decode(&bytes);
+    let header = footer.header().unwrap();
+    let all = whole(&reader(&disk));
+    let own = || all.iter().filter(|record| record.segment == 0);
+    // Those about the first record would break the format.
+    let lies: [Lie; 3] = [
+        |seq, offset| (if seq == 1 { 1 } else { seq + 1 }, offset),
+        |seq, offset| (seq, if seq == 1 { offset } else { offset + 64 }),
+        |seq, offset| ((seq - 1).max(1), offset),
+    ];
+    for lie in lies {
+        let mut builder = IndexBuilder::default();
+        for record in own() {
+            let (seq, offset) = lie(record.seq, record.offset);
+            builder.push(seq, offset, record.kind, STREAMS.stream(record));
+        }
+        let forged = builder.finish(footer.data_end).unwrap();
+        assert_eq!(u64::try_from(forged.len()).unwrap(), footer.index_length);
+        let index_crc = index_crc(header.segment, footer.data_end, &forged);
+        let footer = Footer { index_crc, ..footer.clone() };
+        let disk = disk.fork();
+        disk.overwrite(&path, footer.data_end, &forged).unwrap();
+        disk.overwrite(&path, footer.offset(), &footer.encode(&header)).unwrap();
+        let (_, read) = decode(&disk.read(&path).unwrap());
+        assert!(!read.seeks().eq(index.seeks()), "the lie is in the file");
+        for from in 1..=u64::try_from(all.len()).unwrap() {
+            let read: Vec<_> = reader(&disk).records(from).map(Result::unwrap).collect();
+            assert!(read.iter().eq(all.iter().filter(|record| record.seq >= from)), "from {from}");
         }
     }
 }
