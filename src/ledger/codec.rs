@@ -227,7 +227,7 @@ fn options() -> impl bincode::Options {
 }
 
 /// Write the bytes that a state's hash is taken over, piece by piece.
-pub(super) fn write_state(out: &mut dyn io::Write, state: &State) -> io::Result<()> {
+pub(super) fn write_state(out: &mut impl io::Write, state: &State) -> io::Result<()> {
     bincode::DefaultOptions::new().serialize_into(out, state).map_err(io::Error::other)
 }
 
@@ -235,7 +235,10 @@ pub(super) fn write_state(out: &mut dyn io::Write, state: &State) -> io::Result<
 ///
 /// # Errors
 /// What the writer says, and a value that is longer than a reader accepts.
-pub(super) fn put<T: Serialize + ?Sized>(out: &mut dyn io::Write, value: &T) -> io::Result<()> {
+pub(super) fn put<T: Serialize + ?Sized>(
+    out: &mut (impl io::Write + ?Sized),
+    value: &T,
+) -> io::Result<()> {
     options().serialize_into(out, value).map_err(unwrapped)
 }
 
@@ -243,7 +246,7 @@ pub(super) fn put<T: Serialize + ?Sized>(out: &mut dyn io::Write, value: &T) -> 
 ///
 /// # Errors
 /// What the reader says, and bytes that are no such value.
-pub(super) fn take<T: DeserializeOwned>(input: &mut dyn io::Read) -> io::Result<T> {
+pub(super) fn take<T: DeserializeOwned>(input: &mut (impl io::Read + ?Sized)) -> io::Result<T> {
     options().deserialize_from(input).map_err(unwrapped)
 }
 

@@ -16,11 +16,18 @@ pub fn plan_hash(plan: &Plan) -> ContentHash {
 /// Hash of a state. Live state, replay from the start and from any snapshot have the same one at every sequence number.
 #[must_use]
 pub fn state_hash(state: &State) -> ContentHash {
-    hash_of(|out| codec::write_state(out, state))
+    hash_of_pieces(|out| codec::write_state(out, state))
 }
 
 /// Hash of everything that `write` writes.
 pub(super) fn hash_of(write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>) -> ContentHash {
+    hash_of_pieces(|out| write(out))
+}
+
+/// The same with a writer whose type is known: encoders write millions of pieces.
+fn hash_of_pieces(
+    write: impl FnOnce(&mut io::BufWriter<&mut HashWriter>) -> io::Result<()>,
+) -> ContentHash {
     let mut hasher = HashWriter(ContentHasher::default());
     // Encoders write a few bytes at a time, a hasher is fast with many.
     let mut out = io::BufWriter::with_capacity(PIECE, &mut hasher);

@@ -9,7 +9,7 @@
 //!
 //! Left out on purpose: whether the state is the right one. Its hash says that.
 
-use std::io;
+use std::io::{self, BufRead as _, Write as _};
 use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
@@ -23,11 +23,19 @@ use crate::plan::{
 use super::codec::{put, take};
 use super::hash::plan_hash;
 
-type In<'a> = &'a mut dyn io::Read;
-type Out<'a> = &'a mut dyn io::Write;
+/// So much is read or written at a time. The types are known, since values come in a few bytes each.
+const PIECE: usize = 64 << 10;
+type In<'a, 'b> = &'a mut io::BufReader<&'b mut dyn io::Read>;
+type Out<'a, 'b> = &'a mut io::BufWriter<&'b mut dyn io::Write>;
 
 /// Write a state.
-pub(super) fn encode(state: &State, out: Out) -> io::Result<()> {
+pub(super) fn encode(state: &State, out: &mut dyn io::Write) -> io::Result<()> {
+    let out = &mut io::BufWriter::with_capacity(PIECE, out);
+    encode_state(state, out)?;
+    out.flush()
+}
+
+fn encode_state(state: &State, out: Out) -> io::Result<()> {
     let State { seq, time, runs, names, ended, summaries, caps, account, .. } = state;
     let State { in_flight, in_flight_by_owner, in_flight_by_tag, due, questions, dealt, .. } =
         state;
@@ -47,7 +55,8 @@ pub(super) fn encode(state: &State, out: Out) -> io::Result<()> {
 }
 
 /// Read a state, to the end of the input.
-pub(super) fn decode(input: In) -> io::Result<State> {
+pub(super) fn decode(input: &mut dyn io::Read) -> io::Result<State> {
+    let input = &mut io::BufReader::with_capacity(PIECE, input);
     let (seq, time, account) = take(input)?;
     let mut state = State {
         seq,
@@ -67,8 +76,12 @@ pub(super) fn decode(input: In) -> io::Result<State> {
     };
     let mut last = None;
     for _ in 0..take::<u64>(input)? {
-        let run = decode_run(input, &mut last)?;
+        let mut run = decode_run(input, &mut last)?;
+        run.relink(state.runs.values().next_back());
         state.runs.insert(run.id, run);
+    }
+    if !input.fill_buf()?.is_empty() {
+        return Err(invalid("something follows the end of its state"));
     }
     Ok(state)
 }
@@ -172,7 +185,7 @@ fn decode_run(input: In, last: &mut Option<PlanText>) -> io::Result<Run> {
     for _ in 0..take::<u64>(input)? {
         run.versions.push(decode_version(input, last)?);
     }
-    run.steps = take_many(input)?;
+    run.steps = take_vec(input)?;
     run.barriers = take_many(input)?;
     run.variables = take_many(input)?;
     run.questions = take_many(input)?;
@@ -195,7 +208,6 @@ fn decode_run(input: In, last: &mut Option<PlanText>) -> io::Result<Run> {
     run.counts = take_many(input)?;
     run.plan_verdicts = take_many(input)?;
     run.estimates = take_many(input)?;
-    run.relink();
     Ok(run)
 }
 
@@ -247,12 +259,8 @@ impl PlanText {
 fn decode_version(input: In, last: &mut Option<PlanText>) -> io::Result<PlanVersion> {
     let head: VersionHead = take(input)?;
     let header = take::<String>(input)?;
-    let (mut step_hashes, mut steps) = (Vec::new(), Vec::new());
-    for _ in 0..take::<u64>(input)? {
-        let (hash, step): (ContentHash, String) = take(input)?;
-        step_hashes.push(hash);
-        steps.push(step);
-    }
+    let (step_hashes, steps): (Vec<ContentHash>, Vec<String>) =
+        take_vec::<(ContentHash, String)>(input)?.into_iter().unzip();
     let is_last = |last: &&PlanText| last.header == header && last.steps == steps;
     let text = match last.take().filter(|last| is_last(&last)) {
         Some(same) => same,
@@ -271,7 +279,7 @@ fn decode_version(input: In, last: &mut Option<PlanText>) -> io::Result<PlanVers
         review: head.review,
         plan,
         step_hashes,
-        numbers: take_many(input)?,
+        numbers: take_vec(input)?,
         step_count: head.step_count,
     })
 }
@@ -298,6 +306,17 @@ where
     let mut items = C::default();
     for _ in 0..take::<u64>(input)? {
         items.extend(Some(take(input)?));
+    }
+    Ok(items)
+}
+
+/// The same for what may be many and large: room for so many at once is not too much to believe.
+fn take_vec<T: DeserializeOwned>(input: In) -> io::Result<Vec<T>> {
+    const BELIEVED: u64 = 4096;
+    let count = take::<u64>(input)?;
+    let mut items = Vec::with_capacity(usize::try_from(count.min(BELIEVED)).unwrap_or(0));
+    for _ in 0..count {
+        items.push(take(input)?);
     }
     Ok(items)
 }

@@ -7,7 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{BarrierStatus, Fallback, Lane, Plan, Queue, Run, Step, StepNumber, expression};
+use super::{
+    BarrierStatus, Fallback, Lane, Plan, PlanVersion, Queue, Run, Step, StepNumber, expression,
+};
 
 /// Something that a step waits for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -163,13 +165,27 @@ impl Links {
 
 impl Run {
     /// Make the lookups of the active version anew: for a run that was put together from its
-    /// fields, and not by folding.
-    pub fn relink(&mut self) {
+    /// fields, and not by folding. What a run of the same plan has is shared with it.
+    pub fn relink(&mut self, other: Option<&Self>) {
+        let same = other.filter(|other| {
+            let is_same = |one: &PlanVersion, two: &PlanVersion| {
+                Arc::ptr_eq(&one.plan, &two.plan) && one.numbers == two.numbers
+            };
+            self.steps.len() == other.steps.len()
+                && self
+                    .active_version()
+                    .zip(other.active_version())
+                    .is_some_and(|(a, b)| is_same(a, b))
+        });
+        self.links = same.map_or_else(|| self.own_links(), |other| Arc::clone(&other.links));
+        self.find_heads();
+    }
+
+    fn own_links(&self) -> Arc<Links> {
         let links = self
             .active_version()
             .map(|version| Links::new(&version.plan, &version.numbers, self.steps.len()));
-        self.links = Arc::new(links.unwrap_or_default());
-        self.find_heads();
+        Arc::new(links.unwrap_or_default())
     }
 
     /// Makes the list of the lanes' heads anew.

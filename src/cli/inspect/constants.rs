@@ -9,13 +9,13 @@ use crate::format::{
     INDEX_HEADER_SIZE, INDEX_LENGTH_MAX, INDEX_RECORDS_MAX, PAYLOAD_LENGTH_MAX, SEEK_STEP,
     SEGMENT_HEADER_SIZE, SKIPPABLE_KINDS_FROM, SNAPSHOT_CHUNK_SIZE, SNAPSHOT_HEADER_SIZE,
 };
-use crate::ledger::{Environment, GAPS_MAX, Kind, Projection};
+use crate::ledger::{GAPS_MAX, Kind, Projection};
 use crate::log::{BLOB_LENGTH_MAX, FINDINGS_MAX, KEY_WINDOW};
 use crate::plan::{ENDED_KEPT, MAX_BATCH_EVENTS, STEPS_MAX, State};
 
 use super::page::Page;
 use super::text::{Paint, Table, count};
-use super::{Form, InspectArgs};
+use super::{Form, Look};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -100,13 +100,8 @@ fn versions() -> [Constant; 3] {
     ]
 }
 
-pub(super) fn constants(
-    _: &InspectArgs,
-    _: &ConstantsArgs,
-    form: Form,
-    environment: &Environment,
-    page: &mut Page<'_>,
-) -> Result<Code, Failure> {
+pub(super) fn constants(look: Look<'_>, page: &mut Page<'_>) -> Result<Code, Failure> {
+    let Look { form, environment, .. } = look;
     let threshold = Constant {
         name: "blob_threshold",
         value: wide(environment.blob_threshold),

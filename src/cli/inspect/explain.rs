@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::cli::exit::{Code, Failure};
-use crate::ledger::{Environment, LedgerView};
+use crate::ledger::LedgerView;
 use crate::log::{Bit, Diagnosis, Evidence, Row, classify};
 
 use super::map::{diagnosed, json as region_json, paint, records};
@@ -12,7 +12,7 @@ use super::page::Page;
 use super::regions::{Class, Region, regions};
 use super::survey::Health;
 use super::text::{Paint, Table, count, plain, plain_path};
-use super::{Form, InspectArgs};
+use super::{Form, Look};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -45,15 +45,14 @@ struct Explained<'a> {
 }
 
 pub(super) fn explain(
-    args: &InspectArgs,
     what: &ExplainArgs,
-    form: Form,
-    environment: &Environment,
+    look: Look<'_>,
     page: &mut Page<'_>,
 ) -> Result<Code, Failure> {
-    let view = LedgerView::open(&args.dir, environment)?;
-    let health = Health::of(view.log(), &args.dir, environment)?;
-    let diagnosis = diagnosed(args, environment);
+    let Look { dir, form, environment } = look;
+    let view = LedgerView::open(dir, environment)?;
+    let health = Health::of(view.log(), dir, environment)?;
+    let diagnosis = diagnosed(look);
     let all = regions(&view, diagnosis.as_ref(), environment)?;
     let newest = all.iter().filter_map(|region| region.ordinal).max();
     let segment = what.segment.or(newest);

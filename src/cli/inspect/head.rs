@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 
 use crate::cli::exit::{Code, Failure};
 use crate::format::{HEAD_SLOT_SIZE, Head, HeadState};
-use crate::ledger::{Environment, LedgerView};
+use crate::ledger::LedgerView;
 
 use super::page::Page;
 use super::survey::{Health, holder};
 use super::text::{Paint, Table, hex, plain, words};
-use super::{Form, InspectArgs};
+use super::{Form, Look};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -24,18 +24,13 @@ HEAD is the witness of what was acknowledged: format/head.md.";
 #[command(after_help = EXAMPLES)]
 pub(super) struct HeadArgs {}
 
-pub(super) fn head(
-    args: &InspectArgs,
-    _: &HeadArgs,
-    form: Form,
-    environment: &Environment,
-    page: &mut Page<'_>,
-) -> Result<Code, Failure> {
-    let view = LedgerView::open(&args.dir, environment)?;
-    let health = Health::of(view.log(), &args.dir, environment)?;
+pub(super) fn head(look: Look<'_>, page: &mut Page<'_>) -> Result<Code, Failure> {
+    let Look { dir, form, environment } = look;
+    let view = LedgerView::open(dir, environment)?;
+    let health = Health::of(view.log(), dir, environment)?;
     let slots = &view.log().head_view().slots;
     let newest = view.log().head_view().newest().map(|(slot, _)| slot);
-    let holder = holder(&args.dir, environment);
+    let holder = holder(dir, environment);
     for (number, slot) in slots.iter().enumerate() {
         let counts = newest == Some(number);
         match form {

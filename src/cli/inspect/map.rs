@@ -4,14 +4,14 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::cli::exit::{Code, Failure};
-use crate::ledger::{Environment, LedgerView};
+use crate::ledger::LedgerView;
 use crate::log::{Diagnosis, diagnose};
 
 use super::page::Page;
 use super::regions::{Class, Region, regions};
 use super::survey::Health;
 use super::text::{Paint, Table, count, plain, plain_path, size};
-use super::{Form, InspectArgs};
+use super::{Form, Look};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -31,16 +31,11 @@ pub(super) struct MapArgs {
     segment: Option<u64>,
 }
 
-pub(super) fn map(
-    args: &InspectArgs,
-    what: &MapArgs,
-    form: Form,
-    environment: &Environment,
-    page: &mut Page<'_>,
-) -> Result<Code, Failure> {
-    let view = LedgerView::open(&args.dir, environment)?;
-    let health = Health::of(view.log(), &args.dir, environment)?;
-    let diagnosis = diagnosed(args, environment);
+pub(super) fn map(what: &MapArgs, look: Look<'_>, page: &mut Page<'_>) -> Result<Code, Failure> {
+    let Look { dir, form, environment } = look;
+    let view = LedgerView::open(dir, environment)?;
+    let health = Health::of(view.log(), dir, environment)?;
+    let diagnosis = diagnosed(look);
     let all = regions(&view, diagnosis.as_ref(), environment)?;
     let is_wanted = |region: &&Region| what.segment.is_none() || region.ordinal == what.segment;
     let chosen: Vec<&Region> = all.iter().filter(is_wanted).collect();
@@ -61,8 +56,8 @@ pub(super) fn map(
 }
 
 /// What opening would find; `None` where that cannot be told, as in an archive.
-pub(super) fn diagnosed(args: &InspectArgs, environment: &Environment) -> Option<Diagnosis> {
-    diagnose(&*environment.storage, &args.dir).ok()
+pub(super) fn diagnosed(look: Look<'_>) -> Option<Diagnosis> {
+    diagnose(&*look.environment.storage, look.dir).ok()
 }
 
 pub(super) fn json(region: &Region) -> Value {

@@ -58,7 +58,6 @@ use crate::ledger::{BlobCheck, Environment};
 use super::blobs;
 use super::exit::{Code, Failure};
 use super::verify::{self, HowArgs, Wanted};
-use domain::Look;
 use page::Page;
 use text::Style;
 
@@ -125,6 +124,14 @@ struct BlobsArgs {
     check: bool,
 }
 
+/// Where one looks, and for whom.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Look<'a> {
+    dir: &'a Path,
+    form: Form,
+    environment: &'a Environment,
+}
+
 /// Look at a ledger and print what is there.
 ///
 /// # Errors
@@ -138,17 +145,11 @@ pub(super) fn inspect(
 ) -> Result<Code, Failure> {
     paged(&args.dir, args.json, environment, out, |look, page| match &args.what {
         None => summary::summary(look.dir, look.form, look.environment, page),
-        Some(What::Records(what)) => {
-            records::records(args, what, look.form, look.environment, page)
-        }
-        Some(What::Record(what)) => record::record(args, what, look.form, look.environment, page),
-        Some(What::Segments(what)) => {
-            segments::segments(args, what, look.form, look.environment, page)
-        }
-        Some(What::Head(what)) => head::head(args, what, look.form, look.environment, page),
-        Some(What::Snapshots(what)) => {
-            snapshots::snapshots(args, what, look.form, look.environment, page)
-        }
+        Some(What::Records(what)) => records::records(what, look, page),
+        Some(What::Record(what)) => record::record(what, look, page),
+        Some(What::Segments(_)) => segments::segments(look, page),
+        Some(What::Head(_)) => head::head(look, page),
+        Some(What::Snapshots(_)) => snapshots::snapshots(look, page),
         Some(What::Blobs(what)) => {
             let check = if what.check { BlobCheck::Content } else { BlobCheck::Presence };
             blobs::list(look.dir, check, args.json, None, look.environment, page.out())
@@ -158,13 +159,9 @@ pub(super) fn inspect(
             verify::verify(wanted, look.environment, page.out())
         }
         Some(What::Export(what)) => export::export(args, what, look.environment, page.out()),
-        Some(What::Constants(what)) => {
-            constants::constants(args, what, look.form, look.environment, page)
-        }
-        Some(What::Map(what)) => map::map(args, what, look.form, look.environment, page),
-        Some(What::Explain(what)) => {
-            explain::explain(args, what, look.form, look.environment, page)
-        }
+        Some(What::Constants(_)) => constants::constants(look, page),
+        Some(What::Map(what)) => map::map(what, look, page),
+        Some(What::Explain(what)) => explain::explain(what, look, page),
         Some(What::Step(what)) => step::step(what, look, page),
         Some(What::Domain(what)) => domain::answer(what, look, page),
     })

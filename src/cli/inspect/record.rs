@@ -14,7 +14,7 @@ use super::content::{Content, content_text, kind_name, record_json};
 use super::page::Page;
 use super::survey::{Health, damage_json, damage_text};
 use super::text::{Paint, Table, hex, plain};
-use super::{Form, InspectArgs};
+use super::{Form, Look};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -42,13 +42,12 @@ enum Found {
 }
 
 pub(super) fn record(
-    args: &InspectArgs,
     what: &RecordArgs,
-    form: Form,
-    environment: &Environment,
+    look: Look<'_>,
     page: &mut Page<'_>,
 ) -> Result<Code, Failure> {
-    let view = LedgerView::open(&args.dir, environment)?;
+    let Look { dir, form, environment } = look;
+    let view = LedgerView::open(dir, environment)?;
     view.log().expect_unpruned(what.seq)?;
     let (record, proof) = match find(&view, what.seq)? {
         Found::Record(record, proof) => (record, proof),
@@ -63,7 +62,7 @@ pub(super) fn record(
             return Ok(Code::Damaged);
         }
         Found::Nothing { last } => {
-            let health = Health::of(view.log(), &args.dir, environment)?;
+            let health = Health::of(view.log(), dir, environment)?;
             let message = format!("expected a record up to {last}, found {}", what.seq);
             return Err(if health.is_good() {
                 Failure::Usage(message)

@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::cli::exit::{Code, Failure};
 use crate::error::Result as LedgerResult;
 use crate::format::FrameFault;
-use crate::ledger::{Environment, LedgerView, RUNS, time_text};
+use crate::ledger::{LedgerView, RUNS, time_text};
 use crate::log::{Damage, Item, LoggedRecord, Proof};
 use crate::plan::{Event, RunId};
 
@@ -21,7 +21,7 @@ use super::page::Page;
 use super::phrase::subject;
 use super::survey::{Health, damage_json, damage_text, derived_json, derived_text};
 use super::text::{Paint, counted, plain, plain_path};
-use super::{Form, InspectArgs};
+use super::{Form, Look};
 
 /// What was seen so far.
 #[derive(Debug, Default)]
@@ -36,15 +36,14 @@ struct Seen {
 }
 
 pub(super) fn records(
-    args: &InspectArgs,
     what: &RecordsArgs,
-    form: Form,
-    environment: &Environment,
+    look: Look<'_>,
     page: &mut Page<'_>,
 ) -> Result<Code, Failure> {
+    let Look { dir, form, environment } = look;
     what.check()?;
-    let view = LedgerView::open(&args.dir, environment)?;
-    let health = Health::of(view.log(), &args.dir, environment)?;
+    let view = LedgerView::open(dir, environment)?;
+    let health = Health::of(view.log(), dir, environment)?;
     let filter = Filter::of(what, &view, &health, environment.clock.now())?;
     let runs = known_runs(&view)?.into_values().map(|run| (run.id, run.name)).collect();
     let mut seen = Seen { runs, ..Seen::default() };

@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 
 use crate::cli::exit::{Code, Failure};
 use crate::format::{Footer, SegmentHeader};
-use crate::ledger::{Environment, LedgerView};
+use crate::ledger::LedgerView;
 use crate::log::{Anatomy, Stage};
 
 use super::page::{Page, time_json};
 use super::survey::Health;
 use super::text::{Paint, Table, count, hex, plain, plain_path, seconds, size, words};
-use super::{Form, InspectArgs};
+use super::{Form, Look};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -25,15 +25,10 @@ Records are not read: `map` and `verify` do that.";
 #[command(after_help = EXAMPLES)]
 pub(super) struct SegmentsArgs {}
 
-pub(super) fn segments(
-    args: &InspectArgs,
-    _: &SegmentsArgs,
-    form: Form,
-    environment: &Environment,
-    page: &mut Page<'_>,
-) -> Result<Code, Failure> {
-    let view = LedgerView::open(&args.dir, environment)?;
-    let health = Health::of(view.log(), &args.dir, environment)?;
+pub(super) fn segments(look: Look<'_>, page: &mut Page<'_>) -> Result<Code, Failure> {
+    let Look { dir, form, environment } = look;
+    let view = LedgerView::open(dir, environment)?;
+    let health = Health::of(view.log(), dir, environment)?;
     let all = view.log().anatomy()?;
     let is_good = health.is_good() && view.log().is_row_whole()?;
     match form {

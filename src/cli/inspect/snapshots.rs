@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use crate::cli::exit::{Code, Failure};
 use crate::error::{Error, ErrorKind};
 use crate::format::{SnapshotHeader, SnapshotName};
-use crate::ledger::{Environment, LedgerView};
+use crate::ledger::LedgerView;
 
 use super::page::{Page, time_json};
 use super::survey::Health;
 use super::text::{Paint, Table, hex, plain, seconds, size};
-use super::{Form, InspectArgs};
+use super::{Form, Look};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -28,16 +28,11 @@ were pruned: then the exit code is 4.";
 #[command(after_help = EXAMPLES)]
 pub(super) struct SnapshotsArgs {}
 
-pub(super) fn snapshots(
-    args: &InspectArgs,
-    _: &SnapshotsArgs,
-    form: Form,
-    environment: &Environment,
-    page: &mut Page<'_>,
-) -> Result<Code, Failure> {
-    let view = LedgerView::open(&args.dir, environment)?;
+pub(super) fn snapshots(look: Look<'_>, page: &mut Page<'_>) -> Result<Code, Failure> {
+    let Look { dir, form, environment } = look;
+    let view = LedgerView::open(dir, environment)?;
     let log = view.log();
-    let health = Health::of(log, &args.dir, environment)?;
+    let health = Health::of(log, dir, environment)?;
     let list = log.snapshots()?;
     let anchors = log.retention().map(|retention| retention.note.anchors.as_slice());
     let anchors: Vec<_> =

@@ -14,8 +14,9 @@ use crate::plan::{
     AttemptToken, Event, Micros, Receipt, Run, RunId, StepEvent, StepNumber, Verdict,
 };
 
+use super::Look;
 use super::content::Content;
-use super::domain::{At, Look, Scene};
+use super::domain::{At, Scene};
 use super::page::Page;
 use super::step_text::Length;
 use super::text::plain;

@@ -33,14 +33,11 @@ mod view_json;
 mod views;
 mod why;
 
-use std::path::Path;
-
 use clap::Subcommand;
 
 use crate::cli::exit::{Code, Failure};
-use crate::ledger::Environment;
 
-use super::Form;
+use super::Look;
 use super::page::Page;
 
 pub(super) use scene::{At, Scene};
@@ -68,14 +65,6 @@ pub(super) enum DomainWhat {
     Timeline(timeline::TimelineArgs),
     Graph(graph::GraphArgs),
     Progress(pace::ProgressArgs),
-}
-
-/// Where one looks, and for whom.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::cli) struct Look<'a> {
-    pub(super) dir: &'a Path,
-    pub(super) form: Form,
-    pub(super) environment: &'a Environment,
 }
 
 /// Answer.
