@@ -8,9 +8,9 @@
 
 use serde_json::Value;
 
-use super::draft::{Draft, Places};
+use super::draft::Draft;
 use super::own::{self, Read};
-use super::{Imported, PlanFormat, bad_plan, beads, markdown, marks, records, taskmaster};
+use super::{Imported, bad_plan, beads, markdown, records, taskmaster};
 
 /// The forms that are known, for somebody whose file has none of them.
 const KNOWN: &str = "expected our own form (`steps`; as JSON, YAML or Markdown), task-master \
@@ -30,10 +30,7 @@ pub(super) fn draft(name: &str, text: &str, tag: Option<&str>) -> Read<Draft> {
                 return Err(bad_plan(text).into());
             }
         },
-        _ => {
-            let file: marks::PlanFile = own::yaml(text)?;
-            Draft::own(file.imported(PlanFormat::Yaml), Places::Yaml)
-        }
+        _ => own::yaml_draft(text)?,
     };
     untagged(tag, draft)
 }
@@ -54,9 +51,7 @@ fn json(name: &str, text: &str, tag: Option<&str>) -> Read<Draft> {
         }
     };
     if own::is_ours(&value) {
-        drop(value);
-        let file: marks::PlanFile = own::json(text)?;
-        return untagged(tag, Draft::own(file.imported(PlanFormat::Json), Places::Json));
+        return untagged(tag, own::json_draft(text, &value)?);
     }
     if let Some(issues) = beads::issues(&value, text) {
         return untagged(tag, beads::import(name, &issues));
@@ -68,8 +63,7 @@ fn json(name: &str, text: &str, tag: Option<&str>) -> Read<Draft> {
         return untagged(tag, draft);
     }
     if own::is_meant(&value) {
-        let file: marks::PlanFile = own::json(text)?;
-        return untagged(tag, Draft::own(file.imported(PlanFormat::Json), Places::Json));
+        return untagged(tag, own::json_draft(text, &value)?);
     }
     Err(bad_plan(format!("the JSON is no plan: {KNOWN}")).into())
 }

@@ -4,7 +4,7 @@
 //! Invariant: every importer ends in [`Draft::judged`], so that a plan from any file is judged by
 //! the same rules, and each problem has the file's own line.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::fields::{Mark, mark};
 use super::finding::{Finding, Refusal, Severity};
@@ -88,11 +88,56 @@ impl Draft {
         if problems.is_empty() || !self.imported.plan.steps.is_empty() {
             problems.extend(locator.found(&self.imported.plan, of_plan, Severity::Problem));
         }
+        problems.extend(self.imported.unknown_marks());
         if problems.is_empty() {
+            let notes = self.imported.waits_for_dropped();
+            let notes = locator.found(&self.imported.plan, notes, Severity::Note);
+            self.imported.notes.extend(notes);
             Ok(Judged { imported: self.imported, places: locator.places })
         } else {
             Err(Refusal::Problems(problems))
         }
+    }
+}
+
+impl Imported {
+    /// Marks of steps that are not there.
+    fn unknown_marks(&self) -> Vec<Finding> {
+        let ids: BTreeSet<&str> = self.plan.steps.iter().map(|step| step.id.as_str()).collect();
+        let lists =
+            [("done", &self.done), ("skipped", &self.skipped), ("statuses", &self.statuses)];
+        let names = lists.iter().flat_map(|(list, marks)| marks.keys().map(move |id| (list, id)));
+        let unknown = names.filter(|(_, id)| !ids.contains(id.as_str()));
+        unknown
+            .map(|(list, id)| {
+                let message = format!("there is no step `{}`; remove the mark", id.escape_debug());
+                let place = format!("marks.{list}");
+                Finding { severity: Severity::Problem, line: None, place, message }
+            })
+            .collect()
+    }
+
+    /// What waits for something that is not to be done any more.
+    fn waits_for_dropped(&self) -> Vec<Problem> {
+        if self.skipped.is_empty() {
+            return Vec::new();
+        }
+        let mut found = Vec::new();
+        for (index, step) in self.plan.steps.iter().enumerate() {
+            for (position, name) in step.after.iter().enumerate() {
+                if let Some(source) = self.skipped.get(name) {
+                    let id = step.id.escape_debug();
+                    let place = format!("steps[{index}] ({id}).after[{position}]");
+                    let message = format!(
+                        "`{}` is not to be done any more ({source}): it is skipped, and nothing \
+                         waits for it then",
+                        name.escape_debug()
+                    );
+                    found.push(Problem { place, message });
+                }
+            }
+        }
+        found
     }
 }
 

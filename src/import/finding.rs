@@ -44,6 +44,14 @@ impl Finding {
     pub(super) fn at(severity: Severity, line: Option<u64>, message: impl Into<String>) -> Self {
         Self { severity, line, place: String::new(), message: message.into() }
     }
+
+    /// What keeps a text from being read, at that line.
+    pub(super) fn of_error(line: Option<u64>, error: &Error) -> Self {
+        let prefix = line.map_or_else(String::new, |line| format!("line {line}, "));
+        let message = error.message();
+        let message = message.strip_prefix(&prefix).unwrap_or(message);
+        Self::at(Severity::Problem, line, message)
+    }
 }
 
 impl fmt::Display for Finding {

@@ -101,6 +101,14 @@ pub enum PlanFormat {
     Markdown,
 }
 
+impl PlanFormat {
+    /// Whether it is our own form, in which every field means what `format/plan.md` says.
+    #[must_use]
+    pub fn is_own(self) -> bool {
+        matches!(self, Self::Yaml | Self::Json | Self::OwnMarkdown)
+    }
+}
+
 impl fmt::Display for PlanFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -166,9 +174,7 @@ pub fn check_text(name: &str, text: &str, tag: Option<&str>) -> Checked {
         }
         Err(Refusal::Problems(findings)) => Checked { imported: None, findings },
         Err(Refusal::Unreadable { line, error }) => {
-            let message = error.message().to_owned();
-            let findings = vec![Finding::at(Severity::Problem, line, message)];
-            Checked { imported: None, findings }
+            Checked { imported: None, findings: vec![Finding::of_error(line, &error)] }
         }
     }
 }

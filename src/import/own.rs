@@ -9,7 +9,14 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_saphyr::{DefaultMessageFormatter, Error as YamlError, MessageFormatter, Options};
 
-use super::finding::Refusal;
+pub(super) mod more;
+
+use more::words as json_words;
+
+use super::PlanFormat;
+use super::draft::{Draft, Places};
+use super::finding::{Finding, Refusal};
+use super::marks::PlanFile;
 use super::{bad_plan, text};
 use crate::plan::nearest;
 
@@ -94,6 +101,30 @@ fn is_of_another_tool(plan: &Value, steps: &Value) -> bool {
     !is_ours && says(&OTHER_STEP_FIELDS)
 }
 
+/// A plan of our own form as JSON, of which the value is known, too.
+pub(super) fn json_draft(text: &str, value: &Value) -> Read<Draft> {
+    match json::<PlanFile>(text) {
+        Ok(file) => Ok(Draft::own(file.imported(PlanFormat::Json), Places::Json)),
+        Err(refusal) => Err(all(refusal, |_| more::of_json(text, value))),
+    }
+}
+
+/// A plan of our own form as YAML.
+pub(super) fn yaml_draft(text: &str) -> Read<Draft> {
+    match yaml::<PlanFile>(text) {
+        Ok(file) => Ok(Draft::own(file.imported(PlanFormat::Yaml), Places::Yaml)),
+        Err(refusal) => Err(all(refusal, |first| more::of_yaml(text, first))),
+    }
+}
+
+/// Everything that is wrong, if that is more than one thing.
+fn all(refusal: Refusal, look: impl Fn(Refusal) -> Vec<Finding>) -> Refusal {
+    let Refusal::Unreadable { line, error } = refusal else { return refusal };
+    let again = || Refusal::Unreadable { line, error: bad_plan(error.message()) };
+    let found = look(again());
+    if found.len() > 1 { Refusal::Problems(found) } else { again() }
+}
+
 /// Any JSON value.
 pub(super) fn json_value(text: &str) -> Read<Value> {
     serde_json::from_str(text).map_err(|error| json_error(&error))
@@ -135,16 +166,8 @@ pub(super) fn json_error_at(line: u64, error: &serde_json::Error) -> Refusal {
     let message = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
     let message = message.strip_suffix(&place).unwrap_or(&message);
-    // Only the message tells an unknown field: "unknown field `x`, expected one of `a`, `b`".
-    let hint = match message.split_once(", expected ") {
-        Some((found, expected)) if found.starts_with("unknown ") => {
-            did_you_mean(quoted(found).next().unwrap_or_default(), quoted(expected))
-        }
-        Some((found, "a string")) if found.starts_with("invalid type: ") => quote_it(),
-        _ => String::new(),
-    };
     let column = u64::try_from(error.column()).unwrap_or(u64::MAX);
-    text::at(line, column, &format!("{message}{hint}"))
+    text::at(line, column, &json_words(message))
 }
 
 fn yaml_error(error: &YamlError) -> Refusal {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::*;
-use crate::plan::{Criterion, Idempotence, Step};
+use crate::plan::{self, Criterion, Idempotence, Rejection, Step};
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/plans").join(name)

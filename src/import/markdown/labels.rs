@@ -133,6 +133,29 @@ impl Digest {
     }
 }
 
+impl Digest {
+    /// Files under the label for changes, each with the words around it, if there are any: a path
+    /// in backquotes stands for itself, and other text as it is.
+    pub(super) fn paths(&self) -> Vec<(String, Option<String>)> {
+        let mut paths = Vec::new();
+        for value in self.values(Label::Changes) {
+            let is_list = value.is_inline && !value.text.contains(" - ");
+            for text in if is_list { parts(&value.text) } else { vec![value.text.clone()] } {
+                let quoted: Vec<&str> = text.split('`').skip(1).step_by(2).collect();
+                let words = text.replace('`', "");
+                match quoted.as_slice() {
+                    [path] if words.trim() != *path => {
+                        paths.push(((*path).to_owned(), Some(format!("Changes: {text}"))));
+                    }
+                    _ => paths.push((words.trim().to_owned(), None)),
+                }
+            }
+        }
+        paths.retain(|(path, _)| !["", "-", "none"].contains(&path.as_str()));
+        paths
+    }
+}
+
 /// The parts of a text between commas, of which none stands in quotes or parentheses.
 fn parts(text: &str) -> Vec<String> {
     let (mut parts, mut part, mut depth, mut is_quoted) =

@@ -9,7 +9,7 @@ use super::document::{Check, Document};
 use super::labels::{Label, is_criteria};
 use super::names::{self, Ids};
 use super::prose::Prose;
-use super::tasks::{Chosen, Task, plain_title};
+use super::tasks::{Chosen, Task, is_tasks, plain_title};
 use crate::import::PlanFormat;
 use crate::import::draft::{Draft, Origin, kept};
 use crate::import::order::{Order, Place};
@@ -99,6 +99,12 @@ impl Phases {
                 heads.push(head);
             }
             of.insert(*section, number);
+        }
+        // One heading that says only that tasks follow parts nothing.
+        let says_tasks =
+            |at: &usize| document.sections.get(*at).is_some_and(|section| is_tasks(&section.title));
+        if heads.len() == 1 && heads.iter().all(says_tasks) {
+            return Self { list: Vec::new(), of: BTreeMap::new() };
         }
         let titles: Vec<&str> = heads
             .iter()
@@ -298,6 +304,8 @@ fn step(task: &Task, phase: Option<&str>, after: Vec<String>, unknown: &[String]
         parts.insert(0, task.text.clone());
     }
     let criteria = digest.texts(Label::Acceptance).into_iter().chain(task.criteria.clone());
+    let files = digest.paths();
+    parts.extend(files.iter().filter_map(|(_, words)| words.clone()));
     let names = |label: Label| -> Vec<String> {
         digest.names(label).into_iter().map(|(_, name)| name).collect()
     };
@@ -310,7 +318,7 @@ fn step(task: &Task, phase: Option<&str>, after: Vec<String>, unknown: &[String]
         after,
         tools: names(Label::Tools),
         tags: task.tags.clone(),
-        changes: names(Label::Changes),
+        changes: files.into_iter().map(|(path, _)| path).collect(),
         acceptance: criteria.filter(|text| !text.trim().is_empty()).map(Criterion::Text).collect(),
         ..Step::default()
     }

@@ -77,6 +77,11 @@ pub(super) fn plain_title(title: &str) -> String {
     title.to_lowercase()
 }
 
+/// Whether a title only says that tasks follow.
+pub(super) fn is_tasks(title: &str) -> bool {
+    TASKS.contains(&plain_title(title).as_str())
+}
+
 /// The tasks of a text, if there are any.
 pub(super) fn choose(document: &Document<'_>) -> Option<Chosen> {
     let finder = Finder::new(document);
@@ -237,7 +242,7 @@ impl<'a> Finder<'a> {
         let sections = &self.document.sections;
         let is_below_tasks = |section: &Section| {
             let parent = section.parent.and_then(|at| sections.get(at));
-            parent.is_some_and(|parent| TASKS.contains(&plain_title(&parent.title).as_str()))
+            parent.is_some_and(|parent| is_tasks(&parent.title))
         };
         let mut levels: BTreeMap<u8, (bool, usize)> = BTreeMap::new();
         for section in sections.iter().filter(|section| section.level > 0) {

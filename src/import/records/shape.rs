@@ -192,12 +192,13 @@ fn items<'a>(
     parent: Option<&str>,
     phase: Option<&str>,
 ) -> Vec<Item<'a>> {
+    let ids = own_ids(list);
     let objects =
         list.iter().enumerate().filter_map(|(index, item)| Some((index, item.as_object()?)));
     objects
         .map(|(index, fields)| {
             let path = format!("{place}[{index}]");
-            let id = own_id(fields).unwrap_or_else(|| index.saturating_add(1).to_string());
+            let id = ids.get(index).cloned().unwrap_or_default();
             let id = match parent {
                 Some(parent)
                     if !id.strip_prefix(parent).is_some_and(|rest| rest.starts_with('.')) =>
@@ -222,20 +223,36 @@ fn items<'a>(
         .collect()
 }
 
-/// The id that a record says, or else its number in the order, or its name where that is no title.
-fn own_id(fields: &Map<String, Value>) -> Option<String> {
-    let named = IDS.iter().find_map(|name| fields.get(*name).and_then(name_text));
-    let numbered = || {
-        let order = ["order", "step", "index"];
-        order.iter().find_map(|name| fields.get(*name).filter(|value| value.is_number()))
+/// The ids of the records of a list. Numbers of an order, and names, are ids only where they tell
+/// all of them apart; the last resort is their places.
+fn own_ids(list: &[Value]) -> Vec<String> {
+    let written = |item: &Value| {
+        let id = IDS.iter().find_map(|name| item.get(*name).and_then(name_text));
+        id.filter(|id| !id.is_empty())
     };
-    let by_name = || {
-        let name = fields.get("name").and_then(Value::as_str).map(str::trim)?;
-        let has_title = fields.contains_key("title");
+    let number = |item: &Value| {
+        let names = ["order", "step", "index"];
+        let found = names.iter().find_map(|name| item.get(*name).filter(|value| value.is_number()));
+        found.and_then(name_text)
+    };
+    let name = |item: &Value| {
+        let name = item.get("name")?.as_str()?.trim();
         let is_word = !name.is_empty() && !name.contains(char::is_whitespace);
-        (has_title || is_word).then(|| name.to_owned())
+        let is_id = (is_word || item.get("title").is_some()) && !name.contains(char::is_control);
+        (is_id && !name.is_empty()).then(|| name.to_owned())
     };
-    named.or_else(|| numbered().and_then(name_text)).or_else(by_name).filter(|id| !id.is_empty())
+    let all = |read: &dyn Fn(&Value) -> Option<String>| {
+        let found: Option<Vec<String>> = list.iter().map(read).collect();
+        found.filter(|ids| ids.iter().collect::<BTreeSet<_>>().len() == ids.len())
+    };
+    let places = || (1..=list.len()).map(|place| place.to_string()).collect();
+    if list.iter().any(|item| written(item).is_some()) {
+        let by_place = list.iter().zip(1_usize..);
+        return by_place
+            .map(|(item, place)| written(item).unwrap_or_else(|| place.to_string()))
+            .collect();
+    }
+    all(&number).or_else(|| all(&name)).unwrap_or_else(places)
 }
 
 /// A value without what a path leads to, and without what then is empty.

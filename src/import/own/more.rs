@@ -1,0 +1,153 @@
+//! What else is wrong with a file of our own form, when a strict reader stopped at the first.
+//!
+//! JSON is looked at field by field. Of YAML, which means different things where different things
+//! are expected, the line with the problem is blanked, and the rest is read again.
+//!
+//! Invariant: it only adds to what the strict reader said; a file that it accepts is never looked
+//! at here. It stops after [`FOUND_MAX`].
+
+use serde_json::{Map, Value};
+
+use super::{PlanFile, Read, did_you_mean, json_words};
+use crate::import::finding::{Finding, Refusal, Severity};
+use crate::import::lines::Lines;
+use crate::plan::{Plan, Step};
+
+/// How many problems of form are looked for.
+const FOUND_MAX: usize = 50;
+
+/// All problems of form of a JSON text that can be read, but not as a plan.
+pub(in crate::import) fn of_json(text: &str, value: &Value) -> Vec<Finding> {
+    let mut look = Look { lines: Lines::of_json(text), found: Vec::new() };
+    let Some(fields) = value.as_object() else { return Vec::new() };
+    for (name, value) in fields {
+        match (name.as_str(), value.as_array()) {
+            ("steps", Some(steps)) => {
+                for (index, step) in steps.iter().enumerate() {
+                    look.step(&format!("steps[{index}]"), step);
+                }
+            }
+            ("marks", _) => look.read::<PlanFile>(name, &with(name, value)),
+            _ => look.read::<Plan>(name, &with(name, value)),
+        }
+    }
+    look.found
+}
+
+fn with(name: &str, value: &Value) -> Map<String, Value> {
+    Map::from_iter([(name.to_owned(), value.clone())])
+}
+
+struct Look {
+    lines: Lines,
+    found: Vec<Finding>,
+}
+
+impl Look {
+    fn step(&mut self, path: &str, step: &Value) {
+        let Some(fields) = step.as_object() else {
+            return self.report(path, "expected a step: an object with an id");
+        };
+        if !fields.contains_key("id") {
+            self.report(path, "missing field `id`");
+        }
+        for (name, value) in fields {
+            let mut one = with(name, value);
+            one.entry("id").or_insert_with(|| Value::String("x".to_owned()));
+            self.read::<Step>(&format!("{path}.{name}"), &one);
+        }
+    }
+
+    fn read<T: serde::de::DeserializeOwned>(&mut self, path: &str, fields: &Map<String, Value>) {
+        if let Err(error) = serde_json::from_value::<T>(Value::Object(fields.clone())) {
+            self.report(path, &json_words(&error.to_string()));
+        }
+    }
+
+    fn report(&mut self, path: &str, message: &str) {
+        if self.found.len() < FOUND_MAX {
+            let (line, place) = (self.lines.line(path), path.to_owned());
+            let message = message.to_owned();
+            self.found.push(Finding { severity: Severity::Problem, line, place, message });
+        }
+    }
+}
+
+/// All problems of form of a YAML text, of which the first is known.
+pub(in crate::import) fn of_yaml(text: &str, first: Refusal) -> Vec<Finding> {
+    let written: Vec<&str> = text.lines().collect();
+    let mut lines: Vec<String> = written.iter().map(|line| (*line).to_owned()).collect();
+    let mut found: Vec<Finding> = Vec::new();
+    let mut refusal = first;
+    while found.len() < FOUND_MAX {
+        let Refusal::Unreadable { line: Some(line), error } = refusal else { break };
+        let Some(at) = usize::try_from(line).ok().and_then(|line| line.checked_sub(1)) else {
+            break;
+        };
+        // A field that has lost all that stood in it says nothing new.
+        let is_emptied = lines.get(at.saturating_add(1)..).is_some_and(|below| {
+            below
+                .iter()
+                .zip(written.iter().skip(at.saturating_add(1)))
+                .take(1)
+                .any(|(now, before)| now.trim().is_empty() && !before.trim().is_empty())
+        });
+        if !is_emptied {
+            found.push(Finding::of_error(Some(line), &error));
+        }
+        if !blank(&mut lines, at) {
+            break;
+        }
+        let again: Read<PlanFile> = super::yaml(&lines.join("\n"));
+        match again {
+            Ok(_) => break,
+            Err(again) => refusal = again,
+        }
+    }
+    found
+}
+
+/// Takes a field out of the lines: the line where it stands, and those that are deeper. Whether
+/// there was anything to take.
+fn blank(lines: &mut [String], at: usize) -> bool {
+    let Some(line) = lines.get_mut(at) else { return false };
+    let content = line.trim_start();
+    if content.is_empty() {
+        return false;
+    }
+    let mut indent = line.len().saturating_sub(content.len());
+    // The first field of an item stands behind its dash, which stays, unless nothing else does.
+    let inner = content.strip_prefix("- ").map(str::trim_start);
+    let (kept, has_dash) = match inner {
+        Some(inner) if inner.contains(": ") || inner.ends_with(':') => {
+            indent = line.len().saturating_sub(inner.len());
+            (line.get(..indent).unwrap_or_default().trim_end().to_owned(), true)
+        }
+        _ => (String::new(), false),
+    };
+    if has_dash && kept.trim() == content.trim() {
+        return false;
+    }
+    *line = kept;
+    for line in lines.iter_mut().skip(at.saturating_add(1)) {
+        let content = line.trim_start();
+        let depth = line.len().saturating_sub(content.len());
+        if !content.is_empty() && depth <= indent {
+            break;
+        }
+        line.clear();
+    }
+    true
+}
+
+/// What a reader of JSON says, with the name that was meant, if one is near.
+pub(super) fn words(message: &str) -> String {
+    let hint = match message.split_once(", expected ") {
+        Some((found, expected)) if found.starts_with("unknown ") => {
+            did_you_mean(super::quoted(found).next().unwrap_or_default(), super::quoted(expected))
+        }
+        Some((found, "a string")) if found.starts_with("invalid type: ") => super::quote_it(),
+        _ => String::new(),
+    };
+    format!("{message}{hint}")
+}
