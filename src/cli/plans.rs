@@ -11,7 +11,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use crate::error::Error;
-use crate::import;
+use crate::import::{self, Form, Imported};
 use crate::plan::{FieldChange, Plan, PlanDiff, WorkChange, diff, enrich, validate};
 
 use super::exit::{Code, Failure};
@@ -179,10 +179,6 @@ fn shortened(value: &Value) -> String {
 
 fn enrich_file(args: &EnrichArgs) -> Result<Code, Failure> {
     let imported = import::read(&args.file).map_err(|error| Failure::of_plan_file(&error))?;
-    if !imported.statuses.is_empty() {
-        let file = args.file.display();
-        say(&format!("{file}: its marks of what is done are no part of the plan, and left out"));
-    }
     let registry =
         import::read_tools(&args.tools).map_err(|error| Failure::of_plan_file(&error))?;
     let rich = enrich(&imported.plan, &registry);
@@ -194,15 +190,15 @@ fn enrich_file(args: &EnrichArgs) -> Result<Code, Failure> {
             problems.join("\n  ")
         )));
     }
-    let text = serde_json::to_string_pretty(&rich).map_err(|error| {
-        Failure::Usage(format!("{}: cannot be written as JSON: {error}", args.file.display()))
-    })?;
-    match &args.output {
-        None => print(&format!("{text}\n"))?,
-        Some(path) => write_new(path, &format!("{text}\n"))?,
-    }
     let count = rich.steps.iter().zip(&imported.plan.steps).filter(|(one, other)| one != other);
-    say(&format!("{} of {} steps were completed", count.count(), rich.steps.len()));
+    let (count, steps) = (count.count(), rich.steps.len());
+    let text = import::written(&Imported { plan: rich, ..imported }, Form::Json)
+        .map_err(|error| Failure::of_plan_file(&error.at_path(&args.file)))?;
+    match &args.output {
+        None => print(&text)?,
+        Some(path) => write_new(path, &text)?,
+    }
+    say(&format!("{count} of {steps} steps were completed"));
     Ok(Code::Fine)
 }
 

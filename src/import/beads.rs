@@ -12,6 +12,7 @@
 //!   of dependencies, and all else, are in `extra.beads`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
@@ -199,10 +200,7 @@ impl Build<'_> {
         edges.parents.dedup();
         edges.parents.retain(|parent| !parent.is_empty() && !self.tombstones.contains(parent));
         for parent in &edges.parents {
-            let children = self.children.entry(parent.clone()).or_default();
-            if !children.iter().any(|child| child == id) {
-                children.push(id.to_owned());
-            }
+            self.children.entry(parent.clone()).or_default().push(id.to_owned());
         }
         self.issues.entry(id.to_owned()).or_insert(edges);
     }
@@ -303,7 +301,7 @@ impl Build<'_> {
         if let Some(status) = fields.take(&["status"], |value| value.as_str().map(str::to_owned)) {
             let mut source = format!("{}: status {status}", self.name);
             if let Some(reason) = reason.filter(|reason| !reason.trim().is_empty()) {
-                source.push_str(&format!(" ({})", reason.trim()));
+                let _ = write!(source, " ({})", reason.trim());
             }
             self.draft.status(id, &status, source);
         }

@@ -23,13 +23,8 @@ pub(super) fn draft(name: &str, text: &str, tag: Option<&str>) -> Read<Draft> {
     let draft = match text.trim_start().chars().next() {
         Some('{' | '[') => return json(name, text, tag),
         _ if markdown::is_ours(text) => markdown::own(name, text)?,
-        _ if markdown::is_markdown(text) => match markdown::import(name, text)? {
-            Some(draft) => draft,
-            None => {
-                let text = format!("no task was found in this Markdown: {KNOWN}");
-                return Err(bad_plan(text).into());
-            }
-        },
+        _ if markdown::is_markdown(text) => markdown::import(name, text)
+            .ok_or_else(|| bad_plan(format!("no task was found in this Markdown: {KNOWN}")))?,
         _ => own::yaml_draft(text)?,
     };
     untagged(tag, draft)

@@ -30,6 +30,11 @@ impl Lines {
         lines
     }
 
+    /// Whether nothing was found: then the text cannot be read.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The line of a path, or of the nearest part that holds it.
     pub(super) fn line(&self, path: &str) -> Option<u64> {
         let mut path = path;
@@ -192,6 +197,8 @@ impl Scan<'_> {
             }
             Some(b'"') => drop(self.string()),
             _ => {
+                // At least one byte, whatever it is: so the walk ends on any text.
+                self.next();
                 while self.rest.first().is_some_and(|byte| !b",]} \t\r\n".contains(byte)) {
                     self.next();
                 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserializer, Error as _, IntoDeserializer, MapAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error as _, IntoDeserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
 use super::{Imported, PlanFormat};
@@ -100,14 +100,16 @@ struct Fields<'a, A> {
 impl<'de, A: MapAccess<'de>> MapAccess<'de> for Fields<'_, A> {
     type Error = A::Error;
 
-    fn next_key_seed<K: serde::de::DeserializeSeed<'de>>(
+    fn next_key_seed<K: DeserializeSeed<'de>>(
         &mut self,
         seed: K,
     ) -> Result<Option<K::Value>, A::Error> {
+        let mut seed = seed;
         loop {
-            let Some(name) = self.map.next_key::<String>()? else { return Ok(None) };
-            if name != FIELD {
-                return seed.deserialize(name.into_deserializer()).map(Some);
+            match self.map.next_key_seed(Key(seed))? {
+                None => return Ok(None),
+                Some(Ok(name)) => return Ok(Some(name)),
+                Some(Err(again)) => seed = again,
             }
             if self.marks.is_some() {
                 return Err(A::Error::duplicate_field(FIELD));
@@ -116,10 +118,35 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Fields<'_, A> {
         }
     }
 
-    fn next_value_seed<V: serde::de::DeserializeSeed<'de>>(
-        &mut self,
-        seed: V,
-    ) -> Result<V::Value, A::Error> {
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, A::Error> {
         self.map.next_value_seed(seed)
+    }
+}
+
+/// The name of a field, or, where it is that of the marks, what would have read it. It is read
+/// where it stands, so that what is said of it has a place.
+struct Key<K>(K);
+
+impl<'de, K: DeserializeSeed<'de>> DeserializeSeed<'de> for Key<K> {
+    type Value = Result<K::Value, K>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_identifier(self)
+    }
+}
+
+impl<'de, K: DeserializeSeed<'de>> Visitor<'de> for Key<K> {
+    type Value = Result<K::Value, K>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the name of a field")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<Self::Value, E> {
+        if name == FIELD {
+            Ok(Err(self.0))
+        } else {
+            self.0.deserialize(name.into_deserializer()).map(Ok)
+        }
     }
 }

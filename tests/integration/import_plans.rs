@@ -311,6 +311,15 @@ fn a_box_that_somebody_ticks_in_our_markdown_counts() {
 }
 
 #[test]
+fn the_example_of_the_format_page_is_what_would_be_written() {
+    let page = include_str!("../../format/plan-files.md");
+    let example = page.split("````markdown\n").nth(1).unwrap().split("````").next().unwrap();
+    let imported = import::parse("page", example).unwrap();
+    assert_eq!(written(&imported, Form::Markdown).unwrap(), example);
+    assert_eq!((imported.plan.steps.len(), names(&imported.done)), (2, vec!["build"]));
+}
+
+#[test]
 fn slips_in_our_markdown_are_all_said_with_their_lines() {
     let text = "<!-- ledger plan 1 -->\n# T\n\n## Steps\n\n- [ ] `a` A\n  - Aftr: `b`\n  - After: b\n\
                 - `b` B\nwhat\n- [ ] `c`\n  ```json\n  {\"retry\": 3,}\n  ```\n- [ ] C\n";
@@ -326,7 +335,7 @@ fn problems_of_other_tools_files_have_the_lines_of_the_file() {
         (
             "{\"userStories\": [\n {\"id\": 1, \"title\": \"a\", \"dependsOn\": [2]},\n {\"id\": 2, \"title\": \
              \"b\",\n \"dependsOn\": [1]},\n {\"id\": 3, \"title\": \"c\", \"dependsOn\": [3, 4]}]}",
-            &[(2, "a cycle"), (5, "`4`"), (5, "itself")],
+            &[(2, "a cycle"), (5, "`4`"), (5, "3 -> 3")],
         ),
         (
             "{\"id\":\"a\",\"title\":\"A\",\"issue_type\":\"t\",\"dependencies\":[{\"type\":\"blocks\"}]}\n\

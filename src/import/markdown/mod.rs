@@ -18,15 +18,16 @@ mod prose;
 mod tasks;
 
 use super::draft::Draft;
-use super::own::Read;
 
 pub(super) use own::{MARK, is_ours, own};
 
 /// The plan of a text, if there is a task in it.
-pub(super) fn import(name: &str, text: &str) -> Read<Option<Draft>> {
-    let document = document::Document::new(text);
-    let Some(chosen) = tasks::choose(&document) else { return Ok(None) };
-    Ok(Some(plan::draft(name, &document, chosen)))
+pub(super) fn import(name: &str, text: &str) -> Option<Draft> {
+    // Lines that end as elsewhere are the same lines.
+    let text = text.replace("\r\n", "\n");
+    let document = document::Document::new(&text);
+    let chosen = tasks::choose(&document)?;
+    Some(plan::draft(name, &document, chosen))
 }
 
 /// Names of fields that no Markdown sets at the start of a line, outside of code.
@@ -75,9 +76,14 @@ fn is_mark(line: &str) -> bool {
 
 /// A text without the block of fields before it.
 fn without_front(text: &str) -> &str {
-    let Some(rest) = text.strip_prefix("---\n") else { return text };
-    match rest.find("\n---\n") {
-        Some(end) => rest.get(end.saturating_add(5)..).unwrap_or_default(),
-        None => text,
+    let mut lines = text.split_inclusive('\n');
+    let Some(first) = lines.next().filter(|line| line.trim_end() == "---") else { return text };
+    let mut length = first.len();
+    for line in lines {
+        length = length.saturating_add(line.len());
+        if line.trim_end() == "---" {
+            return text.get(length..).unwrap_or_default();
+        }
     }
+    text
 }

@@ -137,7 +137,10 @@ impl Reader {
         let mut fields = Map::new();
         if let Some((id, title)) = named_item(rest) {
             fields.insert("id".to_owned(), json!(id));
-            fields.insert("title".to_owned(), json!(title));
+            // No title here leaves it to the block of JSON.
+            if !title.is_empty() {
+                fields.insert("title".to_owned(), json!(title));
+            }
         } else if !rest.trim().is_empty() {
             self.wrong(line, "expected the id of the step in backquotes: - [ ] `id` Title");
         }

@@ -198,17 +198,17 @@ impl Build<'_> {
         for part in &task.parts {
             self.task(part, phase, &mut parts);
         }
-        let (named, unknown) = self.named(task);
-        let after = match named {
+        let (written, unknown) = self.named(task);
+        let after = match written {
             Some(names) if task.parts.is_empty() => order.named(&id, &place, names),
             None if task.parts.is_empty() => {
                 self.is_order_used = true;
                 order.next(&id, &place)
             }
-            named => {
+            written => {
                 let mut after = order.whole(&id, &place, parts);
-                let named = named.unwrap_or_default().into_iter();
-                after.extend(named.filter(|name| !after.contains(name)).collect::<Vec<_>>());
+                let written = written.unwrap_or_default().into_iter();
+                after.extend(written.filter(|name| !after.contains(name)).collect::<Vec<_>>());
                 after
             }
         };
@@ -235,14 +235,12 @@ impl Build<'_> {
         let inline = inline.into_iter().map(|name| (task.line, name));
         for (line, name) in inline.chain(labelled) {
             for part in name.split(" and ") {
-                match self.meant(part) {
-                    Some(ids) => found.extend(ids),
-                    None => {
-                        let text =
-                            format!("no task is called `{part}`: kept as text, not waited for");
-                        self.draft.note(Some(line), text);
-                        unknown.push(part.to_owned());
-                    }
+                if let Some(ids) = self.meant(part) {
+                    found.extend(ids);
+                } else {
+                    let text = format!("no task is called `{part}`: kept as text, not waited for");
+                    self.draft.note(Some(line), text);
+                    unknown.push(part.to_owned());
                 }
             }
         }

@@ -197,19 +197,18 @@ impl<'a> Finder<'a> {
                 continue;
             }
             let has_id = self.ids == Ids::None || names::head(&inner.head, self.ids).id.is_some();
-            match inner.check {
-                None => rest.extend(inner.items.iter().rev()),
-                Some(_) => {
-                    let last = document.line(inner.range.end.saturating_sub(1));
-                    taken.extend(inner.line..=last);
-                    if has_id && item.check.is_some() {
-                        parts.push(self.task(inner, section));
-                    } else {
-                        let text = document.slice(inner.range.clone());
-                        let text = unboxed(super::document::unmarked(text)).1;
-                        criteria.push(text.trim().to_owned());
-                    }
-                }
+            if inner.check.is_none() {
+                rest.extend(inner.items.iter().rev());
+                continue;
+            }
+            let last = document.line(inner.range.end.saturating_sub(1));
+            taken.extend(inner.line..=last);
+            if has_id && item.check.is_some() {
+                parts.push(self.task(inner, section));
+            } else {
+                let text = document.slice(inner.range.clone());
+                let text = unboxed(super::document::unmarked(text)).1;
+                criteria.push(text.trim().to_owned());
             }
         }
         let head = names::head(&item.head, self.ids);

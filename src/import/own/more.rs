@@ -4,7 +4,7 @@
 //! are expected, the line with the problem is blanked, and the rest is read again.
 //!
 //! Invariant: it only adds to what the strict reader said; a file that it accepts is never looked
-//! at here. It stops after [`FOUND_MAX`].
+//! at here. It stops after so many.
 
 use serde_json::{Map, Value};
 
@@ -15,6 +15,9 @@ use crate::plan::{Plan, Step};
 
 /// How many problems of form are looked for.
 const FOUND_MAX: usize = 50;
+
+/// Up to which size a YAML text is read again for more.
+const TEXT_MAX: usize = 1024 * 1024;
 
 /// All problems of form of a JSON text that can be read, but not as a plan.
 pub(in crate::import) fn of_json(text: &str, value: &Value) -> Vec<Finding> {
@@ -79,29 +82,34 @@ pub(in crate::import) fn of_yaml(text: &str, first: Refusal) -> Vec<Finding> {
     let mut lines: Vec<String> = written.iter().map(|line| (*line).to_owned()).collect();
     let mut found: Vec<Finding> = Vec::new();
     let mut refusal = first;
+    let is_readable = |text: &str| text.len() <= TEXT_MAX && !Lines::of_yaml(text).is_empty();
+    if !is_readable(text) {
+        return found;
+    }
     while found.len() < FOUND_MAX {
         let Refusal::Unreadable { line: Some(line), error } = refusal else { break };
         let Some(at) = usize::try_from(line).ok().and_then(|line| line.checked_sub(1)) else {
             break;
         };
+        let is_missing = error.message().contains("missing field");
         // A field that has lost all that stood in it says nothing new.
-        let is_emptied = lines.get(at.saturating_add(1)..).is_some_and(|below| {
-            below
-                .iter()
-                .zip(written.iter().skip(at.saturating_add(1)))
-                .take(1)
-                .any(|(now, before)| now.trim().is_empty() && !before.trim().is_empty())
-        });
+        let below = at.saturating_add(1);
+        let is_emptied = !is_missing
+            && lines.get(below).is_some_and(|line| line.trim().is_empty())
+            && written.get(below).is_some_and(|line| !line.trim().is_empty());
         if !is_emptied {
             found.push(Finding::of_error(Some(line), &error));
         }
-        if !blank(&mut lines, at) {
+        let is_blanked = if is_missing { blank_map(&mut lines, at) } else { blank(&mut lines, at) };
+        if !is_blanked {
             break;
         }
-        let again: Read<PlanFile> = super::yaml(&lines.join("\n"));
+        // What the blanking itself broke is nobody's slip.
+        let rest = lines.join("\n");
+        let again: Read<PlanFile> = super::yaml(&rest);
         match again {
-            Ok(_) => break,
-            Err(again) => refusal = again,
+            Err(again) if is_readable(&rest) => refusal = again,
+            Ok(_) | Err(_) => break,
         }
     }
     found
@@ -138,6 +146,25 @@ fn blank(lines: &mut [String], at: usize) -> bool {
         line.clear();
     }
     true
+}
+
+/// Takes all of the fields out of the lines that stand beside the first one of theirs.
+fn blank_map(lines: &mut [String], at: usize) -> bool {
+    let Some(line) = lines.get(at) else { return false };
+    let content = line.trim_start();
+    let indent = line.len().saturating_sub(content.len());
+    // Fields of an item stand deeper than its dash.
+    let least = indent.saturating_add(usize::from(content.starts_with('-')));
+    let has_content = !content.is_empty();
+    for (place, line) in lines.iter_mut().enumerate().skip(at) {
+        let content = line.trim_start();
+        let depth = line.len().saturating_sub(content.len());
+        if place > at && !content.is_empty() && depth < least {
+            break;
+        }
+        line.clear();
+    }
+    has_content
 }
 
 /// What a reader of JSON says, with the name that was meant, if one is near.

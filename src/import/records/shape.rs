@@ -172,7 +172,9 @@ fn found(path: Vec<String>, list: &[Value], others: Vec<String>) -> Found<'_> {
             if is_taken && !of_phase.iter().any(has_id) {
                 let tasks = tasks.as_slice();
                 of_phase = items(tasks, &place, Some(&id), Some(&id));
-                of_phase.iter_mut().for_each(|item| item.parent = None);
+                for item in &mut of_phase {
+                    item.parent = None;
+                }
             }
             taken.extend(of_phase.iter().map(|item| item.id.clone()));
             all.extend(of_phase);

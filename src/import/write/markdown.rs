@@ -4,6 +4,8 @@
 //! Invariant: a field stands in lines only where they read back as exactly that; else it is in
 //! the block of JSON. So any plan can be written.
 
+use std::fmt::Write as _;
+
 use serde_json::{Map, Value};
 
 use crate::import::Imported;
@@ -53,15 +55,15 @@ pub(super) fn text(imported: &Imported) -> String {
     let mut plan = object(serde_json::to_value(&imported.plan));
     let mut out = format!("{MARK}\n");
     if let Some(title) = taken(&mut plan, "title", line) {
-        out.push_str(&format!("# {title}\n"));
+        let _ = writeln!(out, "# {title}");
     }
     for (name, title) in TEXTS {
         if let Some(quote) = taken(&mut plan, name, |value| quote(value, "")) {
-            out.push_str(&format!("\n## {title}\n\n{quote}"));
+            let _ = write!(out, "\n## {title}\n\n{quote}");
         }
     }
     if let Some(phases) = taken(&mut plan, "phases", phases) {
-        out.push_str(&format!("\n## Phases\n\n{phases}"));
+        let _ = write!(out, "\n## Phases\n\n{phases}");
     }
     out.push_str("\n## Steps\n");
     plan.remove("steps");
@@ -75,7 +77,7 @@ pub(super) fn text(imported: &Imported) -> String {
     }
     for (name, title) in LISTS {
         if let Some(items) = taken(&mut plan, name, |value| list(value, "")) {
-            out.push_str(&format!("\n## {title}\n\n{items}"));
+            let _ = write!(out, "\n## {title}\n\n{items}");
         }
     }
     let marks = Marks::of(imported);
@@ -83,7 +85,7 @@ pub(super) fn text(imported: &Imported) -> String {
         plan.insert(MARKS.to_owned(), Value::Object(object(serde_json::to_value(marks))));
     }
     if !plan.is_empty() {
-        out.push_str(&format!("\n## The rest\n\n{}", block(plan, "")));
+        let _ = write!(out, "\n## The rest\n\n{}", block(plan, ""));
     }
     out
 }
@@ -110,9 +112,9 @@ fn taken(
 fn step_text(mut fields: Map<String, Value>, mark: char) -> String {
     let mut out = format!("\n- [{mark}]");
     if let Some(id) = taken(&mut fields, "id", name) {
-        out.push_str(&format!(" `{id}`"));
+        let _ = write!(out, " `{id}`");
         if let Some(title) = taken(&mut fields, "title", line) {
-            out.push_str(&format!(" {title}"));
+            let _ = write!(out, " {title}");
         }
     }
     out.push('\n');
@@ -129,11 +131,11 @@ fn step_text(mut fields: Map<String, Value>, mark: char) -> String {
             }
         });
         if let Some(text) = text {
-            out.push_str(&format!("  - {label}: {text}\n"));
+            let _ = writeln!(out, "  - {label}: {text}");
         }
     }
     if let Some(criteria) = taken(&mut fields, "acceptance", |value| list(value, "    ")) {
-        out.push_str(&format!("  - Acceptance:\n{criteria}"));
+        let _ = write!(out, "  - Acceptance:\n{criteria}");
     }
     if !fields.is_empty() {
         out.push_str(&block(fields, "  "));
