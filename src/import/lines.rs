@@ -9,6 +9,9 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
 
+/// Room for the reader of the places in a YAML text.
+const STACK_BYTES: usize = 32 * 1024 * 1024;
+
 /// Lines by path: `steps[3].after[1]`.
 #[derive(Debug, Default)]
 pub(super) struct Lines(BTreeMap<String, u64>);
@@ -21,13 +24,21 @@ impl Lines {
         Self(scan.lines)
     }
 
-    /// Of a YAML text; nothing, if it cannot be read.
+    /// Of a YAML text; nothing, if it cannot be read. It nests as deep as a plan may, and each
+    /// level has a place, too: that takes more stack than the caller's thread need have.
     pub(super) fn of_yaml(text: &str) -> Self {
-        let mut lines = Self::default();
-        if let Ok(node) = super::own::yaml::<Spanned<Node>>(text) {
-            lines.add(String::new(), &node);
-        }
-        lines
+        let read = || {
+            let mut lines = Self::default();
+            if let Ok(node) = super::own::yaml::<Spanned<Node>>(text) {
+                lines.add(String::new(), &node);
+            }
+            lines
+        };
+        std::thread::scope(|scope| {
+            let reader = std::thread::Builder::new().stack_size(STACK_BYTES);
+            let reader = reader.spawn_scoped(scope, read).ok();
+            reader.and_then(|reader| reader.join().ok()).unwrap_or_default()
+        })
     }
 
     /// Whether nothing was found: then the text cannot be read.

@@ -445,6 +445,20 @@ fn the_format_page_names_every_field() {
     }
 }
 
+/// Story: the places of a deep YAML text were read on the stack of whoever asked, and a thread with
+/// the usual 2 MiB overflowed before the file could be refused.
+#[test]
+fn a_deep_text_is_judged_on_any_stack() {
+    let deep = |depth: usize| {
+        let (open, close) = ("[".repeat(depth), "]".repeat(depth));
+        format!("steps:\n  - id: a\n    aftr: b\n    extra: {{x: {open}1{close}}}\n")
+    };
+    for depth in [50, 99] {
+        let checked = check_text("p.yaml", &deep(depth), None);
+        assert!(checked.imported.is_none() && !checked.findings.is_empty());
+    }
+}
+
 /// Story: a fuzzer found a kept field with the number `1e3`. In memory it was a fraction, and an
 /// integer once the plan came back from its canonical form: equal hashes, unequal plans.
 #[test]

@@ -78,6 +78,16 @@ fn a_plan_is_exported() {
     place.ledger_with(&["plan", "export", "none.md"]).code(2).complains(&["none.md"]);
 }
 
+/// Goal: whoever asks a command that reads plans for help is told which files it takes.
+#[test]
+fn help_names_the_forms() {
+    let place = Place::new();
+    for command in ["run", "drill", "plan lint", "plan show", "plan export"] {
+        let help = place.ledger(&format!("{command} --help")).code(0);
+        help.says(&["task-master", "Ralph", "beads", "spec-kit", "OpenSpec", "Markdown"]);
+    }
+}
+
 /// Goal: every finding has its file and line, for people and for programs; a file that holds no
 /// plan is said to be none, with the forms that are known.
 #[test]

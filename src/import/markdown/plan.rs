@@ -56,7 +56,8 @@ pub(super) fn draft(name: &str, document: &Document<'_>, mut chosen: Chosen) -> 
             1 => "a box that is no task".to_owned(),
             many => format!("{many} boxes that are no tasks"),
         };
-        let text = format!("{what}: kept in the plan's context; give one an id to make it a step");
+        let text =
+            format!("{what}: kept with the plan, but no steps; give one an id to make it a step");
         draft.note(Some(*line), text);
     }
     around(&mut draft, document, &chosen);

@@ -91,13 +91,19 @@ pub(in crate::import) fn of_yaml(text: &str, first: Refusal) -> Vec<Finding> {
         let Some(at) = usize::try_from(line).ok().and_then(|line| line.checked_sub(1)) else {
             break;
         };
+        // Where nothing is left, what is said is about what was taken.
+        if lines.get(at).is_none_or(|line| line.trim().is_empty()) {
+            break;
+        }
         let is_missing = error.message().contains("missing field");
         // A field that has lost all that stood in it says nothing new.
         let below = at.saturating_add(1);
         let is_emptied = !is_missing
             && lines.get(below).is_some_and(|line| line.trim().is_empty())
             && written.get(below).is_some_and(|line| !line.trim().is_empty());
-        if !is_emptied {
+        // What else is said of a line mostly comes of its first slip.
+        let is_new = found.iter().all(|finding| finding.line != Some(line));
+        if is_new && !is_emptied {
             found.push(Finding::of_error(Some(line), &error));
         }
         let is_blanked = if is_missing { blank_map(&mut lines, at) } else { blank(&mut lines, at) };
