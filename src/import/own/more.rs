@@ -13,7 +13,7 @@ use crate::import::finding::{Finding, Refusal, Severity};
 use crate::import::lines::Lines;
 use crate::plan::{Plan, Step};
 
-/// How many problems of form are looked for.
+/// For how many problems of form it is looked.
 const FOUND_MAX: usize = 50;
 
 /// Up to which size a YAML text is read again for more.
@@ -86,7 +86,7 @@ pub(in crate::import) fn of_yaml(text: &str, first: Refusal) -> Vec<Finding> {
     if !is_readable(text) {
         return found;
     }
-    while found.len() < FOUND_MAX {
+    for _ in 0..FOUND_MAX {
         let Refusal::Unreadable { line: Some(line), error } = refusal else { break };
         let Some(at) = usize::try_from(line).ok().and_then(|line| line.checked_sub(1)) else {
             break;
