@@ -1,17 +1,37 @@
-//! Any text as a plan file: an answer, never a panic; and a plan that was read has a canonical
-//! form that reads as the same plan.
+//! Any text as a plan file: an answer, never a panic; a plan that was read has a canonical form
+//! that reads as the same plan; and what is written of it in any of our forms reads as it, too,
+//! and is written again as it was.
 #![cfg_attr(fuzzing, no_main)]
 
 use plan_ledger::Plan;
-use plan_ledger::import;
+use plan_ledger::import::{self, Form, Imported};
 
 fn check(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    let Ok(imported) = import::parse("fuzz", text) else { return };
+    let checked = import::check_text("fuzz", text, None);
+    let Ok(imported) = import::parse("fuzz", text) else {
+        assert!(checked.imported.is_none() && !checked.findings.is_empty());
+        return;
+    };
+    assert_eq!(checked.imported.as_ref(), Some(&imported));
     let canonical = imported.plan.canonical();
     let again: Plan = serde_json_from(&canonical);
     assert_eq!(again, imported.plan);
     assert_eq!(again.canonical(), canonical);
+    for form in [Form::Yaml, Form::Json, Form::Markdown] {
+        stays(&imported, form);
+    }
+    for form in [Form::Dot, Form::Mermaid] {
+        import::written(&imported, form).expect("a picture can be drawn of any plan");
+    }
+}
+
+/// What is written reads as it was; what a form cannot say, such as deep nesting, is refused.
+fn stays(imported: &Imported, form: Form) {
+    let Ok(written) = import::written(imported, form) else { return };
+    let again = import::parse("written", &written).expect("what is written can be read");
+    assert_eq!((&again.plan, &again.done), (&imported.plan, &imported.done));
+    assert_eq!(import::written(&again, form).expect("it was written before"), written);
 }
 
 fn serde_json_from(text: &str) -> Plan {

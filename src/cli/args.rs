@@ -116,7 +116,8 @@ output. The first Ctrl-C deals no more and waits for what runs, the second ends 
 #[command(after_help = RUN_EXAMPLES)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag that the user may give")]
 pub(super) struct RunArgs {
-    /// The plan: our own YAML or JSON, or a task-master tasks.json
+    /// The plan: our own YAML, JSON or Markdown, or a file of task-master, Ralph, beads, spec-kit,
+    /// OpenSpec, any JSON list of tasks, any Markdown with tasks (format/plan-files.md)
     #[arg(value_name = "PLAN")]
     pub(super) plan: PathBuf,
     /// The ledger's folder; created when it is not there
@@ -208,7 +209,8 @@ impl Agents {
 #[derive(Debug, Args)]
 #[command(after_help = DRILL_EXAMPLES)]
 pub(super) struct DrillArgs {
-    /// The plan: our own YAML or JSON, or a task-master tasks.json
+    /// The plan: our own YAML, JSON or Markdown, or a file of task-master, Ralph, beads, spec-kit,
+    /// OpenSpec, any JSON list of tasks, any Markdown with tasks (format/plan-files.md)
     #[arg(value_name = "PLAN")]
     pub(super) plan: PathBuf,
     /// The number of the step that is in flight when the run is killed

@@ -23,6 +23,7 @@ mod import_ledger;
 mod inspect;
 mod json;
 mod lab;
+mod plan_files;
 mod plans;
 mod progress;
 mod prune;

@@ -11,13 +11,13 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use crate::error::Error;
-use crate::import;
-use crate::ledger::plan_hash;
-use crate::plan::{FieldChange, Plan, PlanDiff, Problem, WorkChange, diff, enrich, lint, validate};
+use crate::import::{self, Form, Imported};
+use crate::plan::{FieldChange, Plan, PlanDiff, WorkChange, diff, enrich, validate};
 
 use super::exit::{Code, Failure};
+use super::plan_files::{self, ExportArgs, LintArgs, ShowArgs};
 use super::review::{self, ReviewArgs, VerdictArgs, WithdrawArgs};
-use super::{answer_with, outcome, print, say};
+use super::{outcome, print, say};
 
 /// `ledger plan`.
 #[derive(Debug, Args)]
@@ -28,8 +28,12 @@ pub(super) struct PlanArgs {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Warn of what a plan file hardly means: steps without criteria, side effects, dead rules
+    /// Say everything that is wrong with a plan file, or hardly meant, with its line
     Lint(LintArgs),
+    /// Show a plan file of any form, or print it in another one
+    Show(ShowArgs),
+    /// Write a plan file of any form in our own: as YAML, JSON or Markdown; or as a picture
+    Export(ExportArgs),
     /// Say what differs between two plan files: steps, fields, order
     Diff(DiffArgs),
     /// Fill in what is known about the tools of a plan's steps
@@ -42,28 +46,6 @@ enum What {
     Reject(VerdictArgs),
     /// Say that no other version is needed, or that a plan has no more steps to come
     Withdraw(WithdrawArgs),
-}
-
-const LINT_EXAMPLES: &str = "\
-Examples:
-  ledger plan lint plan.yaml
-  ledger plan lint plan.yaml --strict              exit code 1 if there is a warning
-
-What is wrong in any case is an error of every command that reads the file (exit code 2).";
-
-/// `ledger plan lint`.
-#[derive(Debug, Args)]
-#[command(after_help = LINT_EXAMPLES)]
-struct LintArgs {
-    /// The plan file
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
-    /// End with exit code 1 if there is a warning
-    #[arg(long)]
-    strict: bool,
-    /// Print JSON Lines
-    #[arg(long)]
-    json: bool,
 }
 
 const DIFF_EXAMPLES: &str = "\
@@ -112,7 +94,9 @@ struct EnrichArgs {
 /// `ledger plan`.
 pub(super) fn plan(args: &PlanArgs) -> Result<Code, Failure> {
     match &args.what {
-        What::Lint(args) => lint_file(args),
+        What::Lint(args) => plan_files::lint(args),
+        What::Show(args) => plan_files::show(args),
+        What::Export(args) => plan_files::export(args),
         What::Diff(args) => diff_files(args),
         What::Enrich(args) => enrich_file(args),
         What::Review(args) => review::show(args),
@@ -125,31 +109,6 @@ pub(super) fn plan(args: &PlanArgs) -> Result<Code, Failure> {
 fn read(file: &Path) -> Result<Plan, Failure> {
     let imported = import::read(file).map_err(|error| Failure::of_plan_file(&error))?;
     Ok(imported.plan)
-}
-
-fn lint_file(args: &LintArgs) -> Result<Code, Failure> {
-    let plan = read(&args.file)?;
-    let warnings = lint(&plan);
-    if args.json {
-        for Problem { place, message } in &warnings {
-            let line = json!({ "type": "warning", "place": place, "message": message });
-            print(&format!("{line}\n"))?;
-        }
-    } else {
-        warnings.iter().try_for_each(|warning| answer_with(&format!("{warning}\n")))?;
-    }
-    let (steps, count) = (plan.steps.len(), warnings.len());
-    let value = json!({
-        "type": "summary", "hash": plan_hash(&plan), "steps": steps, "warnings": count,
-    });
-    let found = match count {
-        0 => "no warnings".to_owned(),
-        1 => "1 warning".to_owned(),
-        many => format!("{many} warnings"),
-    };
-    let hash = plan_hash(&plan);
-    outcome(args.json, &value, &format!("{steps} steps, {found}; hash {}", hash.short()))?;
-    Ok(if args.strict && count > 0 { Code::Failed } else { Code::Fine })
 }
 
 fn diff_files(args: &DiffArgs) -> Result<Code, Failure> {
@@ -220,10 +179,6 @@ fn shortened(value: &Value) -> String {
 
 fn enrich_file(args: &EnrichArgs) -> Result<Code, Failure> {
     let imported = import::read(&args.file).map_err(|error| Failure::of_plan_file(&error))?;
-    if !imported.statuses.is_empty() {
-        let file = args.file.display();
-        say(&format!("{file}: its marks of what is done are no part of the plan, and left out"));
-    }
     let registry =
         import::read_tools(&args.tools).map_err(|error| Failure::of_plan_file(&error))?;
     let rich = enrich(&imported.plan, &registry);
@@ -235,20 +190,20 @@ fn enrich_file(args: &EnrichArgs) -> Result<Code, Failure> {
             problems.join("\n  ")
         )));
     }
-    let text = serde_json::to_string_pretty(&rich).map_err(|error| {
-        Failure::Usage(format!("{}: cannot be written as JSON: {error}", args.file.display()))
-    })?;
-    match &args.output {
-        None => print(&format!("{text}\n"))?,
-        Some(path) => write_new(path, &format!("{text}\n"))?,
-    }
     let count = rich.steps.iter().zip(&imported.plan.steps).filter(|(one, other)| one != other);
-    say(&format!("{} of {} steps were completed", count.count(), rich.steps.len()));
+    let (count, steps) = (count.count(), rich.steps.len());
+    let text = import::written(&Imported { plan: rich, ..imported }, Form::Json)
+        .map_err(|error| Failure::of_plan_file(&error.at_path(&args.file)))?;
+    match &args.output {
+        None => print(&text)?,
+        Some(path) => write_new(path, &text)?,
+    }
+    say(&format!("{count} of {steps} steps were completed"));
     Ok(Code::Fine)
 }
 
 /// A file that is there already is somebody's.
-fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
+pub(super) fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
     let failed = |error: std::io::Error| {
         if error.kind() == std::io::ErrorKind::AlreadyExists {
             let message = "is there already: choose another name, or remove it";

@@ -95,7 +95,7 @@ pub(super) fn ready(
 
 /// Text criteria of our own plans wait for somebody; other tools' files do not mean them so.
 fn policy(format: PlanFormat, args: &RunArgs) -> RunPolicy {
-    let is_own = matches!(format, PlanFormat::Yaml | PlanFormat::Json);
+    let is_own = format.is_own();
     let text = match args.text {
         Some(TextChoice::Trust) => TextPolicy::Trust,
         None if args.stub || !is_own => TextPolicy::Trust,

@@ -1,28 +1,44 @@
-//! Plan files: our own YAML and JSON form, and the files of other tools.
+//! Plan files: our own YAML, JSON and Markdown form, and the files of other tools.
 //!
 //! Invariants:
 //! - The form is told from the content, never from the file's name.
 //! - What is read is a plan without problems, or an error that names the file and every problem.
-//! - Done marks never enter the plan: they are facts about somebody's run, and the plan's hash
-//!   must not move when work is done.
+//! - Nothing that a file says is lost: what a plan has no field for goes to `extra`, and what
+//!   changes while work is done stands beside the plan, so that its hash does not move.
+//! - The same text gives the same plan, and [`written`] in any of our forms, it reads as itself.
 //!
 //! Left out on purpose: writing files of other tools back.
 
+mod beads;
+mod detect;
+mod draft;
+mod fields;
+mod finding;
+mod lines;
+mod markdown;
+mod marks;
+mod order;
 mod own;
+mod records;
 mod schema;
 mod taskmaster;
 mod text;
 mod tools;
+mod write;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
+pub use finding::{Finding, Severity};
 pub use schema::schema;
 pub use tools::read_tools;
+pub use write::{Form, written};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::plan::{self, Plan, Rejection};
+use crate::plan::{Extra, Plan};
+use draft::Judged;
+use finding::Refusal;
 
 /// The largest plan file that is read, in bytes.
 pub const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -38,6 +54,10 @@ pub struct Imported {
     pub skipped: BTreeMap<String, String>,
     /// The marks themselves, as the file has them, of every step that has one.
     pub statuses: BTreeMap<String, String>,
+    /// Fields of steps that the author's tool changes while work is done, as the file has them.
+    pub progress: BTreeMap<String, Extra>,
+    /// How the file was read where it left a choice.
+    pub notes: Vec<Finding>,
     /// The form of the file.
     pub format: PlanFormat,
 }
@@ -45,8 +65,15 @@ pub struct Imported {
 impl Imported {
     /// A plan that comes with no marks.
     fn unmarked(plan: Plan, format: PlanFormat) -> Self {
-        let marks = BTreeMap::new;
-        Self { plan, done: marks(), skipped: marks(), statuses: marks(), format }
+        Self {
+            plan,
+            done: BTreeMap::new(),
+            skipped: BTreeMap::new(),
+            statuses: BTreeMap::new(),
+            progress: BTreeMap::new(),
+            notes: Vec::new(),
+            format,
+        }
     }
 }
 
@@ -58,8 +85,28 @@ pub enum PlanFormat {
     Yaml,
     /// Our own form, as JSON.
     Json,
+    /// Our own form, as Markdown.
+    OwnMarkdown,
     /// The `tasks.json` of task-master.
     TaskMaster,
+    /// The `prd.json` of Ralph.
+    Ralph,
+    /// The `issues.jsonl` of beads.
+    Beads,
+    /// Any other list of tasks in JSON.
+    Records,
+    /// The `tasks.md` of spec-kit.
+    SpecKit,
+    /// Any other plan in Markdown, that of `OpenSpec` among them.
+    Markdown,
+}
+
+impl PlanFormat {
+    /// Whether it is our own form, in which every field means what `format/plan.md` says.
+    #[must_use]
+    pub fn is_own(self) -> bool {
+        matches!(self, Self::Yaml | Self::Json | Self::OwnMarkdown)
+    }
 }
 
 impl fmt::Display for PlanFormat {
@@ -67,7 +114,13 @@ impl fmt::Display for PlanFormat {
         f.write_str(match self {
             Self::Yaml => "YAML plan",
             Self::Json => "JSON plan",
+            Self::OwnMarkdown => "Markdown plan of our own form",
             Self::TaskMaster => "task-master file",
+            Self::Ralph => "Ralph file",
+            Self::Beads => "beads file",
+            Self::Records => "JSON list of tasks",
+            Self::SpecKit => "spec-kit file",
+            Self::Markdown => "Markdown plan",
         })
     }
 }
@@ -79,9 +132,8 @@ pub fn read(path: &Path) -> Result<Imported> {
 
 /// Reads a plan file; of a file with several tagged plans, the one of that tag.
 pub fn read_tag(path: &Path, tag: Option<&str>) -> Result<Imported> {
-    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
     let text = text::read(path, "plan file")?;
-    parsed(&name, &text, tag).map_err(|error| error.at_path(path))
+    parsed(&name_of(path), &text, tag).map_err(|error| error.at_path(path))
 }
 
 /// Reads a plan from text. The name stands for the file in messages and done marks.
@@ -94,53 +146,64 @@ pub fn parse_tag(name: &str, text: &str, tag: Option<&str>) -> Result<Imported> 
     parsed(name, text, tag).map_err(|error| error.at_path(Path::new(name)))
 }
 
-fn parsed(name: &str, text: &str, tag: Option<&str>) -> Result<Imported> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    if text::is_blank(text) {
-        return Err(bad_plan("the file is empty: expected a plan with at least one step"));
-    }
-    let imported = match text.trim_start().chars().next() {
-        Some('{' | '[') => json(name, text, tag)?,
-        _ => untagged(tag, Imported::unmarked(own::yaml(text)?, PlanFormat::Yaml))?,
-    };
-    match plan::validate(&imported.plan) {
-        problems if problems.is_empty() => {
-            Ok(Imported { plan: as_stored(imported.plan), ..imported })
+/// Everything that is to be said about a plan file, and its plan, if it is one.
+#[derive(Debug)]
+pub struct Checked {
+    /// The plan, if nothing is wrong with it.
+    pub imported: Option<Imported>,
+    /// All problems, or else all warnings and notes, each group in the order of the plan.
+    pub findings: Vec<Finding>,
+}
+
+/// Looks for everything that is wrong with a plan file, or hardly meant. An error is what keeps
+/// the file itself from being read.
+pub fn check(path: &Path, tag: Option<&str>) -> Result<Checked> {
+    let text = text::read(path, "plan file")?;
+    Ok(check_text(&name_of(path), &text, tag))
+}
+
+/// Looks for everything that is wrong with a plan's text, or hardly meant.
+#[must_use]
+pub fn check_text(name: &str, text: &str, tag: Option<&str>) -> Checked {
+    let text = without_mark(text);
+    match judged(name, text, tag) {
+        Ok(judged) => {
+            let mut findings = judged.warnings(text);
+            findings.extend(judged.imported.notes.clone());
+            Checked { imported: Some(as_stored(judged.imported)), findings }
         }
-        problems => Err(Rejection::InvalidPlan(problems).into()),
+        Err(Refusal::Problems(findings)) => Checked { imported: None, findings },
+        Err(Refusal::Unreadable { line, error }) => {
+            Checked { imported: None, findings: vec![Finding::of_error(line, &error)] }
+        }
     }
 }
 
-/// The plan as a ledger gives it back: a number such as `1e3` has one spelling there, and two
+fn name_of(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}
+
+fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
+}
+
+fn parsed(name: &str, text: &str, tag: Option<&str>) -> Result<Imported> {
+    Ok(as_stored(judged(name, without_mark(text), tag)?.imported))
+}
+
+fn judged(name: &str, text: &str, tag: Option<&str>) -> std::result::Result<Judged, Refusal> {
+    if text::is_blank(text) {
+        let text = "the file is empty: expected a plan with at least one step";
+        return Err(bad_plan(text).into());
+    }
+    detect::draft(name, text, tag)?.judged(text)
+}
+
+/// With the plan as a ledger gives it back: a number such as `1e3` has one spelling there, and two
 /// plans that differ only in it are equal.
-fn as_stored(plan: Plan) -> Plan {
-    serde_json::from_str(&plan.canonical()).unwrap_or(plan)
-}
-
-/// JSON is read twice: for its shape, then strictly, because only then do errors have a place.
-fn json(name: &str, text: &str, tag: Option<&str>) -> Result<Imported> {
-    let value = own::json_value(text)?;
-    if taskmaster::is_ours(&value) {
-        return taskmaster::import(name, &value, tag);
-    }
-    if !own::is_ours(&value) {
-        return Err(bad_plan(
-            "the JSON is no plan: expected our own form (an object with a list `steps`) or a \
-             task-master file (a list `tasks`, or tags that have one)",
-        ));
-    }
-    drop(value);
-    untagged(tag, Imported::unmarked(own::json(text)?, PlanFormat::Json))
-}
-
-fn untagged(tag: Option<&str>, imported: Imported) -> Result<Imported> {
-    match tag {
-        None => Ok(imported),
-        Some(tag) => Err(bad_plan(format!(
-            "tag `{tag}` was asked for, but a {} has no tags; leave the tag out",
-            imported.format
-        ))),
-    }
+fn as_stored(imported: Imported) -> Imported {
+    let plan = serde_json::from_str(&imported.plan.canonical()).unwrap_or(imported.plan);
+    Imported { plan, ..imported }
 }
 
 /// An error of the file. What it quotes from the file cannot steer a terminal.

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::marks::{FIELD as MARKS, Marks};
 use crate::plan::Plan;
 
 /// The schema of a plan file, for editors and for tools that write plans.
@@ -11,8 +12,17 @@ use crate::plan::Plan;
 #[must_use]
 pub fn schema() -> Value {
     let mut schema = schemars::schema_for!(Plan).to_value();
+    let mut marks = schemars::schema_for!(Marks).to_value();
+    if let Some(marks) = marks.as_object_mut() {
+        for name in ["$schema", "title"] {
+            marks.remove(name);
+        }
+    }
     if let Some(fields) = schema.as_object_mut() {
         fields.insert("required".to_owned(), json!(["steps"]));
+    }
+    if let Some(fields) = schema.pointer_mut("/properties").and_then(Value::as_object_mut) {
+        fields.insert(MARKS.to_owned(), marks);
     }
     if let Some(steps) = schema.pointer_mut("/properties/steps").and_then(Value::as_object_mut) {
         steps.insert("minItems".to_owned(), json!(1));

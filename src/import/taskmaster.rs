@@ -11,16 +11,19 @@
 //!   are 20 (critical), 10 (high), 0 (medium) and -10 (low).
 //! - Fields that a plan has no place for are kept in `extra.taskmaster`.
 //!
-//! Left out on purpose: the status, and what the tool writes when a status changes. The plan's
-//! hash would move with every task that is done. They are marks beside the plan.
+//! - The status, and what the tool writes when a status changes, stand beside the plan: its hash
+//!   would move with every task that is done.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::{Imported, PlanFormat, bad_plan};
-use crate::error::Result;
-use crate::plan::{Criterion, Extra, Plan, Problem, Rejection, Step};
+use super::draft::{Draft, Origin, kept};
+use super::fields::name_text;
+use super::finding::{Finding, Severity};
+use super::own::Read;
+use super::{PlanFormat, bad_plan};
+use crate::plan::{Criterion, Extra, Step};
 
 /// The tag that the tool uses when nobody says.
 const DEFAULT_TAG: &str = "master";
@@ -52,7 +55,7 @@ pub(super) fn is_ours(value: &Value) -> bool {
 }
 
 /// The plan of one tag: the one asked for, else `master`, else the only one.
-pub(super) fn import(name: &str, value: &Value, tag: Option<&str>) -> Result<Imported> {
+pub(super) fn import(name: &str, value: &Value, tag: Option<&str>) -> Read<Draft> {
     let (tag, body) = chosen(value, tag)?;
     let mut problems = Vec::new();
     let place = tag.map_or_else(|| "tasks".to_owned(), |tag| format!("{tag}.tasks"));
@@ -61,13 +64,11 @@ pub(super) fn import(name: &str, value: &Value, tag: Option<&str>) -> Result<Imp
     for task in &tasks {
         build.task(task, &[]);
     }
-    if !problems.is_empty() {
-        return Err(Rejection::InvalidPlan(problems).into());
-    }
-    let mut imported = build.imported;
-    imported.plan.title = title(body, tag);
-    imported.plan.extra = plan_extra(value, body, tag);
-    Ok(imported)
+    let mut draft = build.draft;
+    draft.problems = problems;
+    draft.imported.plan.title = title(body, tag);
+    draft.imported.plan.extra = plan_extra(value, body, tag);
+    Ok(draft)
 }
 
 fn has_tasks(value: &Value) -> bool {
@@ -79,14 +80,15 @@ fn tags(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
 }
 
 /// The tag, if the file has tags, and the object with its tasks.
-fn chosen<'a>(value: &'a Value, tag: Option<&str>) -> Result<(Option<&'a str>, &'a Value)> {
+fn chosen<'a>(value: &'a Value, tag: Option<&str>) -> Read<(Option<&'a str>, &'a Value)> {
     if has_tasks(value) {
         return match tag {
             None | Some(DEFAULT_TAG) => Ok((None, value)),
             Some(tag) => Err(bad_plan(format!(
                 "tag `{tag}` was asked for, but the file is of the older form without tags; leave \
                  the tag out"
-            ))),
+            ))
+            .into()),
         };
     }
     let all: Vec<(&String, &Value)> = tags(value).collect();
@@ -104,13 +106,15 @@ fn chosen<'a>(value: &'a Value, tag: Option<&str>) -> Result<(Option<&'a str>, &
         "the file has no tag `{}`; choose one of its tags: {}",
         tag.unwrap_or(DEFAULT_TAG),
         names.join(", ")
-    )))
+    ))
+    .into())
 }
 
 /// A task or subtask, as the file has it.
 struct Task<'a> {
     /// Its full id: `3`, or `3.1`.
     id: String,
+    place: String,
     fields: &'a Map<String, Value>,
     dependencies: Vec<String>,
     subtasks: Vec<Task<'a>>,
@@ -122,10 +126,10 @@ fn tasks<'a>(
     list: Option<&'a Value>,
     parent: Option<&str>,
     place: &str,
-    problems: &mut Vec<Problem>,
+    problems: &mut Vec<Finding>,
 ) -> Vec<Task<'a>> {
     let mut wrong = |place: String, message: &str| {
-        problems.push(Problem { place, message: message.to_owned() });
+        problems.push(problem(place, message));
     };
     let items = match list {
         None | Some(Value::Null) => return Vec::new(),
@@ -152,6 +156,7 @@ fn tasks<'a>(
     let read = |(place, id, fields): (String, String, &'a Map<String, Value>)| Task {
         dependencies: dependencies(fields, &place, problems),
         subtasks: tasks(fields.get("subtasks"), Some(&id), &format!("{place}.subtasks"), problems),
+        place,
         id,
         fields,
     };
@@ -169,26 +174,21 @@ fn full_id(parent: Option<&str>, id: &str) -> String {
     }
 }
 
-/// The text of an id, which the tool writes as a number or as text.
-fn name_text(value: &Value) -> Option<String> {
-    match value {
-        Value::Number(number) => Some(number.to_string()),
-        Value::String(text) => Some(text.trim().to_owned()),
-        _ => None,
-    }
+fn problem(place: String, message: &str) -> Finding {
+    Finding { severity: Severity::Problem, line: None, place, message: message.to_owned() }
 }
 
 fn dependencies(
     fields: &Map<String, Value>,
     place: &str,
-    problems: &mut Vec<Problem>,
+    problems: &mut Vec<Finding>,
 ) -> Vec<String> {
     let place = format!("{place}.dependencies");
     let items = match fields.get("dependencies") {
         None | Some(Value::Null) => return Vec::new(),
         Some(Value::Array(items)) => items.as_slice(),
         Some(_) => {
-            problems.push(Problem { place, message: "expected a list".to_owned() });
+            problems.push(problem(place, "expected a list"));
             return Vec::new();
         }
     };
@@ -197,8 +197,7 @@ fn dependencies(
         if let Some(name) = name_text(item) {
             names.push(name);
         } else {
-            let message = "expected a number or a text".to_owned();
-            problems.push(Problem { place: format!("{place}[{index}]"), message });
+            problems.push(problem(format!("{place}[{index}]"), "expected a number or a text"));
         }
     }
     names
@@ -208,7 +207,7 @@ fn dependencies(
 struct Build<'a> {
     name: &'a str,
     known: BTreeSet<String>,
-    imported: Imported,
+    draft: Draft,
 }
 
 impl<'a> Build<'a> {
@@ -219,7 +218,7 @@ impl<'a> Build<'a> {
             known.insert(task.id.clone());
             rest.extend(&task.subtasks);
         }
-        Self { name, known, imported: Imported::unmarked(Plan::default(), PlanFormat::TaskMaster) }
+        Self { name, known, draft: Draft::new(PlanFormat::TaskMaster) }
     }
 
     /// Adds a task after its subtasks. `inherited` is what the tasks above it wait for.
@@ -235,8 +234,9 @@ impl<'a> Build<'a> {
         }
         let parts = task.subtasks.iter().map(|subtask| subtask.id.clone());
         let after = unique(after.into_iter().chain(parts));
-        self.mark(&task.id, task.fields.get("status"));
-        self.imported.plan.steps.push(step(task, after));
+        self.mark(&task.id, task.fields);
+        let origin = Origin::Path { item: task.place.clone(), after: "dependencies" };
+        self.draft.step(step(task, after), origin);
     }
 
     /// The full id of what a dependency names: the nearest relative of that name, else a task.
@@ -252,15 +252,18 @@ impl<'a> Build<'a> {
         name.to_owned()
     }
 
-    fn mark(&mut self, id: &str, status: Option<&Value>) {
-        let Some(status) = status.and_then(Value::as_str) else { return };
-        let source = format!("{}: status {status}", self.name);
-        match status.to_ascii_lowercase().as_str() {
-            "done" | "completed" => self.imported.done.insert(id.to_owned(), source),
-            "cancelled" | "canceled" => self.imported.skipped.insert(id.to_owned(), source),
-            _ => None,
-        };
-        self.imported.statuses.insert(id.to_owned(), status.to_owned());
+    fn mark(&mut self, id: &str, fields: &Map<String, Value>) {
+        let volatile: Map<String, Value> = fields
+            .iter()
+            .filter(|(name, _)| VOLATILE.contains(&name.as_str()))
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
+        if !volatile.is_empty() {
+            self.draft.imported.progress.insert(id.to_owned(), kept(EXTRA, volatile));
+        }
+        if let Some(status) = fields.get("status").and_then(Value::as_str) {
+            self.draft.status(id, status, format!("{}: status {status}", self.name));
+        }
     }
 }
 
@@ -310,12 +313,7 @@ fn is_kept(name: &str, value: &Value) -> bool {
 }
 
 fn extra<'a>(fields: impl Iterator<Item = (&'a String, &'a Value)>) -> Extra {
-    let fields: Map<String, Value> =
-        fields.map(|(name, value)| (name.clone(), value.clone())).collect();
-    if fields.is_empty() {
-        return Extra::new();
-    }
-    BTreeMap::from([(EXTRA.to_owned(), Value::Object(fields))])
+    kept(EXTRA, fields.map(|(name, value)| (name.clone(), value.clone())).collect())
 }
 
 /// The name of the project, else what the tag is for, else the tag.

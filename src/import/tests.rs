@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::*;
-use crate::plan::{Criterion, Idempotence, Step};
+use crate::plan::{self, Criterion, Idempotence, Rejection, Step};
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/plans").join(name)
@@ -442,6 +442,20 @@ fn the_format_page_names_every_field() {
             let named = [format!("`{field}`"), format!("`{field}:")];
             assert!(named.iter().any(|name| page.contains(name)), "{path}: {field}");
         }
+    }
+}
+
+/// Story: the places of a deep YAML text were read on the stack of whoever asked, and a thread with
+/// the usual 2 MiB overflowed before the file could be refused.
+#[test]
+fn a_deep_text_is_judged_on_any_stack() {
+    let deep = |depth: usize| {
+        let (open, close) = ("[".repeat(depth), "]".repeat(depth));
+        format!("steps:\n  - id: a\n    aftr: b\n    extra: {{x: {open}1{close}}}\n")
+    };
+    for depth in [50, 99] {
+        let checked = check_text("p.yaml", &deep(depth), None);
+        assert!(checked.imported.is_none() && !checked.findings.is_empty());
     }
 }
 

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
+use super::finding::Refusal;
 use super::{FILE_BYTES_MAX, bad_plan};
 use crate::error::{Error, Result};
 
@@ -42,6 +43,7 @@ pub(super) fn is_blank(text: &str) -> bool {
 }
 
 /// An error at a line and column, both counted from 1.
-pub(super) fn at(line: u64, column: u64, message: &str) -> Error {
-    bad_plan(format!("line {line}, column {column}: {message}"))
+pub(super) fn at(line: u64, column: u64, message: &str) -> Refusal {
+    let error = bad_plan(format!("line {line}, column {column}: {message}"));
+    Refusal::Unreadable { line: Some(line), error }
 }

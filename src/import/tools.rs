@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{own, text};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::plan::ToolRegistry;
 
 /// Reads a registry of tools. As with plan files, the form is told from the content.
@@ -14,7 +14,7 @@ pub fn read_tools(path: &Path) -> Result<ToolRegistry> {
         Some('{' | '[') => own::json(content),
         _ => own::yaml(content),
     };
-    registry.map_err(|error| error.at_path(path))
+    registry.map_err(|refusal| Error::from(refusal).at_path(path))
 }
 
 #[cfg(test)]

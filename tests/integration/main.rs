@@ -29,6 +29,10 @@ mod golden_ledgers;
 mod group_commit;
 // Every hazard of the list is answered.
 mod hazards;
+// Plan files of other tools, and what survives export and import.
+mod import_plans;
+// `ledger plan lint`, `show` and `export`: people, programs, wrong input.
+mod import_commands;
 // `ledger inspect`: human output, JSON, damaged and live ledgers.
 mod inspect;
 // What it says of runs: the plan and how far it is.

@@ -21,7 +21,11 @@ fn example(name: &str) -> String {
 fn lint_warns() {
     let place = Place::new();
     place.write("plan.yaml", ROUGH);
-    let words = ["steps[1] (tell).acceptance: no criteria", "2 steps, 1 warning; hash "];
+    let words = [
+        "steps[1] (tell).acceptance: no criteria",
+        "plan.yaml:4: warning: ",
+        "2 steps, 1 warning; hash ",
+    ];
     place.ledger("plan lint plan.yaml").code(0).says(&words);
     place.ledger("plan lint plan.yaml --strict").code(1);
     let lines = place.ledger("plan lint plan.yaml --json").code(0).lines();
@@ -30,7 +34,8 @@ fn lint_warns() {
     place.write("fine.yaml", "steps: [{id: a, acceptance: [{cel: 'true'}]}]");
     place.ledger("plan lint fine.yaml --strict").code(0).says(&["no warnings"]);
     place.write("bad.yaml", "steps: [{id: a, after: [b]}]");
-    place.ledger("plan lint bad.yaml").code(2).complains(&["no step or barrier `b`"]);
+    let words = ["bad.yaml:1: problem: steps[0] (a).after[0]: there is no step or barrier `b`"];
+    place.ledger("plan lint bad.yaml").code(2).says(&words).says(&["1 problem: the file cannot"]);
     place.ledger("plan lint none.yaml").code(2).complains(&["none.yaml"]);
 }
 

@@ -293,11 +293,13 @@ impl<'a> Judge<'a> {
     }
 
     fn suggestion(&mut self, name: &str, names: impl Iterator<Item = &'a str>) -> String {
-        let Some(left) = self.suggestions_left.checked_sub(1) else { return String::new() };
-        self.suggestions_left = left;
-        match nearest(name, names) {
+        let near = self.suggestions_left.checked_sub(1).and_then(|left| {
+            self.suggestions_left = left;
+            nearest(name, names)
+        });
+        match near {
             Some(near) => format!("; did you mean `{}`?", shown(near)),
-            None => String::new(),
+            None => "; correct the name, or remove it".to_owned(),
         }
     }
 

@@ -229,14 +229,14 @@ fn failure_rules_name_what_is_there() {
     assert_eq!(
         lines(&wrong),
         [
-            "failure.rules[0] (one).when.step: there is no step `aa`",
+            "failure.rules[0] (one).when.step: there is no step `aa`; correct the name, or remove it",
             "failure.rules[0] (one).when.owner: no step has the owner `opps`; did you mean \
              `ops`?",
             "failure.rules[0] (one).when.message: an empty text is in every message; leave it \
              out to match all",
             "failure.rules[0] (one).when.failures: failures is 0, expected 1 or more; the \
              first failure is 1",
-            "failure.rules[0] (one).then.replan.from: there is no step `b`",
+            "failure.rules[0] (one).then.replan.from: there is no step `b`; correct the name, or remove it",
             "failure.rules[1] (one).id: the id is taken by failure.rules[0]; records name it",
             "failure.rules[1] (one).then.escalate.on_timeout: `yes` is no answer, expected \
              one of retry, skip, fail, replan, abort",

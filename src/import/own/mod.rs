@@ -9,9 +9,19 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_saphyr::{DefaultMessageFormatter, Error as YamlError, MessageFormatter, Options};
 
+pub(super) mod more;
+
+use more::words as json_words;
+
+use super::PlanFormat;
+use super::draft::{Draft, Places};
+use super::finding::{Finding, Refusal};
+use super::marks::PlanFile;
 use super::{bad_plan, text};
-use crate::error::{Error, Result};
 use crate::plan::nearest;
+
+/// What comes of reading: a value, or why there is none, with its line.
+pub(super) type Read<T> = Result<T, Refusal>;
 
 /// How deeply a YAML plan may nest. JSON readers stop at 128, and a plan is stored as JSON.
 const YAML_DEPTH_MAX: usize = 64;
@@ -23,25 +33,110 @@ const YAML_PARTS_MAX: usize = 64 * 1024 * 1024;
 /// How many bytes aliases may stand for beyond the file itself.
 const YAML_ALIAS_PARTS_MAX: usize = 100_000;
 
-/// Whether a JSON value is meant to be a plan of our own form. An object without steps is, if
-/// it says anything that a plan may say: its author is told what is missing.
+/// What a plan of our own form may say and no other tool does.
+const OWN_FIELDS: [&str; 4] = ["barriers", "defaults", "caps", "failure"];
+
+/// What a step of our own form may say and no other tool does.
+const OWN_STEP_FIELDS: [&str; 16] = [
+    "after",
+    "preconditions",
+    "on_false",
+    "condition",
+    "failure_hints",
+    "retry",
+    "fallback",
+    "side_effects",
+    "idempotent",
+    "probe",
+    "timeout_seconds",
+    "lease_seconds",
+    "cost_estimate",
+    "cost_limit",
+    "gate",
+    "extra",
+];
+
+/// What steps of other tools say and ours do not. One of them makes a list of steps theirs, if
+/// nothing in it is ours alone: then it is a slip of the pen.
+const OTHER_STEP_FIELDS: [&str; 20] = [
+    "order",
+    "step",
+    "step_number",
+    "stepNumber",
+    "name",
+    "description",
+    "details",
+    "status",
+    "files_to_modify",
+    "filesToModify",
+    "files_to_create",
+    "files",
+    "validation",
+    "test_criteria",
+    "testCriteria",
+    "acceptance_criteria",
+    "acceptanceCriteria",
+    "dependencies",
+    "depends_on",
+    "dependsOn",
+];
+
+/// Whether a JSON value is a plan of our own form: it has steps, and they are not another tool's.
 pub(super) fn is_ours(value: &Value) -> bool {
-    let names = ["steps", "title", "goal", "outcome", "context", "phases", "barriers", "defaults"];
-    names.iter().any(|name| value.get(name).is_some())
+    value.get("steps").is_some_and(|steps| !is_of_another_tool(value, steps))
+}
+
+/// Whether a JSON value without steps is meant to be a plan of our own form, because it says what
+/// a plan may say: its author is told what is missing.
+pub(super) fn is_meant(value: &Value) -> bool {
+    let names = ["title", "goal", "outcome", "context", "phases"];
+    names.iter().chain(&OWN_FIELDS).any(|name| value.get(name).is_some())
+}
+
+fn is_of_another_tool(plan: &Value, steps: &Value) -> bool {
+    let steps: Vec<&Value> = steps.as_array().into_iter().flatten().collect();
+    let says =
+        |names: &[&str]| steps.iter().any(|step| names.iter().any(|name| step.get(name).is_some()));
+    let is_ours = OWN_FIELDS.iter().any(|name| plan.get(name).is_some()) || says(&OWN_STEP_FIELDS);
+    !is_ours && says(&OTHER_STEP_FIELDS)
+}
+
+/// A plan of our own form as JSON, of which the value is known, too.
+pub(super) fn json_draft(text: &str, value: &Value) -> Read<Draft> {
+    match json::<PlanFile>(text) {
+        Ok(file) => Ok(Draft::own(file.imported(PlanFormat::Json), Places::Json)),
+        Err(refusal) => Err(all(refusal, |_| more::of_json(text, value))),
+    }
+}
+
+/// A plan of our own form as YAML.
+pub(super) fn yaml_draft(text: &str) -> Read<Draft> {
+    match yaml::<PlanFile>(text) {
+        Ok(file) => Ok(Draft::own(file.imported(PlanFormat::Yaml), Places::Yaml)),
+        Err(refusal) => Err(all(refusal, |first| more::of_yaml(text, first))),
+    }
+}
+
+/// Everything that is wrong, if that is more than one thing.
+fn all(refusal: Refusal, look: impl Fn(Refusal) -> Vec<Finding>) -> Refusal {
+    let Refusal::Unreadable { line, error } = refusal else { return refusal };
+    let again = || Refusal::Unreadable { line, error: bad_plan(error.message()) };
+    let found = look(again());
+    if found.len() > 1 { Refusal::Problems(found) } else { again() }
 }
 
 /// Any JSON value.
-pub(super) fn json_value(text: &str) -> Result<Value> {
+pub(super) fn json_value(text: &str) -> Read<Value> {
     serde_json::from_str(text).map_err(|error| json_error(&error))
 }
 
 /// A plan, or another of our own forms, from JSON.
-pub(super) fn json<T: DeserializeOwned>(text: &str) -> Result<T> {
+pub(super) fn json<T: DeserializeOwned>(text: &str) -> Read<T> {
     serde_json::from_str(text).map_err(|error| json_error(&error))
 }
 
 /// A plan, or another of our own forms, from YAML.
-pub(super) fn yaml<T: DeserializeOwned>(text: &str) -> Result<T> {
+pub(super) fn yaml<T: DeserializeOwned>(text: &str) -> Read<T> {
     serde_saphyr::from_str_with_options(text, yaml_options()).map_err(|error| yaml_error(&error))
 }
 
@@ -62,23 +157,20 @@ fn yaml_options() -> Options {
     }
 }
 
-fn json_error(error: &serde_json::Error) -> Error {
+fn json_error(error: &serde_json::Error) -> Refusal {
+    json_error_at(u64::try_from(error.line()).unwrap_or(u64::MAX), error)
+}
+
+/// The error of a text that begins on some line of its file and has but one.
+pub(super) fn json_error_at(line: u64, error: &serde_json::Error) -> Refusal {
     let message = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
     let message = message.strip_suffix(&place).unwrap_or(&message);
-    // Only the message tells an unknown field: "unknown field `x`, expected one of `a`, `b`".
-    let hint = match message.split_once(", expected ") {
-        Some((found, expected)) if found.starts_with("unknown ") => {
-            did_you_mean(quoted(found).next().unwrap_or_default(), quoted(expected))
-        }
-        Some((found, "a string")) if found.starts_with("invalid type: ") => quote_it(),
-        _ => String::new(),
-    };
-    let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
-    text::at(number(error.line()), number(error.column()), &format!("{message}{hint}"))
+    let column = u64::try_from(error.column()).unwrap_or(u64::MAX);
+    text::at(line, column, &json_words(message))
 }
 
-fn yaml_error(error: &YamlError) -> Error {
+fn yaml_error(error: &YamlError) -> Refusal {
     let error = error.without_snippet();
     let hint = match error {
         YamlError::SerdeUnknownField { field, expected, .. } => {
@@ -91,7 +183,7 @@ fn yaml_error(error: &YamlError) -> Error {
     };
     let message = error.render_with_formatter(&Words);
     let Some(place) = error.location() else {
-        return bad_plan(format!("{message}{hint}"));
+        return bad_plan(format!("{message}{hint}")).into();
     };
     let (line, column) = (place.line(), place.column());
     let suffix = format!(" at line {line}, column {column}");
