@@ -176,6 +176,8 @@ fn is_worth_a_line(progress: &Progress) -> bool {
         Progress::Lost { .. }
         | Progress::Refused { .. }
         | Progress::Probed { .. }
+        | Progress::Proposed { .. }
+        | Progress::Noted { .. }
         | Progress::Waiting { .. }
         | Progress::Draining { .. } => true,
         Progress::Dispatched { .. } | Progress::Started { .. } | Progress::Counted { .. } => false,
@@ -197,7 +199,7 @@ fn line(progress: &Progress) -> Option<String> {
             _ => format!("{step}: {}: {message}; the step is {status}", outcome.replace('_', " ")),
         },
         Progress::Refused { step, reason, .. } => format!("{step}: receipt refused: {reason}"),
-        Progress::Verdict { step, criterion, ruling, evidence, status } => {
+        Progress::Verdict { step, criterion, ruling, by, evidence, status } => {
             let who = step.as_ref().map_or_else(|| "plan".to_owned(), ToString::to_string);
             let evidence = evidence.lines().next().unwrap_or_default();
             let ruling = match ruling {
@@ -205,7 +207,8 @@ fn line(progress: &Progress) -> Option<String> {
                 Ruling::Fail => "does not hold",
             };
             let status = status.map(|status| format!("; the step is {status}")).unwrap_or_default();
-            format!("{who}: criterion {} {ruling}: {evidence}{status}", criterion + 1)
+            let by = by.strip_prefix("judge:").map(|_| format!(", says {by}")).unwrap_or_default();
+            format!("{who}: criterion {} {ruling}{by}: {evidence}{status}", criterion + 1)
         }
         Progress::Probed { step, finding, evidence, status } => {
             let found = match finding {
@@ -216,6 +219,14 @@ fn line(progress: &Progress) -> Option<String> {
             let evidence = evidence.lines().next().unwrap_or_default();
             format!("{step}: {found}: {evidence}; the step is {status}")
         }
+        Progress::Proposed { version, by, is_active } => {
+            let how = if *is_active { "is active" } else { "waits for somebody's yes" };
+            format!("{by} made version {version} of the plan, which {how}")
+        }
+        Progress::Noted { step, note } => match step {
+            Some(step) => format!("{step}: {note}"),
+            None => note.clone(),
+        },
         Progress::Waiting { until, reason } => {
             format!("waiting until {}: {reason}", time_text(*until))
         }

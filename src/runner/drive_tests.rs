@@ -5,11 +5,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::*;
+use crate::error::ErrorKind;
 use crate::ledger::Environment;
 use crate::plan::{
-    Criterion, FailureClass, Finding, Idempotence, Plan, RunPolicy, Step, StepNumber, TextPolicy,
+    Criterion, FailureClass, Finding, Idempotence, Plan, Receipt, RunPolicy, Step, StepNumber,
+    TextPolicy,
 };
-use crate::runner::{Checked, Pending, Progress, StubOptions, StubWorkers, WorkerKind};
+use crate::runner::{Checked, Pending, Report, StubOptions, StubWorkers, WorkerKind, output};
 
 struct Quiet {
     seen: Vec<Progress>,

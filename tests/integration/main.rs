@@ -15,6 +15,7 @@ mod command;
 mod disk_full;
 // `ledger drill` over example plans and plans of other tools.
 mod drill;
+mod earnest;
 // Export, import, and the same chain again.
 mod export;
 // The facade: threads, exact replay, refused and failed writes.

@@ -1,0 +1,81 @@
+//! Those who are asked beside the workers: a judge of text criteria, and a planner
+//! (`format/hand-off.md`).
+//!
+//! Invariant: what they say counts only where it is understood. What is not is no verdict and no
+//! plan, and waits for a person.
+
+use crate::plan::{ApprovalPolicy, Plan};
+
+/// Who is asked beside the workers, if anybody is.
+#[derive(Debug, Clone, Default)]
+pub struct Helpers {
+    /// Who judges text criteria.
+    pub judge: Option<Judge>,
+    /// Who makes other plans.
+    pub planner: Option<Planner>,
+}
+
+/// A command that judges text criteria.
+#[derive(Debug, Clone)]
+pub struct Judge {
+    /// The shell command.
+    pub command: String,
+}
+
+/// A command that makes another plan when one is asked for.
+#[derive(Debug, Clone)]
+pub struct Planner {
+    /// The shell command.
+    pub command: String,
+    /// Whether its plans wait for a person.
+    pub approval: ApprovalPolicy,
+    /// Reads what it prints, in any form that a plan file may have.
+    pub read: fn(&[u8]) -> Result<Plan, String>,
+}
+
+impl Judge {
+    /// The name under which its verdicts are recorded.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("judge:{}", program(&self.command))
+    }
+}
+
+impl Planner {
+    /// The name under which its plans are recorded.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("{PLANNER_PREFIX}{}", program(&self.command))
+    }
+}
+
+/// How the names of planners begin.
+pub(crate) const PLANNER_PREFIX: &str = "planner:";
+
+/// The name of the program that a shell command starts, without its folder.
+fn program(command: &str) -> &str {
+    let is_assignment = |word: &&str| {
+        let name = word.split_once('=').map(|(name, _)| name);
+        name.is_some_and(|name| {
+            name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        })
+    };
+    let word = command.split_whitespace().find(|word| !is_assignment(word)).unwrap_or(command);
+    let word = word.trim_matches(['\'', '"']);
+    word.rsplit('/').find(|part| !part.is_empty()).unwrap_or(word)
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: names are those of programs.
+
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_programs() {
+        let name = |command: &str| Judge { command: command.to_owned() }.name();
+        assert_eq!(name("./bin/judge.sh --strict"), "judge:judge.sh");
+        assert_eq!(name("MODEL=small 'my/judge' x"), "judge:judge");
+        assert_eq!(name(""), "judge:");
+    }
+}
