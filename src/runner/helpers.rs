@@ -52,17 +52,22 @@ impl Planner {
 /// How the names of planners begin.
 pub(crate) const PLANNER_PREFIX: &str = "planner:";
 
-/// The name of the program that a shell command starts, without its folder.
+/// Programs that only run others.
+const INTERPRETERS: [&str; 8] = ["sh", "bash", "env", "exec", "node", "python", "python3", "uvx"];
+
+/// The name of the program or script that a shell command starts, without its folder. Nothing else of
+/// the command is recorded: there may be a secret in it.
 fn program(command: &str) -> &str {
-    let is_assignment = |word: &&str| {
-        let name = word.split_once('=').map(|(name, _)| name);
-        name.is_some_and(|name| {
-            name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-        })
-    };
-    let word = command.split_whitespace().find(|word| !is_assignment(word)).unwrap_or(command);
-    let word = word.trim_matches(['\'', '"']);
-    word.rsplit('/').find(|part| !part.is_empty()).unwrap_or(word)
+    let words = command.split_whitespace().map(|word| word.trim_matches(['\'', '"']));
+    let names = words.filter(|word| !word.starts_with('-') && !is_assignment(word));
+    let names = names.map(|word| word.rsplit('/').find(|part| !part.is_empty()).unwrap_or(word));
+    let mut named = names.clone().filter(|name| !INTERPRETERS.contains(name));
+    named.next().or_else(|| names.clone().next()).unwrap_or_default()
+}
+
+fn is_assignment(word: &str) -> bool {
+    let name = word.split_once('=').map(|(name, _)| name);
+    name.is_some_and(|name| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'))
 }
 
 #[cfg(test)]
@@ -76,6 +81,8 @@ mod tests {
         let name = |command: &str| Judge { command: command.to_owned() }.name();
         assert_eq!(name("./bin/judge.sh --strict"), "judge:judge.sh");
         assert_eq!(name("MODEL=small 'my/judge' x"), "judge:judge");
+        assert_eq!(name("sh -e bin/judge.sh"), "judge:judge.sh");
+        assert_eq!(name("python3"), "judge:python3");
         assert_eq!(name(""), "judge:");
     }
 }

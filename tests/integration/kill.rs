@@ -10,6 +10,7 @@ use plan_ledger::plan::{Ending, Run, RunStatus, StepStatus};
 use plan_ledger::{Environment, Ledger, state_hash};
 
 use super::command::{Place, ids, start, wait_until};
+use super::dice::Dice;
 use super::drill::shared_plan;
 
 /// Kills of one run.
@@ -25,19 +26,6 @@ echo \"$LEDGER_STEP $LEDGER_ATTEMPT\" >> \"$TALLY\"
 sleep 0.05
 echo done
 ";
-
-/// A number that anybody can have again from the seed (splitmix64).
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ (mixed >> 31)) % limit
-    }
-}
 
 /// Goal: nothing accepted is done again, nothing is lost, nobody is left behind: a plan of 145
 /// steps with dependencies, barriers and a cap.

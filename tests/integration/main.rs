@@ -8,10 +8,12 @@
 // Large outputs beside the log.
 mod blobs;
 // The promises about claims, across losses of power.
+mod chaos;
 mod claims;
 // How the tests use the `ledger` binary.
 mod command;
 // A disk that runs full.
+mod dice;
 mod disk_full;
 // `ledger drill` over example plans and plans of other tools.
 mod drill;
