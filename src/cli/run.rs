@@ -45,15 +45,17 @@ pub(super) fn run(args: &RunArgs) -> Result<Code, Failure> {
     }
 }
 
-/// Drive a run until nothing is left to deal. What it comes to; with `--wait` the run that waits for
-/// somebody, and until when at most.
+/// A run that waits for somebody, until that time at most.
+type Waits = (RunId, Option<Micros>);
+
+/// Drive a run until nothing is left to deal. What it comes to; with `--wait`, for whom it waits.
 fn session(
     ledger: &Ledger,
     clock: &dyn Clock,
     next: Next,
     (name, args): (&str, &RunArgs),
     reporter: &mut Reporter,
-) -> Result<(Code, Option<(RunId, Option<Micros>)>), Failure> {
+) -> Result<(Code, Option<Waits>), Failure> {
     let run = match next {
         Next::Ended(_, ending) => return Ok((tell_ended(reporter, name, ending), None)),
         Next::Drive(run) => run,

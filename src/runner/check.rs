@@ -28,7 +28,7 @@ impl Drive<'_> {
             _ => self.workers.kind().judge().to_owned(),
         };
         let Some(ruling) = ruling else {
-            return self.without_verdict((subject, criterion), step, &by, &evidence);
+            return self.without_verdict((subject, criterion), step.as_ref(), &by, &evidence);
         };
         let verdict = Verdict { criterion, ruling, by: by.clone(), evidence: evidence.clone() };
         let judged = match subject {
@@ -60,7 +60,7 @@ impl Drive<'_> {
     fn without_verdict(
         &mut self,
         criterion: (Subject, u32),
-        step: Option<StepName>,
+        step: Option<&StepName>,
         by: &str,
         evidence: &str,
     ) {
@@ -70,8 +70,8 @@ impl Drive<'_> {
         self.unjudged.insert(criterion);
         let place = u64::from(criterion.1) + 1;
         let note = format!("{by} has no verdict on criterion {place}: {}", first_line(evidence));
-        self.note(step.clone(), note);
-        if let Some(step) = &step {
+        self.note(step.cloned(), note);
+        if let Some(step) = step {
             self.queue_check_of_step(step);
         }
     }

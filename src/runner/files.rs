@@ -54,8 +54,13 @@ pub(super) fn changed_files(changes: &[String], planned: &[PlannedFile]) -> Vec<
         let (state, hash) = look(path);
         let before = planned.iter().find(|file| file.path == *path).map(|file| file.hash);
         let is_known = matches!(state, FileState::File | FileState::Absent);
-        let changed = before.filter(|_| is_known).map(|before| before != hash);
-        ChangedFile { path: path.clone(), state, hash, planned_hash: before.flatten(), changed }
+        ChangedFile {
+            path: path.clone(),
+            state,
+            hash,
+            planned_hash: before.flatten(),
+            changed: before.filter(|_| is_known).map(|before| before != hash),
+        }
     };
     changes.iter().map(file).collect()
 }

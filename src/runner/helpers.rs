@@ -61,8 +61,8 @@ fn program(command: &str) -> &str {
     let words = command.split_whitespace().map(|word| word.trim_matches(['\'', '"']));
     let names = words.filter(|word| !word.starts_with('-') && !is_assignment(word));
     let names = names.map(|word| word.rsplit('/').find(|part| !part.is_empty()).unwrap_or(word));
-    let mut named = names.clone().filter(|name| !INTERPRETERS.contains(name));
-    named.next().or_else(|| names.clone().next()).unwrap_or_default()
+    let mut scripts = names.clone().filter(|name| !INTERPRETERS.contains(name));
+    scripts.next().or_else(|| names.clone().next()).unwrap_or_default()
 }
 
 fn is_assignment(word: &str) -> bool {

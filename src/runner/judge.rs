@@ -15,7 +15,7 @@ use super::{Check, Subject};
 struct Question<'a> {
     schema: u32,
     run: &'a str,
-    plan: Title<'a>,
+    plan: Brief<'a>,
     /// The step as the plan has it; null for a criterion of the plan.
     step: Option<Step>,
     number: Option<u32>,
@@ -33,7 +33,7 @@ struct Question<'a> {
 
 /// What a judge is told about the plan.
 #[derive(Serialize)]
-struct Title<'a> {
+struct Brief<'a> {
     title: &'a str,
     outcome: &'a str,
     goal: &'a str,
@@ -104,7 +104,7 @@ fn about<'a>(run: &'a Run, plan: &'a Plan, criterion: u32, text: &'a str) -> Que
     Question {
         schema: SCHEMA,
         run: &run.name,
-        plan: Title { title, outcome, goal, context },
+        plan: Brief { title, outcome, goal, context },
         step: None,
         number: None,
         attempt: None,

@@ -39,6 +39,7 @@ mod summary;
 mod wait;
 mod watch;
 mod words;
+mod worked;
 
 use std::path::PathBuf;
 use std::time::Duration;

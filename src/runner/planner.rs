@@ -106,7 +106,7 @@ impl Drive<'_> {
             // It was ended, since the loop is; the next runner asks again.
             None if self.stop == StopRequest::Kill => return,
             Some(Ruling::Pass) => match read(&planner, printed) {
-                Ok(said) => self.propose(&planner, request, said),
+                Ok(said) => self.propose(&planner, request, &said),
                 Err(problem) => Ok(Some(problem)),
             },
             Some(Ruling::Fail) | None => Ok(Some(printed.to_owned())),
@@ -122,7 +122,7 @@ impl Drive<'_> {
     }
 
     /// What is wrong with the plan, if it was refused.
-    fn propose(&mut self, planner: &Planner, request: u64, said: Said) -> Result<Option<String>> {
+    fn propose(&mut self, planner: &Planner, request: u64, said: &Said) -> Result<Option<String>> {
         let (run, by) = (self.run, planner.name());
         let reason = {
             let state = self.ledger.state();
@@ -133,7 +133,7 @@ impl Drive<'_> {
             };
             format!("{by}: {}", open.reason)
         };
-        let proposed = match &said {
+        let proposed = match said {
             Said::NoMore(why) => {
                 return Ok(refused(self.ledger.withdraw_replan(run, &by, why))?.err());
             }

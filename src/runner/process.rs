@@ -9,18 +9,18 @@ use std::time::{Duration, Instant};
 
 use crate::error::Result;
 use crate::ledger::{PlannedFiles, Task};
-use crate::plan::{AttemptToken, FailureClass, Finding, Micros, Outcome, Plan, Receipt, RunId};
+use crate::plan::{AttemptToken, FailureClass, Finding, Micros, Plan, Receipt, RunId};
 
 use super::checked::{self, Ended};
 use super::job::{EndedBy, Job, JobSpec, Streams};
 use super::orphans::{self, Orphan};
-use super::output::{LOG_TAIL_LENGTH_MAX, failed, receipt_of, tail};
 use super::scratch::Scratch;
+use super::worked::{class_of, failed_receipt, with_notes};
 use super::{
     Answer, Check, Checked, HandOff, Helpers, PlanContext, Remark, Report, StartFailure, StepName,
     Subject, WorkerKind, Workers,
 };
-use super::{files, receipt_file, scratch_folder};
+use super::{files, scratch_folder, worked};
 
 /// Where and how processes work.
 #[derive(Debug, Clone)]
@@ -155,7 +155,8 @@ impl ProcessWorkers {
                     self.remark(Some(token), &notes);
                     return Report::Stopped(token);
                 }
-                let mut receipt = self.receipt(&stem, status, ended_by.map(|_| timeout));
+                let timed_out = ended_by.map(|_| timeout);
+                let mut receipt = worked::receipt(&self.scratch, &stem, status, timed_out);
                 notes.extend(files::examine(&mut receipt.artifacts, &changes));
                 self.remark(Some(token), &notes);
                 let log_tail = with_notes(receipt.log_tail, &notes);
@@ -185,30 +186,6 @@ impl ProcessWorkers {
 
     fn remark(&mut self, token: Option<AttemptToken>, notes: &[String]) {
         self.remarks.extend(notes.iter().map(|text| Remark { token, text: text.clone() }));
-    }
-
-    fn receipt(
-        &self,
-        stem: &str,
-        status: std::process::ExitStatus,
-        timed_out: Option<u32>,
-    ) -> Receipt {
-        let output = self.scratch.path(stem, "out");
-        let log_tail = tail(&self.scratch.path(stem, "err"), LOG_TAIL_LENGTH_MAX);
-        if let Some(seconds) = timed_out {
-            let message = format!("timed out after {seconds} s");
-            let outcome = failed(FailureClass::Transient, message);
-            return Receipt { outcome, log_tail, ..Receipt::default() };
-        }
-        match receipt_file::read(&self.scratch.path(stem, "receipt"), &output) {
-            Some(Ok(receipt)) => Receipt { log_tail, ..receipt },
-            // A worker that was killed may have been half-way through writing it.
-            Some(Err(message)) if status.code().is_some() => {
-                let outcome = failed(FailureClass::Deterministic, message);
-                Receipt { outcome, log_tail, ..Receipt::default() }
-            }
-            _ => receipt_of(status, &output, log_tail),
-        }
     }
 
     /// The operating system does not say how a job ended. That never happens unless somebody
@@ -378,32 +355,6 @@ fn stem(key: Key) -> String {
         Key::Check(Subject::Doubt(token), _) => format!("{token}-probe"),
         Key::Check(Subject::Plan(_), criterion) => format!("plan-criterion-{criterion}"),
         Key::Check(Subject::Replan(_), _) => "planner".to_owned(),
-    }
-}
-
-/// The end of what a worker wrote, and what the runner has to add.
-fn with_notes(mut log_tail: String, notes: &[String]) -> String {
-    for note in notes {
-        if !log_tail.is_empty() && !log_tail.ends_with('\n') {
-            log_tail.push('\n');
-        }
-        log_tail.push_str("runner: ");
-        log_tail.push_str(note);
-        log_tail.push('\n');
-    }
-    log_tail
-}
-
-fn failed_receipt(class: FailureClass, message: String) -> Receipt {
-    let outcome: Outcome = failed(class, message);
-    Receipt { outcome, ..Receipt::default() }
-}
-
-/// Too many processes or too little memory pass; a command that cannot be started stays so.
-fn class_of(refusal: &std::io::Error) -> FailureClass {
-    match refusal.kind() {
-        std::io::ErrorKind::WouldBlock | std::io::ErrorKind::OutOfMemory => FailureClass::Transient,
-        _ => FailureClass::Deterministic,
     }
 }
 

@@ -76,6 +76,7 @@ mod published;
 mod races;
 // The real program on a real kernel: the order of system calls, and calls that do less.
 mod reality;
+mod recipes;
 // Reading from anywhere, backwards, by kind, by stream.
 mod readers;
 // Writers that must stop: forks, lost locks, panics; and what is left to a policy.
