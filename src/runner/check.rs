@@ -10,6 +10,7 @@ use crate::plan::{
 };
 
 use super::drive::{Checking, Drive};
+use super::helpers::TIMEOUT_SECONDS;
 use super::summary::open_steps;
 use super::{Answer, Check, Checked, Progress, StepName, StopRequest, Subject, judge};
 
@@ -158,7 +159,10 @@ impl Drive<'_> {
             answer,
             environment: environment(run, number, attempt.token),
             output: output_of(attempt).and_then(Output::inline).cloned().unwrap_or_default(),
-            timeout_seconds: step.timeout_seconds.or(version.plan.defaults.timeout_seconds),
+            timeout_seconds: timeout(
+                answer,
+                step.timeout_seconds.or(version.plan.defaults.timeout_seconds),
+            ),
         })
     }
 
@@ -180,7 +184,7 @@ impl Drive<'_> {
             answer,
             environment: vec![("LEDGER_RUN".to_owned(), run.name.clone())],
             output: Json::default(),
-            timeout_seconds: None,
+            timeout_seconds: timeout(answer, None),
         })
     }
 
@@ -237,6 +241,14 @@ pub(super) fn environment(
         ("LEDGER_ATTEMPT".to_owned(), attempts.to_string()),
         ("LEDGER_TOKEN".to_owned(), token.to_string()),
     ]
+}
+
+/// Seconds after which a check is ended: a judge always is.
+fn timeout(answer: Answer, planned: Option<u32>) -> Option<u32> {
+    match answer {
+        Answer::Verdict | Answer::Plan => planned.or(Some(TIMEOUT_SECONDS)),
+        Answer::Status => planned,
+    }
 }
 
 /// The first line that says something.

@@ -23,7 +23,7 @@ use crate::plan::{
 use super::check::first_line;
 use super::drive::Drive;
 use super::hand_off::{SCHEMA, class_word};
-use super::helpers::{PLANNER_PREFIX, Planner};
+use super::helpers::{PLANNER_PREFIX, Planner, TIMEOUT_SECONDS};
 use super::words::trigger_json;
 use super::{Answer, Check, Progress, StopRequest, Subject};
 
@@ -32,9 +32,6 @@ const PLANNER: &str = "ledger.planner";
 
 /// How often a planner is asked for one plan.
 const ANSWERS_MAX: usize = 3;
-
-/// Seconds after which a planner is ended, where the plan has no timeout for its steps.
-const TIMEOUT_SECONDS: u32 = 3600;
 
 /// What became of requests for another plan in one loop.
 #[derive(Debug, Default)]

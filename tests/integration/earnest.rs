@@ -290,6 +290,48 @@ fn a_planner_is_asked_when_the_plan_does_not_hold() {
     }
 }
 
+/// Story: while one worker is at work, a planner's plan takes its step away. The worker is ended at
+/// once, and not waited for; it used to work on, for nobody.
+#[test]
+fn a_worker_whose_step_is_taken_away_is_ended() {
+    let place = Place::new();
+    let long = "  - {id: long, command: 'echo $$ >> $TALLY; exec sleep 600'}\n";
+    place.write("plan.yaml", format!("{STUCK}{long}"));
+    let planner = planner(&place, &STUCK.replace("echo it cannot work >&2; false", "true"));
+    let slow = format!("while ! test -s tally; do sleep 0.01; done; {planner}");
+    let run = ["run", "plan.yaml", "--planner", &slow, "--approve", "auto"];
+    place.ledger_with(&run).code(0).says(&["3 of 3 steps accepted"]);
+    let pid = place.tally().into_iter().find(|line| line.parse::<u32>().is_ok()).unwrap();
+    assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "it is still there");
+}
+
+/// Goal: a worker that takes longer than its lease keeps it, as long as its runner lives.
+#[test]
+fn a_lease_is_renewed_while_the_worker_works() {
+    let place = Place::new();
+    let step = "{id: a, lease_seconds: 1, command: 'echo x >> $TALLY; sleep 2.5'}";
+    place.write("plan.yaml", format!("steps:\n  - {step}\n"));
+    place.ledger("run plan.yaml").code(0).says(&["1 of 1 steps accepted", "1 attempts in all"]);
+    assert_eq!(place.tally(), ["x"]);
+    let renewed = place.ledger("inspect .ledger records --kind lease_renewed").code(0);
+    assert!(renewed.out.lines().count() >= 2, "{}", renewed.out);
+}
+
+/// Goal: what a killed runner's planner or judge was doing is ended by the next one, which asks again.
+#[test]
+fn a_planner_of_a_killed_runner_is_ended_and_asked_again() {
+    let place = Place::new();
+    place.write("plan.yaml", STUCK);
+    let planner = planner(&place, &STUCK.replace("echo it cannot work >&2; false", "true"));
+    let slow = format!("test -e asked || {{ touch asked; sleep 600; }}; {planner}");
+    let run = ["run", "plan.yaml", "--planner", &slow, "--approve", "auto"];
+    let running = start(&mut place.command(&run));
+    wait_until("the planner is at work", || place.path("asked").exists());
+    assert!(running.kill().was_killed());
+    let ended = place.ledger_with(&run).code(0);
+    ended.complains(&["an attempt or a check of an earlier runner left", "sleep ("]);
+}
+
 /// Goal: a run that a planner took further goes on with the same file after a stop; with `--replan`
 /// the file's plan is proposed all the same.
 #[test]
