@@ -8,8 +8,8 @@ use crate::import::{self, Imported};
 use crate::ledger::{Clock, Environment, Ledger, LedgerView, OpenReport, state_hash};
 use crate::plan::{Ending, Micros, RunId, RunStatus};
 use crate::runner::{
-    Options, Patience, Pending, ProcessOptions, ProcessWorkers, RunOutcome, RunSummary,
-    StubOptions, StubWorkers, Workers, drive, recover, scratch_folder,
+    Options, Patience, ProcessOptions, ProcessWorkers, RunOutcome, RunSummary, StubOptions,
+    StubWorkers, Workers, drive, recover, scratch_folder,
 };
 
 use super::args::RunArgs;
@@ -31,13 +31,14 @@ pub(super) fn run(args: &RunArgs) -> Result<Code, Failure> {
     loop {
         let clock = &*environment.clock;
         let (code, waits) = session(&ledger, clock, next, (&name, args), &mut reporter)?;
+        let seq = ledger.head().seq;
         // After a failed write the ledger cannot be closed well, and that has been said.
         match ledger.close() {
             Err(error) if code != Code::Machine => return Err(error.into()),
             _ => {}
         }
         let Some((run, until)) = waits else { return Ok(code) };
-        let opened = waiting::wait(&args.ledger, &environment, until, &mut reporter)?;
+        let opened = waiting::wait(&args.ledger, &environment, (seq, until), &mut reporter)?;
         let Some(opened) = opened else { return Ok(code) };
         (ledger, report) = opened;
         report.notes.iter().for_each(|note| say(note));
@@ -63,7 +64,7 @@ fn session(
     let summary = drive_run(ledger, clock, run, args, reporter)?;
     if let (RunOutcome::Waiting(items), true) = (&summary.outcome, args.wait) {
         let until = waiting::due(ledger, run);
-        tell_waiting(reporter, (&summary.run, items), until, args);
+        reporter.waits(&summary.run, items, until, &args.ledger);
         return Ok((Code::Waiting, Some((run, until))));
     }
     reporter.finish();
@@ -188,24 +189,6 @@ fn tell_ended(reporter: &Reporter, name: &str, ending: Ending) -> Code {
     say(&format!("run {name} {line}"));
     reporter.note_for_programs(&json!({ "type": "ended", "run": name, "ending": word }));
     code
-}
-
-/// What a run waits for that goes on when somebody has answered.
-fn tell_waiting(
-    reporter: &Reporter,
-    (run, items): (&str, &[Pending]),
-    until: Option<Micros>,
-    args: &RunArgs,
-) {
-    reporter.note_for_programs(&json!({
-        "type": "waits", "run": run, "until_micros": until,
-        "waiting_for": items.iter().map(json::pending).collect::<Vec<_>>(),
-    }));
-    if !args.json {
-        for item in items {
-            say(&text::pending(item, run, &args.ledger));
-        }
-    }
 }
 
 fn tell_summary(ledger: &Ledger, summary: &RunSummary, args: &RunArgs) -> Result<Code, Failure> {

@@ -24,15 +24,16 @@ pub(super) fn due(ledger: &Ledger, run: RunId) -> Option<Micros> {
     timers.into_iter().find(|(_, timer)| *timer != Timer::Wall).map(|(until, _)| until)
 }
 
-/// Wait until somebody else has written to the ledger, or that time has come, and open it again;
-/// `None` if it was asked to stop.
+/// Wait until the ledger has another last record than `seq`, or that time has come, and open it
+/// again; `None` if it was asked to stop.
+///
+/// `seq` is from before the ledger was closed: who waited for that may have answered right after it.
 pub(super) fn wait(
     dir: &Path,
     environment: &Environment,
-    until: Option<Micros>,
+    (seq, until): (u64, Option<Micros>),
     observer: &mut dyn Observer,
 ) -> Result<Option<(Ledger, OpenReport)>, Failure> {
-    let seq = root(dir, environment)?.seq;
     let mut is_over = false;
     while observer.stop_request() == StopRequest::None {
         let is_due = until.is_some_and(|until| environment.clock.now() >= until);

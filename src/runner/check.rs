@@ -50,8 +50,8 @@ impl Drive<'_> {
                 self.observer.progress(&progress);
                 self.count();
             }
-            // The step was taken away, or somebody else judged it meanwhile.
-            Err(error) if step.is_some() && error.rejection().is_some() => {}
+            // The step was taken away, the run is over, or somebody else judged it meanwhile.
+            Err(error) if error.rejection().is_some() => {}
             // The command runs again when the run is resumed.
             Err(error) => self.fail(error),
         }

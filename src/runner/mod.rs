@@ -11,7 +11,10 @@
 //!   same ledger gives the same sequence of calls, so that a simulated disk can drive this loop.
 //! - It decides nothing about the plan: what is ready, what a failure means and when a run has
 //!   ended is the ledger's answer.
-//! - An attempt of an earlier runner is given up only when its worker is known to be dead.
+//! - An attempt of an earlier runner is given up only when its worker is known to be dead, and
+//!   with it all that it had started. Nothing outlives the job that started it unnoticed.
+//! - Judges and planners are asked like workers, through the second port. What they say is recorded
+//!   under their name, or is of no account.
 //!
 //! Left out on purpose: retries, caps and acceptance, which are the ledger's rules.
 

@@ -12,7 +12,8 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -28,6 +29,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Between two looks.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
+
+/// More than what the system says of a process takes, in bytes.
+const STAT_LENGTH_MAX: usize = 1 << 10;
 
 /// How many are named in one remark.
 const NAMED_MAX: usize = 5;
@@ -47,6 +51,16 @@ impl Orphan {
     /// The job, by the name of its files.
     pub(super) fn stem(&self) -> Option<String> {
         Some(self.work.as_ref()?.file_name()?.to_string_lossy().into_owned())
+    }
+
+    /// Whether it could not be ended.
+    pub(super) fn is_there(&self) -> bool {
+        stat(self.pid).is_some_and(|status| status.name == self.name)
+    }
+
+    /// Its number and its name, for people.
+    pub(super) fn describe(&self) -> String {
+        format!("{} ({})", self.name, self.pid.as_raw_pid())
     }
 
     pub(super) fn is_in_group(&self, leader: Option<Pid>) -> bool {
@@ -75,16 +89,11 @@ pub(super) fn end(is_meant: impl Fn(&Path) -> bool, leader: Option<Pid>) -> Vec<
 
 /// What a job left behind, for people; `None` if it was nothing.
 pub(super) fn remark(orphans: &[Orphan]) -> Option<String> {
-    let names: Vec<String> = orphans
-        .iter()
-        .take(NAMED_MAX)
-        .map(|orphan| format!("{} ({})", orphan.name, orphan.pid.as_raw_pid()))
-        .collect();
+    let names: Vec<String> = orphans.iter().take(NAMED_MAX).map(Orphan::describe).collect();
     let more = orphans.len().saturating_sub(names.len());
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let alive = orphans.iter().find(|orphan| stat(orphan.pid).is_some());
-    let alive = alive.map(|orphan| orphan.pid.as_raw_pid());
-    let alive = alive.map(|pid| format!("; process {pid} cannot be ended")).unwrap_or_default();
+    let alive = orphans.iter().find(|orphan| orphan.is_there()).map(Orphan::describe);
+    let alive = alive.map(|who| format!("; {who} cannot be ended")).unwrap_or_default();
     let (count, list) = (orphans.len(), names.join(", "));
     let what = if count == 1 { "1 process".to_owned() } else { format!("{count} processes") };
     (count > 0).then(|| format!("left {what} behind, now ended: {list}{more}{alive}"))
@@ -93,32 +102,51 @@ pub(super) fn remark(orphans: &[Orphan]) -> Option<String> {
 fn find(is_meant: &impl Fn(&Path) -> bool, leader: Option<Pid>) -> Vec<Orphan> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let own = rustix::process::getpid();
+    // Nobody is older than the one that started it: the environments of most need not be read.
+    let since = leader.and_then(status).map_or(0, |leader| leader.started);
     entries
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok().and_then(Pid::from_raw))
         .filter(|pid| *pid != own && Some(*pid) != leader)
-        .filter_map(look)
+        .filter_map(|pid| look(pid, since))
         .filter(|orphan| orphan.is_in_group(leader) || orphan.work.as_deref().is_some_and(is_meant))
         .collect()
 }
 
-/// A process that has not ended.
-fn look(pid: Pid) -> Option<Orphan> {
-    let (name, group) = stat(pid)?;
+/// A process that has not ended, and is not older than that.
+fn look(pid: Pid, since: u64) -> Option<Orphan> {
+    let Status { name, group, .. } = stat(pid).filter(|status| status.started >= since)?;
     let work = work_of(pid);
     Some(Orphan { pid, name, work, group })
 }
 
-/// The name and the group of a process that has not ended.
-fn stat(pid: Pid) -> Option<(String, i32)> {
-    let text = fs::read(format!("/proc/{}/stat", pid.as_raw_pid())).ok()?;
-    let text = String::from_utf8_lossy(&text);
+/// What the system says of a process.
+struct Status {
+    name: String,
+    is_over: bool,
+    group: i32,
+    /// In ticks of the system's clock.
+    started: u64,
+}
+
+/// Of a process that has not ended.
+fn stat(pid: Pid) -> Option<Status> {
+    status(pid).filter(|status| !status.is_over)
+}
+
+fn status(pid: Pid) -> Option<Status> {
+    // One read has all of it, and this is done for every process of the machine.
+    let mut text = [0; STAT_LENGTH_MAX];
+    let length =
+        File::open(format!("/proc/{}/stat", pid.as_raw_pid())).ok()?.read(&mut text).ok()?;
+    let text = String::from_utf8_lossy(text.get(..length)?);
     // The name is in brackets, and may hold some itself.
     let (before, after) = text.rsplit_once(')')?;
     let name = before.split_once('(')?.1.to_owned();
     let mut fields = after.split_whitespace();
-    let state = fields.next()?;
+    let is_over = matches!(fields.next()?, "Z" | "X");
     let group = fields.nth(1)?.parse().ok()?;
-    (!matches!(state, "Z" | "X")).then_some((name, group))
+    let started = fields.nth(16)?.parse().ok()?;
+    Some(Status { name, is_over, group, started })
 }
 
 /// The job that a process's environment names.

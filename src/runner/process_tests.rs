@@ -222,21 +222,21 @@ fn a_grandchild_that_keeps_the_output_open_does_not_hang_the_runner() {
 /// without. They are ended, and the receipt says so.
 #[test]
 fn what_a_worker_leaves_behind_is_ended_and_named() {
+    // Each says that it is there before its worker ends.
+    let there = "sh -c 'touch $LEDGER_DIR/up; exec sleep 600'";
     let left = [
-        "sleep 600 &",
-        "setsid sleep 600 &",
-        "(setsid sleep 600 </dev/null >/dev/null 2>&1 &)",
-        "env -i sleep 600 &",
+        format!("{there} &"),
+        format!("setsid {there} &"),
+        format!("(setsid {there} </dev/null >/dev/null 2>&1 &)"),
+        format!("env -i LEDGER_DIR=$LEDGER_DIR {there} &"),
     ];
+    let until_up = "while ! test -e $LEDGER_DIR/up; do sleep 0.01; done";
     for command in left {
         let mut bench = Bench::new();
-        let receipt = bench.receipt_of(&format!("{command}\n sleep 0.1; echo done"));
+        let receipt = bench.receipt_of(&format!("{command}\n{until_up}; echo done"));
         assert_eq!(receipt.output.inline().unwrap().as_str(), "\"done\"");
-        assert!(
-            receipt.log_tail.contains("runner: left 1 process behind"),
-            "{command}: {receipt:?}"
-        );
-        assert!(receipt.log_tail.contains("sleep ("), "{command}: {}", receipt.log_tail);
+        let note = "runner: left 1 process behind, now ended: s";
+        assert!(receipt.log_tail.contains(note), "{command}: {receipt:?}");
         let remark = bench.workers.remarks().pop().unwrap();
         assert_eq!(remark.token, Some(AttemptToken(7)));
         let work = scratch_folder(bench.folder.path(), RunId(1));
@@ -245,8 +245,9 @@ fn what_a_worker_leaves_behind_is_ended_and_named() {
     }
     // Who says that it is no longer the worker's, and leaves its group, may stay.
     let mut bench = Bench::new();
-    let command = "env -u LEDGER_WORK setsid sleep 600 >/dev/null 2>&1 & echo $!";
-    let receipt = bench.receipt_of(command);
+    let command =
+        format!("env -u LEDGER_WORK setsid {there} >/dev/null 2>&1 & echo $!; {until_up}");
+    let receipt = bench.receipt_of(&command);
     let pid = receipt.output.inline().unwrap().value().to_string();
     assert_eq!(receipt.log_tail, "");
     assert!(std::process::Command::new("kill").arg(pid).status().unwrap().success());
@@ -258,8 +259,8 @@ fn what_a_worker_leaves_behind_is_ended_and_named() {
 fn a_daemon_of_a_dead_runner_is_found_without_its_lock() {
     let bench = Bench::new();
     let Bench { folder, mut workers } = bench;
-    let command = "(setsid sleep 600 </dev/null >/dev/null 2>&1 &); sleep 0.1; \
-                   touch \"$LEDGER_DIR/up\"; kill -9 $$";
+    let command = "(setsid sh -c 'touch $LEDGER_DIR/up; exec sleep 600' \
+                   </dev/null >/dev/null 2>&1 &); kill -9 $$";
     workers.start(&task(7, step(command))).unwrap();
     let patience = Instant::now() + PATIENCE;
     while !folder.path().join("up").exists() {
@@ -272,7 +273,7 @@ fn a_daemon_of_a_dead_runner_is_found_without_its_lock() {
     let remarks = next.remarks();
     assert_eq!(remarks.len(), 1, "{remarks:?}");
     assert_eq!(remarks[0].token, Some(AttemptToken(7)));
-    assert!(remarks[0].text.contains("sleep ("), "{remarks:?}");
+    assert!(remarks[0].text.starts_with("left 1 process behind"), "{remarks:?}");
     next.confirm_dead().unwrap();
     assert!(next.remarks().is_empty());
 }

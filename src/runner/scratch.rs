@@ -116,7 +116,12 @@ impl Scratch {
     pub(super) fn confirm_dead(&self) -> Result<Vec<Orphan>> {
         let ended = orphans::end(|work| work.starts_with(&self.folder), None);
         self.confirm_unlocked()?;
-        Ok(ended)
+        match ended.iter().find(|orphan| orphan.is_there()) {
+            Some(alive) => {
+                Err(cannot_end(&self.folder, "an attempt or a check", &alive.describe()))
+            }
+            None => Ok(ended),
+        }
     }
 
     fn confirm_unlocked(&self) -> Result<()> {
@@ -195,11 +200,15 @@ fn remove(path: &Path) -> Result<()> {
 
 fn still_alive(errors: &Path, note: &str) -> Error {
     let (pid, name) = note.trim().split_once(' ').unwrap_or(("unknown", "an attempt"));
+    cannot_end(errors, name, &format!("process {pid}"))
+}
+
+fn cannot_end(at: &Path, name: &str, process: &str) -> Error {
     let message = format!(
-        "{name}: its worker (process {pid}), started by a runner that has ended, is still alive \
+        "{name}: its worker ({process}), started by a runner that has ended, is still alive \
          and cannot be ended from here; end it and run again"
     );
-    Error::new(ErrorKind::Locked, message).at_path(errors)
+    Error::new(ErrorKind::Locked, message).at_path(at)
 }
 
 #[cfg(test)]

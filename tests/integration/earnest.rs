@@ -329,7 +329,7 @@ fn a_planner_of_a_killed_runner_is_ended_and_asked_again() {
     wait_until("the planner is at work", || place.path("asked").exists());
     assert!(running.kill().was_killed());
     let ended = place.ledger_with(&run).code(0);
-    ended.complains(&["an attempt or a check of an earlier runner left", "sleep ("]);
+    ended.complains(&["an attempt or a check of an earlier runner left", "now ended: s"]);
 }
 
 /// Goal: a run that a planner took further goes on with the same file after a stop; with `--replan`

@@ -83,6 +83,8 @@ fn survives(place: &Place, plan: &Path, steps: usize, seed: u64) {
     };
     let mut kills = 0;
     let mut done = BTreeSet::new();
+    // On a machine that is busy with other things, lives last longer until one gets somewhere.
+    let mut life_millis_max = LIFE_MILLIS_MAX;
     while kills < KILLS {
         let before = place.tally().len();
         let mut running = begin();
@@ -90,7 +92,7 @@ fn survives(place: &Place, plan: &Path, steps: usize, seed: u64) {
             let started = || place.tally().len() > before || running.is_over();
             wait_until("a worker has started", started);
         }
-        std::thread::sleep(Duration::from_millis(dice.below(LIFE_MILLIS_MAX)));
+        std::thread::sleep(Duration::from_millis(dice.below(life_millis_max)));
         let ended = running.kill();
         if !ended.was_killed() {
             assert_eq!(ended.status.code(), Some(0), "{ended:#?}");
@@ -102,6 +104,7 @@ fn survives(place: &Place, plan: &Path, steps: usize, seed: u64) {
         if place.path(".ledger").exists() {
             done = accepted(place, &done);
         }
+        life_millis_max = if done.is_empty() { life_millis_max * 5 / 4 } else { LIFE_MILLIS_MAX };
     }
     assert!(kills >= KILLS / 2, "the machine is too fast for this test: {kills} kills");
     assert!(!done.is_empty(), "no life got anywhere");
