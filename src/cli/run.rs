@@ -16,7 +16,7 @@ use super::args::RunArgs;
 use super::exit::{Code, Failure, code_of};
 use super::progress::Reporter;
 use super::resume::{Next, ready, standing};
-use super::{answer_with, json, print, say, text, waiting};
+use super::{harmless, json, print, say, text, waiting};
 
 /// `ledger run`.
 pub(super) fn run(args: &RunArgs) -> Result<Code, Failure> {
@@ -37,17 +37,27 @@ pub(super) fn run(args: &RunArgs) -> Result<Code, Failure> {
             Err(error) if code != Code::Machine => return Err(error.into()),
             _ => {}
         }
-        let Some((run, until)) = waits else { return Ok(code) };
+        let Some(Waits { run, until, summary }) = waits else { return Ok(code) };
         let opened = waiting::wait(&args.ledger, &environment, (seq, until), &mut reporter)?;
-        let Some(opened) = opened else { return Ok(code) };
+        let Some(opened) = opened else {
+            reporter.finish();
+            print(&summary)?;
+            return Ok(code);
+        };
         (ledger, report) = opened;
         report.notes.iter().for_each(|note| say(note));
         next = standing(&ledger, run);
     }
 }
 
-/// A run that waits for somebody, until that time at most.
-type Waits = (RunId, Option<Micros>);
+/// A run that waits for somebody.
+struct Waits {
+    run: RunId,
+    /// Until when at most.
+    until: Option<Micros>,
+    /// How it stands, for when it is stopped before anybody comes.
+    summary: String,
+}
 
 /// Drive a run until nothing is left to deal. What it comes to; with `--wait`, for whom it waits.
 fn session(
@@ -65,7 +75,8 @@ fn session(
     if let (RunOutcome::Waiting(items), true) = (&summary.outcome, args.wait) {
         let until = waiting::due(ledger, run);
         reporter.waits(&summary.run, items, until, &args.ledger);
-        return Ok((Code::Waiting, Some((run, until))));
+        let summary = rendered(ledger, &summary, args);
+        return Ok((Code::Waiting, Some(Waits { run, until, summary })));
     }
     reporter.finish();
     Ok((tell_summary(ledger, &summary, args)?, None))
@@ -191,14 +202,19 @@ fn tell_ended(reporter: &Reporter, name: &str, ending: Ending) -> Code {
     code
 }
 
-fn tell_summary(ledger: &Ledger, summary: &RunSummary, args: &RunArgs) -> Result<Code, Failure> {
+/// A run's summary, as it is printed.
+fn rendered(ledger: &Ledger, summary: &RunSummary, args: &RunArgs) -> String {
     if args.json {
         // The state and its number from one snapshot: nobody else writes, but nobody has to know.
         let state = ledger.state();
-        print(&format!("{}\n", json::summary(summary, state.seq, state_hash(&state))))?;
+        format!("{}\n", json::summary(summary, state.seq, state_hash(&state)))
     } else {
-        answer_with(&text::summary(summary, &args.ledger))?;
+        harmless(&text::summary(summary, &args.ledger))
     }
+}
+
+fn tell_summary(ledger: &Ledger, summary: &RunSummary, args: &RunArgs) -> Result<Code, Failure> {
+    print(&rendered(ledger, summary, args))?;
     Ok(match &summary.outcome {
         RunOutcome::Done => Code::Fine,
         RunOutcome::Failed | RunOutcome::Cancelled | RunOutcome::Aborted => Code::Failed,

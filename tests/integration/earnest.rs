@@ -445,12 +445,14 @@ fn a_run_waits_for_people_who_answer_elsewhere() {
         running.signal("INT");
         let ended = running.end().code(3);
         if options.is_empty() {
-            ended.complains(&["Shall we?", "waits for a verdict on: fine"]);
+            let ended = ended.complains(&["Shall we?", "waits for a verdict on: fine"]);
+            ended.says(&["run plan: waiting", "ledger accept plan b --by WHO"]);
         } else {
             let lines = ended.lines();
             let waits = lines.iter().filter(|line| line["type"] == "waits");
             let kinds: Vec<_> = waits.map(|line| line["waiting_for"][0]["kind"].clone()).collect();
             assert_eq!(kinds, [json!("question"), json!("verdicts")]);
+            assert_eq!(lines.last().unwrap()["outcome"], "waiting");
         }
         let run = run_of(&place);
         assert_eq!(ids(&run, StepStatus::Accepted), ["a"]);
