@@ -9,6 +9,7 @@ use super::blobs::BlobsArgs;
 use super::completions::{CompletionsArgs, ManArgs};
 use super::control::{BudgetArgs, ForkArgs, PauseArgs, ResumeArgs};
 use super::export::ExportArgs;
+use super::helpers::HelperArgs;
 use super::import_ledger::ImportArgs;
 use super::inspect::{InspectArgs, StatusArgs};
 use super::lab::LabArgs;
@@ -107,6 +108,7 @@ Examples:
   ledger run tasks.json --stub --json              a task-master file, canned answers, JSON Lines
   ledger run plan.yaml --retry-failed              after the causes of failures are gone
   ledger run plan.yaml --replan --reason 'scope'   the file has changed: go on with the new plan
+  ledger run plan.yaml --worker ./agent.sh --judge ./judge.sh --planner ./planner.sh --wait
 
 A worker gets its task as JSON on standard input and in LEDGER_* variables; what it prints is its
 output. The first Ctrl-C deals no more and waits for what runs, the second ends the workers.";
@@ -156,9 +158,11 @@ pub(super) struct RunArgs {
     /// Let failed steps be tried again
     #[arg(long)]
     pub(super) retry_failed: bool,
-    /// Wait for deadlines too, instead of returning when only people are left; nobody can answer meanwhile
+    /// Wait for people and deadlines too, instead of returning with exit code 3: answer from elsewhere
     #[arg(long)]
     pub(super) wait: bool,
+    #[command(flatten)]
+    pub(super) helpers: HelperArgs,
     /// Print what happens as JSON Lines on standard output
     #[arg(long)]
     pub(super) json: bool,

@@ -25,9 +25,9 @@ pub(super) fn progress(progress: &Progress) -> Option<Value> {
         Progress::Refused { token, reason, .. } => json!({
             "type": "refused", "token": token.0, "reason": reason,
         }),
-        Progress::Verdict { criterion, ruling, evidence, status, .. } => json!({
+        Progress::Verdict { criterion, ruling, by, evidence, status, .. } => json!({
             "type": "verdict", "criterion": criterion, "ruling": ruling_word(*ruling),
-            "evidence": evidence, "status": status.map(|status| status.to_string()),
+            "by": by, "evidence": evidence, "status": status.map(|status| status.to_string()),
         }),
         Progress::Probed { finding, evidence, status, .. } => json!({
             "type": "probed", "finding": finding.map(finding_word), "evidence": evidence,
@@ -39,6 +39,10 @@ pub(super) fn progress(progress: &Progress) -> Option<Value> {
         Progress::Draining { reason, running } => json!({
             "type": "draining", "reason": reason, "running": running,
         }),
+        Progress::Proposed { version, by, is_active } => json!({
+            "type": "proposed", "version": version, "by": by, "is_active": is_active,
+        }),
+        Progress::Noted { note, .. } => json!({ "type": "noted", "note": note }),
         Progress::Started { .. } | Progress::Counted { .. } => return None,
     };
     if let (Some(step), Some(object)) = (step_of(progress), value.as_object_mut()) {
@@ -56,8 +60,11 @@ fn step_of(progress: &Progress) -> Option<&StepName> {
         | Progress::Receipt { step, .. }
         | Progress::Probed { step, .. }
         | Progress::Refused { step, .. } => Some(step),
-        Progress::Verdict { step, .. } => step.as_ref(),
-        Progress::Draining { .. } | Progress::Waiting { .. } | Progress::Counted { .. } => None,
+        Progress::Verdict { step, .. } | Progress::Noted { step, .. } => step.as_ref(),
+        Progress::Draining { .. }
+        | Progress::Waiting { .. }
+        | Progress::Proposed { .. }
+        | Progress::Counted { .. } => None,
     }
 }
 
@@ -77,7 +84,7 @@ fn ruling_word(ruling: Ruling) -> &'static str {
 
 /// The last line. `state` is the hash of the live state after the record `seq`.
 pub(super) fn summary(summary: &RunSummary, seq: u64, state: ContentHash) -> Value {
-    let RunSummary { run, outcome, counts, session, failures, failed_criteria } = summary;
+    let RunSummary { run, outcome, counts, session, failures, failed_criteria, notes } = summary;
     let failures: Vec<Value> = failures
         .iter()
         .map(|(step, class, message)| {
@@ -113,6 +120,7 @@ pub(super) fn summary(summary: &RunSummary, seq: u64, state: ContentHash) -> Val
         },
         "failures": failures,
         "failed_criteria": failed_criteria,
+        "notes": notes.iter().map(noted).collect::<Vec<_>>(),
     });
     let Some(object) = value.as_object_mut() else { return value };
     match outcome {
@@ -127,6 +135,14 @@ pub(super) fn summary(summary: &RunSummary, seq: u64, state: ContentHash) -> Val
         _ => {}
     }
     value
+}
+
+/// Something that was noticed.
+fn noted((step, note): &(Option<StepName>, String)) -> Value {
+    json!({
+        "step": step.as_ref().map(|step| step.id.as_str()),
+        "number": step.as_ref().map(|step| step.number.0), "note": note,
+    })
 }
 
 /// Something that a run waits for.

@@ -19,6 +19,7 @@ mod every_crash;
 mod every_crash_report;
 mod exit;
 mod export;
+mod helpers;
 mod import_ledger;
 mod inspect;
 mod json;
@@ -35,6 +36,7 @@ mod run;
 mod snapshot;
 mod text;
 mod verify;
+mod waiting;
 mod watch;
 
 use std::io::{self, Write};

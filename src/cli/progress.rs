@@ -2,20 +2,21 @@
 //! Ctrl-C, and ends this very process where a drill asks for it.
 
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use serde_json::Value;
+use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::error::{Error, Result};
 use crate::ledger::time_text;
-use crate::plan::{Finding, Ruling, StepNumber, StepStatus};
-use crate::runner::{Observer, Progress, StopRequest};
+use crate::plan::{Finding, Micros, Ruling, StepNumber, StepStatus};
+use crate::runner::{Observer, Pending, Progress, StopRequest};
 
 use super::args::RunArgs;
-use super::json;
+use super::{json, text};
 
 /// Who is told what happens.
 #[derive(Debug)]
@@ -33,6 +34,8 @@ pub(super) struct Reporter {
     kill_at: Option<StepNumber>,
     interrupted: Arc<AtomicBool>,
     request: StopRequest,
+    /// What was waited for when it was told last.
+    waits: Vec<Pending>,
 }
 
 impl Reporter {
@@ -51,6 +54,7 @@ impl Reporter {
             kill_at: args.kill_at.map(StepNumber),
             interrupted,
             request: StopRequest::None,
+            waits: Vec::new(),
         })
     }
 
@@ -58,6 +62,29 @@ impl Reporter {
     pub(super) fn note_for_programs(&self, value: &Value) {
         if matches!(self.audience, Audience::Program) {
             emit(value);
+        }
+    }
+
+    /// What a run waits for that goes on when somebody has answered. It is told once.
+    pub(super) fn waits(
+        &mut self,
+        run: &str,
+        items: &[Pending],
+        until: Option<Micros>,
+        ledger: &Path,
+    ) {
+        if std::mem::replace(&mut self.waits, items.to_vec()) == items {
+            return;
+        }
+        self.note_for_programs(&json!({
+            "type": "waits", "run": run, "until_micros": until,
+            "waiting_for": items.iter().map(json::pending).collect::<Vec<_>>(),
+        }));
+        let lines = || items.iter().for_each(|item| super::say(&text::pending(item, run, ledger)));
+        match &self.audience {
+            Audience::Program => {}
+            Audience::Bar(bar) => bar.suspend(lines),
+            Audience::Nobody | Audience::Lines => lines(),
         }
     }
 
@@ -176,6 +203,8 @@ fn is_worth_a_line(progress: &Progress) -> bool {
         Progress::Lost { .. }
         | Progress::Refused { .. }
         | Progress::Probed { .. }
+        | Progress::Proposed { .. }
+        | Progress::Noted { .. }
         | Progress::Waiting { .. }
         | Progress::Draining { .. } => true,
         Progress::Dispatched { .. } | Progress::Started { .. } | Progress::Counted { .. } => false,
@@ -197,7 +226,7 @@ fn line(progress: &Progress) -> Option<String> {
             _ => format!("{step}: {}: {message}; the step is {status}", outcome.replace('_', " ")),
         },
         Progress::Refused { step, reason, .. } => format!("{step}: receipt refused: {reason}"),
-        Progress::Verdict { step, criterion, ruling, evidence, status } => {
+        Progress::Verdict { step, criterion, ruling, by, evidence, status } => {
             let who = step.as_ref().map_or_else(|| "plan".to_owned(), ToString::to_string);
             let evidence = evidence.lines().next().unwrap_or_default();
             let ruling = match ruling {
@@ -205,7 +234,8 @@ fn line(progress: &Progress) -> Option<String> {
                 Ruling::Fail => "does not hold",
             };
             let status = status.map(|status| format!("; the step is {status}")).unwrap_or_default();
-            format!("{who}: criterion {} {ruling}: {evidence}{status}", criterion + 1)
+            let by = by.strip_prefix("judge:").map(|_| format!(", says {by}")).unwrap_or_default();
+            format!("{who}: criterion {} {ruling}{by}: {evidence}{status}", criterion + 1)
         }
         Progress::Probed { step, finding, evidence, status } => {
             let found = match finding {
@@ -216,6 +246,14 @@ fn line(progress: &Progress) -> Option<String> {
             let evidence = evidence.lines().next().unwrap_or_default();
             format!("{step}: {found}: {evidence}; the step is {status}")
         }
+        Progress::Proposed { version, by, is_active } => {
+            let how = if *is_active { "is active" } else { "waits for somebody's yes" };
+            format!("{by} made version {version} of the plan, which {how}")
+        }
+        Progress::Noted { step, note } => match step {
+            Some(step) => format!("{step}: {note}"),
+            None => note.clone(),
+        },
         Progress::Waiting { until, reason } => {
             format!("waiting until {}: {reason}", time_text(*until))
         }

@@ -8,6 +8,8 @@ use crate::plan::{
     RunStatus, StepStatus, TextPolicy, diff,
 };
 
+use crate::runner::is_by_planner;
+
 use super::args::{RunArgs, TextChoice};
 use super::exit::Failure;
 use super::say;
@@ -45,7 +47,13 @@ pub(super) fn ready(
     let is_same = run.active_version().is_some_and(|version| version.hash == hash);
     // A version that somebody still has to approve is not proposed twice.
     let is_proposed = !is_same && run.newest_proposal().is_some_and(|(_, each)| each.hash == hash);
-    if !is_same && !is_proposed {
+    if !is_same && !is_proposed && is_overtaken(run, hash) && !args.replan {
+        say(&format!(
+            "run {name}: goes on with version {} of its plan, which a planner made; the file holds \
+             an earlier one",
+            run.active
+        ));
+    } else if !is_same && !is_proposed {
         let ended = matches!(
             run.status,
             RunStatus::Ended(Ending::Done | Ending::Cancelled | Ending::Aborted)
@@ -77,6 +85,9 @@ pub(super) fn ready(
         // An earlier runner ended between starting the run and taking over what was done.
         take_over(ledger, run.id, imported, args)?;
     }
+    if args.helpers.judge.is_some() && run.policy.text == TextPolicy::Trust {
+        say(&format!("run {name}: --judge is ignored: it was started with --text trust"));
+    }
     if args.retry_failed {
         match ledger.execute(&Command::RetryFailed { run: run.id, by: OPERATOR.to_owned() }) {
             Err(error) if error.rejection() == Some(&Rejection::NothingFailed) => {
@@ -87,10 +98,22 @@ pub(super) fn ready(
             other => drop(other?),
         }
     }
-    Ok(match ledger.state().runs.get(&run.id).map(|run| run.status) {
-        Some(RunStatus::Ended(ending)) => Next::Ended(run.id, ending),
-        _ => Next::Drive(run.id),
-    })
+    Ok(standing(ledger, run.id))
+}
+
+/// What to do with a run that is ready.
+pub(super) fn standing(ledger: &Ledger, run: RunId) -> Next {
+    match ledger.state().runs.get(&run).map(|run| run.status) {
+        Some(RunStatus::Ended(ending)) => Next::Ended(run, ending),
+        _ => Next::Drive(run),
+    }
+}
+
+/// Whether a plan was a version of the run, and only a planner made others since.
+fn is_overtaken(run: &Run, hash: ContentHash) -> bool {
+    let place = run.versions.iter().rposition(|version| version.hash == hash);
+    let later = place.and_then(|place| run.versions.get(place.saturating_add(1)..));
+    later.is_some_and(|later| !later.is_empty() && later.iter().all(is_by_planner))
 }
 
 /// Text criteria of our own plans wait for somebody; other tools' files do not mean them so.
@@ -98,6 +121,7 @@ fn policy(format: PlanFormat, args: &RunArgs) -> RunPolicy {
     let is_own = format.is_own();
     let text = match args.text {
         Some(TextChoice::Trust) => TextPolicy::Trust,
+        None if args.helpers.judge.is_some() => TextPolicy::Judge,
         None if args.stub || !is_own => TextPolicy::Trust,
         Some(TextChoice::Judge) | None => TextPolicy::Judge,
     };

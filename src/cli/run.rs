@@ -1,13 +1,12 @@
 //! `ledger run`: read the plan, find or start its run, drive it, say how it ended.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use serde_json::json;
 
 use crate::import::{self, Imported};
 use crate::ledger::{Clock, Environment, Ledger, LedgerView, OpenReport, state_hash};
-use crate::plan::{Ending, RunId, RunStatus};
+use crate::plan::{Ending, Micros, RunId, RunStatus};
 use crate::runner::{
     Options, Patience, ProcessOptions, ProcessWorkers, RunOutcome, RunSummary, StubOptions,
     StubWorkers, Workers, drive, recover, scratch_folder,
@@ -16,8 +15,8 @@ use crate::runner::{
 use super::args::RunArgs;
 use super::exit::{Code, Failure, code_of};
 use super::progress::Reporter;
-use super::resume::{Next, ready};
-use super::{answer_with, json, print, say, text};
+use super::resume::{Next, ready, standing};
+use super::{harmless, json, print, say, text, waiting};
 
 /// `ledger run`.
 pub(super) fn run(args: &RunArgs) -> Result<Code, Failure> {
@@ -25,23 +24,62 @@ pub(super) fn run(args: &RunArgs) -> Result<Code, Failure> {
     let name = run_name(args)?;
     check_plan(&imported, args)?;
     let environment = Environment::system();
-    let clock = Arc::clone(&environment.clock);
-    let (ledger, report) = Ledger::open_or_create(&args.ledger, &environment)?;
+    let (mut ledger, mut report) = Ledger::open_or_create(&args.ledger, &environment)?;
     let mut reporter = Reporter::new(args)?;
     tell_opened(&reporter, &report);
-    let code = match ready(&ledger, &name, &imported, args)? {
-        Next::Ended(_, ending) => tell_ended(&reporter, &name, ending),
-        Next::Drive(run) => {
-            let summary = drive_run(&ledger, &*clock, run, args, &mut reporter)?;
-            reporter.finish();
-            tell_summary(&ledger, &summary, args)?
+    let mut next = ready(&ledger, &name, &imported, args)?;
+    loop {
+        let clock = &*environment.clock;
+        let (code, waits) = session(&ledger, clock, next, (&name, args), &mut reporter)?;
+        let seq = ledger.head().seq;
+        // After a failed write the ledger cannot be closed well, and that has been said.
+        match ledger.close() {
+            Err(error) if code != Code::Machine => return Err(error.into()),
+            _ => {}
         }
-    };
-    // After a failed write the ledger cannot be closed well, and that has been said.
-    match ledger.close() {
-        Err(error) if code != Code::Machine => Err(error.into()),
-        _ => Ok(code),
+        let Some(Waits { run, until, summary }) = waits else { return Ok(code) };
+        let opened = waiting::wait(&args.ledger, &environment, (seq, until), &mut reporter)?;
+        let Some(opened) = opened else {
+            reporter.finish();
+            print(&summary)?;
+            return Ok(code);
+        };
+        (ledger, report) = opened;
+        report.notes.iter().for_each(|note| say(note));
+        next = standing(&ledger, run);
     }
+}
+
+/// A run that waits for somebody.
+struct Waits {
+    run: RunId,
+    /// Until when at most.
+    until: Option<Micros>,
+    /// How it stands, for when it is stopped before anybody comes.
+    summary: String,
+}
+
+/// Drive a run until nothing is left to deal. What it comes to; with `--wait`, for whom it waits.
+fn session(
+    ledger: &Ledger,
+    clock: &dyn Clock,
+    next: Next,
+    (name, args): (&str, &RunArgs),
+    reporter: &mut Reporter,
+) -> Result<(Code, Option<Waits>), Failure> {
+    let run = match next {
+        Next::Ended(_, ending) => return Ok((tell_ended(reporter, name, ending), None)),
+        Next::Drive(run) => run,
+    };
+    let summary = drive_run(ledger, clock, run, args, reporter)?;
+    if let (RunOutcome::Waiting(items), true) = (&summary.outcome, args.wait) {
+        let until = waiting::due(ledger, run);
+        reporter.waits(&summary.run, items, until, &args.ledger);
+        let summary = rendered(ledger, &summary, args);
+        return Ok((Code::Waiting, Some(Waits { run, until, summary })));
+    }
+    reporter.finish();
+    Ok((tell_summary(ledger, &summary, args)?, None))
 }
 
 /// The run's name: as asked for, or the file's name without its ending.
@@ -118,12 +156,13 @@ fn drive_run(
         Box::new(StubWorkers::new(StubOptions { tally: args.tally.clone(), scratch }))
     } else {
         let worker = args.worker.clone();
-        Box::new(ProcessWorkers::new(ProcessOptions { ledger: folder, run, worker }))
+        let workers = ProcessWorkers::new(ProcessOptions { ledger: folder, run, worker });
+        let workers = workers.with_helpers(args.helpers.helpers());
+        Box::new(workers.with_context(args.helpers.context()))
     };
-    let options = Options {
-        max_parallel: usize::from(args.max_parallel),
-        patience: if args.wait { Patience::Deadlines } else { Patience::Delays },
-    };
+    // With --wait, what has a time is waited for without the ledger: see `waiting`.
+    let options =
+        Options { max_parallel: usize::from(args.max_parallel), patience: Patience::Delays };
     Ok(drive(ledger, clock, run, workers.as_mut(), reporter, options)?)
 }
 
@@ -163,14 +202,19 @@ fn tell_ended(reporter: &Reporter, name: &str, ending: Ending) -> Code {
     code
 }
 
-fn tell_summary(ledger: &Ledger, summary: &RunSummary, args: &RunArgs) -> Result<Code, Failure> {
+/// A run's summary, as it is printed.
+fn rendered(ledger: &Ledger, summary: &RunSummary, args: &RunArgs) -> String {
     if args.json {
         // The state and its number from one snapshot: nobody else writes, but nobody has to know.
         let state = ledger.state();
-        print(&format!("{}\n", json::summary(summary, state.seq, state_hash(&state))))?;
+        format!("{}\n", json::summary(summary, state.seq, state_hash(&state)))
     } else {
-        answer_with(&text::summary(summary, &args.ledger))?;
+        harmless(&text::summary(summary, &args.ledger))
     }
+}
+
+fn tell_summary(ledger: &Ledger, summary: &RunSummary, args: &RunArgs) -> Result<Code, Failure> {
+    print(&rendered(ledger, summary, args))?;
     Ok(match &summary.outcome {
         RunOutcome::Done => Code::Fine,
         RunOutcome::Failed | RunOutcome::Cancelled | RunOutcome::Aborted => Code::Failed,

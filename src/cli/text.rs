@@ -4,10 +4,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::ledger::time_text;
-use crate::plan::{
-    Asked, BudgetPart, Cost, FailureClass, Micros, PauseCause, QuestionId, ReplanTrigger,
-};
-use crate::runner::{Pending, RunOutcome, RunSummary, StepName, Unrecorded};
+use crate::plan::{Asked, BudgetPart, Cost, Micros, PauseCause, QuestionId, ReplanTrigger};
+use crate::runner::{Pending, RunOutcome, RunSummary, StepName, Unrecorded, class_word};
 
 use super::answer::command_line;
 use super::inspect::{cause_text, subject_text};
@@ -43,19 +41,13 @@ pub(super) fn summary(summary: &RunSummary, ledger: &Path) -> String {
         format!("the plan's criterion does not hold: {criterion}: {evidence}")
     });
     push_list(&mut text, criteria.collect());
+    let notes = summary.notes.iter().map(|(step, note)| match step {
+        Some(step) => format!("noticed: {step}: {note}"),
+        None => format!("noticed: {note}"),
+    });
+    push_list(&mut text, notes.collect());
     push_list(&mut text, what_next(summary, ledger));
     text
-}
-
-/// The word that a worker may use for it in its receipt.
-fn class_word(class: FailureClass) -> &'static str {
-    match class {
-        FailureClass::Transient => "transient",
-        FailureClass::Deterministic => "deterministic",
-        FailureClass::AssumptionBroken => "assumption_broken",
-        FailureClass::BudgetExhausted => "budget_exhausted",
-        FailureClass::Unknown => "unknown",
-    }
 }
 
 /// A step as a command line may name it: an id that looks like an option cannot.

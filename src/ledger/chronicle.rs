@@ -11,8 +11,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::error::Result;
-use crate::log::{Damage, Item, LoggedRecord, Proof};
+use crate::error::{Error, ErrorKind, Result};
+use crate::log::{Damage, Item, LogReader, LoggedRecord, Proof};
 use crate::plan::{Cost, Event, Micros, Run, RunId, StepEvent, StepNumber, StepRecord, StepStatus};
 
 use super::books::{Books, StepCost};
@@ -76,21 +76,45 @@ impl LedgerView {
     /// # Errors
     /// `Corrupt` for damage in it; `Io`. What was pruned is left out.
     pub fn step_records(&self, run: &Run, step: StepNumber) -> Result<Vec<LoggedRecord>> {
-        let mut found = Vec::new();
-        let mut seq = run.step(step).map_or(0, |step| step.last_seq);
-        while seq >= self.log().first_seq() && seq != 0 {
-            let Some(record) = self.log().record(seq)? else { break };
-            let Some(Event::Step(StepRecord { previous, .. })) = codec::decode(&record)? else {
-                let message = "expected an event of a step, as the next one of that step says";
-                let kind = crate::error::ErrorKind::Corrupt;
-                return Err(crate::error::Error::new(kind, message).at_seq(seq));
-            };
-            found.push(record);
-            seq = previous.min(seq - 1);
-        }
+        let last = run.step(step).map_or(0, |step| step.last_seq);
+        let mut found =
+            step_events(self.log(), last).map(|each| Ok(each?.0)).collect::<Result<Vec<_>>>()?;
         found.reverse();
         Ok(found)
     }
+}
+
+/// What happened to a step, from that record of it back, as far as the log goes.
+pub(super) fn step_events(
+    log: &LogReader,
+    last: u64,
+) -> impl Iterator<Item = Result<(LoggedRecord, StepEvent)>> + '_ {
+    let mut seq = last;
+    std::iter::from_fn(move || {
+        if seq == 0 || seq < log.first_seq() {
+            return None;
+        }
+        let read = log.record(seq).and_then(|record| {
+            let Some(record) = record else { return Ok(None) };
+            let Some(Event::Step(StepRecord { previous, event, .. })) = codec::decode(&record)?
+            else {
+                let message = "expected an event of a step, as the next one of that step says";
+                return Err(Error::new(ErrorKind::Corrupt, message).at_seq(seq));
+            };
+            Ok(Some((previous.min(seq.saturating_sub(1)), record, event)))
+        });
+        match read {
+            Ok(Some((previous, record, event))) => {
+                seq = previous;
+                Some(Ok((record, event)))
+            }
+            Ok(None) => None,
+            Err(error) => {
+                seq = 0;
+                Some(Err(error))
+            }
+        }
+    })
 }
 
 impl Chronicle {

@@ -8,8 +8,8 @@
 
 use crate::error::Result;
 use crate::plan::{
-    AttemptToken, Command, ContentHash, Cost, Decision, Event, Limits, Plan, Question, QuestionId,
-    Rejection, ReplanTrigger, RunId, State, StepNumber, StepStatus,
+    ApprovalPolicy, AttemptToken, Command, ContentHash, Cost, Decision, Event, Limits, Plan,
+    Question, QuestionId, Rejection, ReplanTrigger, RunId, State, StepNumber, StepStatus,
 };
 
 use super::{Commit, Ledger, Task, hash};
@@ -51,7 +51,7 @@ impl Ledger {
         let (_, dealt) = self.carry_out(&command, |state, events| {
             Task::dealt(state, events).ok_or_else(|| not_dealt(state, run, step))
         })?;
-        Ok(dealt?)
+        Ok(dealt?.with_earlier(|| self.reader()))
     }
 
     /// The questions that are open, over all runs, the oldest first.
@@ -167,9 +167,29 @@ impl Ledger {
         reason: &str,
         trigger: Option<ReplanTrigger>,
     ) -> Result<u32> {
+        self.propose_as(run, plan, (reason, trigger), ApprovalPolicy::Automatic)
+    }
+
+    /// Propose the next version of a run's plan for somebody to review, whatever the run's policy
+    /// says; its number.
+    ///
+    /// # Errors
+    /// As [`Ledger::propose_for`].
+    pub fn propose_for_review(&self, run: RunId, plan: &Plan, reason: &str) -> Result<u32> {
+        self.propose_as(run, plan, (reason, None), ApprovalPolicy::Required)
+    }
+
+    fn propose_as(
+        &self,
+        run: RunId,
+        plan: &Plan,
+        (reason, trigger): (&str, Option<ReplanTrigger>),
+        approval: ApprovalPolicy,
+    ) -> Result<u32> {
         let draft = hash::draft(plan)?;
         let reason = reason.to_owned();
-        let commit = self.execute(&Command::ProposePlan { run, draft, reason, trigger })?;
+        let commit =
+            self.execute(&Command::ProposePlan { run, draft, reason, trigger, approval })?;
         let proposed = commit.events.iter().find_map(|(_, event)| match event {
             Event::PlanProposed(proposed) => Some(proposed.version),
             _ => None,

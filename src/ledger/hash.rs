@@ -19,6 +19,16 @@ pub fn state_hash(state: &State) -> ContentHash {
     hash_of_pieces(|out| codec::write_state(out, state))
 }
 
+/// Hash of all bytes that `from` has: of a file, as it is found in receipts and hand-offs.
+///
+/// # Errors
+/// What `from` says.
+pub fn bytes_hash(from: &mut dyn io::Read) -> io::Result<ContentHash> {
+    let mut hasher = HashWriter(ContentHasher::default());
+    io::copy(from, &mut hasher)?;
+    Ok(ContentHash(hasher.0.finish()))
+}
+
 /// Hash of everything that `write` writes.
 pub(super) fn hash_of(write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>) -> ContentHash {
     hash_of_pieces(|out| write(out))

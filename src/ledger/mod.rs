@@ -10,6 +10,7 @@
 //! anything (`plan` does).
 
 mod archive;
+mod attempts;
 mod blobs;
 mod books;
 mod changes;
@@ -21,6 +22,7 @@ mod copies;
 mod environment;
 mod execute;
 mod export;
+mod files;
 #[cfg(test)]
 mod golden_tests;
 mod hash;
@@ -62,6 +64,7 @@ use crate::plan::{
 
 pub use crate::log::{Ack, BatchKey, Housekeeping, OnAmbiguous, SegmentSizes};
 pub use archive::{Archived, archive, archive_environment};
+pub use attempts::{EARLIER_ATTEMPTS_MAX, EarlierAttempt, EarlierEnd};
 use blobs::Blobs;
 pub use blobs::{BlobCheck, BlobSurvey, BlobUse, Collected, blob_of};
 pub use books::StepCost;
@@ -75,7 +78,8 @@ pub use control::{OpenQuestion, Reply};
 pub use environment::{Clock, Environment, IdSource, SystemClock, parse_time, time_text};
 use execute::Shared;
 pub use export::{Describe, Exported};
-pub use hash::{plan_hash, state_hash};
+pub use files::{PLANNED_FILES, PlannedFile, PlannedFiles};
+pub use hash::{bytes_hash, plan_hash, state_hash};
 pub use import::{Imported, import};
 pub use kind::Kind;
 use ladder::Ladder;
@@ -210,7 +214,7 @@ impl Ledger {
         let worker = worker.to_owned();
         let command = Command::Dispatch { run, step: None, worker };
         match self.carry_out(&command, Task::dealt) {
-            Ok((_, task)) => Ok(task),
+            Ok((_, task)) => Ok(task.map(|task| task.with_earlier(|| self.reader()))),
             Err(error) => match error.rejection() {
                 Some(
                     Rejection::NothingReady { .. }

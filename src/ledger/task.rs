@@ -2,10 +2,14 @@
 
 use std::sync::Arc;
 
+use crate::log::LogReader;
 use crate::plan::{
     AttemptToken, Dispatched, Event, Json, Micros, Plan, RunId, State, Step, StepEvent, StepNumber,
     Verdict,
 };
+
+use super::attempts::{self, EarlierAttempt};
+use super::files::{PlannedFile, planned_files};
 
 /// A step that was dealt, with all that a worker needs.
 #[derive(Debug, Clone)]
@@ -34,6 +38,11 @@ pub struct Task {
     pub last_failure: Option<String>,
     /// The verdicts against the attempt before, if it was judged and did not hold.
     pub failed_criteria: Vec<Verdict>,
+    /// The attempts before, the oldest first.
+    pub earlier: Vec<EarlierAttempt>,
+    /// How the files that the step is expected to change were when the plan was made, as far as
+    /// somebody recorded it.
+    pub planned_files: Vec<PlannedFile>,
 }
 
 impl Task {
@@ -61,6 +70,7 @@ impl Task {
             run_name: run.name.clone(),
             number,
             inputs: step.inputs.iter().map(value).collect(),
+            planned_files: planned_files(run, &step),
             step,
             plan,
             token: AttemptToken(seq),
@@ -69,6 +79,21 @@ impl Task {
             idempotency_key,
             last_failure: state.last_failure.as_ref().map(|(_, message)| message.clone()),
             failed_criteria: state.failed_criteria.clone(),
+            earlier: Vec::new(),
         })
+    }
+
+    /// The task with the attempts before it, as far as the log has them.
+    pub(super) fn with_earlier(
+        mut self,
+        log: impl FnOnce() -> crate::error::Result<LogReader>,
+    ) -> Self {
+        // Reading costs something, and a first attempt has nothing behind it.
+        if self.attempt > 1
+            && let Ok(log) = log()
+        {
+            self.earlier = attempts::before(&log, self.token);
+        }
+        self
     }
 }

@@ -1,9 +1,9 @@
 //! What may be asked of a ledger.
 
 use super::{
-    AttemptToken, CapScope, ContentHash, Cost, Decision, Finding, HashedStep, Json, Limits,
-    LostCause, Plan, QuestionId, Receipt, ReplanTrigger, Review, Run, RunId, RunPolicy, StepNumber,
-    Verdict,
+    ApprovalPolicy, AttemptToken, CapScope, ContentHash, Cost, Decision, Finding, HashedStep, Json,
+    Limits, LostCause, Plan, QuestionId, Receipt, ReplanTrigger, Review, Run, RunId, RunPolicy,
+    StepNumber, Verdict,
 };
 
 /// A request. Deciding about it changes nothing; only the events that it leads to do.
@@ -28,6 +28,8 @@ pub enum Command {
         reason: String,
         /// What it is an answer to, where no request for another plan is open.
         trigger: Option<ReplanTrigger>,
+        /// Whether it waits for a person, where neither the run's policy nor the plan wants that.
+        approval: ApprovalPolicy,
     },
     /// Approve or reject a proposed version. Approval activates it.
     ReviewPlan {

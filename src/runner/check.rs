@@ -1,5 +1,5 @@
-//! Judging: which command criterion is next, and what comes of it. Text criteria wait for
-//! somebody; CEL is judged by the ledger.
+//! Judging: which criterion is next, and what comes of it. Text criteria go to the judge, where
+//! there is one that has a verdict, or else wait for somebody; CEL is judged by the ledger.
 
 use std::collections::BTreeMap;
 
@@ -9,25 +9,34 @@ use crate::plan::{
     StepNumber, StepStatus, Verdict,
 };
 
-use super::drive::Drive;
+use super::drive::{Checking, Drive};
+use super::helpers::TIMEOUT_SECONDS;
 use super::summary::open_steps;
-use super::{Check, Checked, Progress, StepName, Subject};
+use super::{Answer, Check, Checked, Progress, StepName, StopRequest, Subject, judge};
 
 impl Drive<'_> {
     pub(super) fn take_verdict(&mut self, checked: Checked) {
         let Checked { subject, criterion, ruling, evidence } = checked;
-        let step = self.checking.remove(&subject).flatten();
+        let Some(Checking { step, answer }) = self.checking.remove(&subject) else { return };
         if let (Subject::Doubt(_), Some(step)) = (subject, step.clone()) {
             return self.take_finding(step, Checked { subject, criterion, ruling, evidence });
         }
-        let Some(ruling) = ruling else { return };
-        let by = self.workers.kind().judge().to_owned();
-        let verdict = Verdict { criterion, ruling, by, evidence: evidence.clone() };
+        if let Subject::Replan(_) = subject {
+            return self.take_plan(ruling, &evidence);
+        }
+        let by = match (&self.helpers.judge, answer) {
+            (Some(judge), Answer::Verdict) => judge.name(),
+            _ => self.workers.kind().judge().to_owned(),
+        };
+        let Some(ruling) = ruling else {
+            return self.without_verdict((subject, criterion), step.as_ref(), &by, &evidence);
+        };
+        let verdict = Verdict { criterion, ruling, by: by.clone(), evidence: evidence.clone() };
         let judged = match subject {
             Subject::Attempt(token) | Subject::Doubt(token) => {
                 self.ledger.judge(token, vec![verdict]).map(Some)
             }
-            Subject::Plan(run) => {
+            Subject::Plan(run) | Subject::Replan(run) => {
                 let command = Command::JudgePlan { run, verdicts: vec![verdict] };
                 self.ledger.execute(&command).map(|_| None)
             }
@@ -37,42 +46,74 @@ impl Drive<'_> {
                 if let (Some(step), Some(StepStatus::Reported)) = (&step, status) {
                     self.queue_check_of_step(step);
                 }
-                let progress = Progress::Verdict { step, criterion, ruling, evidence, status };
+                let progress = Progress::Verdict { step, criterion, ruling, by, evidence, status };
                 self.observer.progress(&progress);
                 self.count();
             }
-            // The step was taken away, or somebody else judged it meanwhile.
-            Err(error) if step.is_some() && error.rejection().is_some() => {}
+            // The step was taken away, the run is over, or somebody else judged it meanwhile.
+            Err(error) if error.rejection().is_some() => {}
             // The command runs again when the run is resumed.
             Err(error) => self.fail(error),
         }
     }
 
-    /// A check with the output that it judges. A blob is only read now, so that few are in memory.
+    /// A judge had nothing to say that counts: that criterion waits for a person.
+    fn without_verdict(
+        &mut self,
+        criterion: (Subject, u32),
+        step: Option<&StepName>,
+        by: &str,
+        evidence: &str,
+    ) {
+        if self.stop == StopRequest::Kill {
+            return;
+        }
+        self.unjudged.insert(criterion);
+        let place = u64::from(criterion.1) + 1;
+        let note = format!("{by} has no verdict on criterion {place}: {}", first_line(evidence));
+        self.note(step.cloned(), note);
+        if let Some(step) = step {
+            self.queue_check_of_step(step);
+        }
+    }
+
+    /// A check with what is put to it: the output that it judges, or a judge's question. A blob is only read now, so that few are in memory.
     /// `None` if it is gone: work that nobody can look at does not hold, which is the verdict.
     pub(super) fn with_output(
         &mut self,
         step: Option<&StepName>,
         check: Check,
     ) -> Result<Option<Check>> {
-        let Subject::Attempt(token) = check.subject else { return Ok(Some(check)) };
         let state = self.ledger.state();
-        let output = state.dealt.get(&token).and_then(|(run, step)| {
-            let attempt = state.runs.get(run)?.step(*step)?.attempt.as_ref()?;
-            output_of(attempt).filter(|_| attempt.token == token)
-        });
-        let Some(output @ Output::Blob(_)) = output else { return Ok(Some(check)) };
-        match self.ledger.output(output) {
-            Ok(output) => Ok(Some(Check { output, ..check })),
-            Err(error) if error.is_damage() => {
-                let Check { subject, criterion, .. } = check;
-                self.checking.insert(subject, step.cloned());
-                let (ruling, evidence) = (Some(Ruling::Fail), error.to_string());
-                self.take_verdict(Checked { subject, criterion, ruling, evidence });
-                Ok(None)
+        let held = match check.subject {
+            Subject::Attempt(token) => state.dealt.get(&token).and_then(|(run, step)| {
+                let attempt = state.runs.get(run)?.step(*step)?.attempt.as_ref()?;
+                output_of(attempt).filter(|_| attempt.token == token)
+            }),
+            Subject::Doubt(_) | Subject::Plan(_) | Subject::Replan(_) => None,
+        };
+        let check = match held {
+            Some(output @ Output::Blob(_)) => match self.ledger.output(output) {
+                Ok(output) => Check { output, ..check },
+                Err(error) if error.is_damage() => {
+                    let Check { subject, criterion, .. } = check;
+                    // Whatever it was to be judged by, it is the runner that found it gone.
+                    let checking = Checking { step: step.cloned(), answer: Answer::Status };
+                    self.checking.insert(subject, checking);
+                    let (ruling, evidence) = (Some(Ruling::Fail), error.to_string());
+                    self.take_verdict(Checked { subject, criterion, ruling, evidence });
+                    return Ok(None);
+                }
+                Err(error) => return Err(error),
+            },
+            _ => check,
+        };
+        Ok(match check.answer {
+            Answer::Status | Answer::Plan => Some(check),
+            Answer::Verdict => {
+                judge::question(&state, &check).map(|output| Check { output, ..check })
             }
-            Err(error) => Err(error),
-        }
+        })
     }
 
     pub(super) fn queue_checks_of_reported(&mut self) {
@@ -85,7 +126,8 @@ impl Drive<'_> {
 
     pub(super) fn queue_check_of_step(&mut self, step: &StepName) {
         let state = self.ledger.state();
-        let check = state.runs.get(&self.run).and_then(|run| next_check_of_step(run, step.number));
+        let check =
+            state.runs.get(&self.run).and_then(|run| self.next_check_of_step(run, step.number));
         self.queued.extend(check.map(|check| (Some(step.clone()), check)));
     }
 
@@ -95,33 +137,84 @@ impl Drive<'_> {
             return false;
         }
         let state = self.ledger.state();
-        let check = state.runs.get(&self.run).and_then(next_check_of_plan);
+        let check = state.runs.get(&self.run).and_then(|run| self.next_check_of_plan(run));
         let found = check.is_some();
         self.queued.extend(check.map(|check| (None, check)));
         found
+    }
+
+    /// The first criterion of a reported step that has no verdict, and that somebody here judges.
+    fn next_check_of_step(&self, run: &Run, number: StepNumber) -> Option<Check> {
+        let state = run.step(number).filter(|step| step.status == StepStatus::Reported)?;
+        let attempt = state.attempt.as_ref().filter(|attempt| may_hold(attempt))?;
+        let version = run.active_version()?;
+        let step = run.plan_step(number)?;
+        let subject = Subject::Attempt(attempt.token);
+        let (criterion, command, answer) =
+            self.first_open(subject, &step.acceptance, &attempt.verdicts)?;
+        Some(Check {
+            subject,
+            criterion,
+            command,
+            answer,
+            environment: environment(run, number, attempt.token),
+            output: output_of(attempt).and_then(Output::inline).cloned().unwrap_or_default(),
+            timeout_seconds: timeout(
+                answer,
+                step.timeout_seconds.or(version.plan.defaults.timeout_seconds),
+            ),
+        })
+    }
+
+    /// The first criterion of a plan that has no verdict, and that somebody here judges, once every
+    /// step is settled.
+    fn next_check_of_plan(&self, run: &Run) -> Option<Check> {
+        let all_settled = open_steps(run) == 0 && run.count(StepStatus::Failed) == 0;
+        if run.status != RunStatus::Running || !all_settled {
+            return None;
+        }
+        let plan = &run.active_version()?.plan;
+        let subject = Subject::Plan(run.id);
+        let (criterion, command, answer) =
+            self.first_open(subject, &plan.test_criteria, &run.plan_verdicts)?;
+        Some(Check {
+            subject,
+            criterion,
+            command,
+            answer,
+            environment: vec![("LEDGER_RUN".to_owned(), run.name.clone())],
+            output: Json::default(),
+            timeout_seconds: timeout(answer, None),
+        })
+    }
+
+    /// Commands first: they cost little, and what they find wrong need not be judged.
+    fn first_open(
+        &self,
+        subject: Subject,
+        criteria: &[Criterion],
+        verdicts: &BTreeMap<u32, Verdict>,
+    ) -> Option<(u32, String, Answer)> {
+        let open = || (0..).zip(criteria).filter(|(index, _)| !verdicts.contains_key(index));
+        let command = open().find_map(|(index, criterion)| match criterion {
+            Criterion::Command(command) => Some((index, command.clone(), Answer::Status)),
+            _ => None,
+        });
+        command.or_else(|| {
+            let judge = self.helpers.judge.as_ref()?;
+            let is_for_judge = |(index, criterion): &(u32, &Criterion)| {
+                matches!(criterion, Criterion::Text(_))
+                    && !self.unjudged.contains(&(subject, *index))
+            };
+            let (index, _) = open().find(is_for_judge)?;
+            Some((index, judge.command.clone(), Answer::Verdict))
+        })
     }
 }
 
 /// What an attempt produced.
 fn output_of(attempt: &Attempt) -> Option<&Output> {
     attempt.receipt.as_ref().map(|receipt| &receipt.output)
-}
-
-/// The first command criterion of a reported step that has no verdict.
-pub(super) fn next_check_of_step(run: &Run, number: StepNumber) -> Option<Check> {
-    let state = run.step(number).filter(|step| step.status == StepStatus::Reported)?;
-    let attempt = state.attempt.as_ref().filter(|attempt| may_hold(attempt))?;
-    let version = run.active_version()?;
-    let step = run.plan_step(number)?;
-    let (criterion, command) = first_open_command(&step.acceptance, &attempt.verdicts)?;
-    Some(Check {
-        subject: Subject::Attempt(attempt.token),
-        criterion,
-        command,
-        environment: environment(run, number, attempt.token),
-        output: output_of(attempt).and_then(Output::inline).cloned().unwrap_or_default(),
-        timeout_seconds: step.timeout_seconds.or(version.plan.defaults.timeout_seconds),
-    })
 }
 
 /// Whether more criteria are worth judging: the worker succeeded, and none has failed yet. What
@@ -150,32 +243,15 @@ pub(super) fn environment(
     ]
 }
 
-/// The first command criterion of a plan that has no verdict, once every step is settled.
-pub(super) fn next_check_of_plan(run: &Run) -> Option<Check> {
-    let all_settled = open_steps(run) == 0 && run.count(StepStatus::Failed) == 0;
-    if run.status != RunStatus::Running || !all_settled {
-        return None;
+/// Seconds after which a check is ended: a judge always is.
+fn timeout(answer: Answer, planned: Option<u32>) -> Option<u32> {
+    match answer {
+        Answer::Verdict | Answer::Plan => planned.or(Some(TIMEOUT_SECONDS)),
+        Answer::Status => planned,
     }
-    let plan = &run.active_version()?.plan;
-    let (criterion, command) = first_open_command(&plan.test_criteria, &run.plan_verdicts)?;
-    Some(Check {
-        subject: Subject::Plan(run.id),
-        criterion,
-        command,
-        environment: vec![("LEDGER_RUN".to_owned(), run.name.clone())],
-        output: Json::default(),
-        timeout_seconds: None,
-    })
 }
 
-fn first_open_command(
-    criteria: &[Criterion],
-    verdicts: &BTreeMap<u32, Verdict>,
-) -> Option<(u32, String)> {
-    (0..).zip(criteria).find_map(|(index, criterion)| match criterion {
-        Criterion::Command(command) if !verdicts.contains_key(&index) => {
-            Some((index, command.clone()))
-        }
-        _ => None,
-    })
+/// The first line that says something.
+pub(super) fn first_line(text: &str) -> &str {
+    text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default()
 }

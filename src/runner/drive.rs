@@ -9,17 +9,18 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::ledger::{Clock, Ledger, Task};
-use crate::plan::{AttemptToken, LostCause, Micros, Receipt, RunId, RunStatus, StepStatus};
+use crate::plan::{AttemptToken, LostCause, Micros, RunId, RunStatus, StepStatus};
 
-use super::recover::{recover, status_of};
+use super::planner::Planning;
+use super::recover::recover;
 use super::summary::{Counts, RunOutcome, RunSummary, Session, Unrecorded};
 use super::wait::Patience;
-use super::words::{describe, title};
+use super::words::title;
 use super::{
-    Check, Observer, Progress, Report, StartFailure, StepName, StopRequest, Subject, Workers,
-    output, summary,
+    Answer, Check, Helpers, Observer, Progress, StartFailure, StepName, StopRequest, Subject,
+    Workers, summary,
 };
 
 /// The longest that the loop sleeps before it looks at its stop request again.
@@ -48,6 +49,7 @@ pub fn drive(
     let started = clock.now();
     let lost = recover(ledger, run, workers, observer)?;
     let session = Session { lost, ..Session::default() };
+    let helpers = workers.helpers();
     let drive = Drive {
         ledger,
         clock,
@@ -61,6 +63,11 @@ pub fn drive(
         queued: VecDeque::new(),
         checking: BTreeMap::new(),
         probed: BTreeSet::new(),
+        helpers,
+        unjudged: BTreeSet::new(),
+        planning: Planning::default(),
+        noted_version: 0,
+        notes: Vec::new(),
         stop: StopRequest::None,
         fatal: None,
         unrecorded: Vec::new(),
@@ -69,11 +76,17 @@ pub fn drive(
 }
 
 /// A worker that runs.
-struct Running {
-    step: StepName,
+pub(super) struct Running {
+    pub(super) step: StepName,
     slot: usize,
     /// When its lease is to be renewed.
-    renew_at: Micros,
+    pub(super) renew_at: Micros,
+}
+
+/// A check that runs.
+pub(super) struct Checking {
+    pub(super) step: Option<StepName>,
+    pub(super) answer: Answer,
 }
 
 pub(super) struct Drive<'a> {
@@ -83,18 +96,28 @@ pub(super) struct Drive<'a> {
     pub(super) workers: &'a mut dyn Workers,
     pub(super) observer: &'a mut dyn Observer,
     pub(super) options: Options,
-    session: Session,
+    pub(super) session: Session,
     started: Micros,
-    running: BTreeMap<AttemptToken, Running>,
+    pub(super) running: BTreeMap<AttemptToken, Running>,
     /// Checks that wait for a free place.
     pub(super) queued: VecDeque<(Option<StepName>, Check)>,
     /// What is being checked right now.
-    pub(super) checking: BTreeMap<Subject, Option<StepName>>,
+    pub(super) checking: BTreeMap<Subject, Checking>,
     /// Lost attempts that were probed.
     pub(super) probed: BTreeSet<AttemptToken>,
-    stop: StopRequest,
-    fatal: Option<Error>,
-    unrecorded: Vec<Unrecorded>,
+    /// Who is asked beside the workers.
+    pub(super) helpers: Helpers,
+    /// Criteria about which the judge had no verdict.
+    pub(super) unjudged: BTreeSet<(Subject, u32)>,
+    /// What became of requests for another plan.
+    pub(super) planning: Planning,
+    /// The plan version whose files were looked at.
+    pub(super) noted_version: u32,
+    /// What was noticed.
+    pub(super) notes: Vec<(Option<StepName>, String)>,
+    pub(super) stop: StopRequest,
+    pub(super) fatal: Option<Error>,
+    pub(super) unrecorded: Vec<Unrecorded>,
 }
 
 impl Drive<'_> {
@@ -103,6 +126,7 @@ impl Drive<'_> {
         self.queue_checks_of_reported();
         loop {
             self.heed_stop_request();
+            self.end_revoked();
             // Before anything is dealt: dealing turns leases that have run out into losses, and
             // after a machine has slept, those of our own living workers would be among them.
             self.renew_leases();
@@ -121,6 +145,7 @@ impl Drive<'_> {
             }
             if let Some(report) = self.workers.next(self.wait()) {
                 self.take(report);
+                self.take_remarks();
             }
         }
         self.record_what_was_left();
@@ -150,13 +175,15 @@ impl Drive<'_> {
 
     /// Checks first: they close steps, and closed steps open others.
     fn start_all_that_may(&mut self) -> Result<()> {
+        self.note_planned_files()?;
         self.queue_probes();
+        self.queue_planner();
         while self.has_room()
             && let Some((step, check)) = self.queued.pop_front()
         {
             let Some(check) = self.with_output(step.as_ref(), check)? else { continue };
             self.workers.check(&check)?;
-            self.checking.insert(check.subject, step);
+            self.checking.insert(check.subject, Checking { step, answer: check.answer });
         }
         while self.has_room() {
             let slot = self.free_slot();
@@ -202,104 +229,6 @@ impl Drive<'_> {
         self.running.insert(task.token, Running { step: step.clone(), slot, renew_at });
         self.observer.progress(&Progress::Started { step });
         Ok(())
-    }
-
-    fn take(&mut self, report: Report) {
-        match report {
-            Report::Finished(token, receipt) => {
-                if let Some(running) = self.running.remove(&token) {
-                    self.record(token, running.step, *receipt);
-                }
-            }
-            Report::Stopped(token) => {
-                if let Some(running) = self.running.remove(&token) {
-                    // Not released: it had begun, and may have changed the world.
-                    let detail = "its worker was ended by request before it reported";
-                    self.give_up(token, &running.step, LostCause::RunnerDied, detail);
-                }
-            }
-            Report::Checked(checked) => self.take_verdict(checked),
-        }
-    }
-
-    fn record(&mut self, token: AttemptToken, step: StepName, receipt: Receipt) {
-        match self.ledger.record_receipt(token, receipt.clone()) {
-            Ok(status) => {
-                self.workers.settled(token);
-                self.session.receipts += 1;
-                let (outcome, message) = describe(&receipt.outcome);
-                let is_retried =
-                    matches!(status, StepStatus::Ready | StepStatus::Waiting | StepStatus::Delayed);
-                self.session.retries += u32::from(outcome == "failed" && is_retried);
-                if status == StepStatus::Reported {
-                    self.queue_check_of_step(&step);
-                }
-                let duration = receipt.duration;
-                let progress =
-                    Progress::Receipt { step, token, outcome, message, duration, status };
-                self.observer.progress(&progress);
-                self.count();
-            }
-            Err(error) if error.rejection().is_some() => {
-                self.workers.settled(token);
-                self.session.refused += 1;
-                let reason = error.to_string();
-                self.observer.progress(&Progress::Refused { step, token, reason });
-            }
-            Err(error) if error.kind() == ErrorKind::TooLarge => {
-                // It was not kept, and never will be: the attempt ends with that as its failure.
-                let message = format!("its receipt is too large: {error}; name an artifact");
-                self.record(token, step, output::unusable(message, receipt.duration));
-            }
-            Err(error) => {
-                self.unrecorded.push(Unrecorded { step, token, receipt });
-                self.fail(error);
-            }
-        }
-    }
-
-    /// Record that an attempt will never report.
-    fn give_up(&mut self, token: AttemptToken, step: &StepName, cause: LostCause, detail: &str) {
-        match self.ledger.report_lost(token, cause, detail) {
-            Ok(_) => {
-                self.workers.settled(token);
-                self.session.lost += 1;
-                self.observer.progress(&Progress::Lost {
-                    step: step.clone(),
-                    token,
-                    detail: detail.to_owned(),
-                    status: status_of(self.ledger, self.run, step.number),
-                });
-            }
-            // Its lease ran out in the meantime: it is lost already.
-            Err(error) if error.rejection().is_some() => self.workers.settled(token),
-            // The next runner finds it in flight, and gives it up then.
-            Err(error) => self.fail(error),
-        }
-    }
-
-    fn renew_leases(&mut self) {
-        let now = self.clock.now();
-        let due: Vec<AttemptToken> = self
-            .running
-            .iter()
-            .filter(|(_, running)| running.renew_at <= now)
-            .map(|(token, _)| *token)
-            .collect();
-        for token in due {
-            let renew_at = match self.ledger.renew(token) {
-                Ok(lease_until) => half_way(now, lease_until),
-                // Its lease ran out: its receipt will be refused.
-                Err(error) if error.rejection().is_some() => Micros::MAX,
-                Err(error) => {
-                    self.fail(error);
-                    Micros::MAX
-                }
-            };
-            if let Some(running) = self.running.get_mut(&token) {
-                running.renew_at = renew_at;
-            }
-        }
     }
 
     /// How long there is nothing to do but to wait for a report.
@@ -350,17 +279,6 @@ impl Drive<'_> {
         }
     }
 
-    /// A disk that was full may have room again by the time that the last worker is done.
-    fn record_what_was_left(&mut self) {
-        let disk_was_full =
-            self.fatal.as_ref().is_some_and(|error| error.kind() == ErrorKind::DiskFull);
-        if disk_was_full {
-            for Unrecorded { step, token, receipt } in std::mem::take(&mut self.unrecorded) {
-                self.record(token, step, receipt);
-            }
-        }
-    }
-
     fn summarize(self) -> Result<RunSummary> {
         let state = self.ledger.state();
         let Some(run) = state.runs.get(&self.run) else {
@@ -382,12 +300,13 @@ impl Drive<'_> {
             session: Session { duration, ..self.session },
             failures: summary::failures(run),
             failed_criteria: summary::failed_criteria(run),
+            notes: self.notes,
         })
     }
 }
 
 /// The middle between two points in time: a lease is renewed when half of it is over.
-fn half_way(now: Micros, until: Micros) -> Micros {
+pub(super) fn half_way(now: Micros, until: Micros) -> Micros {
     now.saturating_add(until.saturating_sub(now) / 2)
 }
 

@@ -5,11 +5,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::*;
+use crate::error::ErrorKind;
 use crate::ledger::Environment;
 use crate::plan::{
-    Criterion, FailureClass, Finding, Idempotence, Plan, RunPolicy, Step, StepNumber, TextPolicy,
+    Criterion, FailureClass, Finding, Gate, Idempotence, OnTimeout, Plan, Receipt, RunPolicy, Step,
+    StepNumber, TextPolicy,
 };
-use crate::runner::{Checked, Pending, Progress, StubOptions, StubWorkers, WorkerKind};
+use crate::runner::{Checked, Pending, Report, StubOptions, StubWorkers, WorkerKind, output};
 
 struct Quiet {
     seen: Vec<Progress>,
@@ -282,6 +284,87 @@ fn what_had_begun_when_the_machine_failed_is_in_doubt() {
         let state = bench.ledger.state();
         assert_eq!(state.runs[&bench.run].step(StepNumber(1)).unwrap().status, expected);
     }
+}
+
+/// Goal: with patience for deadlines, a loop waits for that of a question, and takes what it says.
+#[test]
+fn a_deadline_is_waited_for_by_the_patient() {
+    let mut plan = plan(2);
+    let on_timeout = Some(OnTimeout::Answer("skip".to_owned()));
+    let gate = Gate { deadline_seconds: Some(1), on_timeout, ..Gate::default() };
+    plan.steps[0].gate = Some(Gate { question: "May it?".to_owned(), ..gate });
+    let bench = Bench::new(&plan, TextPolicy::Judge);
+    let drive = |patience| {
+        let options = Options { max_parallel: 3, patience };
+        let (mut workers, mut observer) = (Scripted::new(), Quiet::new());
+        let (ledger, clock) = (&bench.ledger, &*bench.clock);
+        drive(ledger, clock, bench.run, &mut workers, &mut observer, options).unwrap().outcome
+    };
+    assert!(matches!(drive(Patience::Delays), RunOutcome::Waiting(_)));
+    assert!(matches!(drive(Patience::Deadlines), RunOutcome::Done));
+}
+
+/// Workers whose attempts are over while they work: somebody else gave them up.
+struct GivenUp<'a> {
+    ledger: &'a Ledger,
+    working: Vec<AttemptToken>,
+    ended: Vec<AttemptToken>,
+}
+
+impl Workers for GivenUp<'_> {
+    fn kind(&self) -> WorkerKind {
+        WorkerKind::Process
+    }
+
+    fn confirm_dead(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn start(&mut self, task: &Task) -> std::result::Result<(), StartFailure> {
+        self.working.push(task.token);
+        Ok(())
+    }
+
+    fn check(&mut self, _: &Check) -> Result<()> {
+        Ok(())
+    }
+
+    fn next(&mut self, _: Duration) -> Option<Report> {
+        if let Some(token) = self.ended.last().copied().filter(|it| self.working.contains(it)) {
+            self.working.retain(|working| *working != token);
+            return Some(Report::Stopped(token));
+        }
+        let token = *self.working.first()?;
+        if self.ended.is_empty() {
+            self.ledger.report_lost(token, LostCause::Revoked, "it is wanted elsewhere").unwrap();
+            return None;
+        }
+        self.working.remove(0);
+        Some(Report::Finished(token, Box::default()))
+    }
+
+    fn settled(&mut self, _: AttemptToken) {}
+
+    fn stop_all(&mut self) {}
+
+    fn stop(&mut self, token: AttemptToken) {
+        self.ended.push(token);
+    }
+
+    fn resolve_doubt(&self) -> Option<Finding> {
+        None
+    }
+}
+
+/// A worker whose attempt was given up by somebody else worked on, for nobody, beside the one that had
+/// its step now.
+#[test]
+fn a_worker_whose_attempt_is_over_is_ended() {
+    let bench = Bench::new(&plan(1), TextPolicy::Judge);
+    let mut workers = GivenUp { ledger: &bench.ledger, working: Vec::new(), ended: Vec::new() };
+    let summary = bench.drive(&mut workers, &mut Quiet::new());
+    assert!(matches!(summary.outcome, RunOutcome::Done), "{:?}", summary.outcome);
+    assert_eq!((workers.ended.len(), summary.counts.attempts), (1, 2));
 }
 
 #[test]

@@ -19,7 +19,8 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 use crate::error::{Error, Result};
 
 use super::StartFailure;
-use super::scratch::{JobFiles, Scratch, WORK_VARIABLE};
+use super::orphans::{self, Orphan, WORK_VARIABLE};
+use super::scratch::{JobFiles, Scratch};
 
 /// Variables of an outer runner that a job must not inherit by mistake.
 const OWN_VARIABLES: [&str; 9] = [
@@ -105,7 +106,7 @@ impl Job {
         match job.watch(spec, scratch, key, ended.clone()) {
             Ok(()) => Ok(job),
             Err(error) => {
-                job.end_now();
+                job.end_now(scratch);
                 Err(NotStarted::Begun(error))
             }
         }
@@ -160,10 +161,22 @@ impl Job {
         }
     }
 
-    /// End it and wait until it is gone.
-    pub(super) fn end_now(mut self) {
+    /// End it, all that it left behind, and wait until it is gone.
+    pub(super) fn end_now(mut self, scratch: &Scratch) {
         self.kill();
+        self.end_leftovers(scratch);
         let _ = self.child.wait();
+    }
+
+    /// End what is left of its processes, once its key was sent. Those that nobody had ended before:
+    /// the group of a job that took too long has been.
+    pub(super) fn end_leftovers(&self, scratch: &Scratch) -> Vec<Orphan> {
+        let work = scratch.work_name(&self.stem);
+        // The leader was not reaped yet, so that nobody else can have its number.
+        let leader = self.pid();
+        let mut found = orphans::end(|other| other == work, leader);
+        found.retain(|orphan| self.ended_by.is_none() || !orphan.is_in_group(leader));
+        found
     }
 
     /// How it ended, and who ended it, once its key was sent.

@@ -11,47 +11,63 @@
 //!   same ledger gives the same sequence of calls, so that a simulated disk can drive this loop.
 //! - It decides nothing about the plan: what is ready, what a failure means and when a run has
 //!   ended is the ledger's answer.
-//! - An attempt of an earlier runner is given up only when its worker is known to be dead.
+//! - An attempt of an earlier runner is given up only when its worker is known to be dead, and
+//!   with it all that it had started. Nothing outlives the job that started it unnoticed.
+//! - Judges and planners are asked like workers, through the second port. What they say is recorded
+//!   under their name, or is of no account.
 //!
 //! Left out on purpose: retries, caps and acceptance, which are the ledger's rules.
 
 mod check;
+mod checked;
 mod drive;
+mod files;
 mod hand_off;
+mod helpers;
 mod job;
+mod judge;
+mod nearby;
+mod orphans;
 mod output;
 mod pending;
+mod planner;
 mod probe;
 mod process;
 mod receipt_file;
+mod record;
 mod recover;
 mod scratch;
 mod stub;
 mod summary;
 mod wait;
+mod watch;
 mod words;
+mod worked;
 
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::ledger::Task;
-use crate::plan::{
-    AttemptToken, Finding, Json, Micros, Receipt, Ruling, RunId, StepNumber, StepStatus,
-};
+use crate::ledger::{PlannedFiles, Task};
+use crate::plan::{AttemptToken, Finding, Json, Plan, Receipt, Ruling, RunId};
 
 #[cfg(feature = "cli")]
 pub(crate) use check::may_hold;
 pub use drive::{Options, drive};
-pub use hand_off::{FailedCriterion, HandOff, PlanBrief};
+pub use files::{ChangedFile, FileState};
+pub(crate) use hand_off::class_word;
+pub use hand_off::{FailedCriterion, HandOff, PlanBrief, PlanContext, PreviousAttempt};
+pub use helpers::{Helpers, Judge, Planner};
+pub use nearby::{Nearby, Neighbour};
 pub use pending::{Pending, pending};
+pub(crate) use planner::is_by_planner;
 pub use process::{ProcessOptions, ProcessWorkers};
 pub use recover::recover;
 pub use stub::{StubOptions, StubWorkers};
 pub use summary::{Counts, RunOutcome, RunSummary, Session, Unrecorded};
 pub use wait::Patience;
-pub(crate) use words::describe;
+pub use watch::{Observer, Progress, StepName, StopRequest};
+pub(crate) use words::{describe, trigger_json};
 
 /// Why an attempt is not at work, for a reason of this machine.
 #[derive(Debug)]
@@ -104,6 +120,24 @@ pub trait Workers {
     /// End every worker and every check. Each of them still reports, at the latest as stopped.
     fn stop_all(&mut self);
 
+    /// End the worker of an attempt that is over, and so can report nothing. It still reports.
+    fn stop(&mut self, _token: AttemptToken) {}
+
+    /// Who is asked beside the workers.
+    fn helpers(&self) -> Helpers {
+        Helpers::default()
+    }
+
+    /// How the files of a plan version are now, where these workers work on files.
+    fn planned_files(&self, _version: u32, _plan: &Plan) -> Option<PlannedFiles> {
+        None
+    }
+
+    /// What was noticed since this was asked last, beyond what was reported.
+    fn remarks(&mut self) -> Vec<Remark> {
+        Vec::new()
+    }
+
     /// What is found about a lost attempt of a step that must not be done twice, where these
     /// workers can tell. `None` leaves it to a person.
     fn resolve_doubt(&self) -> Option<Finding>;
@@ -144,21 +178,44 @@ impl WorkerKind {
     }
 }
 
-/// A command criterion to judge, or a probe.
+/// Something that was noticed and is no report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remark {
+    /// The attempt that it is about, if it is about one.
+    pub token: Option<AttemptToken>,
+    /// What, for people.
+    pub text: String,
+}
+
+/// A criterion to judge, a probe, or a planner to ask.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
     /// What is judged.
     pub subject: Subject,
     /// The criterion's 0-based place in its list.
     pub criterion: u32,
-    /// The shell command; exit status 0 passes.
+    /// The shell command.
     pub command: String,
+    /// How it answers.
+    pub answer: Answer,
     /// The `LEDGER_*` variables that name what is judged.
     pub environment: Vec<(String, String)>,
-    /// The output under judgement, given on standard input; `null` for the whole plan.
+    /// What is given on standard input: the output under judgement, `null` for the whole plan, or
+    /// what a judge or a planner is asked.
     pub output: Json,
     /// Seconds after which the check is ended, and so has failed.
     pub timeout_seconds: Option<u32>,
+}
+
+/// How a check answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// By its exit status: 0 passes.
+    Status,
+    /// By a verdict that it prints.
+    Verdict,
+    /// By a plan that it prints.
+    Plan,
 }
 
 /// What a criterion is about. The order puts steps before the plan.
@@ -170,6 +227,8 @@ pub enum Subject {
     Doubt(AttemptToken),
     /// The plan as a whole.
     Plan(RunId),
+    /// Another plan, that a planner is asked for: not judged, but printed.
+    Replan(RunId),
 }
 
 /// What a worker or a check has to say.
@@ -190,150 +249,11 @@ pub struct Checked {
     pub subject: Subject,
     /// The criterion's 0-based place in its list.
     pub criterion: u32,
-    /// The judgement; `None` if the check was ended by [`Workers::stop_all`], or if a probe
-    /// cannot tell.
+    /// The judgement; `None` if the check was ended by [`Workers::stop_all`], if a probe cannot
+    /// tell, or if a judge or a planner gave no usable answer.
     pub ruling: Option<Ruling>,
-    /// On what grounds.
+    /// On what grounds; of a planner that passes, what it printed.
     pub evidence: String,
-}
-
-/// What somebody outside wants of a loop that runs.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum StopRequest {
-    /// Go on.
-    #[default]
-    None,
-    /// Deal no more and wait for what runs.
-    Drain,
-    /// End the workers too.
-    Kill,
-}
-
-/// Watches a loop: for people, for programs, and to end it.
-pub trait Observer {
-    /// Something happened. Everything but [`Progress::Started`] is durable by now.
-    fn progress(&mut self, progress: &Progress);
-
-    /// Asked between any two steps of the loop.
-    fn stop_request(&mut self) -> StopRequest;
-}
-
-/// What a step is called: for messages.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct StepName {
-    /// Its number.
-    pub number: StepNumber,
-    /// Its author's name for it.
-    pub id: String,
-}
-
-impl fmt::Display for StepName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "step {} ({})", self.number, self.id)
-    }
-}
-
-/// What happens in a loop.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Progress {
-    /// An attempt is lost: of an earlier runner, or ended by a stop request.
-    Lost {
-        /// The step.
-        step: StepName,
-        /// The attempt's token.
-        token: AttemptToken,
-        /// Why, for people.
-        detail: String,
-        /// How the step stands now.
-        status: StepStatus,
-    },
-    /// A step was dealt.
-    Dispatched {
-        /// The step.
-        step: StepName,
-        /// Its title, or the first line of its goal.
-        title: String,
-        /// The attempt, from 1.
-        attempt: u32,
-        /// Its token.
-        token: AttemptToken,
-        /// Who has it.
-        worker: String,
-    },
-    /// Its worker runs.
-    Started {
-        /// The step.
-        step: StepName,
-    },
-    /// A worker's receipt was recorded.
-    Receipt {
-        /// The step.
-        step: StepName,
-        /// The attempt's token.
-        token: AttemptToken,
-        /// What it said, in a word: `succeeded`, `failed` or `replan_requested`.
-        outcome: &'static str,
-        /// Why it failed, for people; empty when it did not.
-        message: String,
-        /// How long it took.
-        duration: Micros,
-        /// How the step stands now.
-        status: StepStatus,
-    },
-    /// A receipt came too late and was recorded as refused.
-    Refused {
-        /// The step.
-        step: StepName,
-        /// The attempt's token.
-        token: AttemptToken,
-        /// Why.
-        reason: String,
-    },
-    /// A command criterion was judged.
-    Verdict {
-        /// The step, or `None` for the plan as a whole.
-        step: Option<StepName>,
-        /// The criterion's 0-based place.
-        criterion: u32,
-        /// The judgement.
-        ruling: Ruling,
-        /// On what grounds.
-        evidence: String,
-        /// How the step stands now.
-        status: Option<StepStatus>,
-    },
-    /// A probe looked for what a lost attempt did.
-    Probed {
-        /// The step.
-        step: StepName,
-        /// What it found; `None` if it cannot tell.
-        finding: Option<Finding>,
-        /// On what grounds.
-        evidence: String,
-        /// How the step stands now.
-        status: StepStatus,
-    },
-    /// There is nothing to do until something falls due.
-    Waiting {
-        /// When, in microseconds since the Unix epoch.
-        until: Micros,
-        /// What.
-        reason: String,
-    },
-    /// Nothing more is dealt; the loop waits for so many workers and checks.
-    Draining {
-        /// Why.
-        reason: String,
-        /// How many.
-        running: usize,
-    },
-    /// How far the run is: after every change.
-    Counted {
-        /// Steps that are accepted or skipped.
-        settled: u32,
-        /// Steps of the active version.
-        steps: u32,
-    },
 }
 
 /// Where a process runner keeps the files of its workers: a folder of the ledger and the run.

@@ -9,7 +9,7 @@ use crate::plan::{AttemptToken, Command, Finding, Json, Ruling, Run, StepNumber}
 
 use super::drive::Drive;
 use super::recover::status_of;
-use super::{Check, Checked, Progress, StepName, Subject};
+use super::{Answer, Check, Checked, Progress, StepName, Subject};
 
 impl Drive<'_> {
     /// Queue the probes of steps that have come into doubt.
@@ -75,6 +75,7 @@ fn probe_of(
         subject: Subject::Doubt(attempt.token),
         criterion: 0,
         command,
+        answer: Answer::Status,
         environment,
         output: Json::default(),
         timeout_seconds: step.timeout_seconds.or(timeout),

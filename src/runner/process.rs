@@ -8,19 +8,19 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use crate::error::Result;
-use crate::ledger::Task;
-use crate::plan::{AttemptToken, FailureClass, Finding, Micros, Outcome, Receipt, Ruling, RunId};
+use crate::ledger::{PlannedFiles, Task};
+use crate::plan::{AttemptToken, FailureClass, Finding, Micros, Plan, Receipt, RunId};
 
+use super::checked::{self, Ended};
 use super::job::{EndedBy, Job, JobSpec, Streams};
-use super::output::{LOG_TAIL_LENGTH_MAX, failed, receipt_of, tail};
+use super::orphans::{self, Orphan};
 use super::scratch::Scratch;
+use super::worked::{class_of, failed_receipt, with_notes};
 use super::{
-    Check, Checked, HandOff, Report, StartFailure, StepName, Subject, WorkerKind, Workers,
+    Answer, Check, Checked, HandOff, Helpers, PlanContext, Remark, Report, StartFailure, StepName,
+    Subject, WorkerKind, Workers,
 };
-use super::{receipt_file, scratch_folder};
-
-/// How much of what a check printed goes into its evidence, in bytes.
-const EVIDENCE_LENGTH_MAX: u64 = 1 << 10;
+use super::{files, scratch_folder, worked};
 
 /// Where and how processes work.
 #[derive(Debug, Clone)]
@@ -36,11 +36,23 @@ pub struct ProcessOptions {
 /// Workers that are processes.
 pub struct ProcessWorkers {
     options: ProcessOptions,
+    helpers: Helpers,
+    context: PlanContext,
     scratch: Scratch,
-    jobs: BTreeMap<Key, Job>,
+    remarks: Vec<Remark>,
+    jobs: BTreeMap<Key, Running>,
     /// Reports of what could not be started.
     ready: VecDeque<Report>,
     ended: (Sender<Key>, Receiver<Key>),
+}
+
+/// A job that runs.
+struct Running {
+    job: Job,
+    /// The files that its step is expected to change.
+    changes: Vec<String>,
+    /// How it answers, if it is a check.
+    answer: Answer,
 }
 
 /// What a job is for.
@@ -55,7 +67,30 @@ impl ProcessWorkers {
     #[must_use]
     pub fn new(options: ProcessOptions) -> Self {
         let scratch = Scratch::new(scratch_folder(&options.ledger, options.run));
-        Self { options, scratch, jobs: BTreeMap::new(), ready: VecDeque::new(), ended: channel() }
+        Self {
+            options,
+            helpers: Helpers::default(),
+            context: PlanContext::default(),
+            scratch,
+            remarks: Vec::new(),
+            jobs: BTreeMap::new(),
+            ready: VecDeque::new(),
+            ended: channel(),
+        }
+    }
+
+    /// The same, with somebody to ask beside the workers.
+    #[must_use]
+    pub fn with_helpers(mut self, helpers: Helpers) -> Self {
+        self.helpers = helpers;
+        self
+    }
+
+    /// The same, with so much of the plan told to every worker.
+    #[must_use]
+    pub fn with_context(mut self, context: PlanContext) -> Self {
+        self.context = context;
+        self
     }
 
     fn environment(&self, task: &Task) -> Vec<(String, String)> {
@@ -78,10 +113,11 @@ impl ProcessWorkers {
         &mut self,
         key: Key,
         spec: &JobSpec<'_>,
+        (changes, answer): (&[String], Answer),
     ) -> std::result::Result<Option<std::io::Error>, StartFailure> {
         match Job::start(spec, &self.scratch, key, &self.ended.0) {
             Ok(job) => {
-                self.jobs.insert(key, job);
+                self.jobs.insert(key, Running { job, changes: changes.to_vec(), answer });
                 Ok(None)
             }
             Err(not_started) => not_started.or_refusal().map(Some),
@@ -91,86 +127,70 @@ impl ProcessWorkers {
     /// End what takes too long; when the next one will.
     fn enforce_timeouts(&mut self) -> Option<Instant> {
         let now = Instant::now();
-        for job in self.jobs.values_mut() {
+        for Running { job, .. } in self.jobs.values_mut() {
             if job.deadline().is_some_and(|deadline| deadline <= now) {
                 job.end(EndedBy::Timeout);
             }
         }
-        self.jobs.values().filter_map(Job::deadline).min()
+        self.jobs.values().filter_map(|running| running.job.deadline()).min()
     }
 
-    fn report(&self, key: Key, job: Job) -> Report {
+    fn report(&mut self, key: Key, running: Running) -> Report {
+        let Running { job, changes, answer } = running;
         let duration = micros(job.started.elapsed());
         let timeout = job.timeout_seconds.unwrap_or(0);
         let stem = job.stem.clone();
+        let left = orphans::remark(&job.end_leftovers(&self.scratch));
         let (status, ended_by) = job.reap();
         let status = match status {
             Ok(status) => status,
-            Err(error) => return self.lost_sight(key, &error),
+            Err(error) => return self.lost_sight(key, answer, &error),
         };
         // A job that ended by itself just before it would have been ended counts as it ended.
         let ended_by = ended_by.filter(|_| status.code().is_none());
         match key {
-            Key::Work(token) => match ended_by {
-                Some(EndedBy::Stop) => Report::Stopped(token),
-                by => {
-                    let receipt = self.receipt(&stem, status, by.map(|_| timeout));
-                    Report::Finished(token, Box::new(Receipt { duration, ..receipt }))
+            Key::Work(token) => {
+                let mut notes: Vec<String> = left.into_iter().collect();
+                if ended_by == Some(EndedBy::Stop) {
+                    self.remark(Some(token), &notes);
+                    return Report::Stopped(token);
                 }
-            },
+                let timed_out = ended_by.map(|_| timeout);
+                let mut receipt = worked::receipt(&self.scratch, &stem, status, timed_out);
+                notes.extend(files::examine(&mut receipt.artifacts, &changes));
+                self.remark(Some(token), &notes);
+                let log_tail = with_notes(receipt.log_tail, &notes);
+                Report::Finished(token, Box::new(Receipt { duration, log_tail, ..receipt }))
+            }
             Key::Check(subject, criterion) => {
-                let printed = tail(&self.scratch.path(&stem, "err"), EVIDENCE_LENGTH_MAX);
+                let path = |suffix| self.scratch.path(&stem, suffix);
+                let ended = Ended {
+                    status,
+                    by: ended_by,
+                    timeout,
+                    output: path("out"),
+                    errors: path("err"),
+                };
+                let (ruling, evidence) = checked::ruling(subject, answer, &ended);
                 self.scratch.forget(&stem);
-                let how = match (ended_by, status.code()) {
-                    (Some(EndedBy::Timeout), _) => format!("timed out after {timeout} s"),
-                    (_, Some(code)) => format!("exit status {code}"),
-                    (_, None) => status.to_string(),
+                let token = match subject {
+                    Subject::Attempt(token) | Subject::Doubt(token) => Some(token),
+                    Subject::Plan(_) | Subject::Replan(_) => None,
                 };
-                let ruling = match (subject, status.code()) {
-                    (_, Some(0)) => Some(Ruling::Pass),
-                    // A probe that says neither cannot tell.
-                    (Subject::Doubt(_), Some(1)) => Some(Ruling::Fail),
-                    (Subject::Doubt(_), _) => None,
-                    _ => Some(Ruling::Fail),
-                };
-                let stopped = ended_by == Some(EndedBy::Stop);
-                Report::Checked(Checked {
-                    subject,
-                    criterion,
-                    ruling: ruling.filter(|_| !stopped),
-                    evidence: format!("{how}\n{printed}").trim_end().to_owned(),
-                })
+                let notes = left.map(|left| format!("a check {left}"));
+                self.remark(token, notes.as_slice());
+                Report::Checked(Checked { subject, criterion, ruling, evidence })
             }
         }
     }
 
-    fn receipt(
-        &self,
-        stem: &str,
-        status: std::process::ExitStatus,
-        timed_out: Option<u32>,
-    ) -> Receipt {
-        let output = self.scratch.path(stem, "out");
-        let log_tail = tail(&self.scratch.path(stem, "err"), LOG_TAIL_LENGTH_MAX);
-        if let Some(seconds) = timed_out {
-            let message = format!("timed out after {seconds} s");
-            let outcome = failed(FailureClass::Transient, message);
-            return Receipt { outcome, log_tail, ..Receipt::default() };
-        }
-        match receipt_file::read(&self.scratch.path(stem, "receipt"), &output) {
-            Some(Ok(receipt)) => Receipt { log_tail, ..receipt },
-            // A worker that was killed may have been half-way through writing it.
-            Some(Err(message)) if status.code().is_some() => {
-                let outcome = failed(FailureClass::Deterministic, message);
-                Receipt { outcome, log_tail, ..Receipt::default() }
-            }
-            _ => receipt_of(status, &output, log_tail),
-        }
+    fn remark(&mut self, token: Option<AttemptToken>, notes: &[String]) {
+        self.remarks.extend(notes.iter().map(|text| Remark { token, text: text.clone() }));
     }
 
     /// The operating system does not say how a job ended. That never happens unless somebody
     /// else reaps this process's children.
-    fn lost_sight(&self, key: Key, error: &std::io::Error) -> Report {
+    fn lost_sight(&self, key: Key, answer: Answer, error: &std::io::Error) -> Report {
         let message = format!("its exit status is not known: {error}");
         match key {
             Key::Work(token) => {
@@ -178,7 +198,7 @@ impl ProcessWorkers {
             }
             Key::Check(subject, criterion) => {
                 self.scratch.forget(&stem(key));
-                let ruling = unheard(subject);
+                let ruling = checked::unheard(subject, answer);
                 Report::Checked(Checked { subject, criterion, ruling, evidence: message })
             }
         }
@@ -191,7 +211,16 @@ impl Workers for ProcessWorkers {
     }
 
     fn confirm_dead(&mut self) -> Result<()> {
-        self.scratch.confirm_dead()
+        let mut of_job: BTreeMap<Option<AttemptToken>, Vec<Orphan>> = BTreeMap::new();
+        for orphan in self.scratch.confirm_dead()? {
+            let token = orphan.stem().and_then(|stem| stem.parse().ok()).map(AttemptToken);
+            of_job.entry(token).or_default().push(orphan);
+        }
+        for (token, orphans) in of_job {
+            let text = orphans::remark(&orphans);
+            self.remarks.extend(text.map(|text| Remark { token, text }));
+        }
+        Ok(())
     }
 
     fn start(&mut self, task: &Task) -> std::result::Result<(), StartFailure> {
@@ -202,7 +231,7 @@ impl Workers for ProcessWorkers {
             self.ready.push_back(Report::Finished(task.token, receipt));
             return Ok(());
         };
-        let hand_off = HandOff::new(task).to_json();
+        let hand_off = HandOff::with_context(task, self.context).to_json();
         let spec = JobSpec {
             stem: stem(key),
             name: StepName::of_task(task).to_string(),
@@ -212,7 +241,7 @@ impl Workers for ProcessWorkers {
             timeout_seconds: task.step.timeout_seconds,
             streams: Streams::Separate,
         };
-        if let Some(refusal) = self.launch(key, &spec)? {
+        if let Some(refusal) = self.launch(key, &spec, (&task.step.changes, Answer::Status))? {
             let receipt = failed_receipt(class_of(&refusal), format!("cannot start: {refusal}"));
             self.ready.push_back(Report::Finished(task.token, Box::new(receipt)));
         }
@@ -230,12 +259,16 @@ impl Workers for ProcessWorkers {
             environment,
             input: check.output.as_str().as_bytes(),
             timeout_seconds: check.timeout_seconds,
-            streams: Streams::Together,
+            streams: match check.answer {
+                Answer::Status => Streams::Together,
+                Answer::Verdict | Answer::Plan => Streams::Separate,
+            },
         };
-        if let Some(refusal) = self.launch(key, &spec).map_err(StartFailure::into_error)? {
+        let launched = self.launch(key, &spec, (&[], check.answer));
+        if let Some(refusal) = launched.map_err(StartFailure::into_error)? {
             let Check { subject, criterion, .. } = *check;
             let evidence = format!("cannot start: {refusal}");
-            let ruling = unheard(subject);
+            let ruling = checked::unheard(subject, check.answer);
             self.ready.push_back(Report::Checked(Checked { subject, criterion, ruling, evidence }));
         }
         Ok(())
@@ -253,8 +286,8 @@ impl Workers for ProcessWorkers {
             match self.ended.1.recv_timeout(left) {
                 Ok(key) => {
                     // Each job sends its key once, so it is there.
-                    let Some(job) = self.jobs.remove(&key) else { continue };
-                    return Some(self.report(key, job));
+                    let Some(running) = self.jobs.remove(&key) else { continue };
+                    return Some(self.report(key, running));
                 }
                 Err(_) if Instant::now() >= give_up => return None,
                 Err(_) => {}
@@ -267,9 +300,27 @@ impl Workers for ProcessWorkers {
     }
 
     fn stop_all(&mut self) {
-        for job in self.jobs.values_mut() {
-            job.end(EndedBy::Stop);
+        for running in self.jobs.values_mut() {
+            running.job.end(EndedBy::Stop);
         }
+    }
+
+    fn stop(&mut self, token: AttemptToken) {
+        if let Some(running) = self.jobs.get_mut(&Key::Work(token)) {
+            running.job.end(EndedBy::Stop);
+        }
+    }
+
+    fn helpers(&self) -> Helpers {
+        self.helpers.clone()
+    }
+
+    fn planned_files(&self, version: u32, plan: &Plan) -> Option<PlannedFiles> {
+        files::planned_files(version, plan)
+    }
+
+    fn remarks(&mut self) -> Vec<Remark> {
+        std::mem::take(&mut self.remarks)
     }
 
     fn resolve_doubt(&self) -> Option<Finding> {
@@ -280,7 +331,9 @@ impl Workers for ProcessWorkers {
 impl Drop for ProcessWorkers {
     /// Nobody is left to hear of what still runs.
     fn drop(&mut self) {
-        std::mem::take(&mut self.jobs).into_values().for_each(Job::end_now);
+        for running in std::mem::take(&mut self.jobs).into_values() {
+            running.job.end_now(&self.scratch);
+        }
         self.scratch.tidy_up();
     }
 }
@@ -301,28 +354,7 @@ fn stem(key: Key) -> String {
         Key::Check(Subject::Attempt(token), criterion) => format!("{token}-criterion-{criterion}"),
         Key::Check(Subject::Doubt(token), _) => format!("{token}-probe"),
         Key::Check(Subject::Plan(_), criterion) => format!("plan-criterion-{criterion}"),
-    }
-}
-
-/// What a check comes to that did not run: a criterion that nobody saw hold does not, and a probe
-/// cannot tell.
-fn unheard(subject: Subject) -> Option<Ruling> {
-    match subject {
-        Subject::Doubt(_) => None,
-        Subject::Attempt(_) | Subject::Plan(_) => Some(Ruling::Fail),
-    }
-}
-
-fn failed_receipt(class: FailureClass, message: String) -> Receipt {
-    let outcome: Outcome = failed(class, message);
-    Receipt { outcome, ..Receipt::default() }
-}
-
-/// Too many processes or too little memory pass; a command that cannot be started stays so.
-fn class_of(refusal: &std::io::Error) -> FailureClass {
-    match refusal.kind() {
-        std::io::ErrorKind::WouldBlock | std::io::ErrorKind::OutOfMemory => FailureClass::Transient,
-        _ => FailureClass::Deterministic,
+        Key::Check(Subject::Replan(_), _) => "planner".to_owned(),
     }
 }
 

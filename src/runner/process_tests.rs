@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::error::ErrorKind;
-use crate::plan::{Json, Plan, Ruling, Step, StepNumber, Verdict};
+use crate::plan::{Json, Outcome, Ruling, Step, StepNumber, Verdict};
 
 /// A test that waits longer than this has found a hang.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -77,6 +77,8 @@ fn task(token: u64, step: Step) -> Task {
             by: "ann".to_owned(),
             evidence: "no tests".to_owned(),
         }],
+        earlier: Vec::new(),
+        planned_files: Vec::new(),
     }
 }
 
@@ -214,10 +216,66 @@ fn a_grandchild_that_keeps_the_output_open_does_not_hang_the_runner() {
     let receipt = bench.receipt_of("sleep 30 & echo $! > \"$LEDGER_DIR/child\"; echo done");
     assert_eq!(receipt.output.inline().unwrap().as_str(), "\"done\"");
     assert!(started.elapsed() < Duration::from_secs(10));
-    let child = std::fs::read_to_string(bench.folder.path().join("child")).unwrap();
-    // It is left alone: a worker may leave a service behind on purpose.
-    assert!(std::path::Path::new(&format!("/proc/{}", child.trim())).exists());
-    std::process::Command::new("kill").arg(child.trim()).status().unwrap();
+}
+
+/// A worker may end and leave processes behind: in its group, out of it, with its output open or
+/// without. They are ended, and the receipt says so.
+#[test]
+fn what_a_worker_leaves_behind_is_ended_and_named() {
+    // Each says that it is there before its worker ends.
+    let there = "sh -c 'touch $LEDGER_DIR/up; exec sleep 600'";
+    let left = [
+        format!("{there} &"),
+        format!("setsid {there} &"),
+        format!("(setsid {there} </dev/null >/dev/null 2>&1 &)"),
+        format!("env -i LEDGER_DIR=$LEDGER_DIR {there} &"),
+    ];
+    let until_up = "while ! test -e $LEDGER_DIR/up; do sleep 0.01; done";
+    for command in left {
+        let mut bench = Bench::new();
+        let receipt = bench.receipt_of(&format!("{command}\n{until_up}; echo done"));
+        assert_eq!(receipt.output.inline().unwrap().as_str(), "\"done\"");
+        let note = "runner: left 1 process behind, now ended: s";
+        assert!(receipt.log_tail.contains(note), "{command}: {receipt:?}");
+        let remark = bench.workers.remarks().pop().unwrap();
+        assert_eq!(remark.token, Some(AttemptToken(7)));
+        let work = scratch_folder(bench.folder.path(), RunId(1));
+        let alive = orphans::end(|other| other.starts_with(&work), None);
+        assert!(alive.is_empty(), "{command}: {alive:?}");
+    }
+    // Who says that it is no longer the worker's, and leaves its group, may stay.
+    let mut bench = Bench::new();
+    let command =
+        format!("env -u LEDGER_WORK setsid {there} >/dev/null 2>&1 & echo $!; {until_up}");
+    let receipt = bench.receipt_of(&command);
+    let pid = receipt.output.inline().unwrap().value().to_string();
+    assert_eq!(receipt.log_tail, "");
+    assert!(std::process::Command::new("kill").arg(pid).status().unwrap().success());
+}
+
+/// A daemon of a worker outlived the runner unnoticed when it had closed its standard error: the
+/// next runner looked only for who held that.
+#[test]
+fn a_daemon_of_a_dead_runner_is_found_without_its_lock() {
+    let bench = Bench::new();
+    let Bench { folder, mut workers } = bench;
+    let command = "(setsid sh -c 'touch $LEDGER_DIR/up; exec sleep 600' \
+                   </dev/null >/dev/null 2>&1 &); kill -9 $$";
+    workers.start(&task(7, step(command))).unwrap();
+    let patience = Instant::now() + PATIENCE;
+    while !folder.path().join("up").exists() {
+        assert!(Instant::now() < patience);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::mem::forget(workers);
+    let mut next = self::workers(folder.path());
+    next.confirm_dead().unwrap();
+    let remarks = next.remarks();
+    assert_eq!(remarks.len(), 1, "{remarks:?}");
+    assert_eq!(remarks[0].token, Some(AttemptToken(7)));
+    assert!(remarks[0].text.starts_with("left 1 process behind"), "{remarks:?}");
+    next.confirm_dead().unwrap();
+    assert!(next.remarks().is_empty());
 }
 
 #[test]
@@ -256,6 +314,7 @@ fn check(command: &str, timeout_seconds: Option<u32>) -> Check {
         subject: Subject::Attempt(AttemptToken(7)),
         criterion: 0,
         command: command.to_owned(),
+        answer: Answer::Status,
         environment: vec![("LEDGER_STEP".to_owned(), "build".to_owned())],
         output: Json::from(serde_json::json!({ "rows": 3 })),
         timeout_seconds,

@@ -5,7 +5,7 @@
 
 use crate::error::Result;
 use crate::ledger::Ledger;
-use crate::plan::{Command, LostCause, RunId, StepNumber, StepStatus};
+use crate::plan::{AttemptToken, Command, LostCause, RunId, State, StepNumber, StepStatus};
 
 use super::{Observer, Progress, StepName, WorkerKind, Workers};
 
@@ -20,6 +20,7 @@ pub fn recover(
     observer: &mut dyn Observer,
 ) -> Result<u32> {
     workers.confirm_dead()?;
+    let remarks = workers.remarks();
     let state = ledger.state();
     let mut lost = 0;
     for (token, (_, number)) in state.in_flight.iter().filter(|(_, (of, _))| *of == run) {
@@ -28,15 +29,22 @@ pub fn recover(
         if !attempt.is_some_and(|attempt| WorkerKind::hosted(&attempt.worker)) {
             continue;
         }
-        let detail = "the runner that hosted it ended before it reported";
-        ledger.report_lost(*token, LostCause::RunnerDied, detail)?;
+        let remark = remarks.iter().find(|remark| remark.token == Some(*token));
+        let remark = remark.map(|remark| format!("; it {}", remark.text)).unwrap_or_default();
+        let detail = format!("the runner that hosted it ended before it reported{remark}");
+        ledger.report_lost(*token, LostCause::RunnerDied, &detail)?;
         lost += 1;
         observer.progress(&Progress::Lost {
             step: StepName::of(the_run, *number),
             token: *token,
-            detail: detail.to_owned(),
+            detail,
             status: status_of(ledger, run, *number),
         });
+    }
+    // What is left of attempts that are over, or of checks, is of no attempt any more.
+    for remark in remarks.iter().filter(|remark| !is_in_flight(&state, run, remark.token)) {
+        let note = format!("an attempt or a check of an earlier runner {}", remark.text);
+        observer.progress(&Progress::Noted { step: None, note });
     }
     if let Some(finding) = workers.resolve_doubt() {
         let by = workers.kind().judge().to_owned();
@@ -48,6 +56,10 @@ pub fn recover(
         }
     }
     Ok(lost)
+}
+
+fn is_in_flight(state: &State, run: RunId, token: Option<AttemptToken>) -> bool {
+    token.and_then(|token| state.in_flight.get(&token)).is_some_and(|(of, _)| *of == run)
 }
 
 /// How a step stands now.

@@ -18,9 +18,9 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
-
 use crate::error::{Error, ErrorKind, Result};
+
+use super::orphans::{self, Orphan};
 
 /// How long an ended process may take to let go of its lock.
 const DEATH_WAIT: Duration = Duration::from_secs(10);
@@ -33,9 +33,6 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// The suffixes of a job's files.
 const SUFFIXES: [&str; 5] = ["in", "out", "receipt", "pid", "err"];
-
-/// The variable by which a process says which job it belongs to.
-pub(super) const WORK_VARIABLE: &str = "LEDGER_WORK";
 
 /// The folder in which the jobs of one run keep their files.
 #[derive(Debug)]
@@ -111,8 +108,23 @@ impl Scratch {
         }
     }
 
-    /// Make sure that no job of an earlier runner is alive, then throw all files away.
-    pub(super) fn confirm_dead(&self) -> Result<()> {
+    /// Make sure that no process of an earlier runner's jobs is alive, then throw all files away.
+    /// The processes that had to be ended.
+    ///
+    /// A lock tells whether somebody is left who holds it; a process that let go of it, and left
+    /// the group of its job, is found by its environment alone.
+    pub(super) fn confirm_dead(&self) -> Result<Vec<Orphan>> {
+        let ended = orphans::end(|work| work.starts_with(&self.folder), None);
+        self.confirm_unlocked()?;
+        match ended.iter().find(|orphan| orphan.is_there()) {
+            Some(alive) => {
+                Err(cannot_end(&self.folder, "an attempt or a check", &alive.describe()))
+            }
+            None => Ok(ended),
+        }
+    }
+
+    fn confirm_unlocked(&self) -> Result<()> {
         let entries = match fs::read_dir(&self.folder) {
             Ok(entries) => entries,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
@@ -153,7 +165,8 @@ impl Scratch {
             if Instant::now() >= give_up {
                 return Err(still_alive(errors, &note));
             }
-            end_processes_of(&self.work_name(&stem), leader(&note));
+            let work = self.work_name(&stem);
+            orphans::end(|other| other == work, None);
             thread::sleep(LOOK_AGAIN);
         }
     }
@@ -187,44 +200,15 @@ fn remove(path: &Path) -> Result<()> {
 
 fn still_alive(errors: &Path, note: &str) -> Error {
     let (pid, name) = note.trim().split_once(' ').unwrap_or(("unknown", "an attempt"));
+    cannot_end(errors, name, &format!("process {pid}"))
+}
+
+fn cannot_end(at: &Path, name: &str, process: &str) -> Error {
     let message = format!(
-        "{name}: its worker (process {pid}), started by a runner that has ended, is still alive \
+        "{name}: its worker ({process}), started by a runner that has ended, is still alive \
          and cannot be ended from here; end it and run again"
     );
-    Error::new(ErrorKind::Locked, message).at_path(errors)
-}
-
-/// The process id in a job's note.
-fn leader(note: &str) -> Option<Pid> {
-    let pid: i32 = note.split_whitespace().next()?.parse().ok()?;
-    Pid::from_raw(pid).filter(|_| pid > 1)
-}
-
-/// End every process whose environment says that it belongs to that job, the whole group of
-/// its leader included. Errors do not matter: the lock tells whether it worked.
-fn end_processes_of(work: &Path, leader: Option<Pid>) {
-    if let Some(leader) = leader.filter(|leader| belongs_to(*leader, work)) {
-        let _ = kill_process_group(leader, Signal::KILL);
-    }
-    let Ok(entries) = fs::read_dir("/proc") else { return };
-    let own = rustix::process::getpid();
-    entries
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok().and_then(Pid::from_raw))
-        .filter(|pid| *pid != own && belongs_to(*pid, work))
-        .for_each(|pid| {
-            let _ = kill_process(pid, Signal::KILL);
-        });
-}
-
-/// Whether a process's environment says that it belongs to that job.
-fn belongs_to(pid: Pid, work: &Path) -> bool {
-    let Ok(environment) = fs::read(format!("/proc/{}/environ", pid.as_raw_nonzero())) else {
-        return false;
-    };
-    let mut expected = WORK_VARIABLE.as_bytes().to_vec();
-    expected.push(b'=');
-    expected.extend_from_slice(work.as_os_str().as_encoded_bytes());
-    environment.split(|byte| *byte == 0).any(|variable| variable == expected)
+    Error::new(ErrorKind::Locked, message).at_path(at)
 }
 
 #[cfg(test)]
@@ -255,7 +239,7 @@ mod tests {
         let files = scratch.create("7", b"").unwrap();
         let mut child = Command::new("sleep")
             .arg("600")
-            .env(WORK_VARIABLE, scratch.work_name("7"))
+            .env(orphans::WORK_VARIABLE, scratch.work_name("7"))
             .stderr(files.errors)
             .spawn()
             .unwrap();

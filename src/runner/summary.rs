@@ -25,6 +25,8 @@ pub struct RunSummary {
     pub failures: Vec<(StepName, FailureClass, String)>,
     /// Criteria of the plan as a whole that do not hold, and why.
     pub failed_criteria: Vec<(String, String)>,
+    /// What this loop noticed, and about which step.
+    pub notes: Vec<(Option<StepName>, String)>,
 }
 
 /// How a run stands when its loop ends.

@@ -8,13 +8,16 @@
 // Large outputs beside the log.
 mod blobs;
 // The promises about claims, across losses of power.
+mod chaos;
 mod claims;
 // How the tests use the `ledger` binary.
 mod command;
 // A disk that runs full.
+mod dice;
 mod disk_full;
 // `ledger drill` over example plans and plans of other tools.
 mod drill;
+mod earnest;
 // Export, import, and the same chain again.
 mod export;
 // The facade: threads, exact replay, refused and failed writes.
@@ -77,6 +80,7 @@ mod published;
 mod races;
 // The real program on a real kernel: the order of system calls, and calls that do less.
 mod reality;
+mod recipes;
 // Reading from anywhere, backwards, by kind, by stream.
 mod readers;
 // Writers that must stop: forks, lost locks, panics; and what is left to a policy.

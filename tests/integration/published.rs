@@ -13,11 +13,17 @@ use serde_json::{Value, json};
 /// The schema, as it is published.
 const PUBLISHED: &str = include_str!("../../format/json-lines.schema.json");
 
-static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
-    let mut schema: Value = serde_json::from_str(PUBLISHED).unwrap();
+static SCHEMA: LazyLock<Value> = LazyLock::new(|| closed(PUBLISHED));
+
+/// What workers, judges and planners are told, as it is published.
+static HAND_OFF: LazyLock<Value> =
+    LazyLock::new(|| closed(include_str!("../../format/hand-off.schema.json")));
+
+fn closed(published: &str) -> Value {
+    let mut schema: Value = serde_json::from_str(published).unwrap();
     close(&mut schema);
     schema
-});
+}
 
 /// Validators by the name of the definition, made when they are first needed.
 static VALIDATORS: Mutex<BTreeMap<String, Validator>> = Mutex::new(BTreeMap::new());
@@ -57,11 +63,23 @@ pub(crate) fn check(args: &[String], line: &Value) {
         "error" => "any.error".to_owned(),
         kind => format!("{}.{kind}", command(args)),
     };
-    assert!(SCHEMA["$defs"][&name].is_object(), "{name} is not published: {line}");
+    check_as(&SCHEMA, &name, line);
+}
+
+/// Asserts that what a worker (`hand_off`), a judge (`judge_question`) or a planner
+/// (`planner_request`) was told is what is published.
+#[track_caller]
+pub(crate) fn check_told(name: &str, told: &Value) {
+    check_as(&HAND_OFF, name, told);
+}
+
+#[track_caller]
+fn check_as(schema: &Value, name: &str, line: &Value) {
+    assert!(schema["$defs"][name].is_object(), "{name} is not published: {line}");
     let mut validators = VALIDATORS.lock().unwrap_or_else(PoisonError::into_inner);
-    let validator = validators.entry(name.clone()).or_insert_with(|| {
+    let validator = validators.entry(name.to_owned()).or_insert_with(|| {
         let schema = json!({
-            "$schema": SCHEMA["$schema"], "$defs": SCHEMA["$defs"],
+            "$schema": schema["$schema"], "$defs": schema["$defs"],
             "$ref": format!("#/$defs/{name}"),
         });
         jsonschema::validator_for(&schema).unwrap_or_else(|error| panic!("{name}: {error}"))

@@ -7,9 +7,11 @@ use serde_json::{Value, json};
 use crate::plan::{
     Answered, Asked, BudgetChanged, Condition, ConditionJudged, CostCorrected, Decision,
     DelayElapsed, EffectCommitted, EffectIntended, Expired, InheritedStep, Limits, OnTimeout,
-    PauseCause, QuestionAnswered, QuestionAsked, QuestionExpired, ReplanRequested, ReplanTrigger,
-    ReplanWithdrawn, RunForked, RunPaused, RunResumed, StepFailed, StepsInherited, Subject,
+    PauseCause, QuestionAnswered, QuestionAsked, QuestionExpired, ReplanRequested, ReplanWithdrawn,
+    RunForked, RunPaused, RunResumed, StepFailed, StepsInherited, Subject,
 };
+
+pub(in crate::cli) use crate::runner::trigger_json;
 
 use super::event_json::{basis_json, cost_json};
 use super::page::time_json;
@@ -102,29 +104,6 @@ pub(super) fn expired_json(Expired { question, then }: &Expired) -> Value {
 pub(super) fn requested_json(event: &ReplanRequested) -> Value {
     let ReplanRequested { run, trigger, from, reason } = event;
     json!({ "run": run, "trigger": trigger_json(trigger), "from": from, "reason": reason })
-}
-
-/// Why another plan version is needed.
-pub(in crate::cli) fn trigger_json(trigger: &ReplanTrigger) -> Value {
-    match trigger {
-        ReplanTrigger::PreconditionFalse { step, precondition } => {
-            json!({ "is": "precondition_false", "step": step, "precondition": precondition })
-        }
-        ReplanTrigger::AssumptionBroken { token } => {
-            json!({ "is": "assumption_broken", "token": token })
-        }
-        ReplanTrigger::RetriesExhausted { token } => {
-            json!({ "is": "retries_exhausted", "token": token })
-        }
-        ReplanTrigger::ExecutorRequest { token } => {
-            json!({ "is": "executor_request", "token": token })
-        }
-        ReplanTrigger::BudgetExhausted => json!({ "is": "budget_exhausted" }),
-        ReplanTrigger::ScopeChange { by } => json!({ "is": "scope_change", "by": by }),
-        ReplanTrigger::NewEvidence { by } => json!({ "is": "new_evidence", "by": by }),
-        ReplanTrigger::Extension => json!({ "is": "extension" }),
-        ReplanTrigger::Failure { token } => json!({ "is": "failure", "token": token }),
-    }
 }
 
 pub(super) fn withdrawn_json(event: &ReplanWithdrawn) -> Value {

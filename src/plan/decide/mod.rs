@@ -45,8 +45,9 @@ fn judge(state: &State, now: Micros, command: &Command) -> Result<Vec<Event>, Re
         Command::StartRun { name, policy, draft } => {
             versions::start_run(state, now, (name, *policy), draft)
         }
-        Command::ProposePlan { run, draft, reason, trigger } => {
-            versions::propose(state, now, *run, draft, (reason, trigger.as_ref()))
+        Command::ProposePlan { run, draft, reason, trigger, approval } => {
+            let why = versions::Why { reason, trigger: trigger.as_ref(), approval: *approval };
+            versions::propose(state, now, *run, draft, &why)
         }
         Command::ReviewPlan { run, version, hash, review, by, note } => {
             let review = versions::Reviewed { version: *version, hash: *hash, review: *review };

@@ -25,6 +25,13 @@ pub(super) struct Reviewed {
     pub(super) review: Review,
 }
 
+/// Why a version is proposed, and what it waits for.
+pub(super) struct Why<'a> {
+    pub(super) reason: &'a str,
+    pub(super) trigger: Option<&'a ReplanTrigger>,
+    pub(super) approval: ApprovalPolicy,
+}
+
 /// The number of a new run of that name.
 pub(super) fn new_run(state: &State, name: &str) -> Result<RunId, Rejection> {
     if name.trim().is_empty() {
@@ -83,8 +90,9 @@ pub(super) fn propose(
     now: Micros,
     run: RunId,
     draft: &PlanDraft,
-    (reason, trigger): (&str, Option<&ReplanTrigger>),
+    why: &Why<'_>,
 ) -> Result<Vec<Event>, Rejection> {
+    let Why { reason, trigger, approval: wanted } = *why;
     let run = revisable(state, run)?;
     if run.active_version().is_some_and(|active| active.hash == draft.hash) {
         return Err(Rejection::SamePlan(run.active));
@@ -102,7 +110,7 @@ pub(super) fn propose(
         }));
     }
     events.extend(proposal(run.id, version, draft, count, reason));
-    if needs_review(run.policy, draft) {
+    if wanted == ApprovalPolicy::Required || needs_review(run.policy, draft) {
         // Nobody is asked about a run that is over: whoever wants it to go on reviews the version.
         let is_open = !matches!(run.status, RunStatus::Ended(_));
         let asked = is_open.then(|| questions::about_plan(run.id, version, draft, now));

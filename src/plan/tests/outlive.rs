@@ -301,6 +301,14 @@ fn copied_versions_are_no_replans_of_the_fork() {
     assert_eq!((fork.replans, fork.active, fork.tally), (0, 2, Tally::default()));
     let next = draft(&limited(vec![step("a", &[]), step("c", &[])]));
     let (run, reason, trigger) = (RunId(2), "try".to_owned(), None);
-    world.ask(Command::ProposePlan { run, draft: next, reason, trigger }).unwrap();
+    world
+        .ask(Command::ProposePlan {
+            run,
+            draft: next,
+            reason,
+            trigger,
+            approval: ApprovalPolicy::Automatic,
+        })
+        .unwrap();
     assert_eq!(world.state.runs[&run].replans, 1);
 }

@@ -20,6 +20,7 @@ fn what_names_no_run_is_refused() {
             draft: draft(&plan(vec![])),
             reason: by(),
             trigger: None,
+            approval: ApprovalPolicy::Automatic,
         },
         Command::ReviewPlan {
             run: ABSENT,
@@ -254,8 +255,13 @@ fn of_runs() -> Vec<(World, Command)> {
         policy,
         draft: draft(plan),
     };
-    let propose =
-        |plan: &Plan| Command::ProposePlan { run, draft: draft(plan), reason: by(), trigger: None };
+    let propose = |plan: &Plan| Command::ProposePlan {
+        run,
+        draft: draft(plan),
+        reason: by(),
+        trigger: None,
+        approval: ApprovalPolicy::Automatic,
+    };
     let review = |run, version| Command::ReviewPlan {
         run,
         version,

@@ -230,7 +230,13 @@ impl Dice {
             _ => self.plan(),
         };
         let trigger = self.maybe(2, Self::trigger);
-        Command::ProposePlan { run, draft: draft(&plan), reason: "better".to_owned(), trigger }
+        Command::ProposePlan {
+            run,
+            draft: draft(&plan),
+            reason: "better".to_owned(),
+            trigger,
+            approval: ApprovalPolicy::Automatic,
+        }
     }
 
     fn answer(&mut self, state: &State) -> Command {

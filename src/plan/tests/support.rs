@@ -85,7 +85,13 @@ impl World {
 
     pub(in crate::plan) fn propose(&mut self, plan: &Plan) -> Result<Vec<Event>, Rejection> {
         let reason = "a test".to_owned();
-        self.ask(Command::ProposePlan { run: RunId(1), draft: draft(plan), reason, trigger: None })
+        self.ask(Command::ProposePlan {
+            run: RunId(1),
+            draft: draft(plan),
+            reason,
+            trigger: None,
+            approval: ApprovalPolicy::Automatic,
+        })
     }
 }
 

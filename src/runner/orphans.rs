@@ -1,0 +1,159 @@
+//! Processes that outlive their job: found by what their environment says, ended, and named.
+//!
+//! Invariants:
+//! - A process is ended only if its own environment names the job, or if it is in the process group
+//!   of a job whose leader was not reaped yet: a process id alone may have been given to somebody
+//!   else by now.
+//! - What is looked for is looked for again until nothing is found, since a process may have had a
+//!   child while it was being ended.
+//!
+//! Left out on purpose: who cleared [`WORK_VARIABLE`] and left the group, on purpose, is no longer
+//! the job's. Where there is no `/proc`, nobody is found.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// The variable by which a process says which job it belongs to.
+pub(super) const WORK_VARIABLE: &str = "LEDGER_WORK";
+
+/// How long processes may take to go.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Between two looks.
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
+
+/// More than what the system says of a process takes, in bytes.
+const STAT_LENGTH_MAX: usize = 1 << 10;
+
+/// How many are named in one remark.
+const NAMED_MAX: usize = 5;
+
+/// A process that was still there when its job was over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Orphan {
+    pid: Pid,
+    /// What it is called.
+    name: String,
+    /// The job that its environment names.
+    work: Option<PathBuf>,
+    group: i32,
+}
+
+impl Orphan {
+    /// The job, by the name of its files.
+    pub(super) fn stem(&self) -> Option<String> {
+        Some(self.work.as_ref()?.file_name()?.to_string_lossy().into_owned())
+    }
+
+    /// Whether it could not be ended.
+    pub(super) fn is_there(&self) -> bool {
+        stat(self.pid).is_some_and(|status| status.name == self.name)
+    }
+
+    /// Its number and its name, for people.
+    pub(super) fn describe(&self) -> String {
+        format!("{} ({})", self.name, self.pid.as_raw_pid())
+    }
+
+    pub(super) fn is_in_group(&self, leader: Option<Pid>) -> bool {
+        leader.is_some_and(|leader| self.group == leader.as_raw_pid())
+    }
+}
+
+/// End every process that belongs to a job that is meant, or is in the group of that leader, who is
+/// left alone. Those that were there.
+pub(super) fn end(is_meant: impl Fn(&Path) -> bool, leader: Option<Pid>) -> Vec<Orphan> {
+    let give_up = Instant::now() + PATIENCE;
+    let mut ended: BTreeMap<i32, Orphan> = BTreeMap::new();
+    loop {
+        let found = find(&is_meant, leader);
+        if found.is_empty() || Instant::now() >= give_up {
+            return ended.into_values().collect();
+        }
+        for orphan in found {
+            // One that is gone by now is as good; one that may not be ended is named.
+            let _ = kill_process(orphan.pid, Signal::KILL);
+            ended.entry(orphan.pid.as_raw_pid()).or_insert(orphan);
+        }
+        thread::sleep(LOOK_AGAIN);
+    }
+}
+
+/// What a job left behind, for people; `None` if it was nothing.
+pub(super) fn remark(orphans: &[Orphan]) -> Option<String> {
+    let names: Vec<String> = orphans.iter().take(NAMED_MAX).map(Orphan::describe).collect();
+    let more = orphans.len().saturating_sub(names.len());
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let alive = orphans.iter().find(|orphan| orphan.is_there()).map(Orphan::describe);
+    let alive = alive.map(|who| format!("; {who} cannot be ended")).unwrap_or_default();
+    let (count, list) = (orphans.len(), names.join(", "));
+    let what = if count == 1 { "1 process".to_owned() } else { format!("{count} processes") };
+    (count > 0).then(|| format!("left {what} behind, now ended: {list}{more}{alive}"))
+}
+
+fn find(is_meant: &impl Fn(&Path) -> bool, leader: Option<Pid>) -> Vec<Orphan> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let own = rustix::process::getpid();
+    // Nobody is older than the one that started it: the environments of most need not be read.
+    let since = leader.and_then(status).map_or(0, |leader| leader.started);
+    entries
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok().and_then(Pid::from_raw))
+        .filter(|pid| *pid != own && Some(*pid) != leader)
+        .filter_map(|pid| look(pid, since))
+        .filter(|orphan| orphan.is_in_group(leader) || orphan.work.as_deref().is_some_and(is_meant))
+        .collect()
+}
+
+/// A process that has not ended, and is not older than that.
+fn look(pid: Pid, since: u64) -> Option<Orphan> {
+    let Status { name, group, .. } = stat(pid).filter(|status| status.started >= since)?;
+    let work = work_of(pid);
+    Some(Orphan { pid, name, work, group })
+}
+
+/// What the system says of a process.
+struct Status {
+    name: String,
+    is_over: bool,
+    group: i32,
+    /// In ticks of the system's clock.
+    started: u64,
+}
+
+/// Of a process that has not ended.
+fn stat(pid: Pid) -> Option<Status> {
+    status(pid).filter(|status| !status.is_over)
+}
+
+fn status(pid: Pid) -> Option<Status> {
+    // One read has all of it, and this is done for every process of the machine.
+    let mut text = [0; STAT_LENGTH_MAX];
+    let length =
+        File::open(format!("/proc/{}/stat", pid.as_raw_pid())).ok()?.read(&mut text).ok()?;
+    let text = String::from_utf8_lossy(text.get(..length)?);
+    // The name is in brackets, and may hold some itself.
+    let (before, after) = text.rsplit_once(')')?;
+    let name = before.split_once('(')?.1.to_owned();
+    let mut fields = after.split_whitespace();
+    let is_over = matches!(fields.next()?, "Z" | "X");
+    let group = fields.nth(1)?.parse().ok()?;
+    let started = fields.nth(16)?.parse().ok()?;
+    Some(Status { name, is_over, group, started })
+}
+
+/// The job that a process's environment names.
+fn work_of(pid: Pid) -> Option<PathBuf> {
+    let environment = fs::read(format!("/proc/{}/environ", pid.as_raw_pid())).ok()?;
+    environment.split(|byte| *byte == 0).find_map(|variable| {
+        let value = variable.strip_prefix(WORK_VARIABLE.as_bytes())?.strip_prefix(b"=")?;
+        Some(PathBuf::from(OsStr::from_bytes(value)))
+    })
+}

@@ -1,0 +1,217 @@
+//! Workers that misbehave in every way they can, runners and workers that are killed at random, and
+//! what must be true all the same.
+//!
+//! `PLAN_LEDGER_CHAOS_SEEDS=100..120` tries those seeds instead of the usual one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::fs;
+use std::ops::Range;
+use std::time::Duration;
+
+use plan_ledger::plan::{
+    AcceptedBasis, Ending, Event, Finding, RunStatus, StepEvent, StepNumber, StepStatus,
+};
+use plan_ledger::{Environment, Ledger, LedgerView, state_hash};
+
+use super::command::{Place, ids, start, wait_until};
+use super::dice::Dice;
+
+/// SIGKILLs in one history.
+const KILLS: u32 = 20;
+
+/// The longest that anybody lives before the next kill.
+const LIFE_MILLIS_MAX: u64 = 250;
+
+/// Says what it does before it does it, and then does one of many things, by its seed, its step and
+/// its attempt. Late attempts are good, so that a history has an end.
+const WORKER: &str = r#"#!/bin/bash
+echo "+ $LEDGER_STEP $LEDGER_ATTEMPT" >> "$TALLY"
+dice=$(( $(printf '%s' "$SEED $LEDGER_STEP $LEDGER_ATTEMPT" | cksum | cut -d' ' -f1) % 12 ))
+test "$LEDGER_ATTEMPT" -gt 5 && dice=11
+token=$LEDGER_TOKEN
+case $dice in
+0) kill -9 $$ ;;
+1) exit 3 ;;
+2) exec sleep 600 ;;
+3) head -c 3000 /dev/urandom; head -c 3000 /dev/urandom >&2; exit 1 ;;
+4) head -c 500 /dev/urandom > "$LEDGER_RECEIPT"; exit 0 ;;
+5) echo '{"outcome":"succeeded","output":"forged"}' > "${LEDGER_RECEIPT%/*}/1.receipt"
+   echo '{"outcome":"succeeded","token":1,"output":"forged"}' > "$LEDGER_RECEIPT"; exit 0 ;;
+6) sleep 600 & ;;
+7) setsid sleep 600 & ;;
+8) (setsid bash -c 'sleep 600 & sleep 600' </dev/null >/dev/null 2>&1 &) ;;
+9) (trap '' TERM HUP INT; setsid sleep 600 &) ;;
+10) (setsid bash -c 'for n in 1 2 3 4 5; do sleep 600 & done; wait' >/dev/null 2>&1 &); exit 4 ;;
+esac
+sleep 0.0$((RANDOM % 6))
+echo "! $LEDGER_STEP $LEDGER_ATTEMPT" >> "$TALLY"
+echo "done by $token"
+"#;
+
+/// Three layers of steps, every fifth of which must not be done twice; two of those have a probe.
+fn plan() -> String {
+    let mut text = RETRIES.to_owned();
+    for n in 0..STEPS {
+        let after = if n < 10 { String::new() } else { format!("s{}", n - 10) };
+        let once = match n % 5 {
+            0 if n % 10 == 0 => {
+                ", idempotent: no, probe: 'grep -q \"^! $LEDGER_STEP \" \"$TALLY\"'"
+            }
+            0 => ", idempotent: no",
+            _ => "",
+        };
+        writeln!(text, "  - {{id: s{n}, after: [{after}]{once}}}").unwrap();
+    }
+    text
+}
+
+const STEPS: u32 = 40;
+
+/// Every failure is tried again, that of a forged or unreadable receipt too.
+const RETRIES: &str = "defaults:
+  timeout_seconds: 2
+  retry: {max_attempts: 60, per_class: {deterministic: 60}}
+steps:
+";
+
+fn seeds() -> Range<u64> {
+    let asked = std::env::var("PLAN_LEDGER_CHAOS_SEEDS").unwrap_or_else(|_| "1..2".to_owned());
+    let (first, last) = asked.split_once("..").expect("seeds as FIRST..LAST");
+    first.parse().unwrap()..last.parse().unwrap()
+}
+
+/// Goal: whatever workers do, and whoever is killed, the run ends right: every step is accepted
+/// exactly once, what must not be done twice is not, unless somebody decided that it did not happen,
+/// and no process of any worker is left.
+#[test]
+fn misbehaving_workers_and_twenty_kills_end_right() {
+    for seed in seeds() {
+        history(seed);
+    }
+}
+
+fn history(seed: u64) {
+    let place = Place::new();
+    place.write("worker.sh", WORKER);
+    place.write("plan.yaml", plan());
+    let mut dice = Dice(seed);
+    let begin = || {
+        let words = ["run", "plan.yaml", "--max-parallel", "6", "--worker", "exec bash worker.sh"];
+        start(place.command(&words).env("SEED", seed.to_string()))
+    };
+    let mut kills = 0;
+    for life in 0..400 {
+        let mut running = begin();
+        while kills < KILLS && !running.is_over() {
+            std::thread::sleep(Duration::from_millis(dice.below(LIFE_MILLIS_MAX)));
+            if dice.below(2) == 0 {
+                kills += u32::from(kill_some_worker(&place, &mut dice));
+            } else if !running.is_over() {
+                running.signal("KILL");
+                kills += 1;
+                break;
+            }
+        }
+        let ended = running.end();
+        answer_doubts(&place, &mut dice);
+        match ended.status.code() {
+            Some(0) => break,
+            // Killed, or somebody had to answer; or steps that have failed for good are taken up.
+            None | Some(3) => {}
+            other => panic!("seed {seed}: {other:?}: {ended:#?}"),
+        }
+        assert!(life < 399, "seed {seed}: it never ends: {ended:#?}");
+    }
+    assert!(kills >= KILLS * 3 / 4, "seed {seed}: the machine is too fast for this test: {kills}");
+    judge(&place, seed);
+}
+
+/// SIGKILL to one process of some worker; whether there was one.
+fn kill_some_worker(place: &Place, dice: &mut Dice) -> bool {
+    let workers = workers(place);
+    if workers.is_empty() {
+        return false;
+    }
+    let count = u64::try_from(workers.len()).unwrap();
+    let pid = workers[usize::try_from(dice.below(count)).unwrap()].to_string();
+    std::process::Command::new("kill").args(["-9", &pid]).status().unwrap().success()
+}
+
+/// The processes that belong to workers of this place's ledger.
+fn workers(place: &Place) -> Vec<u32> {
+    let folder = place.path(".ledger").canonicalize().unwrap_or_else(|_| place.path(".ledger"));
+    let mark = format!("LEDGER_WORK={}/", folder.display());
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let is_worker = |pid: &u32| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|each| each.starts_with(mark.as_bytes()))
+    };
+    processes.filter(is_worker).collect()
+}
+
+/// Say of each doubt what the tally outside shows.
+fn answer_doubts(place: &Place, dice: &mut Dice) {
+    if !place.path(".ledger").exists() {
+        return;
+    }
+    let state = place.state();
+    let Some(run) = state.run_named("plan") else { return };
+    for step in ids(run, StepStatus::InDoubt) {
+        // A person takes a while; the next life may come first.
+        if dice.below(4) == 0 {
+            continue;
+        }
+        let done = place.tally().iter().any(|line| line.starts_with(&format!("! {step} ")));
+        let found = if done { "landed" } else { "did-not-happen" };
+        place.ledger(&format!("answer plan {step} {found} --by ana"));
+    }
+}
+
+fn judge(place: &Place, seed: u64) {
+    wait_until("all processes are gone", || workers(place).is_empty());
+    let state = place.state();
+    let run = state.run_named("plan").unwrap();
+    assert_eq!(run.status, RunStatus::Ended(Ending::Done), "seed {seed}");
+    assert_eq!(run.count(StepStatus::Accepted), STEPS, "seed {seed}");
+    let environment = Environment::system();
+    let view = LedgerView::open(&place.path(".ledger"), &environment).unwrap();
+    let chronicle = view.chronicle(run.id, u64::MAX).unwrap();
+    let mut accepted: BTreeMap<StepNumber, u32> = BTreeMap::new();
+    let mut dealt: BTreeMap<StepNumber, u32> = BTreeMap::new();
+    // Attempts that somebody, or a rule, knows to have done nothing.
+    let mut undone: BTreeMap<StepNumber, u32> = BTreeMap::new();
+    for event in chronicle.records.iter().filter_map(|record| record.event.as_ref()) {
+        let Event::Step(record) = event else { continue };
+        match &record.event {
+            StepEvent::Accepted(_) => *accepted.entry(record.step).or_default() += 1,
+            StepEvent::Dispatched(_) => *dealt.entry(record.step).or_default() += 1,
+            StepEvent::DoubtResolved(it) if it.finding == Finding::DidNotHappen => {
+                *undone.entry(record.step).or_default() += 1;
+            }
+            StepEvent::FailureDecided(_) => *undone.entry(record.step).or_default() += 1,
+            _ => {}
+        }
+    }
+    assert_eq!(accepted.len(), usize::try_from(STEPS).unwrap(), "seed {seed}");
+    assert!(accepted.values().all(|count| *count == 1), "seed {seed}: {accepted:?}");
+    let tally = place.tally();
+    let started: BTreeSet<&String> = tally.iter().filter(|line| line.starts_with('+')).collect();
+    let starts = tally.iter().filter(|line| line.starts_with('+')).count();
+    assert_eq!(started.len(), starts, "seed {seed}: an attempt was started twice");
+    for (index, step) in run.steps.iter().enumerate().filter(|(index, _)| index % 5 == 0) {
+        let number = StepNumber(u32::try_from(index + 1).unwrap());
+        let finished = format!("! {} ", step.id);
+        let times = tally.iter().filter(|line| line.starts_with(&finished)).count();
+        assert!(times <= 1, "seed {seed}: {} was done {times} times", step.id);
+        let is_done = times == 1 || matches!(step.accepted, Some(AcceptedBasis::Landed { .. }));
+        assert!(is_done, "seed {seed}: {} was never done", step.id);
+        // Each attempt but the last is one of which it is recorded that it did nothing.
+        let again = dealt[&number] - 1;
+        let known = undone.get(&number).copied().unwrap_or(0);
+        assert!(known >= again, "seed {seed}: {} was dealt again without a decision", step.id);
+    }
+    let (ledger, report) = Ledger::open(&place.path(".ledger"), &environment).unwrap();
+    assert_eq!((ledger.state_hash(), report.verdict.as_str()), (state_hash(&state), "clean"));
+}

@@ -1,0 +1,460 @@
+//! `ledger run` with everything that real agents need: what they are told, who judges them, who
+//! makes another plan when theirs does not hold, and who is waited for.
+
+use std::fs;
+
+use plan_ledger::plan::{AcceptedBasis, Ending, Event, Run, RunStatus, StepEvent, StepStatus};
+use plan_ledger::{Environment, Ledger};
+use serde_json::{Value, json};
+
+use super::command::{Place, ids, start, wait_until};
+use super::published::check_told;
+
+/// Keeps what it is told in a file of its own.
+const KEEP: &str = "cat > told-$LEDGER_STEP-$LEDGER_ATTEMPT.json; ";
+
+/// What an attempt was told, as it is published.
+fn told(place: &Place, attempt: &str) -> Value {
+    let told = serde_json::from_str(&place.read(&format!("told-{attempt}.json"))).unwrap();
+    check_told("hand_off", &told);
+    told
+}
+
+fn run_of(place: &Place) -> Run {
+    place.state().run_named("plan").unwrap().clone()
+}
+
+/// The verdicts of a run, in order: who said what.
+fn verdicts(place: &Place) -> Vec<(String, bool)> {
+    let (ledger, _) = Ledger::open(&place.path(".ledger"), &Environment::system()).unwrap();
+    let verdict = |event: Option<Event>| match event? {
+        Event::Step(record) => match record.event {
+            StepEvent::VerdictRecorded(each) => Some(each.verdict),
+            _ => None,
+        },
+        Event::PlanVerdict(each) => Some(each.verdict),
+        _ => None,
+    };
+    let all = ledger.replay(1).unwrap().into_iter().filter_map(|record| verdict(record.event));
+    all.map(|it| (it.by, it.ruling == plan_ledger::plan::Ruling::Pass)).collect()
+}
+
+/// Story: a worker fails, then does what a criterion does not accept, then is lost with its runner.
+/// The fourth is told of all three, and why.
+#[test]
+fn a_worker_is_told_of_every_attempt_before() {
+    let place = Place::new();
+    let command = format!(
+        "{KEEP} case $LEDGER_ATTEMPT in 1) echo 'no such table' >&2; exit 3;; 2) echo 7;; \
+         3) touch begun; sleep 60;; *) echo 8;; esac"
+    );
+    place.write(
+        "plan.yaml",
+        format!(
+            "title: t\nsteps:\n  - id: a\n    retry: {{max_attempts: 9}}\n    command: \"{}\"\n    \
+             acceptance: [{{command: 'test $(cat) = 8 || {{ echo too few >&2; exit 1; }}'}}]\n",
+            command.replace('"', "\\\"")
+        ),
+    );
+    let running = start(&mut place.command(&["run", "plan.yaml"]));
+    wait_until("the third is at work", || place.path("begun").exists());
+    assert!(running.kill().was_killed());
+    place.ledger("run plan.yaml").code(0).says(&["run plan: done"]);
+    assert_eq!(told(&place, "a-1")["previous_attempts"], json!([]));
+    let attempts = &told(&place, "a-4")["previous_attempts"];
+    assert_eq!(attempts.as_array().unwrap().len(), 3);
+    assert_eq!(attempts[0]["outcome"], "failed");
+    assert_eq!(attempts[0]["message"], "exit status 3: no such table");
+    assert_eq!(attempts[0]["log_tail"], "no such table\n");
+    assert_eq!((&attempts[1]["outcome"], &attempts[1]["attempt"]), (&json!("rejected"), &json!(2)));
+    let verdict = &attempts[1]["failed_criteria"][0];
+    assert_eq!(verdict["evidence"], "exit status 1\ntoo few");
+    assert_eq!(
+        (&attempts[2]["outcome"], &attempts[2]["class"]),
+        (&json!("lost"), &json!("runner_died"))
+    );
+}
+
+/// Goal: every worker sees the plan near its step, through barriers too, and all of it on request.
+#[test]
+fn a_worker_sees_the_plan_near_its_step_or_all_of_it() {
+    let place = Place::new();
+    place.write(
+        "plan.yaml",
+        "goal: why\nsteps:
+  - {id: a, goal: first}
+  - {id: b, goal: second, changes: [b.txt]}
+  - {id: c, goal: third, after: [both]}
+  - {id: d, goal: fourth, after: [c], outputs: [x]}
+  - {id: e, goal: apart}
+barriers: [{id: both, members: [a, b]}]
+",
+    );
+    place.ledger_with(&["run", "plan.yaml", "--worker", KEEP]).code(0);
+    let ids = |list: &Value| -> Vec<String> {
+        list.as_array().unwrap().iter().map(|it| it["id"].as_str().unwrap().to_owned()).collect()
+    };
+    let near = &told(&place, "c-1")["plan"]["near"];
+    assert_eq!(ids(&near["before"]), ["a", "b"]);
+    assert_eq!(near["before"][1]["changes"], json!(["b.txt"]));
+    assert_eq!(ids(&near["after"]), ["d"]);
+    assert_eq!(ids(&told(&place, "a-1")["plan"]["near"]["after"]), ["c"]);
+    let apart = &told(&place, "e-1")["plan"];
+    assert_eq!((&apart["near"]["before"], &apart["near"]["after"]), (&json!([]), &json!([])));
+    assert_eq!((&apart["goal"], apart.get("full")), (&json!("why"), None));
+    let full = ["run", "plan.yaml", "--run", "full", "--worker", KEEP, "--plan-context", "full"];
+    place.ledger_with(&full).code(0);
+    assert_eq!(ids(&told(&place, "e-1")["plan"]["full"]["steps"]), ["a", "b", "c", "d", "e"]);
+}
+
+/// Story: two steps change files. The second is told which of them are no longer as they were when
+/// the plan was made, and what it makes beside them is noticed.
+#[test]
+fn a_worker_is_told_which_files_changed_and_watched_for_others() {
+    let place = Place::new();
+    place.write("a.txt", "one");
+    place.write("b.txt", "two");
+    let receipt = r#"{"outcome":"succeeded","artifacts":[{"path":"b.txt"},{"path":"other.txt"}]}"#;
+    let script = format!(
+        "#!/bin/sh\n{KEEP}\ncase $LEDGER_STEP in one) echo x >> a.txt;; two) echo y >> b.txt; \
+         echo z > other.txt; echo '{receipt}' > $LEDGER_RECEIPT;; esac\n"
+    );
+    place.write("worker.sh", script);
+    let plan = "steps:
+  - {id: one, goal: g, changes: [a.txt, src]}
+  - {id: two, goal: g, after: [one], changes: [a.txt, b.txt, new.txt]}
+";
+    fs::create_dir(place.path("src")).unwrap();
+    place.write("plan.yaml", plan);
+    let run = ["run", "plan.yaml", "--worker", "sh worker.sh"];
+    let outside = "the artifact other.txt is outside the step's changes";
+    let ended = place.ledger_with(&run).code(0).says(&["noticed: step 2 (two)", outside]);
+    assert!(!ended.out.contains("b.txt"), "{}", ended.out);
+    let files = told(&place, "one-1")["changes"].clone();
+    assert_eq!((&files[0]["state"], &files[0]["changed"]), (&json!("file"), &json!(false)));
+    assert_eq!((&files[1]["state"], &files[1]["changed"]), (&json!("folder"), &Value::Null));
+    let files = told(&place, "two-1")["changes"].clone();
+    let hash =
+        |text: &str| plan_ledger::ledger::bytes_hash(&mut text.as_bytes()).unwrap().to_string();
+    assert_eq!(files[0]["planned_hash"], hash("one"));
+    assert_eq!(files[0]["hash"], hash("onex\n"));
+    let changed: Vec<_> =
+        files.as_array().unwrap().iter().map(|it| it["changed"].clone()).collect();
+    assert_eq!(changed, [json!(true), json!(false), json!(false)]);
+    assert_eq!(files[2]["state"], "absent");
+    let step = place.ledger_with(&["inspect", ".ledger", "step", "plan", "two", "--full"]).code(0);
+    step.says(&[outside, &hash("twoy\n")]);
+
+    // Another plan is made of what is there by then.
+    place.write("plan.yaml", plan.replace("[a.txt, b.txt", "[b.txt, a.txt"));
+    place.ledger_with(&[&run[..], &["--replan"]].concat()).code(6);
+    let again = [&run[..], &["--run", "again"]].concat();
+    place.ledger_with(&again).code(0);
+    assert_eq!(told(&place, "one-1")["changes"][0]["changed"], false);
+}
+
+const JUDGED: &str = "outcome: all is told
+steps:
+  - {id: draft, command: 'echo text $LEDGER_ATTEMPT', acceptance: [{text: it is long}, {command: 'true'}]}
+  - {id: print, after: [draft], command: 'true', acceptance: [{text: it is printed}]}
+test_criteria: [{text: the reader is happy}]
+";
+
+/// Story: a judge finds the first draft too short and the second one good. It is asked for each text
+/// criterion, that of the plan included, after the commands; its verdicts bear its name.
+#[test]
+fn a_judge_decides_about_text_criteria() {
+    let place = Place::new();
+    place.write("plan.yaml", JUDGED);
+    place.write(
+        "judge.sh",
+        r#"n=$(ls question-* 2>/dev/null | wc -l); cat > question-$n.json
+           grep -q 'text 1' question-$n.json && { echo '{"verdict":"fail","evidence":"too short"}'; exit; }
+           echo '{"verdict": "pass", "evidence": "read it"}'"#,
+    );
+    let run = ["run", "plan.yaml", "--judge", "sh judge.sh", "--max-parallel", "1"];
+    place.ledger_with(&run).code(0).says(&["run plan: done", "2 of 2 steps accepted"]);
+    let by = |who: &str, pass| (who.to_owned(), pass);
+    assert_eq!(
+        verdicts(&place),
+        [
+            by("runner", true),
+            by("judge:judge.sh", false),
+            by("runner", true),
+            by("judge:judge.sh", true),
+            by("judge:judge.sh", true),
+            by("judge:judge.sh", true)
+        ]
+    );
+    let question = |n: u32| -> Value {
+        let asked = serde_json::from_str(&place.read(&format!("question-{n}.json"))).unwrap();
+        check_told("judge_question", &asked);
+        asked
+    };
+    let asked = question(1);
+    assert_eq!((&asked["text"], &asked["criterion"]), (&json!("it is long"), &json!(0)));
+    assert_eq!((&asked["output"], &asked["attempt"]), (&json!("text 2"), &json!(2)));
+    assert_eq!(
+        (&asked["step"]["id"], &asked["plan"]["outcome"]),
+        (&json!("draft"), &json!("all is told"))
+    );
+    let asked = question(3);
+    assert_eq!((&asked["text"], &asked["step"]), (&json!("the reader is happy"), &Value::Null));
+    let run = run_of(&place);
+    assert!(run.steps.iter().all(|step| step.accepted == Some(AcceptedBasis::Verdicts)));
+}
+
+/// Goal: what a judge says that is no verdict is none: a person is waited for, by name, and the
+/// judge is not asked in a circle.
+#[test]
+fn a_judge_without_a_verdict_leaves_it_to_a_person() {
+    let answers = [
+        "echo rubbish",
+        "echo '{\"verdict\":\"maybe\"}'",
+        "echo '{\"verdict\":\"pass\"}'; exit 1",
+        "/no/such/judge",
+        "kill -9 $$",
+    ];
+    for answer in answers {
+        let place = Place::new();
+        place.write("plan.yaml", JUDGED);
+        let judge = format!("echo x >> $TALLY; {answer}");
+        let run = ["run", "plan.yaml", "--judge", &judge];
+        let waits = ["step 1 (draft) waits for a verdict on: it is long", "has no verdict"];
+        place.ledger_with(&run).code(3).says(&waits).says(&["ledger accept plan draft"]);
+        assert_eq!(place.tally().len(), 1, "{answer}");
+        place.ledger("accept plan draft --by ana").code(0);
+        place.ledger_with(&run).code(3).says(&["step 2 (print) waits"]);
+    }
+}
+
+/// The third step cannot be done; the planner knows another way.
+const STUCK: &str = "failure: {max_replans: 2}
+steps:
+  - {id: a, command: 'echo a >> $TALLY'}
+  - {id: b, after: [a], command: 'echo it cannot work >&2; false', retry: {max_attempts: 1}}
+  - {id: c, after: [b], command: 'echo c >> $TALLY'}
+";
+
+/// A planner that keeps what it is asked, and prints this file.
+fn planner(place: &Place, answer: &str) -> String {
+    place.write("answer", answer);
+    let script = "n=$(ls request-* 2>/dev/null | wc -l); cat > request-$n.json; cat answer";
+    place.write("planner.sh", script);
+    "sh planner.sh".to_owned()
+}
+
+fn request(place: &Place, n: u32) -> Value {
+    let asked = serde_json::from_str(&place.read(&format!("request-{n}.json"))).unwrap();
+    check_told("planner_request", &asked);
+    asked
+}
+
+/// Story: a step cannot be done. The planner is told how the run stands, and its plan is proposed;
+/// with `auto` it is carried out, with `ask` it waits for a yes. The work done before stays done, and
+/// the run goes on with the same file afterwards.
+#[test]
+fn a_planner_is_asked_when_the_plan_does_not_hold() {
+    for approve in ["auto", "ask"] {
+        let place = Place::new();
+        place.write("plan.yaml", STUCK);
+        let better = STUCK.replace("echo it cannot work >&2; false", "echo b >> $TALLY");
+        let planner = planner(&place, &better);
+        let run = ["run", "plan.yaml", "--planner", &planner, "--approve", approve];
+        if approve == "ask" {
+            let words = ["version 2 of the plan", "ledger plan approve plan --by WHO"];
+            place.ledger_with(&run).code(3).says(&words);
+            place.ledger_with(&run).code(3).says(&words);
+            assert_eq!(place.tally(), ["a"], "nothing is done before the yes");
+            assert!(!place.path("request-1.json").exists(), "it is not asked while its plan waits");
+            place.ledger("plan approve plan --by ana").code(0);
+        }
+        place.ledger_with(&run).code(0).says(&["3 of 3 steps accepted"]);
+        assert_eq!(place.tally(), ["a", "b", "c"]);
+        let asked = request(&place, 0);
+        assert_eq!(asked["request"]["trigger"]["is"], "retries_exhausted");
+        assert_eq!((&asked["request"]["from"], &asked["version"]), (&json!("b"), &json!(1)));
+        assert_eq!(asked["steps"][1]["last_failure"]["message"], "exit status 1: it cannot work");
+        assert_eq!(
+            (&asked["steps"][0]["status"], &asked["replans"]["max"]),
+            (&json!("accepted"), &json!(2))
+        );
+        let run_now = run_of(&place);
+        assert_eq!(run_now.active, 2);
+        assert!(
+            run_now.versions[1].reason.starts_with("planner:planner.sh: "),
+            "{}",
+            run_now.versions[1].reason
+        );
+        place.ledger_with(&run).code(0).complains(&["is done"]);
+    }
+}
+
+/// Story: while one worker is at work, a planner's plan takes its step away. The worker is ended at
+/// once, and not waited for; it used to work on, for nobody.
+#[test]
+fn a_worker_whose_step_is_taken_away_is_ended() {
+    let place = Place::new();
+    let long = "  - {id: long, command: 'echo $$ >> $TALLY; exec sleep 600'}\n";
+    place.write("plan.yaml", format!("{STUCK}{long}"));
+    let planner = planner(&place, &STUCK.replace("echo it cannot work >&2; false", "true"));
+    let slow = format!("while ! test -s tally; do sleep 0.01; done; {planner}");
+    let run = ["run", "plan.yaml", "--planner", &slow, "--approve", "auto"];
+    place.ledger_with(&run).code(0).says(&["3 of 3 steps accepted"]);
+    let pid = place.tally().into_iter().find(|line| line.parse::<u32>().is_ok()).unwrap();
+    assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "it is still there");
+}
+
+/// Goal: a worker that takes longer than its lease keeps it, as long as its runner lives.
+#[test]
+fn a_lease_is_renewed_while_the_worker_works() {
+    let place = Place::new();
+    let step = "{id: a, lease_seconds: 1, command: 'echo x >> $TALLY; sleep 2.5'}";
+    place.write("plan.yaml", format!("steps:\n  - {step}\n"));
+    place.ledger("run plan.yaml").code(0).says(&["1 of 1 steps accepted", "1 attempts in all"]);
+    assert_eq!(place.tally(), ["x"]);
+    let renewed = place.ledger("inspect .ledger records --kind lease_renewed").code(0);
+    assert!(renewed.out.lines().count() >= 2, "{}", renewed.out);
+}
+
+/// Goal: what a killed runner's planner or judge was doing is ended by the next one, which asks again.
+#[test]
+fn a_planner_of_a_killed_runner_is_ended_and_asked_again() {
+    let place = Place::new();
+    place.write("plan.yaml", STUCK);
+    let planner = planner(&place, &STUCK.replace("echo it cannot work >&2; false", "true"));
+    let slow = format!("test -e asked || {{ touch asked; sleep 600; }}; {planner}");
+    let run = ["run", "plan.yaml", "--planner", &slow, "--approve", "auto"];
+    let running = start(&mut place.command(&run));
+    wait_until("the planner is at work", || place.path("asked").exists());
+    assert!(running.kill().was_killed());
+    let ended = place.ledger_with(&run).code(0);
+    ended.complains(&["an attempt or a check of an earlier runner left", "now ended: s"]);
+}
+
+/// Goal: a run that a planner took further goes on with the same file after a stop; with `--replan`
+/// the file's plan is proposed all the same.
+#[test]
+fn a_planners_plan_is_gone_on_with() {
+    let place = Place::new();
+    let plan = format!("{STUCK}test_criteria: [{{text: good}}]\n");
+    place.write("plan.yaml", &plan);
+    let planner = planner(&place, &plan.replace("echo it cannot work >&2; false", "true"));
+    let run = ["run", "plan.yaml", "--planner", &planner, "--approve", "auto"];
+    place.ledger_with(&run).code(3).says(&["the plan waits for a verdict"]);
+    place.ledger("run plan.yaml").code(3).complains(&["goes on with version 2 of its plan"]);
+    place.ledger("run plan.yaml --replan").code(1);
+    assert_eq!(run_of(&place).active, 3);
+}
+
+/// Goal: rubbish for a plan is recorded, shown to the planner, and does not go on for ever: neither in
+/// one life of the runner nor over several.
+#[test]
+fn a_planner_that_talks_rubbish_is_given_up() {
+    let cases = [
+        ("no plan at all", "expected"),
+        ("steps: []", "step"),
+        ("steps: [{id: x, after: [x]}]", "cycle"),
+        (STUCK, "version 1"),
+    ];
+    for (answer, problem) in cases {
+        let place = Place::new();
+        place.write("plan.yaml", STUCK);
+        let planner = planner(&place, answer);
+        let run = ["run", "plan.yaml", "--planner", &planner, "--approve", "auto"];
+        let ended = place.ledger_with(&run).code(3).says(&["another plan is needed"]);
+        let ended = ended.says(&["gave no plan of use", "3 of its answers could not be used"]);
+        assert!(ended.out.contains("ledger plan withdraw plan"), "{}", ended.out);
+        let last = request(&place, 2);
+        let problems = last["unusable_answers"].as_array().unwrap();
+        assert_eq!(problems.len(), 2, "{last}");
+        assert!(problems[0].as_str().unwrap().contains(problem), "{problems:?}");
+        place.ledger_with(&run).code(3);
+        assert!(!place.path("request-3.json").exists(), "the next life asked again");
+        place.ledger("inspect .ledger variables plan").code(0).says(&["ledger.planner"]);
+    }
+}
+
+/// Goal: a plan that allows no more versions gets none, whatever a planner would say.
+#[test]
+fn a_planner_is_not_asked_beyond_the_cap() {
+    let place = Place::new();
+    place.write("plan.yaml", STUCK.replace("max_replans: 2", "max_replans: 1"));
+    let worse =
+        STUCK.replace("max_replans: 2", "max_replans: 1").replace("cannot work", "still fails");
+    let planner = planner(&place, &worse);
+    place.ledger_with(&["run", "plan.yaml", "--planner", &planner, "--approve", "auto"]).code(1);
+    assert!(place.path("request-0.json").exists() && !place.path("request-1.json").exists());
+    assert_eq!(run_of(&place).status, RunStatus::Ended(Ending::Failed));
+}
+
+/// Story: a plan that is extended as it goes. The planner adds a step each time that few are open,
+/// until it says that there is no more to do.
+#[test]
+fn a_planner_extends_a_plan_until_there_is_no_more() {
+    let place = Place::new();
+    place.write(
+        "plan.json",
+        r#"{"continues": true, "extend_at": 2, "steps": [{"id": "s0", "goal": "g"}]}"#,
+    );
+    place.write(
+        "planner.sh",
+        r#"python3 -c '
+import json, sys
+asked = json.load(sys.stdin)
+plan, count = asked["plan"], len(asked["plan"]["steps"])
+if count == 4:
+    print(json.dumps({"no_more": "four are enough"}))
+else:
+    plan["steps"].append({"id": f"s{count}", "goal": "g"})
+    print(json.dumps(plan))'"#,
+    );
+    let run = ["run", "plan.json", "--worker", "echo $LEDGER_STEP >> $TALLY", "--planner"];
+    let run = [&run[..], &["sh planner.sh", "--approve", "auto"]].concat();
+    place.ledger_with(&run).code(0).says(&["4 of 4 steps accepted"]);
+    let mut tally = place.tally();
+    tally.sort();
+    assert_eq!(tally, ["s0", "s1", "s2", "s3"]);
+}
+
+/// Story: a run waits for Ana with `--wait`. She answers from another terminal, and it goes on; it
+/// needs nobody to start it again. Then it waits for a verdict, and is stopped.
+#[test]
+fn a_run_waits_for_people_who_answer_elsewhere() {
+    for options in [&[][..], &["--json"]] {
+        let place = Place::new();
+        let plan = "steps:
+  - {id: a, command: 'echo a >> $TALLY', gate: {question: Shall we?}}
+  - {id: b, after: [a], command: 'echo b >> $TALLY', acceptance: [{text: fine}]}
+";
+        place.write("plan.yaml", plan);
+        let run = [&["run", "plan.yaml", "--wait"], options].concat();
+        let is_asked = || {
+            place.path(".ledger").exists() && place.ledger("questions").out.contains("Shall we?")
+        };
+        let mut running = start(&mut place.command(&run));
+        wait_until("somebody is asked", is_asked);
+        assert!(!running.is_over());
+        let question = run_of(&place).questions.keys().next().unwrap().0;
+        wait_until("the answer is taken", || {
+            place.ledger(&format!("answer {question} yes --by ana")).status.success()
+        });
+        wait_until("the work is done", || place.tally().len() == 2);
+        wait_until("a verdict is waited for", || !run_of(&place).reported.is_empty());
+        assert!(!running.is_over());
+        running.signal("INT");
+        let ended = running.end().code(3);
+        if options.is_empty() {
+            let ended = ended.complains(&["Shall we?", "waits for a verdict on: fine"]);
+            ended.says(&["run plan: waiting", "ledger accept plan b --by WHO"]);
+        } else {
+            let lines = ended.lines();
+            let waits = lines.iter().filter(|line| line["type"] == "waits");
+            let kinds: Vec<_> = waits.map(|line| line["waiting_for"][0]["kind"].clone()).collect();
+            assert_eq!(kinds, [json!("question"), json!("verdicts")]);
+            assert_eq!(lines.last().unwrap()["outcome"], "waiting");
+        }
+        let run = run_of(&place);
+        assert_eq!(ids(&run, StepStatus::Accepted), ["a"]);
+    }
+}
