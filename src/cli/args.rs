@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use super::acting::Where;
 use super::archive::ArchiveArgs;
 use super::blobs::BlobsArgs;
 use super::completions::{CompletionsArgs, ManArgs};
-use super::control::{BudgetArgs, ForkArgs, PauseArgs, ResumeArgs};
+use super::control::{BudgetArgs, CancelArgs, ForkArgs, PauseArgs, ResumeArgs};
 use super::export::ExportArgs;
 use super::import_ledger::ImportArgs;
 use super::inspect::{InspectArgs, StatusArgs};
@@ -68,6 +69,8 @@ pub(super) enum Task {
     Pause(PauseArgs),
     /// Go on with a run that pauses
     Resume(ResumeArgs),
+    /// End a run
+    Cancel(CancelArgs),
     /// Show what was spent and may be, or set what may be
     Budget(BudgetArgs),
     /// Begin a run as another one was at some record, or before some step
@@ -120,7 +123,8 @@ pub(super) struct RunArgs {
     #[arg(value_name = "PLAN")]
     pub(super) plan: PathBuf,
     /// The ledger's folder; created when it is not there
-    #[arg(long, value_name = "DIR", default_value = ".ledger")]
+    #[arg(long, value_name = "DIR", default_value = ".ledger", env = "LEDGER_DIR")]
+    #[arg(hide_env_values = true)]
     pub(super) ledger: PathBuf,
     /// The run's name [default: the file's name without its ending]
     #[arg(long, value_name = "NAME")]
@@ -247,9 +251,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = JUDGE_EXAMPLES)]
 pub(super) struct JudgeArgs {
-    /// The ledger's folder
-    #[arg(long, value_name = "DIR", default_value = ".ledger")]
-    pub(super) ledger: PathBuf,
+    #[command(flatten)]
+    pub(super) place: Where,
     /// The run's name
     pub(super) run: String,
     /// The step's id or number (#37), or `plan` for the plan's own criteria
@@ -272,9 +275,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = CAP_EXAMPLES)]
 pub(super) struct CapArgs {
-    /// The ledger's folder
-    #[arg(long, value_name = "DIR", default_value = ".ledger")]
-    pub(super) ledger: PathBuf,
+    #[command(flatten)]
+    pub(super) place: Where,
     #[command(flatten)]
     pub(super) scope: ScopeArgs,
     /// How many attempts may be in flight at once, or `none` to lift the cap

@@ -7,6 +7,7 @@
 //!
 //! Left out on purpose: anything that a harness could not do itself with the library.
 
+mod acting;
 mod answer;
 mod archive;
 mod args;
@@ -44,6 +45,7 @@ use clap::Parser;
 
 use crate::error::Result;
 use crate::ledger::{Environment, Ledger};
+use crate::serve::RulingWord;
 use args::{Cli, Task};
 use exit::{Code, Failure};
 
@@ -75,13 +77,14 @@ pub fn main() -> ExitCode {
         Task::Status(args) => {
             inspect::status(&args, &Environment::system(), &mut io::stdout().lock())
         }
-        Task::Accept(args) => answer::judge(&args, crate::plan::Ruling::Pass),
-        Task::Reject(args) => answer::judge(&args, crate::plan::Ruling::Fail),
+        Task::Accept(args) => answer::judge(&args, RulingWord::Pass),
+        Task::Reject(args) => answer::judge(&args, RulingWord::Fail),
         Task::Questions(args) => questions::questions(&args),
         Task::Answer(args) => questions::answer(&args),
         Task::Plan(args) => plans::plan(&args),
         Task::Pause(args) => control::pause(&args),
         Task::Resume(args) => control::resume(&args),
+        Task::Cancel(args) => control::cancel(&args),
         Task::Budget(args) => control::budget(&args),
         Task::Fork(args) => control::fork(&args),
         Task::Cap(args) => answer::cap(&args),

@@ -13,6 +13,8 @@ use crate::runner::{
     StubWorkers, Workers, drive, recover, scratch_folder,
 };
 
+use crate::serve::while_serving;
+
 use super::args::RunArgs;
 use super::exit::{Code, Failure, code_of};
 use super::progress::Reporter;
@@ -24,7 +26,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Code, Failure> {
     let imported = import::read(&args.plan).map_err(|error| Failure::of_plan_file(&error))?;
     let name = run_name(args)?;
     check_plan(&imported, args)?;
-    let environment = Environment::system();
+    let environment = super::acting::environment();
     let clock = Arc::clone(&environment.clock);
     let (ledger, report) = Ledger::open_or_create(&args.ledger, &environment)?;
     let mut reporter = Reporter::new(args)?;
@@ -32,7 +34,9 @@ pub(super) fn run(args: &RunArgs) -> Result<Code, Failure> {
     let code = match ready(&ledger, &name, &imported, args)? {
         Next::Ended(_, ending) => tell_ended(&reporter, &name, ending),
         Next::Drive(run) => {
-            let summary = drive_run(&ledger, &*clock, run, args, &mut reporter)?;
+            let summary = while_serving(&ledger, &args.ledger, say, || {
+                drive_run(&ledger, &*clock, run, args, &mut reporter)
+            })?;
             reporter.finish();
             tell_summary(&ledger, &summary, args)?
         }

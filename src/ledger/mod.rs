@@ -76,6 +76,8 @@ pub use control::{OpenQuestion, Reply};
 pub use environment::{Clock, Environment, IdSource, SystemClock, parse_time, time_text};
 use execute::Shared;
 pub use export::{Describe, Exported};
+#[cfg(feature = "cli")]
+pub(crate) use hash::draft as plan_draft;
 pub use hash::{plan_hash, state_hash};
 pub use import::{Imported, import};
 pub use kind::Kind;

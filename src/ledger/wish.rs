@@ -132,6 +132,27 @@ impl Ledger {
     }
 }
 
+#[cfg(feature = "cli")]
+impl Ledger {
+    /// Look at the state as it is, without a copy; what is read off it is durable.
+    pub(crate) fn look<T>(&self, read: impl FnOnce(&State) -> T) -> T {
+        let found = {
+            let mut shared = self.lock();
+            // A ledger that cannot be read again shows its last good state, and refuses commands.
+            let _ = shared.refresh(&self.log);
+            read(&shared.state)
+        };
+        // A ledger whose last writes failed says so to the next command.
+        let _ = self.log.flush();
+        found
+    }
+
+    /// The time by the ledger's clock.
+    pub(crate) fn now(&self) -> Micros {
+        self.environment.clock.now()
+    }
+}
+
 /// The command that deals the next step of the run to a worker whose receipt was just recorded;
 /// none if it was refused.
 pub(crate) fn next_of(

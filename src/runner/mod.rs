@@ -47,11 +47,12 @@ pub use drive::{Options, drive};
 pub use hand_off::{FailedCriterion, HandOff, PlanBrief};
 pub use pending::{Pending, pending};
 pub use process::{ProcessOptions, ProcessWorkers};
+pub(crate) use receipt_file::receipt_of_json;
 pub use recover::recover;
 pub use stub::{StubOptions, StubWorkers};
 pub use summary::{Counts, RunOutcome, RunSummary, Session, Unrecorded};
 pub use wait::Patience;
-pub(crate) use words::describe;
+pub(crate) use words::{describe, title};
 
 /// Why an attempt is not at work, for a reason of this machine.
 #[derive(Debug)]

@@ -69,6 +69,13 @@ pub(super) fn read(path: &Path, output: &Path) -> Option<Result<Receipt, String>
     Some(read().map_err(|error| format!("the file in LEDGER_RECEIPT is not a receipt: {error}")))
 }
 
+/// The receipt that a JSON object is, in the form of the file; no output is `null`.
+pub(crate) fn receipt_of_json(value: &Value) -> Result<Receipt, String> {
+    let file = ReceiptFile::deserialize(value).map_err(|error| error.to_string())?;
+    let output = file.output.as_ref().map(Json::new).unwrap_or_default();
+    receipt(file, output.into())
+}
+
 fn receipt(file: ReceiptFile, output: Output) -> Result<Receipt, String> {
     let says_more = file.class.is_some() || file.payload.is_some() || file.disposition.is_some();
     if file.outcome != OutcomeWord::Failed && says_more {
