@@ -17,7 +17,11 @@ use super::plans::PlanArgs;
 use super::prune::PruneArgs;
 use super::questions::{AnswerArgs, QuestionsArgs};
 use super::recover::RecoverArgs;
+use super::serve::{InitArgs, ServeArgs};
+use super::steps::{DecideArgs, GetArgs, NextArgs, RetryArgs, SetArgs, SkipArgs, TickArgs};
 use super::verify::{RootArgs, VerifyArgs};
+use super::work::WorkArgs;
+use super::worker::{ClaimArgs, EffectArgs, ReceiptArgs, ReleaseArgs, RenewArgs};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -47,8 +51,24 @@ pub(super) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Task {
+    /// Make an empty ledger
+    Init(InitArgs),
+    /// Hold a ledger and carry out what other processes want of it
+    Serve(ServeArgs),
     /// Run a plan, or go on with a run of it
     Run(RunArgs),
+    /// Do steps by a command: claim, do, report, until there is no more work
+    Work(WorkArgs),
+    /// Claim a step for a worker
+    Claim(ClaimArgs),
+    /// Keep a claimed step for longer
+    Renew(RenewArgs),
+    /// Give a claimed step back
+    Release(ReleaseArgs),
+    /// Report on a claimed step, and perhaps claim the next one
+    Receipt(ReceiptArgs),
+    /// Say that a worker is about to do something to the world, or has done it
+    Effect(EffectArgs),
     /// Kill a run of a plan half-way, resume it, and check that nothing was lost or done twice
     Drill(DrillArgs),
     /// Look into a ledger: what happened, what is next, what is damaged
@@ -63,6 +83,20 @@ pub(super) enum Task {
     Questions(QuestionsArgs),
     /// Answer a question, decide about a failure, or say what became of a lost attempt
     Answer(AnswerArgs),
+    /// Decide about a failed step, where the plan leaves that to others
+    Decide(DecideArgs),
+    /// Let failed steps be tried again
+    Retry(RetryArgs),
+    /// Do without a step
+    Skip(SkipArgs),
+    /// Set a variable of a run
+    Set(SetArgs),
+    /// Print a variable of a run
+    Get(GetArgs),
+    /// Say what is to be done next, and why
+    Next(NextArgs),
+    /// Turn what is due into records: leases, delays, deadlines
+    Tick(TickArgs),
     /// Check, compare and complete plan files; review and approve the versions of a run's plan
     Plan(PlanArgs),
     /// Deal nothing more in a run for now

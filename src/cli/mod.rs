@@ -26,16 +26,22 @@ mod json;
 mod lab;
 mod plans;
 mod progress;
+mod proposals;
 mod prune;
 mod questions;
 mod recover;
 mod resume;
 mod review;
 mod run;
+mod serve;
+mod signals;
 mod snapshot;
+mod steps;
 mod text;
 mod verify;
 mod watch;
+mod work;
+mod worker;
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -69,7 +75,22 @@ pub fn main() -> ExitCode {
     let is_for_programs =
         !matches!(cli.task, Task::Inspect(_)) && std::env::args_os().any(|word| word == "--json");
     let outcome = match cli.task {
+        Task::Init(args) => serve::init(&args),
+        Task::Serve(args) => serve::serve(&args),
         Task::Run(args) => run::run(&args),
+        Task::Claim(args) => worker::claim(&args),
+        Task::Renew(args) => worker::renew(&args),
+        Task::Release(args) => worker::release(&args),
+        Task::Receipt(args) => worker::receipt(&args),
+        Task::Effect(args) => worker::effect(&args),
+        Task::Work(args) => work::work(&args),
+        Task::Retry(args) => steps::retry(&args),
+        Task::Skip(args) => steps::skip(&args),
+        Task::Decide(args) => steps::decide(&args),
+        Task::Set(args) => steps::set(&args),
+        Task::Get(args) => steps::get(&args),
+        Task::Tick(args) => steps::tick(&args),
+        Task::Next(args) => steps::next(&args),
         Task::Drill(args) => drill::drill(&args),
         Task::Inspect(args) => {
             inspect::inspect(&args, &Environment::system(), &mut io::stdout().lock())

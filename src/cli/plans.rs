@@ -16,6 +16,7 @@ use crate::ledger::plan_hash;
 use crate::plan::{FieldChange, Plan, PlanDiff, Problem, WorkChange, diff, enrich, lint, validate};
 
 use super::exit::{Code, Failure};
+use super::proposals::{self, AddArgs, HistoryArgs, ProposeArgs};
 use super::review::{self, ReviewArgs, VerdictArgs, WithdrawArgs};
 use super::{answer_with, outcome, print, say};
 
@@ -34,6 +35,12 @@ enum What {
     Diff(DiffArgs),
     /// Fill in what is known about the tools of a plan's steps
     Enrich(EnrichArgs),
+    /// Start a run of a plan, or propose the next version of a run's plan
+    Propose(ProposeArgs),
+    /// Propose a version with one more step
+    Add(AddArgs),
+    /// List the versions of a run's plan
+    History(HistoryArgs),
     /// Show the version of a run's plan that waits for a yes
     Review(ReviewArgs),
     /// Let that version become active
@@ -115,6 +122,9 @@ pub(super) fn plan(args: &PlanArgs) -> Result<Code, Failure> {
         What::Lint(args) => lint_file(args),
         What::Diff(args) => diff_files(args),
         What::Enrich(args) => enrich_file(args),
+        What::Propose(args) => proposals::propose(args),
+        What::Add(args) => proposals::add(args),
+        What::History(args) => proposals::history(args),
         What::Review(args) => review::show(args),
         What::Approve(args) => review::approve(args),
         What::Reject(args) => review::reject(args),

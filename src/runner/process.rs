@@ -12,12 +12,13 @@ use crate::ledger::Task;
 use crate::plan::{AttemptToken, FailureClass, Finding, Micros, Outcome, Receipt, Ruling, RunId};
 
 use super::job::{EndedBy, Job, JobSpec, Streams};
-use super::output::{LOG_TAIL_LENGTH_MAX, failed, receipt_of, tail};
+use super::left::Left;
+use super::output::{failed, tail};
 use super::scratch::Scratch;
+use super::scratch_folder;
 use super::{
     Check, Checked, HandOff, Report, StartFailure, StepName, Subject, WorkerKind, Workers,
 };
-use super::{receipt_file, scratch_folder};
 
 /// How much of what a check printed goes into its evidence, in bytes.
 const EVIDENCE_LENGTH_MAX: u64 = 1 << 10;
@@ -150,22 +151,9 @@ impl ProcessWorkers {
         status: std::process::ExitStatus,
         timed_out: Option<u32>,
     ) -> Receipt {
-        let output = self.scratch.path(stem, "out");
-        let log_tail = tail(&self.scratch.path(stem, "err"), LOG_TAIL_LENGTH_MAX);
-        if let Some(seconds) = timed_out {
-            let message = format!("timed out after {seconds} s");
-            let outcome = failed(FailureClass::Transient, message);
-            return Receipt { outcome, log_tail, ..Receipt::default() };
-        }
-        match receipt_file::read(&self.scratch.path(stem, "receipt"), &output) {
-            Some(Ok(receipt)) => Receipt { log_tail, ..receipt },
-            // A worker that was killed may have been half-way through writing it.
-            Some(Err(message)) if status.code().is_some() => {
-                let outcome = failed(FailureClass::Deterministic, message);
-                Receipt { outcome, log_tail, ..Receipt::default() }
-            }
-            _ => receipt_of(status, &output, log_tail),
-        }
+        let path = |suffix| self.scratch.path(stem, suffix);
+        let left = Left { output: path("out"), errors: path("err"), receipt: path("receipt") };
+        left.receipt(status, timed_out)
     }
 
     /// The operating system does not say how a job ended. That never happens unless somebody

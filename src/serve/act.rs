@@ -60,9 +60,11 @@ pub enum Act {
     },
     /// Keep an attempt for longer.
     Renew { token: u64 },
-    /// Give an attempt back before it changed anything.
+    /// Give an attempt back.
     Release {
         token: u64,
+        #[serde(default)]
+        work: Work,
         #[serde(default)]
         reason: String,
     },
@@ -268,6 +270,17 @@ pub enum EffectState {
     Intended,
     /// It has done it.
     Committed,
+}
+
+/// Whether work had begun that is given back.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Work {
+    /// Nothing was done to the world.
+    #[default]
+    NotBegun,
+    /// Something may have been.
+    Begun,
 }
 
 /// Who gets the next step.

@@ -55,7 +55,7 @@ impl Act {
                 work::claim(hand, run.as_deref(), step.as_deref(), worker)
             }
             Self::Renew { token } => work::renew(hand, *token),
-            Self::Release { token, reason } => work::release(hand, *token, reason),
+            Self::Release { token, work, reason } => work::release(hand, *token, *work, reason),
             Self::Receipt { token, receipt, duration_micros, log_tail, next } => {
                 let returned = Returned { receipt, duration: *duration_micros, log_tail };
                 work::receipt(hand, *token, &returned, next.as_ref())

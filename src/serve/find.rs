@@ -21,7 +21,7 @@ pub(crate) fn run_of<'a>(state: &'a State, name: &str) -> Result<&'a Run, Failur
 }
 
 /// The run of that name; without one, the only run, or the only one that has not ended.
-pub(super) fn run_or_only<'a>(state: &'a State, name: Option<&str>) -> Result<&'a Run, Failure> {
+pub(crate) fn run_or_only<'a>(state: &'a State, name: Option<&str>) -> Result<&'a Run, Failure> {
     if let Some(name) = name {
         return run_of(state, name);
     }

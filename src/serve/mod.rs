@@ -29,12 +29,12 @@ mod work;
 
 pub use act::{
     Act, Approval, BudgetChange, EffectState, NextStep, OnFailureWord, Policy, RulingWord, Scope,
-    TextWord, Word,
+    TextWord, Word, Work,
 };
 pub use answer::Answer;
 pub use client::{Client, PATIENCE, hand_over};
 pub use failure::{Code, Failure, code_of};
-pub(crate) use find::run_of;
+pub(crate) use find::{run_of, run_or_only};
 pub(crate) use plans::question_about;
 pub use server::{CONNECTIONS_MAX, while_serving};
 pub use socket::{MESSAGE_LENGTH_MAX, SOCKET_NAME};

@@ -15,11 +15,11 @@ use crate::plan::{
     AttemptToken, Command, Event, LostCause, Micros, Rejection, Run, RunStatus, State, StepEvent,
     StepNumber, decide,
 };
-use crate::runner::{HandOff, receipt_of_json, title};
+use crate::runner::{HandOff, WorkerKind, receipt_of_json, title};
 
 use super::carry_out::Hand;
 use super::find::{attempt_of, name, run_or_only, status, step_json, step_of, with};
-use super::{Answer, Code, EffectState, Failure, NextStep};
+use super::{Answer, Code, EffectState, Failure, NextStep, Work};
 
 /// Deal a step.
 pub(super) fn claim(
@@ -28,6 +28,7 @@ pub(super) fn claim(
     step: Option<&str>,
     worker: &str,
 ) -> Result<Answer, Failure> {
+    check_worker(worker)?;
     // Leases that ran out give their steps back before anybody is told that nothing is ready.
     hand.ledger.tick()?;
     let make = |state: &State| {
@@ -43,6 +44,19 @@ pub(super) fn claim(
         Err(failure) => return Err(failure),
     };
     hand.ledger.look(|state| Ok(nothing(run_or_only(state, run)?, why.as_ref(), state.next_due())))
+}
+
+/// The names of workers that a runner hosts are its own: when it has died, they are dead too.
+fn check_worker(worker: &str) -> Result<(), Failure> {
+    if worker.trim().is_empty() {
+        return Err(Failure::Usage("the worker needs a name".to_owned()));
+    }
+    if WorkerKind::hosted(worker) {
+        let message =
+            format!("`{worker}` is the name of a worker that a runner hosts: take another");
+        return Err(Failure::Usage(message));
+    }
+    Ok(())
 }
 
 /// Whether there is nothing to deal, which is an answer and no failure.
@@ -117,10 +131,19 @@ pub(super) fn renew(hand: Hand<'_>, token: u64) -> Result<Answer, Failure> {
 }
 
 /// Give an attempt back.
-pub(super) fn release(hand: Hand<'_>, token: u64, reason: &str) -> Result<Answer, Failure> {
+pub(super) fn release(
+    hand: Hand<'_>,
+    token: u64,
+    work: Work,
+    reason: &str,
+) -> Result<Answer, Failure> {
     let token = AttemptToken(token);
-    let detail = if reason.is_empty() { "given back" } else { reason };
-    let (cause, detail) = (LostCause::Released, detail.to_owned());
+    let detail = if reason.is_empty() { "given back" } else { reason }.to_owned();
+    let cause = match work {
+        Work::NotBegun => LostCause::Released,
+        // The rules for one whose host died: it may have changed the world.
+        Work::Begun => LostCause::RunnerDied,
+    };
     let make = |_: &State| Ok(Command::ReportLost { token, cause, detail: detail.clone() });
     hand.act(&make, |state, _| token_answer("released", state, token))?
 }
@@ -158,6 +181,9 @@ pub(super) fn receipt(
         Some(NextStep { worker: Some(worker) }) => worker.clone(),
         _ => hand.ledger.look(|state| worker_of(state, token)),
     };
+    if next.is_some() {
+        check_worker(&worker)?;
+    }
     let command = Command::RecordReceipt { token, receipt };
     let then = |state: &State, events: &[Event]| next_of(state, events, token, &worker);
     let wish = Wish::<Failure> {

@@ -41,6 +41,7 @@ mod summary;
 mod survey;
 mod text;
 
+pub(super) use actions::next_action;
 pub(super) use content::meaning;
 pub(super) use control_json::{asked_json, cause_json, limits_json, trigger_json};
 pub(super) use control_phrase::{cause_text, cost_text, limits_text, subject_text};
