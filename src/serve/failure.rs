@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 
 use crate::error::{Error, ErrorKind};
+use crate::ledger::time_text;
 use crate::plan::Rejection;
 
 /// The exit codes, as `ledger --help` lists them.
@@ -160,7 +161,13 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Usage(message) | Self::Refused(message) => f.write_str(message),
-            Self::Ledger(error) => write!(f, "{error}"),
+            Self::Ledger(error) => match error.rejection() {
+                // The rules have no words for times.
+                Some(Rejection::HeldBy { step, worker, lease_until }) => {
+                    write!(f, "step {step} is held by {worker} until {}", time_text(*lease_until))
+                }
+                _ => write!(f, "{error}"),
+            },
             Self::Output(error) => write!(f, "cannot write to standard output: {error}"),
         }
     }
