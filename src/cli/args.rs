@@ -18,7 +18,9 @@ use super::prune::PruneArgs;
 use super::questions::{AnswerArgs, QuestionsArgs};
 use super::recover::RecoverArgs;
 use super::serve::{InitArgs, ServeArgs};
-use super::steps::{DecideArgs, GetArgs, NextArgs, RetryArgs, SetArgs, SkipArgs, TickArgs};
+use super::steps::{
+    DecideArgs, GetArgs, NextArgs, NoteArgs, RetryArgs, SetArgs, SkipArgs, TickArgs,
+};
 use super::verify::{RootArgs, VerifyArgs};
 use super::work::WorkArgs;
 use super::worker::{ClaimArgs, EffectArgs, ReceiptArgs, ReleaseArgs, RenewArgs};
@@ -26,17 +28,21 @@ use super::worker::{ClaimArgs, EffectArgs, ReceiptArgs, ReleaseArgs, RenewArgs};
 const EXIT_CODES: &str = "\
 Exit codes:
   0  fine
-  1  the run failed or was cancelled, or a drill found a fault
+  1  the run failed or was cancelled, there is no more work, or a drill found a fault
   2  wrong usage, a bad plan, or a folder that is not a ledger
   3  waiting for somebody, or stopped with work left: run again to go on
   4  the ledger is damaged
-  5  another process holds the ledger, or a worker of an ended runner cannot be ended
+  5  another process holds the ledger and serves nobody, or a worker of an ended runner cannot be ended
   6  the ledger's rules refuse it
   7  input or output failed, or the disk is full
 
 Examples:
   ledger run plan.yaml --worker './agent.sh'       start a run, or go on with it
   ledger run plan.yaml --stub                      the same with canned answers, for free
+  ledger init && ledger plan propose plan.yaml     a run that others do the steps of:
+  ledger work -- ./agent.sh                        claim, do, report, until there is no more work
+  ledger claim --json                              the same by hand: claim a step ...
+  ledger receipt 412 --output '\"done\"' --next    ... report on it, and claim the next one
   ledger drill plan.yaml --kill-at 37              kill a run half-way and prove that it resumes
   ledger questions                                 what waits for somebody, and what to type
   ledger accept my-plan build --by ana             say that a step's criteria hold";
@@ -93,6 +99,8 @@ pub(super) enum Task {
     Set(SetArgs),
     /// Print a variable of a run
     Get(GetArgs),
+    /// Say something that is to be read beside the records
+    Note(NoteArgs),
     /// Say what is to be done next, and why
     Next(NextArgs),
     /// Turn what is due into records: leases, delays, deadlines

@@ -89,6 +89,7 @@ pub fn main() -> ExitCode {
         Task::Decide(args) => steps::decide(&args),
         Task::Set(args) => steps::set(&args),
         Task::Get(args) => steps::get(&args),
+        Task::Note(args) => steps::note(&args),
         Task::Tick(args) => steps::tick(&args),
         Task::Next(args) => steps::next(&args),
         Task::Drill(args) => drill::drill(&args),

@@ -191,6 +191,37 @@ pub(super) fn get(args: &GetArgs) -> Result<Code, Failure> {
     Ok(Code::Fine)
 }
 
+const NOTE_EXAMPLES: &str = "\
+Examples:
+  ledger note 'the network was down from 3 to 4' --by ana
+  ledger note 'took the small model' --step build  within a worker: $LEDGER_RUN, $LEDGER_STEP
+
+It stands in the log, and changes nothing: `ledger inspect DIR records --kind remark`.";
+
+/// `ledger note`.
+#[derive(Debug, Args)]
+#[command(after_help = NOTE_EXAMPLES)]
+pub(super) struct NoteArgs {
+    #[command(flatten)]
+    place: Where,
+    #[command(flatten)]
+    run: OfRun,
+    /// The step that it is about, by id or number (#37)
+    #[arg(long, value_name = "STEP", env = "LEDGER_STEP", hide_env_values = true)]
+    step: Option<String>,
+    /// What there is to say
+    text: String,
+    /// Who says so
+    #[arg(long, value_name = "WHO", default_value = "operator")]
+    by: String,
+}
+
+/// `ledger note`.
+pub(super) fn note(args: &NoteArgs) -> Result<Code, Failure> {
+    let (run, step) = (args.run.run.clone(), args.step.clone());
+    args.place.act(&Act::Note { run, step, text: args.text.clone(), by: args.by.clone() })
+}
+
 const TICK_EXAMPLES: &str = "\
 Examples:
   ledger tick                                      give back what nobody has kept alive

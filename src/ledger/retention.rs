@@ -112,7 +112,7 @@ impl Ledger {
             by: by.to_owned(),
         };
         bug!(PruneBeforeNote => self.log.remove_pruned(&Retention { seq: 0, note: note.clone() })?);
-        let note_seq = self.note(note.record())?.seq;
+        let note_seq = self.note(note.record(), None)?.seq;
         let removal = self.log.remove_pruned(&Retention { seq: note_seq, note })?;
         Ok(Pruned { plan, note_seq, removal })
     }

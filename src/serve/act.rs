@@ -182,6 +182,15 @@ pub enum Act {
         #[serde(default)]
         step: Option<String>,
     },
+    /// Say something to be read beside the records.
+    Note {
+        #[serde(default)]
+        run: Option<String>,
+        #[serde(default)]
+        step: Option<String>,
+        text: String,
+        by: String,
+    },
     /// Turn what is due into events.
     Tick {},
     /// Keep the state as it is now.

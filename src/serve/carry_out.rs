@@ -95,6 +95,9 @@ impl Act {
             Self::Fork { run, name, at, step } => {
                 steer::fork(hand, (run, name), *at, step.as_deref())
             }
+            Self::Note { run, step, text, by } => {
+                people::note(hand, (run.as_deref(), step.as_deref()), text, by)
+            }
             Self::Tick {} => {
                 hand.ledger.tick()?;
                 let (seq, due) = hand.ledger.look(|state| (state.seq, state.next_due()));

@@ -16,8 +16,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::error::{Error, ErrorKind};
-use crate::ledger::{Environment, Ledger};
+use crate::ledger::{Environment, Housekeeping, Ledger};
 use crate::log::BatchKey;
+use crate::plan::State;
 
 use super::server::BUSY;
 use super::socket::{Knock, MESSAGE_LENGTH_MAX, knock, receive, send};
@@ -29,6 +30,10 @@ pub const PATIENCE: Duration = Duration::from_secs(5);
 /// How long an act may take at the process that serves. Only a holder that was stopped, or a fork
 /// of a very long history, takes longer.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
+
+/// Whoever had to fold more records than that to open the ledger leaves a snapshot behind, so that
+/// the next one need not.
+const FOLDED_MAX: u64 = 4096;
 
 /// Between two looks at a ledger that is held.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
@@ -149,8 +154,15 @@ impl Client {
 
     /// Open the ledger, act, and close it.
     fn act_alone(&self, act: &Act, key: Option<&BatchKey>) -> Result<Answer, Failure> {
-        let (ledger, report) = Ledger::open(&self.dir, &self.environment)?;
+        // Nothing is made ahead by who is gone in a moment.
+        let housekeeping = Housekeeping::Inline;
+        let environment = Environment { housekeeping, ..self.environment.clone() };
+        let (ledger, report) = Ledger::open(&self.dir, &environment)?;
         let outcome = act.carry_out(&ledger, key);
+        if report.last_seq.saturating_sub(report.from_snapshot.unwrap_or(0)) > FOLDED_MAX {
+            // Without it the next one only takes longer.
+            let _ = ledger.snapshot::<State>();
+        }
         let closed = ledger.close();
         let mut answer = outcome?;
         closed?;
@@ -163,7 +175,7 @@ fn request(act: &Act, key: &str) -> Result<Value, Failure> {
     let mut request = serde_json::to_value(act)
         .map_err(|error| Failure::Usage(format!("the act cannot be written as JSON: {error}")))?;
     if let Some(members) = request.as_object_mut() {
-        members.insert("key".to_owned(), json!(key));
+        members.insert("once".to_owned(), json!(key));
     }
     let length = u64::try_from(request.to_string().len()).unwrap_or(u64::MAX);
     if length >= MESSAGE_LENGTH_MAX {

@@ -6,13 +6,14 @@
 use serde_json::{Value, json};
 
 use crate::error::Error;
+use crate::ledger::Remark;
 use crate::plan::{
     AttemptToken, Command, Criterion, Decision, Finding, Question, QuestionId, Rejection, Ruling,
     Run, State, StepNumber, StepStatus, Verdict,
 };
 
 use super::carry_out::Hand;
-use super::find::{begins_with, name, run_of, status, step_json, step_of, with};
+use super::find::{begins_with, name, run_of, run_or_only, status, step_json, step_of, with};
 use super::{Answer, Failure};
 
 /// The word that stands for the plan itself where a step is expected.
@@ -262,6 +263,33 @@ fn decision(word: &str) -> Option<Decision> {
         "abort" => Some(Decision::Abort),
         _ => None,
     }
+}
+
+/// Say something to be read beside the records.
+pub(super) fn note(
+    hand: Hand<'_>,
+    (run, step): (Option<&str>, Option<&str>),
+    text: &str,
+    by: &str,
+) -> Result<Answer, Failure> {
+    if text.trim().is_empty() {
+        return Err(Failure::Usage("a note needs words".to_owned()));
+    }
+    let (found, named) = hand.ledger.look(|state| {
+        if run.is_none() && step.is_none() {
+            let line = json!({ "run": null, "step": null, "number": null });
+            return Ok(((None, None), line));
+        }
+        let run = run_or_only(state, run)?;
+        let number = step.map(|step| step_of(run, step)).transpose()?;
+        let id = number.and_then(|number| run.step(number)).map(|step| &step.id);
+        let line = json!({ "run": run.name, "step": id, "number": number });
+        Ok::<_, Failure>(((Some(run.id), number), line))
+    })?;
+    let remark = Remark { run: found.0, step: found.1, by: by.to_owned(), text: text.to_owned() };
+    let seq = hand.ledger.remark(&remark, hand.key)?.seq;
+    let line = with(json!({ "type": "noted", "seq": seq }), named);
+    Ok(Answer::fine(line, format!("record {seq}: noted")))
 }
 
 /// Decide about a failed attempt, where the plan leaves that to somebody else.

@@ -210,10 +210,10 @@ fn understood(message: &[u8]) -> Result<(Act, Option<BatchKey>), Failure> {
     let not_understood =
         |error: serde_json::Error| Failure::Usage(format!("the request is no act: {error}"));
     let mut value: Value = serde_json::from_slice(message).map_err(not_understood)?;
-    let key = match value.as_object_mut().and_then(|members| members.remove("key")) {
+    let key = match value.as_object_mut().and_then(|members| members.remove("once")) {
         None | Some(Value::Null) => None,
         Some(Value::String(key)) => Some(BatchKey::new(key.as_bytes())?),
-        Some(_) => return Err(Failure::Usage("the key of a request is a string".to_owned())),
+        Some(_) => return Err(Failure::Usage("`once` of a request is a string".to_owned())),
     };
     let act = serde_json::from_value(value).map_err(not_understood)?;
     Ok((act, key))

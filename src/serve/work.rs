@@ -179,7 +179,8 @@ pub(super) fn receipt(
     returned.log_tail.clone_into(&mut receipt.log_tail);
     let worker = match next {
         Some(NextStep { worker: Some(worker) }) => worker.clone(),
-        _ => hand.ledger.look(|state| worker_of(state, token)),
+        Some(NextStep { worker: None }) => hand.ledger.look(|state| worker_of(state, token)),
+        None => String::new(),
     };
     if next.is_some() {
         check_worker(&worker)?;

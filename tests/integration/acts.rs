@@ -115,6 +115,9 @@ fn story(place: &Place, form: &str) -> Vec<String> {
     tell("plan withdraw plan --by ana", 6);
     tell("plan approve plan --by ana", 6);
     tell("tick", 0);
+    tell("note hello --by ana --run plan --step b", 0);
+    tell("note hello", 0);
+    tell("note hello --step nowhere", 2);
     tell("snapshot .ledger", 0);
     tell("fork plan --at 6 --name other", 0);
     tell("fork plan --at 6 --name other", 6);
@@ -361,4 +364,39 @@ fn one_failed_step_is_tried_again() {
     place.ledger("retry plan b").code(6);
     place.ledger("retry plan --json").code(0).lines();
     assert_eq!(place.ledger("claim --json").code(0).lines()[0]["step"]["id"], "a");
+}
+
+/// Goal: what the README prints for people who write in Python or shell works as it is printed.
+#[test]
+fn the_readme_works_from_nothing() {
+    let readme = include_str!("../../README.md");
+    let (_, section) = readme.split_once("## From Python or shell").unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
+    let block = |mark: &str| -> Vec<&str> {
+        section.split(mark).skip(1).map(|rest| rest.split("```").next().unwrap()).collect()
+    };
+    let (shell, python) = (block("```sh\n"), block("```python\n"));
+    assert_eq!((shell.len(), python.len()), (2, 1));
+    let place = Place::new();
+    let binaries = std::path::Path::new(env!("CARGO_BIN_EXE_ledger")).parent().unwrap();
+    let path = format!("{}:{}", binaries.display(), std::env::var("PATH").unwrap());
+    let run = |program: &str, option: &str, text: &str| {
+        let mut command = std::process::Command::new(program);
+        command.args([option, text]).current_dir(place.path("")).env("PATH", &path);
+        start(&mut command).end().code(0)
+    };
+    run("sh", "-ec", shell[0]);
+    let state = || place.state();
+    if std::process::Command::new("python3").arg("--version").output().is_ok() {
+        run("python3", "-c", python[0]).says(&["done"]);
+    } else {
+        super::command::passed_over("there is no python3");
+        place.ledger("work release --wait -- true").code(0);
+    }
+    run("sh", "-ec", shell[1]).says(&["3 steps done; the run is done"]);
+    for name in ["release", "again", "once-more"] {
+        let state = state();
+        let run = state.run_named(name).unwrap();
+        assert_eq!(ids(run, StepStatus::Accepted).len(), 3, "{name}");
+    }
 }

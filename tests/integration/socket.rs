@@ -51,10 +51,10 @@ fn anybody_can_speak_it() {
     let ledger = ledger(&dir, 3);
     while_serving(&ledger, &dir, quiet, || {
         let stream = UnixStream::connect(dir.join(SOCKET_NAME)).unwrap();
-        let answer = asked(&stream, r#"{"act":"claim","run":"r","worker":"w","key":"k1"}"#);
+        let answer = asked(&stream, r#"{"act":"claim","run":"r","worker":"w","once":"k1"}"#);
         assert_eq!((answer.code, answer.lines[0]["step"]["id"].as_str()), (0, Some("s1")));
         // The same again under the same key: the same claim, and no other.
-        let again = asked(&stream, r#"{"act":"claim","run":"r","worker":"w","key":"k1"}"#);
+        let again = asked(&stream, r#"{"act":"claim","run":"r","worker":"w","once":"k1"}"#);
         assert_eq!(again, answer);
         for (request, words) in [
             ("", "no act"),
@@ -64,7 +64,7 @@ fn anybody_can_speak_it() {
             (r#"{"act":"claim"}"#, "missing field `worker`"),
             (r#"{"act":"claim","worker":"w","colour":1}"#, "unknown field `colour`"),
             (r#"{"act":"renew","token":"x"}"#, "invalid type"),
-            (r#"{"act":"renew","token":1,"key":7}"#, "key"),
+            (r#"{"act":"renew","token":1,"once":7}"#, "once"),
             (r#"{"act":"set","name":"n","value":1,"by":"b","run":"none"}"#, "no run `none`"),
         ] {
             let answer = asked(&stream, request);
@@ -72,7 +72,7 @@ fn anybody_can_speak_it() {
             let message = answer.lines[0]["message"].as_str().unwrap();
             assert!(message.contains(words), "{request}: {message}");
         }
-        let long = format!(r#"{{"act":"renew","token":1,"key":"{}"}}"#, "k".repeat(65));
+        let long = format!(r#"{{"act":"renew","token":1,"once":"{}"}}"#, "k".repeat(65));
         assert_eq!(asked(&stream, &long).code, 6);
         assert_eq!(asked(&stream, r#"{"act":"renew","token":1}"#).code, 6);
     });
