@@ -343,7 +343,77 @@ fn a_version_waits_for_its_yes() {
     let lines = place.ledger("plan history --json").code(0).lines();
     let stands: Vec<_> = lines.iter().map(|line| line["status"].as_str().unwrap()).collect();
     assert_eq!(stands, ["active", "rejected"]);
-    place.ledger("plan add a --goal again").code(2).complains(&["`a`"]);
+    place.ledger("plan add a --goal again").code(2).complains(&["the id is taken"]);
+}
+
+/// Goal: what cannot be meant is refused before anything is written, in words and as JSON.
+#[test]
+fn wrong_words_are_refused() {
+    let place = planned(PLAN);
+    let before = place.state().seq;
+    for line in [
+        "claim --wait soon",
+        "claim nowhere",
+        "claim --worker stub/2",
+        "renew x",
+        "release",
+        "receipt 5 --failed sometimes",
+        "receipt 5 --message why",
+        "receipt 5 --output @nowhere.json",
+        "receipt 5 --set x",
+        "receipt 5 --receipt nowhere.json",
+        "receipt 5 --receipt plan.yaml",
+        "receipt 5 --wait",
+        "receipt 5 --output 1 --receipt x",
+        "effect",
+        "work",
+        "retry nowhere a",
+        "retry plan nowhere",
+        "skip plan a",
+        "decide plan a",
+        "set a",
+        "set a 1 --run nowhere",
+        "set a 1 --if-version -1",
+        "get",
+        "get a --run nowhere",
+        "next nowhere",
+        "note",
+        "cancel plan",
+        "cancel nowhere --by ana",
+        "budget raise plan --tokens none --by ana",
+        "budget plan other --tokens 5 --by ana",
+        "plan propose",
+        "plan propose plan.yaml --run",
+        "plan add",
+        "plan add --step 7",
+        "plan add --step {\"colour\":1}",
+        "plan history nowhere",
+        "tick now",
+        "status --view nobody",
+    ] {
+        let ended = place.ledger(line).code(2);
+        assert!(ended.out.is_empty() && !ended.err.is_empty(), "{line}: {ended:?}");
+    }
+    for line in ["claim nowhere --json", "renew 1 --json", "get a --run nowhere --json"] {
+        let ended = place.ledger(line);
+        let lines = ended.lines();
+        assert_eq!(lines[0]["type"], "error");
+        assert_eq!(lines[0]["exit_code"].as_i64().map(|code| code as i32), ended.status.code());
+    }
+    assert_eq!(place.state().seq, before);
+}
+
+/// Goal: whoever watches sees every change, and the end.
+#[test]
+fn a_watcher_sees_the_run_to_its_end() {
+    let place = planned("steps: [{id: a}, {id: b, after: [a]}]");
+    let watching = start(&mut place.command(&["status", "--watch", "--json"]));
+    wait_until("it shows the run", || watching.said("user_view"));
+    place.ledger("work --wait -- true").code(0);
+    let lines = watching.end().code(0).lines();
+    let views: Vec<_> = lines.iter().filter(|line| line["type"] == "user_view").collect();
+    assert!(views.len() > 1, "{lines:?}");
+    assert_eq!(views.last().unwrap()["status"], "done");
 }
 
 /// Goal: one failed step is tried again, and the run that failed by it goes on.
