@@ -74,7 +74,20 @@ pub fn main() -> ExitCode {
     // What was asked for as JSON is refused as JSON, too; the lines of `inspect` have their own form.
     let is_for_programs =
         !matches!(cli.task, Task::Inspect(_)) && std::env::args_os().any(|word| word == "--json");
-    let outcome = match cli.task {
+    match carry_out(cli.task) {
+        Ok(code) => code.into(),
+        Err(failure) => {
+            if is_for_programs {
+                let _ = print(&format!("{}\n", failure.json()));
+            }
+            say(&failure.to_string());
+            failure.code().into()
+        }
+    }
+}
+
+fn carry_out(task: Task) -> std::result::Result<Code, Failure> {
+    match task {
         Task::Init(args) => serve::init(&args),
         Task::Serve(args) => serve::serve(&args),
         Task::Run(args) => run::run(&args),
@@ -124,16 +137,6 @@ pub fn main() -> ExitCode {
         Task::Completions(args) => completions::completions(&args),
         Task::Man(args) => completions::man(&args),
         Task::Root(args) => verify::root(&args, &Environment::system()),
-    };
-    match outcome {
-        Ok(code) => code.into(),
-        Err(failure) => {
-            if is_for_programs {
-                let _ = print(&format!("{}\n", failure.json()));
-            }
-            say(&failure.to_string());
-            failure.code().into()
-        }
     }
 }
 

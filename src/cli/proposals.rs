@@ -134,15 +134,14 @@ pub(super) struct AddArgs {
 
 /// `ledger plan add`.
 pub(super) fn add(args: &AddArgs) -> Result<Code, Failure> {
-    let value = match &args.step {
-        Some(step) => value_of(step)?,
-        None => {
-            let mut value = json!({ "id": args.id, "goal": args.goal, "after": args.after });
-            if let (Some(command), Some(members)) = (&args.command, value.as_object_mut()) {
-                members.insert("command".to_owned(), json!(command));
-            }
-            value
+    let value = if let Some(step) = &args.step {
+        value_of(step)?
+    } else {
+        let mut value = json!({ "id": args.id, "goal": args.goal, "after": args.after });
+        if let (Some(command), Some(members)) = (&args.command, value.as_object_mut()) {
+            members.insert("command".to_owned(), json!(command));
         }
+        value
     };
     let step: Step = serde_json::from_value(value)
         .map_err(|error| Failure::Usage(format!("this is not a step of a plan: {error}")))?;
@@ -177,9 +176,8 @@ pub(super) fn history(args: &HistoryArgs) -> Result<Code, Failure> {
         let stands = match version.review {
             _ if number == run.active => "active",
             Some(Review::Rejected) => "rejected",
-            Some(Review::Approved) => "replaced",
             None if number > run.active => "waiting",
-            None => "replaced",
+            Some(Review::Approved) | None => "replaced",
         };
         let line: Value = json!({
             "type": "version", "run": run.name, "version": number, "hash": version.hash,

@@ -95,7 +95,7 @@ impl Worker<'_> {
             let Some(task) = task_of(&answer) else { return self.end(&answer, done) };
             self.args.place.print(&answer)?;
             let is_last = self.args.max.is_some_and(|max| done + 1 >= max);
-            answer = match self.attempt(&task)? {
+            answer = match self.attempt(&task) {
                 Done::Reported(act) if is_last || self.signals.request() != StopRequest::None => {
                     let answer = self.client.ask(&without_next(act))?;
                     done += u64::from(answer.code == Code::Fine.number());
@@ -154,7 +154,7 @@ impl Worker<'_> {
     }
 
     /// Let the command do a task, and say what there is to say of it.
-    fn attempt(&mut self, task: &Value) -> Result<Done, Failure> {
+    fn attempt(&mut self, task: &Value) -> Done {
         let token = task.get("token").and_then(Value::as_u64).unwrap_or_default();
         let own = task.pointer("/step/command").and_then(Value::as_str);
         let words: Vec<String> = self.args.command.iter().map(|word| quoted(word)).collect();
@@ -177,13 +177,13 @@ impl Worker<'_> {
                 let (duration_micros, log_tail) = (receipt.duration, receipt.log_tail.clone());
                 let receipt = receipt_json(&receipt);
                 let act = Act::Receipt { token, receipt, duration_micros, log_tail, next };
-                return Ok(Done::Reported(act));
+                return Done::Reported(act);
             }
             Ok(End::Stopped) => (Work::Begun, "it was ended before it reported".to_owned()),
             Err(StartFailure::NotBegun(error)) => (Work::NotBegun, error.to_string()),
             Err(StartFailure::Begun(error)) => (Work::Begun, error.to_string()),
         };
-        Ok(Done::Lost(Act::Release { token, work, reason }))
+        Done::Lost(Act::Release { token, work, reason })
     }
 }
 

@@ -294,9 +294,9 @@ fn receipt_json(args: &ReceiptArgs) -> Result<Value, Failure> {
     match (args.failed, &args.replan) {
         (Some(class), _) => {
             put("outcome", json!("failed"));
-            put("class", json!(word(class)));
+            put("class", json!(word(&class)));
             put("message", json!(args.message.as_deref().unwrap_or_default()));
-            put("disposition", json!(args.disposition.map(word)));
+            put("disposition", json!(args.disposition.as_ref().map(word)));
         }
         (None, Some(reason)) => {
             put("outcome", json!("replan_requested"));
@@ -326,7 +326,7 @@ fn receipt_json(args: &ReceiptArgs) -> Result<Value, Failure> {
 }
 
 /// A choice, as programs write it.
-fn word(choice: impl ValueEnum) -> String {
+fn word(choice: &impl ValueEnum) -> String {
     let value = choice.to_possible_value();
     value.map(|value| value.get_name().replace('-', "_")).unwrap_or_default()
 }

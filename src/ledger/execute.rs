@@ -196,10 +196,10 @@ impl Ledger {
         self.finish(begun).map(|_| ())
     }
 
-    fn begin<'c, T, E: From<Error>>(
+    fn begin<T, E: From<Error>>(
         &self,
         shared: &mut Shared,
-        course: &Course<'_, 'c, E>,
+        course: &Course<'_, '_, E>,
         read: impl FnOnce(&State, &[(u64, Event)]) -> T,
     ) -> std::result::Result<Pending<T>, NotBegun<E>> {
         let failed = |error: Error| NotBegun::Failed(E::from(error));

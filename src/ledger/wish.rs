@@ -25,7 +25,6 @@ pub struct Wish<'a, E = Error> {
 }
 
 /// Where a command comes from.
-
 pub enum Make<'a, E = Error> {
     /// It is ready. A receipt has to be, since a large output is stored before it is judged.
     Ready(&'a Command),

@@ -53,12 +53,11 @@ pub(super) fn propose(hand: Hand<'_>, proposal: &Proposal<'_>) -> Result<Answer,
     }
     let draft = plan_draft(plan).map_err(Error::from)?;
     let make = |state: &State| {
-        Ok(match state.names.get(name) {
-            Some(run) => next_version(*run, draft.clone(), reason),
-            None => {
-                let (name, draft) = (name.to_owned(), draft.clone());
-                Command::StartRun { name, policy: policy.into(), draft }
-            }
+        Ok(if let Some(run) = state.names.get(name) {
+            next_version(*run, draft.clone(), reason)
+        } else {
+            let (name, draft) = (name.to_owned(), draft.clone());
+            Command::StartRun { name, policy: policy.into(), draft }
         })
     };
     hand.act(&make, proposed)?

@@ -101,7 +101,7 @@ impl Drop for Closing<'_, '_> {
     }
 }
 
-impl<'a> Desk<'a> {
+impl Desk<'_> {
     fn clients(&self) -> MutexGuard<'_, Clients> {
         // A list of streams: a panic leaves it usable.
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)

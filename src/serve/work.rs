@@ -203,8 +203,8 @@ pub(super) fn receipt(
             None => Taken::Alone(answer),
         })
     };
-    let (_, taken) = hand.ledger.fulfil(&wish, read)?;
-    match taken? {
+    let (_, became) = hand.ledger.fulfil(&wish, read)?;
+    match became? {
         Taken::Done(answer) => Ok(answer),
         Taken::Alone(answer) => {
             let now = hand.ledger.now();

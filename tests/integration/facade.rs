@@ -296,7 +296,7 @@ fn a_receipt_and_the_next_dispatch_are_one_commit() {
         let (ledger, _) = Ledger::open_or_create(dir, &on_disk(disk)).ok()?;
         let run = match ledger.state().run_named("steps") {
             Some(run) => run.id,
-            None => ledger.start_run("steps", &plan(3), RunPolicy::default()).ok()?,
+            None => ledger.start_run("steps", &plan(10), RunPolicy::default()).ok()?,
         };
         let mut task = ledger.dispatch(run, "worker").ok()?;
         while let Some(held) = task {
@@ -315,7 +315,7 @@ fn a_receipt_and_the_next_dispatch_are_one_commit() {
         matches!(&record.event, Some(Event::Step(step))
         if matches!(step.event, StepEvent::Dispatched(_)))
     });
-    assert_eq!(dealt.count(), 3);
+    assert_eq!(dealt.count(), 10);
     assert!(matches!(ledger.state().runs[&run].status, RunStatus::Ended(_)));
     // A receipt that comes too late deals nothing.
     let token = *ledger.state().dealt.keys().next().unwrap();
@@ -333,7 +333,7 @@ fn a_receipt_and_the_next_dispatch_are_one_commit() {
         let state = ledger.state();
         let Some(run) = state.run_named("steps") else { continue };
         let accepted = run.count(plan_ledger::plan::StepStatus::Accepted);
-        if accepted > 0 && accepted < 3 {
+        if accepted > 0 && accepted < 10 {
             assert_eq!(run.in_flight, 1, "call {call}: reported without the next claim");
         }
         let replayed = ledger.state_at(ledger.head().seq).unwrap();

@@ -3,7 +3,7 @@
 //! `PLAN_LEDGER_RACE_CLAIMS=1000` has all of it; without it there are fewer claims.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use super::command::{Place, Running, json_lines, start, wait_until};
 
@@ -40,10 +40,8 @@ fn shell(place: &Place, name: &str, steps: &[usize]) -> Command {
         words.join(" "),
         env!("CARGO_BIN_EXE_ledger")
     );
-    let mut command = place.command(&[]);
     let mut shell = Command::new("sh");
-    shell.args(["-c", &script]).current_dir(command.get_current_dir().unwrap());
-    let _ = command.stdin(std::process::Stdio::null());
+    shell.args(["-c", &script]).current_dir(place.path("")).stdin(Stdio::null());
     shell
 }
 
@@ -103,10 +101,5 @@ fn sixty_four_shells_claim_beside_a_holder() {
     race(&place, steps, 4);
     holder.signal("TERM");
     holder.end().code(0);
-    race_is_over(&place);
-}
-
-/// What a race left can be read in full, and is what the state says.
-fn race_is_over(place: &Place) {
     place.ledger("verify .ledger --level replay").code(0);
 }
