@@ -2,11 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::error::Error;
 use crate::ledger::ForkPoint;
-use crate::plan::{
-    CapScope, Command, Event, Json, Limits, Rejection, Run, RunId, State, StepEvent,
-};
+use crate::plan::{CapScope, Command, Event, Json, Limits, Run, RunId, State, StepEvent};
 
 use super::carry_out::Hand;
 use super::find::{name, run_of, run_or_only, status, step_json, step_of, with};
@@ -248,25 +245,9 @@ pub(super) fn fork(
             return Err(Failure::Usage(message.to_owned()));
         }
     };
-    let forked = match ledger.fork_command(parent, point, new_name) {
-        Ok(command) => hand.act(&|_| Ok(command.clone()), |_, _| ()),
-        Err(error) => Err(error.into()),
-    };
-    let is_there = |error: &Error| matches!(error.rejection(), Some(Rejection::RunExists(_)));
-    match forked {
-        // Asked for once more under its key, it would be judged by a name that it gave itself.
-        Err(Failure::Ledger(error)) if is_there(&error) && hand.key.is_some() => {
-            let is_ours = |state: &State| {
-                state.run_named(new_name).is_some_and(|run| {
-                    run.forked.as_ref().is_some_and(|forked| forked.parent == parent)
-                })
-            };
-            if !ledger.look(is_ours) {
-                return Err(error.into());
-            }
-        }
-        other => other?,
-    }
+    // Reading the other run takes time, and needs no lock.
+    let command = ledger.fork_command(parent, point, new_name)?;
+    hand.act(&|_| Ok(command.clone()), |_, _| ())?;
     ledger.look(|state| {
         let run = run_of(state, new_name)?;
         let at = run.forked.as_ref().map_or(0, |forked| forked.at_seq);

@@ -81,6 +81,28 @@ fn anybody_can_speak_it() {
     ledger.close().unwrap();
 }
 
+/// Story: a fork was asked for through the socket, and a run of that name was there. Since every
+/// request has a key, it was taken for the same fork asked for again, and answered as done.
+#[test]
+fn a_fork_of_a_name_that_is_taken_is_refused_and_the_same_request_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("a.ledger");
+    let ledger = ledger(&dir, 1);
+    while_serving(&ledger, &dir, quiet, || {
+        let stream = UnixStream::connect(dir.join(SOCKET_NAME)).unwrap();
+        let fork = |once: &str| {
+            let request =
+                json!({ "act": "fork", "run": "r", "name": "other", "at": 5, "once": once });
+            asked(&stream, &request.to_string())
+        };
+        assert_eq!(fork("k1").code, 0);
+        assert_eq!(fork("k1").code, 0);
+        let refused = fork("k2");
+        assert_eq!((refused.code, refused.lines[0]["rejection"].as_str()), (6, Some("run_exists")));
+    });
+    assert_eq!(ledger.state().runs.len(), 2);
+}
+
 /// Goal: a request that is too long is refused, whatever it is, and costs nobody else anything.
 #[test]
 fn a_message_has_a_limit() {
