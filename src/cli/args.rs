@@ -201,7 +201,7 @@ pub(super) struct RunArgs {
     /// Let failed steps be tried again
     #[arg(long)]
     pub(super) retry_failed: bool,
-    /// Wait for deadlines too, instead of returning when only people are left; nobody can answer meanwhile
+    /// Wait for deadlines too, instead of returning when only people are left; answers are noticed
     #[arg(long)]
     pub(super) wait: bool,
     /// Print what happens as JSON Lines on standard output

@@ -51,7 +51,7 @@ use clap::Parser;
 
 use crate::error::Result;
 use crate::ledger::{Environment, Ledger};
-use crate::serve::RulingWord;
+use crate::serve::{RulingWord, open_in_turn};
 use args::{Cli, Task};
 use exit::{Code, Failure};
 
@@ -215,7 +215,7 @@ fn at(path: &Path, environment: &Environment) -> Result<Environment> {
 
 /// Open a ledger that is there, and say what opening it found.
 fn open(dir: &Path, environment: &Environment) -> Result<Ledger> {
-    let (ledger, report) = Ledger::open(dir, environment)?;
+    let (ledger, report) = open_in_turn(dir, || Ledger::open(dir, environment))?;
     report.notes.iter().for_each(|note| say(note));
     Ok(ledger)
 }

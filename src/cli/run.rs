@@ -13,7 +13,7 @@ use crate::runner::{
     StubWorkers, Workers, drive, recover, scratch_folder,
 };
 
-use crate::serve::while_serving;
+use crate::serve::{open_in_turn, while_serving};
 
 use super::args::RunArgs;
 use super::exit::{Code, Failure, code_of};
@@ -28,7 +28,8 @@ pub(super) fn run(args: &RunArgs) -> Result<Code, Failure> {
     check_plan(&imported, args)?;
     let environment = super::acting::environment();
     let clock = Arc::clone(&environment.clock);
-    let (ledger, report) = Ledger::open_or_create(&args.ledger, &environment)?;
+    let open = || Ledger::open_or_create(&args.ledger, &environment);
+    let (ledger, report) = open_in_turn(&args.ledger, open)?;
     let mut reporter = Reporter::new(args)?;
     tell_opened(&reporter, &report);
     let code = match ready(&ledger, &name, &imported, args)? {

@@ -46,6 +46,31 @@ pub fn hand_over(dir: &Path, act: &Act, environment: &Environment) -> Result<Ans
     Client::new(dir, environment).ask(act)
 }
 
+/// Open a ledger for longer, waiting for those who only have it for a moment.
+///
+/// # Errors
+/// What `open` says; `Locked` at once if the holder serves others, and so stays, or else after
+/// [`PATIENCE`].
+pub fn open_in_turn<T>(dir: &Path, open: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
+    let give_up = Instant::now() + PATIENCE;
+    let mut place = None;
+    loop {
+        match open() {
+            Err(error)
+                if error.kind() == ErrorKind::Locked
+                    && Instant::now() < give_up
+                    && matches!(knock(dir), Knock::Nobody) =>
+            {
+                if place.is_none() {
+                    place = wait_for_place(dir, give_up);
+                }
+                sleep(LOOK_AGAIN);
+            }
+            opened => return opened,
+        }
+    }
+}
+
 /// Somebody who asks, perhaps often.
 #[derive(Debug)]
 pub struct Client {

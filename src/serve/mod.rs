@@ -32,7 +32,7 @@ pub use act::{
     TextWord, Word, Work,
 };
 pub use answer::Answer;
-pub use client::{Client, PATIENCE, hand_over};
+pub use client::{Client, PATIENCE, hand_over, open_in_turn};
 pub use failure::{Code, Failure, code_of};
 pub(crate) use find::{run_of, run_or_only};
 pub(crate) use plans::question_about;
