@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use super::command::{Place, Running, json_lines, start, wait_until};
 
@@ -57,8 +58,12 @@ fn race(place: &Place, steps: usize, rivals: usize) {
         own.rotate_left(turn);
         own
     };
-    let shells: Vec<Running> =
+    let mut shells: Vec<Running> =
         (0..SHELLS).map(|k| start(&mut shell(place, &format!("shell-{k}"), &list(k)))).collect();
+    // A thousand claims, each of which opens the ledger, take longer than one command may.
+    while !shells.iter_mut().all(Running::is_over) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
     let args = ["claim".to_owned()];
     let mut winners: BTreeMap<u64, String> = BTreeMap::new();
     let mut told: Vec<(u64, String)> = Vec::new();
