@@ -72,8 +72,9 @@ fn race(place: &Place, steps: usize, rivals: usize) {
         for line in json_lines(&args, &shell.end().code(0).out) {
             if line["kind"] == "locked" {
                 // On a machine with much else to do, the turn may not come within the patience of
-                // a command: it says who has the ledger, and is asked again.
-                assert!(line["message"].as_str().unwrap().contains("(ledger claim)"), "{line}");
+                // a command: it says that somebody has the ledger, by name unless that one is just
+                // writing it down, and is asked again.
+                assert!(line["message"].as_str().unwrap().contains("held by another"), "{line}");
                 continue;
             }
             let worker = line["worker"].as_str().unwrap().to_owned();
