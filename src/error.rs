@@ -66,6 +66,32 @@ pub enum ErrorKind {
     BadPlan,
 }
 
+impl ErrorKind {
+    /// Its name for programs, which never changes.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Io => "io",
+            Self::DiskFull => "disk_full",
+            Self::NotALedger => "not_a_ledger",
+            Self::Locked => "locked",
+            Self::Corrupt => "corrupt",
+            Self::Tampered => "tampered",
+            Self::Ambiguous => "ambiguous",
+            Self::Unsupported => "unsupported",
+            Self::OutcomeUnknown => "outcome_unknown",
+            Self::Poisoned => "poisoned",
+            Self::Fenced => "fenced",
+            Self::TooLarge => "too_large",
+            Self::Conflict => "conflict",
+            Self::Rejected => "rejected",
+            Self::OutOfRange => "out_of_range",
+            Self::Pruned => "pruned",
+            Self::BadPlan => "bad_plan",
+        }
+    }
+}
+
 /// Where something went wrong, as far as it is known.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Location {

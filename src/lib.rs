@@ -35,6 +35,8 @@ pub mod log;
 pub mod plan;
 #[cfg(feature = "cli")]
 pub mod runner;
+#[cfg(feature = "cli")]
+pub mod serve;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;
 pub mod storage;

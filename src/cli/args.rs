@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use super::acting::Where;
 use super::archive::ArchiveArgs;
 use super::blobs::BlobsArgs;
 use super::completions::{CompletionsArgs, ManArgs};
-use super::control::{BudgetArgs, ForkArgs, PauseArgs, ResumeArgs};
+use super::control::{BudgetArgs, CancelArgs, ForkArgs, PauseArgs, ResumeArgs};
 use super::export::ExportArgs;
 use super::helpers::HelperArgs;
 use super::import_ledger::ImportArgs;
@@ -17,22 +18,32 @@ use super::plans::PlanArgs;
 use super::prune::PruneArgs;
 use super::questions::{AnswerArgs, QuestionsArgs};
 use super::recover::RecoverArgs;
+use super::serve::{InitArgs, ServeArgs};
+use super::steps::{
+    DecideArgs, GetArgs, NextArgs, NoteArgs, RetryArgs, SetArgs, SkipArgs, TickArgs,
+};
 use super::verify::{RootArgs, VerifyArgs};
+use super::work::WorkArgs;
+use super::worker::{ClaimArgs, EffectArgs, ReceiptArgs, ReleaseArgs, RenewArgs};
 
 const EXIT_CODES: &str = "\
 Exit codes:
   0  fine
-  1  the run failed or was cancelled, or a drill found a fault
+  1  the run failed or was cancelled, there is no more work, or a drill found a fault
   2  wrong usage, a bad plan, or a folder that is not a ledger
   3  waiting for somebody, or stopped with work left: run again to go on
   4  the ledger is damaged
-  5  another process holds the ledger, or a worker of an ended runner cannot be ended
+  5  another process holds the ledger and serves nobody, or a worker of an ended runner cannot be ended
   6  the ledger's rules refuse it
   7  input or output failed, or the disk is full
 
 Examples:
   ledger run plan.yaml --worker './agent.sh'       start a run, or go on with it
   ledger run plan.yaml --stub                      the same with canned answers, for free
+  ledger init && ledger plan propose plan.yaml     a run that others do the steps of:
+  ledger work -- ./agent.sh                        claim, do, report, until there is no more work
+  ledger claim --json                              the same by hand: claim a step ...
+  ledger receipt 412 --output '\"done\"' --next    ... report on it, and claim the next one
   ledger drill plan.yaml --kill-at 37              kill a run half-way and prove that it resumes
   ledger questions                                 what waits for somebody, and what to type
   ledger accept my-plan build --by ana             say that a step's criteria hold";
@@ -47,8 +58,24 @@ pub(super) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Task {
+    /// Make an empty ledger
+    Init(InitArgs),
+    /// Hold a ledger and carry out what other processes want of it
+    Serve(ServeArgs),
     /// Run a plan, or go on with a run of it
     Run(RunArgs),
+    /// Do steps by a command: claim, do, report, until there is no more work
+    Work(WorkArgs),
+    /// Claim a step for a worker
+    Claim(ClaimArgs),
+    /// Keep a claimed step for longer
+    Renew(RenewArgs),
+    /// Give a claimed step back
+    Release(ReleaseArgs),
+    /// Report on a claimed step, and perhaps claim the next one
+    Receipt(ReceiptArgs),
+    /// Say that a worker is about to do something to the world, or has done it
+    Effect(EffectArgs),
     /// Kill a run of a plan half-way, resume it, and check that nothing was lost or done twice
     Drill(DrillArgs),
     /// Look into a ledger: what happened, what is next, what is damaged
@@ -63,12 +90,30 @@ pub(super) enum Task {
     Questions(QuestionsArgs),
     /// Answer a question, decide about a failure, or say what became of a lost attempt
     Answer(AnswerArgs),
+    /// Decide about a failed step, where the plan leaves that to others
+    Decide(DecideArgs),
+    /// Let failed steps be tried again
+    Retry(RetryArgs),
+    /// Do without a step
+    Skip(SkipArgs),
+    /// Set a variable of a run
+    Set(SetArgs),
+    /// Print a variable of a run
+    Get(GetArgs),
+    /// Say something that is to be read beside the records
+    Note(NoteArgs),
+    /// Say what is to be done next, and why
+    Next(NextArgs),
+    /// Turn what is due into records: leases, delays, deadlines
+    Tick(TickArgs),
     /// Check, compare and complete plan files; review and approve the versions of a run's plan
     Plan(PlanArgs),
     /// Deal nothing more in a run for now
     Pause(PauseArgs),
     /// Go on with a run that pauses
     Resume(ResumeArgs),
+    /// End a run
+    Cancel(CancelArgs),
     /// Show what was spent and may be, or set what may be
     Budget(BudgetArgs),
     /// Begin a run as another one was at some record, or before some step
@@ -123,7 +168,8 @@ pub(super) struct RunArgs {
     #[arg(value_name = "PLAN")]
     pub(super) plan: PathBuf,
     /// The ledger's folder; created when it is not there
-    #[arg(long, value_name = "DIR", default_value = ".ledger")]
+    #[arg(long, value_name = "DIR", default_value = ".ledger", env = "LEDGER_DIR")]
+    #[arg(hide_env_values = true)]
     pub(super) ledger: PathBuf,
     /// The run's name [default: the file's name without its ending]
     #[arg(long, value_name = "NAME")]
@@ -253,9 +299,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = JUDGE_EXAMPLES)]
 pub(super) struct JudgeArgs {
-    /// The ledger's folder
-    #[arg(long, value_name = "DIR", default_value = ".ledger")]
-    pub(super) ledger: PathBuf,
+    #[command(flatten)]
+    pub(super) place: Where,
     /// The run's name
     pub(super) run: String,
     /// The step's id or number (#37), or `plan` for the plan's own criteria
@@ -278,9 +323,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = CAP_EXAMPLES)]
 pub(super) struct CapArgs {
-    /// The ledger's folder
-    #[arg(long, value_name = "DIR", default_value = ".ledger")]
-    pub(super) ledger: PathBuf,
+    #[command(flatten)]
+    pub(super) place: Where,
     #[command(flatten)]
     pub(super) scope: ScopeArgs,
     /// How many attempts may be in flight at once, or `none` to lift the cap

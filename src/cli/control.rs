@@ -1,18 +1,18 @@
-//! The commands by which people steer runs: pause, resume, budget, fork.
+//! The commands by which people steer runs: pause, resume, cancel, budget, fork.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::ledger::{Environment, ForkPoint, LedgerView};
-use crate::plan::{Account, Cost, Limits, RunId, State, StepNumber};
+use crate::ledger::{Environment, LedgerView};
+use crate::plan::{Account, Cost, Limits, State};
+use crate::serve::{Act, BudgetChange, hand_over, run_of};
 
-use super::answer::{run_of, status, step_of};
+use super::acting::Where;
 use super::exit::{Code, Failure};
 use super::inspect::{cause_text, cost_text, limits_json, limits_text};
-use super::{open, outcome};
+use super::{outcome, say};
 
 const PAUSE_EXAMPLES: &str = "\
 Examples:
@@ -23,9 +23,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = PAUSE_EXAMPLES)]
 pub(super) struct PauseArgs {
-    /// The ledger's folder
-    #[arg(long, value_name = "DIR", default_value = ".ledger")]
-    ledger: PathBuf,
+    #[command(flatten)]
+    place: Where,
     /// The run's name
     run: String,
     /// Who says so
@@ -34,26 +33,42 @@ pub(super) struct PauseArgs {
     /// Why
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
-    /// Print the outcome as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 /// `ledger resume`.
 #[derive(Debug, Args)]
 #[command(after_help = PAUSE_EXAMPLES)]
 pub(super) struct ResumeArgs {
-    /// The ledger's folder
-    #[arg(long, value_name = "DIR", default_value = ".ledger")]
-    ledger: PathBuf,
+    #[command(flatten)]
+    place: Where,
     /// The run's name
     run: String,
     /// Who says so
     #[arg(long, value_name = "WHO")]
     by: String,
-    /// Print the outcome as JSON
-    #[arg(long)]
-    json: bool,
+}
+
+const CANCEL_EXAMPLES: &str = "\
+Examples:
+  ledger cancel my-plan --by ana --reason 'not needed any more'
+
+What is in flight is taken back, and its receipts are refused. A cancelled run stays so: fork it, or
+start another one.";
+
+/// `ledger cancel`.
+#[derive(Debug, Args)]
+#[command(after_help = CANCEL_EXAMPLES)]
+pub(super) struct CancelArgs {
+    #[command(flatten)]
+    place: Where,
+    /// The run's name
+    run: String,
+    /// Who says so
+    #[arg(long, value_name = "WHO")]
+    by: String,
+    /// Why
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    reason: String,
 }
 
 const BUDGET_EXAMPLES: &str = "\
@@ -62,6 +77,7 @@ Examples:
   ledger budget my-plan --money-micros 500000 --by ana    0.50 in all, what was spent included
   ledger budget my-plan --tokens none --by ana            no limit on tokens
   ledger budget my-plan --as-planned --by ana             what the plan says
+  ledger budget raise my-plan --tokens 50000 --by ana     so many more than before
   ledger budget --attempts 1000 --by ana                  all runs of the ledger together
 
 A run that waits only for its budget goes on. What is not named stays as it is.";
@@ -70,11 +86,11 @@ A run that waits only for its budget goes on. What is not named stays as it is."
 #[derive(Debug, Args)]
 #[command(after_help = BUDGET_EXAMPLES)]
 pub(super) struct BudgetArgs {
-    /// The ledger's folder
-    #[arg(long, value_name = "DIR", default_value = ".ledger")]
-    ledger: PathBuf,
-    /// The run's name; without one, the whole ledger
-    run: Option<String>,
+    #[command(flatten)]
+    place: Where,
+    /// The run's name; without one, the whole ledger. After `raise`, amounts are added
+    #[arg(value_name = "[raise] RUN", num_args = 0..=2)]
+    words: Vec<String>,
     /// Money in all, in millionths of the currency unit
     #[arg(long, value_name = "N|none", value_parser = amount, requires = "by")]
     money_micros: Option<Amount>,
@@ -97,9 +113,6 @@ pub(super) struct BudgetArgs {
     /// Who says so
     #[arg(long, value_name = "WHO")]
     by: Option<String>,
-    /// Print the outcome as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 /// A part of a budget, or none.
@@ -129,9 +142,8 @@ anew, and what the other run spent does not count against its budget. Go on with
 #[derive(Debug, Args)]
 #[command(after_help = FORK_EXAMPLES)]
 pub(super) struct ForkArgs {
-    /// The ledger's folder
-    #[arg(long, value_name = "DIR", default_value = ".ledger")]
-    ledger: PathBuf,
+    #[command(flatten)]
+    place: Where,
     /// The run's name
     run: String,
     /// The last record that counts
@@ -143,55 +155,97 @@ pub(super) struct ForkArgs {
     /// The new run's name
     #[arg(long, value_name = "NEW")]
     name: String,
-    /// Print the outcome as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 /// `ledger pause`.
 pub(super) fn pause(args: &PauseArgs) -> Result<Code, Failure> {
-    let ledger = open(&args.ledger, &Environment::system())?;
-    let run = run_of(&ledger.state(), &args.run)?.id;
-    ledger.pause(run, &args.by, &args.reason)?;
-    ledger.close()?;
-    let value = json!({ "type": "paused", "run": args.run });
-    outcome(args.json, &value, &format!("run {}: nothing more is dealt for now", args.run))?;
-    Ok(Code::Fine)
+    let (run, by, reason) = (args.run.clone(), args.by.clone(), args.reason.clone());
+    args.place.act(&Act::Pause { run, by, reason })
 }
 
 /// `ledger resume`.
 pub(super) fn resume(args: &ResumeArgs) -> Result<Code, Failure> {
-    let ledger = open(&args.ledger, &Environment::system())?;
-    let run = run_of(&ledger.state(), &args.run)?.id;
-    ledger.resume(run, &args.by)?;
-    ledger.close()?;
-    let value = json!({ "type": "resumed", "run": args.run });
-    outcome(args.json, &value, &format!("run {}: it may go on", args.run))?;
-    Ok(Code::Fine)
+    args.place.act(&Act::Resume { run: args.run.clone(), by: args.by.clone() })
+}
+
+/// `ledger cancel`.
+pub(super) fn cancel(args: &CancelArgs) -> Result<Code, Failure> {
+    let (run, by, reason) = (args.run.clone(), args.by.clone(), args.reason.clone());
+    args.place.act(&Act::Cancel { run, by, reason })
 }
 
 /// `ledger budget`.
 pub(super) fn budget(args: &BudgetArgs) -> Result<Code, Failure> {
+    let (run, how) = match args.words.as_slice() {
+        [raise, rest @ ..] if raise == RAISE && args.parts().next().is_some() => {
+            (rest.first().cloned(), How::Raise)
+        }
+        [run] => (Some(run.clone()), How::Set),
+        [] => (None, How::Set),
+        [_, other, ..] => {
+            let message = format!("`{other}` was not expected; `ledger budget raise RUN` raises");
+            return Err(Failure::Usage(message));
+        }
+    };
     let environment = Environment::system();
-    let parts = [args.money_micros, args.tokens, args.attempts, args.wall_seconds];
-    if !args.as_planned && parts.iter().all(Option::is_none) {
-        let view = LedgerView::open(&args.ledger, &environment)?;
-        let state = view.fold(u64::MAX)?.state;
-        return show_budget(&state, args);
+    if let Some(change) = change(args, how)? {
+        let by = args.by.clone().unwrap_or_default();
+        let act = Act::Budget { run: run.clone(), change, by };
+        let answer = hand_over(&args.place.ledger, &act, &super::acting::environment())?;
+        // For people it is shown with all that goes with it.
+        if args.place.json || answer.code != Code::Fine.number() {
+            return args.place.print(&answer);
+        }
+        answer.said.iter().for_each(|line| say(line));
     }
-    let ledger = open(&args.ledger, &environment)?;
-    let state = ledger.state();
-    let (run, limits) = books(&state, args).map(|books| (books.run, books.limits))?;
-    let limits = (!args.as_planned).then(|| changed(limits, args));
-    ledger.set_budget(run, limits, args.by.as_deref().unwrap_or_default())?;
-    let state = ledger.state();
-    ledger.close()?;
-    show_budget(&state, args)
+    let view = LedgerView::open(&args.place.ledger, &environment)?;
+    show_budget(&view.fold_recent()?.state, run.as_deref(), args)
+}
+
+/// The word that makes parts of a budget what they are raised by.
+const RAISE: &str = "raise";
+
+/// What the parts of a budget are that were named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum How {
+    Set,
+    Raise,
+}
+
+impl BudgetArgs {
+    /// The parts that were named.
+    fn parts(&self) -> impl Iterator<Item = (String, Option<u64>)> {
+        [
+            ("money_micros", self.money_micros),
+            ("tokens", self.tokens),
+            ("attempts", self.attempts),
+            ("wall_seconds", self.wall_seconds),
+        ]
+        .into_iter()
+        .filter_map(|(part, amount)| Some((part.to_owned(), amount?.0)))
+    }
+}
+
+/// What is to change, if anything is.
+fn change(args: &BudgetArgs, how: How) -> Result<Option<BudgetChange>, Failure> {
+    if args.as_planned {
+        return Ok(Some(BudgetChange::AsPlanned));
+    }
+    let raised = |(part, by): (String, Option<u64>)| match by {
+        Some(by) => Ok((part, by)),
+        None => Err(Failure::Usage(format!("{part} is raised by a number, not by `none`"))),
+    };
+    Ok(match how {
+        _ if args.parts().next().is_none() => None,
+        How::Set => Some(BudgetChange::Set(args.parts().collect())),
+        How::Raise => {
+            Some(BudgetChange::Raise(args.parts().map(raised).collect::<Result<_, _>>()?))
+        }
+    })
 }
 
 /// The books that are asked about.
 struct Books {
-    run: Option<RunId>,
     /// Whose they are, for people.
     whose: String,
     account: Account,
@@ -200,15 +254,14 @@ struct Books {
     pause: Option<String>,
 }
 
-fn books(state: &State, args: &BudgetArgs) -> Result<Books, Failure> {
-    let Some(name) = &args.run else {
+fn books(state: &State, run: Option<&str>) -> Result<Books, Failure> {
+    let Some(name) = run else {
         let (account, whose) = (state.account, "the ledger".to_owned());
         let limits = account.limits.unwrap_or_default();
-        return Ok(Books { run: None, whose, account, limits, pause: None });
+        return Ok(Books { whose, account, limits, pause: None });
     };
     let run = run_of(state, name)?;
     Ok(Books {
-        run: Some(run.id),
         whose: format!("run {name}"),
         account: run.account,
         limits: run.limits(),
@@ -216,19 +269,8 @@ fn books(state: &State, args: &BudgetArgs) -> Result<Books, Failure> {
     })
 }
 
-/// The limits with what was named in the place of what was.
-fn changed(limits: Limits, args: &BudgetArgs) -> Limits {
-    let or = |named: Option<Amount>, before| named.map_or(before, |amount| amount.0);
-    Limits {
-        money_micros: or(args.money_micros, limits.money_micros),
-        tokens: or(args.tokens, limits.tokens),
-        attempts: or(args.attempts, limits.attempts),
-        wall_seconds: or(args.wall_seconds, limits.wall_seconds),
-    }
-}
-
-fn show_budget(state: &State, args: &BudgetArgs) -> Result<Code, Failure> {
-    let Books { whose, account, limits, pause, .. } = books(state, args)?;
+fn show_budget(state: &State, run: Option<&str>, args: &BudgetArgs) -> Result<Code, Failure> {
+    let Books { whose, account, limits, pause } = books(state, run)?;
     let Account { spent, estimated, reserved, attempts, .. } = account;
     let mut line = format!(
         "{whose}: may spend {}\n  spent {} in {attempts} attempts; reserved {}",
@@ -243,47 +285,16 @@ fn show_budget(state: &State, args: &BudgetArgs) -> Result<Code, Failure> {
         let _ = write!(line, "\n  it pauses, {pause}");
     }
     let value = json!({
-        "type": "budget", "run": args.run, "limits": limits_json(limits), "spent": spent,
+        "type": "budget", "run": run, "limits": limits_json(limits), "spent": spent,
         "estimated": estimated, "reserved": reserved, "attempts": attempts,
         "is_paused": pause.is_some(),
     });
-    outcome(args.json, &value, &line)?;
+    outcome(args.place.json, &value, &line)?;
     Ok(Code::Fine)
 }
 
 /// `ledger fork`.
 pub(super) fn fork(args: &ForkArgs) -> Result<Code, Failure> {
-    let ledger = open(&args.ledger, &Environment::system())?;
-    let state = ledger.state();
-    let parent = match state.names.get(&args.run) {
-        Some(run) => *run,
-        None => run_of(&state, &args.run)?.id,
-    };
-    let point = match (&args.step, args.at) {
-        (Some(step), _) => ForkPoint::Before(fork_step(&ledger, parent, step)?),
-        (None, at) => ForkPoint::After(at.unwrap_or_default()),
-    };
-    let run = ledger.fork(parent, point, &args.name)?;
-    let state = ledger.state();
-    let forked = state.runs.get(&run).and_then(|run| run.forked.clone());
-    let at = forked.map_or(0, |forked| forked.at_seq);
-    let value: Value =
-        json!({ "type": "forked", "run": args.name, "parent": args.run, "at_seq": at });
-    let line = format!(
-        "run {}: forked from run {} at record {at}; it is {}",
-        args.name,
-        args.run,
-        status(&ledger, run)
-    );
-    ledger.close()?;
-    outcome(args.json, &value, &line)?;
-    Ok(Code::Fine)
-}
-
-fn fork_step(
-    ledger: &crate::ledger::Ledger,
-    parent: RunId,
-    step: &str,
-) -> Result<StepNumber, Failure> {
-    step_of(&ledger.run(parent)?, step)
+    let (run, name, step) = (args.run.clone(), args.name.clone(), args.step.clone());
+    args.place.act(&Act::Fork { run, name, at: args.at, step })
 }

@@ -7,6 +7,7 @@
 //!
 //! Left out on purpose: anything that a harness could not do itself with the library.
 
+mod acting;
 mod answer;
 mod archive;
 mod args;
@@ -27,17 +28,23 @@ mod lab;
 mod plan_files;
 mod plans;
 mod progress;
+mod proposals;
 mod prune;
 mod questions;
 mod recover;
 mod resume;
 mod review;
 mod run;
+mod serve;
+mod signals;
 mod snapshot;
+mod steps;
 mod text;
 mod verify;
 mod waiting;
 mod watch;
+mod work;
+mod worker;
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -47,6 +54,7 @@ use clap::Parser;
 
 use crate::error::Result;
 use crate::ledger::{Environment, Ledger};
+use crate::serve::{RulingWord, open_in_turn};
 use args::{Cli, Task};
 use exit::{Code, Failure};
 
@@ -69,8 +77,37 @@ pub fn main() -> ExitCode {
     // What was asked for as JSON is refused as JSON, too; the lines of `inspect` have their own form.
     let is_for_programs =
         !matches!(cli.task, Task::Inspect(_)) && std::env::args_os().any(|word| word == "--json");
-    let outcome = match cli.task {
+    match carry_out(cli.task) {
+        Ok(code) => code.into(),
+        Err(failure) => {
+            if is_for_programs {
+                let _ = print(&format!("{}\n", failure.json()));
+            }
+            say(&failure.to_string());
+            failure.code().into()
+        }
+    }
+}
+
+fn carry_out(task: Task) -> std::result::Result<Code, Failure> {
+    match task {
+        Task::Init(args) => serve::init(&args),
+        Task::Serve(args) => serve::serve(&args),
         Task::Run(args) => run::run(&args),
+        Task::Claim(args) => worker::claim(&args),
+        Task::Renew(args) => worker::renew(&args),
+        Task::Release(args) => worker::release(&args),
+        Task::Receipt(args) => worker::receipt(&args),
+        Task::Effect(args) => worker::effect(&args),
+        Task::Work(args) => work::work(&args),
+        Task::Retry(args) => steps::retry(&args),
+        Task::Skip(args) => steps::skip(&args),
+        Task::Decide(args) => steps::decide(&args),
+        Task::Set(args) => steps::set(&args),
+        Task::Get(args) => steps::get(&args),
+        Task::Note(args) => steps::note(&args),
+        Task::Tick(args) => steps::tick(&args),
+        Task::Next(args) => steps::next(&args),
         Task::Drill(args) => drill::drill(&args),
         Task::Inspect(args) => {
             inspect::inspect(&args, &Environment::system(), &mut io::stdout().lock())
@@ -78,13 +115,14 @@ pub fn main() -> ExitCode {
         Task::Status(args) => {
             inspect::status(&args, &Environment::system(), &mut io::stdout().lock())
         }
-        Task::Accept(args) => answer::judge(&args, crate::plan::Ruling::Pass),
-        Task::Reject(args) => answer::judge(&args, crate::plan::Ruling::Fail),
+        Task::Accept(args) => answer::judge(&args, RulingWord::Pass),
+        Task::Reject(args) => answer::judge(&args, RulingWord::Fail),
         Task::Questions(args) => questions::questions(&args),
         Task::Answer(args) => questions::answer(&args),
         Task::Plan(args) => plans::plan(&args),
         Task::Pause(args) => control::pause(&args),
         Task::Resume(args) => control::resume(&args),
+        Task::Cancel(args) => control::cancel(&args),
         Task::Budget(args) => control::budget(&args),
         Task::Fork(args) => control::fork(&args),
         Task::Cap(args) => answer::cap(&args),
@@ -102,16 +140,6 @@ pub fn main() -> ExitCode {
         Task::Completions(args) => completions::completions(&args),
         Task::Man(args) => completions::man(&args),
         Task::Root(args) => verify::root(&args, &Environment::system()),
-    };
-    match outcome {
-        Ok(code) => code.into(),
-        Err(failure) => {
-            if is_for_programs {
-                let _ = print(&format!("{}\n", failure.json()));
-            }
-            say(&failure.to_string());
-            failure.code().into()
-        }
     }
 }
 
@@ -190,7 +218,7 @@ fn at(path: &Path, environment: &Environment) -> Result<Environment> {
 
 /// Open a ledger that is there, and say what opening it found.
 fn open(dir: &Path, environment: &Environment) -> Result<Ledger> {
-    let (ledger, report) = Ledger::open(dir, environment)?;
+    let (ledger, report) = open_in_turn(dir, || Ledger::open(dir, environment))?;
     report.notes.iter().for_each(|note| say(note));
     Ok(ledger)
 }

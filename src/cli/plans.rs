@@ -16,6 +16,7 @@ use crate::plan::{FieldChange, Plan, PlanDiff, WorkChange, diff, enrich, validat
 
 use super::exit::{Code, Failure};
 use super::plan_files::{self, ExportArgs, LintArgs, ShowArgs};
+use super::proposals::{self, AddArgs, HistoryArgs, ProposeArgs};
 use super::review::{self, ReviewArgs, VerdictArgs, WithdrawArgs};
 use super::{outcome, print, say};
 
@@ -38,6 +39,12 @@ enum What {
     Diff(DiffArgs),
     /// Fill in what is known about the tools of a plan's steps
     Enrich(EnrichArgs),
+    /// Start a run of a plan, or propose the next version of a run's plan
+    Propose(ProposeArgs),
+    /// Propose a version with one more step
+    Add(AddArgs),
+    /// List the versions of a run's plan
+    History(HistoryArgs),
     /// Show the version of a run's plan that waits for a yes
     Review(ReviewArgs),
     /// Let that version become active
@@ -99,6 +106,9 @@ pub(super) fn plan(args: &PlanArgs) -> Result<Code, Failure> {
         What::Export(args) => plan_files::export(args),
         What::Diff(args) => diff_files(args),
         What::Enrich(args) => enrich_file(args),
+        What::Propose(args) => proposals::propose(args),
+        What::Add(args) => proposals::add(args),
+        What::History(args) => proposals::history(args),
         What::Review(args) => review::show(args),
         What::Approve(args) => review::approve(args),
         What::Reject(args) => review::reject(args),

@@ -3,19 +3,17 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ledger::time_text;
 use crate::plan::{Finding, Micros, Ruling, StepNumber, StepStatus};
 use crate::runner::{Observer, Pending, Progress, StopRequest};
 
 use super::args::RunArgs;
+use super::signals::Signals;
 use super::{json, text};
 
 /// Who is told what happens.
@@ -32,28 +30,18 @@ enum Audience {
 pub(super) struct Reporter {
     audience: Audience,
     kill_at: Option<StepNumber>,
-    interrupted: Arc<AtomicBool>,
-    request: StopRequest,
+    signals: Signals,
     /// What was waited for when it was told last.
     waits: Vec<Pending>,
 }
 
 impl Reporter {
-    /// Takes over SIGINT, SIGTERM and SIGHUP of this process: a terminal that goes away must not
-    /// leave workers without a runner. What was ignored from the start (`nohup`) stays ignored.
+    /// Takes over the signals that ask this process to end.
     pub(super) fn new(args: &RunArgs) -> Result<Self> {
-        let interrupted = Arc::new(AtomicBool::new(false));
-        let ignored = ignored_signals();
-        let heeded = |signal: &i32| ignored >> (signal - 1) & 1 == 0;
-        for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(heeded) {
-            signal_hook::flag::register(signal, Arc::clone(&interrupted))
-                .map_err(|error| Error::io("watch for signals", &args.ledger, error))?;
-        }
         Ok(Self {
             audience: audience(args),
             kill_at: args.kill_at.map(StepNumber),
-            interrupted,
-            request: StopRequest::None,
+            signals: Signals::heeded(&args.ledger)?,
             waits: Vec::new(),
         })
     }
@@ -120,22 +108,8 @@ impl Observer for Reporter {
     }
 
     fn stop_request(&mut self) -> StopRequest {
-        if self.interrupted.swap(false, Ordering::Relaxed) {
-            self.request = match self.request {
-                StopRequest::None => StopRequest::Drain,
-                StopRequest::Drain | StopRequest::Kill => StopRequest::Kill,
-            };
-        }
-        self.request
+        self.signals.request()
     }
-}
-
-/// The signals that whoever started this process let it ignore, as a mask; none where the system
-/// does not say.
-fn ignored_signals() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
 /// A bar for something that can be counted; hidden where nobody looks.

@@ -2,43 +2,32 @@
 //!
 //! Invariants:
 //! - Looking takes no lock. An answer is bound to what its question showed.
-//! - Whatever is said about a step goes to what is open about it: the doubt about a lost attempt,
-//!   the question that was asked, or the failure that nobody here decides about.
-
-use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::ledger::{Environment, Ledger, LedgerView, Reply};
-use crate::plan::{
-    Command, ContentHash, Decision, Finding, Question, QuestionId, Rejection, Run, RunId,
-    RunStatus, StepNumber, StepStatus,
-};
+use crate::ledger::{Environment, LedgerView};
+use crate::plan::{Run, RunStatus};
 use crate::runner::{Pending, pending};
+use crate::serve::Act;
 
-use super::answer::{name, run_of, status, step_of};
+use super::acting::Where;
 use super::exit::{Code, Failure};
-use super::{answer_with, json, open, outcome, print, say, text};
+use super::{answer_with, json, print, say, text};
 
 const QUESTIONS_EXAMPLES: &str = "\
 Examples:
   ledger questions                                 in .ledger
   ledger questions --ledger other --json
 
-It takes no lock, and may be used while a run goes on. Answers take it: they are given when the
-run has stopped to wait for them.";
+It takes no lock, and may be used while a run goes on.";
 
 /// `ledger questions`.
 #[derive(Debug, Args)]
 #[command(after_help = QUESTIONS_EXAMPLES)]
 pub(super) struct QuestionsArgs {
-    /// The ledger's folder
-    #[arg(long, value_name = "DIR", default_value = ".ledger")]
-    ledger: PathBuf,
-    /// Print JSON Lines
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    place: Where,
 }
 
 const ANSWER_EXAMPLES: &str = "\
@@ -59,9 +48,8 @@ Examples:
                       ledger answer [OPTIONS] --by <WHO> <RUN> <STEP> <ANSWER>"
 )]
 pub(super) struct AnswerArgs {
-    /// The ledger's folder
-    #[arg(long, value_name = "DIR", default_value = ".ledger")]
-    ledger: PathBuf,
+    #[command(flatten)]
+    place: Where,
     /// A question's number, or a run's name and a step's id or number (#37); then the answer
     #[arg(required = true, num_args = 2..=3, value_name = "WHAT ANSWER")]
     words: Vec<String>,
@@ -74,20 +62,17 @@ pub(super) struct AnswerArgs {
     /// Hash of what was shown, or how it begins: an answer to anything else is refused
     #[arg(long, value_name = "HASH")]
     shown: Option<String>,
-    /// Print the outcome as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 /// `ledger questions`.
 pub(super) fn questions(args: &QuestionsArgs) -> Result<Code, Failure> {
-    let view = LedgerView::open(&args.ledger, &Environment::system())?;
+    let view = LedgerView::open(&args.place.ledger, &Environment::system())?;
     let fold = view.fold(u64::MAX)?;
     let is_open = |run: &&Run| !matches!(run.status, RunStatus::Ended(_));
     let open = fold.state.runs.values().filter(is_open);
     let items: Vec<(&Run, Pending)> =
         open.flat_map(|run| for_people(run).map(move |item| (run, item))).collect();
-    if args.json {
+    if args.place.json {
         for (run, item) in &items {
             print(&format!("{}\n", item_json(run, item)))?;
         }
@@ -95,8 +80,8 @@ pub(super) fn questions(args: &QuestionsArgs) -> Result<Code, Failure> {
     } else if items.is_empty() {
         answer_with("nothing waits for anybody\n")?;
     }
-    for (run, item) in items.iter().filter(|_| !args.json) {
-        let text = text::pending(item, &run.name, &args.ledger);
+    for (run, item) in items.iter().filter(|_| !args.place.json) {
+        let text = text::pending(item, &run.name, &args.place.ledger);
         answer_with(&format!("run {}: {text}\n", run.name))?;
     }
     if fold.damage.is_empty() && fold.unreadable.is_none() {
@@ -134,145 +119,27 @@ fn item_json(run: &Run, item: &Pending) -> Value {
 
 /// `ledger answer`.
 pub(super) fn answer(args: &AnswerArgs) -> Result<Code, Failure> {
-    let ledger = open(&args.ledger, &Environment::system())?;
-    let (value, line) = match args.words.as_slice() {
+    let (by, note, shown) = (args.by.clone(), args.note.clone(), args.shown.clone());
+    let act = match args.words.as_slice() {
         [question, answer] => {
-            let id = question_id(question)?;
-            let line = answer_question(&ledger, id, answer, args)?;
-            (json!({ "type": "answered", "question": id.0, "answer": answer }), line)
+            let (question, answer) = (question_number(question)?, answer.clone());
+            Act::Answer { question, answer, by, note, shown }
         }
         [run, step, answer] => {
-            let state = ledger.state();
-            let run = run_of(&state, run)?;
-            let number = step_of(run, step)?;
-            let line = answer_step(&ledger, run, number, answer, args)?;
-            let now = step_status(&ledger, run.id, number).map(|now| now.to_string());
-            let (run, id) = (&run.name, run.step(number).map(|step| &step.id));
-            let value = json!({
-                "type": "answered", "run": run, "step": id, "number": number.0,
-                "answer": answer, "status": now,
-            });
-            (value, line)
+            let (run, step, answer) = (run.clone(), step.clone(), answer.clone());
+            Act::AnswerStep { run, step, answer, by, note, shown }
         }
         _ => return Err(Failure::Usage("expected a question or a step, and an answer".to_owned())),
     };
-    ledger.close()?;
-    outcome(args.json, &value, &line)?;
-    Ok(Code::Fine)
+    args.place.act(&act)
 }
 
 /// A question's number: `12` or `@12`.
-fn question_id(word: &str) -> Result<QuestionId, Failure> {
-    let number = word.strip_prefix('@').unwrap_or(word).parse();
-    number.map(QuestionId).map_err(|_| {
+fn question_number(word: &str) -> Result<u64, Failure> {
+    word.strip_prefix('@').unwrap_or(word).parse().map_err(|_| {
         Failure::Usage(format!(
             "`{word}` is no question's number; `ledger questions` lists them. About a step: give \
              run, step and answer"
         ))
     })
-}
-
-fn answer_question(
-    ledger: &Ledger,
-    id: QuestionId,
-    answer: &str,
-    args: &AnswerArgs,
-) -> Result<String, Failure> {
-    let state = ledger.state();
-    let found = state.questions.get(&id).and_then(|run| {
-        let run = state.runs.get(run)?;
-        Some((run, run.questions.get(&id)?))
-    });
-    let Some((run, question)) = found else {
-        return Err(crate::error::Error::from(Rejection::NoSuchQuestion(id)).into());
-    };
-    ledger.answer(id, reply(question, answer, args)?)?;
-    let about = match question.step {
-        Some(step) => {
-            let now = step_status(ledger, run.id, step).unwrap_or(StepStatus::Removed);
-            format!("{}: the step is {now}", name(run, step))
-        }
-        None => format!("run {} is {}", run.name, status(ledger, run.id)),
-    };
-    Ok(format!("question {}: answered {answer}; {about}", id.0))
-}
-
-/// An answer that is bound to what was shown.
-fn reply(question: &Question, answer: &str, args: &AnswerArgs) -> Result<Reply, Failure> {
-    let shown = question.asked.shown;
-    if let Some(seen) = &args.shown
-        && !begins_with(shown, seen)
-    {
-        return Err(Failure::Refused(format!(
-            "you were shown {seen}, but the question is about {}: look at it again with `ledger \
-             questions`",
-            shown.short()
-        )));
-    }
-    let (answer, by, note) = (answer.to_owned(), args.by.clone(), args.note.clone());
-    Ok(Reply { answer, by, note, shown })
-}
-
-/// Whether a hash begins with what somebody typed of it: enough to mean it.
-pub(super) fn begins_with(hash: ContentHash, typed: &str) -> bool {
-    const DIGITS_MIN: usize = 8;
-    typed.len() >= DIGITS_MIN && hash.to_string().starts_with(&typed.to_ascii_lowercase())
-}
-
-fn step_status(ledger: &Ledger, run: RunId, step: StepNumber) -> Option<StepStatus> {
-    ledger.state().runs.get(&run).and_then(|run| run.step(step)).map(|step| step.status)
-}
-
-fn answer_step(
-    ledger: &Ledger,
-    run: &Run,
-    step: StepNumber,
-    answer: &str,
-    args: &AnswerArgs,
-) -> Result<String, Failure> {
-    let state = run.step(step);
-    let status = state.map_or(StepStatus::Removed, |step| step.status);
-    let question = state.and_then(|step| step.hold.question);
-    match (finding(answer), question, decision(answer)) {
-        (Some(finding), _, _) => {
-            let (run, by, evidence) = (run.id, args.by.clone(), args.note.clone());
-            ledger.execute(&Command::ResolveDoubt { run, step, finding, by, evidence })?;
-        }
-        (None, Some(id), _) => return answer_question(ledger, id, answer, args),
-        (None, None, Some(decision)) if status == StepStatus::Reported => {
-            let rule = format!("answer:{}", args.by);
-            ledger.decide_failure(run.id, step, decision, &rule, &args.note)?;
-        }
-        _ if status == StepStatus::InDoubt => {
-            let message = format!("`{answer}`: expected `landed` or `did-not-happen`");
-            return Err(Failure::Usage(message));
-        }
-        _ => {
-            let name = name(run, step);
-            let message = format!("{name}: nothing is asked about it: the step is {status}");
-            return Err(Failure::Refused(message));
-        }
-    }
-    let now = step_status(ledger, run.id, step).unwrap_or(StepStatus::Removed);
-    Ok(format!("{}: the step is {now}", name(run, step)))
-}
-
-fn finding(word: &str) -> Option<Finding> {
-    match word {
-        "landed" => Some(Finding::Landed),
-        "did-not-happen" | "did_not_happen" => Some(Finding::DidNotHappen),
-        _ => None,
-    }
-}
-
-fn decision(word: &str) -> Option<Decision> {
-    match word {
-        "retry" => Some(Decision::Retry),
-        "fail" => Some(Decision::Fail),
-        "fallback" => Some(Decision::Fallback),
-        "replan" => Some(Decision::Replan),
-        "escalate" => Some(Decision::Escalate),
-        "abort" => Some(Decision::Abort),
-        _ => None,
-    }
 }

@@ -1,24 +1,18 @@
 //! Reviews of plan versions: what is proposed, how it differs, and the yes or no.
-//!
-//! Invariant: a yes is bound to the hash of what was shown. Where the plan itself asks the
-//! question, the answer is one to that question, so that it is closed with it.
-
-use std::path::PathBuf;
 
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::ledger::{Environment, LedgerView, Reply, time_text};
-use crate::plan::{
-    Command, NO, Plan, PlanVersion, Question, QuestionId, Review, Run, Subject, YES, diff,
-};
+use crate::ledger::{Environment, LedgerView, time_text};
+use crate::plan::{Plan, PlanVersion, Question, Run, diff};
+use crate::serve::{Act, Word, question_about, run_of};
 
-use super::answer::{command_line, run_of, status};
+use super::acting::Where;
+use super::answer::command_line;
 use super::exit::{Code, Failure};
 use super::inspect::asked_json;
+use super::outcome;
 use super::plans::{diff_json, diff_text};
-use super::questions::begins_with;
-use super::{open, outcome};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -31,23 +25,18 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ReviewArgs {
-    /// The ledger's folder
-    #[arg(long, value_name = "DIR", default_value = ".ledger")]
-    ledger: PathBuf,
+    #[command(flatten)]
+    place: Where,
     /// The run's name
     run: String,
-    /// Print the version as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 /// `ledger plan approve` and `ledger plan reject`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct VerdictArgs {
-    /// The ledger's folder
-    #[arg(long, value_name = "DIR", default_value = ".ledger")]
-    ledger: PathBuf,
+    #[command(flatten)]
+    place: Where,
     /// The run's name
     run: String,
     /// Who says so
@@ -59,9 +48,6 @@ pub(super) struct VerdictArgs {
     /// Hash of what was shown, or how it begins: a verdict on anything else is refused
     #[arg(long, value_name = "HASH")]
     shown: Option<String>,
-    /// Print the outcome as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 const WITHDRAW_EXAMPLES: &str = "\
@@ -73,9 +59,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = WITHDRAW_EXAMPLES)]
 pub(super) struct WithdrawArgs {
-    /// The ledger's folder
-    #[arg(long, value_name = "DIR", default_value = ".ledger")]
-    ledger: PathBuf,
+    #[command(flatten)]
+    place: Where,
     /// The run's name
     run: String,
     /// Who says so
@@ -84,19 +69,20 @@ pub(super) struct WithdrawArgs {
     /// Why
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
-    /// Print the outcome as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 /// `ledger plan review`.
 pub(super) fn show(args: &ReviewArgs) -> Result<Code, Failure> {
-    let view = LedgerView::open(&args.ledger, &Environment::system())?;
+    let view = LedgerView::open(&args.place.ledger, &Environment::system())?;
     let state = view.fold(u64::MAX)?.state;
     let run = run_of(&state, &args.run)?;
     let Some((number, version)) = run.newest_proposal() else {
         let line = format!("run {}: no version of its plan waits for a yes", args.run);
-        outcome(args.json, &json!({ "type": "review", "run": args.run, "version": null }), &line)?;
+        outcome(
+            args.place.json,
+            &json!({ "type": "review", "run": args.run, "version": null }),
+            &line,
+        )?;
         return Ok(Code::Fine);
     };
     let question = question_about(run, number).map(|(_, question)| question);
@@ -115,7 +101,7 @@ pub(super) fn show(args: &ReviewArgs) -> Result<Code, Failure> {
         commands(args),
     ];
     let text: Vec<String> = text.into_iter().filter(|text| !text.is_empty()).collect();
-    outcome(args.json, &value, &text.join("\n"))?;
+    outcome(args.place.json, &value, &text.join("\n"))?;
     Ok(Code::Waiting)
 }
 
@@ -136,74 +122,28 @@ fn question_text(question: &Question) -> String {
 }
 
 fn commands(args: &ReviewArgs) -> String {
-    let line = |verb: &str| command_line(verb, &args.ledger, &[&args.run, "--by", "WHO"]);
+    let line = |verb: &str| command_line(verb, &args.place.ledger, &[&args.run, "--by", "WHO"]);
     format!("to answer:\n  {}\n  {}", line("plan approve"), line("plan reject"))
-}
-
-fn question_about(run: &Run, version: u32) -> Option<(QuestionId, &Question)> {
-    let subject = Subject::Plan(version);
-    let mut about = run.questions.iter().filter(|(_, each)| each.asked.subject == subject);
-    about.next().map(|(id, question)| (*id, question))
 }
 
 /// `ledger plan approve`.
 pub(super) fn approve(args: &VerdictArgs) -> Result<Code, Failure> {
-    judge(args, Review::Approved)
+    judge(args, Word::Approved)
 }
 
 /// `ledger plan reject`.
 pub(super) fn reject(args: &VerdictArgs) -> Result<Code, Failure> {
-    judge(args, Review::Rejected)
+    judge(args, Word::Rejected)
 }
 
-fn judge(args: &VerdictArgs, review: Review) -> Result<Code, Failure> {
-    let ledger = open(&args.ledger, &Environment::system())?;
-    let state = ledger.state();
-    let run = run_of(&state, &args.run)?;
-    let Some((version, proposed)) = run.newest_proposal() else {
-        let message = format!("run {}: no version of its plan waits for a yes", args.run);
-        return Err(Failure::Refused(message));
-    };
-    let hash = proposed.hash;
-    if let Some(seen) = args.shown.as_ref().filter(|seen| !begins_with(hash, seen)) {
-        let found = hash.short();
-        let message = format!(
-            "you were shown {seen}, but version {version} is {found}: look at it again with \
-             `ledger plan review`"
-        );
-        return Err(Failure::Refused(message));
-    }
-    let (by, note) = (args.by.clone(), args.note.clone());
-    let (answer, word) = match review {
-        Review::Approved => (YES, "approved"),
-        Review::Rejected => (NO, "rejected"),
-    };
-    if let Some((id, question)) = question_about(run, version) {
-        let answer = answer.to_owned();
-        ledger.answer(id, Reply { answer, by, note, shown: question.asked.shown })?;
-    } else {
-        let run = run.id;
-        ledger.execute(&Command::ReviewPlan { run, version, hash, review, by, note })?;
-    }
-    let now = status(&ledger, run.id);
-    let value: Value = json!({
-        "type": "reviewed", "run": args.run, "version": version, "hash": hash, "review": word,
-    });
-    ledger.close()?;
-    let line = format!("run {}: version {version} is {word}; the run is {now}", args.run);
-    outcome(args.json, &value, &line)?;
-    Ok(Code::Fine)
+fn judge(args: &VerdictArgs, review: Word) -> Result<Code, Failure> {
+    let VerdictArgs { place, run, by, note, shown } = args;
+    let (run, by, note, shown) = (run.clone(), by.clone(), note.clone(), shown.clone());
+    place.act(&Act::Review { run, review, by, note, shown })
 }
 
 /// `ledger plan withdraw`.
 pub(super) fn withdraw(args: &WithdrawArgs) -> Result<Code, Failure> {
-    let ledger = open(&args.ledger, &Environment::system())?;
-    let run = run_of(&ledger.state(), &args.run)?.id;
-    ledger.withdraw_replan(run, &args.by, &args.reason)?;
-    let now = status(&ledger, run);
-    ledger.close()?;
-    let value = json!({ "type": "withdrawn", "run": args.run, "status": now });
-    let line = format!("run {}: no other plan is needed; the run is {now}", args.run);
-    outcome(args.json, &value, &line)?;
-    Ok(Code::Fine)
+    let (run, by, reason) = (args.run.clone(), args.by.clone(), args.reason.clone());
+    args.place.act(&Act::Withdraw { run, by, reason })
 }

@@ -12,6 +12,8 @@ use crate::runner::{
     StubWorkers, Workers, drive, recover, scratch_folder,
 };
 
+use crate::serve::{open_in_turn, while_serving};
+
 use super::args::RunArgs;
 use super::exit::{Code, Failure, code_of};
 use super::progress::Reporter;
@@ -23,8 +25,9 @@ pub(super) fn run(args: &RunArgs) -> Result<Code, Failure> {
     let imported = import::read(&args.plan).map_err(|error| Failure::of_plan_file(&error))?;
     let name = run_name(args)?;
     check_plan(&imported, args)?;
-    let environment = Environment::system();
-    let (mut ledger, mut report) = Ledger::open_or_create(&args.ledger, &environment)?;
+    let environment = super::acting::environment();
+    let open = || Ledger::open_or_create(&args.ledger, &environment);
+    let (mut ledger, mut report) = open_in_turn(&args.ledger, open)?;
     let mut reporter = Reporter::new(args)?;
     tell_opened(&reporter, &report);
     let mut next = ready(&ledger, &name, &imported, args)?;
@@ -71,7 +74,8 @@ fn session(
         Next::Ended(_, ending) => return Ok((tell_ended(reporter, name, ending), None)),
         Next::Drive(run) => run,
     };
-    let summary = drive_run(ledger, clock, run, args, reporter)?;
+    let work = || drive_run(ledger, clock, run, args, reporter);
+    let summary = while_serving(ledger, &args.ledger, say, work)?;
     if let (RunOutcome::Waiting(items), true) = (&summary.outcome, args.wait) {
         let until = waiting::due(ledger, run);
         reporter.waits(&summary.run, items, until, &args.ledger);

@@ -193,6 +193,8 @@ fn decode_bincode(kind: Kind, schema: u16, payload: &[u8]) -> std::result::Resul
         | Kind::PlanSteps
         | Kind::RecoveryNote
         | Kind::RetentionNote
+        | Kind::BatchKey
+        | Kind::Remark
         | Kind::SnapshotNote
         | Kind::Gap => Err("a codec that is not used for it (bincode)".to_owned()),
     }

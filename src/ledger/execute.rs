@@ -6,6 +6,7 @@
 //! - The state runs ahead of the durable records by what was submitted, and by nothing else. When
 //!   that fails, it is folded again from the log.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -13,6 +14,7 @@ use crate::log::{Batch, BatchKey, Durability, Log, Ticket};
 use crate::plan::{Command, Event, State};
 
 use super::copies::Copies;
+use super::wish::{Course, Make, Wish};
 use super::{Commit, Ledger, codec, snapshots};
 
 /// What the threads that use a ledger share, besides its log.
@@ -39,6 +41,14 @@ struct Pending<T> {
     ticket: Ticket,
     events: Vec<(u64, Event)>,
     answer: T,
+}
+
+/// Why nothing has its place in the log.
+enum NotBegun<E> {
+    /// By a state that may not be durable yet.
+    Refused(E),
+    /// For a reason of the log.
+    Failed(E),
 }
 
 impl Shared {
@@ -102,17 +112,47 @@ impl Ledger {
     /// # Errors
     /// As [`Ledger::execute`]; `Corrupt` if the last records cannot be read.
     pub fn execute_once(&self, key: &BatchKey, command: &Command) -> Result<Commit> {
+        let wish = Wish { key: Some(key), ..Wish::of(command) };
+        self.fulfil(&wish, |_, _| ()).map(|(commit, ())| commit)
+    }
+
+    /// Carry out what the state asks for, and read off the state what its caller is to be told:
+    /// with nothing between making the command, carrying it out and reading. A wish that was
+    /// fulfilled under its key before is not judged again: its commit is returned as it was, and
+    /// `read` sees the state of today.
+    ///
+    /// # Errors
+    /// What making the command says; as [`Ledger::execute_once`].
+    pub fn fulfil<T, E: From<Error>>(
+        &self,
+        wish: &Wish<'_, E>,
+        read: impl FnOnce(&State, &[(u64, Event)]) -> T,
+    ) -> std::result::Result<(Commit, T), E> {
         let _naming = self.blobs.naming();
-        let command = self.stored(command)?;
+        let command = match &wish.command {
+            Make::Ready(command) => Some(self.stored(command)?),
+            Make::Of(_) => None,
+        };
         let begun = {
             let mut shared = self.lock();
-            if let Some(ticket) = self.log.landed(key)? {
+            let landed = wish.key.map(|key| self.log.landed(key)).transpose()?.flatten();
+            if let Some(ticket) = landed {
                 drop(shared);
-                return self.earlier(ticket);
+                let commit = self.earlier(ticket)?;
+                let mut shared = self.lock();
+                shared.refresh(&self.log)?;
+                let answer = read(&shared.state, &commit.events);
+                return Ok((commit, answer));
             }
-            self.begin(&mut shared, &command, Some(key), |_, _| ())
+            let make = |state: &State| match (&command, &wish.command) {
+                (Some(command), _) => Ok(Cow::Borrowed(&**command)),
+                (None, Make::Of(make)) => make(state).map(Cow::Owned),
+                (None, Make::Ready(command)) => Ok(Cow::Borrowed(*command)),
+            };
+            let course = Course { make: &make, then: wish.then, key: wish.key };
+            self.begin(&mut shared, &course, read)
         };
-        self.finish(begun).map(|(commit, ())| commit)
+        self.finish(begun)
     }
 
     /// The commit of a batch that was submitted before.
@@ -137,10 +177,7 @@ impl Ledger {
         command: &Command,
         read: impl FnOnce(&State, &[(u64, Event)]) -> T,
     ) -> Result<(Commit, T)> {
-        let _naming = self.blobs.naming();
-        let command = self.stored(command)?;
-        let begun = self.begin(&mut self.lock(), &command, None, read);
-        self.finish(begun)
+        self.fulfil(&Wish::of(command), read)
     }
 
     /// Turn what is due into events: leases, delays, questions, barriers, wall time. Whoever waits
@@ -152,37 +189,40 @@ impl Ledger {
             if shared.state.next_due().is_none_or(|due| due > now) {
                 return Ok(());
             }
-            self.begin(&mut shared, &Command::Tick, None, |_, _| ())
+            let make = |_: &State| Ok::<_, Error>(Cow::Borrowed(&Command::Tick));
+            let course = Course { make: &make, then: None, key: None };
+            self.begin(&mut shared, &course, |_, _| ())
         };
         self.finish(begun).map(|_| ())
     }
 
-    fn begin<T>(
+    fn begin<T, E: From<Error>>(
         &self,
         shared: &mut Shared,
-        command: &Command,
-        key: Option<&BatchKey>,
+        course: &Course<'_, '_, E>,
         read: impl FnOnce(&State, &[(u64, Event)]) -> T,
-    ) -> Result<Pending<T>> {
+    ) -> std::result::Result<Pending<T>, NotBegun<E>> {
+        let failed = |error: Error| NotBegun::Failed(E::from(error));
         loop {
-            self.log.expect_good()?;
-            shared.refresh(&self.log)?;
+            self.log.expect_good().map_err(failed)?;
+            shared.refresh(&self.log).map_err(failed)?;
             let now = self.environment.clock.now().max(self.log.time());
             let expected = self.log.last_submitted().seq + 1;
             // The key's record comes before the events.
-            let first = expected + u64::from(key.is_some());
+            let first = expected + u64::from(course.key.is_some());
+            let command = (course.make)(&shared.state).map_err(NotBegun::Refused)?;
             // Until the events have their place, the state runs ahead of the log; whatever ends
             // this early, a panic included, leaves the mark that says so.
             shared.freshness = Freshness::Stale;
             let state = &mut shared.state;
-            let events = match crate::plan::execute(state, first, now, command) {
-                Ok(events) => events,
+            let events = match crate::plan::execute(state, first, now, &command) {
+                Ok(events) => course.go_on(state, first, now, events),
                 Err(rejection) => {
                     shared.freshness = Freshness::Current;
-                    return Err(rejection.into());
+                    return Err(NotBegun::Refused(Error::from(rejection).into()));
                 }
             };
-            if key.is_some() && events.is_empty() {
+            if course.key.is_some() && events.is_empty() {
                 state.pass(expected, now);
             }
             let batch = Batch {
@@ -190,15 +230,15 @@ impl Ledger {
                 time: now,
                 durability: Durability::Sync,
                 expected_seq: Some(expected),
-                key: key.cloned(),
+                key: course.key.cloned(),
             };
             let ticket = match self.log.submit(&batch) {
                 // A note of the ledger's own came in between: judge again.
                 Err(error) if error.kind() == ErrorKind::Conflict => continue,
-                submitted => submitted?,
+                submitted => submitted.map_err(failed)?,
             };
             shared.freshness = Freshness::Current;
-            shared.note(key.map(|_| expected), first, &events);
+            shared.note(course.key.map(|_| expected), first, &events);
             let events: Vec<_> = (first..).zip(events).collect();
             let answer = read(&shared.state, &events);
             return Ok(Pending { ticket, events, answer });
@@ -206,16 +246,17 @@ impl Ledger {
     }
 
     /// Wait for what was begun. No lock is held.
-    fn finish<T>(&self, begun: Result<Pending<T>>) -> Result<(Commit, T)> {
+    fn finish<T, E: From<Error>>(
+        &self,
+        begun: std::result::Result<Pending<T>, NotBegun<E>>,
+    ) -> std::result::Result<(Commit, T), E> {
         let Pending { ticket, events, answer } = match begun {
             Ok(pending) => pending,
-            Err(error) => {
-                if error.rejection().is_some() {
-                    // It was judged by a state that may not be durable yet.
-                    self.log.flush().map_err(|error| self.lost(error))?;
-                }
+            Err(NotBegun::Refused(error)) => {
+                self.log.flush().map_err(|error| self.lost(error))?;
                 return Err(error);
             }
+            Err(NotBegun::Failed(error)) => return Err(error),
         };
         match self.log.wait(ticket) {
             Ok(ack) => {
@@ -224,7 +265,7 @@ impl Ledger {
             }
             Err(error) => {
                 self.lock().freshness = Freshness::Stale;
-                Err(error)
+                Err(error.into())
             }
         }
     }

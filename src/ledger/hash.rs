@@ -66,7 +66,7 @@ impl io::Write for HashWriter {
 }
 
 /// A plan ready to be proposed, if it is valid.
-pub(super) fn draft(plan: &Plan) -> Result<PlanDraft, Rejection> {
+pub(crate) fn draft(plan: &Plan) -> Result<PlanDraft, Rejection> {
     let problems = validate(plan);
     if !problems.is_empty() {
         return Err(Rejection::InvalidPlan(problems));

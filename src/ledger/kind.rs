@@ -74,8 +74,10 @@ kinds! {
     StepFailed = 51 "step_failed";
     RecoveryNote = 0x8001 "recovery_note";
     RetentionNote = 0x8002 "retention_note";
+    BatchKey = 0x8003 "batch_key";
     SnapshotNote = 0x8004 "snapshot_note";
     Gap = 0x8005 "gap";
+    Remark = 0x8006 "remark";
 }
 
 impl Kind {

@@ -36,6 +36,7 @@ mod metrics;
 mod projection;
 mod receipt_codec;
 mod recent;
+mod remark;
 mod replay;
 mod report;
 mod retention;
@@ -51,6 +52,7 @@ mod task;
 mod trace;
 mod travel;
 mod verify;
+mod wish;
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -79,12 +81,15 @@ pub use environment::{Clock, Environment, IdSource, SystemClock, parse_time, tim
 use execute::Shared;
 pub use export::{Describe, Exported};
 pub use files::{PLANNED_FILES, PlannedFile, PlannedFiles};
+#[cfg(feature = "cli")]
+pub(crate) use hash::draft as plan_draft;
 pub use hash::{bytes_hash, plan_hash, state_hash};
 pub use import::{Imported, import};
 pub use kind::Kind;
 use ladder::Ladder;
 pub use metrics::{ESTIMATE, Metrics, Ratio, RunMetrics};
 pub use projection::Projection;
+pub use remark::{REMARK_LENGTH_MAX, Remark};
 pub use replay::{Fold, FoldWatch, Ground, LedgerView, Recorded};
 pub use report::OpenReport;
 pub use retention::{PrunePlan, Pruned, Through};
@@ -97,6 +102,9 @@ pub use streams::RUNS;
 pub use task::Task;
 pub use trace::{Trace, Traced};
 pub use verify::{Condition, Level, Phase, Progress, VerifyReport, VerifyRequest, root, verify};
+#[cfg(feature = "cli")]
+pub(crate) use wish::next_of;
+pub use wish::{Follow, Make, Wish};
 
 /// A ledger that is open for writing. At most one exists per folder, in all processes.
 #[derive(Debug)]
@@ -255,11 +263,7 @@ impl Ledger {
     pub fn record_receipt(&self, token: AttemptToken, receipt: Receipt) -> Result<StepStatus> {
         let command = Command::RecordReceipt { token, receipt };
         let (commit, status) = self.carry_out(&command, |state, _| status(state, token))?;
-        let is_refused = commit.events.iter().any(|(_, event)| {
-            matches!(event, Event::Step(record)
-                if matches!(record.event, crate::plan::StepEvent::ReceiptRefused(_)))
-        });
-        if is_refused {
+        if is_refused(&commit) {
             return Err(Rejection::StaleToken(token).into());
         }
         Ok(status)
@@ -337,6 +341,14 @@ impl Ledger {
         // A thread that panicked left the mark of a stale state, which is folded again.
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether a receipt was refused.
+fn is_refused(commit: &Commit) -> bool {
+    commit.events.iter().any(|(_, event)| {
+        matches!(event, Event::Step(record)
+            if matches!(record.event, crate::plan::StepEvent::ReceiptRefused(_)))
+    })
 }
 
 /// The step of an attempt that was ever dealt.

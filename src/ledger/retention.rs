@@ -113,7 +113,7 @@ impl Ledger {
         };
         debug_assert!(note.is_sound(self.head().seq.saturating_add(1)), "{note:?}");
         bug!(PruneBeforeNote => self.log.remove_pruned(&Retention { seq: 0, note: note.clone() })?);
-        let note_seq = self.note(note.record())?.seq;
+        let note_seq = self.note(note.record(), None)?.seq;
         let removal = self.log.remove_pruned(&Retention { seq: note_seq, note })?;
         Ok(Pruned { plan, note_seq, removal })
     }

@@ -42,17 +42,26 @@ impl Ledger {
     /// `OutOfRange` beyond the last durable record; `Rejected` with `NoSuchRun`, also if there was
     /// none at that record, `NoSuchStep`, `RunExists`, or `NoActivePlan`.
     pub fn fork(&self, parent: RunId, point: ForkPoint, name: &str) -> Result<RunId> {
-        let at_seq = self.place_of(parent, point)?;
-        let parent = Box::new(whole(&self.state_at(at_seq)?, parent, |seq| self.state_at(seq))?);
-        let chain = self.reader()?.chain_at(at_seq)?.ok_or_else(|| no_record(at_seq))?;
-        let chain = ContentHash(chain.0);
-        let name = name.to_owned();
-        let commit = self.execute(&Command::ForkRun { name, parent, at_seq, chain })?;
+        let commit = self.execute(&self.fork_command(parent, point, name)?)?;
         let started = commit.events.iter().find_map(|(_, event)| match event {
             Event::RunStarted(started) => Some(started.run),
             _ => None,
         });
         Ok(started.expect("a fork that was not refused was started"))
+    }
+
+    /// The command that forks a run.
+    pub(crate) fn fork_command(
+        &self,
+        parent: RunId,
+        point: ForkPoint,
+        name: &str,
+    ) -> Result<Command> {
+        let at_seq = self.place_of(parent, point)?;
+        let parent = Box::new(whole(&self.state_at(at_seq)?, parent, |seq| self.state_at(seq))?);
+        let chain = self.reader()?.chain_at(at_seq)?.ok_or_else(|| no_record(at_seq))?;
+        let chain = ContentHash(chain.0);
+        Ok(Command::ForkRun { name: name.to_owned(), parent, at_seq, chain })
     }
 
     /// The record after which a fork leaves its parent.

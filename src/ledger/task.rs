@@ -47,7 +47,7 @@ pub struct Task {
 
 impl Task {
     /// The task that a batch of events dealt, if it dealt one.
-    pub(super) fn dealt(state: &State, events: &[(u64, Event)]) -> Option<Self> {
+    pub(crate) fn dealt(state: &State, events: &[(u64, Event)]) -> Option<Self> {
         let (seq, run, number, dispatched) =
             events.iter().find_map(|(seq, event)| match event {
                 Event::Step(record) => match &record.event {

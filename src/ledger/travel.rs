@@ -6,7 +6,7 @@ use std::sync::{MutexGuard, PoisonError};
 
 use crate::error::{ErrorKind, Result};
 use crate::format::NewRecord;
-use crate::log::{Ack, Batch, Durability, Ticket};
+use crate::log::{Ack, Batch, BatchKey, Durability, Ticket};
 use crate::plan::State;
 
 use super::Ledger;
@@ -51,7 +51,7 @@ impl Ledger {
             ladder.warn_of(&ignored);
             (ladder.spacing(), ladder.keeping())
         };
-        self.note(note.record())?;
+        self.note(note.record(), None)?;
         let _keeping = keeping.lock().unwrap_or_else(PoisonError::into_inner);
         snapshots::thin_out::<P>(storage, &self.log.reader()?, spacing)?;
         Ok(snapshot)
@@ -75,16 +75,16 @@ impl Ledger {
         // The ladder is free again while a note waits for the disk.
         let notes = self.ladder().take_notes();
         for note in notes {
-            if let Err(error) = self.note(note.record()) {
+            if let Err(error) = self.note(note.record(), None) {
                 let seq = note.seq;
                 self.ladder().warn(format!("the snapshot at record {seq} has no note: {error}"));
             }
         }
     }
 
-    /// Add a record that changes no state, durably.
-    pub(super) fn note(&self, note: NewRecord) -> Result<Ack> {
-        let begun = self.submit_note(&mut self.lock(), note);
+    /// Add a record that changes no state, durably; under a key, once.
+    pub(super) fn note(&self, note: NewRecord, key: Option<&BatchKey>) -> Result<Ack> {
+        let begun = self.submit_note(&mut self.lock(), note, key);
         let waited = self.log.wait(begun?);
         if waited.is_err() {
             self.lock().freshness = Freshness::Stale;
@@ -93,13 +93,21 @@ impl Ledger {
     }
 
     /// Give the note its place in the log, and pass it in the state.
-    fn submit_note(&self, shared: &mut Shared, note: NewRecord) -> Result<Ticket> {
+    fn submit_note(
+        &self,
+        shared: &mut Shared,
+        note: NewRecord,
+        key: Option<&BatchKey>,
+    ) -> Result<Ticket> {
+        if let Some(landed) = key.map(|key| self.log.landed(key)).transpose()?.flatten() {
+            return Ok(landed);
+        }
         let mut batch = Batch {
             records: vec![note],
             time: 0,
             durability: Durability::Sync,
             expected_seq: None,
-            key: None,
+            key: key.cloned(),
         };
         loop {
             self.log.expect_good()?;
@@ -113,8 +121,10 @@ impl Ledger {
                 }
                 Err(error) => return Err(error),
                 Ok(ticket) => {
-                    shared.state.pass(expected, time);
-                    shared.copies.note(expected, time, None);
+                    for seq in ticket.first_seq()..=ticket.last_seq() {
+                        shared.state.pass(seq, time);
+                        shared.copies.note(seq, time, None);
+                    }
                     return Ok(ticket);
                 }
             }

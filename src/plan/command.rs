@@ -128,6 +128,15 @@ pub enum Command {
         /// Who says so.
         by: String,
     },
+    /// Let one failed step be tried again, and the run go on that failed by it.
+    Retry {
+        /// The run.
+        run: RunId,
+        /// The step.
+        step: StepNumber,
+        /// Who says so.
+        by: String,
+    },
     /// Set a variable, if it still has the version that the caller saw.
     SetVariable {
         /// The run.

@@ -29,6 +29,7 @@ mod judge;
 mod nearby;
 mod orphans;
 mod output;
+mod outside;
 mod pending;
 mod planner;
 mod probe;
@@ -59,15 +60,17 @@ pub(crate) use hand_off::class_word;
 pub use hand_off::{FailedCriterion, HandOff, PlanBrief, PlanContext, PreviousAttempt};
 pub use helpers::{Helpers, Judge, Planner};
 pub use nearby::{Nearby, Neighbour};
+pub(crate) use outside::{End, Order, OutsideWork};
 pub use pending::{Pending, pending};
 pub(crate) use planner::is_by_planner;
 pub use process::{ProcessOptions, ProcessWorkers};
+pub(crate) use receipt_file::{receipt_json, receipt_of_json};
 pub use recover::recover;
 pub use stub::{StubOptions, StubWorkers};
 pub use summary::{Counts, RunOutcome, RunSummary, Session, Unrecorded};
 pub use wait::Patience;
 pub use watch::{Observer, Progress, StepName, StopRequest};
-pub(crate) use words::{describe, trigger_json};
+pub(crate) use words::{describe, title, trigger_json};
 
 /// Why an attempt is not at work, for a reason of this machine.
 #[derive(Debug)]

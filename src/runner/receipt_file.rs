@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::plan::{Artifact, Cost, Disposition, FailureClass, Json, Outcome, Output, Receipt};
 
@@ -67,6 +67,42 @@ pub(super) fn read(path: &Path, output: &Path) -> Option<Result<Receipt, String>
         receipt(file, output.into())
     };
     Some(read().map_err(|error| format!("the file in LEDGER_RECEIPT is not a receipt: {error}")))
+}
+
+/// A receipt as the JSON object that [`receipt_of_json`] reads. Duration and log are not in it.
+pub(crate) fn receipt_json(receipt: &Receipt) -> Value {
+    let mut line = match &receipt.outcome {
+        Outcome::Succeeded => json!({ "outcome": "succeeded" }),
+        Outcome::Failed { class, message, payload } => json!({
+            "outcome": "failed", "class": class, "message": message, "payload": payload.value(),
+            "disposition": receipt.disposition,
+        }),
+        Outcome::ReplanRequested { reason } => {
+            json!({ "outcome": "replan_requested", "message": reason })
+        }
+    };
+    let variables: BTreeMap<&String, Value> =
+        receipt.variables.iter().map(|(name, value)| (name, value.value())).collect();
+    let artifacts: Vec<Value> = receipt
+        .artifacts
+        .iter()
+        .map(|artifact| json!({ "path": artifact.path, "hash": artifact.hash }))
+        .collect();
+    let more = json!({
+        "output": receipt.output.inline().map(Json::value), "variables": variables,
+        "artifacts": artifacts, "side_effects": receipt.side_effects, "cost": receipt.cost,
+    });
+    if let (Some(members), Value::Object(more)) = (line.as_object_mut(), more) {
+        members.extend(more);
+    }
+    line
+}
+
+/// The receipt that a JSON object is, in the form of the file; no output is `null`.
+pub(crate) fn receipt_of_json(value: &Value) -> Result<Receipt, String> {
+    let file = ReceiptFile::deserialize(value).map_err(|error| error.to_string())?;
+    let output = file.output.as_ref().map(Json::new).unwrap_or_default();
+    receipt(file, output.into())
 }
 
 fn receipt(file: ReceiptFile, output: Output) -> Result<Receipt, String> {
@@ -133,6 +169,21 @@ mod tests {
         assert_eq!(receipt.artifacts.len(), 2);
         assert_eq!(receipt.cost, Cost { money_micros: 5, tokens: 9 });
         assert_eq!(receipt.disposition, Some(Disposition::InDoubt));
+    }
+
+    #[test]
+    fn a_receipt_survives_its_json() {
+        for text in [
+            r#"{"outcome":"succeeded","output":[1],"variables":{"a":"x"},"side_effects":["k"],
+                "artifacts":[{"path":"p","hash":"00"}],"cost":{"money_micros":5,"tokens":9}}"#,
+            r#"{"outcome":"failed","class":"transient","message":"m","payload":{"t":1},
+                "disposition":"landed"}"#,
+            r#"{"outcome":"failed","message":"m"}"#,
+            r#"{"outcome":"replan_requested","message":"because"}"#,
+        ] {
+            let receipt = receipt_of_json(&serde_json::from_str(text).unwrap()).unwrap();
+            assert_eq!(receipt_of_json(&receipt_json(&receipt)).unwrap(), receipt);
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Waiting: for what falls due by itself, and for nothing else.
 //!
 //! Invariants: a loop that has nothing to do waits only as long as time alone can change that. It
-//! never waits for a person: they cannot answer while it holds the ledger.
+//! never waits for a person: that may take days. What others do meanwhile is noticed.
 
 use std::time::Duration;
 
@@ -29,6 +29,7 @@ impl Drive<'_> {
         }
         let Some((until, reason)) = self.due() else { return Ok(false) };
         self.observer.progress(&Progress::Waiting { until, reason });
+        let seen = self.ledger.head().seq;
         while self.may_start() {
             let left = until.saturating_sub(self.clock.now());
             if left == 0 {
@@ -36,6 +37,12 @@ impl Drive<'_> {
                 self.count();
                 // What fell due is due no more; if it were, waiting for it would never end.
                 return Ok(self.due().is_none_or(|(next, _)| next > until));
+            }
+            if self.ledger.head().seq != seen {
+                // Somebody else acted on the ledger, and there may be work now.
+                self.count();
+                self.queue_checks_of_reported();
+                return Ok(true);
             }
             // Nothing runs, so nothing is reported: this only sleeps.
             let report = self.workers.next(Duration::from_micros(left).min(super::drive::WAIT_MAX));

@@ -6,7 +6,7 @@ use crate::ledger::Task;
 use crate::plan::{Outcome, ReplanTrigger};
 
 /// A step's title, or the first line of what it does.
-pub(super) fn title(task: &Task) -> String {
+pub(crate) fn title(task: &Task) -> String {
     let step = &task.step;
     [&step.title, &step.goal, step.command.as_ref().unwrap_or(&step.title)]
         .into_iter()

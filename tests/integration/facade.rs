@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use plan_ledger::plan::{BarrierNeeds, Json, RunStatus};
+use plan_ledger::plan::{BarrierNeeds, Event, Json, Rejection, RunStatus, StepEvent};
 use plan_ledger::sim::{Effect, Fault, SimDisk};
 use plan_ledger::{
     BatchKey, Command, Environment, ErrorKind, Ledger, Plan, Receipt, RunId, RunPolicy, Step,
@@ -285,4 +285,58 @@ fn a_failed_sync_is_told_to_all_and_leaves_the_durable_state() {
         assert_eq!(state_hash(&ledger.state()), state_hash(&state), "call {call}: it changes");
     }
     assert!(failed > 6, "{failed}");
+}
+
+/// Goal: a receipt and the next claim are one commit: after a crash at any call of the disk there
+/// are both or neither, and the replayed state is the live one.
+#[test]
+fn a_receipt_and_the_next_dispatch_are_one_commit() {
+    let dir = Path::new("a.ledger");
+    let story = |disk: &SimDisk| {
+        let (ledger, _) = Ledger::open_or_create(dir, &on_disk(disk)).ok()?;
+        let run = match ledger.state().run_named("steps") {
+            Some(run) => run.id,
+            None => ledger.start_run("steps", &plan(10), RunPolicy::default()).ok()?,
+        };
+        let mut task = ledger.dispatch(run, "worker").ok()?;
+        while let Some(held) = task {
+            let receipt = Receipt::default();
+            let reported =
+                ledger.record_receipt_and_dispatch(held.token, receipt, "worker").ok()?;
+            assert_eq!(reported.0, plan_ledger::plan::StepStatus::Accepted);
+            task = reported.1;
+        }
+        Some((ledger, run))
+    };
+    let calm = SimDisk::new();
+    let (ledger, run) = story(&calm).unwrap();
+    let records = ledger.replay(1).unwrap();
+    let dealt = records.iter().filter(|record| {
+        matches!(&record.event, Some(Event::Step(step))
+        if matches!(step.event, StepEvent::Dispatched(_)))
+    });
+    assert_eq!(dealt.count(), 10);
+    assert!(matches!(ledger.state().runs[&run].status, RunStatus::Ended(_)));
+    // A receipt that comes too late deals nothing.
+    let token = *ledger.state().dealt.keys().next().unwrap();
+    let late = ledger.record_receipt_and_dispatch(token, Receipt::default(), "worker");
+    assert!(matches!(late.unwrap_err().rejection(), Some(Rejection::StaleToken(_))));
+    assert!(ledger.state().in_flight.is_empty());
+    drop(ledger);
+    for call in 1..=calm.calls() {
+        let disk = SimDisk::new();
+        disk.crash_at(call);
+        let _ = story(&disk);
+        disk.crash_at(u64::MAX);
+        disk.lose_power(plan_ledger::sim::Loss::Some(call));
+        let Ok((ledger, _)) = Ledger::open(dir, &on_disk(&disk)) else { continue };
+        let state = ledger.state();
+        let Some(run) = state.run_named("steps") else { continue };
+        let accepted = run.count(plan_ledger::plan::StepStatus::Accepted);
+        if accepted > 0 && accepted < 10 {
+            assert_eq!(run.in_flight, 1, "call {call}: reported without the next claim");
+        }
+        let replayed = ledger.state_at(ledger.head().seq).unwrap();
+        assert_eq!(state_hash(&replayed), ledger.state_hash(), "call {call}");
+    }
 }

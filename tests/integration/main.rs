@@ -5,6 +5,8 @@
     reason = "a test that cannot go on has failed, helpers included"
 )]
 
+// One command for every act, and the same answers from whoever holds the ledger.
+mod acts;
 // Large outputs beside the log.
 mod blobs;
 // The promises about claims, across losses of power.
@@ -76,6 +78,8 @@ mod log_round_trip;
 mod mischief;
 // Every line of JSON is one that is published.
 mod published;
+// Many shells that claim the same steps.
+mod race;
 // Many at once: threads and processes that want the same.
 mod races;
 // The real program on a real kernel: the order of system calls, and calls that do less.
@@ -107,6 +111,8 @@ mod snapshots;
 mod stories;
 // What the stories share.
 mod story;
+// The socket of a ledger that is held.
+mod socket;
 // Any state at any record, from the start, from a snapshot, live.
 mod time_travel;
 // What a log asks of the disk, and in which order.

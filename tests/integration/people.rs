@@ -119,6 +119,21 @@ fn delays_are_waited_out() {
     assert_eq!(lines.last().unwrap()["session"]["retries"], 1);
 }
 
+/// Story: a run waits for the deadline of its gate, a day away, and holds the ledger meanwhile. Ana
+/// answers beside it, and it goes on at once.
+#[test]
+fn an_answer_reaches_a_run_that_waits() {
+    let place = Place::new();
+    place.write("plan.yaml", GATED);
+    let run = super::command::start(&mut place.command(&["run", "plan.yaml", "--wait"]));
+    super::command::wait_until("the question is open", || {
+        place.ledger("questions").out.contains("Is the window open?")
+    });
+    place.ledger("answer plan deploy yes --by ana").code(0).says(&["the step is ready"]);
+    run.end().code(0).says(&["run plan: done"]);
+    assert_eq!(place.tally(), ["build", "deploy"]);
+}
+
 /// Goal: a run that only waits for a time can be stopped at once, says for what it waited, and
 /// deals nothing before that time.
 #[test]

@@ -388,9 +388,12 @@ fn a_second_runner_is_told_who_holds_the_ledger() {
     let running = start(&mut place.command(&["run", "plan.yaml"]));
     wait_until("the first is at work", || !place.tally().is_empty());
     let holder = format!("process {}", running.id());
-    for line in ["run plan.yaml", "run plan.yaml --run other", "accept plan long --by ana"] {
+    for line in ["run plan.yaml", "run plan.yaml --run other"] {
         place.ledger(line).code(5).complains(&["held by another process", &holder]);
     }
+    // What is no run is carried out by the first.
+    place.ledger("accept plan long --by ana").code(6).complains(&["the step is dispatched"]);
+    place.ledger("set colour blue").code(0);
     place.write("open", "");
     running.end().code(0);
     assert_eq!(place.tally().len(), 1);

@@ -20,15 +20,15 @@ use super::text::{counted, moment, plain};
 
 /// Something that is next.
 #[derive(Debug)]
-pub(super) struct Action {
+pub(in crate::cli) struct Action {
     /// In a word, for programs.
-    pub(super) word: &'static str,
+    pub(in crate::cli) word: &'static str,
     /// The step that it is about.
-    pub(super) step: Option<StepNumber>,
+    pub(in crate::cli) step: Option<StepNumber>,
     /// For people.
-    pub(super) text: String,
+    pub(in crate::cli) text: String,
     /// What to type.
-    pub(super) command: Option<String>,
+    pub(in crate::cli) command: Option<String>,
 }
 
 impl Action {
@@ -52,6 +52,12 @@ impl Action {
             "command": self.command,
         })
     }
+}
+
+/// The most urgent of what is next in a run.
+pub(in crate::cli) fn next_action(state: &State, run: &Run, dir: &Path, now: Micros) -> Action {
+    let nothing = || Action::new("none", "nothing".to_owned());
+    actions(state, run, dir, now).into_iter().next().unwrap_or_else(nothing)
 }
 
 /// What is next in a run, most urgent first.

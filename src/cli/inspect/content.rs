@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::format::SKIPPABLE_KINDS_FROM;
-use crate::ledger::{Kind, decode};
+use crate::ledger::{Kind, Remark, decode};
 use crate::log::{
     GapNote, LoggedRecord, Proof, RecoveryNote, Retention, RetentionNote, SnapshotNote,
 };
@@ -11,7 +11,7 @@ use crate::plan::{Event, RunId};
 
 use super::event_json::{event_json, note_json};
 use super::page::time_json;
-use super::phrase::{gap_text, note, phrase, pruned_text, snapshot_text, subject};
+use super::phrase::{gap_text, note, phrase, pruned_text, remark_text, snapshot_text, subject};
 use super::text::{Paint, plain};
 
 /// What a record's payload turned out to be.
@@ -27,6 +27,10 @@ pub(super) enum Content {
     Snapshot(SnapshotNote),
     /// Records were pruned.
     Pruned(RetentionNote),
+    /// The batch has a name.
+    Key(String),
+    /// Somebody said something.
+    Remark(Remark),
     /// A kind that this program does not know and may pass over.
     Skipped,
     /// It cannot be read, for this reason.
@@ -54,6 +58,12 @@ impl Content {
                 let what = "a retention note that breaks a rule";
                 note.unwrap_or_else(|| Self::Unreadable(what.to_owned()))
             }
+            Ok(None) if record.kind == Kind::BatchKey.number() => {
+                Self::Key(String::from_utf8_lossy(&record.payload).into_owned())
+            }
+            Ok(None) if record.kind == Kind::Remark.number() => {
+                Remark::in_record(record).map_or(Self::Skipped, Self::Remark)
+            }
             Ok(None) => SnapshotNote::in_record(record).map_or(Self::Skipped, Self::Snapshot),
             Err(error) => Self::Unreadable(error.to_string()),
         }
@@ -62,6 +72,7 @@ impl Content {
     pub(super) fn run(&self) -> Option<RunId> {
         match self {
             Self::Event(event) => subject(event).0,
+            Self::Remark(remark) => remark.run,
             _ => None,
         }
     }
@@ -75,6 +86,8 @@ pub(in crate::cli) fn meaning(record: &LoggedRecord) -> Option<Value> {
         Content::Gap(gap) => (kind_name(record.kind), json!(gap)),
         Content::Snapshot(note) => (kind_name(record.kind), json!(note)),
         Content::Pruned(note) => (kind_name(record.kind), json!(note)),
+        Content::Key(key) => (kind_name(record.kind), json!({ "key": key })),
+        Content::Remark(remark) => (kind_name(record.kind), json!(remark)),
         Content::Skipped | Content::Unreadable(_) => return None,
     };
     Some(json!({ content: fields }))
@@ -94,6 +107,8 @@ pub(super) fn record_json(record: &LoggedRecord, proof: Proof, content: &Content
         Content::Gap(gap) => (json!(gap), None),
         Content::Snapshot(note) => (json!(note), None),
         Content::Pruned(note) => (json!(note), None),
+        Content::Key(key) => (json!({ "key": key }), None),
+        Content::Remark(remark) => (json!(remark), None),
         Content::Skipped => (Value::Null, None),
         Content::Unreadable(why) => (Value::Null, Some(why)),
     };
@@ -130,6 +145,8 @@ pub(super) fn content_text(record: &LoggedRecord, content: &Content) -> (Paint, 
         Content::Gap(gap) => (Paint::Notice, gap_text(gap)),
         Content::Snapshot(note) => (Paint::Faint, snapshot_text(note)),
         Content::Pruned(note) => (Paint::Notice, pruned_text(note)),
+        Content::Key(key) => (Paint::Faint, format!("the batch is named {}", plain(key))),
+        Content::Remark(remark) => (Paint::Notice, remark_text(remark)),
         Content::Skipped => {
             let text = format!(
                 "{} bytes of a kind that this program does not know (kinds from \

@@ -41,19 +41,22 @@ mod summary;
 mod survey;
 mod text;
 
+pub(super) use actions::next_action;
 pub(super) use content::meaning;
 pub(super) use control_json::{asked_json, cause_json, limits_json, trigger_json};
 pub(super) use control_phrase::{cause_text, cost_text, limits_text, subject_text};
 pub(super) use domain::StatusArgs;
 
-pub(super) use text::{counted, is_harmless, size, words};
+pub(super) use text::{counted, is_harmless, size};
 
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use crate::ledger::{BlobCheck, Environment};
+use crate::ledger::{BlobCheck, Environment, LedgerView};
+use crate::plan::RunStatus;
 
 use super::blobs;
 use super::exit::{Code, Failure};
@@ -176,8 +179,41 @@ pub(super) fn status(
     environment: &Environment,
     out: &mut dyn Write,
 ) -> Result<Code, Failure> {
-    paged(&args.dir, args.json, environment, out, |look, page| domain::status(args, look, page))
+    let look = |out: &mut dyn Write| {
+        paged(&args.dir, args.json, environment, out, |look, page| domain::status(args, look, page))
+    };
+    if !args.watch {
+        return look(out);
+    }
+    let is_screen = !args.json && io::stdout().is_terminal();
+    let mut seen = None;
+    loop {
+        let state = LedgerView::open(&args.dir, environment)?.fold_recent()?.state;
+        let goes_on = state.runs.values().any(|run| !matches!(run.status, RunStatus::Ended(_)));
+        if seen.replace(state.seq) != Some(state.seq) {
+            let mut text = Vec::new();
+            if is_screen {
+                text.extend_from_slice(CLEAR);
+            }
+            let code = look(&mut text)?;
+            match out.write_all(&text).and_then(|()| out.flush()) {
+                // Whoever watched has gone.
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Code::Fine),
+                written => written.map_err(Failure::Output)?,
+            }
+            if !goes_on {
+                return Ok(code);
+            }
+        }
+        std::thread::sleep(WATCH_AGAIN);
+    }
 }
+
+/// Between two looks at a ledger that is watched.
+const WATCH_AGAIN: Duration = Duration::from_millis(250);
+
+/// Home, and nothing on the screen.
+const CLEAR: &[u8] = b"\x1b[H\x1b[2J";
 
 /// What looks at a ledger, and the page that it writes to.
 fn paged(

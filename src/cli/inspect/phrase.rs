@@ -1,5 +1,6 @@
 //! An event in one phrase, for people.
 
+use crate::ledger::Remark;
 use crate::log::{GapNote, RecoveryNote, RetentionNote, SnapshotNote};
 use crate::plan::{
     AcceptedBasis, AfterLoss, BarrierChange, BlobOutput, CapScope, Event, Finding, Origin, Outcome,
@@ -253,6 +254,13 @@ pub(super) fn snapshot_text(note: &SnapshotNote) -> String {
     let SnapshotNote { projection, version, seq, state_hash, .. } = note;
     let hash = cut(&plain(state_hash), SHORT);
     format!("snapshot of {} v{version} at record {seq}: {hash}", plain(projection))
+}
+
+/// Somebody said something.
+pub(super) fn remark_text(remark: &Remark) -> String {
+    let step = remark.step.map(|step| format!(" about step #{step}")).unwrap_or_default();
+    let text = plain(&remark.text);
+    format!("{} notes{step}: {text}", plain(&remark.by))
 }
 
 /// The oldest records were pruned.

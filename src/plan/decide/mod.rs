@@ -72,6 +72,7 @@ fn judge(state: &State, now: Micros, command: &Command) -> Result<Vec<Event>, Re
             runs::resolve_doubt(state, *run, *step, *finding, (by, evidence))
         }
         Command::RetryFailed { run, by } => runs::retry_failed(state, *run, by),
+        Command::Retry { run, step, by } => runs::retry(state, *run, *step, by),
         Command::SetVariable { run, name, value, expected_version, by } => {
             runs::set_variable(state, *run, (name, value), *expected_version, by)
         }

@@ -96,24 +96,59 @@ pub(super) fn resolve_doubt(
 
 pub(super) fn retry_failed(state: &State, run: RunId, by: &str) -> Result<Vec<Event>, Rejection> {
     let run = run_of(state, run)?;
-    let has_failed = match run.status {
-        RunStatus::Proposed => return Err(Rejection::NoActivePlan),
-        RunStatus::Running => false,
-        RunStatus::Ended(Ending::Failed) => true,
-        RunStatus::Ended(ending) => return Err(Rejection::RunHasEnded(ending)),
-    };
+    let is_over = has_failed(run)?;
     let plan_failed = run.plan_verdicts.values().any(|each| each.ruling == Ruling::Fail);
     if run.count(StepStatus::Failed) == 0 && !plan_failed {
         return Err(Rejection::NothingFailed);
     }
+    Ok(reopened(run, failed_steps(run), is_over, by))
+}
+
+pub(super) fn retry(
+    state: &State,
+    run: RunId,
+    number: StepNumber,
+    by: &str,
+) -> Result<Vec<Event>, Rejection> {
+    let run = run_of(state, run)?;
+    let is_over = has_failed(run)?;
+    if step_of(run, number)?.status != StepStatus::Failed {
+        return Err(Rejection::NothingFailed);
+    }
+    Ok(reopened(run, [number].into_iter(), is_over, by))
+}
+
+/// Whether a run that has something to try again is over.
+fn has_failed(run: &Run) -> Result<IsOver, Rejection> {
+    match run.status {
+        RunStatus::Proposed => Err(Rejection::NoActivePlan),
+        RunStatus::Running => Ok(IsOver::No),
+        RunStatus::Ended(Ending::Failed) => Ok(IsOver::Failed),
+        RunStatus::Ended(ending) => Err(Rejection::RunHasEnded(ending)),
+    }
+}
+
+/// Whether a run is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum IsOver {
+    No,
+    Failed,
+}
+
+fn reopened(
+    run: &Run,
+    steps: impl Iterator<Item = StepNumber>,
+    is_over: IsOver,
+    by: &str,
+) -> Vec<Event> {
     let reopened = Reopened { by: by.to_owned() };
-    let mut events: Vec<Event> = failed_steps(run)
+    let mut events: Vec<Event> = steps
         .map(|number| step_event(run.id, number, StepEvent::Reopened(reopened.clone())))
         .collect();
-    if has_failed {
+    if is_over == IsOver::Failed {
         events.push(Event::RunReopened(RunReopened { run: run.id, by: by.to_owned() }));
     }
-    Ok(events)
+    events
 }
 
 fn failed_steps(run: &Run) -> impl Iterator<Item = StepNumber> {

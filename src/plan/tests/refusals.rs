@@ -42,6 +42,7 @@ fn what_names_no_run_is_refused() {
             evidence: by(),
         },
         Command::RetryFailed { run: ABSENT, by: by() },
+        Command::Retry { run: ABSENT, step, by: by() },
         Command::SetCap { scope: CapScope::Run(ABSENT), limit: None, by: by() },
         Command::SetVariable {
             run: ABSENT,
@@ -195,6 +196,10 @@ fn only_doubt_is_resolved_and_only_failure_retried() {
     assert_eq!(world.ask(resolve), Err(Rejection::NotReady(step, StepStatus::Ready)));
     let retry = Command::RetryFailed { run, by: "ann".to_owned() };
     assert_eq!(world.ask(retry), Err(Rejection::NothingFailed));
+    let retry = |step| Command::Retry { run, step, by: "ann".to_owned() };
+    assert_eq!(world.ask(retry(step)), Err(Rejection::NothingFailed));
+    let nowhere = StepNumber(99);
+    assert_eq!(world.ask(retry(nowhere)), Err(Rejection::NoSuchStep(nowhere)));
 }
 
 #[test]
@@ -213,6 +218,8 @@ fn a_run_that_is_done_takes_no_more_commands() {
     assert_eq!(world.propose(&plan(vec![])), done);
     let retry = Command::RetryFailed { run: RunId(1), by: "ann".to_owned() };
     assert_eq!(world.ask(retry), done);
+    let (run, step) = (RunId(1), StepNumber(1));
+    assert_eq!(world.ask(Command::Retry { run, step, by: "ann".to_owned() }), done);
 }
 
 #[test]

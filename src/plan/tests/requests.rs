@@ -133,7 +133,8 @@ impl Dice {
             }
             3 => Command::TakeOver { run, steps: vec![(step, reason.clone()), (step, reason)] },
             4 => Command::Skip { run, step, by, reason },
-            5 | 6 => Command::RetryFailed { run, by },
+            5 => Command::RetryFailed { run, by },
+            6 => Command::Retry { run, step, by },
             7..=10 => Command::SetVariable {
                 run,
                 name: self.pick(&["u", "v", "w"]).to_owned(),

@@ -57,6 +57,7 @@ const STATUS_EXAMPLES: &str = "\
 Examples:
   ledger status                                    all runs that go on, in the folder .ledger
   ledger status path/to/ledger --view operator
+  ledger status --watch                            again whenever something happens
   ledger status --run my-plan --json";
 
 /// `ledger status`.
@@ -64,7 +65,8 @@ Examples:
 #[command(after_help = STATUS_EXAMPLES)]
 pub(in crate::cli) struct StatusArgs {
     /// The ledger's folder, or an archive's file
-    #[arg(value_name = "DIR", default_value = ".ledger")]
+    #[arg(value_name = "DIR", default_value = ".ledger", env = "LEDGER_DIR")]
+    #[arg(hide_env_values = true)]
     pub(in crate::cli::inspect) dir: PathBuf,
     /// For whom
     #[arg(long, value_name = "VIEW", default_value = "user")]
@@ -75,6 +77,9 @@ pub(in crate::cli) struct StatusArgs {
     /// Print JSON Lines, as format/inspect-json.md describes them
     #[arg(long)]
     pub(in crate::cli::inspect) json: bool,
+    /// Print it again whenever something was recorded, until no run goes on any more
+    #[arg(long)]
+    pub(in crate::cli::inspect) watch: bool,
 }
 
 pub(super) fn view(args: &ViewArgs, look: Look<'_>, page: &mut Page<'_>) -> Result<Code, Failure> {

@@ -1,0 +1,61 @@
+//! What all commands share that act: which ledger, and for whom the answer is.
+//!
+//! Invariant: an act is carried out by whoever holds the ledger, and its answer is printed here.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::ledger::Environment;
+use crate::serve::{Act, Answer, Client, hand_over};
+
+use super::exit::{Code, Failure};
+use super::{answer_with, print, say};
+
+/// Which ledger, and for whom the answer is.
+#[derive(Debug, Args)]
+pub(super) struct Where {
+    /// The ledger's folder
+    #[arg(long, value_name = "DIR", default_value = ".ledger", env = "LEDGER_DIR")]
+    #[arg(hide_env_values = true)]
+    pub(super) ledger: PathBuf,
+    /// Print the answer as JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+impl Where {
+    /// Carry an act out, and print what it came to.
+    pub(super) fn act(&self, act: &Act) -> Result<Code, Failure> {
+        self.print(&hand_over(&self.ledger, act, &environment())?)
+    }
+
+    /// Somebody who asks more than once.
+    pub(super) fn client(&self) -> Client {
+        Client::new(&self.ledger, &environment())
+    }
+
+    /// Print an answer.
+    pub(super) fn print(&self, answer: &Answer) -> Result<Code, Failure> {
+        print_answer(self.json, answer)
+    }
+}
+
+/// Print an answer: for people, or as JSON Lines.
+pub(super) fn print_answer(as_json: bool, answer: &Answer) -> Result<Code, Failure> {
+    answer.said.iter().for_each(|line| say(line));
+    if as_json {
+        answer.lines.iter().try_for_each(|line| print(&format!("{line}\n")))?;
+    } else if !answer.text.is_empty() {
+        answer_with(&format!("{}\n", answer.text))?;
+    }
+    Ok(Code::of(answer.code))
+}
+
+/// This machine; whoever finds the ledger held is told by which command.
+pub(super) fn environment() -> Environment {
+    let environment = Environment::system();
+    let command = std::env::args().nth(1).unwrap_or_default();
+    let holder = format!("{} (ledger {command})", environment.holder);
+    Environment { holder, ..environment }
+}

@@ -1,0 +1,52 @@
+//! Signals that ask a command to end: once to stop, twice to stop at once.
+
+use std::cell::Cell;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::error::{Error, Result};
+use crate::runner::StopRequest;
+
+/// Who asked to end, and how firmly.
+#[derive(Debug)]
+pub(super) struct Signals {
+    interrupted: Arc<AtomicBool>,
+    request: Cell<StopRequest>,
+}
+
+impl Signals {
+    /// Takes over SIGINT, SIGTERM and SIGHUP of this process: a terminal that goes away must not
+    /// leave workers without a runner. What was ignored from the start (`nohup`) stays ignored.
+    pub(super) fn heeded(about: &Path) -> Result<Self> {
+        let interrupted = Arc::new(AtomicBool::new(false));
+        let ignored = ignored_signals();
+        let heeded = |signal: &i32| ignored >> (signal - 1) & 1 == 0;
+        for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(heeded) {
+            signal_hook::flag::register(signal, Arc::clone(&interrupted))
+                .map_err(|error| Error::io("watch for signals", about, error))?;
+        }
+        Ok(Self { interrupted, request: Cell::new(StopRequest::None) })
+    }
+
+    /// What is asked for so far.
+    pub(super) fn request(&self) -> StopRequest {
+        if self.interrupted.swap(false, Ordering::Relaxed) {
+            self.request.set(match self.request.get() {
+                StopRequest::None => StopRequest::Drain,
+                StopRequest::Drain | StopRequest::Kill => StopRequest::Kill,
+            });
+        }
+        self.request.get()
+    }
+}
+
+/// The signals that whoever started this process let it ignore, as a mask; none where the system
+/// does not say.
+fn ignored_signals() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}

@@ -1,0 +1,247 @@
+//! `ledger work -- CMD`: claim, do, report, again, until there is no more work.
+//!
+//! Invariants:
+//! - A step costs one commit: its receipt and the next claim are one.
+//! - While the command runs, its lease is renewed when half of it is over.
+//! - Whatever ends this, an attempt that had begun is reported as lost, never as not begun.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::error::Error;
+use crate::ledger::{Clock as _, SystemClock};
+use crate::plan::Micros;
+use crate::runner::{End, Order, OutsideWork, StartFailure, StopRequest, receipt_json};
+use crate::serve::{Act, Answer, Client, NextStep, Work};
+
+use super::acting::Where;
+use super::answer::quoted;
+use super::exit::{Code, Failure};
+use super::say;
+use super::signals::Signals;
+use super::worker::{Patience, Who, claimed, patience};
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger work -- python3 agent.py                  until there is no more work
+  ledger work my-plan --worker w1 --wait -- ./agent.sh
+  for n in 1 2 3; do ledger work --worker w$n --wait -- ./agent.sh & done; wait
+
+The command gets its task as `ledger run` gives it (format/hand-off.md): JSON on standard input,
+LEDGER_* in its environment; what it prints is its output. Steps with a command of their own are
+done by that. The first Ctrl-C claims no more and waits for the command, the second ends it. Exit
+code 0: the run is done; 1: it failed; 3: nothing is ready any more, but the run goes on.";
+
+/// `ledger work`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct WorkArgs {
+    #[command(flatten)]
+    place: Where,
+    /// The run's name; may be left out where only one goes on
+    #[arg(value_name = "RUN")]
+    run: Option<String>,
+    #[command(flatten)]
+    who: Who,
+    /// Do so many steps at most
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    max: Option<u64>,
+    /// Wait until there is something to do, at most so many seconds each time
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "forever")]
+    #[arg(value_parser = patience)]
+    wait: Option<Patience>,
+    /// The command that does the steps, and its words
+    #[arg(last = true, value_name = "CMD", required = true)]
+    command: Vec<String>,
+}
+
+/// `ledger work`.
+pub(super) fn work(args: &WorkArgs) -> Result<Code, Failure> {
+    let signals = Signals::heeded(&args.place.ledger)?;
+    let find = |error| Error::io("find the ledger's folder", &args.place.ledger, error);
+    let ledger = args.place.ledger.canonicalize().map_err(find)?;
+    let files = tempfile::tempdir().map_err(|error| {
+        Error::io("make a folder for the worker's files", &std::env::temp_dir(), error)
+    })?;
+    let worker = Worker {
+        args,
+        signals,
+        ledger,
+        files: files.path().to_owned(),
+        client: args.place.client(),
+        // Its own connection: a sign of life waits for nothing.
+        beats: args.place.client(),
+    };
+    worker.go()
+}
+
+struct Worker<'a> {
+    args: &'a WorkArgs,
+    signals: Signals,
+    ledger: PathBuf,
+    files: PathBuf,
+    client: Client,
+    beats: Client,
+}
+
+impl Worker<'_> {
+    fn go(mut self) -> Result<Code, Failure> {
+        let mut done = 0;
+        let mut answer = self.claim()?;
+        loop {
+            let Some(task) = task_of(&answer) else { return self.end(&answer, done) };
+            self.args.place.print(&answer)?;
+            let is_last = self.args.max.is_some_and(|max| done + 1 >= max);
+            answer = match self.attempt(&task) {
+                Done::Reported(act) if is_last || self.signals.request() != StopRequest::None => {
+                    let answer = self.client.ask(&without_next(act))?;
+                    done += u64::from(answer.code == Code::Fine.number());
+                    return self.end(&answer, done);
+                }
+                Done::Reported(act) => self.client.ask(&act)?,
+                Done::Lost(act) => {
+                    let answer = self.client.ask(&act)?;
+                    return self.end(&answer, done);
+                }
+            };
+            done += 1;
+            if answer.code == Code::Waiting.number() && self.args.wait.is_some() {
+                let mut reported = answer;
+                reported.lines.truncate(1);
+                reported.said.clear();
+                self.args.place.print(&reported)?;
+                answer = self.claim()?;
+            } else if answer.code == Code::Refused.number() {
+                // The receipt came too late: the work was lost, and there may be more.
+                self.args.place.print(&answer)?;
+                answer = self.claim()?;
+            }
+        }
+    }
+
+    fn claim(&mut self) -> Result<Answer, Failure> {
+        let (run, worker) = (self.args.run.clone(), self.args.who.worker.clone());
+        let act = Act::Claim { run, step: None, worker };
+        let signals = &self.signals;
+        claimed(&mut self.client, &act, self.args.wait, || signals.request() == StopRequest::None)
+    }
+
+    /// The last lines: what is left to say, and how the run stands.
+    fn end(&self, answer: &Answer, done: u64) -> Result<Code, Failure> {
+        let code = self.args.place.print(answer)?;
+        let status = answer.lines.iter().rev().find_map(|line| {
+            let word = line.get("run_status").or_else(|| {
+                line.get("status").filter(|_| line.get("type").is_some_and(|it| it == "nothing"))
+            })?;
+            word.as_str().map(str::to_owned)
+        });
+        let line = json!({ "type": "worked", "steps": done, "status": status });
+        let text = format!(
+            "{done} steps done{}",
+            match &status {
+                Some(status) => format!("; the run is {status}"),
+                None => String::new(),
+            }
+        );
+        super::outcome(self.args.place.json, &line, &text)?;
+        Ok(match (code, status.as_deref()) {
+            (Code::Failed, Some("done")) => Code::Fine,
+            (code, _) => code,
+        })
+    }
+
+    /// Let the command do a task, and say what there is to say of it.
+    fn attempt(&mut self, task: &Value) -> Done {
+        let token = task.get("token").and_then(Value::as_u64).unwrap_or_default();
+        let own = task.pointer("/step/command").and_then(Value::as_str);
+        let words: Vec<String> = self.args.command.iter().map(|word| quoted(word)).collect();
+        let command = own.map_or_else(|| format!("exec {}", words.join(" ")), str::to_owned);
+        let work = OutsideWork {
+            ledger: &self.ledger,
+            folder: self.files.clone(),
+            task,
+            command: &command,
+        };
+        let mut lease = Lease::of(task);
+        let (signals, beats) = (&self.signals, &mut self.beats);
+        let ended = work.run(|| {
+            lease.keep(token, beats);
+            if signals.request() == StopRequest::Kill { Order::Stop } else { Order::GoOn }
+        });
+        let (work, reason) = match ended {
+            Ok(End::Returned(receipt)) => {
+                let next = Some(NextStep { worker: Some(self.args.who.worker.clone()) });
+                let (duration_micros, log_tail) = (receipt.duration, receipt.log_tail.clone());
+                let receipt = receipt_json(&receipt);
+                let act = Act::Receipt { token, receipt, duration_micros, log_tail, next };
+                return Done::Reported(act);
+            }
+            Ok(End::Stopped) => (Work::Begun, "it was ended before it reported".to_owned()),
+            Err(StartFailure::NotBegun(error)) => (Work::NotBegun, error.to_string()),
+            Err(StartFailure::Begun(error)) => (Work::Begun, error.to_string()),
+        };
+        Done::Lost(Act::Release { token, work, reason })
+    }
+}
+
+/// What became of an attempt, as what is to be said about it.
+enum Done {
+    Reported(Act),
+    Lost(Act),
+}
+
+fn without_next(act: Act) -> Act {
+    match act {
+        Act::Receipt { token, receipt, duration_micros, log_tail, .. } => {
+            Act::Receipt { token, receipt, duration_micros, log_tail, next: None }
+        }
+        other => other,
+    }
+}
+
+/// The task among the lines of an answer, if there is one.
+fn task_of(answer: &Answer) -> Option<Value> {
+    answer.lines.iter().find(|line| line.get("type").is_some_and(|it| it == "task")).cloned()
+}
+
+/// A lease, and when it is to be renewed.
+struct Lease {
+    renew_at: Micros,
+}
+
+impl Lease {
+    fn of(line: &Value) -> Self {
+        let until = line.get("lease_until_micros").and_then(Value::as_u64).unwrap_or(u64::MAX);
+        let now = SystemClock.now();
+        Self { renew_at: now.saturating_add(until.saturating_sub(now) / 2) }
+    }
+
+    /// Renew it if it is time.
+    fn keep(&mut self, token: u64, client: &mut Client) {
+        if SystemClock.now() < self.renew_at {
+            return;
+        }
+        *self = match client.ask(&Act::Renew { token }) {
+            Ok(answer) if answer.code == Code::Fine.number() => {
+                answer.lines.first().map_or(Self { renew_at: u64::MAX }, Self::of)
+            }
+            // It is over: the receipt will be refused, and kept.
+            Ok(answer) => {
+                answer.said.iter().for_each(|line| say(line));
+                Self { renew_at: u64::MAX }
+            }
+            // Whoever holds the ledger may be done in a moment.
+            Err(failure) => {
+                say(&failure.to_string());
+                let pause = Micros::try_from(TRY_AGAIN.as_micros()).unwrap_or(Micros::MAX);
+                Self { renew_at: SystemClock.now().saturating_add(pause) }
+            }
+        };
+    }
+}
+
+/// After a sign of life that could not be given.
+const TRY_AGAIN: Duration = Duration::from_secs(1);

@@ -1,0 +1,155 @@
+//! One attempt that was claimed from outside, done by a process: `ledger work`.
+//!
+//! Invariant: the process is ended before this returns without a receipt; what it may have done to
+//! the world is then for the ledger's rules to judge.
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::plan::{FailureClass, Micros, Receipt};
+
+use super::StartFailure;
+use super::job::{EndedBy, Job, JobSpec, Streams};
+use super::output::failed;
+use super::scratch::Scratch;
+use super::worked;
+
+/// Between two looks at whether it is to stop.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// An attempt, and who does it.
+#[derive(Debug)]
+pub(crate) struct OutsideWork<'a> {
+    /// The ledger's folder, absolute.
+    pub(crate) ledger: &'a Path,
+    /// Where the process's files are kept meanwhile.
+    pub(crate) folder: PathBuf,
+    /// What was dealt, as the hand-off has it.
+    pub(crate) task: &'a Value,
+    /// The shell command.
+    pub(crate) command: &'a str,
+}
+
+/// What is wanted of a process that runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// It goes on.
+    GoOn,
+    /// It is ended.
+    Stop,
+}
+
+/// How it ended.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// With a receipt.
+    Returned(Box<Receipt>),
+    /// By request.
+    Stopped,
+}
+
+impl OutsideWork<'_> {
+    /// Do it. `order` is asked ten times a second.
+    ///
+    /// # Errors
+    /// This machine has no room for its files, or cannot watch it.
+    pub(crate) fn run(
+        &self,
+        mut order: impl FnMut() -> Order,
+    ) -> std::result::Result<End, StartFailure> {
+        let scratch = Scratch::new(self.folder.clone());
+        let stem = self.text("token");
+        let input = format!("{}\n", self.hand_off());
+        let timeout = self.task.pointer("/step/timeout_seconds").and_then(Value::as_u64);
+        let spec = JobSpec {
+            stem: stem.clone(),
+            name: format!("step {} ({})", self.text("number"), self.step()),
+            command: self.command,
+            environment: self.environment(&scratch.path(&stem, "receipt")),
+            input: input.as_bytes(),
+            timeout_seconds: timeout.and_then(|seconds| u32::try_from(seconds).ok()),
+            streams: Streams::Separate,
+        };
+        let (sender, ended) = channel();
+        let mut job = match Job::start(&spec, &scratch, (), &sender) {
+            Ok(job) => job,
+            Err(not_started) => {
+                let refusal = not_started.or_refusal()?;
+                let message = format!("cannot start: {refusal}");
+                let outcome = failed(FailureClass::Deterministic, message);
+                let receipt = Receipt { outcome, ..Receipt::default() };
+                return Ok(End::Returned(Box::new(receipt)));
+            }
+        };
+        while ended.recv_timeout(LOOK_AGAIN).is_err() {
+            if job.deadline().is_some_and(|deadline| deadline <= Instant::now()) {
+                job.end(EndedBy::Timeout);
+            }
+            if order() == Order::Stop {
+                job.end(EndedBy::Stop);
+            }
+        }
+        let end = Self::end(&scratch, &stem, job);
+        scratch.forget(&stem);
+        end.map_err(StartFailure::Begun)
+    }
+
+    fn end(scratch: &Scratch, stem: &str, job: Job) -> Result<End> {
+        let duration = Micros::try_from(job.started.elapsed().as_micros()).unwrap_or(Micros::MAX);
+        let seconds = job.timeout_seconds.unwrap_or(0);
+        let (status, ended_by) = job.reap();
+        let status = status.map_err(|error| {
+            let message = format!("the worker's exit status is not known: {error}");
+            Error::new(ErrorKind::Io, message)
+        })?;
+        // One that ended by itself just before it would have been ended counts as it ended.
+        let ended_by = ended_by.filter(|_| status.code().is_none());
+        if ended_by == Some(EndedBy::Stop) {
+            return Ok(End::Stopped);
+        }
+        let receipt = worked::receipt(scratch, stem, status, ended_by.map(|_| seconds));
+        Ok(End::Returned(Box::new(Receipt { duration, ..receipt })))
+    }
+
+    fn text(&self, member: &str) -> String {
+        match self.task.get(member) {
+            Some(Value::String(text)) => text.clone(),
+            Some(value) => value.to_string(),
+            None => String::new(),
+        }
+    }
+
+    fn step(&self) -> &str {
+        self.task.pointer("/step/id").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// What the worker is told: the task without what only its claimer needs.
+    fn hand_off(&self) -> Value {
+        let mut value = self.task.clone();
+        if let Some(members) = value.as_object_mut() {
+            for own in ["type", "worker", "lease_until_micros"] {
+                members.remove(own);
+            }
+        }
+        value
+    }
+
+    fn environment(&self, receipt: &Path) -> Vec<(String, String)> {
+        [
+            ("LEDGER_DIR", self.ledger.display().to_string()),
+            ("LEDGER_RUN", self.text("run")),
+            ("LEDGER_STEP", self.step().to_owned()),
+            ("LEDGER_STEP_NUMBER", self.text("number")),
+            ("LEDGER_ATTEMPT", self.text("attempt")),
+            ("LEDGER_TOKEN", self.text("token")),
+            ("LEDGER_IDEMPOTENCY_KEY", self.text("idempotency_key")),
+            ("LEDGER_RECEIPT", receipt.display().to_string()),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into()
+    }
+}

@@ -1,0 +1,111 @@
+//! Carrying out an act on a ledger that is held.
+//!
+//! Invariant: an act finds what it names, is judged, written and answered with nothing in between.
+
+use serde_json::json;
+
+use crate::ledger::{Ledger, Make, Wish};
+use crate::log::BatchKey;
+use crate::plan::{Command, Event, State};
+
+use super::people::Said;
+use super::plans::Proposal;
+use super::work::Returned;
+use super::{Act, Answer, Failure, people, plans, steer, work};
+
+/// A ledger, and the key under which an act is written.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Hand<'a> {
+    pub(super) ledger: &'a Ledger,
+    pub(super) key: Option<&'a BatchKey>,
+}
+
+impl Hand<'_> {
+    /// Make a command of the state, carry it out, and read off what it came to.
+    pub(super) fn act<T>(
+        self,
+        make: &dyn Fn(&State) -> Result<Command, Failure>,
+        read: impl FnOnce(&State, &[(u64, Event)]) -> T,
+    ) -> Result<T, Failure> {
+        let wish = Wish { key: self.key, command: Make::Of(make), then: None };
+        self.ledger.fulfil(&wish, read).map(|(_, answer)| answer)
+    }
+}
+
+impl Act {
+    /// Carry it out. Under a key it is done once, however often it is asked for.
+    ///
+    /// # Errors
+    /// `Usage` for a name that is not there or an act that cannot be meant; `Refused`; and what
+    /// the ledger says.
+    pub fn carry_out(&self, ledger: &Ledger, key: Option<&BatchKey>) -> Result<Answer, Failure> {
+        let hand = Hand { ledger, key };
+        match self {
+            Self::Propose { run, plan, reason, policy } => {
+                plans::propose(hand, &Proposal { run, plan, reason, policy: *policy })
+            }
+            Self::AddStep { run, step, reason } => {
+                plans::add_step(hand, run.as_deref(), step, reason)
+            }
+            Self::Review { run, review, by, note, shown } => {
+                plans::review(hand, run, *review, &Said { by, note, shown: shown.as_deref() })
+            }
+            Self::Withdraw { run, by, reason } => plans::withdraw(hand, run, by, reason),
+            Self::Claim { run, step, worker } => {
+                work::claim(hand, run.as_deref(), step.as_deref(), worker)
+            }
+            Self::Renew { token } => work::renew(hand, *token),
+            Self::Release { token, work, reason } => work::release(hand, *token, *work, reason),
+            Self::Receipt { token, receipt, duration_micros, log_tail, next } => {
+                let returned = Returned { receipt, duration: *duration_micros, log_tail };
+                work::receipt(hand, *token, &returned, next.as_ref())
+            }
+            Self::Effect { token, key, effect, state } => {
+                work::effect(hand, *token, (key, effect), *state)
+            }
+            Self::Judge { run, step, ruling, by, evidence } => {
+                people::judge(hand, (run, step), (*ruling).into(), by, evidence)
+            }
+            Self::Answer { question, answer, by, note, shown } => {
+                people::answer(hand, *question, answer, &Said { by, note, shown: shown.as_deref() })
+            }
+            Self::AnswerStep { run, step, answer, by, note, shown } => {
+                let said = Said { by, note, shown: shown.as_deref() };
+                people::answer_step(hand, (run, step), answer, &said)
+            }
+            Self::Decide { run, step, decision, after_seconds, rule, reason } => {
+                people::decide(hand, (run, step), (decision, *after_seconds), (rule, reason))
+            }
+            _ => self.steer(hand),
+        }
+    }
+
+    fn steer(&self, hand: Hand<'_>) -> Result<Answer, Failure> {
+        match self {
+            Self::Retry { run, step, by } => steer::retry(hand, run, step.as_deref(), by),
+            Self::Skip { run, step, by, reason } => steer::skip(hand, (run, step), by, reason),
+            Self::Set { run, name, value, if_version, by } => {
+                steer::set(hand, run.as_deref(), (name, value), *if_version, by)
+            }
+            Self::Budget { run, change, by } => steer::budget(hand, run.as_deref(), change, by),
+            Self::Cap { scope, limit, by } => steer::cap(hand, scope, *limit, by),
+            Self::Pause { run, by, reason } => steer::pause(hand, run, by, reason),
+            Self::Resume { run, by } => steer::resume(hand, run, by),
+            Self::Cancel { run, by, reason } => steer::cancel(hand, run, by, reason),
+            Self::Fork { run, name, at, step } => {
+                steer::fork(hand, (run, name), *at, step.as_deref())
+            }
+            Self::Note { run, step, text, by } => {
+                people::note(hand, (run.as_deref(), step.as_deref()), text, by)
+            }
+            Self::Tick {} => {
+                hand.ledger.tick()?;
+                let (seq, due) = hand.ledger.look(|state| (state.seq, state.next_due()));
+                let line = json!({ "type": "ticked", "seq": seq, "next_due_micros": due });
+                Ok(Answer::fine(line, format!("record {seq}: nothing is due")))
+            }
+            Self::Snapshot {} => steer::snapshot(hand),
+            _ => Err(Failure::Usage("this program does not know that act".to_owned())),
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! Handing an act over: to whoever serves the ledger, or else to a ledger that is opened for it.
+//!
+//! Invariants:
+//! - What was sent and not answered is asked again only under its key.
+//! - Whoever waits for the ledger waits in a queue, so that none waits for ever while others come
+//!   and go; and none longer than [`PATIENCE`].
+
+use std::fs::{File, TryLockError};
+use std::io::{self, BufReader};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::channel;
+use std::thread::{Builder, sleep};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::error::{Error, ErrorKind};
+use crate::ledger::{Environment, Housekeeping, Ledger};
+use crate::log::BatchKey;
+use crate::plan::State;
+
+use super::server::BUSY;
+use super::socket::{Knock, MESSAGE_LENGTH_MAX, knock, receive, send};
+use super::{Act, Answer, Failure};
+
+/// How long somebody waits for a ledger that another process holds and does not serve.
+pub const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long an act may take at the process that serves. Only a holder that was stopped, or a fork
+/// of a very long history, takes longer.
+const ANSWER_MAX: Duration = Duration::from_secs(60);
+
+/// Whoever had to fold more records than that to open the ledger leaves a snapshot behind, so that
+/// the next one need not.
+const FOLDED_MAX: u64 = 4096;
+
+/// Between two looks at a ledger that is held.
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
+
+/// Carry an act out on the ledger in that folder, wherever it is held.
+///
+/// # Errors
+/// As [`Act::carry_out`]; `Locked` after [`PATIENCE`], naming the holder.
+pub fn hand_over(dir: &Path, act: &Act, environment: &Environment) -> Result<Answer, Failure> {
+    Client::new(dir, environment).ask(act)
+}
+
+/// Open a ledger for longer, waiting for those who only have it for a moment.
+///
+/// # Errors
+/// What `open` says; `Locked` at once if the holder serves others, and so stays, or else after
+/// [`PATIENCE`].
+pub fn open_in_turn<T>(dir: &Path, open: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
+    let give_up = Instant::now() + PATIENCE;
+    let mut place = None;
+    loop {
+        match open() {
+            Err(error)
+                if error.kind() == ErrorKind::Locked
+                    && Instant::now() < give_up
+                    && matches!(knock(dir), Knock::Nobody) =>
+            {
+                if place.is_none() {
+                    place = wait_for_place(dir, give_up);
+                }
+                sleep(LOOK_AGAIN);
+            }
+            opened => return opened,
+        }
+    }
+}
+
+/// Somebody who asks, perhaps often.
+#[derive(Debug)]
+pub struct Client {
+    dir: PathBuf,
+    environment: Environment,
+    connection: Option<BufReader<UnixStream>>,
+}
+
+/// What came of sending a request.
+enum Sent {
+    Answered(Answer),
+    /// Nobody serves the ledger.
+    Nobody,
+    /// Somebody does, and has no time.
+    Busy,
+    /// The answer never came: the act may have been carried out.
+    Lost,
+    /// The holder is there and says nothing.
+    Silent,
+}
+
+impl Client {
+    /// Nobody is asked yet.
+    #[must_use]
+    pub fn new(dir: &Path, environment: &Environment) -> Self {
+        Self { dir: dir.to_owned(), environment: environment.clone(), connection: None }
+    }
+
+    /// Carry an act out.
+    ///
+    /// # Errors
+    /// As [`hand_over`].
+    pub fn ask(&mut self, act: &Act) -> Result<Answer, Failure> {
+        let key = hex(self.environment.ids.next_id());
+        let request = request(act, &key)?;
+        let give_up = Instant::now() + PATIENCE;
+        let mut is_unsure = false;
+        let mut place = None;
+        loop {
+            match self.send(&request) {
+                Sent::Answered(answer) => return Ok(answer),
+                Sent::Lost => is_unsure = true,
+                Sent::Silent => return Err(silent(&self.dir).into()),
+                Sent::Nobody | Sent::Busy => {}
+            }
+            if place.is_none() {
+                place = wait_for_place(&self.dir, give_up);
+            }
+            // An act that nobody has heard of needs no key.
+            let key = is_unsure.then(|| BatchKey::new(key.as_bytes())).transpose()?;
+            match self.act_alone(act, key.as_ref()) {
+                Err(Failure::Ledger(error))
+                    if error.kind() == ErrorKind::Locked && Instant::now() < give_up =>
+                {
+                    sleep(LOOK_AGAIN);
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Ask whoever serves, over the connection that there is, or else a new one.
+    fn send(&mut self, request: &Value) -> Sent {
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => match self.connect() {
+                Ok(connection) => connection,
+                Err(sent) => return sent,
+            },
+        };
+        if send(connection.get_mut(), request).is_err() {
+            // A part of it may have been read, and the end of it perhaps.
+            return Sent::Lost;
+        }
+        match receive(&mut connection) {
+            Ok(Some(message)) => match serde_json::from_slice::<Answer>(&message) {
+                Ok(answer) if is_busy(&answer) => Sent::Busy,
+                Ok(answer) => {
+                    self.connection = Some(connection);
+                    Sent::Answered(answer)
+                }
+                Err(_) => Sent::Lost,
+            },
+            Err(error)
+                if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) =>
+            {
+                Sent::Silent
+            }
+            Ok(None) | Err(_) => Sent::Lost,
+        }
+    }
+
+    fn connect(&self) -> Result<BufReader<UnixStream>, Sent> {
+        match knock(&self.dir) {
+            Knock::Open(stream) => {
+                let timed = stream
+                    .set_read_timeout(Some(ANSWER_MAX))
+                    .and_then(|()| stream.set_write_timeout(Some(ANSWER_MAX)));
+                timed.map_err(|_| Sent::Nobody)?;
+                Ok(BufReader::new(stream))
+            }
+            Knock::Busy => Err(Sent::Busy),
+            Knock::Nobody => Err(Sent::Nobody),
+        }
+    }
+
+    /// Open the ledger, act, and close it.
+    fn act_alone(&self, act: &Act, key: Option<&BatchKey>) -> Result<Answer, Failure> {
+        // Nothing is made ahead by who is gone in a moment.
+        let housekeeping = Housekeeping::Inline;
+        let environment = Environment { housekeeping, ..self.environment.clone() };
+        let (ledger, report) = Ledger::open(&self.dir, &environment)?;
+        let outcome = act.carry_out(&ledger, key);
+        if report.last_seq.saturating_sub(report.from_snapshot.unwrap_or(0)) > FOLDED_MAX {
+            // Without it the next one only takes longer.
+            let _ = ledger.snapshot::<State>();
+        }
+        let closed = ledger.close();
+        let mut answer = outcome?;
+        closed?;
+        answer.said.splice(0..0, report.notes);
+        Ok(answer)
+    }
+}
+
+fn request(act: &Act, key: &str) -> Result<Value, Failure> {
+    let mut request = serde_json::to_value(act)
+        .map_err(|error| Failure::Usage(format!("the act cannot be written as JSON: {error}")))?;
+    if let Some(members) = request.as_object_mut() {
+        members.insert("once".to_owned(), json!(key));
+    }
+    let length = u64::try_from(request.to_string().len()).unwrap_or(u64::MAX);
+    if length >= MESSAGE_LENGTH_MAX {
+        let message = format!(
+            "the request: expected at most {MESSAGE_LENGTH_MAX} bytes, found {length}; put large \
+             results into files, and name them as artifacts"
+        );
+        return Err(Error::new(ErrorKind::TooLarge, message).into());
+    }
+    Ok(request)
+}
+
+fn is_busy(answer: &Answer) -> bool {
+    answer.lines.iter().any(|line| line.get("kind").is_some_and(|kind| kind == BUSY))
+}
+
+fn silent(dir: &Path) -> Error {
+    let message = format!(
+        "the process that holds the ledger has not answered for {} s, and may yet carry the act \
+         out; look with `ledger inspect` before asking again",
+        ANSWER_MAX.as_secs()
+    );
+    Error::new(ErrorKind::Locked, message).at_path(dir)
+}
+
+/// Who waits for the ledger locks its folder, which nobody else does: the kernel lets them in one
+/// after the other, in the order in which they came. `None` if the turn did not come in time, or
+/// the file system knows no locks; then there is no order.
+fn wait_for_place(dir: &Path, give_up: Instant) -> Option<File> {
+    let folder = File::open(dir).ok()?;
+    match folder.try_lock() {
+        Ok(()) => return Some(folder),
+        Err(TryLockError::WouldBlock) => {}
+        Err(TryLockError::Error(_)) => return None,
+    }
+    let (sender, turn) = channel();
+    // It may outlive the wait; then it lets go of its turn as soon as it gets it.
+    let wait = move || {
+        if folder.lock().is_ok() {
+            let _ = sender.send(folder);
+        }
+    };
+    Builder::new().name("wait".to_owned()).spawn(wait).ok()?;
+    turn.recv_timeout(give_up.saturating_duration_since(Instant::now())).ok()
+}
+
+fn hex(bytes: [u8; 16]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

@@ -1,0 +1,108 @@
+//! Runs, steps and attempts by the names that people and tokens give them.
+
+use serde_json::{Value, json};
+
+use crate::error::Error;
+use crate::plan::{
+    AttemptToken, ContentHash, Rejection, Run, RunId, RunStatus, State, StepNumber, StepState,
+};
+use crate::runner::StepName;
+
+use super::Failure;
+
+/// The run of that name, or else of that number (`#3`).
+pub(crate) fn run_of<'a>(state: &'a State, name: &str) -> Result<&'a Run, Failure> {
+    let numbered = || state.runs.get(&RunId(name.strip_prefix('#').unwrap_or(name).parse().ok()?));
+    state.run_named(name).or_else(numbered).ok_or_else(|| {
+        let names: Vec<&str> = state.runs.values().map(|run| run.name.as_str()).collect();
+        let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        Failure::Usage(format!("there is no run `{name}`; the ledger's runs: {there}"))
+    })
+}
+
+/// The run of that name; without one, the only run, or the only one that has not ended.
+pub(crate) fn run_or_only<'a>(state: &'a State, name: Option<&str>) -> Result<&'a Run, Failure> {
+    if let Some(name) = name {
+        return run_of(state, name);
+    }
+    let is_open = |run: &&Run| !matches!(run.status, RunStatus::Ended(_));
+    let mut open = state.runs.values().filter(is_open);
+    let mut all = state.runs.values();
+    match (open.next(), open.next(), all.next(), all.next()) {
+        (Some(run), None, ..) | (None, None, Some(run), None) => Ok(run),
+        (_, _, None, _) => Err(Failure::Usage(
+            "the ledger has no run yet; start one with `ledger plan propose FILE`".to_owned(),
+        )),
+        // All of them have ended: the newest is as good as any to say so.
+        (None, ..) => state.runs.values().last().ok_or_else(|| Failure::Usage(String::new())),
+        (Some(_), Some(_), ..) => {
+            let open = state.runs.values().filter(is_open);
+            let names: Vec<&str> = open.map(|run| run.name.as_str()).take(NAMES_MAX).collect();
+            Err(Failure::Usage(format!("which run? there are {}", names.join(", "))))
+        }
+    }
+}
+
+/// How many names a message lists.
+const NAMES_MAX: usize = 8;
+
+/// The step of that id, or else of that number: `#37` or `37`.
+pub(super) fn step_of(run: &Run, text: &str) -> Result<StepNumber, Failure> {
+    let by_number = || {
+        let number = StepNumber(text.strip_prefix('#').unwrap_or(text).parse().ok()?);
+        run.step(number).map(|_| number)
+    };
+    run.step_named(text).or_else(by_number).ok_or_else(|| {
+        Failure::Usage(format!(
+            "run {} has no step `{text}`; give its id, or its number as #37",
+            run.name
+        ))
+    })
+}
+
+/// The run and the step of an attempt that was ever dealt in a run that is whole.
+pub(super) fn attempt_of(
+    state: &State,
+    token: AttemptToken,
+) -> Result<(&Run, StepNumber, &StepState), Failure> {
+    let find = || {
+        let (run, number) = state.dealt.get(&token)?;
+        let run = state.runs.get(run)?;
+        Some((run, *number, run.step(*number)?))
+    };
+    find().ok_or_else(|| Error::from(Rejection::StaleToken(token)).into())
+}
+
+/// A step's number and id.
+pub(super) fn name(run: &Run, number: StepNumber) -> String {
+    StepName::of(run, number).to_string()
+}
+
+/// The members by which a line names a step.
+pub(super) fn step_json(kind: &str, run: &Run, number: StepNumber) -> Value {
+    let id = run.step(number).map(|step| &step.id);
+    json!({ "type": kind, "run": run.name, "step": id, "number": number.0 })
+}
+
+/// The line with these members, too.
+pub(super) fn with(mut line: Value, more: Value) -> Value {
+    if let (Some(members), Value::Object(more)) = (line.as_object_mut(), more) {
+        members.extend(more);
+    }
+    line
+}
+
+/// How a run stands, in a word.
+pub(super) fn status(run: Option<&Run>) -> String {
+    match run.map(|run| run.status) {
+        Some(RunStatus::Ended(ending)) => format!("{ending:?}").to_lowercase(),
+        Some(RunStatus::Running) => "running".to_owned(),
+        Some(RunStatus::Proposed) | None => "waiting for its plan".to_owned(),
+    }
+}
+
+/// Whether a hash begins with what somebody typed of it: enough to mean it.
+pub(super) fn begins_with(hash: ContentHash, typed: &str) -> bool {
+    const DIGITS_MIN: usize = 8;
+    typed.len() >= DIGITS_MIN && hash.to_string().starts_with(&typed.to_ascii_lowercase())
+}

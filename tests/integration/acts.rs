@@ -1,0 +1,484 @@
+//! One command for every act, alone and beside somebody who holds the ledger: the same answers.
+
+use serde_json::Value;
+
+use plan_ledger::plan::{RunStatus, StepStatus};
+
+use super::command::{Ended, Place, Running, ids, start, wait_until};
+
+const PLAN: &str = "steps:
+  - {id: a, goal: find the number, outputs: [number]}
+  - {id: b, goal: use the number, after: [a], inputs: [number], acceptance: ['it is right']}
+  - {id: c, goal: tell everybody, after: [b], idempotent: 'no'}
+";
+
+/// A ledger with a run of that plan.
+fn planned(plan: &str) -> Place {
+    let place = Place::new();
+    place.write("plan.yaml", plan);
+    place.ledger("init").code(0);
+    place.ledger("plan propose plan.yaml").code(0);
+    place
+}
+
+/// Somebody who holds the ledger until they are told to end.
+fn holder(place: &Place) -> Running {
+    let serving = start(&mut place.command(&["serve"]));
+    wait_until("it serves", || serving.said("serving"));
+    serving
+}
+
+fn dismissed(holder: Running) {
+    holder.signal("TERM");
+    holder.end().code(0);
+}
+
+/// What may differ between two runs of the same story: times, and numbers of records.
+fn masked(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        match c {
+            '0'..='9' if out.ends_with('0') => {}
+            '0'..='9' => out.push('0'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// The member of the only line that has it.
+#[track_caller]
+fn member(lines: &[Value], name: &str) -> u64 {
+    lines.iter().rev().find_map(|line| line[name].as_u64()).unwrap()
+}
+
+/// One command, as it was told: what it printed, and that it came to that code.
+fn tell(place: &Place, form: &str, line: &str, code: i32) -> String {
+    let ended = place.ledger(&format!("{line} {form}")).code(code);
+    if !form.is_empty() && !ended.out.is_empty() {
+        ended.lines();
+    }
+    masked(&format!("$ {line}\n{}{}", ended.out, ended.err))
+}
+
+/// The token of the newest attempt in flight.
+fn token(place: &Place) -> u64 {
+    place.state().in_flight.keys().last().unwrap().0
+}
+
+/// The story of a run, told by every command that acts. What each of them printed and came to.
+fn story(place: &Place, form: &str) -> Vec<String> {
+    let mut told = Vec::new();
+    let mut tell = |line: &str, code| told.push(tell(place, form, line, code));
+    tell("next", 0);
+    tell("claim plan --worker w1", 0);
+    let first = token(place);
+    tell("claim --step a --worker w2", 6);
+    tell("claim --step nowhere", 2);
+    tell("claim --worker process/1", 2);
+    tell("claim --worker w2", 3);
+    tell(&format!("renew {first}"), 0);
+    tell("renew 1", 6);
+    tell(&format!("effect mail:1 --token {first} --what mail"), 0);
+    tell(&format!("effect mail:1 --token {first}"), 6);
+    tell(&format!("effect mail:1 --token {first} --done"), 0);
+    tell(&format!("effect mail:2 --token {first} --done"), 6);
+    tell("set colour blue --run plan", 0);
+    tell("set colour red --if-version 0", 6);
+    tell("set colour red --if-version 1", 0);
+    tell("get colour", 0);
+    tell("get nothing", 0);
+    tell("skip plan a --reason no", 6);
+    tell("plan add extra --goal more --after c --reason found", 0);
+    tell("plan history", 0);
+    tell(&format!("receipt {first} --output {{\"number\":7}} --tokens 5 --next"), 0);
+    tell(&format!("receipt {first} --output 8"), 6);
+    let second = token(place);
+    tell(&format!("receipt {second} --failed transient --message oops"), 0);
+    tell("claim --worker w1", 0);
+    tell(&format!("receipt {} --output done --side-effect k --next", token(place)), 3);
+    tell("reject plan nowhere --by ana", 2);
+    tell("accept plan b --by ana --evidence seen", 0);
+    tell("accept plan b --by ana", 6);
+    second_part(place, form, &mut told);
+    told
+}
+
+/// How it goes on: pauses, limits, doubts, failures, forks.
+fn second_part(place: &Place, form: &str, told: &mut Vec<String>) {
+    let mut tell = |line: &str, code| told.push(tell(place, form, line, code));
+    tell("pause plan --by ana --reason lunch", 0);
+    tell("claim", 3);
+    tell("resume plan --by ana", 0);
+    tell("resume plan --by ana", 6);
+    tell("budget plan --tokens 100 --by ana", 0);
+    tell("budget raise plan --tokens 50 --by ana", 0);
+    tell("budget raise plan --attempts 5 --by ana", 6);
+    tell("cap --run plan 1", 0);
+    tell("claim --step c", 0);
+    tell(&format!("release {} --begun --reason unplugged", token(place)), 0);
+    tell("answer plan c did-not-happen --by ana --note looked", 0);
+    tell("answer plan c yes --by ana", 6);
+    tell("answer 99999 yes --by ana", 6);
+    tell("claim --step c", 0);
+    tell(&format!("receipt {} --failed deterministic", token(place)), 0);
+    tell("retry plan a", 6);
+    tell("decide plan c retry", 6);
+    tell("decide plan c perhaps", 2);
+    tell("plan withdraw plan --by ana", 6);
+    tell("plan approve plan --by ana", 6);
+    tell("tick", 0);
+    tell("note hello --by ana --run plan --step b", 0);
+    tell("note hello", 0);
+    tell("note hello --step nowhere", 2);
+    tell("snapshot .ledger", 0);
+    tell("fork plan --at 6 --name other", 0);
+    tell("fork plan --at 6 --name other", 6);
+    tell("claim", 0);
+    tell("cancel other --by ana --reason enough", 0);
+    tell("cancel other --by ana", 6);
+    tell("claim other", 1);
+    tell("next other", 1);
+}
+
+/// Goal: whoever carries an act out, the answer is the same to the letter, for people and for
+/// programs; and what programs get is what is published.
+#[test]
+fn acts_are_answered_alike_with_and_without_a_holder() {
+    for form in ["", "--json"] {
+        let (alone, beside) = (planned(PLAN), planned(PLAN));
+        let told_alone = story(&alone, form);
+        let holder = holder(&beside);
+        let told_beside = story(&beside, form);
+        dismissed(holder);
+        for (one, other) in told_alone.iter().zip(&told_beside) {
+            // Paths of snapshots have a hash in their names.
+            if !one.starts_with("$ snapshot") {
+                assert_eq!(one, other);
+            }
+        }
+        assert_eq!(told_alone.len(), told_beside.len());
+        alone.ledger("verify .ledger --level replay").code(0);
+        beside.ledger("verify .ledger --level replay").code(0);
+    }
+}
+
+/// Goal: a claim is what a worker of `ledger run` gets, and what the claimer needs besides.
+#[test]
+fn a_claim_is_a_hand_off() {
+    let place = planned(PLAN);
+    let lines = place.ledger("claim --worker me --json").code(0).lines();
+    let task = &lines[0];
+    assert_eq!((task["run"].as_str(), task["step"]["id"].as_str()), (Some("plan"), Some("a")));
+    assert_eq!((task["worker"].as_str(), task["attempt"].as_u64()), (Some("me"), Some(1)));
+    assert_eq!(task["idempotency_key"], "plan/a/1");
+    let until = task["lease_until_micros"].as_u64().unwrap();
+    let token = task["token"].as_u64().unwrap();
+    let renewed = place.ledger(&format!("renew {token} --json")).code(0).lines();
+    assert!(renewed[0]["lease_until_micros"].as_u64().unwrap() > until);
+    place.ledger("claim --step a --worker you").code(6).complains(&["held by me until 20"]);
+    let refused = place.ledger("claim --step a --worker you --json").code(6).lines();
+    assert_eq!(
+        (refused[0]["rejection"].as_str(), refused[0]["worker"].as_str()),
+        (Some("held_by"), Some("me"))
+    );
+    assert_eq!(refused[0]["lease_until_micros"], renewed[0]["lease_until_micros"]);
+}
+
+/// Goal: `--next` is one commit: the receipt, all that follows from it, and the next claim.
+#[test]
+fn a_receipt_and_the_next_claim_are_one_commit() {
+    let place = planned("steps: [{id: a, outputs: [x]}, {id: b, after: [a]}, {id: c, after: [b]}]");
+    let token = member(&place.ledger("claim --json").lines(), "token");
+    let lines = place
+        .ledger(&format!("receipt {token} --output {{\"x\":1}} --next --json"))
+        .code(0)
+        .lines();
+    assert_eq!(
+        (lines[0]["type"].as_str(), lines[1]["type"].as_str()),
+        (Some("receipt"), Some("task"))
+    );
+    let records =
+        place.ledger(&format!("inspect .ledger records --from {} --json", token + 1)).lines();
+    let records: Vec<_> = records.iter().filter(|line| line["type"] == "record").collect();
+    let kinds: Vec<_> = records
+        .iter()
+        .map(|line| line["kind_name"].as_str().or(line["kind"].as_str()).unwrap())
+        .collect();
+    assert_eq!(kinds, ["receipt_recorded", "accepted", "variable_set", "dispatched"]);
+    let times: Vec<_> = records.iter().map(|line| line["time"].clone()).collect();
+    assert!(times.iter().all(|time| *time == times[0]), "{records:?}");
+    // The last one says that there is no more work, and is recorded.
+    let token = member(&lines, "token");
+    let token =
+        member(&place.ledger(&format!("receipt {token} --next --json")).code(0).lines(), "token");
+    let lines = place.ledger(&format!("receipt {token} --next --json")).code(1).lines();
+    assert_eq!(
+        (lines[1]["type"].as_str(), lines[1]["status"].as_str()),
+        (Some("nothing"), Some("done"))
+    );
+    let state = place.state();
+    assert!(matches!(state.runs.values().next().unwrap().status, RunStatus::Ended(_)));
+}
+
+/// Goal: a claim that waits gets the step as soon as it is there, and gives up when it should.
+#[test]
+fn a_claim_waits_for_a_step() {
+    for is_served in [true, false] {
+        let place = planned("steps: [{id: a}, {id: b, after: [a]}]");
+        let token = member(&place.ledger("claim --json").lines(), "token");
+        let holder = is_served.then(|| holder(&place));
+        place.ledger("claim --wait 0.2").code(3).complains(&["nothing to deal"]);
+        let waiting = start(&mut place.command(&["claim", "--wait", "--json"]));
+        place.ledger(&format!("receipt {token}")).code(0);
+        assert_eq!(waiting.end().code(0).lines()[0]["step"]["id"], "b");
+        holder.into_iter().for_each(dismissed);
+    }
+}
+
+const AGENT: &str = r#"#!/bin/sh
+read task
+echo "$LEDGER_STEP $LEDGER_ATTEMPT" >> $TALLY
+case $LEDGER_STEP in
+  flaky) test $LEDGER_ATTEMPT = 2 || exit 75;;
+  told) echo '{"outcome":"succeeded","output":{"x":1},"variables":{"y":2}}' > $LEDGER_RECEIPT;;
+esac
+echo "$task" | grep -c "\"token\":$LEDGER_TOKEN"
+"#;
+
+/// Story: nobody runs the plan; three workers come by and do what there is, each with one command.
+#[test]
+fn workers_do_a_plan_among_themselves() {
+    let steps = ["plain", "flaky", "told"].map(|id| format!("  - {{id: {id}}}\n"));
+    let own = "  - {id: own, command: 'echo own >> $TALLY', after: [plain, flaky, told]}\n";
+    for is_served in [false, true] {
+        let place = planned(&format!("steps:\n{}{own}", steps.concat()));
+        let agent = place.write("agent.sh", AGENT);
+        let holder = is_served.then(|| holder(&place));
+        let work = |name: &str| {
+            let words =
+                ["work", "--worker", name, "--wait", "--json", "--", "sh", agent.to_str().unwrap()];
+            start(&mut place.command(&words))
+        };
+        let workers: Vec<_> = ["w1", "w2", "w3"].map(work).into_iter().collect();
+        let ended: Vec<Ended> = workers.into_iter().map(|worker| worker.end().code(0)).collect();
+        let done: u64 = ended.iter().map(|ended| member(&ended.lines(), "steps")).sum();
+        assert_eq!(done, 5, "{ended:#?}");
+        holder.into_iter().for_each(dismissed);
+        let mut tally = place.tally();
+        tally.sort();
+        assert_eq!(tally, ["flaky 1", "flaky 2", "own", "plain 1", "told 1"]);
+        let state = place.state();
+        let run = state.runs.values().next().unwrap();
+        assert_eq!(ids(run, StepStatus::Accepted).len(), 4);
+        assert_eq!(run.variables["y"].value.as_str(), "2");
+    }
+}
+
+/// Goal: a worker that is told to end finishes its step, or, told twice, is ended and says so.
+#[test]
+fn a_worker_that_is_told_to_end_leaves_nothing_open() {
+    for insists in [false, true] {
+        let place = planned("steps: [{id: a}, {id: b}]");
+        let script = "echo $LEDGER_STEP >> $TALLY; sleep 1";
+        let script = if insists { "echo x >> $TALLY; sleep 600" } else { script };
+        let worker = start(&mut place.command(&["work", "--", "sh", "-c", script]));
+        wait_until("it works", || !place.tally().is_empty());
+        worker.signal("INT");
+        if insists {
+            std::thread::sleep(std::time::Duration::from_millis(250));
+            worker.signal("INT");
+        }
+        worker.end().code(0);
+        let state = place.state();
+        let run = state.runs.values().next().unwrap();
+        assert_eq!(run.in_flight, 0);
+        assert_eq!(ids(run, StepStatus::Accepted).len(), usize::from(!insists));
+        assert_eq!(place.tally().len(), 1);
+    }
+}
+
+/// Goal: `LEDGER_DIR` names the ledger wherever `--ledger` does, and a worker's own token is known.
+#[test]
+fn the_environment_names_the_ledger_and_the_token() {
+    let place = Place::new();
+    place.write(
+        "plan.yaml",
+        "steps: [{id: a, command: '$LEDGER renew && $LEDGER set seen $LEDGER_TOKEN && $LEDGER effect k'}]",
+    );
+    let mut run = place.command(&["run", "plan.yaml", "--ledger", "elsewhere.ledger"]);
+    run.env("LEDGER", env!("CARGO_BIN_EXE_ledger"));
+    start(&mut run).end().code(0);
+    let mut get = place.command(&["get", "seen"]);
+    get.env("LEDGER_DIR", place.path("elsewhere.ledger"));
+    let seen = start(&mut get).end().code(0).out;
+    let state = super::command::state_of(&place.path("elsewhere.ledger"));
+    let run = state.runs.values().next().unwrap();
+    assert_eq!(seen.trim(), run.dealt.first().unwrap().0.to_string());
+    assert!(run.effects.contains_key("k"));
+}
+
+/// Goal: versions that wait for a yes are proposed, judged and listed by the same acts.
+#[test]
+fn a_version_waits_for_its_yes() {
+    let place = Place::new();
+    place.write("plan.yaml", PLAN);
+    place.ledger("plan propose plan.yaml").code(2).complains(&[".ledger"]);
+    place.ledger("init --json").code(0).lines();
+    place.ledger("init").code(0).says(&["there already"]);
+    place.ledger("plan propose nowhere.yaml").code(2);
+    place
+        .ledger("plan propose plan.yaml --approval required")
+        .code(0)
+        .says(&["waits for somebody"]);
+    place.ledger("claim").code(3);
+    place.ledger("plan approve plan --by ana --shown 00000000").code(6);
+    let lines = place.ledger("plan approve plan --by ana --json").code(0).lines();
+    assert_eq!(
+        (lines[0]["review"].as_str(), lines[0]["version"].as_u64()),
+        (Some("approved"), Some(1))
+    );
+    place.ledger("plan propose plan.yaml").code(6);
+    place.write("plan.yaml", format!("{PLAN}  - {{id: d}}\n"));
+    let lines = place.ledger("plan propose plan.yaml --json").code(0).lines();
+    assert_eq!(
+        (lines[0]["version"].as_u64(), lines[0]["active"].as_bool()),
+        (Some(2), Some(false))
+    );
+    let lines = place.ledger("plan reject plan --by ana --json").code(0).lines();
+    assert_eq!(lines[0]["review"], "rejected");
+    let lines = place.ledger("plan history --json").code(0).lines();
+    let stands: Vec<_> = lines.iter().map(|line| line["status"].as_str().unwrap()).collect();
+    assert_eq!(stands, ["active", "rejected"]);
+    place.ledger("plan add a --goal again").code(2).complains(&["the id is taken"]);
+}
+
+/// Goal: what cannot be meant is refused before anything is written, in words and as JSON.
+#[test]
+fn wrong_words_are_refused() {
+    let place = planned(PLAN);
+    place.ledger("plan propose plan.yaml --run second").code(0);
+    place.ledger("claim").code(2).complains(&["which run? there are plan, second"]);
+    let before = place.state().seq;
+    for line in [
+        "claim --wait soon",
+        "claim nowhere",
+        "claim --worker stub/2",
+        "renew x",
+        "release",
+        "receipt 5 --failed sometimes",
+        "receipt 5 --message why",
+        "receipt 5 --output @nowhere.json",
+        "receipt 5 --set x",
+        "receipt 5 --receipt nowhere.json",
+        "receipt 5 --receipt plan.yaml",
+        "receipt 5 --wait",
+        "receipt 5 --output 1 --receipt x",
+        "effect",
+        "work",
+        "retry nowhere a",
+        "retry plan nowhere",
+        "skip plan a",
+        "decide plan a",
+        "set a",
+        "set a 1 --run nowhere",
+        "set a 1 --if-version -1",
+        "get",
+        "get a --run nowhere",
+        "next nowhere",
+        "note",
+        "cancel plan",
+        "cancel nowhere --by ana",
+        "budget raise plan --tokens none --by ana",
+        "budget plan other --tokens 5 --by ana",
+        "plan propose",
+        "plan propose plan.yaml --run",
+        "plan add",
+        "plan add --step 7",
+        "plan add --step {\"colour\":1}",
+        "plan history nowhere",
+        "tick now",
+        "status --view nobody",
+    ] {
+        let ended = place.ledger(line).code(2);
+        assert!(ended.out.is_empty() && !ended.err.is_empty(), "{line}: {ended:?}");
+    }
+    for line in ["claim nowhere --json", "renew 1 --json", "get a --run nowhere --json"] {
+        let ended = place.ledger(line);
+        let lines = ended.lines();
+        assert_eq!(lines[0]["type"], "error");
+        assert_eq!(
+            lines[0]["exit_code"].as_i64().and_then(|code| i32::try_from(code).ok()),
+            ended.status.code()
+        );
+    }
+    assert_eq!(place.state().seq, before);
+}
+
+/// Goal: whoever watches sees every change, and the end.
+#[test]
+fn a_watcher_sees_the_run_to_its_end() {
+    let place = planned("steps: [{id: a}, {id: b, after: [a]}]");
+    let watching = start(&mut place.command(&["status", "--watch", "--json"]));
+    wait_until("it shows the run", || watching.said("user_view"));
+    place.ledger("work --wait -- true").code(0);
+    let lines = watching.end().code(0).lines();
+    let views: Vec<_> = lines.iter().filter(|line| line["type"] == "user_view").collect();
+    assert!(views.len() > 1, "{lines:?}");
+    assert_eq!(views.last().unwrap()["now"][0]["ending"], "done");
+}
+
+/// Goal: one failed step is tried again, and the run that failed by it goes on.
+#[test]
+fn one_failed_step_is_tried_again() {
+    let place = planned("steps: [{id: a}, {id: b}]\ndefaults: {retry: {max_attempts: 1}}");
+    for _ in 0..2 {
+        let token = member(&place.ledger("claim --json").code(0).lines(), "token");
+        place.ledger(&format!("receipt {token} --failed deterministic --message no")).code(0);
+    }
+    place.ledger("claim").code(1);
+    let lines = place.ledger("retry plan b --json").code(0).lines();
+    assert_eq!(
+        (lines[0]["numbers"][0].as_u64(), lines[0]["status"].as_str()),
+        (Some(2), Some("running"))
+    );
+    assert_eq!(place.ledger("claim --json").code(0).lines()[0]["step"]["id"], "b");
+    place.ledger("retry plan b").code(6);
+    place.ledger("retry plan --json").code(0).lines();
+    assert_eq!(place.ledger("claim --json").code(0).lines()[0]["step"]["id"], "a");
+}
+
+/// Goal: what the README prints for people who write in Python or shell works as it is printed.
+#[test]
+fn the_readme_works_from_nothing() {
+    let readme = include_str!("../../README.md");
+    let (_, section) = readme.split_once("## From Python or shell").unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
+    let block = |mark: &str| -> Vec<&str> {
+        section.split(mark).skip(1).map(|rest| rest.split("```").next().unwrap()).collect()
+    };
+    let (shell, python) = (block("```sh\n"), block("```python\n"));
+    assert_eq!((shell.len(), python.len()), (2, 1));
+    let place = Place::new();
+    let binaries = std::path::Path::new(env!("CARGO_BIN_EXE_ledger")).parent().unwrap();
+    let path = format!("{}:{}", binaries.display(), std::env::var("PATH").unwrap());
+    let run = |program: &str, option: &str, text: &str| {
+        let mut command = std::process::Command::new(program);
+        command.args([option, text]).current_dir(place.path("")).env("PATH", &path);
+        start(&mut command).end().code(0)
+    };
+    run("sh", "-ec", shell[0]);
+    let state = || place.state();
+    if std::process::Command::new("python3").arg("--version").output().is_ok() {
+        run("python3", "-c", python[0]).says(&["done"]);
+    } else {
+        super::command::passed_over("there is no python3");
+        place.ledger("work release --wait -- true").code(0);
+    }
+    run("sh", "-ec", shell[1]).says(&["3 steps done; the run is done"]);
+    for name in ["release", "again", "once-more"] {
+        let state = state();
+        let run = state.run_named(name).unwrap();
+        assert_eq!(ids(run, StepStatus::Accepted).len(), 3, "{name}");
+    }
+}
