@@ -51,7 +51,7 @@ impl Ledger {
         let (_, dealt) = self.carry_out(&command, |state, events| {
             Task::dealt(state, events).ok_or_else(|| not_dealt(state, run, step))
         })?;
-        Ok(dealt?.with_earlier(|| self.reader()))
+        Ok(self.with_earlier(dealt?))
     }
 
     /// The questions that are open, over all runs, the oldest first.

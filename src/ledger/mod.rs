@@ -222,7 +222,7 @@ impl Ledger {
         let worker = worker.to_owned();
         let command = Command::Dispatch { run, step: None, worker };
         match self.carry_out(&command, Task::dealt) {
-            Ok((_, task)) => Ok(task.map(|task| task.with_earlier(|| self.reader()))),
+            Ok((_, task)) => Ok(task.map(|task| self.with_earlier(task))),
             Err(error) => match error.rejection() {
                 Some(
                     Rejection::NothingReady { .. }

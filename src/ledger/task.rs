@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::log::LogReader;
 use crate::plan::{
     AttemptToken, Dispatched, Event, Json, Micros, Plan, RunId, State, Step, StepEvent, StepNumber,
     Verdict,
 };
 
+use super::Ledger;
 use super::attempts::{self, EarlierAttempt};
 use super::files::{PlannedFile, planned_files};
 
@@ -82,18 +82,17 @@ impl Task {
             earlier: Vec::new(),
         })
     }
+}
 
-    /// The task with the attempts before it, as far as the log has them.
-    pub(super) fn with_earlier(
-        mut self,
-        log: impl FnOnce() -> crate::error::Result<LogReader>,
-    ) -> Self {
+impl Ledger {
+    /// A task that was dealt, with the attempts before it, as far as the log has them.
+    pub(crate) fn with_earlier(&self, mut task: Task) -> Task {
         // Reading costs something, and a first attempt has nothing behind it.
-        if self.attempt > 1
-            && let Ok(log) = log()
+        if task.attempt > 1
+            && let Ok(log) = self.reader()
         {
-            self.earlier = attempts::before(&log, self.token);
+            task.earlier = attempts::before(&log, task.token);
         }
-        self
+        task
     }
 }

@@ -122,12 +122,12 @@ impl Ledger {
         let command = Command::RecordReceipt { token, receipt };
         let then = |state: &State, events: &[Event]| next_of(state, events, token, worker);
         let wish = Wish { then: Some(&then), ..Wish::of(&command) };
-        let (commit, answer) =
+        let (commit, (status, task)) =
             self.fulfil(&wish, |state, events| (status(state, token), Task::dealt(state, events)))?;
         if is_refused(&commit) {
             return Err(Rejection::StaleToken(token).into());
         }
-        Ok(answer)
+        Ok((status, task.map(|task| self.with_earlier(task))))
     }
 }
 

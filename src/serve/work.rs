@@ -37,7 +37,7 @@ pub(super) fn claim(
         Ok(Command::Dispatch { run: run.id, step, worker: worker.to_owned() })
     };
     let why = match hand.act(&make, Task::dealt) {
-        Ok(Some(task)) => return Ok(task_answer(&task, worker)),
+        Ok(Some(task)) => return Ok(task_answer(&hand.ledger.with_earlier(task), worker)),
         // It found that a budget is used up, and wrote that down.
         Ok(None) => None,
         Err(Failure::Ledger(error)) if step.is_none() && is_nothing(&error) => Some(error),
@@ -199,13 +199,16 @@ pub(super) fn receipt(
         let answer = token_answer("receipt", state, token)?;
         Ok::<_, Failure>(match Task::dealt(state, events) {
             _ if next.is_none() => Taken::Done(answer),
-            Some(task) => Taken::Done(answer.and(task_answer(&task, &worker))),
+            Some(task) => Taken::WithNext(answer, Box::new(task)),
             None => Taken::Alone(answer),
         })
     };
     let (_, became) = hand.ledger.fulfil(&wish, read)?;
     match became? {
         Taken::Done(answer) => Ok(answer),
+        Taken::WithNext(answer, task) => {
+            Ok(answer.and(task_answer(&hand.ledger.with_earlier(*task), &worker)))
+        }
         Taken::Alone(answer) => {
             let now = hand.ledger.now();
             hand.ledger.look(|state| Ok(answer.and(why_none(state, token, &worker, now)?)))
@@ -222,6 +225,8 @@ pub(super) fn receipt(
 enum Taken {
     /// It was recorded, and nothing is left to say.
     Done(Answer),
+    /// It was recorded, and that step was dealt behind it.
+    WithNext(Answer, Box<Task>),
     /// It was recorded, and no step could be dealt behind it.
     Alone(Answer),
     /// It came too late.

@@ -428,6 +428,27 @@ fn a_watcher_sees_the_run_to_its_end() {
     assert_eq!(views.last().unwrap()["now"][0]["ending"], "done");
 }
 
+/// Goal: whoever takes a step over is told how it went before, by a claim and by a receipt's next.
+#[test]
+fn who_claims_a_step_again_is_told_how_it_went() {
+    let place = planned("steps: [{id: a, retry: {max_attempts: 3}}]");
+    let told = |lines: &[Value]| {
+        let task = lines.last().unwrap();
+        let before = task["previous_attempts"].as_array().unwrap().iter();
+        let messages: Vec<_> =
+            before.map(|it| it["message"].as_str().unwrap().to_owned()).collect();
+        (task["token"].as_u64().unwrap(), messages)
+    };
+    let ask = |line: &str| told(&place.ledger(&format!("{line} --json")).code(0).lines());
+    let (token, before) = ask("claim");
+    assert!(before.is_empty(), "{before:?}");
+    place.ledger(&format!("receipt {token} --failed transient --message paper")).code(0);
+    let (token, before) = ask("claim --step a --worker w");
+    assert_eq!(before, ["paper"]);
+    let (_, before) = ask(&format!("receipt {token} --failed transient --message ink --next"));
+    assert_eq!(before, ["paper", "ink"]);
+}
+
 /// Goal: one failed step is tried again, and the run that failed by it goes on.
 #[test]
 fn one_failed_step_is_tried_again() {
