@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::plan::{
-    AttemptToken, Dispatched, Event, Json, Micros, Plan, RunId, State, Step, StepEvent, StepNumber,
-    Verdict,
+    AttemptToken, Dispatched, Event, Json, Micros, Near, Plan, RunId, State, Step, StepEvent,
+    StepNumber, Verdict,
 };
 
 use super::Ledger;
@@ -24,6 +24,8 @@ pub struct Task {
     pub step: Step,
     /// The whole plan.
     pub plan: Arc<Plan>,
+    /// The steps around it in the plan.
+    pub near: Near,
     /// The right to report.
     pub token: AttemptToken,
     /// The attempt's number at this step, from 1.
@@ -71,6 +73,7 @@ impl Task {
             number,
             inputs: step.inputs.iter().map(value).collect(),
             planned_files: planned_files(run, &step),
+            near: run.near(number),
             step,
             plan,
             token: AttemptToken(seq),

@@ -22,6 +22,15 @@ pub enum Dependency {
     Unknown(String),
 }
 
+/// The steps around one, by their places in the active plan, ascending.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Near {
+    /// Those that it waits for, also through a barrier.
+    pub before: Vec<usize>,
+    /// Those that wait for it, also through a barrier.
+    pub after: Vec<usize>,
+}
+
 /// Lookups by step number and by name.
 #[derive(Debug, Default)]
 pub(super) struct Links {
@@ -164,6 +173,28 @@ impl Links {
 }
 
 impl Run {
+    /// The steps around one of the active plan. It costs what they are, however long the plan is.
+    #[must_use]
+    pub fn near(&self, number: StepNumber) -> Near {
+        let links = &self.links;
+        let (mut before, mut after) = (BTreeSet::new(), BTreeSet::new());
+        let step = self.plan_step(number);
+        for dependency in step.map(|step| links.dependencies(step)).unwrap_or_default() {
+            match dependency {
+                Dependency::Step(on) => before.extend(links.place(on)),
+                Dependency::Barrier(id) => {
+                    let members = self.barriers.get(&id).into_iter().flat_map(|it| &it.members);
+                    before.extend(members.filter_map(|member| links.place(*member)));
+                }
+                Dependency::Unknown(_) => {}
+            }
+        }
+        let waiters = links.memberships(number).iter().flat_map(|barrier| links.waiters(barrier));
+        let dependents = links.dependents(number).iter().chain(waiters);
+        after.extend(dependents.filter_map(|step| links.place(*step)));
+        Near { before: before.into_iter().collect(), after: after.into_iter().collect() }
+    }
+
     /// Make the lookups of the active version anew: for a run that was put together from its
     /// fields, and not by folding. What a run of the same plan has is shared with it.
     pub fn relink(&mut self, other: Option<&Self>) {

@@ -65,7 +65,7 @@ pub use explain::{Explanation, Holder, Line, MissingAt, Reason, Shortage, StepRe
 pub use forest::{Branch, forest};
 pub use ids::*;
 pub use json::{Json, canonical};
-pub use links::Dependency;
+pub use links::{Dependency, Near};
 pub use lint::lint;
 pub use model::*;
 #[cfg(feature = "cli")]

@@ -178,7 +178,7 @@ impl<'a> HandOff<'a> {
                 outcome: &plan.outcome,
                 goal: &plan.goal,
                 context: &plan.context,
-                near: Nearby::of(plan, &task.step),
+                near: Nearby::of(plan, &task.near),
                 full: (context == PlanContext::Full).then_some(plan),
             },
             step: &task.step,

@@ -1,10 +1,8 @@
 //! The part of a plan near a step: what it builds on, and what builds on it.
 
-use std::collections::BTreeSet;
-
 use serde::Serialize;
 
-use crate::plan::{Plan, Step};
+use crate::plan::{Near, Plan, Step};
 
 /// The steps around one, in plan order.
 #[derive(Debug, Clone, Serialize)]
@@ -31,26 +29,12 @@ pub struct Neighbour<'a> {
 }
 
 impl<'a> Nearby<'a> {
-    pub(super) fn of(plan: &'a Plan, step: &Step) -> Self {
-        let mut before: BTreeSet<&str> = step.after.iter().map(String::as_str).collect();
-        // What waits for the step waits for its id, or for a barrier of which it is a member.
-        let mut awaited: BTreeSet<&str> = BTreeSet::from([step.id.as_str()]);
-        for barrier in &plan.barriers {
-            if step.after.contains(&barrier.id) {
-                before.extend(barrier.members.iter().map(String::as_str));
-            }
-            if barrier.members.contains(&step.id) {
-                awaited.insert(&barrier.id);
-            }
-        }
-        let waits = |other: &Step| other.after.iter().any(|id| awaited.contains(id.as_str()));
-        let neighbours = |is_near: &dyn Fn(&Step) -> bool| {
-            plan.steps.iter().filter(|other| is_near(other)).map(Neighbour::of).collect()
+    pub(super) fn of(plan: &'a Plan, near: &Near) -> Self {
+        let at = |places: &[usize]| {
+            let steps = places.iter().filter_map(|place| plan.steps.get(*place));
+            steps.map(Neighbour::of).collect()
         };
-        Self {
-            before: neighbours(&|other| before.contains(other.id.as_str())),
-            after: neighbours(&waits),
-        }
+        Self { before: at(&near.before), after: at(&near.after) }
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::error::ErrorKind;
-use crate::plan::{Json, Outcome, Ruling, Step, StepNumber, Verdict};
+use crate::plan::{Json, Near, Outcome, Ruling, Step, StepNumber, Verdict};
 
 /// A test that waits longer than this has found a hang.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -79,6 +79,7 @@ fn task(token: u64, step: Step) -> Task {
         }],
         earlier: Vec::new(),
         planned_files: Vec::new(),
+        near: Near::default(),
     }
 }
 
