@@ -24,6 +24,21 @@ pub(super) struct Where {
     pub(super) json: bool,
 }
 
+/// What somebody says about a run, and why.
+#[derive(Debug, Args)]
+pub(super) struct Saying {
+    #[command(flatten)]
+    pub(super) place: Where,
+    /// The run's name
+    pub(super) run: String,
+    /// Who says so
+    #[arg(long, value_name = "WHO")]
+    pub(super) by: String,
+    /// Why
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub(super) reason: String,
+}
+
 impl Where {
     /// Carry an act out, and print what it came to.
     pub(super) fn act(&self, act: &Act) -> Result<Code, Failure> {

@@ -9,7 +9,7 @@ use crate::ledger::{Environment, LedgerView};
 use crate::plan::{Account, Cost, Limits, State};
 use crate::serve::{Act, BudgetChange, hand_over, run_of};
 
-use super::acting::Where;
+use super::acting::{Saying, Where};
 use super::exit::{Code, Failure};
 use super::inspect::{cause_text, cost_text, limits_json, limits_text};
 use super::{outcome, say};
@@ -24,15 +24,7 @@ Examples:
 #[command(after_help = PAUSE_EXAMPLES)]
 pub(super) struct PauseArgs {
     #[command(flatten)]
-    place: Where,
-    /// The run's name
-    run: String,
-    /// Who says so
-    #[arg(long, value_name = "WHO")]
-    by: String,
-    /// Why
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    reason: String,
+    said: Saying,
 }
 
 /// `ledger resume`.
@@ -60,15 +52,7 @@ start another one.";
 #[command(after_help = CANCEL_EXAMPLES)]
 pub(super) struct CancelArgs {
     #[command(flatten)]
-    place: Where,
-    /// The run's name
-    run: String,
-    /// Who says so
-    #[arg(long, value_name = "WHO")]
-    by: String,
-    /// Why
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    reason: String,
+    said: Saying,
 }
 
 const BUDGET_EXAMPLES: &str = "\
@@ -159,8 +143,9 @@ pub(super) struct ForkArgs {
 
 /// `ledger pause`.
 pub(super) fn pause(args: &PauseArgs) -> Result<Code, Failure> {
-    let (run, by, reason) = (args.run.clone(), args.by.clone(), args.reason.clone());
-    args.place.act(&Act::Pause { run, by, reason })
+    let Saying { place, run, by, reason } = &args.said;
+    let (run, by, reason) = (run.clone(), by.clone(), reason.clone());
+    place.act(&Act::Pause { run, by, reason })
 }
 
 /// `ledger resume`.
@@ -170,8 +155,9 @@ pub(super) fn resume(args: &ResumeArgs) -> Result<Code, Failure> {
 
 /// `ledger cancel`.
 pub(super) fn cancel(args: &CancelArgs) -> Result<Code, Failure> {
-    let (run, by, reason) = (args.run.clone(), args.by.clone(), args.reason.clone());
-    args.place.act(&Act::Cancel { run, by, reason })
+    let Saying { place, run, by, reason } = &args.said;
+    let (run, by, reason) = (run.clone(), by.clone(), reason.clone());
+    place.act(&Act::Cancel { run, by, reason })
 }
 
 /// `ledger budget`.

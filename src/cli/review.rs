@@ -7,7 +7,7 @@ use crate::ledger::{Environment, LedgerView, time_text};
 use crate::plan::{Plan, PlanVersion, Question, Run, diff};
 use crate::serve::{Act, Word, question_about, run_of};
 
-use super::acting::Where;
+use super::acting::{Saying, Where};
 use super::answer::command_line;
 use super::exit::{Code, Failure};
 use super::inspect::asked_json;
@@ -60,15 +60,7 @@ Examples:
 #[command(after_help = WITHDRAW_EXAMPLES)]
 pub(super) struct WithdrawArgs {
     #[command(flatten)]
-    place: Where,
-    /// The run's name
-    run: String,
-    /// Who says so
-    #[arg(long, value_name = "WHO")]
-    by: String,
-    /// Why
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    reason: String,
+    said: Saying,
 }
 
 /// `ledger plan review`.
@@ -144,6 +136,7 @@ fn judge(args: &VerdictArgs, review: Word) -> Result<Code, Failure> {
 
 /// `ledger plan withdraw`.
 pub(super) fn withdraw(args: &WithdrawArgs) -> Result<Code, Failure> {
-    let (run, by, reason) = (args.run.clone(), args.by.clone(), args.reason.clone());
-    args.place.act(&Act::Withdraw { run, by, reason })
+    let Saying { place, run, by, reason } = &args.said;
+    let (run, by, reason) = (run.clone(), by.clone(), reason.clone());
+    place.act(&Act::Withdraw { run, by, reason })
 }

@@ -11,7 +11,6 @@ use crate::runner::{
     Options, Patience, ProcessOptions, ProcessWorkers, RunOutcome, RunSummary, StubOptions,
     StubWorkers, Workers, drive, recover, scratch_folder,
 };
-
 use crate::serve::{open_in_turn, while_serving};
 
 use super::args::RunArgs;

@@ -271,7 +271,7 @@ impl Ledger {
     }
 
     /// What somebody is told who wrote nothing, when the writes of others failed.
-    fn lost(&self, error: Error) -> Error {
+    pub(super) fn lost(&self, error: Error) -> Error {
         self.lock().freshness = Freshness::Stale;
         match error.kind() {
             ErrorKind::OutcomeUnknown => error.as_kind(ErrorKind::Poisoned),

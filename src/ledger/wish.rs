@@ -134,16 +134,17 @@ impl Ledger {
 #[cfg(feature = "cli")]
 impl Ledger {
     /// Look at the state as it is, without a copy; what is read off it is durable.
-    pub(crate) fn look<T>(&self, read: impl FnOnce(&State) -> T) -> T {
+    ///
+    /// # Errors
+    /// As [`Ledger::execute`] says of the disk: nobody is told what may be gone tomorrow.
+    pub(crate) fn look<T>(&self, read: impl FnOnce(&State) -> T) -> Result<T> {
         let found = {
             let mut shared = self.lock();
-            // A ledger that cannot be read again shows its last good state, and refuses commands.
-            let _ = shared.refresh(&self.log);
+            shared.refresh(&self.log)?;
             read(&shared.state)
         };
-        // A ledger whose last writes failed says so to the next command.
-        let _ = self.log.flush();
-        found
+        self.log.flush().map_err(|error| self.lost(error))?;
+        Ok(found)
     }
 
     /// The time by the ledger's clock.
@@ -166,4 +167,31 @@ pub(crate) fn next_of(
     };
     let (run, _) = state.dealt.get(&token).filter(|_| events.iter().any(is_recorded))?;
     Some(Command::Dispatch { run: *run, step: None, worker: worker.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: nobody is told what may not be durable.
+    #![cfg(feature = "cli")]
+
+    use std::path::Path;
+
+    use super::*;
+    use crate::error::ErrorKind;
+    use crate::lab::environment;
+    use crate::plan::CapScope;
+    use crate::sim::{Effect, Failure, Operation, OsError, Rule, SimDisk};
+
+    #[test]
+    fn a_look_at_a_ledger_whose_write_failed_is_refused() {
+        let disk = SimDisk::new();
+        let ledger = Ledger::create(Path::new("/l"), &environment(&disk)).unwrap();
+        assert_eq!(ledger.look(|state| state.seq).unwrap(), 0);
+        let failure = Failure::Error(OsError::Io, Effect::Nothing);
+        disk.inject(Rule::next(failure).of(Operation::Sync));
+        let cap = Command::SetCap { scope: CapScope::Ledger, limit: Some(1), by: "ana".to_owned() };
+        ledger.execute(&cap).unwrap_err();
+        let error = ledger.look(|state| state.seq).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Poisoned, "{error}");
+    }
 }

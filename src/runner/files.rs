@@ -8,6 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::path::{Component, Path};
 
 use serde::Serialize;
@@ -77,7 +78,14 @@ pub(super) fn planned_files(version: u32, plan: &Plan) -> Option<PlannedFiles> {
 
 /// What is at that path, and its hash if it is a file.
 fn look(path: &str) -> (FileState, Option<ContentHash>) {
-    let Ok(found) = fs::metadata(path) else { return (FileState::Absent, None) };
+    let found = match fs::metadata(path) {
+        Ok(found) => found,
+        Err(error) => {
+            // One that may not be looked at is there all the same.
+            let is_absent = matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory);
+            return (if is_absent { FileState::Absent } else { FileState::Other }, None);
+        }
+    };
     if found.is_dir() {
         return (FileState::Folder, None);
     }
@@ -231,6 +239,17 @@ mod tests {
         assert!(notes[1].contains("not there"), "{notes:?}");
         assert!(notes[2].contains("outside"), "{notes:?}");
         assert_eq!(examine(&mut artifacts[..1], &[]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_cannot_be_looked_at_is_not_said_to_be_absent() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+        fs::write(path("a"), "text").unwrap();
+        std::os::unix::fs::symlink(path("b"), path("b")).unwrap();
+        assert_eq!(look(&path("none")).0, FileState::Absent);
+        assert_eq!(look(&path("a/b")).0, FileState::Absent, "a file has nothing below it");
+        assert_eq!(look(&path("b")).0, FileState::Other, "a link to itself");
     }
 
     #[test]

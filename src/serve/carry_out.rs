@@ -100,7 +100,7 @@ impl Act {
             }
             Self::Tick {} => {
                 hand.ledger.tick()?;
-                let (seq, due) = hand.ledger.look(|state| (state.seq, state.next_due()));
+                let (seq, due) = hand.ledger.look(|state| (state.seq, state.next_due()))?;
                 let line = json!({ "type": "ticked", "seq": seq, "next_due_micros": due });
                 Ok(Answer::fine(line, format!("record {seq}: nothing is due")))
             }

@@ -285,7 +285,7 @@ pub(super) fn note(
         let id = number.and_then(|number| run.step(number)).map(|step| &step.id);
         let line = json!({ "run": run.name, "step": id, "number": number });
         Ok::<_, Failure>(((Some(run.id), number), line))
-    })?;
+    })??;
     let remark = Remark { run: found.0, step: found.1, by: by.to_owned(), text: text.to_owned() };
     let seq = hand.ledger.remark(&remark, hand.key)?.seq;
     let line = with(json!({ "type": "noted", "seq": seq }), named);

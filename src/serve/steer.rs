@@ -236,7 +236,7 @@ pub(super) fn fork(
     let parent = ledger.look(|state| match state.names.get(parent_name) {
         Some(run) => Ok(*run),
         None => run_of(state, parent_name).map(|run| run.id),
-    })?;
+    })??;
     let point = match (step, at) {
         (Some(step), None) => ForkPoint::Before(step_of(&ledger.run(parent)?, step)?),
         (None, Some(at)) => ForkPoint::After(at),
@@ -257,7 +257,7 @@ pub(super) fn fork(
         let text =
             format!("run {new_name}: forked from run {parent_name} at record {at}; it is {now}");
         Ok(Answer::fine(line, text))
-    })
+    })?
 }
 
 /// Keep the state as it is now.

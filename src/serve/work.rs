@@ -43,7 +43,8 @@ pub(super) fn claim(
         Err(Failure::Ledger(error)) if step.is_none() && is_nothing(&error) => Some(error),
         Err(failure) => return Err(failure),
     };
-    hand.ledger.look(|state| Ok(nothing(run_or_only(state, run)?, why.as_ref(), state.next_due())))
+    hand.ledger
+        .look(|state| Ok(nothing(run_or_only(state, run)?, why.as_ref(), state.next_due())))?
 }
 
 /// The names of workers that a runner hosts are its own: when it has died, they are dead too.
@@ -179,7 +180,7 @@ pub(super) fn receipt(
     returned.log_tail.clone_into(&mut receipt.log_tail);
     let worker = match next {
         Some(NextStep { worker: Some(worker) }) => worker.clone(),
-        Some(NextStep { worker: None }) => hand.ledger.look(|state| worker_of(state, token)),
+        Some(NextStep { worker: None }) => hand.ledger.look(|state| worker_of(state, token))?,
         None => String::new(),
     };
     if next.is_some() {
@@ -211,7 +212,7 @@ pub(super) fn receipt(
         }
         Taken::Alone(answer) => {
             let now = hand.ledger.now();
-            hand.ledger.look(|state| Ok(answer.and(why_none(state, token, &worker, now)?)))
+            hand.ledger.look(|state| Ok(answer.and(why_none(state, token, &worker, now)?)))?
         }
         Taken::Refused(reason) => {
             let mut answer = Answer::from(Failure::from(Error::from(Rejection::StaleToken(token))));

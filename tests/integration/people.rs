@@ -119,8 +119,8 @@ fn delays_are_waited_out() {
     assert_eq!(lines.last().unwrap()["session"]["retries"], 1);
 }
 
-/// Story: a run waits for the deadline of its gate, a day away, and holds the ledger meanwhile. Ana
-/// answers beside it, and it goes on at once.
+/// Story: a run waits for the deadline of its gate, a day away. Ana answers meanwhile, and it goes on
+/// at once.
 #[test]
 fn an_answer_reaches_a_run_that_waits() {
     let place = Place::new();
