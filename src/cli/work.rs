@@ -62,7 +62,8 @@ pub(super) struct WorkArgs {
 pub(super) fn work(args: &WorkArgs) -> Result<Code, Failure> {
     let signals = Signals::heeded(&args.place.ledger)?;
     let find = |error| Error::io("find the ledger's folder", &args.place.ledger, error);
-    let ledger = args.place.ledger.canonicalize().map_err(find)?;
+    // Whether there is a ledger is for the first claim to find out.
+    let ledger = std::path::absolute(&args.place.ledger).map_err(find)?;
     let files = tempfile::tempdir().map_err(|error| {
         Error::io("make a folder for the worker's files", &std::env::temp_dir(), error)
     })?;

@@ -4,7 +4,7 @@
 //!   steps say only what other tools say; then come the files of tools, each known by its fields;
 //!   then any list of objects that have an id or a title.
 //! - Other text is Markdown if it has a heading, a box or a numbered item, and does not set a
-//!   field of a plan at the start of a line; else it is YAML.
+//!   field of a plan at the start of a line; else it is YAML, if a line begins as a field does.
 
 use serde_json::Value;
 
@@ -25,7 +25,11 @@ pub(super) fn draft(name: &str, text: &str, tag: Option<&str>) -> Read<Draft> {
         _ if markdown::is_ours(text) => markdown::own(name, text)?,
         _ if markdown::is_markdown(text) => markdown::import(name, text)
             .ok_or_else(|| bad_plan(format!("no task was found in this Markdown: {KNOWN}")))?,
-        _ => own::yaml_draft(text)?,
+        _ if has_fields(text) => own::yaml_draft(text)?,
+        _ => {
+            let found = "line 1, column 1: expected fields, found text that is no plan";
+            return Err(bad_plan(format!("{found}: {KNOWN}")).into());
+        }
     };
     untagged(tag, draft)
 }
@@ -61,6 +65,15 @@ fn json(name: &str, text: &str, tag: Option<&str>) -> Read<Draft> {
         return untagged(tag, own::json_draft(text, &value)?);
     }
     Err(bad_plan(format!("the JSON is no plan: {KNOWN}")).into())
+}
+
+/// Whether a line begins as a field of YAML does: a text without any was hardly meant to be ours.
+fn has_fields(text: &str) -> bool {
+    let is_name = |c: char| c.is_alphanumeric() || "_-'\"".contains(c);
+    text.lines().filter_map(|line| line.split_once(':')).any(|(before, after)| {
+        before.trim_start_matches([' ', '-', '{', '[']).chars().all(is_name)
+            && (after.is_empty() || after.starts_with([' ', '\t']))
+    })
 }
 
 fn untagged(tag: Option<&str>, draft: Draft) -> Read<Draft> {

@@ -272,7 +272,7 @@ pub fn archive_environment(path: &Path, environment: &Environment) -> Result<Env
     let storage = storage.map_err(|error| match error.kind() {
         std::io::ErrorKind::Unsupported => {
             let message = "not a ledger: this is a file, and it is not an archive; name a folder that \
-                           `ledger run` made, or a file that `ledger archive` made";
+                           `ledger init` or `ledger run` made, or a file that `ledger archive` made";
             Error::new(ErrorKind::NotALedger, message).at_path(path)
         }
         std::io::ErrorKind::InvalidData => {

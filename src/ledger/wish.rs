@@ -169,10 +169,10 @@ pub(crate) fn next_of(
     Some(Command::Dispatch { run: *run, step: None, worker: worker.to_owned() })
 }
 
+#[cfg(feature = "cli")]
 #[cfg(test)]
 mod tests {
     //! Goal: nobody is told what may not be durable.
-    #![cfg(feature = "cli")]
 
     use std::path::Path;
 

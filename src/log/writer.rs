@@ -176,7 +176,7 @@ impl Drop for Log {
 pub(super) fn not_a_ledger(dir: &Path, why: &str) -> Error {
     Error::new(
         ErrorKind::NotALedger,
-        format!("not a ledger: {why}; name a folder that `ledger run` made, or a new one"),
+        format!("not a ledger: {why}; name a folder that `ledger init` or `ledger run` made"),
     )
     .at_path(dir)
 }

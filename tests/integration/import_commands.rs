@@ -124,6 +124,11 @@ fn lint_says_everything() {
             "no task was found in this Markdown: expected our own form",
         ),
         ("other.json", b"{\"a\": 1}", "the JSON is no plan: expected our own form"),
+        (
+            "users",
+            b"root:x:0:0\nana:x:1:1\n",
+            "line 1, column 1: expected fields, found text that is no plan: expected our own form",
+        ),
         ("broken.json", b"{\"steps\": [", "EOF while parsing"),
     ] {
         place.write(name, content);

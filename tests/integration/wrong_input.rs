@@ -129,7 +129,14 @@ fn what_is_no_ledger() {
     refused(&place, "run plan.yaml --ledger file", 2, &["file: not a ledger: this is a file"]);
     refused(&place, "run plan.yaml --ledger file/x", 2, &["not a ledger"]);
     refused(&place, "run plan.yaml --ledger no/where", 7, &["no/where", "No such file"]);
-    let answers = ["accept plan one --by me", "answer plan one landed --by me", "cap --global 3"];
+    let answers = [
+        "accept plan one --by me",
+        "answer plan one landed --by me",
+        "cap --global 3",
+        "claim",
+        "status",
+    ];
+    refused(&place, "work -- true", 2, &[".ledger: not a ledger: there is no such folder", "init"]);
     for line in answers {
         refused(&place, line, 2, &[".ledger: not a ledger: there is no such folder"]);
         refused(&place, &format!("{line} --ledger file"), 2, &["not a ledger: this is a file"]);

@@ -180,7 +180,9 @@ pub(super) fn status(
     out: &mut dyn Write,
 ) -> Result<Code, Failure> {
     let look = |out: &mut dyn Write| {
-        paged(&args.dir, args.json, environment, out, |look, page| domain::status(args, look, page))
+        paged(args.dir(), args.json, environment, out, |look, page| {
+            domain::status(args, look, page)
+        })
     };
     if !args.watch {
         return look(out);
@@ -188,7 +190,7 @@ pub(super) fn status(
     let is_screen = !args.json && io::stdout().is_terminal();
     let mut seen = None;
     loop {
-        let state = LedgerView::open(&args.dir, environment)?.fold_recent()?.state;
+        let state = LedgerView::open(args.dir(), environment)?.fold_recent()?.state;
         let goes_on = state.runs.values().any(|run| !matches!(run.status, RunStatus::Ended(_)));
         if seen.replace(state.seq) != Some(state.seq) {
             let mut text = Vec::new();

@@ -2,7 +2,7 @@
 //!
 //! Invariant: what is shown is what the views of the plan layer hold; nothing is judged here.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
@@ -67,7 +67,10 @@ pub(in crate::cli) struct StatusArgs {
     /// The ledger's folder, or an archive's file
     #[arg(value_name = "DIR", default_value = ".ledger", env = "LEDGER_DIR")]
     #[arg(hide_env_values = true)]
-    pub(in crate::cli::inspect) dir: PathBuf,
+    dir: PathBuf,
+    /// The same, as the commands that act have it
+    #[arg(long, value_name = "DIR", conflicts_with = "dir")]
+    ledger: Option<PathBuf>,
     /// For whom
     #[arg(long, value_name = "VIEW", default_value = "user")]
     view: View,
@@ -80,6 +83,13 @@ pub(in crate::cli) struct StatusArgs {
     /// Print it again whenever something was recorded, until no run goes on any more
     #[arg(long)]
     pub(in crate::cli::inspect) watch: bool,
+}
+
+impl StatusArgs {
+    /// The ledger's folder, or an archive's file.
+    pub(in crate::cli::inspect) fn dir(&self) -> &Path {
+        self.ledger.as_deref().unwrap_or(&self.dir)
+    }
 }
 
 pub(super) fn view(args: &ViewArgs, look: Look<'_>, page: &mut Page<'_>) -> Result<Code, Failure> {
