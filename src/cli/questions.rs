@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::ledger::{Environment, LedgerView};
-use crate::plan::{Run, RunStatus};
+use crate::plan::Run;
 use crate::runner::{Pending, pending};
 use crate::serve::Act;
 
@@ -68,8 +68,7 @@ pub(super) struct AnswerArgs {
 pub(super) fn questions(args: &QuestionsArgs) -> Result<Code, Failure> {
     let view = LedgerView::open(&args.place.ledger, &Environment::system())?;
     let fold = view.fold(u64::MAX)?;
-    let is_open = |run: &&Run| !matches!(run.status, RunStatus::Ended(_));
-    let open = fold.state.runs.values().filter(is_open);
+    let open = fold.state.runs.open().filter_map(|id| fold.state.runs.get(&id));
     let items: Vec<(&Run, Pending)> =
         open.flat_map(|run| for_people(run).map(move |item| (run, item))).collect();
     if args.place.json {

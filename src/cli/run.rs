@@ -1,12 +1,13 @@
 //! `ledger run`: read the plan, find or start its run, drive it, say how it ended.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
 use crate::import::{self, Imported};
 use crate::ledger::{Clock, Environment, Ledger, LedgerView, OpenReport, state_hash};
-use crate::plan::{Ending, Micros, RunId, RunStatus};
+use crate::plan::{Ending, Glance, Micros, RunId, RunStatus};
 use crate::runner::{
     Options, Patience, ProcessOptions, ProcessWorkers, RunOutcome, RunSummary, StubOptions,
     StubWorkers, Workers, drive, recover, scratch_folder,
@@ -148,11 +149,12 @@ fn drive_run(
     // This process holds the ledger alone, so whatever a runner hosted in another run is dead
     // too, and must not use up the caps.
     let state = ledger.state();
-    for other in state.runs.values().filter(|other| other.id != run && other.in_flight > 0) {
+    let is_flying = |(id, glance): &(RunId, Cow<'_, Glance>)| *id != run && glance.in_flight > 0;
+    for (other, _) in state.runs.glances().filter(is_flying) {
         let worker = None;
         let mut workers =
-            ProcessWorkers::new(ProcessOptions { ledger: folder.clone(), run: other.id, worker });
-        recover(ledger, other.id, &mut workers, reporter)?;
+            ProcessWorkers::new(ProcessOptions { ledger: folder.clone(), run: other, worker });
+        recover(ledger, other, &mut workers, reporter)?;
     }
     let mut workers: Box<dyn Workers> = if args.stub {
         let scratch = Some(scratch_folder(&folder, run));

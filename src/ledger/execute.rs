@@ -210,13 +210,18 @@ impl Ledger {
             let expected = self.log.last_submitted().seq + 1;
             // The key's record comes before the events.
             let first = expected + u64::from(course.key.is_some());
-            let command = (course.make)(&shared.state).map_err(NotBegun::Refused)?;
+            let command = (course.make)(&shared.state);
+            expect_sound(&shared.state).map_err(failed)?;
+            let command = command.map_err(NotBegun::Refused)?;
             // Until the events have their place, the state runs ahead of the log; whatever ends
             // this early, a panic included, leaves the mark that says so.
             shared.freshness = Freshness::Stale;
             let state = &mut shared.state;
-            let events = match crate::plan::execute(state, first, now, &command) {
-                Ok(events) => course.go_on(state, first, now, events),
+            let decided = crate::plan::execute(state, first, now, &command)
+                .map(|events| course.go_on(state, first, now, events));
+            expect_sound(state).map_err(failed)?;
+            let events = match decided {
+                Ok(events) => events,
                 Err(rejection) => {
                     shared.freshness = Freshness::Current;
                     return Err(NotBegun::Refused(Error::from(rejection).into()));
@@ -300,4 +305,13 @@ impl Ledger {
         }
         shared.take()
     }
+}
+
+/// Nothing may follow from a state that was read from a snapshot which passed for one, and is none.
+fn expect_sound(state: &State) -> Result<()> {
+    let Some(fault) = state.runs.fault() else { return Ok(()) };
+    let message = format!(
+        "{fault}; nothing was written; remove the files in `snap/` of the ledger, and open it again"
+    );
+    Err(Error::new(ErrorKind::Corrupt, message))
 }

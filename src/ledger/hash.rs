@@ -5,7 +5,7 @@ use std::io;
 use crate::format::{ContentHasher, content_hash};
 use crate::plan::{ContentHash, HashedStep, Plan, PlanDraft, Rejection, State, validate};
 
-use super::codec;
+use super::state_body;
 
 /// Hash of a plan's canonical bytes: what an approval binds to.
 #[must_use]
@@ -16,7 +16,7 @@ pub fn plan_hash(plan: &Plan) -> ContentHash {
 /// Hash of a state. Live state, replay from the start and from any snapshot have the same one at every sequence number.
 #[must_use]
 pub fn state_hash(state: &State) -> ContentHash {
-    hash_of_pieces(|out| codec::write_state(out, state))
+    hash_of_pieces(|out| state_body::encode_state(state, out))
 }
 
 /// Hash of all bytes that `from` has: of a file, as it is found in receipts and hand-offs.
@@ -35,8 +35,8 @@ pub(super) fn hash_of(write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>) 
 }
 
 /// The same with a writer whose type is known: encoders write millions of pieces.
-fn hash_of_pieces(
-    write: impl FnOnce(&mut io::BufWriter<&mut HashWriter>) -> io::Result<()>,
+pub(super) fn hash_of_pieces(
+    write: impl FnOnce(&mut HashBuffer<'_>) -> io::Result<()>,
 ) -> ContentHash {
     let mut hasher = HashWriter(ContentHasher::default());
     // Encoders write a few bytes at a time, a hasher is fast with many.
@@ -52,7 +52,10 @@ fn hash_of_pieces(
 /// So many bytes are hashed at a time.
 const PIECE: usize = 64 << 10;
 
-struct HashWriter(ContentHasher);
+/// A writer that hashes what it gets.
+type HashBuffer<'a> = io::BufWriter<&'a mut HashWriter>;
+
+pub(super) struct HashWriter(ContentHasher);
 
 impl io::Write for HashWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

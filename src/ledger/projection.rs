@@ -6,7 +6,7 @@ use crate::plan::{ContentHash, State};
 
 use super::hash::{hash_of, state_hash};
 use super::replay::{Recorded, fold};
-use super::state_body;
+use super::{state_body, state_body_v2};
 
 /// A fold of the log, with a form in which it can be kept in a snapshot.
 ///
@@ -17,9 +17,13 @@ pub trait Projection: Default {
     /// program is compiled.
     const NAME: &'static str;
 
-    /// Version of what `apply` means and of what `encode` writes, from 1. A snapshot of another
-    /// version is not looked at: the log is folded instead.
+    /// Version of what `apply` means and of what `encode` writes, from 1. A snapshot of a later
+    /// version, or of one before [`Projection::OLDEST`], is not looked at: the log is folded
+    /// instead.
     const VERSION: u32;
+
+    /// The oldest version whose snapshots are read still: what `apply` means is the same since.
+    const OLDEST: u32 = Self::VERSION;
 
     /// Fold a record in. Total: whatever the record says, there is a result.
     fn apply(&mut self, recorded: &Recorded);
@@ -37,6 +41,32 @@ pub trait Projection: Default {
     /// What the reader says, and bytes that make no sense.
     fn decode(input: &mut dyn io::Read) -> io::Result<Self>;
 
+    /// Read what `encode` wrote in a version from [`Projection::OLDEST`] on.
+    ///
+    /// # Errors
+    /// As [`Projection::decode`].
+    fn decode_version(_version: u32, input: &mut dyn io::Read) -> io::Result<Self> {
+        Self::decode(input)
+    }
+
+    /// The hash that it has in snapshots of that version.
+    #[must_use]
+    fn hash_in(&self, _version: u32) -> ContentHash {
+        self.hash()
+    }
+
+    /// What is wrong with bytes that `decode` took over and that were looked at only later.
+    #[must_use]
+    fn fault(&self) -> Option<&str> {
+        None
+    }
+
+    /// Look at all that `decode` left for later: what is wrong with any of it.
+    #[must_use]
+    fn check(&self) -> Option<&str> {
+        None
+    }
+
     /// What two equal projections have in common: the hash of what `encode` writes.
     #[must_use]
     fn hash(&self) -> ContentHash {
@@ -47,7 +77,8 @@ pub trait Projection: Default {
 /// The state of the ledger: plans, steps, queues, variables, barriers.
 impl Projection for State {
     const NAME: &'static str = "state";
-    const VERSION: u32 = 2;
+    const VERSION: u32 = 3;
+    const OLDEST: u32 = 2;
 
     fn apply(&mut self, recorded: &Recorded) {
         fold(self, recorded);
@@ -61,7 +92,23 @@ impl Projection for State {
         state_body::decode(input)
     }
 
+    fn decode_version(version: u32, input: &mut dyn io::Read) -> io::Result<Self> {
+        if version == Self::VERSION { Self::decode(input) } else { state_body_v2::decode(input) }
+    }
+
     fn hash(&self) -> ContentHash {
         state_hash(self)
+    }
+
+    fn hash_in(&self, version: u32) -> ContentHash {
+        if version == Self::VERSION { self.hash() } else { state_body_v2::state_hash(self) }
+    }
+
+    fn fault(&self) -> Option<&str> {
+        self.runs.fault()
+    }
+
+    fn check(&self) -> Option<&str> {
+        self.runs.check()
     }
 }

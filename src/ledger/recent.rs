@@ -59,6 +59,6 @@ impl LedgerView {
                 Item::Damage(_) | Item::Record(_, Proof::BehindDamage) => return Ok(None),
             }
         }
-        Ok(Some(fold).filter(|fold| fold.unreadable.is_none()))
+        Ok(Some(fold).filter(|fold| fold.unreadable.is_none() && fold.state.runs.fault().is_none()))
     }
 }

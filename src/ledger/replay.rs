@@ -289,7 +289,7 @@ impl Fold {
     fn take_over(&mut self, reader: &LogReader, names: &[SnapshotName]) {
         let Some(seq) = self.last.as_ref().map(|last| last.seq) else { return };
         for name in names.iter().filter(|name| name.seq == seq) {
-            match snapshots::load::<State>(reader, name) {
+            match snapshots::load_whole::<State>(reader, name) {
                 Ok((state, _)) => {
                     self.state = state;
                     self.from_snapshot = Some(seq);

@@ -21,7 +21,7 @@ use crate::log::{
 use crate::plan::{RunId, RunStatus, State};
 
 use super::codec;
-use super::hash::state_hash;
+use super::projection::Projection as _;
 use super::replay::{LedgerView, fold, recorded};
 use super::{Ledger, snapshots};
 
@@ -313,7 +313,7 @@ impl Search<'_> {
         let mut why = None;
         for anchor in anchors.unwrap_or_default() {
             let loaded = self.reader.check_anchor(&anchor).and_then(|()| match anchor.name() {
-                Some(name) => snapshots::load::<State>(self.reader, &name).map(Some),
+                Some(name) => snapshots::load_whole::<State>(self.reader, &name).map(Some),
                 None => Ok(None),
             });
             match loaded {
@@ -340,8 +340,8 @@ impl Search<'_> {
     }
 
     fn check(&self, name: &SnapshotName, state: &State) -> Result<SnapshotHeader> {
-        let (_, header) = snapshots::load::<State>(self.reader, name)?;
-        if header.state_hash == state_hash(state).0 {
+        let (_, header) = snapshots::load_whole::<State>(self.reader, name)?;
+        if header.state_hash == state.hash_in(header.version).0 {
             return Ok(header);
         }
         let message = format!("snapshot {name} is not what the log folds to; it may be deleted");

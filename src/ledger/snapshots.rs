@@ -71,7 +71,10 @@ pub(super) fn project<P: Projection>(reader: &LogReader, seq: u64) -> Result<Pro
             fold_on(reader, seq, Projected::loaded(value, &header), Some(&header))
         });
         match tried {
-            Ok(Ok(projected)) => return Ok(Projected { ignored, ..projected }),
+            Ok(Ok(projected)) => match projected.value.fault() {
+                Some(fault) => ignored.push(unusable(&path_of(reader, name), fault)),
+                None => return Ok(Projected { ignored, ..projected }),
+            },
             Ok(Err(Stop::Contradicted(error))) | Err(error) => ignored.push(error),
             Ok(Err(Stop::Failed(error))) => return Err(error),
         }
@@ -181,13 +184,17 @@ fn fold_on<P: Projection>(
 pub(super) fn names<P: Projection>(reader: &LogReader) -> Result<Vec<SnapshotName>> {
     let mut names = reader.snapshots()?.names;
     let is_reached = |name: &SnapshotName| name.seq.saturating_add(1) >= reader.first_seq();
-    names.retain(|name| {
-        name.projection == P::NAME && name.version == P::VERSION && is_reached(name)
-    });
+    names.retain(|name| is_read::<P>(name) && is_reached(name));
     Ok(names)
 }
 
-/// What a snapshot holds, after every check but that for a note that contradicts it.
+/// Whether a snapshot is one of that projection, and of a version that is read.
+fn is_read<P: Projection>(name: &SnapshotName) -> bool {
+    name.projection == P::NAME && (P::OLDEST..=P::VERSION).contains(&name.version)
+}
+
+/// What a snapshot holds, after every check but that for a note that contradicts it, and that of
+/// what is looked at later.
 ///
 /// # Errors
 /// `Corrupt` with file and offset; `Unsupported`; `Io`.
@@ -199,7 +206,7 @@ pub(super) fn load<P: Projection>(
     let path = file.path().to_owned();
     // Decoders ask for a few bytes at a time.
     let mut input = BufReader::with_capacity(PIECE, &mut file);
-    let decoded = P::decode(&mut input);
+    let decoded = P::decode_version(name.version, &mut input);
     let ahead = u64::try_from(input.buffer().len()).unwrap_or(u64::MAX);
     let value = match decoded {
         Ok(value) => value,
@@ -211,10 +218,25 @@ pub(super) fn load<P: Projection>(
         return Err(unusable(&path, &what));
     }
     let header = file.check()?;
-    if value.hash().0 != header.state_hash && !bug!(SnapshotStateTrusted) {
+    if value.hash_in(header.version).0 != header.state_hash && !bug!(SnapshotStateTrusted) {
         return Err(unusable(&path, "its state is not the one that its header says"));
     }
     Ok((value, header))
+}
+
+/// The same, with nothing left for later.
+///
+/// # Errors
+/// As [`load`].
+pub(super) fn load_whole<P: Projection>(
+    reader: &LogReader,
+    name: &SnapshotName,
+) -> Result<(P, SnapshotHeader)> {
+    let (value, header) = load::<P>(reader, name)?;
+    match value.check() {
+        Some(fault) => Err(unusable(&path_of(reader, name), fault)),
+        None => Ok((value, header)),
+    }
 }
 
 /// Damage that the reader found is what counts; else the bytes were never a state.
@@ -235,8 +257,8 @@ fn path_of(reader: &LogReader, name: &SnapshotName) -> PathBuf {
 /// Check a snapshot as far as this program can: its file, that it belongs to the log, and for
 /// the ledger's own state what it holds.
 pub(super) fn check(reader: &LogReader, name: &SnapshotName) -> Result<SnapshotHeader> {
-    if name.projection == State::NAME && name.version == State::VERSION {
-        let (state, header) = load::<State>(reader, name)?;
+    if is_read::<State>(name) {
+        let (state, header) = load_whole::<State>(reader, name)?;
         if state.seq == header.seq {
             return Ok(header);
         }
@@ -291,7 +313,7 @@ pub(super) fn ground(
         Vec::new()
     });
     for name in names.iter().filter(|name| name.seq <= seq) {
-        match load::<State>(reader, name) {
+        match load_whole::<State>(reader, name) {
             Ok(ground) => return (Some(ground), ignored),
             Err(error) => ignored.push(error),
         }
@@ -310,7 +332,7 @@ pub(super) fn thin_out<P: Projection>(
     every: u64,
 ) -> Result<()> {
     let list = list_snapshots(storage, reader.dir())?;
-    let is_ours = |name: &&SnapshotName| name.projection == P::NAME && name.version == P::VERSION;
+    let is_ours = |name: &&SnapshotName| is_read::<P>(name);
     let is_anchor = |name| reader.retention().is_some_and(|retention| retention.is_anchor(name));
     for name in list.names.iter().filter(is_ours).rev().skip(KEPT) {
         if !is_anchor(name) && !name.seq.is_multiple_of(every) {

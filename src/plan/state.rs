@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Account, AttemptToken, CapScope, ContentHash, Cost, Ending, Micros, QuestionId, Run, RunId,
-    StepNumber,
+    Runs, StepNumber,
 };
 
 /// How many runs that have ended stay whole in the state.
@@ -31,7 +31,7 @@ pub struct State {
     /// Time of that record.
     pub time: Micros,
     /// All runs that are whole, by number.
-    pub runs: BTreeMap<RunId, Run>,
+    pub runs: Runs,
     /// The number of every run, by name.
     pub names: BTreeMap<String, RunId>,
     /// Runs that have ended and are whole, the one that ended first in front: the record that

@@ -1,10 +1,13 @@
 //! Runs, steps and attempts by the names that people and tokens give them.
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 
 use crate::error::Error;
 use crate::plan::{
-    AttemptToken, ContentHash, Rejection, Run, RunId, RunStatus, State, StepNumber, StepState,
+    AttemptToken, ContentHash, Glance, Rejection, Run, RunId, RunStatus, State, StepNumber,
+    StepState,
 };
 use crate::runner::StepName;
 
@@ -14,7 +17,7 @@ use super::Failure;
 pub(crate) fn run_of<'a>(state: &'a State, name: &str) -> Result<&'a Run, Failure> {
     let numbered = || state.runs.get(&RunId(name.strip_prefix('#').unwrap_or(name).parse().ok()?));
     state.run_named(name).or_else(numbered).ok_or_else(|| {
-        let names: Vec<&str> = state.runs.values().map(|run| run.name.as_str()).collect();
+        let names = names(state.runs.glances());
         let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
         Failure::Usage(format!("there is no run `{name}`; the ledger's runs: {there}"))
     })
@@ -25,22 +28,25 @@ pub(crate) fn run_or_only<'a>(state: &'a State, name: Option<&str>) -> Result<&'
     if let Some(name) = name {
         return run_of(state, name);
     }
-    let is_open = |run: &&Run| !matches!(run.status, RunStatus::Ended(_));
-    let mut open = state.runs.values().filter(is_open);
-    let mut all = state.runs.values();
-    match (open.next(), open.next(), all.next(), all.next()) {
-        (Some(run), None, ..) | (None, None, Some(run), None) => Ok(run),
-        (_, _, None, _) => Err(Failure::Usage(
-            "the ledger has no run yet; start one with `ledger plan propose FILE`".to_owned(),
-        )),
+    let mut open = state.runs.open();
+    let id = match (open.next(), open.next()) {
+        (Some(id), None) => Some(id),
         // All of them have ended: the newest is as good as any to say so.
-        (None, ..) => state.runs.values().last().ok_or_else(|| Failure::Usage(String::new())),
-        (Some(_), Some(_), ..) => {
-            let open = state.runs.values().filter(is_open);
-            let names: Vec<&str> = open.map(|run| run.name.as_str()).take(NAMES_MAX).collect();
-            Err(Failure::Usage(format!("which run? there are {}", names.join(", "))))
+        (None, _) => state.runs.keys().next_back().copied(),
+        (Some(_), Some(_)) => {
+            let open = state.runs.glances().filter(|(_, glance)| glance.is_open());
+            let names = names(open.take(NAMES_MAX));
+            return Err(Failure::Usage(format!("which run? there are {}", names.join(", "))));
         }
-    }
+    };
+    id.and_then(|id| state.runs.get(&id)).ok_or_else(|| {
+        let what = "the ledger has no run yet; start one with `ledger plan propose FILE`";
+        Failure::Usage(what.to_owned())
+    })
+}
+
+fn names<'a>(runs: impl Iterator<Item = (RunId, Cow<'a, Glance>)>) -> Vec<String> {
+    runs.map(|(_, glance)| glance.name.clone()).collect()
 }
 
 /// How many names a message lists.

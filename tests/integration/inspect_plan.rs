@@ -303,6 +303,8 @@ fn the_summary_lists_the_sums_of_runs_that_ended_long_ago() {
     let place = many();
     let summary = look(&place.dir, &[]);
     summary.has("2 runs that ended before, of which only the sums are kept:");
+    summary.has("more runs: ").has(" done; `ledger inspect ").has("` lists all");
+    assert_eq!(summary.out.matches("\nrun run-").count(), 8, "so many are shown in full");
     summary.has("  run-2: done ").has("version 1, 1 of 1 accepted, 0 skipped; 1 attempt, cost ");
     let rows = look(&place.dir, &["runs", "--json"]).of_type("run_row");
     let programs = look(&place.dir, &["--json"]);

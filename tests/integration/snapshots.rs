@@ -13,7 +13,7 @@ use plan_ledger::log::SnapshotNote;
 use plan_ledger::plan::{ContentHash, State};
 use plan_ledger::sim::{Effect, Fault, Loss, SimDisk};
 use plan_ledger::storage::{Access, Storage};
-use plan_ledger::{Environment, Ledger, LedgerView, Projection, Recorded, state_hash};
+use plan_ledger::{Environment, ErrorKind, Ledger, LedgerView, Projection, Recorded, state_hash};
 
 use crate::lab::{dir, log_files, reader};
 use crate::time_travel::{environment, play, rungs};
@@ -410,7 +410,7 @@ struct OlderState;
 
 impl Projection for OlderState {
     const NAME: &'static str = State::NAME;
-    const VERSION: u32 = State::VERSION - 1;
+    const VERSION: u32 = State::OLDEST - 1;
 
     fn apply(&mut self, _: &Recorded) {}
 
@@ -457,6 +457,76 @@ fn snapshots_of_an_older_version_are_ignored_and_harm_nobody() {
     ledger.close().unwrap();
     assert_eq!(opened(&disk, &environment).1, Some(made.seq));
     assert!(files(&disk).contains(&older.path));
+}
+
+/// The state, but the last byte of its last run is another one; all sums are made to fit.
+#[derive(Debug, Default)]
+struct ForgedState(State);
+
+impl Projection for ForgedState {
+    const NAME: &'static str = State::NAME;
+    const VERSION: u32 = State::VERSION;
+
+    fn apply(&mut self, recorded: &Recorded) {
+        Projection::apply(&mut self.0, recorded);
+    }
+
+    fn encode(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        self.0.encode(&mut bytes)?;
+        *bytes.last_mut().unwrap() ^= 1;
+        out.write_all(&bytes)
+    }
+
+    fn decode(input: &mut dyn io::Read) -> io::Result<Self> {
+        State::decode(input).map(Self)
+    }
+
+    fn hash(&self) -> ContentHash {
+        self.0.hash()
+    }
+}
+
+/// Goal: nothing ever follows from a run whose bytes in a snapshot are not those that the state's
+/// hash is of, although they are looked at only when somebody asks for that run.
+/// Method: make a snapshot in which every sum fits but a run's, ask for the run in every way, and
+/// take the snapshot away.
+#[test]
+fn a_run_that_is_not_the_one_of_its_hash_is_never_acted_upon() {
+    let (disk, environment) = three();
+    let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
+    let forged = ledger.snapshot::<ForgedState>().unwrap();
+    let (hash, seq) = (ledger.state_hash(), ledger.state().seq);
+    let run = *ledger.state().runs.keys().last().unwrap();
+    ledger.close().unwrap();
+
+    let (ledger, report) = Ledger::open(&dir(), &environment).unwrap();
+    assert_eq!((ledger.state_hash(), report.from_snapshot), (hash, Some(forged.seq)));
+    let refused = ledger.pause(run, "me", "").unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Corrupt, "{refused}");
+    assert!(refused.to_string().contains("nothing was written; remove the files"), "{refused}");
+    assert_eq!(ledger.state().seq, seq);
+    drop(ledger);
+
+    // Who reads folds on from an older one.
+    let view = LedgerView::open(&dir(), &environment).unwrap();
+    let found = view.log().snapshots().unwrap().names;
+    let name = found.iter().find(|name| name.seq == forged.seq).unwrap();
+    assert_eq!(view.check_snapshot(name).unwrap_err().kind(), ErrorKind::Corrupt);
+    let request = VerifyRequest {
+        level: Level::Replay,
+        jobs: NonZeroUsize::MIN,
+        expected: None,
+        watch: &|_| ControlFlow::Continue(()),
+    };
+    let report = verify(&dir(), &environment, request).unwrap();
+    assert_ne!(report.condition(), Condition::Whole);
+
+    disk.remove(&forged.path).unwrap();
+    let (ledger, report) = Ledger::open(&dir(), &environment).unwrap();
+    assert_eq!((ledger.state_hash(), report.from_snapshot), (hash, Some(60)));
+    let paused = ledger.pause(run, "me", "");
+    assert!(!matches!(paused.map_err(|error| error.kind()), Err(ErrorKind::Corrupt)));
 }
 
 /// Goal: bodies of several chunks, full and not, round-trip, and damage is located to its chunk.
@@ -546,7 +616,9 @@ fn opening_does_not_read_what_lies_before_the_snapshot() {
     assert_eq!((found, from), (hash, Some(made.seq)));
 }
 
-/// Goal: bytes that hold together but are no state are refused by decoding them, never a panic.
+/// Goal: bytes that hold together but are no state are refused: by decoding them, by the state's
+/// hash, or once somebody looks at the runs. Never is another state taken for the one that was
+/// written, and never is there a panic.
 #[test]
 fn bodies_that_were_forged_are_refused() {
     let (disk, environment) = three();
@@ -554,7 +626,12 @@ fn bodies_that_were_forged_are_refused() {
     let mut body = Vec::new();
     let state = view.state_at(60).unwrap();
     state.encode(&mut body).unwrap();
-    assert_eq!(State::decode(&mut body.as_slice()).unwrap().hash(), state.hash());
+    let taken = |body: &[u8]| {
+        let read = State::decode(&mut &*body).ok().filter(|read| read.hash() == state.hash());
+        read.filter(|read| read.check().is_none())
+    };
+    let whole = format!("{state:?}");
+    assert_eq!(taken(&body).map(|read| format!("{read:?}")), Some(whole.clone()));
     let mut refused = 0;
     for length in 0..body.len() {
         assert!(State::decode(&mut &body[..length]).is_err(), "cut at {length}");
@@ -563,10 +640,13 @@ fn bodies_that_were_forged_are_refused() {
         for value in [body[at] ^ 1, body[at] ^ 0x80, 0xFD, 0xFF] {
             let mut forged = body.clone();
             forged[at] = value;
-            refused += usize::from(State::decode(&mut forged.as_slice()).is_err());
+            match taken(&forged) {
+                Some(read) => assert_eq!(format!("{read:?}"), whole, "{value} at {at}"),
+                None => refused += 1,
+            }
         }
     }
-    assert!(refused > body.len(), "{refused} of {}", body.len() * 4);
+    assert!(refused > body.len() * 2, "{refused} of {}", body.len() * 4);
     drop(disk.open(&files(&disk)[0], Access::Read).unwrap());
 }
 

@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 
 use crate::plan::{
     Answered, Asked, BudgetChanged, Condition, ConditionJudged, Cost, CostCorrected, Decision,
-    Expired, Limits, OnTimeout, PauseCause, ReplanRequested, ReplanTrigger, Ruling, Run, RunForked,
-    RunPaused, Subject,
+    Ending, Expired, Limits, OnTimeout, PauseCause, ReplanRequested, ReplanTrigger, Ruling, Run,
+    RunForked, RunPaused, RunStatus, Subject,
 };
 
 use super::phrase::because;
-use super::text::{count, counted, plain, seconds, words};
+use super::text::{Paint, count, counted, plain, seconds, words};
 
 pub(super) fn paused(event: &RunPaused) -> String {
     format!("run paused, {}{}", cause_text(&event.cause), because(&event.reason))
@@ -162,4 +162,16 @@ pub(in crate::cli) fn cost_text(cost: Cost) -> String {
     let Cost { money_micros, tokens } = cost;
     let money = format!("{}.{:06}", money_micros / 1_000_000, money_micros % 1_000_000);
     format!("{money} and {}", counted(tokens, "token"))
+}
+
+/// How a run stands, and how that stands out.
+pub(super) fn run_status(status: RunStatus) -> (Paint, String) {
+    match status {
+        RunStatus::Proposed => (Paint::Notice, "proposed".to_owned()),
+        RunStatus::Running => (Paint::None, "running".to_owned()),
+        RunStatus::Ended(ending) => {
+            let paint = if ending == Ending::Done { Paint::Good } else { Paint::Bad };
+            (paint, words(&ending, ' '))
+        }
+    }
 }

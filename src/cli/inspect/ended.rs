@@ -1,18 +1,23 @@
-//! Runs that ended so long ago that only their sums are kept.
+//! Runs that the summary does not show in full: because there are many, or because they ended so
+//! long ago that only their sums are kept.
 //!
 //! Left out on purpose: what happened in them. The log still has it: `trace` and the state at the
 //! record that ended one show it whole.
+
+use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde_json::json;
 
 use crate::cli::exit::Failure;
 use crate::ledger::time_text;
-use crate::plan::{RunId, RunSummary, State};
+use crate::plan::{RunId, RunStatus, RunSummary, State};
 
 use super::control_phrase::cost_text;
+use super::control_phrase::run_status;
 use super::event_json::cost_json;
 use super::page::{Page, time_json};
-use super::text::{counted, plain, words};
+use super::text::{count, counted, plain, plain_path, words};
 
 /// One line for each, after the runs that are whole.
 pub(super) fn print(state: &State, page: &mut Page<'_>) -> Result<(), Failure> {
@@ -26,6 +31,26 @@ pub(super) fn print(state: &State, page: &mut Page<'_>) -> Result<(), Failure> {
         counted(count, "run")
     ))?;
     state.summaries.values().try_for_each(|summary| page.line(&line(summary)))
+}
+
+/// How many there are beside those that were shown, by how they stand.
+pub(super) fn print_others(
+    others: impl Iterator<Item = RunStatus>,
+    dir: &Path,
+    page: &mut Page<'_>,
+) -> Result<(), Failure> {
+    let mut counts = BTreeMap::new();
+    for status in others {
+        *counts.entry(run_status(status).1).or_insert(0_u64) += 1;
+    }
+    if counts.is_empty() {
+        return Ok(());
+    }
+    let counts: Vec<_> =
+        counts.iter().map(|(status, many)| format!("{} {status}", count(*many))).collect();
+    let (counts, dir) = (counts.join(", "), plain_path(dir));
+    page.line("")?;
+    page.line(&format!("more runs: {counts}; `ledger inspect {dir} runs` lists all"))
 }
 
 fn line(summary: &RunSummary) -> String {

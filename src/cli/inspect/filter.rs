@@ -7,7 +7,7 @@ use clap::Args;
 use crate::cli::exit::{Code, Failure};
 use crate::ledger::{Kind, LedgerView, parse_time};
 use crate::log::{Item, LoggedRecord};
-use crate::plan::{Event, Micros, Run, RunId, StepNumber};
+use crate::plan::{Event, Micros, RunId, StepNumber};
 
 use super::content::Content;
 use super::phrase::subject;
@@ -174,26 +174,27 @@ impl Filter {
     }
 }
 
-/// The runs whose first record may have been pruned.
-pub(super) fn known_runs(view: &LedgerView) -> Result<BTreeMap<RunId, Run>, Failure> {
+/// The names of the runs whose first record may have been pruned.
+pub(super) fn known_runs(view: &LedgerView) -> Result<BTreeMap<RunId, String>, Failure> {
     if view.log().first_seq() == 1 {
         return Ok(BTreeMap::new());
     }
-    Ok(view.fold(u64::MAX)?.state.runs)
+    let runs = view.fold(u64::MAX)?.state.runs;
+    Ok(runs.glances().map(|(id, glance)| (id, glance.name.clone())).collect())
 }
 
 /// The number of the run of that name, or else of that number.
 fn run_of(view: &LedgerView, text: &str, health: &Health) -> Result<RunId, Failure> {
     let mut names = Vec::new();
     let mut numbered = None;
-    for run in known_runs(view)?.into_values() {
-        if run.name == text {
-            return Ok(run.id);
+    for (id, name) in known_runs(view)? {
+        if name == text {
+            return Ok(id);
         }
-        if run.id.to_string() == text {
-            numbered = Some(run.id);
+        if id.to_string() == text {
+            numbered = Some(id);
         }
-        names.push(run.name);
+        names.push(name);
     }
     let mut is_good = health.is_good();
     for item in view.log().walk_of_kind(Kind::RunStarted.number(), 1) {

@@ -56,7 +56,6 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 
 use crate::ledger::{BlobCheck, Environment, LedgerView};
-use crate::plan::RunStatus;
 
 use super::blobs;
 use super::exit::{Code, Failure};
@@ -191,7 +190,7 @@ pub(super) fn status(
     let mut seen = None;
     loop {
         let state = LedgerView::open(args.dir(), environment)?.fold_recent()?.state;
-        let goes_on = state.runs.values().any(|run| !matches!(run.status, RunStatus::Ended(_)));
+        let goes_on = state.runs.open().next().is_some();
         if seen.replace(state.seq) != Some(state.seq) {
             let mut text = Vec::new();
             if is_screen {

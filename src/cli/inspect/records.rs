@@ -45,7 +45,7 @@ pub(super) fn records(
     let view = LedgerView::open(dir, environment)?;
     let health = Health::of(view.log(), dir, environment)?;
     let filter = Filter::of(what, &view, &health, environment.clock.now())?;
-    let runs = known_runs(&view)?.into_values().map(|run| (run.id, run.name)).collect();
+    let runs = known_runs(&view)?;
     let mut seen = Seen { runs, ..Seen::default() };
     for item in items(&view, &filter) {
         if seen.item(item?, &filter, form, page)? == Wish::Stop {

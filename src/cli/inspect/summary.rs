@@ -1,5 +1,6 @@
 //! `ledger inspect DIR`: the ledger at a glance.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use serde_json::json;
@@ -8,12 +9,12 @@ use crate::cli::exit::{Code, Failure};
 use crate::ledger::{Environment, Ground, state_hash};
 use crate::log::Verdict;
 use crate::plan::{
-    BarrierState, BarrierStatus, Ending, Run, RunStatus, StepNumber, StepState, StepStatus,
+    BarrierState, BarrierStatus, Glance, Run, RunId, StepNumber, StepState, StepStatus,
 };
 
 use super::Form;
 use super::actions::{Action, actions};
-use super::control_phrase::{cause_text, spent};
+use super::control_phrase::{cause_text, run_status, spent};
 use super::ended;
 use super::page::{Page, time_json};
 use super::reference::{barrier_word, step_name};
@@ -88,10 +89,7 @@ fn print(
 ) -> Result<(), Failure> {
     print_log(survey, dir, holder, page)?;
     survey.print_damage(page)?;
-    for run in survey.fold.state.runs.values() {
-        page.line("")?;
-        print_run(survey, run, dir, page)?;
-    }
+    print_runs(survey, dir, page)?;
     ended::print(&survey.fold.state, page)?;
     match &survey.fold.ground {
         Ground::Nowhere(why) => {
@@ -112,6 +110,24 @@ fn print(
         _ => {}
     }
     Ok(())
+}
+
+/// So many runs are shown in full.
+const IN_FULL: usize = 8;
+
+/// The newest runs that go on, in full, then those that have ended; and how many others there are.
+fn print_runs(survey: &Survey, dir: &Path, page: &mut Page<'_>) -> Result<(), Failure> {
+    let runs = &survey.fold.state.runs;
+    let mut ids: Vec<(RunId, Cow<'_, Glance>)> = runs.glances().collect();
+    ids.sort_by_key(|(id, glance)| (glance.is_open(), *id));
+    let others = ids.len().saturating_sub(IN_FULL);
+    let mut in_full: Vec<RunId> = ids.iter().skip(others).map(|(id, _)| *id).collect();
+    in_full.sort();
+    for run in in_full.iter().filter_map(|id| runs.get(id)) {
+        page.line("")?;
+        print_run(survey, run, dir, page)?;
+    }
+    ended::print_others(ids.iter().take(others).map(|(_, glance)| glance.status), dir, page)
 }
 
 fn print_log(
@@ -210,18 +226,6 @@ fn print_run(survey: &Survey, run: &Run, dir: &Path, page: &mut Page<'_>) -> Res
         print_action(&action, page)?;
     }
     Ok(())
-}
-
-/// How a run stands, and how that stands out.
-pub(super) fn run_status(status: RunStatus) -> (Paint, String) {
-    match status {
-        RunStatus::Proposed => (Paint::Notice, "proposed".to_owned()),
-        RunStatus::Running => (Paint::None, "running".to_owned()),
-        RunStatus::Ended(ending) => {
-            let paint = if ending == Ending::Done { Paint::Good } else { Paint::Bad };
-            (paint, words(&ending, ' '))
-        }
-    }
 }
 
 /// Cells of the progress bar.

@@ -47,13 +47,16 @@ impl Claim {
     /// Whether it is about the ledger's own state at that record.
     pub(super) fn is_about_state(&self, seq: u64) -> bool {
         let SnapshotNote { projection, version, .. } = &self.said;
-        self.said.seq == seq && projection == State::NAME && *version == State::VERSION
+        self.said.seq == seq
+            && projection == State::NAME
+            && (State::OLDEST..=State::VERSION).contains(version)
     }
 
-    /// What is wrong with it, the state's hash being this.
-    pub(super) fn against_state(&self, hash: &str) -> Option<Finding> {
+    /// What is wrong with it, the state being this.
+    pub(super) fn against_state(&self, state: &State) -> Option<Finding> {
+        let hash = state.hash_in(self.said.version).to_string();
         (self.said.state_hash != hash)
-            .then(|| self.differs("state hash", &self.said.state_hash, hash))
+            .then(|| self.differs("state hash", &self.said.state_hash, &hash))
     }
 
     fn differs(&self, what: &str, said: &str, found: &str) -> Finding {

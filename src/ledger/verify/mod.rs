@@ -208,12 +208,8 @@ fn replay(
                 break;
             }
         }
-        let about: Vec<_> =
-            claims.iter().filter(|claim| claim.is_about_state(record.seq)).collect();
-        if !about.is_empty() {
-            let hash = state_hash(&state).to_string();
-            report.log.keep(about.into_iter().filter_map(|claim| claim.against_state(&hash)));
-        }
+        let about = claims.iter().filter(|claim| claim.is_about_state(record.seq));
+        report.log.keep(about.filter_map(|claim| claim.against_state(&state)));
         done = done.saturating_add(record.size);
         if record.seq.is_multiple_of(WATCH_STEP) && watch(done.min(total), total).is_break() {
             report.log.completion = Completion::Stopped;
@@ -231,9 +227,8 @@ fn ground(reader: &LogReader, claims: &[Claim], report: &mut VerifyReport) -> Op
     }
     // What is wrong with snapshots was reported.
     let (state, _) = snapshots::ground(reader, u64::MAX).0?;
-    let hash = state_hash(&state).to_string();
     let about = claims.iter().filter(|claim| claim.is_about_state(state.seq));
-    report.log.keep(about.filter_map(|claim| claim.against_state(&hash)));
+    report.log.keep(about.filter_map(|claim| claim.against_state(&state)));
     Some(state)
 }
 

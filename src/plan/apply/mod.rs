@@ -140,7 +140,7 @@ impl State {
         };
         if matches!(changed.scope, CapScope::Tag(_)) {
             let capped = self.capped_tags();
-            self.runs.values_mut().for_each(|run| run.cap_tags(&capped));
+            self.runs.for_each_mut(|run| run.cap_tags(&capped));
         }
     }
 

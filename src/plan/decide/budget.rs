@@ -2,8 +2,8 @@
 
 use super::{open_run, running};
 use crate::plan::{
-    Account, BudgetChanged, BudgetPart, Cost, CostCorrected, Event, Limits, Micros, PauseCause,
-    Rejection, Run, RunId, RunPaused, RunResumed, State, StepEvent, Subject,
+    Account, BudgetChanged, BudgetPart, Cost, CostCorrected, Event, Glance, Limits, Micros,
+    PauseCause, Rejection, Run, RunId, RunPaused, RunResumed, State, StepEvent, Subject,
 };
 
 /// Whether a budget covers another attempt.
@@ -72,7 +72,8 @@ pub(super) fn set_budget(
     }
     let event = BudgetChanged { run: changed, limits, by: by.to_owned() };
     let mut events = vec![Event::BudgetChanged(event)];
-    for run in state.runs.values().filter(|run| waits_for_budget(run)) {
+    let waiting = state.runs.glances().filter(|(_, glance)| waits_for_budget(glance));
+    for run in waiting.filter_map(|(id, _)| state.runs.get(&id)) {
         let planned = || run.plan().map(|plan| plan.budget.into()).unwrap_or_default();
         let of_run =
             if changed == Some(run.id) { limits.unwrap_or_else(planned) } else { run.limits() };
@@ -85,8 +86,8 @@ pub(super) fn set_budget(
     Ok(events)
 }
 
-fn waits_for_budget(run: &Run) -> bool {
-    matches!(run.pause, Some(PauseCause::RunBudget(_) | PauseCause::LedgerBudget(_)))
+fn waits_for_budget(glance: &Glance) -> bool {
+    matches!(glance.pause, Some(PauseCause::RunBudget(_) | PauseCause::LedgerBudget(_)))
 }
 
 /// The run goes on, and nobody needs to answer for that any more.

@@ -80,7 +80,11 @@ impl Play {
         self.world.state = if self.dice.one_in(2) {
             let mut bytes = Vec::new();
             self.world.state.encode(&mut bytes).unwrap();
-            State::decode(&mut &bytes[..]).unwrap()
+            let state = State::decode(&mut &bytes[..]).unwrap();
+            let mut again = Vec::new();
+            state.encode(&mut again).unwrap();
+            assert_eq!(again, bytes, "nobody looked at a run, and nothing changed");
+            state
         } else {
             let mut folded = State::default();
             self.world.log.iter().for_each(|(seq, time, event)| folded.apply(*seq, *time, event));

@@ -9,12 +9,13 @@ use crate::plan::{Run, RunId, StepNumber, StepState};
 
 use super::super::Form;
 use super::super::content::{Content, content_text, kind_name};
+use super::super::control_phrase::run_status;
 use super::super::control_phrase::spent;
 use super::super::event_json::scope_json;
 use super::super::page::{Page, time_json};
 use super::super::reference::{barrier_word, step_name};
 use super::super::run_json::status_word;
-use super::super::summary::{progress, run_status};
+use super::super::summary::progress;
 use super::super::text::{Paint, Table, counted, moment, plain, words};
 use super::Look;
 use super::budget::{Part, elapsed};

@@ -11,10 +11,10 @@ use crate::plan::{Cost, RunId, StepStatus};
 
 use super::super::Form;
 use super::super::control_phrase::cost_text;
+use super::super::control_phrase::run_status;
 use super::super::event_json::cost_json;
 use super::super::page::Page;
 use super::super::run_json::status_word;
-use super::super::summary::run_status;
 use super::super::text::{Paint, Table, cut, plain, words};
 use super::Look;
 use super::scene::{At, Scene};

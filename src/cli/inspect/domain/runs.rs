@@ -4,14 +4,14 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::cli::exit::{Code, Failure};
-use crate::plan::{Cost, Micros, Run, RunId, RunStatus, RunSummary, StepStatus};
+use crate::plan::{Cost, Glance, Micros, RunId, RunStatus, RunSummary};
 
 use super::super::Form;
 use super::super::control_phrase::cost_text;
+use super::super::control_phrase::run_status;
 use super::super::event_json::cost_json;
 use super::super::page::{Page, time_json};
 use super::super::run_json::status_word;
-use super::super::summary::run_status;
 use super::super::text::{Paint, Table, plain, span};
 use super::Look;
 use super::scene::{At, Scene};
@@ -50,22 +50,24 @@ struct Row {
 }
 
 impl Row {
-    fn of(run: &Run) -> Self {
+    fn of(run: RunId, glance: &Glance) -> Self {
+        let Glance { steps, accepted, skipped, attempts, spent, started, ended, .. } = *glance;
+        let version = glance.version.as_ref();
         Self {
-            run: run.id,
-            name: run.name.clone(),
-            status: run.status,
-            is_paused: run.pause.is_some(),
-            title: run.plan().map(|plan| plan.title.clone()),
-            version: run.active,
-            hash: run.active_version().map(|version| version.hash),
-            steps: run.active_version().map_or(0, |version| version.step_count),
-            accepted: run.count(StepStatus::Accepted),
-            skipped: run.count(StepStatus::Skipped),
-            attempts: run.account.attempts,
-            spent: run.spent(),
-            started: run.started,
-            ended: run.ended,
+            run,
+            name: glance.name.clone(),
+            status: glance.status,
+            is_paused: glance.pause.is_some(),
+            title: version.map(|(title, ..)| title.clone()),
+            version: version.map_or(0, |(_, number, _)| *number),
+            hash: version.map(|(.., hash)| *hash),
+            steps,
+            accepted,
+            skipped,
+            attempts,
+            spent,
+            started,
+            ended,
             is_whole: true,
         }
     }
@@ -134,7 +136,7 @@ impl Row {
 
 pub(super) fn runs(args: &RunsArgs, look: Look<'_>, page: &mut Page<'_>) -> Result<Code, Failure> {
     let scene = Scene::of(look, args.at)?;
-    let whole = scene.state.runs.values().map(Row::of);
+    let whole = scene.state.runs.glances().map(|(id, glance)| Row::of(id, &glance));
     let gone = scene.state.summaries.iter().map(|(id, summary)| Row::of_summary(*id, summary));
     let mut rows: Vec<Row> = whole.chain(gone).collect();
     rows.sort_by_key(|row| row.run);

@@ -12,12 +12,12 @@ use crate::cli::exit::{Code, Failure};
 use crate::error::{Error, ErrorKind};
 use crate::ledger::{Chronicle, Fold, LedgerView};
 use crate::log::Damage;
-use crate::plan::{Micros, Run, RunId, RunStatus, RunSummary, State, StepNumber};
+use crate::plan::{Micros, Run, RunId, RunSummary, State, StepNumber};
 
 use super::super::Form;
+use super::super::control_phrase::run_status;
 use super::super::page::{Page, time_json};
 use super::super::reference::{no_run, not_found, step_name, step_of};
-use super::super::summary::run_status;
 use super::super::survey::{Health, damage_json, damage_text};
 use super::super::text::{Paint, moment, plain, words};
 use super::Look;
@@ -97,22 +97,21 @@ impl<'a> Scene<'a> {
             is_known.then_some(id)
         };
         state.names.get(text).copied().or_else(numbered).ok_or_else(|| {
-            let names: Vec<&str> = state.runs.values().map(|run| run.name.as_str()).collect();
+            let names: Vec<_> = state.runs.glances().map(|(_, glance)| glance).collect();
+            let names: Vec<&str> = names.iter().map(|glance| glance.name.as_str()).collect();
             not_found(no_run(text, &names), self.code())
         })
     }
 
     fn only(&self) -> Result<RunId, Failure> {
-        let is_open = |run: &&Run| !matches!(run.status, RunStatus::Ended(_));
-        let (all, open): (Vec<_>, Vec<_>) = (
-            self.state.runs.values().collect(),
-            self.state.runs.values().filter(is_open).collect(),
-        );
+        let all: Vec<_> = self.state.runs.glances().collect();
+        let open: Vec<RunId> = self.state.runs.open().collect();
         match (all.as_slice(), open.as_slice()) {
-            ([one], _) | (_, [one]) => Ok(one.id),
+            ([(one, _)], _) | (_, [one]) => Ok(*one),
             ([], _) => Err(not_found("the ledger has no run yet".to_owned(), self.code())),
             (all, _) => {
-                let names: Vec<_> = all.iter().rev().take(8).map(|run| plain(&run.name)).collect();
+                let newest = all.iter().rev().take(8);
+                let names: Vec<_> = newest.map(|(_, glance)| plain(&glance.name)).collect();
                 let more = all.len().saturating_sub(names.len());
                 let more = if more > 0 { format!(" and {more} more") } else { String::new() };
                 let message = format!("which run? there are {}{more}", names.join(", "));

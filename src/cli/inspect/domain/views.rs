@@ -8,9 +8,7 @@ use clap::{Args, ValueEnum};
 
 use crate::cli::exit::{Code, Failure};
 use crate::ledger::{Traced, time_text};
-use crate::plan::{
-    Micros, Need, RunId, RunStatus, UserView, execution_state, operator_view, user_view,
-};
+use crate::plan::{Micros, Need, RunId, UserView, execution_state, operator_view, user_view};
 
 use super::super::Form;
 use super::super::page::Page;
@@ -110,9 +108,7 @@ pub(in crate::cli::inspect) fn status(
         return scene.end(page);
     }
     let mut scene = Scene::of(look, At::default())?;
-    let runs = scene.state.runs.values();
-    let open = runs.filter(|run| !matches!(run.status, RunStatus::Ended(_))).map(|run| run.id);
-    let mut shown: Vec<RunId> = open.collect();
+    let mut shown: Vec<RunId> = scene.state.runs.open().collect();
     if shown.is_empty() {
         shown.extend(scene.state.runs.keys().last());
     }

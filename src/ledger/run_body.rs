@@ -1,0 +1,306 @@
+//! One run in a body of the state, and the plans of its versions: `format/snapshot.md`, section 3.
+//!
+//! Invariants:
+//! - One value after another, none longer than a record may be.
+//! - Decoding is total: bytes that are no run are an error, and no count in them is believed
+//!   before so many values have been read.
+//! - A plan comes back as the plan that its hash is of, with the lookups that folding gives.
+
+use std::io;
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::format::content_hash;
+use crate::plan::{
+    Account, ContentHash, Glance, Micros, PackedPlan, PackedRun, PauseCause, Plan, PlanVersion,
+    ReplanRequest, Review, Run, RunForked, RunId, RunPolicy, RunStatus, Step, StepNumber, Tally,
+    canonical,
+};
+
+use super::codec::{put, take};
+use super::hash::plan_hash;
+
+/// A run's fields that are single values.
+#[derive(Serialize, Deserialize)]
+struct RunHead {
+    id: RunId,
+    name: String,
+    policy: RunPolicy,
+    started: Micros,
+    forked: Option<RunForked>,
+    status: RunStatus,
+    ended: Option<(u64, Micros)>,
+    pause: Option<PauseCause>,
+    abort: Option<String>,
+    active: u32,
+    activated: Micros,
+    request: Option<ReplanRequest>,
+    is_complete: bool,
+    replans: u32,
+    in_flight: u32,
+    account: Account,
+    tally: Tally,
+}
+
+impl RunHead {
+    fn of(run: &Run) -> Self {
+        Self {
+            id: run.id,
+            name: run.name.clone(),
+            policy: run.policy,
+            started: run.started,
+            forked: run.forked.clone(),
+            status: run.status,
+            ended: run.ended,
+            pause: run.pause.clone(),
+            abort: run.abort.clone(),
+            active: run.active,
+            activated: run.activated,
+            request: run.request.clone(),
+            is_complete: run.is_complete,
+            replans: run.replans,
+            in_flight: run.in_flight,
+            account: run.account,
+            tally: run.tally,
+        }
+    }
+
+    fn into_run(self) -> Run {
+        let mut run = Run::new(self.id, &self.name, self.policy, self.started);
+        run.forked = self.forked;
+        run.status = self.status;
+        run.ended = self.ended;
+        run.pause = self.pause;
+        run.abort = self.abort;
+        run.active = self.active;
+        run.activated = self.activated;
+        run.request = self.request;
+        run.is_complete = self.is_complete;
+        run.replans = self.replans;
+        run.in_flight = self.in_flight;
+        run.account = self.account;
+        run.tally = self.tally;
+        run
+    }
+}
+
+/// Write a run, the plans of its versions left out.
+pub(super) fn encode(run: &Run, out: &mut impl io::Write) -> io::Result<()> {
+    put(out, &RunHead::of(run))?;
+    put_count(out, run.versions.len())?;
+    run.versions.iter().try_for_each(|version| encode_version(version, out))?;
+    put_many(out, &run.steps)?;
+    put_many(out, &run.barriers)?;
+    put_many(out, &run.variables)?;
+    put_many(out, &run.questions)?;
+    put_many(out, &run.effects)?;
+    put_many(out, &run.ready)?;
+    put_many(out, &run.capped_tags)?;
+    put_count(out, run.lanes.len())?;
+    for (lane, queue) in &run.lanes {
+        put(out, lane)?;
+        put_many(out, queue)?;
+    }
+    put_many(out, &run.reported)?;
+    put_many(out, &run.in_doubt)?;
+    put_many(out, &run.dealt)?;
+    put_many(out, &run.in_flight_by_owner)?;
+    put_many(out, &run.in_flight_by_tag)?;
+    put_many(out, &run.timers)?;
+    put_many(out, &run.due)?;
+    put_many(out, &run.due_barriers)?;
+    put_many(out, &run.fatal_barriers)?;
+    put_many(out, &run.counts)?;
+    put_many(out, &run.plan_verdicts)?;
+    put_many(out, &run.estimates)
+}
+
+/// Read a run. `version` reads a version: where its plan stands is another matter in each layout.
+pub(super) fn decode<R: io::Read>(
+    input: &mut R,
+    mut version: impl FnMut(&mut R) -> io::Result<PlanVersion>,
+) -> io::Result<Run> {
+    let mut run = take::<RunHead>(input)?.into_run();
+    for _ in 0..take::<u64>(input)? {
+        run.versions.push(version(input)?);
+    }
+    run.steps = take_vec(input)?;
+    run.barriers = take_many(input)?;
+    run.variables = take_many(input)?;
+    run.questions = take_many(input)?;
+    run.effects = take_many(input)?;
+    run.ready = take_many(input)?;
+    run.capped_tags = take_many(input)?;
+    for _ in 0..take::<u64>(input)? {
+        let lane = take(input)?;
+        run.lanes.insert(lane, take_many(input)?);
+    }
+    run.reported = take_many(input)?;
+    run.in_doubt = take_many(input)?;
+    run.dealt = take_many(input)?;
+    run.in_flight_by_owner = take_many(input)?;
+    run.in_flight_by_tag = take_many(input)?;
+    run.timers = take_many(input)?;
+    run.due = take_many(input)?;
+    run.due_barriers = take_many(input)?;
+    run.fatal_barriers = take_many(input)?;
+    run.counts = take_many(input)?;
+    run.plan_verdicts = take_many(input)?;
+    run.estimates = take_many(input)?;
+    Ok(run)
+}
+
+/// A version's fields that are single values.
+#[derive(Serialize, Deserialize)]
+pub(super) struct VersionHead {
+    pub(super) hash: ContentHash,
+    pub(super) reason: String,
+    pub(super) review: Option<Review>,
+    pub(super) step_count: u32,
+}
+
+fn encode_version(version: &PlanVersion, out: &mut impl io::Write) -> io::Result<()> {
+    put(
+        out,
+        &VersionHead {
+            hash: version.hash,
+            reason: version.reason.clone(),
+            review: version.review,
+            step_count: version.step_count,
+        },
+    )?;
+    put_many(out, &version.step_hashes)?;
+    put_many(out, &version.numbers)
+}
+
+/// The version whose plan that is.
+pub(super) fn version_of(
+    head: VersionHead,
+    step_hashes: Vec<ContentHash>,
+    plan: &Arc<Plan>,
+    numbers: Vec<StepNumber>,
+) -> PlanVersion {
+    let VersionHead { hash, reason, review, step_count } = head;
+    let plan = Arc::clone(plan);
+    PlanVersion { hash, reason, review, plan, step_hashes, numbers, step_count }
+}
+
+/// The text of a plan: all of it but its steps, then each step, in canonical JSON.
+pub(super) fn plan_text(plan: &Plan) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    put(&mut text, &canonical(&Plan { steps: Vec::new(), ..plan.clone() }))?;
+    put_count(&mut text, plan.steps.len())?;
+    plan.steps.iter().try_for_each(|step| put(&mut text, &canonical(step)))?;
+    Ok(text)
+}
+
+/// The plan of a text.
+pub(super) fn plan_of(header: &str, steps: &[String]) -> io::Result<Plan> {
+    let mut plan: Plan = from_json(header)?;
+    plan.steps = steps.iter().map(|step| from_json::<Step>(step)).collect::<io::Result<_>>()?;
+    Ok(plan)
+}
+
+/// Refuse a plan that is whole, and not the one that a version is of. Only the middle of a batch
+/// has a version without all of its steps.
+pub(super) fn expect_plan(head: &VersionHead, plan: &Plan, hash: ContentHash) -> io::Result<()> {
+    let count = u32::try_from(plan.steps.len()).unwrap_or(u32::MAX);
+    if count == head.step_count && hash != head.hash {
+        return Err(invalid("a plan that is not the one that its hash is of"));
+    }
+    Ok(())
+}
+
+fn unpack_version(input: &mut &[u8], plan: Option<&Arc<PackedPlan>>) -> io::Result<PlanVersion> {
+    let head: VersionHead = take(input)?;
+    let step_hashes = take_vec::<ContentHash>(input)?;
+    let count = u64::try_from(step_hashes.len()).unwrap_or(u64::MAX);
+    let plan = plan.filter(|plan| plan.key == (head.hash, count));
+    let plan = plan.ok_or_else(|| invalid("a version without its plan"))?;
+    let plan = unpack_plan(plan, &head)?;
+    Ok(version_of(head, step_hashes, plan, take_vec(input)?))
+}
+
+fn unpack_plan<'a>(packed: &'a PackedPlan, head: &VersionHead) -> io::Result<&'a Arc<Plan>> {
+    if let Some(plan) = packed.plan.get() {
+        return Ok(plan);
+    }
+    let mut input = &*packed.bytes;
+    let header: String = take(&mut input)?;
+    let plan = plan_of(&header, &take_vec::<String>(&mut input)?)?;
+    expect_end(input)?;
+    expect_plan(head, &plan, plan_hash(&plan))?;
+    Ok(packed.plan.get_or_init(|| Arc::new(plan)))
+}
+
+/// The run that was packed.
+///
+/// # Errors
+/// Why the bytes are not that run.
+pub(super) fn unpack(packed: &PackedRun) -> Result<Run, String> {
+    let run = || {
+        let mut input = &*packed.bytes;
+        let mut plans = packed.plans.iter();
+        let run = decode(&mut input, |input| unpack_version(input, plans.next()))?;
+        expect_end(input)?;
+        Ok::<_, io::Error>(run)
+    };
+    if ContentHash(content_hash(&packed.bytes)) != packed.hash {
+        return Err("its bytes are not those that its hash is of".to_owned());
+    }
+    let mut run = run().map_err(|error| error.to_string())?;
+    run.relink(None);
+    if Glance::of(&run) != packed.glance {
+        return Err("what a list shows of it is not what it holds".to_owned());
+    }
+    Ok(run)
+}
+
+fn expect_end(rest: &[u8]) -> io::Result<()> {
+    if rest.is_empty() { Ok(()) } else { Err(invalid("something follows its end")) }
+}
+
+pub(super) fn put_count(out: &mut impl io::Write, count: usize) -> io::Result<()> {
+    put(out, &u64::try_from(count).map_err(io::Error::other)?)
+}
+
+/// A collection: how many, then one by one.
+pub(super) fn put_many<C>(out: &mut impl io::Write, items: C) -> io::Result<()>
+where
+    C: IntoIterator<IntoIter: ExactSizeIterator<Item: Serialize>>,
+{
+    let mut items = items.into_iter();
+    put_count(out, items.len())?;
+    items.try_for_each(|item| put(out, &item))
+}
+
+/// A collection, which grows with what was really read.
+pub(super) fn take_many<T, C>(input: &mut impl io::Read) -> io::Result<C>
+where
+    T: DeserializeOwned,
+    C: FromIterator<T>,
+{
+    // Made at once, since that is far cheaper for what is sorted.
+    Ok(take_vec::<T>(input)?.into_iter().collect())
+}
+
+/// The same for a list: room for so many at once is not too much to believe.
+pub(super) fn take_vec<T: DeserializeOwned>(input: &mut impl io::Read) -> io::Result<Vec<T>> {
+    const BELIEVED: u64 = 4096;
+    let count = take::<u64>(input)?;
+    let mut items = Vec::with_capacity(usize::try_from(count.min(BELIEVED)).unwrap_or(0));
+    for _ in 0..count {
+        items.push(take(input)?);
+    }
+    Ok(items)
+}
+
+fn from_json<T: DeserializeOwned>(text: &str) -> io::Result<T> {
+    serde_json::from_str(text).map_err(|error| invalid(&error.to_string()))
+}
+
+pub(super) fn invalid(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}

@@ -1,0 +1,243 @@
+//! The runs of a state: each whole, or as the bytes that it came in until somebody looks at it.
+//!
+//! Invariants:
+//! - Whether a run was unpacked yet makes no difference to anybody: not to what is found, and not
+//!   to the state's hash.
+//! - Bytes that turn out to be no run are never taken for one: it is as if the run were not there,
+//!   and [`Runs::fault`] says so from then on. Who folds or decides looks there before anything
+//!   follows from what was found.
+//!
+//! Left out on purpose: what the bytes mean, which is for whoever packed them.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Index;
+use std::sync::{Arc, OnceLock};
+
+use serde::{Serialize, Serializer};
+
+use super::{ContentHash, Glance, Plan, Run, RunId};
+
+/// Runs by number.
+#[derive(Clone, Default)]
+pub struct Runs {
+    runs: BTreeMap<RunId, Kept>,
+    fault: OnceLock<String>,
+}
+
+/// A run that nobody looked at yet.
+pub struct PackedRun {
+    /// What a list shows of it.
+    pub glance: Glance,
+    /// Hash of `bytes`.
+    pub hash: ContentHash,
+    /// The run, its plans left out.
+    pub bytes: Box<[u8]>,
+    /// The plans of its versions, in order.
+    pub plans: Vec<Arc<PackedPlan>>,
+    /// How the run is made of all that, or why it cannot be.
+    pub unpack: fn(&Self) -> Result<Run, String>,
+}
+
+/// A plan that nobody looked at yet.
+pub struct PackedPlan {
+    /// Hash of the version that has it, and how many of its steps were read.
+    pub key: (ContentHash, u64),
+    /// Its text.
+    pub bytes: Box<[u8]>,
+    /// The plan, once somebody did.
+    pub plan: OnceLock<Arc<Plan>>,
+}
+
+/// One run. It is there, or packed, or both.
+#[derive(Debug, Clone, Default)]
+struct Kept {
+    run: OnceLock<Box<Run>>,
+    packed: Option<Arc<PackedRun>>,
+    hash: OnceLock<ContentHash>,
+}
+
+/// How a run is kept.
+#[derive(Debug)]
+pub enum Form<'a> {
+    /// Nobody changed it since it was unpacked, if anybody did that.
+    Packed(&'a Arc<PackedRun>),
+    /// It is there.
+    Whole(&'a Run),
+}
+
+impl Runs {
+    /// A run.
+    #[must_use]
+    pub fn get(&self, id: &RunId) -> Option<&Run> {
+        self.unpacked(*id, self.runs.get(id)?)
+    }
+
+    /// A run, to be changed.
+    pub fn get_mut(&mut self, id: &RunId) -> Option<&mut Run> {
+        self.get(id)?;
+        let kept = self.runs.get_mut(id)?;
+        kept.packed = None;
+        kept.hash = OnceLock::new();
+        kept.run.get_mut().map(AsMut::as_mut)
+    }
+
+    fn unpacked<'a>(&'a self, id: RunId, kept: &'a Kept) -> Option<&'a Run> {
+        if let Some(run) = kept.run.get() {
+            return Some(run);
+        }
+        let packed = kept.packed.as_ref()?;
+        match (packed.unpack)(packed) {
+            Ok(run) if run.id == id => Some(kept.run.get_or_init(|| Box::new(run))),
+            Ok(run) => self.found(format!("run {id} is kept as run {}", run.id)),
+            Err(why) => self.found(format!("run {id} cannot be read: {why}")),
+        }
+    }
+
+    fn found<T>(&self, fault: String) -> Option<T> {
+        // The first one counts.
+        let _ = self.fault.set(fault);
+        None
+    }
+
+    /// What is wrong with the bytes of a run that somebody looked at.
+    #[must_use]
+    pub fn fault(&self) -> Option<&str> {
+        self.fault.get().map(String::as_str)
+    }
+
+    /// Look at all of them: what is wrong with the bytes of any, if anything.
+    #[must_use]
+    pub fn check(&self) -> Option<&str> {
+        self.values().for_each(drop);
+        self.fault()
+    }
+
+    /// Add a run, in the place of any of that number.
+    pub fn insert(&mut self, id: RunId, run: Run) {
+        let kept = Kept { run: Box::new(run).into(), ..Kept::default() };
+        self.runs.insert(id, kept);
+    }
+
+    /// Add a run that is to be unpacked when somebody looks at it.
+    pub fn insert_packed(&mut self, id: RunId, packed: Arc<PackedRun>) {
+        self.runs.insert(id, Kept { packed: Some(packed), ..Kept::default() });
+    }
+
+    /// Take a run out.
+    pub fn remove(&mut self, id: &RunId) -> Option<Run> {
+        self.get(id)?;
+        self.runs.remove(id)?.run.into_inner().map(|run| *run)
+    }
+
+    /// Their numbers, ascending.
+    #[must_use]
+    pub fn keys(&self) -> impl DoubleEndedIterator<Item = &RunId> {
+        self.runs.keys()
+    }
+
+    /// All of them, by number.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&RunId, &Run)> {
+        self.runs.iter().filter_map(|(id, kept)| Some((id, self.unpacked(*id, kept)?)))
+    }
+
+    /// All of them, by number.
+    pub fn values(&self) -> impl DoubleEndedIterator<Item = &Run> {
+        self.iter().map(|(_, run)| run)
+    }
+
+    /// All of them, by number, to be changed.
+    pub fn for_each_mut(&mut self, mut change: impl FnMut(&mut Run)) {
+        let ids: Vec<RunId> = self.keys().copied().collect();
+        for id in ids {
+            if let Some(run) = self.get_mut(&id) {
+                change(run);
+            }
+        }
+    }
+
+    /// What a list shows of each of them, by number. Nothing is unpacked for it.
+    pub fn glances(&self) -> impl DoubleEndedIterator<Item = (RunId, Cow<'_, Glance>)> {
+        self.forms().map(|(id, form)| match form {
+            Form::Packed(packed) => (id, Cow::Borrowed(&packed.glance)),
+            Form::Whole(run) => (id, Cow::Owned(Glance::of(run))),
+        })
+    }
+
+    /// The numbers of those in which work may still go on.
+    pub fn open(&self) -> impl DoubleEndedIterator<Item = RunId> {
+        self.glances().filter(|(_, glance)| glance.is_open()).map(|(id, _)| id)
+    }
+
+    /// How each of them is kept, by number.
+    pub fn forms(&self) -> impl DoubleEndedIterator<Item = (RunId, Form<'_>)> {
+        self.runs.iter().filter_map(|(id, kept)| {
+            let packed = kept.packed.as_ref().map(Form::Packed);
+            Some((*id, packed.or_else(|| kept.run.get().map(|run| Form::Whole(run)))?))
+        })
+    }
+
+    /// The hash of each of them, by number: `hash` is asked for those that are not known.
+    pub fn hashes(
+        &self,
+        hash: impl Fn(&Run) -> ContentHash,
+    ) -> impl Iterator<Item = (RunId, ContentHash)> {
+        self.runs.iter().filter_map(move |(id, kept)| {
+            if let Some(packed) = &kept.packed {
+                return Some((*id, packed.hash));
+            }
+            let run = kept.run.get()?;
+            Some((*id, *kept.hash.get_or_init(|| hash(run))))
+        })
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    /// Whether there is one of that number.
+    #[must_use]
+    pub fn contains_key(&self, id: &RunId) -> bool {
+        self.runs.contains_key(id)
+    }
+}
+
+impl Index<&RunId> for Runs {
+    type Output = Run;
+
+    fn index(&self, id: &RunId) -> &Run {
+        self.get(id).expect("a run of that number")
+    }
+}
+
+impl Serialize for Runs {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // The length is said before: what cannot be unpacked must show as too few.
+        let runs: BTreeMap<_, _> = self.iter().collect();
+        runs.serialize(serializer)
+    }
+}
+
+impl fmt::Debug for Runs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+impl fmt::Debug for PackedRun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { glance, hash, bytes, .. } = self;
+        let mut shown = f.debug_struct("PackedRun");
+        shown.field("glance", glance).field("hash", hash).field("bytes", &bytes.len());
+        shown.finish_non_exhaustive()
+    }
+}
