@@ -24,6 +24,7 @@ use super::ownership::{FORKED, Ownership};
 use super::queue::{Health, Helper, Queue, Room, Turn, fenced, head_content};
 use super::reader::LogReader;
 use super::retention::Retention;
+use super::seek::PlaceCache;
 
 /// What the threads of a log share.
 #[derive(Debug)]
@@ -42,6 +43,8 @@ pub(super) struct Engine {
     loading: Mutex<()>,
     /// The newest retention note.
     pub(super) retention: Mutex<Option<Retention>>,
+    /// Places in segments, for all readers.
+    places: PlaceCache,
 }
 
 pub(super) type QueueGuard<'a> = MutexGuard<'a, Queue>;
@@ -54,6 +57,7 @@ impl Engine {
         head: HeadFile,
         queue: Queue,
         retention: Option<Retention>,
+        places: PlaceCache,
     ) -> Self {
         Self {
             key: ChainKey::new(&queue.active.header.genesis),
@@ -66,6 +70,7 @@ impl Engine {
             chores: Condvar::new(),
             loading: Mutex::new(()),
             retention: Mutex::new(retention),
+            places,
         }
     }
 
@@ -208,7 +213,8 @@ impl Engine {
 
     pub(super) fn reader(&self) -> Result<LogReader> {
         let known = self.retention();
-        LogReader::open_superseded(&self.options.storage, self.layout.dir(), known.as_ref())
+        let (storage, dir) = (&self.options.storage, self.layout.dir());
+        LogReader::open_superseded(storage, dir, known.as_ref(), &self.places)
     }
 
     /// The newest retention note.

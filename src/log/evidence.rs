@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::format::{
-    Chain, ContentHasher, FrameFault, Head, HeadState, HeadSync, HeadView, Placement,
+    Chain, ContentHasher, FrameFault, Head, HeadState, HeadSync, HeadView, Placement, SEEK_STEP,
     SegmentHeader, frame_size, looks_torn, peek_payload_length,
 };
 use crate::storage::StorageFile;
@@ -31,6 +31,8 @@ pub(super) struct Tail {
     pub(super) fault: FrameFault,
     /// The newest retention note in the segment.
     pub(super) retention: Option<Retention>,
+    /// Places between whole batches, from which one can go on.
+    pub(super) places: Vec<Position>,
     /// All observations.
     pub(super) evidence: Evidence,
     /// What stands between the last complete batch and the last byte that is not zero.
@@ -51,7 +53,7 @@ pub(super) fn examine(
 
     let mut at = start;
     let (mut whole_end, mut durable_end, mut time) = (start, None, 0);
-    let mut retention = None;
+    let (mut retention, mut places) = (None, vec![start]);
     if durable_seq + 1 == start.next_seq {
         durable_end = Some(start);
     }
@@ -63,6 +65,9 @@ pub(super) fn examine(
             Ok(found) => {
                 if found.header.stamp.batch_left == 0 || bug!(BatchLeftIgnored) {
                     (whole_end, time) = (at, found.header.stamp.time);
+                    if places.last().is_none_or(|last| at.offset - last.offset >= SEEK_STEP) {
+                        places.push(at);
+                    }
                     retention = note_in(&found).or(retention);
                 }
                 if found.header.stamp.seq == durable_seq {
@@ -113,7 +118,17 @@ pub(super) fn examine(
     let durable_end = durable_end.unwrap_or(start);
     bug!(SurvivorsDropped => whole_end = durable_end);
     let discarded = rest.discarded;
-    Ok(Tail { end: at, whole_end, durable_end, time, fault, retention, evidence, discarded })
+    Ok(Tail {
+        end: at,
+        whole_end,
+        durable_end,
+        time,
+        fault,
+        retention,
+        places,
+        evidence,
+        discarded,
+    })
 }
 
 /// The retention note that a record is, if it is one.

@@ -25,6 +25,7 @@ use super::reader::expect_ledger;
 use super::recovery::{Bit, Evidence, Row, Verdict, classify};
 use super::scan::{Scan, Source};
 use super::seal::seal_rotated;
+use super::seek::{PlaceCache, places_of_writer};
 use super::segments::{Segment, Segments};
 use super::writer::Log;
 
@@ -141,6 +142,7 @@ impl Log {
         let (_, file) = open_segment(&*storage, &layout, &newest.header)?;
         let mut active = Active { header: newest.header.clone(), file: file.into() };
         let mut tip = Tip { ack, end: end.offset, time: last };
+        let mut places = places_of_writer(newest.header.segment, &tail.places);
         if course == Course::Fence {
             let state = view.newest().map(|(_, head)| head.state);
             let fence = Fence {
@@ -153,6 +155,7 @@ impl Log {
             };
             let made = fence.build(&options.uids, epoch, state, time.max(last))?;
             (active, tip, report.survivors) = (made.active, made.tip, made.survivors);
+            places = PlaceCache::default();
         }
         let content = head_content(&active.header, &tip, epoch, options.head_sync, HeadState::Open);
         let mut head = if let Some(head) = known {
@@ -176,7 +179,7 @@ impl Log {
         }
         let ownership = Ownership::new(storage, (lock, layout.lock()), head.file(), epoch);
         let queue = Queue::new(active, tip, options.segments);
-        let engine = Engine::new(options, layout, ownership, head, queue, retention);
+        let engine = Engine::new(options, layout, ownership, head, queue, retention, places);
         Ok((Self::new(engine), report))
     }
 }

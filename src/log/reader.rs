@@ -93,8 +93,10 @@ impl LogReader {
         storage: &Arc<dyn Storage>,
         dir: &Path,
         known: Option<&Retention>,
+        places: &PlaceCache,
     ) -> Result<Self> {
-        Self::view(storage, &Layout::new(dir), Superseded::Mapped, known)
+        let reader = Self::view(storage, &Layout::new(dir), Superseded::Mapped, known)?;
+        Ok(Self { places: places.clone(), ..reader })
     }
 
     /// HEAD first: whatever it covers, the headers that are read later know of.

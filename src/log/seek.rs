@@ -9,14 +9,33 @@ use crate::format::{SEEK_STEP, Uid};
 use super::reader::LogReader;
 use super::row::Opened;
 use super::scan::Position;
+use super::sealed::Seal;
 use super::segment_walk::{Place, SegmentWalk, Told};
 use super::walk::{Item, Proof};
 
-/// Places of the segments that were looked at last.
-pub(super) type PlaceCache = Arc<Mutex<BTreeMap<Uid, Arc<[Place]>>>>;
+/// Places of the segments that were looked at last: by the segment, and whether it is sealed, since
+/// those of an index are more.
+pub(super) type PlaceCache = Arc<Mutex<BTreeMap<PlaceKey, Arc<[Place]>>>>;
+type PlaceKey = (Uid, bool);
 
 /// Of how many segments the places are kept: some 500 KiB each at most.
 const CACHED_MAX: usize = 8;
+
+fn key(opened: &Opened<'_>) -> PlaceKey {
+    (opened.segment.header.segment, matches!(opened.seal, Seal::Whole(_)))
+}
+
+/// The places of a segment that its writer was at when it looked for the segment's end.
+pub(super) fn places_of_writer(segment: Uid, places: &[Position]) -> PlaceCache {
+    let place = |at: &Position| Place {
+        at: *at,
+        durable_at: *at,
+        proof: Proof::Proven,
+        source: Told::ByScan,
+    };
+    let places: Arc<[Place]> = places.iter().map(place).collect();
+    Arc::new(Mutex::new(BTreeMap::from([((segment, false), places)])))
+}
 
 impl LogReader {
     /// Move a walk that stands at a segment's start closer to record `from`, if there is an index
@@ -74,7 +93,7 @@ impl LogReader {
 
     fn cached(&self, opened: &Opened<'_>) -> Option<Arc<[Place]>> {
         let cache = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-        cache.get(&opened.segment.header.segment).cloned()
+        cache.get(&key(opened)).cloned()
     }
 
     fn keep(&self, opened: &Opened<'_>, places: Vec<Place>) -> Arc<[Place]> {
@@ -83,7 +102,7 @@ impl LogReader {
             cache.pop_first();
         }
         let places: Arc<[Place]> = places.into();
-        cache.insert(opened.segment.header.segment, places.clone());
+        cache.insert(key(opened), places.clone());
         places
     }
 }
