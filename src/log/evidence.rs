@@ -39,43 +39,60 @@ pub(super) struct Tail {
     pub(super) discarded: Vec<DiscardedRange>,
 }
 
+/// What walking over the frames of a segment came to.
+struct Walked {
+    at: Position,
+    whole_end: Position,
+    durable_end: Option<Position>,
+    time: u64,
+    fault: FrameFault,
+    retention: Option<Retention>,
+    places: Vec<Position>,
+}
+
+/// Walk over the frames of a segment, up to where there is none.
+fn walk(scan: &mut Scan, start: Position, durable_seq: u64) -> io::Result<Walked> {
+    let mut at = start;
+    let mut walked = Walked {
+        at,
+        whole_end: start,
+        durable_end: (durable_seq + 1 == start.next_seq).then_some(start),
+        time: 0,
+        fault: FrameFault::Empty,
+        retention: None,
+        places: vec![start],
+    };
+    loop {
+        let next = scan.next(&mut at);
+        bug!(ReadErrorIsEnd => if next.is_err() { return Ok(Walked { at, ..walked }) });
+        let found = match next? {
+            Ok(found) => found,
+            Err(fault) => return Ok(Walked { at, fault, ..walked }),
+        };
+        if found.header.stamp.batch_left == 0 || bug!(BatchLeftIgnored) {
+            (walked.whole_end, walked.time) = (at, found.header.stamp.time);
+            walked.retention = note_in(&found).or(walked.retention);
+            let is_far = |last: &Position| at.offset - last.offset >= SEEK_STEP;
+            walked.places.extend(walked.places.last().is_none_or(is_far).then_some(at));
+        }
+        if found.header.stamp.seq == durable_seq {
+            walked.durable_end = Some(at);
+        }
+    }
+}
+
 /// Scan the newest segment and gather what can be observed about its end.
 pub(super) fn examine(
     scan: &mut Scan,
     header: &SegmentHeader,
     view: &HeadView,
 ) -> io::Result<Tail> {
-    let start =
-        Position { offset: DATA_START, next_seq: header.base_seq, chain: Some(header.prev_chain) };
+    let start = Position::start(header);
     let head = view.newest().map(|(_, head)| head);
     let here = head.filter(|head| head.ordinal == header.ordinal);
     let (durable_seq, durable_offset) = watermark(header, here);
-
-    let mut at = start;
-    let (mut whole_end, mut durable_end, mut time) = (start, None, 0);
-    let (mut retention, mut places) = (None, vec![start]);
-    if durable_seq + 1 == start.next_seq {
-        durable_end = Some(start);
-    }
-    let fault = loop {
-        let next = scan.next(&mut at);
-        bug!(ReadErrorIsEnd => if next.is_err() { break FrameFault::Empty });
-        match next? {
-            Err(fault) => break fault,
-            Ok(found) => {
-                if found.header.stamp.batch_left == 0 || bug!(BatchLeftIgnored) {
-                    (whole_end, time) = (at, found.header.stamp.time);
-                    if places.last().is_none_or(|last| at.offset - last.offset >= SEEK_STEP) {
-                        places.push(at);
-                    }
-                    retention = note_in(&found).or(retention);
-                }
-                if found.header.stamp.seq == durable_seq {
-                    durable_end = Some(at);
-                }
-            }
-        }
-    };
+    let walked = walk(scan, start, durable_seq)?;
+    let Walked { at, whole_end, durable_end, time, fault, retention, places } = walked;
     let agrees = |head: &Head| {
         head.segment == header.segment
             && head.ledger == header.ledger
@@ -116,7 +133,7 @@ pub(super) fn examine(
         (Bit::ZeroMark, has_zero_mark(scan, header, at.offset)?),
     ]);
     let durable_end = durable_end.unwrap_or(start);
-    bug!(SurvivorsDropped => whole_end = durable_end);
+    let whole_end = if bug!(SurvivorsDropped) { durable_end } else { whole_end };
     let discarded = rest.discarded;
     Ok(Tail {
         end: at,
