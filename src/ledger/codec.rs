@@ -252,6 +252,41 @@ pub(super) fn take<T: DeserializeOwned>(input: &mut (impl io::Read + ?Sized)) ->
     options().deserialize_from(input).map_err(unwrapped)
 }
 
+/// The same of bytes that are at hand, one value after another. No length in them is believed
+/// beyond what there is.
+pub(super) struct Values<'a>(
+    bincode::Deserializer<bincode::de::read::SliceReader<'a>, bincode::DefaultOptions>,
+);
+
+impl<'a> Values<'a> {
+    /// The values that begin there.
+    pub(super) fn of(bytes: &'a [u8]) -> Self {
+        Self(bincode::Deserializer::from_slice(bytes, bincode::DefaultOptions::new()))
+    }
+
+    /// The next one.
+    ///
+    /// # Errors
+    /// Bytes that are no such value.
+    pub(super) fn take<T: Deserialize<'a>>(&mut self) -> io::Result<T> {
+        T::deserialize(&mut self.0).map_err(unwrapped)
+    }
+
+    /// A count, and so many.
+    ///
+    /// # Errors
+    /// As [`Values::take`].
+    pub(super) fn take_many<T: Deserialize<'a>, C: FromIterator<T>>(&mut self) -> io::Result<C> {
+        // Made at once, since that is far cheaper for what is sorted.
+        Ok(self.take::<Vec<T>>()?.into_iter().collect())
+    }
+
+    /// Whether there is nothing more.
+    pub(super) fn is_over(&mut self) -> bool {
+        u8::deserialize(&mut self.0).is_err()
+    }
+}
+
 fn unwrapped(error: bincode::Error) -> io::Error {
     match *error {
         bincode::ErrorKind::Io(error) => error,

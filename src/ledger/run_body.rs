@@ -7,7 +7,7 @@
 //! - A plan comes back as the plan that its hash is of, with the lookups that folding gives.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ use crate::plan::{
     canonical,
 };
 
-use super::codec::{put, take};
+use super::codec::{Values, put};
 use super::hash::plan_hash;
 
 /// A run's fields that are single values.
@@ -118,37 +118,37 @@ pub(super) fn encode(run: &Run, out: &mut impl io::Write) -> io::Result<()> {
 }
 
 /// Read a run. `version` reads a version: where its plan stands is another matter in each layout.
-pub(super) fn decode<R: io::Read>(
-    input: &mut R,
-    mut version: impl FnMut(&mut R) -> io::Result<PlanVersion>,
+pub(super) fn decode<'a>(
+    input: &mut Values<'a>,
+    mut version: impl FnMut(&mut Values<'a>) -> io::Result<PlanVersion>,
 ) -> io::Result<Run> {
-    let mut run = take::<RunHead>(input)?.into_run();
-    for _ in 0..take::<u64>(input)? {
+    let mut run = input.take::<RunHead>()?.into_run();
+    for _ in 0..input.take::<u64>()? {
         run.versions.push(version(input)?);
     }
-    run.steps = take_vec(input)?;
-    run.barriers = take_many(input)?;
-    run.variables = take_many(input)?;
-    run.questions = take_many(input)?;
-    run.effects = take_many(input)?;
-    run.ready = take_many(input)?;
-    run.capped_tags = take_many(input)?;
-    for _ in 0..take::<u64>(input)? {
-        let lane = take(input)?;
-        run.lanes.insert(lane, take_many(input)?);
+    run.steps = input.take_many()?;
+    run.barriers = input.take_many()?;
+    run.variables = input.take_many()?;
+    run.questions = input.take_many()?;
+    run.effects = input.take_many()?;
+    run.ready = input.take_many()?;
+    run.capped_tags = input.take_many()?;
+    for _ in 0..input.take::<u64>()? {
+        let lane = input.take()?;
+        run.lanes.insert(lane, input.take_many()?);
     }
-    run.reported = take_many(input)?;
-    run.in_doubt = take_many(input)?;
-    run.dealt = take_many(input)?;
-    run.in_flight_by_owner = take_many(input)?;
-    run.in_flight_by_tag = take_many(input)?;
-    run.timers = take_many(input)?;
-    run.due = take_many(input)?;
-    run.due_barriers = take_many(input)?;
-    run.fatal_barriers = take_many(input)?;
-    run.counts = take_many(input)?;
-    run.plan_verdicts = take_many(input)?;
-    run.estimates = take_many(input)?;
+    run.reported = input.take_many()?;
+    run.in_doubt = input.take_many()?;
+    run.dealt = input.take_many()?;
+    run.in_flight_by_owner = input.take_many()?;
+    run.in_flight_by_tag = input.take_many()?;
+    run.timers = input.take_many()?;
+    run.due = input.take_many()?;
+    run.due_barriers = input.take_many()?;
+    run.fatal_barriers = input.take_many()?;
+    run.counts = input.take_many()?;
+    run.plan_verdicts = input.take_many()?;
+    run.estimates = input.take_many()?;
     Ok(run)
 }
 
@@ -197,7 +197,7 @@ pub(super) fn plan_text(plan: &Plan) -> io::Result<Vec<u8>> {
 }
 
 /// The plan of a text.
-pub(super) fn plan_of(header: &str, steps: &[String]) -> io::Result<Plan> {
+pub(super) fn plan_of(header: &str, steps: &[&str]) -> io::Result<Plan> {
     let mut plan: Plan = from_json(header)?;
     plan.steps = steps.iter().map(|step| from_json::<Step>(step)).collect::<io::Result<_>>()?;
     Ok(plan)
@@ -213,24 +213,27 @@ pub(super) fn expect_plan(head: &VersionHead, plan: &Plan, hash: ContentHash) ->
     Ok(())
 }
 
-fn unpack_version(input: &mut &[u8], plan: Option<&Arc<PackedPlan>>) -> io::Result<PlanVersion> {
-    let head: VersionHead = take(input)?;
-    let step_hashes = take_vec::<ContentHash>(input)?;
+fn unpack_version(
+    input: &mut Values<'_>,
+    plan: Option<&Arc<PackedPlan>>,
+) -> io::Result<PlanVersion> {
+    let head: VersionHead = input.take()?;
+    let step_hashes: Vec<ContentHash> = input.take()?;
     let count = u64::try_from(step_hashes.len()).unwrap_or(u64::MAX);
     let plan = plan.filter(|plan| plan.key == (head.hash, count));
     let plan = plan.ok_or_else(|| invalid("a version without its plan"))?;
     let plan = unpack_plan(plan, &head)?;
-    Ok(version_of(head, step_hashes, plan, take_vec(input)?))
+    Ok(version_of(head, step_hashes, plan, input.take_many()?))
 }
 
 fn unpack_plan<'a>(packed: &'a PackedPlan, head: &VersionHead) -> io::Result<&'a Arc<Plan>> {
     if let Some(plan) = packed.plan.get() {
         return Ok(plan);
     }
-    let mut input = &*packed.bytes;
-    let header: String = take(&mut input)?;
-    let plan = plan_of(&header, &take_vec::<String>(&mut input)?)?;
-    expect_end(input)?;
+    let mut input = Values::of(&packed.bytes);
+    let (header, steps) = input.take::<(&str, Vec<&str>)>()?;
+    let plan = plan_of(header, &steps)?;
+    expect_end(&mut input)?;
     expect_plan(head, &plan, plan_hash(&plan))?;
     Ok(packed.plan.get_or_init(|| Arc::new(plan)))
 }
@@ -241,25 +244,29 @@ fn unpack_plan<'a>(packed: &'a PackedPlan, head: &VersionHead) -> io::Result<&'a
 /// Why the bytes are not that run.
 pub(super) fn unpack(packed: &PackedRun) -> Result<Run, String> {
     let run = || {
-        let mut input = &*packed.bytes;
+        let mut input = Values::of(&packed.bytes);
         let mut plans = packed.plans.iter();
         let run = decode(&mut input, |input| unpack_version(input, plans.next()))?;
-        expect_end(input)?;
+        expect_end(&mut input)?;
         Ok::<_, io::Error>(run)
     };
     if ContentHash(content_hash(&packed.bytes)) != packed.hash {
         return Err("its bytes are not those that its hash is of".to_owned());
     }
     let mut run = run().map_err(|error| error.to_string())?;
-    run.relink(None);
+    let active = usize::try_from(run.active).ok().and_then(|active| active.checked_sub(1));
+    match active.and_then(|active| packed.plans.get(active)) {
+        Some(plan) => run.relink(&plan.links),
+        None => run.relink(&OnceLock::new()),
+    }
     if Glance::of(&run) != packed.glance {
         return Err("what a list shows of it is not what it holds".to_owned());
     }
     Ok(run)
 }
 
-fn expect_end(rest: &[u8]) -> io::Result<()> {
-    if rest.is_empty() { Ok(()) } else { Err(invalid("something follows its end")) }
+pub(super) fn expect_end(input: &mut Values<'_>) -> io::Result<()> {
+    if input.is_over() { Ok(()) } else { Err(invalid("something follows its end")) }
 }
 
 pub(super) fn put_count(out: &mut impl io::Write, count: usize) -> io::Result<()> {
@@ -274,27 +281,6 @@ where
     let mut items = items.into_iter();
     put_count(out, items.len())?;
     items.try_for_each(|item| put(out, &item))
-}
-
-/// A collection, which grows with what was really read.
-pub(super) fn take_many<T, C>(input: &mut impl io::Read) -> io::Result<C>
-where
-    T: DeserializeOwned,
-    C: FromIterator<T>,
-{
-    // Made at once, since that is far cheaper for what is sorted.
-    Ok(take_vec::<T>(input)?.into_iter().collect())
-}
-
-/// The same for a list: room for so many at once is not too much to believe.
-pub(super) fn take_vec<T: DeserializeOwned>(input: &mut impl io::Read) -> io::Result<Vec<T>> {
-    const BELIEVED: u64 = 4096;
-    let count = take::<u64>(input)?;
-    let mut items = Vec::with_capacity(usize::try_from(count.min(BELIEVED)).unwrap_or(0));
-    for _ in 0..count {
-        items.push(take(input)?);
-    }
-    Ok(items)
 }
 
 fn from_json<T: DeserializeOwned>(text: &str) -> io::Result<T> {

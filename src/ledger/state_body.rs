@@ -10,18 +10,18 @@
 //! Left out on purpose: whether the state is the right one. Its hash says that.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::sync::{Arc, OnceLock};
 
 use crate::plan::{
     ContentHash, Form, Glance, PackedPlan, PackedRun, PlanVersion, Run, RunId, State,
 };
 
-use super::codec::{put, take};
+use super::codec::{Values, put};
 use super::hash::hash_of_pieces;
-use super::run_body::{self, invalid, plan_text, put_count, put_many, take_many, take_vec};
+use super::run_body::{self, expect_end, invalid, plan_text, put_count, put_many};
 
-/// So much is read or written at a time. The types are known, since values come in a few bytes each.
+/// So much is written at a time. The types are known, since values come in a few bytes each.
 const PIECE: usize = 64 << 10;
 
 /// Write a state.
@@ -120,20 +120,27 @@ fn encode_plans(state: &State, out: &mut impl io::Write) -> io::Result<BTreeMap<
 
 /// Read a state, to the end of the input.
 pub(super) fn decode(input: &mut dyn io::Read) -> io::Result<State> {
-    let input = &mut io::BufReader::with_capacity(PIECE, input);
+    let mut body = Vec::new();
+    input.read_to_end(&mut body)?;
+    let input = &mut Values::of(&body);
     let mut state = decode_state(input)?;
-    let rows = take_vec::<(RunId, ContentHash, Glance)>(input)?;
+    let rows: Vec<(RunId, ContentHash, Glance)> = input.take()?;
     let mut plans = Vec::new();
-    for _ in 0..take::<u64>(input)? {
-        let (key, bytes) = (take(input)?, take_bytes(input)?);
-        plans.push(Arc::new(PackedPlan { key, bytes, plan: OnceLock::new() }));
+    for _ in 0..input.take::<u64>()? {
+        let (key, bytes) = (input.take()?, input.take::<&[u8]>()?.into());
+        plans.push(Arc::new(PackedPlan {
+            key,
+            bytes,
+            plan: OnceLock::new(),
+            links: OnceLock::new(),
+        }));
     }
     for (id, hash, glance) in rows {
-        let places: Vec<u32> = take_vec(input)?;
+        let places: Vec<u32> = input.take()?;
         let plan = |place| plans.get(usize::try_from(place).ok()?).cloned();
         let plans: Option<Vec<_>> = places.into_iter().map(plan).collect();
         let plans = plans.ok_or_else(|| invalid("a plan that is not there"))?;
-        let (bytes, unpack) = (take_bytes(input)?, run_body::unpack);
+        let (bytes, unpack) = (input.take::<&[u8]>()?.into(), run_body::unpack);
         state.runs.insert_packed(id, PackedRun { glance, hash, bytes, plans, unpack }.into());
     }
     expect_end(input)?;
@@ -141,45 +148,27 @@ pub(super) fn decode(input: &mut dyn io::Read) -> io::Result<State> {
 }
 
 /// Everything but the runs.
-pub(super) fn decode_state(input: &mut impl io::Read) -> io::Result<State> {
-    let (seq, time, account) = take(input)?;
+pub(super) fn decode_state(input: &mut Values<'_>) -> io::Result<State> {
+    let (seq, time, account) = input.take()?;
     Ok(State {
         seq,
         time,
         account,
-        names: take_many(input)?,
-        ended: take_many(input)?,
-        summaries: take_many(input)?,
-        caps: take_many(input)?,
-        in_flight: take_many(input)?,
-        in_flight_by_owner: take_many(input)?,
-        in_flight_by_tag: take_many(input)?,
-        due: take_many(input)?,
-        questions: take_many(input)?,
-        dealt: take_many(input)?,
+        names: input.take_many()?,
+        ended: input.take_many()?,
+        summaries: input.take_many()?,
+        caps: input.take_many()?,
+        in_flight: input.take_many()?,
+        in_flight_by_owner: input.take_many()?,
+        in_flight_by_tag: input.take_many()?,
+        due: input.take_many()?,
+        questions: input.take_many()?,
+        dealt: input.take_many()?,
         ..State::default()
     })
-}
-
-pub(super) fn expect_end(input: &mut impl io::BufRead) -> io::Result<()> {
-    if input.fill_buf()?.is_empty() {
-        return Ok(());
-    }
-    Err(invalid("something follows the end of its state"))
 }
 
 fn put_bytes(out: &mut impl io::Write, bytes: &[u8]) -> io::Result<()> {
     put_count(out, bytes.len())?;
     out.write_all(bytes)
-}
-
-/// So many bytes as it says there, which grow with what was really read.
-fn take_bytes(input: &mut impl io::Read) -> io::Result<Box<[u8]>> {
-    let length = take::<u64>(input)?;
-    let mut bytes = Vec::new();
-    let read = io::Read::take(input, length).read_to_end(&mut bytes)?;
-    if u64::try_from(read).ok() != Some(length) {
-        return Err(invalid("the body ends in the middle of a run or of a plan"));
-    }
-    Ok(bytes.into())
 }

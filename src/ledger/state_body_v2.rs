@@ -3,17 +3,14 @@
 //! Invariants: what is read is the state that version 2 was of, with the hash that it had then.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::plan::{ContentHash, Plan, PlanVersion, State};
 
-use super::codec::{take, write_state};
+use super::codec::{Values, write_state};
 use super::hash::{hash_of_pieces, plan_hash};
-use super::run_body::{self, VersionHead, expect_plan, plan_of, take_vec, version_of};
-use super::state_body::{decode_state, expect_end};
-
-/// So much is read at a time.
-const PIECE: usize = 64 << 10;
+use super::run_body::{self, VersionHead, expect_end, expect_plan, plan_of, version_of};
+use super::state_body::decode_state;
 
 /// The hash that a state had: of all of it, the plans left out.
 pub(super) fn state_hash(state: &State) -> ContentHash {
@@ -22,12 +19,14 @@ pub(super) fn state_hash(state: &State) -> ContentHash {
 
 /// Read a state, to the end of the input.
 pub(super) fn decode(input: &mut dyn io::Read) -> io::Result<State> {
-    let input = &mut io::BufReader::with_capacity(PIECE, input);
+    let mut body = Vec::new();
+    input.read_to_end(&mut body)?;
+    let input = &mut Values::of(&body);
     let mut state = decode_state(input)?;
     let mut last = None;
-    for _ in 0..take::<u64>(input)? {
+    for _ in 0..input.take::<u64>()? {
         let mut run = run_body::decode(input, |input| decode_version(input, &mut last))?;
-        run.relink(None);
+        run.relink(&OnceLock::new());
         state.runs.insert(run.id, run);
     }
     expect_end(input)?;
@@ -35,30 +34,29 @@ pub(super) fn decode(input: &mut dyn io::Read) -> io::Result<State> {
 }
 
 /// A plan as it stands in a body: many runs have the same one, and it is made once.
-struct PlanText {
-    header: String,
-    steps: Vec<String>,
+struct PlanText<'a> {
+    header: &'a str,
+    steps: Vec<&'a str>,
     plan: Arc<Plan>,
     hash: ContentHash,
 }
 
-fn decode_version(
-    input: &mut impl io::Read,
-    last: &mut Option<PlanText>,
+fn decode_version<'a>(
+    input: &mut Values<'a>,
+    last: &mut Option<PlanText<'a>>,
 ) -> io::Result<PlanVersion> {
-    let head: VersionHead = take(input)?;
-    let header = take::<String>(input)?;
-    let (step_hashes, steps): (Vec<ContentHash>, Vec<String>) =
-        take_vec::<(ContentHash, String)>(input)?.into_iter().unzip();
-    let is_last = |last: &PlanText| last.header == header && last.steps == steps;
+    let (head, header) = input.take::<(VersionHead, &str)>()?;
+    let (step_hashes, steps): (Vec<ContentHash>, Vec<&str>) =
+        input.take::<Vec<(ContentHash, &str)>>()?.into_iter().unzip();
+    let is_last = |last: &PlanText<'_>| last.header == header && last.steps == steps;
     let text = if let Some(same) = last.take().filter(is_last) {
         same
     } else {
-        let plan = Arc::new(plan_of(&header, &steps)?);
+        let plan = Arc::new(plan_of(header, &steps)?);
         let hash = plan_hash(&plan);
         PlanText { header, steps, plan, hash }
     };
     let text = last.insert(text);
     expect_plan(&head, &text.plan, text.hash)?;
-    Ok(version_of(head, step_hashes, &text.plan, take_vec(input)?))
+    Ok(version_of(head, step_hashes, &text.plan, input.take()?))
 }

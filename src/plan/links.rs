@@ -5,11 +5,9 @@
 //! validation reports it, and here it only keeps its step from being dealt.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use super::{
-    BarrierStatus, Fallback, Lane, Plan, PlanVersion, Queue, Run, Step, StepNumber, expression,
-};
+use super::{BarrierStatus, Fallback, Lane, Plan, Queue, Run, Step, StepNumber, expression};
 
 /// Something that a step waits for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,6 +42,14 @@ pub(super) struct Links {
     watchers: BTreeMap<String, Vec<(StepNumber, u32)>>,
     writers: BTreeMap<String, Vec<StepNumber>>,
     all_writers: Vec<StepNumber>,
+}
+
+/// Lookups that runs of one plan have in common, if their steps have the same numbers.
+#[derive(Debug)]
+pub struct SharedLinks {
+    numbers: Vec<StepNumber>,
+    steps: usize,
+    links: Arc<Links>,
 }
 
 impl Links {
@@ -196,19 +202,18 @@ impl Run {
     }
 
     /// Make the lookups of the active version anew: for a run that was put together from its
-    /// fields, and not by folding. What a run of the same plan has is shared with it.
-    pub fn relink(&mut self, other: Option<&Self>) {
-        let same = other.filter(|other| {
-            let is_same = |one: &PlanVersion, two: &PlanVersion| {
-                Arc::ptr_eq(&one.plan, &two.plan) && one.numbers == two.numbers
-            };
-            self.steps.len() == other.steps.len()
-                && self
-                    .active_version()
-                    .zip(other.active_version())
-                    .is_some_and(|(a, b)| is_same(a, b))
+    /// fields, and not by folding. Those that runs of the same plan have are taken, or left for
+    /// them.
+    pub fn relink(&mut self, shared: &OnceLock<SharedLinks>) {
+        let numbers = self.active_version().map(|version| version.numbers.as_slice());
+        let numbers = numbers.unwrap_or_default();
+        let known = shared.get_or_init(|| SharedLinks {
+            numbers: numbers.to_vec(),
+            steps: self.steps.len(),
+            links: self.own_links(),
         });
-        self.links = same.map_or_else(|| self.own_links(), |other| Arc::clone(&other.links));
+        let is_same = known.numbers == numbers && known.steps == self.steps.len();
+        self.links = if is_same { Arc::clone(&known.links) } else { self.own_links() };
         self.find_heads();
     }
 

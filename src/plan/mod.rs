@@ -68,7 +68,7 @@ pub use forest::{Branch, forest};
 pub use glance::Glance;
 pub use ids::*;
 pub use json::{Json, canonical};
-pub use links::{Dependency, Near};
+pub use links::{Dependency, Near, SharedLinks};
 pub use lint::lint;
 pub use model::*;
 #[cfg(feature = "cli")]

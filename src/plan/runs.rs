@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde::{Serialize, Serializer};
 
-use super::{ContentHash, Glance, Plan, Run, RunId};
+use super::{ContentHash, Glance, Plan, Run, RunId, SharedLinks};
 
 /// Runs by number.
 #[derive(Clone, Default)]
@@ -48,6 +48,8 @@ pub struct PackedPlan {
     pub bytes: Box<[u8]>,
     /// The plan, once somebody did.
     pub plan: OnceLock<Arc<Plan>>,
+    /// The lookups of runs whose active version has it.
+    pub links: OnceLock<SharedLinks>,
 }
 
 /// One run. It is there, or packed, or both.
