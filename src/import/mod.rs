@@ -173,7 +173,7 @@ pub fn check_text(name: &str, text: &str, tag: Option<&str>) -> Checked {
             Checked { imported: Some(as_stored(judged.imported)), findings }
         }
         Err(Refusal::Problems(findings)) => Checked { imported: None, findings },
-        Err(Refusal::Unreadable { line, error }) => {
+        Err(Refusal::Unreadable { line, error, .. }) => {
             Checked { imported: None, findings: vec![Finding::of_error(line, &error)] }
         }
     }
