@@ -33,7 +33,7 @@ use std::path::Path;
 pub use finding::{Finding, Severity};
 pub use schema::schema;
 pub use tools::read_tools;
-pub use write::{Form, written};
+pub use write::{Form, dot_quoted, mermaid_quoted, written};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::{Extra, Plan};
