@@ -68,7 +68,6 @@ pub(crate) use receipt_file::{receipt_json, receipt_of_json};
 pub use recover::recover;
 pub use stub::{StubOptions, StubWorkers};
 pub use summary::{Counts, RunOutcome, RunSummary, Session, Unrecorded};
-pub use wait::Patience;
 pub use watch::{Observer, Progress, StepName, StopRequest};
 pub(crate) use words::{describe, title, trigger_json};
 
