@@ -100,7 +100,7 @@ pub use snapshots::Snapshot;
 pub use spans::{Stretch, StretchKind, Track};
 pub use streams::RUNS;
 pub use task::Task;
-pub use trace::{Trace, Traced};
+pub use trace::{Remains, Trace, Traced};
 pub use verify::{Condition, Level, Phase, Progress, VerifyReport, VerifyRequest, root, verify};
 #[cfg(feature = "cli")]
 pub(crate) use wish::next_of;
