@@ -25,6 +25,7 @@ mod import_ledger;
 mod inspect;
 mod json;
 mod lab;
+mod part;
 mod plan_files;
 mod plans;
 mod progress;

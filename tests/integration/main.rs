@@ -46,6 +46,8 @@ mod inspect_plan;
 mod inspect_time;
 // The pictures that it draws.
 mod inspect_pictures;
+// Long work that is stopped with Ctrl-C.
+mod interrupted;
 // A run killed from outside, again and again.
 mod kill;
 // `ledger inspect` over ledgers that were damaged at random.
