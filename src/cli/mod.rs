@@ -27,6 +27,7 @@ mod json;
 mod lab;
 mod part;
 mod plan_files;
+mod planning;
 mod plans;
 mod progress;
 mod proposals;

@@ -77,9 +77,12 @@ pub use compare::{
     AttemptDifference, AttemptEnd, Comparison, EndKind, Pair, Parted, Parting, StepDifference,
 };
 pub use control::{OpenQuestion, Reply};
-pub use environment::{Clock, Environment, IdSource, SystemClock, parse_time, time_text};
+pub use environment::{
+    Clock, Environment, IdSource, SystemClock, parse_duration, parse_time, time_text,
+};
 use execute::Shared;
 pub use export::{Describe, Exported};
+use files::FilesRead;
 pub use files::{PLANNED_FILES, PlannedFile, PlannedFiles};
 #[cfg(feature = "cli")]
 pub(crate) use hash::draft as plan_draft;
@@ -115,6 +118,7 @@ pub struct Ledger {
     shared: Mutex<Shared>,
     environment: Environment,
     blobs: Blobs,
+    files: FilesRead,
 }
 
 /// What a command led to.
@@ -183,7 +187,8 @@ impl Ledger {
         let blobs = Blobs::new(log.blobs());
         let shared = Mutex::new(Shared::new(folded.value));
         let (ladder, environment) = (Mutex::new(ladder), environment.clone());
-        Ok((Self { ladder, log, shared, environment, blobs }, folded.from))
+        let files = FilesRead::default();
+        Ok((Self { ladder, log, shared, environment, blobs, files }, folded.from))
     }
 
     /// Start a run of a plan. With automatic approval the plan is active on return.
@@ -220,7 +225,7 @@ impl Ledger {
     pub fn dispatch(&self, run: RunId, worker: &str) -> Result<Option<Task>> {
         self.tick()?;
         let worker = worker.to_owned();
-        let command = Command::Dispatch { run, step: None, worker };
+        let command = Command::Dispatch { run, step: None, worker, lease: None };
         match self.carry_out(&command, Task::dealt) {
             Ok((_, task)) => Ok(task.map(|task| self.with_earlier(task))),
             Err(error) => match error.rejection() {
@@ -242,7 +247,7 @@ impl Ledger {
             let attempt = held(state, token).and_then(|step| step.attempt.as_ref());
             attempt.map_or(0, |attempt| attempt.lease_until)
         };
-        self.carry_out(&Command::Renew { token }, until).map(|(_, until)| until)
+        self.carry_out(&Command::Renew { token, lease: None }, until).map(|(_, until)| until)
     }
 
     /// Say that an attempt will never report.

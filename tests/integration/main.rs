@@ -91,6 +91,8 @@ mod recipes;
 mod readers;
 // Writers that must stop: forks, lost locks, panics; and what is left to a policy.
 mod log_stop;
+// Steps done from outside of a runner: judged, held, told of their files.
+mod outside;
 // What waits for people, and the commands by which they answer and steer.
 mod people;
 // `ledger plan`: plan files checked, compared, completed; versions reviewed.
