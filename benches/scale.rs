@@ -50,7 +50,10 @@ fn state(runs: usize, steps: usize) -> State {
 
 fn work(state: &mut State) {
     for _ in 0..WORKED {
-        ask(state, &Command::Dispatch { run: RunId(1), step: None, worker: "w".to_owned() });
+        ask(
+            state,
+            &Command::Dispatch { run: RunId(1), step: None, worker: "w".to_owned(), lease: None },
+        );
         let (token, receipt) = (AttemptToken(state.seq), Receipt::default());
         ask(state, &Command::RecordReceipt { token, receipt });
     }

@@ -33,7 +33,8 @@ fn work(dir: &Path, worker: &str) -> Result<Seen, Failure> {
     let mut client = Client::new(dir, &Environment::system());
     let mut seen = Seen::default();
     loop {
-        let claim = Act::Claim { run: None, step: None, worker: worker.to_owned() };
+        let claim =
+            Act::Claim { run: None, step: None, worker: worker.to_owned(), lease_seconds: None };
         let begun = Instant::now();
         let answer = client.ask(&claim).map_err(|failure| failure.to_string())?;
         let took = begun.elapsed();

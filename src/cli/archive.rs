@@ -8,13 +8,15 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::json;
 
-use crate::ledger::{Archived, Environment, LedgerView, Through};
+use crate::ledger::{Archived, Environment, LedgerView};
 use crate::log::ArchivedIn;
+use crate::serve::{Act, Extent, hand_over};
 
+use super::acting::{self, print_answer};
 use super::exit::{Code, Failure};
 use super::inspect::{counted, size};
-use super::prune::{Outcome, plan_json, plan_text};
-use super::{answer_with, open, print, say};
+use super::prune::tell_planned;
+use super::{answer_with, print, say};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -56,54 +58,44 @@ pub(super) struct ArchiveArgs {
 }
 
 pub(super) fn archive(args: &ArchiveArgs) -> Result<Code, Failure> {
-    let environment = Environment::system();
+    let environment = acting::environment();
     match (args.prune, args.yes) {
         (false, _) => {
             let made = crate::ledger::archive(&args.dir, &args.to, args.through, &environment)?;
             tell(args, &made)?;
         }
         (true, false) => plan(args, &environment)?,
-        (true, true) => archive_and_prune(args, &environment)?,
+        (true, true) => return archive_and_prune(args, &environment),
     }
     Ok(Code::Fine)
 }
 
 fn plan(args: &ArchiveArgs, environment: &Environment) -> Result<(), Failure> {
-    let view = LedgerView::open(&args.dir, environment)?;
-    let plan = view.plan_prune(Through::Ended)?;
-    let plan = match args.through.filter(|through| *through < plan.last_seq) {
-        Some(through) => view.plan_prune(Through::Record(through))?,
-        None => plan,
-    };
-    if args.json {
-        print(&format!("{}\n", plan_json(&plan, Outcome::Planned)))?;
-    } else {
-        answer_with(&plan_text(&plan, Outcome::Planned))?;
+    let plan = LedgerView::open(&args.dir, environment)?.plan_prune(extent(args).into())?;
+    tell_planned(&plan, args.json)?;
+    if !args.json {
         say("nothing was archived or removed: --yes does both");
     }
     Ok(())
 }
 
-fn archive_and_prune(args: &ArchiveArgs, environment: &Environment) -> Result<(), Failure> {
-    // Held from here on, so that what is pruned is what was archived.
-    let ledger = open(&args.dir, environment)?;
+/// What is archived, and may go after that.
+fn extent(args: &ArchiveArgs) -> Extent {
+    args.through.map_or(Extent::Ended, Extent::EndedUpTo)
+}
+
+fn archive_and_prune(args: &ArchiveArgs, environment: &Environment) -> Result<Code, Failure> {
     // Whatever stands in the way of the prune is told before an archive is made for nothing.
     let view = LedgerView::open(&args.dir, environment)?;
-    let ended = view.plan_prune(Through::Ended)?;
-    let through = args.through.map_or(ended.last_seq, |through| through.min(ended.last_seq));
-    let made = crate::ledger::archive(&args.dir, &args.to, Some(through), environment)?;
+    let last = view.plan_prune(extent(args).into())?.last_seq;
+    let made = crate::ledger::archive(&args.dir, &args.to, Some(last), environment)?;
     tell(args, &made)?;
     let name = args.to.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let archive = ArchivedIn { file: name, blake3: made.blake3.clone() };
-    let last = made.manifest.last_seq;
-    let pruned = ledger.prune(Through::Record(last), Some(archive), &args.by)?;
-    ledger.close()?;
-    if args.json {
-        print(&format!("{}\n", plan_json(&pruned.plan, Outcome::Done)))?;
-    } else {
-        answer_with(&plan_text(&pruned.plan, Outcome::Done))?;
-    }
-    Ok(())
+    let archive = Some(ArchivedIn { file: name, blake3: made.blake3.clone() });
+    // Nothing goes that is not in the archive, nor what a run needs that goes on again meanwhile.
+    let extent = Extent::EndedUpTo(made.manifest.last_seq);
+    let act = Act::Prune { extent, archive, by: args.by.clone() };
+    print_answer(args.json, &hand_over(&args.dir, &act, environment)?)
 }
 
 fn tell(args: &ArchiveArgs, made: &Archived) -> Result<(), Failure> {

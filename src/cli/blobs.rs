@@ -5,14 +5,16 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::ledger::{BlobCheck, BlobSurvey, BlobUse, Collected, Environment, LedgerView};
+use crate::ledger::{BlobCheck, BlobSurvey, BlobUse, Environment, LedgerView};
 use crate::log::BlobState;
+use crate::serve::{Act, Answer, hand_over};
 
+use super::acting::{self, print_answer};
 use super::exit::{Code, Failure};
 use super::inspect::{counted, size};
-use super::{harmless, open, print_to, say};
+use super::{harmless, print_to, say};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -33,7 +35,7 @@ pub(super) struct BlobsArgs {
     /// Read every blob and compare its hash
     #[arg(long)]
     check: bool,
-    /// Remove blobs that no record names; takes the writer's lock
+    /// Remove blobs that no record names; whoever holds the ledger does it
     #[arg(long)]
     collect: bool,
     /// Print JSON Lines: one for each blob, and a summary
@@ -42,15 +44,17 @@ pub(super) struct BlobsArgs {
 }
 
 pub(super) fn blobs(args: &BlobsArgs) -> Result<Code, Failure> {
-    let environment = Environment::system();
-    let collected = if args.collect {
-        let ledger = open(&args.dir, &environment)?;
-        let collected = ledger.collect_blobs()?;
-        ledger.close()?;
-        Some(collected)
-    } else {
-        None
-    };
+    let environment = acting::environment();
+    let mut collected = None;
+    if args.collect {
+        let answer = hand_over(&args.dir, &Act::CollectBlobs {}, &environment)?;
+        if answer.code != Code::Fine.number() {
+            return print_answer(args.json, &answer);
+        }
+        answer.said.iter().for_each(|line| say(line));
+        collected = Some(answer);
+    }
+    let collected = collected.as_ref();
     let check = if args.check { BlobCheck::Content } else { BlobCheck::Presence };
     let out = &mut std::io::stdout();
     list(&args.dir, check, args.json, collected, &environment, out)
@@ -61,7 +65,7 @@ pub(super) fn list(
     dir: &Path,
     check: BlobCheck,
     as_json: bool,
-    collected: Option<Collected>,
+    collected: Option<&Answer>,
     environment: &Environment,
     out: &mut dyn Write,
 ) -> Result<Code, Failure> {
@@ -112,11 +116,10 @@ fn bad(blob: &BlobUse) -> String {
     format!("{}: {} ({} bytes expected, {by})", blob.path.display(), blob.state, blob.id.length)
 }
 
-fn text(survey: &BlobSurvey, sums: &Sums, collected: Option<Collected>) -> String {
+fn text(survey: &BlobSurvey, sums: &Sums, collected: Option<&Answer>) -> String {
     let mut text = String::new();
-    if let Some(Collected { blobs, bytes, unfinished }) = collected {
-        let count = counted(blobs, "blob");
-        let _ = writeln!(text, "removed {count}, {}; {unfinished} unfinished", size(bytes));
+    if let Some(collected) = collected {
+        let _ = writeln!(text, "{}", collected.text);
     }
     let count = counted(sums.stored, "blob");
     let _ = writeln!(text, "{count}, {}", size(sums.bytes));
@@ -141,7 +144,7 @@ fn text(survey: &BlobSurvey, sums: &Sums, collected: Option<Collected>) -> Strin
     text
 }
 
-fn json_lines(survey: &BlobSurvey, sums: &Sums, collected: Option<Collected>) -> String {
+fn json_lines(survey: &BlobSurvey, sums: &Sums, collected: Option<&Answer>) -> String {
     let blob = |blob: &BlobUse| {
         json!({
             "type": "blob", "hash": blob.id.hex(), "length": blob.id.length,
@@ -150,9 +153,10 @@ fn json_lines(survey: &BlobSurvey, sums: &Sums, collected: Option<Collected>) ->
             "detail": blob.state.to_string(),
         })
     };
-    let collected = collected.map_or(Value::Null, |collected| {
+    let collected = collected.and_then(|answer| answer.lines.first()).map(|line| {
+        let number = |name: &str| line.get(name);
         json!({
-            "blobs": collected.blobs, "bytes": collected.bytes, "unfinished": collected.unfinished,
+            "blobs": number("blobs"), "bytes": number("bytes"), "unfinished": number("unfinished"),
         })
     });
     let summary = json!({

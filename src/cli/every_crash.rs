@@ -23,8 +23,8 @@ use crate::plan::{
     RunPolicy, RunStatus, State, StepNumber, StepStatus, TextPolicy,
 };
 use crate::runner::{
-    Check, Observer, Options, Patience, Progress, Report, RunOutcome, StartFailure, StopRequest,
-    StubOptions, StubWorkers, WorkerKind, Workers, drive,
+    Check, Observer, Options, Progress, Report, RunOutcome, StartFailure, StopRequest, StubOptions,
+    StubWorkers, WorkerKind, Workers, drive,
 };
 use crate::sim::SimDisk;
 
@@ -135,10 +135,7 @@ impl Drill<'_> {
             state.runs.get(&run).is_some_and(|run| matches!(run.status, RunStatus::Ended(_)))
         };
         if !is_over(&ledger.state()) {
-            let options = Options {
-                max_parallel: usize::from(self.args.max_parallel),
-                patience: Patience::Delays,
-            };
+            let options = Options { max_parallel: usize::from(self.args.max_parallel) };
             let mut watcher = Watcher(&counted);
             let summary =
                 drive(&ledger, &*clock, run, &mut agents, &mut watcher, options).map_err(words)?;

@@ -8,10 +8,13 @@ use clap::Args;
 
 use crate::error::Error;
 use crate::ledger::{Environment, Exported, LedgerView};
+use crate::log::LoggedRecord;
 
 use super::exit::{Code, Failure};
 use super::inspect::meaning;
+use super::part::Part;
 use super::say;
+use super::watch::{Unit, Watch};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -20,7 +23,8 @@ Examples:
   ledger export .ledger --from 100 --to 200        a part, which cannot be imported
 
 It takes no lock and writes nothing to the ledger, and may be used while a run goes on. The lines
-are described in format/export.md; `ledger import` makes a ledger of them again.";
+are described in format/export.md; `ledger import` makes a ledger of them again. With -o the file has
+its name only when it is complete; Ctrl-C leaves nothing behind (exit code 3).";
 
 /// `ledger export`.
 #[derive(Debug, Args)]
@@ -72,11 +76,21 @@ fn write_range(
         let before = first - 1;
         say(&format!("records 1 to {before} were pruned: this export cannot be imported"));
     }
-    let done = match output {
-        None => to_stdout(view, range)?,
-        Some(path) => Some(to_file(view, range, path)?),
+    let watch = Watch::new(Unit::Records, view.log().dir())?;
+    let exported = match output {
+        None => exported(view, range, io::stdout().lock(), &watch),
+        Some(path) => to_file(view, range, path, &watch),
     };
-    let Some(done) = done else { return Ok(Code::Fine) };
+    watch.finish();
+    let done = match exported? {
+        Outcome::Done(done) => done,
+        Outcome::ReaderGone => return Ok(Code::Fine),
+        Outcome::Stopped => {
+            let left = if output.is_some() { "nothing was written" } else { "it is not complete" };
+            say(&format!("stopped: {left}"));
+            return Ok(Code::Waiting);
+        }
+    };
     for missing in &done.missing {
         say(&format!("left out: {missing}"));
     }
@@ -91,63 +105,85 @@ fn write_range(
     Ok(Code::Fine)
 }
 
+/// What became of an export.
+enum Outcome {
+    Done(Exported),
+    /// Whoever read it went away, which is no error.
+    ReaderGone,
+    /// Somebody wanted it to stop.
+    Stopped,
+}
+
 fn to_file(
     view: &LedgerView,
-    (from, to): (u64, Option<u64>),
+    range: (u64, Option<u64>),
     path: &Path,
-) -> Result<Exported, Failure> {
+    watch: &Watch,
+) -> Result<Outcome, Failure> {
+    let part = Part::beside(path)?;
     let cannot = |error| Failure::Ledger(Error::io("write the export", path, error));
-    let file = File::create_new(path).map_err(cannot)?;
-    let mut out = BufWriter::new(file);
-    let done = view.export(from, to, &meaning, &mut out);
-    let done = done.map_err(Failure::from).and_then(|done| {
-        out.into_inner().map_err(io::IntoInnerError::into_error).map_err(cannot)?;
-        File::open(path).and_then(|file| file.sync_all()).map_err(cannot)?;
-        Ok(done)
-    });
-    if done.is_err() {
-        // Half an export is of no use, and the name may be wanted for the next try.
-        let _ = std::fs::remove_file(path);
+    let file = File::create_new(part.path()).map_err(cannot)?;
+    let outcome = exported(view, range, file, watch)?;
+    if let Outcome::Done(_) = outcome {
+        part.name(path)?;
     }
-    done
+    Ok(outcome)
 }
 
-/// `None` if whoever read it went away.
-fn to_stdout(
+fn exported(
     view: &LedgerView,
     (from, to): (u64, Option<u64>),
-) -> Result<Option<Exported>, Failure> {
-    let mut out = Watched { out: BufWriter::new(io::stdout().lock()), is_gone: Reader::There };
-    match view.export(from, to, &meaning, &mut out) {
-        Err(_) if out.is_gone == Reader::Gone => Ok(None),
-        done => Ok(Some(done?)),
+    out: impl Write,
+    watch: &Watch,
+) -> Result<Outcome, Failure> {
+    let last = to.or_else(|| Some(view.log().head()?.durable_seq)).unwrap_or(from);
+    let describe = |record: &LoggedRecord| {
+        let done = record.seq.saturating_sub(from);
+        watch.show("exporting", done, last.saturating_sub(from).saturating_add(1));
+        meaning(record)
+    };
+    let mut out = BufWriter::new(Watched { out, watch, end: None });
+    let done = view.export(from, to, &describe, &mut out);
+    let (watched, rest) = out.into_parts();
+    match (watched.end, done) {
+        (Some(End::ReaderGone), _) => Ok(Outcome::ReaderGone),
+        (Some(End::Stopped), _) => Ok(Outcome::Stopped),
+        (None, done) => {
+            debug_assert!(done.is_err() || rest.is_ok_and(|rest| rest.is_empty()), "it is flushed");
+            Ok(Outcome::Done(done?))
+        }
     }
 }
 
-/// Whether somebody still reads.
+/// Why nothing more can be written, or is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reader {
-    There,
-    Gone,
+enum End {
+    ReaderGone,
+    Stopped,
 }
 
-/// Standard output, and whether its reader went away.
-struct Watched<W: Write> {
+/// Where an export goes, and what ends it early.
+struct Watched<'a, W: Write> {
     out: W,
-    is_gone: Reader,
+    watch: &'a Watch,
+    end: Option<End>,
 }
 
-impl<W: Write> Watched<W> {
+impl<W: Write> Watched<'_, W> {
     fn watch<T>(&mut self, result: io::Result<T>) -> io::Result<T> {
         if result.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
-            self.is_gone = Reader::Gone;
+            self.end = Some(End::ReaderGone);
         }
         result
     }
 }
 
-impl<W: Write> Write for Watched<W> {
+impl<W: Write> Write for Watched<'_, W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.watch.is_stopped() {
+            self.end = Some(End::Stopped);
+            return Err(io::Error::other("stopped"));
+        }
         let result = self.out.write(bytes);
         self.watch(result)
     }

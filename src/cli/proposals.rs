@@ -13,6 +13,7 @@ use crate::serve::{Act, Approval, OnFailureWord, Policy, TextWord, run_or_only};
 use super::acting::Where;
 use super::args::TextChoice;
 use super::exit::{Code, Failure};
+use super::planning::act_and_note;
 use super::worker::value_of;
 use super::{answer_with, print, say};
 
@@ -92,7 +93,7 @@ pub(super) fn propose(args: &ProposeArgs) -> Result<Code, Failure> {
         on_failure: if args.fail_fast { OnFailureWord::FailFast } else { OnFailureWord::Continue },
     };
     let (plan, reason) = (Box::new(plan), args.reason.clone());
-    args.place.act(&Act::Propose { run, plan, reason, policy })
+    act_and_note(&args.place, &Act::Propose { run, plan, reason, policy })
 }
 
 const ADD_EXAMPLES: &str = "\
@@ -146,7 +147,7 @@ pub(super) fn add(args: &AddArgs) -> Result<Code, Failure> {
     let step: Step = serde_json::from_value(value)
         .map_err(|error| Failure::Usage(format!("this is not a step of a plan: {error}")))?;
     let (run, reason) = (args.run.clone(), args.reason.clone());
-    args.place.act(&Act::AddStep { run, step: Box::new(step), reason })
+    act_and_note(&args.place, &Act::AddStep { run, step: Box::new(step), reason })
 }
 
 const HISTORY_EXAMPLES: &str = "\

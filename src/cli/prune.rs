@@ -3,17 +3,16 @@
 //! Invariants: nothing is removed without `--yes`; without it, exactly what would be removed is
 //! printed. The JSON line is described in `format/cli-json.md`.
 
-use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
-use serde_json::{Value, json};
 
-use crate::ledger::{Environment, LedgerView, PrunePlan, Through};
+use crate::ledger::{Environment, LedgerView, PrunePlan};
+use crate::serve::{Act, Extent, Prune, hand_over, prune_json, prune_text};
 
+use super::acting::{self, print_answer};
 use super::exit::{Code, Failure};
-use super::inspect::{counted, size};
-use super::{answer_with, open, print, say};
+use super::{answer_with, print, say};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -25,7 +24,8 @@ Examples:
 
 Nothing is removed without --yes. What is left stands on two snapshots, which are compared with the
 log before anything goes (`ledger snapshot` makes them), and on a note in the log that says what
-went. Whoever needs the history of what is pruned makes an archive of it first.";
+went. Whoever holds the ledger does it. Whoever needs the history of what is pruned makes an archive
+of it first.";
 
 /// `ledger prune`.
 #[derive(Debug, Args)]
@@ -59,76 +59,25 @@ struct ExtentArgs {
     ended: bool,
 }
 
-/// Whether it was done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
-    Planned,
-    Done,
-}
-
 pub(super) fn prune(args: &PruneArgs) -> Result<Code, Failure> {
-    let environment = Environment::system();
-    let through = args.extent.through.map_or(Through::Ended, Through::Record);
-    let (plan, outcome) = if args.yes {
-        let ledger = open(&args.dir, &environment)?;
-        let pruned = ledger.prune(through, None, &args.by)?;
-        ledger.close()?;
-        (pruned.plan, Outcome::Done)
-    } else {
-        let plan = LedgerView::open(&args.dir, &environment)?.plan_prune(through)?;
-        (plan, Outcome::Planned)
-    };
-    if args.json {
-        print(&format!("{}\n", plan_json(&plan, outcome)))?;
-    } else {
-        answer_with(&plan_text(&plan, outcome))?;
-        if outcome == Outcome::Planned {
-            say("nothing was removed: --yes does it");
-        }
+    let extent = args.extent.through.map_or(Extent::Ended, Extent::Record);
+    if args.yes {
+        let act = Act::Prune { extent, archive: None, by: args.by.clone() };
+        return print_answer(args.json, &hand_over(&args.dir, &act, &acting::environment())?);
+    }
+    let plan = LedgerView::open(&args.dir, &Environment::system())?.plan_prune(extent.into())?;
+    tell_planned(&plan, args.json)?;
+    if !args.json {
+        say("nothing was removed: --yes does it");
     }
     Ok(Code::Fine)
 }
 
-/// What goes, or went, for people.
-pub(super) fn plan_text(plan: &PrunePlan, outcome: Outcome) -> String {
-    let mut text = String::new();
-    let verb = match outcome {
-        Outcome::Planned => "would go",
-        Outcome::Done => "pruned",
-    };
-    let count = counted(u64::try_from(plan.segments.len()).unwrap_or(u64::MAX), "segment");
-    let (first, last) = (plan.first_seq, plan.last_seq);
-    let bytes = size(plan.bytes);
-    let _ = writeln!(text, "{verb}: records {first} to {last}, {count}, {bytes}");
-    for path in plan.segments.iter().chain(&plan.snapshots) {
-        let _ = writeln!(text, "  {}", path.display());
+/// Print what would go.
+pub(super) fn tell_planned(plan: &PrunePlan, as_json: bool) -> Result<(), Failure> {
+    if as_json {
+        print(&format!("{}\n", prune_json(plan, Prune::Planned)))
+    } else {
+        answer_with(&prune_text(plan, Prune::Planned))
     }
-    let _ = writeln!(text, "the log begins at record {} then, and stands on", last + 1);
-    for anchor in &plan.anchors {
-        let _ = writeln!(text, "  record {}: snap/{}", anchor.seq, anchor.file);
-    }
-    if !plan.open_runs.is_empty() {
-        let runs = plan.open_runs.join(", ");
-        let _ =
-            writeln!(text, "runs that have not ended, and lose a part of their history: {runs}");
-    }
-    text
-}
-
-/// The same for programs.
-pub(super) fn plan_json(plan: &PrunePlan, outcome: Outcome) -> Value {
-    let text = |paths: &[PathBuf]| {
-        paths.iter().map(|path| Path::display(path).to_string()).collect::<Vec<_>>()
-    };
-    json!({
-        "type": match outcome { Outcome::Planned => "prune_plan", Outcome::Done => "pruned" },
-        "first_seq": plan.first_seq,
-        "last_seq": plan.last_seq,
-        "chain": plan.chain.to_string(),
-        "segments": text(&plan.segments),
-        "bytes": plan.bytes,
-        "snapshots": text(&plan.snapshots),
-        "anchors": plan.anchors,
-        "open_runs": plan.open_runs,
-    })
 }

@@ -12,6 +12,7 @@ use super::answer::command_line;
 use super::exit::{Code, Failure};
 use super::inspect::asked_json;
 use super::outcome;
+use super::planning::act_and_note;
 use super::plans::{diff_json, diff_text};
 
 const EXAMPLES: &str = "\
@@ -131,7 +132,7 @@ pub(super) fn reject(args: &VerdictArgs) -> Result<Code, Failure> {
 fn judge(args: &VerdictArgs, review: Word) -> Result<Code, Failure> {
     let VerdictArgs { place, run, by, note, shown } = args;
     let (run, by, note, shown) = (run.clone(), by.clone(), note.clone(), shown.clone());
-    place.act(&Act::Review { run, review, by, note, shown })
+    act_and_note(place, &Act::Review { run, review, by, note, shown })
 }
 
 /// `ledger plan withdraw`.

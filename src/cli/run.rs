@@ -9,8 +9,8 @@ use crate::import::{self, Imported};
 use crate::ledger::{Clock, Environment, Ledger, LedgerView, OpenReport, state_hash};
 use crate::plan::{Ending, Glance, Micros, RunId, RunStatus};
 use crate::runner::{
-    Options, Patience, ProcessOptions, ProcessWorkers, RunOutcome, RunSummary, StubOptions,
-    StubWorkers, Workers, drive, recover, scratch_folder,
+    Options, ProcessOptions, ProcessWorkers, RunOutcome, RunSummary, StubOptions, StubWorkers,
+    Workers, drive, recover, scratch_folder,
 };
 use crate::serve::{open_in_turn, while_serving};
 
@@ -165,9 +165,8 @@ fn drive_run(
         let workers = workers.with_helpers(args.helpers.helpers());
         Box::new(workers.with_context(args.helpers.context()))
     };
-    // With --wait, what has a time is waited for without the ledger: see `waiting`.
-    let options =
-        Options { max_parallel: usize::from(args.max_parallel), patience: Patience::Delays };
+    // With --wait, deadlines are waited for without the ledger: see `waiting`.
+    let options = Options { max_parallel: usize::from(args.max_parallel) };
     Ok(drive(ledger, clock, run, workers.as_mut(), reporter, options)?)
 }
 

@@ -1,6 +1,7 @@
 //! Long work: how far it is, on a terminal, and whether somebody wants it to stop.
 //!
-//! Invariant: Ctrl-C asks; whoever works stops at the next record and leaves nothing half-written.
+//! Invariant: the first Ctrl-C asks; whoever works stops at the next record and leaves nothing
+//! half-written. The second one ends the process, for whoever waits for a reader that does not read.
 
 use std::io::{self, IsTerminal as _};
 use std::path::Path;
@@ -31,7 +32,9 @@ impl Watch {
     pub(super) fn new(unit: Unit, about: &Path) -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
-            signal_hook::flag::register(signal, Arc::clone(&stop))
+            // In this order, so that one signal does not do both.
+            signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))
+                .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
                 .map_err(|error| Error::io("watch for signals", about, error))?;
         }
         Ok(Self { bar: bar(unit), stop })

@@ -4,6 +4,8 @@
 //! - A step costs one commit: its receipt and the next claim are one.
 //! - While the command runs, its lease is renewed when half of it is over.
 //! - Whatever ends this, an attempt that had begun is reported as lost, never as not begun.
+//! - Criteria that are commands are run here, as `ledger run` runs them: never by the worker. What
+//!   a crash left unchecked is checked by the next worker of the same name.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,10 +14,13 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::error::Error;
-use crate::ledger::{Clock as _, SystemClock};
-use crate::plan::Micros;
-use crate::runner::{End, Order, OutsideWork, StartFailure, StopRequest, receipt_json};
-use crate::serve::{Act, Answer, Client, NextStep, Work};
+use crate::ledger::{Clock as _, Environment, LedgerView, SystemClock};
+use crate::plan::{Micros, Ruling, State, StepNumber};
+use crate::runner::{
+    Criteria, End, Order, OutsideWork, StartFailure, StopRequest, Subject, WorkerKind,
+    check_outside, receipt_json,
+};
+use crate::serve::{Act, Answer, Client, NextStep, RulingWord, Work, run_or_only};
 
 use super::acting::Where;
 use super::answer::quoted;
@@ -32,7 +37,9 @@ Examples:
 
 The command gets its task as `ledger run` gives it (format/hand-off.md): JSON on standard input,
 LEDGER_* in its environment; what it prints is its output. Steps with a command of their own are
-done by that. The first Ctrl-C claims no more and waits for the command, the second ends it. Exit
+done by that. Criteria that are commands are checked after each step, and those of the plan behind
+the last one; texts wait for `ledger accept`. The first Ctrl-C claims no more and waits for the
+command, the second ends it. Exit
 code 0: the run is done; 1: it failed; 3: nothing is ready any more, but the run goes on.";
 
 /// `ledger work`.
@@ -91,16 +98,30 @@ struct Worker<'a> {
 impl Worker<'_> {
     fn go(mut self) -> Result<Code, Failure> {
         let mut done = 0;
+        self.check_what_was_left()?;
         let mut answer = self.claim()?;
         loop {
-            let Some(task) = task_of(&answer) else { return self.end(&answer, done) };
+            let Some(task) = task_of(&answer) else {
+                if self.check_plan(&answer)? {
+                    answer = self.claim()?;
+                    continue;
+                }
+                return self.end(&answer, done);
+            };
             self.args.place.print(&answer)?;
             let is_last = self.args.max.is_some_and(|max| done + 1 >= max);
+            let is_checked = has_commands(&task);
             answer = match self.attempt(&task) {
-                Done::Reported(act) if is_last || self.signals.request() != StopRequest::None => {
-                    let answer = self.client.ask(&without_next(act))?;
-                    done += u64::from(answer.code == Code::Fine.number());
-                    return self.end(&answer, done);
+                Done::Reported(act) if is_last || is_checked || self.is_to_stop() => {
+                    let reported = self.client.ask(&without_next(act))?;
+                    done += u64::from(reported.code == Code::Fine.number());
+                    let last = self.checked(reported)?;
+                    if is_last || self.is_to_stop() {
+                        return self.end(&last, done);
+                    }
+                    self.args.place.print(&last)?;
+                    answer = self.claim()?;
+                    continue;
                 }
                 Done::Reported(act) => self.client.ask(&act)?,
                 Done::Lost(act) => {
@@ -110,10 +131,7 @@ impl Worker<'_> {
             };
             done += 1;
             if answer.code == Code::Waiting.number() && self.args.wait.is_some() {
-                let mut reported = answer;
-                reported.lines.truncate(1);
-                reported.said.clear();
-                self.args.place.print(&reported)?;
+                self.args.place.print(&without_nothing(answer))?;
                 answer = self.claim()?;
             } else if answer.code == Code::Refused.number() {
                 // The receipt came too late: the work was lost, and there may be more.
@@ -123,11 +141,117 @@ impl Worker<'_> {
         }
     }
 
+    fn is_to_stop(&self) -> bool {
+        self.signals.request() != StopRequest::None
+    }
+
+    /// Claim a step. Whether a plan is to be judged is looked at before anything is waited for.
     fn claim(&mut self) -> Result<Answer, Failure> {
         let (run, worker) = (self.args.run.clone(), self.args.who.worker.clone());
-        let act = Act::Claim { run, step: None, worker };
+        let act = Act::Claim { run, step: None, worker, lease_seconds: None };
+        let answer = self.client.ask(&act)?;
+        if answer.code != Code::Waiting.number() || self.args.wait.is_none() {
+            return Ok(answer);
+        }
+        self.check_plan(&answer)?;
         let signals = &self.signals;
         claimed(&mut self.client, &act, self.args.wait, || signals.request() == StopRequest::None)
+    }
+
+    /// Run the commands that judge what an earlier worker of this name reported before it died.
+    fn check_what_was_left(&mut self) -> Result<(), Failure> {
+        // Whether there is such a ledger, and such a run, is for the first claim to find out.
+        let Ok((state, _)) = self.look() else { return Ok(()) };
+        let Ok(run) = run_or_only(&state, self.args.run.as_deref()) else { return Ok(()) };
+        let is_own = |number: &&StepNumber| {
+            let attempt = run.step(**number).and_then(|step| step.attempt.as_ref());
+            attempt.is_some_and(|attempt| attempt.worker == self.args.who.worker)
+        };
+        let own: Vec<StepNumber> = run.reported.iter().filter(is_own).copied().collect();
+        for number in own {
+            while let Some(answer) = self.check(&run.name, Criteria::OfStep(number))? {
+                self.args.place.print(&answer)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where there is nothing to deal, run the commands that judge the plan, if its steps are
+    /// settled; whether there were any.
+    fn check_plan(&mut self, nothing: &Answer) -> Result<bool, Failure> {
+        let Some(run) = text_in(nothing, "run") else { return Ok(false) };
+        let mut is_any = false;
+        while !self.is_to_stop()
+            && let Some(answer) = self.check(&run, Criteria::OfPlan)?
+        {
+            if !is_any {
+                self.args.place.print(&without_nothing(nothing.clone()))?;
+            }
+            is_any = true;
+            self.args.place.print(&answer)?;
+        }
+        Ok(is_any)
+    }
+
+    /// Run the commands that judge a step that was just reported; the last answer.
+    fn checked(&mut self, reported: Answer) -> Result<Answer, Failure> {
+        let line = reported.lines.first();
+        let number = line.and_then(|line| line.get("number")).and_then(Value::as_u64);
+        let number = number.and_then(|number| u32::try_from(number).ok());
+        let (Some(run), Some(number)) = (text_in(&reported, "run"), number) else {
+            return Ok(reported);
+        };
+        let mut last = reported;
+        while let Some(answer) = self.check(&run, Criteria::OfStep(StepNumber(number)))? {
+            self.args.place.print(&std::mem::replace(&mut last, answer))?;
+        }
+        Ok(last)
+    }
+
+    /// Run one command that judges, and record what came of it.
+    fn check(&mut self, run: &str, criteria: Criteria) -> Result<Option<Answer>, Failure> {
+        let (state, view) = self.look()?;
+        let Some(run) = state.run_named(run) else { return Ok(None) };
+        let signals = &self.signals;
+        let order = || match signals.request() {
+            StopRequest::Kill => Order::Stop,
+            StopRequest::None | StopRequest::Drain => Order::GoOn,
+        };
+        let places = (self.ledger.as_path(), self.files.as_path());
+        let found = check_outside(&view, run, criteria, places, order)?;
+        let Some((checked, ruling)) = found.and_then(|it| it.ruling.map(|ruling| (it, ruling)))
+        else {
+            return Ok(None);
+        };
+        let token = match checked.subject {
+            Subject::Attempt(token) | Subject::Doubt(token) => Some(token.0),
+            Subject::Plan(_) | Subject::Replan(_) => None,
+        };
+        let answer = self.client.ask(&Act::Verdict {
+            token,
+            run: Some(run.name.clone()),
+            criterion: checked.criterion,
+            ruling: match ruling {
+                Ruling::Pass => RulingWord::Pass,
+                Ruling::Fail => RulingWord::Fail,
+            },
+            by: WorkerKind::Process.judge().to_owned(),
+            evidence: checked.evidence,
+        })?;
+        if answer.code == Code::Fine.number() {
+            return Ok(Some(answer));
+        }
+        // Somebody else was faster, or took the step away.
+        if answer.code != Code::Refused.number() {
+            self.args.place.print(&answer)?;
+        }
+        Ok(None)
+    }
+
+    /// The ledger as it is now, beside whoever holds it.
+    fn look(&self) -> Result<(State, LedgerView), Failure> {
+        let view = LedgerView::open(&self.ledger, &Environment::system())?;
+        Ok((view.fold_recent()?.state, view))
     }
 
     /// The last lines: what is left to say, and how the run stands.
@@ -203,6 +327,24 @@ fn without_next(act: Act) -> Act {
     }
 }
 
+/// Whether a step has criteria that are commands.
+fn has_commands(task: &Value) -> bool {
+    let criteria = task.pointer("/step/acceptance").and_then(Value::as_array);
+    criteria.into_iter().flatten().any(|criterion| criterion.get("command").is_some())
+}
+
+/// An answer without what it says of there being nothing to deal.
+fn without_nothing(mut answer: Answer) -> Answer {
+    answer.lines.retain(|line| line.get("type").is_none_or(|it| it != "nothing"));
+    answer.said.clear();
+    answer
+}
+
+/// A text in the first line of an answer.
+fn text_in(answer: &Answer, member: &str) -> Option<String> {
+    answer.lines.first()?.get(member)?.as_str().map(str::to_owned)
+}
+
 /// The task among the lines of an answer, if there is one.
 fn task_of(answer: &Answer) -> Option<Value> {
     answer.lines.iter().find(|line| line.get("type").is_some_and(|it| it == "task")).cloned()
@@ -225,7 +367,7 @@ impl Lease {
         if SystemClock.now() < self.renew_at {
             return;
         }
-        *self = match client.ask(&Act::Renew { token }) {
+        *self = match client.ask(&Act::Renew { token, lease_seconds: None }) {
             Ok(answer) if answer.code == Code::Fine.number() => {
                 answer.lines.first().map_or(Self { renew_at: u64::MAX }, Self::of)
             }

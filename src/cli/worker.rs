@@ -13,6 +13,7 @@ use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
 
 use crate::error::Error;
+use crate::ledger::parse_duration;
 use crate::serve::{Act, Answer, Client, EffectState, NextStep, Work};
 
 use super::acting::Where;
@@ -22,7 +23,8 @@ const CLAIM_EXAMPLES: &str = "\
 Examples:
   ledger claim --worker me --json                  the next step of the only run, as its hand-off
   ledger claim my-plan --wait                      wait until there is one
-  ledger claim my-plan --step deploy --wait 60     that step, for a minute
+  ledger claim my-plan --step deploy --wait 60     that step, if it is ready within a minute
+  ledger claim --lease 2h                          hold it for two hours without a sign of life
 
 Exit code 1: there is no more work. 3: nothing is ready, but something may become so. 6: somebody
 else has that step, and the message says who and until when.";
@@ -41,10 +43,31 @@ pub(super) struct ClaimArgs {
     step: Option<String>,
     #[command(flatten)]
     who: Who,
+    #[command(flatten)]
+    lease: ForHowLong,
     /// Wait until there is something to do, at most so many seconds
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "forever")]
     #[arg(value_parser = patience)]
     wait: Option<Patience>,
+}
+
+/// For how long a step is held.
+#[derive(Debug, Args)]
+struct ForHowLong {
+    /// Hold it so long without a sign of life: `90s`, `2h`, or seconds [default: as the plan says]
+    #[arg(long, value_name = "DURATION", value_parser = lease_seconds)]
+    lease: Option<u32>,
+}
+
+/// A lease in whole seconds, and a begun one counts.
+fn lease_seconds(text: &str) -> Result<u32, String> {
+    let expected = || format!("expected a time from 1s to {}s, such as 90s or 2h 30m", u32::MAX);
+    let lease = match text.parse() {
+        Ok(seconds) => Duration::from_secs(seconds),
+        Err(_) => parse_duration(text).ok_or_else(expected)?,
+    };
+    let seconds = lease.as_secs().saturating_add(u64::from(lease.subsec_nanos() > 0));
+    u32::try_from(seconds).ok().filter(|seconds| *seconds > 0).ok_or_else(expected)
 }
 
 /// Who works.
@@ -103,7 +126,8 @@ pub(super) fn claimed(
 /// `ledger claim`.
 pub(super) fn claim(args: &ClaimArgs) -> Result<Code, Failure> {
     let (run, step) = (args.run.clone(), args.step.clone());
-    let act = Act::Claim { run, step, worker: args.who.worker.clone() };
+    let (worker, lease_seconds) = (args.who.worker.clone(), args.lease.lease);
+    let act = Act::Claim { run, step, worker, lease_seconds };
     let answer = claimed(&mut args.place.client(), &act, args.wait, || true)?;
     args.place.print(&answer)
 }
@@ -111,6 +135,7 @@ pub(super) fn claim(args: &ClaimArgs) -> Result<Code, Failure> {
 const TOKEN_EXAMPLES: &str = "\
 Examples:
   ledger renew 412                                 the lease begins anew
+  ledger renew 412 --lease 2h                      and this one is longer
   ledger release 412 --reason 'not my kind of work'
   ledger renew                                     within a worker: $LEDGER_TOKEN
 
@@ -124,6 +149,8 @@ pub(super) struct RenewArgs {
     place: Where,
     #[command(flatten)]
     token: Token,
+    #[command(flatten)]
+    lease: ForHowLong,
 }
 
 /// The right to report on an attempt.
@@ -152,7 +179,7 @@ pub(super) struct ReleaseArgs {
 
 /// `ledger renew`.
 pub(super) fn renew(args: &RenewArgs) -> Result<Code, Failure> {
-    args.place.act(&Act::Renew { token: args.token.token })
+    args.place.act(&Act::Renew { token: args.token.token, lease_seconds: args.lease.lease })
 }
 
 /// `ledger release`.
@@ -272,7 +299,7 @@ pub(super) fn receipt(args: &ReceiptArgs) -> Result<Code, Failure> {
     recorded.lines.truncate(1);
     recorded.said.clear();
     args.place.print(&recorded)?;
-    let act = Act::Claim { run: Some(run), step: None, worker };
+    let act = Act::Claim { run: Some(run), step: None, worker, lease_seconds: None };
     args.place.print(&claimed(&mut client, &act, args.wait, || true)?)
 }
 

@@ -73,6 +73,8 @@ pub(super) enum Refusal {
     Unreadable {
         /// The line, where one is known.
         line: Option<u64>,
+        /// Where in that line, counted from 1, where that is known.
+        column: Option<u64>,
         /// What is said of it, with its place.
         error: Error,
     },
@@ -82,7 +84,7 @@ pub(super) enum Refusal {
 
 impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
-        Self::Unreadable { line: None, error }
+        Self::Unreadable { line: None, column: None, error }
     }
 }
 

@@ -33,7 +33,7 @@ use std::path::Path;
 pub use finding::{Finding, Severity};
 pub use schema::schema;
 pub use tools::read_tools;
-pub use write::{Form, written};
+pub use write::{Form, dot_quoted, mermaid_quoted, written};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::{Extra, Plan};
@@ -173,7 +173,7 @@ pub fn check_text(name: &str, text: &str, tag: Option<&str>) -> Checked {
             Checked { imported: Some(as_stored(judged.imported)), findings }
         }
         Err(Refusal::Problems(findings)) => Checked { imported: None, findings },
-        Err(Refusal::Unreadable { line, error }) => {
+        Err(Refusal::Unreadable { line, error, .. }) => {
             Checked { imported: None, findings: vec![Finding::of_error(line, &error)] }
         }
     }

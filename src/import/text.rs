@@ -45,5 +45,5 @@ pub(super) fn is_blank(text: &str) -> bool {
 /// An error at a line and column, both counted from 1.
 pub(super) fn at(line: u64, column: u64, message: &str) -> Refusal {
     let error = bad_plan(format!("line {line}, column {column}: {message}"));
-    Refusal::Unreadable { line: Some(line), error }
+    Refusal::Unreadable { line: Some(line), column: Some(column), error }
 }

@@ -96,11 +96,7 @@ pub fn archive(
 
 /// The segments whose runs have ended, as far as somebody wants.
 fn limited(reader: &LogReader, through: Option<u64>) -> Result<Prefix> {
-    let ended = Prefix::of(reader, Through::Ended)?;
-    match through.filter(|through| *through < ended.next.prev_last_seq) {
-        None => Ok(ended),
-        Some(through) => Prefix::of(reader, Through::Record(through)),
-    }
+    Prefix::of(reader, through.map_or(Through::Ended, Through::EndedUpTo))
 }
 
 fn beside(to: &Path) -> PathBuf {

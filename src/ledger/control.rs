@@ -47,7 +47,8 @@ impl Ledger {
     /// found that out.
     pub fn claim(&self, run: RunId, step: StepNumber, worker: &str) -> Result<Task> {
         self.tick()?;
-        let command = Command::Dispatch { run, step: Some(step), worker: worker.to_owned() };
+        let command =
+            Command::Dispatch { run, step: Some(step), worker: worker.to_owned(), lease: None };
         let (_, dealt) = self.carry_out(&command, |state, events| {
             Task::dealt(state, events).ok_or_else(|| not_dealt(state, run, step))
         })?;

@@ -189,7 +189,7 @@ mod tests {
 
         fn deal(&mut self) {
             let worker = "w".to_owned();
-            self.ask(&Command::Dispatch { run: RunId(1), step: None, worker });
+            self.ask(&Command::Dispatch { run: RunId(1), step: None, worker, lease: None });
         }
 
         fn take(&mut self) -> Arc<State> {

@@ -125,11 +125,17 @@ pub fn time_text(time: Micros) -> String {
 /// long ago (`2h`, `1d 4h`).
 #[must_use]
 pub fn parse_time(text: &str, now: Micros) -> Option<Micros> {
-    if let Ok(ago) = humantime::parse_duration(text) {
+    if let Some(ago) = parse_duration(text) {
         return Some(now.saturating_sub(Micros::try_from(ago.as_micros()).unwrap_or(Micros::MAX)));
     }
     let time = humantime::parse_rfc3339_weak(text).ok()?;
     Micros::try_from(time.duration_since(UNIX_EPOCH).ok()?.as_micros()).ok()
+}
+
+/// How long something lasts, as somebody wrote it: `90s`, `2h 30m`.
+#[must_use]
+pub fn parse_duration(text: &str) -> Option<Duration> {
+    humantime::parse_duration(text).ok()
 }
 
 #[cfg(test)]

@@ -56,16 +56,7 @@ pub(super) fn run_of(reader: &LogReader, id: RunId) -> Result<Run> {
 /// # Errors
 /// `Pruned` if a part of the run is not in the log any more: half of a history is none.
 pub(super) fn beginning(reader: &LogReader, id: RunId) -> Result<(u64, State)> {
-    let first = reader.first_seq();
-    if first <= 1 {
-        return Ok((1, State::default()));
-    }
-    // There is no state before the older anchor.
-    let anchors = reader.retention().map(|retention| &retention.note.anchors);
-    let anchor = anchors.and_then(|anchors| anchors.first()).map(|anchor| anchor.seq);
-    let last = anchor.unwrap_or_else(|| first.saturating_sub(1));
-    let (before, first) =
-        (snapshots::project_at::<State>(reader, last)?.value, last.saturating_add(1));
+    let (first, before) = ground(reader)?;
     if before.runs.contains_key(&id) || before.summaries.contains_key(&id) {
         let message = format!(
             "run {id} began before record {first}, and not all that was before that is there: it \
@@ -74,6 +65,20 @@ pub(super) fn beginning(reader: &LogReader, id: RunId) -> Result<(u64, State)> {
         return Err(Error::new(ErrorKind::Pruned, message).at_path(reader.dir()).at_seq(first));
     }
     Ok((first, before))
+}
+
+/// The record from which on the log can be folded, and the state before it.
+pub(super) fn ground(reader: &LogReader) -> Result<(u64, State)> {
+    let first = reader.first_seq();
+    if first <= 1 {
+        return Ok((1, State::default()));
+    }
+    // There is no state before the older anchor.
+    let anchors = reader.retention().map(|retention| &retention.note.anchors);
+    let anchor = anchors.and_then(|anchors| anchors.first()).map(|anchor| anchor.seq);
+    let last = anchor.unwrap_or_else(|| first.saturating_sub(1));
+    let before = snapshots::project_at::<State>(reader, last)?.value;
+    Ok((last.saturating_add(1), before))
 }
 
 /// The records about a run, up to that one.

@@ -79,9 +79,12 @@ pub use compare::{
     AttemptDifference, AttemptEnd, Comparison, EndKind, Pair, Parted, Parting, StepDifference,
 };
 pub use control::{OpenQuestion, Reply};
-pub use environment::{Clock, Environment, IdSource, SystemClock, parse_time, time_text};
+pub use environment::{
+    Clock, Environment, IdSource, SystemClock, parse_duration, parse_time, time_text,
+};
 use execute::Shared;
 pub use export::{Describe, Exported};
+use files::FilesRead;
 pub use files::{PLANNED_FILES, PlannedFile, PlannedFiles};
 #[cfg(feature = "cli")]
 pub(crate) use hash::draft as plan_draft;
@@ -102,7 +105,7 @@ pub use snapshots::Snapshot;
 pub use spans::{Stretch, StretchKind, Track};
 pub use streams::RUNS;
 pub use task::Task;
-pub use trace::{Trace, Traced};
+pub use trace::{Remains, Trace, Traced};
 pub use verify::{Condition, Level, Phase, Progress, VerifyReport, VerifyRequest, root, verify};
 #[cfg(feature = "cli")]
 pub(crate) use wish::next_of;
@@ -117,6 +120,7 @@ pub struct Ledger {
     shared: Mutex<Shared>,
     environment: Environment,
     blobs: Blobs,
+    files: FilesRead,
 }
 
 /// What a command led to.
@@ -185,7 +189,8 @@ impl Ledger {
         let blobs = Blobs::new(log.blobs());
         let shared = Mutex::new(Shared::new(folded.value));
         let (ladder, environment) = (Mutex::new(ladder), environment.clone());
-        Ok((Self { ladder, log, shared, environment, blobs }, folded.from))
+        let files = FilesRead::default();
+        Ok((Self { ladder, log, shared, environment, blobs, files }, folded.from))
     }
 
     /// Start a run of a plan. With automatic approval the plan is active on return.
@@ -222,7 +227,7 @@ impl Ledger {
     pub fn dispatch(&self, run: RunId, worker: &str) -> Result<Option<Task>> {
         self.tick()?;
         let worker = worker.to_owned();
-        let command = Command::Dispatch { run, step: None, worker };
+        let command = Command::Dispatch { run, step: None, worker, lease: None };
         match self.carry_out(&command, Task::dealt) {
             Ok((_, task)) => Ok(task.map(|task| self.with_earlier(task))),
             Err(error) => match error.rejection() {
@@ -244,7 +249,7 @@ impl Ledger {
             let attempt = held(state, token).and_then(|step| step.attempt.as_ref());
             attempt.map_or(0, |attempt| attempt.lease_until)
         };
-        self.carry_out(&Command::Renew { token }, until).map(|(_, until)| until)
+        self.carry_out(&Command::Renew { token, lease: None }, until).map(|(_, until)| until)
     }
 
     /// Say that an attempt will never report.

@@ -32,6 +32,26 @@ pub enum Through {
     Record(u64),
     /// All segments before the first one that holds a record of a run which has not ended.
     Ended,
+    /// The same, and only whole segments up to this record.
+    EndedUpTo(u64),
+}
+
+impl Through {
+    /// The last record that may go.
+    fn last(self) -> u64 {
+        match self {
+            Self::Record(last) | Self::EndedUpTo(last) => last,
+            Self::Ended => u64::MAX,
+        }
+    }
+
+    /// Whether runs that have not ended keep their records.
+    fn keeps_open_runs(self) -> bool {
+        match self {
+            Self::Record(_) => false,
+            Self::Ended | Self::EndedUpTo(_) => true,
+        }
+    }
 }
 
 /// What a prune would take, and what the log would stand on.
@@ -166,17 +186,16 @@ impl Prefix {
         while let (Some(segment), Some(behind)) = (rest.next(), rest.peek()) {
             let behind = behind.1.clone();
             let (first, last) = (segment.1.base_seq, behind.prev_last_seq);
-            if let Through::Record(through) = through
-                && last > through
-            {
+            if last > through.last() {
                 why = format!(
                     "only whole segments go, and the first one ends with record {last}: expected \
-                     that record or a later one, found {through}"
+                     that record or a later one, found {}",
+                    through.last()
                 );
                 break;
             }
             let of_segment = open_runs(reader, &state, first, last)?;
-            if through == Through::Ended
+            if through.keeps_open_runs()
                 && let Some(run) = of_segment.first()
             {
                 why = format!(

@@ -9,7 +9,7 @@ use crate::plan::{
 
 use super::Ledger;
 use super::attempts::{self, EarlierAttempt};
-use super::files::{PlannedFile, planned_files};
+use super::files::PlannedFile;
 
 /// A step that was dealt, with all that a worker needs.
 #[derive(Debug, Clone)]
@@ -48,7 +48,8 @@ pub struct Task {
 }
 
 impl Task {
-    /// The task that a batch of events dealt, if it dealt one.
+    /// The task that a batch of events dealt, if it dealt one, as far as the state knows it:
+    /// [`Ledger::with_earlier`] adds the rest.
     pub(crate) fn dealt(state: &State, events: &[(u64, Event)]) -> Option<Self> {
         let (seq, run, number, dispatched) =
             events.iter().find_map(|(seq, event)| match event {
@@ -72,7 +73,7 @@ impl Task {
             run_name: run.name.clone(),
             number,
             inputs: step.inputs.iter().map(value).collect(),
-            planned_files: planned_files(run, &step),
+            planned_files: Vec::new(),
             near: run.near(number),
             step,
             plan,
@@ -88,8 +89,10 @@ impl Task {
 }
 
 impl Ledger {
-    /// A task that was dealt, with the attempts before it, as far as the log has them.
+    /// A task that was dealt, with what need not be read while others wait: the attempts before
+    /// it, as far as the log has them, and its files.
     pub(crate) fn with_earlier(&self, mut task: Task) -> Task {
+        task.planned_files = self.planned_files(task.run, &task.step);
         // Reading costs something, and a first attempt has nothing behind it.
         if task.attempt > 1
             && let Ok(log) = self.reader()

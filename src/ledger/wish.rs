@@ -166,7 +166,7 @@ pub(crate) fn next_of(
             if matches!(&record.event, StepEvent::ReceiptRecorded(event) if event.token == token))
     };
     let (run, _) = state.dealt.get(&token).filter(|_| events.iter().any(is_recorded))?;
-    Some(Command::Dispatch { run: *run, step: None, worker: worker.to_owned() })
+    Some(Command::Dispatch { run: *run, step: None, worker: worker.to_owned(), lease: None })
 }
 
 #[cfg(feature = "cli")]

@@ -2,8 +2,8 @@
 
 use super::{
     ApprovalPolicy, AttemptToken, CapScope, ContentHash, Cost, Decision, Finding, HashedStep, Json,
-    Limits, LostCause, Plan, QuestionId, Receipt, ReplanTrigger, Review, Run, RunId, RunPolicy,
-    StepNumber, Verdict,
+    Limits, LostCause, Micros, Plan, QuestionId, Receipt, ReplanTrigger, Review, Run, RunId,
+    RunPolicy, StepNumber, Verdict,
 };
 
 /// A request. Deciding about it changes nothing; only the events that it leads to do.
@@ -54,11 +54,15 @@ pub enum Command {
         step: Option<StepNumber>,
         /// Who gets it.
         worker: String,
+        /// For how long without a sign of life; `None` for as long as the plan says.
+        lease: Option<Micros>,
     },
     /// Keep an attempt for longer.
     Renew {
         /// The attempt.
         token: AttemptToken,
+        /// For how long from now; `None` for as long as the plan says. Never less than it has.
+        lease: Option<Micros>,
     },
     /// Say that an attempt will never report.
     ReportLost {

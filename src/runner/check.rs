@@ -1,7 +1,7 @@
 //! Judging: which criterion is next, and what comes of it. Text criteria go to the judge, where
 //! there is one that has a verdict, or else wait for somebody; CEL is judged by the ledger.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::Result;
 use crate::plan::{
@@ -12,7 +12,7 @@ use crate::plan::{
 use super::drive::{Checking, Drive};
 use super::helpers::TIMEOUT_SECONDS;
 use super::summary::open_steps;
-use super::{Answer, Check, Checked, Progress, StepName, StopRequest, Subject, judge};
+use super::{Answer, Check, Checked, Judge, Progress, StepName, StopRequest, Subject, judge};
 
 impl Drive<'_> {
     pub(super) fn take_verdict(&mut self, checked: Checked) {
@@ -143,8 +143,30 @@ impl Drive<'_> {
         found
     }
 
-    /// The first criterion of a reported step that has no verdict, and that somebody here judges.
     fn next_check_of_step(&self, run: &Run, number: StepNumber) -> Option<Check> {
+        self.judging().of_step(run, number)
+    }
+
+    fn next_check_of_plan(&self, run: &Run) -> Option<Check> {
+        self.judging().of_plan(run)
+    }
+
+    fn judging(&self) -> Judging<'_> {
+        Judging { judge: self.helpers.judge.as_ref(), unjudged: Some(&self.unjudged) }
+    }
+}
+
+/// What somebody here judges: commands, and texts where there is a judge.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Judging<'a> {
+    judge: Option<&'a Judge>,
+    /// Criteria about which the judge had no verdict.
+    unjudged: Option<&'a BTreeSet<(Subject, u32)>>,
+}
+
+impl Judging<'_> {
+    /// The first criterion of a reported step that has no verdict, and that somebody here judges.
+    pub(super) fn of_step(self, run: &Run, number: StepNumber) -> Option<Check> {
         let state = run.step(number).filter(|step| step.status == StepStatus::Reported)?;
         let attempt = state.attempt.as_ref().filter(|attempt| may_hold(attempt))?;
         let version = run.active_version()?;
@@ -168,7 +190,7 @@ impl Drive<'_> {
 
     /// The first criterion of a plan that has no verdict, and that somebody here judges, once every
     /// step is settled.
-    fn next_check_of_plan(&self, run: &Run) -> Option<Check> {
+    pub(super) fn of_plan(self, run: &Run) -> Option<Check> {
         let all_settled = open_steps(run) == 0 && run.count(StepStatus::Failed) == 0;
         if run.status != RunStatus::Running || !all_settled {
             return None;
@@ -190,7 +212,7 @@ impl Drive<'_> {
 
     /// Commands first: they cost little, and what they find wrong need not be judged.
     fn first_open(
-        &self,
+        self,
         subject: Subject,
         criteria: &[Criterion],
         verdicts: &BTreeMap<u32, Verdict>,
@@ -198,13 +220,14 @@ impl Drive<'_> {
         let open = || (0..).zip(criteria).filter(|(index, _)| !verdicts.contains_key(index));
         let command = open().find_map(|(index, criterion)| match criterion {
             Criterion::Command(command) => Some((index, command.clone(), Answer::Status)),
-            _ => None,
+            Criterion::Text(_) | Criterion::Cel(_) => None,
         });
         command.or_else(|| {
-            let judge = self.helpers.judge.as_ref()?;
+            let judge = self.judge?;
+            let is_left =
+                |index| self.unjudged.is_some_and(|left| left.contains(&(subject, index)));
             let is_for_judge = |(index, criterion): &(u32, &Criterion)| {
-                matches!(criterion, Criterion::Text(_))
-                    && !self.unjudged.contains(&(subject, *index))
+                matches!(criterion, Criterion::Text(_)) && !is_left(*index)
             };
             let (index, _) = open().find(is_for_judge)?;
             Some((index, judge.command.clone(), Answer::Verdict))
@@ -213,7 +236,7 @@ impl Drive<'_> {
 }
 
 /// What an attempt produced.
-fn output_of(attempt: &Attempt) -> Option<&Output> {
+pub(super) fn output_of(attempt: &Attempt) -> Option<&Output> {
     attempt.receipt.as_ref().map(|receipt| &receipt.output)
 }
 

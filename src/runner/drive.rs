@@ -16,7 +16,6 @@ use crate::plan::{AttemptToken, LostCause, Micros, RunId, RunStatus, StepStatus}
 use super::planner::Planning;
 use super::recover::recover;
 use super::summary::{Counts, RunOutcome, RunSummary, Session, Unrecorded};
-use super::wait::Patience;
 use super::words::title;
 use super::{
     Answer, Check, Helpers, Observer, Progress, StartFailure, StepName, StopRequest, Subject,
@@ -31,8 +30,6 @@ pub(super) const WAIT_MAX: Duration = Duration::from_millis(100);
 pub struct Options {
     /// How many workers and checks may run at once; 0 counts as 1.
     pub max_parallel: usize,
-    /// What it waits for when there is nothing to do.
-    pub patience: Patience,
 }
 
 /// Deal a run's steps until it has ended, somebody must answer, or the observer asks to stop.

@@ -68,7 +68,7 @@ pub(super) fn changed_files(changes: &[String], planned: &[PlannedFile]) -> Vec<
 
 /// How the files of a plan are now, to be recorded as how they were when it was made; `None`
 /// where it names none, or so many that nobody will compare them.
-pub(super) fn planned_files(version: u32, plan: &Plan) -> Option<PlannedFiles> {
+pub(crate) fn planned_files(version: u32, plan: &Plan) -> Option<PlannedFiles> {
     let paths = plan.steps.iter().flat_map(|step| &step.changes);
     let files: BTreeMap<String, Option<ContentHash>> =
         paths.take(FILES_MAX + 1).map(|path| (path.clone(), look(path).1)).collect();

@@ -55,12 +55,13 @@ use crate::plan::{AttemptToken, Finding, Json, Plan, Receipt, Ruling, RunId};
 #[cfg(feature = "cli")]
 pub(crate) use check::may_hold;
 pub use drive::{Options, drive};
+pub(crate) use files::planned_files;
 pub use files::{ChangedFile, FileState};
 pub(crate) use hand_off::class_word;
 pub use hand_off::{FailedCriterion, HandOff, PlanBrief, PlanContext, PreviousAttempt};
 pub use helpers::{Helpers, Judge, Planner};
 pub use nearby::{Nearby, Neighbour};
-pub(crate) use outside::{End, Order, OutsideWork};
+pub(crate) use outside::{Criteria, End, Order, OutsideWork, check_outside};
 pub use pending::{Pending, pending};
 pub(crate) use planner::is_by_planner;
 pub use process::{ProcessOptions, ProcessWorkers};
@@ -68,7 +69,6 @@ pub(crate) use receipt_file::{receipt_json, receipt_of_json};
 pub use recover::recover;
 pub use stub::{StubOptions, StubWorkers};
 pub use summary::{Counts, RunOutcome, RunSummary, Session, Unrecorded};
-pub use wait::Patience;
 pub use watch::{Observer, Progress, StepName, StopRequest};
 pub(crate) use words::{describe, title, trigger_json};
 

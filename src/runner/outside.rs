@@ -1,4 +1,5 @@
-//! One attempt that was claimed from outside, done by a process: `ledger work`.
+//! One attempt that was claimed from outside, done by a process, and the commands that judge it:
+//! `ledger work`.
 //!
 //! Invariant: the process is ended before this returns without a receipt; what it may have done to
 //! the world is then for the ledger's rules to judge.
@@ -10,13 +11,16 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::plan::{FailureClass, Micros, Receipt};
+use crate::ledger::LedgerView;
+use crate::plan::{FailureClass, Micros, Output, Receipt, Ruling, Run, StepNumber};
 
-use super::StartFailure;
+use super::check::{Judging, output_of};
 use super::job::{EndedBy, Job, JobSpec, Streams};
 use super::output::failed;
 use super::scratch::Scratch;
-use super::worked;
+use super::{
+    Check, Checked, ProcessOptions, ProcessWorkers, Report, StartFailure, Workers as _, worked,
+};
 
 /// Between two looks at whether it is to stop.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -50,6 +54,61 @@ pub(crate) enum End {
     Returned(Box<Receipt>),
     /// By request.
     Stopped,
+}
+
+/// Whose criteria are checked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Criteria {
+    /// Those of a reported step.
+    OfStep(StepNumber),
+    /// Those of the plan, once every step is settled.
+    OfPlan,
+}
+
+/// Run the first command among the criteria that nobody has judged yet, as a runner does; `None` if
+/// there is none. `order` is asked ten times a second; a check that it ends says nothing.
+///
+/// # Errors
+/// The ledger cannot be read, or this machine has no room for the files of a process.
+pub(crate) fn check_outside(
+    view: &LedgerView,
+    run: &Run,
+    criteria: Criteria,
+    (ledger, folder): (&Path, &Path),
+    mut order: impl FnMut() -> Order,
+) -> Result<Option<Checked>> {
+    let judging = Judging::default();
+    let found = match criteria {
+        Criteria::OfStep(number) => judging.of_step(run, number),
+        Criteria::OfPlan => judging.of_plan(run),
+    };
+    let Some(mut check) = found else { return Ok(None) };
+    if let Criteria::OfStep(number) = criteria
+        && let Some(attempt) = run.step(number).and_then(|step| step.attempt.as_ref())
+        && let Some(output @ Output::Blob(_)) = output_of(attempt)
+    {
+        check.output = match view.output(output) {
+            Ok(output) => output,
+            // Work that nobody can look at does not hold.
+            Err(error) if error.is_damage() => {
+                let Check { subject, criterion, .. } = check;
+                let (ruling, evidence) = (Some(Ruling::Fail), error.to_string());
+                return Ok(Some(Checked { subject, criterion, ruling, evidence }));
+            }
+            Err(error) => return Err(error),
+        };
+    }
+    let options = ProcessOptions { ledger: ledger.to_owned(), run: run.id, worker: None };
+    let mut workers = ProcessWorkers::within(folder.join("checks"), options);
+    workers.check(&check)?;
+    loop {
+        if let Some(Report::Checked(checked)) = workers.next(LOOK_AGAIN) {
+            return Ok(Some(checked));
+        }
+        if order() == Order::Stop {
+            workers.stop_all();
+        }
+    }
 }
 
 impl OutsideWork<'_> {

@@ -66,12 +66,17 @@ impl ProcessWorkers {
     /// No process is started yet.
     #[must_use]
     pub fn new(options: ProcessOptions) -> Self {
-        let scratch = Scratch::new(scratch_folder(&options.ledger, options.run));
+        let folder = scratch_folder(&options.ledger, options.run);
+        Self::within(folder, options)
+    }
+
+    /// The same, with the files of the processes in that folder.
+    pub(super) fn within(folder: PathBuf, options: ProcessOptions) -> Self {
         Self {
             options,
             helpers: Helpers::default(),
             context: PlanContext::default(),
-            scratch,
+            scratch: Scratch::new(folder),
             remarks: Vec::new(),
             jobs: BTreeMap::new(),
             ready: VecDeque::new(),

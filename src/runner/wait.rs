@@ -1,25 +1,16 @@
-//! Waiting: for what falls due by itself, and for nothing else.
+//! Waiting: for steps that are dealt again after a pause, and for nothing else.
 //!
 //! Invariants: a loop that has nothing to do waits only as long as time alone can change that. It
-//! never waits for a person: that may take days. What others do meanwhile is noticed.
+//! never waits for a person, nor for the deadline of an answer: that may take days. What others do
+//! meanwhile is noticed.
 
 use std::time::Duration;
 
 use crate::error::Result;
-use crate::plan::{Micros, Run, RunStatus, StepStatus, Timer};
+use crate::plan::{Micros, RunStatus, StepStatus, Timer};
 
 use super::drive::Drive;
 use super::{Progress, StepName};
-
-/// What a loop without work waits for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Patience {
-    /// Steps that are dealt again after a pause.
-    #[default]
-    Delays,
-    /// Everything that has a time: deadlines of questions and barriers, leases of others, too.
-    Deadlines,
-}
 
 impl Drive<'_> {
     /// With nothing to do, wait for what falls due, and let it. Whether the loop goes on.
@@ -59,28 +50,16 @@ impl Drive<'_> {
         if matches!(run.status, RunStatus::Ended(_)) {
             return None;
         }
-        let is_awaited = |timer: &Timer| match (timer, self.options.patience) {
-            // Nothing is dealt in a run that pauses, whatever becomes ready.
-            (Timer::Delay(_), Patience::Delays) => run.pause.is_none(),
-            (Timer::Wall, _) | (_, Patience::Delays) => false,
-            (_, Patience::Deadlines) => true,
-        };
-        let (until, awaited) = run.timers.iter().find(|(_, timer)| is_awaited(timer))?;
-        Some((*until, reason(run, awaited)))
-    }
-}
-
-/// What is waited for, for people.
-fn reason(run: &Run, timer: &Timer) -> String {
-    match timer {
-        Timer::Delay(number) => {
-            let others = run.count(StepStatus::Delayed).saturating_sub(1);
-            let more = if others > 0 { format!(" and {others} more") } else { String::new() };
-            format!("{}{more} is tried again then", StepName::of(run, *number))
+        // Nothing is dealt in a run that pauses, whatever becomes ready.
+        if run.pause.is_some() {
+            return None;
         }
-        Timer::Question(question) => format!("the deadline of question {}", question.0),
-        Timer::Barrier(id) => format!("the deadline of barrier {id}"),
-        Timer::Lease(token) => format!("the lease of attempt {token}"),
-        Timer::Wall => "the end of its wall time".to_owned(),
+        let (until, number) = run.timers.iter().find_map(|(until, timer)| match timer {
+            Timer::Delay(number) => Some((*until, *number)),
+            Timer::Question(_) | Timer::Barrier(_) | Timer::Lease(_) | Timer::Wall => None,
+        })?;
+        let others = run.count(StepStatus::Delayed).saturating_sub(1);
+        let more = if others > 0 { format!(" and {others} more") } else { String::new() };
+        Some((until, format!("{}{more} is tried again then", StepName::of(run, number))))
     }
 }

@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::ledger::Through;
+use crate::log::ArchivedIn;
 use crate::plan::{Plan, Ruling, Step};
 
 /// One thing that somebody wants done.
@@ -57,9 +59,15 @@ pub enum Act {
         #[serde(default)]
         step: Option<String>,
         worker: String,
+        #[serde(default)]
+        lease_seconds: Option<u32>,
     },
     /// Keep an attempt for longer.
-    Renew { token: u64 },
+    Renew {
+        token: u64,
+        #[serde(default)]
+        lease_seconds: Option<u32>,
+    },
     /// Give an attempt back.
     Release {
         token: u64,
@@ -92,6 +100,18 @@ pub enum Act {
     Judge {
         run: String,
         step: String,
+        ruling: RulingWord,
+        by: String,
+        #[serde(default)]
+        evidence: String,
+    },
+    /// Say what came of a criterion that is a command: of a reported attempt, or of a run's plan.
+    Verdict {
+        #[serde(default)]
+        token: Option<u64>,
+        #[serde(default)]
+        run: Option<String>,
+        criterion: u32,
         ruling: RulingWord,
         by: String,
         #[serde(default)]
@@ -195,6 +215,16 @@ pub enum Act {
     Tick {},
     /// Keep the state as it is now.
     Snapshot {},
+    /// Remove the oldest segments.
+    Prune {
+        extent: Extent,
+        /// The archive that has them, if there is one.
+        #[serde(default)]
+        archive: Option<ArchivedIn>,
+        by: String,
+    },
+    /// Remove the outputs that lie beside the log and that no record names.
+    CollectBlobs {},
 }
 
 /// How a new run treats approval, criteria and failures, where it is not as usual.
@@ -310,6 +340,28 @@ pub enum BudgetChange {
     Set(BTreeMap<String, Option<u64>>),
     /// Raise these parts by so much.
     Raise(BTreeMap<String, u64>),
+}
+
+/// How far a prune goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Extent {
+    /// All whole segments up to this record.
+    Record(u64),
+    /// All segments before the first one with a record of a run that has not ended.
+    Ended,
+    /// The same, up to this record.
+    EndedUpTo(u64),
+}
+
+impl From<Extent> for Through {
+    fn from(extent: Extent) -> Self {
+        match extent {
+            Extent::Record(last) => Self::Record(last),
+            Extent::Ended => Self::Ended,
+            Extent::EndedUpTo(last) => Self::EndedUpTo(last),
+        }
+    }
 }
 
 /// What a cap holds for.

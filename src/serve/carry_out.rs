@@ -2,16 +2,14 @@
 //!
 //! Invariant: an act finds what it names, is judged, written and answered with nothing in between.
 
-use serde_json::json;
-
 use crate::ledger::{Ledger, Make, Wish};
 use crate::log::BatchKey;
-use crate::plan::{Command, Event, State};
+use crate::plan::{Command, Event, State, Verdict};
 
 use super::people::Said;
 use super::plans::Proposal;
 use super::work::Returned;
-use super::{Act, Answer, Failure, people, plans, steer, work};
+use super::{Act, Answer, Failure, people, plans, retention, steer, work};
 
 /// A ledger, and the key under which an act is written.
 #[derive(Debug, Clone, Copy)]
@@ -51,10 +49,10 @@ impl Act {
                 plans::review(hand, run, *review, &Said { by, note, shown: shown.as_deref() })
             }
             Self::Withdraw { run, by, reason } => plans::withdraw(hand, run, by, reason),
-            Self::Claim { run, step, worker } => {
-                work::claim(hand, run.as_deref(), step.as_deref(), worker)
+            Self::Claim { run, step, worker, lease_seconds } => {
+                work::claim(hand, (run.as_deref(), step.as_deref()), worker, *lease_seconds)
             }
-            Self::Renew { token } => work::renew(hand, *token),
+            Self::Renew { token, lease_seconds } => work::renew(hand, *token, *lease_seconds),
             Self::Release { token, work, reason } => work::release(hand, *token, *work, reason),
             Self::Receipt { token, receipt, duration_micros, log_tail, next } => {
                 let returned = Returned { receipt, duration: *duration_micros, log_tail };
@@ -66,6 +64,12 @@ impl Act {
             Self::Judge { run, step, ruling, by, evidence } => {
                 people::judge(hand, (run, step), (*ruling).into(), by, evidence)
             }
+            Self::Verdict { token, run, criterion, ruling, by, evidence } => {
+                let (by, evidence) = (by.clone(), evidence.clone());
+                let ruling = (*ruling).into();
+                let verdict = Verdict { criterion: *criterion, ruling, by, evidence };
+                people::verdict(hand, (*token, run.as_deref()), &verdict)
+            }
             Self::Answer { question, answer, by, note, shown } => {
                 people::answer(hand, *question, answer, &Said { by, note, shown: shown.as_deref() })
             }
@@ -76,12 +80,6 @@ impl Act {
             Self::Decide { run, step, decision, after_seconds, rule, reason } => {
                 people::decide(hand, (run, step), (decision, *after_seconds), (rule, reason))
             }
-            _ => self.steer(hand),
-        }
-    }
-
-    fn steer(&self, hand: Hand<'_>) -> Result<Answer, Failure> {
-        match self {
             Self::Retry { run, step, by } => steer::retry(hand, run, step.as_deref(), by),
             Self::Skip { run, step, by, reason } => steer::skip(hand, (run, step), by, reason),
             Self::Set { run, name, value, if_version, by } => {
@@ -98,14 +96,12 @@ impl Act {
             Self::Note { run, step, text, by } => {
                 people::note(hand, (run.as_deref(), step.as_deref()), text, by)
             }
-            Self::Tick {} => {
-                hand.ledger.tick()?;
-                let (seq, due) = hand.ledger.look(|state| (state.seq, state.next_due()))?;
-                let line = json!({ "type": "ticked", "seq": seq, "next_due_micros": due });
-                Ok(Answer::fine(line, format!("record {seq}: nothing is due")))
-            }
+            Self::Tick {} => steer::tick(hand),
             Self::Snapshot {} => steer::snapshot(hand),
-            _ => Err(Failure::Usage("this program does not know that act".to_owned())),
+            Self::Prune { extent, archive, by } => {
+                retention::prune(hand, *extent, archive.as_ref(), by)
+            }
+            Self::CollectBlobs {} => retention::collect_blobs(hand),
         }
     }
 }

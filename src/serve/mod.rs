@@ -22,19 +22,23 @@ mod failure;
 mod find;
 mod people;
 mod plans;
+mod retention;
 mod server;
 mod socket;
 mod steer;
+mod words;
 mod work;
 
 pub use act::{
-    Act, Approval, BudgetChange, EffectState, NextStep, OnFailureWord, Policy, RulingWord, Scope,
-    TextWord, Word, Work,
+    Act, Approval, BudgetChange, EffectState, Extent, NextStep, OnFailureWord, Policy, RulingWord,
+    Scope, TextWord, Word, Work,
 };
 pub use answer::Answer;
 pub use client::{Client, PATIENCE, hand_over, open_in_turn};
 pub use failure::{Code, Failure, code_of};
 pub(crate) use find::{run_of, run_or_only};
 pub(crate) use plans::question_about;
+pub(crate) use retention::{Prune, prune_json, prune_text};
 pub use server::{CONNECTIONS_MAX, while_serving};
 pub use socket::{MESSAGE_LENGTH_MAX, SOCKET_NAME};
+pub(crate) use words::{count, counted, size};

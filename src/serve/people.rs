@@ -8,12 +8,15 @@ use serde_json::{Value, json};
 use crate::error::Error;
 use crate::ledger::Remark;
 use crate::plan::{
-    AttemptToken, Command, Criterion, Decision, Finding, Question, QuestionId, Rejection, Ruling,
-    Run, State, StepNumber, StepStatus, Verdict,
+    AttemptToken, Command, Criterion, Decision, Event, Finding, Question, QuestionId, Rejection,
+    Ruling, Run, State, StepNumber, StepStatus, Verdict,
 };
 
 use super::carry_out::Hand;
-use super::find::{begins_with, name, run_of, run_or_only, status, step_json, step_of, with};
+use super::find::{
+    attempt_of, begins_with, name, run_of, run_or_only, status, step_json, step_of, with,
+};
+use super::work::Judged;
 use super::{Answer, Failure};
 
 /// The word that stands for the plan itself where a step is expected.
@@ -51,30 +54,55 @@ pub(super) fn judge(
         let (token, open) = open_step_criteria(run, found?)?;
         Ok(Command::Judge { token, verdicts: verdicts(open) })
     };
+    hand.act(&make, |state, events| Ok(judged(run_of(state, run_name)?, ruling, by, events)))?
+}
+
+/// Record what came of one criterion: of an attempt, or else of the plan of a run.
+pub(super) fn verdict(
+    hand: Hand<'_>,
+    (token, run_name): (Option<u64>, Option<&str>),
+    verdict: &Verdict,
+) -> Result<Answer, Failure> {
+    let token = token.map(AttemptToken);
+    let make = |state: &State| {
+        let verdicts = vec![verdict.clone()];
+        Ok(match token {
+            Some(token) => Command::Judge { token, verdicts },
+            None => Command::JudgePlan { run: run_or_only(state, run_name)?.id, verdicts },
+        })
+    };
+    hand.act(&make, |state, events| {
+        let run = match token {
+            Some(token) => attempt_of(state, token)?.0,
+            None => run_or_only(state, run_name)?,
+        };
+        Ok(judged(run, verdict.ruling, &verdict.by, events))
+    })?
+}
+
+/// How what was judged stands now.
+fn judged(run: &Run, ruling: Ruling, by: &str, events: &[(u64, Event)]) -> Answer {
     let ruling = match ruling {
         Ruling::Pass => "pass",
         Ruling::Fail => "fail",
     };
-    hand.act(&make, |state, events| {
-        let judged = super::work::judged(events, by);
-        let run = run_of(state, run_name)?;
-        let now = status(Some(run));
-        if let Some(number) = judged.step {
-            let step = step_status(run, number);
-            let line = with(
-                step_json("judged", run, number),
-                json!({ "ruling": ruling, "criteria": judged.count, "status": step.to_string(), "run_status": now }),
-            );
-            let name = name(run, number);
-            return Ok(Answer::fine(line, format!("{name}: {} judged; the step is {step}", judged.count)));
-        }
+    let Judged { count, step } = super::work::judged(events, by);
+    let now = status(Some(run));
+    let Some(number) = step else {
         let line = json!({
             "type": "judged", "run": run.name, "step": null, "number": null, "ruling": ruling,
-            "criteria": judged.count, "status": null, "run_status": now,
+            "criteria": count, "status": null, "run_status": now,
         });
-        let text = format!("the plan: {} judged; run {} is {now}", judged.count, run.name);
-        Ok(Answer::fine(line, text))
-    })?
+        return Answer::fine(line, format!("the plan: {count} judged; run {} is {now}", run.name));
+    };
+    let step = step_status(run, number);
+    let line = with(
+        step_json("judged", run, number),
+        json!({
+            "ruling": ruling, "criteria": count, "status": step.to_string(), "run_status": now,
+        }),
+    );
+    Answer::fine(line, format!("{}: {count} judged; the step is {step}", name(run, number)))
 }
 
 /// Whether the word stands for the plan: a step of that id comes first, while it waits.

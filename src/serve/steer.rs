@@ -260,6 +260,14 @@ pub(super) fn fork(
     })?
 }
 
+/// Turn what is due into events.
+pub(super) fn tick(hand: Hand<'_>) -> Result<Answer, Failure> {
+    hand.ledger.tick()?;
+    let (seq, due) = hand.ledger.look(|state| (state.seq, state.next_due()))?;
+    let line = json!({ "type": "ticked", "seq": seq, "next_due_micros": due });
+    Ok(Answer::fine(line, format!("record {seq}: nothing is due")))
+}
+
 /// Keep the state as it is now.
 pub(super) fn snapshot(hand: Hand<'_>) -> Result<Answer, Failure> {
     let before = hand.ledger.warnings().len();

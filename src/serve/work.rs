@@ -24,17 +24,18 @@ use super::{Answer, Code, EffectState, Failure, NextStep, Work};
 /// Deal a step.
 pub(super) fn claim(
     hand: Hand<'_>,
-    run: Option<&str>,
-    step: Option<&str>,
+    (run, step): (Option<&str>, Option<&str>),
     worker: &str,
+    lease_seconds: Option<u32>,
 ) -> Result<Answer, Failure> {
     check_worker(worker)?;
+    let lease = lease(lease_seconds)?;
     // Leases that ran out give their steps back before anybody is told that nothing is ready.
     hand.ledger.tick()?;
     let make = |state: &State| {
         let run = run_or_only(state, run)?;
         let step = step.map(|step| step_of(run, step)).transpose()?;
-        Ok(Command::Dispatch { run: run.id, step, worker: worker.to_owned() })
+        Ok(Command::Dispatch { run: run.id, step, worker: worker.to_owned(), lease })
     };
     let why = match hand.act(&make, Task::dealt) {
         Ok(Some(task)) => return Ok(task_answer(&hand.ledger.with_earlier(task), worker)),
@@ -58,6 +59,14 @@ fn check_worker(worker: &str) -> Result<(), Failure> {
         return Err(Failure::Usage(message));
     }
     Ok(())
+}
+
+/// How long somebody wants to hold a step without a sign of life.
+fn lease(seconds: Option<u32>) -> Result<Option<Micros>, Failure> {
+    match seconds {
+        Some(0) => Err(Failure::Usage("a lease lasts a second at least".to_owned())),
+        seconds => Ok(seconds.map(|seconds| Micros::from(seconds).saturating_mul(1_000_000))),
+    }
 }
 
 /// Whether there is nothing to deal, which is an answer and no failure.
@@ -118,9 +127,13 @@ fn task_answer(task: &Task, worker: &str) -> Answer {
 }
 
 /// Keep an attempt for longer.
-pub(super) fn renew(hand: Hand<'_>, token: u64) -> Result<Answer, Failure> {
-    let token = AttemptToken(token);
-    let make = |_: &State| Ok(Command::Renew { token });
+pub(super) fn renew(
+    hand: Hand<'_>,
+    token: u64,
+    lease_seconds: Option<u32>,
+) -> Result<Answer, Failure> {
+    let (token, lease) = (AttemptToken(token), lease(lease_seconds)?);
+    let make = |_: &State| Ok(Command::Renew { token, lease });
     hand.act(&make, |state, _| {
         let (run, number, step) = attempt_of(state, token)?;
         let until = step.attempt.as_ref().map_or(0, |attempt| attempt.lease_until);
@@ -242,7 +255,8 @@ fn why_none(
     now: Micros,
 ) -> Result<Answer, Failure> {
     let (run, ..) = attempt_of(state, token)?;
-    let command = Command::Dispatch { run: run.id, step: None, worker: worker.to_owned() };
+    let command =
+        Command::Dispatch { run: run.id, step: None, worker: worker.to_owned(), lease: None };
     let why = decide(state, now, &command).err().map(Error::from);
     Ok(nothing(run, why.as_ref(), state.next_due()))
 }

@@ -381,6 +381,44 @@ fn every_slip_in_our_own_form_is_said_at_once() {
     assert_eq!(lines, [3, 4, 5, 6, 1].map(Some), "{found:#?}");
 }
 
+/// Goal: several slips in one line, and slips behind what is no YAML at all, are said as well; and
+/// nothing is said that only comes of another slip.
+#[test]
+fn slips_of_yaml_are_said_wherever_they_stand() {
+    let lines = |text: &str| -> Vec<(u64, String)> {
+        let found = check_text("p.yaml", text, None).findings;
+        let of = |finding: &import::Finding| {
+            assert_eq!(finding.severity, Severity::Problem, "{found:#?}");
+            (finding.line.unwrap(), finding.message.clone())
+        };
+        found.iter().map(of).collect()
+    };
+    for (text, expected) in [
+        (
+            "steps:\n  - {id: a, gaol: x, aftr: [b], goal: y}\n  - {id: b, titel: 'a, }', ownr: \"]\"}\n",
+            &[(2, "`gaol`"), (2, "`aftr`"), (3, "`titel`"), (3, "`ownr`")][..],
+        ),
+        (
+            "steps:\n  - {id: a, priority: high, timeout_seconds: soon}\n  - {goal: g, aftr: []}\n",
+            &[(2, "whole number"), (2, "whole number"), (3, "`aftr`"), (3, "`id`")],
+        ),
+        (
+            "title: a: b\nsteps:\n  - id: a\n    aftr: [b]\n  - id: b\n    goal: c: d\n    titel: x\n",
+            &[(1, ""), (4, "`aftr`"), (6, ""), (7, "`titel`")],
+        ),
+        ("steps:\n  - id: a\n    goal: [x\n  - id: b\n", &[(0, "")]),
+    ] {
+        let found = lines(text);
+        assert_eq!(found.len(), expected.len(), "{text}\n{found:#?}");
+        for (line, words) in expected {
+            let is_it = |(at, message): &(u64, String)| {
+                (*line == 0 || at == line) && message.contains(words)
+            };
+            assert!(found.iter().any(is_it), "{line} {words}\n{found:#?}");
+        }
+    }
+}
+
 #[test]
 fn text_without_a_plan_is_refused_with_the_forms_that_are_known() {
     for text in ["# Only words\n\nAnd more.\n", "{\"a\": 1}", "[1, 2]", "[]", "\u{0}\u{1}# x\n"] {

@@ -372,9 +372,21 @@ fn a_pruned_log_says_from_where_on_it_can_answer() {
     );
     let metrics = look(&place.dir, &["metrics", "old"]);
     assert!(metrics.code == 2 && metrics.err.contains(&since), "{metrics:?}");
-    // What each record changed cannot be told of half a history.
+    // What is left is told, and from where on: the changes begin with the run as it was then.
     let debug = look(&place.dir, &["view", "debug", "old"]);
-    assert!(debug.code == 2 && debug.err.contains("it was pruned"), "{debug:?}");
+    assert_eq!(debug.code, 0, "{debug:?}");
+    debug.has(&since).has("what changed is told from record");
+    let debug = look(&place.dir, &["view", "debug", "new", "--json"]);
+    assert_eq!(debug.code, 0, "{debug:?}");
+    let untold = debug.of_type("untold")[0]["through"].as_u64().unwrap();
+    let traced = debug.of_type("traced");
+    assert!(!traced.is_empty() && traced.iter().all(|it| it["seq"].as_u64() > Some(untold)));
+    let changes: Vec<_> =
+        traced.iter().flat_map(|it| it["changes"].as_array().unwrap().clone()).collect();
+    let is_of_v = |change: &Value| {
+        (&change["path"][0], &change["path"][1]) == (&"variables".into(), &"v".into())
+    };
+    assert!(!changes.is_empty() && changes.iter().all(is_of_v), "{changes:?}");
     // The course of a run ends where the run stands, whatever the log still has of it.
     let course = look(&place.dir, &["progress", "new", "--json"]).of_type("milestone");
     assert_eq!(course.last().unwrap()["closed"], 4);
@@ -385,7 +397,15 @@ fn a_pruned_log_says_from_where_on_it_can_answer() {
 fn a_missing_segment_is_named_by_every_command() {
     let place = large();
     std::fs::remove_file(&segments(&place.dir)[1]).unwrap();
-    for words in ["runs", "plan large", "timeline large", "step large s1", "graph", "progress"] {
+    for words in [
+        "runs",
+        "plan large",
+        "view debug large",
+        "timeline large",
+        "step large s1",
+        "graph",
+        "progress",
+    ] {
         let args: Vec<&str> = words.split(' ').collect();
         let look = look(&place.dir, &args);
         assert_eq!(look.code, 4, "{look:?}");

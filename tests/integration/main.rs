@@ -46,6 +46,8 @@ mod inspect_plan;
 mod inspect_time;
 // The pictures that it draws.
 mod inspect_pictures;
+// Long work that is stopped with Ctrl-C.
+mod interrupted;
 // A run killed from outside, again and again.
 mod kill;
 // `ledger inspect` over ledgers that were damaged at random.
@@ -89,6 +91,8 @@ mod recipes;
 mod readers;
 // Writers that must stop: forks, lost locks, panics; and what is left to a policy.
 mod log_stop;
+// Steps done from outside of a runner: judged, held, told of their files.
+mod outside;
 // What waits for people, and the commands by which they answer and steer.
 mod people;
 // `ledger plan`: plan files checked, compared, completed; versions reviewed.

@@ -64,6 +64,10 @@ pub(crate) fn check(args: &[String], line: &Value) {
         kind => format!("{}.{kind}", command(args)),
     };
     check_as(&SCHEMA, &name, line);
+    // Which kind of event it is stands beside it.
+    if let (Some(kind), event @ Value::Object(_)) = (line["kind"].as_str(), &line["event"]) {
+        check_as(&SCHEMA, &format!("event_{kind}"), event);
+    }
 }
 
 /// Asserts that what a worker (`hand_off`), a judge (`judge_question`) or a planner
@@ -105,6 +109,101 @@ fn the_schema_is_sound() {
         assert_eq!(listed.contains(&reference), is_line, "{name}");
     }
     assert!(!PUBLISHED.contains("additionalProperties\": false"));
+}
+
+/// What a part of a schema leaves open although it should not.
+fn loose(part: &Value, place: &str, found: &mut Vec<String>) {
+    let text = |name: &str| part[name].as_str().unwrap_or_default();
+    let says = |names: &[&str]| names.iter().any(|name| !part[*name].is_null());
+    if !says(&["type", "const", "enum", "$ref", "anyOf", "oneOf"])
+        && !text("description").contains("any JSON")
+    {
+        found.push(format!("{place}: anything"));
+    }
+    let types = part["type"].to_string();
+    if types.contains("object") && !says(&["properties", "additionalProperties"])
+        || part["additionalProperties"] == true
+    {
+        found.push(format!("{place}: an object of any members"));
+    }
+    if types.contains("array") && !says(&["items"]) {
+        found.push(format!("{place}: a list of anything"));
+    }
+    for (name, below) in part["properties"].as_object().into_iter().flatten() {
+        loose(below, &format!("{place}/{name}"), found);
+    }
+    for name in ["anyOf", "oneOf"] {
+        for (number, below) in part[name].as_array().into_iter().flatten().enumerate() {
+            loose(below, &format!("{place}/{name}/{number}"), found);
+        }
+    }
+    for name in ["items", "additionalProperties"] {
+        if part[name].is_object() {
+            loose(&part[name], &format!("{place}/{name}"), found);
+        }
+    }
+}
+
+/// Goal: the schema says of every member what it is; where any JSON may be, it says that.
+#[test]
+fn nothing_is_left_open() {
+    let schema: Value = serde_json::from_str(PUBLISHED).unwrap();
+    let mut found = Vec::new();
+    for (name, part) in schema["$defs"].as_object().unwrap() {
+        // What plan files may hold is said where those are published.
+        if !name.starts_with("plan_file_") {
+            loose(part, name, &mut found);
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+/// A definition of another schema as it stands in this one: open to members that may be added, and
+/// with the names that its parts have here.
+fn as_adopted(part: &Value, name_here: &dyn Fn(&str) -> String) -> Value {
+    match part {
+        Value::Object(members) => members
+            .iter()
+            .filter(|(name, value)| *name != "additionalProperties" || **value != json!(false))
+            .map(|(name, value)| match value.as_str().and_then(|it| it.strip_prefix("#/$defs/")) {
+                Some(target) if name == "$ref" => {
+                    (name.clone(), json!(format!("#/$defs/{}", name_here(target))))
+                }
+                _ => (name.clone(), as_adopted(value, name_here)),
+            })
+            .collect(),
+        Value::Array(items) => items.iter().map(|item| as_adopted(item, name_here)).collect(),
+        other => other.clone(),
+    }
+}
+
+/// Goal: plans, steps and hand-offs within lines are what their own schemas say.
+#[test]
+fn what_other_schemas_say_is_repeated_truly() {
+    let schema: Value = serde_json::from_str(PUBLISHED).unwrap();
+    let own = &schema["$defs"];
+    let plan: Value = serde_json::from_str(include_str!("../../format/plan.schema.json")).unwrap();
+    let in_plan = |name: &str| format!("plan_file_{name}");
+    let mut whole = plan.clone();
+    for other in ["$defs", "$schema"] {
+        whole.as_object_mut().unwrap().remove(other);
+    }
+    assert_eq!(own["plan_file_Plan"], as_adopted(&whole, &in_plan), "Plan");
+    for (name, part) in plan["$defs"].as_object().unwrap() {
+        assert_eq!(own[in_plan(name)], as_adopted(part, &in_plan), "{name}");
+    }
+    let hand_off: Value =
+        serde_json::from_str(include_str!("../../format/hand-off.schema.json")).unwrap();
+    let in_hand_off = |name: &str| match name {
+        "plan" => "plan_file_Plan".to_owned(),
+        "step" => "plan_file_Step".to_owned(),
+        other => format!("hand_off_{other}"),
+    };
+    let adopted = own.as_object().unwrap().keys().filter_map(|name| name.strip_prefix("hand_off_"));
+    for name in adopted {
+        let part = &hand_off["$defs"][name];
+        assert_eq!(own[in_hand_off(name)], as_adopted(part, &in_hand_off), "{name}");
+    }
 }
 
 /// Goal: the check has teeth.

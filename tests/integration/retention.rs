@@ -17,7 +17,7 @@ use plan_ledger::{
     Environment, Ledger, LedgerView, Projection, Recorded, RunPolicy, State, state_hash,
 };
 
-use crate::command::Place;
+use crate::command::{Place, start, wait_until};
 use crate::lab::{LOOKS, Restart, at, dir, log_files, options, reader};
 use crate::time_travel::environment;
 
@@ -1005,6 +1005,28 @@ fn the_commands_plan_first_and_do_it_when_told() {
         }
         Err(error) => crate::command::passed_over(&error.to_string()),
     }
+}
+
+/// Goal: while another process holds the ledger, it does what makes things leave: the same
+/// commands, the same answers.
+#[test]
+fn what_leaves_a_ledger_that_is_held_is_removed_by_its_holder() {
+    let place = on_disk();
+    let holder = start(&mut place.command(&["serve", "--ledger", "l"]));
+    wait_until("it serves", || holder.said("serving"));
+    let plan = place.ledger("prune l --ended --json").code(0).lines().remove(0);
+    let said = place.ledger("archive l --to old.tar --prune --yes --by ana --json").code(0).lines();
+    let types: Vec<_> = said.iter().map(|line| line["type"].clone()).collect();
+    assert_eq!(types, ["archive", "pruned"]);
+    assert_eq!(said[1]["last_seq"], plan["last_seq"]);
+    place.ledger("prune l --ended --yes").code(6).complains(&["nothing can go"]);
+    let blobs = place.ledger("blobs l --collect --json").code(0).lines();
+    assert_eq!(blobs.last().unwrap()["collected"]["blobs"], 0);
+    place.ledger("blobs l --collect").code(0).says(&["removed 0 blobs, 0 B; 0 unfinished"]);
+    holder.signal("TERM");
+    holder.end().code(0);
+    place.ledger("verify l --level replay").code(0).says(&["ledger l: whole"]);
+    place.ledger("verify old.tar --level replay").code(0).says(&["whole"]);
 }
 
 /// Goal: what cannot be meant, and what may not be, is told apart, and changes nothing.

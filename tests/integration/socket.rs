@@ -27,7 +27,7 @@ fn ledger(dir: &Path, steps: usize) -> Ledger {
 }
 
 fn claim(worker: &str) -> Act {
-    Act::Claim { run: None, step: None, worker: worker.to_owned() }
+    Act::Claim { run: None, step: None, worker: worker.to_owned(), lease_seconds: None }
 }
 
 #[track_caller]

@@ -164,9 +164,9 @@ impl Dice {
         }
         let run = run.id;
         Some(match self.below(100) {
-            0..7 => Command::Dispatch { run, step: None, worker: "w".to_owned() },
+            0..7 => Command::Dispatch { run, step: None, worker: "w".to_owned(), lease: None },
             7..14 => Command::RecordReceipt { token, receipt: self.receipt() },
-            14..40 => Command::Renew { token },
+            14..40 => Command::Renew { token, lease: None },
             40..84 => {
                 let value = Json::new(&serde_json::json!(self.below(9)));
                 let name = self.pick(&["v".to_owned(), "w".to_owned()]);

@@ -193,7 +193,7 @@ fn command(dice: &mut Dice, state: &State, run: &Run) -> Command {
                 let Names { run, by, .. } = names;
                 return Command::ResolveDoubt { run, step, finding, by, evidence: "seen".into() };
             }
-            Command::Dispatch { run: names.run, step: None, worker: "w".to_owned() }
+            Command::Dispatch { run: names.run, step: None, worker: "w".to_owned(), lease: None }
         }
     }
 }
@@ -204,7 +204,7 @@ fn of_attempts(dice: &mut Dice, state: &State, run: &Run, names: Names) -> Comma
     match dice.below(12) {
         0..5 => Command::RecordReceipt { token, receipt: receipt(dice) },
         5 => Command::RecordReceipt { token: dealt(dice, state), receipt: receipt(dice) },
-        6 => Command::Renew { token },
+        6 => Command::Renew { token, lease: None },
         7 => {
             let cause = dice.pick(&[LostCause::RunnerDied, LostCause::Released]);
             Command::ReportLost { token, cause, detail: "gone".to_owned() }
@@ -216,7 +216,7 @@ fn of_attempts(dice: &mut Dice, state: &State, run: &Run, names: Names) -> Comma
             let (token, key) = meant.unwrap_or((token, key));
             Command::CommitEffect { token, key }
         }
-        10 => Command::Dispatch { run: id, step: Some(step), worker: by },
+        10 => Command::Dispatch { run: id, step: Some(step), worker: by, lease: None },
         _ => {
             let reported = run.reported.first().and_then(|number| run.step(*number));
             let attempt = reported.and_then(|step| step.attempt.as_ref());

@@ -249,7 +249,7 @@ pub(super) fn dealt(
     step: Option<StepNumber>,
     now: Micros,
 ) -> Result<Option<StepNumber>, Rejection> {
-    let command = Command::Dispatch { run: run.id, step, worker: String::new() };
+    let command = Command::Dispatch { run: run.id, step, worker: String::new(), lease: None };
     let events = decide(state, now, &command)?;
     Ok(events.iter().find_map(|event| match event {
         Event::Step(record) => Some(record.step),

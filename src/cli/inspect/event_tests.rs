@@ -3,6 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::{Value, json};
+
 use crate::format::{Chain, Codec};
 use crate::ledger::{Kind, decode};
 use crate::log::LoggedRecord;
@@ -45,9 +47,21 @@ fn documented(page: &str, kind: &str, number: u16) -> BTreeSet<String> {
     names.chain(of_step.iter().copied()).map(str::to_owned).collect()
 }
 
+/// Asserts that an event is what the schema says of its kind, with no member more.
+fn expect_published(schema: &Value, kind: &str, event: &Value) {
+    let name = format!("event_{kind}");
+    let members = |of: &Value| of.as_object().unwrap().keys().cloned().collect::<BTreeSet<_>>();
+    assert_eq!(members(event), members(&schema["$defs"][&name]["properties"]), "{name}");
+    let of_kind = json!({ "$defs": schema["$defs"], "$ref": format!("#/$defs/{name}") });
+    let validator = jsonschema::validator_for(&of_kind).unwrap();
+    let faults: Vec<_> = validator.iter_errors(event).map(|fault| fault.to_string()).collect();
+    assert!(faults.is_empty(), "{name}: {faults:?}\n{event}");
+}
+
 #[test]
 fn every_event_is_shown_as_it_is_published() {
     let (page, golden) = (root("inspect-json.md"), root("golden/events.txt"));
+    let schema = serde_json::from_str(&root("json-lines.schema.json")).unwrap();
     let mut kinds = BTreeSet::new();
     for line in golden.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
         let (kind, record) = record(line);
@@ -58,6 +72,7 @@ fn every_event_is_shown_as_it_is_published() {
         let members: BTreeSet<String> =
             event_json(&event).as_object().unwrap().keys().cloned().collect();
         assert_eq!(members, documented(&page, &kind, record.kind), "{kind}");
+        expect_published(&schema, &kind, &event_json(&event));
         kinds.insert(record.kind);
     }
     let all: BTreeSet<u16> =

@@ -14,6 +14,7 @@ use clap::builder::styling::{AnsiColor, Style as Ansi};
 
 use crate::ledger::time_text;
 use crate::plan::Micros;
+pub(in crate::cli) use crate::serve::{count, counted, size};
 
 /// Text on one line, with everything escaped that a terminal might obey or hide.
 pub(super) fn plain(text: &str) -> String {
@@ -239,38 +240,6 @@ pub(in crate::cli) fn words(variant: &impl std::fmt::Debug, joint: char) -> Stri
         out.push(c.to_ascii_lowercase());
     }
     out
-}
-
-/// A number with its digits in groups: `1,204`.
-pub(super) fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
-/// A number of things: `1 record`, `2 records`.
-pub(in crate::cli) fn counted(number: u64, thing: &str) -> String {
-    let ending = if number == 1 { "" } else { "s" };
-    format!("{} {thing}{ending}", count(number))
-}
-
-/// A size in bytes, in the unit that people would use.
-pub(in crate::cli) fn size(bytes: u64) -> String {
-    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
-    let (mut whole, mut rest, mut unit) = (bytes, 0, "B");
-    for next in UNITS {
-        if whole < 1024 {
-            break;
-        }
-        (rest, whole, unit) = (whole % 1024, whole / 1024, next);
-    }
-    if unit == "B" { format!("{whole} B") } else { format!("{whole}.{} {unit}", rest * 10 / 1024) }
 }
 
 /// How long something took, in the two largest units that it fills: `1m 5s`.

@@ -119,8 +119,8 @@ pub(super) fn yaml_draft(text: &str) -> Read<Draft> {
 
 /// Everything that is wrong, if that is more than one thing.
 fn all(refusal: Refusal, look: impl Fn(Refusal) -> Vec<Finding>) -> Refusal {
-    let Refusal::Unreadable { line, error } = refusal else { return refusal };
-    let again = || Refusal::Unreadable { line, error: bad_plan(error.message()) };
+    let Refusal::Unreadable { line, column, error } = refusal else { return refusal };
+    let again = || Refusal::Unreadable { line, column, error: bad_plan(error.message()) };
     let found = look(again());
     if found.len() > 1 { Refusal::Problems(found) } else { again() }
 }

@@ -1,7 +1,7 @@
 //! What else is wrong with a file of our own form, when a strict reader stopped at the first.
 //!
 //! JSON is looked at field by field. Of YAML, which means different things where different things
-//! are expected, the line with the problem is blanked, and the rest is read again.
+//! are expected, the entry or the line with the problem is blanked, and the rest is read again.
 //!
 //! Invariant: it only adds to what the strict reader said; a file that it accepts is never looked
 //! at here. It stops after so many.
@@ -78,47 +78,155 @@ impl Look {
 
 /// All problems of form of a YAML text, of which the first is known.
 pub(in crate::import) fn of_yaml(text: &str, first: Refusal) -> Vec<Finding> {
-    let written: Vec<&str> = text.lines().collect();
-    let mut lines: Vec<String> = written.iter().map(|line| (*line).to_owned()).collect();
-    let mut found: Vec<Finding> = Vec::new();
-    let mut refusal = first;
-    let is_readable = |text: &str| text.len() <= TEXT_MAX && !Lines::of_yaml(text).is_empty();
-    if !is_readable(text) {
-        return found;
+    let mut search = Search {
+        written: text.lines().collect(),
+        lines: text.lines().map(str::to_owned).collect(),
+        found: Vec::new(),
+        piece: None,
+    };
+    if text.len() <= TEXT_MAX
+        && let Some(refusal) = search.past_what_is_broken(first)
+    {
+        search.all(refusal);
     }
-    for _ in 0..FOUND_MAX {
-        let Refusal::Unreadable { line: Some(line), error } = refusal else { break };
-        let Some(at) = usize::try_from(line).ok().and_then(|line| line.checked_sub(1)) else {
-            break;
-        };
-        // Where nothing is left, what is said is about what was taken.
-        if lines.get(at).is_none_or(|line| line.trim().is_empty()) {
-            break;
+    search.found
+}
+
+/// A YAML text from which one slip after the other is taken, until the rest can be read.
+struct Search<'a> {
+    written: Vec<&'a str>,
+    lines: Vec<String>,
+    found: Vec<Finding>,
+    /// Where only a piece of a line was taken last: the rest of that line has a say of its own.
+    piece: Option<(u64, u64)>,
+}
+
+impl Search<'_> {
+    /// The text that is left is no plan; `None` if it is one, or cannot be read at all.
+    fn read(&self) -> Option<Refusal> {
+        let rest = self.lines.join("\n");
+        let read: Read<PlanFile> = super::yaml(&rest);
+        read.err().filter(|_| !Lines::of_yaml(&rest).is_empty())
+    }
+
+    /// Takes out what keeps the text from being YAML, each piece further down than the last. If
+    /// that comes to no end, only the first is said: the others may come of it.
+    fn past_what_is_broken(&mut self, first: Refusal) -> Option<Refusal> {
+        let (mut refusal, mut last) = (first, 0);
+        while Lines::of_yaml(&self.lines.join("\n")).is_empty() {
+            let Refusal::Unreadable { line: Some(line), error, .. } = refusal else { return None };
+            let at = index(line).filter(|_| line > last && self.found.len() < FOUND_MAX);
+            if !at.is_some_and(|at| blank(&mut self.lines, at)) {
+                self.found.truncate(1);
+                return None;
+            }
+            self.found.push(Finding::of_error(Some(line), &error));
+            last = line;
+            let again: Read<PlanFile> = super::yaml(&self.lines.join("\n"));
+            refusal = again.err()?;
         }
-        let is_missing = error.message().contains("missing field");
+        Some(refusal)
+    }
+
+    fn all(&mut self, first: Refusal) {
+        let mut refusal = first;
+        for _ in 0..FOUND_MAX {
+            let Refusal::Unreadable { line: Some(line), column, error } = refusal else { break };
+            let Some(at) = index(line) else { break };
+            // Where nothing is left, what is said is about what was taken.
+            if self.lines.get(at).is_none_or(|line| line.trim().is_empty()) {
+                break;
+            }
+            let place = column.map(|column| (line, column));
+            let is_missing = error.message().contains("missing field");
+            // What is said where a piece was taken is that it is gone.
+            let is_taken = place.is_some() && self.piece == place;
+            if !is_taken && self.says_something_new(line, is_missing) {
+                self.found.push(Finding::of_error(Some(line), &error));
+            }
+            let without = column.filter(|_| !is_missing && !is_taken);
+            let line_at = self.lines.get(at);
+            let without = without.zip(line_at).and_then(|(at, line)| without_entry(line, at));
+            let is_changed = match (without, self.lines.get_mut(at)) {
+                (Some(without), Some(line)) => {
+                    *line = without;
+                    self.piece = place;
+                    true
+                }
+                _ if is_missing => blank_map(&mut self.lines, at),
+                _ => blank(&mut self.lines, at),
+            };
+            // What the blanking itself broke is nobody's slip.
+            match self.read().filter(|_| is_changed) {
+                Some(again) => refusal = again,
+                None => break,
+            }
+        }
+    }
+
+    fn says_something_new(&self, line: u64, is_missing: bool) -> bool {
+        // What else is said of a line mostly comes of its first slip, unless only that was taken.
+        let is_told = self.found.iter().any(|finding| finding.line == Some(line));
+        let is_of_rest = self.piece.is_some_and(|(of, _)| of == line);
         // A field that has lost all that stood in it says nothing new.
-        let below = at.saturating_add(1);
+        let below = index(line).map_or(usize::MAX, |at| at.saturating_add(1));
         let is_emptied = !is_missing
-            && lines.get(below).is_some_and(|line| line.trim().is_empty())
-            && written.get(below).is_some_and(|line| !line.trim().is_empty());
-        // What else is said of a line mostly comes of its first slip.
-        let is_new = found.iter().all(|finding| finding.line != Some(line));
-        if is_new && !is_emptied {
-            found.push(Finding::of_error(Some(line), &error));
+            && self.lines.get(below).is_some_and(|line| line.trim().is_empty())
+            && self.written.get(below).is_some_and(|line| !line.trim().is_empty());
+        (!is_told || is_of_rest) && !is_emptied
+    }
+}
+
+/// The place of a line in a list of lines.
+fn index(line: u64) -> Option<usize> {
+    usize::try_from(line).ok()?.checked_sub(1)
+}
+
+/// A line without the entry at that column of a list or of fields in brackets, which has blanks in its
+/// place; `None` where no bracket of the line is open there.
+fn without_entry(line: &str, column: u64) -> Option<String> {
+    let mut chars: Vec<char> = line.chars().collect();
+    let (begin, end) = entry_at(&chars, usize::try_from(column).ok()?.checked_sub(1)?)?;
+    let taken = chars.get_mut(begin..end)?;
+    let is_any = taken.iter().any(|c| !c.is_whitespace());
+    taken.fill(' ');
+    is_any.then(|| chars.into_iter().collect())
+}
+
+/// Where the entry in brackets begins and ends that is at that place of a line, its comma with it.
+fn entry_at(chars: &[char], at: usize) -> Option<(usize, usize)> {
+    // Where the entries begin that are open, and with which quote.
+    let (mut open, mut quote): (Vec<usize>, Option<char>) = (Vec::new(), None);
+    // The one that is looked for, and how many are open with it.
+    let mut entry: Option<(usize, usize)> = None;
+    for (place, c) in chars.iter().copied().enumerate() {
+        if place == at {
+            entry = Some((*open.last()?, open.len()));
         }
-        let is_blanked = if is_missing { blank_map(&mut lines, at) } else { blank(&mut lines, at) };
-        if !is_blanked {
-            break;
+        match (c, quote) {
+            (c, Some(of)) => {
+                quote = quote.filter(|_| c != of);
+                continue;
+            }
+            ('"' | '\'', None) => quote = Some(c),
+            _ => {}
         }
-        // What the blanking itself broke is nobody's slip.
-        let rest = lines.join("\n");
-        let again: Read<PlanFile> = super::yaml(&rest);
-        match again {
-            Err(again) if is_readable(&rest) => refusal = again,
-            Ok(_) | Err(_) => break,
+        let next = place.saturating_add(1);
+        let begin = entry.filter(|(_, depth)| *depth == open.len()).map(|(begin, _)| begin);
+        match (c, begin) {
+            ('{' | '[', _) => open.push(next),
+            (',', Some(begin)) => return Some((begin, next)),
+            ('}' | ']', Some(begin)) => return Some((begin, place)),
+            (',', None) => {
+                if let Some(last) = open.last_mut() {
+                    *last = next;
+                }
+            }
+            ('}' | ']', None) => drop(open.pop()),
+            _ => {}
         }
     }
-    found
+    None
 }
 
 /// Takes a field out of the lines: the line where it stands, and those that are deeper. Whether

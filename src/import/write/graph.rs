@@ -1,4 +1,5 @@
-//! Pictures of a plan: every step and barrier, and what waits for what.
+//! Pictures of a plan: every step and barrier, and what waits for what; and how a text is quoted in
+//! the languages of such pictures.
 
 use std::fmt::Write as _;
 
@@ -9,7 +10,7 @@ const CHARS_MAX: usize = 48;
 
 /// For Graphviz.
 pub(super) fn dot(plan: &Plan) -> String {
-    let quoted = |text: &str| plain(text).replace('\\', "\\\\").replace('"', "\\\"");
+    let quoted = |text: &str| dot_quoted(&plain(text));
     let mut out = format!("digraph \"{}\" {{\n", quoted(&plan.title));
     out.push_str("  rankdir=LR;\n  node [shape=box, style=rounded, fontname=\"sans-serif\"];\n");
     for step in &plan.steps {
@@ -29,13 +30,7 @@ pub(super) fn dot(plan: &Plan) -> String {
 
 /// For Mermaid. Its names are numbers, since it has no way to write every id.
 pub(super) fn mermaid(plan: &Plan) -> String {
-    let quoted = |text: &str| {
-        plain(text)
-            .replace('#', "#35;")
-            .replace('"', "#quot;")
-            .replace('<', "#lt;")
-            .replace('>', "#gt;")
-    };
+    let quoted = |text: &str| mermaid_quoted(&plain(text));
     let ids = plan.steps.iter().map(|step| step.id.as_str());
     let ids = ids.chain(plan.barriers.iter().map(|barrier| barrier.id.as_str()));
     let numbers: std::collections::BTreeMap<&str, usize> = ids.zip(1..).collect();
@@ -72,6 +67,19 @@ fn short(step: &Step) -> String {
     }
     let cut: String = line.chars().take(CHARS_MAX).collect();
     format!("{cut}...")
+}
+
+/// A text on one line as it stands within the quotes of Graphviz.
+#[must_use]
+pub fn dot_quoted(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"")
+}
+
+/// A text on one line as it stands within the quotes of Mermaid: in entities, since it has no
+/// escapes.
+#[must_use]
+pub fn mermaid_quoted(text: &str) -> String {
+    text.replace('#', "#35;").replace('"', "#quot;").replace('<', "#lt;").replace('>', "#gt;")
 }
 
 /// A text with nothing in it that a terminal might obey.

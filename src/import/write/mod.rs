@@ -6,6 +6,8 @@
 mod graph;
 pub(super) mod markdown;
 
+pub use graph::{dot_quoted, mermaid_quoted};
+
 use serde::Serialize;
 
 use super::marks::Marks;

@@ -29,9 +29,11 @@ pub(super) fn renew(
     state: &State,
     now: Micros,
     token: AttemptToken,
+    lease: Option<Micros>,
 ) -> Result<Vec<Event>, Rejection> {
     let (run, number, attempt) = in_flight(state, token)?;
-    let lease = run.plan().zip(run.plan_step(number)).map_or(0, |(plan, step)| plan.lease_of(step));
+    let planned = || run.plan().zip(run.plan_step(number)).map(|(plan, step)| plan.lease_of(step));
+    let lease = lease.or_else(planned).unwrap_or(0);
     // A sign of life never shortens a lease, whatever a new plan version says.
     let lease_until = now.saturating_add(lease).max(attempt.lease_until);
     let lease_until = if bug!(RenewalForgotten) { attempt.lease_until } else { lease_until };

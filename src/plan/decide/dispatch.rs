@@ -16,7 +16,7 @@ pub(super) fn dispatch(
     now: Micros,
     run: RunId,
     step: Option<StepNumber>,
-    worker: &str,
+    (worker, lease): (&str, Option<Micros>),
 ) -> Result<Vec<Event>, Rejection> {
     let run = running(state, run)?;
     let number = match step {
@@ -36,7 +36,7 @@ pub(super) fn dispatch(
     let dispatched = Dispatched {
         attempt,
         worker: worker.to_owned(),
-        lease_until: now.saturating_add(plan.lease_of(plan_step)),
+        lease_until: now.saturating_add(lease.unwrap_or_else(|| plan.lease_of(plan_step))),
         idempotency_key: idempotency_key(run, step, plan, plan_step, attempt),
         reserved,
     };

@@ -53,10 +53,10 @@ fn judge(state: &State, now: Micros, command: &Command) -> Result<Vec<Event>, Re
             let review = versions::Reviewed { version: *version, hash: *hash, review: *review };
             versions::review(state, *run, &review, by, note)
         }
-        Command::Dispatch { run, step, worker } => {
-            dispatch::dispatch(state, now, *run, *step, worker)
+        Command::Dispatch { run, step, worker, lease } => {
+            dispatch::dispatch(state, now, *run, *step, (worker, *lease))
         }
-        Command::Renew { token } => attempts::renew(state, now, *token),
+        Command::Renew { token, lease } => attempts::renew(state, now, *token, *lease),
         Command::ReportLost { token, cause, detail } => {
             attempts::report_lost(state, *token, *cause, detail)
         }

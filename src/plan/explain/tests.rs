@@ -8,7 +8,7 @@ use crate::plan::*;
 pub(in crate::plan) fn agrees(state: &State, run: &Run, step: StepNumber) {
     let why = explain(state, run.id, step, state.time).unwrap();
     let worker = "w".to_owned();
-    let claim = Command::Dispatch { run: run.id, step: Some(step), worker };
+    let claim = Command::Dispatch { run: run.id, step: Some(step), worker, lease: None };
     let is_dealt = |events: &Vec<Event>| {
         let dealt = |event: &Event| {
             matches!(event, Event::Step(record)

@@ -133,10 +133,25 @@ fn a_renewal_extends_the_lease_from_now() {
     let mut world = World::with(&plan(vec![step("a", &[])]), RunPolicy::default());
     let token = world.deal("a");
     world.now += 500 * SECOND;
-    world.ask(Command::Renew { token }).unwrap();
+    world.ask(Command::Renew { token, lease: None }).unwrap();
     assert_eq!(world.state.next_due(), Some(world.now + 900 * SECOND));
     world.now += 899 * SECOND;
     assert_eq!(world.ask(Command::Tick), Ok(Vec::new()));
+}
+
+#[test]
+fn a_lease_is_as_long_as_its_claimer_wants_and_never_shortened() {
+    let mut world = World::with(&plan(vec![step("a", &[])]), RunPolicy::default());
+    let (run, worker) = (RunId(1), "worker-1".to_owned());
+    let claim = Command::Dispatch { run, step: None, worker, lease: Some(60 * SECOND) };
+    world.ask(claim).unwrap();
+    let token = *world.state.in_flight.keys().next().unwrap();
+    let begun = world.now;
+    assert_eq!(world.state.next_due(), Some(begun + 60 * SECOND));
+    for (lease, until) in [(Some(SECOND), 60), (Some(3_600 * SECOND), 3_600), (None, 3_600)] {
+        world.ask(Command::Renew { token, lease }).unwrap();
+        assert_eq!(world.state.next_due(), Some(begun + until * SECOND), "{lease:?}");
+    }
 }
 
 #[test]

@@ -274,7 +274,7 @@ fn what_is_too_old_in_a_run_is_too_old_in_its_fork() {
             fork(&mut world);
             world.now += (age - 40) * SECOND;
             let (run, step, worker) = (RunId(2), Some(StepNumber(1)), "w".to_owned());
-            world.ask(Command::Dispatch { run, step, worker }).unwrap();
+            world.ask(Command::Dispatch { run, step, worker, lease: None }).unwrap();
             let token = AttemptToken(world.state.seq);
             let events = world.report(token, failed(FailureClass::Unknown));
             let decided = events.iter().find_map(|event| match event {

@@ -30,7 +30,7 @@ fn what_names_no_run_is_refused() {
             by: by(),
             note: by(),
         },
-        Command::Dispatch { run: ABSENT, step: None, worker: by() },
+        Command::Dispatch { run: ABSENT, step: None, worker: by(), lease: None },
         Command::JudgePlan { run: ABSENT, verdicts: vec![] },
         Command::TakeOver { run: ABSENT, steps: vec![] },
         Command::Skip { run: ABSENT, step, by: by(), reason: reason.clone() },
@@ -122,7 +122,7 @@ fn a_token_that_was_never_dealt_is_stale() {
     let token = AttemptToken(1);
     let stale = Err(Rejection::StaleToken(token));
     let (cause, detail) = (LostCause::RunnerDied, String::new());
-    assert_eq!(world.ask(Command::Renew { token }), stale);
+    assert_eq!(world.ask(Command::Renew { token, lease: None }), stale);
     assert_eq!(world.ask(Command::ReportLost { token, cause, detail }), stale);
     assert_eq!(world.ask(Command::Judge { token, verdicts: vec![] }), stale);
     let receipt = Receipt::default();
@@ -134,7 +134,7 @@ fn an_attempt_that_reported_is_over() {
     let mut world = one();
     let token = world.deal("a");
     world.report(token, Receipt::default());
-    assert_eq!(world.ask(Command::Renew { token }), Err(Rejection::StaleToken(token)));
+    assert_eq!(world.ask(Command::Renew { token, lease: None }), Err(Rejection::StaleToken(token)));
     assert_eq!(kinds(&world.report(token, Receipt::default())), "ReceiptRefused");
     assert_eq!(world.status("a"), StepStatus::Accepted);
 }
@@ -281,7 +281,7 @@ fn of_runs() -> Vec<(World, Command)> {
     let small = plan(vec![step("a", &[])]);
     let mut proposed = one();
     proposed.ask(start("other", required, &small)).unwrap();
-    let other = Command::Dispatch { run: RunId(2), step: None, worker: by() };
+    let other = Command::Dispatch { run: RunId(2), step: None, worker: by(), lease: None };
     let mut cancelled = one();
     cancelled.ask(Command::CancelRun { run, by: by(), reason: by() }).unwrap();
     let mut paused = one();
@@ -302,7 +302,7 @@ fn of_runs() -> Vec<(World, Command)> {
     vec![
         (one(), start("new", required, &twice)),
         (one(), start("demo", required, &small)),
-        (one(), Command::Dispatch { run: ABSENT, step: None, worker: by() }),
+        (one(), Command::Dispatch { run: ABSENT, step: None, worker: by(), lease: None }),
         (cancelled, dispatch(None)),
         (second, other),
         (one(), review(run, 9)),
@@ -370,7 +370,7 @@ fn of_steps() -> Vec<(World, Command)> {
         (held_world, dispatch(Some(StepNumber(1)))),
         (capped, dispatch(None)),
         (held().0, dispatch(None)),
-        (one(), Command::Renew { token: AttemptToken(token.0 + 999) }),
+        (one(), Command::Renew { token: AttemptToken(token.0 + 999), lease: None }),
         (judged, Command::Judge { token: own, verdicts }),
         (short, dispatch(Some(StepNumber(3)))),
         (reported, correct),

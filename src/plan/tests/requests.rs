@@ -71,7 +71,12 @@ impl Dice {
 
     fn deal(&mut self, state: &State, run: RunId) -> Command {
         let step = if self.one_in(4) { Some(self.step_of(state, run)) } else { None };
-        Command::Dispatch { run, step, worker: self.pick(&["worker-1", "worker-2"]).to_owned() }
+        let worker = self.pick(&["worker-1", "worker-2"]).to_owned();
+        Command::Dispatch { run, step, worker, lease: self.lease() }
+    }
+
+    fn lease(&mut self) -> Option<Micros> {
+        self.maybe(3, |dice| Micros::from(1 + dice.below(2_000)) * SECOND)
     }
 
     fn report(&mut self, state: &State) -> Command {
@@ -83,7 +88,7 @@ impl Dice {
         let step = self.doubtful(state, run);
         let by = BY.to_owned();
         match self.below(14) {
-            0 | 1 => Command::Renew { token },
+            0 | 1 => Command::Renew { token, lease: self.lease() },
             2..=4 => {
                 let causes = [LostCause::RunnerDied, LostCause::Released, LostCause::LeaseExpired];
                 Command::ReportLost { token, cause: self.pick(&causes), detail: "gone".to_owned() }

@@ -66,7 +66,7 @@ fn looked_at(size: usize) -> Vec<(&'static str, u64)> {
     for round in 0..20 {
         note("dispatch", counted(&mut world, dispatch(None)));
         let token = AttemptToken(world.state.seq);
-        note("renew", counted(&mut world, Command::Renew { token }));
+        note("renew", counted(&mut world, Command::Renew { token, lease: None }));
         let key = format!("{round}");
         let intent = Command::IntendEffect { token, effect: "x".to_owned(), key: key.clone() };
         note("intend", counted(&mut world, intent));
@@ -118,7 +118,10 @@ fn a_thousand_live_runs_cost_a_command_nothing() {
         for run in (1..=runs).map(RunId).rev().take(70) {
             for _ in 0..2 {
                 let worker = "w".to_owned();
-                counts.push(counted(&mut world, Command::Dispatch { run, step: None, worker }));
+                counts.push(counted(
+                    &mut world,
+                    Command::Dispatch { run, step: None, worker, lease: None },
+                ));
                 let (token, receipt) = (AttemptToken(world.state.seq), Receipt::default());
                 counts.push(counted(&mut world, Command::RecordReceipt { token, receipt }));
             }

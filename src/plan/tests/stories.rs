@@ -268,7 +268,7 @@ fn a_correction_takes_back_no_more_than_was_spent() {
     let token = world.deal("a");
     world.report(token, Receipt { cost: cost(5), ..Receipt::default() });
     let worker = "worker-1".to_owned();
-    world.ask(Command::Dispatch { run: RunId(2), step: None, worker }).unwrap();
+    world.ask(Command::Dispatch { run: RunId(2), step: None, worker, lease: None }).unwrap();
     let late = AttemptToken(world.state.seq);
     world.report(late, Receipt { cost: cost(100), ..Receipt::default() });
     let (charged, by) = (Some(cost(50)), "ann".to_owned());

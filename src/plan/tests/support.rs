@@ -96,7 +96,7 @@ impl World {
 }
 
 pub(in crate::plan) fn dispatch(step: Option<StepNumber>) -> Command {
-    Command::Dispatch { run: RunId(1), step, worker: "worker-1".to_owned() }
+    Command::Dispatch { run: RunId(1), step, worker: "worker-1".to_owned(), lease: None }
 }
 
 pub(in crate::plan) fn failed(class: FailureClass) -> Receipt {

@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use crate::cli::exit::{Code, Failure};
+use crate::import::{dot_quoted, mermaid_quoted};
 use crate::plan::{BarrierStatus, Branch, Plan, PlanVersion, Run, StepNumber, StepStatus, forest};
 
 use super::super::Form;
@@ -195,8 +196,7 @@ fn colours(status: StepStatus) -> (&'static str, &'static str) {
 }
 
 fn print_dot(run: &Run, version: &PlanVersion, page: &mut Page<'_>) -> Result<(), Failure> {
-    // What a quoted string of this language may not hold as it is.
-    let quoted = |text: &str| plain(text).replace('\\', "\\\\").replace('"', "\\\"");
+    let quoted = |text: &str| dot_quoted(&plain(text));
     page.line(&format!("digraph \"{}\" {{", quoted(&run.name)))?;
     page.line("  rankdir=LR;")?;
     page.line("  node [shape=box, style=\"rounded,filled\", fontname=\"sans-serif\"];")?;
@@ -227,14 +227,8 @@ fn print_dot(run: &Run, version: &PlanVersion, page: &mut Page<'_>) -> Result<()
 }
 
 fn print_mermaid(run: &Run, version: &PlanVersion, page: &mut Page<'_>) -> Result<(), Failure> {
-    // Entities, since this language has no escapes; nodes go by place, since ids may be anything.
-    let quoted = |text: &str| {
-        plain(text)
-            .replace('#', "#35;")
-            .replace('"', "#quot;")
-            .replace('<', "#lt;")
-            .replace('>', "#gt;")
-    };
+    // Nodes go by place, since ids may be anything.
+    let quoted = |text: &str| mermaid_quoted(&plain(text));
     page.line("flowchart LR")?;
     let branches = forest(&version.plan);
     let mut shown: Vec<StepStatus> = Vec::new();

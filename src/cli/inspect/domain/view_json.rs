@@ -4,9 +4,9 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::ledger::{Change, Traced};
+use crate::ledger::{Change, Recorded, Traced};
 use crate::plan::{
-    Account, Activity, BarrierRow, ExecutionState, Flight, Need, OperatorView, Remaining,
+    Account, Activity, BarrierRow, Event, ExecutionState, Flight, Need, OperatorView, Remaining,
     ReplanRequest, RunId, Tally, UserView, VersionRow,
 };
 
@@ -204,6 +204,17 @@ pub(super) fn traced_json(traced: &Traced) -> Value {
         "event": event_json(event),
         "changes": changes.iter().map(change_json).collect::<Vec<_>>(),
         "replan": replan.as_ref().map(ToString::to_string),
+    })
+}
+
+/// A record of a run, when nobody knows what it changed.
+pub(super) fn untraced_json(record: &Recorded, event: &Event) -> Value {
+    json!({
+        "seq": record.seq,
+        "time": time_json(record.time),
+        "event": event_json(event),
+        "changes": null,
+        "replan": null,
     })
 }
 

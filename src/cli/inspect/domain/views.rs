@@ -5,10 +5,13 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use serde_json::json;
 
 use crate::cli::exit::{Code, Failure};
-use crate::ledger::{Traced, time_text};
-use crate::plan::{Micros, Need, RunId, UserView, execution_state, operator_view, user_view};
+use crate::ledger::{Recorded, Remains, Traced, time_text};
+use crate::plan::{
+    Event, Micros, Need, RunId, UserView, execution_state, operator_view, user_view,
+};
 
 use super::super::Form;
 use super::super::page::Page;
@@ -17,7 +20,7 @@ use super::super::text::{Paint, moment, plain};
 use super::Look;
 use super::operator;
 use super::scene::{At, Scene};
-use super::view_json::{execution_json, operator_json, traced_json, user_json};
+use super::view_json::{execution_json, operator_json, traced_json, untraced_json, user_json};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -165,30 +168,68 @@ fn print_user(view: &UserView, now: Micros, page: &mut Page<'_>) -> Result<(), F
     Ok(())
 }
 
+/// What the log still has of a run, and how the view tells it.
+struct Story {
+    /// Up to which record what each of them changed is not told, since they were pruned.
+    untold: u64,
+    /// Records, and what they changed.
+    traced: Vec<Traced>,
+    /// Records behind what could not be read: what they changed is not known.
+    behind: Vec<Recorded>,
+}
+
+impl Story {
+    /// All there is up to the record of the scene; what is missing is noted there.
+    fn of(scene: &mut Scene<'_>, id: RunId) -> Result<Self, Failure> {
+        let last = scene.state.seq;
+        let Remains { after: untold, records: mut traced, cut } = scene.view.remains(id)?;
+        traced.retain(|record| record.seq <= last);
+        let Some(cut) = cut else { return Ok(Self { untold, traced, behind: Vec::new() }) };
+        scene.miss(format!("what changed is only known as far as it can be folded: {cut}"));
+        let told = traced.last().map_or(untold, |record| record.seq);
+        let mut behind = scene.chronicle(id)?.records;
+        behind.retain(|record| record.seq > told);
+        Ok(Self { untold, traced, behind })
+    }
+}
+
 fn debug(scene: &mut Scene<'_>, id: RunId, page: &mut Page<'_>) -> Result<(), Failure> {
-    let trace = scene.view.trace(id)?;
-    let last = scene.state.seq;
-    let records = trace.records.iter().filter(|record| record.seq <= last);
+    let Story { untold, traced, behind } = Story::of(scene, id)?;
     let run = scene.run(id)?;
+    let behind = behind.iter().filter_map(|record| Some((record, record.event.as_ref()?)));
     if scene.look.form == Form::Json {
         page.json("execution_state", &execution_json(id, &execution_state(run, scene.now)))?;
-        return records.map(traced_json).try_for_each(|fields| page.json("traced", &fields));
+        if untold > 0 {
+            page.json("untold", &json!({ "run": id, "through": untold }))?;
+        }
+        traced.iter().try_for_each(|record| page.json("traced", &traced_json(record)))?;
+        let mut behind = behind.map(|(record, event)| untraced_json(record, event));
+        return behind.try_for_each(|fields| page.json("traced", &fields));
     }
     scene.heading("every record", run, page)?;
     scene.since(page)?;
-    for Traced { seq, time, event, changes, replan } in records {
-        let text = format!("{seq:>7}  {}  {}", time_text(*time), phrase(event));
-        page.line(&page.style.fit(&text, 0))?;
+    if untold > 0 {
+        let text = format!("what changed is told from record {} on", untold.saturating_add(1));
+        page.painted(Paint::Notice, &text)?;
+    }
+    for Traced { seq, time, event, changes, replan } in &traced {
+        print_record(*seq, *time, event, page)?;
         for change in changes {
             let text = format!("           {}", plain(&change.to_string()));
             page.painted(Paint::Faint, &page.style.fit(&text, 0))?;
         }
-        for line in replan
-            .iter()
-            .flat_map(|replan| replan.to_string().lines().map(str::to_owned).collect::<Vec<_>>())
-        {
-            page.painted(Paint::Notice, &format!("           {}", plain(&line)))?;
+        let replan = replan.as_ref().map(ToString::to_string).unwrap_or_default();
+        for line in replan.lines() {
+            page.painted(Paint::Notice, &format!("           {}", plain(line)))?;
         }
     }
+    for (record, event) in behind {
+        print_record(record.seq, record.time, event, page)?;
+    }
     Ok(())
+}
+
+fn print_record(seq: u64, time: Micros, event: &Event, page: &mut Page<'_>) -> Result<(), Failure> {
+    let text = format!("{seq:>7}  {}  {}", time_text(time), phrase(event));
+    page.line(&page.style.fit(&text, 0))
 }

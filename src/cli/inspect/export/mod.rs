@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 
 use crate::cli::exit::{Code, Failure};
+use crate::cli::part::Part;
 use crate::cli::watch::{Unit, Watch};
 use crate::cli::{export, say};
 use crate::error::Error;
@@ -100,15 +101,12 @@ pub(super) fn export(
             done => done,
         };
     };
-    if to.exists() {
-        return Err(Failure::Usage(format!("{}: there is something already", to.display())));
-    }
-    let part = Part::beside(to);
+    let part = Part::beside(to)?;
     let code = match what.format {
-        Format::Sqlite => take(&view, &health, Target::Database(&part.path), args)?,
+        Format::Sqlite => take(&view, &health, Target::Database(part.path()), args)?,
         format => {
-            let cannot = |error| Error::io("write the export", &part.path, error);
-            let mut out = BufWriter::new(File::create_new(&part.path).map_err(cannot)?);
+            let cannot = |error| Error::io("write the export", part.path(), error);
+            let mut out = BufWriter::new(File::create_new(part.path()).map_err(cannot)?);
             let code = take(&view, &health, Target::Stream(format, &mut out), args)?;
             out.flush().map_err(cannot)?;
             code
@@ -190,32 +188,5 @@ impl Taker<'_> {
             }
             Self::Trace(timeline, mut out) => timeline.end(fold, &mut out).map_err(Failure::Output),
         }
-    }
-}
-
-/// A file that does not have its name yet; it goes if it never gets one.
-struct Part {
-    path: PathBuf,
-}
-
-impl Part {
-    fn beside(path: &Path) -> Self {
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".{}.part", std::process::id()));
-        Self { path: path.with_file_name(name) }
-    }
-
-    /// Make it durable and give it its name.
-    fn name(&self, path: &Path) -> Result<(), Error> {
-        let cannot = |error| Error::io("write the export", path, error);
-        File::open(&self.path).and_then(|file| file.sync_all()).map_err(cannot)?;
-        std::fs::rename(&self.path, path).map_err(cannot)
-    }
-}
-
-impl Drop for Part {
-    fn drop(&mut self) {
-        // Half an export is of no use. One that has its name is not here any more.
-        let _ = std::fs::remove_file(&self.path);
     }
 }

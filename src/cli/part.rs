@@ -1,0 +1,49 @@
+//! Files that have their name only when all of them is there.
+//!
+//! Invariant: whatever ends the work before removes what there is; what a killed process leaves has
+//! another name.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use crate::error::Error;
+
+use super::exit::Failure;
+
+/// A file that does not have its name yet; it goes if it never gets one.
+#[derive(Debug)]
+pub(super) struct Part {
+    path: PathBuf,
+}
+
+impl Part {
+    /// One beside the name that it is to get, which nobody has yet.
+    pub(super) fn beside(path: &Path) -> Result<Self, Failure> {
+        if path.symlink_metadata().is_ok() {
+            let message = format!("{}: there is something already", path.display());
+            return Err(Failure::Usage(message));
+        }
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".{}.part", std::process::id()));
+        Ok(Self { path: path.with_file_name(name) })
+    }
+
+    /// Where it is until then.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Make it durable and give it its name.
+    pub(super) fn name(&self, path: &Path) -> Result<(), Error> {
+        let cannot = |error| Error::io("write the export", path, error);
+        File::open(&self.path).and_then(|file| file.sync_all()).map_err(cannot)?;
+        std::fs::rename(&self.path, path).map_err(cannot)
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // Half a file is of no use. One that has its name is not here any more.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}

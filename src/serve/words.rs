@@ -1,0 +1,33 @@
+//! Numbers and sizes as people read them.
+
+/// A number with its digits in groups: `1,204`.
+pub(crate) fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A number of things: `1 record`, `2 records`.
+pub(crate) fn counted(number: u64, thing: &str) -> String {
+    let ending = if number == 1 { "" } else { "s" };
+    format!("{} {thing}{ending}", count(number))
+}
+
+/// A size in bytes, in the unit that people would use.
+pub(crate) fn size(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    let (mut whole, mut rest, mut unit) = (bytes, 0, "B");
+    for next in UNITS {
+        if whole < 1024 {
+            break;
+        }
+        (rest, whole, unit) = (whole % 1024, whole / 1024, next);
+    }
+    if unit == "B" { format!("{whole} B") } else { format!("{whole}.{} {unit}", rest * 10 / 1024) }
+}

@@ -1,0 +1,158 @@
+//! Long work that somebody stops with Ctrl-C: real processes, real signals, surely in the middle.
+//!
+//! A process is in the middle where it waits for a reader that does not read, or was stopped
+//! (SIGSTOP) before it had done what is seen from outside. One that was too fast is tried again.
+
+use std::fs;
+use std::io::Read as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use plan_ledger::plan::Json;
+use plan_ledger::{Environment, Ledger, Plan, RunPolicy};
+use serde_json::json;
+
+use crate::command::{Ended, Place, Running, start, wait_until};
+
+/// How often a command may be too fast.
+const TRIES: usize = 200;
+
+/// A folder with a ledger, `.ledger`, that is not read in a moment.
+fn place() -> Place {
+    let place = Place::new();
+    let environment = Environment { blob_threshold: usize::MAX, ..Environment::system() };
+    let ledger = Ledger::create(&place.path(".ledger"), &environment).unwrap();
+    let plan: Plan = serde_json::from_value(json!({"steps": [{"id": "only"}]})).unwrap();
+    let run = ledger.start_run("long", &plan, RunPolicy::default()).unwrap();
+    for number in 0..300 {
+        let value = Json::new(&json!(format!("{number}{}", "x".repeat(100_000))));
+        ledger.set_variable(run, "v", value, None, "ann").unwrap();
+    }
+    ledger.close().unwrap();
+    place
+}
+
+/// Whether a process heeds Ctrl-C by itself by now.
+fn heeds_ctrl_c(id: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    caught.is_some_and(|mask| u64::from_str_radix(mask.trim(), 16).unwrap() >> 1 & 1 == 1)
+}
+
+/// A command that gets Ctrl-C while `is_in_the_middle` holds and nothing of it moves.
+fn interrupted(place: &Place, words: &[&str], is_in_the_middle: impl Fn(u32) -> bool) -> Ended {
+    for _ in 0..TRIES {
+        // Of a try that was too fast.
+        let _ = fs::remove_file(place.path("out"));
+        let mut running: Running = start(&mut place.command(words));
+        let id = running.id();
+        wait_until("it has begun", || running.is_over() || is_in_the_middle(id));
+        if running.is_over() {
+            running.end().code(0);
+            continue;
+        }
+        running.signal("STOP");
+        let is_caught = is_in_the_middle(id);
+        running.signal("INT");
+        running.signal("CONT");
+        let ended = running.end();
+        if is_caught && ended.status.code() != Some(0) {
+            return ended;
+        }
+        // It had read everything and was about to end.
+        ended.code(0);
+    }
+    panic!("{words:?} was too fast {TRIES} times");
+}
+
+/// What the folder holds besides the ledger.
+fn others(place: &Place) -> Vec<PathBuf> {
+    let all = fs::read_dir(place.path(".")).unwrap().map(|entry| entry.unwrap().path());
+    all.filter(|path| !path.ends_with(".ledger")).collect()
+}
+
+/// Goal: a verification that is stopped says so, with the exit code that its help names, and finds
+/// no damage in what it did not read.
+#[test]
+fn a_verification_can_be_interrupted() {
+    let place = place();
+    let verify = ["verify", ".ledger", "--level", "replay", "--jobs", "1"];
+    for words in [&verify[..], &["inspect", ".ledger", "verify", "--level", "replay"]] {
+        let ended = interrupted(&place, words, heeds_ctrl_c).code(3);
+        assert!(!ended.out.contains("damage"), "{ended:?}");
+        ended.says(&["it was asked to stop"]);
+    }
+    let ended = interrupted(&place, &[&verify[..], &["--json"]].concat(), heeds_ctrl_c).code(3);
+    assert_eq!(ended.lines().last().unwrap()["condition"], "stopped", "{ended:?}");
+    assert_eq!(others(&place), Vec::<PathBuf>::new());
+}
+
+/// Goal: an export into a file that is stopped leaves nothing, neither under the name that was
+/// asked for nor under another; one that is killed leaves nothing under that name.
+#[test]
+fn an_export_that_is_interrupted_leaves_no_file() {
+    let place = place();
+    for words in [
+        &["export", ".ledger", "-o", "out"][..],
+        &["inspect", ".ledger", "export", "--to", "out"],
+        &["inspect", ".ledger", "export", "--format", "sql", "--to", "out"],
+        &["inspect", ".ledger", "export", "--format", "sqlite", "--to", "out"],
+    ] {
+        let has_part = |id: u32| {
+            let part = place.path(&format!("out.{id}.part"));
+            heeds_ctrl_c(id) && part.exists()
+        };
+        let ended = interrupted(&place, words, has_part).code(3);
+        ended.complains(&["stopped: nothing was written"]);
+        assert_eq!(others(&place), Vec::<PathBuf>::new(), "{words:?}");
+    }
+
+    let running = start(&mut place.command(&["export", ".ledger", "-o", "out"]));
+    let part = place.path(&format!("out.{}.part", running.id()));
+    wait_until("it writes", || part.exists() || place.path("out").exists());
+    running.kill();
+    if let Ok(text) = fs::read_to_string(place.path("out")) {
+        assert!(text.lines().last().unwrap().contains("\"type\":\"end\""), "it is half an export");
+    }
+}
+
+/// Goal: an export whose reader does not read is stopped by Ctrl-C too: at once by the second one,
+/// and by the first as soon as somebody reads; what it wrote is not taken for the whole.
+#[test]
+fn an_export_that_waits_for_its_reader_can_be_interrupted() {
+    let place = place();
+    let export = || {
+        let mut command: Command = place.command(&["export", ".ledger"]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // What is written is more than a pipe holds.
+        child.stdout.as_mut().unwrap().read_exact(&mut [0; 100]).unwrap();
+        child
+    };
+    let signal = |id: u32| {
+        let id = id.to_string();
+        assert!(Command::new("kill").args(["-s", "INT", &id]).status().unwrap().success());
+    };
+    let child = export();
+    signal(child.id());
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(3), "{}", String::from_utf8_lossy(&ended.stderr));
+    assert!(!String::from_utf8(ended.stdout).unwrap().contains("\"type\":\"end\""));
+    assert!(String::from_utf8(ended.stderr).unwrap().contains("stopped: it is not complete"));
+
+    let mut child = export();
+    let is_pending = |id: u32| {
+        let status = fs::read_to_string(Path::new("/proc").join(id.to_string()).join("status"));
+        let status = status.unwrap_or_default();
+        let mut masks = status.lines().filter_map(|line| line.strip_prefix("ShdPnd:"));
+        masks.any(|mask| u64::from_str_radix(mask.trim(), 16).unwrap() >> 1 & 1 == 1)
+    };
+    signal(child.id());
+    // Two signals that are pending at once are one.
+    wait_until("it has got the first", || !is_pending(child.id()));
+    wait_until("the second one ends it", || {
+        signal(child.id());
+        child.try_wait().unwrap().is_some()
+    });
+    assert_eq!(child.wait().unwrap().signal(), Some(2));
+}

@@ -1,0 +1,162 @@
+//! Steps done from outside of a runner: who judges them, for how long they are held, and what their
+//! workers are told of their files.
+
+use serde_json::{Value, json};
+
+use super::command::{Ended, Place, start, wait_until};
+
+/// A ledger with a run of that plan, named `plan`.
+fn planned(plan: &str) -> Place {
+    let place = Place::new();
+    place.write("plan.yaml", plan);
+    place.ledger("init").code(0);
+    place.ledger("plan propose plan.yaml").code(0);
+    place
+}
+
+fn work(place: &Place, words: &[&str], command: &str) -> Ended {
+    let words = [&["work", "--json"][..], words, &["--", "sh", "-c", command]].concat();
+    place.ledger_with(&words)
+}
+
+fn of_type<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    lines.iter().filter(|line| line["type"] == kind).collect()
+}
+
+/// Goal: `ledger work` runs the commands that judge, as `ledger run` does: with the output on standard
+/// input, after the worker, and again after another attempt; those of the plan behind the last step.
+#[test]
+fn commands_that_judge_are_run_beside_the_worker_and_not_by_it() {
+    let place = planned(
+        "test_criteria: [{command: 'test -e b-is-done'}]
+steps:
+  - id: a
+    retry: {max_attempts: 3}
+    acceptance: [{command: 'echo a >> $TALLY; grep -q 2'}, {command: 'test \"$LEDGER_STEP\" = a'}]
+  - {id: b, after: [a]}
+",
+    );
+    for waits in [&[][..], &["--wait"]] {
+        let run = if waits.is_empty() { "plan" } else { "again" };
+        if run == "again" {
+            place.ledger("plan propose plan.yaml --run again").code(0);
+            std::fs::remove_file(place.path("b-is-done")).unwrap();
+        }
+        let words = [&[run][..], waits].concat();
+        let command = "touch $LEDGER_STEP-is-done; echo $LEDGER_ATTEMPT";
+        let ended = work(&place, &words, command).code(0);
+        let lines = ended.lines();
+        let judged: Vec<_> = of_type(&lines, "judged")
+            .iter()
+            .map(|line| (line["step"].clone(), line["ruling"].clone()))
+            .collect();
+        let expected = [
+            (json!("a"), json!("fail")),
+            (json!("a"), json!("pass")),
+            (json!("a"), json!("pass")),
+            (Value::Null, json!("pass")),
+        ];
+        assert_eq!(judged, expected, "{ended:?}");
+        let last = lines.last().unwrap();
+        assert_eq!((&last["steps"], &last["status"]), (&json!(3), &json!("done")), "{ended:?}");
+    }
+    assert_eq!(place.tally(), ["a", "a", "a", "a"]);
+    let state = place.state();
+    let run = state.run_named("plan").unwrap();
+    assert!(run.plan_verdicts.values().all(|verdict| verdict.by == "runner"), "{run:?}");
+}
+
+/// Goal: a worker that dies after its receipt and before the check leaves nothing hanging: the next
+/// one of its name checks first.
+#[test]
+fn a_check_that_a_crash_left_is_made_by_the_next_worker_of_that_name() {
+    let place = planned(
+        "steps:
+  - {id: a, acceptance: [{command: 'echo $$ > checking; test -e open'}]}
+",
+    );
+    let words = ["work", "--worker", "w1", "--", "true"];
+    let slow = "steps:
+  - {id: a, acceptance: [{command: 'echo $$ > checking; while ! test -e open; do sleep 0.01; done'}]}
+";
+    place.write("slow.yaml", slow);
+    place.ledger("plan propose slow.yaml").code(0);
+    let slow_words = [&["work", "slow"][..], &words[1..]].concat();
+    let running = start(&mut place.command(&slow_words));
+    wait_until("it checks", || !place.read("checking").is_empty());
+    assert!(running.kill().was_killed());
+    let state = place.state();
+    assert_eq!(state.run_named("slow").unwrap().reported.len(), 1);
+
+    place.write("open", "");
+    let other = ["work", "slow", "--worker", "w2", "--", "true"];
+    place.ledger_with(&other).code(3);
+    assert_eq!(place.state().run_named("slow").unwrap().reported.len(), 1, "it is not w2's");
+    place.ledger_with(&slow_words).code(0).says(&["1 judged; the step is accepted", "is done"]);
+}
+
+/// Goal: what a holder runs the checks of, too, is judged once.
+#[test]
+fn a_check_counts_once_however_many_make_it() {
+    let place = planned("steps: [{id: a, acceptance: [{command: 'test -e open'}]}]\n");
+    place.write("open", "");
+    let holder = start(&mut place.command(&["serve"]));
+    wait_until("it serves", || holder.said("serving"));
+    work(&place, &[], "true").code(0);
+    holder.signal("TERM");
+    holder.end().code(0);
+    place.ledger("verify .ledger --level replay").code(0);
+    let step = place.ledger("inspect .ledger step plan a --json").code(0).lines();
+    let attempt = of_type(&step, "attempt")[0];
+    assert_eq!(attempt["verdicts"].as_array().unwrap().len(), 1, "{attempt}");
+}
+
+/// Goal: how files are is noted when a plan is proposed, so that a worker is told what has changed
+/// since, without any runner; a new step is noted too.
+#[test]
+fn files_are_noted_when_a_plan_is_proposed() {
+    let place = Place::new();
+    for name in ["same", "other"] {
+        place.write(name, "before");
+    }
+    place.write("plan.yaml", "steps: [{id: a, changes: [same, other, new]}]\n");
+    place.ledger("init").code(0);
+    place.ledger("plan propose plan.yaml").code(0);
+    place.write("other", "after");
+    place.write("new", "there now");
+    let changed = |line: &Value| -> Vec<Value> {
+        let files = line["changes"].as_array().unwrap();
+        files.iter().map(|file| file["changed"].clone()).collect()
+    };
+    let told = place.ledger("claim --json").code(0).lines();
+    assert_eq!(changed(&told[0]), [json!(false), json!(true), json!(true)], "{told:?}");
+    let step = "{\"id\": \"b\", \"changes\": [\"other\"]}";
+    place.ledger_with(&["plan", "add", "--step", step]).code(0);
+    let told = place.ledger("claim --json").code(0).lines();
+    assert_eq!(changed(&told[0]), [json!(false)], "the newest version was planned after it");
+
+    place.write("asked.yaml", "steps: [{id: a, changes: [same]}]\n");
+    place.ledger("plan propose asked.yaml --approval required").code(0);
+    place.write("same", "after");
+    place.ledger("plan approve asked --by ana").code(0);
+    let told = place.ledger("claim asked --json").code(0).lines();
+    assert_eq!(changed(&told[0]), [json!(false)], "approved as it was then");
+}
+
+/// Goal: a step is held for as long as its claimer says, and longer when they say so again.
+#[test]
+fn a_claim_lasts_as_long_as_is_asked_for() {
+    let place = planned("steps: [{id: a}, {id: b}]\n");
+    let until = |ended: Ended| ended.code(0).lines()[0]["lease_until_micros"].as_u64().unwrap();
+    let minutes = |from: u64, to: u64| to.abs_diff(from) / 60_000_000;
+    let planned = until(place.ledger("claim --json"));
+    let long = until(place.ledger("claim --json --lease 3h"));
+    assert!((164..=165).contains(&minutes(planned, long)), "{planned} {long}");
+    let token = place.state().in_flight.keys().next().unwrap().0;
+    let longer =
+        until(place.ledger_with(&["renew", &token.to_string(), "--lease", "2h 30m", "--json"]));
+    assert!((29..=30).contains(&minutes(longer, long)), "{longer} {long}");
+    for wrong in ["0", "soon", "-1s", "5000000000"] {
+        place.ledger_with(&["claim", "--lease", wrong]).code(2);
+    }
+}
