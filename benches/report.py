@@ -39,7 +39,7 @@ def machine(folder):
     cpu = [line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
            if line.startswith("model name")]
     memory = Path("/proc/meminfo").read_text().split()[1]
-    mount = output(["findmnt", "--noheadings", "--output", "SOURCE,FSTYPE,OPTIONS", "--target", folder])
+    mount = output(["findmnt", "--noheadings", "--output", "SOURCE,FSTYPE,OPTIONS", "--target", str(Path(folder).resolve())])
     device, kind, options = (mount.split(None, 2) + ["?", "?", "?"])[:3]
     changed = output(["git", "status", "--porcelain", "--untracked-files=no", "--", "../src"])
     return {
@@ -237,7 +237,8 @@ def table_of(row, f):
     medians = {engine: statistics.median(all_) for engine, all_ in row["figures"].items()}
     ours = medians.get(OURS, math.nan)
     lines = [f"### {row['work']}", "", f"| engine | {row['unit']} | to {OURS} | least to most |", "|---|---|---|---|"]
-    for engine, figure in medians.items():
+    is_less_better = row["unit"] in ("ms", "bytes")
+    for engine, figure in sorted(medians.items(), key=lambda each: each[1], reverse=not is_less_better):
         every = row["figures"][engine]
         mark = "" if engine in NO_PEERS or f.is_durable(engine) else " (not synced: see above)"
         lines.append(f"| {engine}{mark} | {text(figure)} | {text(quotient(figure, ours))} | {text(min(every))} to {text(max(every))} |")
