@@ -83,10 +83,13 @@ pub struct RecordHeader {
     pub payload_length: u32,
 }
 
+/// Size of the fields that the chain covers.
+pub(super) const LOGICAL_SIZE: usize = 27;
+
 impl RecordHeader {
     /// The fields that the chain covers, in its order.
-    pub(super) fn logical(&self) -> [u8; 27] {
-        let mut bytes = [0; 27];
+    pub(super) fn logical(&self) -> [u8; LOGICAL_SIZE] {
+        let mut bytes = [0; LOGICAL_SIZE];
         put(&mut bytes, 0, &self.payload_length.to_le_bytes());
         put(&mut bytes, 4, &self.stamp.seq.to_le_bytes());
         put(&mut bytes, 12, &self.stamp.time.to_le_bytes());

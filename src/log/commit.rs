@@ -56,8 +56,7 @@ impl<'a> AtDisk<'a> {
         change(&mut queue);
         queue.turn = Turn::Free;
         self.progress = Progress::Finished;
-        engine.notify(&queue);
-        queue
+        engine.hand_on(queue)
     }
 }
 
@@ -67,7 +66,7 @@ impl Drop for AtDisk<'_> {
             let mut queue = self.engine.lock();
             queue.stop(Health::Poisoned("a thread panicked while it was at the disk".to_owned()));
             queue.turn = Turn::Free;
-            self.engine.notify(&queue);
+            drop(self.engine.hand_on(queue));
         }
     }
 }
@@ -96,7 +95,8 @@ impl Queue {
 
 impl Engine {
     /// Take a turn: write what is pending and, if asked to, make it durable. How it went is in
-    /// the queue. It is nobody's turn when this is called, and when it returns.
+    /// the queue. It is nobody's turn when this is called; when it returns, it may be the next
+    /// one's.
     pub(super) fn commit<'a>(
         &'a self,
         mut queue: QueueGuard<'a>,
@@ -187,8 +187,7 @@ impl Engine {
             Err(Stop::Already) => {}
         }
         let content = self.poison_mark(&queue);
-        self.notify(&queue);
-        drop(queue);
+        drop(self.hand_on(queue));
         if let Some(content) = content {
             let _ = head.write(content).and_then(|()| head.sync());
         }

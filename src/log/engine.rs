@@ -1,8 +1,9 @@
 //! The part of a log that its threads share: submitting, waiting, and who goes to the disk.
 //!
 //! Group commit: whoever waits first, and finds nobody at the disk, takes all that is pending
-//! there and answers everybody; meanwhile the others encode the next group. There is no thread
-//! for it, and at most one sync of the log is going on.
+//! there and answers everybody; meanwhile the others encode the next group, and one of them takes
+//! it to the disk as soon as the turn ends. There is no thread for it, and at most one sync of the
+//! log is going on.
 //!
 //! Invariants:
 //! - The order of locks is HEAD, then the queue. Nobody holds the queue's while at the disk.
@@ -25,6 +26,7 @@ use super::queue::{Health, Helper, Queue, Room, Turn, fenced, head_content};
 use super::reader::LogReader;
 use super::retention::Retention;
 use super::seek::PlaceCache;
+use super::waiting::{Until, Waiter};
 
 /// What the threads of a log share.
 #[derive(Debug)]
@@ -35,8 +37,6 @@ pub(super) struct Engine {
     pub(super) ownership: Ownership,
     pub(super) head: Mutex<HeadFile>,
     queue: Mutex<Queue>,
-    /// Somebody's turn ended.
-    changed: Condvar,
     /// There may be something to do for the thread that can wait.
     pub(super) chores: Condvar,
     /// Held while the keys of the last records are read.
@@ -66,7 +66,6 @@ impl Engine {
             ownership,
             head: Mutex::new(head),
             queue: Mutex::new(queue),
-            changed: Condvar::new(),
             chores: Condvar::new(),
             loading: Mutex::new(()),
             retention: Mutex::new(retention),
@@ -79,20 +78,31 @@ impl Engine {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wait until somebody's turn ended.
-    pub(super) fn wait_for_turn<'a>(&self, queue: QueueGuard<'a>) -> QueueGuard<'a> {
-        self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner)
+    /// Wait until a turn ended that may have brought what is wanted. It is somebody's turn.
+    fn wait_for<'a>(&'a self, mut queue: QueueGuard<'a>, until: Until) -> QueueGuard<'a> {
+        let bed = queue.lie_down(until);
+        drop(queue);
+        bed.sleep();
+        self.lock()
     }
 
-    /// Let everybody look again who waits, and the thread that can wait if it need not.
-    pub(super) fn notify(&self, queue: &Queue) {
-        self.changed.notify_all();
+    /// Wake whom the queue as it is now has an answer for, and who goes to the disk next; the
+    /// thread that can wait, too, if it need not. Much may have happened when this returns.
+    pub(super) fn hand_on<'a>(&'a self, mut queue: QueueGuard<'a>) -> QueueGuard<'a> {
         if queue.helper == Helper::Asleep
             || queue.wants_segment().is_some()
             || !queue.to_seal.is_empty()
         {
             self.chores.notify_one();
         }
+        let risers = queue.risers();
+        if risers.is_empty() {
+            return queue;
+        }
+        // With the lock held, each of them would run into it.
+        drop(queue);
+        risers.into_iter().for_each(Waiter::wake);
+        self.lock()
     }
 
     fn expect_own_process(&self) -> Result<()> {
@@ -112,7 +122,7 @@ impl Engine {
         loop {
             queue.expect_good()?;
             if queue.turn == Turn::Rotate {
-                queue = self.wait_for_turn(queue);
+                queue = self.wait_for(queue, Until::Free);
                 continue;
             }
             if let Some(landed) = queue.landed(request.key) {
@@ -124,7 +134,7 @@ impl Engine {
             }
             queue = match queue.room_for(batch.size) {
                 Room::Here => break,
-                _ if queue.turn != Turn::Free => self.wait_for_turn(queue),
+                _ if queue.turn != Turn::Free => self.wait_for(queue, Until::Free),
                 Room::AfterSync => self.commit(queue, Durability::Sync),
                 Room::NextSegment => self.rotate(queue, batch.size, request.time)?,
             };
@@ -147,7 +157,9 @@ impl Engine {
             }
             queue = match queue.turn {
                 Turn::Free => self.commit(queue, Durability::Buffered),
-                Turn::Commit | Turn::Rotate => self.wait_for_turn(queue),
+                Turn::Commit | Turn::Rotate => {
+                    self.wait_for(queue, Until::Written(ticket.last.seq))
+                }
             };
         }
         Ok(())
@@ -171,7 +183,7 @@ impl Engine {
             }
             queue = match queue.turn {
                 Turn::Free => self.commit(queue, Durability::Sync),
-                Turn::Commit | Turn::Rotate => self.wait_for_turn(queue),
+                Turn::Commit | Turn::Rotate => self.wait_for(queue, Until::Durable(last.seq)),
             };
         }
         Ok(last)

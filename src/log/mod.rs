@@ -56,6 +56,7 @@ mod snapshot_file;
 mod snapshot_note;
 mod snapshot_reader;
 mod verify;
+mod waiting;
 mod walk;
 mod ways;
 mod writer;

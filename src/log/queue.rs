@@ -22,6 +22,7 @@ use super::batch::{Ack, DigestedBatch, Request, Ticket, to_u64};
 use super::keys::KeyWindow;
 use super::options::SegmentSizes;
 use super::prepare::Prepared;
+use super::waiting::Waiter;
 
 /// How many bytes of the file may wait for a sync, if they are more than one batch. Recovery
 /// relies on it.
@@ -122,6 +123,8 @@ pub(super) struct Queue {
     /// How often something was submitted or made durable: stands still when nobody writes.
     pub(super) activity: u64,
     pub(super) sizes: SegmentSizes,
+    /// Who waits for a turn to end.
+    pub(super) waiters: VecDeque<Waiter>,
 }
 
 /// A segment that a rotation closed, and the one that took its place.
@@ -170,6 +173,7 @@ impl Queue {
             to_seal: VecDeque::new(),
             activity: 0,
             sizes,
+            waiters: VecDeque::new(),
         }
     }
 

@@ -7,7 +7,9 @@ use std::sync::{Arc, Barrier, Mutex};
 
 use plan_ledger::error::{Error, ErrorKind};
 use plan_ledger::format::{Chain, HeadSync};
-use plan_ledger::log::{Ack, Batch, Durability, Housekeeping, Log, LogOptions, LogReader, Verdict};
+use plan_ledger::log::{
+    Ack, Batch, Durability, Housekeeping, Log, LogOptions, LogReader, SegmentSizes, Verdict,
+};
 use plan_ledger::sim::{Effect, Fault, Loss, SimDisk};
 use plan_ledger::storage::DiskStorage;
 
@@ -88,6 +90,50 @@ fn thirty_two_threads_share_syncs_and_lose_nothing() {
     let (log, report) = Log::open(&path, options, at(0)).unwrap();
     assert_eq!(report.verdict, Verdict::Clean);
     check(&log.reader().unwrap(), &acks);
+}
+
+/// Goal: nobody sleeps for ever, whatever each of many threads waits for: a sync, a write, room
+/// for a large batch, a new segment.
+/// Method: small segments, so that turns of every kind follow each other.
+#[test]
+fn threads_that_wait_for_different_things_are_all_answered() {
+    let disk = SimDisk::new();
+    let segments = SegmentSizes { first: 8 << 10, largest: 64 << 10 };
+    let log = Log::create(&dir(), LogOptions { segments, ..options(&disk) }, at(0)).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let log = &log;
+            scope.spawn(move || {
+                for number in 0..APPENDS {
+                    let unique = thread * APPENDS + number;
+                    let batch = Batch::new(vec![record(unique, 300)], at(0));
+                    match (thread + number) % 4 {
+                        0 => {
+                            log.append(&batch.records, at(0)).unwrap();
+                        }
+                        1 => {
+                            let early = log.submit(&batch).unwrap();
+                            // The later one first: the earlier one is durable with it.
+                            let late = log.submit(&Batch::new(Vec::new(), at(0))).unwrap();
+                            log.wait(late).unwrap();
+                            log.wait(early).unwrap();
+                        }
+                        2 => {
+                            let durability = Durability::Buffered;
+                            let _ = log.submit(&Batch { durability, ..batch }).unwrap();
+                        }
+                        _ => {
+                            let _ = log.submit(&batch).unwrap();
+                            log.flush().unwrap();
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let ack = log.flush().unwrap();
+    assert_eq!(ack.seq, THREADS * APPENDS);
+    assert_eq!(whole(&log.reader().unwrap()).len(), usize::try_from(ack.seq).unwrap());
 }
 
 /// Goal: what is submitted together is written and synced together.

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 
 use crate::Result;
-use crate::engine::{Peer, Said};
+use crate::engine::Peer;
 use crate::image::Image;
 use crate::record::{LENGTH, mix, payload};
 
@@ -66,6 +66,15 @@ struct Tally {
     fates: BTreeMap<Fate, u64>,
     /// The most records that one flip took without a word.
     worst: u64,
+}
+
+/// What an engine said while it served what it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Said {
+    /// Nothing: all is well.
+    Nothing,
+    /// That something is wrong, on the way that a user takes to open and read.
+    Trouble,
 }
 
 /// What a reading process printed.
@@ -192,7 +201,7 @@ fn heard(text: &str) -> Option<Heard> {
 pub fn write(peer: Peer, dir: &Path, count: u64) -> Result<()> {
     let engine = peer.open(dir)?;
     for number in 1..=count {
-        engine.append(number, vec![payload(number)])?;
+        engine.append(number, &[payload(number)])?;
     }
     println!("written");
     std::io::stdout().flush()?;
@@ -204,22 +213,19 @@ pub fn write(peer: Peer, dir: &Path, count: u64) -> Result<()> {
 /// Says what is served: whether there was trouble, how many records are as they were written, and
 /// how many were never written so.
 pub fn read(peer: Peer, dir: &Path, count: u64) -> Result<()> {
-    let served = peer.serve(dir);
     let mut good: Vec<u64> = Vec::new();
     let mut wrong = 0;
-    for (number, bytes) in served.records {
+    let outcome = peer.read(dir, &mut |number, bytes| {
         if (1..=count).contains(&number) && bytes == payload(number) {
             good.push(number);
         } else {
             wrong += 1;
         }
-    }
+        Ok(())
+    });
     good.sort_unstable();
     good.dedup();
-    let said = match served.said {
-        Said::Nothing => "nothing",
-        Said::Trouble => "trouble",
-    };
+    let said = if outcome.is_ok() { "nothing" } else { "trouble" };
     println!("{said} {} {wrong}", good.len());
     Ok(())
 }

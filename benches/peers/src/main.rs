@@ -1,18 +1,25 @@
 //! The same work through this engine and through others, side by side.
 //!
 //! `flips` damages one bit of 400 acknowledged records at a time and asks each engine what it still
-//! serves; `speed` appends records of 256 bytes and reads them back. Every engine stands at its own
-//! defaults, with the strongest durability that it offers for a commit.
+//! serves; `speed` appends records of 256 bytes, and opens and folds them. Every engine stands at its
+//! own defaults, with the strongest durability that it offers for a commit. `limits`, `own` and
+//! `grow` say what the machine allows, and how this engine's costs grow.
 //!
 //! Left out on purpose: tuning. What is compared is what a user gets who reads the first page.
 
 mod engine;
 mod flips;
+mod grow;
 mod image;
+mod limits;
+mod measure;
+mod own;
+mod plans;
 mod record;
 mod speed;
+mod steps;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -33,8 +40,25 @@ struct Arguments {
 enum Command {
     /// Flip one random bit of 400 acknowledged records at a time, and count what is served
     Flips(flips::Options),
-    /// Append durably and read back, in rounds that take turns
+    /// Append durably, open, replay: in rounds that take turns
     Speed(speed::Options),
+    /// Count what each engine asks of the system to make 200 commits durable (with strace)
+    Durability(speed::Durability),
+    /// What the disk, the hash and the memory of this machine allow
+    Limits(limits::Options),
+    /// What only this engine has: verifying, plans, time travel, snapshots
+    Own(own::Options),
+    /// Make a large ledger, or one of a large plan, and measure what grows with it
+    Grow(grow::Options),
+    /// Do steps of a plan durably, one after the other; prints the seconds
+    Steps { dir: PathBuf, steps: u64 },
+    /// One measurement of one engine
+    #[command(hide = true)]
+    Measure {
+        peer: Peer,
+        #[command(flatten)]
+        options: measure::Options,
+    },
     /// Write records, say so, and wait to be killed
     #[command(hide = true)]
     Write { peer: Peer, dir: PathBuf, count: u64 },
@@ -47,6 +71,16 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Flips(options) => flips::run(&options),
         Command::Speed(options) => speed::run(&options),
+        Command::Durability(options) => speed::durability(&options),
+        Command::Limits(options) => limits::run(&options),
+        Command::Own(options) => own::run(&options),
+        Command::Grow(options) => grow::run(&options),
+        Command::Steps { dir, steps } => steps::run(&dir, steps),
+        Command::Measure { peer, options } => {
+            let open = |dir: &Path| peer.open(dir);
+            let read = |dir: &Path, visit: measure::Visit<'_>| peer.read(dir, visit);
+            measure::run(&measure::Store { open: &open, read: &read }, &options)
+        }
         Command::Write { peer, dir, count } => flips::write(peer, &dir, count),
         Command::Read { peer, dir, count } => flips::read(peer, &dir, count),
     };

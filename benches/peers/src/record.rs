@@ -1,7 +1,19 @@
-//! What is written: 256 bytes that the record's number decides.
+//! What is written: dispatches and receipts of 256 bytes, which the record's number decides, and
+//! what they add up to.
+//!
+//! Odd records deal a step, even ones bring its receipt. The same decoding and the same fold are
+//! used for every engine, so that replays differ by what the engines do.
+
+use bincode::Options as _;
+use serde::{Deserialize, Serialize};
+
+use crate::Result;
 
 /// Bytes of a payload.
 pub const LENGTH: usize = 256;
+
+/// Steps of the plan that the records are about.
+const STEPS: u64 = 100_000;
 
 /// A number that only the seed decides (splitmix64).
 pub fn mix(seed: u64) -> u64 {
@@ -11,8 +23,95 @@ pub fn mix(seed: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// The payload of a record: its number, then bytes that cannot be compressed.
+/// What a record says of a step.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Event<'a> {
+    Dispatched { step: u32, attempt: u32, lease_until: u64, worker: &'a str, key: &'a [u8] },
+    Received { step: u32, attempt: u32, cost: u64, output: &'a [u8] },
+}
+
+/// The payload of a record: its number, then the event, whose noise cannot be compressed.
 pub fn payload(number: u64) -> Vec<u8> {
-    let noise = (1..).flat_map(|at: u64| mix(number ^ (at << 40)).to_le_bytes());
-    number.to_le_bytes().into_iter().chain(noise).take(LENGTH).collect()
+    let noise: Vec<u8> =
+        (1..).flat_map(|at: u64| mix(number ^ (at << 40)).to_le_bytes()).take(LENGTH).collect();
+    let step = u32::try_from(number.saturating_sub(1) / 2 % STEPS).unwrap_or(0);
+    let attempt = 1;
+    let event = |noise| {
+        if number % 2 == 1 {
+            Event::Dispatched { step, attempt, lease_until: number, worker: "worker-1", key: noise }
+        } else {
+            Event::Received { step, attempt, cost: number % 1000, output: noise }
+        }
+    };
+    // As much noise as fills the record; a length of more than 250 takes three bytes.
+    let all = 8 + bytes(&event(&[])).len();
+    let filled = event(noise.get(..LENGTH - all).unwrap_or_default());
+    [number.to_le_bytes().to_vec(), bytes(&filled)].concat()
+}
+
+fn bytes(event: &Event<'_>) -> Vec<u8> {
+    bincode::DefaultOptions::new().serialize(event).expect("plain structs encode")
+}
+
+/// What a step has come to.
+#[derive(Debug, Default, Clone, Copy)]
+struct Step {
+    attempt: u32,
+    is_done: bool,
+    lease_until: u64,
+}
+
+/// What the records add up to.
+#[derive(Debug)]
+pub struct Sum {
+    steps: Vec<Step>,
+    pub records: u64,
+    pub done: u64,
+    pub cost: u64,
+}
+
+impl Sum {
+    pub fn new() -> Self {
+        let steps = vec![Step::default(); usize::try_from(STEPS).unwrap_or(0)];
+        Self { steps, records: 0, done: 0, cost: 0 }
+    }
+
+    /// Decode a record and fold it in.
+    pub fn add(&mut self, payload: &[u8]) -> Result<()> {
+        let event = payload.get(8..).ok_or("a record that is too short")?;
+        let event = bincode::DefaultOptions::new().with_limit(1 << 20).deserialize(event)?;
+        self.records += 1;
+        let slot = |step: u32| usize::try_from(step).unwrap_or(usize::MAX);
+        match event {
+            Event::Dispatched { step, attempt, lease_until, .. } => {
+                let step = self.steps.get_mut(slot(step)).ok_or("no such step")?;
+                *step = Step { attempt, is_done: false, lease_until };
+            }
+            Event::Received { step, attempt, cost, .. } => {
+                let step = self.steps.get_mut(slot(step)).ok_or("no such step")?;
+                if step.attempt == attempt && !step.is_done && step.lease_until > 0 {
+                    step.is_done = true;
+                    self.done += 1;
+                    self.cost += cost;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_payload_has_its_length_and_folds() {
+        let mut sum = Sum::new();
+        for number in 1..=2_000 {
+            let payload = payload(number);
+            assert_eq!(payload.len(), LENGTH);
+            sum.add(&payload).unwrap();
+        }
+        assert_eq!((sum.records, sum.done), (2_000, 1_000));
+    }
 }

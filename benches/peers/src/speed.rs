@@ -1,23 +1,24 @@
-//! Records of 256 bytes, appended durably by one thread, by many and in batches, and read back.
+//! The same records through every engine: one table for each kind of work.
 //!
-//! The engines take turns in every round, each on a fresh store, so that what else the machine does
-//! falls on all of them alike. A figure is the median over the rounds; only the ratios within one
-//! run mean anything.
+//! The engines take turns in every round, each on a fresh store and in a process of its own, so
+//! that what else the machine does falls on all of them alike, and nothing that one leaves behind
+//! helps or harms another. A figure is the median over the rounds; only the ratios within one run
+//! mean anything.
 
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
 
-use clap::Args;
-use plan_ledger::log::Batch;
+use clap::{Args, ValueEnum};
 
 use crate::Result;
-use crate::engine::{Engine, Ours, Peer, record};
-use crate::record::payload;
+use crate::engine::Peer;
+use crate::measure::{BATCH, Work};
 
-const PEERS: [Peer; 8] = [
+const PEERS: [Peer; 9] = [
     Peer::PlanLedger,
+    Peer::PlanLedgerTrusting,
     Peer::Bare,
     Peer::SqliteWal,
     Peer::Redb,
@@ -27,12 +28,8 @@ const PEERS: [Peer; 8] = [
     Peer::Sled,
 ];
 
-/// Appends before the clock starts.
-const WARM_UP: u64 = 50;
-/// Records of a batch.
-const BATCH: u64 = 1000;
-/// Tickets that are open at once.
-const WINDOW: u64 = 512;
+/// An engine whose dependencies do not go together with those of the others.
+const BESIDE: &str = "peers-batpak";
 
 #[derive(Args)]
 pub struct Options {
@@ -40,168 +37,220 @@ pub struct Options {
     #[arg(long, default_value_t = 5)]
     rounds: usize,
     /// Seconds of each measurement
-    #[arg(long, default_value_t = 2.0)]
+    #[arg(long, default_value_t = 1.0)]
     seconds: f64,
+    /// Records of a store that is filled to be opened and read
+    #[arg(long, default_value_t = 200_000)]
+    records: u64,
     /// Where the stores are made: the device that is measured
     #[arg(long, default_value = "target/peers")]
     folder: PathBuf,
-    /// Only rows whose name contains this
+    /// Only work whose name contains this
     #[arg(long, default_value = "")]
     only: String,
+    /// Write all figures there, as JSON
+    #[arg(long)]
+    json: Option<PathBuf>,
 }
 
-/// What is measured.
+/// A program that measures one engine.
+#[derive(Debug, Clone)]
+struct Candidate {
+    name: String,
+    program: PathBuf,
+    /// What comes before the options of a measurement.
+    words: Vec<String>,
+    peer: Option<Peer>,
+}
+
+/// What one row of a table says.
 #[derive(Debug, Clone, Copy)]
-enum Work {
-    /// Each thread commits one record after another.
-    Threads(usize),
-    /// One thread commits batches of [`BATCH`].
-    Batches,
-    /// One thread, which waits for what it wrote [`WINDOW`] records ago.
-    Tickets,
-    /// A store of [`Work::Batches`] is opened and read.
-    ReadBack,
+struct Row {
+    work: Work,
+    name: &'static str,
+    unit: &'static str,
 }
 
-impl Work {
-    const ALL: [Self; 6] = [
-        Self::Threads(1),
-        Self::Threads(32),
-        Self::Threads(256),
-        Self::Batches,
-        Self::Tickets,
-        Self::ReadBack,
-    ];
+const ROWS: [Row; 8] = [
+    Row { work: Work::One, name: "durable appends, 1 thread", unit: "records/s" },
+    Row { work: Work::Threads32, name: "durable appends, 32 threads", unit: "records/s" },
+    Row { work: Work::Threads256, name: "durable appends, 256 threads", unit: "records/s" },
+    Row { work: Work::Batches, name: "durable batches of 1,000", unit: "records/s" },
+    Row { work: Work::Pipeline, name: "pipelined, 512 open, 1 thread", unit: "records/s" },
+    Row { work: Work::Reopen, name: "opened after a kill, until it takes an append", unit: "ms" },
+    Row { work: Work::Replay, name: "opened, decoded and folded", unit: "records/s" },
+    Row { work: Work::Bytes, name: "on disk, dispatch and receipt", unit: "bytes" },
+];
 
-    fn name(self) -> String {
-        match self {
-            Self::Threads(1) => "durable appends, 1 thread".to_owned(),
-            Self::Threads(count) => format!("durable appends, {count} threads"),
-            Self::Batches => format!("durable batches of {BATCH}"),
-            Self::Tickets => format!("pipelined, {WINDOW} tickets open, 1 thread"),
-            Self::ReadBack => "opened and read back".to_owned(),
+impl Row {
+    fn is_for(&self, candidate: &Candidate) -> bool {
+        match self.work {
+            // What differs is how it reads.
+            _ if candidate.peer == Some(Peer::PlanLedgerTrusting) => self.work == Work::Replay,
+            Work::Pipeline => candidate.peer == Some(Peer::PlanLedger),
+            Work::Reopen | Work::Replay | Work::Bytes => candidate.peer != Some(Peer::Bare),
+            _ => true,
         }
     }
+}
 
-    fn is_for(self, peer: Peer) -> bool {
-        match self {
-            Self::Threads(_) | Self::Batches => true,
-            Self::Tickets => peer == Peer::PlanLedger,
-            Self::ReadBack => peer != Peer::Bare,
-        }
+fn candidates() -> Result<Vec<Candidate>> {
+    let program = std::env::current_exe()?;
+    let mut all = Vec::new();
+    for peer in PEERS {
+        let word = peer.to_possible_value().ok_or("no name")?.get_name().to_owned();
+        let words = vec!["measure".to_owned(), word];
+        let name = peer.name().to_owned();
+        all.push(Candidate { name, program: program.clone(), words, peer: Some(peer) });
     }
+    let beside = program.with_file_name(BESIDE);
+    if beside.exists() {
+        let (name, words) = ("batpak 0.10, synced".to_owned(), Vec::new());
+        all.push(Candidate { name, program: beside, words, peer: None });
+    } else {
+        eprintln!("{BESIDE} was not built: its rows are missing");
+    }
+    Ok(all)
 }
 
 pub fn run(options: &Options) -> Result<()> {
     std::fs::create_dir_all(&options.folder)?;
-    for work in Work::ALL.into_iter().filter(|work| work.name().contains(&options.only)) {
-        println!(
-            "\n{}\n\n| engine | records/s | ratio to plan-ledger |\n|---|---|---|",
-            work.name()
-        );
-        let peers: Vec<Peer> = PEERS.into_iter().filter(|peer| work.is_for(*peer)).collect();
-        let mut rates = vec![Vec::new(); peers.len()];
-        for _ in 0..options.rounds {
-            for (peer, rates) in peers.iter().zip(&mut rates) {
-                rates.push(rate(*peer, work, options)?);
+    let candidates = candidates()?;
+    let mut report = Vec::new();
+    for row in ROWS.iter().filter(|row| row.name.contains(&options.only)) {
+        let taking_part: Vec<_> = candidates.iter().filter(|each| row.is_for(each)).collect();
+        let mut figures: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+        // What is written takes the same room every time.
+        let rounds = if row.work == Work::Bytes { 1 } else { options.rounds };
+        for _ in 0..rounds {
+            for candidate in &taking_part {
+                match figure(candidate, row.work, options) {
+                    Ok(figure) => figures.entry(&candidate.name).or_default().push(figure),
+                    Err(error) => eprintln!("{}, {}: {error}", candidate.name, row.name),
+                }
             }
         }
-        let medians: Vec<f64> = rates.into_iter().map(median).collect();
-        let ours = medians.first().copied().unwrap_or(1.0);
-        for (peer, rate) in peers.iter().zip(&medians) {
-            println!("| {} | {rate:.0} | {:.2} |", peer.name(), rate / ours);
-        }
+        print(row, &taking_part, &figures);
+        report.push(serde_json::json!({ "work": row.name, "unit": row.unit, "figures": figures }));
+    }
+    if let Some(path) = &options.json {
+        std::fs::write(path, serde_json::to_string_pretty(&report)?)?;
     }
     Ok(())
 }
 
-fn median(mut rates: Vec<f64>) -> f64 {
-    rates.sort_by(f64::total_cmp);
-    rates.get(rates.len() / 2).copied().unwrap_or(0.0)
+fn print(row: &Row, taking_part: &[&Candidate], figures: &BTreeMap<&str, Vec<f64>>) {
+    println!("\n{}\n\n| engine | {} | ratio to plan-ledger |\n|---|---|---|", row.name, row.unit);
+    let of = |name: &str| figures.get(name).map_or(f64::NAN, |all| median(all.clone()));
+    let ours = of(Peer::PlanLedger.name());
+    for candidate in taking_part {
+        let figure = of(&candidate.name);
+        println!("| {} | {figure:.0} | {:.2} |", candidate.name, figure / ours);
+    }
 }
 
-/// Records a second.
-fn rate(peer: Peer, work: Work, options: &Options) -> Result<f64> {
+pub fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+fn figure(candidate: &Candidate, work: Work, options: &Options) -> Result<f64> {
     let folder = tempfile::tempdir_in(&options.folder)?;
-    let time = Duration::from_secs_f64(options.seconds);
-    match work {
-        Work::Threads(count) => threads(peer.open(folder.path())?.into(), count, time),
-        Work::Batches => batches(peer.open(folder.path())?.as_ref(), time),
-        Work::Tickets => tickets(folder.path(), time),
-        Work::ReadBack => read_back(peer, folder.path()),
+    let dir = folder.path();
+    if matches!(work, Work::Reopen | Work::Replay) {
+        filled(candidate, dir, options)?;
     }
+    let output = measure(candidate, work, dir, options)?.stderr(Stdio::piped()).output()?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).trim().to_owned().into());
+    }
+    Ok(String::from_utf8(output.stdout)?.trim().parse()?)
 }
 
-fn threads(engine: Arc<dyn Engine>, count: usize, time: Duration) -> Result<f64> {
-    let (next, done, is_over) = (AtomicU64::new(1), AtomicU64::new(0), AtomicBool::new(false));
-    let append = || engine.append(next.fetch_add(1, Ordering::Relaxed), vec![payload(1)]);
-    (0..WARM_UP).try_for_each(|_| append())?;
-    std::thread::scope(|scope| {
-        let work = || -> Result<()> {
-            while !is_over.load(Ordering::Relaxed) {
-                append()?;
-                done.fetch_add(1, Ordering::Relaxed);
-            }
-            Ok(())
+fn measure(candidate: &Candidate, work: Work, dir: &Path, options: &Options) -> Result<Command> {
+    let mut process = Command::new(&candidate.program);
+    process.args(&candidate.words);
+    process.arg(work.to_possible_value().ok_or("no name")?.get_name()).arg(dir);
+    process.arg("--seconds").arg(options.seconds.to_string());
+    // Enough of them that what is reserved ahead does not count.
+    let times = if work == Work::Bytes { 5 } else { 1 };
+    let records = options.records.next_multiple_of(BATCH) * times;
+    process.arg("--records").arg(records.to_string());
+    process.stdin(Stdio::null());
+    Ok(process)
+}
+
+/// A store as a process leaves it that is killed behind its last commit.
+fn filled(candidate: &Candidate, dir: &Path, options: &Options) -> Result<()> {
+    let mut process = measure(candidate, Work::Fill, dir, options)?;
+    let mut child = process.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+    let mut line = String::new();
+    let output = child.stdout.take().ok_or("no output")?;
+    BufReader::new(output).read_line(&mut line)?;
+    child.kill()?;
+    child.wait()?;
+    if line.trim() == "filled" { Ok(()) } else { Err("it did not fill the store".into()) }
+}
+
+#[derive(Args)]
+pub struct Durability {
+    /// Where the stores are made
+    #[arg(long, default_value = "target/peers")]
+    folder: PathBuf,
+    /// Write all counts there, as JSON
+    #[arg(long)]
+    json: Option<PathBuf>,
+}
+
+/// The calls that make something durable, and what is printed of them.
+const CALLS: [&str; 4] = ["fdatasync", "fsync", "sync_file_range", "msync"];
+
+/// Counts what each engine asks of the system to make 200 commits durable.
+pub fn durability(wanted: &Durability) -> Result<()> {
+    std::fs::create_dir_all(&wanted.folder)?;
+    println!("| engine | {} | files with O_SYNC or O_DSYNC |", CALLS.join(" | "));
+    println!("|---|---|---|---|---|---|");
+    let mut report = BTreeMap::new();
+    let writes = |each: &Candidate| each.peer != Some(Peer::PlanLedgerTrusting);
+    for candidate in candidates()?.into_iter().filter(writes) {
+        let Some((counts, files)) = traced(&candidate, &wanted.folder)? else {
+            println!("| {} | strace is missing, or it failed | | | | |", candidate.name);
+            continue;
         };
-        let workers: Vec<_> = (0..count).map(|_| scope.spawn(work)).collect();
-        std::thread::sleep(time / 10);
-        let (before, started) = (done.load(Ordering::Relaxed), Instant::now());
-        std::thread::sleep(time);
-        let rate = per_second(done.load(Ordering::Relaxed) - before, started);
-        is_over.store(true, Ordering::Relaxed);
-        for worker in workers {
-            worker.join().map_err(|_| "a thread panicked")??;
-        }
-        Ok(rate)
-    })
-}
-
-fn batches(engine: &dyn Engine, time: Duration) -> Result<f64> {
-    let batch: Vec<Vec<u8>> = (0..BATCH).map(payload).collect();
-    let started = Instant::now();
-    let mut count = 0;
-    while started.elapsed() < time {
-        engine.append(1 + count, batch.clone())?;
-        count += BATCH;
+        let text: Vec<_> = counts.iter().map(ToString::to_string).collect();
+        println!("| {} | {} | {files} |", candidate.name, text.join(" | "));
+        let named: BTreeMap<_, _> = CALLS.into_iter().zip(counts).collect();
+        report.insert(candidate.name, serde_json::json!({ "calls": named, "files": files }));
     }
-    Ok(per_second(count, started))
-}
-
-fn tickets(dir: &Path, time: Duration) -> Result<f64> {
-    let engine = Ours::open(dir)?;
-    let mut open = std::collections::VecDeque::new();
-    let started = Instant::now();
-    let mut count = 0;
-    while started.elapsed() < time {
-        open.push_back(engine.log().submit(&Batch::new(vec![record(payload(1))], 2))?);
-        if open.len() > usize::try_from(WINDOW)?
-            && let Some(ticket) = open.pop_front()
-        {
-            engine.log().wait(ticket)?;
-            count += 1;
-        }
+    if let Some(path) = &wanted.json {
+        std::fs::write(path, serde_json::to_string_pretty(&report)?)?;
     }
-    Ok(per_second(count, started))
+    Ok(())
 }
 
-/// A store of a hundred thousand records.
-fn read_back(peer: Peer, dir: &Path) -> Result<f64> {
-    let count = 100 * BATCH;
-    let engine = peer.open(dir)?;
-    for batch in 0..100 {
-        let first = 1 + batch * BATCH;
-        engine.append(first, (first..first + BATCH).map(payload).collect())?;
+/// How often each of [`CALLS`] is made for 200 commits, and how many files are opened so that every
+/// write to them is synced.
+fn traced(candidate: &Candidate, folder: &Path) -> Result<Option<([usize; 4], usize)>> {
+    let dir = tempfile::tempdir_in(folder)?;
+    let trace = dir.path().join("trace");
+    let mut process = Command::new("strace");
+    // The lines that the process writes itself say where the commits begin and end.
+    process.args(["-f", "-e", "trace=fsync,fdatasync,sync_file_range,msync,openat,write", "-o"]);
+    process.arg(&trace).arg(&candidate.program).args(&candidate.words);
+    process.arg(Work::Commits.to_possible_value().ok_or("no name")?.get_name()).arg(dir.path());
+    process.stdout(Stdio::null()).stderr(Stdio::null());
+    if !process.status().is_ok_and(|status| status.success()) {
+        return Ok(None);
     }
-    drop(engine);
-    let started = Instant::now();
-    let served = u64::try_from(peer.serve(dir).records.len())?;
-    let rate = per_second(served, started);
-    // Some let go of what they have checkpointed.
-    if served < count { Ok(f64::NAN) } else { Ok(rate) }
-}
-
-fn per_second(count: u64, started: Instant) -> f64 {
-    let count = u32::try_from(count).map_or(f64::from(u32::MAX), f64::from);
-    count / started.elapsed().as_secs_f64()
+    let trace = std::fs::read_to_string(&trace)?;
+    let is_synced = |line: &&str| line.contains("O_SYNC") || line.contains("O_DSYNC");
+    let files = trace.lines().filter(is_synced).count();
+    let lines = trace.lines().skip_while(|line| !line.contains("\"opened"));
+    let lines: Vec<_> = lines.take_while(|line| !line.contains("\"committed")).collect();
+    // A call that another thread interrupts stands in two lines, of which one begins it.
+    let count = |call: &str| {
+        let begun = format!(" {call}(");
+        lines.iter().filter(|line| line.contains(&begun)).count()
+    };
+    Ok(Some((CALLS.map(count), files)))
 }

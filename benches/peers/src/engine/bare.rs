@@ -5,8 +5,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use super::Engine;
 use crate::Result;
+use crate::measure::Engine;
 
 /// How much is filled with zeros beforehand, in bytes.
 const PREPARED: usize = 64 << 20;
@@ -29,7 +29,7 @@ impl Bare {
 }
 
 impl Engine for Bare {
-    fn append(&self, _: u64, payloads: Vec<Vec<u8>>) -> Result<()> {
+    fn append(&self, _: u64, payloads: &[Vec<u8>]) -> Result<()> {
         let bytes = payloads.concat();
         let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
         if *end + u64::try_from(bytes.len())? > u64::try_from(PREPARED)? {

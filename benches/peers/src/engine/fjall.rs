@@ -4,8 +4,9 @@ use std::path::Path;
 
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 
-use super::{Engine, number};
+use super::number;
 use crate::Result;
+use crate::measure::{Engine, Visit};
 
 pub struct Fjall {
     database: Database,
@@ -21,10 +22,10 @@ impl Fjall {
 }
 
 impl Engine for Fjall {
-    fn append(&self, first: u64, payloads: Vec<Vec<u8>>) -> Result<()> {
+    fn append(&self, first: u64, payloads: &[Vec<u8>]) -> Result<()> {
         let mut batch = self.database.batch();
         for (number, payload) in (first..).zip(payloads) {
-            batch.insert(&self.log, number.to_be_bytes(), payload);
+            batch.insert(&self.log, number.to_be_bytes(), payload.as_slice());
         }
         batch.commit()?;
         self.database.persist(PersistMode::SyncAll)?;
@@ -32,11 +33,11 @@ impl Engine for Fjall {
     }
 }
 
-pub fn serve(dir: &Path, records: &mut Vec<(u64, Vec<u8>)>) -> Result<()> {
+pub fn read(dir: &Path, visit: Visit<'_>) -> Result<()> {
     let fjall = Fjall::open(dir)?;
     for row in fjall.log.iter() {
         let (key, payload) = row.into_inner()?;
-        records.push((number(&key)?, payload.to_vec()));
+        visit(number(&key)?, &payload)?;
     }
     Ok(())
 }

@@ -12,15 +12,18 @@ mod sqlite;
 use std::path::Path;
 
 use clap::ValueEnum;
+pub use ours::options;
+use plan_ledger::log::Links;
 
 use crate::Result;
-
-pub use ours::{Ours, record};
+use crate::measure::{Engine, Visit};
 
 /// An engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Peer {
     PlanLedger,
+    /// The same; a reader checks checksums and order, and not the chain.
+    PlanLedgerTrusting,
     SqliteWal,
     Redb,
     Fjall,
@@ -30,33 +33,12 @@ pub enum Peer {
     Bare,
 }
 
-/// Something that appends. Shared by threads.
-pub trait Engine: Send + Sync {
-    /// Appends records of consecutive numbers, all or nothing, durable when this returns.
-    fn append(&self, first: u64, payloads: Vec<Vec<u8>>) -> Result<()>;
-}
-
-/// What an engine said while it served what it has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Said {
-    /// Nothing: all is well.
-    Nothing,
-    /// That something is wrong, on the way that a user takes to open and read.
-    Trouble,
-}
-
-/// What an engine serves.
-pub struct Served {
-    pub said: Said,
-    /// Numbers and payloads.
-    pub records: Vec<(u64, Vec<u8>)>,
-}
-
 impl Peer {
     /// As the documentation of each writes it.
     pub fn name(self) -> &'static str {
         match self {
             Self::PlanLedger => "plan-ledger",
+            Self::PlanLedgerTrusting => "plan-ledger, checksums only",
             Self::SqliteWal => "SQLite, WAL, synchronous = FULL",
             Self::Redb => "redb 4",
             Self::Fjall => "fjall 3, SyncAll",
@@ -71,7 +53,7 @@ impl Peer {
     pub fn open(self, dir: &Path) -> Result<Box<dyn Engine>> {
         std::fs::create_dir_all(dir)?;
         Ok(match self {
-            Self::PlanLedger => Box::new(ours::Ours::open(dir)?),
+            Self::PlanLedger | Self::PlanLedgerTrusting => Box::new(ours::Ours::open(dir)?),
             Self::SqliteWal => Box::new(sqlite::Sqlite::open(dir)?),
             Self::Redb => Box::new(redb::Redb::open(dir)?),
             Self::Fjall => Box::new(fjall::Fjall::open(dir)?),
@@ -82,20 +64,20 @@ impl Peer {
         })
     }
 
-    /// Opens the store that is there and reads all of it.
-    pub fn serve(self, dir: &Path) -> Served {
-        let mut records = Vec::new();
-        let outcome = match self {
-            Self::PlanLedger => ours::serve(dir, &mut records),
-            Self::SqliteWal => sqlite::serve(dir, &mut records),
-            Self::Redb => redb::serve(dir, &mut records),
-            Self::Fjall => fjall::serve(dir, &mut records),
-            Self::Okaywal => okaywal::serve(dir, &mut records),
-            Self::RaftEngine => raft_engine::serve(dir, &mut records),
-            Self::Sled => sled::serve(dir, &mut records),
+    /// Opens the store that is there and reads all of it, in order. What is shown before an error
+    /// is what it serves nevertheless.
+    pub fn read(self, dir: &Path, visit: Visit<'_>) -> Result<()> {
+        match self {
+            Self::PlanLedger => ours::read(dir, Links::Computed, visit),
+            Self::PlanLedgerTrusting => ours::read(dir, Links::Trusted, visit),
+            Self::SqliteWal => sqlite::read(dir, visit),
+            Self::Redb => redb::read(dir, visit),
+            Self::Fjall => fjall::read(dir, visit),
+            Self::Okaywal => okaywal::read(dir, visit),
+            Self::RaftEngine => raft_engine::read(dir, visit),
+            Self::Sled => sled::read(dir, visit),
             Self::Bare => Err("it has no way to read".into()),
-        };
-        Served { said: if outcome.is_ok() { Said::Nothing } else { Said::Trouble }, records }
+        }
     }
 }
 

@@ -4,10 +4,10 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use okaywal::{Entry, EntryId, LogManager, SegmentReader, WriteAheadLog};
+use okaywal::{Configuration, Entry, EntryId, LogManager, SegmentReader, WriteAheadLog};
 
-use super::Engine;
 use crate::Result;
+use crate::measure::{Engine, Visit};
 
 pub struct Okaywal(WriteAheadLog);
 
@@ -33,29 +33,35 @@ impl LogManager for Recovered {
     }
 }
 
+/// Nothing is checkpointed, since that would let go of it: as somebody keeps all that happened.
+fn recover(dir: &Path, recovered: Recovered) -> io::Result<WriteAheadLog> {
+    let usual = Configuration::default_for(dir.join("peer.okaywal"));
+    usual.checkpoint_after_bytes(1 << 40).open(recovered)
+}
+
 impl Okaywal {
     pub fn open(dir: &Path) -> Result<Self> {
-        Ok(Self(WriteAheadLog::recover(dir.join("peer.okaywal"), Recovered::default())?))
+        Ok(Self(recover(dir, Recovered::default())?))
     }
 }
 
 impl Engine for Okaywal {
-    fn append(&self, _: u64, payloads: Vec<Vec<u8>>) -> Result<()> {
+    fn append(&self, _: u64, payloads: &[Vec<u8>]) -> Result<()> {
         let mut entry = self.0.begin_entry()?;
         for payload in payloads {
-            entry.write_chunk(&payload)?;
+            entry.write_chunk(payload)?;
         }
         entry.commit()?;
         Ok(())
     }
 }
 
-pub fn serve(dir: &Path, records: &mut Vec<(u64, Vec<u8>)>) -> Result<()> {
+pub fn read(dir: &Path, visit: Visit<'_>) -> Result<()> {
     let recovered = Recovered::default();
-    let opened = WriteAheadLog::recover(dir.join("peer.okaywal"), recovered.clone());
+    let opened = recover(dir, recovered.clone());
     for payload in recovered.0.lock().unwrap_or_else(PoisonError::into_inner).iter() {
         let number = payload.first_chunk().map_or(u64::MAX, |bytes| u64::from_le_bytes(*bytes));
-        records.push((number, payload.clone()));
+        visit(number, payload)?;
     }
     opened?.shutdown()?;
     Ok(())

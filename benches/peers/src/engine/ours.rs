@@ -1,66 +1,91 @@
-//! This engine: its log, without the plan.
+//! This engine: its log, without the plan, at the defaults that a ledger opens it with.
 
+use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
+use plan_ledger::Housekeeping;
 use plan_ledger::format::{Codec, NewRecord};
-use plan_ledger::log::{Item, Log, LogOptions, LogReader, UidSource};
+use plan_ledger::log::{Batch, Item, Links, Log, LogOptions, LogReader, UidSource};
 use plan_ledger::storage::{DiskStorage, Storage};
 
-use super::Engine;
 use crate::Result;
-use crate::record::mix;
+use crate::measure::{Engine, Visit};
+use crate::record::{mix, payload};
 
 /// A kind that a reader may skip.
 const KIND: u16 = 0x9000;
+/// Tickets that are open at once.
+const WINDOW: usize = 512;
 
 pub struct Ours(Log);
 
-fn options() -> LogOptions {
-    let next = AtomicU64::new(1);
+pub fn options() -> LogOptions {
+    let now = UNIX_EPOCH.elapsed().map_or(0, |since| since.subsec_nanos());
+    let next = AtomicU64::new(mix(u64::from(now) << 32 | u64::from(std::process::id())));
     let uids = UidSource::new(move || {
         let number = next.fetch_add(1, Ordering::Relaxed);
         let (low, high) = (mix(number).to_le_bytes(), mix(!number).to_le_bytes());
         std::array::from_fn(|at| *low.iter().chain(&high).nth(at).unwrap_or(&0))
     });
-    LogOptions::new(Arc::new(DiskStorage), uids)
+    let housekeeping = Housekeeping::Thread;
+    LogOptions { housekeeping, ..LogOptions::new(Arc::new(DiskStorage), uids) }
 }
 
 impl Ours {
     pub fn open(dir: &Path) -> Result<Self> {
-        Ok(Self(Log::create(&dir.join("peer.ledger"), options(), 1)?))
-    }
-
-    /// The log, for what only this engine offers.
-    pub fn log(&self) -> &Log {
-        &self.0
+        let dir = dir.join("peer.ledger");
+        Ok(Self(if dir.exists() {
+            Log::open(&dir, options(), 3)?.0
+        } else {
+            Log::create(&dir, options(), 1)?
+        }))
     }
 }
 
-pub fn record(payload: Vec<u8>) -> NewRecord {
-    NewRecord { kind: KIND, codec: Codec::Raw, schema: 1, payload }
+fn record(payload: &[u8]) -> NewRecord {
+    NewRecord { kind: KIND, codec: Codec::Raw, schema: 1, payload: payload.to_vec() }
 }
 
 impl Engine for Ours {
-    fn append(&self, _: u64, payloads: Vec<Vec<u8>>) -> Result<()> {
-        let records: Vec<NewRecord> = payloads.into_iter().map(record).collect();
+    fn append(&self, _: u64, payloads: &[Vec<u8>]) -> Result<()> {
+        let records: Vec<NewRecord> = payloads.iter().map(|payload| record(payload)).collect();
         self.0.append(&records, 2)?;
         Ok(())
     }
+
+    fn pipeline(&self, time: Duration) -> Option<Result<u64>> {
+        Some(pipeline(&self.0, time))
+    }
+}
+
+fn pipeline(log: &Log, time: Duration) -> Result<u64> {
+    let payload = payload(1);
+    let mut open = VecDeque::new();
+    let (started, mut count) = (Instant::now(), 0);
+    while started.elapsed() < time {
+        open.push_back(log.submit(&Batch::new(vec![record(&payload)], 2))?);
+        if open.len() > WINDOW
+            && let Some(ticket) = open.pop_front()
+        {
+            log.wait(ticket)?;
+            count += 1;
+        }
+    }
+    Ok(count)
 }
 
 /// A reader serves what it can and names the rest; a writer then opens, or refuses.
-pub fn serve(dir: &Path, records: &mut Vec<(u64, Vec<u8>)>) -> Result<()> {
+pub fn read(dir: &Path, links: Links, visit: Visit<'_>) -> Result<()> {
     let dir = dir.join("peer.ledger");
     let storage: Arc<dyn Storage> = Arc::new(DiskStorage);
-    let reader = LogReader::open(&storage, &dir)?;
+    let reader = LogReader::open(&storage, &dir)?.with_links(links);
     let mut trouble = None;
     for item in reader.walk(1) {
         match item? {
-            Item::Record(record, _) if record.kind == KIND => {
-                records.push((record.seq, record.payload));
-            }
+            Item::Record(record, _) if record.kind == KIND => visit(record.seq, &record.payload)?,
             Item::Damage(damage) => trouble = Some(damage.into_error()),
             Item::Record(..) | Item::Derived(_) | Item::OpenEnd { .. } => {}
         }

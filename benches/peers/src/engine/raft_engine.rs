@@ -4,8 +4,9 @@ use std::path::Path;
 
 use raft_engine::{Config, Engine as Store, LogBatch};
 
-use super::{Engine, number};
+use super::number;
 use crate::Result;
+use crate::measure::{Engine, Visit};
 
 /// One group holds all of it.
 const REGION: u64 = 1;
@@ -20,25 +21,23 @@ impl RaftEngine {
 }
 
 impl Engine for RaftEngine {
-    fn append(&self, first: u64, payloads: Vec<Vec<u8>>) -> Result<()> {
+    fn append(&self, first: u64, payloads: &[Vec<u8>]) -> Result<()> {
         let mut batch = LogBatch::default();
         for (number, payload) in (first..).zip(payloads) {
-            batch.put(REGION, number.to_be_bytes().to_vec(), payload)?;
+            batch.put(REGION, number.to_be_bytes().to_vec(), payload.clone())?;
         }
         self.0.write(&mut batch, true)?;
         Ok(())
     }
 }
 
-pub fn serve(dir: &Path, records: &mut Vec<(u64, Vec<u8>)>) -> Result<()> {
+pub fn read(dir: &Path, visit: Visit<'_>) -> Result<()> {
     let store = RaftEngine::open(dir)?;
-    let mut is_odd = false;
+    let mut trouble = None;
     store.0.scan_raw_messages(REGION, None, None, false, |key, payload| {
-        match number(key) {
-            Ok(number) => records.push((number, payload.to_vec())),
-            Err(_) => is_odd = true,
-        }
+        let seen = number(key).and_then(|number| visit(number, payload));
+        trouble = trouble.take().or(seen.err());
         true
     })?;
-    if is_odd { Err("a key that was never written".into()) } else { Ok(()) }
+    trouble.map_or(Ok(()), Err)
 }

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 
-use super::Engine;
 use crate::Result;
+use crate::measure::{Engine, Visit};
 
 const TABLE: TableDefinition<u64, &[u8]> = TableDefinition::new("log");
 
@@ -18,11 +18,11 @@ impl Redb {
 }
 
 impl Engine for Redb {
-    fn append(&self, first: u64, payloads: Vec<Vec<u8>>) -> Result<()> {
+    fn append(&self, first: u64, payloads: &[Vec<u8>]) -> Result<()> {
         let transaction = self.0.begin_write()?;
         {
             let mut table = transaction.open_table(TABLE)?;
-            for (number, payload) in (first..).zip(&payloads) {
+            for (number, payload) in (first..).zip(payloads) {
                 table.insert(number, payload.as_slice())?;
             }
         }
@@ -31,12 +31,12 @@ impl Engine for Redb {
     }
 }
 
-pub fn serve(dir: &Path, records: &mut Vec<(u64, Vec<u8>)>) -> Result<()> {
+pub fn read(dir: &Path, visit: Visit<'_>) -> Result<()> {
     let database = Database::open(dir.join("peer.redb"))?;
     let table = database.begin_read()?.open_table(TABLE)?;
     for row in table.iter()? {
         let (number, payload) = row?;
-        records.push((number.value(), payload.value().to_vec()));
+        visit(number.value(), payload.value())?;
     }
     Ok(())
 }

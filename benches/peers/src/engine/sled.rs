@@ -4,8 +4,9 @@ use std::path::Path;
 
 use sled::{Batch, Db};
 
-use super::{Engine, number};
+use super::number;
 use crate::Result;
+use crate::measure::{Engine, Visit};
 
 pub struct Sled(Db);
 
@@ -16,10 +17,10 @@ impl Sled {
 }
 
 impl Engine for Sled {
-    fn append(&self, first: u64, payloads: Vec<Vec<u8>>) -> Result<()> {
+    fn append(&self, first: u64, payloads: &[Vec<u8>]) -> Result<()> {
         let mut batch = Batch::default();
         for (number, payload) in (first..).zip(payloads) {
-            batch.insert(&number.to_be_bytes(), payload);
+            batch.insert(&number.to_be_bytes(), payload.as_slice());
         }
         self.0.apply_batch(batch)?;
         self.0.flush()?;
@@ -27,11 +28,11 @@ impl Engine for Sled {
     }
 }
 
-pub fn serve(dir: &Path, records: &mut Vec<(u64, Vec<u8>)>) -> Result<()> {
+pub fn read(dir: &Path, visit: Visit<'_>) -> Result<()> {
     let sled = Sled::open(dir)?;
     for row in sled.0.iter() {
         let (key, payload) = row?;
-        records.push((number(&key)?, payload.to_vec()));
+        visit(number(&key)?, &payload)?;
     }
     Ok(())
 }

@@ -5,8 +5,8 @@ use std::sync::{Mutex, PoisonError};
 
 use rusqlite::{Connection, params};
 
-use super::Engine;
 use crate::Result;
+use crate::measure::{Engine, Visit};
 
 pub struct Sqlite(Mutex<Connection>);
 
@@ -29,7 +29,7 @@ impl Sqlite {
 }
 
 impl Engine for Sqlite {
-    fn append(&self, first: u64, payloads: Vec<Vec<u8>>) -> Result<()> {
+    fn append(&self, first: u64, payloads: &[Vec<u8>]) -> Result<()> {
         let mut connection = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let transaction = connection.transaction()?;
         {
@@ -43,13 +43,13 @@ impl Engine for Sqlite {
     }
 }
 
-pub fn serve(dir: &Path, records: &mut Vec<(u64, Vec<u8>)>) -> Result<()> {
+pub fn read(dir: &Path, visit: Visit<'_>) -> Result<()> {
     let connection = connect(dir)?;
     let mut select = connection.prepare("SELECT number, payload FROM log ORDER BY number")?;
-    let rows = select.query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get(1)?)))?;
-    for row in rows {
-        let (number, payload) = row?;
-        records.push((u64::try_from(number).unwrap_or(u64::MAX), payload));
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        let number = u64::try_from(row.get::<_, i64>(0)?).unwrap_or(u64::MAX);
+        visit(number, row.get_ref(1)?.as_blob()?)?;
     }
     Ok(())
 }

@@ -1,0 +1,383 @@
+//! How costs grow: a ledger is made longer and longer, and opened, folded and used at each length;
+//! and plans grow, in ledgers of their own.
+//!
+//! The records are those of real runs, judged by the library and appended in bulk; at every rung
+//! of the ladder a snapshot is made, as an open ledger would have made it meanwhile.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command as Process, Stdio};
+use std::time::Instant;
+
+use clap::{Args, ValueEnum};
+use plan_ledger::format::{Codec, NewRecord};
+use plan_ledger::ledger::{RUNS, encode};
+use plan_ledger::log::{Batch, Log, LogOptions};
+use plan_ledger::plan::Json;
+use plan_ledger::{Command, Environment, Ledger, LedgerView, RunId, RunPolicy, State};
+
+use crate::Result;
+use crate::engine::options as log_options;
+use crate::measure::{as_float, bytes_below};
+use crate::own::at_share;
+use crate::plans::{ask, dealt, dispatch, memory, now, plan, receipt, start};
+use crate::record::mix;
+
+#[derive(Args)]
+pub struct Options {
+    /// Where ledgers are made: the device that is measured
+    #[arg(long, default_value = "target/peers")]
+    folder: PathBuf,
+    /// Lengths, in records, in order
+    #[arg(long, value_delimiter = ',', default_value = "10000,100000,1000000,10000000")]
+    records: Vec<u64>,
+    /// Sizes of plans, in steps
+    #[arg(long, value_delimiter = ',', default_value = "100,1000,10000,100000")]
+    steps: Vec<u64>,
+    /// Times that each length is opened
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// Write all figures there, as JSON
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// Do one part, in this process
+    #[arg(long, hide = true, requires = "ledger")]
+    part: Option<Part>,
+    /// The ledger that the part is about
+    #[arg(long, hide = true)]
+    ledger: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// Append until the ledger has the first of the lengths.
+    Extend,
+    /// Start a run of a plan of the first of the sizes.
+    Begin,
+    /// Work, say so, and wait to be killed.
+    Hold,
+    Open,
+    Replay,
+    StateAt,
+    Use,
+}
+
+/// Names and figures.
+type Figures = Vec<(&'static str, f64)>;
+
+/// Records between two snapshots of the ladder.
+const RUNG: u64 = 65_536;
+/// Steps of each run.
+const STEPS: u64 = 400;
+/// Records of a bulk append.
+const BULK: usize = 2_000;
+/// A command leads to fewer events than this; what is left before a rung is filled up.
+const EVENTS_MAX: u64 = 32;
+/// A kind that a reader may skip.
+const FILLER: u16 = 0x9000;
+/// Random looks into the past, and uses, at each length.
+const SAMPLES: u64 = 300;
+
+pub fn run(options: &Options) -> Result<()> {
+    if let (Some(part), Some(ledger)) = (options.part, &options.ledger) {
+        let first = |list: &[u64]| list.first().copied().unwrap_or(0);
+        let figures = match part {
+            Part::Extend => extend(ledger, first(&options.records))?,
+            Part::Begin => begin(ledger, first(&options.steps))?,
+            Part::Hold => hold(ledger)?,
+            Part::Open => open(ledger)?,
+            Part::Replay => replay(ledger)?,
+            Part::StateAt => state_at(ledger)?,
+            Part::Use => uses(ledger)?,
+        };
+        for (name, figure) in figures {
+            println!("{name}\t{figure}");
+        }
+        return Ok(());
+    }
+    std::fs::create_dir_all(&options.folder)?;
+    let folder = tempfile::tempdir_in(&options.folder)?;
+    let mut lengths = Vec::new();
+    let ledger = folder.path().join("long.ledger");
+    for records in &options.records {
+        lengths.push(looked_at(&ledger, Part::Extend, *records, options)?);
+    }
+    std::fs::remove_dir_all(&ledger)?;
+    let mut plans = Vec::new();
+    for steps in &options.steps {
+        let ledger = folder.path().join(format!("plan-{steps}.ledger"));
+        plans.push(looked_at(&ledger, Part::Begin, *steps, options)?);
+    }
+    if let Some(path) = &options.json {
+        let report = serde_json::json!({ "lengths": lengths, "plans": plans });
+        std::fs::write(path, serde_json::to_string_pretty(&report)?)?;
+    }
+    Ok(())
+}
+
+/// Makes a ledger, or makes it longer, and measures what there is.
+fn looked_at(
+    ledger: &Path,
+    make: Part,
+    size: u64,
+    options: &Options,
+) -> Result<BTreeMap<String, Vec<f64>>> {
+    let mut figures: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    let take = |part, figures: &mut BTreeMap<String, Vec<f64>>| -> Result<()> {
+        for (name, figure) in apart(part, ledger, size)? {
+            figures.entry(name).or_default().push(figure);
+        }
+        Ok(())
+    };
+    figures.insert("size".to_owned(), vec![as_float(size)]);
+    take(make, &mut figures)?;
+    figures.insert("bytes on disk".to_owned(), vec![as_float(bytes_below(ledger)?)]);
+    for _ in 0..options.rounds {
+        killed(ledger)?;
+        take(Part::Open, &mut figures)?;
+    }
+    // A long log is folded once: it takes long enough.
+    let folds = if make == Part::Extend && size > 1_000_000 { 1 } else { options.rounds };
+    (0..folds).try_for_each(|_| take(Part::Replay, &mut figures))?;
+    take(Part::StateAt, &mut figures)?;
+    (0..options.rounds).try_for_each(|_| take(Part::Use, &mut figures))?;
+    println!("{make:?} {size}: {}", serde_json::to_string(&figures)?);
+    Ok(figures)
+}
+
+fn process(part: Part, ledger: &Path, size: u64) -> Result<Process> {
+    let mut process = Process::new(std::env::current_exe()?);
+    process.args(["grow", "--part", part.to_possible_value().ok_or("no name")?.get_name()]);
+    process.arg("--ledger").arg(ledger);
+    process.arg("--records").arg(size.to_string()).arg("--steps").arg(size.to_string());
+    process.stdin(Stdio::null()).stderr(Stdio::inherit());
+    Ok(process)
+}
+
+fn apart(part: Part, ledger: &Path, size: u64) -> Result<Vec<(String, f64)>> {
+    let output = process(part, ledger, size)?.output()?;
+    if !output.status.success() {
+        return Err(format!("{part:?} at {size} was not measured").into());
+    }
+    let text = String::from_utf8(output.stdout)?;
+    let figure = |line: &str| {
+        let (name, figure) = line.split_once('\t')?;
+        Some((name.to_owned(), figure.parse().ok()?))
+    };
+    Ok(text.lines().filter_map(figure).collect())
+}
+
+/// Leaves the ledger as a process does that is killed while it works.
+fn killed(ledger: &Path) -> Result<()> {
+    let mut child = process(Part::Hold, ledger, 0)?.stdout(Stdio::piped()).spawn()?;
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().ok_or("no output")?).read_line(&mut line)?;
+    child.kill()?;
+    child.wait()?;
+    if line.trim() == "working" { Ok(()) } else { Err("it did not begin to work".into()) }
+}
+
+fn hold(dir: &Path) -> Result<Figures> {
+    let (ledger, _) = Ledger::open(dir, &Environment::system())?;
+    let run = newest(&ledger)?;
+    for _ in 0..10 {
+        work(&ledger, run)?;
+    }
+    println!("working");
+    std::io::stdout().flush()?;
+    loop {
+        std::thread::sleep(std::time::Duration::from_secs(60));
+    }
+}
+
+/// A run that goes on; a new one if there is none.
+fn newest(ledger: &Ledger) -> Result<RunId> {
+    let state = ledger.state();
+    let open = |run: &&plan_ledger::plan::Run| {
+        run.status == plan_ledger::plan::RunStatus::Running && run.steps.len() > 100
+    };
+    if let Some(run) = state.runs.values().rev().find(open) {
+        return Ok(run.id);
+    }
+    let name = format!("run-{}", state.seq + 1);
+    Ok(ledger.start_run(&name, &plan(STEPS)?, RunPolicy::default())?)
+}
+
+/// Does one step.
+fn work(ledger: &Ledger, run: RunId) -> Result<()> {
+    if let Some(task) = ledger.dispatch(run, "worker")? {
+        ledger.record_receipt(task.token, receipt())?;
+    }
+    Ok(())
+}
+
+fn open(dir: &Path) -> Result<Figures> {
+    let started = Instant::now();
+    let (ledger, _) = Ledger::open(dir, &Environment::system())?;
+    let took = started.elapsed();
+    drop(ledger);
+    Ok(vec![("opened after a kill, ms", took.as_secs_f64() * 1e3)])
+}
+
+fn replay(dir: &Path) -> Result<Figures> {
+    let before = memory("VmRSS")?;
+    let started = Instant::now();
+    let fold = LedgerView::open(dir, &Environment::system())?.fold(u64::MAX)?;
+    let took = started.elapsed().as_secs_f64();
+    let (most, after) = (memory("VmHWM")?, memory("VmRSS")?);
+    if !fold.damage.is_empty() || fold.state.seq == 0 {
+        return Err("the ledger is not whole".into());
+    }
+    let mebibytes = |bytes: u64| as_float(bytes) / f64::from(1 << 20);
+    Ok(vec![
+        ("replayed from the start, ms", took * 1e3),
+        ("replayed, records/s", as_float(fold.records) / took),
+        ("memory of the state, MiB", mebibytes(after.saturating_sub(before))),
+        ("memory of the replay beyond it, MiB", mebibytes(most.saturating_sub(after))),
+    ])
+}
+
+fn state_at(dir: &Path) -> Result<Figures> {
+    let view = LedgerView::open(dir, &Environment::system())?;
+    let last = view.log().head().map_or(0, |head| head.durable_seq);
+    let mut took = Vec::new();
+    for sample in 0..SAMPLES {
+        let seq = 1 + mix(sample) % last;
+        let started = Instant::now();
+        let state = view.state_at(seq)?;
+        took.push(started.elapsed());
+        if state.seq != seq {
+            return Err("the state of another record".into());
+        }
+    }
+    let (half, most) = (at_share(took.clone(), 500), at_share(took, 990));
+    Ok(vec![("state at a record, p50, ms", half / 1e3), ("state at a record, p99, ms", most / 1e3)])
+}
+
+/// Dispatches, receipts and values of variables, each durable.
+fn uses(dir: &Path) -> Result<Figures> {
+    let (ledger, _) = Ledger::open(dir, &Environment::system())?;
+    let run = newest(&ledger)?;
+    let (mut dealing, mut receiving, mut appending) = (Vec::new(), Vec::new(), Vec::new());
+    for number in 0..SAMPLES / 5 {
+        let started = Instant::now();
+        let task = ledger.dispatch(run, "worker")?.ok_or("nothing was dealt")?;
+        dealing.push(started.elapsed());
+        let started = Instant::now();
+        ledger.record_receipt(task.token, receipt())?;
+        receiving.push(started.elapsed());
+        let value = Json::new(&serde_json::json!(number));
+        let started = Instant::now();
+        ledger.set_variable(run, "seen", value, None, "bench")?;
+        appending.push(started.elapsed());
+    }
+    ledger.close()?;
+    Ok(vec![
+        ("durable dispatch, p50, us", at_share(dealing, 500)),
+        ("durable receipt, p50, us", at_share(receiving, 500)),
+        ("durable append (a variable), p50, us", at_share(appending, 500)),
+    ])
+}
+
+fn begin(dir: &Path, steps: u64) -> Result<Figures> {
+    let ledger = Ledger::create(dir, &Environment::system())?;
+    let plan = plan(steps.max(STEPS))?;
+    let started = Instant::now();
+    let run = ledger.start_run("large", &plan, RunPolicy::default())?;
+    let took = started.elapsed();
+    work(&ledger, run)?;
+    ledger.snapshot::<State>()?;
+    ledger.close()?;
+    Ok(vec![("run started, ms", took.as_secs_f64() * 1e3)])
+}
+
+/// Records that are judged and folded in, and not yet in the log.
+struct Grower {
+    state: State,
+    log: Log,
+    bulk: Vec<NewRecord>,
+    run: Option<RunId>,
+    open: Option<plan_ledger::plan::AttemptToken>,
+}
+
+fn extend(dir: &Path, to: u64) -> Result<Figures> {
+    let started = Instant::now();
+    let mut state = rung(dir)?;
+    while state.seq < to {
+        let next = (state.seq + 1).next_multiple_of(RUNG).min(to);
+        Grower::new(dir, state)?.grow(next)?;
+        state = rung(dir)?;
+    }
+    Ok(vec![("made, s", started.elapsed().as_secs_f64())])
+}
+
+/// Opens the ledger, and makes the snapshot that is due.
+fn rung(dir: &Path) -> Result<State> {
+    let (ledger, _) = Ledger::open_or_create(dir, &Environment::system())?;
+    if ledger.head().seq > 0 && ledger.head().seq % RUNG == 0 {
+        ledger.snapshot::<State>()?;
+    }
+    let state = (*ledger.state()).clone();
+    ledger.close()?;
+    Ok(state)
+}
+
+impl Grower {
+    fn new(dir: &Path, state: State) -> Result<Self> {
+        let options = LogOptions { stream_of: RUNS, ..log_options() };
+        let (log, _) = Log::open(dir, options, now())?;
+        Ok(Self { state, log, bulk: Vec::new(), run: None, open: None })
+    }
+
+    fn grow(mut self, to: u64) -> Result<()> {
+        while self.state.seq + EVENTS_MAX < to {
+            self.step()?;
+        }
+        while self.state.seq < to {
+            let payload = vec![0; 64];
+            self.bulk.push(NewRecord { kind: FILLER, codec: Codec::Raw, schema: 1, payload });
+            self.state.pass(self.state.seq + 1, self.state.time);
+        }
+        self.submit()?;
+        self.log.flush()?;
+        if self.log.ack().seq != self.state.seq {
+            return Err("the log and the state differ".into());
+        }
+        Ok(self.log.close()?)
+    }
+
+    /// The next command of a run after the other.
+    fn step(&mut self) -> Result<()> {
+        let time = now().max(self.state.time);
+        let command = match (self.run, self.open.take()) {
+            (_, Some(token)) => Command::RecordReceipt { token, receipt: receipt() },
+            (Some(run), None) => dispatch(run),
+            (None, None) => {
+                let number = self.state.seq + 1;
+                start(format!("run-{number}"), &plan(STEPS)?)
+            }
+        };
+        let first = self.state.seq + 1;
+        let events = ask(&mut self.state, time, &command)?;
+        self.open = dealt(first, &events);
+        self.run = events.iter().find_map(plan_ledger::Event::run).or(self.run);
+        let is_open = |run: &RunId| {
+            self.state
+                .runs
+                .get(run)
+                .is_some_and(|run| run.status == plan_ledger::plan::RunStatus::Running)
+        };
+        self.run = self.run.filter(is_open);
+        self.bulk.extend(events.iter().map(encode));
+        if self.bulk.len() >= BULK { self.submit() } else { Ok(()) }
+    }
+
+    fn submit(&mut self) -> Result<()> {
+        let bulk = std::mem::take(&mut self.bulk);
+        if !bulk.is_empty() {
+            let _ = self.log.submit(&Batch::new(bulk, self.state.time))?;
+        }
+        Ok(())
+    }
+}

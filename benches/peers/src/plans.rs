@@ -1,0 +1,70 @@
+//! Plans and receipts that the measurements of whole ledgers use, and what they read of the
+//! process that they are in.
+
+use std::time::UNIX_EPOCH;
+
+use plan_ledger::plan::{
+    AttemptToken, ContentHash, HashedStep, Json, PlanDraft, Receipt, StepEvent, execute,
+};
+use plan_ledger::{Command, Event, Plan, RunId, RunPolicy, State};
+
+use crate::Result;
+
+/// A plan of independent steps, as long as steps of plans are.
+pub fn plan(steps: u64) -> Result<Plan> {
+    let step = |number: u64| {
+        serde_json::json!({
+            "id": format!("s{number}"), "title": format!("Step number {number}"),
+            "goal": "do what a step of a plan does", "outputs": [format!("out{}", number % 20)],
+        })
+    };
+    let steps: Vec<_> = (0..steps).map(step).collect();
+    Ok(serde_json::from_value(serde_json::json!({ "title": "Large", "steps": steps }))?)
+}
+
+/// The command that starts a run of a plan, for whoever executes commands without a ledger.
+pub fn start(name: String, plan: &Plan) -> Command {
+    let hashed = |step| HashedStep { hash: ContentHash::default(), step };
+    let steps = plan.steps.iter().cloned().map(hashed).collect();
+    let header = Box::new(Plan { steps: Vec::new(), ..plan.clone() });
+    let draft = PlanDraft { hash: ContentHash::default(), header, steps };
+    Command::StartRun { name, policy: RunPolicy::default(), draft }
+}
+
+pub fn dispatch(run: RunId) -> Command {
+    Command::Dispatch { run, step: None, worker: "worker".to_owned() }
+}
+
+pub fn receipt() -> Receipt {
+    let value = serde_json::json!({ "done": true, "text": "what the step of a plan came to" });
+    Receipt { output: Json::new(&value).into(), ..Receipt::default() }
+}
+
+/// The token of the attempt that these events deal, if they deal one.
+pub fn dealt(first: u64, events: &[Event]) -> Option<AttemptToken> {
+    (first..).zip(events).find_map(|(seq, event)| match event {
+        Event::Step(record) if matches!(record.event, StepEvent::Dispatched(_)) => {
+            Some(AttemptToken(seq))
+        }
+        _ => None,
+    })
+}
+
+/// Executes a command on a state.
+pub fn ask(state: &mut State, now: u64, command: &Command) -> Result<Vec<Event>> {
+    let next = state.seq + 1;
+    execute(state, next, now, command).map_err(|rejection| rejection.to_string().into())
+}
+
+/// Microseconds since the Unix epoch.
+pub fn now() -> u64 {
+    UNIX_EPOCH.elapsed().map_or(0, |since| u64::try_from(since.as_micros()).unwrap_or(0))
+}
+
+/// A line of `/proc/self/status`, in bytes: `VmRSS` is what is resident, `VmHWM` the most so far.
+pub fn memory(name: &str) -> Result<u64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).ok_or("no such line")?;
+    let kibibytes: u64 = line.trim_matches([':', ' ', '\t', 'k', 'B']).parse()?;
+    Ok(kibibytes << 10)
+}

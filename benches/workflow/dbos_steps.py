@@ -1,0 +1,36 @@
+"""Steps of a DBOS workflow with its SQLite system database: seconds on standard output."""
+
+import logging
+import os
+import sys
+import time
+
+from dbos import DBOS, DBOSConfig
+
+logging.disable(logging.CRITICAL)
+path, steps = os.path.abspath(sys.argv[1]), int(sys.argv[2])
+config: DBOSConfig = {
+    "name": "steps",
+    "system_database_url": f"sqlite:///{path}",
+    "run_admin_server": False,
+}
+DBOS(config=config)
+
+
+@DBOS.step()
+def step(number: int) -> str:
+    return "x" * 200
+
+
+@DBOS.workflow()
+def work(count: int) -> float:
+    started = time.perf_counter()
+    for number in range(count):
+        step(number)
+    return time.perf_counter() - started
+
+
+DBOS.launch()
+print(work(steps))
+sys.stdout.flush()
+DBOS.destroy()
