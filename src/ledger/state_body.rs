@@ -21,7 +21,7 @@ use super::codec::{Values, put};
 use super::hash::hash_of_pieces;
 use super::run_body::{self, expect_end, invalid, plan_text, put_count, put_many};
 
-/// So much is written at a time. The types are known, since values come in a few bytes each.
+/// So much is read or written at a time. The types are known, since values come in a few bytes each.
 const PIECE: usize = 64 << 10;
 
 /// Write a state.
@@ -120,8 +120,7 @@ fn encode_plans(state: &State, out: &mut impl io::Write) -> io::Result<BTreeMap<
 
 /// Read a state, to the end of the input.
 pub(super) fn decode(input: &mut dyn io::Read) -> io::Result<State> {
-    let mut body = Vec::new();
-    input.read_to_end(&mut body)?;
+    let body = read_all(input)?;
     let input = &mut Values::of(&body);
     let mut state = decode_state(input)?;
     let rows: Vec<(RunId, ContentHash, Glance)> = input.take()?;
@@ -145,6 +144,19 @@ pub(super) fn decode(input: &mut dyn io::Read) -> io::Result<State> {
     }
     expect_end(input)?;
     Ok(state)
+}
+
+/// All bytes. Reading to the end otherwise clears room for them again and again.
+pub(super) fn read_all(input: &mut dyn io::Read) -> io::Result<Vec<u8>> {
+    let (mut all, mut piece) = (Vec::new(), vec![0; PIECE]);
+    loop {
+        match input.read(&mut piece) {
+            Ok(0) => return Ok(all),
+            Ok(count) => all.extend_from_slice(piece.get(..count).unwrap_or_default()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// Everything but the runs.

@@ -10,7 +10,7 @@ use crate::plan::{ContentHash, Plan, PlanVersion, State};
 use super::codec::{Values, write_state};
 use super::hash::{hash_of_pieces, plan_hash};
 use super::run_body::{self, VersionHead, expect_end, expect_plan, plan_of, version_of};
-use super::state_body::decode_state;
+use super::state_body::{decode_state, read_all};
 
 /// The hash that a state had: of all of it, the plans left out.
 pub(super) fn state_hash(state: &State) -> ContentHash {
@@ -19,8 +19,7 @@ pub(super) fn state_hash(state: &State) -> ContentHash {
 
 /// Read a state, to the end of the input.
 pub(super) fn decode(input: &mut dyn io::Read) -> io::Result<State> {
-    let mut body = Vec::new();
-    input.read_to_end(&mut body)?;
+    let body = read_all(input)?;
     let input = &mut Values::of(&body);
     let mut state = decode_state(input)?;
     let mut last = None;
