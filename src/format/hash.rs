@@ -32,7 +32,7 @@ impl fmt::Debug for Chain {
 }
 
 /// The key of a ledger's chain. A fork keeps its parent's.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub struct ChainKey([u8; 32]);
 
 impl ChainKey {
@@ -52,12 +52,6 @@ impl ChainKey {
         let mut hasher = blake3::Hasher::new_keyed(&self.0);
         hasher.update(&previous.0).update(logical).update(payload_hash);
         Chain(*hasher.finalize().as_bytes())
-    }
-}
-
-impl fmt::Debug for ChainKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ChainKey")
     }
 }
 
