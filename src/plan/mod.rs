@@ -68,7 +68,7 @@ pub use json::{Json, canonical};
 pub use links::{Dependency, Near};
 pub use lint::lint;
 pub use model::*;
-#[cfg(feature = "cli")]
+#[cfg(feature = "plan-files")]
 pub(crate) use nearest::nearest;
 pub use output::{BlobOutput, Output};
 pub use policy::*;
