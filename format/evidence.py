@@ -2,8 +2,8 @@
 
 Usage: evidence.py FIGURES... > EVIDENCE.md
 
-Each file holds what `ledger lab ... --json` (`.jsonl`), the sweep (`.txt`) or `tests/zoo/run`
-(`.zoo`) printed, below a line `{"type": "code", "commit": "..."}`. It copies figures and computes
+Each file holds what `ledger lab ... --json` (`.jsonl`), the sweep (`.txt`), `tests/zoo/run`
+(`.zoo`), `tests/coverage/run` (`.cov`) or `fuzz/run` (`.fuzz`) printed, below a line `{"type": "code", "commit": "..."}`. It copies figures and computes
 fractions, and knows none by heart: what was not run is said to be missing.
 """
 
@@ -61,27 +61,36 @@ def crashes(labs, out):
     out("")
 
 
-def faults(all_of, out):
+def faults(all_of, runs, out):
     out("## Failing and lying disks\n")
     out("Each kind strikes every call that it can, one at a time; after it the machine comes up in four ways.")
-    out("The first table keeps the contract of `log.md`, and nothing acknowledged may be missing.\n")
+    for it in runs:
+        out(
+            f"\nHistories of up to {it['ops']} operations, {it['workloads']} of {it['workloads_all']} "
+            f"({share(it['workloads'], it['workloads_all'])}), seed {it['seed']}, commit `{it['commit']}`, {it['seconds']:.0f} seconds."
+        )
+    out("\nThe first table keeps the contract of `log.md`, and nothing acknowledged may be missing.\n")
     # What stops a run is printed in place of its figures: those that are here broke no promise.
     lies = [it for it in all_of if it["whole"] + it["refused"] + it["reported"] + it["earlier"]]
-    out(f"Commit `{all_of[0]['commit']}`.\n")
-    out("| failure | struck | images | promises broken |")
-    out("|---|---|---|---|")
-    for it in (it for it in all_of if it not in lies and it["struck"]):
-        out(f"| {it['fault']} | {it['struck']} | {it['images']} | 0 |")
+    contract = [it for it in all_of if it not in lies or it["fault"] == ASKS]
+    out("| failure | struck | images | promises broken | asked a person |")
+    out("|---|---|---|---|---|")
+    for it in (it for it in contract if it["struck"]):
+        out(f"| {it['fault']} | {it['struck']} | {it['images']} | 0 | {it['refused']} |")
     out("\nThe second breaks it: no engine can keep everything then. *Earlier*: what is left is an earlier moment")
     out("of the same ledger, and nothing on the disk tells; a root kept elsewhere does. Made up: never.\n")
     out("| failure | struck | images | nothing missing | refused | reported | earlier |")
     out("|---|---|---|---|---|---|---|")
-    for it in lies:
+    for it in (it for it in lies if it["fault"] != ASKS):
         out(
             f"| {it['fault']} | {it['struck']} | {it['images']} | {it['whole']} | {it['refused']} "
             f"| {it['reported']} | {it['earlier']} |"
         )
     out("")
+
+
+# After it the engine may ask: a sector that is torn inside need not look torn.
+ASKS = "disk full inside of a sector"
 
 
 def lives(all_of, out):
@@ -100,6 +109,9 @@ def lives(all_of, out):
 ZOO = re.compile(r"^zoo: (\w+) (\S+) (?:killed-by=(\S+) acted=(\S+)|survived) .*seconds=(\S+)", re.M)
 
 
+DONE = re.compile(r"^zoo: bugs=\d+ killed=\d+", re.M)
+
+
 def zoo(texts, out):
     out("## Seeded bugs\n")
     kills = {}
@@ -110,14 +122,52 @@ def zoo(texts, out):
         return
     bugs = [it for it in kills.values() if it[0] != "Harmless"]
     found = sum(1 for it in bugs if it[2])
-    out(f"{found} of {len(bugs)} that were let loose were found; the test that found each, how often the bug had been come upon by then:\n")
+    seconds = sum(float(it[4]) for it in bugs)
+    out(f"{found} of {len(bugs)} that were let loose were found, in {seconds:.0f} seconds.")
+    if not any(DONE.search(text) for _, text in texts):
+        out("The run was ended before all of them had their turn: those that are not here were not tried.")
+    out("The test that found each, and how often the bug had been come upon by then:\n")
     out("| bug | hazard | found by | come upon | commit |\n|---|---|---|---|---|")
     for name, hazard, killer, acted, _, commit in kills.values():
         out(f"| {name} | {hazard} | {killer or 'nothing'} | {acted} | `{commit}` |")
 
 
+COVERED = re.compile(r"^(format|log)/\S+ +\d+ +\d+ +\S+ +\d+ +\d+ +\S+ +(\d+) +(\d+)", re.M)
+FUZZED = re.compile(r"^(\w+): (\d+) runs, (\d+) new inputs, (\d+) seconds", re.M)
+
+
+def coverage(texts, out):
+    out("\n## Lines that the tests reach\n")
+    if not texts:
+        out("Not run for this page: `tests/coverage/run`.")
+    for commit, text in texts:
+        lines = {}
+        for layer, whole, missed in COVERED.findall(text):
+            before = lines.get(layer, (0, 0))
+            lines[layer] = (before[0] + int(whole), before[1] + int(missed))
+        said = "; ".join(
+            f"`{layer}` {whole - missed} of {whole} ({share(whole - missed, whole)})"
+            for layer, (whole, missed) in sorted(lines.items())
+        )
+        out(f"{said}, those of their own tests included, commit `{commit}`. {' '.join(NOTE.findall(text))}")
+
+
+NOTE = re.compile(r"^note: (.*)$", re.M)
+
+
+def fuzzed(texts, out):
+    out("\n## Fuzzing\n")
+    if not texts:
+        out("Not run for this page: `fuzz/run 600`.")
+        return
+    out("| target | runs | new inputs | seconds | findings | commit |\n|---|---|---|---|---|---|")
+    for commit, text in texts:
+        for name, runs, new, seconds in FUZZED.findall(text):
+            out(f"| {name} | {runs} | {new} | {seconds} | 0 | `{commit}` |")
+
+
 def main():
-    out, values, sweeps, hunts = print, [], [], []
+    out, values, sweeps, hunts, covered, runs = print, [], [], [], [], []
     for path in sys.argv[1:]:
         commit, figures, text = read(path)
         values += figures
@@ -125,13 +175,17 @@ def main():
             sweeps.append((commit, text))
         if path.endswith(".zoo"):
             hunts.append((commit, text))
+        if path.endswith(".cov"):
+            covered.append((commit, text))
+        if path.endswith(".fuzz"):
+            runs.append((commit, text))
     out("# Evidence\n")
     out("What was tried on the engine, and what came of it. Written by `format/evidence.py`; do not edit.\n")
     crashes([it for it in values if it["type"] == "lab"], out)
     lives([it for it in values if it["type"] == "endured"], out)
     struck = [it for it in values if it["type"] == "fault"]
     if struck:
-        faults(struck, out)
+        faults(struck, [it for it in values if it["type"] == "faults"], out)
     else:
         out("## Failing and lying disks\n\nNot run for this page: `ledger lab run --faults 1`.\n")
     out("## Flipped bits\n")
@@ -141,6 +195,8 @@ def main():
         out("Not run for this page: `cargo run --release --example sweep`.\n")
     out("The same sweep on other logs: `benches/peers/FLIPS.md`, where it was made.\n")
     zoo(hunts, out)
+    coverage(covered, out)
+    fuzzed(runs, out)
 
 
 main()

@@ -26,7 +26,7 @@ macro_rules! bug {
 pub mod cli;
 pub mod error;
 pub mod format;
-#[cfg(feature = "cli")]
+#[cfg(feature = "plan-files")]
 pub mod import;
 #[cfg(any(test, feature = "sim"))]
 pub mod lab;

@@ -176,15 +176,17 @@ fn run(args: &LabRunArgs) -> Result<Code, Failure> {
         answer_with(&(words(&tally, args, seconds).join("\n") + "\n"))?;
     }
     let Some(ops) = args.faults else { return Ok(Code::Fine) };
+    let start = Instant::now();
     let end =
         |_: &Strikes| if is_late() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
     match strike(ops, args.seed, &end) {
         Err(broken) => fail(&broken),
         Ok(strikes) => {
+            let seconds = start.elapsed().as_secs_f64();
             if args.json {
-                print(&strikes_json(&strikes))?;
+                print(&strikes_json(&strikes, ops, args.seed, seconds))?;
             } else {
-                answer_with(&strikes_words(&strikes))?;
+                answer_with(&strikes_words(&strikes, ops, seconds))?;
             }
             Ok(Code::Fine)
         }
@@ -260,7 +262,7 @@ fn words(tally: &Tally, args: &LabRunArgs, seconds: f64) -> Vec<String> {
     ]
 }
 
-fn strikes_json(strikes: &Strikes) -> String {
+fn strikes_json(strikes: &Strikes, ops: u32, seed: u64, seconds: f64) -> String {
     let line = |(name, it): (&&str, &crate::lab::Struck)| {
         let value = json!({
             "type": "fault", "fault": name, "struck": it.faults, "images": it.images,
@@ -269,13 +271,22 @@ fn strikes_json(strikes: &Strikes) -> String {
         });
         format!("{value}\n")
     };
-    strikes.iter().map(line).collect()
+    let all = json!({
+        "type": "faults", "ops": ops, "seed": seed, "seconds": seconds,
+        "workloads": strikes.workloads, "workloads_all": strikes.workloads_all,
+    });
+    let lines: String = strikes.kinds.iter().map(line).collect();
+    format!("{lines}{all}\n")
 }
 
-fn strikes_words(strikes: &Strikes) -> String {
+fn strikes_words(strikes: &Strikes, ops: u32, seconds: f64) -> String {
     let line = |(name, it): (&&str, &crate::lab::Struck)| {
         format!("  {name:32} struck {:5} times, {:6} images\n", it.faults, it.images)
     };
-    let lines: String = strikes.iter().map(line).collect();
-    format!("failing and lying disks\n{lines}every promise was kept\n")
+    let lines: String = strikes.kinds.iter().map(line).collect();
+    let Strikes { workloads, workloads_all, .. } = strikes;
+    format!(
+        "failing and lying disks: every call of {workloads} of {workloads_all} histories of up to \
+         {ops} operations, {seconds:.0} s\n{lines}every promise was kept\n"
+    )
 }

@@ -30,3 +30,18 @@ impl Codec {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: a number means one codec or none, for ever.
+    #[test]
+    fn a_number_means_one_codec_or_none() {
+        let known: Vec<u8> = (0..=255)
+            .filter(|number| Codec::from_number(*number).is_some_and(|it| it.number() == *number))
+            .collect();
+        assert_eq!(known, [1, 2, 3]);
+        assert_eq!((0..=255).filter_map(Codec::from_number).count(), known.len());
+    }
+}

@@ -317,5 +317,29 @@ mod tests {
         }
     }
 
+    /// Goal: what is wrong with a footer is said in words that tell one from the other, bytes in
+    /// its reserved room included.
+    #[test]
+    fn what_is_wrong_with_a_footer_is_said() {
+        let mut bytes = footer().encode(&header());
+        bytes[at::RESERVED] = 1;
+        let crc = crc32(Footer::seed([2; 16], 8256), &[&bytes[..at::CRC]]);
+        put(&mut bytes, at::CRC, &crc.to_le_bytes());
+        let reserved = Footer::decode(&bytes, 8256).unwrap_err();
+        let mut none = footer();
+        none.replica = HeaderReplica([0; HEADER_REPLICA_SIZE]);
+        let no_header = Footer::decode(&none.encode(&header()), 8256).unwrap_err();
+        let cases = [
+            (reserved, "reserved bytes"),
+            (no_header, "not a ledger segment"),
+            (Footer::decode(&[], 8256).unwrap_err(), "too short"),
+            (Footer::decode(&[0; 4096], 8256).unwrap_err(), "wrong magic"),
+            (Footer::decode(&footer().encode(&header()), 64).unwrap_err(), "checksum"),
+        ];
+        for (fault, words) in cases {
+            assert!(fault.to_string().contains(words), "{fault:?}: {fault}");
+        }
+    }
+
     use super::super::HEADER_REPLICA_SIZE;
 }

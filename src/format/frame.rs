@@ -241,12 +241,6 @@ impl<'a> CheckedFrame<'a> {
         &self.header
     }
 
-    /// The stored chain value, not yet proved.
-    #[must_use]
-    pub fn chain(&self) -> Chain {
-        self.chain
-    }
-
     /// Size on disk.
     #[must_use]
     pub fn size(&self) -> usize {

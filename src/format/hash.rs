@@ -34,7 +34,7 @@ impl fmt::Debug for Chain {
 }
 
 /// The key of a ledger's chain. A fork keeps its parent's.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub struct ChainKey([u8; 32]);
 
 impl ChainKey {
@@ -62,12 +62,6 @@ impl ChainKey {
         put(&mut bytes, 32, logical);
         put(&mut bytes, 32 + LOGICAL_SIZE, payload_hash);
         Chain(*blake3::keyed_hash(&self.0, &bytes).as_bytes())
-    }
-}
-
-impl fmt::Debug for ChainKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ChainKey")
     }
 }
 

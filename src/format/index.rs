@@ -475,6 +475,27 @@ mod tests {
         }
     }
 
+    /// Goal: what is wrong with an index is said in words that tell one from the other.
+    #[test]
+    fn what_is_wrong_with_an_index_is_said() {
+        let (_, footer, bytes) = built(&[128; 3]);
+        let mut flipped = bytes.clone();
+        flipped[20] ^= 1;
+        let mut other = bytes.clone();
+        other[0] ^= 1;
+        let resummed =
+            Footer { index_crc: index_crc(SEGMENT, footer.data_end, &other), ..footer.clone() };
+        let cases = [
+            (bytes[..64].to_vec(), &footer, "too short"),
+            (flipped, &footer, "checksum"),
+            (other, &resummed, "magic"),
+        ];
+        for (bytes, footer, words) in cases {
+            let fault = Index::decode(bytes, footer).unwrap_err();
+            assert!(fault.to_string().contains(words), "{fault:?}: {fault}");
+        }
+    }
+
     /// Goal: an intact index that breaks a rule is refused, whatever its numbers are.
     /// Method: every byte is set to 0, to 255 and to one more, and the sum made right again: what
     /// is still accepted is sorted and points into the data.

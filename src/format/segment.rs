@@ -386,6 +386,41 @@ mod tests {
         assert_eq!(SegmentHeader::decode(&bytes), Err(HeaderFault::Major(2)));
     }
 
+    /// Goal: an intact header that no writer makes is refused, and the field is named; a hash that
+    /// does not hold is damage although the sum behind it does.
+    #[test]
+    fn an_intact_header_that_nobody_writes_is_refused() {
+        let odd = [
+            (at::RESERVED, "reserved bytes"),
+            (at::PAD, "reserved bytes"),
+            (at::PAYLOAD_LIMIT, "payload limit"),
+            (at::ALIGNMENT_LOG2, "alignment"),
+            (at::REASON, "reason"),
+        ];
+        for (offset, field) in odd {
+            let mut bytes = header().encode();
+            bytes[offset] ^= 0x40;
+            put_sums(&mut bytes);
+            let fault = SegmentHeader::decode(&bytes).unwrap_err();
+            assert_eq!(fault, HeaderFault::Malformed(field));
+            assert!(fault.to_string().contains(field) && !fault.is_version());
+        }
+        let mut bytes = header().encode();
+        bytes[at::CREATED] ^= 1;
+        let crc = crc32(0, &[&bytes[..at::CRC]]);
+        put(&mut bytes, at::CRC, &crc.to_le_bytes());
+        assert_eq!(SegmentHeader::decode(&bytes), Err(HeaderFault::Checksum));
+    }
+
+    /// Goal: every reason is read as it was written.
+    #[test]
+    fn every_reason_is_read_as_it_was_written() {
+        for reason in Reason::ALL {
+            let header = SegmentHeader { reason, ..header() };
+            assert_eq!(SegmentHeader::decode(&header.encode()), Ok(header));
+        }
+    }
+
     /// Goal: only the exact spelling is a segment's name.
     #[test]
     fn names_round_trip_and_odd_spellings_are_not_names() {

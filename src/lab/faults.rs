@@ -37,8 +37,16 @@ pub struct Struck {
     pub earlier: u64,
 }
 
-/// What was tried, by kind of failure.
-pub type Strikes = BTreeMap<&'static str, Struck>;
+/// What was tried.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Strikes {
+    /// By kind of failure.
+    pub kinds: BTreeMap<&'static str, Struck>,
+    /// Histories of which every call was struck.
+    pub workloads: u64,
+    /// Histories that there are.
+    pub workloads_all: u64,
+}
 
 const EIO: OsError = OsError::Io;
 
@@ -100,7 +108,7 @@ pub fn strike(
     watch: &dyn Fn(&Strikes) -> ControlFlow<()>,
 ) -> Result<Strikes, Broken> {
     let scope = Scope { ops, seed, ..Scope::WHOLE };
-    let mut strikes = Strikes::new();
+    let mut strikes = Strikes { workloads_all: scope.workloads(), ..Strikes::default() };
     for number in 0..scope.workloads() {
         let ops = scope.workload(number);
         let kinds = [
@@ -111,14 +119,16 @@ pub fn strike(
         for (weather, all) in kinds {
             for (name, operation, failure) in all {
                 let strike = Strike { ops: &ops, weather, operation, failure, seed };
-                let struck = strikes.entry(name).or_default();
+                let struck = strikes.kinds.entry(name).or_default();
                 let mut nth = 1;
                 while strike.at(nth, struck)? {
                     nth += 1;
                 }
             }
         }
-        harm_neighbours(&ops, seed, strikes.entry("torn writes harm what is beside").or_default())?;
+        let beside = strikes.kinds.entry("torn writes harm what is beside").or_default();
+        harm_neighbours(&ops, seed, beside)?;
+        strikes.workloads += 1;
         if watch(&strikes).is_break() {
             break;
         }

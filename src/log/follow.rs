@@ -137,8 +137,16 @@ impl Follow {
         let Some(cursor) = &mut self.cursor else { return self.enter() };
         let end = cursor.end(self.head.as_ref());
         if cursor.at.offset < end {
+            let before = cursor.at;
             let record = cursor.read(&*self.storage, end)?;
-            return self.take(record);
+            let taken = self.take(record);
+            if taken.is_err()
+                && let Some(cursor) = &mut self.cursor
+            {
+                // Or the next call would go on behind what is wrong.
+                cursor.at = before;
+            }
+            return taken;
         }
         if let Some(next) = &cursor.next {
             let next = next.clone();
@@ -153,27 +161,27 @@ impl Follow {
     /// What HEAD says now. A slot that is just being written does not count; the other one does.
     fn look_at_head(&mut self) -> Result<Look> {
         let view = read_head(&*self.storage, &self.layout)?;
-        let head = view.newest().map(|(_, head)| head.clone());
-        if head == self.head || head.is_none() {
+        let Some(head) = view.newest().map(|(_, head)| head) else { return Ok(Look::Nothing) };
+        if self.head.as_ref() == Some(head) {
             return Ok(Look::Nothing);
         }
-        self.head = head;
-        let (Some(head), Some(cursor)) = (&self.head, &mut self.cursor) else {
-            return Ok(Look::Again);
-        };
-        let header = &cursor.header;
-        if head.ledger != header.ledger
-            || (head.ordinal == header.ordinal && head.segment != header.segment)
-        {
-            return Err(not_the_same(&cursor.path, cursor.at));
+        if let Some(cursor) = &mut self.cursor {
+            let header = &cursor.header;
+            if head.ledger != header.ledger
+                || (head.ordinal == header.ordinal && head.segment != header.segment)
+            {
+                return Err(not_the_same(&cursor.path, cursor.at));
+            }
+            if head.ordinal > header.ordinal {
+                cursor.next = Some(successor(&*self.storage, &self.layout, cursor)?);
+            }
+            // The window may hold what was there before the bytes that HEAD has newly covered.
+            if let Some(scan) = &mut cursor.scan {
+                scan.source.refresh();
+            }
         }
-        if head.ordinal > header.ordinal {
-            cursor.next = Some(successor(&*self.storage, &self.layout, cursor)?);
-        }
-        // The window may hold what was there before the bytes that HEAD has newly covered.
-        if let Some(scan) = &mut cursor.scan {
-            scan.source.refresh();
-        }
+        // Only now: what is wrong with it must be found again by the next look.
+        self.head = Some(head.clone());
         Ok(Look::Again)
     }
 
@@ -234,12 +242,13 @@ impl Follow {
             return Err(not_the_same(&cursor.path, cursor.at));
         }
         let path = self.layout.segment(header.name());
-        *cursor = Cursor { header, path, at, scan: None, next: None };
+        let mut behind = Cursor { header, path, at, scan: None, next: None };
         if let Some(head) = &self.head
-            && head.ordinal > cursor.header.ordinal
+            && head.ordinal > behind.header.ordinal
         {
-            cursor.next = Some(successor(&*self.storage, &self.layout, cursor)?);
+            behind.next = Some(successor(&*self.storage, &self.layout, &behind)?);
         }
+        *cursor = behind;
         Ok(Look::Again)
     }
 }
@@ -274,9 +283,6 @@ impl Cursor {
             }
         };
         scan.end = end;
-        if self.at.chain.is_none() {
-            self.at.chain = scan.chain_before(self.at.offset).map_err(io)?;
-        }
         let at = self.at;
         let found = scan
             .next(&mut self.at)

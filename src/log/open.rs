@@ -392,3 +392,51 @@ pub(super) fn damaged(path: &Path, offset: u64, seq: u64, what: &str) -> Error {
     .at_offset(offset)
     .at_seq(seq)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::recovery::TABLE;
+    use super::super::scan::Position;
+    use super::*;
+
+    fn kind_of(verdict: Verdict) -> Option<ErrorKind> {
+        match verdict {
+            Verdict::Clean | Verdict::Unproven | Verdict::Torn => None,
+            Verdict::Corrupt | Verdict::AckedTailMissing => Some(ErrorKind::Corrupt),
+            Verdict::Tampered => Some(ErrorKind::Tampered),
+            Verdict::Ambiguous => Some(ErrorKind::Ambiguous),
+            Verdict::Version => Some(ErrorKind::Unsupported),
+        }
+    }
+
+    /// Goal: every row of the table that forbids writing becomes an error of its kind that names the
+    /// place, the one too that nobody comes to because the headers are looked at first.
+    #[test]
+    fn every_row_that_forbids_writing_is_an_error_of_its_kind() {
+        let storage: std::sync::Arc<dyn Storage> = std::sync::Arc::new(crate::sim::SimDisk::new());
+        let uids = super::super::options::UidSource::new(|| [7; 16]);
+        let header = first_header(&LogOptions::new(storage, uids), 5);
+        let layout = Layout::new(Path::new("/ledger"));
+        let end = Position::start(&header);
+        let newest = Segment { length: header.prealloc_len, header, fault: None };
+        for row in &TABLE {
+            let tail = Tail {
+                end,
+                whole_end: end,
+                durable_end: end,
+                time: 0,
+                fault: crate::format::FrameFault::BodyCrc,
+                retention: None,
+                places: Vec::new(),
+                evidence: row.needs(),
+                discarded: Vec::new(),
+            };
+            let refused = refuse(&layout, &newest, &tail, row).map_err(|error| {
+                let place = if tail.evidence.has(Bit::HeadMissing) { "HEAD" } else { ".seg" };
+                assert!(error.to_string().contains(place), "row {}: {error}", row.label);
+                error.kind()
+            });
+            assert_eq!(refused.err(), kind_of(row.verdict), "row {}", row.label);
+        }
+    }
+}

@@ -71,7 +71,7 @@ impl<'de> Visitor<'de> for CriterionVisitor {
     }
 }
 
-#[cfg(feature = "cli")]
+#[cfg(feature = "plan-files")]
 impl schemars::JsonSchema for Criterion {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "Criterion".into()

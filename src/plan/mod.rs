@@ -71,7 +71,7 @@ pub use json::{Json, canonical};
 pub use links::{Dependency, Near, SharedLinks};
 pub use lint::lint;
 pub use model::*;
-#[cfg(feature = "cli")]
+#[cfg(feature = "plan-files")]
 pub(crate) use nearest::nearest;
 pub use output::{BlobOutput, Output};
 pub use policy::*;

@@ -20,7 +20,7 @@ pub type Extra = BTreeMap<String, Value>;
 
 /// A whole plan, as its author wrote it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Plan {
     /// One line that names the plan.
@@ -80,7 +80,7 @@ pub struct Plan {
 
 /// A named group of steps.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Phase {
     /// The name that steps use.
@@ -92,7 +92,7 @@ pub struct Phase {
 
 /// A join point over named steps.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Barrier {
     /// The name that `after` uses: unique among steps and barriers.
@@ -115,7 +115,7 @@ pub struct Barrier {
 
 /// How many members of a barrier must arrive.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum BarrierNeeds {
     /// Every member.
@@ -129,7 +129,7 @@ pub enum BarrierNeeds {
 
 /// What happens when a barrier can no longer be met.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum OnBreak {
     /// The run fails.
@@ -143,7 +143,7 @@ pub enum OnBreak {
 
 /// How many attempts may be in flight at once.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Caps {
     /// In the whole run.
@@ -159,7 +159,7 @@ pub struct Caps {
 
 /// What a run may spend.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Budget {
     /// Money, in millionths of the currency unit.
@@ -178,7 +178,7 @@ pub struct Budget {
 
 /// Values for steps that do not say.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Defaults {
     /// See [`Step::owner`].

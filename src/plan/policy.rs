@@ -12,7 +12,7 @@ use super::{FailureClass, FailureDecided, OnTimeout};
 
 /// What is done about failures in a run of the plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct FailurePolicy {
     /// Who decides.
@@ -29,7 +29,7 @@ pub struct FailurePolicy {
 
 /// Who decides what is done about a failure.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Decider {
     /// The rules.
@@ -41,7 +41,7 @@ pub enum Decider {
 
 /// One rule.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FailureRule {
     /// Its name in the records of its decisions: unique among the rules.
@@ -55,7 +55,7 @@ pub struct FailureRule {
 
 /// Which failures a rule is about. Everything that is said must be so.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct FailureMatch {
     /// Of this class.
@@ -83,7 +83,7 @@ pub struct FailureMatch {
 
 /// What is done about a failure.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FailureAction {
     /// The step is dealt again, as its retry policy says; once that is exhausted, the next rule
@@ -118,7 +118,7 @@ pub enum FailureAction {
 
 /// What a failed or lost attempt left in the world.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Disposition {
     /// Nothing.

@@ -12,7 +12,7 @@ use super::{Criterion, Extra};
 
 /// One piece of work, done by one worker in one attempt.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Step {
     /// The author's name for the step: unique among steps and barriers.
@@ -106,7 +106,7 @@ pub struct Step {
 
 /// What one attempt costs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Cost {
     /// Money, in millionths of the currency unit.
@@ -117,7 +117,7 @@ pub struct Cost {
 
 /// Why an attempt failed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FailureClass {
     /// It may work when tried again.
@@ -135,7 +135,7 @@ pub enum FailureClass {
 
 /// How often, and how soon, a failed step is tried again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct RetryPolicy {
     /// Attempts in all, the first included; at least 1.
@@ -173,7 +173,7 @@ impl Default for RetryPolicy {
 
 /// What stands in for a step that failed for good.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Fallback {
     /// Another step of the plan.
@@ -200,7 +200,7 @@ pub enum Fallback {
 
 /// What happens to a step while one of its preconditions is false.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum OnFalse {
     /// It waits. When nothing that is left to do can make the precondition true, another plan is
@@ -215,7 +215,7 @@ pub enum OnFalse {
 
 /// Whether doing a step twice is as good as doing it once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Idempotence {
     /// It may be dealt again after a lost attempt.
@@ -228,7 +228,7 @@ pub enum Idempotence {
 
 /// A person who must say yes before a step is dealt.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Gate {
     /// What they are asked.
@@ -246,7 +246,7 @@ pub struct Gate {
 
 /// What happens when nobody answers a gate in time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum OnTimeout {
     /// Ask somebody else.

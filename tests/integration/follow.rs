@@ -132,6 +132,160 @@ fn a_follower_names_damage() {
     assert_eq!(error.kind(), ErrorKind::Ambiguous, "{error}");
 }
 
+/// A log of two records, left alone.
+fn common() -> SimDisk {
+    let disk = SimDisk::new();
+    let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    log.append(&[record(1, 100)], at(1)).unwrap();
+    log.append(&[record(2, 100)], at(1)).unwrap();
+    kill(&disk, log);
+    disk
+}
+
+/// Append, each record in a commit of its own; then HEAD knows nothing of the last one, as after a
+/// power loss, and the next to open the log puts a fence before it.
+fn fence_before_the_last(disk: &SimDisk, numbers: &[u64]) {
+    let (log, _) = open(disk).unwrap();
+    let mut head = Vec::new();
+    for number in numbers {
+        head = disk.read(&dir().join("HEAD")).unwrap();
+        log.append(&[record(*number, 100)], at(2)).unwrap();
+    }
+    kill(disk, log);
+    disk.overwrite(&dir().join("HEAD"), 0, &head).unwrap();
+    open(disk).unwrap().0.close().unwrap();
+}
+
+/// Put the files of one disk in the place of those of another.
+fn replace(disk: &SimDisk, other: &SimDisk) {
+    for path in disk.files(&dir()) {
+        disk.remove(&path).unwrap();
+    }
+    for path in other.files(&dir()) {
+        let bytes = other.read(&path).unwrap();
+        disk.create(&path).unwrap();
+        disk.set_length(&path, u64::try_from(bytes.len()).unwrap()).unwrap();
+        disk.overwrite(&path, 0, &bytes).unwrap();
+    }
+}
+
+/// The same answer, however often it is asked for.
+fn refuses(follow: &mut Follow, kind: ErrorKind, story: &str) {
+    for turn in 0..3 {
+        match follow.next(Duration::ZERO) {
+            Err(error) => assert_eq!(error.kind(), kind, "{story}, {turn}: {error}"),
+            Ok(found) => panic!("{story}, {turn}: {found:?}"),
+        }
+    }
+}
+
+/// Goal: a follower under which the log is replaced by another one says so, and goes on saying so.
+/// (It said it once, and then waited for ever, or returned records of the other log.)
+/// Method: the other log is another ledger; or took another course behind what both have in common,
+/// so that what differs is in the same segment, before a fence, or behind it.
+#[test]
+fn a_follower_of_a_log_that_was_replaced_says_so_again_and_again() {
+    let base = common();
+    let stranger = SimDisk::new();
+    let log =
+        Log::create(&dir(), options_with(Arc::new(stranger.clone()), 9, HeadSync::Interval), at(0));
+    log.unwrap().close().unwrap();
+    let same_segment = base.fork();
+    let (log, _) = open(&same_segment).unwrap();
+    log.append(&[record(11, 100)], at(1)).unwrap();
+    kill(&same_segment, log);
+    let (before_fence, behind_fence) = (base.fork(), base.fork());
+    fence_before_the_last(&before_fence, &[11, 12]);
+    fence_before_the_last(&behind_fence, &[11]);
+    let others = [
+        (stranger, "another ledger"),
+        (same_segment, "in the segment"),
+        (before_fence, "before a fence"),
+        (behind_fence, "behind a fence"),
+    ];
+    for (other, story) in others {
+        let disk = base.fork();
+        let (log, _) = open(&disk).unwrap();
+        log.append(&[record(10, 100)], at(1)).unwrap();
+        let (mut follow, mut seen) = (reader(&disk).follow(1), Vec::new());
+        drain(&mut follow, &mut seen);
+        assert_eq!(seen.len(), 3, "{story}");
+        kill(&disk, log);
+        replace(&disk, &other);
+        refuses(&mut follow, ErrorKind::Tampered, story);
+    }
+}
+
+/// Goal: a follower for which the way to the next record is gone says so as long as it is gone, and
+/// goes on when it is there again. (It said it once, and then waited for ever.)
+#[test]
+fn a_follower_goes_on_when_what_was_missing_is_there_again() {
+    let disk = common();
+    let (mut follow, mut seen) = (reader(&disk).follow(1), Vec::new());
+    drain(&mut follow, &mut seen);
+    fence_before_the_last(&disk, &[3, 4]);
+    fence_before_the_last(&disk, &[5, 6]);
+    let whole_disk = disk.fork();
+    let paths = disk.files(&dir().join("log"));
+    assert_eq!(paths.len(), 3);
+    for path in &paths[1..] {
+        disk.remove(path).unwrap();
+        for _ in 0..3 {
+            let error = loop {
+                match follow.next(Duration::ZERO) {
+                    Ok(found) => seen.push(found.expect("a record or an error")),
+                    Err(error) => break error,
+                }
+            };
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+            assert!(error.to_string().contains("missing"), "{error}");
+        }
+        let bytes = whole_disk.read(path).unwrap();
+        disk.create(path).unwrap();
+        disk.set_length(path, u64::try_from(bytes.len()).unwrap()).unwrap();
+        disk.overwrite(path, 0, &bytes).unwrap();
+    }
+    drain(&mut follow, &mut seen);
+    assert!(seen == whole(&reader(&disk)));
+
+    for path in disk.files(&dir()) {
+        disk.remove(&path).unwrap();
+    }
+    let mut late = reader(&whole_disk).follow(1);
+    replace(&whole_disk, &disk);
+    refuses(&mut late, ErrorKind::NotALedger, "a folder without anything in it");
+}
+
+/// Goal: records that a segment's successor rules out of it are missing, not passed over; a first
+/// segment that cannot be read is damage; and where HEAD has not come as far as the record that is
+/// due, it is waited for.
+#[test]
+fn a_follower_does_not_pass_over_what_is_missing() {
+    let disk = common();
+    let (mut follow, mut seen) = (reader(&disk).follow(1), Vec::new());
+    drain(&mut follow, &mut seen);
+    let behind = seen[1].offset + seen[1].size;
+    let old_head = disk.read(&dir().join("HEAD")).unwrap();
+    fence_before_the_last(&disk, &[3, 4]);
+    let good = disk.fork();
+    let successor = reader(&disk).segments().remove(1);
+    let mut header = successor.header.unwrap();
+    header.prev_data_end = behind;
+    disk.overwrite(&successor.path, 0, &header.encode()).unwrap();
+    refuses(&mut follow, ErrorKind::Corrupt, "a successor that cuts off a record");
+
+    let disk = good.fork();
+    let head = disk.read(&dir().join("HEAD")).unwrap();
+    disk.overwrite(&dir().join("HEAD"), 0, &old_head).unwrap();
+    let mut late = reader(&disk).follow(4);
+    assert!(late.next(Duration::ZERO).unwrap().is_none(), "HEAD does not prove it yet");
+    disk.overwrite(&dir().join("HEAD"), 0, &head).unwrap();
+    assert_eq!(late.next(Duration::ZERO).unwrap().unwrap().seq, 4);
+
+    disk.overwrite(&disk.files(&dir().join("log"))[0], 0, &[0xA5; 4096]).unwrap();
+    refuses(&mut reader(&disk).follow(1), ErrorKind::Corrupt, "a first header that is damaged");
+}
+
 fn on_disk(seed: u64) -> LogOptions {
     options_with(Arc::new(DiskStorage), seed, HeadSync::Interval)
 }
