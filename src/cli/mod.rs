@@ -26,6 +26,7 @@ mod inspect;
 mod json;
 mod lab;
 mod part;
+mod patience;
 mod plan_files;
 mod planning;
 mod plans;

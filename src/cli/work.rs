@@ -25,9 +25,10 @@ use crate::serve::{Act, Answer, Client, NextStep, RulingWord, Work, run_or_only}
 use super::acting::Where;
 use super::answer::quoted;
 use super::exit::{Code, Failure};
+use super::patience::{Patience, claimed, patience};
 use super::say;
 use super::signals::Signals;
-use super::worker::{Patience, Who, claimed, patience};
+use super::worker::Who;
 
 const EXAMPLES: &str = "\
 Examples:

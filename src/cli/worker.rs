@@ -6,18 +6,18 @@
 use std::fs;
 use std::io::Read as _;
 use std::path::Path;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
 
 use crate::error::Error;
 use crate::ledger::parse_duration;
-use crate::serve::{Act, Answer, Client, EffectState, NextStep, Work};
+use crate::serve::{Act, Answer, EffectState, NextStep, Work};
 
 use super::acting::Where;
 use super::exit::{Code, Failure};
+use super::patience::{Patience, claimed, patience};
 
 const CLAIM_EXAMPLES: &str = "\
 Examples:
@@ -77,50 +77,6 @@ pub(super) struct Who {
     #[arg(long, value_name = "NAME", default_value = "worker", env = "LEDGER_WORKER")]
     #[arg(hide_env_values = true)]
     pub(super) worker: String,
-}
-
-/// How long somebody waits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Patience(Option<Duration>);
-
-pub(super) fn patience(text: &str) -> Result<Patience, String> {
-    if text == "forever" {
-        return Ok(Patience(None));
-    }
-    let seconds: f64 = text.parse().map_err(|_| "expected a number of seconds".to_owned())?;
-    let wait = Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?;
-    Ok(Patience(Some(wait)))
-}
-
-/// Between two looks at a run in which nothing is ready: at first, and at most.
-const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
-
-/// Ask for a step until there is one, the run has ended, or patience has.
-pub(super) fn claimed(
-    client: &mut Client,
-    act: &Act,
-    wait: Option<Patience>,
-    mut goes_on: impl FnMut() -> bool,
-) -> Result<Answer, Failure> {
-    let (mut pause, pause_max) = LOOK_AGAIN;
-    let begun = Instant::now();
-    loop {
-        let answer = client.ask(act)?;
-        let is_over = match wait {
-            None => true,
-            Some(Patience(None)) => false,
-            Some(Patience(Some(wait))) => begun.elapsed() >= wait,
-        };
-        if is_over || answer.code != Code::Waiting.number() || !goes_on() {
-            return Ok(answer);
-        }
-        let left = match wait {
-            Some(Patience(Some(wait))) => wait.saturating_sub(begun.elapsed()),
-            _ => pause_max,
-        };
-        sleep(pause.min(left));
-        pause = (pause * 2).min(pause_max);
-    }
 }
 
 /// `ledger claim`.
