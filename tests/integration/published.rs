@@ -188,6 +188,8 @@ fn what_other_schemas_say_is_repeated_truly() {
     for other in ["$defs", "$schema"] {
         whole.as_object_mut().unwrap().remove(other);
     }
+    // A record may hold a plan whose steps are in the ones behind it.
+    whole["properties"]["steps"].as_object_mut().unwrap().remove("minItems");
     assert_eq!(own["plan_file_Plan"], as_adopted(&whole, &in_plan), "Plan");
     for (name, part) in plan["$defs"].as_object().unwrap() {
         assert_eq!(own[in_plan(name)], as_adopted(part, &in_plan), "{name}");
