@@ -194,11 +194,9 @@ fn hold(dir: &Path) -> Result<Figures> {
 /// A run that goes on; a new one if there is none.
 fn newest(ledger: &Ledger) -> Result<RunId> {
     let state = ledger.state();
-    let open = |run: &&plan_ledger::plan::Run| {
-        run.status == plan_ledger::plan::RunStatus::Running && run.steps.len() > 100
-    };
-    if let Some(run) = state.runs.values().rev().find(open) {
-        return Ok(run.id);
+    let has_enough = |id: &RunId| state.runs.get(id).is_some_and(|run| run.ready.len() > 100);
+    if let Some(run) = state.runs.open().rev().find(has_enough) {
+        return Ok(run);
     }
     let name = format!("run-{}", state.seq + 1);
     Ok(ledger.start_run(&name, &plan(STEPS)?, RunPolicy::default())?)

@@ -32,7 +32,7 @@ pub fn start(name: String, plan: &Plan) -> Command {
 }
 
 pub fn dispatch(run: RunId) -> Command {
-    Command::Dispatch { run, step: None, worker: "worker".to_owned() }
+    Command::Dispatch { run, step: None, worker: "worker".to_owned(), lease: None }
 }
 
 pub fn receipt() -> Receipt {
