@@ -544,7 +544,8 @@ class Golden(LedgerCase):
     EXPECTED = {
         "minimal": ("whole", None), "good": ("whole", None), "fenced": ("whole", None),
         "torn": ("unproven_tail", (SEGMENT, 5504)), "corrupt": ("damaged", (SEGMENT, 4480)),
-        "pruned": ("whole", None), "future-ro-compat": ("whole", None), "future-kind": ("whole", None),
+        "pruned": ("whole", None), "good-state-2": ("whole", None), "pruned-state-2": ("whole", None),
+        "future-ro-compat": ("whole", None), "future-kind": ("whole", None),
         "future-major": ("refused", None), "future-incompat": ("refused", None),
     }
 
