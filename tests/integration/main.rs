@@ -87,6 +87,8 @@ mod races;
 // The real program on a real kernel: the order of system calls, and calls that do less.
 mod reality;
 mod recipes;
+// What is rarely wrong with a log, and is told all the same.
+mod rare;
 // Reading from anywhere, backwards, by kind, by stream.
 mod readers;
 // Writers that must stop: forks, lost locks, panics; and what is left to a policy.

@@ -744,6 +744,85 @@ fn a_note_that_makes_no_sense_covers_nothing() {
     }
 }
 
+/// Goal: a note that names another course of the log, or anchors that are not the ones it noted,
+/// removes nothing; nor does one that is not durable yet.
+#[test]
+fn a_note_of_another_log_removes_nothing() {
+    let disk = five();
+    let pruned = disk.fork();
+    let ledger = open(&pruned);
+    ledger.prune(Through::Ended, None, "ann").unwrap();
+    drop(ledger);
+    let good = reader(&pruned).retention().unwrap().note.clone();
+    let mut other = good.clone();
+    let digit = if other.chain.starts_with('0') { "1" } else { "0" };
+    other.chain.replace_range(..1, digit);
+    let filler = NewRecord { kind: 60_000, codec: Codec::Raw, schema: 1, payload: vec![1] };
+    let (log, _) = Log::open(&dir(), options(&disk), at(900)).unwrap();
+    while log.ack().seq <= good.anchors[1].seq {
+        log.append(std::slice::from_ref(&filler), at(900)).unwrap();
+    }
+    let early = plan_ledger::log::Retention { seq: u64::MAX, note: good.clone() };
+    assert_eq!(log.remove_pruned(&early).unwrap_err().kind(), ErrorKind::OutOfRange);
+    log.append(&[other.record()], at(900)).unwrap();
+    log.close().unwrap();
+    let files = disk.files(&dir());
+    let (log, report) = Log::open(&dir(), options(&disk), at(901)).unwrap();
+    let refused = report.pruned.unwrap_err();
+    assert!(refused.contains("no segment begins behind it; nothing was removed"), "{refused}");
+    assert_eq!(disk.files(&dir()), files);
+    log.close().unwrap();
+
+    let view = reader(&pruned);
+    let mut unnamed = good.anchors[0].clone();
+    unnamed.file = "notes.txt".to_owned();
+    let mut changed = good.anchors[0].clone();
+    let last = changed.state_hash.pop().unwrap();
+    changed.state_hash.push(if last == '0' { '1' } else { '0' });
+    for (anchor, words) in
+        [(unnamed, "no name of a snapshot"), (changed, "not the one that was noted")]
+    {
+        let error = view.check_anchor(&anchor).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    view.check_anchor(&good.anchors[0]).unwrap();
+}
+
+/// Goal: a manifest that is too long to be one, that a newer program wrote, or that is written in
+/// another form than the one that there is, is refused, each in its own words.
+#[test]
+fn a_manifest_that_is_none_is_refused() {
+    let disk = with_outputs();
+    let made = archived(&disk, None);
+    let folder = PathBuf::from("/unpacked");
+    unpack(&disk, &made.manifest, &folder);
+    let path = folder.join("ARCHIVE.json");
+    let good = String::from_utf8(disk.read(&path).unwrap()).unwrap();
+    let newer = good.replace(plan_ledger::log::ARCHIVE_FORMAT, "of the future");
+    assert_ne!(newer, good);
+    let newer = newer.replacen('{', "{\"new\":1,", 1);
+    let cases = [
+        (format!("{good} "), ErrorKind::Corrupt, "only form"),
+        (newer, ErrorKind::Unsupported, "newer"),
+        (good[1..].to_owned(), ErrorKind::Corrupt, "no manifest"),
+    ];
+    let storage: std::sync::Arc<dyn plan_ledger::storage::Storage> =
+        std::sync::Arc::new(disk.clone());
+    let open = || plan_ledger::log::LogReader::open(&storage, &folder).map(|_| ());
+    open().unwrap();
+    for (text, kind, words) in cases {
+        disk.set_length(&path, u64::try_from(text.len()).unwrap()).unwrap();
+        disk.overwrite(&path, 0, text.as_bytes()).unwrap();
+        let error = open().unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    disk.set_length(&path, (256 << 20) + 1).unwrap();
+    let error = open().unwrap_err();
+    assert!(error.to_string().contains("expected at most"), "{error}");
+}
+
 /// The archive's file on the simulated disk.
 fn tar() -> PathBuf {
     PathBuf::from("/old.tar")
