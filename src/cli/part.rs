@@ -4,6 +4,7 @@
 //! another name.
 
 use std::fs::File;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
@@ -37,7 +38,17 @@ impl Part {
     pub(super) fn name(&self, path: &Path) -> Result<(), Error> {
         let cannot = |error| Error::io("write the export", path, error);
         File::open(&self.path).and_then(|file| file.sync_all()).map_err(cannot)?;
-        std::fs::rename(&self.path, path).map_err(cannot)
+        // A link never takes the place of what somebody made meanwhile; not every file system has
+        // links.
+        match std::fs::hard_link(&self.path, path) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+                std::fs::rename(&self.path, path).map_err(cannot)?;
+            }
+            linked => linked.map_err(cannot)?,
+        }
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new("."));
+        File::open(folder).and_then(|folder| folder.sync_all()).map_err(cannot)
     }
 }
 

@@ -308,7 +308,7 @@ impl Ledger {
 }
 
 /// Nothing may follow from a state that was read from a snapshot which passed for one, and is none.
-fn expect_sound(state: &State) -> Result<()> {
+pub(crate) fn expect_sound(state: &State) -> Result<()> {
     let Some(fault) = state.runs.fault() else { return Ok(()) };
     let message = format!(
         "{fault}; nothing was written; remove the files in `snap/` of the ledger, and open it again"

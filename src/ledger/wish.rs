@@ -141,7 +141,9 @@ impl Ledger {
         let found = {
             let mut shared = self.lock();
             shared.refresh(&self.log)?;
-            read(&shared.state)
+            let found = read(&shared.state);
+            super::expect_sound(&shared.state)?;
+            found
         };
         self.log.flush().map_err(|error| self.lost(error))?;
         Ok(found)

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use plan_ledger::format::{SnapshotHeader, SnapshotName};
-use plan_ledger::ledger::{Condition, Level, VerifyRequest, verify};
+use plan_ledger::ledger::{Condition, Level, VerifyReport, VerifyRequest, verify};
 use plan_ledger::log::SnapshotNote;
 use plan_ledger::plan::{ContentHash, State};
 use plan_ledger::sim::{Effect, Fault, Loss, SimDisk};
@@ -68,6 +68,17 @@ fn opened(disk: &SimDisk, environment: &Environment) -> (ContentHash, Option<u64
     let environment = Environment { storage: Arc::new(disk), ..environment.clone() };
     let (ledger, report) = Ledger::open(&dir(), &environment).unwrap();
     (ledger.state_hash(), report.from_snapshot, report.notes)
+}
+
+/// What the most thorough check says.
+fn replayed(environment: &Environment) -> VerifyReport {
+    let request = VerifyRequest {
+        level: Level::Replay,
+        jobs: NonZeroUsize::MIN,
+        expected: None,
+        watch: &|_| ControlFlow::Continue(()),
+    };
+    verify(&dir(), environment, request).unwrap()
 }
 
 fn put(disk: &SimDisk, path: &Path, bytes: &[u8]) {
@@ -442,13 +453,7 @@ fn snapshots_of_an_older_version_are_ignored_and_harm_nobody() {
     let view = LedgerView::open(&dir(), &environment).unwrap();
     let then = truth(&disk)[usize::try_from(older.seq).unwrap()];
     assert_eq!(state_hash(&view.state_at(older.seq).unwrap()), then);
-    let request = VerifyRequest {
-        level: Level::Replay,
-        jobs: NonZeroUsize::MIN,
-        expected: None,
-        watch: &|_| ControlFlow::Continue(()),
-    };
-    let report = verify(&dir(), &environment, request).unwrap();
+    let report = replayed(&environment);
     assert_eq!((report.condition(), report.snapshots), (Condition::Whole, 1), "{report:?}");
     // And it goes on: the next snapshot is of this version, beside the old one.
     let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
@@ -513,14 +518,7 @@ fn a_run_that_is_not_the_one_of_its_hash_is_never_acted_upon() {
     let found = view.log().snapshots().unwrap().names;
     let name = found.iter().find(|name| name.seq == forged.seq).unwrap();
     assert_eq!(view.check_snapshot(name).unwrap_err().kind(), ErrorKind::Corrupt);
-    let request = VerifyRequest {
-        level: Level::Replay,
-        jobs: NonZeroUsize::MIN,
-        expected: None,
-        watch: &|_| ControlFlow::Continue(()),
-    };
-    let report = verify(&dir(), &environment, request).unwrap();
-    assert_ne!(report.condition(), Condition::Whole);
+    assert_ne!(replayed(&environment).condition(), Condition::Whole);
 
     disk.remove(&forged.path).unwrap();
     let (ledger, report) = Ledger::open(&dir(), &environment).unwrap();
@@ -654,6 +652,24 @@ fn bodies_that_were_forged_are_refused() {
 #[test]
 fn the_example_of_a_projection_runs() {
     example::main().unwrap();
+}
+
+/// Goal: who looks at a run that is not the one of its hash is told so, and what to do.
+#[test]
+fn the_commands_say_that_a_run_is_not_the_one_of_its_hash() {
+    let place = crate::command::Place::new();
+    let dir = place.path("l");
+    let ledger = Ledger::create(&dir, &Environment::system()).unwrap();
+    play(&ledger, 12, 30);
+    ledger.snapshot::<ForgedState>().unwrap();
+    let run = ledger.state().runs.keys().last().unwrap().to_string();
+    ledger.close().unwrap();
+    for words in [&["inspect", "l"][..], &["status", "l", "--run", &run]] {
+        let said = place.ledger_with(words).code(4);
+        assert!(said.err.contains("remove the files in `snap/`"), "{words:?}: {}", said.err);
+    }
+    std::fs::remove_dir_all(dir.join("snap")).unwrap();
+    place.ledger_with(&["status", "l", "--run", &run]).code(0);
 }
 
 /// Goal: `ledger snapshot` says what it made, and the ledger opens from it.

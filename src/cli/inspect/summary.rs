@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::json;
 
 use crate::cli::exit::{Code, Failure};
-use crate::ledger::{Environment, Ground, state_hash};
+use crate::ledger::{Environment, Ground, expect_sound, state_hash};
 use crate::log::Verdict;
 use crate::plan::{
     BarrierState, BarrierStatus, Glance, Run, RunId, StepNumber, StepState, StepStatus,
@@ -34,6 +34,7 @@ pub(super) fn summary(
         Form::Json => print_json(&survey, dir, holder.as_deref(), page)?,
         Form::Text => print(&survey, dir, holder.as_deref(), page)?,
     }
+    expect_sound(&survey.fold.state)?;
     Ok(survey.code())
 }
 

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::cli::exit::{Code, Failure};
 use crate::error::{Error, ErrorKind};
-use crate::ledger::{Chronicle, Fold, LedgerView};
+use crate::ledger::{Chronicle, Fold, LedgerView, expect_sound};
 use crate::log::Damage;
 use crate::plan::{Micros, Run, RunId, RunSummary, State, StepNumber};
 
@@ -140,7 +140,9 @@ impl<'a> Scene<'a> {
     /// The run, which is there.
     pub(in crate::cli::inspect) fn run(&self, id: RunId) -> Result<&Run, Failure> {
         let missing = || not_found(format!("there is no run {id}"), self.code());
-        self.state.runs.get(&id).ok_or_else(missing)
+        let run = self.state.runs.get(&id);
+        expect_sound(&self.state)?;
+        run.ok_or_else(missing)
     }
 
     /// The step of that id or number.
@@ -210,6 +212,7 @@ impl<'a> Scene<'a> {
 
     /// The last lines: what could not be read, and for programs which record the answer is about.
     pub(in crate::cli::inspect) fn end(&self, page: &mut Page<'_>) -> Result<Code, Failure> {
+        expect_sound(&self.state)?;
         match self.look.form {
             Form::Json => {
                 for damage in &self.damage {
