@@ -14,7 +14,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::error::Error;
-use crate::ledger::{Clock as _, Environment, LedgerView, SystemClock};
+use crate::ledger::{Clock as _, Environment, LedgerView, SystemClock, expect_sound};
 use crate::plan::{Micros, Ruling, State, StepNumber};
 use crate::runner::{
     Criteria, End, Order, OutsideWork, StartFailure, StopRequest, Subject, WorkerKind,
@@ -212,7 +212,9 @@ impl Worker<'_> {
     /// Run one command that judges, and record what came of it.
     fn check(&mut self, run: &str, criteria: Criteria) -> Result<Option<Answer>, Failure> {
         let (state, view) = self.look()?;
-        let Some(run) = state.run_named(run) else { return Ok(None) };
+        let run = state.run_named(run);
+        expect_sound(&state)?;
+        let Some(run) = run else { return Ok(None) };
         let signals = &self.signals;
         let order = || match signals.request() {
             StopRequest::Kill => Order::Stop,

@@ -22,6 +22,8 @@ mod drill;
 mod earnest;
 // Export, import, and the same chain again.
 mod export;
+// A forged run, met by every command.
+mod forged;
 // The facade: threads, exact replay, refused and failed writes.
 mod facade;
 // Following a log while it grows.

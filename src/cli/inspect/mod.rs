@@ -16,7 +16,6 @@ mod content;
 mod control_json;
 mod control_phrase;
 mod domain;
-mod ended;
 mod event_json;
 #[cfg(test)]
 mod event_tests;
@@ -25,6 +24,7 @@ mod export;
 mod filter;
 mod head;
 mod map;
+mod other_runs;
 mod page;
 mod phrase;
 mod record;
@@ -190,6 +190,7 @@ pub(super) fn status(
     let mut seen = None;
     loop {
         let state = LedgerView::open(args.dir(), environment)?.fold_recent()?.state;
+        // Nothing is unpacked for it: whether all can be, is for the look to find.
         let goes_on = state.runs.open().next().is_some();
         if seen.replace(state.seq) != Some(state.seq) {
             let mut text = Vec::new();
