@@ -20,6 +20,7 @@ mod every_crash;
 mod every_crash_report;
 mod exit;
 mod export;
+mod folder;
 mod helpers;
 mod import_ledger;
 mod inspect;
@@ -138,7 +139,8 @@ fn carry_out(task: Task) -> std::result::Result<Code, Failure> {
         Task::Prune(args) => prune::prune(&args),
         Task::Lab(args) => lab::lab(&args),
         Task::Verify(args) => {
-            verify::verify((&args).into(), &Environment::system(), &mut io::stdout())
+            let dir = args.dir()?;
+            verify::verify(args.of(&dir), &Environment::system(), &mut io::stdout())
         }
         Task::Completions(args) => completions::completions(&args),
         Task::Man(args) => completions::man(&args),
