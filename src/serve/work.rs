@@ -31,21 +31,20 @@ pub(super) fn claim(
     check_worker(worker)?;
     let lease = lease(lease_seconds)?;
     // Leases that ran out give their steps back before anybody is told that nothing is ready.
-    hand.ledger.tick()?;
+    hand.ledger.tick_later(hand.later)?;
     let make = |state: &State| {
         let run = run_or_only(state, run)?;
         let step = step.map(|step| step_of(run, step)).transpose()?;
         Ok(Command::Dispatch { run: run.id, step, worker: worker.to_owned(), lease })
     };
     let why = match hand.act(&make, Task::dealt) {
-        Ok(Some(task)) => return Ok(task_answer(&hand.ledger.with_earlier(task), worker)),
+        Ok(Some(task)) => return Ok(task_answer(&hand.whole(task)?, worker)),
         // It found that a budget is used up, and wrote that down.
         Ok(None) => None,
         Err(Failure::Ledger(error)) if step.is_none() && is_nothing(&error) => Some(error),
         Err(failure) => return Err(failure),
     };
-    hand.ledger
-        .look(|state| Ok(nothing(run_or_only(state, run)?, why.as_ref(), state.next_due())))?
+    hand.look(|state| Ok(nothing(run_or_only(state, run)?, why.as_ref(), state.next_due())))?
 }
 
 /// The names of workers that a runner hosts are its own: when it has died, they are dead too.
@@ -193,7 +192,7 @@ pub(super) fn receipt(
     returned.log_tail.clone_into(&mut receipt.log_tail);
     let worker = match next {
         Some(NextStep { worker: Some(worker) }) => worker.clone(),
-        Some(NextStep { worker: None }) => hand.ledger.look(|state| worker_of(state, token))?,
+        Some(NextStep { worker: None }) => hand.look(|state| worker_of(state, token))?,
         None => String::new(),
     };
     if next.is_some() {
@@ -217,15 +216,12 @@ pub(super) fn receipt(
             None => Taken::Alone(answer),
         })
     };
-    let (_, became) = hand.ledger.fulfil(&wish, read)?;
-    match became? {
+    match hand.ledger.fulfil_later(&wish, read, hand.later)?? {
         Taken::Done(answer) => Ok(answer),
-        Taken::WithNext(answer, task) => {
-            Ok(answer.and(task_answer(&hand.ledger.with_earlier(*task), &worker)))
-        }
+        Taken::WithNext(answer, task) => Ok(answer.and(task_answer(&hand.whole(*task)?, &worker))),
         Taken::Alone(answer) => {
             let now = hand.ledger.now();
-            hand.ledger.look(|state| Ok(answer.and(why_none(state, token, &worker, now)?)))?
+            hand.look(|state| Ok(answer.and(why_none(state, token, &worker, now)?)))?
         }
         Taken::Refused(reason) => {
             let mut answer = Answer::from(Failure::from(Error::from(Rejection::StaleToken(token))));
