@@ -35,8 +35,12 @@ impl Folder {
             }
             (Some(dir), None) | (None, Some(dir)) => Ok(dir.clone()),
             (None, None) => {
-                let told = std::env::var_os("LEDGER_DIR").filter(|dir| !dir.is_empty());
-                Ok(told.map_or_else(|| PathBuf::from(".ledger"), PathBuf::from))
+                let told = std::env::var_os("LEDGER_DIR").unwrap_or_else(|| ".ledger".into());
+                if told.is_empty() {
+                    let message = "LEDGER_DIR is set, and names no folder";
+                    return Err(Failure::Usage(message.to_owned()));
+                }
+                Ok(told.into())
             }
         }
     }
