@@ -26,6 +26,8 @@ mod export;
 mod forged;
 // The facade: threads, exact replay, refused and failed writes.
 mod facade;
+// Which ledger is meant.
+mod folder;
 // Following a log while it grows.
 mod follow;
 // The bytes that are fixed for ever.

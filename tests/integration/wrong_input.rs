@@ -311,7 +311,7 @@ fn what_a_run_may_not_be_called() {
         }
     }
     assert_eq!(place.state().runs.len(), 1);
-    for name in ["#a", "7", "über uns"] {
+    for name in ["#a", "7", "\u{fc}ber uns"] {
         place.ledger_with(&["plan", "propose", "plan.yaml", "--run", name]).code(0);
     }
 }
