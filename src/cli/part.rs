@@ -33,7 +33,7 @@ impl Part {
 
     /// Make it durable and give it its name.
     pub(super) fn name(&self, path: &Path) -> Result<(), Error> {
-        let cannot = |error| Error::io("write the export", path, error);
+        let cannot = |error| Error::io("write the file", path, error);
         File::open(&self.path).and_then(|file| file.sync_all()).map_err(cannot)?;
         // A link never takes the place of what somebody made meanwhile; not every file system has
         // links.
@@ -55,7 +55,8 @@ impl Part {
 /// `Usage` if there is anything.
 pub(super) fn expect_free(path: &Path) -> Result<(), Failure> {
     if path.symlink_metadata().is_ok() {
-        let message = format!("{}: there is something already", path.display());
+        let there = path.display();
+        let message = format!("{there} is there already: choose another name, or remove it");
         return Err(Failure::Usage(message));
     }
     Ok(())

@@ -191,13 +191,16 @@ pub(super) fn receipt(
     receipt.duration = returned.duration;
     returned.log_tail.clone_into(&mut receipt.log_tail);
     let worker = match next {
-        Some(NextStep { worker: Some(worker) }) => worker.clone(),
-        Some(NextStep { worker: None }) => hand.look(|state| worker_of(state, token))?,
+        Some(NextStep { worker: Some(worker) }) => {
+            check_worker(worker)?;
+            worker.clone()
+        }
+        Some(NextStep { worker: None }) => {
+            let worker = hand.look(|state| worker_of(state, token))?;
+            worker.map_or(Ok(String::new()), |name| check_worker(&name).map(|()| name))?
+        }
         None => String::new(),
     };
-    if next.is_some() {
-        check_worker(&worker)?;
-    }
     let command = Command::RecordReceipt { token, receipt };
     let then = |state: &State, events: &[Event]| next_of(state, events, token, &worker);
     let wish = Wish::<Failure> {
@@ -258,9 +261,9 @@ fn why_none(
 }
 
 /// Who has an attempt, as far as the state knows.
-fn worker_of(state: &State, token: AttemptToken) -> String {
-    let found = attempt_of(state, token).ok().and_then(|(_, _, step)| step.attempt.as_ref());
-    found.map_or_else(String::new, |attempt| attempt.worker.clone())
+fn worker_of(state: &State, token: AttemptToken) -> Option<String> {
+    let attempt = attempt_of(state, token).ok()?.2.attempt.as_ref()?;
+    Some(attempt.worker.clone())
 }
 
 /// Why a receipt was refused, if it was.

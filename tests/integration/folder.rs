@@ -45,6 +45,6 @@ fn the_folder_may_be_left_out() {
     }
     // A file that is there is never written over, and to say so has one code.
     for line in ["export -o plan.yaml", "inspect export --to plan.yaml", "archive --to plan.yaml"] {
-        place.ledger(line).code(2).complains(&["plan.yaml: there is something already"]);
+        place.ledger(line).code(2).complains(&["plan.yaml is there already"]);
     }
 }
