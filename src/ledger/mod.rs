@@ -90,9 +90,7 @@ pub(crate) use execute::expect_sound;
 pub use export::{Describe, Exported};
 use files::FilesRead;
 pub use files::{PLANNED_FILES, PlannedFile, PlannedFiles};
-#[cfg(feature = "cli")]
-pub(crate) use hash::draft as plan_draft;
-pub use hash::{bytes_hash, plan_hash, state_hash};
+pub use hash::{bytes_hash, draft as plan_draft, plan_hash, state_hash};
 pub use import::{Imported, import};
 pub use kind::Kind;
 use ladder::Ladder;

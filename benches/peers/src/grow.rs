@@ -2,13 +2,14 @@
 //! and plans grow, in ledgers of their own.
 //!
 //! The records are those of real runs, judged by the library and appended in bulk; at every rung
-//! of the ladder a snapshot is made, as an open ledger would have made it meanwhile.
+//! of the ladder, and at the last steps between two, a snapshot is made, as an open ledger would have
+//! made it meanwhile.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command as Process, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use plan_ledger::format::{Codec, NewRecord};
@@ -66,8 +67,10 @@ enum Part {
 /// Names and figures.
 type Figures = Vec<(&'static str, f64)>;
 
-/// Records between two snapshots of the ladder.
+/// Records between two snapshots that are kept for good.
 const RUNG: u64 = 65_536;
+/// Records between two of which the newest are kept.
+const STEP: u64 = 16_384;
 /// Steps of each run.
 const STEPS: u64 = 400;
 /// Records of a bulk append.
@@ -76,8 +79,11 @@ const BULK: usize = 2_000;
 const EVENTS_MAX: u64 = 32;
 /// A kind that a reader may skip.
 const FILLER: u16 = 0x9000;
-/// Random looks into the past, and uses, at each length.
-const SAMPLES: u64 = 300;
+/// Random looks into the past at each length, as far as they fit into the time.
+const LOOKS: u64 = 300;
+const LOOKING: Duration = Duration::from_secs(30);
+/// Uses of each kind at each length.
+const USES: u64 = 60;
 
 pub fn run(options: &Options) -> Result<()> {
     if let (Some(part), Some(ledger)) = (options.part, &options.ledger) {
@@ -240,7 +246,8 @@ fn state_at(dir: &Path) -> Result<Figures> {
     let view = LedgerView::open(dir, &Environment::system())?;
     let last = view.log().head().map_or(0, |head| head.durable_seq);
     let mut took = Vec::new();
-    for sample in 0..SAMPLES {
+    let begun = Instant::now();
+    for sample in (0..LOOKS).take_while(|_| begun.elapsed() < LOOKING) {
         let seq = 1 + mix(sample) % last;
         let started = Instant::now();
         let state = view.state_at(seq)?;
@@ -249,8 +256,13 @@ fn state_at(dir: &Path) -> Result<Figures> {
             return Err("the state of another record".into());
         }
     }
+    let looks = as_float(u64::try_from(took.len())?);
     let (half, most) = (at_share(took.clone(), 500), at_share(took, 990));
-    Ok(vec![("state at a record, p50, ms", half / 1e3), ("state at a record, p99, ms", most / 1e3)])
+    Ok(vec![
+        ("looks at a record", looks),
+        ("state at a record, p50, ms", half / 1e3),
+        ("state at a record, p99, ms", most / 1e3),
+    ])
 }
 
 /// Dispatches, receipts and values of variables, each durable.
@@ -258,7 +270,7 @@ fn uses(dir: &Path) -> Result<Figures> {
     let (ledger, _) = Ledger::open(dir, &Environment::system())?;
     let run = newest(&ledger)?;
     let (mut dealing, mut receiving, mut appending) = (Vec::new(), Vec::new(), Vec::new());
-    for number in 0..SAMPLES / 5 {
+    for number in 0..USES {
         let started = Instant::now();
         let task = ledger.dispatch(run, "worker")?.ok_or("nothing was dealt")?;
         dealing.push(started.elapsed());
@@ -303,7 +315,8 @@ fn extend(dir: &Path, to: u64) -> Result<Figures> {
     let started = Instant::now();
     let mut state = rung(dir)?;
     while state.seq < to {
-        let next = (state.seq + 1).next_multiple_of(RUNG).min(to);
+        let spacing = if to - state.seq > RUNG { RUNG } else { STEP };
+        let next = (state.seq + 1).next_multiple_of(spacing).min(to);
         Grower::new(dir, state)?.grow(next)?;
         state = rung(dir)?;
     }
@@ -313,7 +326,7 @@ fn extend(dir: &Path, to: u64) -> Result<Figures> {
 /// Opens the ledger, and makes the snapshot that is due.
 fn rung(dir: &Path) -> Result<State> {
     let (ledger, _) = Ledger::open_or_create(dir, &Environment::system())?;
-    if ledger.head().seq > 0 && ledger.head().seq % RUNG == 0 {
+    if ledger.head().seq > 0 && ledger.head().seq % STEP == 0 {
         ledger.snapshot::<State>()?;
     }
     let state = (*ledger.state()).clone();
@@ -353,7 +366,7 @@ impl Grower {
             (Some(run), None) => dispatch(run),
             (None, None) => {
                 let number = self.state.seq + 1;
-                start(format!("run-{number}"), &plan(STEPS)?)
+                start(format!("run-{number}"), &plan(STEPS)?)?
             }
         };
         let first = self.state.seq + 1;
