@@ -9,12 +9,13 @@ use clap::Args;
 
 use super::exit::Failure;
 
+const HELP: &str = "The ledger's folder; where it is only read, also an archive's file \
+                    [env: LEDGER_DIR] [default: .ledger]";
+
 /// A ledger, by the first word or by the option that the commands have that act.
 #[derive(Debug, Args)]
 pub(super) struct Folder {
-    /// The ledger's folder; where it is only read, also an archive's file [env: LEDGER_DIR]
-    /// [default: .ledger]
-    #[arg(value_name = "DIR")]
+    #[arg(value_name = "DIR", help = HELP)]
     dir: Option<PathBuf>,
     /// The same, as the commands that act have it
     #[arg(long, value_name = "DIR", global = true)]
