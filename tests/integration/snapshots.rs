@@ -522,7 +522,7 @@ fn snapshots_of_an_older_version_are_ignored_and_harm_nobody() {
 
 /// The state, but the last byte of its last run is another one; all sums are made to fit.
 #[derive(Debug, Default)]
-struct ForgedState(State);
+pub(crate) struct ForgedState(State);
 
 impl Projection for ForgedState {
     const NAME: &'static str = State::NAME;
