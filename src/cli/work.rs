@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::ledger::{Clock as _, Environment, LedgerView, SystemClock};
 use crate::plan::{Micros, Ruling, State, StepNumber};
 use crate::runner::{
-    Criteria, End, Order, OutsideWork, StartFailure, StopRequest, Subject, WorkerKind,
+    Checked, Criteria, End, Order, OutsideWork, StartFailure, StopRequest, Subject, WorkerKind,
     check_outside, receipt_json,
 };
 use crate::serve::{Act, Answer, Client, NextStep, RulingWord, Work, run_or_only};
@@ -161,6 +161,7 @@ impl Worker<'_> {
 
     /// Run the commands that judge what an earlier worker of this name reported before it died.
     fn check_what_was_left(&mut self) -> Result<(), Failure> {
+        bug!(CheckForgotten => return Ok(()));
         // Whether there is such a ledger, and such a run, is for the first claim to find out.
         let Ok((state, _)) = self.look() else { return Ok(()) };
         let Ok(run) = run_or_only(&state, self.args.run.as_deref()) else { return Ok(()) };
@@ -220,8 +221,9 @@ impl Worker<'_> {
         };
         let places = (self.ledger.as_path(), self.files.as_path());
         let found = check_outside(&view, run, criteria, places, order)?;
-        let Some((checked, ruling)) = found.and_then(|it| it.ruling.map(|ruling| (it, ruling)))
-        else {
+        let ruling_of = |it: &Checked| it.ruling.or(bug!(EndedCheckPasses).then_some(Ruling::Pass));
+        let found = found.and_then(|it| ruling_of(&it).map(|ruling| (it, ruling)));
+        let Some((checked, ruling)) = found else {
             return Ok(None);
         };
         let token = match checked.subject {
@@ -365,7 +367,7 @@ impl Lease {
 
     /// Renew it if it is time.
     fn keep(&mut self, token: u64, client: &mut Client) {
-        if SystemClock.now() < self.renew_at {
+        if SystemClock.now() < self.renew_at || bug!(LeaseNotKept) {
             return;
         }
         *self = match client.ask(&Act::Renew { token, lease_seconds: None }) {

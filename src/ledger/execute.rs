@@ -258,11 +258,13 @@ impl Ledger {
         let Pending { ticket, events, answer } = match begun {
             Ok(pending) => pending,
             Err(NotBegun::Refused(error)) => {
+                bug!(RefusedEarly => return Err(error));
                 self.log.flush().map_err(|error| self.lost(error))?;
                 return Err(error);
             }
             Err(NotBegun::Failed(error)) => return Err(error),
         };
+        bug!(AnsweredEarly => return Ok((Commit { ack: self.log.ack(), events }, answer)));
         match self.log.wait(ticket) {
             Ok(ack) => {
                 self.climb(ack.seq);
@@ -309,6 +311,7 @@ impl Ledger {
 
 /// Nothing may follow from a state that was read from a snapshot which passed for one, and is none.
 pub(crate) fn expect_sound(state: &State) -> Result<()> {
+    bug!(RunFaultIgnored => return Ok(()));
     let Some(fault) = state.runs.fault() else { return Ok(()) };
     let message = format!(
         "{fault}; nothing was written; remove the files in `snap/` of the ledger, and open it again"

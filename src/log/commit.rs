@@ -85,7 +85,7 @@ impl Queue {
         // Somebody may have found out that HEAD cannot be relied on: then nothing more is proved.
         let is_durable = durability == Durability::Sync || bug!(WokenBeforeDurable);
         if is_durable && self.health == Health::Good {
-            self.durable = group.tip;
+            self.durable = if bug!(AckCoversNext) { self.encoded } else { group.tip };
             self.head = head;
         }
         self.activity += 1;
