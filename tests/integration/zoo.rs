@@ -67,8 +67,9 @@ const SAMPLE: &[Bug] = &[
 /// What the sample is tried with: minutes, not an hour.
 const SAMPLED: &[&str] = &["trace", "log_files", "claims", "hazards", "facade", "log_stop"];
 
-/// How long a module of tests may take that takes a minute at most: beyond, the bug hangs it.
-const PATIENCE: Duration = Duration::from_secs(600);
+/// How long a module of tests may take that takes a minute at most: beyond, the bug hangs it. So long
+/// because a hunt gives way to whatever else the machine does.
+const PATIENCE: Duration = Duration::from_secs(3600);
 
 /// What became of a bug.
 struct Verdict {
