@@ -279,13 +279,14 @@ fn fail_closed(image: &SimDisk, model: &Model, struck: &mut Struck) -> Result<()
         };
     };
     model.check_known(served.proven.iter().chain(&served.others))?;
-    let last = served.proven.iter().chain(&served.others).map(|record| record.seq).max();
+    let kept = model.before_recovery(&served.proven);
+    let last = kept.iter().chain(&served.others).map(|record| record.seq).max();
     if opened.is_err() {
         struck.refused += 1;
     } else if !served.damage.is_empty() {
         struck.reported += 1;
     } else if last.unwrap_or(0) < model.last_acked() {
-        model.check_prefix(&served.proven)?;
+        model.check_prefix(kept)?;
         struck.earlier += 1;
     } else {
         model.check(&served.proven)?;

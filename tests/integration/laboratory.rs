@@ -70,6 +70,15 @@ fn a_history_with_a_kill_is_struck_to_its_end() {
     assert!(kill.kinds["read fails"].faults > none.kinds["read fails"].faults);
 }
 
+/// Story: a write got lost, the power went, and what was left was an earlier moment with an end to
+/// take over. The laboratory held the note of that recovery, which stands where the lost record had
+/// stood, against the lost record, and called it made up.
+#[test]
+fn a_recovery_of_an_earlier_moment_makes_nothing_up() {
+    let struck = strike_one(&[Op::Flush, Op::Prune], 1).unwrap_or_else(|it| panic!("{it}"));
+    assert!(struck.kinds["lost write"].earlier > 0, "{struck:?}");
+}
+
 /// Goal: on devices that tear sectors inside the engine may ask, and keeps every promise otherwise.
 #[test]
 fn devices_that_tear_inside_of_sectors_are_survived() {
