@@ -207,7 +207,7 @@ def rows(f):
     yield Row("open after kill -9", "<= 50 ms, flat from 100 k to 10 M",
               "; ".join(f"{text(size)}: {text(ms)} ms" for size, ms in points) or "-",
               f"longest by shortest {text(flat)} x", judged((50, worst), (2, flat), (reaches, 10e6)),
-              "the newest snapshot and at most 65,536 records since")
+              "the newest snapshot and, while it is small, at most 16,384 records since")
     points = f.grown("lengths", "state at a record, p99, ms")
     long = [ms for size, ms in points if size >= 100_000]
     yield Row("`state_at(random seq)`, p99", "<= 30 ms at 10 M, flat", "; ".join(f"{text(size)}: {text(ms)} ms" for size, ms in points) or "-",

@@ -168,6 +168,15 @@ impl FrameFault {
     }
 }
 
+/// A frame's header whose CRC is right: its length may be believed. It is a copy, since what stands
+/// behind it may be read at another time.
+#[derive(Debug, Clone, Copy)]
+pub struct CheckedHead {
+    bytes: [u8; FRAME_HEADER_SIZE],
+    length: usize,
+    placement: Placement,
+}
+
 /// A frame whose CRCs are right. Its place in the chain is not proved yet.
 #[derive(Debug, Clone, Copy)]
 pub struct CheckedFrame<'a> {
@@ -187,16 +196,15 @@ pub struct Record<'a> {
     pub chain: Chain,
 }
 
-impl<'a> CheckedFrame<'a> {
-    /// Check the frame at the start of `bytes`, which stands at `placement`.
-    pub fn check(bytes: &'a [u8], placement: Placement, ordinal: u64) -> Result<Self, FrameFault> {
-        let head = bytes.get(..FRAME_HEADER_SIZE).ok_or(FrameFault::Cut)?;
+impl CheckedHead {
+    /// Check the header at the start of `bytes`, which stand at `placement`.
+    pub fn check(bytes: &[u8], placement: Placement) -> Result<Self, FrameFault> {
+        let head = bytes.first_chunk::<FRAME_HEADER_SIZE>().ok_or(FrameFault::Cut)?;
         if u32_at(head, at::MAGIC).to_le_bytes() != FRAME_MAGIC {
-            let sector = bytes.get(..FRAME_ALIGNMENT).unwrap_or(head);
+            let sector = bytes.get(..FRAME_ALIGNMENT).unwrap_or(head.as_slice());
             return Err(if all_zero(sector) { FrameFault::Empty } else { FrameFault::Magic });
         }
-        let seed = placement.seed();
-        if header_crc(seed, head) != u32_at(head, at::HEADER_CRC) {
+        if header_crc(placement.seed(), head) != u32_at(head, at::HEADER_CRC) {
             return Err(FrameFault::HeaderCrc);
         }
         // The header is what was written; now its length may be believed, within the limit.
@@ -205,8 +213,22 @@ impl<'a> CheckedFrame<'a> {
         if payload_length > PAYLOAD_LENGTH_MAX {
             return Err(FrameFault::Malformed);
         }
+        Ok(Self { bytes: *head, length, placement })
+    }
+
+    /// Size on disk of the frame.
+    #[must_use]
+    pub fn frame_size(&self) -> usize {
+        frame_size(self.length)
+    }
+
+    /// Check the rest of the frame, whose bytes begin with those of the header.
+    pub fn frame<'a>(&self, bytes: &'a [u8], ordinal: u64) -> Result<CheckedFrame<'a>, FrameFault> {
+        let Self { bytes: head, length, placement } = self;
+        let length = *length;
+        let payload_length = u32_at(head, at::PAYLOAD_LENGTH);
         let body = bytes.get(FRAME_HEADER_SIZE..frame_size(length)).ok_or(FrameFault::Cut)?;
-        if crc32(seed, &[body]) != u32_at(head, at::BODY_CRC) {
+        if crc32(placement.seed(), &[body]) != u32_at(head, at::BODY_CRC) {
             return Err(FrameFault::BodyCrc);
         }
         let (padded, chain) = body.split_last_chunk::<CHAIN_SIZE>().ok_or(FrameFault::Malformed)?;
@@ -232,7 +254,14 @@ impl<'a> CheckedFrame<'a> {
         if !is_known || !is_here || !is_plain || !all_zero(pad) {
             return Err(FrameFault::Malformed);
         }
-        Ok(Self { header, payload, chain: Chain(*chain) })
+        Ok(CheckedFrame { header, payload, chain: Chain(*chain) })
+    }
+}
+
+impl<'a> CheckedFrame<'a> {
+    /// Check the frame at the start of `bytes`, which stands at `placement`.
+    pub fn check(bytes: &'a [u8], placement: Placement, ordinal: u64) -> Result<Self, FrameFault> {
+        CheckedHead::check(bytes, placement)?.frame(bytes, ordinal)
     }
 
     /// The header.

@@ -27,9 +27,9 @@ pub use encode::{Digested, append_frame, encode_frame, stamp_frame};
 pub use fields::{FrameField, frame_fields};
 pub use footer::{FOOTER_SIZE, Footer, FooterFault, is_sealed_length};
 pub use frame::{
-    CheckedFrame, FRAME_ALIGNMENT, FRAME_HEADER_SIZE, FRAME_MAGIC, FrameFault, NewRecord,
-    PAYLOAD_LENGTH_MAX, Record, RecordHeader, SKIPPABLE_KINDS_FROM, Stamp, frame_size, looks_torn,
-    peek_payload_length,
+    CheckedFrame, CheckedHead, FRAME_ALIGNMENT, FRAME_HEADER_SIZE, FRAME_MAGIC, FrameFault,
+    NewRecord, PAYLOAD_LENGTH_MAX, Record, RecordHeader, SKIPPABLE_KINDS_FROM, Stamp, frame_size,
+    looks_torn, peek_payload_length,
 };
 pub use hash::{Chain, ChainKey, ContentHasher, Placement, content_hash};
 pub use head::{HEAD_SIZE, HEAD_SLOT_SIZE, Head, HeadState, HeadSync, HeadView};

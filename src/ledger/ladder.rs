@@ -1,4 +1,6 @@
-//! When snapshots of the state are made: at every rung, beside the work, never in its way.
+//! When snapshots of the state are made: at every rung, beside the work, never in its way. Between
+//! two rungs there are steps, whose snapshots are made for whoever opens the ledger next, as long as
+//! they are small beside the records that they spare; rungs alone are kept for good.
 //!
 //! Invariants:
 //! - Whatever goes wrong here is a warning. No command waits for a snapshot (with
@@ -18,15 +20,24 @@ use crate::plan::State;
 use crate::storage::Storage;
 
 use super::environment::Environment;
-use super::snapshots::{RUNG, make, thin_out};
+use super::snapshots::{RUNG, make, newest_length, thin_out};
+
+/// Steps are no closer than this, in records.
+const STEP_MIN: u64 = 16_384;
+/// There are so many steps to a rung.
+const STEPS: u64 = 4;
+/// So long may a snapshot's body be, in bytes, for another to be made at the next step: about as
+/// much as the records between the two.
+const SMALL: u64 = 8 << 20;
 
 /// Makes the state's snapshots.
 #[derive(Debug)]
 pub(super) struct Ladder {
     maker: Maker,
     housekeeping: Housekeeping,
+    /// From one step to the next, in records; `None`: snapshots are made on request.
     every: Option<u64>,
-    /// The last rung that there is a snapshot of, or that one was tried for.
+    /// The last step that there is a snapshot of, or that one was tried for.
     tried: u64,
     worker: Option<Worker>,
 }
@@ -56,43 +67,43 @@ struct Worker {
     /// The process that the thread runs in: a fork has no such thread.
     process: u32,
     /// Dropped first: then the thread comes to its end.
-    rungs: Option<Sender<u64>>,
+    asked: Option<Sender<u64>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Ladder {
     /// The ladder of the ledger in `dir`, whose newest good snapshot is at `newest`.
     pub(super) fn new(environment: &Environment, dir: &Path, newest: u64) -> Self {
-        let every = environment.snapshot_every.filter(|every| *every > 0);
+        let spacing = environment.snapshot_every.filter(|every| *every > 0);
         Self {
             maker: Maker {
                 storage: environment.storage.clone(),
                 dir: dir.to_owned(),
-                spacing: every.unwrap_or(RUNG),
+                spacing: spacing.unwrap_or(RUNG),
                 outbox: Arc::default(),
                 keeping: Keeping::default(),
             },
             housekeeping: environment.housekeeping,
-            every,
+            every: spacing.map(step),
             tried: newest,
             worker: None,
         }
     }
 
-    /// The log has got as far as record `last`: make a snapshot if that is past a rung.
+    /// The log has got as far as record `last`: make a snapshot if that is past a step.
     pub(super) fn reach(&mut self, last: u64) {
-        let Some(rung) = self.every.map(|every| last - last % every) else { return };
-        if rung <= self.tried {
+        let Some(seq) = self.every.map(|every| last - last % every) else { return };
+        if seq <= self.tried {
             return;
         }
-        self.tried = rung;
+        self.tried = seq;
         match self.housekeeping {
-            Housekeeping::Inline => self.maker.make_or_warn(rung),
-            Housekeeping::Thread => self.hand_over(rung),
+            Housekeeping::Inline => self.maker.make_or_warn(seq),
+            Housekeeping::Thread => self.hand_over(seq),
         }
     }
 
-    fn hand_over(&mut self, rung: u64) {
+    fn hand_over(&mut self, seq: u64) {
         if self.worker.is_none() {
             match Worker::start(self.maker.clone()) {
                 Ok(worker) => self.worker = Some(worker),
@@ -101,9 +112,9 @@ impl Ladder {
                 }
             }
         }
-        let rungs = self.worker.as_ref().and_then(|worker| worker.rungs.as_ref());
+        let asked = self.worker.as_ref().and_then(|worker| worker.asked.as_ref());
         // A thread that is gone has left a warning.
-        let _ = rungs.map(|rungs| rungs.send(rung));
+        let _ = asked.map(|asked| asked.send(seq));
     }
 
     /// The spacing of what is kept for good.
@@ -143,19 +154,23 @@ impl Ladder {
 }
 
 impl Maker {
-    fn make_or_warn(&self, rung: u64) {
-        let done = catch_unwind(AssertUnwindSafe(|| self.make(rung)));
+    fn make_or_warn(&self, seq: u64) {
+        let done = catch_unwind(AssertUnwindSafe(|| self.make(seq)));
         let warning = match done {
             Ok(Ok(())) => return,
-            Ok(Err(error)) => format!("no snapshot at record {rung}: {error}"),
-            Err(_) => format!("no snapshot at record {rung}: making it panicked"),
+            Ok(Err(error)) => format!("no snapshot at record {seq}: {error}"),
+            Err(_) => format!("no snapshot at record {seq}: making it panicked"),
         };
         self.outbox().warnings.push(warning);
     }
 
-    fn make(&self, rung: u64) -> Result<()> {
+    fn make(&self, seq: u64) -> Result<()> {
         let reader = LogReader::open(&self.storage, &self.dir)?;
-        let (_, note, ignored) = make::<State>(&*self.storage, &reader, rung)?;
+        let is_rung = seq.is_multiple_of(self.spacing);
+        if !is_rung && newest_length::<State>(&reader).is_some_and(|length| length > SMALL) {
+            return Ok(());
+        }
+        let (_, note, ignored) = make::<State>(&*self.storage, &reader, seq)?;
         let mut outbox = self.outbox();
         outbox.notes.push(note);
         outbox.warnings.extend(ignored.iter().map(Error::to_string));
@@ -171,23 +186,44 @@ impl Maker {
     }
 }
 
+/// The steps between rungs that are so far apart.
+fn step(spacing: u64) -> u64 {
+    let step = spacing / STEPS;
+    if step >= STEP_MIN && spacing.is_multiple_of(STEPS) { step } else { spacing }
+}
+
 impl Worker {
     fn start(maker: Maker) -> std::io::Result<Self> {
-        let (rungs, asked): (Sender<u64>, Receiver<u64>) = channel();
+        let (asked, todo): (Sender<u64>, Receiver<u64>) = channel();
         let (storage, process) = (maker.storage.clone(), maker.storage.process());
-        let work = move || asked.iter().for_each(|rung| maker.make_or_warn(rung));
+        let work = move || todo.iter().for_each(|seq| maker.make_or_warn(seq));
         let thread = std::thread::Builder::new().name("snapshots".to_owned()).spawn(work)?;
-        Ok(Self { storage, process, rungs: Some(rungs), thread: Some(thread) })
+        Ok(Self { storage, process, asked: Some(asked), thread: Some(thread) })
     }
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        self.rungs = None;
+        self.asked = None;
         if self.storage.process() != self.process {
             return;
         }
         // Panics are caught where they happen, and left as warnings.
         let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever asks for snapshots closer than steps are gets what they ask for, and no more.
+    #[test]
+    fn there_are_steps_between_rungs_that_are_far_apart() {
+        assert_eq!(step(RUNG), STEP_MIN);
+        assert_eq!(step(1 << 20), 1 << 18);
+        for spacing in [1, 50, 16_384, 65_535, 65_537] {
+            assert_eq!(step(spacing), spacing);
+        }
     }
 }

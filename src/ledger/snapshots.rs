@@ -188,6 +188,12 @@ pub(super) fn names<P: Projection>(reader: &LogReader) -> Result<Vec<SnapshotNam
     Ok(names)
 }
 
+/// How long the body of the newest snapshot of a projection is, in bytes, if it can be opened.
+pub(super) fn newest_length<P: Projection>(reader: &LogReader) -> Option<u64> {
+    let names = names::<P>(reader).ok()?;
+    Some(reader.open_snapshot(names.last()?).ok()?.header().body_length)
+}
+
 /// Whether a snapshot is one of that projection, and of a version that is read.
 fn is_read<P: Projection>(name: &SnapshotName) -> bool {
     name.projection == P::NAME && (P::OLDEST..=P::VERSION).contains(&name.version)

@@ -81,7 +81,7 @@ impl Task {
             attempt,
             lease_until,
             idempotency_key,
-            last_failure: state.last_failure.as_ref().map(|(_, message)| message.clone()),
+            last_failure: state.last_failure.as_deref().map(|(_, message)| message.clone()),
             failed_criteria: state.failed_criteria.clone(),
             earlier: Vec::new(),
         })

@@ -16,6 +16,7 @@ use super::engine::{Engine, QueueGuard};
 use super::layout::DATA_START;
 use super::options::Housekeeping;
 use super::queue::{Active, Group, HeadOnDisk, Health, Queue, Sealable, Tip, Turn, head_content};
+use super::scan::Links;
 use super::seal::seal;
 
 /// HEAD is synced at the first commit after so many microseconds without.
@@ -297,7 +298,7 @@ impl Engine {
     /// Seal a segment that a rotation closed.
     pub(super) fn seal(&self, (header, next): &Sealable) {
         let (storage, streams) = (&*self.options.storage, self.options.stream_of);
-        let _ = seal(storage, &self.layout, streams, header, next);
+        let _ = seal(storage, &self.layout, streams, (header, next), Links::Trusted);
     }
 
     fn next_header(

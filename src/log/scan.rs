@@ -3,8 +3,8 @@
 use std::io;
 
 use crate::format::{
-    Chain, ChainKey, CheckedFrame, FrameFault, Placement, RecordHeader, SegmentHeader, Uid,
-    frame_size, peek_payload_length,
+    Chain, ChainKey, CheckedFrame, CheckedHead, FrameFault, Placement, RecordHeader, SegmentHeader,
+    Uid, frame_size,
 };
 use crate::storage::{Map, StorageFile};
 
@@ -207,13 +207,12 @@ impl Scan {
         let room = usize::try_from(self.end.saturating_sub(offset)).unwrap_or(usize::MAX);
         let head = self.source.at(offset, room.min(frame_size(0)))?;
         // A header that is not what was written says nothing about a body, and costs no reading.
-        match CheckedFrame::check(head, placement, self.ordinal) {
-            Ok(_) | Err(FrameFault::Cut) => {}
+        let head = match CheckedHead::check(head, placement) {
+            Ok(head) => head,
             Err(fault) => return Ok(Err(fault)),
-        }
-        let want = peek_payload_length(head).map_or(frame_size(0), frame_size);
-        let bytes = self.source.at(offset, room.min(want))?;
-        let frame = match CheckedFrame::check(bytes, placement, self.ordinal) {
+        };
+        let bytes = self.source.at(offset, room.min(head.frame_size()))?;
+        let frame = match head.frame(bytes, self.ordinal) {
             Ok(frame) => frame,
             Err(fault) => return Ok(Err(fault)),
         };

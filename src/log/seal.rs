@@ -22,7 +22,7 @@ use crate::storage::{Access, Storage, StorageFile};
 use super::build::length;
 use super::layout::Layout;
 use super::options::StreamOf;
-use super::scan::{Position, Scan, Source};
+use super::scan::{Links, Position, Scan, Source};
 use super::segment_walk::logged;
 use super::segments::{Segments, good};
 
@@ -30,7 +30,8 @@ use super::segments::{Segments, good};
 /// yet. The caller has made `next` durable, and has synced HEAD since.
 ///
 /// Nothing depends on it: if it fails, the log is as good as before, and the next opening does it
-/// again. A damaged segment, and one over the limits, is left as it is.
+/// again. A damaged segment, and one over the limits, is left as it is. `links` says whether the
+/// links of the chain are computed again: whoever wrote the segment knows them.
 ///
 /// # Errors
 /// `Io` and `DiskFull`.
@@ -38,8 +39,8 @@ pub(super) fn seal(
     storage: &dyn Storage,
     layout: &Layout,
     stream_of: StreamOf,
-    header: &SegmentHeader,
-    next: &SegmentHeader,
+    (header, next): (&SegmentHeader, &SegmentHeader),
+    links: Links,
 ) -> Result<()> {
     let path = layout.segment(header.name());
     let io = |what, error| Error::io(what, &path, error);
@@ -53,7 +54,7 @@ pub(super) fn seal(
     if is_sealed_length(found, header.prealloc_len) {
         return Ok(());
     }
-    let content = gather(storage, &path, stream_of, header, next)
+    let content = gather(storage, &path, stream_of, (header, next), links)
         .map_err(|error| io("read the segment to seal it", error))?;
     let Some(content) = content else { return Ok(()) };
     write(&*file, &content, header).map_err(|error| io("seal the segment", error))
@@ -69,7 +70,8 @@ pub(super) fn seal_rotated(
     let all = segments.list.iter().filter_map(good);
     for (segment, next) in all.clone().zip(all.skip(1)) {
         if !is_sealed_length(segment.length, segment.header.prealloc_len) {
-            seal(storage, layout, stream_of, &segment.header, &next.header)?;
+            let pair = (&segment.header, &next.header);
+            seal(storage, layout, stream_of, pair, Links::Computed)?;
         }
     }
     Ok(())
@@ -88,8 +90,8 @@ fn gather(
     storage: &dyn Storage,
     path: &Path,
     stream_of: StreamOf,
-    header: &SegmentHeader,
-    next: &SegmentHeader,
+    (header, next): (&SegmentHeader, &SegmentHeader),
+    links: Links,
 ) -> io::Result<Option<Content>> {
     let file = storage.open(path, Access::Read)?;
     let mut first = [0; HEADER_REPLICA_SIZE];
@@ -99,6 +101,7 @@ fn gather(
         return Ok(None);
     };
     let mut scan = Scan::new(Source::windowed(file), header, next.prev_data_end);
+    scan.links = links;
     let mut at = Position::start(header);
     let (mut index, mut hasher) = (IndexBuilder::default(), ContentHasher::default());
     let (mut times, mut left) = (None, 0);

@@ -169,6 +169,15 @@ struct ChunkWriter<'a> {
 }
 
 impl ChunkWriter<'_> {
+    /// Keep what the disk says apart.
+    fn told(&mut self, said: io::Result<()>) -> io::Result<()> {
+        said.map_err(|error| {
+            let told = io::Error::new(error.kind(), "the disk refused");
+            self.failed = Some(error);
+            told
+        })
+    }
+
     fn end_chunk(&mut self) -> io::Result<()> {
         if self.chunk.is_empty() {
             return Ok(());
@@ -177,11 +186,8 @@ impl ChunkWriter<'_> {
         self.header.body_length += length(&self.chunk);
         let crc = snapshot_chunk_crc(&self.header.chain, self.index, &self.chunk);
         self.chunk.extend_from_slice(&crc.to_le_bytes());
-        if let Err(error) = self.file.write_at(&self.chunk, self.end) {
-            let told = io::Error::new(error.kind(), "the disk refused");
-            self.failed = Some(error);
-            return Err(told);
-        }
+        let written = self.file.write_at(&self.chunk, self.end);
+        self.told(written)?;
         self.end += length(&self.chunk);
         self.index += 1;
         self.chunk.clear();
@@ -196,6 +202,8 @@ impl Write for ChunkWriter<'_> {
         self.chunk.extend_from_slice(part);
         if self.chunk.len() == SNAPSHOT_CHUNK_SIZE {
             self.end_chunk()?;
+            // So much at a time: what is committed beside it does not wait for all of it.
+            self.told(self.file.sync())?;
         }
         Ok(part.len())
     }

@@ -8,8 +8,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    AcceptedBasis, AttemptToken, Cost, FailureClass, Micros, OnBreak, QuestionId, Receipt, Ruling,
-    StepNumber, Verdict,
+    AcceptedBasis, AttemptToken, Blank, Cost, FailureClass, Micros, OnBreak, QuestionId, Receipt,
+    Ruling, Seldom, StepNumber, Verdict,
 };
 
 /// One step of a run.
@@ -34,13 +34,13 @@ pub struct StepState {
     /// Dependencies that are not settled yet.
     pub unmet: u32,
     /// What else keeps it from being dealt.
-    pub hold: Hold,
+    pub hold: Seldom<Hold>,
     /// The attempt that is in flight, reported, in doubt, or asked about.
-    pub attempt: Option<Attempt>,
+    pub attempt: Option<Box<Attempt>>,
     /// On what grounds it was accepted.
     pub accepted: Option<AcceptedBasis>,
     /// Class and message of its last failure, until it is accepted.
-    pub last_failure: Option<(FailureClass, String)>,
+    pub last_failure: Option<Box<(FailureClass, String)>>,
     /// The verdicts against its last attempt, until it is accepted.
     pub failed_criteria: Vec<Verdict>,
     /// Whether its fallback was used.
@@ -67,6 +67,19 @@ pub struct Hold {
     pub stand_in: Option<StepNumber>,
     /// Whether it is only there to stand in for another, and has not been called.
     pub is_on_call: bool,
+}
+
+impl Blank for Hold {
+    const BLANK: &'static Self = &Self {
+        condition: None,
+        preconditions: BTreeMap::new(),
+        is_gate_open: false,
+        question: None,
+        answer: None,
+        delay: None,
+        stand_in: None,
+        is_on_call: false,
+    };
 }
 
 /// The current attempt of a step.

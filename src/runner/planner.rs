@@ -264,7 +264,7 @@ fn situation(run: &Run, request: &ReplanRequest, unusable: &Unusable) -> Value {
 /// How a step stands, for a planner.
 fn step(run: &Run, number: StepNumber) -> Option<Value> {
     let step = run.step(number)?;
-    let failure = step.last_failure.as_ref();
+    let failure = step.last_failure.as_deref();
     Some(json!({
         "id": step.id,
         "number": number.0,

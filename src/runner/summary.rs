@@ -192,7 +192,7 @@ pub(super) fn failures(run: &Run) -> Vec<(StepName, FailureClass, String)> {
     let failed = |number: &StepNumber| {
         let step = run.step(*number)?;
         (step.status == StepStatus::Failed).then(|| {
-            let (class, message) = step.last_failure.clone().unwrap_or_default();
+            let (class, message) = step.last_failure.as_deref().cloned().unwrap_or_default();
             (StepName::of(run, *number), class, message)
         })
     };

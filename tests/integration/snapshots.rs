@@ -7,15 +7,15 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use plan_ledger::format::{SnapshotHeader, SnapshotName};
-use plan_ledger::ledger::{Condition, Level, VerifyReport, VerifyRequest, verify};
-use plan_ledger::log::SnapshotNote;
+use plan_ledger::format::{Codec, NewRecord, SnapshotHeader, SnapshotName};
+use plan_ledger::ledger::{Condition, Level, RUNS, VerifyReport, VerifyRequest, verify};
+use plan_ledger::log::{Log, LogOptions, SnapshotNote};
 use plan_ledger::plan::{ContentHash, State};
 use plan_ledger::sim::{Effect, Fault, Loss, SimDisk};
 use plan_ledger::storage::{Access, Storage};
 use plan_ledger::{Environment, ErrorKind, Ledger, LedgerView, Projection, Recorded, state_hash};
 
-use crate::lab::{dir, log_files, reader};
+use crate::lab::{dir, log_files, options, reader};
 use crate::time_travel::{environment, play, rungs};
 
 #[path = "../../examples/projection.rs"]
@@ -367,6 +367,44 @@ fn old_snapshots_off_the_ladder_are_removed() {
     let end = ledger.head().seq;
     assert_eq!(ledger.project::<Count>(end).unwrap().0, end);
     assert_eq!(ledger.project::<Count>(17).unwrap().0, 17);
+}
+
+/// Goal: who opens a ledger folds at most a quarter of the way to the next rung, as long as
+/// snapshots are small, and the disk is not filled with them.
+/// Method: records that no program knows are passed over, so a log of many is made at once.
+#[test]
+fn between_rungs_the_newest_two_small_snapshots_are_kept() {
+    let disk = SimDisk::new();
+    let environment = environment(&disk, 65_536);
+    Ledger::create(&dir(), &environment).unwrap().close().unwrap();
+    let mut expected = Vec::new();
+    for quarter in 1..=6 {
+        let last = reader(&disk).head().unwrap().durable_seq;
+        append_unknown(&disk, quarter * 16_384 - last);
+        let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
+        let (limit, by) = (u32::try_from(quarter).ok(), "ann".to_owned());
+        let scope = plan_ledger::plan::CapScope::Ledger;
+        ledger.execute(&plan_ledger::Command::SetCap { scope, limit, by }).unwrap();
+        expected.push(quarter * 16_384);
+        drop(ledger);
+        let kept = rungs(&disk);
+        let recent = &expected[expected.len().saturating_sub(2)..];
+        let stays = |seq: &u64| recent.contains(seq) || *seq == 65_536;
+        assert_eq!(kept, expected.iter().copied().filter(stays).collect::<Vec<_>>());
+    }
+}
+
+/// Adds so many records of a kind that may be passed over.
+fn append_unknown(disk: &SimDisk, mut count: u64) {
+    let options = LogOptions { stream_of: RUNS, ..options(disk) };
+    let (log, _) = Log::open(&dir(), options, 0).unwrap();
+    while count > 0 {
+        let some = count.min(1000);
+        let unknown = NewRecord { kind: 0x9000, codec: Codec::Raw, schema: 1, payload: Vec::new() };
+        log.append(&vec![unknown; usize::try_from(some).unwrap()], 0).unwrap();
+        count -= some;
+    }
+    log.close().unwrap();
 }
 
 /// How many records there are.

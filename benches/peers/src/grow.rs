@@ -1,14 +1,14 @@
 //! How costs grow: a ledger is made longer and longer, and opened, folded and used at each length;
 //! and plans grow, in ledgers of their own.
 //!
-//! The records are those of real runs, judged by the library and appended in bulk; at every rung
+//! The records are those of real runs, judged by the library and appended in bulk; at every step
 //! of the ladder a snapshot is made, as an open ledger would have made it meanwhile.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command as Process, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use plan_ledger::format::{Codec, NewRecord};
@@ -66,8 +66,8 @@ enum Part {
 /// Names and figures.
 type Figures = Vec<(&'static str, f64)>;
 
-/// Records between two snapshots of the ladder.
-const RUNG: u64 = 65_536;
+/// Records between two snapshots of a state that is small.
+const RUNG: u64 = 16_384;
 /// Steps of each run.
 const STEPS: u64 = 400;
 /// Records of a bulk append.
@@ -76,8 +76,11 @@ const BULK: usize = 2_000;
 const EVENTS_MAX: u64 = 32;
 /// A kind that a reader may skip.
 const FILLER: u16 = 0x9000;
-/// Random looks into the past, and uses, at each length.
-const SAMPLES: u64 = 300;
+/// Random looks into the past at each length, as far as they fit into the time.
+const LOOKS: u64 = 300;
+const LOOKING: Duration = Duration::from_secs(30);
+/// Uses of each kind at each length.
+const USES: u64 = 60;
 
 pub fn run(options: &Options) -> Result<()> {
     if let (Some(part), Some(ledger)) = (options.part, &options.ledger) {
@@ -240,7 +243,8 @@ fn state_at(dir: &Path) -> Result<Figures> {
     let view = LedgerView::open(dir, &Environment::system())?;
     let last = view.log().head().map_or(0, |head| head.durable_seq);
     let mut took = Vec::new();
-    for sample in 0..SAMPLES {
+    let begun = Instant::now();
+    for sample in (0..LOOKS).take_while(|_| begun.elapsed() < LOOKING) {
         let seq = 1 + mix(sample) % last;
         let started = Instant::now();
         let state = view.state_at(seq)?;
@@ -249,8 +253,13 @@ fn state_at(dir: &Path) -> Result<Figures> {
             return Err("the state of another record".into());
         }
     }
+    let looks = as_float(u64::try_from(took.len())?);
     let (half, most) = (at_share(took.clone(), 500), at_share(took, 990));
-    Ok(vec![("state at a record, p50, ms", half / 1e3), ("state at a record, p99, ms", most / 1e3)])
+    Ok(vec![
+        ("looks at a record", looks),
+        ("state at a record, p50, ms", half / 1e3),
+        ("state at a record, p99, ms", most / 1e3),
+    ])
 }
 
 /// Dispatches, receipts and values of variables, each durable.
@@ -258,7 +267,7 @@ fn uses(dir: &Path) -> Result<Figures> {
     let (ledger, _) = Ledger::open(dir, &Environment::system())?;
     let run = newest(&ledger)?;
     let (mut dealing, mut receiving, mut appending) = (Vec::new(), Vec::new(), Vec::new());
-    for number in 0..SAMPLES / 5 {
+    for number in 0..USES {
         let started = Instant::now();
         let task = ledger.dispatch(run, "worker")?.ok_or("nothing was dealt")?;
         dealing.push(started.elapsed());

@@ -29,7 +29,7 @@ fn step_json(story: &Story<'_>) -> Value {
     let Story { scene, run, number, .. } = story;
     let text = text_of(run, *number);
     let step = run.step(*number);
-    let failure = step.and_then(|step| step.last_failure.as_ref());
+    let failure = step.and_then(|step| step.last_failure.as_deref());
     let waiting = run.waiting_for(*number);
     json!({
         "run": run.id,

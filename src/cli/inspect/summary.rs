@@ -326,7 +326,7 @@ fn print_failed(run: &Run, page: &mut Page<'_>) -> Result<(), Failure> {
     let failed: Vec<_> =
         numbered(run).filter(|(_, step)| step.status == StepStatus::Failed).collect();
     for (number, step) in failed.iter().take(NAMES) {
-        let (class, message) = match &step.last_failure {
+        let (class, message) = match step.last_failure.as_deref() {
             Some((class, message)) => (words(class, ' '), plain(message)),
             None => (String::new(), String::new()),
         };

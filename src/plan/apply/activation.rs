@@ -9,8 +9,8 @@ use std::sync::Arc;
 use crate::plan::links::Links;
 use crate::plan::{
     Barrier, BarrierNeeds, BarrierState, BarrierStatus, Fallback, Hold, Micros, OnBreak, Plan,
-    PlanActivated, Question, QuestionId, RELEASE, ReplanTrigger, Run, RunStatus, Step, StepNumber,
-    StepState, StepStatus, Subject, WAIT,
+    PlanActivated, Question, QuestionId, RELEASE, ReplanTrigger, Run, RunStatus, Seldom, Step,
+    StepNumber, StepState, StepStatus, Subject, WAIT,
 };
 
 impl Run {
@@ -87,7 +87,7 @@ impl Run {
             let is_based = dependencies.iter().all(|each| self.is_settled(each));
             let Some(step) = self.steps.get_mut(number.index()) else { continue };
             if step.hold.stand_in != fallback {
-                step.hold.stand_in = None;
+                step.hold.change(|hold| hold.stand_in = None);
             } else if step.hold.stand_in.is_some() && !is_based {
                 step.reset();
             }
@@ -150,7 +150,7 @@ impl Run {
             };
             let is_on_call = !stands_in.is_empty() && !stands_in.iter().any(is_called);
             if let Some(step) = self.steps.get_mut(number.index()) {
-                step.hold.is_on_call = is_on_call;
+                step.hold.change(|hold| hold.is_on_call = is_on_call);
             }
         }
     }
@@ -316,7 +316,7 @@ impl StepState {
             attempts: 0,
             failures: 0,
             unmet: 0,
-            hold: Hold::default(),
+            hold: Seldom::default(),
             attempt: None,
             accepted: None,
             last_failure: None,
@@ -333,10 +333,11 @@ impl StepState {
         }
         if work == Work::Changed {
             // A failure that somebody was asked about stays asked.
-            let Hold { delay, question, ref answer, .. } = self.hold;
+            let Hold { delay, question, ref answer, .. } = *self.hold;
             let answer = answer.clone();
             let asked = self.attempt.as_ref().map(|_| (question, answer)).unwrap_or_default();
-            self.hold = Hold { delay, question: asked.0, answer: asked.1, ..Hold::default() };
+            self.hold =
+                Hold { delay, question: asked.0, answer: asked.1, ..Hold::default() }.into();
         }
     }
 
@@ -368,7 +369,7 @@ impl StepState {
             self.reset();
             return;
         }
-        self.hold = Hold::default();
+        self.hold = Seldom::default();
         if self.status != StepStatus::Gated {
             self.status = StepStatus::InDoubt;
         }
@@ -377,7 +378,7 @@ impl StepState {
     fn reset(&mut self) {
         self.status = StepStatus::Waiting;
         self.failures = 0;
-        self.hold = Hold::default();
+        self.hold = Seldom::default();
         self.attempt = None;
         self.accepted = None;
         self.has_fallen_back = false;

@@ -164,7 +164,7 @@ impl Run {
         for question in open {
             self.close(question);
         }
-        self.steps.iter_mut().for_each(|step| step.hold.question = None);
+        self.steps.iter_mut().for_each(|step| step.hold.change(|hold| hold.question = None));
         self.barriers.values_mut().for_each(|barrier| barrier.question = None);
     }
 
@@ -220,7 +220,7 @@ impl Run {
             }
             step.attempts = each.attempts;
             step.failures = each.failures;
-            step.last_failure.clone_from(&each.last_failure);
+            step.last_failure = each.last_failure.clone().map(Box::new);
             if matches!(
                 each.status,
                 StepStatus::Accepted | StepStatus::Skipped | StepStatus::Failed

@@ -283,7 +283,7 @@ impl Run {
         let all = links.watchers(expression::ALL);
         for (number, place) in links.watchers(&set.name).iter().chain(all) {
             if let Some(step) = self.steps.get_mut(number.index()) {
-                step.hold.preconditions.remove(place);
+                step.hold.change(|hold| hold.preconditions.retain(|at, _| at != place));
             }
             self.reopen_step(*number);
         }

@@ -67,7 +67,7 @@ impl Run {
 
     fn with_hold(&mut self, number: StepNumber, change: impl FnOnce(&mut crate::plan::Hold)) {
         if let Some(step) = self.steps.get_mut(number.index()) {
-            change(&mut step.hold);
+            step.hold.change(change);
         }
     }
 

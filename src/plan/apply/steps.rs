@@ -76,12 +76,12 @@ impl Run {
             StepEvent::Accepted(accepted) => step.accept(&accepted.basis),
             StepEvent::FailureDecided(decided) => {
                 let message = failure.map_or_else(|| decided.reason.clone(), |(_, what)| what);
-                step.last_failure = Some((decided.class, message));
+                step.last_failure = Some((decided.class, message).into());
                 step.failed_criteria = criteria;
                 self.decide(number, decided);
             }
             StepEvent::Failed(failed) => {
-                step.last_failure = Some((failed.class, failed.reason.clone()));
+                step.last_failure = Some((failed.class, failed.reason.clone()).into());
                 step.end();
             }
             StepEvent::Skipped(_) => step.end(),
@@ -91,8 +91,8 @@ impl Run {
                     step.attempt = None;
                 }
             }
-            StepEvent::ConditionJudged(judged) => step.hold.judge(judged),
-            StepEvent::DelayElapsed(_) => step.hold.delay = None,
+            StepEvent::ConditionJudged(judged) => step.hold.change(|hold| hold.judge(judged)),
+            StepEvent::DelayElapsed(_) => step.hold.change(|hold| hold.delay = None),
             StepEvent::ReceiptRefused(_)
             | StepEvent::Asked(_)
             | StepEvent::Answered(_)
@@ -124,22 +124,23 @@ impl Run {
             step.failures = step.failures.saturating_add(1);
             self.tally.failures = self.tally.failures.saturating_add(1);
         }
-        step.hold.answer = None;
+        step.hold.change(|hold| hold.answer = None);
         match &decided.decision {
             Decision::Escalate | Decision::Doubt => return,
             Decision::Retry | Decision::RetryAt(_) => {
                 self.tally.retries = self.tally.retries.saturating_add(1);
-                step.hold.delay = match decided.decision {
+                let delay = match decided.decision {
                     Decision::RetryAt(due) => Some(due),
                     _ => None,
                 };
+                step.hold.change(|hold| hold.delay = delay);
             }
             Decision::Fail | Decision::Replan | Decision::Abort => {}
             Decision::Fallback => {
                 step.has_fallen_back = true;
                 match fallback {
                     Some(Fallback::Owner(owner)) => (step.owner, step.failures) = (Some(owner), 0),
-                    Some(Fallback::Step(_)) => step.hold.stand_in = stand_in,
+                    Some(Fallback::Step(_)) => step.hold.change(|hold| hold.stand_in = stand_in),
                     // Its value comes with the acceptance that follows.
                     _ => {}
                 }
@@ -150,7 +151,7 @@ impl Run {
         }
         let called = step.hold.stand_in;
         if let Some(called) = called.and_then(|number| self.steps.get_mut(number.index())) {
-            called.hold.is_on_call = false;
+            called.hold.change(|hold| hold.is_on_call = false);
         }
         if let Some(called) = called {
             self.reopen_step(called);
@@ -171,7 +172,7 @@ impl StepState {
 
     fn begin(&mut self, seq: u64, time: Micros, dispatched: &Dispatched) {
         self.attempts = self.attempts.saturating_add(1);
-        self.attempt = Some(Attempt {
+        self.attempt = Some(Box::new(Attempt {
             token: AttemptToken(seq),
             worker: dispatched.worker.clone(),
             dispatched: time,
@@ -180,7 +181,7 @@ impl StepState {
             receipt: None,
             verdicts: BTreeMap::new(),
             effects: BTreeSet::new(),
-        });
+        }));
     }
 
     fn accept(&mut self, basis: &AcceptedBasis) {
@@ -193,19 +194,23 @@ impl StepState {
     /// Its work is over, in one way or another.
     fn end(&mut self) {
         self.attempt = None;
-        self.hold.answer = None;
-        self.hold.delay = None;
-        self.hold.stand_in = None;
+        self.hold.change(|hold| {
+            hold.answer = None;
+            hold.delay = None;
+            hold.stand_in = None;
+        });
     }
 
     /// It is tried again as if it had not failed.
     fn reopen(&mut self) {
         self.failures = 0;
-        self.hold.delay = None;
         // What was judged false may be judged true now.
-        self.hold.condition = None;
-        self.hold.preconditions.clear();
-        self.hold.is_gate_open = false;
+        self.hold.change(|hold| {
+            hold.delay = None;
+            hold.condition = None;
+            hold.preconditions.clear();
+            hold.is_gate_open = false;
+        });
     }
 }
 

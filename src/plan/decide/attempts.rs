@@ -19,7 +19,7 @@ fn in_flight(
     let find = || {
         let (run, number) = state.in_flight.get(&token)?;
         let run = state.runs.get(run)?;
-        let attempt = run.step(*number)?.attempt.as_ref()?;
+        let attempt = run.step(*number)?.attempt.as_deref()?;
         Some((run, *number, attempt))
     };
     find().ok_or(Rejection::StaleToken(token))

@@ -144,7 +144,7 @@ fn inherited(parent: &Run) -> impl Iterator<Item = InheritedStep> {
             attempts: step.attempts,
             failures: step.failures,
             accepted: step.accepted.clone(),
-            last_failure: step.last_failure.clone(),
+            last_failure: step.last_failure.as_deref().cloned(),
         })
     })
 }

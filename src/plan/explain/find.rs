@@ -42,7 +42,7 @@ impl Asked<'_> {
             StepStatus::Accepted | StepStatus::Skipped => Vec::new(),
             StepStatus::Removed => vec![Reason::Removed],
             StepStatus::Cancelled => vec![Reason::Cancelled],
-            StepStatus::Failed => vec![Reason::Failed(step.last_failure.clone())],
+            StepStatus::Failed => vec![Reason::Failed(step.last_failure.as_deref().cloned())],
             StepStatus::Dispatched => self.holder(number).map(Reason::Held).into_iter().collect(),
             StepStatus::InDoubt => self.holder(number).map(Reason::InDoubt).into_iter().collect(),
             StepStatus::Reported => self.reported(number, step),
@@ -65,7 +65,7 @@ impl Asked<'_> {
         }
         reasons.extend(self.gate(number, step));
         reasons.extend(step.hold.delay.map(|until| {
-            let after = step.last_failure.as_ref().map(|(_, message)| message.clone());
+            let after = step.last_failure.as_deref().map(|(_, message)| message.clone());
             Reason::Delay { until, after: after.unwrap_or_default() }
         }));
         reasons

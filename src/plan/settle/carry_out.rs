@@ -148,9 +148,9 @@ pub(super) fn is_unasked(run: &Run, number: StepNumber) -> bool {
 
 pub(super) fn asked_again(run: &Run, number: StepNumber) -> Vec<Event> {
     let step = run.step(number);
-    let attempt = step.and_then(|step| Some((step.attempt.as_ref()?, step)));
+    let attempt = step.and_then(|step| Some((step.attempt.as_deref()?, step)));
     let ask = |(attempt, step): (&Attempt, &StepState)| {
-        let (_, message) = step.last_failure.clone().unwrap_or_default();
+        let (_, message) = step.last_failure.as_deref().cloned().unwrap_or_default();
         asked(run, number, attempt.token, message)
     };
     attempt.map(ask).into_iter().collect()
@@ -175,7 +175,7 @@ pub(super) fn of_answer(run: &Run, number: StepNumber, time: Micros) -> Vec<Even
         ABORT => Decision::Abort,
         _ => Decision::Fail,
     };
-    let (class, message) = step.last_failure.clone().unwrap_or_default();
+    let (class, message) = step.last_failure.as_deref().cloned().unwrap_or_default();
     let decided = FailureDecided {
         token: attempt.token,
         class,

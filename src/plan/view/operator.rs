@@ -155,7 +155,7 @@ fn last_failure(run: &Run) -> Option<(StepNumber, FailureClass, String)> {
     let failed = run.steps.iter().zip((1..).map(StepNumber));
     let failed = failed.filter(|(step, _)| step.last_failure.is_some());
     let (step, number) = failed.max_by_key(|(step, _)| step.last_seq)?;
-    let (class, message) = step.last_failure.clone()?;
+    let (class, message) = step.last_failure.as_deref().cloned()?;
     Some((number, class, message))
 }
 

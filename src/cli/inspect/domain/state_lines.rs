@@ -62,7 +62,7 @@ pub(super) fn barrier_paint(status: BarrierStatus) -> Paint {
 
 /// A step's fields.
 pub(super) fn step_json(run: RunId, number: StepNumber, step: &StepState) -> Value {
-    let failure = step.last_failure.as_ref();
+    let failure = step.last_failure.as_deref();
     json!({
         "run": run,
         "step": number,

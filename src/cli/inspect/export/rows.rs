@@ -292,7 +292,7 @@ fn run_rows(run: &Run, sink: &mut Sink<'_>) -> Result<(), Failure> {
         )?;
     }
     for (number, step) in (1..).map(StepNumber).zip(&run.steps) {
-        let failure = step.last_failure.as_ref();
+        let failure = step.last_failure.as_deref();
         sink.put(
             "steps",
             row![
