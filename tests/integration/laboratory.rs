@@ -63,8 +63,9 @@ fn failing_and_lying_disks_are_survived() {
 fn a_history_with_a_kill_is_struck_to_its_end() {
     let kill = strike_one(&[Op::Kill], 1).unwrap_or_else(|it| panic!("{it}"));
     let none = strike_one(&[], 1).unwrap_or_else(|it| panic!("{it}"));
-    for (kind, struck) in &none.kinds {
-        // It does all that making the ledger does, and opens it again.
+    // It does all that making the ledger does, and opens it again. Of torn writes it is not the
+    // calls that are counted.
+    for (kind, struck) in none.kinds.iter().filter(|(kind, _)| !kind.starts_with("torn")) {
         assert!(kill.kinds[kind].faults >= struck.faults, "{kind}: {kill:?}");
     }
     assert!(kill.kinds["read fails"].faults > none.kinds["read fails"].faults);

@@ -1,19 +1,21 @@
 //! Turns at the disk, one after the other: whom a sync answers, who goes next, and who is told of a
-//! turn that fails.
+//! turn that fails; and the thread that syncs HEAD while nobody writes.
 //!
 //! Method: a gate in front of every sync of a segment, so that it is known who waits for what.
 
+use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use plan_ledger::error::{Error, ErrorKind};
 use plan_ledger::format::HeadSync;
-use plan_ledger::log::{Ack, Log, LogOptions};
+use plan_ledger::log::{Ack, Housekeeping, Log, LogOptions, Verdict};
 use plan_ledger::sim::{Effect, Failure, Loss, Operation, OsError, Rule, SimDisk};
+use plan_ledger::storage::Storage as _;
 
-use super::command::wait_until;
-use super::lab::{at, dir, open, options_with, record, whole};
+use super::lab::{at, dir, open, options_with, payloads, record, whole};
+use super::log_stop::eventually;
 use super::trace::{Call, Traced};
 
 /// Lets syncs of segments through, one by one.
@@ -43,6 +45,11 @@ impl Gate {
         passing.allowed = Some(passing.arrived);
     }
 
+    fn open(&self) {
+        self.0.0.lock().unwrap().allowed = None;
+        self.0.1.notify_all();
+    }
+
     fn open_for_one(&self) {
         let mut passing = self.0.0.lock().unwrap();
         passing.allowed = passing.allowed.map(|allowed| allowed + 1);
@@ -54,22 +61,28 @@ impl Gate {
     }
 }
 
-/// A log, its disk, and the gate; closed behind its first segment.
-fn gated() -> (Arc<Log>, SimDisk, Gate) {
+/// A log, its disk, and the gate in front of the syncs of such files; closed behind what making the
+/// log takes.
+fn gated(is_gated: fn(&Path) -> bool, housekeeping: Housekeeping) -> (Arc<Log>, SimDisk, Gate) {
     let gate = Gate::default();
     let watch = gate.clone();
-    let traced = Traced::watched(move |call| {
-        if let Call::Sync(path) = call
-            && path.extension().is_some_and(|it| it == "seg")
-        {
-            watch.pass();
-        }
+    let traced = Traced::watched(move |call| match call {
+        Call::Sync(path) if is_gated(path) => watch.pass(),
+        _ => {}
     });
     let disk = traced.disk.clone();
-    let options: LogOptions = options_with(Arc::new(traced), 1, HeadSync::Interval);
-    let log = Log::create(&dir(), options, at(0)).unwrap();
+    let options = options_with(Arc::new(traced), 1, HeadSync::Interval);
+    let log = Log::create(&dir(), LogOptions { housekeeping, ..options }, at(0)).unwrap();
     gate.close();
     (Arc::new(log), disk, gate)
+}
+
+fn is_segment(path: &Path) -> bool {
+    path.extension().is_some_and(|it| it == "seg")
+}
+
+fn is_head(path: &Path) -> bool {
+    path == dir().join("HEAD")
 }
 
 type Answers = Receiver<(u64, Result<Ack, Error>)>;
@@ -85,8 +98,8 @@ fn crowd(log: &Arc<Log>, gate: &Gate, sleepers: u64) -> Answers {
             let _ = sender.send((number, own.append(&[record(number, 40)], at(0))));
         });
         let submitted = || log.last_submitted().seq == number;
-        wait_until("it has its place", submitted);
-        wait_until("the first is at the gate", || gate.arrived() == before + 1);
+        eventually("it has its place", submitted);
+        eventually("the first is at the gate", || gate.arrived() == before + 1);
     }
     // Those who have their place are as good as asleep. If one is not, the story is another one, and
     // ends the same.
@@ -96,7 +109,7 @@ fn crowd(log: &Arc<Log>, gate: &Gate, sleepers: u64) -> Answers {
 
 fn some(answers: &Answers, count: usize, what: &str) -> Vec<(u64, Result<Ack, Error>)> {
     let mut found = Vec::new();
-    wait_until(what, || {
+    eventually(what, || {
         found.extend(answers.try_iter());
         found.len() >= count
     });
@@ -107,14 +120,14 @@ fn some(answers: &Answers, count: usize, what: &str) -> Vec<(u64, Result<Ack, Er
 /// next one goes to the disk without being asked by anybody new, and answers all the others.
 #[test]
 fn a_sync_answers_whom_it_covers_and_the_next_turn_is_handed_on() {
-    let (log, disk, gate) = gated();
+    let (log, disk, gate) = gated(is_segment, Housekeeping::Inline);
     let before = gate.arrived();
     let answers = crowd(&log, &gate, 3);
     gate.open_for_one();
     let first = some(&answers, 1, "the first is answered");
     assert_eq!(log.ack().seq, 1, "more is durable than was synced");
     assert!(matches!(first.as_slice(), [(1, Ok(ack))] if ack.seq == 1), "{first:?}");
-    wait_until("another one is at the gate", || gate.arrived() == before + 2);
+    eventually("another one is at the gate", || gate.arrived() == before + 2);
     assert_eq!(log.ack().seq, 1, "more is durable than was synced");
     assert!(answers.try_recv().is_err(), "somebody is answered who was not synced");
     gate.open_for_one();
@@ -125,20 +138,21 @@ fn a_sync_answers_whom_it_covers_and_the_next_turn_is_handed_on() {
     disk.lose_power(Loss::Everything);
     drop(log);
     let (log, _) = open(&disk).unwrap();
-    assert_eq!(whole(&log.reader().unwrap()).len(), 4);
+    let expected: Vec<_> = (1..=4).map(|number| record(number, 40).payload).collect();
+    assert_eq!(payloads(&whole(&log.reader().unwrap())), expected);
 }
 
 /// Goal: everybody who waits behind a sync that fails is told (H34), and nobody tries again (H33).
 #[test]
 fn all_who_wait_are_told_of_a_turn_that_failed() {
     for error in [OsError::Io, OsError::NoSpace] {
-        let (log, disk, gate) = gated();
+        let (log, disk, gate) = gated(is_segment, Housekeeping::Inline);
         let before = gate.arrived();
         let answers = crowd(&log, &gate, 3);
         disk.inject(Rule::next(Failure::Error(error, Effect::Nothing)).of(Operation::Sync));
         gate.open_for_one();
         let mut told = Vec::new();
-        wait_until("all are told", || {
+        eventually("all are told", || {
             assert_eq!(gate.arrived(), before + 1, "somebody tries again");
             told.extend(answers.try_iter());
             told.len() == 4
@@ -151,4 +165,79 @@ fn all_who_wait_are_told_of_a_turn_that_failed() {
         assert_eq!(error.kind(), ErrorKind::Poisoned, "{error}");
         assert_eq!(gate.arrived(), before + 1, "somebody tries again");
     }
+}
+
+/// Goal: while nobody writes, HEAD is synced; when that fails the log takes no more records, and what
+/// was acknowledged is there when it is opened again.
+#[test]
+fn a_sync_of_head_that_fails_while_nobody_writes_ends_the_log() {
+    let (log, disk, gate) = gated(is_head, Housekeeping::Thread);
+    let before = gate.arrived();
+    log.append(&[record(1, 40)], at(0)).unwrap();
+    eventually("HEAD is to be synced", || gate.arrived() == before + 1);
+    let failure = Failure::Error(OsError::Io, Effect::Nothing);
+    disk.inject(Rule::next(failure).of(Operation::Sync).on(&dir().join("HEAD")));
+    gate.open();
+    eventually("the log takes no more", || log.expect_good().is_err());
+    // It says so in HEAD, too, and syncs that.
+    eventually("HEAD is synced again", || gate.arrived() == before + 2);
+    let error = log.append(&[record(2, 40)], at(0)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Poisoned, "{error}");
+    drop(log);
+    disk.lose_power(Loss::Everything);
+    let (log, _) = open(&disk).unwrap();
+    assert_eq!(payloads(&whole(&log.reader().unwrap())), [record(1, 40).payload]);
+}
+
+/// Goal: who is at the disk when that happens is not acknowledged: its records may be there, and HEAD
+/// does not say so.
+#[test]
+fn a_sync_of_head_that_fails_beside_a_turn_leaves_its_outcome_unknown() {
+    let (log, disk, gate) = gated(is_head, Housekeeping::Thread);
+    let before = gate.arrived();
+    log.append(&[record(1, 40)], at(0)).unwrap();
+    eventually("HEAD is to be synced", || gate.arrived() == before + 1);
+    let changes = disk.changes();
+    let (sender, answers) = channel();
+    let own = log.clone();
+    std::thread::spawn(move || sender.send((2, own.append(&[record(2, 40)], at(0)))));
+    // The records, and their sync: HEAD comes next, and is somebody else's.
+    eventually("its records are written", || disk.changes() == changes + 2);
+    assert!(answers.try_recv().is_err(), "acknowledged without HEAD");
+    let failure = Failure::Error(OsError::Io, Effect::Nothing);
+    disk.inject(Rule::next(failure).of(Operation::Sync).on(&dir().join("HEAD")));
+    gate.open();
+    let (_, answer) = some(&answers, 1, "it is answered").remove(0);
+    assert_eq!(answer.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
+    assert_eq!(log.ack().seq, 1);
+}
+
+/// Goal: a log whose lock is gone notices while nobody writes, and writes nothing more.
+/// Method: the lock goes within the turn that acknowledges the last record.
+#[test]
+fn a_lock_that_is_lost_while_nobody_writes_ends_the_log() {
+    let armed: Arc<Mutex<Option<SimDisk>>> = Arc::default();
+    let own = armed.clone();
+    let traced = Traced::watched(move |call| {
+        if matches!(call, Call::Write(path, ..) if is_head(path))
+            && let Some(disk) = own.lock().unwrap().take()
+        {
+            disk.remove(&dir().join("LOCK")).unwrap();
+        }
+    });
+    let disk = traced.disk.clone();
+    let options = options_with(Arc::new(traced), 1, HeadSync::Interval);
+    let options = LogOptions { housekeeping: Housekeeping::Thread, ..options };
+    let log = Log::create(&dir(), options, at(0)).unwrap();
+    *armed.lock().unwrap() = Some(disk.clone());
+    log.append(&[record(1, 40)], at(0)).unwrap();
+    eventually("the log takes no more", || log.expect_good().is_err());
+    let changes = disk.changes();
+    let error = log.append(&[record(2, 40)], at(0)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Fenced, "{error}");
+    drop(log);
+    assert_eq!(disk.changes(), changes, "it still wrote something");
+    let (log, report) = open(&disk).unwrap();
+    assert_eq!(report.verdict, Verdict::Clean);
+    assert_eq!(payloads(&whole(&log.reader().unwrap())), [record(1, 40).payload]);
 }
