@@ -109,7 +109,7 @@ fn a_check_that_is_ended_is_no_verdict() {
     wait_until("it checks", || place.tally().len() == 1);
     // The first one claims no more, and only the second one ends what runs.
     wait_until("it ends", || {
-        running.signal("INT");
+        running.signal("TERM");
         std::thread::sleep(std::time::Duration::from_millis(250));
         running.is_over()
     });

@@ -176,7 +176,7 @@ fn a_sync_of_head_that_fails_while_nobody_writes_ends_the_log() {
     log.append(&[record(1, 40)], at(0)).unwrap();
     eventually("HEAD is to be synced", || gate.arrived() == before + 1);
     let failure = Failure::Error(OsError::Io, Effect::Nothing);
-    disk.inject(Rule::next(failure).of(Operation::Sync).on(&dir().join("HEAD")));
+    disk.inject(Rule::next(failure).of(Operation::Sync).on(dir().join("HEAD")));
     gate.open();
     eventually("the log takes no more", || log.expect_good().is_err());
     // It says so in HEAD, too, and syncs that.
@@ -205,7 +205,7 @@ fn a_sync_of_head_that_fails_beside_a_turn_leaves_its_outcome_unknown() {
     eventually("its records are written", || disk.changes() == changes + 2);
     assert!(answers.try_recv().is_err(), "acknowledged without HEAD");
     let failure = Failure::Error(OsError::Io, Effect::Nothing);
-    disk.inject(Rule::next(failure).of(Operation::Sync).on(&dir().join("HEAD")));
+    disk.inject(Rule::next(failure).of(Operation::Sync).on(dir().join("HEAD")));
     gate.open();
     let (_, answer) = some(&answers, 1, "it is answered").remove(0);
     assert_eq!(answer.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
