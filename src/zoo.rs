@@ -36,7 +36,7 @@ macro_rules! bugs {
             }
 
             /// The hazards that it stands for: H1 to H66 are durability bugs that happened
-            /// elsewhere, P those of plans whose promise it breaks.
+            /// elsewhere, P those of plans whose promise it breaks, S those of serving others.
             #[must_use]
             pub fn hazard(self) -> &'static str {
                 match self { $(Self::$name => $hazard,)+ }
@@ -71,6 +71,10 @@ bugs! {
     WokenBeforeDurable, "H41 H58", "whoever waits is woken when the bytes are written";
     OwnershipUnchecked, "H26 H61", "a lock that is not the one that was taken is good enough";
     EpochUnchecked, "H61", "a later writer's epoch in HEAD stops nobody";
+    // Turns at the disk.
+    AckCoversNext, "H41 H58", "who was encoded while a group was synced is answered with it";
+    TurnNotHandedOn, "H58", "at the end of a turn nobody is sent to the disk for the next group";
+    PoisonUntold, "H34", "who waits for a turn that failed is not woken";
     // The end of the log.
     CacheAdopted, "H38", "records that only the page cache may hold are adopted where they are";
     TornTailReused, "H2 H37", "appending goes on over a torn tail, in place";
@@ -93,6 +97,7 @@ bugs! {
     StaleSegmentAccepted, "H24", "a segment need not name the one before by its uid";
     CutSegmentAccepted, "H23", "an older segment may end before its logical end";
     IndexTrusted, "H55", "a place that the index names is not looked at";
+    PlacesOfAnother, "H55", "places of one segment are kept for all of them";
     FollowedBeyondHead, "H58", "a follower returns records that HEAD does not cover yet";
     KeysForgotten, "H51", "the keys of batches are not read when a log is opened";
     // Snapshots, prunes, blobs.
@@ -101,6 +106,10 @@ bugs! {
     SnapshotNameUnsynced, "H52", "the folder of a new snapshot is not synced";
     SnapshotUnchained, "H53", "a snapshot need not fit the chain of the log";
     SnapshotStateTrusted, "H53", "a snapshot's state need not have the hash that its header says";
+    RunBytesTrusted, "H53", "a run in a snapshot need not have the hash that the state has of it";
+    GlanceTrusted, "H53", "what a snapshot's list shows of a run need not be what the run holds";
+    RunFaultIgnored, "H53", "a run that cannot be unpacked is judged as one that is not there";
+    RunHashKept, "H53", "a run that was changed is still kept, and hashed, as it was unpacked";
     PruneBeforeNote, "H52", "segments are removed before the note of it is durable";
     PruneUnsynced, "H25", "a removal is not synced before the next one";
     PruneBackwards, "H23", "segments are removed in the wrong order";
@@ -123,6 +132,15 @@ bugs! {
     BudgetUnreserved, "P budget", "a dispatch sets nothing aside";
     CapPassedByOne, "P cap", "one more is in flight than a cap allows";
     BarrierReleasedEarly, "P barrier", "a barrier opens one member too early";
+    // Work from outside, and whoever holds the ledger for others.
+    AnsweredEarly, "S answer", "an act is answered before its records are durable";
+    RefusedEarly, "S answer", "an act is refused by a state that may not be durable";
+    LostActDoneAgain, "S once", "an act whose answer was lost is done again without its key";
+    RefusedReceiptDeals, "S receipt", "who reports too late is dealt another step all the same";
+    LeaseNotKept, "S lease", "a worker gives no sign of life while it works";
+    CheckForgotten, "S guard", "a check that a crash left is nobody's";
+    EndedCheckPasses, "S guard", "a check that was ended passes";
+    PrunedBeyond, "S prune", "the holder prunes as far as it may, whatever it was asked";
     // The canary: it does nothing, so nothing may find it.
     Harmless, "none", "nothing at all";
 }

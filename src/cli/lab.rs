@@ -175,22 +175,34 @@ fn run(args: &LabRunArgs) -> Result<Code, Failure> {
     } else {
         answer_with(&(words(&tally, args, seconds).join("\n") + "\n"))?;
     }
-    let Some(ops) = args.faults else { return Ok(Code::Fine) };
-    let start = Instant::now();
-    let end =
-        |_: &Strikes| if is_late() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
-    match strike(ops, args.seed, &end) {
-        Err(broken) => fail(&broken),
-        Ok(strikes) => {
-            let seconds = start.elapsed().as_secs_f64();
-            if args.json {
-                print(&strikes_json(&strikes, ops, args.seed, seconds))?;
-            } else {
-                answer_with(&strikes_words(&strikes, ops, seconds))?;
-            }
-            Ok(Code::Fine)
-        }
+    match args.faults {
+        None => Ok(Code::Fine),
+        Some(ops) => struck(args, ops, &is_late),
     }
+}
+
+/// Let the disks fail and lie.
+fn struck(args: &LabRunArgs, ops: u32, is_late: &dyn Fn() -> bool) -> Result<Code, Failure> {
+    let start = Instant::now();
+    let all = Scope { ops, ..Scope::WHOLE }.workloads();
+    let bar = super::progress::bar(usize::try_from(all).unwrap_or(usize::MAX));
+    let watch = |strikes: &Strikes| {
+        bar.set_position(strikes.workloads);
+        if is_late() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let strikes = strike(ops, args.seed, &watch);
+    bar.finish_and_clear();
+    let strikes = match strikes {
+        Ok(strikes) => strikes,
+        Err(broken) => return fail(&broken),
+    };
+    let seconds = start.elapsed().as_secs_f64();
+    if args.json {
+        print(&strikes_json(&strikes, ops, args.seed, seconds))?;
+    } else {
+        answer_with(&strikes_words(&strikes, ops, seconds))?;
+    }
+    Ok(Code::Fine)
 }
 
 fn hex(bytes: &[u8]) -> String {

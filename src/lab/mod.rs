@@ -21,7 +21,7 @@ mod trial;
 pub use case::{Broken, Case};
 pub use every_crash::{Crash, Crashes, Failed, each_crash, every_crash, film_of, usual_ways};
 pub use explore::{Scope, Watch, explore, explore_one, replay};
-pub use faults::{Strikes, Struck, strike};
+pub use faults::{Strikes, Struck, WatchStrikes, strike, strike_one};
 pub use model::{Model, Promise, Violation};
 pub use op::{Op, words};
 pub use oracle::{Depth, Doubt, Outcome, Passed, examine};

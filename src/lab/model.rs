@@ -176,6 +176,15 @@ impl Model {
         Ok(())
     }
 
+    /// What was there before an opening that found an earlier moment went on behind it, which it
+    /// begins with a note of its own.
+    pub(super) fn before_recovery<'a>(&self, found: &'a [LoggedRecord]) -> &'a [LoggedRecord] {
+        let is_known = |note: &LoggedRecord| self.acked.iter().any(|it| it.chain == note.chain);
+        let is_new = |it: &LoggedRecord| it.kind == KIND_RECOVERY_NOTE && !is_known(it);
+        let end = found.iter().position(is_new).unwrap_or(found.len());
+        found.split_at(end).0
+    }
+
     /// What is behind the acknowledged records: whole batches that were asked for, in order, and
     /// notes of the engine.
     fn check_beyond(&self, found: &[LoggedRecord]) -> Result<(), Violation> {

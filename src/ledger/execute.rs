@@ -300,6 +300,7 @@ impl Ledger {
         let Pending { ticket, events, answer } = match begun {
             Ok(pending) => pending,
             Err(NotBegun::Refused(error)) => {
+                bug!(RefusedEarly => return Err(error));
                 self.log.flush().map_err(|error| self.lost(error))?;
                 return Err(error);
             }
@@ -311,6 +312,7 @@ impl Ledger {
 
     /// Wait until what has its place in the log is durable.
     pub(super) fn settled(&self, ticket: Ticket) -> Result<Ack> {
+        bug!(AnsweredEarly => return Ok(self.log.ack()));
         match self.log.wait(ticket) {
             Ok(ack) => {
                 self.climb(ack.seq);
@@ -357,6 +359,7 @@ impl Ledger {
 
 /// Nothing may follow from a state that was read from a snapshot which passed for one, and is none.
 pub(crate) fn expect_sound(state: &State) -> Result<()> {
+    bug!(RunFaultIgnored => return Ok(()));
     let Some(fault) = state.runs.fault() else { return Ok(()) };
     let message = format!(
         "{fault}; nothing was written; remove the files in `snap/` of the ledger, and open it again"

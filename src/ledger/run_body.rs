@@ -250,7 +250,8 @@ pub(super) fn unpack(packed: &PackedRun) -> Result<Run, String> {
         expect_end(&mut input)?;
         Ok::<_, io::Error>(run)
     };
-    if ContentHash(content_hash(&packed.bytes)) != packed.hash {
+    let is_own = ContentHash(content_hash(&packed.bytes)) == packed.hash;
+    if !is_own && !bug!(RunBytesTrusted) {
         return Err("its bytes are not those that its hash is of".to_owned());
     }
     let mut run = run().map_err(|error| error.to_string())?;
@@ -259,7 +260,7 @@ pub(super) fn unpack(packed: &PackedRun) -> Result<Run, String> {
         Some(plan) => run.relink(&plan.links),
         None => run.relink(&OnceLock::new()),
     }
-    if Glance::of(&run) != packed.glance {
+    if Glance::of(&run) != packed.glance && !bug!(GlanceTrusted) {
         return Err("what a list shows of it is not what it holds".to_owned());
     }
     Ok(run)

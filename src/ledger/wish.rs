@@ -151,6 +151,7 @@ pub(crate) fn next_of(
         matches!(event, Event::Step(record)
             if matches!(&record.event, StepEvent::ReceiptRecorded(event) if event.token == token))
     };
-    let (run, _) = state.dealt.get(&token).filter(|_| events.iter().any(is_recorded))?;
+    let is_recorded = events.iter().any(is_recorded) || bug!(RefusedReceiptDeals);
+    let (run, _) = state.dealt.get(&token).filter(|_| is_recorded)?;
     Some(Command::Dispatch { run: *run, step: None, worker: worker.to_owned(), lease: None })
 }

@@ -86,7 +86,7 @@ impl Queue {
         // Somebody may have found out that HEAD cannot be relied on: then nothing more is proved.
         let is_durable = durability == Durability::Sync || bug!(WokenBeforeDurable);
         if is_durable && self.health == Health::Good {
-            self.durable = group.tip;
+            self.durable = if bug!(AckCoversNext) { self.encoded } else { group.tip };
             self.head = head;
         }
         self.activity += 1;
@@ -95,20 +95,20 @@ impl Queue {
 }
 
 impl Engine {
-    /// Take a turn: write what is pending and, if asked to, make it durable. How it went is in
-    /// the queue. It is nobody's turn when this is called; when it returns, it may be the next
-    /// one's.
+    /// Take a turn: write what is pending and, if asked to, make it durable. It is nobody's turn
+    /// when this is called; when it returns, it may be the next one's. After an error the log has
+    /// stopped, and whoever asked is refused: nobody tries twice, whatever the queue says.
     pub(super) fn commit<'a>(
         &'a self,
         mut queue: QueueGuard<'a>,
         durability: Durability,
-    ) -> QueueGuard<'a> {
+    ) -> std::result::Result<QueueGuard<'a>, QueueGuard<'a>> {
         let mut group = queue.take_group();
         let at_disk = AtDisk::begin(self, &mut queue, Turn::Commit);
         drop(queue);
         match self.write_group(&mut group, durability) {
-            Ok(head) => at_disk.finish(|queue| queue.publish(group, durability, head)),
-            Err(stop) => self.stop(at_disk, stop),
+            Ok(head) => Ok(at_disk.finish(|queue| queue.publish(group, durability, head))),
+            Err(stop) => Err(self.stop(at_disk, stop)),
         }
     }
 
@@ -239,12 +239,12 @@ impl Engine {
         drop(queue);
         if is_durable {
             if let Err(why) = self.ownership.check() {
-                return Ok(self.stop(at_disk, Stop::Fenced(why)));
+                return Err(self.stop(at_disk, Stop::Fenced(why)).no_place());
             }
         } else {
             match self.write_group(&mut group, Durability::Sync) {
                 Ok(head) => self.lock().publish(group, Durability::Sync, head),
-                Err(stop) => return Ok(self.stop(at_disk, stop)),
+                Err(stop) => return Err(self.stop(at_disk, stop).no_place()),
             }
         }
         let (before, tip, health) = {
@@ -252,7 +252,7 @@ impl Engine {
             (queue.active.header.clone(), queue.durable, queue.health.clone())
         };
         if health != Health::Good {
-            return Ok(self.stop(at_disk, Stop::Already));
+            return Err(self.stop(at_disk, Stop::Already).no_place());
         }
         let mut header = self.next_header(&before, &tip, needed, time);
         let next = tip.ack.seq + 1;
@@ -263,7 +263,7 @@ impl Engine {
                 return Err(error);
             }
             Err(BuildError::AfterName(error)) => {
-                return Err(self.stop(at_disk, Stop::Failed(error)).refusal(next));
+                return Err(self.stop(at_disk, Stop::Failed(error)).refusal(next, next));
             }
         };
         let start = Tip { end: DATA_START, ..tip };
@@ -279,7 +279,7 @@ impl Engine {
                     queue.to_seal.extend(rest);
                 }))
             }
-            Err(stop) => Err(self.stop(at_disk, stop).refusal(next)),
+            Err(stop) => Err(self.stop(at_disk, stop).refusal(next, next)),
         }
     }
 

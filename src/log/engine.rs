@@ -9,6 +9,7 @@
 //! - The order of locks is HEAD, then the queue. Nobody holds the queue's while at the disk.
 //! - Every turn at the disk ends: a turn that ends in a panic poisons the log ([`AtDisk`]). So
 //!   every waiter is answered.
+//! - Whose turn failed is refused and does not take another one: nobody spins on a disk that fails.
 //! - A ticket is answered with an ack only if its last record is durable and HEAD says so.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -135,7 +136,9 @@ impl Engine {
             queue = match queue.room_for(batch.size) {
                 Room::Here => break,
                 _ if queue.turn != Turn::Free => self.wait_for(queue, Until::Free),
-                Room::AfterSync => self.commit(queue, Durability::Sync),
+                Room::AfterSync => {
+                    self.commit(queue, Durability::Sync).map_err(|queue| queue.no_place())?
+                }
                 Room::NextSegment => self.rotate(queue, batch.size, request.time)?,
             };
         }
@@ -151,15 +154,16 @@ impl Engine {
 
     /// Have a batch written to the file.
     fn write_out<'a>(&'a self, mut queue: QueueGuard<'a>, ticket: &Ticket) -> Result<()> {
-        while queue.written.ack.seq < ticket.last.seq {
-            if let Some(error) = queue.outcome(ticket.first, ticket.last.seq) {
+        let (first, last) = (ticket.first, ticket.last.seq);
+        while queue.written.ack.seq < last {
+            if let Some(error) = queue.outcome(first, last) {
                 return Err(error);
             }
             queue = match queue.turn {
-                Turn::Free => self.commit(queue, Durability::Buffered),
-                Turn::Commit | Turn::Rotate => {
-                    self.wait_for(queue, Until::Written(ticket.last.seq))
-                }
+                Turn::Free => self
+                    .commit(queue, Durability::Buffered)
+                    .map_err(|queue| queue.refusal(first, last))?,
+                Turn::Commit | Turn::Rotate => self.wait_for(queue, Until::Written(last)),
             };
         }
         Ok(())
@@ -182,7 +186,9 @@ impl Engine {
                 return Err(error);
             }
             queue = match queue.turn {
-                Turn::Free => self.commit(queue, Durability::Sync),
+                Turn::Free => self
+                    .commit(queue, Durability::Sync)
+                    .map_err(|queue| queue.refusal(first, last.seq))?,
                 Turn::Commit | Turn::Rotate => self.wait_for(queue, Until::Durable(last.seq)),
             };
         }

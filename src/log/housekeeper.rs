@@ -104,7 +104,7 @@ fn watch<'a>(engine: &'a Engine, queue: QueueGuard<'a>) -> QueueGuard<'a> {
         return queue;
     }
     if !queue.is_durable() {
-        queue = engine.commit(queue, Durability::Sync);
+        queue = engine.commit(queue, Durability::Sync).unwrap_or_else(|stopped| stopped);
     }
     drop(queue);
     engine.sync_head();

@@ -28,6 +28,9 @@ use super::waiting::Waiter;
 /// relies on it.
 pub(super) const UNSYNCED_MAX: u64 = 4 << 20;
 
+/// For whom a turn failed, though the log says nothing of it.
+const STOPPED: &str = "a turn at the disk failed";
+
 /// A place between two records of the active segment.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tip {
@@ -281,10 +284,14 @@ impl Queue {
         }
     }
 
-    /// Why a record that was to have that number has no place.
-    pub(super) fn refusal(&self, seq: u64) -> Error {
-        let closed = || fenced("the log was closed");
-        self.outcome(seq, seq).unwrap_or_else(closed)
+    /// Why a batch gets no place any more.
+    pub(super) fn no_place(&self) -> Error {
+        self.expect_good().err().unwrap_or_else(|| fenced(STOPPED))
+    }
+
+    /// What becomes of records that were to be made durable by a turn that failed.
+    pub(super) fn refusal(&self, first: u64, last: u64) -> Error {
+        self.outcome(first, last).unwrap_or_else(|| fenced(STOPPED))
     }
 
     /// What becomes of records that were not durable when the log stopped; `None` if it goes on.

@@ -63,7 +63,7 @@ impl Queue {
 
     /// Who is to be woken now, in that order.
     pub(super) fn risers(&mut self) -> VecDeque<Waiter> {
-        if self.health != Health::Good {
+        if self.health != Health::Good && !bug!(PoisonUntold) {
             return std::mem::take(&mut self.waiters);
         }
         let (durable, written) = (self.durable.ack.seq, self.written.ack.seq);
@@ -76,7 +76,10 @@ impl Queue {
         let waiters = std::mem::take(&mut self.waiters);
         let (mut risers, mut rest): (VecDeque<_>, VecDeque<_>) =
             waiters.into_iter().partition(is_answered);
-        if is_free && let Some(next) = rest.pop_front() {
+        if is_free
+            && !bug!(TurnNotHandedOn)
+            && let Some(next) = rest.pop_front()
+        {
             risers.push_front(next);
         }
         self.waiters = rest;

@@ -80,6 +80,7 @@ impl Runs {
     pub fn get_mut(&mut self, id: &RunId) -> Option<&mut Run> {
         self.get(id)?;
         let kept = self.runs.get_mut(id)?;
+        bug!(RunHashKept => return kept.run.get_mut().map(AsMut::as_mut));
         kept.packed = None;
         kept.hash = OnceLock::new();
         kept.run.get_mut().map(AsMut::as_mut)

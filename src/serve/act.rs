@@ -357,6 +357,7 @@ pub enum Extent {
 impl From<Extent> for Through {
     fn from(extent: Extent) -> Self {
         match extent {
+            Extent::Record(_) if bug!(PrunedBeyond) => Self::Record(u64::MAX),
             Extent::Record(last) => Self::Record(last),
             Extent::Ended => Self::Ended,
             Extent::EndedUpTo(last) => Self::EndedUpTo(last),

@@ -120,6 +120,7 @@ impl Client {
                 place = wait_for_place(&self.dir, give_up);
             }
             // An act that nobody has heard of needs no key.
+            let is_unsure = is_unsure && !bug!(LostActDoneAgain);
             let key = is_unsure.then(|| BatchKey::new(key.as_bytes())).transpose()?;
             match self.act_alone(act, key.as_ref()) {
                 Err(Failure::Ledger(error))

@@ -86,7 +86,7 @@ impl Rule {
         Self { times: Times::Forever, ..self }
     }
 
-    /// Count a call; whether it is one that fails.
+    /// Count a call; whether it is one that fails. A rule that is used up counts to 0.
     pub(super) fn strikes(&mut self) -> bool {
         self.nth = self.nth.saturating_sub(1);
         if self.nth > 0 {
@@ -94,9 +94,7 @@ impl Rule {
         }
         if self.times == Times::Forever {
             self.nth = 1;
-            return true;
         }
-        self.nth = u64::MAX;
         true
     }
 }

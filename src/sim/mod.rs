@@ -168,6 +168,12 @@ impl SimDisk {
         self.state().rules.push(rule);
     }
 
+    /// How many rules may still strike: those of one call that was made are gone.
+    #[must_use]
+    pub fn rules(&self) -> usize {
+        self.state().rules.len()
+    }
+
     /// What was done to the user of this disk and of those that it was forked from, in order.
     #[must_use]
     pub fn injected(&self) -> Vec<Injected> {

@@ -192,6 +192,7 @@ impl State {
                 struck.push(rule.failure.clone());
             }
         }
+        rules.retain(|rule| rule.nth > 0);
         self.rules = rules;
         struck
     }

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use plan_ledger::lab::{
     Case, Depth, Doubt, Model, Op, Promise, Scope, Tally, dir, endure, environment, every_crash,
-    examine, explore, explore_one, replay, strike,
+    examine, explore, explore_one, replay, strike, strike_one,
 };
 use plan_ledger::sim::{Profile, SimDisk};
 use plan_ledger::{Ledger, Plan, RunPolicy};
@@ -53,6 +53,31 @@ fn failing_and_lying_disks_are_survived() {
     assert!(kinds.len() > 20);
     assert!(kinds["sync fails, pages marked clean"].faults > 3, "{kinds:?}");
     assert!(kinds["lying sync"].images > 10, "{kinds:?}");
+    // What rots has to be there: the first writes are to empty files.
+    assert!(kinds["bit rot at a write"].faults > 3, "{kinds:?}");
+}
+
+/// Story: a kill is noted by the disk as what was done to its user. The run took it for a failure
+/// that had struck, and went on to look for the next such call for ever.
+#[test]
+fn a_history_with_a_kill_is_struck_to_its_end() {
+    let kill = strike_one(&[Op::Kill], 1).unwrap_or_else(|it| panic!("{it}"));
+    let none = strike_one(&[], 1).unwrap_or_else(|it| panic!("{it}"));
+    // It does all that making the ledger does, and opens it again. Of torn writes it is not the
+    // calls that are counted.
+    for (kind, struck) in none.kinds.iter().filter(|(kind, _)| !kind.starts_with("torn")) {
+        assert!(kill.kinds[kind].faults >= struck.faults, "{kind}: {kill:?}");
+    }
+    assert!(kill.kinds["read fails"].faults > none.kinds["read fails"].faults);
+}
+
+/// Story: a write got lost, the power went, and what was left was an earlier moment with an end to
+/// take over. The laboratory held the note of that recovery, which stands where the lost record had
+/// stood, against the lost record, and called it made up.
+#[test]
+fn a_recovery_of_an_earlier_moment_makes_nothing_up() {
+    let struck = strike_one(&[Op::Flush, Op::Prune], 1).unwrap_or_else(|it| panic!("{it}"));
+    assert!(struck.kinds["lost write"].earlier > 0, "{struck:?}");
 }
 
 /// Goal: on devices that tear sectors inside the engine may ask, and keeps every promise otherwise.

@@ -279,8 +279,9 @@ fn drafts(path: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Wait until something holds, for a minute at most.
-fn eventually(what: &str, holds: impl Fn() -> bool) {
+/// Wait until something holds, for a minute at most in which this process was not stopped.
+#[track_caller]
+pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     for _ in 0..6000 {
         if holds() {
             return;
@@ -315,6 +316,28 @@ fn a_segment_is_made_ahead_and_used() {
     assert_eq!(report.verdict, Verdict::Clean);
     assert!(report.strangers.is_empty() && drafts(&path).is_empty());
     assert_eq!(whole(&log.reader().unwrap()).len(), 9);
+}
+
+/// Goal: a batch for which the segment that was made ahead is too small gets one of its own, and the
+/// small one goes.
+#[test]
+fn a_segment_made_ahead_that_is_too_small_gives_way() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.ledger");
+    let log = Log::create(&path, on_disk(1), at(0)).unwrap();
+    log.append(&[record(1, 400_000)], at(0)).unwrap();
+    let blank = path.join("log/00000000000000000000-00000001.seg.tmp");
+    let length = || std::fs::metadata(&blank).map_or(0, |file| file.len());
+    eventually("made ahead", || length() == 2 << 20);
+    // When the thread has noted it cannot be seen from outside: either way the batch has room.
+    std::thread::sleep(Duration::from_millis(50));
+    let large: Vec<_> = (2..5).map(|number| record(number, 900_000)).collect();
+    log.append(&large, at(0)).unwrap();
+    log.close().unwrap();
+    assert!(drafts(&path).is_empty());
+    let (log, report) = Log::open(&path, on_disk(2), at(0)).unwrap();
+    assert_eq!(report.verdict, Verdict::Clean);
+    assert_eq!(whole(&log.reader().unwrap()).len(), 4);
 }
 
 /// A segment that was made ahead was removed, and made again, while a rotation was about to give it

@@ -127,6 +127,8 @@ mod socket;
 mod time_travel;
 // What a log asks of the disk, and in which order.
 mod trace;
+// Turns at the disk: who is answered by which sync.
+mod turns;
 // Every bit of a ledger, flipped.
 mod sweep;
 // The rules of the house: layers, crates, sizes.

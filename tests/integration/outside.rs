@@ -95,6 +95,50 @@ fn a_check_that_a_crash_left_is_made_by_the_next_worker_of_that_name() {
     place.ledger_with(&slow_words).code(0).says(&["1 judged; the step is accepted", "is done"]);
 }
 
+/// Goal: a check that was ended says nothing: the step waits for its verdict, and the next worker of
+/// that name makes the check again.
+#[test]
+fn a_check_that_is_ended_is_no_verdict() {
+    let place = planned(
+        "steps:
+  - {id: a, acceptance: [{command: 'echo x >> $TALLY; test -e open || sleep 600'}]}
+",
+    );
+    let words = ["work", "--worker", "w1", "--", "true"];
+    let mut running = start(&mut place.command(&words));
+    wait_until("it checks", || place.tally().len() == 1);
+    // The first one claims no more, and only the second one ends what runs.
+    wait_until("it ends", || {
+        running.signal("TERM");
+        std::thread::sleep(std::time::Duration::from_millis(250));
+        running.is_over()
+    });
+    running.end();
+    let state = place.state();
+    let run = state.run_named("plan").unwrap();
+    assert_eq!(run.reported.len(), 1, "{run:?}");
+    let attempt = run.steps[0].attempt.as_ref().unwrap();
+    assert!(attempt.verdicts.is_empty(), "{attempt:?}");
+
+    place.write("open", "");
+    place.ledger_with(&words).code(0).says(&["1 judged; the step is accepted", "is done"]);
+}
+
+/// Goal: a worker that takes longer than its lease keeps it.
+#[test]
+fn a_worker_gives_signs_of_life_while_it_works() {
+    let place = planned("steps: [{id: a, lease_seconds: 4}]\n");
+    let looks = "for look in $(seq 400); do
+        $LEDGER inspect \"$LEDGER_DIR\" records --kind lease_renewed | grep -q . && exit 0
+        sleep 0.02
+    done
+    exit 1";
+    let looks = looks.replace("$LEDGER ", concat!(env!("CARGO_BIN_EXE_ledger"), " "));
+    let ended = work(&place, &[], &looks).code(0);
+    let last = ended.lines().last().cloned().unwrap();
+    assert_eq!((&last["steps"], &last["status"]), (&json!(1), &json!("done")), "{ended:?}");
+}
+
 /// Goal: what a holder runs the checks of, too, is judged once.
 #[test]
 fn a_check_counts_once_however_many_make_it() {

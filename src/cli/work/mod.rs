@@ -271,7 +271,7 @@ impl Lease {
 
     /// Renew it if it is time.
     fn keep(&mut self, token: u64, client: &mut Client) {
-        if SystemClock.now() < self.renew_at {
+        if SystemClock.now() < self.renew_at || bug!(LeaseNotKept) {
             return;
         }
         *self = match client.ask(&Act::Renew { token, lease_seconds: None }) {
