@@ -141,6 +141,12 @@ fn an_export_that_waits_for_its_reader_can_be_interrupted() {
     assert!(String::from_utf8(ended.stderr).unwrap().contains("stopped: it is not complete"));
 
     let mut child = export();
+    // Before it waits for its reader, the first signal would already end it in good order.
+    let waited_for = Path::new("/proc").join(child.id().to_string()).join("wchan");
+    wait_until("it waits for its reader", || {
+        // Not every system says what a process waits for.
+        fs::read_to_string(&waited_for).map_or(true, |what| what.contains("pipe") || what == "0")
+    });
     let is_pending = |id: u32| {
         let status = fs::read_to_string(Path::new("/proc").join(id.to_string()).join("status"));
         let status = status.unwrap_or_default();

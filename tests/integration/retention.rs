@@ -1124,7 +1124,7 @@ fn wrong_words_and_refusals_have_their_codes() {
         ("prune nowhere --ended", 2, vec!["not a ledger"]),
         ("archive l", 2, vec!["--to"]),
         ("archive l --to x.tar --yes", 2, vec!["--prune"]),
-        ("archive l --to there.tar", 7, vec!["there.tar"]),
+        ("archive l --to there.tar", 2, vec!["there.tar", "choose another name"]),
         ("archive l --to no/such/folder.tar", 7, vec!["folder.tar"]),
         ("archive nowhere --to x.tar", 2, vec!["not a ledger"]),
         ("archive l --to x.tar --through 1", 6, vec!["whole segments"]),
