@@ -6,9 +6,8 @@
 use std::sync::Arc;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
-use plan_ledger::plan::{
-    AttemptToken, ContentHash, HashedStep, PlanDraft, Receipt, RunPolicy, Step, execute,
-};
+use plan_ledger::ledger::plan_draft;
+use plan_ledger::plan::{AttemptToken, Receipt, RunPolicy, Step, execute};
 use plan_ledger::sim::SimDisk;
 use plan_ledger::{Command, Environment, Ledger, Plan, RunId, State};
 
@@ -28,12 +27,6 @@ fn plan(steps: usize) -> Plan {
     Plan { steps: (0..steps).map(step).collect(), ..Plan::default() }
 }
 
-fn draft(steps: usize) -> PlanDraft {
-    let hash = ContentHash::default();
-    let steps = (0..steps).map(|number| HashedStep { hash, step: step(number) }).collect();
-    PlanDraft { hash, header: Box::new(Plan::default()), steps }
-}
-
 fn ask(state: &mut State, command: &Command) {
     let next = state.seq + 1;
     execute(state, next, 1, command).expect("what is not refused");
@@ -41,9 +34,10 @@ fn ask(state: &mut State, command: &Command) {
 
 fn state(runs: usize, steps: usize) -> State {
     let mut state = State::default();
+    let draft = plan_draft(&plan(steps)).expect("a valid plan");
     for number in 0..runs {
         let (name, policy) = (format!("run{number}"), RunPolicy::default());
-        ask(&mut state, &Command::StartRun { name, policy, draft: draft(steps) });
+        ask(&mut state, &Command::StartRun { name, policy, draft: draft.clone() });
     }
     state
 }

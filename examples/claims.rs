@@ -1,8 +1,13 @@
 //! How long a claim takes through the socket of a ledger that is served, and that its winner is one.
 //!
-//! `cargo run --release --example claims -- DIR [CLIENTS] [CLAIMS]` makes a ledger in a folder that
-//! is not there yet. Each client has a connection of its own, and reports what it claimed, so that
-//! half of what is measured are claims, and half receipts.
+//! `cargo run --release --example claims -- DIR [CLIENTS] [CLAIMS] [RATE]` makes a ledger in a folder
+//! that is not there yet. Each client has a connection of its own, and reports what it claimed, so
+//! that half of what is measured are claims, and half receipts.
+//!
+//! Without a rate each client asks again as soon as it is answered: so many are always waiting, and
+//! how long they do is how many they are, divided by what the ledger can do. With a rate, so many
+//! claims a second are due, over all clients and whatever became of those before; a claim is then
+//! measured from when it was due, so that waiting for a late answer counts.
 #![expect(clippy::print_stdout, reason = "it is a program that talks")]
 
 use std::collections::BTreeSet;
@@ -29,13 +34,31 @@ struct Seen {
     tokens: Vec<u64>,
 }
 
-fn work(dir: &Path, worker: &str) -> Result<Seen, Failure> {
+/// When the claims of a client are due; without, as soon as the last receipt was answered.
+#[derive(Clone, Copy)]
+struct Schedule {
+    next: Instant,
+    every: Duration,
+}
+
+impl Schedule {
+    /// Wait until a claim is due; when that was.
+    fn wait(schedule: &mut Option<Self>) -> Instant {
+        let Some(Self { next, every }) = schedule else { return Instant::now() };
+        let due = *next;
+        *next += *every;
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        due
+    }
+}
+
+fn work(dir: &Path, worker: &str, mut schedule: Option<Schedule>) -> Result<Seen, Failure> {
     let mut client = Client::new(dir, &Environment::system());
     let mut seen = Seen::default();
     loop {
         let claim =
             Act::Claim { run: None, step: None, worker: worker.to_owned(), lease_seconds: None };
-        let begun = Instant::now();
+        let begun = Schedule::wait(&mut schedule);
         let answer = client.ask(&claim).map_err(|failure| failure.to_string())?;
         let took = begun.elapsed();
         let token = answer.lines.iter().find_map(|line| line.get("token")?.as_u64());
@@ -73,6 +96,7 @@ fn main() -> Result<(), Failure> {
     let dir = Path::new(&dir);
     let clients: usize = words.next().map_or(Ok(64), |text| text.parse())?;
     let steps: usize = words.next().map_or(Ok(10_000), |text| text.parse())?;
+    let rate: Option<u32> = words.next().map(|text| text.parse()).transpose()?;
     let ledger = Ledger::create(dir, &Environment::system())?;
     ledger.start_run("claims", &plan(steps)?, RunPolicy::default())?;
     let all = Mutex::new(Seen::default());
@@ -84,9 +108,14 @@ fn main() -> Result<(), Failure> {
         || {
             std::thread::scope(|scope| {
                 let all = &all;
-                let start = |number| {
+                let start = |number: usize| {
                     scope.spawn(move || -> Result<(), Failure> {
-                        let seen = work(dir, &format!("client-{number}"))?;
+                        let schedule = rate.map(|rate| {
+                            let gap = Duration::from_secs(1) / rate.max(1);
+                            let nth = |count: usize| gap * u32::try_from(count).unwrap_or(u32::MAX);
+                            Schedule { next: begun + nth(number), every: nth(clients) }
+                        });
+                        let seen = work(dir, &format!("client-{number}"), schedule)?;
                         let mut all = all.lock().map_err(|error| error.to_string())?;
                         all.claims.extend(seen.claims);
                         all.receipts.extend(seen.receipts);

@@ -2,11 +2,11 @@
 //!
 //! Invariant: an act is carried out by whoever holds the ledger, and its answer is printed here.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::ledger::Environment;
+use crate::ledger::{Environment, Fold, LedgerView, expect_sound};
 use crate::serve::{Act, Answer, Client, hand_over};
 
 use super::exit::{Code, Failure};
@@ -50,10 +50,31 @@ impl Where {
         Client::new(&self.ledger, &environment())
     }
 
+    /// Look at the newest state.
+    pub(super) fn look<T>(
+        &self,
+        look: impl FnOnce(&LedgerView, &Fold) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        look_at(&self.ledger, look)
+    }
+
     /// Print an answer.
     pub(super) fn print(&self, answer: &Answer) -> Result<Code, Failure> {
         print_answer(self.json, answer)
     }
+}
+
+/// Look at the newest state of a ledger, beside whoever holds it. Whatever was found, also that a
+/// run is not there, is worth nothing if one of its runs cannot be read.
+pub(super) fn look_at<T>(
+    dir: &Path,
+    look: impl FnOnce(&LedgerView, &Fold) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let view = LedgerView::open(dir, &environment())?;
+    let fold = view.fold_recent()?;
+    let found = look(&view, &fold);
+    expect_sound(&fold.state)?;
+    found
 }
 
 /// Print an answer: for people, or as JSON Lines.

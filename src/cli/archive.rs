@@ -3,7 +3,7 @@
 //! Invariants: nothing is removed before the archive is durable and was read back; nothing is
 //! removed without `--yes`. The JSON lines are described in `format/cli-json.md`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::json;
@@ -14,7 +14,9 @@ use crate::serve::{Act, Extent, hand_over};
 
 use super::acting::{self, print_answer};
 use super::exit::{Code, Failure};
+use super::folder::Folder;
 use super::inspect::{counted, size};
+use super::part::expect_free;
 use super::prune::tell_planned;
 use super::{answer_with, print, say};
 
@@ -34,9 +36,8 @@ it gets its name, and before anything is pruned.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ArchiveArgs {
-    /// The ledger's folder
-    #[arg(value_name = "DIR")]
-    dir: PathBuf,
+    #[command(flatten)]
+    folder: Folder,
     /// The archive's file, which is not there yet
     #[arg(long, value_name = "FILE")]
     to: PathBuf,
@@ -58,20 +59,21 @@ pub(super) struct ArchiveArgs {
 }
 
 pub(super) fn archive(args: &ArchiveArgs) -> Result<Code, Failure> {
-    let environment = acting::environment();
+    let (dir, environment) = (args.folder.dir()?, acting::environment());
+    expect_free(&args.to)?;
     match (args.prune, args.yes) {
         (false, _) => {
-            let made = crate::ledger::archive(&args.dir, &args.to, args.through, &environment)?;
+            let made = crate::ledger::archive(&dir, &args.to, args.through, &environment)?;
             tell(args, &made)?;
         }
-        (true, false) => plan(args, &environment)?,
-        (true, true) => return archive_and_prune(args, &environment),
+        (true, false) => plan(args, &dir, &environment)?,
+        (true, true) => return archive_and_prune(args, &dir, &environment),
     }
     Ok(Code::Fine)
 }
 
-fn plan(args: &ArchiveArgs, environment: &Environment) -> Result<(), Failure> {
-    let plan = LedgerView::open(&args.dir, environment)?.plan_prune(extent(args).into())?;
+fn plan(args: &ArchiveArgs, dir: &Path, environment: &Environment) -> Result<(), Failure> {
+    let plan = LedgerView::open(dir, environment)?.plan_prune(extent(args).into())?;
     tell_planned(&plan, args.json)?;
     if !args.json {
         say("nothing was archived or removed: --yes does both");
@@ -84,18 +86,22 @@ fn extent(args: &ArchiveArgs) -> Extent {
     args.through.map_or(Extent::Ended, Extent::EndedUpTo)
 }
 
-fn archive_and_prune(args: &ArchiveArgs, environment: &Environment) -> Result<Code, Failure> {
+fn archive_and_prune(
+    args: &ArchiveArgs,
+    dir: &Path,
+    environment: &Environment,
+) -> Result<Code, Failure> {
     // Whatever stands in the way of the prune is told before an archive is made for nothing.
-    let view = LedgerView::open(&args.dir, environment)?;
+    let view = LedgerView::open(dir, environment)?;
     let last = view.plan_prune(extent(args).into())?.last_seq;
-    let made = crate::ledger::archive(&args.dir, &args.to, Some(last), environment)?;
+    let made = crate::ledger::archive(dir, &args.to, Some(last), environment)?;
     tell(args, &made)?;
     let name = args.to.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let archive = Some(ArchivedIn { file: name, blake3: made.blake3.clone() });
     // Nothing goes that is not in the archive, nor what a run needs that goes on again meanwhile.
     let extent = Extent::EndedUpTo(made.manifest.last_seq);
     let act = Act::Prune { extent, archive, by: args.by.clone() };
-    print_answer(args.json, &hand_over(&args.dir, &act, environment)?)
+    print_answer(args.json, &hand_over(dir, &act, environment)?)
 }
 
 fn tell(args: &ArchiveArgs, made: &Archived) -> Result<(), Failure> {

@@ -10,6 +10,7 @@ use super::blobs::BlobsArgs;
 use super::completions::{CompletionsArgs, ManArgs};
 use super::control::{BudgetArgs, CancelArgs, ForkArgs, PauseArgs, ResumeArgs};
 use super::export::ExportArgs;
+use super::folder::Folder;
 use super::helpers::HelperArgs;
 use super::import_ledger::ImportArgs;
 use super::inspect::{InspectArgs, StatusArgs};
@@ -356,9 +357,8 @@ pub(super) struct ScopeArgs {
 /// `ledger snapshot`.
 #[derive(Debug, Args)]
 pub(super) struct SnapshotArgs {
-    /// The ledger's folder
-    #[arg(value_name = "DIR")]
-    pub(super) ledger: PathBuf,
+    #[command(flatten)]
+    pub(super) folder: Folder,
     /// Print the answer as JSON
     #[arg(long)]
     pub(super) json: bool,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::Args;
 use serde_json::json;
@@ -13,6 +13,7 @@ use crate::serve::{Act, Answer, hand_over};
 
 use super::acting::{self, print_answer};
 use super::exit::{Code, Failure};
+use super::folder::Folder;
 use super::inspect::{counted, size};
 use super::{harmless, print_to, say};
 
@@ -29,9 +30,8 @@ the output that it held; the exit code is then 4.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct BlobsArgs {
-    /// The ledger's folder
-    #[arg(value_name = "DIR")]
-    dir: PathBuf,
+    #[command(flatten)]
+    folder: Folder,
     /// Read every blob and compare its hash
     #[arg(long)]
     check: bool,
@@ -44,10 +44,10 @@ pub(super) struct BlobsArgs {
 }
 
 pub(super) fn blobs(args: &BlobsArgs) -> Result<Code, Failure> {
-    let environment = acting::environment();
+    let (dir, environment) = (args.folder.dir()?, acting::environment());
     let mut collected = None;
     if args.collect {
-        let answer = hand_over(&args.dir, &Act::CollectBlobs {}, &environment)?;
+        let answer = hand_over(&dir, &Act::CollectBlobs {}, &environment)?;
         if answer.code != Code::Fine.number() {
             return print_answer(args.json, &answer);
         }
@@ -57,7 +57,7 @@ pub(super) fn blobs(args: &BlobsArgs) -> Result<Code, Failure> {
     let collected = collected.as_ref();
     let check = if args.check { BlobCheck::Content } else { BlobCheck::Presence };
     let out = &mut std::io::stdout();
-    list(&args.dir, check, args.json, collected, &environment, out)
+    list(&dir, check, args.json, collected, &environment, out)
 }
 
 /// List the blobs of a ledger, and what is wrong with them.

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use clap::Args;
 use serde_json::json;
 
-use crate::ledger::{Environment, LedgerView};
 use crate::plan::{Account, Cost, Limits, State};
 use crate::serve::{Act, BudgetChange, hand_over, run_of};
 
@@ -173,7 +172,6 @@ pub(super) fn budget(args: &BudgetArgs) -> Result<Code, Failure> {
             return Err(Failure::Usage(message));
         }
     };
-    let environment = Environment::system();
     if let Some(change) = change(args, how)? {
         let by = args.by.clone().unwrap_or_default();
         let act = Act::Budget { run: run.clone(), change, by };
@@ -184,8 +182,7 @@ pub(super) fn budget(args: &BudgetArgs) -> Result<Code, Failure> {
         }
         answer.said.iter().for_each(|line| say(line));
     }
-    let view = LedgerView::open(&args.place.ledger, &environment)?;
-    show_budget(&view.fold_recent()?.state, run.as_deref(), args)
+    args.place.look(|_, fold| show_budget(&fold.state, run.as_deref(), args))
 }
 
 /// The word that makes parts of a budget what they are raised by.

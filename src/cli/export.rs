@@ -11,6 +11,7 @@ use crate::ledger::{Environment, Exported, LedgerView};
 use crate::log::LoggedRecord;
 
 use super::exit::{Code, Failure};
+use super::folder::Folder;
 use super::inspect::meaning;
 use super::part::Part;
 use super::say;
@@ -30,9 +31,8 @@ its name only when it is complete; Ctrl-C leaves nothing behind (exit code 3).";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ExportArgs {
-    /// The ledger's folder
-    #[arg(value_name = "DIR")]
-    dir: PathBuf,
+    #[command(flatten)]
+    folder: Folder,
     /// The first record [default: the first one that there is]
     #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(u64).range(1..))]
     from: Option<u64>,
@@ -45,7 +45,7 @@ pub(super) struct ExportArgs {
 }
 
 pub(super) fn export(args: &ExportArgs) -> Result<Code, Failure> {
-    let view = LedgerView::open(&args.dir, &Environment::system())?;
+    let view = LedgerView::open(&args.folder.dir()?, &Environment::system())?;
     let first = view.log().first_seq();
     let from = args.from.unwrap_or(first);
     if let Some(to) = args.to.filter(|to| *to < from) {

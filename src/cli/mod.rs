@@ -20,6 +20,7 @@ mod every_crash;
 mod every_crash_report;
 mod exit;
 mod export;
+mod folder;
 mod helpers;
 mod import_ledger;
 mod inspect;
@@ -68,8 +69,8 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) if error.use_stderr() => {
             let text = error.render().to_string();
-            say(text.strip_prefix("error: ").unwrap_or(&text).trim_end());
-            return Code::Usage.into();
+            let text = text.strip_prefix("error: ").unwrap_or(&text).trim_end();
+            return refuse(&Failure::Usage(text.to_owned()));
         }
         Err(answer) => {
             // Help and version are answers, not errors; a closed pipe is nobody's fault.
@@ -77,19 +78,22 @@ pub fn main() -> ExitCode {
             return Code::Fine.into();
         }
     };
-    // What was asked for as JSON is refused as JSON, too; the lines of `inspect` have their own form.
-    let is_for_programs =
-        !matches!(cli.task, Task::Inspect(_)) && std::env::args_os().any(|word| word == "--json");
     match carry_out(cli.task) {
         Ok(code) => code.into(),
-        Err(failure) => {
-            if is_for_programs {
-                let _ = print(&format!("{}\n", failure.json()));
-            }
-            say(&failure.to_string());
-            failure.code().into()
-        }
+        Err(failure) => refuse(&failure),
     }
+}
+
+/// Say why a command came to nothing. What was asked for as JSON is refused as JSON, too, also
+/// where the rest was not understood; the lines of `inspect` have their own form.
+fn refuse(failure: &Failure) -> ExitCode {
+    let mut words = std::env::args_os().skip(1).take_while(|word| word != "--").peekable();
+    let is_inspect = words.peek().is_some_and(|word| word == "inspect");
+    if !is_inspect && words.any(|word| word == "--json") {
+        let _ = print(&format!("{}\n", failure.json()));
+    }
+    say(&failure.to_string());
+    failure.code().into()
 }
 
 fn carry_out(task: Task) -> std::result::Result<Code, Failure> {
@@ -138,7 +142,8 @@ fn carry_out(task: Task) -> std::result::Result<Code, Failure> {
         Task::Prune(args) => prune::prune(&args),
         Task::Lab(args) => lab::lab(&args),
         Task::Verify(args) => {
-            verify::verify((&args).into(), &Environment::system(), &mut io::stdout())
+            let dir = args.dir()?;
+            verify::verify(args.of(&dir), &Environment::system(), &mut io::stdout())
         }
         Task::Completions(args) => completions::completions(&args),
         Task::Man(args) => completions::man(&args),

@@ -20,10 +20,7 @@ pub(super) struct Part {
 impl Part {
     /// One beside the name that it is to get, which nobody has yet.
     pub(super) fn beside(path: &Path) -> Result<Self, Failure> {
-        if path.symlink_metadata().is_ok() {
-            let message = format!("{}: there is something already", path.display());
-            return Err(Failure::Usage(message));
-        }
+        expect_free(path)?;
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(format!(".{}.part", std::process::id()));
         Ok(Self { path: path.with_file_name(name) })
@@ -36,7 +33,7 @@ impl Part {
 
     /// Make it durable and give it its name.
     pub(super) fn name(&self, path: &Path) -> Result<(), Error> {
-        let cannot = |error| Error::io("write the export", path, error);
+        let cannot = |error| Error::io("write the file", path, error);
         File::open(&self.path).and_then(|file| file.sync_all()).map_err(cannot)?;
         // A link never takes the place of what somebody made meanwhile; not every file system has
         // links.
@@ -50,6 +47,19 @@ impl Part {
         let folder = folder.unwrap_or(Path::new("."));
         File::open(folder).and_then(|folder| folder.sync_all()).map_err(cannot)
     }
+}
+
+/// Whether a file that is to be made would take the place of something.
+///
+/// # Errors
+/// `Usage` if there is anything.
+pub(super) fn expect_free(path: &Path) -> Result<(), Failure> {
+    if path.symlink_metadata().is_ok() {
+        let there = path.display();
+        let message = format!("{there} is there already: choose another name, or remove it");
+        return Err(Failure::Usage(message));
+    }
+    Ok(())
 }
 
 impl Drop for Part {

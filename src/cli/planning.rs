@@ -5,7 +5,8 @@
 
 use serde_json::Value;
 
-use crate::ledger::{Environment, LedgerView, PLANNED_FILES, PlannedFiles};
+use crate::ledger::{PLANNED_FILES, PlannedFiles};
+use crate::plan::State;
 use crate::runner::planned_files;
 use crate::serve::{Act, Answer};
 
@@ -37,20 +38,21 @@ pub(super) fn act_and_note(place: &Where, act: &Act) -> Result<Code, Failure> {
 fn note(place: &Where, answer: &Answer) -> Result<Option<Act>, Failure> {
     let name = answer.lines.first().and_then(|line| line.get("run")).and_then(Value::as_str);
     let Some(name) = name else { return Ok(None) };
-    let state = LedgerView::open(&place.ledger, &Environment::system())?.fold_recent()?.state;
-    let Some(run) = state.run_named(name) else { return Ok(None) };
+    place.look(|_, fold| Ok(note_in(&fold.state, name)))
+}
+
+fn note_in(state: &State, name: &str) -> Option<Act> {
+    let run = state.run_named(name)?;
     if PlannedFiles::of(run).is_some_and(|files| files.version == run.active) {
-        return Ok(None);
+        return None;
     }
-    let Some(files) = run.plan().and_then(|plan| planned_files(run.active, plan)) else {
-        return Ok(None);
-    };
+    let files = run.plan().and_then(|plan| planned_files(run.active, plan))?;
     let seen = run.variables.get(PLANNED_FILES).map_or(0, |variable| variable.version);
-    Ok(Some(Act::Set {
+    Some(Act::Set {
         run: Some(name.to_owned()),
         name: PLANNED_FILES.to_owned(),
         value: files.to_json().value(),
         if_version: Some(seen),
         by: BY.to_owned(),
-    }))
+    })
 }

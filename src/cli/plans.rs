@@ -15,6 +15,7 @@ use crate::import::{self, Form, Imported};
 use crate::plan::{FieldChange, Plan, PlanDiff, WorkChange, diff, enrich, validate};
 
 use super::exit::{Code, Failure};
+use super::part::Part;
 use super::plan_files::{self, ExportArgs, LintArgs, ShowArgs};
 use super::proposals::{self, AddArgs, HistoryArgs, ProposeArgs};
 use super::review::{self, ReviewArgs, VerdictArgs, WithdrawArgs};
@@ -212,16 +213,11 @@ fn enrich_file(args: &EnrichArgs) -> Result<Code, Failure> {
     Ok(Code::Fine)
 }
 
-/// A file that is there already is somebody's.
+/// A file that is there already is somebody's; one that is not whole is nobody's.
 pub(super) fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
-    let failed = |error: std::io::Error| {
-        if error.kind() == std::io::ErrorKind::AlreadyExists {
-            let message = "is there already: choose another name, or remove it";
-            Failure::Usage(format!("{} {message}", path.display()))
-        } else {
-            Failure::Ledger(Error::io("write the plan", path, error))
-        }
-    };
-    let mut file = File::create_new(path).map_err(failed)?;
-    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)
+    let part = Part::beside(path)?;
+    let failed = |error: std::io::Error| Error::io("write the plan", path, error);
+    let mut file = File::create_new(part.path()).map_err(failed)?;
+    file.write_all(text.as_bytes()).map_err(failed)?;
+    Ok(part.name(path)?)
 }

@@ -6,8 +6,8 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::import;
-use crate::ledger::{Environment, LedgerView, time_text};
-use crate::plan::{Review, Step};
+use crate::ledger::time_text;
+use crate::plan::{Review, Run, Step};
 use crate::serve::{Act, Approval, OnFailureWord, Policy, TextWord, run_or_only};
 
 use super::acting::Where;
@@ -170,9 +170,10 @@ pub(super) struct HistoryArgs {
 
 /// `ledger plan history`.
 pub(super) fn history(args: &HistoryArgs) -> Result<Code, Failure> {
-    let view = LedgerView::open(&args.place.ledger, &Environment::system())?;
-    let state = view.fold_recent()?.state;
-    let run = run_or_only(&state, args.run.as_deref())?;
+    args.place.look(|_, fold| list_versions(args, run_or_only(&fold.state, args.run.as_deref())?))
+}
+
+fn list_versions(args: &HistoryArgs, run: &Run) -> Result<Code, Failure> {
     for (number, version) in (1..).zip(&run.versions) {
         let stands = match version.review {
             _ if number == run.active => "active",

@@ -3,8 +3,6 @@
 //! Invariants: nothing is removed without `--yes`; without it, exactly what would be removed is
 //! printed. The JSON line is described in `format/cli-json.md`.
 
-use std::path::PathBuf;
-
 use clap::Args;
 
 use crate::ledger::{Environment, LedgerView, PrunePlan};
@@ -12,6 +10,7 @@ use crate::serve::{Act, Extent, Prune, hand_over, prune_json, prune_text};
 
 use super::acting::{self, print_answer};
 use super::exit::{Code, Failure};
+use super::folder::Folder;
 use super::{answer_with, print, say};
 
 const EXAMPLES: &str = "\
@@ -31,9 +30,8 @@ of it first.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct PruneArgs {
-    /// The ledger's folder
-    #[arg(value_name = "DIR")]
-    dir: PathBuf,
+    #[command(flatten)]
+    folder: Folder,
     #[command(flatten)]
     extent: ExtentArgs,
     /// Do it; without this, only what would go is printed
@@ -60,12 +58,13 @@ struct ExtentArgs {
 }
 
 pub(super) fn prune(args: &PruneArgs) -> Result<Code, Failure> {
+    let dir = args.folder.dir()?;
     let extent = args.extent.through.map_or(Extent::Ended, Extent::Record);
     if args.yes {
         let act = Act::Prune { extent, archive: None, by: args.by.clone() };
-        return print_answer(args.json, &hand_over(&args.dir, &act, &acting::environment())?);
+        return print_answer(args.json, &hand_over(&dir, &act, &acting::environment())?);
     }
-    let plan = LedgerView::open(&args.dir, &Environment::system())?.plan_prune(extent.into())?;
+    let plan = LedgerView::open(&dir, &Environment::system())?.plan_prune(extent.into())?;
     tell_planned(&plan, args.json)?;
     if !args.json {
         say("nothing was removed: --yes does it");

@@ -6,7 +6,7 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::ledger::{Environment, LedgerView};
+use crate::ledger::Fold;
 use crate::plan::Run;
 use crate::runner::{Pending, pending};
 use crate::serve::Act;
@@ -66,8 +66,10 @@ pub(super) struct AnswerArgs {
 
 /// `ledger questions`.
 pub(super) fn questions(args: &QuestionsArgs) -> Result<Code, Failure> {
-    let view = LedgerView::open(&args.place.ledger, &Environment::system())?;
-    let fold = view.fold(u64::MAX)?;
+    args.place.look(|_, fold| list(args, fold))
+}
+
+fn list(args: &QuestionsArgs, fold: &Fold) -> Result<Code, Failure> {
     let open = fold.state.runs.open().filter_map(|id| fold.state.runs.get(&id));
     let items: Vec<(&Run, Pending)> =
         open.flat_map(|run| for_people(run).map(move |item| (run, item))).collect();

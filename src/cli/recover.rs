@@ -10,6 +10,7 @@ use crate::ledger::{Environment, OnAmbiguous, Salvaged, salvage};
 use crate::log::LostRange;
 
 use super::exit::{Code, Failure};
+use super::folder::Folder;
 use super::{answer_with, open, print};
 
 const EXAMPLES: &str = "\
@@ -29,9 +30,8 @@ Exit codes: 0 if anything was salvaged, 4 if nothing was.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct RecoverArgs {
-    /// The damaged ledger's folder
-    #[arg(value_name = "DIR")]
-    dir: PathBuf,
+    #[command(flatten)]
+    folder: Folder,
     #[command(flatten)]
     how: HowArgs,
     /// Yes, fence: records that were acknowledged may be given up by it
@@ -56,13 +56,13 @@ struct HowArgs {
 
 pub(super) fn recover(args: &RecoverArgs) -> Result<Code, Failure> {
     match &args.how.export {
-        Some(to) => export(args, to),
-        None => fence(args),
+        Some(to) => export(args, &args.folder.dir()?, to),
+        None => fence(args, &args.folder.dir()?),
     }
 }
 
-fn export(args: &RecoverArgs, to: &Path) -> Result<Code, Failure> {
-    let done = salvage(&args.dir, to, &Environment::system())?;
+fn export(args: &RecoverArgs, dir: &Path, to: &Path) -> Result<Code, Failure> {
+    let done = salvage(dir, to, &Environment::system())?;
     if args.json {
         print(&format!("{}\n", salvaged_json(&done)))?;
     } else {
@@ -71,25 +71,25 @@ fn export(args: &RecoverArgs, to: &Path) -> Result<Code, Failure> {
     Ok(if done.ack.is_some() { Code::Fine } else { Code::Damaged })
 }
 
-fn fence(args: &RecoverArgs) -> Result<Code, Failure> {
+fn fence(args: &RecoverArgs, dir: &Path) -> Result<Code, Failure> {
     if !args.yes {
         return Err(Failure::Usage(format!(
             "--fence gives up whatever cannot be read at the end of {}, even if it had been \
              acknowledged: all whole records before are taken over, the rest stays in the file \
              but is dead to the ledger. Make a copy of the folder, look at it with `ledger \
              inspect`, and add --yes to go on",
-            args.dir.display()
+            dir.display()
         )));
     }
     let environment = Environment { on_ambiguous: OnAmbiguous::Fence, ..Environment::system() };
-    let ledger = open(&args.dir, &environment)?;
+    let ledger = open(dir, &environment)?;
     let head = ledger.head();
     ledger.close()?;
     if args.json {
         let chain = head.chain.to_string();
         print(&format!("{}\n", json!({ "type": "fenced", "last_seq": head.seq, "chain": chain })))?;
     } else {
-        let dir = args.dir.display();
+        let dir = dir.display();
         answer_with(&format!("{dir}: opened, the last record is {}\n", head.seq))?;
     }
     Ok(Code::Fine)

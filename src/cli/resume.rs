@@ -2,7 +2,7 @@
 //! replanned or opened again.
 
 use crate::import::{Imported, PlanFormat};
-use crate::ledger::{Ledger, plan_hash};
+use crate::ledger::{Ledger, expect_sound, plan_hash};
 use crate::plan::{
     Command, ContentHash, Ending, OnFailure, Plan, Rejection, Review, Run, RunId, RunPolicy,
     RunStatus, StepStatus, TextPolicy, diff,
@@ -35,7 +35,9 @@ pub(super) fn ready(
 ) -> Result<Next, Failure> {
     let policy = policy(imported.format, args);
     let state = ledger.state();
-    let Some(run) = state.run_named(name) else {
+    let run = state.run_named(name);
+    expect_sound(&state)?;
+    let Some(run) = run else {
         let id = ledger.start_run(name, &imported.plan, policy)?;
         take_over(ledger, id, imported, args)?;
         return Ok(Next::Drive(id));

@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::json;
 
-use crate::ledger::{Environment, LedgerView, time_text};
+use crate::ledger::time_text;
 use crate::plan::{Plan, PlanVersion, Question, Run, diff};
 use crate::serve::{Act, Word, question_about, run_of};
 
@@ -66,9 +66,10 @@ pub(super) struct WithdrawArgs {
 
 /// `ledger plan review`.
 pub(super) fn show(args: &ReviewArgs) -> Result<Code, Failure> {
-    let view = LedgerView::open(&args.place.ledger, &Environment::system())?;
-    let state = view.fold(u64::MAX)?.state;
-    let run = run_of(&state, &args.run)?;
+    args.place.look(|_, fold| show_proposal(args, run_of(&fold.state, &args.run)?))
+}
+
+fn show_proposal(args: &ReviewArgs, run: &Run) -> Result<Code, Failure> {
     let Some((number, version)) = run.newest_proposal() else {
         let line = format!("run {}: no version of its plan waits for a yes", args.run);
         outcome(

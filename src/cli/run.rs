@@ -12,7 +12,7 @@ use crate::runner::{
     Options, ProcessOptions, ProcessWorkers, RunOutcome, RunSummary, StubOptions, StubWorkers,
     Workers, drive, recover, scratch_folder,
 };
-use crate::serve::{open_in_turn, while_serving};
+use crate::serve::{check_run_name, open_in_turn, while_serving};
 
 use super::args::RunArgs;
 use super::exit::{Code, Failure, code_of};
@@ -92,9 +92,7 @@ fn run_name(args: &RunArgs) -> Result<String, Failure> {
         Some(name) => name.clone(),
         None => args.plan.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
     };
-    if name.trim().is_empty() {
-        return Err(Failure::Usage("the run needs a name; give one with --run NAME".to_owned()));
-    }
+    check_run_name(&name)?;
     Ok(name)
 }
 

@@ -8,6 +8,6 @@ use super::exit::{Code, Failure};
 
 /// `ledger snapshot`.
 pub(super) fn snapshot(args: &SnapshotArgs) -> Result<Code, Failure> {
-    let answer = hand_over(&args.ledger, &Act::Snapshot {}, &environment())?;
+    let answer = hand_over(&args.folder.dir()?, &Act::Snapshot {}, &environment())?;
     print_answer(args.json, &answer)
 }

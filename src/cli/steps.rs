@@ -5,11 +5,11 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::ledger::{Environment, LedgerView, time_text};
-use crate::plan::{Micros, RunStatus};
+use crate::ledger::time_text;
+use crate::plan::{Micros, RunStatus, State};
 use crate::serve::{Act, run_or_only};
 
-use super::acting::Where;
+use super::acting::{Where, environment};
 use super::exit::{Code, Failure};
 use super::inspect::next_action;
 use super::outcome;
@@ -178,17 +178,17 @@ pub(super) struct GetArgs {
 
 /// `ledger get`.
 pub(super) fn get(args: &GetArgs) -> Result<Code, Failure> {
-    let view = LedgerView::open(&args.place.ledger, &Environment::system())?;
-    let state = view.fold_recent()?.state;
-    let run = run_or_only(&state, args.run.run.as_deref())?;
-    let variable = run.variables.get(&args.name);
-    let value = variable.map_or(Value::Null, |variable| variable.value.value());
-    let line = json!({
-        "type": "variable", "run": run.name, "name": args.name, "value": value,
-        "version": variable.map_or(0, |variable| variable.version),
-    });
-    outcome(args.place.json, &line, &value.to_string())?;
-    Ok(Code::Fine)
+    args.place.look(|_, fold| {
+        let run = run_or_only(&fold.state, args.run.run.as_deref())?;
+        let variable = run.variables.get(&args.name);
+        let value = variable.map_or(Value::Null, |variable| variable.value.value());
+        let line = json!({
+            "type": "variable", "run": run.name, "name": args.name, "value": value,
+            "version": variable.map_or(0, |variable| variable.version),
+        });
+        outcome(args.place.json, &line, &value.to_string())?;
+        Ok(Code::Fine)
+    })
 }
 
 const NOTE_EXAMPLES: &str = "\
@@ -260,12 +260,13 @@ pub(super) struct NextArgs {
 
 /// `ledger next`.
 pub(super) fn next(args: &NextArgs) -> Result<Code, Failure> {
-    let environment = Environment::system();
-    let view = LedgerView::open(&args.place.ledger, &environment)?;
-    let state = view.fold_recent()?.state;
-    let run = run_or_only(&state, args.run.as_deref())?;
-    let now = environment.clock.now().max(state.time);
-    let next = next_action(&state, run, &args.place.ledger, now);
+    args.place.look(|_, fold| tell_next(args, &fold.state))
+}
+
+fn tell_next(args: &NextArgs, state: &State) -> Result<Code, Failure> {
+    let run = run_or_only(state, args.run.as_deref())?;
+    let now = environment().clock.now().max(state.time);
+    let next = next_action(state, run, &args.place.ledger, now);
     let due: Option<Micros> = run.timers.first().map(|(due, _)| *due);
     let line = json!({
         "type": "next", "run": run.name, "action": next.word, "step": next.step.and_then(|step| run.step(step)).map(|step| &step.id),

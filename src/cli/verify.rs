@@ -17,6 +17,7 @@ use crate::ledger::{Condition, Environment, Level, Phase, Progress, VerifyReport
 use crate::log::{Class, Completion, Expectation, Expected, Finding, Verdict};
 
 use super::exit::{Code, Failure};
+use super::folder::Folder;
 use super::watch::{Unit, Watch};
 
 const VERIFY_EXAMPLES: &str = "\
@@ -35,9 +36,8 @@ It takes no lock and writes nothing, and may be used while a run goes on. Exit c
 #[derive(Debug, Args)]
 #[command(after_help = VERIFY_EXAMPLES)]
 pub(super) struct VerifyArgs {
-    /// The ledger's folder, or an archive's file
-    #[arg(value_name = "DIR")]
-    dir: PathBuf,
+    #[command(flatten)]
+    folder: Folder,
     #[command(flatten)]
     how: HowArgs,
     /// Print JSON Lines, as format/verify-json.md describes them
@@ -68,9 +68,15 @@ pub(super) struct Wanted<'a> {
     pub(super) json: bool,
 }
 
-impl<'a> From<&'a VerifyArgs> for Wanted<'a> {
-    fn from(args: &'a VerifyArgs) -> Self {
-        Self { dir: &args.dir, how: &args.how, json: args.json }
+impl VerifyArgs {
+    /// What is wanted of the ledger in that folder.
+    pub(super) fn of<'a>(&'a self, dir: &'a Path) -> Wanted<'a> {
+        Wanted { dir, how: &self.how, json: self.json }
+    }
+
+    /// The ledger that is meant.
+    pub(super) fn dir(&self) -> Result<PathBuf, Failure> {
+        self.folder.dir()
     }
 }
 
@@ -96,9 +102,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = ROOT_EXAMPLES)]
 pub(super) struct RootArgs {
-    /// The ledger's folder
-    #[arg(value_name = "DIR")]
-    dir: PathBuf,
+    #[command(flatten)]
+    folder: Folder,
     /// Print one line of JSON
     #[arg(long)]
     json: bool,
@@ -150,7 +155,8 @@ pub(super) fn verify(
 }
 
 pub(super) fn root(args: &RootArgs, environment: &Environment) -> Result<Code, Failure> {
-    let root = crate::ledger::root(&args.dir, &super::at(&args.dir, environment)?)?;
+    let dir = args.folder.dir()?;
+    let root = crate::ledger::root(&dir, &super::at(&dir, environment)?)?;
     if args.json {
         let line = json!({ "type": "root", "seq": root.seq, "chain": root.chain.to_string() });
         super::print(&format!("{line}\n"))?;

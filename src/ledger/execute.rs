@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::log::{Batch, BatchKey, Durability, Log, Ticket};
+use crate::log::{Ack, Batch, BatchKey, Durability, Log, Ticket};
 use crate::plan::{Command, Event, State};
 
 use super::copies::Copies;
@@ -37,14 +37,25 @@ pub(super) enum Freshness {
 }
 
 /// A command whose events have their place in the log, and are not durable yet.
-struct Pending<T> {
-    ticket: Ticket,
+pub(super) struct Pending<T> {
+    pub(super) ticket: Ticket,
     events: Vec<(u64, Event)>,
-    answer: T,
+    pub(super) answer: T,
+}
+
+/// What came of trying to give a command its place in the log.
+pub(super) type Begun<T, E> = std::result::Result<Pending<T>, NotBegun<E>>;
+
+/// The same of a wish; `R` is what reads the answer off the state.
+pub(super) enum Start<T, E, R> {
+    Begun(Pending<T>),
+    NotBegun(NotBegun<E>),
+    /// It has its place since earlier.
+    Landed(Ticket, R),
 }
 
 /// Why nothing has its place in the log.
-enum NotBegun<E> {
+pub(super) enum NotBegun<E> {
     /// By a state that may not be durable yet.
     Refused(E),
     /// For a reason of the log.
@@ -129,30 +140,61 @@ impl Ledger {
         read: impl FnOnce(&State, &[(u64, Event)]) -> T,
     ) -> std::result::Result<(Commit, T), E> {
         let _naming = self.blobs.naming();
-        let command = match &wish.command {
-            Make::Ready(command) => Some(self.stored(command)?),
-            Make::Of(_) => None,
+        let ready = self.ready(wish)?;
+        match self.start(wish, ready.as_deref(), read) {
+            Start::Begun(begun) => self.finish(Ok(begun)),
+            Start::NotBegun(why) => self.finish(Err(why)),
+            Start::Landed(ticket, read) => self.landed(ticket, read),
+        }
+    }
+
+    /// The command of a wish if it is ready, its large output stored.
+    pub(super) fn ready<'a, E>(&self, wish: &Wish<'a, E>) -> Result<Option<Cow<'a, Command>>> {
+        match &wish.command {
+            Make::Ready(command) => self.stored(command).map(Some),
+            Make::Of(_) => Ok(None),
+        }
+    }
+
+    /// Give what is wished for its place in the log, unless it has one.
+    pub(super) fn start<T, E: From<Error>, R>(
+        &self,
+        wish: &Wish<'_, E>,
+        ready: Option<&Command>,
+        read: R,
+    ) -> Start<T, E, R>
+    where
+        R: FnOnce(&State, &[(u64, Event)]) -> T,
+    {
+        let mut shared = self.lock();
+        match wish.key.map(|key| self.log.landed(key)).transpose().map(Option::flatten) {
+            Err(error) => return Start::NotBegun(NotBegun::Failed(error.into())),
+            Ok(Some(ticket)) => return Start::Landed(ticket, read),
+            Ok(None) => {}
+        }
+        let make = |state: &State| match (ready, &wish.command) {
+            (Some(command), _) => Ok(Cow::Borrowed(command)),
+            (None, Make::Of(make)) => make(state).map(Cow::Owned),
+            (None, Make::Ready(command)) => Ok(Cow::Borrowed(*command)),
         };
-        let begun = {
-            let mut shared = self.lock();
-            let landed = wish.key.map(|key| self.log.landed(key)).transpose()?.flatten();
-            if let Some(ticket) = landed {
-                drop(shared);
-                let commit = self.earlier(ticket)?;
-                let mut shared = self.lock();
-                shared.refresh(&self.log)?;
-                let answer = read(&shared.state, &commit.events);
-                return Ok((commit, answer));
-            }
-            let make = |state: &State| match (&command, &wish.command) {
-                (Some(command), _) => Ok(Cow::Borrowed(&**command)),
-                (None, Make::Of(make)) => make(state).map(Cow::Owned),
-                (None, Make::Ready(command)) => Ok(Cow::Borrowed(*command)),
-            };
-            let course = Course { make: &make, then: wish.then, key: wish.key };
-            self.begin(&mut shared, &course, read)
-        };
-        self.finish(begun)
+        let course = Course { make: &make, then: wish.then, key: wish.key };
+        match self.begin(&mut shared, &course, read) {
+            Ok(begun) => Start::Begun(begun),
+            Err(why) => Start::NotBegun(why),
+        }
+    }
+
+    /// The commit of what had its place already, and what is to be told of it today.
+    pub(super) fn landed<T, E: From<Error>>(
+        &self,
+        ticket: Ticket,
+        read: impl FnOnce(&State, &[(u64, Event)]) -> T,
+    ) -> std::result::Result<(Commit, T), E> {
+        let commit = self.earlier(ticket)?;
+        let mut shared = self.lock();
+        shared.refresh(&self.log)?;
+        let answer = read(&shared.state, &commit.events);
+        Ok((commit, answer))
     }
 
     /// The commit of a batch that was submitted before.
@@ -183,17 +225,17 @@ impl Ledger {
     /// Turn what is due into events: leases, delays, questions, barriers, wall time. Whoever waits
     /// calls it at [`State::next_due`], or whenever it suits: late is as good as in time.
     pub fn tick(&self) -> Result<()> {
-        let begun = {
-            let mut shared = self.lock();
-            let now = self.environment.clock.now();
-            if shared.state.next_due().is_none_or(|due| due > now) {
-                return Ok(());
-            }
-            let make = |_: &State| Ok::<_, Error>(Cow::Borrowed(&Command::Tick));
-            let course = Course { make: &make, then: None, key: None };
-            self.begin(&mut shared, &course, |_, _| ())
-        };
-        self.finish(begun).map(|_| ())
+        self.start_tick().map_or(Ok(()), |begun| self.finish(begun).map(|_| ()))
+    }
+
+    /// The same, not waited for; `None` if nothing is due.
+    pub(super) fn start_tick(&self) -> Option<Begun<(), Error>> {
+        let mut shared = self.lock();
+        let now = self.environment.clock.now();
+        shared.state.next_due().filter(|due| *due <= now)?;
+        let make = |_: &State| Ok::<_, Error>(Cow::Borrowed(&Command::Tick));
+        let course = Course { make: &make, then: None, key: None };
+        Some(self.begin(&mut shared, &course, |_, _| ()))
     }
 
     fn begin<T, E: From<Error>>(
@@ -201,7 +243,7 @@ impl Ledger {
         shared: &mut Shared,
         course: &Course<'_, '_, E>,
         read: impl FnOnce(&State, &[(u64, Event)]) -> T,
-    ) -> std::result::Result<Pending<T>, NotBegun<E>> {
+    ) -> Begun<T, E> {
         let failed = |error: Error| NotBegun::Failed(E::from(error));
         loop {
             self.log.expect_good().map_err(failed)?;
@@ -251,9 +293,9 @@ impl Ledger {
     }
 
     /// Wait for what was begun. No lock is held.
-    fn finish<T, E: From<Error>>(
+    pub(super) fn finish<T, E: From<Error>>(
         &self,
-        begun: std::result::Result<Pending<T>, NotBegun<E>>,
+        begun: Begun<T, E>,
     ) -> std::result::Result<(Commit, T), E> {
         let Pending { ticket, events, answer } = match begun {
             Ok(pending) => pending,
@@ -265,14 +307,20 @@ impl Ledger {
             Err(NotBegun::Failed(error)) => return Err(error),
         };
         bug!(AnsweredEarly => return Ok((Commit { ack: self.log.ack(), events }, answer)));
+        let ack = self.settled(ticket)?;
+        Ok((Commit { ack, events }, answer))
+    }
+
+    /// Wait until what has its place in the log is durable.
+    pub(super) fn settled(&self, ticket: Ticket) -> Result<Ack> {
         match self.log.wait(ticket) {
             Ok(ack) => {
                 self.climb(ack.seq);
-                Ok((Commit { ack, events }, answer))
+                Ok(ack)
             }
             Err(error) => {
                 self.lock().freshness = Freshness::Stale;
-                Err(error.into())
+                Err(error)
             }
         }
     }

@@ -69,7 +69,10 @@ impl io::Write for HashWriter {
 }
 
 /// A plan ready to be proposed, if it is valid.
-pub(crate) fn draft(plan: &Plan) -> Result<PlanDraft, Rejection> {
+///
+/// # Errors
+/// `InvalidPlan`, with all of its problems.
+pub fn draft(plan: &Plan) -> Result<PlanDraft, Rejection> {
     let problems = validate(plan);
     if !problems.is_empty() {
         return Err(Rejection::InvalidPlan(problems));

@@ -20,7 +20,7 @@ use crate::plan::State;
 use crate::storage::Storage;
 
 use super::environment::Environment;
-use super::snapshots::{RUNG, make, newest_length, thin_out};
+use super::snapshots::{Keeping, RUNG, make, newest_length, thin_out};
 
 /// Steps are no closer than this, in records.
 const STEP_MIN: u64 = 16_384;
@@ -50,9 +50,6 @@ struct Maker {
     outbox: Arc<Mutex<Outbox>>,
     keeping: Keeping,
 }
-
-/// Held while snapshots are removed, or become anchors.
-pub(super) type Keeping = Arc<Mutex<()>>;
 
 /// What was made, and what went wrong, until somebody asks.
 #[derive(Debug, Default)]
@@ -122,7 +119,7 @@ impl Ladder {
         self.maker.spacing
     }
 
-    /// What is held while snapshots are removed.
+    /// What is held while snapshots are written or removed.
     pub(super) fn keeping(&self) -> Keeping {
         self.maker.keeping.clone()
     }
@@ -170,7 +167,7 @@ impl Maker {
         if !is_rung && newest_length::<State>(&reader).is_some_and(|length| length > SMALL) {
             return Ok(());
         }
-        let (_, note, ignored) = make::<State>(&*self.storage, &reader, seq)?;
+        let (_, note, ignored) = make::<State>(&*self.storage, &reader, seq, &self.keeping)?;
         let mut outbox = self.outbox();
         outbox.notes.push(note);
         outbox.warnings.extend(ignored.iter().map(Error::to_string));

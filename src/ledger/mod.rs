@@ -31,6 +31,8 @@ mod import;
 mod islands;
 mod kind;
 mod ladder;
+#[cfg(feature = "cli")]
+mod later;
 mod lines;
 mod metrics;
 mod projection;
@@ -88,12 +90,12 @@ pub(crate) use execute::expect_sound;
 pub use export::{Describe, Exported};
 use files::FilesRead;
 pub use files::{PLANNED_FILES, PlannedFile, PlannedFiles};
-#[cfg(feature = "cli")]
-pub(crate) use hash::draft as plan_draft;
-pub use hash::{bytes_hash, plan_hash, state_hash};
+pub use hash::{bytes_hash, draft as plan_draft, plan_hash, state_hash};
 pub use import::{Imported, import};
 pub use kind::Kind;
 use ladder::Ladder;
+#[cfg(feature = "cli")]
+pub(crate) use later::Later;
 pub use metrics::{ESTIMATE, Metrics, Ratio, RunMetrics};
 pub use projection::Projection;
 pub use remark::{REMARK_LENGTH_MAX, Remark};

@@ -13,7 +13,7 @@ use crate::plan::{
     Command, ContentHash, Event, Rejection, Run, RunId, State, StepEvent, StepNumber, StepRecord,
 };
 
-use super::{Ledger, LedgerView, codec, snapshots};
+use super::{Ledger, LedgerView, codec, expect_sound, snapshots};
 
 /// Where a run leaves the other one that it is forked from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,6 +97,7 @@ pub(super) fn whole(
     if let Some(run) = state.runs.get(&run) {
         return Ok(run.clone());
     }
+    expect_sound(state)?;
     let summary = state.summaries.get(&run).ok_or(Rejection::NoSuchRun)?;
     let mut then = state_at(summary.seq)?;
     // The newest run that has ended is whole.

@@ -9,6 +9,7 @@
 
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Chain, SnapshotHeader, SnapshotName, is_projection_name};
@@ -26,6 +27,10 @@ const KEPT: usize = 2;
 
 /// So many bytes of a snapshot are decoded at a time.
 const PIECE: usize = 64 << 10;
+
+/// Held while snapshots are written or removed, or become anchors: a writer removes what others left
+/// unfinished, and cannot tell it from what another is at.
+pub(super) type Keeping = Arc<Mutex<()>>;
 
 /// A snapshot that was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -282,6 +287,7 @@ pub(super) fn make<P: Projection>(
     storage: &dyn Storage,
     reader: &LogReader,
     seq: u64,
+    keeping: &Keeping,
 ) -> Result<(Snapshot, SnapshotNote, Vec<Error>)> {
     let projected = project_at::<P>(reader, seq)?;
     let Some((ledger, genesis)) = reader.uids().filter(|_| seq > 0) else {
@@ -301,6 +307,7 @@ pub(super) fn make<P: Projection>(
         body_length: 0,
         body_hash: [0; 32],
     };
+    let _keeping = keeping.lock().unwrap_or_else(PoisonError::into_inner);
     let (header, path) =
         write_snapshot(storage, reader.dir(), header, |out| projected.value.encode(out))?;
     let note = SnapshotNote::of(&header);

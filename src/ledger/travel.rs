@@ -45,12 +45,12 @@ impl Ledger {
         let last = self.log.ack().seq;
         let reader = self.log.reader()?;
         let storage = &*self.environment.storage;
-        let (snapshot, note, ignored) = snapshots::make::<P>(storage, &reader, last)?;
         let (spacing, keeping) = {
             let ladder = self.ladder();
-            ladder.warn_of(&ignored);
             (ladder.spacing(), ladder.keeping())
         };
+        let (snapshot, note, ignored) = snapshots::make::<P>(storage, &reader, last, &keeping)?;
+        self.ladder().warn_of(&ignored);
         self.note(note.record(), None)?;
         let _keeping = keeping.lock().unwrap_or_else(PoisonError::into_inner);
         snapshots::thin_out::<P>(storage, &self.log.reader()?, spacing)?;

@@ -133,22 +133,6 @@ impl Ledger {
 
 #[cfg(feature = "cli")]
 impl Ledger {
-    /// Look at the state as it is, without a copy; what is read off it is durable.
-    ///
-    /// # Errors
-    /// As [`Ledger::execute`] says of the disk: nobody is told what may be gone tomorrow.
-    pub(crate) fn look<T>(&self, read: impl FnOnce(&State) -> T) -> Result<T> {
-        let found = {
-            let mut shared = self.lock();
-            shared.refresh(&self.log)?;
-            let found = read(&shared.state);
-            super::expect_sound(&shared.state)?;
-            found
-        };
-        self.log.flush().map_err(|error| self.lost(error))?;
-        Ok(found)
-    }
-
     /// The time by the ledger's clock.
     pub(crate) fn now(&self) -> Micros {
         self.environment.clock.now()
@@ -170,31 +154,4 @@ pub(crate) fn next_of(
     let is_recorded = events.iter().any(is_recorded) || bug!(RefusedReceiptDeals);
     let (run, _) = state.dealt.get(&token).filter(|_| is_recorded)?;
     Some(Command::Dispatch { run: *run, step: None, worker: worker.to_owned(), lease: None })
-}
-
-#[cfg(feature = "cli")]
-#[cfg(test)]
-mod tests {
-    //! Goal: nobody is told what may not be durable.
-
-    use std::path::Path;
-
-    use super::*;
-    use crate::error::ErrorKind;
-    use crate::lab::environment;
-    use crate::plan::CapScope;
-    use crate::sim::{Effect, Failure, Operation, OsError, Rule, SimDisk};
-
-    #[test]
-    fn a_look_at_a_ledger_whose_write_failed_is_refused() {
-        let disk = SimDisk::new();
-        let ledger = Ledger::create(Path::new("/l"), &environment(&disk)).unwrap();
-        assert_eq!(ledger.look(|state| state.seq).unwrap(), 0);
-        let failure = Failure::Error(OsError::Io, Effect::Nothing);
-        disk.inject(Rule::next(failure).of(Operation::Sync));
-        let cap = Command::SetCap { scope: CapScope::Ledger, limit: Some(1), by: "ana".to_owned() };
-        ledger.execute(&cap).unwrap_err();
-        let error = ledger.look(|state| state.seq).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Poisoned, "{error}");
-    }
 }

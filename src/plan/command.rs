@@ -285,13 +285,15 @@ pub enum Command {
     },
 }
 
-/// A plan ready to be proposed: its hashes were computed by the caller.
+/// A plan ready to be proposed, with the hashes that the rules need and do not compute: see
+/// [`crate::ledger::plan_draft`]. Nobody else makes one, since a plan under a wrong hash is refused by
+/// whoever reads a snapshot of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanDraft {
     /// Hash of the whole plan's canonical bytes.
-    pub hash: ContentHash,
+    pub(crate) hash: ContentHash,
     /// The plan with its list of steps empty.
-    pub header: Box<Plan>,
+    pub(crate) header: Box<Plan>,
     /// The steps in plan order.
-    pub steps: Vec<HashedStep>,
+    pub(crate) steps: Vec<HashedStep>,
 }

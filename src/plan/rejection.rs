@@ -186,10 +186,16 @@ impl fmt::Display for Rejection {
             }
             Self::NoSuchRun => f.write_str("there is no such run"),
             Self::RunHasEnded(super::Ending::Failed) => f.write_str(
-                "the run has ended (Failed); retry what failed, or propose another plan",
+                "the run has ended: it failed; retry what failed, or propose another plan",
             ),
             Self::RunHasEnded(ending) => {
-                write!(f, "the run has ended ({ending:?}); start another one, or fork it")
+                let how = match ending {
+                    super::Ending::Done => "is done",
+                    super::Ending::Failed => "failed",
+                    super::Ending::Cancelled => "was cancelled",
+                    super::Ending::Aborted => "was aborted",
+                };
+                write!(f, "the run has ended: it {how}; start another one, or fork it")
             }
             Self::NoActivePlan => {
                 f.write_str("the run has no active plan version yet; approve one first")

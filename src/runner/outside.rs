@@ -65,6 +65,20 @@ pub(crate) enum Criteria {
     OfPlan,
 }
 
+/// The first command among the criteria that nobody has judged yet.
+fn first_check(run: &Run, criteria: Criteria) -> Option<Check> {
+    let judging = Judging::default();
+    match criteria {
+        Criteria::OfStep(number) => judging.of_step(run, number),
+        Criteria::OfPlan => judging.of_plan(run),
+    }
+}
+
+/// Whether there is a command among the criteria that nobody has judged yet.
+pub(crate) fn has_check(run: &Run, criteria: Criteria) -> bool {
+    first_check(run, criteria).is_some()
+}
+
 /// Run the first command among the criteria that nobody has judged yet, as a runner does; `None` if
 /// there is none. `order` is asked ten times a second; a check that it ends says nothing.
 ///
@@ -77,12 +91,7 @@ pub(crate) fn check_outside(
     (ledger, folder): (&Path, &Path),
     mut order: impl FnMut() -> Order,
 ) -> Result<Option<Checked>> {
-    let judging = Judging::default();
-    let found = match criteria {
-        Criteria::OfStep(number) => judging.of_step(run, number),
-        Criteria::OfPlan => judging.of_plan(run),
-    };
-    let Some(mut check) = found else { return Ok(None) };
+    let Some(mut check) = first_check(run, criteria) else { return Ok(None) };
     if let Criteria::OfStep(number) = criteria
         && let Some(attempt) = run.step(number).and_then(|step| step.attempt.as_ref())
         && let Some(output @ Output::Blob(_)) = output_of(attempt)

@@ -33,7 +33,9 @@ impl Answer {
         self.code = other.code;
         self.lines.extend(other.lines);
         self.said.extend(other.said);
-        self.text = [self.text, other.text].join("\n");
+        let texts = [self.text, other.text];
+        let texts: Vec<_> = texts.into_iter().filter(|text| !text.is_empty()).collect();
+        self.text = texts.join("\n");
         self
     }
 }

@@ -1,8 +1,10 @@
 //! Carrying out an act on a ledger that is held.
 //!
-//! Invariant: an act finds what it names, is judged, written and answered with nothing in between.
+//! Invariants:
+//! - An act finds what it names, is judged, written and answered with nothing in between.
+//! - Nobody gets an answer before it, and all that it stands on, is durable.
 
-use crate::ledger::{Ledger, Make, Wish};
+use crate::ledger::{Later, Ledger, Make, Task, Wish};
 use crate::log::BatchKey;
 use crate::plan::{Command, Event, State, Verdict};
 
@@ -16,6 +18,8 @@ use super::{Act, Answer, Failure, people, plans, retention, steer, work};
 pub(super) struct Hand<'a> {
     pub(super) ledger: &'a Ledger,
     pub(super) key: Option<&'a BatchKey>,
+    /// What is to be durable before the answer is given.
+    pub(super) later: &'a Later,
 }
 
 impl Hand<'_> {
@@ -26,7 +30,21 @@ impl Hand<'_> {
         read: impl FnOnce(&State, &[(u64, Event)]) -> T,
     ) -> Result<T, Failure> {
         let wish = Wish { key: self.key, command: Make::Of(make), then: None };
-        self.ledger.fulfil(&wish, read).map(|(_, answer)| answer)
+        self.ledger.fulfil_later(&wish, read, self.later)
+    }
+
+    /// Look at the state as it is.
+    pub(super) fn look<T>(self, read: impl FnOnce(&State) -> T) -> Result<T, Failure> {
+        Ok(self.ledger.look_later(read, self.later)?)
+    }
+
+    /// A task that was dealt, with all that its worker is told.
+    pub(super) fn whole(self, task: Task) -> Result<Task, Failure> {
+        if task.attempt > 1 {
+            // The attempts before are read from what is durable.
+            self.later.settle(self.ledger)?;
+        }
+        Ok(self.ledger.with_earlier(task))
     }
 }
 
@@ -37,7 +55,28 @@ impl Act {
     /// `Usage` for a name that is not there or an act that cannot be meant; `Refused`; and what
     /// the ledger says.
     pub fn carry_out(&self, ledger: &Ledger, key: Option<&BatchKey>) -> Result<Answer, Failure> {
-        let hand = Hand { ledger, key };
+        let later = Later::default();
+        let outcome = self.begin(ledger, key, &later);
+        later.settle(ledger)?;
+        outcome
+    }
+
+    /// Whether it takes no longer than judging and writing a command takes.
+    pub(super) fn is_quick(&self) -> bool {
+        !matches!(
+            self,
+            Self::Fork { .. } | Self::Snapshot {} | Self::Prune { .. } | Self::CollectBlobs {}
+        )
+    }
+
+    /// The same; nobody is to be told how it ended before it is settled.
+    pub(super) fn begin(
+        &self,
+        ledger: &Ledger,
+        key: Option<&BatchKey>,
+        later: &Later,
+    ) -> Result<Answer, Failure> {
+        let hand = Hand { ledger, key, later };
         match self {
             Self::Propose { run, plan, reason, policy } => {
                 plans::propose(hand, &Proposal { run, plan, reason, policy: *policy })

@@ -20,6 +20,7 @@ mod carry_out;
 mod client;
 mod failure;
 mod find;
+mod line;
 mod people;
 mod plans;
 mod retention;
@@ -36,7 +37,7 @@ pub use act::{
 pub use answer::Answer;
 pub use client::{Client, PATIENCE, hand_over, open_in_turn};
 pub use failure::{Code, Failure, code_of};
-pub(crate) use find::{run_of, run_or_only};
+pub(crate) use find::{check_run_name, run_of, run_or_only};
 pub(crate) use plans::question_about;
 pub(crate) use retention::{Prune, prune_json, prune_text};
 pub use server::{CONNECTIONS_MAX, while_serving};

@@ -303,7 +303,7 @@ pub(super) fn note(
     if text.trim().is_empty() {
         return Err(Failure::Usage("a note needs words".to_owned()));
     }
-    let (found, named) = hand.ledger.look(|state| {
+    let (found, named) = hand.look(|state| {
         if run.is_none() && step.is_none() {
             let line = json!({ "run": null, "step": null, "number": null });
             return Ok(((None, None), line));

@@ -13,7 +13,7 @@ use crate::plan::{
 };
 
 use super::carry_out::Hand;
-use super::find::{begins_with, run_of, run_or_only, status};
+use super::find::{begins_with, check_run_name, run_of, run_or_only, status};
 use super::people::Said;
 use super::{Answer, Approval, Failure, OnFailureWord, Policy, TextWord, Word};
 
@@ -48,14 +48,12 @@ impl From<Policy> for RunPolicy {
 /// Start a run of a plan, or propose the next version of a run's.
 pub(super) fn propose(hand: Hand<'_>, proposal: &Proposal<'_>) -> Result<Answer, Failure> {
     let Proposal { run: name, plan, reason, policy } = *proposal;
-    if name.trim().is_empty() {
-        return Err(Failure::Usage("the run needs a name".to_owned()));
-    }
     let draft = plan_draft(plan).map_err(Error::from)?;
     let make = |state: &State| {
         Ok(if let Some(run) = state.names.get(name) {
             next_version(*run, draft.clone(), reason)
         } else {
+            check_run_name(name)?;
             let (name, draft) = (name.to_owned(), draft.clone());
             Command::StartRun { name, policy: policy.into(), draft }
         })

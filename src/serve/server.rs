@@ -23,6 +23,7 @@ use crate::error::{Error, ErrorKind};
 use crate::ledger::Ledger;
 use crate::log::BatchKey;
 
+use super::line::{Line, unknown};
 use super::socket::{Listening, receive, send};
 use super::{Act, Answer, Code, Failure};
 
@@ -48,7 +49,7 @@ pub fn while_serving<T>(
             return work();
         }
     };
-    let desk = Desk { ledger, listening, clients: Mutex::default() };
+    let desk = Desk { ledger, listening, line: Line::default(), clients: Mutex::default() };
     std::thread::scope(|scope| {
         // Dropped before the threads are waited for, also when the work panics.
         let _closing = Closing { desk: &desk, _stop: stop };
@@ -64,6 +65,7 @@ pub fn while_serving<T>(
 struct Desk<'a> {
     ledger: &'a Ledger,
     listening: Listening,
+    line: Line,
     clients: Mutex<Clients>,
 }
 
@@ -186,16 +188,13 @@ impl Desk<'_> {
     fn answer(&self, message: &[u8]) -> Answer {
         let carried_out = catch_unwind(AssertUnwindSafe(|| {
             let (act, key) = understood(message)?;
+            if act.is_quick() {
+                return Ok(self.line.carry_out(self.ledger, act, key));
+            }
             act.carry_out(self.ledger, key.as_ref())
         }));
-        match carried_out {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(failure)) => failure.into(),
-            Err(_) => {
-                let message = "carrying out the act panicked: whether it was done is not known";
-                Failure::from(Error::new(ErrorKind::OutcomeUnknown, message)).into()
-            }
-        }
+        let outcome = carried_out.unwrap_or_else(|_| Err(unknown()));
+        outcome.unwrap_or_else(Answer::from)
     }
 }
 

@@ -6,7 +6,7 @@ use crate::ledger::ForkPoint;
 use crate::plan::{CapScope, Command, Event, Json, Limits, Run, RunId, State, StepEvent};
 
 use super::carry_out::Hand;
-use super::find::{name, run_of, run_or_only, status, step_json, step_of, with};
+use super::find::{check_run_name, name, run_of, run_or_only, status, step_json, step_of, with};
 use super::people::step_status;
 use super::{Answer, BudgetChange, Failure, Scope};
 
@@ -232,8 +232,9 @@ pub(super) fn fork(
     at: Option<u64>,
     step: Option<&str>,
 ) -> Result<Answer, Failure> {
+    check_run_name(new_name)?;
     let ledger = hand.ledger;
-    let parent = ledger.look(|state| match state.names.get(parent_name) {
+    let parent = hand.look(|state| match state.names.get(parent_name) {
         Some(run) => Ok(*run),
         None => run_of(state, parent_name).map(|run| run.id),
     })??;
@@ -248,7 +249,7 @@ pub(super) fn fork(
     // Reading the other run takes time, and needs no lock.
     let command = ledger.fork_command(parent, point, new_name)?;
     hand.act(&|_| Ok(command.clone()), |_, _| ())?;
-    ledger.look(|state| {
+    hand.look(|state| {
         let run = run_of(state, new_name)?;
         let at = run.forked.as_ref().map_or(0, |forked| forked.at_seq);
         let now = status(Some(run));
@@ -262,8 +263,8 @@ pub(super) fn fork(
 
 /// Turn what is due into events.
 pub(super) fn tick(hand: Hand<'_>) -> Result<Answer, Failure> {
-    hand.ledger.tick()?;
-    let (seq, due) = hand.ledger.look(|state| (state.seq, state.next_due()))?;
+    hand.ledger.tick_later(hand.later)?;
+    let (seq, due) = hand.look(|state| (state.seq, state.next_due()))?;
     let line = json!({ "type": "ticked", "seq": seq, "next_due_micros": due });
     Ok(Answer::fine(line, format!("record {seq}: nothing is due")))
 }

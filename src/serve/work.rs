@@ -31,21 +31,20 @@ pub(super) fn claim(
     check_worker(worker)?;
     let lease = lease(lease_seconds)?;
     // Leases that ran out give their steps back before anybody is told that nothing is ready.
-    hand.ledger.tick()?;
+    hand.ledger.tick_later(hand.later)?;
     let make = |state: &State| {
         let run = run_or_only(state, run)?;
         let step = step.map(|step| step_of(run, step)).transpose()?;
         Ok(Command::Dispatch { run: run.id, step, worker: worker.to_owned(), lease })
     };
     let why = match hand.act(&make, Task::dealt) {
-        Ok(Some(task)) => return Ok(task_answer(&hand.ledger.with_earlier(task), worker)),
+        Ok(Some(task)) => return Ok(task_answer(&hand.whole(task)?, worker)),
         // It found that a budget is used up, and wrote that down.
         Ok(None) => None,
         Err(Failure::Ledger(error)) if step.is_none() && is_nothing(&error) => Some(error),
         Err(failure) => return Err(failure),
     };
-    hand.ledger
-        .look(|state| Ok(nothing(run_or_only(state, run)?, why.as_ref(), state.next_due())))?
+    hand.look(|state| Ok(nothing(run_or_only(state, run)?, why.as_ref(), state.next_due())))?
 }
 
 /// The names of workers that a runner hosts are its own: when it has died, they are dead too.
@@ -192,13 +191,16 @@ pub(super) fn receipt(
     receipt.duration = returned.duration;
     returned.log_tail.clone_into(&mut receipt.log_tail);
     let worker = match next {
-        Some(NextStep { worker: Some(worker) }) => worker.clone(),
-        Some(NextStep { worker: None }) => hand.ledger.look(|state| worker_of(state, token))?,
+        Some(NextStep { worker: Some(worker) }) => {
+            check_worker(worker)?;
+            worker.clone()
+        }
+        Some(NextStep { worker: None }) => {
+            let worker = hand.look(|state| worker_of(state, token))?;
+            worker.map_or(Ok(String::new()), |name| check_worker(&name).map(|()| name))?
+        }
         None => String::new(),
     };
-    if next.is_some() {
-        check_worker(&worker)?;
-    }
     let command = Command::RecordReceipt { token, receipt };
     let then = |state: &State, events: &[Event]| next_of(state, events, token, &worker);
     let wish = Wish::<Failure> {
@@ -217,15 +219,12 @@ pub(super) fn receipt(
             None => Taken::Alone(answer),
         })
     };
-    let (_, became) = hand.ledger.fulfil(&wish, read)?;
-    match became? {
+    match hand.ledger.fulfil_later(&wish, read, hand.later)?? {
         Taken::Done(answer) => Ok(answer),
-        Taken::WithNext(answer, task) => {
-            Ok(answer.and(task_answer(&hand.ledger.with_earlier(*task), &worker)))
-        }
+        Taken::WithNext(answer, task) => Ok(answer.and(task_answer(&hand.whole(*task)?, &worker))),
         Taken::Alone(answer) => {
             let now = hand.ledger.now();
-            hand.ledger.look(|state| Ok(answer.and(why_none(state, token, &worker, now)?)))?
+            hand.look(|state| Ok(answer.and(why_none(state, token, &worker, now)?)))?
         }
         Taken::Refused(reason) => {
             let mut answer = Answer::from(Failure::from(Error::from(Rejection::StaleToken(token))));
@@ -262,9 +261,9 @@ fn why_none(
 }
 
 /// Who has an attempt, as far as the state knows.
-fn worker_of(state: &State, token: AttemptToken) -> String {
-    let found = attempt_of(state, token).ok().and_then(|(_, _, step)| step.attempt.as_ref());
-    found.map_or_else(String::new, |attempt| attempt.worker.clone())
+fn worker_of(state: &State, token: AttemptToken) -> Option<String> {
+    let attempt = attempt_of(state, token).ok()?.2.attempt.as_ref()?;
+    Some(attempt.worker.clone())
 }
 
 /// Why a receipt was refused, if it was.

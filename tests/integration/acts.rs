@@ -503,3 +503,25 @@ fn the_readme_works_from_nothing() {
         assert_eq!(ids(run, StepStatus::Accepted).len(), 3, "{name}");
     }
 }
+
+/// Story: a loop that took longer than its lease reported with `receipt TOKEN --next`, and was told that
+/// the worker needs a name: nobody has the step any more, and so there was none. The receipt was not
+/// even kept. It is refused and kept, as without `--next`, and a token that never was is refused.
+#[test]
+fn a_late_receipt_that_wants_the_next_step_is_refused_as_late() {
+    let place = Place::new();
+    place.write("plan.yaml", "steps: [{id: a}, {id: b}]");
+    place.ledger("init").code(0);
+    place.ledger("plan propose plan.yaml").code(0);
+    place.ledger("receipt 4711 --next").code(6).complains(&["attempt 4711 is over"]);
+    let claimed = place.ledger("claim --lease 1s --json").code(0).lines();
+    let token = claimed[0]["token"].to_string();
+    wait_until("the lease runs out", || {
+        place.ledger("tick").code(0);
+        !place.state().in_flight.keys().any(|each| each.0.to_string() == token)
+    });
+    let late = place.ledger(&format!("receipt {token} --output done --next")).code(6);
+    late.complains(&["is over", "the receipt was kept as refused"]);
+    let records = place.ledger("inspect records --kind receipt_refused --json").code(0).lines();
+    assert_eq!(records.iter().filter(|line| line["type"] == "record").count(), 1);
+}

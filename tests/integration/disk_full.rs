@@ -118,6 +118,21 @@ fn a_full_disk_is_told_to_programs() {
     }
 }
 
+/// Story: a plan that was written onto a full disk left an empty file of its name, and once there was
+/// room, the same command was refused because of it.
+#[test]
+fn a_plan_that_does_not_fit_leaves_no_file_behind() {
+    let Some(disk) = Disk::new("4k") else { return };
+    let place = &disk.place;
+    let steps: String = (0..400).map(|n| format!("  - {{id: s{n}, goal: do it}}\n")).collect();
+    place.write("plan.yaml", format!("steps:\n{steps}"));
+    let line = "plan export plan.yaml -o disk/plan.json";
+    place.ledger(line).code(7).complains(&["disk/plan.json", "No space left on device"]);
+    assert_eq!(std::fs::read_dir(place.path("disk")).unwrap().count(), 0);
+    disk.grow("1m");
+    place.ledger(line).code(0);
+}
+
 /// Goal: a ledger that does not fit on its disk is not made by halves, and the same command works
 /// once it fits.
 #[test]

@@ -6,8 +6,10 @@
 //! looks at it with every command, in this process, and then opens it. A sample runs always;
 //! `PLAN_LEDGER_DAMAGED_LEDGERS=1000` says how many.
 
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use plan_ledger::cli;
 use plan_ledger::log::Verdict;
@@ -17,7 +19,7 @@ use serde_json::Value;
 
 use crate::command::json_lines;
 use crate::lab::{dir, open};
-use crate::mischief::{digest, on_disk, put, specimen};
+use crate::mischief::{Specimen, digest, on_disk, put, specimen};
 
 const SEED: u64 = 37;
 const ROUNDS: u64 = 30;
@@ -155,6 +157,56 @@ fn look_at_all(environment: &Environment, random: &mut Random, what: &str) -> (u
     look(environment, &["--json"], what)
 }
 
+/// How a ledger took what was done to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Opened,
+    Refused,
+    NoLedger,
+}
+
+/// Damage a fork of the specimen, look at it, and open it.
+fn round(specimen: &Specimen, round: u64) -> Fate {
+    // Each has numbers of its own, so that it can be tried again alone.
+    let mut random = Random(SEED ^ round.rotate_left(32));
+    let disk = specimen.disk.fork();
+    let mut what = format!("seed {SEED}, round {round}");
+    for _ in 0..=random.below(2) {
+        what = format!("{what}: {}", damage(&mut random, &disk, &specimen.files));
+    }
+    let environment = on_disk(&disk);
+    let (before, changes) = (digest(&disk), disk.changes());
+    let summary = look_at_all(&environment, &mut random, &what);
+    assert_eq!(disk.changes(), changes, "{what}: something was written");
+    assert!(digest(&disk) == before, "{what}: something was changed");
+    let told = verdict(&summary.1);
+    let fate = match open(&disk.fork()) {
+        Err(error) if error.kind() == ErrorKind::NotALedger => {
+            assert_eq!(told, None, "{what}");
+            Fate::NoLedger
+        }
+        Err(error) => {
+            let expected = Some(("refused".into(), error.to_string().into()));
+            assert_eq!(told, expected, "{what}");
+            Fate::Refused
+        }
+        Ok((_, report)) => {
+            let word = match report.verdict {
+                Verdict::Clean => "clean",
+                Verdict::Unproven => "unproven_tail",
+                _ => "torn",
+            };
+            assert_eq!(told, Some((word.into(), Value::Null)), "{what}: {report:?}");
+            Fate::Opened
+        }
+    };
+    if let Err(error) = Ledger::open(&dir(), &environment) {
+        let code = if error.kind() == ErrorKind::NotALedger { 2 } else { 4 };
+        assert_eq!(summary.0, code, "{what}: {error}\n{}", summary.1);
+    }
+    fate
+}
+
 /// Goal: whatever happened to a ledger, every command looks at it without a panic and without a
 /// write, ends, and tells the verdict with which the engine then opens it, or the refusal.
 #[test]
@@ -162,44 +214,21 @@ fn damaged_ledgers_are_looked_at_to_the_end() {
     let rounds = std::env::var("PLAN_LEDGER_DAMAGED_LEDGERS");
     let rounds = rounds.map_or(ROUNDS, |text| text.parse().unwrap());
     let specimen = specimen();
-    let mut random = Random(SEED);
-    let (mut opened, mut refused) = (0, 0);
-    for round in 0..rounds {
-        let disk = specimen.disk.fork();
-        let mut what = format!("seed {SEED}, round {round}");
-        for _ in 0..=random.below(2) {
-            what = format!("{what}: {}", damage(&mut random, &disk, &specimen.files));
-        }
-        let environment = on_disk(&disk);
-        let (before, changes) = (digest(&disk), disk.changes());
-        let summary = look_at_all(&environment, &mut random, &what);
-        assert_eq!(disk.changes(), changes, "{what}: something was written");
-        assert!(digest(&disk) == before, "{what}: something was changed");
-        let told = verdict(&summary.1);
-        match open(&disk.fork()) {
-            Err(error) if error.kind() == ErrorKind::NotALedger => assert_eq!(told, None, "{what}"),
-            Err(error) => {
-                refused += 1;
-                let expected = Some(("refused".into(), error.to_string().into()));
-                assert_eq!(told, expected, "{what}");
-            }
-            Ok((_, report)) => {
-                opened += 1;
-                let word = match report.verdict {
-                    Verdict::Clean => "clean",
-                    Verdict::Unproven => "unproven_tail",
-                    _ => "torn",
-                };
-                assert_eq!(told, Some((word.into(), Value::Null)), "{what}: {report:?}");
-            }
-        }
-        if let Err(error) = Ledger::open(&dir(), &environment) {
-            let code = if error.kind() == ErrorKind::NotALedger { 2 } else { 4 };
-            assert_eq!(summary.0, code, "{what}: {error}\n{}", summary.1);
-        }
-    }
+    let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let next = AtomicU64::new(0);
+    let work = || -> Vec<Fate> {
+        std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)).filter(|at| *at < rounds))
+            .map(|at| round(&specimen, at))
+            .collect()
+    };
+    let fates: Vec<Fate> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    let count = |fate| fates.iter().filter(|each| **each == fate).count();
+    let (opened, refused) = (count(Fate::Opened), count(Fate::Refused));
     assert!(
-        opened * 10 > rounds && refused * 10 > rounds,
+        opened * 10 > fates.len() && refused * 10 > fates.len(),
         "{opened} opened, {refused} refused: the test has lost its teeth"
     );
 }

@@ -22,8 +22,12 @@ mod drill;
 mod earnest;
 // Export, import, and the same chain again.
 mod export;
+// A forged run, met by every command.
+mod forged;
 // The facade: threads, exact replay, refused and failed writes.
 mod facade;
+// Which ledger is meant.
+mod folder;
 // Following a log while it grows.
 mod follow;
 // The bytes that are fixed for ever.

@@ -204,3 +204,40 @@ fn a_claim_lasts_as_long_as_is_asked_for() {
         place.ledger_with(&["claim", "--lease", wrong]).code(2);
     }
 }
+
+/// Goal: two workers of one name that live at the same time run a check once between them, that of a
+/// step as that of the plan; who comes second learns what came of it.
+///
+/// Method: the command notes that it began and waits for a file, so that the other worker begins
+/// while it runs. That it was not run twice is seen when both have ended.
+#[test]
+fn two_workers_of_one_name_run_a_check_once() {
+    let place = planned(
+        "test_criteria: [{command: 'echo plan >> $TALLY; while ! test -e plan-is-open; do sleep 0.01; done'}]
+steps:
+  - {id: a, acceptance: [{command: 'echo a >> $TALLY; while ! test -e a-is-open; do sleep 0.01; done'}]}
+  - {id: b}
+",
+    );
+    let words = ["work", "--worker", "w", "--json", "--", "true"];
+    let start = || start(&mut place.command(&words));
+    let first = start();
+    wait_until("it checks the step", || place.tally() == ["a"]);
+    let second = start();
+    // The second one leaves the check alone, does the other step, and ends: there is no more.
+    let second = second.end().code(3);
+    assert_eq!(second.lines().last().unwrap()["steps"], 1, "{second:?}");
+    place.write("a-is-open", "");
+    wait_until("it checks the plan", || place.tally() == ["a", "plan"]);
+    // The third waits for what comes of it.
+    let third = start();
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    place.write("plan-is-open", "");
+    for worker in [first, third] {
+        let ended = worker.end().code(0);
+        assert_eq!(ended.lines().last().unwrap()["status"], "done", "{ended:?}");
+    }
+    assert_eq!(place.tally(), ["a", "plan"]);
+    let left = std::fs::read_dir(place.path(".ledger/work/checks")).unwrap().count();
+    assert_eq!(left, 0);
+}

@@ -369,6 +369,24 @@ fn old_snapshots_off_the_ladder_are_removed() {
     assert_eq!(ledger.project::<Count>(17).unwrap().0, 17);
 }
 
+/// Story: a snapshot that somebody asked for while another was due failed, or made the other fail: who
+/// makes one removes what was left unfinished, and took what the other was writing for that.
+#[test]
+fn those_who_make_snapshots_at_once_leave_each_other_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let environment = Environment { snapshot_every: Some(3), ..Environment::system() };
+    let ledger = Ledger::create(&folder.path().join("l"), &environment).unwrap();
+    play(&ledger, 4, 40);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| (0..30).for_each(|_| drop(ledger.snapshot::<State>().unwrap())));
+        }
+    });
+    let warnings = ledger.warnings();
+    assert!(warnings.is_empty(), "{warnings:?}");
+    ledger.close().unwrap();
+}
+
 /// Goal: who opens a ledger folds at most a quarter of the way to the next rung, as long as
 /// snapshots are small, and the disk is not filled with them.
 /// Method: records that no program knows are passed over, so a log of many is made at once.
@@ -504,7 +522,7 @@ fn snapshots_of_an_older_version_are_ignored_and_harm_nobody() {
 
 /// The state, but the last byte of its last run is another one; all sums are made to fit.
 #[derive(Debug, Default)]
-struct ForgedState(State);
+pub(crate) struct ForgedState(State);
 
 impl Projection for ForgedState {
     const NAME: &'static str = State::NAME;

@@ -269,3 +269,49 @@ fn only_segment(place: &Place) -> (PathBuf, usize) {
     assert!(files.next().is_none() && end > 4096 + 10 * 128);
     (segment, end)
 }
+
+/// Goal: whoever asks for JSON gets a line of JSON, also where the rest of the command line was not
+/// understood; words behind `--` are the worker's, and `inspect` has lines of its own.
+#[test]
+fn what_is_not_understood_is_refused_in_the_form_that_was_asked_for() {
+    let place = Place::new();
+    place.ledger("init").code(0);
+    for line in
+        ["claim --nosuch --json", "receipt --json soon", "budget --json a b c", "fly --json"]
+    {
+        let ended = place.ledger(line).code(2);
+        let lines = ended.lines();
+        assert_eq!((lines.len(), &lines[0]["type"]), (1, &"error".into()), "{ended:?}");
+        assert_eq!((&lines[0]["kind"], &lines[0]["exit_code"]), (&"usage".into(), &2.into()));
+        let message = lines[0]["message"].as_str().unwrap();
+        assert!(ended.err.contains(message), "{ended:?}");
+    }
+    for line in ["claim --nosuch", "work --nosuch -- agent --json", "inspect --nosuch --json"] {
+        assert_eq!(place.ledger(line).code(2).out, "", "{line}");
+    }
+}
+
+/// Goal: no run gets a name that would be taken for something else in a line of text, or for the
+/// number of another run.
+#[test]
+fn what_a_run_may_not_be_called() {
+    let place = Place::new();
+    place.write("plan.yaml", GOOD);
+    place.ledger("init").code(0);
+    place.ledger("plan propose plan.yaml").code(0);
+    for name in ["", " ", "a\nrun b: done", "\u{1b}[2J", "#1", "#7"] {
+        let lines: [&[&str]; 3] = [
+            &["plan", "propose", "plan.yaml", "--run", name],
+            &["run", "plan.yaml", "--stub", "--run", name],
+            &["fork", "plan", "--at", "5", "--name", name],
+        ];
+        for line in lines {
+            let ended = place.ledger_with(line).code(2);
+            assert!(ended.err.contains("name"), "{ended:?}");
+        }
+    }
+    assert_eq!(place.state().runs.len(), 1);
+    for name in ["#a", "7", "\u{fc}ber uns"] {
+        place.ledger_with(&["plan", "propose", "plan.yaml", "--run", name]).code(0);
+    }
+}

@@ -1,8 +1,9 @@
 //! How costs grow: a ledger is made longer and longer, and opened, folded and used at each length;
 //! and plans grow, in ledgers of their own.
 //!
-//! The records are those of real runs, judged by the library and appended in bulk; at every step
-//! of the ladder a snapshot is made, as an open ledger would have made it meanwhile.
+//! The records are those of real runs, judged by the library and appended in bulk; at every rung
+//! of the ladder, and at the last steps between two, a snapshot is made, as an open ledger would have
+//! made it meanwhile.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write as _};
@@ -66,8 +67,10 @@ enum Part {
 /// Names and figures.
 type Figures = Vec<(&'static str, f64)>;
 
-/// Records between two snapshots of a state that is small.
-const RUNG: u64 = 16_384;
+/// Records between two snapshots that are kept for good.
+const RUNG: u64 = 65_536;
+/// Records between two of which the newest are kept.
+const STEP: u64 = 16_384;
 /// Steps of each run.
 const STEPS: u64 = 400;
 /// Records of a bulk append.
@@ -312,7 +315,8 @@ fn extend(dir: &Path, to: u64) -> Result<Figures> {
     let started = Instant::now();
     let mut state = rung(dir)?;
     while state.seq < to {
-        let next = (state.seq + 1).next_multiple_of(RUNG).min(to);
+        let spacing = if to - state.seq > RUNG { RUNG } else { STEP };
+        let next = (state.seq + 1).next_multiple_of(spacing).min(to);
         Grower::new(dir, state)?.grow(next)?;
         state = rung(dir)?;
     }
@@ -322,7 +326,7 @@ fn extend(dir: &Path, to: u64) -> Result<Figures> {
 /// Opens the ledger, and makes the snapshot that is due.
 fn rung(dir: &Path) -> Result<State> {
     let (ledger, _) = Ledger::open_or_create(dir, &Environment::system())?;
-    if ledger.head().seq > 0 && ledger.head().seq % RUNG == 0 {
+    if ledger.head().seq > 0 && ledger.head().seq % STEP == 0 {
         ledger.snapshot::<State>()?;
     }
     let state = (*ledger.state()).clone();
@@ -362,7 +366,7 @@ impl Grower {
             (Some(run), None) => dispatch(run),
             (None, None) => {
                 let number = self.state.seq + 1;
-                start(format!("run-{number}"), &plan(STEPS)?)
+                start(format!("run-{number}"), &plan(STEPS)?)?
             }
         };
         let first = self.state.seq + 1;

@@ -189,7 +189,7 @@ fn steps(dir: &Path, time: Duration) -> Result<Figures> {
 /// What a command costs beside the disk, in a plan of many steps.
 fn cpu() -> Result<Figures> {
     let mut state = State::default();
-    ask(&mut state, 1, &start("large".to_owned(), &plan(LARGE)?))?;
+    ask(&mut state, 1, &start("large".to_owned(), &plan(LARGE)?)?)?;
     let (mut dealing, mut receiving) = (Vec::new(), Vec::new());
     for now in 2..10_000 {
         let first = state.seq + 1;
@@ -253,7 +253,7 @@ pub fn at_share(mut took: Vec<Duration>, share: usize) -> f64 {
 
 /// What the state of a large plan takes, while half of its steps are done.
 fn in_memory() -> Result<Figures> {
-    let command = start("large".to_owned(), &plan(LARGE)?);
+    let command = start("large".to_owned(), &plan(LARGE)?)?;
     let before = memory("VmRSS")?;
     let mut state = State::default();
     ask(&mut state, 1, &command)?;

@@ -3,9 +3,8 @@
 
 use std::time::UNIX_EPOCH;
 
-use plan_ledger::plan::{
-    AttemptToken, ContentHash, HashedStep, Json, PlanDraft, Receipt, StepEvent, execute,
-};
+use plan_ledger::ledger::plan_draft;
+use plan_ledger::plan::{AttemptToken, Json, Receipt, StepEvent, execute};
 use plan_ledger::{Command, Event, Plan, RunId, RunPolicy, State};
 
 use crate::Result;
@@ -23,12 +22,9 @@ pub fn plan(steps: u64) -> Result<Plan> {
 }
 
 /// The command that starts a run of a plan, for whoever executes commands without a ledger.
-pub fn start(name: String, plan: &Plan) -> Command {
-    let hashed = |step| HashedStep { hash: ContentHash::default(), step };
-    let steps = plan.steps.iter().cloned().map(hashed).collect();
-    let header = Box::new(Plan { steps: Vec::new(), ..plan.clone() });
-    let draft = PlanDraft { hash: ContentHash::default(), header, steps };
-    Command::StartRun { name, policy: RunPolicy::default(), draft }
+pub fn start(name: String, plan: &Plan) -> Result<Command> {
+    let draft = plan_draft(plan).map_err(|rejection| rejection.to_string())?;
+    Ok(Command::StartRun { name, policy: RunPolicy::default(), draft })
 }
 
 pub fn dispatch(run: RunId) -> Command {

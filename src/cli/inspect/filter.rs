@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use clap::Args;
 
 use crate::cli::exit::{Code, Failure};
-use crate::ledger::{Kind, LedgerView, parse_time};
+use crate::ledger::{Kind, LedgerView, expect_sound, parse_time};
 use crate::log::{Item, LoggedRecord};
 use crate::plan::{Event, Micros, RunId, StepNumber};
 
@@ -235,7 +235,9 @@ fn step_in(
     }
     let code = if health.is_good() { Code::Fine } else { Code::Damaged };
     let state = view.fold_recent()?.state;
-    let Some(run) = state.runs.get(&run) else {
+    let run = state.runs.get(&run);
+    expect_sound(&state)?;
+    let Some(run) = run else {
         let what = "the run ended long ago, and only its sums are kept: name the step by its \
                     number (#37)";
         return Err(not_found(what.to_owned(), code));

@@ -16,7 +16,6 @@ mod content;
 mod control_json;
 mod control_phrase;
 mod domain;
-mod ended;
 mod event_json;
 #[cfg(test)]
 mod event_tests;
@@ -25,6 +24,7 @@ mod export;
 mod filter;
 mod head;
 mod map;
+mod other_runs;
 mod page;
 mod phrase;
 mod record;
@@ -50,7 +50,7 @@ pub(super) use domain::StatusArgs;
 pub(super) use text::{counted, is_harmless, size};
 
 use std::io::{self, BufWriter, IsTerminal as _, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -59,13 +59,14 @@ use crate::ledger::{BlobCheck, Environment, LedgerView};
 
 use super::blobs;
 use super::exit::{Code, Failure};
+use super::folder::Folder;
 use super::verify::{self, HowArgs, Wanted};
 use page::Page;
 use text::Style;
 
 const EXAMPLES: &str = "\
 Examples:
-  ledger inspect .ledger                           runs, what is in flight, what is next, health
+  ledger inspect                                   runs, what is in flight, what is next, health
   ledger inspect .ledger records --from 120        what happened from record 120 on
   ledger inspect .ledger records --kind receipt_recorded --run my-plan
   ledger inspect .ledger step my-plan 37           what is step 37?
@@ -74,16 +75,16 @@ Examples:
   ledger inspect old.tar records                   what is in an archive
   ledger inspect .ledger --json | jq -c 'select(.type == \"run\") | .next'
 
-It takes no lock and writes nothing, and may be used while a run goes on. A ledger that is
+The first word is a folder, unless it is one of the commands: write ./records for a folder of that
+name. It takes no lock and writes nothing, and may be used while a run goes on. A ledger that is
 damaged is shown as far as it can be read; the exit code is then 4.";
 
 /// `ledger inspect`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct InspectArgs {
-    /// The ledger's folder, or an archive's file
-    #[arg(value_name = "DIR")]
-    dir: PathBuf,
+    #[command(flatten)]
+    folder: Folder,
     /// Print JSON Lines, as format/inspect-json.md describes them
     #[arg(long, global = true)]
     json: bool,
@@ -145,7 +146,8 @@ pub(super) fn inspect(
     environment: &Environment,
     out: &mut dyn Write,
 ) -> Result<Code, Failure> {
-    paged(&args.dir, args.json, environment, out, |look, page| match &args.what {
+    let dir = args.folder.dir()?;
+    paged(&dir, args.json, environment, out, |look, page| match &args.what {
         None => summary::summary(look.dir, look.form, look.environment, page),
         Some(What::Records(what)) => records::records(what, look, page),
         Some(What::Record(what)) => record::record(what, look, page),
@@ -160,7 +162,7 @@ pub(super) fn inspect(
             let wanted = Wanted { dir: look.dir, how, json: args.json };
             verify::verify(wanted, look.environment, page.out())
         }
-        Some(What::Export(what)) => export::export(args, what, look.environment, page.out()),
+        Some(What::Export(what)) => export::export(look.dir, what, look.environment, page.out()),
         Some(What::Constants(_)) => constants::constants(look, page),
         Some(What::Map(what)) => map::map(what, look, page),
         Some(What::Explain(what)) => explain::explain(what, look, page),
@@ -178,10 +180,9 @@ pub(super) fn status(
     environment: &Environment,
     out: &mut dyn Write,
 ) -> Result<Code, Failure> {
+    let dir = args.folder.dir()?;
     let look = |out: &mut dyn Write| {
-        paged(args.dir(), args.json, environment, out, |look, page| {
-            domain::status(args, look, page)
-        })
+        paged(&dir, args.json, environment, out, |look, page| domain::status(args, look, page))
     };
     if !args.watch {
         return look(out);
@@ -189,7 +190,8 @@ pub(super) fn status(
     let is_screen = !args.json && io::stdout().is_terminal();
     let mut seen = None;
     loop {
-        let state = LedgerView::open(args.dir(), environment)?.fold_recent()?.state;
+        let state = LedgerView::open(&dir, environment)?.fold_recent()?.state;
+        // Nothing is unpacked for it: whether all can be, is for the look to find.
         let goes_on = state.runs.open().next().is_some();
         if seen.replace(state.seq) != Some(state.seq) {
             let mut text = Vec::new();

@@ -15,7 +15,7 @@ use crate::plan::{
 use super::Form;
 use super::actions::{Action, actions};
 use super::control_phrase::{cause_text, run_status, spent};
-use super::ended;
+use super::other_runs;
 use super::page::{Page, time_json};
 use super::reference::{barrier_word, step_name};
 use super::run_json::run_json;
@@ -48,7 +48,7 @@ fn print_json(
     for run in survey.fold.state.runs.values() {
         page.json("run", &run_json(survey, run, dir))?;
     }
-    ended::print_json(&survey.fold.state, page)?;
+    other_runs::print_json(&survey.fold.state, page)?;
     let log = survey.view.log();
     let segments = log.segments();
     let bytes: u64 = segments.iter().map(|segment| segment.length).sum();
@@ -91,7 +91,7 @@ fn print(
     print_log(survey, dir, holder, page)?;
     survey.print_damage(page)?;
     print_runs(survey, dir, page)?;
-    ended::print(&survey.fold.state, page)?;
+    other_runs::print(&survey.fold.state, page)?;
     match &survey.fold.ground {
         Ground::Nowhere(why) => {
             page.line("")?;
@@ -128,7 +128,7 @@ fn print_runs(survey: &Survey, dir: &Path, page: &mut Page<'_>) -> Result<(), Fa
         page.line("")?;
         print_run(survey, run, dir, page)?;
     }
-    ended::print_others(ids.iter().take(others).map(|(_, glance)| glance.status), dir, page)
+    other_runs::print_others(ids.iter().take(others).map(|(_, glance)| glance.status), dir, page)
 }
 
 fn print_log(

@@ -21,7 +21,7 @@ fn gated() -> World {
 fn a_user_sees_progress_work_and_what_needs_them() {
     let mut world = gated();
     let view = |world: &World| user_view(world.run(), world.now);
-    assert_eq!(view(&world).to_string(), "Article: 0 of 3 steps\n  1 steps are ready to begin");
+    assert_eq!(view(&world).to_string(), "Article: 0 of 3 steps\n  a step is ready to begin");
     let token = world.deal("write");
     world.now += 60 * SECOND;
     let works = Activity::Works { step: StepNumber(1), what: "Write it".to_owned(), attempt: 1 };

@@ -221,8 +221,11 @@ impl fmt::Display for Activity {
             Self::Works { what, attempt, .. } => {
                 write!(f, "working on: {what} (attempt {attempt})")
             }
+            Self::Checks { steps: 1 } => f.write_str("checking the results of a step"),
             Self::Checks { steps } => write!(f, "checking the results of {steps} steps"),
+            Self::Waits { steps: 1 } => f.write_str("a step waits before it is tried again"),
             Self::Waits { steps } => write!(f, "{steps} steps wait before they are tried again"),
+            Self::Ready { steps: 1 } => f.write_str("a step is ready to begin"),
             Self::Ready { steps } => write!(f, "{steps} steps are ready to begin"),
         }
     }

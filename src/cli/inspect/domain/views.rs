@@ -2,12 +2,11 @@
 //!
 //! Invariant: what is shown is what the views of the plan layer hold; nothing is judged here.
 
-use std::path::{Path, PathBuf};
-
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use crate::cli::exit::{Code, Failure};
+use crate::cli::folder::Folder;
 use crate::ledger::{Recorded, Remains, Traced, time_text};
 use crate::plan::{
     Event, Micros, Need, RunId, UserView, execution_state, operator_view, user_view,
@@ -65,13 +64,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = STATUS_EXAMPLES)]
 pub(in crate::cli) struct StatusArgs {
-    /// The ledger's folder, or an archive's file
-    #[arg(value_name = "DIR", default_value = ".ledger", env = "LEDGER_DIR")]
-    #[arg(hide_env_values = true)]
-    dir: PathBuf,
-    /// The same, as the commands that act have it
-    #[arg(long, value_name = "DIR", conflicts_with = "dir")]
-    ledger: Option<PathBuf>,
+    #[command(flatten)]
+    pub(in crate::cli::inspect) folder: Folder,
     /// For whom
     #[arg(long, value_name = "VIEW", default_value = "user")]
     view: View,
@@ -84,13 +78,6 @@ pub(in crate::cli) struct StatusArgs {
     /// Print it again whenever something was recorded, until no run goes on any more
     #[arg(long)]
     pub(in crate::cli::inspect) watch: bool,
-}
-
-impl StatusArgs {
-    /// The ledger's folder, or an archive's file.
-    pub(in crate::cli::inspect) fn dir(&self) -> &Path {
-        self.ledger.as_deref().unwrap_or(&self.dir)
-    }
 }
 
 pub(super) fn view(args: &ViewArgs, look: Look<'_>, page: &mut Page<'_>) -> Result<Code, Failure> {

@@ -28,7 +28,6 @@ use crate::error::Error;
 use crate::ledger::{Environment, Fold, LedgerView};
 use crate::log::Proof;
 
-use super::InspectArgs;
 use super::survey::Health;
 use rows::Rows;
 use table::Sink;
@@ -77,16 +76,16 @@ enum Taker<'a> {
 }
 
 pub(super) fn export(
-    args: &InspectArgs,
+    dir: &Path,
     what: &ExportArgs,
     environment: &Environment,
     out: &mut dyn Write,
 ) -> Result<Code, Failure> {
     if what.format == Format::Jsonl {
-        return export::write(&args.dir, what.to.as_deref(), environment);
+        return export::write(dir, what.to.as_deref(), environment);
     }
-    let view = LedgerView::open(&args.dir, environment)?;
-    let health = Health::of(view.log(), &args.dir, environment)?;
+    let view = LedgerView::open(dir, environment)?;
+    let health = Health::of(view.log(), dir, environment)?;
     let Some(to) = &what.to else {
         if what.format == Format::Sqlite {
             let message = "a SQLite file cannot go to standard output: name it with --to FILE, or \
@@ -94,7 +93,7 @@ pub(super) fn export(
             return Err(Failure::Usage(message.to_owned()));
         }
         let mut out = BufWriter::new(out);
-        return match take(&view, &health, Target::Stream(what.format, &mut out), args) {
+        return match take(&view, &health, Target::Stream(what.format, &mut out), dir) {
             Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
                 Ok(Code::Fine)
             }
@@ -103,11 +102,11 @@ pub(super) fn export(
     };
     let part = Part::beside(to)?;
     let code = match what.format {
-        Format::Sqlite => take(&view, &health, Target::Database(part.path()), args)?,
+        Format::Sqlite => take(&view, &health, Target::Database(part.path()), dir)?,
         format => {
             let cannot = |error| Error::io("write the export", part.path(), error);
             let mut out = BufWriter::new(File::create_new(part.path()).map_err(cannot)?);
-            let code = take(&view, &health, Target::Stream(format, &mut out), args)?;
+            let code = take(&view, &health, Target::Stream(format, &mut out), dir)?;
             out.flush().map_err(cannot)?;
             code
         }
@@ -129,7 +128,7 @@ fn take(
     view: &LedgerView,
     health: &Health,
     target: Target<'_>,
-    args: &InspectArgs,
+    dir: &Path,
 ) -> Result<Code, Failure> {
     let mut taker = match target {
         Target::Stream(Format::Trace, out) => Taker::Trace(Box::default(), Box::new(out)),
@@ -137,7 +136,7 @@ fn take(
         Target::Database(path) => Taker::Tables(Rows::default(), Sink::database(path)?),
     };
     taker.begin()?;
-    let watch = Watch::new(Unit::Records, &args.dir)?;
+    let watch = Watch::new(Unit::Records, dir)?;
     let last = view.log().head().map_or(0, |head| head.durable_seq);
     let mut failure = None;
     let fold = view.fold_with(u64::MAX, &mut |fold, proof| {

@@ -4,8 +4,11 @@
 //! - A step costs one commit: its receipt and the next claim are one.
 //! - While the command runs, its lease is renewed when half of it is over.
 //! - Whatever ends this, an attempt that had begun is reported as lost, never as not begun.
-//! - Criteria that are commands are run here, as `ledger run` runs them: never by the worker. What
-//!   a crash left unchecked is checked by the next worker of the same name.
+//! - Criteria that are commands are run here, as `ledger run` runs them: never by the worker, and
+//!   by one process at a time. What a crash left unchecked is checked by the next worker of the same
+//!   name.
+
+mod checks;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,17 +17,15 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::error::Error;
-use crate::ledger::{Clock as _, Environment, LedgerView, SystemClock};
-use crate::plan::{Micros, Ruling, State, StepNumber};
-use crate::runner::{
-    Checked, Criteria, End, Order, OutsideWork, StartFailure, StopRequest, Subject, WorkerKind,
-    check_outside, receipt_json,
-};
-use crate::serve::{Act, Answer, Client, NextStep, RulingWord, Work, run_or_only};
+use crate::ledger::{Clock as _, SystemClock};
+use crate::plan::Micros;
+use crate::runner::{End, Order, OutsideWork, StartFailure, StopRequest, receipt_json};
+use crate::serve::{Act, Answer, Client, NextStep, Work};
 
 use super::acting::Where;
 use super::answer::quoted;
 use super::exit::{Code, Failure};
+use super::inspect::counted;
 use super::patience::{Patience, claimed, patience};
 use super::say;
 use super::signals::Signals;
@@ -159,104 +160,6 @@ impl Worker<'_> {
         claimed(&mut self.client, &act, self.args.wait, || signals.request() == StopRequest::None)
     }
 
-    /// Run the commands that judge what an earlier worker of this name reported before it died.
-    fn check_what_was_left(&mut self) -> Result<(), Failure> {
-        bug!(CheckForgotten => return Ok(()));
-        // Whether there is such a ledger, and such a run, is for the first claim to find out.
-        let Ok((state, _)) = self.look() else { return Ok(()) };
-        let Ok(run) = run_or_only(&state, self.args.run.as_deref()) else { return Ok(()) };
-        let is_own = |number: &&StepNumber| {
-            let attempt = run.step(**number).and_then(|step| step.attempt.as_ref());
-            attempt.is_some_and(|attempt| attempt.worker == self.args.who.worker)
-        };
-        let own: Vec<StepNumber> = run.reported.iter().filter(is_own).copied().collect();
-        for number in own {
-            while let Some(answer) = self.check(&run.name, Criteria::OfStep(number))? {
-                self.args.place.print(&answer)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Where there is nothing to deal, run the commands that judge the plan, if its steps are
-    /// settled; whether there were any.
-    fn check_plan(&mut self, nothing: &Answer) -> Result<bool, Failure> {
-        let Some(run) = text_in(nothing, "run") else { return Ok(false) };
-        let mut is_any = false;
-        while !self.is_to_stop()
-            && let Some(answer) = self.check(&run, Criteria::OfPlan)?
-        {
-            if !is_any {
-                self.args.place.print(&without_nothing(nothing.clone()))?;
-            }
-            is_any = true;
-            self.args.place.print(&answer)?;
-        }
-        Ok(is_any)
-    }
-
-    /// Run the commands that judge a step that was just reported; the last answer.
-    fn checked(&mut self, reported: Answer) -> Result<Answer, Failure> {
-        let line = reported.lines.first();
-        let number = line.and_then(|line| line.get("number")).and_then(Value::as_u64);
-        let number = number.and_then(|number| u32::try_from(number).ok());
-        let (Some(run), Some(number)) = (text_in(&reported, "run"), number) else {
-            return Ok(reported);
-        };
-        let mut last = reported;
-        while let Some(answer) = self.check(&run, Criteria::OfStep(StepNumber(number)))? {
-            self.args.place.print(&std::mem::replace(&mut last, answer))?;
-        }
-        Ok(last)
-    }
-
-    /// Run one command that judges, and record what came of it.
-    fn check(&mut self, run: &str, criteria: Criteria) -> Result<Option<Answer>, Failure> {
-        let (state, view) = self.look()?;
-        let Some(run) = state.run_named(run) else { return Ok(None) };
-        let signals = &self.signals;
-        let order = || match signals.request() {
-            StopRequest::Kill => Order::Stop,
-            StopRequest::None | StopRequest::Drain => Order::GoOn,
-        };
-        let places = (self.ledger.as_path(), self.files.as_path());
-        let found = check_outside(&view, run, criteria, places, order)?;
-        let ruling_of = |it: &Checked| it.ruling.or(bug!(EndedCheckPasses).then_some(Ruling::Pass));
-        let found = found.and_then(|it| ruling_of(&it).map(|ruling| (it, ruling)));
-        let Some((checked, ruling)) = found else {
-            return Ok(None);
-        };
-        let token = match checked.subject {
-            Subject::Attempt(token) | Subject::Doubt(token) => Some(token.0),
-            Subject::Plan(_) | Subject::Replan(_) => None,
-        };
-        let answer = self.client.ask(&Act::Verdict {
-            token,
-            run: Some(run.name.clone()),
-            criterion: checked.criterion,
-            ruling: match ruling {
-                Ruling::Pass => RulingWord::Pass,
-                Ruling::Fail => RulingWord::Fail,
-            },
-            by: WorkerKind::Process.judge().to_owned(),
-            evidence: checked.evidence,
-        })?;
-        if answer.code == Code::Fine.number() {
-            return Ok(Some(answer));
-        }
-        // Somebody else was faster, or took the step away.
-        if answer.code != Code::Refused.number() {
-            self.args.place.print(&answer)?;
-        }
-        Ok(None)
-    }
-
-    /// The ledger as it is now, beside whoever holds it.
-    fn look(&self) -> Result<(State, LedgerView), Failure> {
-        let view = LedgerView::open(&self.ledger, &Environment::system())?;
-        Ok((view.fold_recent()?.state, view))
-    }
-
     /// The last lines: what is left to say, and how the run stands.
     fn end(&self, answer: &Answer, done: u64) -> Result<Code, Failure> {
         let code = self.args.place.print(answer)?;
@@ -268,7 +171,8 @@ impl Worker<'_> {
         });
         let line = json!({ "type": "worked", "steps": done, "status": status });
         let text = format!(
-            "{done} steps done{}",
+            "{} done{}",
+            counted(done, "step"),
             match &status {
                 Some(status) => format!("; the run is {status}"),
                 None => String::new(),

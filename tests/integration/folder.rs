@@ -1,0 +1,50 @@
+//! Which ledger a command means that is told none, or told it twice.
+
+use super::command::{Place, start};
+
+/// Goal: whoever is told no folder takes that of `LEDGER_DIR`, or `.ledger`, in every command that
+/// looks; a word that is a command of `inspect` is no folder; and a ledger is named once.
+#[test]
+fn the_folder_may_be_left_out() {
+    let place = Place::new();
+    place.write("plan.yaml", "steps: [{id: a}]");
+    place.ledger("init").code(0);
+    place.ledger("plan propose plan.yaml").code(0);
+    place.ledger("init --ledger records").code(0);
+    for (line, words) in [
+        ("inspect", "run plan (1)"),
+        ("inspect queue", "queue of run plan"),
+        ("inspect step plan a", "step #1 a"),
+        ("inspect .ledger queue", "queue of run plan"),
+        ("inspect --ledger .ledger queue", "queue of run plan"),
+        ("inspect queue --ledger .ledger", "queue of run plan"),
+        ("inspect records", "plan_proposed"),
+        ("inspect ./records", "no run has been started"),
+        ("inspect records --ledger records", ""),
+        ("status", "plan: 0 of 1 steps"),
+        ("verify", "ledger .ledger: whole"),
+        ("root", "5:"),
+        ("blobs", "0 blobs"),
+        ("export", "plan-ledger export"),
+        ("snapshot", ".ledger/snap/"),
+    ] {
+        place.ledger(line).code(0).says(&[words]);
+    }
+    let elsewhere = |line: &str, dir: &str| {
+        let words: Vec<_> = line.split(' ').collect();
+        start(place.command(&words).env("LEDGER_DIR", dir)).end()
+    };
+    elsewhere("inspect", "records").code(0).says(&["no run has been started"]);
+    elsewhere("inspect .ledger", "records").code(0).says(&["run plan (1)"]);
+    elsewhere("status --ledger .ledger", "records").code(0).says(&["plan: 0 of 1 steps"]);
+    for line in ["inspect", "next"] {
+        elsewhere(line, "").code(2);
+    }
+    for line in ["inspect .ledger --ledger .ledger", "verify .ledger --ledger records"] {
+        place.ledger(line).code(2).complains(&["which ledger"]);
+    }
+    // A file that is there is never written over, and to say so has one code.
+    for line in ["export -o plan.yaml", "inspect export --to plan.yaml", "archive --to plan.yaml"] {
+        place.ledger(line).code(2).complains(&["plan.yaml is there already"]);
+    }
+}
