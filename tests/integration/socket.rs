@@ -1,7 +1,7 @@
 //! The socket of a ledger that is held: stale, long, silent, rude, crowded; and holders that die.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use plan_ledger::serve::{
     Act, Answer, CONNECTIONS_MAX, Client, MESSAGE_LENGTH_MAX, SOCKET_NAME, hand_over, while_serving,
 };
-use plan_ledger::{Environment, Ledger, Plan, RunPolicy, Step};
+use plan_ledger::{BatchKey, Environment, Ledger, Plan, RunPolicy, Step};
 use serde_json::{Value, json};
 
 use super::command::{Place, start, wait_until};
@@ -256,6 +256,36 @@ fn a_holder_that_does_not_serve_is_waited_for() {
         held.close().unwrap();
         assert_eq!(waiting.join().unwrap().unwrap().code, 0);
     });
+}
+
+/// Goal: an act that was carried out, and of which the answer never came, is not done again by its
+/// asker, who finds the ledger free.
+#[test]
+fn an_act_whose_answer_is_lost_is_done_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("a.ledger");
+    let held = ledger(&dir, 3);
+    let listener = UnixListener::bind(dir.join(SOCKET_NAME)).unwrap();
+    std::thread::scope(|scope| {
+        let asking = scope.spawn(|| hand_over(&dir, &claim("w"), &Environment::system()));
+        let (stream, _) = listener.accept().unwrap();
+        let mut request = String::new();
+        BufReader::new(&stream).read_line(&mut request).unwrap();
+        let mut request: Value = serde_json::from_str(&request).unwrap();
+        let once = request.as_object_mut().unwrap().remove("once").unwrap();
+        let key = BatchKey::new(once.as_str().unwrap().as_bytes()).unwrap();
+        let act: Act = serde_json::from_value(request).unwrap();
+        let done = act.carry_out(&held, Some(&key)).unwrap();
+        // It ends before it has answered.
+        drop(listener);
+        std::fs::remove_file(dir.join(SOCKET_NAME)).unwrap();
+        held.close().unwrap();
+        drop(stream);
+        let answer = asking.join().unwrap().unwrap();
+        assert_eq!(answer.lines[0]["token"], done.lines[0]["token"], "{answer:?}");
+    });
+    let (ledger, _) = Ledger::open(&dir, &Environment::system()).unwrap();
+    assert_eq!(ledger.state().in_flight.len(), 1, "it was done twice");
 }
 
 /// Story: the holder is killed again and again while eight clients set variables. Each act was
