@@ -85,7 +85,6 @@ pub use environment::{
     Clock, Environment, IdSource, SystemClock, parse_duration, parse_time, time_text,
 };
 use execute::Shared;
-#[cfg(feature = "cli")]
 pub(crate) use execute::expect_sound;
 pub use export::{Describe, Exported};
 use files::FilesRead;
