@@ -107,6 +107,7 @@ bugs! {
     SnapshotUnchained, "H53", "a snapshot need not fit the chain of the log";
     SnapshotStateTrusted, "H53", "a snapshot's state need not have the hash that its header says";
     RunBytesTrusted, "H53", "a run in a snapshot need not have the hash that the state has of it";
+    GlanceTrusted, "H53", "what a snapshot's list shows of a run need not be what the run holds";
     RunFaultIgnored, "H53", "a run that cannot be unpacked is judged as one that is not there";
     RunHashKept, "H53", "a run that was changed is still kept, and hashed, as it was unpacked";
     PruneBeforeNote, "H52", "segments are removed before the note of it is durable";

@@ -260,7 +260,7 @@ pub(super) fn unpack(packed: &PackedRun) -> Result<Run, String> {
         Some(plan) => run.relink(&plan.links),
         None => run.relink(&OnceLock::new()),
     }
-    if Glance::of(&run) != packed.glance {
+    if Glance::of(&run) != packed.glance && !bug!(GlanceTrusted) {
         return Err("what a list shows of it is not what it holds".to_owned());
     }
     Ok(run)

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use plan_ledger::format::{Codec, NewRecord, SnapshotHeader, SnapshotName};
 use plan_ledger::ledger::{Condition, Level, RUNS, VerifyReport, VerifyRequest, verify};
 use plan_ledger::log::{Log, LogOptions, SnapshotNote};
-use plan_ledger::plan::{ContentHash, State};
+use plan_ledger::plan::{ContentHash, Form, Glance, PackedRun, State};
 use plan_ledger::sim::{Effect, Fault, Loss, SimDisk};
 use plan_ledger::storage::{Access, Storage};
 use plan_ledger::{Environment, ErrorKind, Ledger, LedgerView, Projection, Recorded, state_hash};
@@ -581,6 +581,32 @@ fn a_run_that_is_not_the_one_of_its_hash_is_never_acted_upon() {
     assert_eq!((ledger.state_hash(), report.from_snapshot), (hash, Some(60)));
     let paused = ledger.pause(run, "me", "");
     assert!(!matches!(paused.map_err(|error| error.kind()), Err(ErrorKind::Corrupt)));
+}
+
+/// Goal: a list of runs, which unpacks none of them, shows nothing for long that a run does not hold:
+/// whoever looks at the run finds out.
+#[test]
+fn what_a_list_shows_of_a_run_is_held_against_the_run() {
+    let (_disk, environment) = three();
+    let view = LedgerView::open(&dir(), &environment).unwrap();
+    let mut body = Vec::new();
+    view.state_at(60).unwrap().encode(&mut body).unwrap();
+    let mut state = State::decode(&mut body.as_slice()).unwrap();
+    let packed = state.runs.forms().find_map(|(id, form)| match form {
+        Form::Packed(packed) => Some((id, Arc::clone(packed))),
+        Form::Whole(_) => None,
+    });
+    let (id, packed) = packed.unwrap();
+    let with = |glance: Glance| {
+        let (bytes, plans) = (packed.bytes.clone(), packed.plans.clone());
+        Arc::new(PackedRun { glance, hash: packed.hash, bytes, plans, unpack: packed.unpack })
+    };
+    state.runs.insert_packed(id, with(packed.glance.clone()));
+    assert!(state.runs.get(&id).is_some() && state.runs.fault().is_none());
+    let attempts = packed.glance.attempts + 1;
+    state.runs.insert_packed(id, with(Glance { attempts, ..packed.glance.clone() }));
+    assert!(state.runs.get(&id).is_none());
+    assert!(state.runs.fault().is_some_and(|fault| fault.contains("what a list shows")));
 }
 
 /// Goal: bodies of several chunks, full and not, round-trip, and damage is located to its chunk.
