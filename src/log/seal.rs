@@ -31,7 +31,8 @@ use super::segments::{Segments, good};
 ///
 /// Nothing depends on it: if it fails, the log is as good as before, and the next opening does it
 /// again. A damaged segment, and one over the limits, is left as it is. `links` says whether the
-/// links of the chain are computed again: whoever wrote the segment knows them.
+/// links of the chain are computed again: who wrote the segment, and walked over what was in it when
+/// the log was opened, knows them.
 ///
 /// # Errors
 /// `Io` and `DiskFull`.
