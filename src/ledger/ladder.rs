@@ -87,9 +87,16 @@ impl Ladder {
         }
     }
 
-    /// The log has got as far as record `last`: make a snapshot if that is past a step.
+    /// The log has got as far as record `last`: make the snapshots that are due, that of the last
+    /// rung and that of the last step. A log that grew by a lot at once passes over others.
     pub(super) fn reach(&mut self, last: u64) {
-        let Some(seq) = self.every.map(|every| last - last % every) else { return };
+        let Some(every) = self.every else { return };
+        for seq in [last - last % self.maker.spacing, last - last % every] {
+            self.reach_step(seq);
+        }
+    }
+
+    fn reach_step(&mut self, seq: u64) {
         if seq <= self.tried {
             return;
         }

@@ -369,6 +369,22 @@ fn old_snapshots_off_the_ladder_are_removed() {
     assert_eq!(ledger.project::<Count>(17).unwrap().0, 17);
 }
 
+/// Story: a log that grew past a rung and a step behind it at once, as one does that was killed while
+/// the snapshot of the rung was made, had no snapshot at the rung for ever.
+#[test]
+fn a_rung_is_not_passed_over_for_a_step_behind_it() {
+    let disk = SimDisk::new();
+    let environment = environment(&disk, 65_536);
+    Ledger::create(&dir(), &environment).unwrap().close().unwrap();
+    append_unknown(&disk, 65_536 + 16_384);
+    let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
+    let scope = plan_ledger::plan::CapScope::Ledger;
+    let command = plan_ledger::Command::SetCap { scope, limit: Some(1), by: "ann".to_owned() };
+    ledger.execute(&command).unwrap();
+    drop(ledger);
+    assert_eq!(rungs(&disk), [65_536, 65_536 + 16_384]);
+}
+
 /// Story: a snapshot that somebody asked for while another was due failed, or made the other fail: who
 /// makes one removes what was left unfinished, and took what the other was writing for that.
 #[test]
