@@ -99,6 +99,7 @@ mod readers;
 mod log_stop;
 // Steps done from outside of a runner: judged, held, told of their files.
 mod outside;
+mod pace;
 // What waits for people, and the commands by which they answer and steer.
 mod people;
 // `ledger plan`: plan files checked, compared, completed; versions reviewed.
