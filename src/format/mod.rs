@@ -19,6 +19,7 @@ mod frame;
 mod hash;
 mod head;
 mod index;
+mod pack;
 mod segment;
 mod snapshot;
 
@@ -37,13 +38,14 @@ pub use index::{
     INDEX_HEADER_SIZE, INDEX_LENGTH_MAX, INDEX_RECORDS_MAX, Index, IndexBuilder, IndexCheck,
     IndexFault, SEEK_STEP, SeekEntry, index_crc, peek_seek_length, read_seeks,
 };
+pub use pack::{pack, unpack};
 pub use segment::{
     FORMAT_MAJOR, HEADER_REPLICA_SIZE, HeaderFault, HeaderReplica, Reason, SEGMENT_HEADER_SIZE,
     SegmentHeader, SegmentName,
 };
 pub use snapshot::{
-    SNAPSHOT_CHUNK_SIZE, SNAPSHOT_CRC_SIZE, SNAPSHOT_HEADER_SIZE, SnapshotFault, SnapshotHeader,
-    SnapshotName, is_projection_name, snapshot_chunk_crc,
+    Packing, SNAPSHOT_CHUNK_SIZE, SNAPSHOT_CRC_SIZE, SNAPSHOT_HEADER_SIZE, SnapshotFault,
+    SnapshotHeader, SnapshotName, is_projection_name, snapshot_chunk_crc,
 };
 
 /// A 16-byte identifier: of a ledger, of a segment, of a chain's genesis.

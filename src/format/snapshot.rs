@@ -20,7 +20,9 @@ pub const SNAPSHOT_CHUNK_SIZE: usize = 1 << 20;
 /// Size of the sum behind each chunk.
 pub const SNAPSHOT_CRC_SIZE: usize = 4;
 
-const FORMAT_MINOR: u16 = 0;
+/// The flag of a packed snapshot, and the minor version that has it.
+const PACKED: u32 = 1;
+const PACKED_MINOR: u16 = 1;
 const MAGIC: [u8; 8] = [0x89, b'P', b'L', b'S', 0x0D, 0x0A, 0x1A, 0x0A];
 /// `SNAPSHOT_CHUNK_SIZE` as it stands on disk.
 const CHUNK_SIZE: u32 = 1 << 20;
@@ -45,8 +47,8 @@ mod at {
     pub(super) const NAME_LENGTH: usize = 176;
     pub(super) const PAD: usize = 177;
     pub(super) const NAME: usize = 184;
-    #[cfg(test)]
-    pub(super) const RESERVED: usize = 248;
+    pub(super) const STORED: usize = 248;
+    pub(super) const RESERVED: usize = 256;
     pub(super) const CRC: usize = 508;
 }
 
@@ -73,6 +75,20 @@ pub struct SnapshotHeader {
     pub body_length: u64,
     /// BLAKE3 of the body.
     pub body_hash: [u8; 32],
+    /// How its chunks hold the body.
+    pub packing: Packing,
+}
+
+/// How the chunks of a snapshot hold its body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Packing {
+    /// As it is: format 1.0.
+    Plain,
+    /// Each behind its length, as an LZ4 block where that is shorter.
+    Packed {
+        /// Bytes of all chunks.
+        stored: u64,
+    },
 }
 
 /// What is wrong with a snapshot's header.
@@ -106,10 +122,11 @@ pub const fn is_projection_name(name: &str) -> bool {
     true
 }
 
-/// The sum behind chunk `index` of the snapshot at a record.
+/// The sum behind chunk `index` of the snapshot at a record: of its data and, if it is packed, of
+/// the length before.
 #[must_use]
-pub fn snapshot_chunk_crc(chain: &Chain, index: u64, data: &[u8]) -> u32 {
-    crc32(crc32(0, &[&chain.0, &index.to_le_bytes()]), &[data])
+pub fn snapshot_chunk_crc(chain: &Chain, index: u64, data: &[&[u8]]) -> u32 {
+    crc32(crc32(0, &[&chain.0, &index.to_le_bytes()]), data)
 }
 
 impl SnapshotHeader {
@@ -120,7 +137,11 @@ impl SnapshotHeader {
         let out = bytes.as_mut_slice();
         put(out, at::MAGIC, &MAGIC);
         put(out, at::MAJOR, &FORMAT_MAJOR.to_le_bytes());
-        put(out, at::MINOR, &FORMAT_MINOR.to_le_bytes());
+        if let Packing::Packed { stored } = self.packing {
+            put(out, at::MINOR, &PACKED_MINOR.to_le_bytes());
+            put(out, at::INCOMPAT, &PACKED.to_le_bytes());
+            put(out, at::STORED, &stored.to_le_bytes());
+        }
         put(out, at::LEDGER, &self.ledger);
         put(out, at::GENESIS, &self.genesis);
         put(out, at::SEQ, &self.seq.to_le_bytes());
@@ -153,16 +174,26 @@ impl SnapshotHeader {
         if sum != u32_at(bytes, at::CRC) {
             return Err(SnapshotFault::Crc);
         }
-        if u16_at(bytes, at::MAJOR) != FORMAT_MAJOR || u32_at(bytes, at::INCOMPAT) != 0 {
+        let flags = u32_at(bytes, at::INCOMPAT);
+        if u16_at(bytes, at::MAJOR) != FORMAT_MAJOR || flags & !PACKED != 0 {
             return Err(SnapshotFault::Version);
         }
+        let stored = u64_at(bytes, at::STORED);
+        let packing = match (flags, stored) {
+            (PACKED, stored) => Packing::Packed { stored },
+            (_, 0) => Packing::Plain,
+            _ => return Err(SnapshotFault::Field("reserved bytes")),
+        };
         let is_zero = |from: usize, to: usize| bytes.get(from..to).is_some_and(all_zero);
         let [length] = array(bytes, at::NAME_LENGTH).ok_or(SnapshotFault::Short)?;
         let end = at::NAME + usize::from(length);
         let name = bytes.get(at::NAME..end).and_then(|name| std::str::from_utf8(name).ok());
         let name = name.filter(|name| is_projection_name(name));
         let projection = name.ok_or(SnapshotFault::Field("the projection's name"))?.to_owned();
-        if !is_zero(at::PAD, at::NAME) || !is_zero(end, at::CRC) {
+        if !is_zero(at::PAD, at::NAME)
+            || !is_zero(end, at::STORED)
+            || !is_zero(at::RESERVED, at::CRC)
+        {
             return Err(SnapshotFault::Field("reserved bytes"));
         }
         if u32_at(bytes, at::CHUNK_SIZE) != CHUNK_SIZE {
@@ -179,6 +210,7 @@ impl SnapshotHeader {
             version: u32_at(bytes, at::VERSION),
             body_length: u64_at(bytes, at::BODY_LENGTH),
             body_hash: array(bytes, at::BODY_HASH).ok_or(SnapshotFault::Short)?,
+            packing,
         };
         if header.seq == 0 || header.version == 0 {
             return Err(SnapshotFault::Field("seq or version, which begin at 1"));
@@ -192,8 +224,21 @@ impl SnapshotHeader {
     /// The exact length of the file; `None` if no file can be so long.
     #[must_use]
     pub fn file_length(&self) -> Option<u64> {
-        let sums = self.body_length.div_ceil(CHUNK_LENGTH).checked_mul(4)?;
-        self.body_length.checked_add(sums)?.checked_add(512)
+        self.stored_length()?.checked_add(512)
+    }
+
+    /// How long its chunks are; `None` if they cannot be.
+    #[must_use]
+    pub fn stored_length(&self) -> Option<u64> {
+        let chunks = self.body_length.div_ceil(CHUNK_LENGTH);
+        let most = |around: u64| self.body_length.checked_add(chunks.checked_mul(around)?);
+        match self.packing {
+            Packing::Plain => most(4),
+            Packing::Packed { stored } => {
+                let least = chunks.checked_mul(9)?;
+                (least..=most(8)?).contains(&stored).then_some(stored)
+            }
+        }
     }
 
     /// The name that its file has.
@@ -277,6 +322,7 @@ mod tests {
             version: 7,
             body_length: 8,
             body_hash: [9; 32],
+            packing: Packing::Packed { stored: 10 },
         }
     }
 
@@ -290,6 +336,8 @@ mod tests {
     /// Goal: what is written is what is read, every flipped bit is noticed, every cut is.
     #[test]
     fn every_flipped_bit_and_every_cut_of_a_header_is_noticed() {
+        let plain = SnapshotHeader { packing: Packing::Plain, ..header() };
+        assert_eq!(SnapshotHeader::decode(&plain.encode()), Ok(plain));
         let bytes = header().encode();
         assert_eq!(SnapshotHeader::decode(&bytes), Ok(header()));
         for place in 0..bytes.len() * 8 {
@@ -310,8 +358,11 @@ mod tests {
             SnapshotHeader::decode(&sealed(bytes.clone(), offset, field)).unwrap_err()
         };
         assert_eq!(fault(at::MAJOR, &[2, 0]), SnapshotFault::Version);
-        assert_eq!(fault(at::INCOMPAT, &[1]), SnapshotFault::Version);
-        let fields: [(usize, &[u8]); 9] = [
+        assert_eq!(fault(at::INCOMPAT, &[3]), SnapshotFault::Version);
+        let fields: [(usize, &[u8]); 12] = [
+            (at::INCOMPAT, &[0]),
+            (at::STORED, &[8]),
+            (at::STORED, &[17]),
             (at::SEQ, &[0; 8]),
             (at::VERSION, &[0; 4]),
             (at::CHUNK_SIZE, &[0; 4]),
@@ -334,7 +385,7 @@ mod tests {
     fn the_sum_of_a_chunk_knows_its_place() {
         let (one, other) = (Chain([1; 32]), Chain([2; 32]));
         let sums = [(one, 0), (one, 1), (other, 0)];
-        let sums = sums.map(|(chain, index)| snapshot_chunk_crc(&chain, index, b"data"));
+        let sums = sums.map(|(chain, index)| snapshot_chunk_crc(&chain, index, &[b"data"]));
         assert!(sums[0] != sums[1] && sums[0] != sums[2], "{sums:?}");
     }
 

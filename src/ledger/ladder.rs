@@ -1,6 +1,6 @@
 //! When snapshots of the state are made: at every rung, beside the work, never in its way. Between
 //! two rungs there are steps, whose snapshots are made for whoever opens the ledger next, as long as
-//! they are small beside the records that they spare; rungs alone are kept for good.
+//! they are small beside the records that they spare.
 //!
 //! Invariants:
 //! - Whatever goes wrong here is a warning. No command waits for a snapshot (with
@@ -20,7 +20,7 @@ use crate::plan::State;
 use crate::storage::Storage;
 
 use super::environment::Environment;
-use super::snapshots::{Keeping, RUNG, make, newest_length, thin_out};
+use super::snapshots::{Keeping, RUNG, Spacing, make, newest_length, thin_out};
 
 /// Steps are no closer than this, in records.
 const STEP_MIN: u64 = 16_384;
@@ -35,18 +35,24 @@ const SMALL: u64 = 8 << 20;
 pub(super) struct Ladder {
     maker: Maker,
     housekeeping: Housekeeping,
-    /// From one step to the next, in records; `None`: snapshots are made on request.
-    every: Option<u64>,
+    making: Making,
     /// The last step that there is a snapshot of, or that one was tried for.
     tried: u64,
     worker: Option<Worker>,
+}
+
+/// Whether snapshots are made by themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Making {
+    Due,
+    OnRequest,
 }
 
 #[derive(Debug, Clone)]
 struct Maker {
     storage: Arc<dyn Storage>,
     dir: PathBuf,
-    spacing: u64,
+    spacing: Spacing,
     outbox: Arc<Mutex<Outbox>>,
     keeping: Keeping,
 }
@@ -71,17 +77,18 @@ struct Worker {
 impl Ladder {
     /// The ladder of the ledger in `dir`, whose newest good snapshot is at `newest`.
     pub(super) fn new(environment: &Environment, dir: &Path, newest: u64) -> Self {
-        let spacing = environment.snapshot_every.filter(|every| *every > 0);
+        let every = environment.snapshot_every.filter(|every| *every > 0);
+        let rungs = every.unwrap_or(RUNG);
         Self {
             maker: Maker {
                 storage: environment.storage.clone(),
                 dir: dir.to_owned(),
-                spacing: spacing.unwrap_or(RUNG),
+                spacing: Spacing { rungs, steps: step(rungs) },
                 outbox: Arc::default(),
                 keeping: Keeping::default(),
             },
             housekeeping: environment.housekeeping,
-            every: spacing.map(step),
+            making: if every.is_some() { Making::Due } else { Making::OnRequest },
             tried: newest,
             worker: None,
         }
@@ -90,9 +97,10 @@ impl Ladder {
     /// The log has got as far as record `last`: make the snapshots that are due, that of the last
     /// rung and that of the last step. A log that grew by a lot at once passes over others.
     pub(super) fn reach(&mut self, last: u64) {
-        let Some(every) = self.every else { return };
-        for seq in [last - last % self.maker.spacing, last - last % every] {
-            self.reach_step(seq);
+        let Spacing { rungs, steps } = self.maker.spacing;
+        if self.making == Making::Due {
+            self.reach_step(last - last % rungs);
+            self.reach_step(last - last % steps);
         }
     }
 
@@ -122,7 +130,7 @@ impl Ladder {
     }
 
     /// The spacing of what is kept for good.
-    pub(super) fn spacing(&self) -> u64 {
+    pub(super) fn spacing(&self) -> Spacing {
         self.maker.spacing
     }
 
@@ -170,7 +178,7 @@ impl Maker {
 
     fn make(&self, seq: u64) -> Result<()> {
         let reader = LogReader::open(&self.storage, &self.dir)?;
-        let is_rung = seq.is_multiple_of(self.spacing);
+        let is_rung = seq.is_multiple_of(self.spacing.rungs);
         if !is_rung && newest_length::<State>(&reader).is_some_and(|length| length > SMALL) {
             return Ok(());
         }

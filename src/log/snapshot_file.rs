@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{
-    ContentHasher, SNAPSHOT_CHUNK_SIZE, SNAPSHOT_HEADER_SIZE, SnapshotHeader, SnapshotName,
-    snapshot_chunk_crc,
+    ContentHasher, Packing, SNAPSHOT_CHUNK_SIZE, SNAPSHOT_HEADER_SIZE, SnapshotHeader,
+    SnapshotName, pack, snapshot_chunk_crc,
 };
 use crate::storage::{EntryKind, Storage, StorageFile};
 
@@ -61,9 +61,9 @@ pub fn list_snapshots(storage: &dyn Storage, dir: &Path) -> Result<SnapshotList>
     Ok(list)
 }
 
-/// Write a snapshot durably. `body` writes its body; `header` needs neither its length nor its
-/// hash, which are filled in; the header as it is on disk, and the file. A sound file that has
-/// the name already is left as it is; a bad one makes way.
+/// Write a snapshot durably, packed. `body` writes its body; `header` needs neither its length nor
+/// its hash, which are filled in; the header as it is on disk, and the file. A sound file that has
+/// the name already is left as it is, packed or not; a bad one makes way.
 ///
 /// # Errors
 /// `Io` and `DiskFull`; what `body` says, as `TooLarge`. Nothing is left behind.
@@ -109,7 +109,7 @@ fn give_name(
     header: &SnapshotHeader,
 ) -> Result<()> {
     match SnapshotReader::open(storage, path).and_then(SnapshotReader::check) {
-        Ok(there) if there == *header => {
+        Ok(there) if (SnapshotHeader { packing: header.packing, ..there.clone() }) == *header => {
             let io = |error| Error::io("remove the second copy", temporary, error);
             return storage.remove(temporary).map_err(io);
         }
@@ -134,9 +134,10 @@ fn fill(
         file: &*file,
         header,
         hasher: ContentHasher::default(),
-        chunk: Vec::new(),
+        part: Vec::new(),
         index: 0,
-        end: length(&[0; SNAPSHOT_HEADER_SIZE]),
+        end: CHUNKS_START,
+        synced: CHUNKS_START,
         failed: None,
     };
     let written = body(&mut writer).and_then(|()| writer.end_chunk());
@@ -148,6 +149,7 @@ fn fill(
         return Err(Error::new(ErrorKind::TooLarge, message).at_path(path));
     }
     writer.header.body_hash = writer.hasher.finish();
+    writer.header.packing = Packing::Packed { stored: writer.end - CHUNKS_START };
     let header = writer.header;
     // The header comes last: it holds the body's hash. The file has no name yet in any case.
     file.write_at(&header.encode(), 0)
@@ -156,14 +158,21 @@ fn fill(
     Ok(header)
 }
 
-/// Cuts a body into chunks with their sums.
+/// Where the first chunk stands.
+const CHUNKS_START: u64 = 512;
+const _: () = assert!(SNAPSHOT_HEADER_SIZE == 512, "chunks stand right behind the header");
+/// So many bytes are synced at a time: what is committed beside it does not wait for all of it.
+const SYNC_STEP: u64 = 1 << 20;
+
+/// Cuts a body into parts, and packs each as a chunk with its sum.
 struct ChunkWriter<'a> {
     file: &'a dyn StorageFile,
     header: SnapshotHeader,
     hasher: ContentHasher,
-    chunk: Vec<u8>,
+    part: Vec<u8>,
     index: u64,
     end: u64,
+    synced: u64,
     /// What the disk said: told apart from what the encoder says.
     failed: Option<io::Error>,
 }
@@ -179,33 +188,39 @@ impl ChunkWriter<'_> {
     }
 
     fn end_chunk(&mut self) -> io::Result<()> {
-        if self.chunk.is_empty() {
+        if self.part.is_empty() {
             return Ok(());
         }
-        self.hasher.update(&self.chunk);
-        self.header.body_length += length(&self.chunk);
-        let crc = snapshot_chunk_crc(&self.header.chain, self.index, &self.chunk);
-        self.chunk.extend_from_slice(&crc.to_le_bytes());
-        let written = self.file.write_at(&self.chunk, self.end);
+        self.hasher.update(&self.part);
+        self.header.body_length += length(&self.part);
+        let data = pack(&self.part);
+        let count = u32::try_from(data.len()).expect("a chunk is no longer than its part");
+        let mut chunk = count.to_le_bytes().to_vec();
+        chunk.extend_from_slice(&data);
+        let crc = snapshot_chunk_crc(&self.header.chain, self.index, &[&chunk]);
+        chunk.extend_from_slice(&crc.to_le_bytes());
+        let written = self.file.write_at(&chunk, self.end);
         self.told(written)?;
-        self.end += length(&self.chunk);
+        self.end += length(&chunk);
         self.index += 1;
-        self.chunk.clear();
+        self.part.clear();
+        if self.end - self.synced >= SYNC_STEP {
+            self.told(self.file.sync())?;
+            self.synced = self.end;
+        }
         Ok(())
     }
 }
 
 impl Write for ChunkWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let room = SNAPSHOT_CHUNK_SIZE - self.chunk.len();
-        let part = bytes.get(..room).unwrap_or(bytes);
-        self.chunk.extend_from_slice(part);
-        if self.chunk.len() == SNAPSHOT_CHUNK_SIZE {
+        let room = SNAPSHOT_CHUNK_SIZE - self.part.len();
+        let taken = bytes.get(..room).unwrap_or(bytes);
+        self.part.extend_from_slice(taken);
+        if self.part.len() == SNAPSHOT_CHUNK_SIZE {
             self.end_chunk()?;
-            // So much at a time: what is committed beside it does not wait for all of it.
-            self.told(self.file.sync())?;
         }
-        Ok(part.len())
+        Ok(taken.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {

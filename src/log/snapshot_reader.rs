@@ -1,7 +1,7 @@
 //! Reading snapshot files, chunk by chunk, and holding them against the log.
 //!
-//! Invariants: reading keeps one chunk in memory, whatever the header says, and hands out no byte
-//! of a chunk whose sum does not hold.
+//! Invariants: reading keeps one chunk in memory, packed and unpacked, whatever header and chunk
+//! say, and hands out no byte of a chunk whose sum does not hold.
 //!
 //! Left out on purpose: what a body means, and which snapshot is worth having.
 
@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{
-    Chain, ContentHasher, SNAPSHOT_CHUNK_SIZE, SNAPSHOT_CRC_SIZE, SNAPSHOT_HEADER_SIZE,
-    SnapshotFault, SnapshotHeader, SnapshotName, Uid, snapshot_chunk_crc,
+    Chain, ContentHasher, Packing, SNAPSHOT_CHUNK_SIZE, SNAPSHOT_CRC_SIZE, SNAPSHOT_HEADER_SIZE,
+    SnapshotFault, SnapshotHeader, SnapshotName, Uid, snapshot_chunk_crc, unpack,
 };
 use crate::storage::{Access, Storage, StorageFile};
 
@@ -105,13 +105,17 @@ pub struct SnapshotReader {
     path: PathBuf,
     header: SnapshotHeader,
     hasher: ContentHasher,
-    /// The current chunk, its sum cut off.
-    chunk: Vec<u8>,
+    /// The current chunk's part of the body.
+    part: Vec<u8>,
     /// How much of it was handed out.
     used: usize,
     /// The number of the next chunk.
     index: u64,
-    /// Bytes of the body behind the current chunk.
+    /// Where the next chunk stands.
+    next: u64,
+    /// Where the last chunk ends.
+    end: u64,
+    /// Bytes of the body behind the current part.
     left: u64,
     /// What was found wrong, for who reads through [`Read`].
     fault: Option<Error>,
@@ -153,9 +157,11 @@ impl SnapshotReader {
             path: path.to_owned(),
             header,
             hasher: ContentHasher::default(),
-            chunk: Vec::new(),
+            part: Vec::new(),
             used: 0,
             index: 0,
+            next: length(&bytes),
+            end: found,
             left,
             fault: None,
         })
@@ -185,6 +191,9 @@ impl SnapshotReader {
         while self.left > 0 {
             self.next_chunk()?;
         }
+        if self.next != self.end {
+            return Err(bad(&self.path, self.next, "bytes follow the last chunk"));
+        }
         if self.hasher.finish() != self.header.body_hash {
             let at = length(&[0; SNAPSHOT_HEADER_SIZE]);
             return Err(bad(&self.path, at, "every chunk holds, but the body's hash differs"));
@@ -201,42 +210,71 @@ impl SnapshotReader {
     /// Bytes of the body that were not handed out yet.
     #[must_use]
     pub fn unread(&self) -> u64 {
-        self.left + length(self.chunk.get(self.used..).unwrap_or_default())
+        self.left + length(self.part.get(self.used..).unwrap_or_default())
     }
 
     fn next_chunk(&mut self) -> Result<()> {
         let size = usize::try_from(self.left).unwrap_or(SNAPSHOT_CHUNK_SIZE);
         let size = size.min(SNAPSHOT_CHUNK_SIZE);
-        let stride = length(&[0; SNAPSHOT_CRC_SIZE]) + CHUNK_LENGTH;
-        let offset = length(&[0; SNAPSHOT_HEADER_SIZE]) + self.index * stride;
-        self.chunk.resize(size + SNAPSHOT_CRC_SIZE, 0);
+        self.part.clear();
         self.used = 0;
-        let count = self
-            .file
-            .read_at(&mut self.chunk, offset)
-            .map_err(|error| Error::io("read the snapshot", &self.path, error).at_offset(offset))?;
-        let (data, sum) = self.chunk.split_at(size);
-        let expected = snapshot_chunk_crc(&self.header.chain, self.index, data).to_le_bytes();
-        if count != self.chunk.len() || sum != expected {
-            self.chunk.clear();
+        let offset = self.next;
+        let Some(part) = self.chunk(size)? else {
             let what = format!("the sum of chunk {} does not hold", self.index);
             return Err(bad(&self.path, offset, &what));
-        }
-        self.chunk.truncate(size);
-        self.hasher.update(&self.chunk);
+        };
+        self.hasher.update(&part);
+        self.part = part;
         self.index += 1;
-        self.left -= length(&self.chunk);
+        self.left -= length(&self.part);
         Ok(())
+    }
+
+    /// The next chunk's part of the body, of so many bytes; `None` if it does not hold.
+    fn chunk(&mut self, size: usize) -> Result<Option<Vec<u8>>> {
+        let (prefix, data) = match self.header.packing {
+            Packing::Plain => (Vec::new(), size),
+            Packing::Packed { .. } => {
+                let prefix = self.stored(self.next, PREFIX)?;
+                let Ok(word) = <[u8; PREFIX]>::try_from(prefix.as_slice()) else {
+                    return Ok(None);
+                };
+                let data = usize::try_from(u32::from_le_bytes(word)).unwrap_or(usize::MAX);
+                (prefix, data)
+            }
+        };
+        if data == 0 || data > size {
+            return Ok(None);
+        }
+        let behind = self.next + length(&prefix);
+        let mut chunk = self.stored(behind, data + SNAPSHOT_CRC_SIZE)?;
+        let sum = chunk.split_off(data.min(chunk.len()));
+        let expected = snapshot_chunk_crc(&self.header.chain, self.index, &[&prefix, &chunk]);
+        if sum != expected.to_le_bytes() {
+            return Ok(None);
+        }
+        self.next = behind + length(&chunk) + length(&sum);
+        Ok(unpack(chunk, size))
+    }
+
+    /// So many bytes of the file from there on, or as many as there are.
+    fn stored(&self, offset: u64, count: usize) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; count];
+        let found = self
+            .file
+            .read_at(&mut bytes, offset)
+            .map_err(|error| Error::io("read the snapshot", &self.path, error).at_offset(offset))?;
+        bytes.truncate(found);
+        Ok(bytes)
     }
 }
 
-/// [`SNAPSHOT_CHUNK_SIZE`] as lengths of files are counted.
-const CHUNK_LENGTH: u64 = 1 << 20;
-const _: () = assert!(SNAPSHOT_CHUNK_SIZE == 1 << 20, "both are the chunk's size");
+/// Bytes of a packed chunk's length.
+const PREFIX: usize = 4;
 
 impl Read for SnapshotReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.used == self.chunk.len() {
+        if self.used == self.part.len() {
             if self.fault.is_some() {
                 return Err(io::Error::other("the snapshot is damaged"));
             }
@@ -249,7 +287,7 @@ impl Read for SnapshotReader {
                 return Err(told);
             }
         }
-        let ready = self.chunk.get(self.used..).unwrap_or_default();
+        let ready = self.part.get(self.used..).unwrap_or_default();
         let count = ready.len().min(buffer.len());
         if let (Some(to), Some(from)) = (buffer.get_mut(..count), ready.get(..count)) {
             to.copy_from_slice(from);

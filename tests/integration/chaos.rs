@@ -101,7 +101,7 @@ fn history(seed: u64) {
     place.write("worker.sh", WORKER);
     place.write("wait.sh", pace::WAIT);
     place.write("plan.yaml", plan());
-    let mut pace = Pace::new(&place, STEPS_PER_KILL, KILLS);
+    let mut limit = Pace::new(&place, STEPS_PER_KILL, KILLS);
     let mut dice = Dice(seed);
     let begin = || {
         let words = ["run", "plan.yaml", "--max-parallel", "6", "--worker", "exec bash worker.sh"];
@@ -109,15 +109,15 @@ fn history(seed: u64) {
     };
     for life in 0..400 {
         let mut running = begin();
-        while !pace.is_over() && !running.is_over() {
+        while !limit.is_over() && !running.is_over() {
             std::thread::sleep(Duration::from_millis(dice.below(LIFE_MILLIS_MAX)));
             if dice.below(2) == 0 {
                 if kill_some_worker(&place, &mut dice) {
-                    pace.killed();
+                    limit.killed();
                 }
             } else if !running.is_over() {
                 running.signal("KILL");
-                pace.killed();
+                limit.killed();
                 break;
             }
         }
@@ -132,7 +132,7 @@ fn history(seed: u64) {
         assert!(life < 399, "seed {seed}: it never ends: {ended:#?}");
     }
     // Of the last steps, as many are let go at once as there are workers.
-    assert!(pace.kills() >= KILLS * 3 / 4, "seed {seed}: only {} kills", pace.kills());
+    assert!(limit.kills() >= KILLS * 3 / 4, "seed {seed}: only {} kills", limit.kills());
     judge(&place, seed);
 }
 

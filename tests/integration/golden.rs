@@ -184,6 +184,7 @@ const SNAPSHOT_FIELDS: &[(usize, usize, &str)] = &[
     (176, 1, "length of the projection's name"),
     (177, 7, "reserved"),
     (184, 64, "projection's name"),
+    (248, 8, "bytes of the chunks"),
     (508, 4, "crc32 of [0, 508)"),
 ];
 

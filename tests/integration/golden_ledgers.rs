@@ -192,9 +192,9 @@ const GOLDEN: [Golden; 9] = [
     ("future-kind", "a record of a kind that must not be skipped", future_kind),
 ];
 
-/// Golden ledgers as programs before wrote them: the bytes are all there is. Their snapshots are of
-/// version 2 of the state.
-const WRITTEN_BEFORE: [&str; 2] = ["good-state-2", "pruned-state-2"];
+/// Golden ledgers as programs before wrote them: the bytes are all there is. Their snapshots are
+/// plain, the first of version 2 of the state.
+const WRITTEN_BEFORE: [&str; 4] = ["good-state-2", "pruned-state-2", "good-plain", "pruned-plain"];
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("format/golden").join(name)

@@ -76,7 +76,7 @@ fn layered_plan(steps: usize) -> String {
 fn survives(place: &Place, plan: &Path, steps: usize, seed: u64) {
     let worker = place.write("worker.sh", WORKER);
     place.write("wait.sh", pace::WAIT);
-    let mut pace = Pace::new(place, STEPS_PER_KILL, KILLS);
+    let mut limit = Pace::new(place, STEPS_PER_KILL, KILLS);
     let worker = format!("sh {}", worker.display());
     // Every process that this run starts, at any remove, bears this in its environment.
     let mark = format!("PLAN_LEDGER_TEST={}-{seed}", place.path("").display());
@@ -91,7 +91,7 @@ fn survives(place: &Place, plan: &Path, steps: usize, seed: u64) {
     let mut done = BTreeSet::new();
     // On a machine that is busy with other things, lives last longer until one gets somewhere.
     let mut life_millis_max = LIFE_MILLIS_MAX;
-    while !pace.is_over() {
+    while !limit.is_over() {
         let before = place.tally().len();
         let mut running = begin();
         if dice.below(4) > 0 {
@@ -101,7 +101,7 @@ fn survives(place: &Place, plan: &Path, steps: usize, seed: u64) {
         std::thread::sleep(Duration::from_millis(dice.below(life_millis_max)));
         let ended = running.kill();
         assert!(ended.was_killed(), "it ended before it was killed enough: {ended:#?}");
-        pace.killed();
+        limit.killed();
         assert_nothing_again(&done, &place.tally()[before..]);
         // A kill may come before there is a ledger at all.
         if place.path(".ledger").exists() {

@@ -26,9 +26,9 @@ pub(crate) struct Pace<'a> {
 impl<'a> Pace<'a> {
     pub(crate) fn new(place: &'a Place, steps_per_kill: u32, kills_due: u32) -> Self {
         place.write("tally.done", "");
-        let pace = Self { place, steps_per_kill, kills: 0, kills_due };
-        pace.tell();
-        pace
+        let new = Self { place, steps_per_kill, kills: 0, kills_due };
+        new.tell();
+        new
     }
 
     pub(crate) fn killed(&mut self) {

@@ -403,29 +403,44 @@ fn those_who_make_snapshots_at_once_leave_each_other_alone() {
     ledger.close().unwrap();
 }
 
-/// Goal: who opens a ledger folds at most a quarter of the way to the next rung, as long as
-/// snapshots are small, and the disk is not filled with them.
+/// Goal: who opens a ledger or looks back folds at most a quarter of the way to the next rung, as
+/// long as snapshots are small, and the disk is not filled with large ones: of those that are not on
+/// a rung the newest two are kept.
 /// Method: records that no program knows are passed over, so a log of many is made at once.
 #[test]
-fn between_rungs_the_newest_two_small_snapshots_are_kept() {
+fn between_rungs_small_snapshots_are_kept_and_of_large_ones_the_newest_two() {
+    let quarters = |count: u64| (1..=count).map(|quarter| quarter * 16_384).collect::<Vec<_>>();
+    for count in 1..=6 {
+        assert_eq!(kept_after(count, 10), quarters(count));
+        let recent = usize::try_from(count).unwrap().saturating_sub(2);
+        let stays = |(at, seq): &(usize, u64)| *at >= recent || *seq == 65_536;
+        let large = quarters(count).into_iter().enumerate().filter(stays);
+        assert_eq!(kept_after(count, 3 << 20), large.map(|(_, seq)| seq).collect::<Vec<_>>());
+    }
+}
+
+/// The snapshots of a ledger that was opened after each of so many quarters of a rung, and has a
+/// variable of so many bytes that do not pack well.
+fn kept_after(quarters: u64, bytes: u64) -> Vec<u64> {
     let disk = SimDisk::new();
-    let environment = environment(&disk, 65_536);
-    Ledger::create(&dir(), &environment).unwrap().close().unwrap();
-    let mut expected = Vec::new();
-    for quarter in 1..=6 {
+    let environment = Environment { blob_threshold: usize::MAX, ..environment(&disk, 65_536) };
+    let ledger = Ledger::create(&dir(), &environment).unwrap();
+    let plan = serde_json::from_str(r#"{"steps": [{"id": "a"}]}"#).unwrap();
+    let run = ledger.start_run("one", &plan, plan_ledger::RunPolicy::default()).unwrap();
+    let mut dice = crate::dice::Dice(bytes);
+    let noise: String = (0..bytes / 16).map(|_| format!("{:016x}", dice.below(u64::MAX))).collect();
+    let value = plan_ledger::plan::Json::new(&noise.into());
+    ledger.set_variable(run, "noise", value, None, "ann").unwrap();
+    ledger.close().unwrap();
+    for quarter in 1..=quarters {
         let last = reader(&disk).head().unwrap().durable_seq;
         append_unknown(&disk, quarter * 16_384 - last);
         let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
         let (limit, by) = (u32::try_from(quarter).ok(), "ann".to_owned());
         let scope = plan_ledger::plan::CapScope::Ledger;
         ledger.execute(&plan_ledger::Command::SetCap { scope, limit, by }).unwrap();
-        expected.push(quarter * 16_384);
-        drop(ledger);
-        let kept = rungs(&disk);
-        let recent = &expected[expected.len().saturating_sub(2)..];
-        let stays = |seq: &u64| recent.contains(seq) || *seq == 65_536;
-        assert_eq!(kept, expected.iter().copied().filter(stays).collect::<Vec<_>>());
     }
+    rungs(&disk)
 }
 
 /// Adds so many records of a kind that may be passed over.
@@ -472,8 +487,11 @@ impl Projection for Long {
     const NAME: &'static str = "long";
     const VERSION: u32 = 1;
 
-    fn apply(&mut self, _: &Recorded) {
-        self.0.extend((0..100_000_u32).map(|number| number.to_le_bytes()[1] ^ 0x5A));
+    fn apply(&mut self, recorded: &Recorded) {
+        let mut dice = crate::dice::Dice(recorded.seq);
+        // Some of it packs well, some does not.
+        let sides = if recorded.seq / 11 % 2 == 0 { 2 } else { 256 };
+        self.0.extend((0..100_000).map(|_| u8::try_from(dice.below(sides)).unwrap()));
     }
 
     fn encode(&self, out: &mut dyn io::Write) -> io::Result<()> {
@@ -636,23 +654,38 @@ fn bodies_of_many_chunks_are_checked_chunk_by_chunk() {
     assert_eq!(place(expected.0.len()), made.seq * 100_000);
     let name = SnapshotName::parse(made.path.file_name().unwrap().to_str().unwrap()).unwrap();
     view.check_snapshot(&name).unwrap();
-    let stride = (1 << 20) + 4;
-    let length = place(disk.read(&made.path).unwrap().len());
-    for at in [512, 512 + stride - 1, 512 + stride, 512 + 3 * stride + 77, length - 1] {
-        let byte = disk.read(&made.path).unwrap()[usize::try_from(at).unwrap()];
-        disk.overwrite(&made.path, at, &[byte ^ 0x10]).unwrap();
-        let error = view.check_snapshot(&name).unwrap_err();
-        let chunk = 512 + (at - 512) / stride * stride;
-        assert_eq!(error.location().offset, Some(chunk), "byte {at}: {error}");
-        assert_eq!(view.project::<Long>(made.seq).unwrap(), expected);
-        disk.overwrite(&made.path, at, &[byte]).unwrap();
+    let bytes = disk.read(&made.path).unwrap();
+    let chunks = chunks(&bytes);
+    let packed = chunks.iter().filter(|chunk| chunk.len() < 1 << 20).count();
+    assert!(chunks.len() >= 5 && packed >= 2 && packed < chunks.len(), "{chunks:?}");
+    for chunk in &chunks {
+        // In its length, in its data, in its sum.
+        for at in [chunk.start, chunk.start + 2, chunk.start + 77, chunk.end - 1] {
+            disk.overwrite(&made.path, place(at), &[bytes[at] ^ 0x10]).unwrap();
+            let error = view.check_snapshot(&name).unwrap_err();
+            assert_eq!(error.location().offset, Some(place(chunk.start)), "byte {at}: {error}");
+            assert_eq!(view.project::<Long>(made.seq).unwrap(), expected);
+            disk.overwrite(&made.path, place(at), &[bytes[at]]).unwrap();
+        }
     }
     // Two chunks in each other's place hold in neither.
-    let bytes = disk.read(&made.path).unwrap();
-    let (one, size) = (512, usize::try_from(stride).unwrap());
-    let swapped = [&bytes[one + size..one + 2 * size], &bytes[one..one + size]].concat();
+    let swapped = [&bytes[chunks[1].clone()], &bytes[chunks[0].clone()]].concat();
     disk.overwrite(&made.path, 512, &swapped).unwrap();
     assert_eq!(view.check_snapshot(&name).unwrap_err().location().offset, Some(512));
+}
+
+/// Where the chunks of a snapshot's file stand.
+fn chunks(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
+    let mut found = Vec::new();
+    let mut start = 512;
+    while start < bytes.len() {
+        let length = u32::from_le_bytes(bytes[start..start + 4].try_into().unwrap());
+        let end = start + 4 + usize::try_from(length).unwrap() + 4;
+        found.push(start..end);
+        start = end;
+    }
+    assert_eq!(start, bytes.len());
+    found
 }
 
 /// Goal: damage before a good snapshot is reported, and the state behind it is whole all the same.

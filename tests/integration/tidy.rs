@@ -29,6 +29,7 @@ const LAYERS: &[(&str, &[&str])] = &[
 const CRATES: &[(&str, &[&str])] = &[
     ("crc32fast", &["format/hash.rs"]),
     ("blake3", &["format/hash.rs"]),
+    ("lz4_flex", &["format/pack.rs"]),
     ("bincode", &["ledger/codec.rs"]),
     ("base64", &["ledger/lines.rs"]),
     ("memmap2", &["storage/map.rs"]),

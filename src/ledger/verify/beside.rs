@@ -62,8 +62,8 @@ pub(super) fn snapshots(
 
 /// [`SNAPSHOT_HEADER_SIZE`] as lengths of files are counted.
 const HEADER: u64 = 512;
-/// A chunk and its sum, likewise.
-const CHUNK: u64 = (1 << 20) + 4;
+/// The longest chunk with its length and its sum, likewise.
+const CHUNK: u64 = (1 << 20) + 8;
 const _: () = assert!(
     SNAPSHOT_HEADER_SIZE == 512 && SNAPSHOT_CHUNK_SIZE + SNAPSHOT_CRC_SIZE == (1 << 20) + 4,
     "HEADER and CHUNK are the format's"
