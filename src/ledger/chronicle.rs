@@ -13,11 +13,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::{Damage, Item, LogReader, LoggedRecord, Proof};
-use crate::plan::{Cost, Event, Micros, Run, RunId, StepEvent, StepNumber, StepRecord, StepStatus};
+use crate::plan::{
+    Cost, Event, Micros, Run, RunId, State, StepEvent, StepNumber, StepRecord, StepStatus,
+};
 
 use super::books::{Books, StepCost};
 use super::codec;
-use super::replay::{LedgerView, Recorded};
+use super::replay::{LedgerView, Recorded, fold};
 use super::streams::RUNS;
 
 /// What the log still has about a run.
@@ -59,9 +61,8 @@ impl LedgerView {
         let since = self.log().first_seq();
         let mut found =
             Chronicle { since, records: Vec::new(), damage: Vec::new(), unreadable: Vec::new() };
-        for item in self.log().walk_of_stream(u64::from(run.0), RUNS, since) {
+        for item in self.log().walk_of_stream(u64::from(run.0), RUNS, since).up_to(last) {
             match item? {
-                Item::Record(record, _) if record.seq > last => break,
                 Item::Record(_, Proof::Unproven) if self.log().has_witness() => {}
                 Item::Record(record, _) => found.note(&record),
                 Item::Damage(damage) if damage.first_seq <= last => found.damage.push(damage),
@@ -69,6 +70,19 @@ impl LedgerView {
             }
         }
         Ok(found)
+    }
+
+    /// The state after record `seq` as far as one run goes: nothing is in it of other runs, or of
+    /// the ledger's caps. `None` if not every record about the run can be read; then
+    /// [`LedgerView::state_at`] says more.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn state_of_run(&self, run: RunId, seq: u64) -> Result<Option<State>> {
+        let found = self.chronicle(run, seq)?;
+        let mut state = State::default();
+        found.records.iter().for_each(|record| fold(&mut state, record));
+        Ok(Some(state).filter(|state| found.is_whole() && state.runs.contains_key(&run)))
     }
 
     /// What happened to a step of a run, oldest first: each of its records names the one before.

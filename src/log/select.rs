@@ -23,6 +23,7 @@ pub struct Selection<'a> {
     row: Row<'a>,
     wanted: Wanted,
     from: u64,
+    last: u64,
     current: Option<Current<'a>>,
     ready: VecDeque<Item>,
     is_over: bool,
@@ -57,7 +58,14 @@ impl<'a> Selection<'a> {
     pub(super) fn new(reader: &'a LogReader, wanted: Wanted, from: u64) -> Self {
         let from = from.max(1);
         let (row, ready) = (Row::new(reader, from), VecDeque::new());
-        Self { reader, row, wanted, from, current: None, ready, is_over: false }
+        let last = u64::MAX;
+        Self { reader, row, wanted, from, last, current: None, ready, is_over: false }
+    }
+
+    /// The same, without what stands behind record `last`: it is not read.
+    #[must_use]
+    pub fn up_to(self, last: u64) -> Self {
+        Self { last, ..self }
     }
 
     /// Turn to the next segment. `None` when there is no more.
@@ -65,6 +73,9 @@ impl<'a> Selection<'a> {
         match self.row.next().transpose()? {
             None => return Ok(None),
             Some(Next::Item(item)) => self.ready.push_back(item),
+            Some(Next::Segment(opened)) if opened.segment.header.base_seq > self.last => {
+                return Ok(None);
+            }
             Some(Next::Segment(opened)) => {
                 self.ready.extend(opened.damaged_header());
                 let postings = self.postings(&opened)?;
@@ -126,6 +137,10 @@ impl<'a> Selection<'a> {
     /// The item, if it is wanted and is not one that was there already.
     fn pick(&mut self, item: Item) -> Option<Item> {
         match item {
+            Item::Record(record, _) if record.seq > self.last => {
+                self.is_over = true;
+                None
+            }
             Item::Record(record, proof) => {
                 let is_wanted = record.seq >= self.from && self.wanted.matches(&record);
                 is_wanted.then(|| {

@@ -490,7 +490,7 @@ impl Projection for Long {
     fn apply(&mut self, recorded: &Recorded) {
         let mut dice = crate::dice::Dice(recorded.seq);
         // Some of it packs well, some does not.
-        let sides = if recorded.seq / 11 % 2 == 0 { 2 } else { 256 };
+        let sides = if (recorded.seq / 11).is_multiple_of(2) { 2 } else { 256 };
         self.0.extend((0..100_000).map(|_| u8::try_from(dice.below(sides)).unwrap()));
     }
 

@@ -279,6 +279,20 @@ fn kinds_of(ledger: &Ledger) -> BTreeSet<Kind> {
     events.iter().filter_map(|each| each.event.as_ref().map(Kind::of)).collect()
 }
 
+/// A run that is folded without the others is the same, but for what the ledger's caps make of it.
+fn runs_by_themselves(view: &LedgerView, seq: u64) {
+    let state = view.state_at(seq).unwrap();
+    let what = |run: &Run| {
+        let said = (&run.steps, &run.variables, &run.barriers, &run.questions, &run.timers);
+        let counted = (&run.ready, &run.counts, run.in_flight, &run.account, run.status);
+        format!("{said:?} {counted:?} {:?}", run.active_version())
+    };
+    for (id, run) in state.runs.iter() {
+        let alone = view.state_of_run(*id, seq).unwrap().unwrap();
+        assert!(alone.runs.len() == 1 && what(&alone.runs[id]) == what(run), "{id} at {seq}");
+    }
+}
+
 /// Live, folded from the start, folded from each snapshot: at every record one state.
 fn same_from_everywhere(
     disk: &SimDisk,
@@ -322,6 +336,9 @@ fn same_from_everywhere(
         assert_eq!(from_start.get(&seq).copied().unwrap_or(state_hash(&State::default())), hash);
     }
     assert_eq!(ledger.state_at(last + 1).unwrap_err().kind(), ErrorKind::OutOfRange);
+    for seq in (1..=last).step_by(usize::try_from(last / 20).unwrap()) {
+        runs_by_themselves(&view, seq);
+    }
     ledger.close().unwrap();
     let (ledger, report) = Ledger::open(&dir(), environment).unwrap();
     assert_eq!(report.notes, Vec::<String>::new());

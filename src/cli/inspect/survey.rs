@@ -39,18 +39,8 @@ impl Survey {
     /// The newest state alone: records before the newest good snapshot are not read.
     pub(super) fn recent(dir: &Path, environment: &Environment) -> Result<Self, Failure> {
         let view = LedgerView::open(dir, environment)?;
-        let fold = view.fold_recent()?;
-        Self::with(view, fold, dir, environment)
-    }
-
-    fn with(
-        view: LedgerView,
-        fold: Fold,
-        dir: &Path,
-        environment: &Environment,
-    ) -> Result<Self, Failure> {
-        let health = Health::of(view.log(), dir, environment)?;
-        Ok(Self { view, fold, health, now: environment.clock.now() })
+        let (fold, health) = Health::beside(&view, dir, environment, || view.fold_recent())?;
+        Ok(Self { fold: fold?, view, health, now: environment.clock.now() })
     }
 
     /// Whether everything that was acknowledged can be read.
@@ -126,6 +116,22 @@ impl Health {
             end => end,
         };
         Ok(Self { end, notes: notes(log) })
+    }
+
+    /// The same, looked at by another thread while this one does something else: both read much.
+    pub(super) fn beside<T>(
+        view: &LedgerView,
+        dir: &Path,
+        environment: &Environment,
+        work: impl FnOnce() -> T,
+    ) -> Result<(T, Self), Failure> {
+        std::thread::scope(|scope| {
+            let looking = scope.spawn(|| Self::of(view.log(), dir, environment));
+            let done = work();
+            // Its panic goes on here.
+            let health = looking.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            Ok((done, health))
+        })
     }
 
     pub(super) fn is_good(&self) -> bool {

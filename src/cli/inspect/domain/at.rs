@@ -1,11 +1,14 @@
-//! `ledger inspect DIR at SEQ`: everything that the ledger knew after one record.
+//! `ledger inspect DIR at SEQ`: everything that the ledger knew after one record; people are shown of
+//! many runs that had ended a line each.
+
+use std::collections::BTreeSet;
 
 use clap::Args;
 use serde_json::{Value, json};
 
 use crate::cli::exit::{Code, Failure};
 use crate::ledger::state_hash;
-use crate::plan::{Run, RunId, StepNumber, StepState};
+use crate::plan::{Run, RunId, State, StepNumber, StepState};
 
 use super::super::Form;
 use super::super::content::{Content, content_text, kind_name};
@@ -51,14 +54,53 @@ pub(super) fn at(args: &AtArgs, look: Look<'_>, page: &mut Page<'_>) -> Result<C
         (scene, vec![id])
     } else {
         let scene = Scene::of(look, at)?;
-        let runs = scene.state.runs.keys().copied().collect();
+        let runs = match look.form {
+            Form::Json => scene.state.runs.keys().copied().collect(),
+            Form::Text => shown(&scene.state),
+        };
         (scene, runs)
     };
     match look.form {
         Form::Json => print_json(&scene, &runs, page)?,
-        Form::Text => print(&scene, &runs, page)?,
+        Form::Text => {
+            print(&scene, &runs, page)?;
+            if args.run.is_none() {
+                print_others(&scene.state, &runs, page)?;
+            }
+        }
     }
     scene.end(page)
+}
+
+/// So many runs are shown to people in full, and all that go on.
+const SHOWN: usize = 8;
+
+/// The runs that are shown in full: all that go on and, while there are few, those that ended last.
+fn shown(state: &State) -> Vec<RunId> {
+    let mut shown: BTreeSet<RunId> = state.runs.open().collect();
+    let ended = state.ended.iter().rev().map(|(_, id)| *id);
+    shown.extend(ended.take(SHOWN.saturating_sub(shown.len())));
+    shown.into_iter().collect()
+}
+
+/// The others, a line each.
+fn print_others(state: &State, shown: &[RunId], page: &mut Page<'_>) -> Result<(), Failure> {
+    let others: Vec<_> = state.runs.glances().filter(|(id, _)| !shown.contains(id)).collect();
+    if others.is_empty() {
+        return Ok(());
+    }
+    page.line("")?;
+    let mut table = Table::with_headings(&["ended before", "status", "steps"]);
+    for (id, glance) in others {
+        let (paint, status) = run_status(glance.status);
+        table.row([
+            (Paint::None, format!("{} ({id})", plain(&glance.name))),
+            (paint, status),
+            (Paint::None, format!("{}/{} accepted", glance.accepted, glance.steps)),
+        ]);
+    }
+    page.table(&table, 0)?;
+    page.painted(Paint::Faint, "name a run to see it in full")
 }
 
 fn print_json(scene: &Scene<'_>, runs: &[RunId], page: &mut Page<'_>) -> Result<(), Failure> {

@@ -3,7 +3,8 @@
 //! Invariants:
 //! - The state is that of the newest good snapshot and the records since; nothing else is read.
 //! - Where damage stands in the way, the state before it is shown, and the exit code says so.
-//! - A run that ended so long ago that only its sums are left is shown as it was when it ended.
+//! - A run that ended so long ago that only its sums are left is shown as it was when it ended; what
+//!   other runs were then need not be there.
 
 use clap::Args;
 use serde_json::json;
@@ -50,20 +51,22 @@ impl<'a> Scene<'a> {
     /// The ledger now, or after that record.
     pub(in crate::cli::inspect) fn of(look: Look<'a>, at: At) -> Result<Self, Failure> {
         let view = LedgerView::open(look.dir, look.environment)?;
-        let (fold, error) = match at.at.map(|seq| view.state_at(seq)) {
-            None => (view.fold_recent()?, None),
-            Some(Ok(state)) => (Fold::of(state), None),
+        let (fold, error, refusal) = match at.at.map(|seq| view.state_at(seq)) {
+            None => {
+                let fold = || view.fold_recent();
+                let (fold, health) = Health::beside(&view, look.dir, look.environment, fold)?;
+                (fold?, None, health.refusal())
+            }
+            Some(Ok(state)) => (Fold::of(state), None, None),
             Some(Err(error)) if is_damage(&error) => {
-                (view.fold(at.at.unwrap_or(u64::MAX))?, Some(error))
+                (view.fold(at.at.unwrap_or(u64::MAX))?, Some(error), None)
             }
             Some(Err(error)) => return Err(error.into()),
         };
         let Fold { state, damage, unreadable, .. } = fold;
         let error = error.map(|error| error.to_string()).filter(|_| damage.is_empty());
         let mut unread: Vec<String> = unreadable.or(error).iter().map(|what| plain(what)).collect();
-        if at.at.is_none() {
-            unread.extend(Health::of(view.log(), look.dir, look.environment)?.refusal());
-        }
+        unread.extend(refusal);
         let past = at.at.map(|_| format!("as it was after record {}", state.seq));
         let now =
             if past.is_some() { state.time } else { look.environment.clock.now().max(state.time) };
@@ -125,8 +128,10 @@ impl<'a> Scene<'a> {
         let Some(summary) = self.state.summaries.get(&id).cloned() else {
             return Err(not_found(format!("there is no run {id}"), self.code()));
         };
-        self.state =
-            self.view.state_at(summary.seq).map_err(|error| only_sums(&summary, &error))?;
+        self.state = match self.view.state_of_run(id, summary.seq)? {
+            Some(state) => state,
+            None => self.view.state_at(summary.seq).map_err(|error| only_sums(&summary, &error))?,
+        };
         if !self.state.runs.contains_key(&id) {
             let what = "the state at its end does not hold it";
             return Err(only_sums(&summary, &Error::new(ErrorKind::Corrupt, what)).into());
