@@ -39,6 +39,39 @@ fn every_record_shows_its_state() {
     }
 }
 
+/// Goal: of many runs people are shown those that matter most, and are told of all.
+#[test]
+fn of_many_runs_a_few_are_shown_in_full() {
+    let place = place();
+    let (ledger, _) = Ledger::open_or_create(&place.dir, &environment()).unwrap();
+    let plan: Plan = serde_json::from_value(json!({"steps": [{"id": "only"}]})).unwrap();
+    for number in 0..12 {
+        let run = ledger.start_run(&format!("r{number}"), &plan, RunPolicy::default()).unwrap();
+        // Nine have ended.
+        if number % 4 != 0 {
+            let task = ledger.dispatch(run, "worker").unwrap().unwrap();
+            ledger.record_receipt(task.token, Receipt::default()).unwrap();
+        }
+    }
+    ledger.close().unwrap();
+    let at = last(&place.dir).to_string();
+    let in_full = |words: &[&str]| {
+        let told = look(&place.dir, words);
+        let heads =
+            told.out.lines().filter_map(|line| line.strip_prefix("run ")?.split(' ').next());
+        heads.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let shown = ["r0", "r4", "r6", "r7", "r8", "r9", "r10", "r11"];
+    assert_eq!(in_full(&["at", &at]), shown);
+    let told = look(&place.dir, &["at", &at]);
+    for other in ["r1 (2)", "r2 (3)", "r3 (4)", "r5 (6)", "name one to see it in full"] {
+        told.has(other);
+    }
+    assert_eq!(in_full(&["at", &at, "r2"]), ["r2"]);
+    assert_eq!(in_full(&["at", &at, "--full"]).len(), 12);
+    assert_eq!(look(&place.dir, &["at", &at, "--json"]).of_type("run_state").len(), 12);
+}
+
 /// Goal: why a step waits is what the rules say, of every step at every record; and once it may be
 /// dealt, the answer is a place in the queue.
 #[test]

@@ -1,5 +1,5 @@
-//! `ledger inspect DIR at SEQ`: everything that the ledger knew after one record; people are shown of
-//! many runs that had ended a line each.
+//! `ledger inspect DIR at SEQ`: everything that the ledger knew after one record; people are shown
+//! a few runs in full, and of the others a line each, unless they ask for all.
 
 use std::collections::BTreeSet;
 
@@ -18,6 +18,7 @@ use super::super::event_json::scope_json;
 use super::super::page::{Page, time_json};
 use super::super::reference::{barrier_word, step_name};
 use super::super::run_json::status_word;
+use super::super::step_text::Length;
 use super::super::summary::progress;
 use super::super::text::{Paint, Table, counted, moment, plain, words};
 use super::Look;
@@ -45,6 +46,9 @@ pub(in crate::cli::inspect) struct AtArgs {
     /// Only this run, by name or number
     #[arg(value_name = "RUN")]
     run: Option<String>,
+    /// Print all runs in full, however many (JSON always has all)
+    #[arg(long)]
+    full: bool,
 }
 
 pub(super) fn at(args: &AtArgs, look: Look<'_>, page: &mut Page<'_>) -> Result<Code, Failure> {
@@ -56,7 +60,10 @@ pub(super) fn at(args: &AtArgs, look: Look<'_>, page: &mut Page<'_>) -> Result<C
         let scene = Scene::of(look, at)?;
         let runs = match look.form {
             Form::Json => scene.state.runs.keys().copied().collect(),
-            Form::Text => shown(&scene.state),
+            Form::Text => {
+                let length = if args.full { Length::Whole } else { Length::Short };
+                shown(&scene.state, length)
+            }
         };
         (scene, runs)
     };
@@ -72,14 +79,18 @@ pub(super) fn at(args: &AtArgs, look: Look<'_>, page: &mut Page<'_>) -> Result<C
     scene.end(page)
 }
 
-/// So many runs are shown to people in full, and all that go on.
+/// So many runs are shown to people in full, unless they ask for more.
 const SHOWN: usize = 8;
 
-/// The runs that are shown in full: all that go on and, while there are few, those that ended last.
-fn shown(state: &State) -> Vec<RunId> {
-    let mut shown: BTreeSet<RunId> = state.runs.open().collect();
+/// The runs that are shown in full: those that go on, the newest first, then those that ended last.
+fn shown(state: &State, length: Length) -> Vec<RunId> {
+    let count = match length {
+        Length::Short => SHOWN,
+        Length::Whole => usize::MAX,
+    };
+    let open = state.runs.open().rev();
     let ended = state.ended.iter().rev().map(|(_, id)| *id);
-    shown.extend(ended.take(SHOWN.saturating_sub(shown.len())));
+    let shown: BTreeSet<RunId> = open.chain(ended).take(count).collect();
     shown.into_iter().collect()
 }
 
@@ -90,7 +101,7 @@ fn print_others(state: &State, shown: &[RunId], page: &mut Page<'_>) -> Result<(
         return Ok(());
     }
     page.line("")?;
-    let mut table = Table::with_headings(&["ended before", "status", "steps"]);
+    let mut table = Table::with_headings(&["other runs", "status", "steps"]);
     for (id, glance) in others {
         let (paint, status) = run_status(glance.status);
         table.row([
@@ -100,7 +111,7 @@ fn print_others(state: &State, shown: &[RunId], page: &mut Page<'_>) -> Result<(
         ]);
     }
     page.table(&table, 0)?;
-    page.painted(Paint::Faint, "name a run to see it in full")
+    page.painted(Paint::Faint, "name one to see it in full, or say --full")
 }
 
 fn print_json(scene: &Scene<'_>, runs: &[RunId], page: &mut Page<'_>) -> Result<(), Failure> {
