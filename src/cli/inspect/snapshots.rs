@@ -97,6 +97,7 @@ fn snapshot_json(name: &SnapshotName, path: &Path, checked: &Checked, is_anchor:
         "chain": header.map(|header| header.chain.to_string()),
         "state_hash": header.map(|header| hex(&header.state_hash)),
         "body_bytes": header.map(|header| header.body_length),
+        "file_bytes": header.and_then(SnapshotHeader::file_length),
         "problem": checked.as_ref().err().map(ToString::to_string),
     })
 }
@@ -107,7 +108,7 @@ fn row(name: &SnapshotName, checked: &Checked, is_anchor: bool) -> [(Paint, Stri
     let (paint, [time, bytes, hash, what]) = match checked {
         Ok(header) => {
             let hash = hex(&header.state_hash).chars().take(16).collect();
-            let bytes = size(header.body_length);
+            let bytes = size(header.file_length().unwrap_or(header.body_length));
             (Paint::None, [seconds(header.time), bytes, hash, anchor.to_owned()])
         }
         Err(error) => {
