@@ -47,7 +47,7 @@ const OF_PLANS: &[&str] = &["claims", "stories", "facade", "people", "histories"
 
 /// The same for bugs of serving others.
 const OF_SERVICE: &[&str] =
-    &["facade", "outside", "socket", "acts", "races", "retention", "people", "run"];
+    &["answers", "facade", "outside", "socket", "acts", "races", "retention", "people", "run"];
 
 /// What is tried where nobody says what: bugs of all kinds that are found soon.
 const SAMPLE: &[Bug] = &[
