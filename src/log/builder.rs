@@ -112,9 +112,8 @@ impl LogBuilder {
             },
             ro_compat: 0,
         };
-        let file = create_segment(&*storage, &draft, &header).inspect_err(|_| {
-            let _ = draft::abandon(&storage, &draft);
-        })?;
+        let file = create_segment(&*storage, &draft, &header)
+            .inspect_err(|_| draft::give_up(&storage, &draft))?;
         Ok(Self {
             layout,
             draft,
@@ -318,8 +317,7 @@ impl LogBuilder {
 impl Drop for LogBuilder {
     fn drop(&mut self) {
         if self.outcome == Outcome::Open {
-            // Best effort: what is left has no name, and is cleared by whoever tries again.
-            let _ = draft::abandon(&self.options.storage, &self.draft);
+            draft::give_up(&self.options.storage, &self.draft);
         }
         let _ = &self.lock;
     }

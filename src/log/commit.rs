@@ -27,7 +27,7 @@ const HEAD_SYNC_INTERVAL: u64 = 1_000_000;
 pub(super) enum Stop {
     /// A call failed.
     Failed(Error),
-    /// The right to write is lost; nothing was written since.
+    /// The right to write is lost.
     Fenced(String),
     /// Somebody else found out first.
     Already,
@@ -117,7 +117,7 @@ impl Engine {
         group: &mut Group,
         durability: Durability,
     ) -> std::result::Result<HeadOnDisk, Stop> {
-        self.ownership.check().map_err(Stop::Fenced)?;
+        self.begin_write(group)?;
         let (file, offset, name) = (group.file.clone(), group.offset, group.header.name());
         let io = |what, error| {
             let path = self.layout.segment(name);
@@ -136,6 +136,18 @@ impl Engine {
         bug!(SyncRetried => let _ = file.sync());
         file.sync().map_err(|error| io("sync the records", error))?;
         self.write_head(&group.header, &group.tip, Due::Usual)
+    }
+
+    /// See whether this may be written, also whether nobody else has found out meanwhile that it may
+    /// not: so that whoever is told that nothing was written is told the truth.
+    fn begin_write(&self, group: &Group) -> std::result::Result<(), Stop> {
+        self.ownership.check().map_err(Stop::Fenced)?;
+        let mut queue = self.lock();
+        if queue.health != Health::Good {
+            return Err(Stop::Already);
+        }
+        queue.begun = group.tip.ack.seq;
+        Ok(())
     }
 
     /// Say in HEAD what is durable now, and sync it when it is due.

@@ -32,11 +32,19 @@ pub(super) fn begin(
     }
     expect_ours(storage, &draft)?;
     storage.create_dir(draft.dir()).map_err(|error| io("create the folder", draft.dir(), error))?;
-    let lock = take_lock(&**storage, &draft, holder)?;
-    clear(storage, &draft)?;
-    storage
-        .create_dir(&draft.log())
-        .map_err(|error| io("create the folder", &draft.log(), error))?;
+    let lock = take_lock(&**storage, &draft, holder).inspect_err(|error| {
+        // A folder that holds anything stays. One that somebody else has just made may go: that
+        // one's own lock then tells.
+        if error.kind() != ErrorKind::Locked {
+            let _ = storage.remove_dir(draft.dir());
+        }
+    })?;
+    let create = |path: &Path| storage.create_dir(path);
+    clear(storage, &draft)
+        .and_then(|()| {
+            create(&draft.log()).map_err(|error| io("create the folder", &draft.log(), error))
+        })
+        .inspect_err(|_| give_up(storage, &draft))?;
     Ok((draft, lock))
 }
 
@@ -52,13 +60,15 @@ pub(super) fn name(storage: &dyn Storage, draft: &Layout, layout: &Layout) -> Re
     storage.sync_dir(parent).map_err(|error| io("sync the folder", parent, error))
 }
 
-/// Remove a draft that will not become a ledger. Only called by who holds its lock.
-pub(super) fn abandon(storage: &Arc<dyn Storage>, draft: &Layout) -> Result<()> {
-    clear(storage, draft)?;
-    let io = |path: &Path, error| Error::io("remove an unfinished ledger", path, error);
-    storage.remove_dir(&draft.log()).map_err(|error| io(&draft.log(), error))?;
-    storage.remove(&draft.lock()).map_err(|error| io(&draft.lock(), error))?;
-    storage.remove_dir(draft.dir()).map_err(|error| io(draft.dir(), error))
+/// Remove a draft that will not become a ledger, as far as it can be done: what is left has no name,
+/// and is cleared by whoever tries again. Only called by who holds its lock.
+pub(super) fn give_up(storage: &Arc<dyn Storage>, draft: &Layout) {
+    // Its lock goes last: until then nobody else begins in this folder.
+    if clear(storage, draft).is_ok() {
+        // It may not have been made yet.
+        let _ = storage.remove_dir(&draft.log());
+        let _ = storage.remove(&draft.lock()).and_then(|()| storage.remove_dir(draft.dir()));
+    }
 }
 
 /// Refuse a folder that holds what is not ours.

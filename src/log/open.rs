@@ -77,9 +77,11 @@ impl Log {
             chain: Chain::GENESIS,
             state: HeadState::Clean,
         };
-        build_segment(&*storage, &draft, &header).map_err(BuildError::into_error)?;
-        HeadFile::create(&*storage, &draft, &head)?;
-        draft::name(&*storage, &draft, &layout)?;
+        build_segment(&*storage, &draft, &header)
+            .map_err(BuildError::into_error)
+            .and_then(|_| HeadFile::create(&*storage, &draft, &head))
+            .and_then(|()| draft::name(&*storage, &draft, &layout))
+            .inspect_err(|_| draft::give_up(&storage, &draft))?;
         let (log, _) = Self::open_locked(layout, options, lock, time)?;
         Ok(log)
     }

@@ -2,7 +2,7 @@
 //! turn it is at the disk.
 //!
 //! Invariants:
-//! - `durable` <= `written` <= `encoded`, all three in the active segment.
+//! - `durable` <= `written` <= `encoded`, all three in the active segment; `written` <= `begun`.
 //! - The arena holds exactly the frames between `written` (or, while a group is being written, the
 //!   end of that group) and `encoded`.
 //! - What is not durable spans at most [`UNSYNCED_MAX`] bytes, or one batch.
@@ -115,6 +115,8 @@ pub(super) struct Queue {
     pub(super) encoded: Tip,
     pub(super) written: Tip,
     pub(super) durable: Tip,
+    /// The last record of which a write was begun: nobody can say that it is not in the file.
+    pub(super) begun: u64,
     pub(super) turn: Turn,
     pub(super) health: Health,
     pub(super) head: HeadOnDisk,
@@ -167,6 +169,7 @@ impl Queue {
             encoded: tip,
             written: tip,
             durable: tip,
+            begun: tip.ack.seq,
             turn: Turn::Free,
             health: Health::Good,
             head: HeadOnDisk::Synced,
@@ -301,10 +304,10 @@ impl Queue {
             Health::Poisoned(cause) => Some(unknown(cause, first, last)),
             Health::Fenced(_) | Health::Closed => {
                 let error = self.expect_good().err()?;
-                // What is buffered is in the file, and nobody knows what will become of it.
-                let is_written = first <= self.written.ack.seq;
+                // What is in the file, or on its way, may be found there by whoever opens it next.
+                let is_begun = first <= self.begun;
                 let error = error.at_seq(first);
-                Some(if is_written { unknown(&error.to_string(), first, last) } else { error })
+                Some(if is_begun { unknown(&error.to_string(), first, last) } else { error })
             }
         }
     }

@@ -133,8 +133,8 @@ fn a_plan_that_does_not_fit_leaves_no_file_behind() {
     place.ledger(line).code(0);
 }
 
-/// Goal: a ledger that does not fit on its disk is not made by halves, and the same command works
-/// once it fits.
+/// Goal: a ledger that does not fit on its disk is not made by halves, leaves nothing behind, and the
+/// same command works once it fits.
 #[test]
 fn creation_on_a_full_disk_leaves_nothing_in_the_way() {
     for size in ["4k", "64k", "512k", "1028k"] {
@@ -143,8 +143,11 @@ fn creation_on_a_full_disk_leaves_nothing_in_the_way() {
         place.write("plan.yaml", "steps: [{id: one, command: 'echo x >> $TALLY'}]");
         let line = "run plan.yaml --ledger disk/ledger";
         for _ in 0..2 {
-            place.ledger(line).code(7).complains(&["No space left on device"]);
-            assert!(!place.path("disk/ledger").exists(), "{size}");
+            for line in [line, "init --ledger disk/ledger"] {
+                place.ledger(line).code(7).complains(&["No space left on device"]);
+                let left: Vec<_> = std::fs::read_dir(place.path("disk")).unwrap().collect();
+                assert!(left.is_empty(), "{line}, {size}: {left:?}");
+            }
         }
         assert!(place.tally().is_empty());
         disk.grow("8m");

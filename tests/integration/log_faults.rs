@@ -2,10 +2,11 @@
 
 use std::io;
 
-use plan_ledger::error::ErrorKind;
+use plan_ledger::error::{Error, ErrorKind};
 use plan_ledger::format::{Head, NewRecord};
-use plan_ledger::log::{Log, Verdict};
+use plan_ledger::log::{Genesis, Log, LogBuilder, Verdict};
 use plan_ledger::sim::{Effect, Failure, Fault, Loss, Operation, OsError, Rule, SimDisk};
+use plan_ledger::storage::Storage as _;
 
 use super::lab::{
     LOOKS, Model, Restart, at, dir, kill, open, options, payloads, record, settle, whole,
@@ -203,6 +204,41 @@ fn a_full_disk_refuses_cleanly() {
         settle(&disk, &model, &format!("limit {limit}"));
     }
     assert!(refusals > 10, "{refusals}");
+}
+
+/// Story: a ledger that could not be made, for want of room, left the folder in which it had been begun.
+/// Method: each call of making one fails, once; then nothing is left, or the ledger itself.
+#[test]
+fn a_ledger_that_cannot_be_made_leaves_nothing_behind() {
+    type Way = fn(&SimDisk) -> Result<(), Error>;
+    let built: Way = |disk| {
+        let mut builder = LogBuilder::create(&dir(), options(disk), Genesis::Own, at(0))?;
+        builder.push(&record(1, 40), at(0), 0)?;
+        builder.finish().map(drop)
+    };
+    let created: Way = |disk| Log::create(&dir(), options(disk), at(0)).map(drop);
+    let (root, mut failed) = (dir().parent().unwrap().to_owned(), 0);
+    for way in [created, built] {
+        let calm = SimDisk::new();
+        way(&calm).unwrap();
+        for call in 1..=calm.calls() {
+            let disk = SimDisk::new();
+            let (kind, effect) = (io::ErrorKind::StorageFull, Effect::Nothing);
+            disk.fail_at(Fault { call, kind, effect });
+            if way(&disk).is_ok() {
+                continue;
+            }
+            failed += 1;
+            let left = disk.list(&root).unwrap();
+            if left.is_empty() {
+                way(&disk).unwrap();
+            } else {
+                assert!(left.iter().all(|entry| entry.name == "ledger"), "call {call}: {left:?}");
+            }
+            assert_eq!(open(&disk).unwrap().1.verdict, Verdict::Clean, "call {call}");
+        }
+    }
+    assert!(failed > 30, "{failed}");
 }
 
 /// Goal: a read that fails once while a log is opened is an error, and never the end of the log (H48,

@@ -7,6 +7,8 @@
 
 // One command for every act, and the same answers from whoever holds the ledger.
 mod acts;
+// What is told of a state that may not be durable: nothing.
+mod answers;
 // Large outputs beside the log.
 mod blobs;
 // The promises about claims, across losses of power.

@@ -43,6 +43,11 @@ fn asked(stream: &UnixStream, request: &str) -> Answer {
     serde_json::from_str(&answer).unwrap()
 }
 
+/// The answer to one act on a connection of its own.
+pub(crate) fn requested(socket: &Path, act: &Act) -> Answer {
+    asked(&UnixStream::connect(socket).unwrap(), &serde_json::to_string(act).unwrap())
+}
+
 /// Goal: the protocol needs nothing but a socket and JSON, and answers what it cannot understand.
 #[test]
 fn anybody_can_speak_it() {

@@ -24,6 +24,8 @@ pub(crate) enum Call {
     Remove(PathBuf),
     SyncDir(PathBuf),
     Lock(PathBuf),
+    /// Told to who watches, and not noted.
+    Read(PathBuf),
     /// An acknowledgement: noted by the test itself.
     Ack,
 }
@@ -56,10 +58,14 @@ impl Traced {
         Self { watch: Watch(Some(Arc::new(watch))), ..Self::default() }
     }
 
-    pub(crate) fn note(&self, call: Call) {
+    fn tell(&self, call: &Call) {
         if let Some(watch) = &self.watch.0 {
-            watch(&call);
+            watch(call);
         }
+    }
+
+    pub(crate) fn note(&self, call: Call) {
+        self.tell(&call);
         self.calls.lock().unwrap().push(call);
     }
 
@@ -139,6 +145,7 @@ impl StorageFile for TracedFile {
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.trace.tell(&Call::Read(self.path.clone()));
         self.file.read_at(buffer, offset)
     }
 

@@ -4,13 +4,13 @@
 //! Method: a gate in front of every sync of a segment, so that it is known who waits for what.
 
 use std::path::Path;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use plan_ledger::error::{Error, ErrorKind};
 use plan_ledger::format::HeadSync;
-use plan_ledger::log::{Ack, Housekeeping, Log, LogOptions, Verdict};
+use plan_ledger::log::{Ack, Batch, Housekeeping, Log, LogOptions, Verdict};
 use plan_ledger::sim::{Effect, Failure, Loss, Operation, OsError, Rule, SimDisk};
 use plan_ledger::storage::Storage as _;
 
@@ -20,7 +20,7 @@ use super::trace::{Call, Traced};
 
 /// Lets syncs of segments through, one by one.
 #[derive(Debug, Clone, Default)]
-struct Gate(Arc<(Mutex<Passing>, Condvar)>);
+pub(crate) struct Gate(Arc<(Mutex<Passing>, Condvar)>);
 
 #[derive(Debug, Default)]
 struct Passing {
@@ -30,7 +30,7 @@ struct Passing {
 }
 
 impl Gate {
-    fn pass(&self) {
+    pub(crate) fn pass(&self) {
         let (passing, opened) = &*self.0;
         let mut passing = passing.lock().unwrap();
         passing.arrived += 1;
@@ -40,12 +40,12 @@ impl Gate {
     }
 
     /// From here on nobody passes unless [`Gate::open_for_one`] says so.
-    fn close(&self) {
+    pub(crate) fn close(&self) {
         let mut passing = self.0.0.lock().unwrap();
         passing.allowed = Some(passing.arrived);
     }
 
-    fn open(&self) {
+    pub(crate) fn open(&self) {
         self.0.0.lock().unwrap().allowed = None;
         self.0.1.notify_all();
     }
@@ -56,8 +56,18 @@ impl Gate {
         self.0.1.notify_all();
     }
 
-    fn arrived(&self) -> u64 {
+    pub(crate) fn arrived(&self) -> u64 {
         self.0.0.lock().unwrap().arrived
+    }
+}
+
+/// A gate that is open when this is gone: whatever happens, nobody waits in front of it for ever.
+#[derive(Debug, Default)]
+pub(crate) struct Opened(pub(crate) Gate);
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        self.0.open();
     }
 }
 
@@ -77,7 +87,7 @@ fn gated(is_gated: fn(&Path) -> bool, housekeeping: Housekeeping) -> (Arc<Log>, 
     (Arc::new(log), disk, gate)
 }
 
-fn is_segment(path: &Path) -> bool {
+pub(crate) fn is_segment(path: &Path) -> bool {
     path.extension().is_some_and(|it| it == "seg")
 }
 
@@ -240,4 +250,115 @@ fn a_lock_that_is_lost_while_nobody_writes_ends_the_log() {
     let (log, report) = open(&disk).unwrap();
     assert_eq!(report.verdict, Verdict::Clean);
     assert_eq!(payloads(&whole(&log.reader().unwrap())), [record(1, 40).payload]);
+}
+
+/// A log whose own thread is about to look at HEAD, to see whether it may still write, and waits
+/// there. Others who look at HEAD, and those who write records, pass a gate each.
+struct Fencing {
+    log: Arc<Log>,
+    disk: SimDisk,
+    looked: Opened,
+    others: Opened,
+    writes: Opened,
+}
+
+impl Fencing {
+    fn new() -> Self {
+        let [looked, others, writes] = [(); 3].map(|()| Opened::default());
+        let (own, rest, records) = (looked.0.clone(), others.0.clone(), writes.0.clone());
+        let is_own = || std::thread::current().name() == Some("ledger-housekeeping");
+        let traced = Traced::watched(move |call| match call {
+            Call::Read(path) if is_head(path) && is_own() => own.pass(),
+            Call::Read(path) if is_head(path) => rest.pass(),
+            Call::Write(path, ..) if is_segment(path) && !is_own() => records.pass(),
+            _ => {}
+        });
+        let disk = traced.disk.clone();
+        let options = options_with(Arc::new(traced), 1, HeadSync::Interval);
+        let options = LogOptions { housekeeping: Housekeeping::Thread, ..options };
+        let log = Arc::new(Log::create(&dir(), options, at(0)).unwrap());
+        looked.0.close();
+        let before = looked.0.arrived();
+        log.append(&[record(1, 40)], at(0)).unwrap();
+        eventually("its own thread looks", || looked.0.arrived() == before + 1);
+        Self { log, disk, looked, others, writes }
+    }
+
+    /// The log's own thread cannot tell any more whether it may write.
+    fn fence(&self) {
+        let failure = Failure::Error(OsError::Io, Effect::Nothing);
+        self.disk.inject(Rule::next(failure).of(Operation::Read).on(dir().join("HEAD")));
+        self.looked.0.open();
+        eventually("the log takes no more", || self.log.expect_good().is_err());
+    }
+
+    /// Have a thread of its own give an answer.
+    fn ask(
+        &self,
+        number: u64,
+        answers: &Sender<(u64, Result<Ack, Error>)>,
+        ask: impl FnOnce(&Log) -> Result<Ack, Error> + Send + 'static,
+    ) {
+        let (own, answers) = (self.log.clone(), answers.clone());
+        std::thread::spawn(move || {
+            let answer = ask(&own);
+            drop(own);
+            let _ = answers.send((number, answer));
+        });
+    }
+
+    /// What is there when the log is opened again.
+    fn reopened(self) -> Vec<Vec<u8>> {
+        let Self { log, disk, .. } = self;
+        drop(log);
+        let (log, _) = open(&disk).unwrap();
+        payloads(&whole(&log.reader().unwrap()))
+    }
+}
+
+/// Story: the log's own thread found that the right to write was lost while somebody was writing
+/// records. Whoever waited for these was told that nothing had been written, and might have written
+/// the same into another ledger; and then the records were found in this one.
+#[test]
+fn what_is_being_written_when_the_right_is_lost_may_be_there() {
+    let fencing = Fencing::new();
+    let (sender, answers) = channel();
+    fencing.writes.0.close();
+    let before = fencing.writes.0.arrived();
+    // Two records go to the disk together, and a third one waits for the next turn.
+    let ticket = fencing.log.submit(&Batch::new(vec![record(2, 40)], at(0))).unwrap();
+    fencing.ask(3, &sender, |log| log.append(&[record(3, 40)], at(0)));
+    eventually("two are being written", || fencing.writes.0.arrived() == before + 1);
+    fencing.ask(2, &sender, move |log| log.wait(ticket));
+    fencing.ask(4, &sender, |log| log.append(&[record(4, 40)], at(0)));
+    eventually("it has its place", || fencing.log.last_submitted().seq == 4);
+    fencing.fence();
+    // Who is not at the disk is told at once.
+    let mut told = some(&answers, 2, "those who wait are told");
+    fencing.writes.0.open();
+    told.extend(some(&answers, 1, "who writes is told"));
+    told.sort_by_key(|(number, _)| *number);
+    let kinds = told.into_iter().map(|(number, answer)| (number, answer.unwrap_err().kind()));
+    let unknown = ErrorKind::OutcomeUnknown;
+    assert_eq!(kinds.collect::<Vec<_>>(), [(2, unknown), (3, unknown), (4, ErrorKind::Fenced)]);
+    assert_eq!(fencing.reopened(), [1, 2, 3].map(|number| record(number, 40).payload));
+}
+
+/// Goal: what is fenced before its write begins is not written, though whoever is about to write it
+/// has looked before and found nothing wrong; and that is what it is told.
+#[test]
+fn nothing_is_written_once_the_right_is_known_to_be_lost() {
+    let fencing = Fencing::new();
+    let (sender, answers) = channel();
+    fencing.others.0.close();
+    let before = fencing.others.0.arrived();
+    fencing.ask(2, &sender, |log| log.append(&[record(2, 40)], at(0)));
+    eventually("it looks at HEAD", || fencing.others.0.arrived() == before + 1);
+    let changes = fencing.disk.changes();
+    fencing.fence();
+    fencing.others.0.open();
+    let (_, answer) = some(&answers, 1, "it is told").remove(0);
+    assert_eq!(answer.unwrap_err().kind(), ErrorKind::Fenced);
+    assert_eq!(fencing.disk.changes(), changes, "something was written");
+    assert_eq!(fencing.reopened(), [record(1, 40).payload]);
 }
