@@ -525,3 +525,34 @@ fn a_late_receipt_that_wants_the_next_step_is_refused_as_late() {
     let records = place.ledger("inspect records --kind receipt_refused --json").code(0).lines();
     assert_eq!(records.iter().filter(|line| line["type"] == "record").count(), 1);
 }
+
+/// Goal: what is next in a run that failed, and behind a step that did, is to try again what failed,
+/// step by step or all, or to skip it where that may be; what is said to type works.
+#[test]
+fn next_names_the_ways_out_of_a_failure() {
+    let place = Place::new();
+    place.write("plan.yaml", "steps: [{id: a}, {id: b c}, {id: d, after: [b c]}]");
+    place.ledger("run plan.yaml --worker false --quiet").code(1);
+    let next = || {
+        let ended = place.ledger("next --json plan");
+        (ended.lines()[0].clone(), place.ledger("next plan").out)
+    };
+    let (line, text) = next();
+    let retries = ["ledger retry plan a", "ledger retry plan 'b c'"];
+    let ways = serde_json::json!([retries[0], retries[1], "ledger retry plan"]);
+    assert_eq!((&line["action"], &line["commands"]), (&"retry".into(), &ways), "{line}");
+    assert_eq!(line["command"], retries[0]);
+    for said in ["#1 a, #2 b c", "--retry-failed", retries[0], retries[1]] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+    place.ledger(&retries[0][7..]).code(0);
+    place.ledger("skip plan a --reason fine").code(0);
+    let (line, text) = next();
+    let skip = "ledger skip plan 'b c' --reason WHY";
+    assert_eq!(line["commands"], serde_json::json!([retries[1], skip]), "{line}");
+    assert!(text.contains("#2 b c failed for good"), "{text}");
+    let why = place.ledger("inspect .ledger why plan d").code(0).out;
+    assert!(why.contains(retries[1]) && why.contains(skip), "{why}");
+    place.ledger_with(&["skip", "plan", "b c", "--reason", "WHY"]).code(0);
+    assert_eq!(next().0["step"], "d");
+}
