@@ -8,12 +8,12 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::cli::answer::command_line;
-use crate::cli::text::asked;
+use crate::cli::text::{asked, word};
 use crate::plan::{
     Command, Criterion, Ending, Event, Micros, Rejection, Run, RunStatus, State, StepNumber,
     StepStatus, Timer, decide,
 };
-use crate::runner::{Pending, may_hold, pending};
+use crate::runner::{Pending, StepName, may_hold, pending};
 
 use super::reference::step_name;
 use super::run_json::in_status;
@@ -160,12 +160,12 @@ pub(super) fn failed_step(run: &Run, number: StepNumber, dir: &Path) -> Action {
         // What is over has no steps to skip.
         return action;
     }
-    let skip = command_line("skip", dir, &[&run.name, id_of(run, number)]);
+    let skip = command_line("skip", dir, &[&run.name, &id_of(run, number)]);
     action.by(format!("{} --reason WHY", plain(&skip)))
 }
 
 fn retry(run: &Run, number: StepNumber, dir: &Path) -> String {
-    plain(&command_line("retry", dir, &[&run.name, id_of(run, number)]))
+    plain(&command_line("retry", dir, &[&run.name, &id_of(run, number)]))
 }
 
 /// The first step that waits after a failure.
@@ -197,8 +197,9 @@ fn few<'a>(
     }
 }
 
-fn id_of(run: &Run, number: StepNumber) -> &str {
-    run.step(number).map_or("", |step| step.id.as_str())
+/// A step as a command line may name it.
+fn id_of(run: &Run, number: StepNumber) -> String {
+    word(&StepName::of(run, number))
 }
 
 /// Somebody must say what became of a lost attempt.
@@ -207,7 +208,7 @@ pub(super) fn answer(run: &Run, number: StepNumber, dir: &Path) -> Action {
         "find out whether the lost attempt of {} did its work, and say so",
         step_name(run, number)
     );
-    let command = command_line("answer", dir, &[&run.name, id_of(run, number)]);
+    let command = command_line("answer", dir, &[&run.name, &id_of(run, number)]);
     Action::new("answer", text)
         .about(number)
         .by(format!("{} landed|did-not-happen --by WHO", plain(&command)))
@@ -218,7 +219,7 @@ pub(super) fn judge(run: &Run, number: StepNumber, dir: &Path) -> Action {
     let name = step_name(run, number);
     let attempt = run.step(number).and_then(|step| step.attempt.as_ref());
     if attempt.is_some_and(|attempt| !may_hold(attempt)) {
-        let command = command_line("answer", dir, &[&run.name, id_of(run, number)]);
+        let command = command_line("answer", dir, &[&run.name, &id_of(run, number)]);
         return Action::new("decide", format!("{name} waits for a decision about its failure"))
             .about(number)
             .by(format!("{} retry|fail|fallback|replan|escalate|abort --by WHO", plain(&command)));
@@ -228,7 +229,7 @@ pub(super) fn judge(run: &Run, number: StepNumber, dir: &Path) -> Action {
         let text = format!("{name} waits for {others} criteria that `ledger run` judges");
         return Action::new("judge", text).about(number);
     }
-    let command = command_line("accept", dir, &[&run.name, id_of(run, number)]);
+    let command = command_line("accept", dir, &[&run.name, &id_of(run, number)]);
     let criteria = if texts == 1 { "criterion" } else { "criteria" };
     Action::new("accept", format!("{name} waits for somebody to judge {texts} text {criteria}"))
         .about(number)
