@@ -1,21 +1,29 @@
 #!/usr/bin/env python3
 """How long a claim takes through the socket of a ledger that is served: several runs of
 examples/claims.rs each, in turns, and their medians. On a quiet machine: what else runs there, and
-what else syncs the same disk, falls into the figures.
+what else syncs the same disk, falls into the figures. So each run says how quiet it was: before it
+a bare loop writes and syncs so many bytes as a commit of a few acts has, and during it the
+processor time of everybody else is counted. A folder in memory (/dev/shm) leaves the disk out.
 
     benches/claims.py [--runs 5] [--clients 64] [--folder target/bench]
 """
 
 import argparse
+import os
 import pathlib
 import re
+import resource
 import shutil
 import statistics
 import subprocess
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MILLISECONDS = {"ns": 1e-6, "µs": 1e-3, "ms": 1.0, "s": 1e3}
 FIGURES = re.compile(r"claims: .*half within (\S+), 99 % within (\S+), the longest (\S+)")
+
+COMMIT_SIZE = 8192
+BARE_SECONDS = 2.0
 
 
 def milliseconds(text):
@@ -23,15 +31,51 @@ def milliseconds(text):
     return float(number) * MILLISECONDS[unit]
 
 
+def bare(folder):
+    """What the disk gives: the middle, the 99th percentile and the longest of bare writes, each
+    with its sync, over and over in a file that has its length."""
+    path = folder / "bare"
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    data, length, at, times = os.urandom(COMMIT_SIZE), 512 * COMMIT_SIZE, 0, []
+    os.pwrite(file, bytes(length), 0)
+    os.fsync(file)
+    end = time.monotonic() + BARE_SECONDS
+    while time.monotonic() < end:
+        begun = time.monotonic()
+        os.pwrite(file, data, at)
+        os.fdatasync(file)
+        times.append((time.monotonic() - begun) * 1e3)
+        at = (at + COMMIT_SIZE) % length
+    os.close(file)
+    path.unlink()
+    times.sort()
+    return [times[len(times) // 2], times[len(times) * 99 // 100], times[-1]]
+
+
+def busy():
+    """Processor time that all processes, and those of ours that ended, have used, in seconds."""
+    user, nice, system, _, _, irq, softirq = map(
+        int, pathlib.Path("/proc/stat").read_text().split()[1:8]
+    )
+    ours = resource.getrusage(resource.RUSAGE_CHILDREN)
+    everybody = (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+    return everybody, ours.ru_utime + ours.ru_stime
+
+
 def measured(program, folder, clients, rate):
-    """The figures of one run: the middle, the 99th percentile, the longest."""
+    """The figures of one run: the middle, the 99th percentile, the longest; then those of the bare
+    disk, and how many processors others had meanwhile."""
     shutil.rmtree(folder, ignore_errors=True)
+    disk = bare(folder.parent)
     words = [program, folder, str(clients), "10000" if rate is None else "5000"]
-    out = subprocess.run(
-        words + ([] if rate is None else [str(rate)]), check=True, capture_output=True, text=True
-    ).stdout
+    words += [] if rate is None else [str(rate)]
+    begun, (all_before, ours_before) = time.monotonic(), busy()
+    out = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+    took, (all_after, ours_after) = time.monotonic() - begun, busy()
+    others = max(0.0, (all_after - all_before) - (ours_after - ours_before)) / took
     shutil.rmtree(folder, ignore_errors=True)
-    return [milliseconds(text) for text in FIGURES.search(out).groups()]
+    claims = [milliseconds(text) for text in FIGURES.search(out).groups()]
+    return claims + disk + [others]
 
 
 def main():
@@ -47,12 +91,21 @@ def main():
     folder.parent.mkdir(parents=True, exist_ok=True)
     rates = [1000, 3000, None]
     runs = {rate: [] for rate in rates}
-    for _ in range(args.runs):
+    for number in range(args.runs):
         for rate in rates:
-            runs[rate].append(measured(program, folder, args.clients, rate))
-    print(f"{args.clients} clients, medians of {args.runs} runs, in milliseconds")
-    print("| claims a second | half within | 99 % within | the longest |")
-    print("|---|---|---|---|")
+            figures = measured(program, folder, args.clients, rate)
+            runs[rate].append(figures)
+            shown = " ".join(f"{each:.2f}" for each in figures)
+            print(f"run {number + 1}, {rate or 'as many as go'}: {shown}", flush=True)
+    print(
+        f"{args.clients} clients, medians of {args.runs} runs, in milliseconds;"
+        " others: processors that the rest of the machine used"
+    )
+    print(
+        "| claims a second | half within | 99 % | longest |"
+        " bare disk: half within | 99 % | longest | others |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
     for rate, figures in runs.items():
         name = "as many as go, no client ever idle" if rate is None else f"{rate:,}"
         middle = " | ".join(f"{statistics.median(each):.2f}" for each in zip(*figures))

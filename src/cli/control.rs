@@ -130,7 +130,13 @@ pub(super) struct ForkArgs {
     /// The run's name
     run: String,
     /// The last record that counts
-    #[arg(long, value_name = "SEQ", conflicts_with = "step", required_unless_present = "step")]
+    #[arg(
+        long,
+        value_name = "SEQ",
+        value_parser = clap::value_parser!(u64).range(1..),
+        conflicts_with = "step",
+        required_unless_present = "step"
+    )]
     at: Option<u64>,
     /// Before this step, by id or number (#37), was dealt for the first time
     #[arg(long, value_name = "STEP")]

@@ -74,8 +74,12 @@ pub fn main() -> ExitCode {
         }
         Err(answer) => {
             // Help and version are answers, not errors; a closed pipe is nobody's fault.
-            let _ = answer.print();
-            return Code::Fine.into();
+            return match answer.print() {
+                Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                    refuse(&Failure::Output(error))
+                }
+                _ => Code::Fine.into(),
+            };
         }
     };
     match carry_out(cli.task) {

@@ -270,11 +270,12 @@ fn tell_next(args: &NextArgs, state: &State) -> Result<Code, Failure> {
     let due: Option<Micros> = run.timers.first().map(|(due, _)| *due);
     let line = json!({
         "type": "next", "run": run.name, "action": next.word, "step": next.step.and_then(|step| run.step(step)).map(|step| &step.id),
-        "number": next.step, "why": next.text, "command": next.command,
+        "number": next.step, "why": next.text, "command": next.commands.first(),
+        "commands": next.commands,
         "next_due_micros": due, "seq": state.seq,
     });
     let mut text = format!("run {}: {}", run.name, next.text);
-    if let Some(command) = &next.command {
+    for command in &next.commands {
         text.push_str("\n  ");
         text.push_str(command);
     }

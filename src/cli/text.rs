@@ -51,7 +51,7 @@ pub(super) fn summary(summary: &RunSummary, ledger: &Path) -> String {
 }
 
 /// A step as a command line may name it: an id that looks like an option cannot.
-fn word(step: &StepName) -> String {
+pub(super) fn word(step: &StepName) -> String {
     if step.id.starts_with('-') { format!("#{}", step.number) } else { step.id.clone() }
 }
 

@@ -4,16 +4,16 @@
 //! work` started has it in its environment.
 
 use std::fs;
-use std::io::Read as _;
+use std::io::{self, Read};
 use std::path::Path;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
 
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::ledger::parse_duration;
-use crate::serve::{Act, Answer, EffectState, NextStep, Work};
+use crate::serve::{Act, Answer, EffectState, MESSAGE_LENGTH_MAX, NextStep, Work};
 
 use super::acting::Where;
 use super::exit::{Code, Failure};
@@ -329,15 +329,35 @@ pub(super) fn value_of(text: &str) -> Result<Value, Failure> {
 }
 
 fn content(path: &Path) -> Result<String, Failure> {
-    fs::read_to_string(path)
-        .map_err(|error| Failure::Usage(Error::io("read the file", path, error).to_string()))
+    let read = fs::File::open(path).and_then(bounded);
+    let text =
+        read.map_err(|error| Failure::Usage(Error::io("read the file", path, error).to_string()))?;
+    text.ok_or_else(|| too_long(&path.display().to_string()))
 }
 
 fn standard_input() -> Result<String, Failure> {
-    let mut text = String::new();
-    let read = std::io::stdin().lock().read_to_string(&mut text);
-    read.map(|_| text)
-        .map_err(|error| Failure::Usage(format!("cannot read standard input: {error}")))
+    let text = bounded(std::io::stdin().lock())
+        .map_err(|error| Failure::Usage(format!("cannot read standard input: {error}")))?;
+    text.ok_or_else(|| too_long("standard input"))
+}
+
+/// All that there is to read, if it is not more than an act may have: some files have no end.
+fn bounded(from: impl Read) -> io::Result<Option<String>> {
+    let mut bytes = Vec::new();
+    from.take(MESSAGE_LENGTH_MAX + 1).read_to_end(&mut bytes)?;
+    if u64::try_from(bytes.len()).is_ok_and(|length| length <= MESSAGE_LENGTH_MAX) {
+        let invalid = |_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8 text");
+        return String::from_utf8(bytes).map(Some).map_err(invalid);
+    }
+    Ok(None)
+}
+
+fn too_long(what: &str) -> Failure {
+    let message = format!(
+        "{what}: expected at most {MESSAGE_LENGTH_MAX} bytes, found more; put large results into \
+         files, and name them as artifacts"
+    );
+    Error::new(ErrorKind::TooLarge, message).into()
 }
 
 const EFFECT_EXAMPLES: &str = "\

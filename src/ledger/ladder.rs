@@ -20,7 +20,7 @@ use crate::plan::State;
 use crate::storage::Storage;
 
 use super::environment::Environment;
-use super::snapshots::{Keeping, RUNG, Spacing, make, newest_length, thin_out};
+use super::snapshots::{Care, Keeping, RUNG, Spacing, make, newest_length, thin_out};
 
 /// Steps are no closer than this, in records.
 const STEP_MIN: u64 = 16_384;
@@ -182,7 +182,9 @@ impl Maker {
         if !is_rung && newest_length::<State>(&reader).is_some_and(|length| length > SMALL) {
             return Ok(());
         }
-        let (_, note, ignored) = make::<State>(&*self.storage, &reader, seq, &self.keeping)?;
+        // Unpacking every run would take the time and the room of all that ever happened.
+        let due = (seq, Care::Lazy);
+        let (_, note, ignored) = make::<State>(&*self.storage, &reader, due, &self.keeping)?;
         let mut outbox = self.outbox();
         outbox.notes.push(note);
         outbox.warnings.extend(ignored.iter().map(Error::to_string));

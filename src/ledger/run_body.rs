@@ -238,6 +238,11 @@ fn unpack_plan<'a>(packed: &'a PackedPlan, head: &VersionHead) -> io::Result<&'a
     Ok(packed.plan.get_or_init(|| Arc::new(plan)))
 }
 
+/// Whether the bytes of a run are those that its hash is of.
+pub(super) fn is_own(packed: &PackedRun) -> bool {
+    ContentHash(content_hash(&packed.bytes)) == packed.hash
+}
+
 /// The run that was packed.
 ///
 /// # Errors
@@ -250,8 +255,7 @@ pub(super) fn unpack(packed: &PackedRun) -> Result<Run, String> {
         expect_end(&mut input)?;
         Ok::<_, io::Error>(run)
     };
-    let is_own = ContentHash(content_hash(&packed.bytes)) == packed.hash;
-    if !is_own && !bug!(RunBytesTrusted) {
+    if !is_own(packed) && !bug!(RunBytesTrusted) {
         return Err("its bytes are not those that its hash is of".to_owned());
     }
     let mut run = run().map_err(|error| error.to_string())?;

@@ -69,12 +69,25 @@ pub(super) struct Projected<P> {
     pub(super) ignored: Vec<Error>,
 }
 
+/// How closely a snapshot is looked at before it is folded on from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Care {
+    /// What it holds may be looked at when somebody asks for it.
+    Lazy,
+    /// All of it is looked at: what is made of it is kept.
+    Whole,
+}
+
 /// A projection after record `seq`, or after the last durable one if there are fewer.
 ///
 /// # Errors
 /// `Corrupt` for damage behind the newest good snapshot, `Unsupported`, and `Io`. Bad snapshots
 /// are no errors.
 pub(super) fn project<P: Projection>(reader: &LogReader, seq: u64) -> Result<Projected<P>> {
+    project_with(reader, seq, Care::Lazy)
+}
+
+fn project_with<P: Projection>(reader: &LogReader, seq: u64, care: Care) -> Result<Projected<P>> {
     let mut ignored = Vec::new();
     let names = match names::<P>(reader) {
         Ok(names) => names,
@@ -84,7 +97,11 @@ pub(super) fn project<P: Projection>(reader: &LogReader, seq: u64) -> Result<Pro
         }
     };
     for name in names.iter().rev().filter(|name| name.seq <= seq) {
-        let tried = load::<P>(reader, name).map(|(value, header)| {
+        let loaded = match care {
+            Care::Lazy => load::<P>(reader, name),
+            Care::Whole => load_whole::<P>(reader, name),
+        };
+        let tried = loaded.map(|(value, header)| {
             fold_on(reader, seq, Projected::loaded(value, &header), Some(&header))
         });
         match tried {
@@ -135,7 +152,15 @@ fn no_ground<P: Projection>(
 /// # Errors
 /// As [`project`], and `OutOfRange` if there is no such durable record.
 pub(super) fn project_at<P: Projection>(reader: &LogReader, seq: u64) -> Result<Projected<P>> {
-    let projected = project::<P>(reader, seq)?;
+    project_at_with(reader, seq, Care::Lazy)
+}
+
+fn project_at_with<P: Projection>(
+    reader: &LogReader,
+    seq: u64,
+    care: Care,
+) -> Result<Projected<P>> {
+    let projected = project_with::<P>(reader, seq, care)?;
     if projected.seq == seq {
         return Ok(projected);
     }
@@ -291,17 +316,19 @@ pub(super) fn check(reader: &LogReader, name: &SnapshotName) -> Result<SnapshotH
     reader.open_snapshot(name)?.check()
 }
 
-/// Make a snapshot of a projection at a record, durably, and the note that goes with it.
+/// Make a snapshot of a projection at a record, durably, and the note that goes with it. With
+/// [`Care::Lazy`] it goes on what nobody has looked at since the snapshot before, as far as that
+/// has the hash which the state's hash is of.
 ///
 /// # Errors
 /// What folding and writing say; nothing is left behind then.
 pub(super) fn make<P: Projection>(
     storage: &dyn Storage,
     reader: &LogReader,
-    seq: u64,
+    (seq, care): (u64, Care),
     keeping: &Keeping,
 ) -> Result<(Snapshot, SnapshotNote, Vec<Error>)> {
-    let projected = project_at::<P>(reader, seq)?;
+    let projected = project_at_with::<P>(reader, seq, care)?;
     let Some((ledger, genesis)) = reader.uids().filter(|_| seq > 0) else {
         let message = "there is no record yet, and so nothing to make a snapshot of";
         return Err(Error::new(ErrorKind::OutOfRange, message));

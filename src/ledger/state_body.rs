@@ -33,7 +33,13 @@ pub(super) fn encode(state: &State, out: &mut dyn io::Write) -> io::Result<()> {
         let place = |key| places.get(&key).copied().unwrap_or_default();
         put_many(out, keys(&form).map(place).collect::<Vec<u32>>())?;
         match form {
-            Form::Packed(packed) => put_bytes(out, &packed.bytes)?,
+            Form::Packed(packed) => {
+                // Nobody may have looked at it since it was read.
+                if !run_body::is_own(packed) {
+                    return Err(invalid("a run that is not the one of its hash"));
+                }
+                put_bytes(out, &packed.bytes)?;
+            }
             Form::Whole(run) => {
                 let mut bytes = Vec::new();
                 run_body::encode(run, &mut bytes)?;

@@ -13,7 +13,7 @@ use super::Ledger;
 use super::execute::{Freshness, Shared};
 use super::ladder::Ladder;
 use super::projection::Projection;
-use super::snapshots::{self, Snapshot};
+use super::snapshots::{self, Care, Snapshot};
 
 impl Ledger {
     /// The state after record `seq`: the newest good snapshot at or before it, and the records
@@ -49,7 +49,8 @@ impl Ledger {
             let ladder = self.ladder();
             (ladder.spacing(), ladder.keeping())
         };
-        let (snapshot, note, ignored) = snapshots::make::<P>(storage, &reader, last, &keeping)?;
+        let (snapshot, note, ignored) =
+            snapshots::make::<P>(storage, &reader, (last, Care::Whole), &keeping)?;
         self.ladder().warn_of(&ignored);
         self.note(note.record(), None)?;
         let _keeping = keeping.lock().unwrap_or_else(PoisonError::into_inner);

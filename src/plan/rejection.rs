@@ -229,8 +229,8 @@ impl fmt::Display for Rejection {
             Self::StaleToken(token) => {
                 write!(
                     f,
-                    "attempt {token} is over: its lease ran out or it has reported; claim its step \
-                     again"
+                    "attempt {token} is over, or never was: its lease ran out, it has reported, or \
+                     nothing was dealt under this number; claim its step again"
                 )
             }
             Self::NoSuchCriterion(index) => {

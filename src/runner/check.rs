@@ -12,12 +12,70 @@ use crate::plan::{
 use super::drive::{Checking, Drive};
 use super::helpers::TIMEOUT_SECONDS;
 use super::summary::open_steps;
-use super::{Answer, Check, Checked, Judge, Progress, StepName, StopRequest, Subject, judge};
+use super::{
+    Answer, Check, Checked, Criteria, Judge, Progress, StepName, StopRequest, Subject, Turn, judge,
+};
+
+/// Whether a check that is due may begin.
+enum Due {
+    /// As it stands now; in its turn, if other processes could run it.
+    Now(Check, Option<Turn>),
+    /// Another process is at these criteria.
+    Later(Check),
+    /// There is nothing left to judge.
+    Not,
+}
 
 impl Drive<'_> {
+    /// Start what is queued as far as there is room, but for what another process checks.
+    pub(super) fn start_checks(&mut self) -> Result<()> {
+        let mut later = Vec::new();
+        while self.has_room()
+            && let Some((step, check)) = self.queued.pop_front()
+        {
+            let (check, turn) = match self.in_turn(step.as_ref(), check)? {
+                Due::Now(check, turn) => (check, turn),
+                Due::Later(check) => {
+                    later.push((step, check));
+                    continue;
+                }
+                Due::Not => continue,
+            };
+            let Some(check) = self.with_output(step.as_ref(), check)? else { continue };
+            self.workers.check(&check)?;
+            self.checking.insert(check.subject, Checking { step, answer: check.answer, turn });
+        }
+        self.queued.extend(later);
+        Ok(())
+    }
+
+    /// Take the turn for a check. Whoever gets one looks first at what the one before left.
+    fn in_turn(&self, step: Option<&StepName>, check: Check) -> Result<Due> {
+        let criteria = match (check.subject, step) {
+            (Subject::Attempt(_), Some(step)) => Criteria::OfStep(step.number),
+            (Subject::Plan(_), _) => Criteria::OfPlan,
+            // Nobody else probes, or asks a planner.
+            _ => return Ok(Due::Now(check, None)),
+        };
+        let Some(folder) = self.workers.shared_folder() else {
+            return Ok(Due::Now(check, None));
+        };
+        let Some(turn) = Turn::take(folder, self.run, criteria)? else {
+            return Ok(Due::Later(check));
+        };
+        let state = self.ledger.state();
+        let check = state.runs.get(&self.run).and_then(|run| match criteria {
+            Criteria::OfStep(number) => self.next_check_of_step(run, number),
+            Criteria::OfPlan => self.next_check_of_plan(run),
+        });
+        Ok(check.map_or(Due::Not, |check| Due::Now(check, Some(turn))))
+    }
+
     pub(super) fn take_verdict(&mut self, checked: Checked) {
         let Checked { subject, criterion, ruling, evidence } = checked;
-        let Some(Checking { step, answer }) = self.checking.remove(&subject) else { return };
+        let Some(Checking { step, answer, turn: _turn }) = self.checking.remove(&subject) else {
+            return;
+        };
         if let (Subject::Doubt(_), Some(step)) = (subject, step.clone()) {
             return self.take_finding(step, Checked { subject, criterion, ruling, evidence });
         }
@@ -98,7 +156,8 @@ impl Drive<'_> {
                 Err(error) if error.is_damage() => {
                     let Check { subject, criterion, .. } = check;
                     // Whatever it was to be judged by, it is the runner that found it gone.
-                    let checking = Checking { step: step.cloned(), answer: Answer::Status };
+                    let answer = Answer::Status;
+                    let checking = Checking { step: step.cloned(), answer, turn: None };
                     self.checking.insert(subject, checking);
                     let (ruling, evidence) = (Some(Ruling::Fail), error.to_string());
                     self.take_verdict(Checked { subject, criterion, ruling, evidence });

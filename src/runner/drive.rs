@@ -7,6 +7,7 @@
 //!   count towards `max_parallel` like workers.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::thread::sleep;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
@@ -18,12 +19,15 @@ use super::recover::recover;
 use super::summary::{Counts, RunOutcome, RunSummary, Session, Unrecorded};
 use super::words::title;
 use super::{
-    Answer, Check, Helpers, Observer, Progress, StartFailure, StepName, StopRequest, Subject,
+    Answer, Check, Helpers, Observer, Progress, StartFailure, StepName, StopRequest, Subject, Turn,
     Workers, summary,
 };
 
 /// The longest that the loop sleeps before it looks at its stop request again.
 pub(super) const WAIT_MAX: Duration = Duration::from_millis(100);
+
+/// Between two looks at whether another process has ended its turn, with nothing else to do.
+const TURN_WAIT: Duration = Duration::from_millis(50);
 
 /// How a loop works.
 #[derive(Debug, Clone, Copy)]
@@ -84,6 +88,8 @@ pub(super) struct Running {
 pub(super) struct Checking {
     pub(super) step: Option<StepName>,
     pub(super) answer: Answer,
+    /// Held until its verdict is recorded.
+    pub(super) turn: Option<Turn>,
 }
 
 pub(super) struct Drive<'a> {
@@ -133,6 +139,11 @@ impl Drive<'_> {
                 self.fail(error);
             }
             if self.is_idle() {
+                if self.may_start() && !self.queued.is_empty() {
+                    // Another process has the turn to check what is queued.
+                    sleep(TURN_WAIT);
+                    continue;
+                }
                 match self.goes_on() {
                     Ok(true) => continue,
                     Ok(false) => break,
@@ -166,7 +177,7 @@ impl Drive<'_> {
         self.running.len() + self.checking.len()
     }
 
-    fn has_room(&self) -> bool {
+    pub(super) fn has_room(&self) -> bool {
         self.busy() < self.options.max_parallel.max(1)
     }
 
@@ -175,13 +186,7 @@ impl Drive<'_> {
         self.note_planned_files()?;
         self.queue_probes();
         self.queue_planner();
-        while self.has_room()
-            && let Some((step, check)) = self.queued.pop_front()
-        {
-            let Some(check) = self.with_output(step.as_ref(), check)? else { continue };
-            self.workers.check(&check)?;
-            self.checking.insert(check.subject, Checking { step, answer: check.answer });
-        }
+        self.start_checks()?;
         while self.has_room() {
             let slot = self.free_slot();
             let worker = format!("{}/{slot}", self.workers.kind().as_str());

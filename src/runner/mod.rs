@@ -113,6 +113,12 @@ pub trait Workers {
     /// cannot be started for a reason of its own is reported as a failed receipt.
     fn start(&mut self, task: &Task) -> std::result::Result<(), StartFailure>;
 
+    /// The folder of the ledger, where other processes may run checks of the same run: then nothing
+    /// is judged without its turn.
+    fn shared_folder(&self) -> Option<&std::path::Path> {
+        None
+    }
+
     /// Start judging a command criterion, or probing what a lost attempt did.
     fn check(&mut self, check: &Check) -> Result<()>;
 

@@ -253,6 +253,10 @@ impl Workers for ProcessWorkers {
         Ok(())
     }
 
+    fn shared_folder(&self) -> Option<&std::path::Path> {
+        Some(&self.options.ledger)
+    }
+
     fn check(&mut self, check: &Check) -> Result<()> {
         let key = Key::Check(check.subject, check.criterion);
         let mut environment = check.environment.clone();

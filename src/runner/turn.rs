@@ -1,5 +1,8 @@
 //! Whose turn it is to run the commands that judge a step or a plan, where several processes could:
-//! of those that work from outside, the one that has a file locked.
+//! of those that work from outside, and the runner, the one that has a file locked.
+//!
+//! A runner has the ledger to itself, but not the criteria: who worked from outside judges between
+//! two looks at the ledger, and may be at it when a runner begins or comes to the plan's own.
 //!
 //! Invariants:
 //! - A turn ends with its process, however that ends.

@@ -29,6 +29,8 @@ pub(crate) fn check_run_name(name: &str) -> Result<(), Failure> {
         "the run needs a name; give one with --run NAME"
     } else if name.chars().any(char::is_control) {
         "a run's name is one line, without control characters"
+    } else if name.starts_with('-') {
+        "a run's name does not begin with `-`: a command line takes that for an option"
     } else if name.strip_prefix('#').is_some_and(|rest| rest.parse::<u64>().is_ok()) {
         "a run's name is not `#` and a number: that is the run of this number"
     } else {

@@ -109,6 +109,11 @@ pub(super) fn set(
     if_version: Option<u64>,
     by: &str,
 ) -> Result<Answer, Failure> {
+    if variable.trim().is_empty() || variable.chars().any(char::is_control) {
+        let message =
+            "a variable's name is one line that says something, without control characters";
+        return Err(Failure::Usage(message.to_owned()));
+    }
     let value = Json::new(value);
     let make = |state: &State| {
         let run = run_or_only(state, run)?.id;

@@ -52,6 +52,10 @@ fn check_worker(worker: &str) -> Result<(), Failure> {
     if worker.trim().is_empty() {
         return Err(Failure::Usage("the worker needs a name".to_owned()));
     }
+    if worker.chars().any(char::is_control) {
+        let message = "a worker's name is one line, without control characters";
+        return Err(Failure::Usage(message.to_owned()));
+    }
     if WorkerKind::hosted(worker) {
         let message =
             format!("`{worker}` is the name of a worker that a runner hosts: take another");

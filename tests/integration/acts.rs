@@ -525,3 +525,36 @@ fn a_late_receipt_that_wants_the_next_step_is_refused_as_late() {
     let records = place.ledger("inspect records --kind receipt_refused --json").code(0).lines();
     assert_eq!(records.iter().filter(|line| line["type"] == "record").count(), 1);
 }
+
+/// Goal: what is next in a run that failed, and behind a step that did, is to try again what failed,
+/// step by step or all, or to skip it where that may be; what is said to type works.
+#[test]
+fn next_names_the_ways_out_of_a_failure() {
+    let place = Place::new();
+    place.write("plan.yaml", "steps: [{id: a}, {id: b c}, {id: d, after: [b c]}]");
+    place.ledger("run plan.yaml --worker false --quiet").code(1);
+    let next = || {
+        let ended = place.ledger("next --json plan");
+        (ended.lines()[0].clone(), place.ledger("next plan").out)
+    };
+    let (line, text) = next();
+    let retries = ["ledger retry plan a", "ledger retry plan 'b c'"];
+    let ways = serde_json::json!([retries[0], retries[1], "ledger retry plan"]);
+    assert_eq!((&line["action"], &line["commands"]), (&"retry".into(), &ways), "{line}");
+    assert_eq!(line["command"], retries[0]);
+    for said in ["#1 a, #2 b c", "--retry-failed", retries[0], retries[1]] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+    place.ledger(&retries[0][7..]).code(0);
+    assert_eq!(next().0["step"], "a");
+    let summary = place.ledger("inspect .ledger --json").code(0).lines();
+    let run = summary.iter().find(|line| line["type"] == "run").unwrap();
+    let last = run["next"].as_array().unwrap().last().unwrap();
+    let ways = [retries[1], "ledger skip plan 'b c' --reason WHY"];
+    assert_eq!(last["commands"], serde_json::json!(ways), "{run}");
+    let why = place.ledger("inspect .ledger why plan d").code(0).out;
+    assert!(ways.iter().all(|way| why.contains(way)), "{why}");
+    place.ledger_with(&["skip", "plan", "b c", "--reason", "WHY"]).code(0);
+    let state = place.state();
+    assert_eq!(state.run_named("plan").unwrap().count(StepStatus::Ready), 2);
+}

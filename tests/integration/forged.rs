@@ -142,3 +142,14 @@ fn whoever_serves_a_forged_run_says_so_to_everybody() {
     assert_eq!(place.ledger("root .ledger").code(0).out, root, "something was written");
     holder.kill();
 }
+
+/// Goal: a snapshot that is asked for does not carry the forged run on, whether or not anybody has
+/// looked at it: it is made of what is older, and whoever opens the ledger next is well.
+#[test]
+fn a_snapshot_on_request_is_made_without_the_forged_one() {
+    let (place, token) = forged();
+    let said = place.ledger("snapshot .ledger").code(0).err;
+    assert!(said.contains("the snapshot is not used"), "{said}");
+    place.ledger("get v").code(0);
+    place.ledger(&format!("receipt {token}")).code(0);
+}

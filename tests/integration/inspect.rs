@@ -286,7 +286,7 @@ fn the_summary_as_json() {
     assert_eq!(run["in_doubt"], json!([{"step": 3, "id": "mail"}]));
     let actions: Vec<_> =
         run["next"].as_array().unwrap().iter().map(|next| next["action"].clone()).collect();
-    assert_eq!(actions, ["answer", "accept"]);
+    assert_eq!(actions, ["answer", "accept", "retry"]);
     let ledger = &look.of_type("ledger")[0];
     assert_eq!(ledger["health"]["status"], "good");
     assert_eq!(ledger["health"]["opening"]["verdict"], "clean");

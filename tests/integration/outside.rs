@@ -1,6 +1,7 @@
 //! Steps done from outside of a runner: who judges them, for how long they are held, and what their
 //! workers are told of their files.
 
+use plan_ledger::plan::StepStatus;
 use serde_json::{Value, json};
 
 use super::command::{Ended, Place, start, wait_until};
@@ -13,6 +14,13 @@ fn planned(plan: &str) -> Place {
     place.ledger("plan propose plan.yaml").code(0);
     place
 }
+
+/// A plan whose commands note that they began, and wait for a file.
+const GATED: &str = "test_criteria: [{command: 'echo plan >> $TALLY; while ! test -e plan-is-open; do sleep 0.01; done'}]
+steps:
+  - {id: a, acceptance: [{command: 'echo a >> $TALLY; while ! test -e a-is-open; do sleep 0.01; done'}]}
+  - {id: b}
+";
 
 fn work(place: &Place, words: &[&str], command: &str) -> Ended {
     let words = [&["work", "--json"][..], words, &["--", "sh", "-c", command]].concat();
@@ -212,13 +220,7 @@ fn a_claim_lasts_as_long_as_is_asked_for() {
 /// while it runs. That it was not run twice is seen when both have ended.
 #[test]
 fn two_workers_of_one_name_run_a_check_once() {
-    let place = planned(
-        "test_criteria: [{command: 'echo plan >> $TALLY; while ! test -e plan-is-open; do sleep 0.01; done'}]
-steps:
-  - {id: a, acceptance: [{command: 'echo a >> $TALLY; while ! test -e a-is-open; do sleep 0.01; done'}]}
-  - {id: b}
-",
-    );
+    let place = planned(GATED);
     let words = ["work", "--worker", "w", "--json", "--", "true"];
     let start = || start(&mut place.command(&words));
     let first = start();
@@ -240,4 +242,27 @@ steps:
     assert_eq!(place.tally(), ["a", "plan"]);
     let left = std::fs::read_dir(place.path(".ledger/work/checks")).unwrap().count();
     assert_eq!(left, 0);
+}
+
+/// Goal: a runner that begins while a worker from outside checks leaves the check to it, that of a
+/// step as that of the plan, does what else there is to do, and goes on with what came of it.
+#[test]
+fn a_runner_leaves_a_check_to_the_worker_that_is_at_it() {
+    let place = planned(GATED);
+    let worker = start(&mut place.command(&["work", "--worker", "w", "--json", "--", "true"]));
+    wait_until("it checks the step", || place.tally() == ["a"]);
+    let runner = start(&mut place.command(&["run", "plan.yaml", "--worker", "true"]));
+    wait_until("the runner does the other step", || {
+        let state = place.state();
+        state.run_named("plan").is_some_and(|run| run.count(StepStatus::Accepted) == 1)
+    });
+    assert_eq!(place.tally(), ["a"], "two run the check at once");
+    place.write("a-is-open", "");
+    wait_until("one of them checks the plan", || place.tally() == ["a", "plan"]);
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert_eq!(place.tally(), ["a", "plan"], "two check the plan at once");
+    place.write("plan-is-open", "");
+    runner.end().code(0);
+    worker.end().code(0);
+    assert_eq!(place.tally(), ["a", "plan"]);
 }

@@ -1,6 +1,7 @@
 //! Many shells, one ledger: exactly one winner for each step, and every loser is told who it is.
 //!
-//! `PLAN_LEDGER_RACE_CLAIMS=1000` has all of it; without it there are fewer claims.
+//! Beside a holder there are 1,000 claims. Without one each claim opens the ledger, and there are
+//! fewer, but `PLAN_LEDGER_RACE_CLAIMS=1000` has all of them, too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Command, Stdio};
@@ -12,8 +13,8 @@ use super::command::{Place, Running, json_lines, start, wait_until};
 const SHELLS: usize = 64;
 
 /// Claims in all, over all shells.
-fn claims() -> usize {
-    std::env::var("PLAN_LEDGER_RACE_CLAIMS").map_or(192, |text| text.parse().unwrap())
+fn claims(usual: usize) -> usize {
+    std::env::var("PLAN_LEDGER_RACE_CLAIMS").map_or(usual, |text| text.parse().unwrap())
 }
 
 /// A run of so many steps that depend on nothing.
@@ -100,7 +101,7 @@ fn race(place: &Place, steps: usize, rivals: usize) {
 /// Goal: one winner each, and losers that know who it is, where every command opens the ledger.
 #[test]
 fn sixty_four_shells_claim_without_a_holder() {
-    let steps = claims() / 4;
+    let steps = claims(192) / 4;
     let place = planned(steps);
     race(&place, steps, 4);
 }
@@ -108,7 +109,7 @@ fn sixty_four_shells_claim_without_a_holder() {
 /// Goal: the same through the socket of somebody who holds it.
 #[test]
 fn sixty_four_shells_claim_beside_a_holder() {
-    let steps = claims() / 4;
+    let steps = claims(1000) / 4;
     let place = planned(steps);
     let holder = holder(&place);
     race(&place, steps, 4);

@@ -310,8 +310,73 @@ fn what_a_run_may_not_be_called() {
             assert!(ended.err.contains("name"), "{ended:?}");
         }
     }
+    for line in ["plan propose plan.yaml --run=-x", "fork plan --at 5 --name=-x"] {
+        place.ledger(line).code(2).complains(&["does not begin with `-`"]);
+    }
     assert_eq!(place.state().runs.len(), 1);
     for name in ["#a", "7", "\u{fc}ber uns"] {
         place.ledger_with(&["plan", "propose", "plan.yaml", "--run", name]).code(0);
     }
+}
+
+/// Story: a worker's name and a variable's were taken with a line end in them, so that a refusal, which
+/// names the worker, and the answer, which names the variable, could say anything in lines of their own.
+#[test]
+fn names_are_one_line() {
+    let place = Place::new();
+    place.write("plan.yaml", GOOD);
+    place.ledger("init").code(0);
+    place.ledger("plan propose plan.yaml").code(0);
+    let lines: [&[&str]; 5] = [
+        &["claim", "--worker", "w\nledger: fine"],
+        &["claim", "--worker", "\u{1b}[2J"],
+        &["set", "", "1"],
+        &["set", " ", "1"],
+        &["set", "a\nb", "1"],
+    ];
+    for line in lines {
+        place.ledger_with(line).code(2).complains(&["name is one line"]);
+    }
+    place.ledger("fork plan --at 0 --name other").code(2).complains(&["--at <SEQ>"]);
+    assert!(place.state().in_flight.is_empty());
+}
+
+/// Story: `@FILE` of a file without end was read until no memory was left.
+#[test]
+fn a_file_without_end_is_not_read_to_its_end() {
+    let place = Place::new();
+    place.write("plan.yaml", GOOD);
+    place.ledger("init").code(0);
+    place.ledger("plan propose plan.yaml").code(0);
+    for line in ["set v @/dev/zero", "receipt 5 --output @/dev/zero"] {
+        refused(&place, line, 6, &["/dev/zero: expected at most 16777216 bytes, found more"]);
+    }
+}
+
+/// Story: `--help` and `--version` said that all was well where nothing of them could be written.
+#[test]
+fn help_that_cannot_be_written_is_a_failure() {
+    let place = Place::new();
+    for word in ["--help", "--version"] {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let status = place.command(&[word]).stdout(full).status().unwrap();
+        assert_eq!(status.code(), Some(7), "{word}");
+    }
+}
+
+/// Story: a step without a title was shown by all lines of its goal, and what was proposed to type for
+/// a step whose id looks like an option was not understood.
+#[test]
+fn a_strange_step_is_shown_in_a_line_and_can_be_named() {
+    let place = Place::new();
+    place.write("plan.yaml", "steps: [{id: '-x', goal: \"\\nfirst\\nsecond\"}]");
+    place.ledger("init").code(0);
+    place.ledger("plan propose plan.yaml").code(0);
+    let token = place.ledger("claim --json").code(0).lines()[0]["token"].to_string();
+    let status = place.ledger("status").code(0).out;
+    assert!(status.contains("working on: first\n") && !status.contains("second"), "{status}");
+    place.ledger(&format!("receipt {token} --failed deterministic")).code(0);
+    let next = place.ledger("next plan --json").lines()[0].clone();
+    assert_eq!(next["command"], "ledger retry plan '#1'", "{next}");
+    place.ledger_with(&["retry", "plan", "#1"]).code(0);
 }

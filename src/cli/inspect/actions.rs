@@ -8,14 +8,15 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::cli::answer::command_line;
-use crate::cli::text::asked;
+use crate::cli::text::{asked, word};
 use crate::plan::{
     Command, Criterion, Ending, Event, Micros, Rejection, Run, RunStatus, State, StepNumber,
     StepStatus, Timer, decide,
 };
-use crate::runner::{Pending, may_hold, pending};
+use crate::runner::{Pending, StepName, may_hold, pending};
 
 use super::reference::step_name;
+use super::run_json::in_status;
 use super::text::{counted, moment, plain};
 
 /// Something that is next.
@@ -27,21 +28,22 @@ pub(in crate::cli) struct Action {
     pub(in crate::cli) step: Option<StepNumber>,
     /// For people.
     pub(in crate::cli) text: String,
-    /// What to type.
-    pub(in crate::cli) command: Option<String>,
+    /// What to type: one of these.
+    pub(in crate::cli) commands: Vec<String>,
 }
 
 impl Action {
     fn new(word: &'static str, text: String) -> Self {
-        Self { word, step: None, text, command: None }
+        Self { word, step: None, text, commands: Vec::new() }
     }
 
     fn about(self, step: StepNumber) -> Self {
         Self { step: Some(step), ..self }
     }
 
-    fn by(self, command: String) -> Self {
-        Self { command: Some(command), ..self }
+    fn by(mut self, command: String) -> Self {
+        self.commands.push(command);
+        self
     }
 
     pub(super) fn json(&self) -> Value {
@@ -49,7 +51,8 @@ impl Action {
             "action": self.word,
             "step": self.step,
             "text": self.text,
-            "command": self.command,
+            "command": self.commands.first(),
+            "commands": self.commands,
         })
     }
 }
@@ -64,11 +67,7 @@ pub(in crate::cli) fn next_action(state: &State, run: &Run, dir: &Path, now: Mic
 pub(super) fn actions(state: &State, run: &Run, dir: &Path, now: Micros) -> Vec<Action> {
     match run.status {
         RunStatus::Proposed => proposed(run, dir),
-        RunStatus::Ended(Ending::Failed) => {
-            let text = "the run failed; `ledger run PLAN --retry-failed` tries its failed steps \
-                        again";
-            vec![Action::new("retry", text.to_owned())]
-        }
+        RunStatus::Ended(Ending::Failed) => vec![failed_run(run, dir)],
         RunStatus::Ended(_) => vec![Action::new("none", "nothing: the run is over".to_owned())],
         RunStatus::Running => running(state, run, dir, now),
     }
@@ -100,9 +99,9 @@ fn asks(run: &Run, dir: &Path) -> Vec<Action> {
             | Pending::Blocked { .. } => return None,
         };
         let (text, commands) = asked(item, &run.name, dir);
-        let command = commands.first().map(|command| plain(command));
+        let commands = commands.first().map(|command| plain(command)).into_iter().collect();
         let step = step.map(|step| step.number);
-        Some(Action { word, step, text: plain(&text), command })
+        Some(Action { word, step, text: plain(&text), commands })
     };
     pending(run).iter().filter_map(action).collect()
 }
@@ -118,11 +117,55 @@ fn running(state: &State, run: &Run, dir: &Path, now: Micros) -> Vec<Action> {
         let text = format!("wait for {} in flight", counted(run.in_flight.into(), "attempt"));
         actions.push(Action::new("wait", text));
     }
+    let failed = failed_steps(run);
+    few(&mut actions, failed.iter(), |number| failed_step(run, *number, dir));
     if actions.is_empty() {
         let text = "nothing can go on by itself; `ledger run PLAN` looks at it again".to_owned();
         actions.push(Action::new("none", text));
     }
     actions
+}
+
+fn failed_steps(run: &Run) -> Vec<StepNumber> {
+    in_status(run, StepStatus::Failed).collect()
+}
+
+/// A run that failed: its failed steps may be tried again, each of them or all.
+fn failed_run(run: &Run, dir: &Path) -> Action {
+    let failed = failed_steps(run);
+    let all = plain(&command_line("retry", dir, &[&run.name]));
+    let mut names: Vec<String> =
+        failed.iter().take(FEW).map(|number| step_name(run, *number)).collect();
+    let rest = failed.len().saturating_sub(names.len());
+    if rest > 0 {
+        names.push(format!("{rest} more"));
+    }
+    let what = if names.is_empty() { "its own criteria".to_owned() } else { names.join(", ") };
+    let text = format!(
+        "the run failed by {what}; let it be tried again, or with `ledger run PLAN \
+         --retry-failed` all that failed"
+    );
+    let action = Action { step: failed.first().copied(), ..Action::new("retry", text) };
+    let single = failed.iter().take(FEW).map(|number| retry(run, *number, dir));
+    let action = single.fold(action, Action::by);
+    if failed.len() == 1 { action } else { action.by(all) }
+}
+
+/// A step that failed for good keeps back what comes after it.
+pub(super) fn failed_step(run: &Run, number: StepNumber, dir: &Path) -> Action {
+    let name = step_name(run, number);
+    let action = Action::new("retry", format!("{name} failed for good: try it again, or skip it"));
+    let action = action.about(number).by(retry(run, number, dir));
+    if matches!(run.status, RunStatus::Ended(_)) {
+        // What is over has no steps to skip.
+        return action;
+    }
+    let skip = command_line("skip", dir, &[&run.name, &id_of(run, number)]);
+    action.by(format!("{} --reason WHY", plain(&skip)))
+}
+
+fn retry(run: &Run, number: StepNumber, dir: &Path) -> String {
+    plain(&command_line("retry", dir, &[&run.name, &id_of(run, number)]))
 }
 
 /// The first step that waits after a failure.
@@ -154,8 +197,9 @@ fn few<'a>(
     }
 }
 
-fn id_of(run: &Run, number: StepNumber) -> &str {
-    run.step(number).map_or("", |step| step.id.as_str())
+/// A step as a command line may name it.
+fn id_of(run: &Run, number: StepNumber) -> String {
+    word(&StepName::of(run, number))
 }
 
 /// Somebody must say what became of a lost attempt.
@@ -164,7 +208,7 @@ pub(super) fn answer(run: &Run, number: StepNumber, dir: &Path) -> Action {
         "find out whether the lost attempt of {} did its work, and say so",
         step_name(run, number)
     );
-    let command = command_line("answer", dir, &[&run.name, id_of(run, number)]);
+    let command = command_line("answer", dir, &[&run.name, &id_of(run, number)]);
     Action::new("answer", text)
         .about(number)
         .by(format!("{} landed|did-not-happen --by WHO", plain(&command)))
@@ -175,7 +219,7 @@ pub(super) fn judge(run: &Run, number: StepNumber, dir: &Path) -> Action {
     let name = step_name(run, number);
     let attempt = run.step(number).and_then(|step| step.attempt.as_ref());
     if attempt.is_some_and(|attempt| !may_hold(attempt)) {
-        let command = command_line("answer", dir, &[&run.name, id_of(run, number)]);
+        let command = command_line("answer", dir, &[&run.name, &id_of(run, number)]);
         return Action::new("decide", format!("{name} waits for a decision about its failure"))
             .about(number)
             .by(format!("{} retry|fail|fallback|replan|escalate|abort --by WHO", plain(&command)));
@@ -185,7 +229,7 @@ pub(super) fn judge(run: &Run, number: StepNumber, dir: &Path) -> Action {
         let text = format!("{name} waits for {others} criteria that `ledger run` judges");
         return Action::new("judge", text).about(number);
     }
-    let command = command_line("accept", dir, &[&run.name, id_of(run, number)]);
+    let command = command_line("accept", dir, &[&run.name, &id_of(run, number)]);
     let criteria = if texts == 1 { "criterion" } else { "criteria" };
     Action::new("accept", format!("{name} waits for somebody to judge {texts} text {criteria}"))
         .about(number)

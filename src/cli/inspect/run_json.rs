@@ -95,7 +95,7 @@ fn flight_json(run: &Run, number: StepNumber, attempts: u32, attempt: &Attempt) 
     })
 }
 
-fn in_status(run: &Run, status: StepStatus) -> impl Iterator<Item = StepNumber> {
+pub(super) fn in_status(run: &Run, status: StepStatus) -> impl Iterator<Item = StepNumber> {
     let steps = (1..).map(StepNumber).zip(&run.steps);
     steps.filter(move |(_, step)| step.status == status).map(|(number, _)| number)
 }

@@ -383,8 +383,5 @@ pub(super) fn missing(barrier: &BarrierState) -> impl Iterator<Item = StepNumber
 
 fn print_action(action: &Action, page: &mut Page<'_>) -> Result<(), Failure> {
     page.line(&format!("    {}", action.text))?;
-    match &action.command {
-        Some(command) => page.line(&format!("      {command}")),
-        None => Ok(()),
-    }
+    action.commands.iter().try_for_each(|command| page.line(&format!("      {command}")))
 }

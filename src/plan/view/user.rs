@@ -44,7 +44,7 @@ pub enum Activity {
     Works {
         /// The step.
         step: StepNumber,
-        /// What it is: its title, goal or id.
+        /// What it is, in a line: its title, goal or id.
         what: String,
         /// Which attempt it is.
         attempt: u32,
@@ -149,7 +149,8 @@ fn activities(run: &Run) -> Vec<Activity> {
 fn what(run: &Run, number: StepNumber) -> String {
     let plan = run.plan_step(number);
     let said = plan.and_then(|step| {
-        [&step.title, &step.goal].into_iter().find(|text| !text.is_empty()).cloned()
+        let mut lines = step.title.lines().chain(step.goal.lines()).map(str::trim);
+        lines.find(|line| !line.is_empty()).map(str::to_owned)
     });
     let id = || run.step(number).map(|step| step.id.clone()).unwrap_or_default();
     said.unwrap_or_else(id)

@@ -11,7 +11,7 @@ use crate::plan::{Explanation, Line, Micros, Reason, Run, State, StepNumber, Ste
 use crate::runner::{Pending, StepName};
 
 use super::super::Form;
-use super::super::actions::{Action, answer, dealt, judge};
+use super::super::actions::{answer, dealt, failed_step, judge};
 use super::super::page::Page;
 use super::super::text::{Paint, Style, moment, plain};
 use super::Look;
@@ -139,15 +139,15 @@ fn typed(run: &Run, number: Option<StepNumber>, reason: &Reason, dir: &Path) -> 
         let (_, commands) = asked(item, &run.name, dir);
         commands.iter().map(|command| plain(command)).collect()
     };
-    let of_action = |action: Action| action.command.into_iter().collect();
     match (reason, number) {
         (Reason::Question { question, .. }, _) => {
             let Some(open) = run.questions.get(question) else { return Vec::new() };
             let step = open.step.map(|number| StepName::of(run, number));
             of_pending(&Pending::Question { id: *question, step, asked: open.asked.clone() })
         }
-        (Reason::Reported { .. }, Some(number)) => of_action(judge(run, number, dir)),
-        (Reason::InDoubt(_), Some(number)) => of_action(answer(run, number, dir)),
+        (Reason::Reported { .. }, Some(number)) => judge(run, number, dir).commands,
+        (Reason::InDoubt(_), Some(number)) => answer(run, number, dir).commands,
+        (Reason::Failed(_), Some(number)) => failed_step(run, number, dir).commands,
         (Reason::Paused(cause), _) => of_pending(&Pending::Paused { cause: cause.clone() }),
         (Reason::NoActivePlan { proposed }, _) => {
             let reviews = proposed
