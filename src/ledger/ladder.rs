@@ -20,7 +20,8 @@ use crate::plan::State;
 use crate::storage::Storage;
 
 use super::environment::Environment;
-use super::snapshots::{Care, Keeping, RUNG, Spacing, make, newest_length, thin_out};
+use super::snapshots::{Care, Keeping, RUNG, make, newest_length};
+use super::thin_out::{Spacing, thin_out};
 
 /// Steps are no closer than this, in records.
 const STEP_MIN: u64 = 16_384;

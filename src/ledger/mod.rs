@@ -53,6 +53,7 @@ mod state_body;
 mod state_body_v2;
 mod streams;
 mod task;
+mod thin_out;
 mod trace;
 mod travel;
 mod verify;

@@ -13,32 +13,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Chain, Packing, SnapshotHeader, SnapshotName, is_projection_name};
-use crate::log::{LogReader, SnapshotNote, SnapshotReader, list_snapshots, write_snapshot};
+use crate::log::{LogReader, SnapshotNote, SnapshotReader, write_snapshot};
 use crate::plan::{ContentHash, Micros, State};
-use crate::storage::{Access, Storage};
+use crate::storage::Storage;
 
 use super::projection::Projection;
 use super::replay::recorded;
 
 /// The state is kept at every multiple of so many records.
 pub(super) const RUNG: u64 = 65_536;
-/// So many of a projection's newest snapshots are kept, on the ladder or not.
-const KEPT: usize = 2;
-/// A file up to so many bytes is kept on a step between two rungs, too: about half of what the
-/// records between two steps take.
-const SPARING: u64 = 2 << 20;
 
 /// So many bytes of a snapshot are decoded at a time.
 const PIECE: usize = 64 << 10;
-
-/// How far apart the snapshots are that are kept, in records.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Spacing {
-    /// Those of any size.
-    pub(super) rungs: u64,
-    /// Those that are small.
-    pub(super) steps: u64,
-}
 
 /// Held while snapshots are written or removed, or become anchors: a writer removes what others left
 /// unfinished, and cannot tell it from what another is at.
@@ -237,7 +223,7 @@ pub(super) fn newest_length<P: Projection>(reader: &LogReader) -> Option<u64> {
 }
 
 /// Whether a snapshot is one of that projection, and of a version that is read.
-fn is_read<P: Projection>(name: &SnapshotName) -> bool {
+pub(super) fn is_read<P: Projection>(name: &SnapshotName) -> bool {
     name.projection == P::NAME && (P::OLDEST..=P::VERSION).contains(&name.version)
 }
 
@@ -372,38 +358,4 @@ pub(super) fn ground(
         }
     }
     (None, ignored)
-}
-
-/// Remove the snapshots of a projection that are neither on the ladder nor the newest, and that
-/// no pruned log stands on. `reader` must know of every prune.
-///
-/// # Errors
-/// `Io`.
-pub(super) fn thin_out<P: Projection>(
-    storage: &dyn Storage,
-    reader: &LogReader,
-    ladder: Spacing,
-) -> Result<()> {
-    let list = list_snapshots(storage, reader.dir())?;
-    let is_ours = |name: &&SnapshotName| is_read::<P>(name);
-    let is_anchor = |name| reader.retention().is_some_and(|retention| retention.is_anchor(name));
-    for name in list.names.iter().filter(is_ours).rev().skip(KEPT) {
-        let path = list.folder.join(name.to_string());
-        let is_step = name.seq.is_multiple_of(ladder.steps);
-        if name.seq.is_multiple_of(ladder.rungs)
-            || is_anchor(name)
-            || (is_step && is_sparing(storage, &path)?)
-        {
-            continue;
-        }
-        storage.remove(&path).map_err(|error| Error::io("remove an old snapshot", &path, error))?;
-    }
-    Ok(())
-}
-
-fn is_sparing(storage: &dyn Storage, path: &Path) -> Result<bool> {
-    let length = storage.open(path, Access::Read).and_then(|file| file.length());
-    length
-        .map(|length| length <= SPARING)
-        .map_err(|error| Error::io("measure an old snapshot", path, error))
 }

@@ -14,6 +14,7 @@ use super::execute::{Freshness, Shared};
 use super::ladder::Ladder;
 use super::projection::Projection;
 use super::snapshots::{self, Care, Snapshot};
+use super::thin_out::thin_out;
 
 impl Ledger {
     /// The state after record `seq`: the newest good snapshot at or before it, and the records
@@ -54,7 +55,7 @@ impl Ledger {
         self.ladder().warn_of(&ignored);
         self.note(note.record(), None)?;
         let _keeping = keeping.lock().unwrap_or_else(PoisonError::into_inner);
-        snapshots::thin_out::<P>(storage, &self.log.reader()?, spacing)?;
+        thin_out::<P>(storage, &self.log.reader()?, spacing)?;
         Ok(snapshot)
     }
 
