@@ -223,8 +223,8 @@ fn a_grandchild_that_keeps_the_output_open_does_not_hang_the_runner() {
 /// without. They are ended, and the receipt says so.
 #[test]
 fn what_a_worker_leaves_behind_is_ended_and_named() {
-    // Each says that it is there before its worker ends.
-    let there = "sh -c 'touch $LEDGER_DIR/up; exec sleep 600'";
+    // Each says that it is there before its worker ends, and is one process by then.
+    let there = "sh -c ': > $LEDGER_DIR/up; exec sleep 600'";
     let left = [
         format!("{there} &"),
         format!("setsid {there} &"),
