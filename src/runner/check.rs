@@ -36,6 +36,10 @@ impl Drive<'_> {
             let (check, turn) = match self.in_turn(step.as_ref(), check)? {
                 Due::Now(check, turn) => (check, turn),
                 Due::Later(check) => {
+                    if self.awaited.insert(check.subject) {
+                        let what = "another process checks it: waiting for what comes of that";
+                        self.note(step.clone(), what.to_owned());
+                    }
                     later.push((step, check));
                     continue;
                 }

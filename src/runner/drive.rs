@@ -66,6 +66,7 @@ pub fn drive(
         probed: BTreeSet::new(),
         helpers,
         unjudged: BTreeSet::new(),
+        awaited: BTreeSet::new(),
         planning: Planning::default(),
         noted_version: 0,
         notes: Vec::new(),
@@ -112,6 +113,8 @@ pub(super) struct Drive<'a> {
     pub(super) helpers: Helpers,
     /// Criteria about which the judge had no verdict.
     pub(super) unjudged: BTreeSet<(Subject, u32)>,
+    /// What another process was found to check: that is said once.
+    pub(super) awaited: BTreeSet<Subject>,
     /// What became of requests for another plan.
     pub(super) planning: Planning,
     /// The plan version whose files were looked at.

@@ -262,7 +262,7 @@ fn a_runner_leaves_a_check_to_the_worker_that_is_at_it() {
     std::thread::sleep(std::time::Duration::from_millis(300));
     assert_eq!(place.tally(), ["a", "plan"], "two check the plan at once");
     place.write("plan-is-open", "");
-    runner.end().code(0);
+    runner.end().code(0).complains(&["another process checks it"]);
     worker.end().code(0);
     assert_eq!(place.tally(), ["a", "plan"]);
 }
