@@ -38,7 +38,7 @@ impl Ledger {
     }
 
     /// Make a snapshot of a projection after the last record, durably, and note it in the log.
-    /// Kept are all at multiples of [`super::Environment::snapshot_every`] and the newest two.
+    /// Kept are those that [`super::Environment::snapshot_every`] says, and the newest two.
     ///
     /// # Errors
     /// `OutOfRange` before the first record; `DiskFull` and `Io`. The ledger is as it was.
