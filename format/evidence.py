@@ -186,7 +186,8 @@ def main():
             runs.append((commit, text))
     out("# Evidence\n")
     out("What was tried on the engine, and what came of it. Written by `format/evidence.py`; do not edit.\n")
-    crashes([it for it in values if it["type"] == "lab"], out)
+    # A run for the faults begins with the history of no operations.
+    crashes([it for it in values if it["type"] == "lab" and it["ops"]], out)
     lives([it for it in values if it["type"] == "endured"], out)
     struck = [it for it in values if it["type"] == "fault"]
     if struck:
