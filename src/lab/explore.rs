@@ -105,14 +105,7 @@ pub type Watch<'a> = &'a (dyn Fn(&Tally) -> ControlFlow<()> + Sync);
 /// The first case that was found to break a promise, with as few operations as possible.
 pub fn explore(scope: &Scope, watch: Watch<'_>) -> Result<Tally, Broken> {
     let all = Tally { workloads_all: scope.workloads(), ..Tally::default() };
-    let shared = Shared {
-        scope,
-        next: AtomicU64::new(0),
-        is_over: AtomicBool::new(false),
-        seen: Mutex::new(BTreeSet::new()),
-        tally: Mutex::new(all),
-        broken: Mutex::new(None),
-    };
+    let shared = Shared { tally: Mutex::new(all), ..Shared::new(scope) };
     std::thread::scope(|threads| {
         for _ in 0..scope.jobs.get() {
             threads.spawn(|| shared.work(watch));
@@ -201,14 +194,7 @@ fn shrink(scope: &Scope, broken: Broken) -> Broken {
 /// # Errors
 /// The first case that breaks a promise.
 pub fn explore_one(scope: &Scope, ops: &[Op]) -> Result<Tally, Broken> {
-    let shared = Shared {
-        scope,
-        next: AtomicU64::new(0),
-        is_over: AtomicBool::new(false),
-        seen: Mutex::new(BTreeSet::new()),
-        tally: Mutex::new(Tally::default()),
-        broken: Mutex::new(None),
-    };
+    let shared = Shared::new(scope);
     let mut tally = Tally::default();
     shared.workload(ops, &mut tally)?;
     Ok(tally)
@@ -227,7 +213,18 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Shared<'_> {
+impl<'a> Shared<'a> {
+    fn new(scope: &'a Scope) -> Self {
+        Self {
+            scope,
+            next: AtomicU64::new(0),
+            is_over: AtomicBool::new(false),
+            seen: Mutex::new(BTreeSet::new()),
+            tally: Mutex::new(Tally::default()),
+            broken: Mutex::new(None),
+        }
+    }
+
     fn work(&self, watch: Watch<'_>) {
         while !self.is_over.load(Ordering::Relaxed) {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
@@ -388,14 +385,7 @@ mod tests {
         let device = Profile::Psow512;
         let scope = Scope { ops: 2, device, ..Scope::WHOLE };
         let explored = |numbers: &mut dyn Iterator<Item = u64>| {
-            let shared = Shared {
-                scope: &scope,
-                next: AtomicU64::new(0),
-                is_over: AtomicBool::new(false),
-                seen: Mutex::new(BTreeSet::new()),
-                tally: Mutex::new(Tally::default()),
-                broken: Mutex::new(None),
-            };
+            let shared = Shared::new(&scope);
             let mut tally = Tally::default();
             for number in numbers {
                 shared.workload(&scope.workload(number), &mut tally).unwrap();

@@ -44,6 +44,15 @@ fn files(disk: &SimDisk) -> Vec<PathBuf> {
     disk.files(&snap())
 }
 
+/// What a snapshot at the last rung of [`three`] holds.
+fn body_at_60() -> Vec<u8> {
+    let (_disk, environment) = three();
+    let view = LedgerView::open(&dir(), &environment).unwrap();
+    let mut body = Vec::new();
+    view.state_at(60).unwrap().encode(&mut body).unwrap();
+    body
+}
+
 /// The hash of the state after each record, folded from the start.
 fn truth(disk: &SimDisk) -> Vec<ContentHash> {
     let mut state = State::default();
@@ -621,10 +630,7 @@ fn a_run_that_is_not_the_one_of_its_hash_is_never_acted_upon() {
 /// hash, though nobody looked at the run since they were read.
 #[test]
 fn bytes_that_are_not_those_of_their_hash_are_not_written_again() {
-    let (_disk, environment) = three();
-    let view = LedgerView::open(&dir(), &environment).unwrap();
-    let mut body = Vec::new();
-    view.state_at(60).unwrap().encode(&mut body).unwrap();
+    let mut body = body_at_60();
     let again = |body: &[u8]| {
         let mut copy = Vec::new();
         State::decode(&mut &body[..]).unwrap().encode(&mut copy).map(|()| copy)
@@ -639,10 +645,7 @@ fn bytes_that_are_not_those_of_their_hash_are_not_written_again() {
 /// whoever looks at the run finds out.
 #[test]
 fn what_a_list_shows_of_a_run_is_held_against_the_run() {
-    let (_disk, environment) = three();
-    let view = LedgerView::open(&dir(), &environment).unwrap();
-    let mut body = Vec::new();
-    view.state_at(60).unwrap().encode(&mut body).unwrap();
+    let body = body_at_60();
     let mut state = State::decode(&mut body.as_slice()).unwrap();
     let packed = state.runs.forms().find_map(|(id, form)| match form {
         Form::Packed(packed) => Some((id, Arc::clone(packed))),
