@@ -1,6 +1,7 @@
 //! Many at once: threads and processes that want the same step, and the same variable.
 
 use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -127,6 +128,9 @@ const PROCESSES: u32 = 8;
 const STEPS: u32 = 200;
 /// So many steps are claimed before the ledger is left to the next process.
 const AT_ONCE: usize = 8;
+/// What a child says when it has been at the ledger once; it goes on when it is told to. So each
+/// has won something, however late the system starts it.
+const FIRST_TURN_DONE: &str = "first turn done";
 
 /// Not a test of its own: what each child process of the next one does.
 #[test]
@@ -136,7 +140,11 @@ fn child_that_claims() {
     let number: u32 = number.parse().unwrap();
     let worker = format!("process {number}");
     let order = (0..STEPS).map(|place| (place + number * STEPS / PROCESSES) % STEPS + 1);
-    for steps in order.collect::<Vec<_>>().chunks(AT_ONCE) {
+    for (turn, steps) in order.collect::<Vec<_>>().chunks(AT_ONCE).enumerate() {
+        if turn == 1 {
+            println!("\n{FIRST_TURN_DONE}");
+            std::io::stdin().read_line(&mut String::new()).unwrap();
+        }
         let ledger = open_when_free(Path::new(folder));
         let run = ledger.state().run_named("race").unwrap().id;
         for step in steps {
@@ -180,27 +188,38 @@ fn of_8_processes_and_200_steps_each_step_has_one_winner() {
         Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "races::child_that_claims", "--nocapture"])
             .env(CHILD, format!("{number} {}", folder.display()))
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap()
     };
-    let children: Vec<_> = (0..PROCESSES).map(child).collect();
+    let mut children: Vec<_> = (0..PROCESSES).map(child).collect();
     let mut all: BTreeMap<u32, Claims> = BTreeMap::new();
-    for child in children {
-        let output = child.wait_with_output().unwrap();
-        assert!(output.status.success());
-        for line in String::from_utf8(output.stdout).unwrap().lines() {
-            let Some(claimed) = line.strip_prefix("claim ") else { continue };
-            let words: Vec<&str> = claimed.splitn(4, ' ').collect();
-            let claims = all.entry(words[0].parse().unwrap()).or_default();
-            let list = if words[1] == "won" { &mut claims.winners } else { &mut claims.told };
-            list.push((words[3].to_owned(), words[2].parse().unwrap()));
-        }
+    let mut said: Vec<_> =
+        children.iter_mut().map(|child| BufReader::new(child.stdout.take().unwrap())).collect();
+    let mut lines: Vec<String> = Vec::new();
+    for said in &mut said {
+        lines.extend(said.lines().map(Result::unwrap).take_while(|line| line != FIRST_TURN_DONE));
     }
-    check(&all, STEPS, usize::try_from(PROCESSES).unwrap());
+    for child in &mut children {
+        child.stdin.take().unwrap().write_all(b"\n").unwrap();
+    }
+    for (mut child, said) in children.into_iter().zip(said) {
+        lines.extend(said.lines().map(Result::unwrap));
+        assert!(child.wait().unwrap().success());
+    }
+    for line in &lines {
+        let Some(claimed) = line.strip_prefix("claim ") else { continue };
+        let words: Vec<&str> = claimed.splitn(4, ' ').collect();
+        let claims = all.entry(words[0].parse().unwrap()).or_default();
+        let list = if words[1] == "won" { &mut claims.winners } else { &mut claims.told };
+        list.push((words[3].to_owned(), words[2].parse().unwrap()));
+    }
+    let processes = usize::try_from(PROCESSES).unwrap();
+    check(&all, STEPS, processes);
     let winners: std::collections::BTreeSet<_> =
         all.values().map(|claims| claims.winners[0].0.clone()).collect();
-    assert!(winners.len() > 1, "one process was alone: {winners:?}");
+    assert_eq!(winners.len(), processes, "each has its first turn: {winners:?}");
     let view = LedgerView::open(&folder, &Environment::system()).unwrap();
     let run = view.run(run).unwrap();
     for (step, claims) in &all {
