@@ -264,9 +264,10 @@ pub(super) struct DrillArgs {
     /// OpenSpec, any JSON list of tasks, any Markdown with tasks (format/plan-files.md)
     #[arg(value_name = "PLAN")]
     pub(super) plan: PathBuf,
-    /// The number of the step that is in flight when the run is killed
-    #[arg(long, value_name = "N", default_value_t = 37, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(super) kill_at: u32,
+    /// The number of the step that is in flight when the run is killed [default: 37, or the one in the
+    /// middle of a plan that has fewer]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) kill_at: Option<u32>,
     /// How many stub workers may run at once
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) max_parallel: u16,

@@ -22,6 +22,7 @@ use crate::error::{Error, ErrorKind};
 use crate::import;
 use crate::ledger::{Environment, Ledger, OpenQuestion, Reply, state_hash};
 use crate::plan::{State, StepNumber};
+use crate::serve::counted;
 
 use super::args::DrillArgs;
 use super::drill_report::{Evidence, Half, report};
@@ -35,10 +36,10 @@ pub(super) fn drill(args: &DrillArgs) -> Result<Code, Failure> {
     if args.every_crash {
         return super::every_crash::every_crash(args);
     }
-    check_plan(args)?;
+    let kill_at = kill_at(args)?;
     let folder = Folder::new(args)?;
-    let kill_at = args.kill_at.to_string();
-    let first = folder.to_the_end(args, "killed", "killed-first", &["--kill-at", &kill_at])?;
+    let number = kill_at.to_string();
+    let first = folder.to_the_end(args, "killed", "killed-first", &["--kill-at", &number])?;
     let second = folder.to_the_end(args, "killed", "killed-second", &[])?;
     let whole = folder.to_the_end(args, "whole", "whole", &[])?;
     for child in [&second, &whole] {
@@ -48,7 +49,7 @@ pub(super) fn drill(args: &DrillArgs) -> Result<Code, Failure> {
     }
     let found = folder.figure("killed-second", "opened", "last_seq")?;
     let evidence = Evidence {
-        kill_at: StepNumber(args.kill_at),
+        kill_at: StepNumber(kill_at),
         first: first.status,
         at_kill: folder.state_at("killed", found)?,
         killed: folder.half("killed", &second.name)?,
@@ -74,16 +75,23 @@ fn reply_to(open: &OpenQuestion) -> Option<Reply> {
     Some(Reply { answer, by: DRILL.to_owned(), note, shown: asked.shown })
 }
 
-/// A plan that cannot be run, or has no such step, is wrong usage.
-fn check_plan(args: &DrillArgs) -> Result<(), Failure> {
+/// The step at which a run is killed if nobody says another one.
+const KILL_AT: u32 = 37;
+
+/// The step at which to kill. A plan that cannot be run, or has no such step, is wrong usage.
+fn kill_at(args: &DrillArgs) -> Result<u32, Failure> {
     let plan = import::read(&args.plan).map_err(|error| Failure::of_plan_file(&error))?.plan;
     let file = args.plan.display();
     let steps = u32::try_from(plan.steps.len()).unwrap_or(u32::MAX);
-    if args.kill_at > steps {
-        let message = format!("{file}: --kill-at {}: the plan has {steps} steps", args.kill_at);
-        return Err(Failure::Usage(message));
+    match args.kill_at {
+        None if KILL_AT <= steps => Ok(KILL_AT),
+        None => Ok(steps.div_ceil(2)),
+        Some(number) if number <= steps => Ok(number),
+        Some(number) => {
+            let steps = counted(steps.into(), "step");
+            Err(Failure::Usage(format!("{file}: --kill-at {number}: the plan has {steps}")))
+        }
     }
-    Ok(())
 }
 
 /// Where the ledgers, the counts and the processes' words of one drill are.

@@ -55,7 +55,7 @@ pub(super) fn report(evidence: &Evidence, args: &DrillArgs) -> Result<Code, Fail
     if args.json {
         print(&(for_programs(&checks, evidence, args).join("\n") + "\n"))?;
     } else {
-        answer_with(&(for_people(&checks, args).join("\n") + "\n"))?;
+        answer_with(&(for_people(&checks, evidence, args).join("\n") + "\n"))?;
     }
     Ok(code(&checks))
 }
@@ -85,7 +85,7 @@ fn for_programs(checks: &[Check], evidence: &Evidence, args: &DrillArgs) -> Vec<
     let summary = json!({
         "type": "summary",
         "plan": args.plan.display().to_string(),
-        "kill_at": args.kill_at,
+        "kill_at": evidence.kill_at,
         "steps": evidence.whole.executions.len(),
         "holds": checks.iter().all(|check| check.holds),
     });
@@ -93,9 +93,9 @@ fn for_programs(checks: &[Check], evidence: &Evidence, args: &DrillArgs) -> Vec<
     lines
 }
 
-fn for_people(checks: &[Check], args: &DrillArgs) -> Vec<String> {
+fn for_people(checks: &[Check], evidence: &Evidence, args: &DrillArgs) -> Vec<String> {
     let mut lines =
-        vec![format!("drill of {}: killed at step {}", args.plan.display(), args.kill_at)];
+        vec![format!("drill of {}: killed at step {}", args.plan.display(), evidence.kill_at)];
     for Check { name, holds, detail } in checks {
         let mark = if *holds { "ok    " } else { "FAILED" };
         lines.push(format!("  {mark}  {name}: {detail}"));

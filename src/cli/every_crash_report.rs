@@ -112,7 +112,7 @@ mod tests {
     fn args() -> DrillArgs {
         DrillArgs {
             plan: PathBuf::from("p.yaml"),
-            kill_at: 37,
+            kill_at: None,
             max_parallel: 4,
             keep: None,
             every_crash: true,

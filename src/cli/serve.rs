@@ -55,8 +55,8 @@ Examples:
   ledger serve &                                   hold the ledger, so that claims are fast
   ledger claim --worker me                         is handed over to it
 
-What falls due is turned into records. It ends with Ctrl-C or SIGTERM; then each command opens the
-ledger for itself.";
+What falls due is turned into records. It ends with Ctrl-C or SIGTERM, and after a failed write;
+then each command opens the ledger for itself.";
 
 /// `ledger serve`.
 #[derive(Debug, Args)]
@@ -84,6 +84,8 @@ pub(super) fn serve(args: &ServeArgs) -> Result<Code, Failure> {
         outcome(args.json, &line, &format!("serving {}", args.ledger.display()))?;
         while signals.request() == StopRequest::None {
             ledger.tick()?;
+            // Whoever holds one that cannot be written to keeps everybody from opening it again.
+            ledger.expect_writable()?;
             std::thread::sleep(LOOK_AGAIN);
         }
         Ok(Code::Fine)

@@ -11,9 +11,9 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
 
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::ledger::parse_duration;
-use crate::serve::{Act, Answer, EffectState, MESSAGE_LENGTH_MAX, NextStep, Work};
+use crate::serve::{Act, Answer, EffectState, MESSAGE_LENGTH_MAX, NextStep, Work, too_long};
 
 use super::acting::Where;
 use super::exit::{Code, Failure};
@@ -350,14 +350,6 @@ fn bounded(from: impl Read) -> io::Result<Option<String>> {
         return String::from_utf8(bytes).map(Some).map_err(invalid);
     }
     Ok(None)
-}
-
-fn too_long(what: &str) -> Failure {
-    let message = format!(
-        "{what}: expected at most {MESSAGE_LENGTH_MAX} bytes, found more; put large results into \
-         files, and name them as artifacts"
-    );
-    Error::new(ErrorKind::TooLarge, message).into()
 }
 
 const EFFECT_EXAMPLES: &str = "\

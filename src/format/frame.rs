@@ -174,7 +174,8 @@ impl FrameFault {
 pub struct CheckedHead {
     bytes: [u8; FRAME_HEADER_SIZE],
     length: usize,
-    placement: Placement,
+    /// What the checksums at its place begin with.
+    seed: u32,
 }
 
 /// A frame whose CRCs are right. Its place in the chain is not proved yet.
@@ -204,7 +205,8 @@ impl CheckedHead {
             let sector = bytes.get(..FRAME_ALIGNMENT).unwrap_or(head.as_slice());
             return Err(if all_zero(sector) { FrameFault::Empty } else { FrameFault::Magic });
         }
-        if header_crc(placement.seed(), head) != u32_at(head, at::HEADER_CRC) {
+        let seed = placement.seed();
+        if header_crc(seed, head) != u32_at(head, at::HEADER_CRC) {
             return Err(FrameFault::HeaderCrc);
         }
         // The header is what was written; now its length may be believed, within the limit.
@@ -213,7 +215,7 @@ impl CheckedHead {
         if payload_length > PAYLOAD_LENGTH_MAX {
             return Err(FrameFault::Malformed);
         }
-        Ok(Self { bytes: *head, length, placement })
+        Ok(Self { bytes: *head, length, seed })
     }
 
     /// Size on disk of the frame.
@@ -224,11 +226,11 @@ impl CheckedHead {
 
     /// Check the rest of the frame, whose bytes begin with those of the header.
     pub fn frame<'a>(&self, bytes: &'a [u8], ordinal: u64) -> Result<CheckedFrame<'a>, FrameFault> {
-        let Self { bytes: head, length, placement } = self;
+        let Self { bytes: head, length, seed } = self;
         let length = *length;
         let payload_length = u32_at(head, at::PAYLOAD_LENGTH);
         let body = bytes.get(FRAME_HEADER_SIZE..frame_size(length)).ok_or(FrameFault::Cut)?;
-        if crc32(placement.seed(), &[body]) != u32_at(head, at::BODY_CRC) {
+        if crc32(*seed, &[body]) != u32_at(head, at::BODY_CRC) {
             return Err(FrameFault::BodyCrc);
         }
         let (padded, chain) = body.split_last_chunk::<CHAIN_SIZE>().ok_or(FrameFault::Malformed)?;

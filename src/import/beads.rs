@@ -329,7 +329,7 @@ fn step(id: &str, after: Vec<String>, mut fields: Fields) -> Step {
         goal: goal.join("\n\n"),
         after,
         acceptance: criteria.map(Criterion::Text).collect(),
-        tags,
+        tags: tags.into(),
         priority: priority.unwrap_or_default(),
         extra: kept(EXTRA, fields.rest()),
         ..Step::default()

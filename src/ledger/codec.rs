@@ -105,7 +105,7 @@ fn encode_step(record: &StepRecord) -> Vec<u8> {
 /// # Errors
 /// `Unsupported` for a kind or schema of a newer program, `Corrupt` for an intact payload that
 /// is not what its kind says.
-pub fn decode(record: &LoggedRecord) -> Result<Option<Event>> {
+pub fn decode<P: AsRef<[u8]>>(record: &LoggedRecord<P>) -> Result<Option<Event>> {
     let Some(kind) = Kind::from_number(record.kind) else {
         if record.kind >= SKIPPABLE_KINDS_FROM {
             return Ok(None);
@@ -118,7 +118,7 @@ pub fn decode(record: &LoggedRecord) -> Result<Option<Event>> {
     if !(1..=schema::newest(kind)).contains(&record.schema) {
         return Err(newer(record, "schema"));
     }
-    let payload = record.payload.as_slice();
+    let payload = record.payload.as_ref();
     let event = match (kind, record.codec) {
         (Kind::PlanProposed, Codec::Json) => json(payload).map(Event::PlanProposed),
         (Kind::PlanSteps, Codec::Json) => json(payload).map(Event::PlanSteps),
@@ -294,7 +294,7 @@ fn unwrapped(error: bincode::Error) -> io::Error {
     }
 }
 
-fn newer(record: &LoggedRecord, what: &str) -> Error {
+fn newer<P>(record: &LoggedRecord<P>, what: &str) -> Error {
     Error::new(
         ErrorKind::Unsupported,
         format!(

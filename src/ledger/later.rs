@@ -52,10 +52,7 @@ impl Later {
         tickets.into_iter().try_for_each(|ticket| ledger.settled(ticket).map(drop))?;
         let ground = self.ground.take();
         bug!(RefusedEarly => return Ok(()));
-        if ground == Ground::State {
-            ledger.log.flush().map_err(|error| ledger.lost(error))?;
-        }
-        Ok(())
+        if ground == Ground::State { ledger.expect_writable() } else { Ok(()) }
     }
 }
 
@@ -114,6 +111,14 @@ impl Ledger {
         expect_sound(&shared.state)?;
         later.stand_on_state();
         Ok(found)
+    }
+
+    /// That no write has failed so far; what was begun is durable then.
+    ///
+    /// # Errors
+    /// As [`Ledger::execute`] says of the disk.
+    pub(crate) fn expect_writable(&self) -> Result<()> {
+        self.log.flush().map(drop).map_err(|error| self.lost(error))
     }
 }
 

@@ -5,7 +5,7 @@ use std::io;
 use crate::plan::{ContentHash, State};
 
 use super::hash::{hash_of, state_hash};
-use super::replay::{Recorded, fold};
+use super::replay::{Recorded, fold, fold_in};
 use super::{state_body, state_body_v2};
 
 /// A fold of the log, with a form in which it can be kept in a snapshot.
@@ -27,6 +27,11 @@ pub trait Projection: Default {
 
     /// Fold a record in. Total: whatever the record says, there is a result.
     fn apply(&mut self, recorded: &Recorded);
+
+    /// The same, of a record that nobody needs afterwards.
+    fn take(&mut self, recorded: Recorded) {
+        self.apply(&recorded);
+    }
 
     /// Write everything that `decode` needs. Equal projections write equal bytes.
     ///
@@ -82,6 +87,10 @@ impl Projection for State {
 
     fn apply(&mut self, recorded: &Recorded) {
         fold(self, recorded);
+    }
+
+    fn take(&mut self, recorded: Recorded) {
+        fold_in(self, recorded);
     }
 
     fn encode(&self, out: &mut dyn io::Write) -> io::Result<()> {

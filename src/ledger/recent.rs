@@ -40,9 +40,10 @@ impl LedgerView {
     fn fold_behind(&self, state: State, header: &SnapshotHeader) -> Result<Option<Fold>> {
         let mut fold = Fold::on(state, Ground::Snapshot(header.seq));
         fold.records = header.seq;
-        for item in self.log().walk(header.seq) {
+        let mut walk = self.log().walk(header.seq);
+        while let Some(item) = walk.pass() {
             match item? {
-                Item::Record(record, _) if record.seq <= header.seq => fold.last = Some(record),
+                Item::Record(record, _) if record.seq <= header.seq => record.keep(&mut fold.last),
                 Item::Record(_, Proof::Unproven) => {
                     fold.records += 1;
                     fold.unproven += 1;

@@ -23,7 +23,7 @@ pub struct Recorded {
     pub event: Option<Event>,
 }
 
-pub(super) fn recorded(record: &LoggedRecord) -> Result<Recorded> {
+pub(super) fn recorded<P: AsRef<[u8]>>(record: &LoggedRecord<P>) -> Result<Recorded> {
     Ok(Recorded { seq: record.seq, time: record.time, event: codec::decode(record)? })
 }
 
@@ -31,6 +31,14 @@ pub(super) fn recorded(record: &LoggedRecord) -> Result<Recorded> {
 pub(super) fn fold(state: &mut State, recorded: &Recorded) {
     match &recorded.event {
         Some(event) => state.apply(recorded.seq, recorded.time, event),
+        None => state.pass(recorded.seq, recorded.time),
+    }
+}
+
+/// Fold a record into a state that nobody needs afterwards.
+pub(super) fn fold_in(state: &mut State, recorded: Recorded) {
+    match recorded.event {
+        Some(event) => state.take(recorded.seq, recorded.time, event),
         None => state.pass(recorded.seq, recorded.time),
     }
 }
@@ -150,7 +158,8 @@ impl LedgerView {
         // Looked up when the first damage shows.
         let mut snapshots = None;
         let has_witness = self.reader.has_witness();
-        for item in self.reader.walk(1) {
+        let mut walk = self.reader.walk(1);
+        while let Some(item) = walk.pass() {
             match item? {
                 Item::Derived(damage) => fold.derived.push(damage),
                 Item::Damage(damage) => {
@@ -250,7 +259,7 @@ impl Fold {
         }
     }
 
-    pub(super) fn add(&mut self, record: LoggedRecord, proof: Proof) {
+    pub(super) fn add(&mut self, record: LoggedRecord<&[u8]>, proof: Proof) {
         self.records += 1;
         self.unproven += u64::from(proof == Proof::Unproven);
         let is_folded = match self.ground {
@@ -259,7 +268,7 @@ impl Fold {
             Ground::Nowhere(_) => false,
         };
         if !is_folded {
-            self.last = Some(record);
+            record.keep(&mut self.last);
             return;
         }
         // Behind a snapshot that was taken over nothing is missing, though the chain has a gap.
@@ -269,11 +278,11 @@ impl Fold {
             self.behind_damage += 1;
         } else if self.unreadable.is_none() {
             match recorded(&record) {
-                Ok(recorded) => fold(&mut self.state, &recorded),
+                Ok(recorded) => fold_in(&mut self.state, recorded),
                 Err(error) => self.unreadable = Some(error.to_string()),
             }
         }
-        self.last = Some(record);
+        record.keep(&mut self.last);
     }
 
     /// The state's snapshots.

@@ -200,7 +200,7 @@ fn fold_on<P: Projection>(
             let what = format!("record {} says something else of its state", record.seq);
             return Err(Stop::Contradicted(unusable(&path, &what)));
         }
-        projected.value.apply(&recorded(&record).map_err(Stop::Failed)?);
+        projected.value.take(recorded(&record).map_err(Stop::Failed)?);
         projected.seq = record.seq;
         projected.time = record.time;
         projected.chain = record.chain;

@@ -82,7 +82,7 @@ impl Task {
             lease_until,
             idempotency_key,
             last_failure: state.last_failure.as_deref().map(|(_, message)| message.clone()),
-            failed_criteria: state.failed_criteria.clone(),
+            failed_criteria: state.failed_criteria.to_vec(),
             earlier: Vec::new(),
         })
     }

@@ -65,6 +65,16 @@ impl Source {
         }
     }
 
+    /// Bytes that were read last, and that nothing was read since.
+    fn held(&self, offset: u64, length: usize) -> Option<&[u8]> {
+        let (bytes, start) = match self {
+            Self::Mapped(map) => (&**map, 0),
+            Self::Windowed { window, filled, start, .. } => (window.get(..*filled)?, *start),
+        };
+        let from = usize::try_from(offset.checked_sub(start)?).ok()?;
+        bytes.get(from..from.checked_add(length)?)
+    }
+
     /// Drop what was read: somebody may have written to the file since.
     pub(super) fn refresh(&mut self) {
         if let Self::Windowed { filled, .. } = self {
@@ -94,12 +104,18 @@ impl Position {
 
 /// A frame that was found where it should be.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct Found<P = Vec<u8>> {
     pub(super) header: RecordHeader,
-    pub(super) payload: Vec<u8>,
+    pub(super) payload: P,
     pub(super) chain: Chain,
     pub(super) offset: u64,
     pub(super) size: u64,
+}
+
+/// A payload that stays where it was read, until something else is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Held {
+    length: usize,
 }
 
 /// What is done about the links of the chain.
@@ -137,14 +153,37 @@ impl Scan {
 
     /// The frame at a position, or why there is none. Moves the position behind it.
     pub(super) fn next(&mut self, at: &mut Position) -> io::Result<Result<Found, FrameFault>> {
+        self.next_with(at, <[u8]>::to_vec)
+    }
+
+    /// The same, and its payload stays where it was read: see [`Scan::payload`].
+    pub(super) fn pass(
+        &mut self,
+        at: &mut Position,
+    ) -> io::Result<Result<Found<Held>, FrameFault>> {
+        self.next_with(at, |payload| Held { length: payload.len() })
+    }
+
+    /// The payload of the frame that was read last, which begins there.
+    pub(super) fn payload(&self, offset: u64, held: Held) -> &[u8] {
+        let held = self.source.held(offset + HEADER_SIZE, held.length);
+        held.expect("what was checked is held until something else is read")
+    }
+
+    fn next_with<P>(
+        &mut self,
+        at: &mut Position,
+        keep: fn(&[u8]) -> P,
+    ) -> io::Result<Result<Found<P>, FrameFault>> {
         let (key, seq) = (self.key, at.next_seq);
         let chain = at.chain.filter(|_| self.links == Links::Computed);
-        let found = self.frame(at.offset, |frame| match chain {
-            _ if bug!(ChainUnchecked) => Ok(frame.trust()),
-            Some(chain) => frame.verify(seq, &key, &chain),
-            None if frame.header().stamp.seq == seq => Ok(frame.trust()),
+        let prove = |frame: &CheckedFrame<'_>| match chain {
+            _ if bug!(ChainUnchecked) => Ok(()),
+            Some(chain) => frame.verify(seq, &key, &chain).map(drop),
+            None if frame.header().stamp.seq == seq => Ok(()),
             None => Err(FrameFault::Seq),
-        })?;
+        };
+        let found = self.frame(at.offset, prove, keep)?;
         if let Ok(found) = &found {
             at.offset += found.size;
             at.next_seq += 1;
@@ -167,9 +206,10 @@ impl Scan {
                 at += PAGE;
                 continue;
             }
-            let found = self.frame(at, |frame| {
-                if wanted(frame.header()) { Ok(frame.trust()) } else { Err(FrameFault::Seq) }
-            })?;
+            let prove = |frame: &CheckedFrame<'_>| {
+                if wanted(frame.header()) { Ok(()) } else { Err(FrameFault::Seq) }
+            };
+            let found = self.frame(at, prove, <[u8]>::to_vec)?;
             match found {
                 Ok(found) => return Ok(Some(found)),
                 Err(_) => at += FRAME_STEP,
@@ -183,7 +223,10 @@ impl Scan {
     pub(super) fn linked(&mut self, offset: u64) -> io::Result<Result<Found, FrameFault>> {
         let Some(chain) = self.chain_before(offset)? else { return Ok(Err(FrameFault::Cut)) };
         let key = self.key;
-        self.frame(offset, |frame| frame.verify(frame.header().stamp.seq, &key, &chain))
+        let prove = |frame: &CheckedFrame<'_>| {
+            frame.verify(frame.header().stamp.seq, &key, &chain).map(drop)
+        };
+        self.frame(offset, prove, <[u8]>::to_vec)
     }
 
     /// What the bytes before an offset say is the chain value of the record before it.
@@ -198,11 +241,12 @@ impl Scan {
         Ok(self.source.at(start, 32)?.first_chunk().copied().map(Chain))
     }
 
-    fn frame(
+    fn frame<P>(
         &mut self,
         offset: u64,
-        prove: impl for<'a> Fn(&CheckedFrame<'a>) -> Result<crate::format::Record<'a>, FrameFault>,
-    ) -> io::Result<Result<Found, FrameFault>> {
+        prove: impl Fn(&CheckedFrame<'_>) -> Result<(), FrameFault>,
+        keep: fn(&[u8]) -> P,
+    ) -> io::Result<Result<Found<P>, FrameFault>> {
         let placement = Placement { segment: self.segment, offset };
         let room = usize::try_from(self.end.saturating_sub(offset)).unwrap_or(usize::MAX);
         let head = self.source.at(offset, room.min(frame_size(0)))?;
@@ -216,16 +260,17 @@ impl Scan {
             Ok(frame) => frame,
             Err(fault) => return Ok(Err(fault)),
         };
-        Ok(prove(&frame).map(|record| Found {
-            header: record.header,
-            payload: record.payload.to_vec(),
-            chain: record.chain,
-            offset,
-            size: u64::try_from(frame.size()).unwrap_or(u64::MAX),
+        Ok(prove(&frame).map(|()| {
+            let record = frame.trust();
+            let size = u64::try_from(frame.size()).unwrap_or(u64::MAX);
+            let payload = keep(record.payload);
+            Found { header: record.header, payload, chain: record.chain, offset, size }
         }))
     }
 }
 
+/// A frame begins with its header.
+const HEADER_SIZE: u64 = 48;
 /// A frame ends in its chain value.
 const CHAIN_SIZE: u64 = 32;
 /// Frames start at multiples of this.

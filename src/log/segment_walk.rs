@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::format::{Chain, FrameFault, SegmentHeader};
 
 use super::row::Before;
-use super::scan::{Found, Position, Scan};
+use super::scan::{Found, Held, Position, Scan};
 use super::walk::{Damage, Item, LoggedRecord, Proof};
 
 /// How far a segment is known to be acknowledged.
@@ -123,6 +123,17 @@ impl SegmentWalk {
 
     /// The next item; `None` at the end.
     pub(super) fn step(&mut self) -> Result<Option<Item>> {
+        let item = self.pass()?;
+        Ok(item.map(|item| item.map(|offset, held| self.scan.payload(offset, held).to_vec())))
+    }
+
+    /// The payload of the record that came last.
+    pub(super) fn payload(&self, offset: u64, held: Held) -> &[u8] {
+        self.scan.payload(offset, held)
+    }
+
+    /// The next item; `None` at the end. A record's payload stays where it was read.
+    pub(super) fn pass(&mut self) -> Result<Option<Item<Held>>> {
         let is_guessed = self.extent.source == ExtentSource::Guessed;
         let is_behind_guess = is_guessed && self.at.next_seq > self.extent.last_seq;
         if self.at.offset >= self.scan.end || is_behind_guess {
@@ -153,7 +164,7 @@ impl SegmentWalk {
 
     /// Beyond what HEAD says: a write that is going on, or that a crash cut short; or HEAD is
     /// behind the times, and a later record proves that this one had been there.
-    fn step_beyond(&mut self, fault: FrameFault) -> Result<Option<Item>> {
+    fn step_beyond(&mut self, fault: FrameFault) -> Result<Option<Item<Held>>> {
         if matches!(fault, FrameFault::Empty | FrameFault::Cut) {
             return Ok(self.end());
         }
@@ -173,9 +184,9 @@ impl SegmentWalk {
     }
 
     /// The record at the position, or why there is none.
-    fn record(&mut self) -> Result<std::result::Result<Item, FrameFault>> {
+    fn record(&mut self) -> Result<std::result::Result<Item<Held>, FrameFault>> {
         let mut at = self.at;
-        let found = match self.scan.next(&mut at).map_err(|error| self.unreadable(error))? {
+        let found = match self.scan.pass(&mut at).map_err(|error| self.unreadable(error))? {
             Ok(found) => found,
             Err(fault) => return Ok(Err(fault)),
         };
@@ -200,13 +211,13 @@ impl SegmentWalk {
     }
 
     /// Nothing more in this segment.
-    fn end(&mut self) -> Option<Item> {
+    fn end(&mut self) -> Option<Item<Held>> {
         self.at.offset = self.scan.end;
         None
     }
 
     /// Go on at `end` with record `next_seq`, and say what lies before.
-    fn skip(&mut self, fault: FrameFault, end: u64, next_seq: u64) -> Item {
+    fn skip(&mut self, fault: FrameFault, end: u64, next_seq: u64) -> Item<Held> {
         let start = self.at;
         self.proof = Proof::BehindDamage;
         self.at = Position { offset: end, next_seq, chain: None };
@@ -259,7 +270,7 @@ impl SegmentWalk {
     }
 }
 
-pub(super) fn logged(found: Found, segment: u64) -> LoggedRecord {
+pub(super) fn logged<P>(found: Found<P>, segment: u64) -> LoggedRecord<P> {
     let stamp = found.header.stamp;
     LoggedRecord {
         seq: stamp.seq,

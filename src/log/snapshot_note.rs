@@ -45,10 +45,10 @@ impl SnapshotNote {
 
     /// The note that a record is, if it is one that this program knows.
     #[must_use]
-    pub fn in_record(record: &LoggedRecord) -> Option<Self> {
+    pub fn in_record<P: AsRef<[u8]>>(record: &LoggedRecord<P>) -> Option<Self> {
         let is_ours =
             (record.kind, record.codec, record.schema) == (KIND_SNAPSHOT_NOTE, Codec::Json, 1);
-        is_ours.then(|| serde_json::from_slice(&record.payload).ok()).flatten()
+        is_ours.then(|| serde_json::from_slice(record.payload.as_ref()).ok()).flatten()
     }
 
     /// Whether the note speaks of that snapshot and says something else of it.

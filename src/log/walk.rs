@@ -12,11 +12,12 @@ use crate::format::{Chain, Codec, FrameFault};
 use super::open::damaged;
 use super::reader::LogReader;
 use super::row::{Next, Opened, Row, told};
+use super::scan::Held;
 use super::segment_walk::SegmentWalk;
 
-/// A record and where it stands.
+/// A record and where it stands. Its payload is its own, or one that is looked at in passing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LoggedRecord {
+pub struct LoggedRecord<P = Vec<u8>> {
     /// Sequence number.
     pub seq: u64,
     /// Microseconds since the Unix epoch.
@@ -30,7 +31,7 @@ pub struct LoggedRecord {
     /// Records of the same batch that follow.
     pub batch_left: u16,
     /// The bytes.
-    pub payload: Vec<u8>,
+    pub payload: P,
     /// Chain value.
     pub chain: Chain,
     /// Ordinal of the segment.
@@ -39,6 +40,40 @@ pub struct LoggedRecord {
     pub offset: u64,
     /// Size of the frame, in bytes.
     pub size: u64,
+}
+
+impl<P> LoggedRecord<P> {
+    /// The record with its payload in another form.
+    fn with<Q>(self, change: impl FnOnce(u64, P) -> Q) -> LoggedRecord<Q> {
+        let Self { seq, time, kind, codec, schema, batch_left, payload, .. } = self;
+        let Self { chain, segment, offset, size, .. } = self;
+        let payload = change(offset, payload);
+        LoggedRecord {
+            seq,
+            time,
+            kind,
+            codec,
+            schema,
+            batch_left,
+            payload,
+            chain,
+            segment,
+            offset,
+            size,
+        }
+    }
+}
+
+impl LoggedRecord<&[u8]> {
+    /// Keep the record in the place of another, whose room for a payload is used again.
+    pub fn keep(self, place: &mut Option<LoggedRecord>) {
+        let mut room = place.take().map(|before| before.payload).unwrap_or_default();
+        *place = Some(self.with(|_, payload| {
+            room.clear();
+            room.extend_from_slice(payload);
+            room
+        }));
+    }
 }
 
 /// How much is known about a record.
@@ -54,9 +89,9 @@ pub enum Proof {
 
 /// Something that a walk comes upon.
 #[derive(Debug)]
-pub enum Item {
+pub enum Item<P = Vec<u8>> {
     /// A record.
-    Record(LoggedRecord, Proof),
+    Record(LoggedRecord<P>, Proof),
     /// Acknowledged bytes that cannot be read.
     Damage(Damage),
     /// An index or a footer that does not hold. It costs no record: the segment was read without.
@@ -71,6 +106,31 @@ pub enum Item {
         /// Why they are no record.
         fault: FrameFault,
     },
+}
+
+impl Item {
+    /// What is no record: what stands beside them.
+    fn beside<P>(self) -> Option<Item<P>> {
+        match self {
+            Self::Record(..) => None,
+            Self::Damage(damage) => Some(Item::Damage(damage)),
+            Self::Derived(damage) => Some(Item::Derived(damage)),
+            Self::OpenEnd { path, offset, fault } => Some(Item::OpenEnd { path, offset, fault }),
+        }
+    }
+}
+
+impl<P> Item<P> {
+    /// The item with the payload of its record in another form, which stands in the frame at an
+    /// offset.
+    pub(super) fn map<Q>(self, change: impl FnOnce(u64, P) -> Q) -> Item<Q> {
+        match self {
+            Self::Record(record, proof) => Item::Record(record.with(change), proof),
+            Self::Damage(damage) => Item::Damage(damage),
+            Self::Derived(damage) => Item::Derived(damage),
+            Self::OpenEnd { path, offset, fault } => Item::OpenEnd { path, offset, fault },
+        }
+    }
 }
 
 /// Acknowledged bytes that cannot be read.
@@ -129,8 +189,8 @@ pub struct Walk<'a> {
     current: Option<(Opened<'a>, SegmentWalk)>,
     /// Whether a segment without an index is walked over first to find places in it.
     looks_ahead: LooksAhead,
-    /// What comes before anything else.
-    ready: VecDeque<Item>,
+    /// What comes before anything else: no records.
+    ready: VecDeque<Item<Held>>,
     is_over: bool,
 }
 
@@ -160,9 +220,9 @@ impl<'a> Walk<'a> {
     fn turn(&mut self) -> Result<Option<()>> {
         match self.row.next().transpose()? {
             None => return Ok(None),
-            Some(Next::Item(item)) => self.ready.push_back(item),
+            Some(Next::Item(item)) => self.ready.extend(item.beside()),
             Some(Next::Segment(opened)) => {
-                self.ready.extend(opened.damaged_header());
+                self.ready.extend(opened.damaged_header().and_then(Item::beside));
                 if self.looks_ahead == LooksAhead::Once {
                     self.reader.places(&opened)?;
                 }
@@ -175,7 +235,7 @@ impl<'a> Walk<'a> {
     }
 
     /// The next item, or `None` if there may be one after another step.
-    fn step(&mut self) -> Result<Option<Item>> {
+    fn step(&mut self) -> Result<Option<Item<Held>>> {
         if let Some(item) = self.ready.pop_front() {
             return Ok(Some(item));
         }
@@ -183,7 +243,7 @@ impl<'a> Walk<'a> {
             self.is_over = self.turn()?.is_none();
             return Ok(None);
         };
-        match walk.step()? {
+        match walk.pass()? {
             Some(Item::Record(record, _)) if record.seq < self.from => Ok(None),
             Some(item) => Ok(Some(item)),
             None => {
@@ -191,11 +251,36 @@ impl<'a> Walk<'a> {
                     let ending = walk.finish();
                     let (before, next_seq) = told(&ending);
                     self.row.closed(before, next_seq);
-                    self.ready.extend(opened.trailer(ending.item)?);
+                    let trailer = opened.trailer(ending.item)?;
+                    self.ready.extend(trailer.into_iter().filter_map(Item::beside));
                 }
                 Ok(None)
             }
         }
+    }
+
+    /// The next item, as a record is seen in passing: its payload is not copied, and is gone when
+    /// the walk goes on.
+    ///
+    /// # Errors
+    /// As [`Walk::next`]: none follows.
+    pub fn pass(&mut self) -> Option<Result<Item<&[u8]>>> {
+        let item = loop {
+            if self.is_over {
+                return None;
+            }
+            match self.step() {
+                Ok(None) => {}
+                Ok(Some(item)) => break item,
+                Err(error) => {
+                    self.is_over = true;
+                    return Some(Err(error));
+                }
+            }
+        };
+        let current = self.current.as_ref();
+        Some(Ok(item
+            .map(|offset, held| current.map_or(&[][..], |(_, walk)| walk.payload(offset, held)))))
     }
 }
 
@@ -203,16 +288,7 @@ impl Iterator for Walk<'_> {
     type Item = Result<Item>;
 
     fn next(&mut self) -> Option<Result<Item>> {
-        while !self.is_over {
-            match self.step() {
-                Ok(None) => {}
-                Ok(Some(item)) => return Some(Ok(item)),
-                Err(error) => {
-                    self.is_over = true;
-                    return Some(Err(error));
-                }
-            }
-        }
-        None
+        let item = self.pass()?;
+        Some(item.map(|item| item.map(|_, payload| payload.to_vec())))
     }
 }

@@ -54,7 +54,7 @@ impl Step {
         let mut step = self.clone();
         step.owner = step.owner.or_else(|| defaults.owner.clone());
         step.command = step.command.or_else(|| defaults.command.clone());
-        step.retry = step.retry.or_else(|| defaults.retry.clone());
+        step.retry = step.retry.or_else(|| defaults.retry.clone().map(Box::new));
         step.idempotent = step.idempotent.or(defaults.idempotent);
         step.timeout_seconds = step.timeout_seconds.or(defaults.timeout_seconds);
         step.lease_seconds = step.lease_seconds.or(defaults.lease_seconds);
@@ -97,7 +97,7 @@ mod tests {
             priority: 3,
             owner: Some("ci".into()),
             command: Some("make".into()),
-            retry: Some(RetryPolicy::default()),
+            retry: Some(Box::new(RetryPolicy::default())),
             after: vec!["x".into()],
             ..build()
         };

@@ -15,7 +15,7 @@ impl Plan {
     /// How often, and how soon, a step is tried again.
     #[must_use]
     pub fn retry_of(&self, step: &Step) -> RetryPolicy {
-        step.retry.as_ref().or(self.defaults.retry.as_ref()).cloned().unwrap_or_default()
+        step.retry.as_deref().or(self.defaults.retry.as_ref()).cloned().unwrap_or_default()
     }
 
     /// Whether doing a step twice is as good as doing it once. A step that says nothing may be

@@ -101,7 +101,7 @@ fn complete(step: &mut Step, plan: &Plan, known: Tool) {
     let defaults = &plan.defaults;
     let mut filled = Vec::new();
     if defaults.retry.is_none() {
-        fill(&mut step.retry, known.retry, "retry", &mut filled);
+        fill(&mut step.retry, known.retry.map(Box::new), "retry", &mut filled);
     }
     if defaults.timeout_seconds.is_none() {
         fill(&mut step.timeout_seconds, known.timeout_seconds, "timeout_seconds", &mut filled);
@@ -113,7 +113,7 @@ fn complete(step: &mut Step, plan: &Plan, known: Tool) {
         fill(&mut step.idempotent, known.idempotent, "idempotent", &mut filled);
     }
     if step.side_effects.is_empty() && !known.side_effects.is_empty() {
-        step.side_effects = known.side_effects;
+        step.side_effects = known.side_effects.into();
         filled.push("side_effects");
     }
     if !filled.is_empty() {
@@ -175,8 +175,8 @@ mod tests {
     }
 
     fn step(tools: &[&str]) -> Step {
-        let tools = tools.iter().map(|tool| (*tool).to_owned()).collect();
-        Step { id: "a".into(), tools, ..Step::default() }
+        let tools = tools.iter().map(|tool| (*tool).to_owned()).collect::<Vec<_>>();
+        Step { id: "a".into(), tools: tools.into(), ..Step::default() }
     }
 
     fn enriched(step: Step) -> Step {
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(found.retry.map(|retry| retry.max_attempts), Some(1));
         assert_eq!((found.timeout_seconds, found.lease_seconds), (Some(60), Some(90)));
         assert_eq!(found.idempotent, Some(Idempotence::No));
-        assert_eq!(found.side_effects, ["mail", "payment"]);
+        assert_eq!(*found.side_effects, ["mail", "payment"]);
         let all = ["idempotent", "lease_seconds", "retry", "side_effects", "timeout_seconds"];
         assert_eq!(found.extra[MARK], json!(all));
     }
@@ -200,12 +200,12 @@ mod tests {
         let said = Step {
             timeout_seconds: Some(5),
             idempotent: Some(Idempotence::Yes),
-            side_effects: vec!["own".into()],
+            side_effects: vec!["own".into()].into(),
             ..step(&["mail"])
         };
         let found = enriched(said.clone());
         assert_eq!((found.timeout_seconds, found.idempotent), (Some(5), Some(Idempotence::Yes)));
-        assert_eq!(found.side_effects, ["own"]);
+        assert_eq!(*found.side_effects, ["own"]);
         assert_eq!(found.extra[MARK], json!(["lease_seconds", "retry"]));
         assert_eq!(enriched(step(&["unknown"])), step(&["unknown"]));
         let mut plan = Plan { steps: vec![step(&["pay"])], ..Plan::default() };

@@ -47,7 +47,7 @@ pub(super) fn ids(plan: &Plan) -> impl Iterator<Item = &str> {
 /// Everybody who does a step of the plan, or stands in for who does.
 pub(super) fn owners(plan: &Plan) -> BTreeSet<&str> {
     let own = plan.steps.iter().filter_map(|step| plan.owner_of(step));
-    let stand_ins = plan.steps.iter().filter_map(|step| match &step.fallback {
+    let stand_ins = plan.steps.iter().filter_map(|step| match step.fallback.as_deref() {
         Some(Fallback::Owner(owner)) => Some(owner.as_str()),
         _ => None,
     });

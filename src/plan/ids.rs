@@ -50,10 +50,19 @@ impl ContentHash {
     /// The hash that 64 hexadecimal digits spell.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        let is_hex = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let (pairs, []) = text.as_bytes().as_chunks::<2>() else { return None };
+        let digit = |byte: u8| match byte {
+            b'0'..=b'9' => Some(byte - b'0'),
+            b'a'..=b'f' => Some(byte - b'a' + 10),
+            b'A'..=b'F' => Some(byte - b'A' + 10),
+            _ => None,
+        };
         let mut bytes = [0; 32];
-        for (byte, place) in bytes.iter_mut().zip((0..64).step_by(2)) {
-            *byte = u8::from_str_radix(text.get(place..place + 2).filter(|_| is_hex)?, 16).ok()?;
+        if pairs.len() != bytes.len() {
+            return None;
+        }
+        for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
+            *byte = digit(*high)? << 4 | digit(*low)?;
         }
         Some(Self(bytes))
     }

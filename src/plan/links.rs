@@ -32,10 +32,15 @@ pub struct Near {
 /// Lookups by step number and by name.
 #[derive(Debug, Default)]
 pub(super) struct Links {
-    places: Vec<Option<usize>>,
-    names: BTreeMap<String, StepNumber>,
-    dependents: Vec<Vec<StepNumber>>,
-    memberships: Vec<Vec<String>>,
+    /// Whose links they are: the names are read there.
+    plan: Arc<Plan>,
+    /// The place of each step, by number; none of a step that the plan does not have.
+    places: Vec<Option<u32>>,
+    /// Place and number of each step, by id.
+    by_id: Vec<(u32, StepNumber)>,
+    /// Each step that another one waits for, and that one.
+    dependents: Vec<(StepNumber, StepNumber)>,
+    memberships: BTreeMap<StepNumber, Vec<String>>,
     waiters: BTreeMap<String, Vec<StepNumber>>,
     fallbacks: BTreeMap<StepNumber, StepNumber>,
     stands_in_for: BTreeMap<StepNumber, Vec<StepNumber>>,
@@ -54,25 +59,20 @@ pub struct SharedLinks {
 
 impl Links {
     /// The links of a plan whose steps have these numbers, in a run that ever had `steps` steps.
-    pub(super) fn new(plan: &Plan, numbers: &[StepNumber], steps: usize) -> Self {
-        let mut links = Self {
-            places: vec![None; steps],
-            dependents: vec![Vec::new(); steps],
-            memberships: vec![Vec::new(); steps],
-            ..Self::default()
-        };
-        for (place, (step, number)) in plan.steps.iter().zip(numbers).enumerate() {
-            links.names.insert(step.id.clone(), *number);
+    pub(super) fn new(plan: &Arc<Plan>, numbers: &[StepNumber], steps: usize) -> Self {
+        let mut links =
+            Self { plan: Arc::clone(plan), places: vec![None; steps], ..Self::default() };
+        for (place, number) in (0..).zip(numbers.iter().take(plan.steps.len())) {
+            links.by_id.push((place, *number));
             if let Some(entry) = links.places.get_mut(number.index()) {
                 *entry = Some(place);
             }
         }
+        links.by_id.sort_by(|(one, _), (other, _)| id_at(plan, *one).cmp(id_at(plan, *other)));
         for barrier in &plan.barriers {
             links.waiters.insert(barrier.id.clone(), Vec::new());
             for member in links.members(&barrier.members) {
-                if let Some(memberships) = links.memberships.get_mut(member.index()) {
-                    memberships.push(barrier.id.clone());
-                }
+                links.memberships.entry(member).or_default().push(barrier.id.clone());
             }
         }
         for (step, number) in plan.steps.iter().zip(numbers) {
@@ -84,30 +84,40 @@ impl Links {
                     links.watchers.entry(variable).or_default().push((*number, place));
                 }
             }
-            for variable in step.outputs.iter().collect::<BTreeSet<_>>() {
-                links.writers.entry(variable.clone()).or_default().push(*number);
-            }
+            step.outputs.iter().for_each(|variable| links.add_writer(variable, *number));
             if !step.outputs.is_empty() {
                 links.all_writers.push(*number);
             }
-            if let Some(Fallback::Step(name)) = &step.fallback
+            if let Some(Fallback::Step(name)) = step.fallback.as_deref()
                 && let Some(other) = links.step_named(name)
             {
                 links.fallbacks.insert(*number, other);
                 links.stands_in_for.entry(other).or_default().push(*number);
             }
         }
+        // Those of one step stay in plan order.
+        links.dependents.sort_by_key(|(on, _)| *on);
         links
     }
 
     fn add_dependent(&mut self, dependency: &Dependency, number: StepNumber) {
-        let list = match dependency {
-            Dependency::Step(on) => self.dependents.get_mut(on.index()),
-            Dependency::Barrier(id) => self.waiters.get_mut(id),
-            Dependency::Unknown(_) => None,
-        };
-        if let Some(list) = list {
-            list.push(number);
+        match dependency {
+            Dependency::Step(on) => self.dependents.push((*on, number)),
+            Dependency::Barrier(id) => {
+                if let Some(waiters) = self.waiters.get_mut(id) {
+                    waiters.push(number);
+                }
+            }
+            Dependency::Unknown(_) => {}
+        }
+    }
+
+    /// A step is named once, however often it names the variable.
+    fn add_writer(&mut self, variable: &str, number: StepNumber) {
+        match self.writers.get_mut(variable) {
+            Some(writers) if writers.last() == Some(&number) => {}
+            Some(writers) => writers.push(number),
+            None => drop(self.writers.insert(variable.to_owned(), vec![number])),
         }
     }
 
@@ -118,8 +128,8 @@ impl Links {
 
     /// What a name in `after` means.
     pub(super) fn dependency(&self, name: &str) -> Dependency {
-        match self.names.get(name) {
-            Some(number) => Dependency::Step(*number),
+        match self.step_named(name) {
+            Some(number) => Dependency::Step(number),
             None if self.waiters.contains_key(name) => Dependency::Barrier(name.to_owned()),
             None => Dependency::Unknown(name.to_owned()),
         }
@@ -131,22 +141,26 @@ impl Links {
     }
 
     pub(super) fn step_named(&self, id: &str) -> Option<StepNumber> {
-        self.names.get(id).copied()
+        let behind = self.by_id.partition_point(|(place, _)| id_at(&self.plan, *place) <= id);
+        let (place, number) = *self.by_id.get(behind.checked_sub(1)?)?;
+        (id_at(&self.plan, place) == id).then_some(number)
     }
 
     /// The step's place in the plan's list.
     pub(super) fn place(&self, number: StepNumber) -> Option<usize> {
-        self.places.get(number.index()).copied().flatten()
+        usize::try_from((*self.places.get(number.index())?)?).ok()
     }
 
     /// The steps that name this one in `after`.
-    pub(super) fn dependents(&self, number: StepNumber) -> &[StepNumber] {
-        self.dependents.get(number.index()).map_or(&[], Vec::as_slice)
+    pub(super) fn dependents(&self, number: StepNumber) -> impl Iterator<Item = &StepNumber> {
+        let from = self.dependents.partition_point(|(on, _)| *on < number);
+        let rest = self.dependents.get(from..).unwrap_or_default().iter();
+        rest.take_while(move |(on, _)| *on == number).map(|(_, dependent)| dependent)
     }
 
     /// The barriers that a step is a member of.
     pub(super) fn memberships(&self, number: StepNumber) -> &[String] {
-        self.memberships.get(number.index()).map_or(&[], Vec::as_slice)
+        self.memberships.get(&number).map_or(&[], Vec::as_slice)
     }
 
     /// The step that stands in for this one when it fails for good.
@@ -178,6 +192,12 @@ impl Links {
     }
 }
 
+/// The id of the step at a place.
+fn id_at(plan: &Plan, place: u32) -> &str {
+    let step = usize::try_from(place).ok().and_then(|place| plan.steps.get(place));
+    step.map_or("", |step| &step.id)
+}
+
 impl Run {
     /// The steps around one of the active plan. It costs what they are, however long the plan is.
     #[must_use]
@@ -196,7 +216,7 @@ impl Run {
             }
         }
         let waiters = links.memberships(number).iter().flat_map(|barrier| links.waiters(barrier));
-        let dependents = links.dependents(number).iter().chain(waiters);
+        let dependents = links.dependents(number).chain(waiters);
         after.extend(dependents.filter_map(|step| links.place(*step)));
         Near { before: before.into_iter().collect(), after: after.into_iter().collect() }
     }

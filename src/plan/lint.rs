@@ -72,7 +72,7 @@ impl Linter<'_> {
         }
         self.inputs(item, step);
         self.costs(item, step);
-        self.retry(&item, step.retry.as_ref());
+        self.retry(&item, step.retry.as_deref());
         if let Some(gate) = &step.gate {
             self.gate(&format_args!("{item}.gate"), gate);
         }
@@ -230,16 +230,16 @@ mod tests {
         let writer = Step { outputs: vec!["rows".into()], ..good("a") };
         let reader = Step {
             inputs: vec!["rows".into()],
-            side_effects: vec!["mail".into()],
+            side_effects: vec!["mail".into()].into(),
             idempotent: Some(Idempotence::No),
             probe: Some("true".into()),
             owner: Some("ops".into()),
-            gate: Some(Gate {
+            gate: Some(Box::new(Gate {
                 question: "Go?".into(),
                 deadline_seconds: Some(5),
                 on_timeout: Some(OnTimeout::Abort),
                 ..Gate::default()
-            }),
+            })),
             ..good("b")
         };
         let mut plan = Plan { steps: vec![writer, reader], ..Plan::default() };
@@ -256,14 +256,14 @@ mod tests {
         };
         let first = Step {
             acceptance: Vec::new(),
-            side_effects: vec!["mail".into()],
+            side_effects: vec!["mail".into()].into(),
             inputs: vec!["nowhere".into()],
             on_false: OnFalse::Skip,
             probe: Some("true".into()),
             cost_estimate: Some(Cost { money_micros: 7, tokens: 0 }),
             cost_limit: Some(Cost { money_micros: 5, tokens: 0 }),
-            retry: Some(doubtful),
-            gate: Some(Gate { deadline_seconds: Some(1), ..Gate::default() }),
+            retry: Some(Box::new(doubtful)),
+            gate: Some(Box::new(Gate { deadline_seconds: Some(1), ..Gate::default() })),
             ..good("a")
         };
         let second = Step { idempotent: Some(Idempotence::No), ..good("b") };
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn warnings_about_the_plan() {
-        let owned = Step { fallback: Some(Fallback::Owner("ops".into())), ..good("a") };
+        let owned = Step { fallback: Some(Box::new(Fallback::Owner("ops".into()))), ..good("a") };
         let mut plan =
             Plan { steps: vec![owned, good("b")], extend_at: Some(1), ..Plan::default() };
         plan.caps.owners = [("ops".to_owned(), 1), ("nobody".to_owned(), 1)].into();

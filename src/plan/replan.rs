@@ -9,6 +9,7 @@
 //! another id. Cycles and names that nobody knows end the walk, not the program.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::decide::is_doubtful_once_lost;
 use super::links::Links;
@@ -22,7 +23,7 @@ use super::{
 pub(super) fn activation(
     run: &Run,
     version: u32,
-    plan: &Plan,
+    plan: &Arc<Plan>,
     hashes: &[ContentHash],
 ) -> PlanActivated {
     let numbers = numbers(run, plan);

@@ -73,35 +73,17 @@ impl Runs {
     /// A run.
     #[must_use]
     pub fn get(&self, id: &RunId) -> Option<&Run> {
-        self.unpacked(*id, self.runs.get(id)?)
+        self.runs.get(id)?.unpacked(*id, &self.fault)
     }
 
     /// A run, to be changed.
     pub fn get_mut(&mut self, id: &RunId) -> Option<&mut Run> {
-        self.get(id)?;
         let kept = self.runs.get_mut(id)?;
+        kept.unpacked(*id, &self.fault)?;
         bug!(RunHashKept => return kept.run.get_mut().map(AsMut::as_mut));
         kept.packed = None;
         kept.hash = OnceLock::new();
         kept.run.get_mut().map(AsMut::as_mut)
-    }
-
-    fn unpacked<'a>(&'a self, id: RunId, kept: &'a Kept) -> Option<&'a Run> {
-        if let Some(run) = kept.run.get() {
-            return Some(run);
-        }
-        let packed = kept.packed.as_ref()?;
-        match (packed.unpack)(packed) {
-            Ok(run) if run.id == id => Some(kept.run.get_or_init(|| Box::new(run))),
-            Ok(run) => self.found(format!("run {id} is kept as run {}", run.id)),
-            Err(why) => self.found(format!("run {id} cannot be read: {why}")),
-        }
-    }
-
-    fn found<T>(&self, fault: String) -> Option<T> {
-        // The first one counts.
-        let _ = self.fault.set(fault);
-        None
     }
 
     /// What is wrong with the bytes of a run that somebody looked at.
@@ -142,7 +124,7 @@ impl Runs {
 
     /// All of them, by number.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&RunId, &Run)> {
-        self.runs.iter().filter_map(|(id, kept)| Some((id, self.unpacked(*id, kept)?)))
+        self.runs.iter().filter_map(|(id, kept)| Some((id, kept.unpacked(*id, &self.fault)?)))
     }
 
     /// All of them, by number.
@@ -211,6 +193,24 @@ impl Runs {
     #[must_use]
     pub fn contains_key(&self, id: &RunId) -> bool {
         self.runs.contains_key(id)
+    }
+}
+
+impl Kept {
+    /// The run; `None` if its bytes are none, and `fault` says so from then on.
+    fn unpacked(&self, id: RunId, fault: &OnceLock<String>) -> Option<&Run> {
+        if let Some(run) = self.run.get() {
+            return Some(run);
+        }
+        let packed = self.packed.as_ref()?;
+        let why = match (packed.unpack)(packed) {
+            Ok(run) if run.id == id => return Some(self.run.get_or_init(|| Box::new(run))),
+            Ok(run) => format!("run {id} is kept as run {}", run.id),
+            Err(why) => format!("run {id} cannot be read: {why}"),
+        };
+        // The first one counts.
+        let _ = fault.set(why);
+        None
     }
 }
 

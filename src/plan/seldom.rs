@@ -1,20 +1,34 @@
 //! A value that is seldom other than its default, and takes next to no room while it is not.
 //!
 //! Invariants: it is on the heap exactly as long as it is other than its default, so that two equal
-//! ones are kept alike; and it is written and read as the value itself.
+//! ones are kept alike; and it is written, read and shown as the value itself.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::ops::Deref;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A value, or nothing in the place of its default.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Seldom<T>(Option<Box<T>>);
 
 /// A type whose default there is one of, for whoever looks at it.
 pub trait Blank: Default + PartialEq + 'static {
     /// The default.
     const BLANK: &'static Self;
+}
+
+impl<T: Ord + 'static> Blank for BTreeSet<T> {
+    const BLANK: &'static Self = &Self::new();
+}
+
+impl<T: PartialEq + 'static> Blank for Vec<T> {
+    const BLANK: &'static Self = &Self::new();
+}
+
+impl<K: Ord + 'static, V: PartialEq + 'static> Blank for BTreeMap<K, V> {
+    const BLANK: &'static Self = &Self::new();
 }
 
 impl<T: Blank> Seldom<T> {
@@ -39,11 +53,30 @@ impl<T: Blank> From<T> for Seldom<T> {
     }
 }
 
+impl<T: Blank + fmt::Debug> fmt::Debug for Seldom<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
 impl<T: Blank> Deref for Seldom<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
         self.0.as_deref().unwrap_or(T::BLANK)
+    }
+}
+
+#[expect(clippy::into_iter_without_iter, reason = "the value itself has the method")]
+impl<'a, T: Blank> IntoIterator for &'a Seldom<T>
+where
+    &'a T: IntoIterator,
+{
+    type Item = <&'a T as IntoIterator>::Item;
+    type IntoIter = <&'a T as IntoIterator>::IntoIter;
+
+    fn into_iter(self) -> Self::IntoIter {
+        (**self).into_iter()
     }
 }
 
@@ -56,6 +89,26 @@ impl<T: Blank + Serialize> Serialize for Seldom<T> {
 impl<'de, T: Blank + Deserialize<'de>> Deserialize<'de> for Seldom<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         T::deserialize(deserializer).map(Self::from)
+    }
+}
+
+/// The schema of the value itself.
+#[cfg(feature = "plan-files")]
+impl<T: schemars::JsonSchema> schemars::JsonSchema for Seldom<T> {
+    fn inline_schema() -> bool {
+        T::inline_schema()
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        T::schema_name()
+    }
+
+    fn schema_id() -> std::borrow::Cow<'static, str> {
+        T::schema_id()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        T::json_schema(generator)
     }
 }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::model::is_default;
-use super::{Criterion, Extra};
+use super::{Criterion, Extra, Seldom};
 
 /// One piece of work, done by one worker in one attempt.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -43,7 +43,7 @@ pub struct Step {
     pub after: Vec<String>,
     /// CEL expressions that must hold before it is dealt.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub preconditions: Vec<String>,
+    pub preconditions: Seldom<Vec<String>>,
     /// What happens while a precondition is false.
     #[serde(default, skip_serializing_if = "is_default")]
     pub on_false: OnFalse,
@@ -52,28 +52,28 @@ pub struct Step {
     pub condition: Option<String>,
     /// Tools that the worker may use.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub tools: Vec<String>,
+    pub tools: Seldom<Vec<String>>,
     /// Tags and resources, for caps.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub tags: Vec<String>,
+    pub tags: Seldom<Vec<String>>,
     /// Files that it is expected to change.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub changes: Vec<String>,
+    pub changes: Seldom<Vec<String>>,
     /// What must hold before it counts as accepted.
     #[serde(default, skip_serializing_if = "is_default")]
     pub acceptance: Vec<Criterion>,
     /// What a failure of this step most likely means, by a word found in its message.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub failure_hints: BTreeMap<String, FailureClass>,
+    pub failure_hints: Seldom<BTreeMap<String, FailureClass>>,
     /// How often, and how soon, it is tried again.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub retry: Option<RetryPolicy>,
+    pub retry: Option<Box<RetryPolicy>>,
     /// What stands in for it when it fails for good.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub fallback: Option<Fallback>,
+    pub fallback: Option<Box<Fallback>>,
     /// What it does to the world outside.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub side_effects: Vec<String>,
+    pub side_effects: Seldom<Vec<String>>,
     /// Whether doing it twice is as good as doing it once.
     #[serde(default, skip_serializing_if = "is_default")]
     pub idempotent: Option<Idempotence>,
@@ -98,7 +98,7 @@ pub struct Step {
     pub priority: i32,
     /// A person who must say yes first.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub gate: Option<Gate>,
+    pub gate: Option<Box<Gate>>,
     /// Fields of the author's tool, kept as they were.
     #[serde(default, skip_serializing_if = "is_default")]
     pub extra: Extra,

@@ -20,7 +20,7 @@ pub struct StepState {
     /// Its owner, after the plan's defaults and fallbacks.
     pub owner: Option<String>,
     /// Its tags in the active version.
-    pub tags: BTreeSet<String>,
+    pub tags: Seldom<BTreeSet<String>>,
     /// Its priority in the active version.
     pub priority: i32,
     /// How it stands.
@@ -42,7 +42,7 @@ pub struct StepState {
     /// Class and message of its last failure, until it is accepted.
     pub last_failure: Option<Box<(FailureClass, String)>>,
     /// The verdicts against its last attempt, until it is accepted.
-    pub failed_criteria: Vec<Verdict>,
+    pub failed_criteria: Seldom<Vec<Verdict>>,
     /// Whether its fallback was used.
     pub has_fallen_back: bool,
 }

@@ -293,7 +293,7 @@ fn a_deadline_of_an_answer_is_not_waited_for_but_heeded() {
     let mut plan = plan(2);
     let on_timeout = Some(OnTimeout::Answer("skip".to_owned()));
     let gate = Gate { deadline_seconds: Some(1), on_timeout, ..Gate::default() };
-    plan.steps[0].gate = Some(Gate { question: "May it?".to_owned(), ..gate });
+    plan.steps[0].gate = Some(Box::new(Gate { question: "May it?".to_owned(), ..gate }));
     let bench = Bench::new(&plan, TextPolicy::Judge);
     loop {
         let mut observer = Quiet::new();

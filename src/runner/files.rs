@@ -260,7 +260,7 @@ mod tests {
             fs::write(path(name), "before").unwrap();
         }
         let names = ["same", "other", "gone", "new", "never"].map(path);
-        let step = crate::plan::Step { changes: names.to_vec(), ..Default::default() };
+        let step = crate::plan::Step { changes: names.to_vec().into(), ..Default::default() };
         let plan = Plan { steps: vec![step], ..Plan::default() };
         let planned = planned_files(1, &plan).unwrap();
         fs::write(path("other"), "after").unwrap();

@@ -37,14 +37,40 @@ impl Hand<'_> {
     pub(super) fn look<T>(self, read: impl FnOnce(&State) -> T) -> Result<T, Failure> {
         Ok(self.ledger.look_later(read, self.later)?)
     }
+}
 
-    /// A task that was dealt, with all that its worker is told.
-    pub(super) fn whole(self, task: Task) -> Result<Task, Failure> {
-        if task.attempt > 1 {
-            // The attempts before are read from what is durable.
-            self.later.settle(self.ledger)?;
+/// Longer requests and inputs, in bytes, are dealt with by a thread of their own.
+pub(super) const QUICK_LENGTH_MAX: usize = 64 << 10;
+
+/// What an act came to, while it may not be durable yet.
+#[derive(Debug)]
+pub(super) enum Half {
+    Answer(Answer),
+    /// A step was dealt to that worker, behind what is answered already. What the worker is told of
+    /// attempts before and of files is read when it is durable.
+    Dealt(Answer, Box<Task>, String),
+}
+
+impl Half {
+    /// Whether something is left to be read or much is to be told, which may take long.
+    pub(super) fn takes_time(&self) -> bool {
+        match self {
+            Self::Answer(_) => false,
+            Self::Dealt(_, task, _) => {
+                let inputs: usize = task.inputs.iter().map(|(_, value)| value.as_str().len()).sum();
+                task.attempt > 1 || !task.step.changes.is_empty() || inputs > QUICK_LENGTH_MAX
+            }
         }
-        Ok(self.ledger.with_earlier(task))
+    }
+
+    /// The whole answer, of what is durable.
+    pub(super) fn finish(self, ledger: &Ledger) -> Answer {
+        match self {
+            Self::Answer(answer) => answer,
+            Self::Dealt(before, task, worker) => {
+                before.and(work::task_answer(&ledger.with_earlier(*task), &worker))
+            }
+        }
     }
 }
 
@@ -56,9 +82,9 @@ impl Act {
     /// the ledger says.
     pub fn carry_out(&self, ledger: &Ledger, key: Option<&BatchKey>) -> Result<Answer, Failure> {
         let later = Later::default();
-        let outcome = self.begin(ledger, key, &later);
+        let outcome = self.begin(Hand { ledger, key, later: &later });
         later.settle(ledger)?;
-        outcome
+        outcome.map(|half| half.finish(ledger))
     }
 
     /// Whether it takes no longer than judging and writing a command takes.
@@ -70,14 +96,8 @@ impl Act {
     }
 
     /// The same; nobody is to be told how it ended before it is settled.
-    pub(super) fn begin(
-        &self,
-        ledger: &Ledger,
-        key: Option<&BatchKey>,
-        later: &Later,
-    ) -> Result<Answer, Failure> {
-        let hand = Hand { ledger, key, later };
-        match self {
+    pub(super) fn begin(&self, hand: Hand<'_>) -> Result<Half, Failure> {
+        let answered = match self {
             Self::Propose { run, plan, reason, policy } => {
                 plans::propose(hand, &Proposal { run, plan, reason, policy: *policy })
             }
@@ -89,13 +109,18 @@ impl Act {
             }
             Self::Withdraw { run, by, reason } => plans::withdraw(hand, run, by, reason),
             Self::Claim { run, step, worker, lease_seconds } => {
-                work::claim(hand, (run.as_deref(), step.as_deref()), worker, *lease_seconds)
+                return work::claim(
+                    hand,
+                    (run.as_deref(), step.as_deref()),
+                    worker,
+                    *lease_seconds,
+                );
             }
             Self::Renew { token, lease_seconds } => work::renew(hand, *token, *lease_seconds),
             Self::Release { token, work, reason } => work::release(hand, *token, *work, reason),
             Self::Receipt { token, receipt, duration_micros, log_tail, next } => {
-                let returned = Returned { receipt, duration: *duration_micros, log_tail };
-                work::receipt(hand, *token, &returned, next.as_ref())
+                let receipt = Returned { receipt, duration: *duration_micros, log_tail };
+                return work::receipt(hand, *token, &receipt, next.as_ref());
             }
             Self::Effect { token, key, effect, state } => {
                 work::effect(hand, *token, (key, effect), *state)
@@ -104,8 +129,7 @@ impl Act {
                 people::judge(hand, (run, step), (*ruling).into(), by, evidence)
             }
             Self::Verdict { token, run, criterion, ruling, by, evidence } => {
-                let (by, evidence) = (by.clone(), evidence.clone());
-                let ruling = (*ruling).into();
+                let (ruling, by, evidence) = ((*ruling).into(), by.clone(), evidence.clone());
                 let verdict = Verdict { criterion: *criterion, ruling, by, evidence };
                 people::verdict(hand, (*token, run.as_deref()), &verdict)
             }
@@ -141,6 +165,7 @@ impl Act {
                 retention::prune(hand, *extent, archive.as_ref(), by)
             }
             Self::CollectBlobs {} => retention::collect_blobs(hand),
-        }
+        };
+        answered.map(Half::Answer)
     }
 }

@@ -6,22 +6,23 @@
 //!   and go; and none longer than [`PATIENCE`].
 
 use std::fs::{File, TryLockError};
-use std::io::{self, BufReader};
+use std::io::{self, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 use std::thread::{Builder, sleep};
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::error::{Error, ErrorKind};
 use crate::ledger::{Environment, Housekeeping, Ledger};
 use crate::log::BatchKey;
 use crate::plan::State;
 
-use super::server::BUSY;
-use super::socket::{Knock, MESSAGE_LENGTH_MAX, knock, receive, send};
+use super::failure::too_long;
+use super::reception::BUSY;
+use super::socket::{Knock, encode, knock, receive};
 use super::{Act, Answer, Failure};
 
 /// How long somebody waits for a ledger that another process holds and does not serve.
@@ -134,7 +135,7 @@ impl Client {
     }
 
     /// Ask whoever serves, over the connection that there is, or else a new one.
-    fn send(&mut self, request: &Value) -> Sent {
+    fn send(&mut self, request: &[u8]) -> Sent {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => match self.connect() {
@@ -142,7 +143,7 @@ impl Client {
                 Err(sent) => return sent,
             },
         };
-        if send(connection.get_mut(), request).is_err() {
+        if connection.get_mut().write_all(request).is_err() {
             // A part of it may have been read, and the end of it perhaps.
             return Sent::Lost;
         }
@@ -197,21 +198,14 @@ impl Client {
     }
 }
 
-fn request(act: &Act, key: &str) -> Result<Value, Failure> {
-    let mut request = serde_json::to_value(act)
-        .map_err(|error| Failure::Usage(format!("the act cannot be written as JSON: {error}")))?;
+/// The message that asks for an act under that key.
+fn request(act: &Act, key: &str) -> Result<Vec<u8>, Failure> {
+    let unwritable = |error| Failure::Usage(format!("the act cannot be written as JSON: {error}"));
+    let mut request = serde_json::to_value(act).map_err(unwritable)?;
     if let Some(members) = request.as_object_mut() {
         members.insert("once".to_owned(), json!(key));
     }
-    let length = u64::try_from(request.to_string().len()).unwrap_or(u64::MAX);
-    if length >= MESSAGE_LENGTH_MAX {
-        let message = format!(
-            "the request: expected at most {MESSAGE_LENGTH_MAX} bytes, found {length}; put large \
-             results into files, and name them as artifacts"
-        );
-        return Err(Error::new(ErrorKind::TooLarge, message).into());
-    }
-    Ok(request)
+    encode(&request).map_err(|_| too_long("the request"))
 }
 
 fn is_busy(answer: &Answer) -> bool {

@@ -172,3 +172,13 @@ impl fmt::Display for Failure {
         }
     }
 }
+
+/// What is longer than an act or its answer may be.
+pub(crate) fn too_long(what: &str) -> Failure {
+    let limit = super::MESSAGE_LENGTH_MAX;
+    let message = format!(
+        "{what}: expected at most {limit} bytes, found more; put large results into files, and \
+         name them as artifacts"
+    );
+    Error::new(ErrorKind::TooLarge, message).into()
+}

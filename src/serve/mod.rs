@@ -16,13 +16,15 @@
 
 mod act;
 mod answer;
+mod bell;
 mod carry_out;
 mod client;
+mod connection;
 mod failure;
 mod find;
-mod line;
 mod people;
 mod plans;
+mod reception;
 mod retention;
 mod server;
 mod socket;
@@ -36,6 +38,7 @@ pub use act::{
 };
 pub use answer::Answer;
 pub use client::{Client, PATIENCE, hand_over, open_in_turn};
+pub(crate) use failure::too_long;
 pub use failure::{Code, Failure, code_of};
 pub(crate) use find::{check_run_name, run_of, run_or_only};
 pub(crate) use plans::question_about;

@@ -7,7 +7,7 @@
 //! - No message is longer than [`MESSAGE_LENGTH_MAX`], whatever it claims.
 
 use std::fs::File;
-use std::io::{self, BufRead, Read, Write};
+use std::io::{self, BufRead, Read};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -144,17 +144,17 @@ pub(super) fn receive(from: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
     Ok(None)
 }
 
-/// Send a message.
+/// The bytes of a message, with its line end.
 ///
 /// # Errors
-/// `FileTooLarge` for a message that is too long; what writing says.
-pub(super) fn send(to: &mut impl Write, message: &impl serde::Serialize) -> io::Result<()> {
+/// `FileTooLarge` for a message that is too long.
+pub(super) fn encode(message: &impl serde::Serialize) -> io::Result<Vec<u8>> {
     let mut bytes = serde_json::to_vec(message)?;
     bytes.push(b'\n');
     if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > MESSAGE_LENGTH_MAX {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
-    to.write_all(&bytes)
+    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -183,9 +183,9 @@ mod tests {
         let error = receive(&mut more.as_slice()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
         let text = "x".repeat(length - 3);
-        assert!(send(&mut io::sink(), &text).is_ok());
+        assert_eq!(encode(&text).unwrap().len(), length);
         let text = "x".repeat(length - 2);
-        assert_eq!(send(&mut io::sink(), &text).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+        assert_eq!(encode(&text).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
     }
 
     #[test]

@@ -12,14 +12,14 @@ use serde_json::{Value, json};
 use crate::error::Error;
 use crate::ledger::{Make, Task, Wish, next_of, time_text};
 use crate::plan::{
-    AttemptToken, Command, Event, LostCause, Micros, Rejection, Run, RunStatus, State, StepEvent,
-    StepNumber, decide,
+    Attempt, AttemptToken, Command, Event, LostCause, Micros, Rejection, Run, RunStatus, State,
+    StepEvent, StepNumber, StepState, decide,
 };
 use crate::runner::{HandOff, WorkerKind, receipt_of_json, title};
 
-use super::carry_out::Hand;
+use super::carry_out::{Half, Hand};
 use super::find::{attempt_of, name, run_or_only, status, step_json, step_of, with};
-use super::{Answer, Code, EffectState, Failure, NextStep, Work};
+use super::{Answer, Code, EffectState, Failure, NextStep, Work, counted};
 
 /// Deal a step.
 pub(super) fn claim(
@@ -27,7 +27,7 @@ pub(super) fn claim(
     (run, step): (Option<&str>, Option<&str>),
     worker: &str,
     lease_seconds: Option<u32>,
-) -> Result<Answer, Failure> {
+) -> Result<Half, Failure> {
     check_worker(worker)?;
     let lease = lease(lease_seconds)?;
     // Leases that ran out give their steps back before anybody is told that nothing is ready.
@@ -38,13 +38,17 @@ pub(super) fn claim(
         Ok(Command::Dispatch { run: run.id, step, worker: worker.to_owned(), lease })
     };
     let why = match hand.act(&make, Task::dealt) {
-        Ok(Some(task)) => return Ok(task_answer(&hand.whole(task)?, worker)),
+        Ok(Some(task)) => {
+            return Ok(Half::Dealt(Answer::default(), Box::new(task), worker.to_owned()));
+        }
         // It found that a budget is used up, and wrote that down.
         Ok(None) => None,
         Err(Failure::Ledger(error)) if step.is_none() && is_nothing(&error) => Some(error),
         Err(failure) => return Err(failure),
     };
-    hand.look(|state| Ok(nothing(run_or_only(state, run)?, why.as_ref(), state.next_due())))?
+    let why_not =
+        |state: &State| Ok(Half::Answer(nothing(state, run_or_only(state, run)?, why.as_ref())));
+    hand.look(why_not)?
 }
 
 /// The names of workers that a runner hosts are its own: when it has died, they are dead too.
@@ -87,8 +91,11 @@ fn is_nothing(error: &Error) -> bool {
     )
 }
 
-/// There is nothing to deal: for now, or for ever.
-fn nothing(run: &Run, why: Option<&Error>, due: Option<Micros>) -> Answer {
+/// So many of those who hold steps are named to people.
+const NAMED_MAX: usize = 3;
+
+/// There is nothing to deal: for now, or for ever; and who holds what.
+fn nothing(state: &State, run: &Run, why: Option<&Error>) -> Answer {
     let is_over = matches!(run.status, RunStatus::Ended(_));
     let reason = why.and_then(Error::rejection).map_or("paused", Rejection::name);
     let message = match (why, &run.pause) {
@@ -96,18 +103,45 @@ fn nothing(run: &Run, why: Option<&Error>, due: Option<Micros>) -> Answer {
         (None, Some(cause)) => Rejection::Paused(cause.clone()).to_string(),
         (None, None) => "nothing is ready".to_owned(),
     };
+    let held: Vec<_> = holders(state, run).collect();
+    let held_json = held.iter().map(|(number, step, attempt)| {
+        json!({
+            "step": step.id, "number": number.0, "worker": attempt.worker,
+            "lease_until_micros": attempt.lease_until,
+        })
+    });
     let code = if is_over { Code::Failed } else { Code::Waiting };
     let line = json!({
         "type": "nothing", "run": run.name, "status": status(Some(run)), "reason": reason,
-        "message": message, "in_flight": run.in_flight,
-        "next_due_micros": due.filter(|_| !is_over),
+        "message": message, "in_flight": run.in_flight, "held": held_json.collect::<Vec<_>>(),
+        "next_due_micros": state.next_due().filter(|_| !is_over),
     });
-    let text = format!("run {}: nothing to deal: {message}", run.name);
-    Answer { code: code.number(), lines: vec![line], text: String::new(), said: vec![text] }
+    let mut said = vec![format!("run {}: nothing to deal: {message}", run.name)];
+    said.extend(held.iter().take(NAMED_MAX).map(|(number, step, attempt)| {
+        let until = time_text(attempt.lease_until);
+        format!("step {number} ({}) is held by {} until {until}", step.id, attempt.worker)
+    }));
+    if held.len() > NAMED_MAX {
+        let more = u64::try_from(held.len() - NAMED_MAX).unwrap_or(u64::MAX);
+        said.push(format!("and {} by others: `ledger inspect queue`", counted(more, "step")));
+    }
+    Answer { code: code.number(), lines: vec![line], text: String::new(), said }
+}
+
+/// The steps of a run that somebody has.
+fn holders<'a>(
+    state: &'a State,
+    run: &'a Run,
+) -> impl Iterator<Item = (StepNumber, &'a StepState, &'a Attempt)> {
+    let of_run = state.in_flight.values().filter(|(id, _)| *id == run.id);
+    of_run.filter_map(|(_, number)| {
+        let step = run.step(*number)?;
+        Some((*number, step, step.attempt.as_deref()?))
+    })
 }
 
 /// A step that was dealt: its hand-off, and what goes with it.
-fn task_answer(task: &Task, worker: &str) -> Answer {
+pub(super) fn task_answer(task: &Task, worker: &str) -> Answer {
     let hand_off = serde_json::to_value(HandOff::new(task)).unwrap_or_default();
     let more = json!({ "type": "task", "worker": worker, "lease_until_micros": task.lease_until });
     let mut text = format!(
@@ -188,7 +222,7 @@ pub(super) fn receipt(
     token: u64,
     returned: &Returned<'_>,
     next: Option<&NextStep>,
-) -> Result<Answer, Failure> {
+) -> Result<Half, Failure> {
     let token = AttemptToken(token);
     let mut receipt = receipt_of_json(returned.receipt)
         .map_err(|message| Failure::Usage(format!("this is not a receipt: {message}")))?;
@@ -224,16 +258,18 @@ pub(super) fn receipt(
         })
     };
     match hand.ledger.fulfil_later(&wish, read, hand.later)?? {
-        Taken::Done(answer) => Ok(answer),
-        Taken::WithNext(answer, task) => Ok(answer.and(task_answer(&hand.whole(*task)?, &worker))),
+        Taken::Done(answer) => Ok(Half::Answer(answer)),
+        Taken::WithNext(answer, task) => Ok(Half::Dealt(answer, task, worker)),
         Taken::Alone(answer) => {
             let now = hand.ledger.now();
-            hand.look(|state| Ok(answer.and(why_none(state, token, &worker, now)?)))?
+            let none =
+                |state: &State| Ok(Half::Answer(answer.and(why_none(state, token, &worker, now)?)));
+            hand.look(none)?
         }
         Taken::Refused(reason) => {
             let mut answer = Answer::from(Failure::from(Error::from(Rejection::StaleToken(token))));
             answer.said.push(format!("the receipt was kept as refused: {reason}"));
-            Ok(answer)
+            Ok(Half::Answer(answer))
         }
     }
 }
@@ -261,7 +297,7 @@ fn why_none(
     let command =
         Command::Dispatch { run: run.id, step: None, worker: worker.to_owned(), lease: None };
     let why = decide(state, now, &command).err().map(Error::from);
-    Ok(nothing(run, why.as_ref(), state.next_due()))
+    Ok(nothing(state, run, why.as_ref()))
 }
 
 /// Who has an attempt, as far as the state knows.

@@ -75,7 +75,8 @@ impl Storage for DiskStorage {
                 if file.set_len(0).is_ok() {
                     let _ = file.write_all(holder.as_bytes());
                 }
-                Ok(Locking::Ours(Box::new(DiskLock(file))))
+                let held = file.metadata()?;
+                Ok(Locking::Ours(Box::new(DiskLock { _file: file, held })))
             }
             Err(error) if error.kind() == fs2::lock_contended_error().kind() => {
                 let mut text = String::new();
@@ -101,12 +102,16 @@ const HOLDER_LENGTH_MAX: u64 = 1024;
 
 /// Holds the file for its lock, which ends when this is dropped.
 #[derive(Debug)]
-struct DiskLock(File);
+struct DiskLock {
+    _file: File,
+    /// Which file it is: no other one becomes it while it is open.
+    held: fs::Metadata,
+}
 
 impl LockGuard for DiskLock {
     fn is_in_place(&self, path: &Path) -> io::Result<bool> {
         match fs::symlink_metadata(path) {
-            Ok(there) => Ok(platform::is_same_file(&self.0.metadata()?, &there)),
+            Ok(there) => Ok(platform::is_same_file(&self.held, &there)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
         }

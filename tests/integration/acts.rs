@@ -1,6 +1,6 @@
 //! One command for every act, alone and beside somebody who holds the ledger: the same answers.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use plan_ledger::plan::{RunStatus, StepStatus};
 
@@ -226,9 +226,14 @@ fn a_receipt_and_the_next_claim_are_one_commit() {
 fn a_claim_waits_for_a_step() {
     for is_served in [true, false] {
         let place = planned("steps: [{id: a}, {id: b, after: [a]}]");
-        let token = member(&place.ledger("claim --json").lines(), "token");
+        let token = member(&place.ledger("claim --worker ana --json").lines(), "token");
         let holder = is_served.then(|| holder(&place));
-        place.ledger("claim --wait 0.2").code(3).complains(&["nothing to deal"]);
+        let held = "step 1 (a) is held by ana until";
+        place.ledger("claim --wait 0.2").code(3).complains(&["nothing to deal", held]);
+        let lines = place.ledger("claim --json").code(3).lines();
+        let held = &lines[0]["held"];
+        assert_eq!((&held[0]["step"], &held[0]["worker"]), (&json!("a"), &json!("ana")));
+        assert_eq!(held.as_array().unwrap().len(), 1);
         let waiting = start(&mut place.command(&["claim", "--wait", "--json"]));
         place.ledger(&format!("receipt {token}")).code(0);
         assert_eq!(waiting.end().code(0).lines()[0]["step"]["id"], "b");

@@ -61,7 +61,16 @@ fn every_step_of_a_small_plan_can_be_the_one() {
     }
     drill(&place, &plan, &["--kill-at", "7"]).code(2).complains(&["the plan has 6 steps"]);
     drill(&place, &plan, &["--kill-at", "0"]).code(2).complains(&["--kill-at"]);
-    drill(&place, &plan, &[]).code(2).complains(&["--kill-at 37"]);
+}
+
+/// Story: who tried the drill on a plan of their own, of fewer than 37 steps, was told that
+/// `--kill-at 37` was wrong, which they had not said.
+#[test]
+fn a_small_plan_is_killed_in_its_middle() {
+    let place = Place::new();
+    drill(&place, &format!("{PLANS}tiny.yaml"), &[]).code(0).says(&["killed at step 3"]);
+    place.write("one.yaml", "steps: [{id: a}]");
+    drill(&place, "one.yaml", &[]).code(0).says(&["killed at step 1"]);
 }
 
 /// Goal: a plan that another tool made, 145 nodes large, passes wherever it is killed.

@@ -29,7 +29,7 @@ fn step(id: &str, after: &[&str], goal: &str) -> Step {
         goal: goal.to_owned(),
         after: after.iter().map(|&name| name.to_owned()).collect(),
         outputs: vec![format!("of_{id}")],
-        retry: Some(RetryPolicy { max_attempts: 2, ..RetryPolicy::default() }),
+        retry: Some(Box::new(RetryPolicy { max_attempts: 2, ..RetryPolicy::default() })),
         ..Step::default()
     }
 }

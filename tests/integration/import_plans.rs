@@ -98,7 +98,7 @@ fn a_json_plan_with_order_files_and_criteria_is_read() {
     assert_waits(&imported, &[("1", ""), ("2", "1"), ("3", "2")]);
     let first = step(&imported, "1");
     assert_eq!((first.title.as_str(), first.goal.as_str()), ("Write it", "A function"));
-    assert_eq!(first.changes, ["src/a.rs"]);
+    assert_eq!(*first.changes, ["src/a.rs"]);
     assert_eq!(texts(first), ["it compiles", "it is fast", "cargo test"]);
     assert_eq!(first.extra["json"]["effort"], 3);
     assert_eq!(imported.plan.extra["json"]["analysis"]["files"], 3);
@@ -169,7 +169,7 @@ fn beads_issues_wait_for_what_blocks_them() {
     let first = step(&imported, "b-1");
     assert_eq!((first.goal.as_str(), first.priority), ("d\n\ne\n\nn", 10));
     assert_eq!(texts(first), ["a", "b"]);
-    assert_eq!(step(&imported, "b-4").tags, ["x"]);
+    assert_eq!(*step(&imported, "b-4").tags, ["x"]);
     assert_eq!(imported.done["b-1"], "beads.jsonl: status closed (did it)");
     assert_eq!(names(&imported.skipped), ["b-6"]);
     assert_eq!(imported.statuses["b-4"], "hooked");
@@ -212,7 +212,7 @@ fn spec_kit_tasks_follow_their_order_and_run_beside_each_other() {
         ],
     );
     assert_eq!(imported.plan.barriers[0].members, ["T002", "T003"]);
-    assert_eq!(step(&imported, "T004").tags, ["P", "US1"]);
+    assert_eq!(*step(&imported, "T004").tags, ["P", "US1"]);
     assert_eq!(step(&imported, "T004").phase.as_deref(), Some("2"));
     assert_eq!(texts(step(&imported, "T006a")), ["also when nobody is there"]);
     assert_eq!(imported.done["T003"], "speckit.md: line 9: [x]");
@@ -241,10 +241,10 @@ fn a_plan_with_steps_tools_changes_and_acceptance_is_read() {
         (first.title.as_str(), first.goal.as_str()),
         ("Measure", "Measure\n\nLook at what is slow.")
     );
-    assert_eq!(first.tools, ["perf", "rg"]);
-    assert_eq!(first.changes, ["src/a.rs", "src/b.rs"]);
+    assert_eq!(*first.tools, ["perf", "rg"]);
+    assert_eq!(*first.changes, ["src/a.rs", "src/b.rs"]);
     assert_eq!(texts(first), ["a table of times", "nobody complains"]);
-    assert_eq!(second.changes, ["src/new.rs", "src/old.rs"]);
+    assert_eq!(*second.changes, ["src/new.rs", "src/old.rs"]);
     assert_eq!(texts(second), ["tests pass"]);
     assert!(
         second.goal.contains("- [ ] no task")
@@ -603,10 +603,10 @@ fn any_step() -> impl Strategy<Value = Step> {
                 .filter(|each| !each.body().trim().is_empty())
                 .collect(),
             owner,
-            tools: lists[0].clone(),
-            tags: lists[1].clone(),
-            changes: lists[2].clone(),
-            side_effects: lists[3].clone(),
+            tools: lists[0].clone().into(),
+            tags: lists[1].clone().into(),
+            changes: lists[2].clone().into(),
+            side_effects: lists[3].clone().into(),
             extra,
             ..Step::default()
         })

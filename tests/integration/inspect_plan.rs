@@ -213,10 +213,21 @@ fn a_run_is_guessed_only_where_there_is_one() {
     let both = look(&place.dir, &["queue"]);
     assert_eq!(both.code, 2);
     assert!(both.err.contains("which run? there are second, small"), "{both:?}");
+    for command in ["step", "why", "history"] {
+        let both = look(&place.dir, &[command, "flaky"]);
+        assert!(both.code == 2 && both.err.contains("which run?"), "{both:?}");
+    }
     let token = deal(&ledger, second);
     ledger.record_receipt(token, Receipt::default()).unwrap();
     look(&place.dir, &["queue"]).has("queue of run small (1): running");
+    for command in ["step", "why", "history"] {
+        let named = look(&place.dir, &[command, "small", "flaky", "--json"]);
+        assert_eq!(look(&place.dir, &[command, "flaky", "--json"]).out, named.out);
+    }
     look(&place.dir, &["runs"]).has("2    second  done     1/1");
+    for form in [&["summary"][..], &["summary", "--json"]] {
+        assert_eq!(look(&place.dir, form).out, look(&place.dir, &form[1..]).out);
+    }
 }
 
 /// Goal: a damaged ledger is shown up to the damage, by every command, with the damage named and

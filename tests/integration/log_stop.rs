@@ -360,7 +360,7 @@ fn a_segment_that_takes_its_place_is_not_made_again() {
         Call::Write(path, 0, 4096) if is_blank(path) => {
             holding.fetch_add(1, Ordering::SeqCst);
             let before = making.load(Ordering::SeqCst);
-            for _ in 0..150 {
+            for _ in 0..300 {
                 if making.load(Ordering::SeqCst) > before {
                     return;
                 }

@@ -40,6 +40,8 @@ mod golden_ledgers;
 mod group_commit;
 // Every hazard of the list is answered.
 mod hazards;
+// Holders in trouble: nonsense, more clients than files, a write that fails.
+mod holders;
 // Plan files of other tools, and what survives export and import.
 mod import_plans;
 // `ledger plan lint`, `show` and `export`: people, programs, wrong input.

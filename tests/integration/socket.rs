@@ -20,7 +20,7 @@ fn plan(count: usize) -> Plan {
 }
 
 /// A ledger in that folder with a run of so many steps.
-fn ledger(dir: &Path, steps: usize) -> Ledger {
+pub(crate) fn ledger(dir: &Path, steps: usize) -> Ledger {
     let ledger = Ledger::create(dir, &Environment::system()).unwrap();
     ledger.start_run("r", &plan(steps), RunPolicy::default()).unwrap();
     ledger
@@ -31,12 +31,12 @@ fn claim(worker: &str) -> Act {
 }
 
 #[track_caller]
-fn quiet(complaint: &str) {
+pub(crate) fn quiet(complaint: &str) {
     panic!("{complaint}");
 }
 
 /// One request on a connection, as somebody writes it who has no library.
-fn asked(stream: &UnixStream, request: &str) -> Answer {
+pub(crate) fn asked(stream: &UnixStream, request: &str) -> Answer {
     (&mut &*stream).write_all(format!("{request}\n").as_bytes()).unwrap();
     let mut answer = String::new();
     BufReader::new(stream).read_line(&mut answer).unwrap();

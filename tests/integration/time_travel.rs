@@ -81,7 +81,7 @@ impl Dice {
             outputs: self.pick(&[vec![], vec!["v".to_owned()]]),
             idempotent: self.pick(&[None, Some(Idempotence::No)]),
             lease_seconds: self.pick(&[None, Some(2)]),
-            retry: Some(RetryPolicy { max_attempts: 60, ..RetryPolicy::default() }),
+            retry: Some(Box::new(RetryPolicy { max_attempts: 60, ..RetryPolicy::default() })),
             ..Step::default()
         }
     }

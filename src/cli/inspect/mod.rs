@@ -95,6 +95,7 @@ pub(super) struct InspectArgs {
 /// What to look at; the help of each is that of its arguments.
 #[derive(Debug, Subcommand)]
 enum What {
+    Summary(SummaryArgs),
     Records(filter::RecordsArgs),
     Record(record::RecordArgs),
     Segments(segments::SegmentsArgs),
@@ -110,6 +111,16 @@ enum What {
     #[command(flatten)]
     Domain(domain::DomainWhat),
 }
+
+const SUMMARY_EXAMPLES: &str = "\
+Examples:
+  ledger inspect .ledger                           the same
+  ledger inspect .ledger summary --json | jq -c 'select(.type == \"run\") | .next'";
+
+/// Runs, what is in flight, what is next, and how the log is; what is shown if nothing is named
+#[derive(Debug, Args)]
+#[command(after_help = SUMMARY_EXAMPLES)]
+struct SummaryArgs {}
 
 const BLOBS_EXAMPLES: &str = "\
 Examples:
@@ -148,7 +159,9 @@ pub(super) fn inspect(
 ) -> Result<Code, Failure> {
     let dir = args.folder.dir()?;
     paged(&dir, args.json, environment, out, |look, page| match &args.what {
-        None => summary::summary(look.dir, look.form, look.environment, page),
+        None | Some(What::Summary(_)) => {
+            summary::summary(look.dir, look.form, look.environment, page)
+        }
         Some(What::Records(what)) => records::records(what, look, page),
         Some(What::Record(what)) => record::record(what, look, page),
         Some(What::Segments(_)) => segments::segments(look, page),

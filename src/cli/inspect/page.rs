@@ -1,8 +1,10 @@
 //! Where output goes: lines for people, or lines of JSON.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
-use std::io::Write;
+use std::io::{self, Write};
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::cli::exit::Failure;
@@ -44,8 +46,8 @@ impl<'a> Page<'a> {
     }
 
     /// A line of JSON of that type. The fields are an object.
-    pub(super) fn json(&mut self, kind: &str, fields: &Value) -> Result<(), Failure> {
-        self.line(&tagged(kind, fields))
+    pub(super) fn json(&mut self, kind: &str, fields: &impl Serialize) -> Result<(), Failure> {
+        write_tagged(self.out, kind, fields).map_err(Failure::Output)
     }
 
     /// Where it goes, for who writes in a form of their own.
@@ -59,16 +61,20 @@ impl<'a> Page<'a> {
     }
 }
 
-/// An object as one line that says what it is, first of all.
-fn tagged(kind: &str, fields: &Value) -> String {
-    let fields = fields.to_string();
+/// Write an object as one line that says what it is, first of all.
+fn write_tagged(out: &mut dyn Write, kind: &str, fields: &impl Serialize) -> io::Result<()> {
+    let fields = serde_json::to_string(fields)?;
     let fields = fields.strip_prefix('{').unwrap_or("}");
     let comma = if fields == "}" { "" } else { "," };
-    escaped(&format!("{{\"schema\":{SCHEMA},\"type\":\"{kind}\"{comma}{fields}"))
+    writeln!(out, "{{\"schema\":{SCHEMA},\"type\":\"{kind}\"{comma}{}", escaped(fields))
 }
 
 /// JSON that no terminal obeys: what it would is only found in strings, where it may be escaped.
-pub(super) fn escaped(json: &str) -> String {
+pub(super) fn escaped(json: &str) -> Cow<'_, str> {
+    // Nearly always so, and seen at once.
+    if json.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        return Cow::Borrowed(json);
+    }
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
         if is_harmless(c) {
@@ -81,7 +87,7 @@ pub(super) fn escaped(json: &str) -> String {
             }
         }
     }
-    out
+    Cow::Owned(out)
 }
 
 /// A time as JSON has it: for people and for programs.
@@ -94,6 +100,13 @@ mod tests {
     //! Goal: every line says what it is, is JSON, and does not drive a terminal.
 
     use super::*;
+
+    fn tagged(kind: &str, fields: &Value) -> String {
+        let mut out = Vec::new();
+        write_tagged(&mut out, kind, fields).unwrap();
+        assert_eq!(out.pop(), Some(b'\n'));
+        String::from_utf8(out).unwrap()
+    }
 
     #[test]
     fn lines_are_tagged_and_harmless() {

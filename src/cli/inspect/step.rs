@@ -16,7 +16,7 @@ use crate::plan::{
 
 use super::Look;
 use super::content::Content;
-use super::domain::{At, Scene};
+use super::domain::{At, Scene, StepOf};
 use super::page::Page;
 use super::step_text::Length;
 use super::text::plain;
@@ -33,12 +33,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = STEP_EXAMPLES)]
 pub(super) struct StepArgs {
-    /// The run, by name or number
-    #[arg(value_name = "RUN")]
-    pub(super) run: String,
-    /// The step, by id or number (#37)
-    #[arg(value_name = "STEP")]
-    step: String,
+    #[command(flatten)]
+    of: StepOf,
     /// Print outputs and logs whole, however long
     #[arg(long)]
     full: bool,
@@ -75,8 +71,8 @@ impl Moment {
 }
 
 pub(super) fn step(what: &StepArgs, look: Look<'_>, page: &mut Page<'_>) -> Result<Code, Failure> {
-    let (mut scene, id) = Scene::of_run(look, what.at, Some(&what.run))?;
-    let number = scene.step(scene.run(id)?, &what.step)?;
+    let (mut scene, id) = Scene::of_run(look, what.at, what.of.run())?;
+    let number = scene.step(scene.run(id)?, what.of.step())?;
     let history = history(&mut scene, id, number)?;
     let story = Story { scene: &scene, run: scene.run(id)?, number, history };
     match look.form {

@@ -315,9 +315,9 @@ fn step(task: &Task, phase: Option<&str>, after: Vec<String>, unknown: &[String]
         phase: phase.map(str::to_owned),
         owner: names(Label::Owner).into_iter().next(),
         after,
-        tools: names(Label::Tools),
-        tags: task.tags.clone(),
-        changes: files.into_iter().map(|(path, _)| path).collect(),
+        tools: names(Label::Tools).into(),
+        tags: task.tags.clone().into(),
+        changes: files.into_iter().map(|(path, _)| path).collect::<Vec<_>>().into(),
         acceptance: criteria.filter(|text| !text.trim().is_empty()).map(Criterion::Text).collect(),
         ..Step::default()
     }

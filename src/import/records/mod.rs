@@ -296,9 +296,9 @@ impl Build<'_> {
                 .filter(|owner| !owner.is_empty()),
             after,
             acceptance,
-            changes,
-            tools: fields.take(&["tools"], texts).unwrap_or_default(),
-            tags: fields.take(&["tags", "labels"], texts).unwrap_or_default(),
+            changes: changes.into(),
+            tools: fields.take(&["tools"], texts).unwrap_or_default().into(),
+            tags: fields.take(&["tags", "labels"], texts).unwrap_or_default().into(),
             priority,
             extra: kept(self.tool(), fields.rest()),
             ..Step::default()

@@ -19,6 +19,9 @@ impl Run {
         let fallen: BTreeSet<StepNumber> = activated.invalidated.iter().copied().collect();
         let held: BTreeSet<StepNumber> = activated.held.iter().copied().collect();
         let changed = self.changed(&plan, activated);
+        let highest = activated.numbers.iter().map(|number| number.index()).max();
+        let steps = highest.map_or(0, |last| last.saturating_add(1));
+        self.steps.reserve_exact(steps.saturating_sub(self.steps.len()));
         for (step, number) in plan.steps.iter().zip(&activated.numbers) {
             match self.steps.get_mut(number.index()) {
                 Some(state) if held.contains(number) => state.hold_attempt(),
@@ -122,7 +125,7 @@ impl Run {
             if before != Some(&step.acceptance)
                 && let Some(state) = self.steps.get_mut(number.index())
             {
-                state.failed_criteria.clear();
+                state.failed_criteria = Seldom::default();
             }
         }
     }
@@ -309,7 +312,7 @@ impl StepState {
         Self {
             id: id.to_owned(),
             owner: None,
-            tags: BTreeSet::new(),
+            tags: Seldom::default(),
             priority: 0,
             status: StepStatus::Waiting,
             last_seq: 0,
@@ -320,7 +323,7 @@ impl StepState {
             attempt: None,
             accepted: None,
             last_failure: None,
-            failed_criteria: Vec::new(),
+            failed_criteria: Seldom::default(),
             has_fallen_back: false,
         }
     }
@@ -344,8 +347,8 @@ impl StepState {
     /// What the plan says of it, for what is looked up often.
     fn take_from(&mut self, plan: &Plan, step: &Step) {
         self.priority = step.priority;
-        self.tags = step.tags.iter().cloned().collect();
-        self.owner = match &step.fallback {
+        self.tags = step.tags.iter().cloned().collect::<BTreeSet<_>>().into();
+        self.owner = match step.fallback.as_deref() {
             Some(Fallback::Owner(owner)) if self.has_fallen_back => Some(owner.clone()),
             _ => plan.owner_of(step).map(str::to_owned),
         };

@@ -20,9 +20,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{
-    AttemptToken, CapChanged, CapScope, Event, Micros, PlanProposed, PlanSteps, PlanVersion,
-    QuestionId, Run, RunId, RunStarted, State, StepNumber, StepRecord, StepStatus, Timer, Variable,
-    VariableSet, expression,
+    AttemptToken, CapChanged, CapScope, Event, HashedStep, Micros, PlanProposed, PlanSteps,
+    PlanVersion, QuestionId, Run, RunId, RunStarted, Seldom, State, StepNumber, StepRecord,
+    StepStatus, Timer, Variable, VariableSet, expression,
 };
 
 /// An attempt in flight, as the ledger-wide books hold it.
@@ -32,7 +32,7 @@ struct Flight {
     step: StepNumber,
     token: AttemptToken,
     owner: Option<String>,
-    tags: BTreeSet<String>,
+    tags: Seldom<BTreeSet<String>>,
     lease_until: Micros,
 }
 
@@ -54,6 +54,16 @@ impl State {
         self.retire();
     }
 
+    /// The same, of an event that nobody needs afterwards: the steps of a plan are not copied.
+    pub fn take(&mut self, seq: u64, time: Micros, event: Event) {
+        let Event::PlanSteps(PlanSteps { run, version, steps }) = event else {
+            return self.apply(seq, time, &event);
+        };
+        // They move no timer, and end no run.
+        self.pass(seq, time);
+        self.with(run, |run| run.add_plan_steps(version, steps.into_iter()));
+    }
+
     fn fold(&mut self, seq: u64, time: Micros, event: &Event) {
         match event {
             Event::RunStarted(started) => self.start_run(started, time),
@@ -67,7 +77,9 @@ impl State {
             Event::Step(record) => self.apply_step(seq, time, record),
             Event::CapChanged(changed) => self.change_cap(changed),
             Event::PlanProposed(proposed) => self.with(proposed.run, |run| run.propose(proposed)),
-            Event::PlanSteps(steps) => self.with(steps.run, |run| run.add_plan_steps(steps)),
+            Event::PlanSteps(steps) => self.with(steps.run, |run| {
+                run.add_plan_steps(steps.version, steps.steps.iter().cloned());
+            }),
             Event::PlanReviewed(reviewed) => self.with(reviewed.run, |run| {
                 if let Some(version) = run.version_mut(reviewed.version) {
                     version.review = Some(reviewed.review);
@@ -256,16 +268,23 @@ impl Run {
         });
     }
 
-    fn add_plan_steps(&mut self, added: &PlanSteps) {
-        let Some(version) = self.version_mut(added.version) else { return };
-        let total = version.step_hashes.len().saturating_add(added.steps.len());
+    fn add_plan_steps(&mut self, version: u32, added: impl ExactSizeIterator<Item = HashedStep>) {
+        let Some(version) = self.version_mut(version) else { return };
+        let total = version.step_hashes.len().saturating_add(added.len());
         if u32::try_from(total).map_or(true, |total| total > version.step_count) {
             return;
         }
         let plan = Arc::make_mut(&mut version.plan);
-        for each in &added.steps {
-            version.step_hashes.push(each.hash);
-            plan.steps.push(each.step.clone());
+        version.step_hashes.reserve(added.len());
+        plan.steps.reserve(added.len());
+        for HashedStep { hash, step } in added {
+            version.step_hashes.push(hash);
+            plan.steps.push(step);
+        }
+        // All of them stay for long, and no more come.
+        if u32::try_from(total) == Ok(version.step_count) {
+            version.step_hashes.shrink_to_fit();
+            plan.steps.shrink_to_fit();
         }
     }
 

@@ -8,7 +8,7 @@ use crate::plan::transition::{Next, transition};
 use crate::plan::{
     AcceptedBasis, AfterFailure, AfterLoss, Attempt, AttemptToken, Condition, ConditionJudged,
     Cost, Decision, Dispatched, FailureDecided, Fallback, Finding, Hold, Micros, Ruling, Run,
-    StepEvent, StepNumber, StepState, StepStatus, Verdict,
+    Seldom, StepEvent, StepNumber, StepState, StepStatus, Verdict,
 };
 
 impl Run {
@@ -77,7 +77,7 @@ impl Run {
             StepEvent::FailureDecided(decided) => {
                 let message = failure.map_or_else(|| decided.reason.clone(), |(_, what)| what);
                 step.last_failure = Some((decided.class, message).into());
-                step.failed_criteria = criteria;
+                step.failed_criteria = criteria.into();
                 self.decide(number, decided);
             }
             StepEvent::Failed(failed) => {
@@ -138,7 +138,7 @@ impl Run {
             Decision::Fail | Decision::Replan | Decision::Abort => {}
             Decision::Fallback => {
                 step.has_fallen_back = true;
-                match fallback {
+                match fallback.map(|fallback| *fallback) {
                     Some(Fallback::Owner(owner)) => (step.owner, step.failures) = (Some(owner), 0),
                     Some(Fallback::Step(_)) => step.hold.change(|hold| hold.stand_in = stand_in),
                     // Its value comes with the acceptance that follows.
@@ -187,7 +187,7 @@ impl StepState {
     fn accept(&mut self, basis: &AcceptedBasis) {
         self.accepted = Some(basis.clone());
         self.last_failure = None;
-        self.failed_criteria.clear();
+        self.failed_criteria = Seldom::default();
         self.end();
     }
 

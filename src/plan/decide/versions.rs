@@ -1,6 +1,7 @@
 //! Runs and plan versions: started, proposed, reviewed, activated.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::attempts::revoked;
 use super::{open_run, questions, run_of};
@@ -121,7 +122,7 @@ pub(super) fn propose(
     let mut plan = (*draft.header).clone();
     plan.steps = draft.steps.iter().map(|each| each.step.clone()).collect();
     let hashes: Vec<ContentHash> = draft.steps.iter().map(|each| each.hash).collect();
-    events.extend(activate(run, version, (&plan, &hashes), AUTOMATIC));
+    events.extend(activate(run, version, (&Arc::new(plan), &hashes), AUTOMATIC));
     Ok(events)
 }
 
@@ -185,7 +186,7 @@ pub(super) fn reviewed(
         note: note.to_owned(),
     })];
     if review == Review::Approved {
-        let plan = (&*proposed.plan, &proposed.step_hashes[..]);
+        let plan = (&proposed.plan, &proposed.step_hashes[..]);
         events.extend(activate(run, version, plan, by));
     }
     Ok(events)
@@ -278,7 +279,7 @@ fn chunk_length(steps: &[HashedStep]) -> usize {
 fn activate(
     run: &Run,
     version: u32,
-    (plan, hashes): (&Plan, &[ContentHash]),
+    (plan, hashes): (&Arc<Plan>, &[ContentHash]),
     by: &str,
 ) -> Vec<Event> {
     let activated = activation(run, version, plan, hashes);

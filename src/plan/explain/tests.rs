@@ -67,7 +67,7 @@ step 5 (last) is waiting
 #[test]
 fn a_precondition_names_who_may_still_make_it_true() {
     let mut waits = step("waits", &[]);
-    waits.preconditions = vec!["score > 600".to_owned()];
+    waits.preconditions = vec!["score > 600".to_owned()].into();
     let mut writer = step("writer", &[]);
     writer.outputs = vec!["score".to_owned()];
     let mut world = World::with(&plan(vec![waits, writer]), trust());
@@ -98,9 +98,9 @@ fn limits_and_gates_name_holders_sums_and_people() {
         ..Gate::default()
     };
     let mut all = plan(vec![
-        Step { tags: vec!["gpu".to_owned()], ..step("one", &[]) },
-        Step { tags: vec!["gpu".to_owned()], ..step("two", &[]) },
-        Step { gate: Some(gate), ..step("gated", &[]) },
+        Step { tags: vec!["gpu".to_owned()].into(), ..step("one", &[]) },
+        Step { tags: vec!["gpu".to_owned()].into(), ..step("two", &[]) },
+        Step { gate: Some(Box::new(gate)), ..step("gated", &[]) },
     ]);
     all.caps.tags.insert("gpu".to_owned(), 1);
     all.budget.attempts = Some(1);

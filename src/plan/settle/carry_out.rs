@@ -16,7 +16,7 @@ use crate::plan::{
 /// Whether a step has a fallback that was not used yet and can stand in now.
 pub(in crate::plan) fn may_fall_back(run: &Run, number: StepNumber, time: Micros) -> bool {
     let Some(step) = run.step(number).filter(|step| !step.has_fallen_back) else { return false };
-    match run.plan_step(number).and_then(|step| step.fallback.as_ref()) {
+    match run.plan_step(number).and_then(|step| step.fallback.as_deref()) {
         None => false,
         Some(Fallback::Step(_)) => run.links.fallback_of(number).is_some_and(|other| {
             let status = run.step(other).map_or(StepStatus::Removed, |step| step.status);
@@ -117,7 +117,7 @@ fn asks_for_replan(run: &Run, number: StepNumber) -> bool {
 /// The acceptance of a step for which a value stands in, and the variables that it sets.
 fn value_events(run: &Run, number: StepNumber, time: Micros) -> Vec<Event> {
     let step = run.plan_step(number);
-    let fallback = step.and_then(|step| step.fallback.as_ref());
+    let fallback = step.and_then(|step| step.fallback.as_deref());
     let Some((value, reason)) = fallback.and_then(|each| stand_in_value(run, each, time)) else {
         return Vec::new();
     };

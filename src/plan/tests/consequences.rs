@@ -95,7 +95,7 @@ fn a_hopeless_class_is_not_retried_unless_the_author_says_so() {
         assert_eq!(decided(&world.fail("a", class)), (Decision::Fail, rule.to_owned()));
     }
     let per_class = [("deterministic".to_owned(), 2)].into();
-    let retry = Some(RetryPolicy { per_class, ..RetryPolicy::default() });
+    let retry = Some(RetryPolicy { per_class, ..RetryPolicy::default() }.into());
     let stubborn = plan(vec![Step { retry, ..step("a", &[]) }]);
     let mut world = World::with(&stubborn, RunPolicy::default());
     assert_eq!(decided(&world.fail("a", FailureClass::Deterministic)).0, Decision::Retry);
@@ -140,7 +140,7 @@ fn accepted_work_sets_the_variables_that_it_declares() {
 }
 
 fn joined(needs: BarrierNeeds, on_break: OnBreak) -> Plan {
-    let retry = Some(RetryPolicy { max_attempts: 1, ..RetryPolicy::default() });
+    let retry = Some(RetryPolicy { max_attempts: 1, ..RetryPolicy::default() }.into());
     let member = |id| Step { retry: retry.clone(), ..step(id, &[]) };
     let steps = vec![member("a"), member("b"), member("c"), step("z", &["gate"])];
     let gate = Barrier { on_break, ..barrier("gate", &["a", "b", "c"], needs) };

@@ -150,7 +150,7 @@ fn a_failure_that_may_be_repeated_is_not_held() {
 /// the new work through.
 #[test]
 fn a_yes_to_old_work_in_doubt_is_none_to_the_new() {
-    let gate = Some(Gate { question: "Go?".to_owned(), ..Gate::default() });
+    let gate = Some(Gate { question: "Go?".to_owned(), ..Gate::default() }.into());
     let gated = Step { gate, ..once("pay") };
     let mut world = World::with(&plan(vec![gated.clone()]), RunPolicy::default());
     reply(&mut world, YES);
@@ -168,7 +168,7 @@ fn a_yes_to_old_work_in_doubt_is_none_to_the_new() {
 fn joined(b: Step, more: &[&str]) -> Plan {
     let asks = OnBreak::Ask;
     let join = Barrier { on_break: asks, ..barrier("join", &["a", "b"], BarrierNeeds::All) };
-    let once = Some(RetryPolicy { max_attempts: 1, ..RetryPolicy::default() });
+    let once = Some(RetryPolicy { max_attempts: 1, ..RetryPolicy::default() }.into());
     let mut steps = vec![Step { retry: once, ..step("a", &[]) }, b, step("z", &["join"])];
     steps.push(step("end", &["z"]));
     steps.extend(more.iter().map(|id| step(id, &[])));
@@ -253,7 +253,7 @@ fn a_fork_goes_on_behind_a_barrier_that_somebody_let_go() {
 fn what_is_too_old_in_a_run_is_too_old_in_its_fork() {
     let stands_in = |fallback| Step {
         fallback: Some(fallback),
-        retry: Some(RetryPolicy { max_attempts: 1, ..RetryPolicy::default() }),
+        retry: Some(Box::new(RetryPolicy { max_attempts: 1, ..RetryPolicy::default() })),
         ..step("score", &[])
     };
     let max_age_seconds = Some(60);
@@ -264,7 +264,7 @@ fn what_is_too_old_in_a_run_is_too_old_in_its_fork() {
     ];
     for fallback in fallbacks {
         for (age, decision) in [(60, Decision::Fallback), (61, Decision::Fail)] {
-            let both = plan(vec![stands_in(fallback.clone()), step("z", &[])]);
+            let both = plan(vec![stands_in(fallback.clone().into()), step("z", &[])]);
             let mut world = World::with(&both, RunPolicy::default());
             let (value, by) = (Json::new(&serde_json::json!(5)), "ann".to_owned());
             let (name, expected_version) = (name.clone(), None);

@@ -123,12 +123,9 @@ impl Dice {
             goal: self.pick(&["one", "one", "one", "two"]).to_owned(),
             owner: self.pick(&[None, Some("x".to_owned()), Some("y".to_owned())]),
             priority: self.pick(&[0, 0, 1, -1]),
-            tags: self.pick(&[
-                vec![],
-                vec![],
-                vec!["gpu".to_owned()],
-                vec!["gpu".into(), "db".into()],
-            ]),
+            tags: self
+                .pick(&[vec![], vec![], vec!["gpu".to_owned()], vec!["gpu".into(), "db".into()]])
+                .into(),
             inputs: self.pick(&[vec![], vec![], vec!["u".to_owned()], vec!["v".to_owned()]]),
             acceptance: self.criteria(&["u", "v", "output.v", "output.w"]),
             condition: self.maybe(14, |dice| dice.expression(&VARIABLES)),
@@ -136,21 +133,22 @@ impl Dice {
                 0 => vec![self.expression(&VARIABLES)],
                 1 => vec![self.expression(&VARIABLES), self.expression(&VARIABLES)],
                 _ => Vec::new(),
-            },
+            }
+            .into(),
             on_false: self.pick(&[OnFalse::Wait, OnFalse::Wait, OnFalse::Fail, OnFalse::Skip]),
             outputs: self.pick(&[vec![], vec!["v".to_owned()], vec!["v".into(), "w".into()]]),
             idempotent: self.pick(&[None, None, Some(Idempotence::No), Some(Idempotence::WithKey)]),
             lease_seconds: self.pick(&[None, Some(5)]),
             failure_hints: if self.one_in(4) {
-                [("slow".to_owned(), FailureClass::Transient)].into()
+                BTreeMap::from([("slow".to_owned(), FailureClass::Transient)]).into()
             } else {
-                BTreeMap::new()
+                Seldom::default()
             },
-            retry: self.retry(),
-            fallback: self.maybe(5, |dice| dice.fallback(ids)),
+            retry: self.retry().map(Box::new),
+            fallback: self.maybe(5, |dice| dice.fallback(ids).into()),
             cost_estimate: self.maybe(2, Self::cost),
             cost_limit: self.maybe(4, Self::cost),
-            gate: self.maybe(8, |dice| dice.gate(&[YES, NO, SKIP, "perhaps"])),
+            gate: self.maybe(8, |dice| dice.gate(&[YES, NO, SKIP, "perhaps"]).into()),
             ..step(&ids[place], &after)
         }
     }
@@ -213,9 +211,9 @@ impl Dice {
         let ids: Vec<String> = next.steps.iter().map(|step| step.id.clone()).collect();
         match self.below(8) {
             0 => drop(next.steps.remove(place)),
-            1 => next.steps[place].gate = self.maybe(2, |dice| dice.gate(&[YES, NO, SKIP])),
-            2 => next.steps[place].preconditions = vec![self.expression(&VARIABLES)],
-            3 => next.steps[place].fallback = self.maybe(2, |dice| dice.fallback(&ids)),
+            1 => next.steps[place].gate = self.maybe(2, |dice| dice.gate(&[YES, NO, SKIP]).into()),
+            2 => next.steps[place].preconditions = vec![self.expression(&VARIABLES)].into(),
+            3 => next.steps[place].fallback = self.maybe(2, |dice| dice.fallback(&ids).into()),
             4 => drop(next.barriers.pop()),
             5 => next.failure = self.failure_policy(&ids),
             _ => next.steps[place].goal = format!("goal {}", self.below(3)),

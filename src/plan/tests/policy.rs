@@ -30,7 +30,7 @@ fn outcome(
     disposition: Disposition,
     idempotent: Idempotence,
 ) -> (Decision, String, StepStatus) {
-    let retry = Some(RetryPolicy { max_attempts: 3, ..RetryPolicy::default() });
+    let retry = Some(RetryPolicy { max_attempts: 3, ..RetryPolicy::default() }.into());
     let step = Step { retry, idempotent: Some(idempotent), ..step("a", &[]) };
     let mut world = World::with(&plan(vec![step]), RunPolicy::default());
     let token = world.deal("a");
@@ -90,12 +90,15 @@ fn a_rule_of_the_plan_goes_before_the_built_in_one() {
 
 #[test]
 fn a_wait_with_jitter_is_the_same_whenever_it_is_judged_or_replayed() {
-    let retry = Some(RetryPolicy {
-        max_attempts: 5,
-        backoff_seconds: 100,
-        jitter_percent: Some(50),
-        ..RetryPolicy::default()
-    });
+    let retry = Some(
+        RetryPolicy {
+            max_attempts: 5,
+            backoff_seconds: 100,
+            jitter_percent: Some(50),
+            ..RetryPolicy::default()
+        }
+        .into(),
+    );
     let of = |id: &str| Step { retry: retry.clone(), ..step(id, &[]) };
     let steps = plan(vec![of("a"), of("b"), of("c")]);
     let live = || {

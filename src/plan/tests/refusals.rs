@@ -244,7 +244,7 @@ fn external() -> World {
 
 /// A world in which a step may not be dealt until somebody says yes, and another waits for money.
 fn strict() -> World {
-    let gate = Some(Gate { question: "Go?".to_owned(), ..Gate::default() });
+    let gate = Some(Gate { question: "Go?".to_owned(), ..Gate::default() }.into());
     let cost_estimate = Some(Cost { money_micros: 5, tokens: 0 });
     let dear = |id: &str| Step { cost_estimate, ..step(id, &[]) };
     let mut strict = plan(vec![Step { gate, ..step("gated", &[]) }, dear("x"), dear("y")]);

@@ -20,9 +20,9 @@ fn crowded(size: usize) -> Plan {
     let retry = RetryPolicy { max_attempts: 9, backoff_seconds: 60, ..RetryPolicy::default() };
     let work = |kind: &str, number: usize| Step {
         outputs: vec![format!("v{number}")],
-        tags: vec!["gpu".to_owned()],
+        tags: vec!["gpu".to_owned()].into(),
         owner: Some(format!("o{}", number % 7)),
-        retry: Some(retry.clone()),
+        retry: Some(Box::new(retry.clone())),
         idempotent: Some(Idempotence::No),
         ..step(&format!("{kind}{number}"), &[])
     };
@@ -30,9 +30,12 @@ fn crowded(size: usize) -> Plan {
     for number in 0..size {
         steps.push(work("work", number));
         steps.push(Step { priority: 1, ..work("late", number) });
-        steps.push(Step { gate: Some(gate.clone()), ..step(&format!("gate{number}"), &[]) });
+        steps.push(Step {
+            gate: Some(Box::new(gate.clone())),
+            ..step(&format!("gate{number}"), &[])
+        });
         let mut waits = step(&format!("wait{number}"), &[]);
-        waits.preconditions = vec![format!("v{number} > 1")];
+        waits.preconditions = vec![format!("v{number} > 1")].into();
         steps.push(waits);
     }
     let members: Vec<String> = (0..size).map(|number| format!("work{number}")).collect();
@@ -133,7 +136,7 @@ fn a_thousand_live_runs_cost_a_command_nothing() {
 }
 
 fn waiting(id: &str, precondition: &str) -> Step {
-    Step { preconditions: vec![precondition.to_owned()], ..step(id, &[]) }
+    Step { preconditions: vec![precondition.to_owned()].into(), ..step(id, &[]) }
 }
 
 /// The request of the first of two steps left the second on the list of what is due, with nothing
@@ -206,7 +209,7 @@ fn a_fork_of_a_crowded_run_has_books_that_balance() {
 #[test]
 fn a_claim_does_not_look_at_what_a_full_cap_holds_back() {
     let tagged = |n: usize, tag: &str| Step {
-        tags: vec![tag.to_owned()],
+        tags: vec![tag.to_owned()].into(),
         owner: Some(format!("owner{}", n % 3)),
         priority: 1,
         ..step(&format!("gpu{n}"), &[])

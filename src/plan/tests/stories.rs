@@ -11,7 +11,7 @@ fn gate(on_timeout: Option<OnTimeout>) -> Gate {
 }
 
 fn gated(id: &str) -> Step {
-    Step { gate: Some(gate(None)), ..step(id, &[]) }
+    Step { gate: Some(Box::new(gate(None))), ..step(id, &[]) }
 }
 
 fn cel(body: &str) -> Criterion {
@@ -48,7 +48,7 @@ fn tick(world: &mut World) -> Vec<Event> {
 /// was due for all others was left undone until the next command.
 #[test]
 fn a_step_that_need_not_ask_for_another_plan_holds_up_nobody() {
-    let never = |id| Step { preconditions: vec!["x == 1".to_owned()], ..step(id, &[]) };
+    let never = |id| Step { preconditions: vec!["x == 1".to_owned()].into(), ..step(id, &[]) };
     let world = World::with(&plan(vec![never("a"), never("b"), gated("c")]), RunPolicy::default());
     assert_eq!(world.run().request.as_ref().unwrap().from, Some(StepNumber(1)));
     assert_eq!(world.status("c"), StepStatus::Gated);
@@ -111,7 +111,7 @@ fn a_run_that_goes_on_asks_again() {
         then: FailureAction::Escalate { to: None, deadline_seconds: None, on_timeout: None },
     };
     let once = RetryPolicy { max_attempts: 1, ..RetryPolicy::default() };
-    let last = Step { retry: Some(once), ..step("c", &[]) };
+    let last = Step { retry: Some(Box::new(once)), ..step("c", &[]) };
     let mut three = plan(vec![gated("a"), step("b", &[]), last]);
     three.failure.rules.push(rule);
     let policy = RunPolicy { on_failure: OnFailure::FailFast, ..RunPolicy::default() };
@@ -130,7 +130,7 @@ fn a_run_that_goes_on_asks_again() {
 /// A step whose gate expired with "abort" was asked about once more before the run could end.
 #[test]
 fn a_gate_that_aborts_is_not_asked_again() {
-    let abort = Step { gate: Some(gate(Some(OnTimeout::Abort))), ..step("a", &[]) };
+    let abort = Step { gate: Some(Box::new(gate(Some(OnTimeout::Abort)))), ..step("a", &[]) };
     let mut world = World::with(&plan(vec![abort, step("b", &[])]), RunPolicy::default());
     let token = world.deal("b");
     assert_eq!(kinds(&tick(&mut world)), "Expired Failed");
@@ -144,7 +144,7 @@ fn a_gate_that_aborts_is_not_asked_again() {
 /// do judgements of old preconditions count for new ones.
 #[test]
 fn a_new_version_asks_about_changed_work_anew() {
-    let old = Step { preconditions: vec!["x == 1".to_owned()], ..gated("a") };
+    let old = Step { preconditions: vec!["x == 1".to_owned()].into(), ..gated("a") };
     let mut world = World::with(&plan(vec![old.clone(), step("w", &[])]), RunPolicy::default());
     set(&mut world, "x", 1);
     answer(&mut world, YES).unwrap();
@@ -153,7 +153,7 @@ fn a_new_version_asks_about_changed_work_anew() {
     world.propose(&plan(vec![changed.clone(), step("w", &[])])).unwrap();
     assert_eq!(world.status("a"), StepStatus::Gated);
     answer(&mut world, YES).unwrap();
-    let stricter = Step { preconditions: vec!["x == 2".to_owned()], ..changed };
+    let stricter = Step { preconditions: vec!["x == 2".to_owned()].into(), ..changed };
     world.propose(&plan(vec![stricter, step("w", &[])])).unwrap();
     assert_eq!(world.status("a"), StepStatus::Waiting);
     books::check(&world.state);
@@ -164,7 +164,7 @@ fn a_new_version_asks_about_changed_work_anew() {
 #[test]
 fn a_precondition_that_nothing_made_true_asks_for_another_plan() {
     let writer = Step { outputs: vec!["x".to_owned(), "y".to_owned()], ..step("w", &[]) };
-    let reader = Step { preconditions: vec!["x == 1".to_owned()], ..step("r", &[]) };
+    let reader = Step { preconditions: vec!["x == 1".to_owned()].into(), ..step("r", &[]) };
     let mut world = World::with(&plan(vec![writer, reader]), RunPolicy::default());
     assert_eq!(world.run().request, None);
     let token = world.deal("w");
@@ -211,7 +211,7 @@ fn a_barrier_that_closes_again_needs_no_answer_and_keeps_its_deadline() {
         ..barrier("all", &["a", "b"], BarrierNeeds::All)
     };
     let once = RetryPolicy { max_attempts: 1, ..RetryPolicy::default() };
-    let a = Step { retry: Some(once), ..step("a", &[]) };
+    let a = Step { retry: Some(Box::new(once)), ..step("a", &[]) };
     let steps = vec![a, step("b", &[]), step("end", &["all"])];
     let mut world = World::with(&Plan { barriers: vec![ask], ..plan(steps) }, RunPolicy::default());
     world.fail("a", FailureClass::Unknown);
@@ -243,8 +243,8 @@ fn a_barrier_that_is_gone_needs_no_answer() {
 #[test]
 fn a_step_whose_fallback_changed_waits_for_no_stand_in() {
     let with = |fallback: Option<&str>| Step {
-        fallback: fallback.map(|id| Fallback::Step(id.to_owned())),
-        retry: Some(RetryPolicy { max_attempts: 1, ..RetryPolicy::default() }),
+        fallback: fallback.map(|id| Fallback::Step(id.to_owned()).into()),
+        retry: Some(Box::new(RetryPolicy { max_attempts: 1, ..RetryPolicy::default() })),
         ..step("a", &[])
     };
     let mut world = World::with(&plan(vec![with(Some("b")), step("b", &[])]), RunPolicy::default());
@@ -295,7 +295,7 @@ fn a_failure_that_was_escalated_is_one_failure() {
 #[test]
 fn nobody_is_asked_about_a_run_that_is_over() {
     let once = RetryPolicy { max_attempts: 1, ..RetryPolicy::default() };
-    let single = plan(vec![Step { retry: Some(once), ..step("a", &[]) }]);
+    let single = plan(vec![Step { retry: Some(Box::new(once)), ..step("a", &[]) }]);
     let mut world = World::with(&single, RunPolicy::default());
     world.fail("a", FailureClass::Unknown);
     assert_eq!(world.run().status, RunStatus::Ended(Ending::Failed));
@@ -380,8 +380,8 @@ fn a_step_that_changes_while_in_doubt_asks_its_gate_again() {
 /// back what the step itself stands on.
 #[test]
 fn a_step_whose_inputs_fell_does_not_wait_for_its_stand_in() {
-    let retry = Some(RetryPolicy { max_attempts: 1, ..RetryPolicy::default() });
-    let fallback = Some(Fallback::Step("b".to_owned()));
+    let retry = Some(RetryPolicy { max_attempts: 1, ..RetryPolicy::default() }.into());
+    let fallback = Some(Fallback::Step("b".to_owned()).into());
     let c = Step { retry, fallback, ..step("c", &["a"]) };
     let of = |a: Step| plan(vec![a, step("b", &[]), c.clone()]);
     let mut world = World::with(&of(step("a", &[])), RunPolicy::default());

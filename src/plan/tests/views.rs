@@ -7,7 +7,7 @@ fn gated() -> World {
     let gate = Gate { question: "publish?".to_owned(), ..Gate::default() };
     let mut all = plan(vec![
         Step { title: "Write it".to_owned(), ..step("write", &[]) },
-        Step { gate: Some(gate), ..step("publish", &["write"]) },
+        Step { gate: Some(Box::new(gate)), ..step("publish", &["write"]) },
         step("tell", &["publish"]),
     ]);
     all.title = "Article".to_owned();

@@ -22,7 +22,7 @@ pub(super) fn with_fallbacks(
 ) -> Vec<Cycle> {
     let mut has_fallbacks = false;
     for (node, step) in plan.steps.iter().enumerate() {
-        let Some(Fallback::Step(name)) = &step.fallback else { continue };
+        let Some(Fallback::Step(name)) = step.fallback.as_deref() else { continue };
         // A name that leads nowhere, or to the step itself, is a problem of its own.
         let to = nodes.get(name.as_str()).copied().filter(|to| *to != node);
         if let (Some(to), Some(list)) = (to, edges.get_mut(node)) {

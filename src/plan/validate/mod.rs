@@ -134,7 +134,7 @@ impl<'a> Judge<'a> {
         self.expressions(item, step);
         self.criteria(&format_args!("{item}.acceptance"), &step.acceptance);
         self.hints(item, step);
-        self.limits(&item, step.retry.as_ref(), step.timeout_seconds, step.lease_seconds);
+        self.limits(&item, step.retry.as_deref(), step.timeout_seconds, step.lease_seconds);
         if let Some(fallback) = &step.fallback {
             self.fallback(item, fallback);
         }

@@ -106,14 +106,14 @@ fn limits_of_nothing_are_problems() {
     let mut bad = step("a", &[]);
     bad.command = Some(" ".into());
     bad.acceptance = vec![Criterion::Text(String::new())];
-    bad.retry = Some(retry.clone());
+    bad.retry = Some(Box::new(retry.clone()));
     bad.timeout_seconds = Some(0);
     bad.lease_seconds = Some(0);
-    bad.fallback = Some(Fallback::Step("a".into()));
+    bad.fallback = Some(Box::new(Fallback::Step("a".into())));
     bad.cost_limit = Some(Cost { money_micros: u64::MAX, tokens: 0 });
     bad.extra.insert("big".into(), json!({"deep": [1, -9_007_199_254_740_993_i64]}));
     let mut other = step("b", &[]);
-    other.fallback = Some(Fallback::Step("bb".into()));
+    other.fallback = Some(Box::new(Fallback::Step("bb".into())));
     other.extra.insert("fine".into(), json!([9_007_199_254_740_992_u64, 1.5]));
     other.extra.insert("long".into(), json!(1.0e29));
     let mut gate = barrier("g", &["a"], BarrierNeeds::All);
@@ -160,19 +160,19 @@ fn expressions_gates_and_hints_must_mean_something() {
     };
     let answer = |word: &str| Some(OnTimeout::Answer(word.to_owned()));
     let mut bad = step("a", &[]);
-    bad.preconditions = vec!["x > 1".into(), "x >".into()];
+    bad.preconditions = vec!["x > 1".into(), "x >".into()].into();
     bad.condition = Some(" ".into());
     bad.acceptance = vec![Criterion::Cel("output.".into())];
     bad.probe = Some(String::new());
-    bad.failure_hints.insert(String::new(), FailureClass::Transient);
-    bad.retry = Some(RetryPolicy { jitter_percent: Some(101), ..RetryPolicy::default() });
-    bad.gate = Some(Gate { deadline_seconds: Some(0), ..Gate::default() });
+    bad.failure_hints = BTreeMap::from([(String::new(), FailureClass::Transient)]).into();
+    bad.retry = Some(Box::new(RetryPolicy { jitter_percent: Some(101), ..RetryPolicy::default() }));
+    bad.gate = Some(Box::new(Gate { deadline_seconds: Some(0), ..Gate::default() }));
     let mut other = step("b", &[]);
-    other.gate = gate(None, answer("yes"));
+    other.gate = gate(None, answer("yes")).map(Box::new);
     let mut third = step("c", &[]);
-    third.gate = gate(Some(1), answer("maybe"));
+    third.gate = gate(Some(1), answer("maybe")).map(Box::new);
     let mut fine = step("d", &[]);
-    fine.gate = gate(Some(1), answer("skip"));
+    fine.gate = gate(Some(1), answer("skip")).map(Box::new);
     let mut wrong = plan(vec![bad, other, third, fine], Vec::new());
     // A plan is not skipped.
     wrong.gate = gate(Some(1), answer("skip"));
@@ -205,7 +205,7 @@ fn expressions_gates_and_hints_must_mean_something() {
 fn failure_rules_name_what_is_there() {
     let mut own = step("a", &[]);
     own.owner = Some("ops".into());
-    own.fallback = Some(Fallback::Owner("backup".into()));
+    own.fallback = Some(Box::new(Fallback::Owner("backup".into())));
     let mut wrong = plan(vec![own], Vec::new());
     let rule = |id: &str, when, then| FailureRule { id: id.into(), when, then };
     let when = FailureMatch {
@@ -249,7 +249,7 @@ fn failure_rules_name_what_is_there() {
 #[test]
 fn a_fallback_must_be_able_to_come_to_it() {
     let standing = |id: &str, after: &[&str], fallback: &str| Step {
-        fallback: Some(Fallback::Step(fallback.into())),
+        fallback: Some(Box::new(Fallback::Step(fallback.into()))),
         ..step(id, after)
     };
     let mutual = plan(vec![standing("a", &[], "b"), standing("b", &[], "a")], Vec::new());

@@ -83,9 +83,10 @@ pub fn read(dir: &Path, links: Links, visit: Visit<'_>) -> Result<()> {
     let storage: Arc<dyn Storage> = Arc::new(DiskStorage);
     let reader = LogReader::open(&storage, &dir)?.with_links(links);
     let mut trouble = None;
-    for item in reader.walk(1) {
+    let mut walk = reader.walk(1);
+    while let Some(item) = walk.pass() {
         match item? {
-            Item::Record(record, _) if record.kind == KIND => visit(record.seq, &record.payload)?,
+            Item::Record(record, _) if record.kind == KIND => visit(record.seq, record.payload)?,
             Item::Damage(damage) => trouble = Some(damage.into_error()),
             Item::Record(..) | Item::Derived(_) | Item::OpenEnd { .. } => {}
         }

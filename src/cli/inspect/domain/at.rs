@@ -25,7 +25,7 @@ use super::Look;
 use super::budget::{Part, elapsed};
 use super::scene::{At, Scene};
 use super::state_lines::{
-    barrier_json, barrier_paint, question_json, status_paint, step_json, variable_json,
+    StepLine, barrier_json, barrier_paint, question_json, status_paint, variable_json,
 };
 use super::variables::origin_text;
 use super::view_json::account_json;
@@ -135,7 +135,7 @@ fn print_json(scene: &Scene<'_>, runs: &[RunId], page: &mut Page<'_>) -> Result<
         let run = scene.run(*id)?;
         page.json("run_state", &run_state_json(run))?;
         for (number, step) in numbered(run) {
-            page.json("step_state", &step_json(*id, number, step))?;
+            page.json("step_state", &StepLine::of(*id, number, step))?;
         }
         for (name, variable) in &run.variables {
             page.json("variable", &variable_json(*id, name, variable))?;

@@ -12,7 +12,7 @@ use super::super::page::Page;
 use super::super::step::{Moment, history as moments};
 use super::super::text::{Paint, Table, seconds, span};
 use super::Look;
-use super::scene::{At, Scene};
+use super::scene::{At, Scene, StepOf};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -24,12 +24,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli::inspect) struct HistoryArgs {
-    /// The run, by name or number
-    #[arg(value_name = "RUN")]
-    run: String,
-    /// The step, by id or number (#37)
-    #[arg(value_name = "STEP")]
-    step: String,
+    #[command(flatten)]
+    of: StepOf,
     #[command(flatten)]
     at: At,
 }
@@ -39,8 +35,8 @@ pub(super) fn history(
     look: Look<'_>,
     page: &mut Page<'_>,
 ) -> Result<Code, Failure> {
-    let (mut scene, id) = Scene::of_run(look, args.at, Some(&args.run))?;
-    let number = scene.step(scene.run(id)?, &args.step)?;
+    let (mut scene, id) = Scene::of_run(look, args.at, args.of.run())?;
+    let number = scene.step(scene.run(id)?, args.of.step())?;
     let found = moments(&mut scene, id, number)?;
     let run = scene.run(id)?;
     match look.form {

@@ -40,7 +40,7 @@ use crate::cli::exit::{Code, Failure};
 use super::Look;
 use super::page::Page;
 
-pub(super) use scene::{At, Scene};
+pub(super) use scene::{At, Scene, StepOf};
 pub(in crate::cli) use views::StatusArgs;
 pub(super) use views::status;
 pub(super) use why::reasons_text;

@@ -31,6 +31,29 @@ pub(in crate::cli) struct At {
     pub(in crate::cli) at: Option<u64>,
 }
 
+/// Which step, of which run.
+#[derive(Debug, Args)]
+pub(in crate::cli::inspect) struct StepOf {
+    /// The run, by name or number; left out, the only one that there is is meant
+    #[arg(value_name = "RUN")]
+    first: String,
+    /// The step, by id or number (#37)
+    #[arg(value_name = "STEP")]
+    second: Option<String>,
+}
+
+impl StepOf {
+    /// The run, if it was named.
+    pub(in crate::cli::inspect) fn run(&self) -> Option<&str> {
+        self.second.as_ref().map(|_| self.first.as_str())
+    }
+
+    /// The step.
+    pub(in crate::cli::inspect) fn step(&self) -> &str {
+        self.second.as_deref().unwrap_or(&self.first)
+    }
+}
+
 /// A ledger after one record.
 #[derive(Debug)]
 pub(in crate::cli::inspect) struct Scene<'a> {

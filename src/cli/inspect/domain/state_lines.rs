@@ -1,11 +1,14 @@
 //! Parts of a state, each as one line: steps, variables, barriers, questions; and how the status
 //! of a step looks, with and without colour.
 
+use std::collections::BTreeSet;
+
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::plan::{
-    BarrierState, BarrierStatus, Question, QuestionId, Run, RunId, StepNumber, StepState,
-    StepStatus, Variable,
+    AttemptToken, BarrierState, BarrierStatus, Question, QuestionId, Run, RunId, StepNumber,
+    StepState, StepStatus, Variable,
 };
 
 use super::super::control_json::asked_json;
@@ -60,27 +63,49 @@ pub(super) fn barrier_paint(status: BarrierStatus) -> Paint {
     }
 }
 
-/// A step's fields.
-pub(super) fn step_json(run: RunId, number: StepNumber, step: &StepState) -> Value {
-    let failure = step.last_failure.as_deref();
-    json!({
-        "run": run,
-        "step": number,
-        "id": step.id,
-        "status": words(&step.status, '_'),
-        "owner": step.owner,
-        "priority": step.priority,
-        "tags": step.tags,
-        "attempts": step.attempts,
-        "failures": step.failures,
-        "last_seq": step.last_seq,
-        "worker": step.attempt.as_ref().map(|attempt| &attempt.worker),
-        "token": step.attempt.as_ref().map(|attempt| attempt.token),
-        "lease_until": step.attempt.as_ref().map(|attempt| time_json(attempt.lease_until)),
-        "last_failure": failure.map(|(class, message)| {
-            json!({ "class": words(class, '_'), "message": message })
-        }),
-    })
+/// A step's fields. A state has many steps: they are written as they are, and not made into values
+/// first.
+#[derive(Serialize)]
+pub(super) struct StepLine<'a> {
+    attempts: u32,
+    failures: u32,
+    id: &'a str,
+    last_failure: Option<Value>,
+    last_seq: u64,
+    lease_until: Option<Value>,
+    owner: Option<&'a str>,
+    priority: i32,
+    run: RunId,
+    status: String,
+    step: StepNumber,
+    tags: &'a BTreeSet<String>,
+    token: Option<AttemptToken>,
+    worker: Option<&'a str>,
+}
+
+impl<'a> StepLine<'a> {
+    pub(super) fn of(run: RunId, number: StepNumber, step: &'a StepState) -> Self {
+        let attempt = step.attempt.as_ref();
+        Self {
+            attempts: step.attempts,
+            failures: step.failures,
+            id: &step.id,
+            last_failure: step
+                .last_failure
+                .as_deref()
+                .map(|(class, message)| json!({ "class": words(class, '_'), "message": message })),
+            last_seq: step.last_seq,
+            lease_until: attempt.map(|attempt| time_json(attempt.lease_until)),
+            owner: step.owner.as_deref(),
+            priority: step.priority,
+            run,
+            status: words(&step.status, '_'),
+            step: number,
+            tags: &step.tags,
+            token: attempt.map(|attempt| attempt.token),
+            worker: attempt.map(|attempt| attempt.worker.as_str()),
+        }
+    }
 }
 
 /// A variable's fields.

@@ -16,7 +16,7 @@ use super::super::page::Page;
 use super::super::text::{Paint, Style, moment, plain};
 use super::Look;
 use super::reasons::explanation_json;
-use super::scene::{At, Scene};
+use super::scene::{At, Scene, StepOf};
 use super::state_lines::status_paint;
 
 const EXAMPLES: &str = "\
@@ -29,20 +29,16 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli::inspect) struct WhyArgs {
-    /// The run, by name or number
-    #[arg(value_name = "RUN")]
-    run: String,
-    /// The step, by id or number (#37)
-    #[arg(value_name = "STEP")]
-    step: String,
+    #[command(flatten)]
+    of: StepOf,
     #[command(flatten)]
     at: At,
 }
 
 pub(super) fn why(args: &WhyArgs, look: Look<'_>, page: &mut Page<'_>) -> Result<Code, Failure> {
-    let (scene, id) = Scene::of_run(look, args.at, Some(&args.run))?;
+    let (scene, id) = Scene::of_run(look, args.at, args.of.run())?;
     let run = scene.run(id)?;
-    let number = scene.step(run, &args.step)?;
+    let number = scene.step(run, args.of.step())?;
     let found = explained(&scene.state, run, number, scene.now)?;
     match look.form {
         Form::Json => page.json("why", &explanation_json(run, &found))?,

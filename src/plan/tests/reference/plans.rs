@@ -126,7 +126,7 @@ impl Life {
             if changed.contains(number) {
                 (work.yes, work.run_if, work.stand_in) = (None, None, None);
             }
-            work.owner = match &step.fallback {
+            work.owner = match step.fallback.as_deref() {
                 Some(Fallback::Owner(owner)) if work.has_fallen_back => Some(owner.clone()),
                 _ => step.owner.clone().or_else(|| plan.defaults.owner.clone()),
             };
@@ -277,7 +277,7 @@ impl Life {
     /// Who is only there to stand in for others, and was not called.
     fn put_on_call(&mut self) {
         for number in self.numbers.clone() {
-            let fallback = match &self.text(number).fallback {
+            let fallback = match self.text(number).fallback.as_deref() {
                 Some(Fallback::Step(id)) => self.named(id),
                 _ => None,
             };
@@ -290,7 +290,7 @@ impl Life {
         }
         for number in self.numbers.clone() {
             let id = self.work(number).id.clone();
-            let named = Some(Fallback::Step(id));
+            let named = Some(Fallback::Step(id).into());
             let callers: Vec<StepNumber> = self.numbers.clone();
             let mut callers = callers.into_iter().filter(|each| self.text(*each).fallback == named);
             let is_called = callers.clone().any(|each| self.work(each).stand_in == Some(number));

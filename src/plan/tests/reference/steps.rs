@@ -278,7 +278,7 @@ impl Life {
         };
         assert!(made.is_empty() || (is_answer && made.iter().all(is_held)), "{made:?}");
         made.push(decided.decision);
-        let stand_in = match &fallback {
+        let stand_in = match fallback.as_deref() {
             Some(Fallback::Step(id)) => self.named(id),
             _ => None,
         };
@@ -301,7 +301,7 @@ impl Life {
                 work.phase = Phase::Open;
                 work.has_fallen_back = true;
                 work.stand_in = stand_in;
-                match fallback.expect("a fallback") {
+                match *fallback.expect("a fallback") {
                     Fallback::Owner(owner) => work.owner = Some(owner),
                     Fallback::Step(_) => {}
                     Fallback::Value { .. } | Fallback::Variable { .. } => {
