@@ -242,9 +242,10 @@ impl Sweep {
     ) -> Result<(Verification, std::collections::BTreeSet<u64>, bool)> {
         let served = Mutex::new(std::collections::BTreeSet::new());
         let is_true = AtomicBool::new(true);
-        let examine = |record: &LoggedRecord| {
+        let examine = |record: &LoggedRecord<&[u8]>| {
             let place = usize::try_from(record.seq.saturating_sub(1)).ok();
-            if place.and_then(|place| self.records.get(place)) != Some(record) {
+            if place.and_then(|place| self.records.get(place)) != Some(&record.clone().into_owned())
+            {
                 is_true.store(false, Ordering::Relaxed);
             }
             served.lock().unwrap_or_else(PoisonError::into_inner).insert(record.seq);

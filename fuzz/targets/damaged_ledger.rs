@@ -130,8 +130,8 @@ fn check(data: &[u8]) {
     let silent = unnamed(&served, &lost);
     assert!(silent.is_empty() || is_open, "{silent:?} are missing, and nobody says so");
 
-    let examine = |record: &LoggedRecord| {
-        original(record);
+    let examine = |record: &LoggedRecord<&[u8]>| {
+        original(&record.clone().into_owned());
         None
     };
     let found = verify(&storage, dir, VerifyOptions { examine: &examine, ..VerifyOptions::PLAIN })

@@ -8,7 +8,7 @@
 
 use super::bytes::put;
 use super::frame::{CHAIN_SIZE, FLAG_NO_ZERO_RUN, SECTOR, at, header_crc};
-use super::hash::{content_hash, crc32};
+use super::hash::{content_hash, content_hashes, crc32};
 use super::{
     Chain, ChainKey, FRAME_HEADER_SIZE, FRAME_MAGIC, NewRecord, PAYLOAD_LENGTH_MAX, Placement,
     RecordHeader, Stamp, frame_size,
@@ -27,6 +27,18 @@ impl<'a> Digested<'a> {
     /// Read the payload. It must not exceed [`PAYLOAD_LENGTH_MAX`]; the log checks it before.
     #[must_use]
     pub fn new(record: &'a NewRecord) -> Self {
+        Self::hashed(record, content_hash(&record.payload))
+    }
+
+    /// The same of several records.
+    #[must_use]
+    pub fn each(records: &[&'a NewRecord]) -> Vec<Self> {
+        let payloads: Vec<&[u8]> = records.iter().map(|record| &*record.payload).collect();
+        let hashes = content_hashes(&payloads);
+        records.iter().zip(hashes).map(|(record, hash)| Self::hashed(record, hash)).collect()
+    }
+
+    fn hashed(record: &'a NewRecord, payload_hash: [u8; 32]) -> Self {
         let payload = &record.payload;
         let payload_length = u32::try_from(payload.len())
             .ok()
@@ -36,7 +48,7 @@ impl<'a> Digested<'a> {
         let zeros_at_end = payload.iter().rev().take_while(|byte| **byte == 0).count() + pad;
         let flags =
             if zeros_at_end >= SECTOR || has_zero_run(payload) { 0 } else { FLAG_NO_ZERO_RUN };
-        Self { record, payload_length, payload_hash: content_hash(payload), flags }
+        Self { record, payload_length, payload_hash, flags }
     }
 
     /// Size of its frame on disk.

@@ -87,6 +87,24 @@ pub struct RecordHeader {
 pub(super) const LOGICAL_SIZE: usize = 27;
 
 impl RecordHeader {
+    /// What the first bytes of a frame say. `None` for a codec that nobody knows.
+    pub(super) fn read(head: &[u8; FRAME_HEADER_SIZE]) -> Option<Self> {
+        let [codec] = array(head, at::CODEC)?;
+        Some(Self {
+            stamp: Stamp {
+                seq: u64_at(head, at::SEQ),
+                time: u64_at(head, at::TIME),
+                ordinal: u32_at(head, at::ORDINAL),
+                inflight: u32_at(head, at::INFLIGHT),
+                batch_left: u16_at(head, at::BATCH_LEFT),
+            },
+            kind: u16_at(head, at::KIND),
+            codec: Codec::from_number(codec)?,
+            schema: u16_at(head, at::SCHEMA),
+            payload_length: u32_at(head, at::PAYLOAD_LENGTH),
+        })
+    }
+
     /// The fields that the chain covers, in its order.
     pub(super) fn logical(&self) -> [u8; LOGICAL_SIZE] {
         let mut bytes = [0; LOGICAL_SIZE];
@@ -228,27 +246,14 @@ impl CheckedHead {
     pub fn frame<'a>(&self, bytes: &'a [u8], ordinal: u64) -> Result<CheckedFrame<'a>, FrameFault> {
         let Self { bytes: head, length, seed } = self;
         let length = *length;
-        let payload_length = u32_at(head, at::PAYLOAD_LENGTH);
         let body = bytes.get(FRAME_HEADER_SIZE..frame_size(length)).ok_or(FrameFault::Cut)?;
         if crc32(*seed, &[body]) != u32_at(head, at::BODY_CRC) {
             return Err(FrameFault::BodyCrc);
         }
         let (padded, chain) = body.split_last_chunk::<CHAIN_SIZE>().ok_or(FrameFault::Malformed)?;
         let (payload, pad) = padded.split_at_checked(length).ok_or(FrameFault::Malformed)?;
-        let [codec, flags] = array(head, at::CODEC).ok_or(FrameFault::Malformed)?;
-        let header = RecordHeader {
-            stamp: Stamp {
-                seq: u64_at(head, at::SEQ),
-                time: u64_at(head, at::TIME),
-                ordinal: u32_at(head, at::ORDINAL),
-                inflight: u32_at(head, at::INFLIGHT),
-                batch_left: u16_at(head, at::BATCH_LEFT),
-            },
-            kind: u16_at(head, at::KIND),
-            codec: Codec::from_number(codec).ok_or(FrameFault::Malformed)?,
-            schema: u16_at(head, at::SCHEMA),
-            payload_length,
-        };
+        let [flags] = array(head, at::FLAGS).ok_or(FrameFault::Malformed)?;
+        let header = RecordHeader::read(head).ok_or(FrameFault::Malformed)?;
         let is_known = flags & !(FLAG_NO_ZERO_RUN | FLAG_COMPRESSED | FLAG_ERASED) == 0;
         let is_here = u64::from(header.stamp.ordinal) == ordinal & u64::from(u32::MAX);
         // Compressed and erased payloads are reserved for a later minor version.
@@ -278,6 +283,17 @@ impl<'a> CheckedFrame<'a> {
         frame_size(self.payload.len())
     }
 
+    /// Prove that this is record `seq`, and that its link is the one that was computed for it.
+    pub fn verify_link(&self, seq: u64, link: &Chain) -> Result<Record<'a>, FrameFault> {
+        if self.header.stamp.seq != seq {
+            return Err(FrameFault::Seq);
+        }
+        if *link != self.chain {
+            return Err(FrameFault::Chain);
+        }
+        Ok(self.trust())
+    }
+
     /// Prove that this is record `seq` and follows from the chain value `previous`.
     pub fn verify(
         &self,
@@ -285,14 +301,8 @@ impl<'a> CheckedFrame<'a> {
         key: &ChainKey,
         previous: &Chain,
     ) -> Result<Record<'a>, FrameFault> {
-        if self.header.stamp.seq != seq {
-            return Err(FrameFault::Seq);
-        }
         let payload_hash = content_hash(self.payload);
-        if key.link(previous, &self.header.logical(), &payload_hash) != self.chain {
-            return Err(FrameFault::Chain);
-        }
-        Ok(self.trust())
+        self.verify_link(seq, &key.link(previous, &self.header.logical(), &payload_hash))
     }
 
     /// The record, where the one before is missing and the link cannot be proved: for readers of

@@ -5,6 +5,7 @@ use std::fmt;
 use super::Uid;
 use super::bytes::put;
 use super::frame::LOGICAL_SIZE;
+use super::lanes::{INPUT_MAX, Mode, hash_each};
 
 /// The chain value of a record: it fixes that record and, through its predecessor, all before it.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -57,13 +58,46 @@ impl ChainKey {
         payload_hash: &[u8; 32],
     ) -> Chain {
         // In one piece: a hasher that takes pieces costs more than the hash.
-        let mut bytes = [0; 32 + LOGICAL_SIZE + 32];
-        put(&mut bytes, 0, &previous.0);
-        put(&mut bytes, 32, logical);
-        put(&mut bytes, 32 + LOGICAL_SIZE, payload_hash);
-        Chain(*blake3::keyed_hash(&self.0, &bytes).as_bytes())
+        self.one(&linked(previous, logical, payload_hash))
+    }
+
+    fn one(&self, linked: &[u8]) -> Chain {
+        Chain(*blake3::keyed_hash(&self.0, linked).as_bytes())
+    }
+
+    /// The chain values of several records, of what [`linked`] says of each.
+    pub(super) fn links(&self, linked: &[[u8; LINKED_SIZE]]) -> Vec<Chain> {
+        let mut chains = vec![Chain::GENESIS; linked.len()];
+        let places = linked.iter().zip(&mut chains);
+        if linked.len() < SIDE_BY_SIDE_FROM {
+            places.for_each(|(linked, chain)| *chain = self.one(linked));
+        } else {
+            let mut places = places.map(|(linked, chain)| (linked.as_slice(), &mut chain.0));
+            hash_each(Mode::keyed(&self.0), &mut places);
+        }
+        chains
     }
 }
+
+/// Size of what a link is the hash of.
+const LINKED_SIZE: usize = 32 + LOGICAL_SIZE + 32;
+
+/// What a link is the hash of.
+pub(super) fn linked(
+    previous: &Chain,
+    logical: &[u8; LOGICAL_SIZE],
+    payload_hash: &[u8; 32],
+) -> [u8; LINKED_SIZE] {
+    let mut bytes = [0; LINKED_SIZE];
+    put(&mut bytes, 0, &previous.0);
+    put(&mut bytes, 32, logical);
+    put(&mut bytes, 32 + LOGICAL_SIZE, payload_hash);
+    bytes
+}
+
+/// Fewer inputs are hashed one after the other: most lanes would be idle. All are in a build that
+/// is not optimised, which has no vectors; there the crate is optimised all the same.
+const SIDE_BY_SIDE_FROM: usize = if cfg!(debug_assertions) { usize::MAX } else { 8 };
 
 /// Where a frame stands. It seeds the CRCs, so that a stale, misdirected or nested copy of a
 /// frame never validates.
@@ -126,6 +160,26 @@ impl ContentHasher {
 #[must_use]
 pub fn content_hash(bytes: &[u8]) -> [u8; 32] {
     *blake3::hash(bytes).as_bytes()
+}
+
+/// [`content_hash`] of several inputs: side by side, if they are many and short.
+pub(super) fn content_hashes(inputs: &[&[u8]]) -> Vec<[u8; 32]> {
+    let mut hashes = vec![[0; 32]; inputs.len()];
+    let is_short = |input: &[u8]| input.len() <= INPUT_MAX;
+    let places = inputs.iter().copied().zip(&mut hashes);
+    if inputs.iter().filter(|input| is_short(input)).count() < SIDE_BY_SIDE_FROM {
+        places.for_each(|(input, hash)| *hash = content_hash(input));
+        return hashes;
+    }
+    let mut short = places.filter_map(|(input, hash)| {
+        if is_short(input) {
+            return Some((input, hash));
+        }
+        *hash = content_hash(input);
+        None
+    });
+    hash_each(Mode::PLAIN, &mut short);
+    hashes
 }
 
 #[cfg(test)]

@@ -19,6 +19,8 @@ mod frame;
 mod hash;
 mod head;
 mod index;
+mod lanes;
+mod links;
 mod pack;
 mod segment;
 mod snapshot;
@@ -38,6 +40,7 @@ pub use index::{
     INDEX_HEADER_SIZE, INDEX_LENGTH_MAX, INDEX_RECORDS_MAX, Index, IndexBuilder, IndexCheck,
     IndexFault, SEEK_STEP, SeekEntry, index_crc, peek_seek_length, read_seeks,
 };
+pub use links::LinksAhead;
 pub use pack::{pack, unpack};
 pub use segment::{
     FORMAT_MAJOR, HEADER_REPLICA_SIZE, HeaderFault, HeaderReplica, Reason, SEGMENT_HEADER_SIZE,

@@ -158,7 +158,7 @@ impl<'a> DigestedBatch<'a> {
         if let Some(record) = all().find(|record| is_too_long(record)) {
             return Err(too_long(record));
         }
-        let records: Vec<_> = all().map(Digested::new).collect();
+        let records = Digested::each(&all().collect::<Vec<_>>());
         let size = records.iter().map(|record| to_u64(record.frame_size())).sum();
         Ok(Self { records, size })
     }

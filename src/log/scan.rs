@@ -3,8 +3,8 @@
 use std::io;
 
 use crate::format::{
-    Chain, ChainKey, CheckedFrame, CheckedHead, FrameFault, Placement, RecordHeader, SegmentHeader,
-    Uid, frame_size,
+    Chain, ChainKey, CheckedFrame, CheckedHead, FrameFault, LinksAhead, Placement, RecordHeader,
+    SegmentHeader, Uid, frame_size,
 };
 use crate::storage::{Map, StorageFile};
 
@@ -28,13 +28,15 @@ pub(super) enum Source {
         filled: usize,
         /// Where that starts in the file.
         start: u64,
+        /// How often it was filled.
+        fills: u64,
     },
 }
 
 impl Source {
     /// Bytes of a file that may still be written to, or that may be damaged.
     pub(super) fn windowed(file: Box<dyn StorageFile>) -> Self {
-        Self::Windowed { file, window: Vec::new(), filled: 0, start: 0 }
+        Self::Windowed { file, window: Vec::new(), filled: 0, start: 0, fills: 0 }
     }
 
     /// Up to `want` bytes at `offset`: fewer only where the file ends.
@@ -45,7 +47,7 @@ impl Source {
                 let rest = rest.unwrap_or_default();
                 Ok(rest.get(..want).unwrap_or(rest))
             }
-            Self::Windowed { file, window, filled, start } => {
+            Self::Windowed { file, window, filled, start, fills } => {
                 let place = |start: u64, filled: usize| {
                     let from = usize::try_from(offset.checked_sub(start)?).ok()?;
                     (from.checked_add(want)? <= filled).then_some(from)
@@ -56,6 +58,7 @@ impl Source {
                     }
                     // If the read fails, the window holds nothing that may be believed.
                     (*filled, *start) = (0, offset);
+                    *fills += 1;
                     *filled = file.read_at(window, offset)?;
                 }
                 let from = place(*start, *filled).unwrap_or(0);
@@ -67,18 +70,31 @@ impl Source {
 
     /// Bytes that were read last, and that nothing was read since.
     fn held(&self, offset: u64, length: usize) -> Option<&[u8]> {
+        self.at_hand(offset)?.get(..length)
+    }
+
+    /// All bytes from `offset` on that need no reading.
+    fn at_hand(&self, offset: u64) -> Option<&[u8]> {
         let (bytes, start) = match self {
             Self::Mapped(map) => (&**map, 0),
             Self::Windowed { window, filled, start, .. } => (window.get(..*filled)?, *start),
         };
-        let from = usize::try_from(offset.checked_sub(start)?).ok()?;
-        bytes.get(from..from.checked_add(length)?)
+        bytes.get(usize::try_from(offset.checked_sub(start)?).ok()?..)
+    }
+
+    /// Differs when bytes at hand may differ from those that were.
+    fn fills(&self) -> u64 {
+        match self {
+            Self::Mapped(_) => 0,
+            Self::Windowed { fills, .. } => *fills,
+        }
     }
 
     /// Drop what was read: somebody may have written to the file since.
     pub(super) fn refresh(&mut self) {
-        if let Self::Windowed { filled, .. } = self {
+        if let Self::Windowed { filled, fills, .. } = self {
             *filled = 0;
+            *fills += 1;
         }
     }
 }
@@ -138,13 +154,18 @@ pub(super) struct Scan {
     /// No frame reaches beyond this offset.
     pub(super) end: u64,
     pub(super) links: Links,
+    /// Links that were computed ahead, of bytes of which fill.
+    ahead: (LinksAhead, u64),
+    /// Where the frame ended that came last.
+    passed: u64,
 }
 
 impl Scan {
     pub(super) fn new(source: Source, header: &SegmentHeader, end: u64) -> Self {
         let key = ChainKey::new(&header.genesis);
         let (segment, ordinal, prev_chain) = (header.segment, header.ordinal, header.prev_chain);
-        Self { source, segment, ordinal, key, prev_chain, end, links: Links::Computed }
+        let (links, ahead) = (Links::Computed, (LinksAhead::default(), 0));
+        Self { source, segment, ordinal, key, prev_chain, end, links, ahead, passed: u64::MAX }
     }
 
     pub(super) fn ordinal(&self) -> u64 {
@@ -177,19 +198,39 @@ impl Scan {
     ) -> io::Result<Result<Found<P>, FrameFault>> {
         let (key, seq) = (self.key, at.next_seq);
         let chain = at.chain.filter(|_| self.links == Links::Computed);
-        let prove = |frame: &CheckedFrame<'_>| match chain {
+        let link = chain.and_then(|chain| self.link_ahead(at.offset, &chain));
+        let prove = |frame: &CheckedFrame<'_>| match (link, chain) {
             _ if bug!(ChainUnchecked) => Ok(()),
-            Some(chain) => frame.verify(seq, &key, &chain).map(drop),
-            None if frame.header().stamp.seq == seq => Ok(()),
-            None => Err(FrameFault::Seq),
+            (Some(link), _) => frame.verify_link(seq, &link).map(drop),
+            (None, Some(chain)) => frame.verify(seq, &key, &chain).map(drop),
+            _ if frame.header().stamp.seq == seq => Ok(()),
+            _ => Err(FrameFault::Seq),
         };
         let found = self.frame(at.offset, prove, keep)?;
         if let Ok(found) = &found {
             at.offset += found.size;
+            self.passed = at.offset;
             at.next_seq += 1;
             at.chain = Some(found.chain);
         }
         Ok(found)
+    }
+
+    /// The link that the frame at an offset must have behind a chain value, if its bytes are at
+    /// hand and it is one of many that are asked for in order.
+    fn link_ahead(&mut self, offset: u64, previous: &Chain) -> Option<Chain> {
+        let fills = self.source.fills();
+        let (ahead, of) = &mut self.ahead;
+        if *of != fills {
+            ahead.forget();
+            *of = fills;
+        }
+        if ahead.is_empty() && offset == self.passed {
+            let room = usize::try_from(self.end.saturating_sub(offset)).unwrap_or(usize::MAX);
+            let bytes = self.source.at_hand(offset)?;
+            ahead.look(bytes.get(..room).unwrap_or(bytes), offset, previous, &self.key);
+        }
+        ahead.take(offset, previous)
     }
 
     /// The first frame at or behind `offset` that passes its CRCs and that `wanted` wants.

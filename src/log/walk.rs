@@ -65,6 +65,12 @@ impl<P> LoggedRecord<P> {
 }
 
 impl LoggedRecord<&[u8]> {
+    /// The record with a payload of its own.
+    #[must_use]
+    pub fn into_owned(self) -> LoggedRecord {
+        self.with(|_, payload| payload.to_vec())
+    }
+
     /// Keep the record in the place of another, whose room for a payload is used again.
     pub fn keep(self, place: &mut Option<LoggedRecord>) {
         let mut room = place.take().map(|before| before.payload).unwrap_or_default();

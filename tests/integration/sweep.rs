@@ -161,9 +161,13 @@ impl ReadByte for SimDisk {
 /// Verify, and say which of the original records were served; nothing else may be.
 fn look(disk: &SimDisk, originals: &[LoggedRecord], story: &str) -> (Verification, Vec<u64>) {
     let served = Mutex::new(Vec::new());
-    let examine = |record: &LoggedRecord| {
+    let examine = |record: &LoggedRecord<&[u8]>| {
         let place = usize::try_from(record.seq - 1).unwrap();
-        assert_eq!(Some(record), originals.get(place), "{story}: served, and never written");
+        assert_eq!(
+            Some(&record.clone().into_owned()),
+            originals.get(place),
+            "{story}: served, and never written"
+        );
         served.lock().unwrap().push(record.seq);
         None
     };

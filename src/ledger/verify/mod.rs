@@ -136,10 +136,10 @@ pub fn verify(
     request: VerifyRequest<'_>,
 ) -> Result<VerifyReport> {
     let notes = Mutex::new(Vec::new());
-    let examine = |record: &LoggedRecord| {
+    let examine = |record: &LoggedRecord<&[u8]>| {
         let is_note = record.kind == KIND_SNAPSHOT_NOTE && request.level >= Level::Snapshots;
         if is_note || record.kind == KIND_RETENTION_NOTE {
-            notes.lock().unwrap_or_else(PoisonError::into_inner).push(record.clone());
+            notes.lock().unwrap_or_else(PoisonError::into_inner).push(record.clone().into_owned());
         }
         // Whether a payload makes sense is a question of the level `replay`.
         codec::decode(record).err().filter(|error| error.kind() == ErrorKind::Unsupported)

@@ -50,7 +50,7 @@ pub type Watch<'a> = &'a (dyn Fn(u64, u64) -> ControlFlow<()> + Sync);
 
 /// What is called with each intact record, from any of the threads: what the log's user holds
 /// against it, if anything.
-pub type Examine<'a> = &'a (dyn Fn(&LoggedRecord) -> Option<Error> + Sync);
+pub type Examine<'a> = &'a (dyn Fn(&LoggedRecord<&[u8]>) -> Option<Error> + Sync);
 
 /// How a log is verified.
 #[derive(Clone, Copy)]

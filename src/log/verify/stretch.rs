@@ -118,7 +118,8 @@ pub(super) fn walk(shared: &Shared<'_>, stretch: &Stretch) -> Walked {
     walked.counts.segments = stretch.segments;
     let next = stretch.next.as_ref();
     let (mut pending, mut told) = (0_u64, 0_u64);
-    for item in shared.reader.walk(stretch.from) {
+    let mut walk = shared.reader.walk(stretch.from);
+    while let Some(item) = walk.pass() {
         if shared.is_stopped() {
             break;
         }
@@ -176,7 +177,7 @@ impl Walked {
         }
     }
 
-    fn record(&mut self, shared: &Shared<'_>, record: &LoggedRecord, proof: Proof) {
+    fn record(&mut self, shared: &Shared<'_>, record: &LoggedRecord<&[u8]>, proof: Proof) {
         let stamp = Stamp {
             seq: record.seq,
             time: record.time,
@@ -244,7 +245,7 @@ impl Walked {
 }
 
 /// The rules that a record breaks although its bytes are intact.
-fn rules(previous: Option<Stamp>, record: &LoggedRecord) -> Vec<&'static str> {
+fn rules(previous: Option<Stamp>, record: &LoggedRecord<&[u8]>) -> Vec<&'static str> {
     let mut broken = Vec::new();
     if record.kind == 0 || record.schema == 0 {
         broken.push("intact record with a kind or schema of 0");

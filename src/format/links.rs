@@ -1,0 +1,151 @@
+//! Links of the chain, computed for many frames side by side before each is looked at.
+//!
+//! A link is the hash of the chain value before it, and that stands in the frame before: so the
+//! links of frames that lie at hand do not wait for each other.
+//!
+//! Invariants: what is computed here proves nothing by itself. It is the link that a frame at an
+//! offset must have if the chain value before it is the one given and its bytes are those that
+//! were looked at; whoever takes it checks the frame, and looks again when bytes were read anew.
+//!
+//! Left out on purpose: checksums. Bytes that are no frame give a link that nobody takes.
+
+use super::frame::CHAIN_SIZE;
+use super::hash::{content_hashes, linked};
+use super::{Chain, ChainKey, FRAME_HEADER_SIZE, RecordHeader, frame_size, peek_payload_length};
+
+/// So many frames are looked at ahead.
+const AHEAD: usize = 64;
+
+/// The links that the next frames must have.
+#[derive(Debug, Default)]
+pub struct LinksAhead {
+    /// The nearest last.
+    expected: Vec<Expected>,
+}
+
+#[derive(Debug)]
+struct Expected {
+    offset: u64,
+    previous: Chain,
+    chain: Chain,
+}
+
+impl LinksAhead {
+    /// The link that the frame at `offset` must have behind the chain value `previous`, if it was
+    /// looked at.
+    pub fn take(&mut self, offset: u64, previous: &Chain) -> Option<Chain> {
+        let expected = self.expected.pop()?;
+        if expected.offset != offset || expected.previous != *previous {
+            self.forget();
+            return None;
+        }
+        Some(expected.chain)
+    }
+
+    /// Forget all: bytes may have changed.
+    pub fn forget(&mut self) {
+        self.expected.clear();
+    }
+
+    /// Whether nothing is known any more.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.expected.is_empty()
+    }
+
+    /// Look at the frames in `bytes`, which start at `offset` behind the chain value `previous`.
+    pub fn look(&mut self, bytes: &[u8], mut offset: u64, previous: &Chain, key: &ChainKey) {
+        self.expected.clear();
+        let (mut previous, mut rest) = (*previous, bytes);
+        let mut payloads = Vec::with_capacity(AHEAD);
+        let mut heads = Vec::with_capacity(AHEAD);
+        while let Some((head, payload, chain, size)) = peek(rest).filter(|_| heads.len() < AHEAD) {
+            payloads.push(payload);
+            heads.push((offset, previous, head));
+            previous = chain;
+            rest = rest.get(size..).unwrap_or_default();
+            offset = offset.saturating_add(u64::try_from(size).unwrap_or(u64::MAX));
+        }
+        let hashes = content_hashes(&payloads);
+        let content = |((_, previous, head), hash): (&(u64, Chain, RecordHeader), _)| {
+            linked(previous, &head.logical(), hash)
+        };
+        let chains = key.links(&heads.iter().zip(&hashes).map(content).collect::<Vec<_>>());
+        let expected = |((offset, previous, _), chain)| Expected { offset, previous, chain };
+        self.expected.extend(heads.into_iter().zip(chains).rev().map(expected));
+    }
+}
+
+/// What seems to be a whole frame at the start of the bytes: its header, its payload, the chain
+/// value that it ends in, and its size.
+fn peek(bytes: &[u8]) -> Option<(RecordHeader, &[u8], Chain, usize)> {
+    let length = peek_payload_length(bytes)?;
+    let size = frame_size(length);
+    let frame = bytes.get(..size)?;
+    let header = RecordHeader::read(frame.first_chunk()?)?;
+    let payload = frame.get(FRAME_HEADER_SIZE..FRAME_HEADER_SIZE + length)?;
+    let chain = frame.last_chunk::<CHAIN_SIZE>()?;
+    Some((header, payload, Chain(*chain), size))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::{Codec, NewRecord, Placement, Stamp, encode_frame};
+
+    const START: u64 = 4096;
+
+    /// Frames one behind the other, and the chain value that each ends in.
+    fn frames(
+        key: &ChainKey,
+        lengths: impl Iterator<Item = usize>,
+    ) -> (Vec<u8>, Vec<(u64, Chain)>) {
+        let (mut bytes, mut ends, mut chain) = (Vec::new(), Vec::new(), Chain([7; 32]));
+        for (number, length) in (1..).zip(lengths) {
+            let offset = START + u64::try_from(bytes.len()).unwrap();
+            let payload = (0..length).map(|n| u8::try_from(n % 253).unwrap()).collect();
+            let record = NewRecord { kind: 9, codec: Codec::Raw, schema: 1, payload };
+            let stamp = Stamp { seq: number, time: 5, ordinal: 1, inflight: 0, batch_left: 0 };
+            let placement = Placement { segment: [3; 16], offset };
+            chain = encode_frame(&mut bytes, &record, stamp, placement, key, &chain);
+            ends.push((offset, chain));
+        }
+        (bytes, ends)
+    }
+
+    /// Goal: looked at ahead, each frame has the link that it was written with; short and long
+    /// ones, few and many, and one that is cut off has none.
+    #[test]
+    fn what_is_looked_at_ahead_is_what_was_written() {
+        let key = ChainKey::new(&[9; 16]);
+        for count in [1, 7, AHEAD - 1, AHEAD] {
+            let (bytes, ends) = frames(&key, (0..count).map(|n| n * n * 131 % 3000));
+            let mut ahead = LinksAhead::default();
+            ahead.look(&bytes[..bytes.len() - 1], START, &Chain([7; 32]), &key);
+            let mut previous = Chain([7; 32]);
+            let (cut_off, whole) = ends.split_last().unwrap();
+            for (offset, chain) in whole {
+                assert_eq!(ahead.take(*offset, &previous), Some(*chain));
+                previous = *chain;
+            }
+            assert!(ahead.is_empty() && ahead.take(cut_off.0, &previous).is_none());
+        }
+    }
+
+    /// Goal: what was looked at counts for nothing at another place or behind another value.
+    #[test]
+    fn another_place_or_another_value_before_it_is_not_what_was_looked_at() {
+        let key = ChainKey::new(&[9; 16]);
+        let (bytes, ends) = frames(&key, [40; 20].into_iter());
+        let look = || {
+            let mut ahead = LinksAhead::default();
+            ahead.look(&bytes, START, &Chain([7; 32]), &key);
+            ahead
+        };
+        assert_eq!(look().take(START, &Chain([8; 32])), None);
+        assert_eq!(look().take(ends[1].0, &Chain([7; 32])), None);
+        let mut ahead = look();
+        ahead.forget();
+        assert_eq!(ahead.take(START, &Chain([7; 32])), None);
+    }
+}
