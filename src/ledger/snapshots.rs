@@ -187,11 +187,10 @@ fn fold_on<P: Projection>(
     if projected.seq >= seq {
         return Ok(projected);
     }
-    for record in reader.records(projected.seq + 1) {
+    // Nothing behind the last one is looked at: it may be damaged.
+    let count = usize::try_from(seq - projected.seq).unwrap_or(usize::MAX);
+    for record in reader.records(projected.seq + 1).take(count) {
         let record = record.map_err(Stop::Failed)?;
-        if record.seq > seq {
-            break;
-        }
         if let Some(header) = begun
             && let Some(note) = SnapshotNote::in_record(&record)
             && note.contradicts(header)

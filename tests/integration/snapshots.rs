@@ -844,3 +844,67 @@ fn the_command_makes_a_snapshot() {
     assert_eq!(report.from_snapshot, Some(seq + 1));
     place.ledger_with(&["snapshot", "nowhere"]).code(2);
 }
+
+/// What each record says, in order.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Seen(Vec<(u64, u64)>);
+
+impl Projection for Seen {
+    const NAME: &'static str = "seen";
+    const VERSION: u32 = 1;
+
+    fn apply(&mut self, recorded: &Recorded) {
+        self.0.push((recorded.seq, recorded.time));
+    }
+
+    fn encode(&self, _: &mut dyn io::Write) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn decode(_: &mut dyn io::Read) -> io::Result<Self> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// Goal: each record is folded once, in order, up to the one that was asked for. Damage behind it
+/// costs nothing: the state before record 4,000 was refused when that one was damaged.
+#[test]
+fn what_is_damaged_behind_the_record_that_is_asked_for_costs_nothing() {
+    const RECORDS: u64 = 5_000;
+    let disk = SimDisk::new();
+    let log = Log::create(&dir(), options(&disk), 1).unwrap();
+    for time in 1..=RECORDS / 100 {
+        let record = |n: u8| NewRecord {
+            kind: 0x9000,
+            codec: Codec::Raw,
+            schema: 1,
+            payload: vec![n; usize::from(n)],
+        };
+        let records: Vec<_> = (1..=100).map(record).collect();
+        log.append(&records, time).unwrap();
+    }
+    log.close().unwrap();
+    let all: Vec<_> = reader(&disk)
+        .records(1)
+        .map(|record| record.unwrap())
+        .map(|it| (it.seq, it.time))
+        .collect();
+    let open = || LedgerView::open(&dir(), &quiet(&disk)).unwrap();
+    let whole = open();
+    for seq in [1, 2, 63, 64, 65, 66, 129, 1_024, 3_333, RECORDS] {
+        let seen: Seen = whole.project(seq).unwrap();
+        assert_eq!(seen.0, all[..usize::try_from(seq).unwrap()], "up to {seq}");
+    }
+    let beyond = whole.project::<Seen>(RECORDS + 1).unwrap_err();
+    assert_eq!(beyond.kind(), ErrorKind::OutOfRange);
+
+    let broken = reader(&disk).records(4_000).next().unwrap().unwrap();
+    disk.overwrite(&log_files(&disk)[0].0, broken.offset + 60, &[0xFF]).unwrap();
+    let damaged = open();
+    assert_eq!(damaged.project::<Seen>(3_999).unwrap().0, all[..3_999]);
+    for seq in [4_000, 4_500, RECORDS] {
+        let error = damaged.project::<Seen>(seq).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "up to {seq}");
+        assert_eq!(error.location().seq, Some(4_000), "up to {seq}");
+    }
+}
