@@ -11,6 +11,7 @@
 
 use super::frame::CHAIN_SIZE;
 use super::hash::{content_hashes, linked};
+use super::lanes::INPUT_MAX;
 use super::{Chain, ChainKey, FRAME_HEADER_SIZE, RecordHeader, frame_size, peek_payload_length};
 
 /// So many frames are looked at ahead.
@@ -59,7 +60,9 @@ impl LinksAhead {
         let (mut previous, mut rest) = (*previous, bytes);
         let mut payloads = Vec::with_capacity(AHEAD);
         let mut heads = Vec::with_capacity(AHEAD);
-        while let Some((head, payload, chain, size)) = peek(rest).filter(|_| heads.len() < AHEAD) {
+        while heads.len() < AHEAD
+            && let Some((head, payload, chain, size)) = peek(rest)
+        {
             payloads.push(payload);
             heads.push((offset, previous, head));
             previous = chain;
@@ -77,9 +80,10 @@ impl LinksAhead {
 }
 
 /// What seems to be a whole frame at the start of the bytes: its header, its payload, the chain
-/// value that it ends in, and its size.
+/// value that it ends in, and its size. None for a long one, which is hashed by itself: it takes
+/// long, and perhaps nobody reads so far.
 fn peek(bytes: &[u8]) -> Option<(RecordHeader, &[u8], Chain, usize)> {
-    let length = peek_payload_length(bytes)?;
+    let length = peek_payload_length(bytes).filter(|length| *length <= INPUT_MAX)?;
     let size = frame_size(length);
     let frame = bytes.get(..size)?;
     let header = RecordHeader::read(frame.first_chunk()?)?;
@@ -113,13 +117,13 @@ mod tests {
         (bytes, ends)
     }
 
-    /// Goal: looked at ahead, each frame has the link that it was written with; short and long
-    /// ones, few and many, and one that is cut off has none.
+    /// Goal: looked at ahead, each frame has the link that it was written with, few and many, and
+    /// one that is cut off has none.
     #[test]
     fn what_is_looked_at_ahead_is_what_was_written() {
         let key = ChainKey::new(&[9; 16]);
         for count in [1, 7, AHEAD - 1, AHEAD] {
-            let (bytes, ends) = frames(&key, (0..count).map(|n| n * n * 131 % 3000));
+            let (bytes, ends) = frames(&key, (0..count).map(|n| n * n * 131 % (INPUT_MAX + 1)));
             let mut ahead = LinksAhead::default();
             ahead.look(&bytes[..bytes.len() - 1], START, &Chain([7; 32]), &key);
             let mut previous = Chain([7; 32]);
@@ -130,6 +134,18 @@ mod tests {
             }
             assert!(ahead.is_empty() && ahead.take(cut_off.0, &previous).is_none());
         }
+    }
+
+    /// Goal: a long frame ends what is looked at.
+    #[test]
+    fn a_long_frame_is_left_to_who_reads_it() {
+        let key = ChainKey::new(&[9; 16]);
+        let (bytes, ends) = frames(&key, [8, INPUT_MAX, INPUT_MAX + 1, 8].into_iter());
+        let mut ahead = LinksAhead::default();
+        ahead.look(&bytes, START, &Chain([7; 32]), &key);
+        assert_eq!(ahead.take(ends[0].0, &Chain([7; 32])), Some(ends[0].1));
+        assert_eq!(ahead.take(ends[1].0, &ends[0].1), Some(ends[1].1));
+        assert!(ahead.is_empty());
     }
 
     /// Goal: what was looked at counts for nothing at another place or behind another value.
