@@ -301,6 +301,9 @@ impl<'a> CheckedFrame<'a> {
         key: &ChainKey,
         previous: &Chain,
     ) -> Result<Record<'a>, FrameFault> {
+        if self.header.stamp.seq != seq {
+            return Err(FrameFault::Seq);
+        }
         let payload_hash = content_hash(self.payload);
         self.verify_link(seq, &key.link(previous, &self.header.logical(), &payload_hash))
     }

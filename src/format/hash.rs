@@ -1,4 +1,4 @@
-//! Checksums and hashes: the only place that names `crc32fast` and `blake3`.
+//! Checksums and hashes: the only place that uses `crc32fast` and `blake3`.
 
 use std::fmt;
 
@@ -67,9 +67,13 @@ impl ChainKey {
 
     /// The chain values of several records, of what [`linked`] says of each.
     pub(super) fn links(&self, linked: &[[u8; LINKED_SIZE]]) -> Vec<Chain> {
+        self.links_from(SIDE_BY_SIDE_FROM, linked)
+    }
+
+    fn links_from(&self, many: usize, linked: &[[u8; LINKED_SIZE]]) -> Vec<Chain> {
         let mut chains = vec![Chain::GENESIS; linked.len()];
         let places = linked.iter().zip(&mut chains);
-        if linked.len() < SIDE_BY_SIDE_FROM {
+        if linked.len() < many {
             places.for_each(|(linked, chain)| *chain = self.one(linked));
         } else {
             let mut places = places.map(|(linked, chain)| (linked.as_slice(), &mut chain.0));
@@ -164,10 +168,14 @@ pub fn content_hash(bytes: &[u8]) -> [u8; 32] {
 
 /// [`content_hash`] of several inputs: side by side, if they are many and short.
 pub(super) fn content_hashes(inputs: &[&[u8]]) -> Vec<[u8; 32]> {
+    content_hashes_from(SIDE_BY_SIDE_FROM, inputs)
+}
+
+fn content_hashes_from(many: usize, inputs: &[&[u8]]) -> Vec<[u8; 32]> {
     let mut hashes = vec![[0; 32]; inputs.len()];
     let is_short = |input: &[u8]| input.len() <= INPUT_MAX;
     let places = inputs.iter().copied().zip(&mut hashes);
-    if inputs.iter().filter(|input| is_short(input)).count() < SIDE_BY_SIDE_FROM {
+    if inputs.iter().filter(|input| is_short(input)).count() < many {
         places.for_each(|(input, hash)| *hash = content_hash(input));
         return hashes;
     }
@@ -204,6 +212,29 @@ mod tests {
                 }
             }
             assert_eq!(hasher.finish(), content_hash(&bytes), "pieces of {size}");
+        }
+    }
+
+    /// Goal: hashed side by side or one after the other, short inputs and long ones between them,
+    /// each gets its own hash.
+    #[test]
+    fn each_of_many_gets_its_own_hash() {
+        let bytes: Vec<u8> = (0..9000).map(|n| (n % 251).try_into().unwrap()).collect();
+        let lengths = [0, 5000, 64, 1024, 1025, 63, 9000, 65, 1, 128, 2048, 1023, 0, 256, 91];
+        for count in 0..=lengths.len() {
+            let inputs: Vec<&[u8]> =
+                lengths[..count].iter().map(|length| &bytes[..*length]).collect();
+            let alone: Vec<_> = inputs.iter().map(|input| content_hash(input)).collect();
+            for many in [0, 8, usize::MAX] {
+                assert_eq!(content_hashes_from(many, &inputs), alone, "{count} inputs, {many}");
+            }
+        }
+        let key = ChainKey::new(&[9; 16]);
+        let linked: Vec<_> =
+            (0..40).map(|n| linked(&Chain([n; 32]), &[n; LOGICAL_SIZE], &[!n; 32])).collect();
+        let alone: Vec<_> = linked.iter().map(|linked| key.one(linked)).collect();
+        for many in [0, 8, usize::MAX] {
+            assert_eq!(key.links_from(many, &linked), alone);
         }
     }
 }

@@ -14,14 +14,25 @@ use super::hash::{content_hashes, linked};
 use super::lanes::INPUT_MAX;
 use super::{Chain, ChainKey, FRAME_HEADER_SIZE, RecordHeader, frame_size, peek_payload_length};
 
-/// So many frames are looked at ahead.
+/// So many frames are looked at ahead at first, and twice as many whenever all were used: whoever
+/// wants one record of many pays for few.
+const AHEAD_FIRST: usize = 8;
+/// No more than so many.
 const AHEAD: usize = 64;
 
 /// The links that the next frames must have.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct LinksAhead {
     /// The nearest last.
     expected: Vec<Expected>,
+    /// How many frames are looked at next.
+    reach: usize,
+}
+
+impl Default for LinksAhead {
+    fn default() -> Self {
+        Self { expected: Vec::new(), reach: AHEAD_FIRST }
+    }
 }
 
 #[derive(Debug)]
@@ -35,17 +46,17 @@ impl LinksAhead {
     /// The link that the frame at `offset` must have behind the chain value `previous`, if it was
     /// looked at.
     pub fn take(&mut self, offset: u64, previous: &Chain) -> Option<Chain> {
-        let expected = self.expected.pop()?;
-        if expected.offset != offset || expected.previous != *previous {
-            self.forget();
-            return None;
+        while let Some(expected) = self.expected.pop_if(|expected| expected.offset <= offset) {
+            if expected.offset == offset && expected.previous == *previous {
+                return Some(expected.chain);
+            }
         }
-        Some(expected.chain)
+        None
     }
 
     /// Forget all: bytes may have changed.
     pub fn forget(&mut self) {
-        self.expected.clear();
+        *self = Self::default();
     }
 
     /// Whether nothing is known any more.
@@ -58,9 +69,8 @@ impl LinksAhead {
     pub fn look(&mut self, bytes: &[u8], mut offset: u64, previous: &Chain, key: &ChainKey) {
         self.expected.clear();
         let (mut previous, mut rest) = (*previous, bytes);
-        let mut payloads = Vec::with_capacity(AHEAD);
-        let mut heads = Vec::with_capacity(AHEAD);
-        while heads.len() < AHEAD
+        let (mut payloads, mut heads) = (Vec::new(), Vec::new());
+        while heads.len() < self.reach
             && let Some((head, payload, chain, size)) = peek(rest)
         {
             payloads.push(payload);
@@ -76,6 +86,7 @@ impl LinksAhead {
         let chains = key.links(&heads.iter().zip(&hashes).map(content).collect::<Vec<_>>());
         let expected = |((offset, previous, _), chain)| Expected { offset, previous, chain };
         self.expected.extend(heads.into_iter().zip(chains).rev().map(expected));
+        self.reach = AHEAD.min(2 * self.reach);
     }
 }
 
@@ -124,7 +135,7 @@ mod tests {
         let key = ChainKey::new(&[9; 16]);
         for count in [1, 7, AHEAD - 1, AHEAD] {
             let (bytes, ends) = frames(&key, (0..count).map(|n| n * n * 131 % (INPUT_MAX + 1)));
-            let mut ahead = LinksAhead::default();
+            let mut ahead = LinksAhead { reach: AHEAD, ..LinksAhead::default() };
             ahead.look(&bytes[..bytes.len() - 1], START, &Chain([7; 32]), &key);
             let mut previous = Chain([7; 32]);
             let (cut_off, whole) = ends.split_last().unwrap();
@@ -148,7 +159,8 @@ mod tests {
         assert!(ahead.is_empty());
     }
 
-    /// Goal: what was looked at counts for nothing at another place or behind another value.
+    /// Goal: what was looked at counts for nothing at another place or behind another value; what
+    /// was passed over does not stand in the way of what comes.
     #[test]
     fn another_place_or_another_value_before_it_is_not_what_was_looked_at() {
         let key = ChainKey::new(&[9; 16]);
@@ -160,8 +172,33 @@ mod tests {
         };
         assert_eq!(look().take(START, &Chain([8; 32])), None);
         assert_eq!(look().take(ends[1].0, &Chain([7; 32])), None);
+        assert_eq!(look().take(ends[1].0 + 1, &ends[0].1), None);
         let mut ahead = look();
+        assert_eq!(ahead.take(ends[1].0, &Chain([7; 32])), None);
+        assert_eq!(ahead.take(ends[4].0, &ends[3].1), Some(ends[4].1));
+        assert_eq!(ahead.take(START, &Chain([7; 32])), None, "behind where it was");
         ahead.forget();
-        assert_eq!(ahead.take(START, &Chain([7; 32])), None);
+        assert_eq!(ahead.take(ends[5].0, &ends[4].1), None);
+    }
+
+    /// Goal: few are looked at first, more when all were used, and few again behind a jump.
+    #[test]
+    fn whoever_goes_on_looks_further_ahead() {
+        let key = ChainKey::new(&[9; 16]);
+        let (bytes, ends) = frames(&key, [40; 200].into_iter());
+        let (mut ahead, mut at, mut looks) = (LinksAhead::default(), 0, Vec::new());
+        while looks.len() < 5 {
+            let (offset, before) = (ends[at + 1].0, ends[at].1);
+            let from = usize::try_from(offset - START).unwrap();
+            ahead.look(&bytes[from..], offset, &before, &key);
+            looks.push(ahead.expected.len());
+            while ahead.take(ends[at + 1].0, &ends[at].1).is_some() {
+                at += 1;
+            }
+        }
+        assert_eq!(looks, [8, 16, 32, 64, 64]);
+        ahead.forget();
+        ahead.look(&bytes, START, &Chain([7; 32]), &key);
+        assert_eq!(ahead.expected.len(), 8);
     }
 }

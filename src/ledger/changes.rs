@@ -42,12 +42,8 @@ impl LedgerView {
         }
         let mut state = if from == 0 { State::default() } else { self.state_at(from)? };
         let mut notes = Notes::of(&state);
-        for record in self.log().records(from.saturating_add(1)) {
-            let record = record?;
-            if record.seq > to {
-                break;
-            }
-            let record = recorded(&record)?;
+        for record in self.log().records_to(from.saturating_add(1), to) {
+            let record = recorded(&record?)?;
             let run = record.event.as_ref().and_then(crate::plan::Event::run);
             if let Some(run) = run {
                 notes.begin(&state, run);

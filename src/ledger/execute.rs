@@ -202,11 +202,8 @@ impl Ledger {
         let (first, last) = (ticket.first_seq(), ticket.last_seq());
         let ack = self.log.wait(ticket)?;
         let mut events = Vec::new();
-        for record in self.log.reader()?.records(first) {
+        for record in self.log.reader()?.records_to(first, last) {
             let record = record?;
-            if record.seq > last {
-                break;
-            }
             events.extend(codec::decode(&record)?.map(|event| (record.seq, event)));
         }
         Ok(Commit { ack, events })

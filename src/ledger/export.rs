@@ -105,9 +105,9 @@ impl Export<'_> {
             self.done.chain = before.ok_or_else(|| beyond(from, 0))?.chain;
         }
         self.header(log)?;
-        for record in records.by_ref().take_while(|record| {
-            record.as_ref().map_or(true, |record| to.is_none_or(|to| record.seq <= to))
-        }) {
+        // Nothing behind the last one is looked at: it may be damaged.
+        let count = to.map_or(u64::MAX, |to| to.saturating_add(1).saturating_sub(from));
+        for record in records.by_ref().take(usize::try_from(count).unwrap_or(usize::MAX)) {
             self.record(&record?, describe)?;
         }
         match to {

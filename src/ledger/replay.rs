@@ -162,6 +162,7 @@ impl LedgerView {
         while let Some(item) = walk.pass() {
             match item? {
                 Item::Derived(damage) => fold.derived.push(damage),
+                Item::Damage(damage) if damage.first_seq > seq => break,
                 Item::Damage(damage) => {
                     fold.is_behind_damage |= fold.concerns(&damage);
                     fold.damage.push(damage);

@@ -187,9 +187,7 @@ fn fold_on<P: Projection>(
     if projected.seq >= seq {
         return Ok(projected);
     }
-    // Nothing behind the last one is looked at: it may be damaged.
-    let count = usize::try_from(seq - projected.seq).unwrap_or(usize::MAX);
-    for record in reader.records(projected.seq + 1).take(count) {
+    for record in reader.records_to(projected.seq + 1, seq) {
         let record = record.map_err(Stop::Failed)?;
         if let Some(header) = begun
             && let Some(note) = SnapshotNote::in_record(&record)

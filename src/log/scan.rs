@@ -82,11 +82,11 @@ impl Source {
         bytes.get(usize::try_from(offset.checked_sub(start)?).ok()?..)
     }
 
-    /// Differs when bytes at hand may differ from those that were.
-    fn fills(&self) -> u64 {
+    /// Differs when bytes at hand may differ from those that were. Nobody can say that of a map.
+    fn fills(&self) -> Option<u64> {
         match self {
-            Self::Mapped(_) => 0,
-            Self::Windowed { fills, .. } => *fills,
+            Self::Mapped(_) => None,
+            Self::Windowed { fills, .. } => Some(*fills),
         }
     }
 
@@ -201,8 +201,8 @@ impl Scan {
         let link = chain.and_then(|chain| self.link_ahead(at.offset, &chain));
         let prove = |frame: &CheckedFrame<'_>| match (link, chain) {
             _ if bug!(ChainUnchecked) => Ok(()),
-            (Some(link), _) => frame.verify_link(seq, &link).map(drop),
-            (None, Some(chain)) => frame.verify(seq, &key, &chain).map(drop),
+            (Some(link), _) if frame.verify_link(seq, &link).is_ok() => Ok(()),
+            (_, Some(chain)) => frame.verify(seq, &key, &chain).map(drop),
             _ if frame.header().stamp.seq == seq => Ok(()),
             _ => Err(FrameFault::Seq),
         };
@@ -216,12 +216,12 @@ impl Scan {
         Ok(found)
     }
 
-    /// The link that the frame at an offset must have behind a chain value, if its bytes are at
-    /// hand and it is one of many that are asked for in order.
+    /// The link that the frame at an offset must have behind a chain value, if its bytes were read
+    /// already and it is one of many that are asked for in order.
     fn link_ahead(&mut self, offset: u64, previous: &Chain) -> Option<Chain> {
-        let fills = self.source.fills();
+        let fills = self.source.fills()?;
         let (ahead, of) = &mut self.ahead;
-        if *of != fills {
+        if *of != fills && !bug!(LinksOfOldBytes) {
             ahead.forget();
             *of = fills;
         }
@@ -318,3 +318,82 @@ const CHAIN_SIZE: u64 = 32;
 const FRAME_STEP: u64 = 64;
 const PAGE: u64 = 4096;
 const ZEROS: [u8; 4096] = [0; 4096];
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::format::{Codec, NewRecord, Stamp, encode_frame};
+    use crate::sim::SimDisk;
+    use crate::storage::{Access, Storage};
+
+    const SEGMENT: Uid = [3; 16];
+
+    /// Write a frame of 200 bytes as record `seq`, whose payload and stored link follow from what
+    /// is given.
+    fn write(file: &dyn StorageFile, key: &ChainKey, seq: u64, byte: u8, previous: Chain) -> Chain {
+        let record = NewRecord { kind: 9, codec: Codec::Raw, schema: 1, payload: vec![byte; 200] };
+        let offset = DATA_START + (seq - 1) * 320;
+        let placement = Placement { segment: SEGMENT, offset };
+        let stamp = Stamp { seq, time: 5, ordinal: 1, inflight: 0, batch_left: 0 };
+        let mut bytes = Vec::new();
+        let chain = encode_frame(&mut bytes, &record, stamp, placement, key, &previous);
+        file.write_at(&bytes, offset).unwrap();
+        chain
+    }
+
+    /// Goal: links that were computed ahead count for the bytes they were computed of. A record
+    /// that is written over meanwhile, and keeps its place, its checksums and its link, is refused
+    /// when it is read anew; and one that is put right is served.
+    #[test]
+    fn links_ahead_are_not_those_of_bytes_that_were_read_anew() {
+        let disk = SimDisk::new();
+        let file = disk.create(Path::new("/segment")).unwrap();
+        let key = ChainKey::new(&[9; 16]);
+        let mut chains = vec![Chain::GENESIS];
+        for seq in 1..=6 {
+            let last = *chains.last().unwrap();
+            chains.push(write(&*file, &key, seq, 1, last));
+        }
+        let source = Source::windowed(disk.open(Path::new("/segment"), Access::Read).unwrap());
+        let mut scan = Scan {
+            source,
+            segment: SEGMENT,
+            ordinal: 1,
+            key,
+            prev_chain: Chain::GENESIS,
+            end: DATA_START + 6 * 320,
+            links: Links::Computed,
+            ahead: (LinksAhead::default(), 0),
+            passed: u64::MAX,
+        };
+        let mut at = Position { offset: DATA_START, next_seq: 1, chain: Some(Chain::GENESIS) };
+        for _ in 1..=3 {
+            scan.next(&mut at).unwrap().unwrap();
+        }
+        assert!(!scan.ahead.0.is_empty(), "the fourth was looked at");
+
+        // A forged payload over the link that was there.
+        write(&*file, &key, 4, 2, chains[3]);
+        file.write_at(&chains[4].0, DATA_START + 4 * 320 - CHAIN_SIZE).unwrap();
+        reseal(&*file, 4);
+        scan.source.refresh();
+        assert_eq!(scan.next(&mut at).unwrap().map(drop), Err(FrameFault::Chain));
+
+        write(&*file, &key, 4, 1, chains[3]);
+        scan.source.refresh();
+        for seq in 4..=6 {
+            assert_eq!(scan.next(&mut at).unwrap().unwrap().header.stamp.seq, seq);
+        }
+    }
+
+    /// Make the checksums of a frame those of its bytes.
+    fn reseal(file: &dyn StorageFile, seq: u64) {
+        let offset = DATA_START + (seq - 1) * 320;
+        let mut bytes = vec![0; 320];
+        file.read_at(&mut bytes, offset).unwrap();
+        crate::format::stamp_frame(&mut bytes, 0, Placement { segment: SEGMENT, offset });
+        file.write_at(&bytes, offset).unwrap();
+    }
+}

@@ -30,6 +30,20 @@ impl LogReader {
         self.unpruned(from, durable(self.walk(from)))
     }
 
+    /// The durable records from `from` to `last`. Nothing behind the last one is looked at: it may
+    /// be damaged.
+    ///
+    /// # Errors
+    /// As [`LogReader::records`], for what is between the two.
+    pub fn records_to(
+        &self,
+        from: u64,
+        last: u64,
+    ) -> impl Iterator<Item = Result<LoggedRecord>> + '_ {
+        let count = last.saturating_add(1).saturating_sub(from);
+        self.records(from).take(usize::try_from(count).unwrap_or(usize::MAX))
+    }
+
     /// The records, or why there are none: the first ones were pruned.
     fn unpruned<'a>(
         &self,

@@ -902,6 +902,9 @@ fn what_is_damaged_behind_the_record_that_is_asked_for_costs_nothing() {
     disk.overwrite(&log_files(&disk)[0].0, broken.offset + 60, &[0xFF]).unwrap();
     let damaged = open();
     assert_eq!(damaged.project::<Seen>(3_999).unwrap().0, all[..3_999]);
+    let fold = damaged.fold(3_999).unwrap();
+    assert_eq!((fold.state.seq, fold.damage.len()), (3_999, 0));
+    assert_eq!(damaged.changes(3_990, 3_999).unwrap().1.seq, 3_999);
     for seq in [4_000, 4_500, RECORDS] {
         let error = damaged.project::<Seen>(seq).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt, "up to {seq}");
