@@ -12,7 +12,7 @@ use plan_ledger::plan::{Run, State, StepStatus};
 use plan_ledger::{Environment, LedgerView};
 
 /// No command of these tests takes longer, unless it hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// How often a process is looked at.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
@@ -115,6 +115,11 @@ pub(crate) fn start(command: &mut Command) -> Running {
 impl Running {
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Whether it has said so on its standard error, so far.
+    pub(crate) fn complained(&self, words: &str) -> bool {
+        self.words("err").contains(words)
     }
 
     pub(crate) fn is_over(&mut self) -> bool {

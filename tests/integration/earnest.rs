@@ -298,7 +298,7 @@ fn a_worker_whose_step_is_taken_away_is_ended() {
     let long = "  - {id: long, command: 'echo $$ >> $TALLY; exec sleep 600'}\n";
     place.write("plan.yaml", format!("{STUCK}{long}"));
     let planner = planner(&place, &STUCK.replace("echo it cannot work >&2; false", "true"));
-    let slow = format!("while ! test -s tally; do sleep 0.01; done; {planner}");
+    let slow = format!("while ! grep -q '^[0-9]' tally; do sleep 0.01; done; {planner}");
     let run = ["run", "plan.yaml", "--planner", &slow, "--approve", "auto"];
     place.ledger_with(&run).code(0).says(&["3 of 3 steps accepted"]);
     let pid = place.tally().into_iter().find(|line| line.parse::<u32>().is_ok()).unwrap();

@@ -441,7 +441,7 @@ fn an_empty_ledger_is_fine() {
 }
 
 /// Ends a thread even if an assertion fails.
-struct SetOnDrop<'a>(&'a AtomicBool);
+pub(crate) struct SetOnDrop<'a>(pub(crate) &'a AtomicBool);
 
 impl Drop for SetOnDrop<'_> {
     fn drop(&mut self) {

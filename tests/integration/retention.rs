@@ -1173,6 +1173,7 @@ fn readers_beside_a_prune_see_no_damage() {
     let (mut looks, mut pruned) = (0, 0);
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
+            let _is_over = super::inspect::SetOnDrop(&is_over);
             let mut count = 0;
             for round in 0..3 {
                 let (ledger, _) = Ledger::open(&dir, &environment).unwrap();
@@ -1186,10 +1187,9 @@ fn readers_beside_a_prune_see_no_damage() {
                 count += usize::from(ledger.prune(Through::Record(u64::MAX), None, "ann").is_ok());
                 ledger.close().unwrap();
             }
-            is_over.store(true, std::sync::atomic::Ordering::SeqCst);
             count
         });
-        while !is_over.load(std::sync::atomic::Ordering::SeqCst) {
+        while !is_over.load(std::sync::atomic::Ordering::SeqCst) || looks == 0 {
             let request = VerifyRequest {
                 level: Level::Chain,
                 jobs: std::num::NonZeroUsize::MIN,

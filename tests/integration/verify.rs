@@ -269,6 +269,7 @@ fn a_writer_at_work_is_no_damage() {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
+            let _is_over = super::inspect::SetOnDrop(&is_over);
             for round in 0..6 {
                 let (log, _) = Log::open(&dir, options(round + 2), at(round)).unwrap();
                 for number in 0..60 {
@@ -277,7 +278,6 @@ fn a_writer_at_work_is_no_damage() {
                 }
                 log.close().unwrap();
             }
-            is_over.store(true, Ordering::Relaxed);
         });
         let mut looks = 0;
         while !is_over.load(Ordering::Relaxed) || looks == 0 {
