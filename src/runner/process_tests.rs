@@ -196,10 +196,10 @@ fn a_worker_that_takes_too_long_is_ended_with_its_children() {
     let mut bench = Bench::new();
     let started = Instant::now();
     let command = "sleep 600 & echo $! > \"$LEDGER_DIR/child\"; wait";
-    bench.start(7, Step { timeout_seconds: Some(1), ..step(command) });
+    bench.start(7, Step { timeout_seconds: Some(3), ..step(command) });
     let Report::Finished(_, receipt) = bench.next() else { panic!() };
-    assert_eq!(failure(&receipt), (FailureClass::Transient, "timed out after 1 s"));
-    assert!(receipt.duration >= 1_000_000);
+    assert_eq!(failure(&receipt), (FailureClass::Transient, "timed out after 3 s"));
+    assert!(receipt.duration >= 3_000_000);
     assert!(started.elapsed() < PATIENCE);
     let child = std::fs::read_to_string(bench.folder.path().join("child")).unwrap();
     let stat = format!("/proc/{}/stat", child.trim());
