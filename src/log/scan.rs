@@ -158,6 +158,8 @@ pub(super) struct Scan {
     ahead: (LinksAhead, u64),
     /// Where the frame ended that came last.
     passed: u64,
+    /// The payload that came last, if it lies in a map.
+    copied: Vec<u8>,
 }
 
 impl Scan {
@@ -165,7 +167,8 @@ impl Scan {
         let key = ChainKey::new(&header.genesis);
         let (segment, ordinal, prev_chain) = (header.segment, header.ordinal, header.prev_chain);
         let (links, ahead) = (Links::Computed, (LinksAhead::default(), 0));
-        Self { source, segment, ordinal, key, prev_chain, end, links, ahead, passed: u64::MAX }
+        let (passed, copied) = (u64::MAX, Vec::new());
+        Self { source, segment, ordinal, key, prev_chain, end, links, ahead, passed, copied }
     }
 
     pub(super) fn ordinal(&self) -> u64 {
@@ -182,12 +185,22 @@ impl Scan {
         &mut self,
         at: &mut Position,
     ) -> io::Result<Result<Found<Held>, FrameFault>> {
-        self.next_with(at, |payload| Held { length: payload.len() })
+        let found = self.next_with(at, |payload| Held { length: payload.len() })?;
+        if let (Ok(found), Source::Mapped(_)) = (&found, &self.source) {
+            // What lies in a map is copied before anybody makes something of it.
+            let bytes = self.source.held(found.offset + HEADER_SIZE, found.payload.length);
+            self.copied.clear();
+            self.copied.extend_from_slice(bytes.unwrap_or_default());
+        }
+        Ok(found)
     }
 
     /// The payload of the frame that was read last, which begins there.
     pub(super) fn payload(&self, offset: u64, held: Held) -> &[u8] {
-        let held = self.source.held(offset + HEADER_SIZE, held.length);
+        let held = match &self.source {
+            Source::Mapped(_) => self.copied.get(..held.length),
+            Source::Windowed { .. } => self.source.held(offset + HEADER_SIZE, held.length),
+        };
         held.expect("what was checked is held until something else is read")
     }
 
@@ -367,6 +380,7 @@ mod tests {
             links: Links::Computed,
             ahead: (LinksAhead::default(), 0),
             passed: u64::MAX,
+            copied: Vec::new(),
         };
         let mut at = Position { offset: DATA_START, next_seq: 1, chain: Some(Chain::GENESIS) };
         for _ in 1..=3 {
