@@ -130,6 +130,9 @@ pub(super) struct Queue {
     pub(super) sizes: SegmentSizes,
     /// Who waits for a turn to end.
     pub(super) waiters: VecDeque<Waiter>,
+    /// How many records the next group may be worth waiting for: one from each thread that the last
+    /// turn answered, or that waits; none if there was only one.
+    pub(super) expected: usize,
 }
 
 /// A segment that a rotation closed, and the one that took its place.
@@ -180,6 +183,7 @@ impl Queue {
             activity: 0,
             sizes,
             waiters: VecDeque::new(),
+            expected: 0,
         }
     }
 
@@ -236,6 +240,11 @@ impl Queue {
     fn drop_halves(&mut self) {
         let whole = self.arena.sizes.iter().sum();
         self.arena.bytes.truncate(whole);
+    }
+
+    /// How many records are pending.
+    pub(super) fn pending(&self) -> usize {
+        self.arena.sizes.len()
     }
 
     /// Everything that is pending, to be written now.

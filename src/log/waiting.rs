@@ -76,6 +76,9 @@ impl Queue {
         let waiters = std::mem::take(&mut self.waiters);
         let (mut risers, mut rest): (VecDeque<_>, VecDeque<_>) =
             waiters.into_iter().partition(is_answered);
+        let others = risers.len() + rest.len();
+        // And whoever was at the disk.
+        self.expected = if others > 0 { others + 1 } else { 0 };
         if is_free
             && !bug!(TurnNotHandedOn)
             && let Some(next) = rest.pop_front()
