@@ -115,10 +115,9 @@ impl<'a> Lanes<'a> {
             }
             let Some(work) = &mut self.work[lane] else { continue };
             is_any = true;
-            if let Some((block, rest)) = work.rest.split_first_chunk::<BLOCK>()
-                && !rest.is_empty()
-            {
+            if let Some((block, rest)) = work.rest.split_first_chunk::<BLOCK>() {
                 work.rest = rest;
+                self.flags[lane] |= if rest.is_empty() { CHUNK_END | ROOT } else { 0 };
                 self.put(lane, block, 64);
             } else {
                 let mut block = [0; BLOCK];
