@@ -3,8 +3,8 @@
 use std::io;
 
 use crate::format::{
-    Chain, ContentHasher, FrameFault, Head, HeadState, HeadSync, HeadView, Placement, SEEK_STEP,
-    SegmentHeader, frame_size, looks_torn, peek_payload_length,
+    Chain, ContentHasher, FrameFault, Head, HeadState, HeadSync, HeadView, Placement, RecordHeader,
+    SEEK_STEP, SegmentHeader, frame_size, looks_torn, peek_payload_length,
 };
 use crate::storage::StorageFile;
 
@@ -12,7 +12,7 @@ use super::layout::DATA_START;
 use super::note::DiscardedRange;
 use super::recovery::{Bit, Evidence};
 use super::retention::Retention;
-use super::scan::{Found, Position, Scan};
+use super::scan::{Position, Scan};
 use super::sealed::read_footer;
 use super::segments::{Segment, Segments};
 
@@ -63,7 +63,7 @@ fn walk(scan: &mut Scan, start: Position, durable_seq: u64) -> io::Result<Walked
         places: vec![start],
     };
     loop {
-        let next = scan.next(&mut at);
+        let next = scan.pass(&mut at);
         bug!(ReadErrorIsEnd => if next.is_err() { return Ok(Walked { at, ..walked }) });
         let found = match next? {
             Ok(found) => found,
@@ -71,7 +71,8 @@ fn walk(scan: &mut Scan, start: Position, durable_seq: u64) -> io::Result<Walked
         };
         if found.header.stamp.batch_left == 0 || bug!(BatchLeftIgnored) {
             (walked.whole_end, walked.time) = (at, found.header.stamp.time);
-            walked.retention = note_in(&found).or(walked.retention);
+            let payload = scan.payload(found.offset, found.payload);
+            walked.retention = note_in(&found.header, payload).or(walked.retention);
             let is_far = |last: &Position| at.offset - last.offset >= SEEK_STEP;
             walked.places.extend(walked.places.last().is_none_or(is_far).then_some(at));
         }
@@ -149,10 +150,9 @@ pub(super) fn examine(
 }
 
 /// The retention note that a record is, if it is one.
-pub(super) fn note_in(found: &Found) -> Option<Retention> {
-    let header = &found.header;
+pub(super) fn note_in(header: &RecordHeader, payload: &[u8]) -> Option<Retention> {
     let what = (header.kind, header.codec, header.schema);
-    Retention::decode(header.stamp.seq, what, &found.payload)
+    Retention::decode(header.stamp.seq, what, payload)
 }
 
 /// The evidence with what the newest segment's length says: it is the one that it was made with,

@@ -223,6 +223,7 @@ pub fn read(peer: Peer, dir: &Path, count: u64) -> Result<()> {
         }
         Ok(())
     });
+    let outcome = outcome.and_then(|()| peer.reopen(dir));
     good.sort_unstable();
     good.dedup();
     let said = if outcome.is_ok() { "nothing" } else { "trouble" };

@@ -77,7 +77,7 @@ fn pipeline(log: &Log, time: Duration) -> Result<u64> {
     Ok(count)
 }
 
-/// A reader serves what it can and names the rest; a writer then opens, or refuses.
+/// A reader serves what it can and names the rest. It takes no lock, and needs no writer.
 pub fn read(dir: &Path, links: Links, visit: Visit<'_>) -> Result<()> {
     let dir = dir.join("peer.ledger");
     let storage: Arc<dyn Storage> = Arc::new(DiskStorage);
@@ -91,6 +91,10 @@ pub fn read(dir: &Path, links: Links, visit: Visit<'_>) -> Result<()> {
             Item::Record(..) | Item::Derived(_) | Item::OpenEnd { .. } => {}
         }
     }
-    Log::open(&dir, options(), 3)?.0.close()?;
     trouble.map_or(Ok(()), |error| Err(error.into()))
+}
+
+/// A writer opens, or refuses.
+pub fn reopen(dir: &Path) -> Result<()> {
+    Ok(Log::open(&dir.join("peer.ledger"), options(), 3)?.0.close()?)
 }
