@@ -33,6 +33,9 @@ impl<'a> Digested<'a> {
     /// The same of several records.
     #[must_use]
     pub fn each(records: &[&'a NewRecord]) -> Vec<Self> {
+        if let [record] = records {
+            return vec![Self::new(record)];
+        }
         let payloads: Vec<&[u8]> = records.iter().map(|record| &*record.payload).collect();
         let hashes = content_hashes(&payloads);
         records.iter().zip(hashes).map(|(record, hash)| Self::hashed(record, hash)).collect()

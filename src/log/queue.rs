@@ -54,12 +54,15 @@ pub(super) struct Active {
 struct Arena {
     bytes: Vec<u8>,
     sizes: Vec<usize>,
+    /// How much of both belongs to whole batches: bytes and frames.
+    whole: (usize, usize),
 }
 
 impl Arena {
     fn clear(&mut self) {
         self.bytes.clear();
         self.sizes.clear();
+        self.whole = (0, 0);
         // A large batch is an exception, and no reason to keep its room for ever.
         self.bytes.shrink_to(usize::try_from(UNSYNCED_MAX).unwrap_or(0));
     }
@@ -210,7 +213,6 @@ impl Queue {
         let mut tip = self.encoded;
         tip.time = tip.time.max(request.time);
         bug!(TimeGoesBack => tip.time = request.time);
-        let mut sizes = Vec::with_capacity(batch.records.len());
         let left = (0..batch.records.len()).rev();
         for (record, left) in batch.records.iter().zip(left) {
             let stamp = Stamp {
@@ -223,10 +225,10 @@ impl Queue {
             let bytes = &mut self.arena.bytes;
             let chain = append_frame(bytes, record, stamp, key, &tip.ack.chain);
             tip.ack = Ack { seq: stamp.seq, chain };
-            sizes.push(record.frame_size());
+            self.arena.sizes.push(record.frame_size());
         }
         tip.end += batch.size;
-        self.arena.sizes.extend(sizes);
+        self.arena.whole = (self.arena.bytes.len(), self.arena.sizes.len());
         self.encoded = tip;
         self.activity += 1;
         let ticket = Ticket { first, last: tip.ack };
@@ -238,13 +240,14 @@ impl Queue {
 
     /// Forget the beginning of a batch whose encoding ended in a panic.
     fn drop_halves(&mut self) {
-        let whole = self.arena.sizes.iter().sum();
-        self.arena.bytes.truncate(whole);
+        let (bytes, frames) = self.arena.whole;
+        self.arena.bytes.truncate(bytes);
+        self.arena.sizes.truncate(frames);
     }
 
     /// How many records are pending.
     pub(super) fn pending(&self) -> usize {
-        self.arena.sizes.len()
+        self.arena.whole.1
     }
 
     /// Everything that is pending, to be written now.

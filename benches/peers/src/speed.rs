@@ -173,7 +173,7 @@ fn measure(candidate: &Candidate, work: Work, dir: &Path, options: &Options) -> 
     process.arg(work.to_possible_value().ok_or("no name")?.get_name()).arg(dir);
     process.arg("--seconds").arg(options.seconds.to_string());
     // Enough of them that what is reserved ahead, a part of a segment, hardly counts.
-    let times = if work == Work::Bytes { 20 } else { 1 };
+    let times = if work == Work::Bytes { 40 } else { 1 };
     let records = options.records.next_multiple_of(BATCH) * times;
     process.arg("--records").arg(records.to_string());
     process.stdin(Stdio::null());
