@@ -26,6 +26,9 @@ PLANNED = "memory, bytes a step, plan's text included"
 # Why a row falls short where it does, as profiles say; printed only where it does.
 REASONS = json.loads((HERE / "reasons.json").read_text())
 
+# What other runs said of rows that are met in this one; printed only where they are.
+ELSEWHERE = REASONS.pop("met here, and not elsewhere")
+
 
 def output(words):
     try:
@@ -262,6 +265,10 @@ def page(f, plots):
             reason = REASONS.get(row.work, "No profile was taken yet.") if row.met is False else "It was not measured in this run."
             lines += [f"- **{row.work}**: {reason}"]
         lines += [""]
+    known = [(row, ELSEWHERE[row.work]) for row in all_rows if row.met is True and row.work in ELSEWHERE]
+    if known:
+        lines += ["## What is met here, and was not elsewhere", ""]
+        lines += [f"- **{row.work}**: {story}" for row, story in known] + [""]
     lines += ["## The same records through every engine", "",
               "Dispatches and receipts of 256 bytes, every engine at its defaults with the strongest durability that it",
               "offers for a commit. How many calls it made to make 200 commits durable, counted with strace:", "",

@@ -2,8 +2,8 @@
 //!
 //! Group commit: whoever waits first, and finds nobody at the disk, takes all that is pending
 //! there and answers everybody; meanwhile the others encode the next group, and one of them takes
-//! it to the disk when the turn ends and those who were answered had a moment to come back. There is
-//! no thread for it, and at most one sync of the log is going on.
+//! it to the disk when the turn ends, and those who were answered had a moment to come back. There
+//! is no thread for it, and at most one sync of the log is going on.
 //!
 //! Invariants:
 //! - The order of locks is HEAD, then the queue. Nobody holds the queue's while at the disk.

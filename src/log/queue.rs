@@ -59,6 +59,18 @@ struct Arena {
 }
 
 impl Arena {
+    /// All that was appended belongs to whole batches.
+    fn complete(&mut self) {
+        self.whole = (self.bytes.len(), self.sizes.len());
+    }
+
+    /// Forget the beginning of a batch whose encoding ended in a panic.
+    fn drop_halves(&mut self) {
+        let (bytes, frames) = self.whole;
+        self.bytes.truncate(bytes);
+        self.sizes.truncate(frames);
+    }
+
     fn clear(&mut self) {
         self.bytes.clear();
         self.sizes.clear();
@@ -208,7 +220,7 @@ impl Queue {
         request: &Request<'_>,
         key: &ChainKey,
     ) -> Ticket {
-        self.drop_halves();
+        self.arena.drop_halves();
         let first = self.encoded.ack.seq + 1;
         let mut tip = self.encoded;
         tip.time = tip.time.max(request.time);
@@ -228,7 +240,7 @@ impl Queue {
             self.arena.sizes.push(record.frame_size());
         }
         tip.end += batch.size;
-        self.arena.whole = (self.arena.bytes.len(), self.arena.sizes.len());
+        self.arena.complete();
         self.encoded = tip;
         self.activity += 1;
         let ticket = Ticket { first, last: tip.ack };
@@ -238,13 +250,6 @@ impl Queue {
         ticket
     }
 
-    /// Forget the beginning of a batch whose encoding ended in a panic.
-    fn drop_halves(&mut self) {
-        let (bytes, frames) = self.arena.whole;
-        self.arena.bytes.truncate(bytes);
-        self.arena.sizes.truncate(frames);
-    }
-
     /// How many records are pending.
     pub(super) fn pending(&self) -> usize {
         self.arena.whole.1
@@ -252,7 +257,7 @@ impl Queue {
 
     /// Everything that is pending, to be written now.
     pub(super) fn take_group(&mut self) -> Group {
-        self.drop_halves();
+        self.arena.drop_halves();
         let spare = std::mem::take(&mut self.spare);
         Group {
             arena: std::mem::replace(&mut self.arena, spare),
@@ -382,4 +387,29 @@ pub(super) fn head_content(
 
 pub(super) fn low_bits(ordinal: u64) -> u32 {
     u32::try_from(ordinal & u64::from(u32::MAX)).expect("masked to 32 bits")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: of a batch whose encoding ended in a panic nothing is left, wherever it ended, and
+    /// what was pending before stays.
+    #[test]
+    fn half_a_batch_is_forgotten() {
+        for frames in [0, 1] {
+            let mut arena = Arena::default();
+            arena.bytes.extend([1; 128]);
+            arena.sizes.extend([64, 64]);
+            arena.complete();
+            // A frame and a half of a second, or half of a first one.
+            arena.bytes.extend([2; 100]);
+            arena.sizes.extend(std::iter::repeat_n(64, frames));
+            arena.drop_halves();
+            assert_eq!((&arena.bytes, &arena.sizes), (&vec![1; 128], &vec![64, 64]));
+            arena.clear();
+            arena.drop_halves();
+            assert!(arena.bytes.is_empty() && arena.sizes.is_empty());
+        }
+    }
 }

@@ -22,9 +22,9 @@ impl Map {
         // segments are mapped: this crate never writes to or shortens one (removing one leaves the
         // mapped bytes as they are), and the exclusive lock keeps other writers of this crate out.
         // A foreign program that edits the file all the same may change the bytes under us; every
-        // byte is read through CRCs and copied before use, no reference into the map outlives the check, and no `str` or other
-        // type with invalid values is ever made of it. A foreign truncation ends the process
-        // with SIGBUS, which loses nothing that was acknowledged.
+        // byte is read through CRCs and copied before use, no reference into the map outlives the
+        // check, and no `str` or other type with invalid values is ever made of it. A foreign
+        // truncation ends the process with SIGBUS, which loses nothing that was acknowledged.
         let map = unsafe { memmap2::Mmap::map(file) }?;
         Ok(Self(Bytes::Mapped(map)))
     }
