@@ -87,8 +87,9 @@ pub struct SegmentSizes {
 }
 
 impl SegmentSizes {
-    /// From 1 to 64 MiB.
-    pub const USUAL: Self = Self { first: 1 << 20, largest: 64 << 20 };
+    /// From 1 to 16 MiB. Who opens a ledger examines all of its newest segment, so that larger ones make
+    /// opening slower; they do not make appending faster.
+    pub const USUAL: Self = Self { first: 1 << 20, largest: 16 << 20 };
 
     /// The size of a segment that must hold `needed` bytes of frames, when `usual` would do.
     pub(super) fn fitting(self, usual: u64, needed: u64) -> u64 {
