@@ -1,5 +1,6 @@
-//! Any bytes as a snapshot: as a header, and as the body of a state. No panic, no memory beyond the
-//! limits; a body that decodes is written as one of the same state.
+//! Any bytes as a snapshot: as a header, as the body of a state in every version that is read, and as
+//! what is other in one than in another. No panic, no memory beyond the limits; a body that decodes is
+//! written as one of the same state.
 #![cfg_attr(fuzzing, no_main)]
 
 use plan_ledger::format::SnapshotHeader;
@@ -9,14 +10,34 @@ fn check(data: &[u8]) {
     if let Ok(header) = SnapshotHeader::decode(data) {
         assert_eq!(SnapshotHeader::decode(&header.encode()), Ok(header));
     }
-    let mut rest = data;
-    if let Ok(state) = State::decode(&mut rest) {
-        let mut written = Vec::new();
-        if state.encode(&mut written).is_ok() {
-            let again = State::decode(&mut written.as_slice()).expect("what was just written");
-            assert_eq!(again.hash(), state.hash());
+    for version in State::OLDEST..=State::VERSION {
+        let mut rest = data;
+        if let Ok(state) = State::decode_version(version, &mut rest) {
+            written_is_read(&state, &State::default());
         }
     }
+    changed(data);
+}
+
+/// The first two bytes say how much of the rest is a base.
+fn changed(data: &[u8]) {
+    let Some((length, rest)) = data.split_first_chunk() else { return };
+    let length = usize::from(u16::from_le_bytes(*length));
+    let (base, mut changes) = rest.split_at(length.min(rest.len()));
+    let base = || State::decode(&mut &*base).unwrap_or_default();
+    if let Ok(state) = State::decode_changes(base(), &mut changes) {
+        written_is_read(&state, &base());
+    }
+}
+
+fn written_is_read(state: &State, base: &State) {
+    let mut written = Vec::new();
+    if state.encode_changes(base, &mut written).is_ok() {
+        let again = State::decode_changes(base.clone(), &mut written.as_slice());
+        assert_eq!(again.expect("what was just written").hash(), state.hash());
+    }
+    // Somebody looks.
+    let _ = state.check();
 }
 
 plan_ledger_fuzz::target!(check);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use plan_ledger::format::{
     Chain, Codec, FOOTER_SIZE, Footer, HEAD_SLOT_SIZE, Head, HeadState, HeadSync, HeadView,
     HeaderReplica, INDEX_HEADER_SIZE, Index, IndexBuilder, NewRecord, Packing, Reason, SNAPSHOT_HEADER_SIZE,
-    SegmentHeader, SegmentName, SnapshotHeader, SnapshotName, index_crc, peek_seek_length,
+    SegmentHeader, SegmentName, SnapshotBase, SnapshotHeader, SnapshotName, index_crc, peek_seek_length,
     read_seeks,
 };
 use plan_ledger::log::{
@@ -128,7 +128,7 @@ fn snapshot_bytes(data: &[u8]) {
 fn snapshot(fields: &mut Fields<'_>) {
     const LETTERS: &[u8] = b"abcdefghijklmnopqrstuvwxyz0123456789_";
     let length = 1 + usize::from(fields.u8() % 64);
-    let header = SnapshotHeader {
+    let mut header = SnapshotHeader {
         ledger: fields.array(),
         genesis: fields.array(),
         seq: fields.u64().max(1),
@@ -143,7 +143,11 @@ fn snapshot(fields: &mut Fields<'_>) {
             0 => Packing::Plain,
             _ => Packing::Packed { stored: fields.u64() },
         },
+        base: None,
     };
+    let base = SnapshotBase { seq: fields.u64(), state_hash: fields.array() };
+    let is_based = fields.u8() % 2 == 1 && header.packing != Packing::Plain;
+    header.base = Some(base).filter(|base| is_based && (1..header.seq).contains(&base.seq));
     let name = header.name();
     assert_eq!(SnapshotName::parse(&name.to_string()), Some(name));
     let mut bytes = header.encode();

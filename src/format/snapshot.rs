@@ -23,6 +23,11 @@ pub const SNAPSHOT_CRC_SIZE: usize = 4;
 /// The flag of a packed snapshot, and the minor version that has it.
 const PACKED: u32 = 1;
 const PACKED_MINOR: u16 = 1;
+/// Those of a based one.
+const BASED: u32 = 2;
+const BASED_MINOR: u16 = 2;
+/// So many snapshots may lie below a based one, each the base of the one above.
+pub const SNAPSHOT_BASES_MAX: usize = 8;
 const MAGIC: [u8; 8] = [0x89, b'P', b'L', b'S', 0x0D, 0x0A, 0x1A, 0x0A];
 /// `SNAPSHOT_CHUNK_SIZE` as it stands on disk.
 const CHUNK_SIZE: u32 = 1 << 20;
@@ -48,7 +53,9 @@ mod at {
     pub(super) const PAD: usize = 177;
     pub(super) const NAME: usize = 184;
     pub(super) const STORED: usize = 248;
-    pub(super) const RESERVED: usize = 256;
+    pub(super) const BASE_SEQ: usize = 256;
+    pub(super) const BASE_HASH: usize = 264;
+    pub(super) const RESERVED: usize = 296;
     pub(super) const CRC: usize = 508;
 }
 
@@ -77,6 +84,17 @@ pub struct SnapshotHeader {
     pub body_hash: [u8; 32],
     /// How its chunks hold the body.
     pub packing: Packing,
+    /// The snapshot that the body says the differences from, if it does; only of a packed one.
+    pub base: Option<SnapshotBase>,
+}
+
+/// The snapshot that another is based on: of the same projection, and the same version of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SnapshotBase {
+    /// Its record; at least 1, and below that of the other.
+    pub seq: u64,
+    /// The hash of its state.
+    pub state_hash: [u8; 32],
 }
 
 /// How the chunks of a snapshot hold its body.
@@ -142,6 +160,12 @@ impl SnapshotHeader {
             put(out, at::INCOMPAT, &PACKED.to_le_bytes());
             put(out, at::STORED, &stored.to_le_bytes());
         }
+        if let Some(base) = &self.base {
+            put(out, at::MINOR, &BASED_MINOR.to_le_bytes());
+            put(out, at::INCOMPAT, &(PACKED | BASED).to_le_bytes());
+            put(out, at::BASE_SEQ, &base.seq.to_le_bytes());
+            put(out, at::BASE_HASH, &base.state_hash);
+        }
         put(out, at::LEDGER, &self.ledger);
         put(out, at::GENESIS, &self.genesis);
         put(out, at::SEQ, &self.seq.to_le_bytes());
@@ -175,16 +199,23 @@ impl SnapshotHeader {
             return Err(SnapshotFault::Crc);
         }
         let flags = u32_at(bytes, at::INCOMPAT);
-        if u16_at(bytes, at::MAJOR) != FORMAT_MAJOR || flags & !PACKED != 0 {
+        if u16_at(bytes, at::MAJOR) != FORMAT_MAJOR || flags & !(PACKED | BASED) != 0 {
             return Err(SnapshotFault::Version);
         }
+        let is_zero = |from: usize, to: usize| bytes.get(from..to).is_some_and(all_zero);
         let stored = u64_at(bytes, at::STORED);
-        let packing = match (flags, stored) {
+        let packing = match (flags & PACKED, stored) {
             (PACKED, stored) => Packing::Packed { stored },
-            (_, 0) => Packing::Plain,
+            (_, 0) if flags == 0 => Packing::Plain,
+            _ => return Err(SnapshotFault::Field("its flags, or reserved bytes")),
+        };
+        let base = match (flags & BASED, array(bytes, at::BASE_HASH)) {
+            (BASED, Some(state_hash)) => {
+                Some(SnapshotBase { seq: u64_at(bytes, at::BASE_SEQ), state_hash })
+            }
+            _ if is_zero(at::BASE_SEQ, at::RESERVED) => None,
             _ => return Err(SnapshotFault::Field("reserved bytes")),
         };
-        let is_zero = |from: usize, to: usize| bytes.get(from..to).is_some_and(all_zero);
         let [length] = array(bytes, at::NAME_LENGTH).ok_or(SnapshotFault::Short)?;
         let end = at::NAME + usize::from(length);
         let name = bytes.get(at::NAME..end).and_then(|name| std::str::from_utf8(name).ok());
@@ -211,9 +242,13 @@ impl SnapshotHeader {
             body_length: u64_at(bytes, at::BODY_LENGTH),
             body_hash: array(bytes, at::BODY_HASH).ok_or(SnapshotFault::Short)?,
             packing,
+            base,
         };
         if header.seq == 0 || header.version == 0 {
             return Err(SnapshotFault::Field("seq or version, which begin at 1"));
+        }
+        if header.base.is_some_and(|base| !(1..header.seq).contains(&base.seq)) {
+            return Err(SnapshotFault::Field("the record of its base"));
         }
         if header.file_length().is_none() {
             return Err(SnapshotFault::Field("the length of the body"));
@@ -244,13 +279,19 @@ impl SnapshotHeader {
     /// The name that its file has.
     #[must_use]
     pub fn name(&self) -> SnapshotName {
-        let [a, b, c, d, ..] = self.state_hash;
-        SnapshotName {
-            seq: self.seq,
-            projection: self.projection.clone(),
-            version: self.version,
-            hash: [a, b, c, d],
-        }
+        self.name_of(self.seq, &self.state_hash)
+    }
+
+    /// The name that the file of its base has.
+    #[must_use]
+    pub fn base_name(&self) -> Option<SnapshotName> {
+        self.base.map(|base| self.name_of(base.seq, &base.state_hash))
+    }
+
+    fn name_of(&self, seq: u64, state_hash: &[u8; 32]) -> SnapshotName {
+        let [a, b, c, d, ..] = *state_hash;
+        let (projection, version) = (self.projection.clone(), self.version);
+        SnapshotName { seq, projection, version, hash: [a, b, c, d] }
     }
 }
 
@@ -286,15 +327,21 @@ impl SnapshotName {
         let mut parts = text.strip_suffix(".snap")?.split('-');
         let (seq, projection) = (parts.next()?, parts.next()?);
         let version = parts.next()?.strip_prefix('v')?;
-        let hash = u32::from_str_radix(parts.next()?, 16).ok()?;
-        let hash = [hash >> 24, hash >> 16, hash >> 8, hash];
-        let name = Self {
-            seq: seq.parse().ok()?,
-            projection: is_projection_name(projection).then(|| projection.to_owned())?,
+        let hash = parts.next().filter(|_| parts.next().is_none())?;
+        let is_decimal = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        let is_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        let is_spelt_so = is_projection_name(projection)
+            && (seq.len() == 20 && is_decimal(seq))
+            && (is_decimal(version) && (version == "0" || !version.starts_with('0')))
+            && (hash.len() == 8 && hash.bytes().all(is_hex));
+        let word = u32::from_str_radix(hash, 16).ok()?;
+        let bytes = [word >> 24, word >> 16, word >> 8, word];
+        Some(Self {
+            seq: seq.parse().ok().filter(|_| is_spelt_so)?,
+            projection: projection.to_owned(),
             version: version.parse().ok()?,
-            hash: hash.map(|byte| u8::try_from(byte & 0xFF).expect("masked to 8 bits")),
-        };
-        (parts.next().is_none() && name.to_string() == text).then_some(name)
+            hash: bytes.map(|byte| u8::try_from(byte & 0xFF).expect("masked to 8 bits")),
+        })
     }
 }
 
@@ -323,7 +370,15 @@ mod tests {
             body_length: 8,
             body_hash: [9; 32],
             packing: Packing::Packed { stored: 10 },
+            base: None,
         }
+    }
+
+    const BASE: &str = "00000000000000000002-cost_by_owner-v7-b7b7b7b7.snap";
+
+    fn based() -> SnapshotHeader {
+        let base = SnapshotBase { seq: 2, state_hash: [0xB7; 32] };
+        SnapshotHeader { base: Some(base), ..header() }
     }
 
     fn sealed(mut bytes: Vec<u8>, offset: usize, field: &[u8]) -> Vec<u8> {
@@ -338,16 +393,20 @@ mod tests {
     fn every_flipped_bit_and_every_cut_of_a_header_is_noticed() {
         let plain = SnapshotHeader { packing: Packing::Plain, ..header() };
         assert_eq!(SnapshotHeader::decode(&plain.encode()), Ok(plain));
-        let bytes = header().encode();
-        assert_eq!(SnapshotHeader::decode(&bytes), Ok(header()));
-        for place in 0..bytes.len() * 8 {
-            let mut damaged = bytes.clone();
-            damaged[place / 8] ^= 1 << (place % 8);
-            assert!(SnapshotHeader::decode(&damaged).is_err(), "bit {place}");
+        for header in [header(), based()] {
+            let bytes = header.encode();
+            assert_eq!(SnapshotHeader::decode(&bytes), Ok(header));
+            for place in 0..bytes.len() * 8 {
+                let mut damaged = bytes.clone();
+                damaged[place / 8] ^= 1 << (place % 8);
+                assert!(SnapshotHeader::decode(&damaged).is_err(), "bit {place}");
+            }
+            for length in 0..bytes.len() {
+                assert_eq!(SnapshotHeader::decode(&bytes[..length]), Err(SnapshotFault::Short));
+            }
         }
-        for length in 0..bytes.len() {
-            assert_eq!(SnapshotHeader::decode(&bytes[..length]), Err(SnapshotFault::Short));
-        }
+        assert_eq!(based().base_name().unwrap().to_string(), BASE);
+        assert_eq!(header().base_name(), None);
     }
 
     /// Goal: intact headers that say what cannot be are refused, each for its own reason.
@@ -358,9 +417,12 @@ mod tests {
             SnapshotHeader::decode(&sealed(bytes.clone(), offset, field)).unwrap_err()
         };
         assert_eq!(fault(at::MAJOR, &[2, 0]), SnapshotFault::Version);
-        assert_eq!(fault(at::INCOMPAT, &[3]), SnapshotFault::Version);
-        let fields: [(usize, &[u8]); 12] = [
+        assert_eq!(fault(at::INCOMPAT, &[5]), SnapshotFault::Version);
+        let fields: [(usize, &[u8]); 15] = [
             (at::INCOMPAT, &[0]),
+            (at::INCOMPAT, &[2]),
+            (at::INCOMPAT, &[3]),
+            (at::BASE_HASH, &[1]),
             (at::STORED, &[8]),
             (at::STORED, &[17]),
             (at::SEQ, &[0; 8]),
@@ -378,6 +440,11 @@ mod tests {
             assert!(matches!(found, SnapshotFault::Field(_)), "{offset}: {found:?}");
         }
         assert!(SnapshotHeader::decode(&sealed(bytes.clone(), at::MINOR, &[9])).is_ok());
+        let bytes = based().encode();
+        for (offset, field) in [(at::BASE_SEQ, 0_u8), (at::BASE_SEQ, 3), (at::INCOMPAT, 1)] {
+            let found = SnapshotHeader::decode(&sealed(bytes.clone(), offset, &[field]));
+            assert!(matches!(found, Err(SnapshotFault::Field(_))), "{offset}: {found:?}");
+        }
     }
 
     /// Goal: a chunk holds in one place of one snapshot only.
@@ -401,6 +468,12 @@ mod tests {
             "00000000000000000003-cost_by_owner-v7-A6A6A6A6.snap",
             "00000000000000000003-cost_by_owner-v7-a6a6a6a6-.snap",
             "00000000000000000003-../x-v7-a6a6a6a6.snap",
+            "+0000000000000000003-cost-v7-a6a6a6a6.snap",
+            "99999999999999999999-cost-v7-a6a6a6a6.snap",
+            "00000000000000000003-cost-v+7-a6a6a6a6.snap",
+            "00000000000000000003-cost-v-a6a6a6a6.snap",
+            "00000000000000000003-cost-v7-+6a6a6a6.snap",
+            "00000000000000000003-cost-v7-a6a6a6a.snap",
             "00000000000000000003-cost-v7-a6a6a6a6.snap.tmp",
             "",
             ".snap",

@@ -20,8 +20,9 @@ use crate::plan::{
 };
 
 use super::codec;
+use super::load::load_whole;
 use super::replay::LedgerView;
-use super::{Ledger, replay, snapshots};
+use super::{Ledger, replay};
 
 /// The blobs of a ledger that is open for writing.
 #[derive(Debug)]
@@ -295,7 +296,7 @@ fn anchored(reader: &LogReader) -> Result<Vec<(BlobId, u64)>> {
     for anchor in anchors {
         reader.check_anchor(anchor)?;
         let Some(name) = anchor.name() else { continue };
-        let (state, _) = snapshots::load_whole::<State>(reader, &name)?;
+        let (state, _) = load_whole::<State>(reader, &name)?;
         let steps = state.runs.values().flat_map(|run| &run.steps);
         let receipts =
             steps.filter_map(|step| step.attempt.as_ref()).filter_map(|it| it.receipt.as_ref());

@@ -5,7 +5,7 @@ use std::io;
 use crate::format::{ContentHasher, content_hash};
 use crate::plan::{ContentHash, HashedStep, Plan, PlanDraft, Rejection, State, validate};
 
-use super::state_body;
+use super::state_values;
 
 /// Hash of a plan's canonical bytes: what an approval binds to.
 #[must_use]
@@ -16,7 +16,7 @@ pub fn plan_hash(plan: &Plan) -> ContentHash {
 /// Hash of a state. Live state, replay from the start and from any snapshot have the same one at every sequence number.
 #[must_use]
 pub fn state_hash(state: &State) -> ContentHash {
-    hash_of_pieces(|out| state_body::encode_state(state, out))
+    hash_of_pieces(|out| state_values::encode(state, out))
 }
 
 /// Hash of all bytes that `from` has: of a file, as it is found in receipts and hand-offs.

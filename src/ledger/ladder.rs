@@ -15,21 +15,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use crate::error::{Error, Result};
+use crate::format::SnapshotName;
 use crate::log::{Housekeeping, LogReader, SnapshotNote};
 use crate::plan::State;
 use crate::storage::Storage;
 
 use super::environment::Environment;
-use super::snapshots::{Care, Keeping, RUNG, make, newest_length};
-use super::thin_out::{Spacing, thin_out};
+use super::projection::Projection as _;
+use super::snapshots::{Care, Keeping, RUNG, make, names};
+use super::spacing::Spacing;
+use super::thin_out::thin_out;
 
-/// Steps are no closer than this, in records.
-const STEP_MIN: u64 = 16_384;
-/// There are so many steps to a rung.
-const STEPS: u64 = 4;
-/// So long may a snapshot's body be, in bytes, for another to be made at the next step: about as
-/// much as the records between the two.
-const SMALL: u64 = 8 << 20;
+/// A snapshot at a step may have so many bytes for each record of its reach, for another to be made at
+/// the next one: about as much as the records themselves.
+const WORTH: u64 = 512;
 
 /// Makes the state's snapshots.
 #[derive(Debug)]
@@ -84,7 +83,7 @@ impl Ladder {
             maker: Maker {
                 storage: environment.storage.clone(),
                 dir: dir.to_owned(),
-                spacing: Spacing { rungs, steps: step(rungs) },
+                spacing: Spacing::of(rungs),
                 outbox: Arc::default(),
                 keeping: Keeping::default(),
             },
@@ -98,10 +97,10 @@ impl Ladder {
     /// The log has got as far as record `last`: make the snapshots that are due, that of the last
     /// rung and that of the last step. A log that grew by a lot at once passes over others.
     pub(super) fn reach(&mut self, last: u64) {
-        let Spacing { rungs, steps } = self.maker.spacing;
         if self.making == Making::Due {
-            self.reach_step(last - last % rungs);
-            self.reach_step(last - last % steps);
+            let spacing = self.maker.spacing;
+            self.reach_step(spacing.rung_before(last));
+            self.reach_step(spacing.step_before(last));
         }
     }
 
@@ -179,13 +178,19 @@ impl Maker {
 
     fn make(&self, seq: u64) -> Result<()> {
         let reader = LogReader::open(&self.storage, &self.dir)?;
-        let is_rung = seq.is_multiple_of(self.spacing.rungs);
-        if !is_rung && newest_length::<State>(&reader).is_some_and(|length| length > SMALL) {
+        let names = names::<State>(&reader)?;
+        if !self.spacing.is_rung(seq) && self.is_waste(&reader, names.last()) {
             return Ok(());
         }
+        let is_base = |base: u64| {
+            let is_it = |name: &&SnapshotName| (name.seq, name.version) == (base, State::VERSION);
+            names.iter().find(is_it).cloned()
+        };
+        let bases: Vec<_> = self.spacing.bases(seq).filter_map(is_base).collect();
         // Unpacking every run would take the time and the room of all that ever happened.
         let due = (seq, Care::Lazy);
-        let (_, note, ignored) = make::<State>(&*self.storage, &reader, due, &self.keeping)?;
+        let (_, note, ignored) =
+            make::<State>(&*self.storage, &reader, due, &bases, &self.keeping)?;
         let mut outbox = self.outbox();
         outbox.notes.push(note);
         outbox.warnings.extend(ignored.iter().map(Error::to_string));
@@ -195,23 +200,37 @@ impl Maker {
         thin_out::<State>(&*self.storage, &reader, self.spacing)
     }
 
+    /// Whether another step is not worth its snapshot, since that of the newest one was not.
+    fn is_waste(&self, reader: &LogReader, newest: Option<&SnapshotName>) -> bool {
+        newest.filter(|name| self.spacing.is_between(name.seq)).is_some_and(|name| {
+            // One that cannot be opened does not stand in the way of another.
+            let header = reader.snapshot_header(name).ok().flatten();
+            let length = header.and_then(|header| header.file_length()).unwrap_or(0);
+            length > WORTH.saturating_mul(self.spacing.reach(name.seq))
+        })
+    }
+
     fn outbox(&self) -> MutexGuard<'_, Outbox> {
         // Two lists that only grow: a panic between two calls leaves them usable.
         self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The steps between rungs that are so far apart.
-fn step(spacing: u64) -> u64 {
-    let step = spacing / STEPS;
-    if step >= STEP_MIN && spacing.is_multiple_of(STEPS) { step } else { spacing }
-}
-
 impl Worker {
     fn start(maker: Maker) -> std::io::Result<Self> {
         let (asked, todo): (Sender<u64>, Receiver<u64>) = channel();
         let (storage, process) = (maker.storage.clone(), maker.storage.process());
-        let work = move || todo.iter().for_each(|seq| maker.make_or_warn(seq));
+        let work = move || {
+            while let Ok(mut seq) = todo.recv() {
+                // Who is behind makes the newest: nobody waits for steps that were passed meanwhile.
+                while !maker.spacing.is_rung(seq)
+                    && let Ok(newer) = todo.try_recv()
+                {
+                    seq = newer;
+                }
+                maker.make_or_warn(seq);
+            }
+        };
         let thread = std::thread::Builder::new().name("snapshots".to_owned()).spawn(work)?;
         Ok(Self { storage, process, asked: Some(asked), thread: Some(thread) })
     }
@@ -225,20 +244,5 @@ impl Drop for Worker {
         }
         // Panics are caught where they happen, and left as warnings.
         let _ = self.thread.take().map(JoinHandle::join);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Whoever asks for snapshots closer than steps are gets what they ask for, and no more.
-    #[test]
-    fn there_are_steps_between_rungs_that_are_far_apart() {
-        assert_eq!(step(RUNG), STEP_MIN);
-        assert_eq!(step(1 << 20), 1 << 18);
-        for spacing in [1, 50, 16_384, 65_535, 65_537] {
-            assert_eq!(step(spacing), spacing);
-        }
     }
 }

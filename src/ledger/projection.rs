@@ -6,7 +6,7 @@ use crate::plan::{ContentHash, State};
 
 use super::hash::{hash_of, state_hash};
 use super::replay::{Recorded, fold, fold_in};
-use super::{state_body, state_body_v2};
+use super::{state_body, state_body_v2, state_body_v3};
 
 /// A fold of the log, with a form in which it can be kept in a snapshot.
 ///
@@ -54,6 +54,23 @@ pub trait Projection: Default {
         Self::decode(input)
     }
 
+    /// Write what [`Projection::decode_changes`] needs to make this of `base`, which stands in an older
+    /// snapshot.
+    ///
+    /// # Errors
+    /// As [`Projection::encode`]; that snapshots of this projection are based on no other.
+    fn encode_changes(&self, _base: &Self, _out: &mut dyn io::Write) -> io::Result<()> {
+        Err(whole())
+    }
+
+    /// Read what [`Projection::encode_changes`] wrote of `base`.
+    ///
+    /// # Errors
+    /// As [`Projection::decode`]; that snapshots of this projection are based on no other.
+    fn decode_changes(_base: Self, _input: &mut dyn io::Read) -> io::Result<Self> {
+        Err(whole())
+    }
+
     /// The hash that it has in snapshots of that version.
     #[must_use]
     fn hash_in(&self, _version: u32) -> ContentHash {
@@ -79,10 +96,14 @@ pub trait Projection: Default {
     }
 }
 
+fn whole() -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, "snapshots of this projection are based on no other")
+}
+
 /// The state of the ledger: plans, steps, queues, variables, barriers.
 impl Projection for State {
     const NAME: &'static str = "state";
-    const VERSION: u32 = 3;
+    const VERSION: u32 = 4;
     const OLDEST: u32 = 2;
 
     fn apply(&mut self, recorded: &Recorded) {
@@ -94,15 +115,27 @@ impl Projection for State {
     }
 
     fn encode(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        state_body::encode(self, out)
+        state_body::encode(self, &Self::default(), out)
     }
 
     fn decode(input: &mut dyn io::Read) -> io::Result<Self> {
-        state_body::decode(input)
+        state_body::decode(Self::default(), input)
     }
 
     fn decode_version(version: u32, input: &mut dyn io::Read) -> io::Result<Self> {
-        if version == Self::VERSION { Self::decode(input) } else { state_body_v2::decode(input) }
+        match version {
+            2 => state_body_v2::decode(input),
+            3 => state_body_v3::decode(input),
+            _ => Self::decode(input),
+        }
+    }
+
+    fn encode_changes(&self, base: &Self, out: &mut dyn io::Write) -> io::Result<()> {
+        state_body::encode(self, base, out)
+    }
+
+    fn decode_changes(base: Self, input: &mut dyn io::Read) -> io::Result<Self> {
+        state_body::decode(base, input)
     }
 
     fn hash(&self) -> ContentHash {
@@ -110,7 +143,7 @@ impl Projection for State {
     }
 
     fn hash_in(&self, version: u32) -> ContentHash {
-        if version == Self::VERSION { self.hash() } else { state_body_v2::state_hash(self) }
+        if version == 2 { state_body_v2::state_hash(self) } else { self.hash() }
     }
 
     fn fault(&self) -> Option<&str> {

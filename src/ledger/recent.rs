@@ -8,6 +8,7 @@ use crate::format::SnapshotHeader;
 use crate::log::{Item, Proof, SnapshotNote};
 use crate::plan::State;
 
+use super::load::load;
 use super::replay::{Fold, Ground, LedgerView};
 use super::snapshots;
 
@@ -25,7 +26,7 @@ impl LedgerView {
         if self.log().first_seq() == 1 && self.log().has_witness() && self.log().is_row_whole()? {
             let names = snapshots::names::<State>(self.log()).unwrap_or_default();
             for name in names.iter().rev().take(TRIED_MAX) {
-                let Ok((state, header)) = snapshots::load::<State>(self.log(), name) else {
+                let Ok((state, header)) = load::<State>(self.log(), name) else {
                     continue;
                 };
                 if let Some(fold) = self.fold_behind(state, &header)? {

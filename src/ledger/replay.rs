@@ -9,6 +9,7 @@ use crate::log::{Damage, DerivedDamage, Item, LogReader, LoggedRecord, Proof};
 use crate::plan::{Event, Micros, State};
 
 use super::environment::Environment;
+use super::load::{self, load_whole};
 use super::projection::Projection;
 use super::{codec, snapshots};
 
@@ -136,7 +137,7 @@ impl LedgerView {
     /// # Errors
     /// `Corrupt` with file and offset; `Unsupported`; `Io`.
     pub fn check_snapshot(&self, name: &SnapshotName) -> Result<SnapshotHeader> {
-        snapshots::check(&self.reader, name)
+        load::check(&self.reader, name)
     }
 
     /// Fold everything that can be trusted up to record `seq`, and say what cannot. A good
@@ -299,7 +300,7 @@ impl Fold {
     fn take_over(&mut self, reader: &LogReader, names: &[SnapshotName]) {
         let Some(seq) = self.last.as_ref().map(|last| last.seq) else { return };
         for name in names.iter().filter(|name| name.seq == seq) {
-            match snapshots::load_whole::<State>(reader, name) {
+            match load_whole::<State>(reader, name) {
                 Ok((state, _)) => {
                     self.state = state;
                     self.from_snapshot = Some(seq);

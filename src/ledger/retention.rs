@@ -21,6 +21,7 @@ use crate::log::{
 use crate::plan::{RunId, RunStatus, State};
 
 use super::codec;
+use super::load::load_whole;
 use super::projection::Projection as _;
 use super::replay::{LedgerView, fold, recorded};
 use super::{Ledger, snapshots};
@@ -154,8 +155,6 @@ fn plan(reader: &LogReader, through: Through) -> Result<PrunePlan> {
     let last_seq = prefix.next.prev_last_seq;
     expect_no_keys(reader, last_seq)?;
     let anchors = anchors(reader, last_seq)?;
-    let list = reader.snapshots()?;
-    let stale = list.names.iter().filter(|name| name.seq < last_seq);
     Ok(PrunePlan {
         first_seq: reader.first_seq(),
         last_seq,
@@ -164,7 +163,7 @@ fn plan(reader: &LogReader, through: Through) -> Result<PrunePlan> {
         bytes: prefix.segments.iter().map(|(_, _, length)| length).sum(),
         segments: prefix.segments.into_iter().map(|(path, _, _)| path).collect(),
         anchors,
-        snapshots: stale.map(|name| list.folder.join(name.to_string())).collect(),
+        snapshots: reader.stale_snapshots(last_seq)?,
         open_runs: prefix.open_runs,
     })
 }
@@ -279,8 +278,13 @@ fn expect_no_keys(reader: &LogReader, last_seq: u64) -> Result<()> {
 /// Two snapshots of the state at or behind a record, each of which is what the log folds to.
 fn anchors(reader: &LogReader, last_seq: u64) -> Result<Vec<Anchor>> {
     let names = snapshots::names::<State>(reader)?;
-    let names: Vec<_> = names.into_iter().filter(|name| name.seq >= last_seq).collect();
-    let mut search = Search { reader, names, found: Vec::new(), wrong: Vec::new() };
+    let mut whole = Vec::new();
+    for name in names.into_iter().filter(|name| name.seq >= last_seq) {
+        if reader.snapshot_header(&name)?.is_none_or(|header| header.base.is_none()) {
+            whole.push(name);
+        }
+    }
+    let mut search = Search { reader, names: whole, found: Vec::new(), wrong: Vec::new() };
     if !search.names.is_empty() {
         search.run()?;
     }
@@ -293,7 +297,7 @@ fn anchors(reader: &LogReader, last_seq: u64) -> Result<Vec<Anchor>> {
         reader,
         format!(
             "expected two verified snapshots of the state at record {last_seq} or later, at two \
-             different records, found {}: make one with `ledger snapshot`, go on, and make another\
+             different records and based on no other, found {}: make one with `ledger snapshot`, go on, and make another\
              {wrong}",
             found.len()
         ),
@@ -332,7 +336,7 @@ impl Search<'_> {
         let mut why = None;
         for anchor in anchors.unwrap_or_default() {
             let loaded = self.reader.check_anchor(&anchor).and_then(|()| match anchor.name() {
-                Some(name) => snapshots::load_whole::<State>(self.reader, &name).map(Some),
+                Some(name) => load_whole::<State>(self.reader, &name).map(Some),
                 None => Ok(None),
             });
             match loaded {
@@ -359,7 +363,7 @@ impl Search<'_> {
     }
 
     fn check(&self, name: &SnapshotName, state: &State) -> Result<SnapshotHeader> {
-        let (_, header) = snapshots::load_whole::<State>(self.reader, name)?;
+        let (_, header) = load_whole::<State>(self.reader, name)?;
         if header.state_hash == state.hash_in(header.version).0 {
             return Ok(header);
         }

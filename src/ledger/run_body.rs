@@ -21,6 +21,7 @@ use crate::plan::{
 
 use super::codec::{Values, put};
 use super::hash::plan_hash;
+use super::packed::unpack as unpack_bytes;
 
 /// A run's fields that are single values.
 #[derive(Serialize, Deserialize)]
@@ -230,7 +231,8 @@ fn unpack_plan<'a>(packed: &'a PackedPlan, head: &VersionHead) -> io::Result<&'a
     if let Some(plan) = packed.plan.get() {
         return Ok(plan);
     }
-    let mut input = Values::of(&packed.bytes);
+    let text = unpack_bytes(&packed.bytes)?;
+    let mut input = Values::of(&text);
     let (header, steps) = input.take::<(&str, Vec<&str>)>()?;
     let plan = plan_of(header, &steps)?;
     expect_end(&mut input)?;
@@ -240,7 +242,11 @@ fn unpack_plan<'a>(packed: &'a PackedPlan, head: &VersionHead) -> io::Result<&'a
 
 /// Whether the bytes of a run are those that its hash is of.
 pub(super) fn is_own(packed: &PackedRun) -> bool {
-    ContentHash(content_hash(&packed.bytes)) == packed.hash
+    unpack_bytes(&packed.bytes).is_ok_and(|bytes| is_of(packed, &bytes))
+}
+
+fn is_of(packed: &PackedRun, bytes: &[u8]) -> bool {
+    ContentHash(content_hash(bytes)) == packed.hash
 }
 
 /// The run that was packed.
@@ -248,14 +254,15 @@ pub(super) fn is_own(packed: &PackedRun) -> bool {
 /// # Errors
 /// Why the bytes are not that run.
 pub(super) fn unpack(packed: &PackedRun) -> Result<Run, String> {
+    let bytes = unpack_bytes(&packed.bytes).map_err(|error| error.to_string())?;
     let run = || {
-        let mut input = Values::of(&packed.bytes);
+        let mut input = Values::of(&bytes);
         let mut plans = packed.plans.iter();
         let run = decode(&mut input, |input| unpack_version(input, plans.next()))?;
         expect_end(&mut input)?;
         Ok::<_, io::Error>(run)
     };
-    if !is_own(packed) && !bug!(RunBytesTrusted) {
+    if !is_of(packed, &bytes) && !bug!(RunBytesTrusted) {
         return Err("its bytes are not those that its hash is of".to_owned());
     }
     let mut run = run().map_err(|error| error.to_string())?;

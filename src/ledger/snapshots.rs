@@ -7,24 +7,23 @@
 //!
 //! Left out on purpose: when snapshots are made (`ladder` says).
 
-use std::io::BufReader;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{Chain, Packing, SnapshotHeader, SnapshotName, is_projection_name};
-use crate::log::{LogReader, SnapshotNote, SnapshotReader, write_snapshot};
+use crate::format::{
+    Chain, Packing, SnapshotBase, SnapshotHeader, SnapshotName, is_projection_name,
+};
+use crate::log::{LogReader, SnapshotNote, write_snapshot};
 use crate::plan::{ContentHash, Micros, State};
 use crate::storage::Storage;
 
+use super::load::{is_read, load, load_whole, path_of, unusable};
 use super::projection::Projection;
 use super::replay::recorded;
 
 /// The state is kept at every multiple of so many records.
 pub(super) const RUNG: u64 = 65_536;
-
-/// So many bytes of a snapshot are decoded at a time.
-const PIECE: usize = 64 << 10;
 
 /// Held while snapshots are written or removed, or become anchors: a writer removes what others left
 /// unfinished, and cannot tell it from what another is at.
@@ -213,95 +212,9 @@ pub(super) fn names<P: Projection>(reader: &LogReader) -> Result<Vec<SnapshotNam
     Ok(names)
 }
 
-/// How long the body of the newest snapshot of a projection is, in bytes, if it can be opened.
-pub(super) fn newest_length<P: Projection>(reader: &LogReader) -> Option<u64> {
-    let names = names::<P>(reader).ok()?;
-    Some(reader.open_snapshot(names.last()?).ok()?.header().body_length)
-}
-
-/// Whether a snapshot is one of that projection, and of a version that is read.
-pub(super) fn is_read<P: Projection>(name: &SnapshotName) -> bool {
-    name.projection == P::NAME && (P::OLDEST..=P::VERSION).contains(&name.version)
-}
-
-/// What a snapshot holds, after every check but that for a note that contradicts it, and that of
-/// what is looked at later.
-///
-/// # Errors
-/// `Corrupt` with file and offset; `Unsupported`; `Io`.
-pub(super) fn load<P: Projection>(
-    reader: &LogReader,
-    name: &SnapshotName,
-) -> Result<(P, SnapshotHeader)> {
-    let mut file = reader.open_snapshot(name)?;
-    let path = file.path().to_owned();
-    // Decoders ask for a few bytes at a time.
-    let mut input = BufReader::with_capacity(PIECE, &mut file);
-    let decoded = P::decode_version(name.version, &mut input);
-    let ahead = u64::try_from(input.buffer().len()).unwrap_or(u64::MAX);
-    let value = match decoded {
-        Ok(value) => value,
-        Err(error) => return Err(why(file, &path, &error)),
-    };
-    let unread = file.unread().saturating_add(ahead);
-    if unread > 0 {
-        let what = format!("{unread} bytes follow the end of its state");
-        return Err(unusable(&path, &what));
-    }
-    let header = file.check()?;
-    if value.hash_in(header.version).0 != header.state_hash && !bug!(SnapshotStateTrusted) {
-        return Err(unusable(&path, "its state is not the one that its header says"));
-    }
-    Ok((value, header))
-}
-
-/// The same, with nothing left for later.
-///
-/// # Errors
-/// As [`load`].
-pub(super) fn load_whole<P: Projection>(
-    reader: &LogReader,
-    name: &SnapshotName,
-) -> Result<(P, SnapshotHeader)> {
-    let (value, header) = load::<P>(reader, name)?;
-    match value.check() {
-        Some(fault) => Err(unusable(&path_of(reader, name), fault)),
-        None => Ok((value, header)),
-    }
-}
-
-/// Damage that the reader found is what counts; else the bytes were never a state.
-fn why(mut file: SnapshotReader, path: &Path, error: &std::io::Error) -> Error {
-    let what = format!("its sums hold, but its body cannot be decoded: {error}");
-    file.take_fault().or_else(|| file.check().err()).unwrap_or_else(|| unusable(path, &what))
-}
-
-fn unusable(path: &Path, what: &str) -> Error {
-    let message = format!("{what}; the snapshot is not used, and may be deleted");
-    Error::new(ErrorKind::Corrupt, message).at_path(path)
-}
-
-fn path_of(reader: &LogReader, name: &SnapshotName) -> PathBuf {
-    reader.dir().join("snap").join(name.to_string())
-}
-
-/// Check a snapshot as far as this program can: its file, that it belongs to the log, and for
-/// the ledger's own state what it holds.
-pub(super) fn check(reader: &LogReader, name: &SnapshotName) -> Result<SnapshotHeader> {
-    if is_read::<State>(name) {
-        let (state, header) = load_whole::<State>(reader, name)?;
-        if state.seq == header.seq {
-            return Ok(header);
-        }
-        let what = format!("its header says record {}, its state {}", header.seq, state.seq);
-        return Err(unusable(&path_of(reader, name), &what));
-    }
-    reader.open_snapshot(name)?.check()
-}
-
-/// Make a snapshot of a projection at a record, durably, and the note that goes with it. With
-/// [`Care::Lazy`] it goes on what nobody has looked at since the snapshot before, as far as that
-/// has the hash which the state's hash is of.
+/// Make a snapshot of a projection at a record, durably, and the note that goes with it: based on
+/// the first of `bases` that can be used. With [`Care::Lazy`] it goes on what nobody has looked at since
+/// the snapshot before, as far as that has the hash which the state's hash is of.
 ///
 /// # Errors
 /// What folding and writing say; nothing is left behind then.
@@ -309,14 +222,26 @@ pub(super) fn make<P: Projection>(
     storage: &dyn Storage,
     reader: &LogReader,
     (seq, care): (u64, Care),
+    bases: &[SnapshotName],
     keeping: &Keeping,
 ) -> Result<(Snapshot, SnapshotNote, Vec<Error>)> {
-    let projected = project_at_with::<P>(reader, seq, care)?;
+    let mut projected = project_at_with::<P>(reader, seq, care)?;
     let Some((ledger, genesis)) = reader.uids().filter(|_| seq > 0) else {
         let message = "there is no record yet, and so nothing to make a snapshot of";
         return Err(Error::new(ErrorKind::OutOfRange, message));
     };
     let state_hash = projected.value.hash();
+    // From here on nobody takes the base away.
+    let _keeping = keeping.lock().unwrap_or_else(PoisonError::into_inner);
+    let base = bases.iter().find_map(|name| match load::<P>(reader, name) {
+        Ok((base, header)) => {
+            Some((base, SnapshotBase { seq: header.seq, state_hash: header.state_hash }))
+        }
+        Err(error) => {
+            projected.ignored.push(error);
+            None
+        }
+    });
     let header = SnapshotHeader {
         ledger,
         genesis,
@@ -329,10 +254,12 @@ pub(super) fn make<P: Projection>(
         body_length: 0,
         body_hash: [0; 32],
         packing: Packing::Plain,
+        base: base.as_ref().map(|(_, base)| *base),
     };
-    let _keeping = keeping.lock().unwrap_or_else(PoisonError::into_inner);
-    let (header, path) =
-        write_snapshot(storage, reader.dir(), header, |out| projected.value.encode(out))?;
+    let (header, path) = write_snapshot(storage, reader.dir(), header, |out| match &base {
+        None => projected.value.encode(out),
+        Some((base, _)) => projected.value.encode_changes(base, out),
+    })?;
     let note = SnapshotNote::of(&header);
     Ok((Snapshot { seq, state_hash, path }, note, projected.ignored))
 }

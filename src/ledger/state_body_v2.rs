@@ -10,7 +10,8 @@ use crate::plan::{ContentHash, Plan, PlanVersion, State};
 use super::codec::{Values, write_state};
 use super::hash::{hash_of_pieces, plan_hash};
 use super::run_body::{self, VersionHead, expect_end, expect_plan, plan_of, version_of};
-use super::state_body::{decode_state, read_all};
+use super::state_body::read_all;
+use super::state_values;
 
 /// The hash that a state had: of all of it, the plans left out.
 pub(super) fn state_hash(state: &State) -> ContentHash {
@@ -21,7 +22,7 @@ pub(super) fn state_hash(state: &State) -> ContentHash {
 pub(super) fn decode(input: &mut dyn io::Read) -> io::Result<State> {
     let body = read_all(input)?;
     let input = &mut Values::of(&body);
-    let mut state = decode_state(input)?;
+    let mut state = state_values::decode(input)?;
     let mut last = None;
     for _ in 0..input.take::<u64>()? {
         let mut run = run_body::decode(input, |input| decode_version(input, &mut last))?;

@@ -1,31 +1,25 @@
-//! Which snapshots are kept: those on the ladder, the newest, and those that a pruned log stands on.
+//! Which snapshots are kept: those on the ladder, the newest, those that a pruned log stands on, and
+//! those that any of these is based on.
 //!
 //! Left out on purpose: when they are made (`ladder` says).
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use crate::error::{Error, Result};
-use crate::format::SnapshotName;
+use crate::format::{SnapshotHeader, SnapshotName};
 use crate::log::{LogReader, list_snapshots};
-use crate::storage::{Access, Storage};
+use crate::storage::Storage;
 
+use super::load::is_read;
 use super::projection::Projection;
-use super::snapshots::is_read;
+use super::spacing::Spacing;
 
 /// So many of a projection's newest snapshots are kept, on the ladder or not.
 const KEPT: usize = 2;
-/// A file up to so many bytes is kept on a step between two rungs, too: about half of what the
-/// records between two steps take.
-const SPARING: u64 = 2 << 20;
-
-/// How far apart the snapshots are that are kept, in records.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Spacing {
-    /// Those of any size.
-    pub(super) rungs: u64,
-    /// Those that are small.
-    pub(super) steps: u64,
-}
+/// A file is kept at a step between two rungs, too, if it has no more bytes for each record of its
+/// reach: an eighth of what the records take.
+const SPARING: u64 = 64;
 
 /// Remove the snapshots of a projection that are neither on the ladder nor the newest, and that
 /// no pruned log stands on. `reader` must know of every prune.
@@ -35,28 +29,33 @@ pub(super) struct Spacing {
 pub(super) fn thin_out<P: Projection>(
     storage: &dyn Storage,
     reader: &LogReader,
-    ladder: Spacing,
+    spacing: Spacing,
 ) -> Result<()> {
     let list = list_snapshots(storage, reader.dir())?;
     let is_ours = |name: &&SnapshotName| is_read::<P>(name);
     let is_anchor = |name| reader.retention().is_some_and(|retention| retention.is_anchor(name));
-    for name in list.names.iter().filter(is_ours).rev().skip(KEPT) {
-        let path = list.folder.join(name.to_string());
-        let is_step = name.seq.is_multiple_of(ladder.steps);
-        if name.seq.is_multiple_of(ladder.rungs)
-            || is_anchor(name)
-            || (is_step && is_sparing(storage, &path)?)
-        {
+    let names: Vec<_> = list.names.iter().filter(is_ours).rev().collect();
+    let unsettled = names.first().map_or(0, |newest| spacing.unsettled(newest.seq));
+    let (mut bases, mut old) = (BTreeSet::new(), Vec::new());
+    for (age, name) in names.into_iter().enumerate() {
+        let is_step = spacing.is_between(name.seq);
+        if spacing.is_rung(name.seq) || (is_step && name.seq < unsettled) {
             continue;
         }
-        storage.remove(&path).map_err(|error| Error::io("remove an old snapshot", &path, error))?;
+        let header = reader.snapshot_header(name)?;
+        let is_sparing = || {
+            let length = header.as_ref().and_then(SnapshotHeader::file_length).unwrap_or(0);
+            is_step && length <= SPARING.saturating_mul(spacing.reach(name.seq))
+        };
+        if age < KEPT || is_anchor(name) || bases.contains(name) || is_sparing() {
+            bug!(BaseThinnedOut => continue);
+            bases.extend(header.and_then(|header| header.base_name()));
+        } else {
+            old.push(list.folder.join(name.to_string()));
+        }
     }
-    Ok(())
-}
-
-fn is_sparing(storage: &dyn Storage, path: &Path) -> Result<bool> {
-    let length = storage.open(path, Access::Read).and_then(|file| file.length());
-    length
-        .map(|length| length <= SPARING)
-        .map_err(|error| Error::io("measure an old snapshot", path, error))
+    let remove = |path: &PathBuf| {
+        storage.remove(path).map_err(|error| Error::io("remove an old snapshot", path, error))
+    };
+    old.iter().try_for_each(remove)
 }

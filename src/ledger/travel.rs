@@ -51,7 +51,7 @@ impl Ledger {
             (ladder.spacing(), ladder.keeping())
         };
         let (snapshot, note, ignored) =
-            snapshots::make::<P>(storage, &reader, (last, Care::Whole), &keeping)?;
+            snapshots::make::<P>(storage, &reader, (last, Care::Whole), &[], &keeping)?;
         self.ladder().warn_of(&ignored);
         self.note(note.record(), None)?;
         let _keeping = keeping.lock().unwrap_or_else(PoisonError::into_inner);

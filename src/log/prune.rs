@@ -9,10 +9,12 @@
 //! Left out on purpose: which segments may be pruned, and what the anchors' states are worth: the
 //! log's user has made sure before he appended the note.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::SnapshotName;
 use crate::storage::Storage;
 
 use super::engine::Engine;
@@ -44,9 +46,7 @@ pub(super) fn covered(reader: &LogReader, retention: &Retention) -> Result<Remov
             removal.bytes += read.as_ref().map_or(0, |segment| segment.length);
         }
     }
-    let list = list_snapshots(&*reader.storage, reader.dir())?;
-    let stale = list.names.iter().filter(|name| name.seq < note.last_seq);
-    removal.snapshots = stale.map(|name| list.folder.join(name.to_string())).collect();
+    removal.snapshots = reader.stale_snapshots(note.last_seq)?;
     bug!(PruneBackwards => removal.segments.reverse());
     Ok(removal)
 }
@@ -99,6 +99,29 @@ fn expect_footing(reader: &LogReader, retention: &Retention) -> Result<()> {
 }
 
 impl LogReader {
+    /// The snapshots that go with the records up to `last_seq`: those below it, and before them those
+    /// that are based on one of them.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn stale_snapshots(&self, last_seq: u64) -> Result<Vec<PathBuf>> {
+        let list = list_snapshots(&*self.storage, self.dir())?;
+        let (below, behind): (Vec<_>, Vec<_>) =
+            list.names.into_iter().partition(|name| name.seq < last_seq);
+        let path = |name: &SnapshotName| list.folder.join(name.to_string());
+        let mut stale: Vec<_> = below.iter().map(path).collect();
+        let mut gone: BTreeSet<_> = below.into_iter().collect();
+        // None is based on a later one, and without one below there is nothing left to do.
+        for name in if gone.is_empty() { Vec::new() } else { behind } {
+            let base = self.snapshot_header(&name)?.and_then(|header| header.base_name());
+            if base.is_some_and(|base| gone.contains(&base) && !bug!(PruneLeavesBased)) {
+                stale.insert(0, path(&name));
+                gone.insert(name);
+            }
+        }
+        Ok(stale)
+    }
+
     /// Check the file of an anchor: its sums, that it fits the log, that it is the one that was
     /// noted. Whether its state is the one that it says only folding shows.
     ///
@@ -112,6 +135,9 @@ impl LogReader {
         };
         let name = anchor.name().ok_or_else(|| bad("this is no name of a snapshot"))?;
         let header = self.open_snapshot(&name)?.check()?;
+        if header.base.is_some() {
+            return Err(bad("it is based on another snapshot"));
+        }
         if Anchor::of(&header) != *anchor {
             return Err(bad("the snapshot is not the one that was noted"));
         }

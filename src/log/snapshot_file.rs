@@ -109,7 +109,7 @@ fn give_name(
     header: &SnapshotHeader,
 ) -> Result<()> {
     match SnapshotReader::open(storage, path).and_then(SnapshotReader::check) {
-        Ok(there) if (SnapshotHeader { packing: header.packing, ..there.clone() }) == *header => {
+        Ok(there) if is_as_good(&there, header) => {
             let io = |error| Error::io("remove the second copy", temporary, error);
             return storage.remove(temporary).map_err(io);
         }
@@ -121,6 +121,15 @@ fn give_name(
         .map_err(|error| Error::io("give the snapshot its name", path, error))?;
     bug!(SnapshotNameUnsynced => return Ok(()));
     storage.sync_dir(folder).map_err(|error| Error::io("sync the folder", folder, error))
+}
+
+/// Whether a sound file with the same name may stay: it is the same, packed or not, or says the same
+/// without a base.
+fn is_as_good(there: &SnapshotHeader, header: &SnapshotHeader) -> bool {
+    let there = SnapshotHeader { packing: header.packing, ..there.clone() };
+    let SnapshotHeader { body_length, body_hash, .. } = *header;
+    let said = SnapshotHeader { body_length, body_hash, base: header.base, ..there.clone() };
+    there == *header || (there.base.is_none() && header.base.is_some() && said == *header)
 }
 
 fn fill(

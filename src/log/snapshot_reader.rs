@@ -15,6 +15,7 @@ use crate::format::{
 };
 use crate::storage::{Access, Storage, StorageFile};
 
+use super::beginning::is_missing;
 use super::build::length;
 use super::layout::Layout;
 use super::reader::LogReader;
@@ -53,6 +54,44 @@ impl LogReader {
                 let what = format!("it does not fit the log, which has no record {}", header.seq);
                 Err(bad(&path, 48, &what))
             }
+        }
+    }
+
+    /// What a snapshot's file says of itself, whether it fits the log or not; `None` if the file says
+    /// nothing that can be believed.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn snapshot_header(&self, name: &SnapshotName) -> Result<Option<SnapshotHeader>> {
+        let path = Layout::new(self.dir()).snapshots().join(name.to_string());
+        match SnapshotReader::open(&*self.storage, &path) {
+            Ok(file) => Ok(Some(file.header)),
+            Err(error) if error.kind() == ErrorKind::Io => Err(error),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Open the snapshot that another is based on, if it is, and check header, name and length, and that
+    /// it is the one that the other says. It need not fit the log: what comes of both must.
+    ///
+    /// # Errors
+    /// `Corrupt` with its file and offset; `Unsupported`; `Io`.
+    pub fn open_base(&self, of: &SnapshotHeader) -> Result<Option<SnapshotReader>> {
+        let Some((base, name)) = of.base.zip(of.base_name()) else { return Ok(None) };
+        let path = Layout::new(self.dir()).snapshots().join(name.to_string());
+        match SnapshotReader::open(&*self.storage, &path) {
+            Ok(found) => {
+                let SnapshotHeader { ledger, genesis, state_hash, .. } = found.header;
+                let expected = (of.ledger, of.genesis, base.state_hash);
+                let is_it = (ledger, genesis, state_hash) == expected;
+                if is_it || bug!(BaseTrusted) {
+                    Ok(Some(found))
+                } else {
+                    Err(bad(&path, 0, "it is another"))
+                }
+            }
+            Err(error) if is_missing(&error) => Err(bad(&path, 0, "it is missing")),
+            Err(error) => Err(error),
         }
     }
 

@@ -80,7 +80,7 @@ pub use problem::Problem;
 pub use question::*;
 pub use rejection::Rejection;
 pub use run::*;
-pub use runs::{Form, PackedPlan, PackedRun, Runs};
+pub use runs::{Form, PackedPlan, PackedRun, PlanKey, Runs};
 pub use seldom::{Blank, Seldom};
 pub(crate) use settle::declared;
 pub use settle::settle;

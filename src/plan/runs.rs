@@ -30,9 +30,9 @@ pub struct Runs {
 pub struct PackedRun {
     /// What a list shows of it.
     pub glance: Glance,
-    /// Hash of `bytes`.
+    /// Hash of what `bytes` unpack to.
     pub hash: ContentHash,
-    /// The run, its plans left out.
+    /// The run, its plans left out, packed.
     pub bytes: Box<[u8]>,
     /// The plans of its versions, in order.
     pub plans: Vec<Arc<PackedPlan>>,
@@ -40,16 +40,27 @@ pub struct PackedRun {
     pub unpack: fn(&Self) -> Result<Run, String>,
 }
 
+/// A plan by the hash of a version that has it, and how many of its steps were read.
+pub type PlanKey = (ContentHash, u64);
+
 /// A plan that nobody looked at yet.
 pub struct PackedPlan {
-    /// Hash of the version that has it, and how many of its steps were read.
-    pub key: (ContentHash, u64),
-    /// Its text.
+    /// Which one it is.
+    pub key: PlanKey,
+    /// Its text, packed.
     pub bytes: Box<[u8]>,
     /// The plan, once somebody did.
     pub plan: OnceLock<Arc<Plan>>,
     /// The lookups of runs whose active version has it.
     pub links: OnceLock<SharedLinks>,
+}
+
+impl PackedPlan {
+    /// A plan whose text nobody looked at yet.
+    #[must_use]
+    pub fn new(key: PlanKey, bytes: Box<[u8]>) -> Self {
+        Self { key, bytes, plan: OnceLock::new(), links: OnceLock::new() }
+    }
 }
 
 /// One run. It is there, or packed, or both.
@@ -114,6 +125,11 @@ impl Runs {
     pub fn remove(&mut self, id: &RunId) -> Option<Run> {
         self.get(id)?;
         self.runs.remove(id)?.run.into_inner().map(|run| *run)
+    }
+
+    /// Leave a run out, without a look at it.
+    pub fn discard(&mut self, id: &RunId) {
+        self.runs.remove(id);
     }
 
     /// Their numbers, ascending.

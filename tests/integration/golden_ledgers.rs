@@ -177,14 +177,29 @@ fn pruned() -> SimDisk {
     disk
 }
 
+/// The good one, whose run goes on, and a snapshot at its end that says what is other than in the one
+/// before.
+fn based() -> SimDisk {
+    let disk = good();
+    let environment = environment(&disk, 9);
+    let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
+    let run = ledger.state().run_named("demo").unwrap().id;
+    ledger.dispatch(run, "worker").unwrap().unwrap();
+    ledger.close().unwrap();
+    let names = reader(&disk).snapshots().unwrap().names;
+    crate::based::write(&disk, &environment, &names[0], reader(&disk).head().unwrap().durable_seq);
+    disk
+}
+
 /// A golden ledger: its folder, what it is, how it is made.
 type Golden = (&'static str, &'static str, fn() -> SimDisk);
 
-const GOLDEN: [Golden; 9] = [
+const GOLDEN: [Golden; 10] = [
     ("good", "a sealed segment, a snapshot, kinds that may be skipped", good),
     ("torn", "a write that a power loss cut short, never acknowledged", torn),
     ("fenced", "the torn one, opened again", fenced),
     ("corrupt", "the good one with one bit of the payload of record 3 flipped", corrupt),
+    ("based", "the good one, and a snapshot that is based on its first one", based),
     ("pruned", "the good one without its first segment; two snapshots stand for it", pruned),
     ("future-major", "format_major 2", || with_field(8, &[2, 0])),
     ("future-incompat", "an incompat flag that no program knows", || with_field(12, &[1])),
@@ -193,8 +208,15 @@ const GOLDEN: [Golden; 9] = [
 ];
 
 /// Golden ledgers as programs before wrote them: the bytes are all there is. Their snapshots are
-/// plain, the first of version 2 of the state.
-const WRITTEN_BEFORE: [&str; 4] = ["good-state-2", "pruned-state-2", "good-plain", "pruned-plain"];
+/// plain, the first of version 2 of the state; the last are packed, of version 3.
+const WRITTEN_BEFORE: [&str; 6] = [
+    "good-state-2",
+    "pruned-state-2",
+    "good-plain",
+    "pruned-plain",
+    "good-state-3",
+    "pruned-state-3",
+];
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("format/golden").join(name)

@@ -9,6 +9,8 @@
 mod acts;
 // What is told of a state that may not be durable: nothing.
 mod answers;
+// Snapshots that say what is other than in an older one.
+mod based;
 // Large outputs beside the log.
 mod blobs;
 // The promises about claims, across losses of power.

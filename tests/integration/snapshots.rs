@@ -36,7 +36,7 @@ fn three() -> (SimDisk, Environment) {
 }
 
 /// An environment that makes no snapshot by itself.
-fn quiet(disk: &SimDisk) -> Environment {
+pub(crate) fn quiet(disk: &SimDisk) -> Environment {
     Environment { snapshot_every: None, ..environment(disk, 1) }
 }
 
@@ -54,7 +54,7 @@ fn body_at_60() -> Vec<u8> {
 }
 
 /// The hash of the state after each record, folded from the start.
-fn truth(disk: &SimDisk) -> Vec<ContentHash> {
+pub(crate) fn truth(disk: &SimDisk) -> Vec<ContentHash> {
     let mut state = State::default();
     let mut hashes = vec![state_hash(&state)];
     for record in reader(disk).records(1) {
@@ -72,7 +72,10 @@ fn place(seq: usize) -> u64 {
 }
 
 /// What a ledger says when it is opened: its hash, the snapshot that it used, its notes.
-fn opened(disk: &SimDisk, environment: &Environment) -> (ContentHash, Option<u64>, Vec<String>) {
+pub(crate) fn opened(
+    disk: &SimDisk,
+    environment: &Environment,
+) -> (ContentHash, Option<u64>, Vec<String>) {
     let disk = disk.fork();
     let environment = Environment { storage: Arc::new(disk), ..environment.clone() };
     let (ledger, report) = Ledger::open(&dir(), &environment).unwrap();
@@ -80,7 +83,7 @@ fn opened(disk: &SimDisk, environment: &Environment) -> (ContentHash, Option<u64
 }
 
 /// What the most thorough check says.
-fn replayed(environment: &Environment) -> VerifyReport {
+pub(crate) fn replayed(environment: &Environment) -> VerifyReport {
     let request = VerifyRequest {
         level: Level::Replay,
         jobs: NonZeroUsize::MIN,
@@ -136,7 +139,8 @@ fn h52_h54_a_crash_while_a_snapshot_is_made_costs_nothing() {
             }
             assert_eq!(ledger.warnings(), Vec::<String>::new(), "{story}");
             for path in &older {
-                let kept = disk.read(path).unwrap();
+                let kept =
+                    disk.read(path).unwrap_or_else(|e| panic!("{story}: {}: {e}", path.display()));
                 assert!(kept == three.read(path).unwrap(), "{story}: {}", path.display());
             }
             let (head, log) = (ledger.head(), log_files(&disk));
@@ -453,7 +457,7 @@ fn kept_after(quarters: u64, bytes: u64) -> Vec<u64> {
 }
 
 /// Adds so many records of a kind that may be passed over.
-fn append_unknown(disk: &SimDisk, mut count: u64) {
+pub(crate) fn append_unknown(disk: &SimDisk, mut count: u64) {
     let options = LogOptions { stream_of: RUNS, ..options(disk) };
     let (log, _) = Log::open(&dir(), options, 0).unwrap();
     while count > 0 {

@@ -32,6 +32,7 @@ const LABORATORY: &[&str] = &[
     "retention",
     "blobs",
     "snapshots",
+    "based",
     "verify",
     "sealed",
     "readers",
@@ -43,7 +44,7 @@ const LABORATORY: &[&str] = &[
 ];
 
 /// Where bugs of snapshots, prunes and blobs are looked for first.
-const BESIDE_THE_LOG: &[&str] = &["blobs", "snapshots", "retention"];
+const BESIDE_THE_LOG: &[&str] = &["blobs", "snapshots", "based", "retention"];
 
 /// The same for bugs of plans.
 const OF_PLANS: &[&str] = &["claims", "stories", "facade", "people", "histories", "run", "races"];

@@ -96,6 +96,7 @@ fn snapshot_json(name: &SnapshotName, path: &Path, checked: &Checked, is_anchor:
         "time": header.map(|header| time_json(header.time)),
         "chain": header.map(|header| header.chain.to_string()),
         "state_hash": header.map(|header| hex(&header.state_hash)),
+        "base": header.and_then(SnapshotHeader::base_name).map(|base| base.to_string()),
         "body_bytes": header.map(|header| header.body_length),
         "file_bytes": header.and_then(SnapshotHeader::file_length),
         "problem": checked.as_ref().err().map(ToString::to_string),
@@ -109,7 +110,9 @@ fn row(name: &SnapshotName, checked: &Checked, is_anchor: bool) -> [(Paint, Stri
         Ok(header) => {
             let hash = hex(&header.state_hash).chars().take(16).collect();
             let bytes = size(header.file_length().unwrap_or(header.body_length));
-            (Paint::None, [seconds(header.time), bytes, hash, anchor.to_owned()])
+            let base = header.base.map(|base| format!("based on that of record {}", base.seq));
+            let what = base.unwrap_or_else(|| anchor.to_owned());
+            (Paint::None, [seconds(header.time), bytes, hash, what])
         }
         Err(error) => {
             let none = String::new;

@@ -9,8 +9,8 @@ use crate::storage::Access;
 
 use super::super::blobs::BlobCheck;
 use super::super::environment::Environment;
+use super::super::load;
 use super::super::replay::LedgerView;
-use super::super::snapshots;
 use super::VerifyReport;
 use super::claim::Claim;
 
@@ -38,7 +38,7 @@ pub(super) fn snapshots(
         if bad.iter().any(|anchor| anchor.name().as_ref() == Some(&name)) {
             continue;
         }
-        match snapshots::check(reader, &name) {
+        match load::check(reader, &name) {
             Ok(header) => {
                 let place = finding(class, path, 0..HEADER, "the snapshot".to_owned());
                 claims.push(Claim { place, said: SnapshotNote::of(&header) });

@@ -1,0 +1,346 @@
+//! Snapshots that say what is other than in an older one: what they give is the same state, and what
+//! becomes of the older one costs time and nothing else.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use plan_ledger::format::{
+    Packing, SNAPSHOT_BASES_MAX, SnapshotBase, SnapshotHeader, SnapshotName,
+};
+use plan_ledger::ledger::{Condition, Through};
+use plan_ledger::plan::State;
+use plan_ledger::sim::SimDisk;
+use plan_ledger::storage::Storage as _;
+use plan_ledger::{Environment, ErrorKind, Ledger, LedgerView, Projection, state_hash};
+
+use crate::lab::{dir, reader};
+use crate::snapshots::{append_unknown, opened, quiet, replayed, truth};
+use crate::time_travel::{environment, play, rungs};
+
+/// Writes a snapshot of the state at a record that is based on another.
+pub(crate) fn write(
+    disk: &SimDisk,
+    environment: &Environment,
+    base: &SnapshotName,
+    seq: u64,
+) -> PathBuf {
+    let view = LedgerView::open(&dir(), environment).unwrap();
+    let (of_base, state) = (read(disk, base), view.state_at(seq).unwrap());
+    let header = view.check_snapshot(base).unwrap();
+    let base = SnapshotBase { seq: base.seq, state_hash: header.state_hash };
+    let header = SnapshotHeader {
+        seq,
+        time: state.time,
+        chain: view.log().chain_at(seq).unwrap().unwrap(),
+        state_hash: state_hash(&state).0,
+        packing: Packing::Plain,
+        base: Some(base),
+        ..header
+    };
+    let body = |out: &mut dyn std::io::Write| state.encode_changes(&of_base, out);
+    let header = SnapshotHeader { body_length: 0, ..header };
+    plan_ledger::log::write_snapshot(disk, &dir(), header, body).unwrap().1
+}
+
+/// What a snapshot and those below it give.
+fn read(disk: &SimDisk, name: &SnapshotName) -> State {
+    let reader = reader(disk);
+    let mut file = reader.open_snapshot(name).unwrap();
+    match file.header().base_name() {
+        None => State::decode(&mut file).unwrap(),
+        Some(base) => State::decode_changes(read(disk, &base), &mut file).unwrap(),
+    }
+}
+
+/// The names of the snapshots, oldest first.
+fn names(disk: &SimDisk) -> Vec<SnapshotName> {
+    reader(disk).snapshots().unwrap().names
+}
+
+fn path(name: &SnapshotName) -> PathBuf {
+    dir().join("snap").join(name.to_string())
+}
+
+/// A closed ledger with a snapshot at 60, one at 80 that is based on it, and one at 100 that is based
+/// on that one.
+fn chain() -> (SimDisk, Environment) {
+    let disk = SimDisk::new();
+    let ledger = Ledger::create(&dir(), &environment(&disk, 60)).unwrap();
+    play(&ledger, 5, 105);
+    ledger.close().unwrap();
+    let environment = quiet(&disk);
+    for seq in [80, 100] {
+        write(&disk, &environment, &names(&disk)[names(&disk).len() - 1], seq);
+    }
+    assert_eq!(rungs(&disk), [60, 80, 100]);
+    (disk, environment)
+}
+
+/// Goal: the state at every record is the same, whatever it is folded on from, and a whole check
+/// says that all is well.
+#[test]
+fn a_state_is_the_same_from_a_snapshot_and_its_bases() {
+    let (disk, environment) = chain();
+    let hashes = truth(&disk);
+    let view = LedgerView::open(&dir(), &environment).unwrap();
+    for (seq, hash) in (0_u64..).zip(&hashes).skip(1) {
+        assert_eq!(state_hash(&view.state_at(seq).unwrap()), *hash, "{seq}");
+    }
+    assert_eq!(opened(&disk, &environment), (hashes[hashes.len() - 1], Some(100), vec![]));
+    assert_eq!(replayed(&environment).condition(), Condition::Whole);
+    let lengths: Vec<_> =
+        names(&disk).iter().map(|name| view.check_snapshot(name).unwrap().body_length).collect();
+    assert!(lengths[1] < lengths[0] && lengths[2] < lengths[0], "{lengths:?}");
+}
+
+/// Goal: two states make each other, whichever is the older, and what is written again of what was
+/// read is the same bytes.
+#[test]
+fn changes_lead_from_any_state_to_any_other() {
+    let (_disk, environment) = chain();
+    let view = LedgerView::open(&dir(), &environment).unwrap();
+    let packed = |seq| {
+        let mut body = Vec::new();
+        view.state_at(seq).unwrap().encode(&mut body).unwrap();
+        State::decode(&mut body.as_slice()).unwrap()
+    };
+    let seqs = [0, 1, 7, 40, 41, 77, 105];
+    for (from, to) in seqs.iter().flat_map(|from| seqs.map(|to| (*from, to))) {
+        let (base, state) = (packed(from), packed(to));
+        let mut body = Vec::new();
+        state.encode_changes(&base, &mut body).unwrap();
+        let made = State::decode_changes(packed(from), &mut body.as_slice()).unwrap();
+        assert_eq!(state_hash(&made), state_hash(&state), "{from} to {to}");
+        assert_eq!(made.runs.check(), None, "{from} to {to}");
+        let mut again = Vec::new();
+        made.encode_changes(&base, &mut again).unwrap();
+        assert!(again == body, "{from} to {to}");
+        // No cut of it is taken for a state.
+        for length in 0..body.len() {
+            let cut = State::decode_changes(packed(from), &mut &body[..length]);
+            assert!(cut.is_err(), "{from} to {to}, {length} bytes");
+        }
+    }
+}
+
+/// Goal: damage of a base costs those that are based on it and nothing else: every bit counts, the file
+/// is named, and the state is folded from an older one.
+#[test]
+fn every_flipped_bit_of_a_base_is_found() {
+    let (disk, environment) = chain();
+    let hashes = truth(&disk);
+    let names = names(&disk);
+    let (whole, top) = (path(&names[0]), path(&names[2]));
+    let bytes = disk.read(&whole).unwrap();
+    let view = LedgerView::open(&dir(), &environment).unwrap();
+    for (at, byte) in (0_u64..).zip(&bytes) {
+        disk.overwrite(&whole, at, &[byte ^ (1 << (at % 8))]).unwrap();
+        let error = view.check_snapshot(&names[2]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "byte {at}: {error}");
+        assert_eq!(error.location().path.as_ref(), Some(&top), "byte {at}: {error}");
+        assert!(error.to_string().contains(&names[0].to_string()), "byte {at}: {error}");
+        if at % 64 == 5 {
+            let (hash, from, notes) = opened(&disk, &environment);
+            assert_eq!((hash, from), (hashes[hashes.len() - 1], None), "byte {at}");
+            assert_eq!(notes.len(), 3, "byte {at}: {notes:?}");
+        }
+        disk.overwrite(&whole, at, &[*byte]).unwrap();
+    }
+    assert_eq!(opened(&disk, &environment).1, Some(100));
+}
+
+/// Goal: a base that is gone, or is another of the same name, is not made up for; the next snapshot is
+/// whole and all is well again.
+#[test]
+fn a_base_that_is_gone_or_another_is_noticed() {
+    let (disk, environment) = chain();
+    let hashes = truth(&disk);
+    let names = names(&disk);
+    let other = |change: &dyn Fn(&mut SnapshotHeader)| {
+        let bytes = disk.read(&path(&names[1])).unwrap();
+        let mut header = SnapshotHeader::decode(&bytes).unwrap();
+        change(&mut header);
+        [&header.encode(), &bytes[512..]].concat()
+    };
+    let contents = [
+        None,
+        Some(other(&|header| header.state_hash[31] ^= 1)),
+        Some(other(&|header| header.ledger = [7; 16])),
+        Some(other(&|header| header.genesis = [7; 16])),
+        Some(other(&|header| {
+            header.base = header.base.map(|base| SnapshotBase { seq: 59, ..base });
+        })),
+        Some(other(&|header| header.base = None)),
+        Some(Vec::new()),
+    ];
+    for (story, content) in contents.into_iter().enumerate() {
+        let disk = disk.fork();
+        let environment = Environment { storage: Arc::new(disk.clone()), ..environment.clone() };
+        disk.remove(&path(&names[1])).unwrap();
+        if let Some(content) = content {
+            let file = disk.create(&path(&names[1])).unwrap();
+            file.write_at(&content, 0).unwrap();
+            file.sync().unwrap();
+        }
+        let (hash, from, notes) = opened(&disk, &environment);
+        assert_eq!((hash, from), (hashes[hashes.len() - 1], Some(60)), "{story}: {notes:?}");
+        let is_said = notes[0].contains(&names[2].to_string());
+        assert!(is_said && notes[0].contains("based on"), "{story}: {notes:?}");
+        assert_ne!(replayed(&environment).condition(), Condition::Whole, "{story}");
+        let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
+        let made = ledger.snapshot::<State>().unwrap();
+        ledger.close().unwrap();
+        assert_eq!(opened(&disk, &environment).1, Some(made.seq), "{story}");
+    }
+}
+
+/// Goal: headers can claim any row of bases, and a reader comes to an end.
+#[test]
+fn a_long_row_of_bases_is_refused() {
+    let disk = SimDisk::new();
+    let ledger = Ledger::create(&dir(), &environment(&disk, 20)).unwrap();
+    play(&ledger, 5, 65);
+    ledger.close().unwrap();
+    let environment = quiet(&disk);
+    for (below, seq) in (21..=29).enumerate() {
+        let base = names(&disk).into_iter().find(|name| name.seq == seq - 1).unwrap();
+        let path = write(&disk, &environment, &base, seq);
+        let name = SnapshotName::parse(path.file_name().unwrap().to_str().unwrap()).unwrap();
+        let view = LedgerView::open(&dir(), &environment).unwrap();
+        let checked = view.check_snapshot(&name).map_err(|error| error.to_string());
+        assert_eq!(checked.is_ok(), below < SNAPSHOT_BASES_MAX, "{seq}: {checked:?}");
+    }
+}
+
+/// Goal: a snapshot that somebody asks for is whole, and takes the place of one that is not; one that
+/// is due takes the place of none that is whole.
+#[test]
+fn a_whole_snapshot_is_worth_more_than_a_based_one() {
+    let (disk, environment) = chain();
+    let names = names(&disk);
+    let base_at = |seq| {
+        let header = |name| reader(&disk).snapshot_header(name).unwrap().unwrap();
+        let name = self::names(&disk).into_iter().find(|name| name.seq == seq).unwrap();
+        header(&name).base.map(|base| base.seq)
+    };
+    assert_eq!((base_at(60), base_at(80), base_at(100)), (None, Some(60), Some(80)));
+    let view = LedgerView::open(&dir(), &environment).unwrap();
+    let state = view.state_at(80).unwrap();
+    let header = SnapshotHeader { base: None, ..view.check_snapshot(&names[1]).unwrap() };
+    let header = SnapshotHeader { body_length: 0, ..header };
+    let body = |out: &mut dyn std::io::Write| state.encode(out);
+    plan_ledger::log::write_snapshot(&disk, &dir(), header, body).unwrap();
+    assert_eq!(base_at(80), None);
+    // That it is another file now makes no difference to the one that is based on it.
+    view.check_snapshot(&names[2]).unwrap();
+    write(&disk, &environment, &names[0], 80);
+    assert_eq!(base_at(80), None);
+    assert_eq!(replayed(&environment).condition(), Condition::Whole);
+}
+
+/// A ledger that grew past so many steps, whose runs went on at each.
+fn climbed(steps: u64) -> (SimDisk, Environment) {
+    let disk = SimDisk::new();
+    let environment = environment(&disk, 65_536);
+    Ledger::create(&dir(), &environment).unwrap().close().unwrap();
+    for step in 1..=steps {
+        let last = reader(&disk).head().unwrap().durable_seq;
+        append_unknown(&disk, step * STEP - last);
+        let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
+        play(&ledger, step, ledger.head().seq + 60);
+        assert_eq!(ledger.warnings(), Vec::<String>::new(), "{step}");
+        ledger.close().unwrap();
+    }
+    (disk, environment)
+}
+
+const STEP: u64 = 4096;
+
+/// Goal: a ledger that grows has a snapshot at every step, each based on the one before that the format
+/// names; all of them stay, each holds, and the state is the same from any of them.
+#[test]
+fn a_ledger_that_grows_has_a_snapshot_at_every_step() {
+    let (disk, environment) = climbed(22);
+    let view = LedgerView::open(&dir(), &environment).unwrap();
+    let mut folded = Vec::new();
+    for (name, step) in names(&disk).iter().zip(1..) {
+        let header = view.check_snapshot(name).unwrap();
+        let expected = match step {
+            1..=4 | 8 | 12 | 16 => None,
+            17..=20 => Some(16),
+            step => Some(step / 4 * 4),
+        };
+        let base = header.base.map(|base| base.seq);
+        assert_eq!((name.seq, base), (step * STEP, expected.map(|base| base * STEP)));
+        folded.push((name.seq, header.state_hash));
+    }
+    assert_eq!(folded.len(), 22);
+    for (seq, hash) in folded.into_iter().skip(14) {
+        disk.remove(&path(names(&disk).iter().find(|name| name.seq == seq).unwrap())).unwrap();
+        // From the one before now.
+        assert_eq!(state_hash(&view.state_at(seq).unwrap()).0, hash, "{seq}");
+    }
+}
+
+/// Goal: what goes with the records that are pruned takes along what is based on it, and no anchor is
+/// based on anything.
+#[test]
+fn a_prune_leaves_no_snapshot_without_its_base() {
+    let (disk, environment) = climbed(30);
+    let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
+    let through = Through::Record(30 * STEP);
+    let refused = ledger.prune(through, None, "ann").unwrap_err();
+    assert!(refused.to_string().contains("based on no other, found 0"), "{refused}");
+    for seed in [50, 51] {
+        ledger.snapshot::<State>().unwrap();
+        play(&ledger, seed, ledger.head().seq + 20);
+    }
+    let pruned = ledger.prune(through, None, "ann").unwrap();
+    assert!((28 * STEP + 1..30 * STEP).contains(&pruned.plan.last_seq), "{pruned:?}");
+    assert_eq!(pruned.plan.snapshots, pruned.removal.snapshots);
+    // Those behind that record are based on what goes, directly or not.
+    assert_eq!(pruned.plan.snapshots.len(), 30);
+    let hash = ledger.state_hash();
+    ledger.close().unwrap();
+    let view = LedgerView::open(&dir(), &environment).unwrap();
+    assert_eq!(names(&disk).len(), 2);
+    for name in names(&disk) {
+        assert_eq!(view.check_snapshot(&name).unwrap().base, None);
+    }
+    let (found, _, notes) = opened(&disk, &environment);
+    assert_eq!((found, notes), (hash, vec![]));
+}
+
+/// Goal: a snapshot that is too large to be kept for itself stays while others are based on it.
+#[test]
+fn a_large_base_of_small_snapshots_is_kept() {
+    let disk = SimDisk::new();
+    let environment = Environment { blob_threshold: usize::MAX, ..environment(&disk, 65_536) };
+    let ledger = Ledger::create(&dir(), &environment).unwrap();
+    let plan = serde_json::from_str(r#"{"steps": [{"id": "a"}]}"#).unwrap();
+    let run = ledger.start_run("one", &plan, plan_ledger::RunPolicy::default()).unwrap();
+    ledger.close().unwrap();
+    for step in [16, 20, 21, 22, 23, 24, 25] {
+        let last = reader(&disk).head().unwrap().durable_seq;
+        append_unknown(&disk, step * STEP - last - u64::from(step == 20));
+        let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
+        if step == 20 {
+            let mut dice = crate::dice::Dice(7);
+            let noise = (0..200_000).map(|_| format!("{:016x}", dice.below(u64::MAX)));
+            let noise = plan_ledger::plan::Json::new(&noise.collect::<String>().into());
+            ledger.set_variable(run, "noise", noise, None, "ann").unwrap();
+        } else {
+            let (limit, by) = (u32::try_from(step).ok(), "ann".to_owned());
+            let scope = plan_ledger::plan::CapScope::Owner("nobody".to_owned());
+            ledger.execute(&plan_ledger::Command::SetCap { scope, limit, by }).unwrap();
+        }
+        ledger.close().unwrap();
+    }
+    let lengths = names(&disk).into_iter().map(|name| {
+        let length = disk.read(&path(&name)).unwrap().len();
+        (name.seq / STEP, length > 1 << 20)
+    });
+    let expected = [(16, false), (20, true), (21, false), (22, false), (23, false)];
+    assert_eq!(lengths.take(5).collect::<Vec<_>>(), expected);
+    assert_eq!(replayed(&environment).condition(), Condition::Whole);
+}
