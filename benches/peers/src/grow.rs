@@ -1,9 +1,8 @@
 //! How costs grow: a ledger is made longer and longer, and opened, folded and used at each length;
 //! and plans grow, in ledgers of their own.
 //!
-//! The records are those of real runs, judged by the library and appended in bulk; at every rung
-//! of the ladder, and at the last steps between two, a snapshot is made, as an open ledger would have
-//! made it meanwhile.
+//! The records are those of real runs, judged by the library and appended in bulk; at every step of
+//! the ladder the ledger is opened and makes the snapshot that is due, as it would have meanwhile.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write as _};
@@ -16,7 +15,9 @@ use plan_ledger::format::{Codec, NewRecord};
 use plan_ledger::ledger::{RUNS, encode};
 use plan_ledger::log::{Batch, Log, LogOptions};
 use plan_ledger::plan::Json;
-use plan_ledger::{Command, Environment, Ledger, LedgerView, RunId, RunPolicy, State};
+use plan_ledger::{
+    Command, Environment, Housekeeping, Ledger, LedgerView, RunId, RunPolicy, State,
+};
 
 use crate::Result;
 use crate::engine::options as log_options;
@@ -68,7 +69,7 @@ enum Part {
 type Figures = Vec<(&'static str, f64)>;
 
 /// Records between two snapshots, of a state as small as this one.
-const STEP: u64 = 16_384;
+const STEP: u64 = 4096;
 /// Steps of each run.
 const STEPS: u64 = 400;
 /// Records of a bulk append.
@@ -320,11 +321,14 @@ fn extend(dir: &Path, to: u64) -> Result<Figures> {
     Ok(vec![("made, s", started.elapsed().as_secs_f64())])
 }
 
-/// Opens the ledger, and makes the snapshot that is due.
+/// Opens the ledger, and has it make the snapshot that is due, which a record brings about.
 fn rung(dir: &Path) -> Result<State> {
-    let (ledger, _) = Ledger::open_or_create(dir, &Environment::system())?;
-    if ledger.head().seq > 0 && ledger.head().seq % STEP == 0 {
-        ledger.snapshot::<State>()?;
+    let environment = Environment { housekeeping: Housekeeping::Inline, ..Environment::system() };
+    let (ledger, _) = Ledger::open_or_create(dir, &environment)?;
+    let open = ledger.state().runs.open().next_back();
+    if let Some(run) = open {
+        let value = Json::new(&serde_json::json!(ledger.head().seq));
+        ledger.set_variable(run, "passed", value, None, "bench")?;
     }
     let state = (*ledger.state()).clone();
     ledger.close()?;
@@ -335,7 +339,8 @@ impl Grower {
     fn new(dir: &Path, state: State) -> Result<Self> {
         let options = LogOptions { stream_of: RUNS, ..log_options() };
         let (log, _) = Log::open(dir, options, now())?;
-        Ok(Self { state, log, bulk: Vec::new(), run: None, open: None })
+        let (run, open) = (state.runs.open().next_back(), state.in_flight.keys().next().copied());
+        Ok(Self { state, log, bulk: Vec::new(), run, open })
     }
 
     fn grow(mut self, to: u64) -> Result<()> {
