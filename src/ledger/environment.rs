@@ -48,7 +48,7 @@ pub struct Environment {
     pub blob_threshold: usize,
     /// A snapshot of the state is made and kept at every multiple of so many records, so that opening
     /// and looking back need not fold more than that; from 65,536 on, one that is small is made
-    /// and kept at every quarter of the way, too. `None`: only on request.
+    /// and kept at every sixteenth of the way, too. `None`: only on request.
     pub snapshot_every: Option<u64>,
     /// How long the log's segments are made; see [`SegmentSizes`].
     pub segments: SegmentSizes,

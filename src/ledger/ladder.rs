@@ -179,14 +179,16 @@ impl Maker {
     fn make(&self, seq: u64) -> Result<()> {
         let reader = LogReader::open(&self.storage, &self.dir)?;
         let names = names::<State>(&reader)?;
-        if !self.spacing.is_rung(seq) && self.is_waste(&reader, names.last()) {
+        let newest = names.iter().rev().find(|name| name.seq < seq);
+        if !self.spacing.is_rung(seq) && self.is_waste(&reader, newest) {
             return Ok(());
         }
-        let is_base = |base: u64| {
-            let is_it = |name: &&SnapshotName| (name.seq, name.version) == (base, State::VERSION);
-            names.iter().find(is_it).cloned()
+        let at = |base: u64| {
+            let is_it =
+                move |name: &&SnapshotName| (name.seq, name.version) == (base, State::VERSION);
+            names.iter().filter(is_it).cloned()
         };
-        let bases: Vec<_> = self.spacing.bases(seq).filter_map(is_base).collect();
+        let bases: Vec<_> = self.spacing.bases(seq).flat_map(at).collect();
         // Unpacking every run would take the time and the room of all that ever happened.
         let due = (seq, Care::Lazy);
         let (_, note, ignored) =

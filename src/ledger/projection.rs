@@ -33,7 +33,7 @@ pub trait Projection: Default {
         self.apply(&recorded);
     }
 
-    /// Write everything that `decode` needs. Equal projections write equal bytes.
+    /// Write everything that `decode` needs. Equal projections write equal bytes, packing aside.
     ///
     /// # Errors
     /// What the writer says; anything else means that there can be no snapshot of this one.

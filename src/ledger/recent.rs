@@ -12,8 +12,9 @@ use super::load::load;
 use super::replay::{Fold, Ground, LedgerView};
 use super::snapshots;
 
-/// So many snapshots are tried, newest first, before everything is read.
-const TRIED_MAX: usize = 2;
+/// So many snapshots are tried, newest first, before everything is read: as many as may be based on one
+/// that is damaged, that one, and another.
+const TRIED_MAX: usize = 18;
 
 impl LedgerView {
     /// What [`LedgerView::fold`] finds, from the newest good snapshot on: records before it are

@@ -131,7 +131,8 @@ impl LedgerView {
     }
 
     /// Check a snapshot in every way that this program can: the file, that it belongs to this
-    /// log, and, if it is of the ledger's own state, what it holds. Its names are in
+    /// log, and, if it is of the ledger's own state, what it holds. Runs that it has from the one it is
+    /// based on are checked with that one. Its names are in
     /// [`LogReader::snapshots`].
     ///
     /// # Errors

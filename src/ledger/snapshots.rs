@@ -231,17 +231,6 @@ pub(super) fn make<P: Projection>(
         return Err(Error::new(ErrorKind::OutOfRange, message));
     };
     let state_hash = projected.value.hash();
-    // From here on nobody takes the base away.
-    let _keeping = keeping.lock().unwrap_or_else(PoisonError::into_inner);
-    let base = bases.iter().find_map(|name| match load::<P>(reader, name) {
-        Ok((base, header)) => {
-            Some((base, SnapshotBase { seq: header.seq, state_hash: header.state_hash }))
-        }
-        Err(error) => {
-            projected.ignored.push(error);
-            None
-        }
-    });
     let header = SnapshotHeader {
         ledger,
         genesis,
@@ -254,8 +243,23 @@ pub(super) fn make<P: Projection>(
         body_length: 0,
         body_hash: [0; 32],
         packing: Packing::Plain,
-        base: base.as_ref().map(|(_, base)| *base),
+        base: None,
     };
+    // From here on nobody takes the base away.
+    let _keeping = keeping.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_anchor = |name| reader.retention().is_some_and(|retention| retention.is_anchor(name));
+    // An anchor that turned out to be bad is made again as it was.
+    let bases = if is_anchor(&header.name()) { &[] } else { bases };
+    let base = bases.iter().find_map(|name| match load::<P>(reader, name) {
+        Ok((base, header)) => {
+            Some((base, SnapshotBase { seq: header.seq, state_hash: header.state_hash }))
+        }
+        Err(error) => {
+            projected.ignored.push(error);
+            None
+        }
+    });
+    let header = SnapshotHeader { base: base.as_ref().map(|(_, base)| *base), ..header };
     let (header, path) = write_snapshot(storage, reader.dir(), header, |out| match &base {
         None => projected.value.encode(out),
         Some((base, _)) => projected.value.encode_changes(base, out),

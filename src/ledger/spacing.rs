@@ -54,16 +54,17 @@ impl Spacing {
 
     /// Where the snapshots would stand that one at a step may be based on, the nearest first.
     pub(super) fn bases(self, seq: u64) -> impl Iterator<Item = u64> {
-        let is_step = self.is_between(seq);
-        self.places_below(seq).into_iter().filter(move |base| is_step && (1..seq).contains(base))
+        let (is_step, [near, far]) = (self.is_between(seq), self.places_below(seq));
+        let places = [Some(near), Some(far).filter(|far| *far != near)].into_iter().flatten();
+        places.filter(move |base| is_step && (1..seq).contains(base))
     }
 
     fn places_below(self, seq: u64) -> [u64; 2] {
         [seq - seq % (self.steps * BASED).min(self.rungs), self.rung_before(seq)]
     }
 
-    /// From here on snapshots are looked at again when others are made, if the newest is at `newest`:
-    /// what is older was looked at often enough.
+    /// From here on steps are looked at again when others are made, if one of the newest is at `newest`:
+    /// those before were looked at while they were newer.
     pub(super) fn unsettled(self, newest: u64) -> u64 {
         self.rung_before(newest).saturating_sub(self.rungs)
     }
@@ -95,7 +96,7 @@ mod tests {
             (step(4), vec![]),
             (step(5), vec![step(4)]),
             (step(16), vec![]),
-            (step(17), vec![step(16), step(16)]),
+            (step(17), vec![step(16)]),
             (step(20), vec![step(16)]),
             (step(23), vec![step(20), step(16)]),
             (step(23) + 1, vec![]),

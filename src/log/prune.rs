@@ -113,7 +113,9 @@ impl LogReader {
         let mut gone: BTreeSet<_> = below.into_iter().collect();
         // None is based on a later one, and without one below there is nothing left to do.
         for name in if gone.is_empty() { Vec::new() } else { behind } {
-            let base = self.snapshot_header(&name)?.and_then(|header| header.base_name());
+            // One that cannot be read is of no use, and in nobody's way.
+            let header = self.snapshot_header(&name).ok().flatten();
+            let base = header.and_then(|header| header.base_name());
             if base.is_some_and(|base| gone.contains(&base) && !bug!(PruneLeavesBased)) {
                 stale.insert(0, path(&name));
                 gone.insert(name);

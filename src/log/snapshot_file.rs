@@ -1,7 +1,7 @@
 //! Snapshot files: written beside their name, synced, and only then given it.
 //!
-//! Invariants: a file that has its name is never changed. One that turns out to be bad may be
-//! removed: it is derived data.
+//! Invariants: a file that has its name is never changed. One that turns out to be bad, or to be based
+//! on another where this one is whole, may make way for it: it is derived data.
 //!
 //! Left out on purpose: what a body means, and which snapshot is worth having.
 
@@ -62,8 +62,9 @@ pub fn list_snapshots(storage: &dyn Storage, dir: &Path) -> Result<SnapshotList>
 }
 
 /// Write a snapshot durably, packed. `body` writes its body; `header` needs neither its length nor
-/// its hash, which are filled in; the header as it is on disk, and the file. A sound file that has
-/// the name already is left as it is, packed or not; a bad one makes way.
+/// its hash, which are filled in; the header as it was written, and the file. A sound file that has
+/// the name already and says the same, packed or not, or says it without a base, is left as it is;
+/// another one makes way.
 ///
 /// # Errors
 /// `Io` and `DiskFull`; what `body` says, as `TooLarge`. Nothing is left behind.
@@ -114,6 +115,7 @@ fn give_name(
             return storage.remove(temporary).map_err(io);
         }
         Err(error) if is_missing(&error) => {}
+        Err(error) if error.kind() == ErrorKind::Io => return Err(error),
         _ => storage.remove(path).map_err(|error| Error::io("remove a bad one", path, error))?,
     }
     storage

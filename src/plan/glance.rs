@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ContentHash, Cost, Micros, PauseCause, Run, RunStatus, StepStatus};
+use super::{ContentHash, Cost, Micros, PauseCause, Run, RunStatus, RunSummary, StepStatus};
 
 /// How a run stands, in the few values that are kept beside it: enough for a list of many.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,6 +54,29 @@ impl Glance {
             spent: run.spent(),
             in_flight: run.in_flight,
         }
+    }
+
+    /// What is left of a run that has ended, when it is not kept any more.
+    #[must_use]
+    pub fn summary(&self) -> Option<RunSummary> {
+        let (RunStatus::Ended(ending), Some((seq, ended))) = (self.status, self.ended) else {
+            return None;
+        };
+        let version = self.version.as_ref();
+        Some(RunSummary {
+            name: self.name.clone(),
+            ending,
+            started: self.started,
+            ended,
+            seq,
+            version: version
+                .map_or((0, ContentHash::default()), |(_, number, hash)| (*number, *hash)),
+            steps: self.steps,
+            accepted: self.accepted,
+            skipped: self.skipped,
+            attempts: self.attempts,
+            spent: self.spent,
+        })
     }
 
     /// Whether work may still go on in it.

@@ -160,10 +160,13 @@ impl Runs {
 
     /// What a list shows of each of them, by number. Nothing is unpacked for it.
     pub fn glances(&self) -> impl DoubleEndedIterator<Item = (RunId, Cow<'_, Glance>)> {
-        self.forms().map(|(id, form)| match form {
-            Form::Packed(packed) => (id, Cow::Borrowed(&packed.glance)),
-            Form::Whole(run) => (id, Cow::Owned(Glance::of(run))),
-        })
+        self.forms().map(|(id, form)| (id, form.glance()))
+    }
+
+    /// What a list shows of one of them. Nothing is unpacked for it.
+    #[must_use]
+    pub fn glance(&self, id: &RunId) -> Option<Cow<'_, Glance>> {
+        Some(self.runs.get(id)?.form()?.glance())
     }
 
     /// The numbers of those in which work may still go on.
@@ -173,10 +176,7 @@ impl Runs {
 
     /// How each of them is kept, by number.
     pub fn forms(&self) -> impl DoubleEndedIterator<Item = (RunId, Form<'_>)> {
-        self.runs.iter().filter_map(|(id, kept)| {
-            let packed = kept.packed.as_ref().map(Form::Packed);
-            Some((*id, packed.or_else(|| kept.run.get().map(|run| Form::Whole(run)))?))
-        })
+        self.runs.iter().filter_map(|(id, kept)| Some((*id, kept.form()?)))
     }
 
     /// The hash of each of them, by number: `hash` is asked for those that are not known.
@@ -212,7 +212,21 @@ impl Runs {
     }
 }
 
+impl<'a> Form<'a> {
+    fn glance(self) -> Cow<'a, Glance> {
+        match self {
+            Self::Packed(packed) => Cow::Borrowed(&packed.glance),
+            Self::Whole(run) => Cow::Owned(Glance::of(run)),
+        }
+    }
+}
+
 impl Kept {
+    fn form(&self) -> Option<Form<'_>> {
+        let packed = self.packed.as_ref().map(Form::Packed);
+        packed.or_else(|| self.run.get().map(|run| Form::Whole(run)))
+    }
+
     /// The run; `None` if its bytes are none, and `fault` says so from then on.
     fn unpacked(&self, id: RunId, fault: &OnceLock<String>) -> Option<&Run> {
         if let Some(run) = self.run.get() {

@@ -344,3 +344,54 @@ fn a_large_base_of_small_snapshots_is_kept() {
     assert_eq!(lengths.take(5).collect::<Vec<_>>(), expected);
     assert_eq!(replayed(&environment).condition(), Condition::Whole);
 }
+
+/// Story: a snapshot that somebody had asked for went two steps later, and a prune, which stands on none
+/// that is based on another, found one where it had been told to have two made.
+#[test]
+fn two_snapshots_that_somebody_asked_for_are_enough_for_a_prune() {
+    let (disk, environment) = climbed(17);
+    let mut asked = Vec::new();
+    for step in 18..=23 {
+        let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
+        if step % 3 == 0 {
+            asked.push(ledger.snapshot::<State>().unwrap().seq);
+        }
+        ledger.close().unwrap();
+        let last = reader(&disk).head().unwrap().durable_seq;
+        append_unknown(&disk, step * STEP - last);
+        let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
+        play(&ledger, step, ledger.head().seq + 20);
+        ledger.close().unwrap();
+    }
+    let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
+    let plan = ledger.prune(Through::Record(17 * STEP), None, "ann").unwrap().plan;
+    assert!(names(&disk).iter().filter(|name| asked.contains(&name.seq)).count() == 2, "{asked:?}");
+    assert!(
+        plan.anchors
+            .iter()
+            .all(|anchor| !anchor.seq.is_multiple_of(STEP) || anchor.seq == 16 * STEP)
+    );
+}
+
+/// Story: a file of a log that went on elsewhere, beside a log that was put back to an older copy, kept the
+/// ladder from seeing its own newest snapshots.
+#[test]
+fn a_snapshot_from_beyond_the_log_does_not_stand_in_the_way() {
+    let (disk, environment) = climbed(3);
+    let mut header = SnapshotHeader::decode(&disk.read(&path(&names(&disk)[2])).unwrap()).unwrap();
+    header.seq = 21 * STEP;
+    header.packing = Packing::Packed { stored: 3 << 20 };
+    header.body_length = 3 << 20;
+    let stray = path(&header.name());
+    let file = disk.create(&stray).unwrap();
+    file.write_at(&[header.encode(), vec![0; 3 << 20]].concat(), 0).unwrap();
+    file.sync().unwrap();
+    for step in 4..=6 {
+        let last = reader(&disk).head().unwrap().durable_seq;
+        append_unknown(&disk, step * STEP - last);
+        let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
+        play(&ledger, step, ledger.head().seq + 20);
+        ledger.close().unwrap();
+    }
+    assert_eq!(rungs(&disk), [1, 2, 3, 4, 5, 6, 21].map(|step| step * STEP));
+}

@@ -416,7 +416,7 @@ fn those_who_make_snapshots_at_once_leave_each_other_alone() {
     ledger.close().unwrap();
 }
 
-/// Goal: who opens a ledger or looks back folds at most a quarter of the way to the next rung, as
+/// Goal: who opens a ledger or looks back finds a snapshot at each step that the ledger was open at, as
 /// long as snapshots are small, and the disk is not filled with large ones: of those that are not on
 /// a rung the newest two are kept.
 /// Method: records that no program knows are passed over, so a log of many is made at once.

@@ -6,9 +6,9 @@
 use std::collections::BTreeSet;
 
 use crate::plan::{
-    BarrierStatus, BudgetChanged, ContentHash, ENDED_KEPT, Ending, Micros, PauseCause, QuestionId,
-    ReplanRequest, ReplanRequested, ReplanTrigger, Run, RunEnded, RunId, RunStatus, RunSummary,
-    State, StepStatus, StepsInherited, Timer,
+    BarrierStatus, BudgetChanged, ENDED_KEPT, Ending, Micros, PauseCause, QuestionId,
+    ReplanRequest, ReplanRequested, ReplanTrigger, Run, RunEnded, RunId, RunStatus, State,
+    StepStatus, StepsInherited, Timer,
 };
 
 impl State {
@@ -99,13 +99,12 @@ impl State {
         while self.ended.len() > ENDED_KEPT
             && let Some((_, id)) = self.ended.pop_first()
         {
-            let Some(run) = self.runs.remove(&id) else { continue };
-            for token in &run.dealt {
-                self.dealt.remove(token);
-            }
-            if let Some(summary) = run.summary() {
-                self.summaries.insert(id, summary);
-            }
+            // What a list shows of it is all that is left: nothing is unpacked for that.
+            let Some(glance) = self.runs.glance(&id) else { continue };
+            let summary = glance.summary();
+            self.runs.discard(&id);
+            self.dealt.retain(|_, (run, _)| *run != id);
+            self.summaries.extend(summary.map(|summary| (id, summary)));
         }
     }
 }
@@ -230,26 +229,5 @@ impl Run {
             }
             self.review(each.step);
         }
-    }
-
-    /// What is left of a run that has ended.
-    fn summary(&self) -> Option<RunSummary> {
-        let (RunStatus::Ended(ending), Some((seq, ended))) = (self.status, self.ended) else {
-            return None;
-        };
-        let version = self.active_version();
-        Some(RunSummary {
-            name: self.name.clone(),
-            ending,
-            started: self.started,
-            ended,
-            seq,
-            version: (self.active, version.map_or(ContentHash::default(), |version| version.hash)),
-            steps: version.map_or(0, |version| version.step_count),
-            accepted: self.count(StepStatus::Accepted),
-            skipped: self.count(StepStatus::Skipped),
-            attempts: self.account.attempts,
-            spent: self.account.spent,
-        })
     }
 }
