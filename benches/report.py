@@ -210,13 +210,13 @@ def rows(f):
     yield Row("open after kill -9", "<= 50 ms, flat from 100 k to 10 M",
               "; ".join(f"{text(size)}: {text(ms)} ms" for size, ms in points) or "-",
               f"longest by shortest {text(flat)} x", judged((50, worst), (2, flat), (reaches, 10e6)),
-              "the newest snapshot and, while it is small, at most 16,384 records since")
+              "the newest segment, of up to 16 MiB, the newest snapshot and what it is based on, and at most 4,096 records since")
     points = f.grown("lengths", "state at a record, p99, ms")
     long = [ms for size, ms in points if size >= 100_000]
     yield Row("`state_at(random seq)`, p99", "<= 30 ms at 10 M, flat", "; ".join(f"{text(size)}: {text(ms)} ms" for size, ms in points) or "-",
               f"longest by shortest {text(quotient(max(long, default=math.nan), min(long, default=math.nan)))} x",
               judged((30, points[-1][1] if points else math.nan), (reaches, 10e6)),
-              f"a snapshot, and 16,384 records at {text(folded)}/s: {text(16384 / folded * 1000)} ms" if folded == folded else "")
+              f"a snapshot, and 4,096 records at {text(folded)}/s: {text(4096 / folded * 1000)} ms" if folded == folded else "")
     dealing, receiving = f.own("dispatch, plan of 100,000 steps, us"), f.own("receipt and ready set, plan of 100,000 steps, us")
     yield Row("dispatch; receipt with ready set, 100,000 steps", "<= 20 us of CPU each", f"{text(dealing)} us; {text(receiving)} us", "",
               judged((20, dealing), (20, receiving)), "a few walks down trees in memory")

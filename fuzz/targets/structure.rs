@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use plan_ledger::format::{
     Chain, Codec, FOOTER_SIZE, Footer, HEAD_SLOT_SIZE, Head, HeadState, HeadSync, HeadView,
-    HeaderReplica, INDEX_HEADER_SIZE, Index, IndexBuilder, NewRecord, Packing, Reason, SNAPSHOT_HEADER_SIZE,
-    SegmentHeader, SegmentName, SnapshotBase, SnapshotHeader, SnapshotName, index_crc, peek_seek_length,
-    read_seeks,
+    HeaderReplica, INDEX_HEADER_SIZE, Index, IndexBuilder, NewRecord, Packing, Reason,
+    SNAPSHOT_HEADER_SIZE, SegmentHeader, SegmentName, SnapshotBase, SnapshotHeader, SnapshotName,
+    index_crc, peek_seek_length, read_seeks,
 };
 use plan_ledger::log::{
     GapNote, KIND_RETENTION_NOTE, LogReader, LoggedRecord, RecoveryNote, Retention, SnapshotNote,
