@@ -223,7 +223,7 @@ def rows(f):
     ratio = f.own("step, p99.9, ratio")
     yield Row("p99.9 of a durable step while snapshots are built", "<= 2 x without",
               f"{text(f.own('step, p99.9 while snapshots are built, us'))} us", f"without {text(f.own('step, p99.9 without snapshots, us'))} us: {text(ratio)} x",
-              judged((2, ratio)), "the same disk takes the snapshot's bytes")
+              judged((2, ratio)), "the same processors and the same disk")
     live = f.own("memory, bytes a step, half of them done")
     size, beyond = f.largest("lengths", "memory of the replay beyond it, MiB")
     yield Row("memory", "<= 200 bytes a live step; replay of 10 M within 64 MiB beyond the state",

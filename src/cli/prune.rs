@@ -22,8 +22,8 @@ Examples:
                                                    the same, but keep it in a file
 
 Nothing is removed without --yes. What is left stands on two snapshots, which are compared with the
-log before anything goes (`ledger snapshot` makes them), and on a note in the log that says what
-went. Whoever holds the ledger does it. Whoever needs the history of what is pruned makes an archive
+log before anything goes (`ledger snapshot` makes them; of those that are made by themselves only
+the ones at multiples of 65,536 records will do), and on a note in the log that says what went. Whoever holds the ledger does it. Whoever needs the history of what is pruned makes an archive
 of it first.";
 
 /// `ledger prune`.

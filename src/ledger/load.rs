@@ -60,31 +60,40 @@ fn load_on<P: Projection>(
 
 /// What a snapshot is based on, if it is.
 fn base<P: Projection>(reader: &LogReader, of: &SnapshotReader) -> Result<Option<P>> {
-    let because = |base: Option<SnapshotName>, error: Error| match (error.kind(), base) {
-        (ErrorKind::Io, _) | (_, None) => error,
-        (kind, Some(base)) => {
+    let mut below = None;
+    for base in bases(reader, of)?.into_iter().rev() {
+        let name = base.header().name();
+        let decoded = decode::<P>(base, below).map_err(|error| because(of, &name, error))?;
+        below = Some(decoded.0);
+    }
+    Ok(below)
+}
+
+/// Why a snapshot cannot be used, where the fault is that of one below it.
+fn because(of: &SnapshotReader, base: &SnapshotName, error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Io => error,
+        kind => {
             let what = format!("it is based on {base}, which cannot be used: {error}");
             Error::new(kind, what).at_path(of.path())
         }
-    };
+    }
+}
+
+/// The snapshots below one, the nearest first.
+fn bases(reader: &LogReader, of: &SnapshotReader) -> Result<Vec<SnapshotReader>> {
     let mut files: Vec<SnapshotReader> = Vec::new();
     loop {
         let above = files.last().unwrap_or(of).header();
-        match reader.open_base(above).map_err(|error| because(above.base_name(), error))? {
-            None => break,
+        let Some(name) = above.base_name() else { return Ok(files) };
+        match reader.open_base(above).map_err(|error| because(of, &name, error))? {
+            None => return Ok(files),
             Some(_) if files.len() == SNAPSHOT_BASES_MAX => {
                 return Err(unusable(of.path(), "too many others lie below it"));
             }
             Some(base) => files.push(base),
         }
     }
-    let mut below = None;
-    while let Some(base) = files.pop() {
-        let name = base.header().name();
-        let decoded = decode::<P>(base, below).map_err(|error| because(Some(name), error))?;
-        below = Some(decoded.0);
-    }
-    Ok(below)
 }
 
 /// What a file holds, after every check of the file itself.
@@ -161,7 +170,12 @@ pub(super) fn check(reader: &LogReader, name: &SnapshotName) -> Result<SnapshotH
         let what = format!("its header says record {}, its state {}", header.seq, state.seq);
         return Err(unusable(&path_of(reader, name), &what));
     }
-    reader.open_snapshot(name)?.check()
+    let file = reader.open_snapshot(name)?;
+    for base in bases(reader, &file)? {
+        let name = base.header().name();
+        base.check().map_err(|error| because(&file, &name, error))?;
+    }
+    file.check()
 }
 
 /// The runs of a state that was just read.

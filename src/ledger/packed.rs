@@ -45,13 +45,10 @@ pub(super) fn unpack(packed: &[u8]) -> io::Result<Vec<u8>> {
 mod tests {
     use super::*;
 
+    /// Bytes that do not pack.
     fn noise(length: usize) -> Vec<u8> {
-        let mut seed = 7_u32;
-        let mut next = || {
-            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            seed.to_le_bytes()[3]
-        };
-        (0..length).map(|_| next()).collect()
+        let hashes = (0_u64..).flat_map(|count| format::content_hash(&count.to_le_bytes()));
+        hashes.take(length).collect()
     }
 
     /// Goal: bytes of no part, of one and of several come back, whether they pack well or not.

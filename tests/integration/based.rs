@@ -395,3 +395,41 @@ fn a_snapshot_from_beyond_the_log_does_not_stand_in_the_way() {
     }
     assert_eq!(rungs(&disk), [1, 2, 3, 4, 5, 6, 21].map(|step| step * STEP));
 }
+
+/// Goal: where the snapshot of a step takes as much as the records that it spares, no more are made up to
+/// the next rung.
+#[test]
+fn large_steps_are_passed_over_up_to_the_next_rung() {
+    let disk = SimDisk::new();
+    let environment = Environment { blob_threshold: usize::MAX, ..environment(&disk, 65_536) };
+    let ledger = Ledger::create(&dir(), &environment).unwrap();
+    let plan = serde_json::from_str(r#"{"steps": [{"id": "a"}]}"#).unwrap();
+    let run = ledger.start_run("one", &plan, plan_ledger::RunPolicy::default()).unwrap();
+    ledger.close().unwrap();
+    let found: [(u64, &[u64]); 6] = [
+        (16, &[16]),
+        (17, &[16, 17]),
+        (18, &[16, 17]),
+        (20, &[16, 17]),
+        (32, &[16, 17, 32]),
+        // It was one of the newest two.
+        (33, &[16, 32, 33]),
+    ];
+    for (step, expected) in found {
+        let last = reader(&disk).head().unwrap().durable_seq;
+        append_unknown(&disk, step * STEP - last - u64::from(step == 17));
+        let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
+        let noise: String = if step == 17 {
+            let mut dice = crate::dice::Dice(9);
+            (0..320_000).map(|_| format!("{:016x}", dice.below(u64::MAX))).collect()
+        } else {
+            step.to_string()
+        };
+        let name = if step == 17 { "noise" } else { "step" };
+        let noise = plan_ledger::plan::Json::new(&noise.into());
+        ledger.set_variable(run, name, noise, None, "ann").unwrap();
+        ledger.close().unwrap();
+        let found: Vec<_> = rungs(&disk).iter().map(|seq| seq / STEP).collect();
+        assert_eq!(found, expected, "{step}");
+    }
+}
