@@ -177,6 +177,7 @@ impl Maker {
     }
 
     fn make(&self, seq: u64) -> Result<()> {
+        let kept = self.keeping.keep();
         let reader = LogReader::open(&self.storage, &self.dir)?;
         let names = names::<State>(&reader)?;
         let newest = names.iter().rev().find(|name| name.seq < seq);
@@ -191,14 +192,11 @@ impl Maker {
         let bases: Vec<_> = self.spacing.bases(seq).flat_map(at).collect();
         // Unpacking every run would take the time and the room of all that ever happened.
         let due = (seq, Care::Lazy);
-        let (_, note, ignored) =
-            make::<State>(&*self.storage, &reader, due, &bases, &self.keeping)?;
+        let (_, note, ignored) = make::<State>(&*self.storage, &reader, due, &bases, &kept)?;
         let mut outbox = self.outbox();
         outbox.notes.push(note);
         outbox.warnings.extend(ignored.iter().map(Error::to_string));
         drop(outbox);
-        let _keeping = self.keeping.lock().unwrap_or_else(PoisonError::into_inner);
-        let reader = LogReader::open(&self.storage, &self.dir)?;
         thin_out::<State>(&*self.storage, &reader, self.spacing)
     }
 

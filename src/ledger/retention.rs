@@ -10,7 +10,6 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::PoisonError;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Chain, SegmentHeader, SnapshotHeader, SnapshotName};
@@ -110,7 +109,7 @@ impl Ledger {
     /// again, or opening the ledger again, goes on.
     pub fn prune(&self, through: Through, archive: Option<ArchivedIn>, by: &str) -> Result<Pruned> {
         let keeping = self.ladder().keeping();
-        let _keeping = keeping.lock().unwrap_or_else(PoisonError::into_inner);
+        let _kept = keeping.keep();
         let reader = self.log.reader()?;
         if let Some(begun) = reader.retention() {
             // If that one cannot go on, the note of this one takes its place.

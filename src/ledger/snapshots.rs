@@ -8,7 +8,7 @@
 //! Left out on purpose: when snapshots are made (`ladder` says).
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{
@@ -25,9 +25,22 @@ use super::replay::recorded;
 /// The state is kept at every multiple of so many records.
 pub(super) const RUNG: u64 = 65_536;
 
-/// Held while snapshots are written or removed, or become anchors: a writer removes what others left
-/// unfinished, and cannot tell it from what another is at.
-pub(super) type Keeping = Arc<Mutex<()>>;
+/// Held while a snapshot is made or removed, or becomes an anchor: a writer removes what others left
+/// unfinished, and cannot tell it from what another is at. And two that are made side by side take two
+/// processors, and the memory of two states, from the work.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Keeping(Arc<Mutex<()>>);
+
+/// As long as this is there, nobody else makes a snapshot or removes one.
+pub(super) type Kept<'a> = MutexGuard<'a, ()>;
+
+impl Keeping {
+    /// Wait for whoever has it.
+    pub(super) fn keep(&self) -> Kept<'_> {
+        // It guards files, which are whole or not there whatever panicked.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// A snapshot that was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -223,7 +236,7 @@ pub(super) fn make<P: Projection>(
     reader: &LogReader,
     (seq, care): (u64, Care),
     bases: &[SnapshotName],
-    keeping: &Keeping,
+    _kept: &Kept<'_>,
 ) -> Result<(Snapshot, SnapshotNote, Vec<Error>)> {
     let mut projected = project_at_with::<P>(reader, seq, care)?;
     let Some((ledger, genesis)) = reader.uids().filter(|_| seq > 0) else {
@@ -245,8 +258,6 @@ pub(super) fn make<P: Projection>(
         packing: Packing::Plain,
         base: None,
     };
-    // From here on nobody takes the base away.
-    let _keeping = keeping.lock().unwrap_or_else(PoisonError::into_inner);
     let is_anchor = |name| reader.retention().is_some_and(|retention| retention.is_anchor(name));
     // An anchor that turned out to be bad is made again as it was.
     let bases = if is_anchor(&header.name()) { &[] } else { bases };

@@ -37,24 +37,27 @@ impl Ledger {
         Ok(projected.value)
     }
 
-    /// Make a snapshot of a projection after the last record, durably, and note it in the log.
+    /// Make a snapshot of a projection after the last record, durably, and note it in the log; one at
+    /// a time: it waits for one that is being made.
     /// Kept are those that [`super::Environment::snapshot_every`] says, and the newest two.
     ///
     /// # Errors
     /// `OutOfRange` before the first record; `DiskFull` and `Io`. The ledger is as it was.
     pub fn snapshot<P: Projection>(&self) -> Result<Snapshot> {
-        let last = self.log.ack().seq;
-        let reader = self.log.reader()?;
         let storage = &*self.environment.storage;
         let (spacing, keeping) = {
             let ladder = self.ladder();
             (ladder.spacing(), ladder.keeping())
         };
+        let kept = keeping.keep();
+        let (last, reader) = (self.log.ack().seq, self.log.reader()?);
         let (snapshot, note, ignored) =
-            snapshots::make::<P>(storage, &reader, (last, Care::Whole), &[], &keeping)?;
+            snapshots::make::<P>(storage, &reader, (last, Care::Whole), &[], &kept)?;
+        // The note may have another made.
+        drop(kept);
         self.ladder().warn_of(&ignored);
         self.note(note.record(), None)?;
-        let _keeping = keeping.lock().unwrap_or_else(PoisonError::into_inner);
+        let _kept = keeping.keep();
         thin_out::<P>(storage, &self.log.reader()?, spacing)?;
         Ok(snapshot)
     }

@@ -62,25 +62,40 @@ impl LogReader {
         Ok(())
     }
 
-    /// All places of a segment; without an index, by one walk over it.
+    /// All places of a segment; without an index, by one walk over what nobody has walked over yet.
     pub(super) fn places(&self, opened: &Opened<'_>) -> Result<Arc<[Place]>> {
-        if let Some(places) = self.cached(opened) {
-            return Ok(places);
+        let known = match self.cached(opened) {
+            Some(places) => Some(places),
+            None => self.indexed(opened)?,
+        };
+        let by_index = |place: &Place| place.source == Told::ByIndex;
+        match known {
+            Some(places) if places.last().is_some_and(by_index) => Ok(places),
+            known => self.walked(opened, known),
         }
-        if let Some(places) = self.indexed(opened)? {
-            return Ok(places);
-        }
+    }
+
+    /// The places that are known, and those behind the last of them.
+    fn walked(&self, opened: &Opened<'_>, known: Option<Arc<[Place]>>) -> Result<Arc<[Place]>> {
         let mut walk = opened.walk()?;
-        let mut places: Vec<Place> = vec![walk.place()];
+        let mut places = known.as_deref().map_or_else(|| vec![walk.place()], <[Place]>::to_vec);
+        if let Some(last) = places.last() {
+            walk.resume(last)?;
+        }
         let mut next = walk.place().at.offset + SEEK_STEP;
-        while let Some(item) = walk.step()? {
+        while let Some(item) = walk.pass()? {
             let place = walk.place();
-            if matches!(item, Item::Record(..)) && place.at.offset >= next {
+            // What may yet be taken back is nothing to go on from.
+            let is_settled = place.at.offset == place.durable_at.offset;
+            if matches!(item, Item::Record(..)) && place.at.offset >= next && is_settled {
                 next = place.at.offset + SEEK_STEP;
                 places.push(place);
             }
         }
-        Ok(self.keep(opened, places))
+        match known {
+            Some(known) if known.len() == places.len() => Ok(known),
+            _ => Ok(self.keep(opened, places)),
+        }
     }
 
     fn indexed(&self, opened: &Opened<'_>) -> Result<Option<Arc<[Place]>>> {
@@ -99,11 +114,17 @@ impl LogReader {
 
     fn keep(&self, opened: &Opened<'_>, places: Vec<Place>) -> Arc<[Place]> {
         let mut cache = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-        if cache.len() >= CACHED_MAX {
-            cache.pop_first();
+        let key = key(opened);
+        if cache.len() >= CACHED_MAX && !cache.contains_key(&key) {
+            // An index is soon read again; what has none is walked over again.
+            let sealed = cache.keys().copied().find(|(_, is_sealed)| *is_sealed);
+            match sealed {
+                Some(sealed) => cache.remove(&sealed),
+                None => cache.pop_first().map(|(_, places)| places),
+            };
         }
         let places: Arc<[Place]> = places.into();
-        cache.insert(key(opened), places.clone());
+        cache.insert(key, places.clone());
         places
     }
 }

@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use plan_ledger::error::ErrorKind;
 use plan_ledger::format::{HeadSync, PAYLOAD_LENGTH_MAX};
-use plan_ledger::log::{Log, LogReader, Verdict};
+use plan_ledger::log::{Log, LogOptions, LogReader, SegmentSizes, Verdict};
 use plan_ledger::sim::SimDisk;
 use plan_ledger::storage::{DiskStorage, Storage};
 
-use super::lab::{at, dir, kill, open, options, options_with, payloads, record, whole};
+use super::lab::{
+    at, dir, kill, open, options, options_with, payloads, reader, record, segments, whole,
+};
 
 /// Goal: what is appended is what is read, over rotations and reopenings.
 #[test]
@@ -95,6 +97,45 @@ fn reading_starts_at_any_record() {
             reader.records(u64::try_from(from).unwrap()).map(Result::unwrap).collect();
         assert!(found == all.get(first..).unwrap_or_default(), "from {from}");
     }
+}
+
+/// Goal: where a log's readers have been in the newest segment, which has no index, they need not go
+/// again, however it has grown and wherever else they looked meanwhile.
+/// Method: whoever goes again comes upon damage.
+#[test]
+fn what_was_walked_over_is_not_walked_over_again() {
+    let disk = SimDisk::new();
+    let sizes = SegmentSizes { first: 128 << 10, largest: 128 << 10 };
+    let log = Log::create(&dir(), LogOptions { segments: sizes, ..options(&disk) }, at(0)).unwrap();
+    let mut last = 0;
+    let mut append = || {
+        last += 1;
+        assert_eq!(log.append(&[record(last, 2000)], at(last)).unwrap().seq, last);
+        last
+    };
+    // More segments than are remembered, and a part of one more.
+    while segments(&disk).len() < 12 {
+        append();
+    }
+    let first = append();
+    let look = |seq| log.reader().unwrap().record(seq).unwrap().unwrap();
+    for (some, from) in [(20, first), (20, first + 20)] {
+        for seq in from..from + some {
+            assert_eq!(append(), seq + 1);
+            assert_eq!(look(seq).payload, record(seq, 2000).payload);
+        }
+        let damaged = look(from + 5);
+        for seq in (1..first).step_by(7) {
+            assert_eq!(look(seq).payload, record(seq, 2000).payload);
+        }
+        let newest = segments(&disk).pop().unwrap().0;
+        disk.overwrite(&newest, damaged.offset + 100, &[0xEE; 3]).unwrap();
+        let reader = log.reader().unwrap();
+        let read: Vec<_> = reader.records(from + some - 1).map(Result::unwrap).collect();
+        assert_eq!(read.len(), 2, "from {from}");
+    }
+    let stranger = reader(&disk);
+    assert!(stranger.records(first + 40).any(|record| record.is_err()), "there is no damage");
 }
 
 /// Goal: the limits of payloads and batches are what they say, and what is refused leaves no

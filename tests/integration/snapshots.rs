@@ -6,6 +6,7 @@ use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use plan_ledger::format::{Codec, NewRecord, SnapshotHeader, SnapshotName};
 use plan_ledger::ledger::{Condition, Level, RUNS, VerifyReport, VerifyRequest, verify};
@@ -914,4 +915,61 @@ fn what_is_damaged_behind_the_record_that_is_asked_for_costs_nothing() {
         assert_eq!(error.kind(), ErrorKind::Corrupt, "up to {seq}");
         assert_eq!(error.location().seq, Some(4_000), "up to {seq}");
     }
+}
+
+/// Says how many of its kind there were at once at most.
+struct Single(());
+
+static ALIVE: AtomicUsize = AtomicUsize::new(0);
+static MOST: AtomicUsize = AtomicUsize::new(0);
+
+impl Default for Single {
+    fn default() -> Self {
+        MOST.fetch_max(ALIVE.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        Self(())
+    }
+}
+
+impl Drop for Single {
+    fn drop(&mut self) {
+        ALIVE.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Projection for Single {
+    const NAME: &'static str = "single";
+    const VERSION: u32 = 1;
+
+    fn apply(&mut self, _: &Recorded) {
+        // Whoever else is let in has the time to come.
+        for _ in 0..1_000 {
+            if ALIVE.load(Ordering::SeqCst) > 1 {
+                return;
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    fn encode(&self, _: &mut dyn io::Write) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn decode(_: &mut dyn io::Read) -> io::Result<Self> {
+        Ok(Self::default())
+    }
+}
+
+/// Goal: snapshots that are asked for at once are made one after the other. Two side by side had left
+/// no processor of two to the work, whose slowest thousandth took several times as long.
+#[test]
+fn snapshots_are_made_one_at_a_time() {
+    let (_, environment) = three();
+    let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
+    std::thread::scope(|scope| {
+        let made = [(); 3].map(|()| scope.spawn(|| ledger.snapshot::<Single>()));
+        for made in made {
+            made.join().unwrap().unwrap();
+        }
+    });
+    assert_eq!((MOST.load(Ordering::SeqCst), ALIVE.load(Ordering::SeqCst)), (1, 0));
 }
