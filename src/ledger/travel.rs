@@ -53,7 +53,7 @@ impl Ledger {
         let (last, reader) = (self.log.ack().seq, self.log.reader()?);
         let (snapshot, note, ignored) =
             snapshots::make::<P>(storage, &reader, (last, Care::Whole), &[], &kept)?;
-        // The note may have another made.
+        // Whoever makes what is due may hold the ladder, and wait for this.
         drop(kept);
         self.ladder().warn_of(&ignored);
         self.note(note.record(), None)?;
