@@ -125,7 +125,7 @@ fn read_through(opened: &Opened<'_>) -> Result<SegmentWalk> {
 
 impl<'a> Blocks<'a> {
     fn new(reader: &LogReader, opened: Box<Opened<'a>>, from: u64) -> Result<Self> {
-        let places = reader.places(&opened)?;
+        let places = reader.places(&opened, from)?;
         let left = places.partition_point(|place| place.at.next_seq <= from);
         // What begins behind `from` is not read, but only where a record does begin blocks part.
         let mut stop = None;

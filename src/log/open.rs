@@ -144,7 +144,7 @@ impl Log {
         let (_, file) = open_segment(&*storage, &layout, &newest.header)?;
         let mut active = Active { header: newest.header.clone(), file: file.into() };
         let mut tip = Tip { ack, end: end.offset, time: last };
-        let mut places = places_of_writer(newest.header.segment, &tail.places);
+        let mut places = places_of_writer(&newest.header, &tail.places);
         if course == Course::Fence {
             let state = view.newest().map(|(_, head)| head.state);
             let fence = Fence {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::Result;
-use crate::format::{SEEK_STEP, Uid};
+use crate::format::{SEEK_STEP, SegmentHeader, Uid};
 
 use super::reader::LogReader;
 use super::row::Opened;
@@ -14,20 +14,21 @@ use super::segment_walk::{Place, SegmentWalk, Told};
 use super::walk::{Item, Proof};
 
 /// Places of the segments that were looked at last: by the segment, and whether it is sealed, since
-/// those of an index are more.
+/// those of an index are more. Its uid alone is whatever a caller's source of uids gave it.
 pub(super) type PlaceCache = Arc<Mutex<BTreeMap<PlaceKey, Arc<[Place]>>>>;
-type PlaceKey = (Uid, bool);
+type PlaceKey = (u64, Uid, bool);
 
 /// Of how many segments the places are kept: some 500 KiB each at most.
 const CACHED_MAX: usize = 8;
 
 fn key(opened: &Opened<'_>) -> PlaceKey {
-    bug!(PlacesOfAnother => return ([0; 16], false));
-    (opened.segment.header.segment, matches!(opened.seal, Seal::Whole(_)))
+    bug!(PlacesOfAnother => return (0, [0; 16], false));
+    let header = &opened.segment.header;
+    (header.ordinal, header.segment, matches!(opened.seal, Seal::Whole(_)))
 }
 
 /// The places of a segment that its writer was at when it looked for the segment's end.
-pub(super) fn places_of_writer(segment: Uid, places: &[Position]) -> PlaceCache {
+pub(super) fn places_of_writer(header: &SegmentHeader, places: &[Position]) -> PlaceCache {
     let place = |at: &Position| Place {
         at: *at,
         durable_at: *at,
@@ -35,7 +36,7 @@ pub(super) fn places_of_writer(segment: Uid, places: &[Position]) -> PlaceCache 
         source: Told::ByScan,
     };
     let places: Arc<[Place]> = places.iter().map(place).collect();
-    Arc::new(Mutex::new(BTreeMap::from([((segment, false), places)])))
+    Arc::new(Mutex::new(BTreeMap::from([((header.ordinal, header.segment, false), places)])))
 }
 
 impl LogReader {
@@ -62,39 +63,20 @@ impl LogReader {
         Ok(())
     }
 
-    /// All places of a segment; without an index, by one walk over what nobody has walked over yet.
-    pub(super) fn places(&self, opened: &Opened<'_>) -> Result<Arc<[Place]>> {
+    /// The places of a segment, at least as far as record `from`; without an index, by one walk over
+    /// what nobody has walked over yet.
+    pub(super) fn places(&self, opened: &Opened<'_>, from: u64) -> Result<Arc<[Place]>> {
         let known = match self.cached(opened) {
             Some(places) => Some(places),
             None => self.indexed(opened)?,
         };
-        let by_index = |place: &Place| place.source == Told::ByIndex;
+        let is_enough = |last: &Place| last.source == Told::ByIndex || last.at.next_seq > from;
         match known {
-            Some(places) if places.last().is_some_and(by_index) => Ok(places),
-            known => self.walked(opened, known),
-        }
-    }
-
-    /// The places that are known, and those behind the last of them.
-    fn walked(&self, opened: &Opened<'_>, known: Option<Arc<[Place]>>) -> Result<Arc<[Place]>> {
-        let mut walk = opened.walk()?;
-        let mut places = known.as_deref().map_or_else(|| vec![walk.place()], <[Place]>::to_vec);
-        if let Some(last) = places.last() {
-            walk.resume(last)?;
-        }
-        let mut next = walk.place().at.offset + SEEK_STEP;
-        while let Some(item) = walk.pass()? {
-            let place = walk.place();
-            // What may yet be taken back is nothing to go on from.
-            let is_settled = place.at.offset == place.durable_at.offset;
-            if matches!(item, Item::Record(..)) && place.at.offset >= next && is_settled {
-                next = place.at.offset + SEEK_STEP;
-                places.push(place);
+            Some(places) if places.last().is_some_and(is_enough) => Ok(places),
+            known => {
+                let known = known.as_deref().unwrap_or_default();
+                Ok(self.keep(opened, walked(opened, known)?))
             }
-        }
-        match known {
-            Some(known) if known.len() == places.len() => Ok(known),
-            _ => Ok(self.keep(opened, places)),
         }
     }
 
@@ -117,7 +99,7 @@ impl LogReader {
         let key = key(opened);
         if cache.len() >= CACHED_MAX && !cache.contains_key(&key) {
             // An index is soon read again; what has none is walked over again.
-            let sealed = cache.keys().copied().find(|(_, is_sealed)| *is_sealed);
+            let sealed = cache.keys().copied().find(|(.., is_sealed)| *is_sealed);
             match sealed {
                 Some(sealed) => cache.remove(&sealed),
                 None => cache.pop_first().map(|(_, places)| places),
@@ -127,4 +109,26 @@ impl LogReader {
         cache.insert(key, places.clone());
         places
     }
+}
+
+/// The places that are known, those behind them, and the end of all that is settled.
+fn walked(opened: &Opened<'_>, known: &[Place]) -> Result<Vec<Place>> {
+    let mut walk = opened.walk()?;
+    let (mut places, mut last) = (known.to_vec(), walk.place());
+    // The last one was as far as the segment went: it stays only if it is far from the one before.
+    if let Some(end) = places.pop() {
+        walk.resume(&end)?;
+        last = end;
+    }
+    while let Some(item) = walk.pass()? {
+        let place = walk.place();
+        // What may yet be taken back is nothing to go on from.
+        if matches!(item, Item::Record(..)) && place.at.offset == place.durable_at.offset {
+            let is_far = |before: &Place| last.at.offset - before.at.offset >= SEEK_STEP;
+            places.extend(places.last().is_none_or(is_far).then_some(last));
+            last = place;
+        }
+    }
+    places.push(last);
+    Ok(places)
 }

@@ -230,7 +230,7 @@ impl<'a> Walk<'a> {
             Some(Next::Segment(opened)) => {
                 self.ready.extend(opened.damaged_header().and_then(Item::beside));
                 if self.looks_ahead == LooksAhead::Once {
-                    self.reader.places(&opened)?;
+                    self.reader.places(&opened, self.from)?;
                 }
                 let mut walk = opened.walk()?;
                 self.reader.seek(&opened, &mut walk, self.from)?;
