@@ -111,22 +111,21 @@ impl LogReader {
     }
 }
 
-/// The places that are known, those behind them, and the end of all that is settled.
+/// The places that are known, those behind them, and the end of what there is.
 fn walked(opened: &Opened<'_>, known: &[Place]) -> Result<Vec<Place>> {
     let mut walk = opened.walk()?;
     let (mut places, mut last) = (known.to_vec(), walk.place());
     // The last one was as far as the segment went: it stays only if it is far from the one before.
-    if let Some(end) = places.pop() {
-        walk.resume(&end)?;
-        last = end;
+    match places.pop() {
+        Some(end) if walk.resume(&end)? => last = end,
+        Some(_) => places.clear(),
+        None => {}
     }
     while let Some(item) = walk.pass()? {
-        let place = walk.place();
-        // What may yet be taken back is nothing to go on from.
-        if matches!(item, Item::Record(..)) && place.at.offset == place.durable_at.offset {
+        if matches!(item, Item::Record(..)) {
             let is_far = |before: &Place| last.at.offset - before.at.offset >= SEEK_STEP;
             places.extend(places.last().is_none_or(is_far).then_some(last));
-            last = place;
+            last = walk.place();
         }
     }
     places.push(last);

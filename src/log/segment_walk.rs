@@ -89,7 +89,8 @@ impl SegmentWalk {
     }
 
     /// Go on from a place. An index is never trusted: if what it names is no such record, the walk
-    /// stays where it is.
+    /// stays where it is; and so it does if it cannot be told how much of what a walk came by has
+    /// been acknowledged since.
     pub(super) fn resume(&mut self, place: &Place) -> Result<bool> {
         let mut at = place.at;
         if place.source == Told::ByIndex {
@@ -102,7 +103,13 @@ impl SegmentWalk {
             }
             self.durable_at = at;
         } else {
-            (self.durable_at, self.proof) = (place.durable_at, place.proof);
+            let end = self.extent.end;
+            let is_acknowledged = at.offset <= end;
+            if !is_acknowledged && place.durable_at.offset != end {
+                return Ok(false);
+            }
+            self.durable_at = if is_acknowledged { at } else { place.durable_at };
+            self.proof = place.proof;
         }
         self.at = at;
         Ok(true)

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use plan_ledger::error::ErrorKind;
 use plan_ledger::format::{HeadSync, PAYLOAD_LENGTH_MAX};
-use plan_ledger::log::{Log, LogOptions, LogReader, SegmentSizes, Verdict};
+use plan_ledger::log::{
+    Batch, Durability, Item, Log, LogOptions, LogReader, Proof, SegmentSizes, Verdict,
+};
 use plan_ledger::sim::SimDisk;
 use plan_ledger::storage::{DiskStorage, Storage};
 
@@ -136,6 +138,37 @@ fn what_was_walked_over_is_not_walked_over_again() {
     }
     let stranger = reader(&disk);
     assert!(stranger.records(first + 40).any(|record| record.is_err()), "there is no damage");
+}
+
+/// Goal: what readers came by before it was acknowledged is no damage once it is, and records that
+/// nobody can prove to be acknowledged are not walked over for each look.
+#[test]
+fn places_are_those_of_records_that_are_not_acknowledged_too() {
+    let disk = SimDisk::new();
+    let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    log.append(&[record(1, 2000)], at(1)).unwrap();
+    for number in 2..=300 {
+        let batch = Batch::new(vec![record(number, 2000)], at(number));
+        let _ = log.submit(&Batch { durability: Durability::Buffered, ..batch }).unwrap();
+    }
+    assert_eq!(log.reader().unwrap().record(300).unwrap(), None, "it is acknowledged");
+    assert_eq!(log.flush().unwrap().seq, 300);
+    for from in [2, 150, 300, 301] {
+        let reader = log.reader().unwrap();
+        let read: Vec<_> = reader.records(from).map(Result::unwrap).collect();
+        assert_eq!(read.iter().map(|it| it.seq).collect::<Vec<_>>(), Vec::from_iter(from..=300));
+        assert!(reader.walk(from).all(|item| matches!(item, Ok(Item::Record(_, Proof::Proven)))));
+    }
+    kill(&disk, log);
+    let chains: Vec<_> = whole(&reader(&disk)).into_iter().map(|record| record.chain).collect();
+    disk.remove(&dir().join("HEAD")).unwrap();
+    let reader = reader(&disk);
+    let before = disk.calls();
+    for (seq, chain) in (1..).zip(chains) {
+        assert_eq!(reader.chain_at(seq).unwrap(), Some(chain), "{seq}");
+    }
+    let calls = disk.calls() - before;
+    assert!(calls < 3 * 300, "{calls} calls");
 }
 
 /// Goal: the limits of payloads and batches are what they say, and what is refused leaves no
