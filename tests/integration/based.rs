@@ -11,7 +11,7 @@ use plan_ledger::ledger::{Condition, Through};
 use plan_ledger::plan::State;
 use plan_ledger::sim::SimDisk;
 use plan_ledger::storage::Storage as _;
-use plan_ledger::{Environment, ErrorKind, Ledger, LedgerView, Projection, state_hash};
+use plan_ledger::{Environment, ErrorKind, Ledger, LedgerView, Projection, RunId, state_hash};
 
 use crate::lab::{dir, reader};
 use crate::snapshots::{append_unknown, opened, quiet, replayed, truth};
@@ -311,15 +311,21 @@ fn a_prune_leaves_no_snapshot_without_its_base() {
     assert_eq!((found, notes), (hash, vec![]));
 }
 
-/// Goal: a snapshot that is too large to be kept for itself stays while others are based on it.
-#[test]
-fn a_large_base_of_small_snapshots_is_kept() {
+/// A closed ledger with a run that waits, and whose values lie in the log however large they are.
+fn one_run() -> (SimDisk, Environment, RunId) {
     let disk = SimDisk::new();
     let environment = Environment { blob_threshold: usize::MAX, ..environment(&disk, 65_536) };
     let ledger = Ledger::create(&dir(), &environment).unwrap();
     let plan = serde_json::from_str(r#"{"steps": [{"id": "a"}]}"#).unwrap();
     let run = ledger.start_run("one", &plan, plan_ledger::RunPolicy::default()).unwrap();
     ledger.close().unwrap();
+    (disk, environment, run)
+}
+
+/// Goal: a snapshot that is too large to be kept for itself stays while others are based on it.
+#[test]
+fn a_large_base_of_small_snapshots_is_kept() {
+    let (disk, environment, run) = one_run();
     for step in [16, 20, 21, 22, 23, 24, 25] {
         let last = reader(&disk).head().unwrap().durable_seq;
         append_unknown(&disk, step * STEP - last - u64::from(step == 20));
@@ -400,12 +406,7 @@ fn a_snapshot_from_beyond_the_log_does_not_stand_in_the_way() {
 /// the next rung.
 #[test]
 fn large_steps_are_passed_over_up_to_the_next_rung() {
-    let disk = SimDisk::new();
-    let environment = Environment { blob_threshold: usize::MAX, ..environment(&disk, 65_536) };
-    let ledger = Ledger::create(&dir(), &environment).unwrap();
-    let plan = serde_json::from_str(r#"{"steps": [{"id": "a"}]}"#).unwrap();
-    let run = ledger.start_run("one", &plan, plan_ledger::RunPolicy::default()).unwrap();
-    ledger.close().unwrap();
+    let (disk, environment, run) = one_run();
     let found: [(u64, &[u64]); 6] = [
         (16, &[16]),
         (17, &[16, 17]),
