@@ -127,9 +127,9 @@ impl Runs {
         self.runs.remove(id)?.run.into_inner().map(|run| *run)
     }
 
-    /// Leave a run out, without a look at it.
-    pub fn discard(&mut self, id: &RunId) {
-        self.runs.remove(id);
+    /// Leave a run out; it, if it is there: nothing is unpacked for that.
+    pub fn discard(&mut self, id: &RunId) -> Option<Box<Run>> {
+        self.runs.remove(id)?.run.into_inner()
     }
 
     /// Their numbers, ascending.

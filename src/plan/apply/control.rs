@@ -4,6 +4,7 @@
 //! no timer and no open question.
 
 use std::collections::BTreeSet;
+use std::collections::btree_map::Entry;
 
 use crate::plan::{
     BarrierStatus, BudgetChanged, ENDED_KEPT, Ending, Micros, PauseCause, QuestionId,
@@ -102,9 +103,23 @@ impl State {
             // What a list shows of it is all that is left: nothing is unpacked for that.
             let Some(glance) = self.runs.glance(&id) else { continue };
             let summary = glance.summary();
-            self.runs.discard(&id);
-            self.dealt.retain(|_, (run, _)| *run != id);
+            match self.runs.discard(&id) {
+                Some(run) => self.forget_attempts(&run),
+                None => self.dealt.retain(|_, (run, _)| *run != id),
+            }
             self.summaries.extend(summary.map(|summary| (id, summary)));
+        }
+    }
+
+    /// Whoever asks for an attempt of that run is told that there is none. All that are known of it
+    /// are its own, and few beside those of other runs.
+    fn forget_attempts(&mut self, run: &Run) {
+        for token in &run.dealt {
+            if let Entry::Occupied(attempt) = self.dealt.entry(*token)
+                && attempt.get().0 == run.id
+            {
+                attempt.remove();
+            }
         }
     }
 }

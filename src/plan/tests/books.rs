@@ -55,6 +55,9 @@ pub(super) fn check_derived(state: &State) {
             }
         }
     }
+    for (token, (run, _)) in &state.dealt {
+        assert!(state.runs[run].dealt.contains(token), "what retires with a run is its own");
+    }
     assert_eq!(state.in_flight, in_flight);
     assert_eq!(state.in_flight_by_owner, by_owner);
     assert_eq!(state.in_flight_by_tag, by_tag);
