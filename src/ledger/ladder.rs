@@ -204,7 +204,7 @@ impl Maker {
     fn is_waste(&self, reader: &LogReader, newest: Option<&SnapshotName>) -> bool {
         newest.filter(|name| self.spacing.is_between(name.seq)).is_some_and(|name| {
             // One that cannot be opened does not stand in the way of another.
-            let header = reader.snapshot_header(name).ok().flatten();
+            let header = reader.snapshot_folder().header(name).ok().flatten();
             let length = header.and_then(|header| header.file_length()).unwrap_or(0);
             length > WORTH.saturating_mul(self.spacing.reach(name.seq))
         })

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{SNAPSHOT_BASES_MAX, SnapshotHeader, SnapshotName};
-use crate::log::{LogReader, SnapshotReader};
+use crate::log::{LogReader, SnapshotFolder, SnapshotReader};
 use crate::plan::{Form, PackedRun, RunId, State};
 
 use super::projection::Projection;
@@ -46,8 +46,17 @@ fn load_on<P: Projection>(
     see: impl FnOnce(&P),
 ) -> Result<(P, SnapshotHeader)> {
     let file = reader.open_snapshot(name)?;
+    read(reader.snapshot_folder(), file, see)
+}
+
+/// What a file and those that it is based on hold, after every check of them.
+fn read<P: Projection>(
+    folder: SnapshotFolder<'_>,
+    file: SnapshotReader,
+    see: impl FnOnce(&P),
+) -> Result<(P, SnapshotHeader)> {
     let path = file.path().to_owned();
-    let below = base::<P>(reader, &file)?;
+    let below = base::<P>(folder, &file)?;
     if let Some(base) = &below {
         see(base);
     }
@@ -58,10 +67,42 @@ fn load_on<P: Projection>(
     Ok((value, header))
 }
 
+/// What a snapshot holds, of which nobody looked yet whether it fits the log.
+#[derive(Debug)]
+pub(super) struct Unfitted<P> {
+    name: SnapshotName,
+    value: P,
+    header: SnapshotHeader,
+}
+
+impl<P: Projection> Unfitted<P> {
+    /// The newest one in a folder, if it can be used.
+    pub(super) fn newest(folder: SnapshotFolder<'_>) -> Option<Self> {
+        let names = folder.list().ok()?.names;
+        let name = names.into_iter().rfind(is_read::<P>)?;
+        let (value, header) = read::<P>(folder, folder.open(&name).ok()?, |_| {}).ok()?;
+        Some(Self { name, value, header })
+    }
+
+    /// Whether it is the one of that name.
+    pub(super) fn is_of(&self, name: &SnapshotName) -> bool {
+        self.name == *name
+    }
+
+    /// The same as [`load`] gives.
+    ///
+    /// # Errors
+    /// As [`load`].
+    pub(super) fn fit(self, reader: &LogReader) -> Result<(P, SnapshotHeader)> {
+        reader.expect_fitting(&self.header, &path_of(reader, &self.name))?;
+        Ok((self.value, self.header))
+    }
+}
+
 /// What a snapshot is based on, if it is.
-fn base<P: Projection>(reader: &LogReader, of: &SnapshotReader) -> Result<Option<P>> {
+fn base<P: Projection>(folder: SnapshotFolder<'_>, of: &SnapshotReader) -> Result<Option<P>> {
     let mut below = None;
-    for base in bases(reader, of)?.into_iter().rev() {
+    for base in bases(folder, of)?.into_iter().rev() {
         let name = base.header().name();
         let decoded = decode::<P>(base, below).map_err(|error| because(of, &name, error))?;
         below = Some(decoded.0);
@@ -81,12 +122,12 @@ fn because(of: &SnapshotReader, base: &SnapshotName, error: Error) -> Error {
 }
 
 /// The snapshots below one, the nearest first.
-fn bases(reader: &LogReader, of: &SnapshotReader) -> Result<Vec<SnapshotReader>> {
+fn bases(folder: SnapshotFolder<'_>, of: &SnapshotReader) -> Result<Vec<SnapshotReader>> {
     let mut files: Vec<SnapshotReader> = Vec::new();
     loop {
         let above = files.last().unwrap_or(of).header();
         let Some(name) = above.base_name() else { return Ok(files) };
-        match reader.open_base(above).map_err(|error| because(of, &name, error))? {
+        match folder.open_base(above).map_err(|error| because(of, &name, error))? {
             None => return Ok(files),
             Some(_) if files.len() == SNAPSHOT_BASES_MAX => {
                 return Err(unusable(of.path(), "too many others lie below it"));
@@ -171,7 +212,7 @@ pub(super) fn check(reader: &LogReader, name: &SnapshotName) -> Result<SnapshotH
         return Err(unusable(&path_of(reader, name), &what));
     }
     let file = reader.open_snapshot(name)?;
-    for base in bases(reader, &file)? {
+    for base in bases(reader.snapshot_folder(), &file)? {
         let name = base.header().name();
         base.check().map_err(|error| because(&file, &name, error))?;
     }

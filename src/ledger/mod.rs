@@ -9,6 +9,7 @@
 //! Left out on purpose: running workers (a harness does, or the `ledger` binary) and judging
 //! anything (`plan` does).
 
+mod ahead;
 mod archive;
 mod attempts;
 mod blobs;
@@ -75,6 +76,7 @@ use crate::plan::{
 };
 
 pub use crate::log::{Ack, BatchKey, Housekeeping, OnAmbiguous, SegmentSizes};
+use ahead::Ahead;
 pub use archive::{Archived, archive, archive_environment};
 pub use attempts::{EARLIER_ATTEMPTS_MAX, EarlierAttempt, EarlierEnd};
 use blobs::Blobs;
@@ -101,6 +103,7 @@ pub use kind::Kind;
 use ladder::Ladder;
 #[cfg(feature = "cli")]
 pub(crate) use later::Later;
+use load::Unfitted;
 pub use metrics::{ESTIMATE, Metrics, Ratio, RunMetrics};
 pub use projection::Projection;
 pub use remark::{REMARK_LENGTH_MAX, Remark};
@@ -149,7 +152,7 @@ impl Ledger {
     pub fn create(dir: &Path, environment: &Environment) -> Result<Self> {
         let time = environment.clock.now();
         let log = Log::create(dir, environment.log_options(), time)?;
-        Ok(Self::with(log, environment)?.0)
+        Ok(Self::with(log, environment, None)?.0)
     }
 
     /// Open a ledger, and recover it if need be.
@@ -159,9 +162,11 @@ impl Ledger {
     /// the place; `Unsupported`; `Io` and `DiskFull`. Nothing was lost in any of these cases.
     pub fn open(dir: &Path, environment: &Environment) -> Result<(Self, OpenReport)> {
         let time = environment.clock.now();
+        // Read while the end of the log is looked at: only then is it known whether it fits.
+        let newest = Ahead::read(dir, environment);
         let (log, report) = Log::open(dir, environment.log_options(), time)?;
         let mut report = OpenReport::opened(&report, log.ack().seq);
-        let (ledger, from_snapshot) = Self::with(log, environment)?;
+        let (ledger, from_snapshot) = Self::with(log, environment, newest.wait())?;
         report.from_snapshot = from_snapshot;
         report.notes.extend(ledger.warnings());
         Ok((ledger, report))
@@ -190,9 +195,13 @@ impl Ledger {
     }
 
     /// The ledger on a log, and the record of the snapshot that its state was folded from.
-    fn with(log: Log, environment: &Environment) -> Result<(Self, Option<u64>)> {
+    fn with(
+        log: Log,
+        environment: &Environment,
+        newest: Option<Unfitted<State>>,
+    ) -> Result<(Self, Option<u64>)> {
         let reader = log.reader()?;
-        let folded = snapshots::project::<State>(&reader, u64::MAX)?;
+        let folded = snapshots::project_newest(&reader, newest)?;
         let ladder = Ladder::new(environment, reader.dir(), folded.from.unwrap_or(0));
         ladder.warn_of(&folded.ignored);
         let blobs = Blobs::new(log.blobs());

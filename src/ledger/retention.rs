@@ -279,7 +279,7 @@ fn anchors(reader: &LogReader, last_seq: u64) -> Result<Vec<Anchor>> {
     let names = snapshots::names::<State>(reader)?;
     let mut whole = Vec::new();
     for name in names.into_iter().filter(|name| name.seq >= last_seq) {
-        let header = reader.snapshot_header(&name).ok().flatten();
+        let header = reader.snapshot_folder().header(&name).ok().flatten();
         if header.is_none_or(|header| header.base.is_none()) {
             whole.push(name);
         }

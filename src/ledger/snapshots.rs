@@ -18,7 +18,7 @@ use crate::log::{LogReader, SnapshotNote, write_snapshot};
 use crate::plan::{ContentHash, Micros, State};
 use crate::storage::Storage;
 
-use super::load::{is_read, load, load_whole, path_of, unusable};
+use super::load::{Unfitted, is_read, load, load_whole, path_of, unusable};
 use super::projection::Projection;
 use super::replay::recorded;
 
@@ -82,10 +82,26 @@ pub(super) enum Care {
 /// `Corrupt` for damage behind the newest good snapshot, `Unsupported`, and `Io`. Bad snapshots
 /// are no errors.
 pub(super) fn project<P: Projection>(reader: &LogReader, seq: u64) -> Result<Projected<P>> {
-    project_with(reader, seq, Care::Lazy)
+    project_with(reader, seq, Care::Lazy, None)
 }
 
-fn project_with<P: Projection>(reader: &LogReader, seq: u64, care: Care) -> Result<Projected<P>> {
+/// The same after the last durable record, with a snapshot that was read before.
+///
+/// # Errors
+/// As [`project`].
+pub(super) fn project_newest<P: Projection>(
+    reader: &LogReader,
+    newest: Option<Unfitted<P>>,
+) -> Result<Projected<P>> {
+    project_with(reader, u64::MAX, Care::Lazy, newest)
+}
+
+fn project_with<P: Projection>(
+    reader: &LogReader,
+    seq: u64,
+    care: Care,
+    mut before: Option<Unfitted<P>>,
+) -> Result<Projected<P>> {
     let mut ignored = Vec::new();
     let names = match names::<P>(reader) {
         Ok(names) => names,
@@ -95,9 +111,10 @@ fn project_with<P: Projection>(reader: &LogReader, seq: u64, care: Care) -> Resu
         }
     };
     for name in names.iter().rev().filter(|name| name.seq <= seq) {
-        let loaded = match care {
-            Care::Lazy => load::<P>(reader, name),
-            Care::Whole => load_whole::<P>(reader, name),
+        let loaded = match (before.take_if(|before| before.is_of(name)), care) {
+            (Some(before), Care::Lazy) => before.fit(reader),
+            (_, Care::Lazy) => load::<P>(reader, name),
+            (_, Care::Whole) => load_whole::<P>(reader, name),
         };
         let tried = loaded.map(|(value, header)| {
             fold_on(reader, seq, Projected::loaded(value, &header), Some(&header))
@@ -158,7 +175,7 @@ fn project_at_with<P: Projection>(
     seq: u64,
     care: Care,
 ) -> Result<Projected<P>> {
-    let projected = project_with::<P>(reader, seq, care)?;
+    let projected = project_with::<P>(reader, seq, care, None)?;
     if projected.seq == seq {
         return Ok(projected);
     }

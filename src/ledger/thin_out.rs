@@ -75,7 +75,7 @@ fn of_no_use<'a>(
         if name.seq < settled && (is_rung || is_step) {
             continue;
         }
-        let header = match reader.snapshot_header(name) {
+        let header = match reader.snapshot_folder().header(name) {
             Ok(header) => header,
             Err(error) => {
                 // It stays while it cannot be read, and so does what it may be based on.

@@ -53,6 +53,7 @@ mod segment_walk;
 mod segments;
 mod select;
 mod snapshot_file;
+mod snapshot_folder;
 mod snapshot_note;
 mod snapshot_reader;
 mod verify;
@@ -83,6 +84,7 @@ pub use retention::{Anchor, ArchivedIn, Retention, RetentionNote};
 pub use scan::Links;
 pub use select::Selection;
 pub use snapshot_file::{SnapshotList, list_snapshots, write_snapshot};
+pub use snapshot_folder::SnapshotFolder;
 pub use snapshot_note::SnapshotNote;
 pub use snapshot_reader::SnapshotReader;
 pub use verify::{

@@ -114,7 +114,7 @@ impl LogReader {
         // None is based on a later one, and without one below there is nothing left to do.
         for name in if gone.is_empty() { Vec::new() } else { behind } {
             // One that cannot be read is of no use, and in nobody's way.
-            let header = self.snapshot_header(&name).ok().flatten();
+            let header = self.snapshot_folder().header(&name).ok().flatten();
             let base = header.and_then(|header| header.base_name());
             if base.is_some_and(|base| gone.contains(&base) && !bug!(PruneLeavesBased)) {
                 stale.insert(0, path(&name));

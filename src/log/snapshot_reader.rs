@@ -15,83 +15,56 @@ use crate::format::{
 };
 use crate::storage::{Access, Storage, StorageFile};
 
-use super::beginning::is_missing;
 use super::build::length;
-use super::layout::Layout;
 use super::reader::LogReader;
 use super::segments::{Segment, good};
-use super::snapshot_file::{SnapshotList, list_snapshots};
+use super::snapshot_file::SnapshotList;
+use super::snapshot_folder::SnapshotFolder;
 use super::walk::{Item, Proof, Walk};
 
 impl LogReader {
+    /// The ledger's folder of snapshots.
+    #[must_use]
+    pub fn snapshot_folder(&self) -> SnapshotFolder<'_> {
+        SnapshotFolder::of(&*self.storage, self.dir())
+    }
+
     /// What is in the ledger's folder of snapshots.
     ///
     /// # Errors
     /// `Io`.
     pub fn snapshots(&self) -> Result<SnapshotList> {
-        list_snapshots(&*self.storage, self.dir())
+        self.snapshot_folder().list()
     }
 
-    /// Open a snapshot, check header, name and length, and that it belongs to this log: the
-    /// uids, and the chain at its record.
+    /// Open a snapshot, check header, name and length, and that it belongs to this log.
     ///
     /// # Errors
     /// `Corrupt` with file and offset; `Unsupported`; `Io`.
     pub fn open_snapshot(&self, name: &SnapshotName) -> Result<SnapshotReader> {
-        let path = Layout::new(self.dir()).snapshots().join(name.to_string());
-        let snapshot = SnapshotReader::open(&*self.storage, &path)?;
-        let header = snapshot.header();
+        let snapshot = self.snapshot_folder().open(name)?;
+        self.expect_fitting(snapshot.header(), snapshot.path())?;
+        Ok(snapshot)
+    }
+
+    /// Check that a snapshot belongs to this log: the uids, and the chain at its record.
+    ///
+    /// # Errors
+    /// `Corrupt` with file and offset; `Io`.
+    pub fn expect_fitting(&self, header: &SnapshotHeader, path: &Path) -> Result<()> {
         if self.uids() != Some((header.ledger, header.genesis)) {
-            return Err(bad(&path, 16, "it belongs to another ledger"));
+            return Err(bad(path, 16, "it belongs to another ledger"));
         }
         match self.chain_at(header.seq)? {
-            Some(chain) if chain == header.chain || bug!(SnapshotUnchained) => Ok(snapshot),
+            Some(chain) if chain == header.chain || bug!(SnapshotUnchained) => Ok(()),
             Some(_) => {
                 let what = format!("it does not fit the log: record {} differs", header.seq);
-                Err(bad(&path, 64, &what))
+                Err(bad(path, 64, &what))
             }
             None => {
                 let what = format!("it does not fit the log, which has no record {}", header.seq);
-                Err(bad(&path, 48, &what))
+                Err(bad(path, 48, &what))
             }
-        }
-    }
-
-    /// What a snapshot's file says of itself, whether it fits the log or not; `None` if the file says
-    /// nothing that can be believed.
-    ///
-    /// # Errors
-    /// `Io`.
-    pub fn snapshot_header(&self, name: &SnapshotName) -> Result<Option<SnapshotHeader>> {
-        let path = Layout::new(self.dir()).snapshots().join(name.to_string());
-        match SnapshotReader::open(&*self.storage, &path) {
-            Ok(file) => Ok(Some(file.header)),
-            Err(error) if error.kind() == ErrorKind::Io => Err(error),
-            Err(_) => Ok(None),
-        }
-    }
-
-    /// Open the snapshot that another is based on, if it is, and check header, name and length, and that
-    /// it is the one that the other says. It need not fit the log: what comes of both must.
-    ///
-    /// # Errors
-    /// `Corrupt` with its file and offset; `Unsupported`; `Io`.
-    pub fn open_base(&self, of: &SnapshotHeader) -> Result<Option<SnapshotReader>> {
-        let Some((base, name)) = of.base.zip(of.base_name()) else { return Ok(None) };
-        let path = Layout::new(self.dir()).snapshots().join(name.to_string());
-        match SnapshotReader::open(&*self.storage, &path) {
-            Ok(found) => {
-                let SnapshotHeader { ledger, genesis, state_hash, .. } = found.header;
-                let expected = (of.ledger, of.genesis, base.state_hash);
-                let is_it = (ledger, genesis, state_hash) == expected;
-                if is_it || bug!(BaseTrusted) {
-                    Ok(Some(found))
-                } else {
-                    Err(bad(&path, 0, "it is another"))
-                }
-            }
-            Err(error) if is_missing(&error) => Err(bad(&path, 0, "it is missing")),
-            Err(error) => Err(error),
         }
     }
 
@@ -336,7 +309,7 @@ impl Read for SnapshotReader {
     }
 }
 
-fn bad(path: &Path, offset: u64, what: &str) -> Error {
+pub(super) fn bad(path: &Path, offset: u64, what: &str) -> Error {
     let message = format!("{what}; the snapshot is not used, and may be deleted");
     Error::new(ErrorKind::Corrupt, message).at_path(path).at_offset(offset)
 }

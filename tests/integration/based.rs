@@ -219,7 +219,7 @@ fn a_whole_snapshot_is_worth_more_than_a_based_one() {
     let (disk, environment) = chain();
     let names = names(&disk);
     let base_at = |seq| {
-        let header = |name| reader(&disk).snapshot_header(name).unwrap().unwrap();
+        let header = |name| reader(&disk).snapshot_folder().header(name).unwrap().unwrap();
         let name = self::names(&disk).into_iter().find(|name| name.seq == seq).unwrap();
         header(&name).base.map(|base| base.seq)
     };

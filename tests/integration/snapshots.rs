@@ -5,12 +5,12 @@ use std::io;
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use plan_ledger::format::{Codec, NewRecord, SnapshotHeader, SnapshotName};
 use plan_ledger::ledger::{Condition, Level, RUNS, VerifyReport, VerifyRequest, verify};
-use plan_ledger::log::{Log, LogOptions, SnapshotNote};
+use plan_ledger::log::{Housekeeping, Log, LogOptions, SnapshotNote};
 use plan_ledger::plan::{ContentHash, Form, Glance, PackedRun, State};
 use plan_ledger::sim::{Effect, Fault, Loss, SimDisk};
 use plan_ledger::storage::{Access, Storage};
@@ -18,6 +18,7 @@ use plan_ledger::{Environment, ErrorKind, Ledger, LedgerView, Projection, Record
 
 use crate::lab::{dir, log_files, options, reader};
 use crate::time_travel::{environment, play, rungs};
+use crate::trace::{Call, Traced};
 
 #[path = "../../examples/projection.rs"]
 mod example;
@@ -77,10 +78,15 @@ pub(crate) fn opened(
     disk: &SimDisk,
     environment: &Environment,
 ) -> (ContentHash, Option<u64>, Vec<String>) {
-    let disk = disk.fork();
-    let environment = Environment { storage: Arc::new(disk), ..environment.clone() };
-    let (ledger, report) = Ledger::open(&dir(), &environment).unwrap();
-    (ledger.state_hash(), report.from_snapshot, report.notes)
+    // Who reads the newest snapshot on a thread of its own finds and says the same.
+    let [found, beside] = [Housekeeping::Inline, Housekeeping::Thread].map(|housekeeping| {
+        let storage = Arc::new(disk.fork());
+        let environment = Environment { storage, housekeeping, ..environment.clone() };
+        let (ledger, report) = Ledger::open(&dir(), &environment).unwrap();
+        (ledger.state_hash(), report.from_snapshot, report.notes)
+    });
+    assert_eq!(found, beside);
+    found
 }
 
 /// What the most thorough check says.
@@ -972,4 +978,34 @@ fn snapshots_are_made_one_at_a_time() {
         }
     });
     assert_eq!((MOST.load(Ordering::SeqCst), ALIVE.load(Ordering::SeqCst)), (1, 0));
+}
+
+/// Goal: who opens a ledger has its newest snapshot read once, by a thread that reads beside the one
+/// that looks at the end of the log; and by nobody else if all is to be done on one thread.
+#[test]
+fn the_newest_snapshot_is_read_beside_the_end_of_the_log() {
+    let readers: Arc<Mutex<Vec<Option<String>>>> = Arc::default();
+    let seen = readers.clone();
+    let storage = Arc::new(Traced::watched(move |call| {
+        if let Call::Open(path, _) = call
+            && path.extension().is_some_and(|it| it == "snap")
+        {
+            let name = std::thread::current().name().map(str::to_owned);
+            seen.lock().unwrap().push(name);
+        }
+    }));
+    let inline = Environment { storage, ..quiet(&SimDisk::new()) };
+    let ledger = Ledger::create(&dir(), &inline).unwrap();
+    play(&ledger, 5, 65);
+    ledger.snapshot::<State>().unwrap();
+    ledger.close().unwrap();
+    let own = std::thread::current().name().map(str::to_owned);
+    let beside = Some("newest-snapshot".to_owned());
+    for (housekeeping, reader) in [(Housekeeping::Inline, own), (Housekeeping::Thread, beside)] {
+        readers.lock().unwrap().clear();
+        let environment = Environment { housekeeping, ..inline.clone() };
+        let (_, report) = Ledger::open(&dir(), &environment).unwrap();
+        assert!(report.from_snapshot.is_some());
+        assert_eq!(*readers.lock().unwrap(), [reader]);
+    }
 }
