@@ -27,7 +27,7 @@ use super::queue::{Health, Helper, Queue, Room, Turn, fenced, head_content};
 use super::reader::LogReader;
 use super::retention::Retention;
 use super::seek::PlaceCache;
-use super::waiting::{Until, Waiter};
+use super::waiting::{Until, Woken};
 
 /// What the threads of a log share.
 #[derive(Debug)]
@@ -80,11 +80,16 @@ impl Engine {
     }
 
     /// Wait until a turn ended that may have brought what is wanted. It is somebody's turn.
-    fn wait_for<'a>(&'a self, mut queue: QueueGuard<'a>, until: Until) -> QueueGuard<'a> {
+    fn wait_for<'a>(&'a self, queue: QueueGuard<'a>, until: Until) -> QueueGuard<'a> {
+        Self::sleep(queue, until);
+        self.lock()
+    }
+
+    /// The same, without looking what it brought.
+    fn sleep(mut queue: QueueGuard<'_>, until: Until) -> Woken {
         let bed = queue.lie_down(until);
         drop(queue);
-        bed.sleep();
-        self.lock()
+        bed.sleep()
     }
 
     /// Wake whom the queue as it is now has an answer for, and who goes to the disk next; the
@@ -102,7 +107,9 @@ impl Engine {
         }
         // With the lock held, each of them would run into it.
         drop(queue);
-        risers.into_iter().for_each(Waiter::wake);
+        for (bed, why) in risers {
+            bed.wake(why);
+        }
         self.lock()
     }
 
@@ -112,6 +119,16 @@ impl Engine {
 
     /// Give a batch its place.
     pub(super) fn submit(&self, request: &Request<'_>) -> Result<Ticket> {
+        self.place(request).map(|(ticket, _)| ticket)
+    }
+
+    /// Give a batch its place, and wait until it is durable.
+    pub(super) fn append(&self, request: &Request<'_>) -> Result<Ack> {
+        let (ticket, queue) = self.place(request)?;
+        self.wait_with(queue, &ticket)
+    }
+
+    fn place(&self, request: &Request<'_>) -> Result<(Ticket, QueueGuard<'_>)> {
         bug!(Harmless => ());
         self.expect_own_process()?;
         let key_record = request.key_record();
@@ -127,11 +144,11 @@ impl Engine {
                 continue;
             }
             if let Some(landed) = queue.landed(request.key) {
-                return Ok(landed);
+                return Ok((landed, queue));
             }
             queue.expect_seq(request)?;
             if batch.is_empty() {
-                return Ok(queue.empty_ticket());
+                return Ok((queue.empty_ticket(), queue));
             }
             queue = match queue.room_for(batch.size) {
                 Room::Here => break,
@@ -147,13 +164,17 @@ impl Engine {
             self.chores.notify_one();
         }
         if request.durability == Durability::Buffered {
-            self.write_out(queue, &ticket)?;
+            queue = self.write_out(queue, &ticket)?;
         }
-        Ok(ticket)
+        Ok((ticket, queue))
     }
 
     /// Have a batch written to the file.
-    fn write_out<'a>(&'a self, mut queue: QueueGuard<'a>, ticket: &Ticket) -> Result<()> {
+    fn write_out<'a>(
+        &'a self,
+        mut queue: QueueGuard<'a>,
+        ticket: &Ticket,
+    ) -> Result<QueueGuard<'a>> {
         let (first, last) = (ticket.first, ticket.last.seq);
         while queue.written.ack.seq < last {
             if let Some(error) = queue.outcome(first, last) {
@@ -166,14 +187,17 @@ impl Engine {
                 Turn::Commit | Turn::Rotate => self.wait_for(queue, Until::Written(last)),
             };
         }
-        Ok(())
+        Ok(queue)
     }
 
     /// Wait until a batch is durable; have it written and synced if nobody else does.
     pub(super) fn wait(&self, ticket: &Ticket) -> Result<Ack> {
-        let Ticket { first, last } = *ticket;
         self.expect_own_process()?;
-        let mut queue = self.lock();
+        self.wait_with(self.lock(), ticket)
+    }
+
+    fn wait_with<'a>(&'a self, mut queue: QueueGuard<'a>, ticket: &Ticket) -> Result<Ack> {
+        let Ticket { first, last } = *ticket;
         if last.seq > queue.encoded.ack.seq {
             let message = format!(
                 "a ticket for record {}: expected one of this log, which ends at record {}",
@@ -189,7 +213,10 @@ impl Engine {
                 Turn::Free => self
                     .commit(queue, Durability::Sync)
                     .map_err(|queue| queue.refusal(first, last.seq))?,
-                Turn::Commit | Turn::Rotate => self.wait_for(queue, Until::Durable(last.seq)),
+                Turn::Commit | Turn::Rotate => match Self::sleep(queue, Until::Durable(last.seq)) {
+                    Woken::Answered => break,
+                    Woken::ToLook => self.lock(),
+                },
             };
         }
         Ok(last)

@@ -2,7 +2,8 @@
 //! turn it is at the disk.
 //!
 //! Invariants:
-//! - `durable` <= `written` <= `encoded`, all three in the active segment; `written` <= `begun`.
+//! - `durable` <= `written` <= `encoded`, all three in the active segment; `written` <= `begun` <=
+//!   `taken` <= `encoded`.
 //! - The arena holds exactly the frames between `written` (or, while a group is being written, the
 //!   end of that group) and `encoded`.
 //! - What is not durable spans at most [`UNSYNCED_MAX`] bytes, or one batch.
@@ -22,7 +23,7 @@ use super::batch::{Ack, DigestedBatch, Request, Ticket, to_u64};
 use super::keys::KeyWindow;
 use super::options::SegmentSizes;
 use super::prepare::Prepared;
-use super::waiting::Waiter;
+use super::waiting::Waiters;
 
 /// How many bytes of the file may wait for a sync, if they are more than one batch. Recovery
 /// relies on it.
@@ -132,6 +133,8 @@ pub(super) struct Queue {
     pub(super) durable: Tip,
     /// The last record of which a write was begun: nobody can say that it is not in the file.
     pub(super) begun: u64,
+    /// The last record that a turn took.
+    pub(super) taken: u64,
     pub(super) turn: Turn,
     pub(super) health: Health,
     pub(super) head: HeadOnDisk,
@@ -144,7 +147,7 @@ pub(super) struct Queue {
     pub(super) activity: u64,
     pub(super) sizes: SegmentSizes,
     /// Who waits for a turn to end.
-    pub(super) waiters: VecDeque<Waiter>,
+    pub(super) waiters: Waiters,
     /// How many records the next group may be worth waiting for: one from each thread that the last
     /// turn answered, or that waits; none if there was only one.
     pub(super) expected: usize,
@@ -188,6 +191,7 @@ impl Queue {
             written: tip,
             durable: tip,
             begun: tip.ack.seq,
+            taken: tip.ack.seq,
             turn: Turn::Free,
             health: Health::Good,
             head: HeadOnDisk::Synced,
@@ -197,7 +201,7 @@ impl Queue {
             to_seal: VecDeque::new(),
             activity: 0,
             sizes,
-            waiters: VecDeque::new(),
+            waiters: Waiters::default(),
             expected: 0,
         }
     }
@@ -258,6 +262,7 @@ impl Queue {
     /// Everything that is pending, to be written now.
     pub(super) fn take_group(&mut self) -> Group {
         self.arena.drop_halves();
+        self.taken = self.encoded.ack.seq;
         let spare = std::mem::take(&mut self.spare);
         Group {
             arena: std::mem::replace(&mut self.arena, spare),

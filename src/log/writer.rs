@@ -67,7 +67,7 @@ impl Log {
     pub fn append(&self, records: &[NewRecord], time: u64) -> Result<Ack> {
         let (durability, expected_seq, key) = (Durability::Sync, None, None);
         let request = Request { records, time, durability, expected_seq, key };
-        self.engine.wait(&self.engine.submit(&request)?)
+        self.engine.append(&request)
     }
 
     /// Give a batch its place, without waiting until it is durable. A batch with a key that is
