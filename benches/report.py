@@ -21,8 +21,6 @@ BARE = "write + fdatasync, nothing else"
 TRUSTING = "plan-ledger, checksums only"
 NO_PEERS = {OURS, TRUSTING, BARE}
 
-PLANNED = "memory, bytes a step, plan's text included"
-
 # Why a row falls short where it does, as profiles say; printed only where it does.
 REASONS = json.loads((HERE / "reasons.json").read_text())
 
@@ -127,6 +125,11 @@ class Figures:
         points = self.grown(of, name)
         return points[-1] if points else (math.nan, math.nan)
 
+    def slope(self, of, name):
+        """By how much it grows with each one more of the size, between the two largest sizes."""
+        (fewer, less), (more, most) = ([(math.nan, math.nan)] * 2 + self.grown(of, name))[-2:]
+        return quotient(most - less, more - fewer)
+
 
 def quotient(one, other):
     return one / other if other else math.nan
@@ -224,11 +227,11 @@ def rows(f):
     yield Row("p99.9 of a durable step while snapshots are built", "<= 2 x without",
               f"{text(f.own('step, p99.9 while snapshots are built, us'))} us", f"without {text(f.own('step, p99.9 without snapshots, us'))} us: {text(ratio)} x",
               judged((2, ratio)), "the same processors and the same disk")
-    live = f.own("memory, bytes a step, half of them done")
+    live = f.slope("plans", "memory of the state, MiB") * 2**20
     size, beyond = f.largest("lengths", "memory of the replay beyond it, MiB")
     yield Row("memory", "<= 200 bytes a live step; replay of 10 M within 64 MiB beyond the state",
               f"{text(live)} bytes a step, its plan's text included; replay of {text(size)}: {text(beyond)} MiB beyond",
-              f"the plan's text and links: {text(f.own(PLANNED))} bytes of it",
+              "-",
               judged((200, live), (64, beyond), (size, 10e6)), "what a step holds, and one window of the file")
     pair, (name, least) = f.ours("on disk"), f.best("on disk", min)
     yield Row("bytes on disk, dispatch and receipt", "<= 1.5 x the smallest", f"{text(pair)}", f"{name} {text(least)}: {text(quotient(pair, least))} x",

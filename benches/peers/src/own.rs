@@ -1,6 +1,6 @@
 //! What only this engine has: verifying a chain, durable steps of a plan, what a dispatch costs
-//! beside the disk, how long appends take while snapshots are built, and what a step costs in
-//! memory. Each part is measured in a process of its own, round by round.
+//! beside the disk, and how long appends take while snapshots are built. Each part is measured in a
+//! process of its own, round by round.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -18,7 +18,7 @@ use plan_ledger::{Command, Environment, Ledger, Plan, RunId, RunPolicy, State};
 use crate::Result;
 use crate::engine::Peer;
 use crate::measure::{BATCH, as_float, per_second};
-use crate::plans::{ask, dealt, dispatch, memory, plan, receipt, start};
+use crate::plans::{ask, dealt, dispatch, plan, receipt, start};
 use crate::record::payload;
 use crate::speed::median;
 
@@ -47,7 +47,6 @@ enum Part {
     Step,
     Cpu,
     Tail,
-    Memory,
 }
 
 /// Names and figures.
@@ -67,12 +66,8 @@ pub fn run(options: &Options) -> Result<()> {
     }
     std::fs::create_dir_all(&options.folder)?;
     let mut figures: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-    for round in 0..options.rounds {
+    for _ in 0..options.rounds {
         for part in Part::value_variants() {
-            // What a step takes of memory does not change from round to round.
-            if *part == Part::Memory && round > 0 {
-                continue;
-            }
             for (name, figure) in apart(*part, options)? {
                 figures.entry(name).or_default().push(figure);
             }
@@ -114,7 +109,6 @@ fn measure(part: Part, options: &Options) -> Result<Figures> {
         Part::Step => steps(folder.path(), time),
         Part::Cpu => cpu(),
         Part::Tail => tail(folder.path(), time),
-        Part::Memory => in_memory(),
     }
 }
 
@@ -249,26 +243,4 @@ pub fn at_share(mut took: Vec<Duration>, share: usize) -> f64 {
     took.sort_unstable();
     let last = took.len().saturating_sub(1);
     took.get((took.len() * share / 1000).min(last)).map_or(f64::NAN, |t| t.as_secs_f64() * 1e6)
-}
-
-/// What the state of a large plan takes, while half of its steps are done.
-fn in_memory() -> Result<Figures> {
-    let command = start("large".to_owned(), &plan(LARGE)?)?;
-    let before = memory("VmRSS")?;
-    let mut state = State::default();
-    ask(&mut state, 1, &command)?;
-    let planned = memory("VmRSS")?;
-    for now in 2..LARGE / 2 {
-        let first = state.seq + 1;
-        let events = ask(&mut state, now, &dispatch(RunId(1)))?;
-        let token = dealt(first, &events).ok_or("nothing was dealt")?;
-        ask(&mut state, now, &Command::RecordReceipt { token, receipt: receipt() })?;
-    }
-    let worked = memory("VmRSS")?;
-    let per_step = |bytes: u64| as_float(bytes) / as_float(LARGE);
-    Ok(vec![
-        ("memory, bytes a step, plan's text included", per_step(planned - before)),
-        ("memory, bytes a step, half of them done", per_step(worked - before)),
-        ("memory, bytes of `StepState`", size_of::<plan_ledger::plan::StepState>() as f64),
-    ])
 }
