@@ -1,5 +1,5 @@
 //! The newest snapshot of the state, read on another thread while the end of the log is looked at:
-//! of an open neither can be much shorter, and each takes one processor.
+//! neither needs the other before both are there, and each takes one processor.
 //!
 //! Invariants:
 //! - What is read is used only if it fits the log that was opened, and is the snapshot that would be
