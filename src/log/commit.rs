@@ -266,6 +266,7 @@ impl Engine {
         needed: u64,
         time: u64,
     ) -> Result<QueueGuard<'a>> {
+        self.expect_own_process()?;
         let is_durable = queue.is_durable();
         let mut group = queue.take_group();
         let at_disk = AtDisk::begin(self, &mut queue, Turn::Rotate);

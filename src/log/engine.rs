@@ -12,7 +12,7 @@
 //! - Whose turn failed is refused and does not take another one: nobody spins on a disk that fails.
 //! - A ticket is answered with an ack only if its last record is durable and HEAD says so.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{ChainKey, HeadState};
@@ -80,16 +80,17 @@ impl Engine {
     }
 
     /// Wait until a turn ended that may have brought what is wanted. It is somebody's turn.
-    fn wait_for<'a>(&'a self, queue: QueueGuard<'a>, until: Until) -> QueueGuard<'a> {
-        Self::sleep(queue, until);
-        self.lock()
+    fn wait_for<'a>(&'a self, queue: QueueGuard<'a>, until: Until) -> Result<QueueGuard<'a>> {
+        self.sleep(queue, until)?;
+        Ok(self.lock())
     }
 
     /// The same, without looking what it brought.
-    fn sleep(mut queue: QueueGuard<'_>, until: Until) -> Woken {
+    fn sleep(&self, mut queue: QueueGuard<'_>, until: Until) -> Result<Woken> {
         let bed = queue.lie_down(until);
         drop(queue);
-        bed.sleep()
+        self.expect_own_process()?;
+        Ok(bed.sleep())
     }
 
     /// Wake whom the queue as it is now has an answer for, and who goes to the disk next; the
@@ -113,7 +114,21 @@ impl Engine {
         self.lock()
     }
 
-    fn expect_own_process(&self) -> Result<()> {
+    /// The lock, for whoever may be a fork: there nobody may let go of it. Free, it can be taken
+    /// without asking the system which process this is.
+    fn enter(&self) -> Result<QueueGuard<'_>> {
+        match self.queue.try_lock() {
+            Ok(queue) => Ok(queue),
+            Err(TryLockError::Poisoned(queue)) => Ok(queue.into_inner()),
+            Err(TryLockError::WouldBlock) => {
+                self.expect_own_process()?;
+                Ok(self.lock())
+            }
+        }
+    }
+
+    /// To be asked before anything is written or waited for: in a fork, nobody may ever come.
+    pub(super) fn expect_own_process(&self) -> Result<()> {
         if self.ownership.is_own_process() { Ok(()) } else { Err(fenced(FORKED)) }
     }
 
@@ -130,17 +145,17 @@ impl Engine {
 
     fn place(&self, request: &Request<'_>) -> Result<(Ticket, QueueGuard<'_>)> {
         bug!(Harmless => ());
-        self.expect_own_process()?;
         let key_record = request.key_record();
         let batch = DigestedBatch::new(key_record.as_ref(), request.records)?;
         if request.key.is_some() {
+            self.expect_own_process()?;
             self.load_keys()?;
         }
-        let mut queue = self.lock();
+        let mut queue = self.enter()?;
         loop {
             queue.expect_good()?;
             if queue.turn == Turn::Rotate {
-                queue = self.wait_for(queue, Until::Free);
+                queue = self.wait_for(queue, Until::Free)?;
                 continue;
             }
             if let Some(landed) = queue.landed(request.key) {
@@ -152,8 +167,9 @@ impl Engine {
             }
             queue = match queue.room_for(batch.size) {
                 Room::Here => break,
-                _ if queue.turn != Turn::Free => self.wait_for(queue, Until::Free),
+                _ if queue.turn != Turn::Free => self.wait_for(queue, Until::Free)?,
                 Room::AfterSync => {
+                    self.expect_own_process()?;
                     self.commit(queue, Durability::Sync).map_err(|queue| queue.no_place())?
                 }
                 Room::NextSegment => self.rotate(queue, batch.size, request.time)?,
@@ -181,10 +197,12 @@ impl Engine {
                 return Err(error);
             }
             queue = match queue.turn {
-                Turn::Free => self
-                    .commit(queue, Durability::Buffered)
-                    .map_err(|queue| queue.refusal(first, last))?,
-                Turn::Commit | Turn::Rotate => self.wait_for(queue, Until::Written(last)),
+                Turn::Free => {
+                    self.expect_own_process()?;
+                    self.commit(queue, Durability::Buffered)
+                        .map_err(|queue| queue.refusal(first, last))?
+                }
+                Turn::Commit | Turn::Rotate => self.wait_for(queue, Until::Written(last))?,
             };
         }
         Ok(queue)
@@ -192,8 +210,7 @@ impl Engine {
 
     /// Wait until a batch is durable; have it written and synced if nobody else does.
     pub(super) fn wait(&self, ticket: &Ticket) -> Result<Ack> {
-        self.expect_own_process()?;
-        self.wait_with(self.lock(), ticket)
+        self.wait_with(self.enter()?, ticket)
     }
 
     fn wait_with<'a>(&'a self, mut queue: QueueGuard<'a>, ticket: &Ticket) -> Result<Ack> {
@@ -210,10 +227,12 @@ impl Engine {
                 return Err(error);
             }
             queue = match queue.turn {
-                Turn::Free => self
-                    .commit(queue, Durability::Sync)
-                    .map_err(|queue| queue.refusal(first, last.seq))?,
-                Turn::Commit | Turn::Rotate => match Self::sleep(queue, Until::Durable(last.seq)) {
+                Turn::Free => {
+                    self.expect_own_process()?;
+                    self.commit(queue, Durability::Sync)
+                        .map_err(|queue| queue.refusal(first, last.seq))?
+                }
+                Turn::Commit | Turn::Rotate => match self.sleep(queue, Until::Durable(last.seq))? {
                     Woken::Answered => break,
                     Woken::ToLook => self.lock(),
                 },
