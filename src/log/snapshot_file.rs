@@ -57,7 +57,7 @@ pub fn list_snapshots(storage: &dyn Storage, dir: &Path) -> Result<SnapshotList>
             None => list.strangers.push(entry.name),
         }
     }
-    list.names.sort();
+    list.names.sort_unstable();
     Ok(list)
 }
 

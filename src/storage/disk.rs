@@ -30,9 +30,11 @@ impl Storage for DiskStorage {
             } else {
                 EntryKind::Other
             };
-            entries.push(Entry { name: entry.file_name().to_string_lossy().into_owned(), kind });
+            let name = entry.file_name().into_string();
+            let name = name.unwrap_or_else(|name| name.to_string_lossy().into_owned());
+            entries.push(Entry { name, kind });
         }
-        entries.sort();
+        entries.sort_unstable();
         Ok(entries)
     }
 
