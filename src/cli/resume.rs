@@ -4,8 +4,8 @@
 use crate::import::{Imported, PlanFormat};
 use crate::ledger::{Ledger, expect_sound, plan_hash};
 use crate::plan::{
-    Command, ContentHash, Ending, OnFailure, Plan, Rejection, Review, Run, RunId, RunPolicy,
-    RunStatus, StepStatus, TextPolicy, diff,
+    Command, CompactPlan, ContentHash, Ending, OnFailure, Plan, Rejection, Review, Run, RunId,
+    RunPolicy, RunStatus, StepStatus, TextPolicy, diff,
 };
 
 use crate::runner::is_by_planner;
@@ -72,7 +72,7 @@ pub(super) fn ready(
                      add --replan, or add --run NEW to start another run"
                 )));
             }
-            let difference = difference(run.plan(), imported);
+            let difference = difference(run.plan().map(CompactPlan::whole), imported);
             return Err(Failure::Refused(format!(
                 "run {name} executes another plan than the file holds:\n{difference}\n{how}"
             )));
@@ -138,10 +138,10 @@ fn rejected(run: &Run, hash: ContentHash) -> Option<u32> {
 }
 
 /// Between the run's plan and the file's, indented.
-fn difference(old: Option<&Plan>, imported: &Imported) -> String {
+fn difference(old: Option<Plan>, imported: &Imported) -> String {
     match old {
         Some(old) => {
-            let text = diff(old, &imported.plan).to_string();
+            let text = diff(&old, &imported.plan).to_string();
             format!("  {}", text.replace('\n', "\n  "))
         }
         None => "  it has no active plan".to_owned(),

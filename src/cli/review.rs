@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::json;
 
 use crate::ledger::time_text;
-use crate::plan::{Plan, PlanVersion, Question, Run, diff};
+use crate::plan::{CompactPlan, PlanVersion, Question, Run, diff};
 use crate::serve::{Act, Word, question_about, run_of};
 
 use super::acting::{Saying, Where};
@@ -80,8 +80,8 @@ fn show_proposal(args: &ReviewArgs, run: &Run) -> Result<Code, Failure> {
         return Ok(Code::Fine);
     };
     let question = question_about(run, number).map(|(_, question)| question);
-    let nothing = Plan::default();
-    let found = diff(run.plan().unwrap_or(&nothing), &version.plan);
+    let active = run.plan().map(CompactPlan::whole).unwrap_or_default();
+    let found = diff(&active, &version.plan.whole());
     let value = json!({
         "type": "review", "run": args.run, "version": number, "hash": version.hash,
         "reason": version.reason, "active": run.active, "steps": version.step_count,

@@ -188,16 +188,20 @@ impl Ledger {
         if value.as_str().len() <= threshold {
             return Ok(None);
         }
-        let step = {
+        let outputs = {
             let mut shared = self.lock();
             shared.refresh(&self.log)?;
             let state = &shared.state;
             // An attempt that was never dealt is refused: nothing will name the blob.
             let Some((run, step)) = state.dealt.get(&token) else { return Ok(None) };
-            state.runs.get(run).and_then(|run| run.plan_step(*step)).cloned()
+            state
+                .runs
+                .get(run)
+                .and_then(|run| run.plan_step(*step))
+                .map(|step| step.outputs().owned())
         };
         let values: Vec<_> =
-            step.map(|step| declared(&step, value)).unwrap_or_default().into_iter().collect();
+            declared(outputs.iter().flatten().map(String::as_str), value).into_iter().collect();
         // What the fold needs stays in the record. Where that is most of it, nothing is gained.
         let kept: usize = values.iter().map(|(_, value)| value.as_str().len()).sum();
         if value.as_str().len().saturating_sub(kept) <= threshold {

@@ -14,8 +14,8 @@ use serde::Serialize;
 use crate::error::Result;
 use crate::log::LogReader;
 use crate::plan::{
-    AttemptToken, ContentHash, Cost, Event, FailureClass, Json, LostCause, Outcome, Plan, PlanDiff,
-    Receipt, Run, RunId, RunStatus, StepEvent, StepRecord, StepStatus, diff,
+    AttemptToken, CompactPlan, ContentHash, Cost, Event, FailureClass, Json, LostCause, Outcome,
+    PlanDiff, Receipt, Run, RunId, RunStatus, StepEvent, StepRecord, StepStatus, diff,
 };
 
 use super::Ledger;
@@ -152,8 +152,8 @@ fn compare(reader: &LogReader, runs: Pair<RunId>) -> Result<Comparison> {
     let past = [Past::of(&one), Past::of(&other)];
     let attempts = attempts(&past);
     let states = [&one.run, &other.run];
-    let (none, plans) = (Plan::default(), states.map(Run::plan));
-    let [before, after] = plans.map(|plan| plan.unwrap_or(&none));
+    let plans = states.map(|run| run.plan().map(CompactPlan::whole).unwrap_or_default());
+    let [before, after] = &plans;
     Ok(Comparison {
         runs,
         status: states.map(|run| run.status),

@@ -168,7 +168,7 @@ impl Counts {
         let mut ratio = Ratio::default();
         for (number, step) in self.steps.iter().filter(|(_, step)| step.took > 0) {
             let plan = run.plan_step(*number);
-            let estimate = plan.and_then(|plan| plan.extra.get(ESTIMATE)?.as_u64());
+            let estimate = plan.and_then(|plan| plan.extra().get(ESTIMATE)?.as_u64());
             if let Some(seconds) = estimate {
                 ratio.part = ratio.part.saturating_add(step.took);
                 ratio.of = ratio.of.saturating_add(seconds.saturating_mul(1_000_000));

@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::format::{ContentHasher, content_hash};
 use crate::plan::{
-    Account, ContentHash, Glance, Micros, PackedPlan, PackedRun, PauseCause, Plan, PlanVersion,
-    ReplanRequest, Review, Run, RunForked, RunId, RunPolicy, RunStatus, Step, StepNumber, Tally,
-    canonical,
+    Account, CompactPlan, ContentHash, Glance, Micros, PackedPlan, PackedRun, PauseCause, Plan,
+    PlanVersion, ReplanRequest, Review, Run, RunForked, RunId, RunPolicy, RunStatus, Step,
+    StepNumber, Tally, canonical,
 };
 
 use super::codec::{Values, put};
@@ -180,7 +180,7 @@ fn encode_version(version: &PlanVersion, out: &mut impl io::Write) -> io::Result
 pub(super) fn version_of(
     head: VersionHead,
     step_hashes: Vec<ContentHash>,
-    plan: &Arc<Plan>,
+    plan: &Arc<CompactPlan>,
     numbers: Vec<StepNumber>,
 ) -> PlanVersion {
     let VersionHead { hash, reason, review, step_count } = head;
@@ -189,11 +189,11 @@ pub(super) fn version_of(
 }
 
 /// The text of a plan: all of it but its steps, then each step, in canonical JSON.
-pub(super) fn plan_text(plan: &Plan) -> io::Result<Vec<u8>> {
+pub(super) fn plan_text(plan: &CompactPlan) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
-    put(&mut text, &canonical(&Plan { steps: Vec::new(), ..plan.clone() }))?;
-    put_count(&mut text, plan.steps.len())?;
-    plan.steps.iter().try_for_each(|step| put(&mut text, &canonical(step)))?;
+    put(&mut text, &canonical(plan.header()))?;
+    put_count(&mut text, plan.len())?;
+    plan.steps().try_for_each(|step| put(&mut text, &canonical(&step.whole())))?;
     Ok(text)
 }
 
@@ -231,8 +231,8 @@ fn hash_of_text(header: &str, steps: &[&str]) -> Option<ContentHash> {
 
 /// Refuse a plan that is whole, and not the one that a version is of. Only the middle of a batch
 /// has a version without all of its steps.
-pub(super) fn expect_plan(head: &VersionHead, plan: &Plan, hash: ContentHash) -> io::Result<()> {
-    let count = u32::try_from(plan.steps.len()).unwrap_or(u32::MAX);
+pub(super) fn expect_plan(head: &VersionHead, steps: usize, hash: ContentHash) -> io::Result<()> {
+    let count = u32::try_from(steps).unwrap_or(u32::MAX);
     if count == head.step_count && hash != head.hash {
         return Err(invalid("a plan that is not the one that its hash is of"));
     }
@@ -252,7 +252,7 @@ fn unpack_version(
     Ok(version_of(head, step_hashes, plan, input.take_many()?))
 }
 
-fn unpack_plan<'a>(packed: &'a PackedPlan, head: &VersionHead) -> io::Result<&'a Arc<Plan>> {
+fn unpack_plan<'a>(packed: &'a PackedPlan, head: &VersionHead) -> io::Result<&'a Arc<CompactPlan>> {
     if let Some(plan) = packed.plan.get() {
         return Ok(plan);
     }
@@ -263,9 +263,9 @@ fn unpack_plan<'a>(packed: &'a PackedPlan, head: &VersionHead) -> io::Result<&'a
     expect_end(&mut input)?;
     // Text of which this is the hash is the text of the plan that the hash is of.
     if hash_of_text(header, &steps) != Some(head.hash) {
-        expect_plan(head, &plan, plan_hash(&plan))?;
+        expect_plan(head, steps.len(), plan_hash(&plan))?;
     }
-    Ok(packed.plan.get_or_init(|| Arc::new(plan)))
+    Ok(packed.plan.get_or_init(|| Arc::new(plan.into())))
 }
 
 /// Whether the bytes of a run are those that its hash is of.

@@ -5,7 +5,7 @@
 use std::io;
 use std::sync::{Arc, OnceLock};
 
-use crate::plan::{ContentHash, Plan, PlanVersion, State};
+use crate::plan::{CompactPlan, ContentHash, PlanVersion, State};
 
 use super::codec::{Values, write_state};
 use super::hash::{hash_of_pieces, plan_hash};
@@ -37,7 +37,7 @@ pub(super) fn decode(input: &mut dyn io::Read) -> io::Result<State> {
 struct PlanText<'a> {
     header: &'a str,
     steps: Vec<&'a str>,
-    plan: Arc<Plan>,
+    plan: Arc<CompactPlan>,
     hash: ContentHash,
 }
 
@@ -52,11 +52,12 @@ fn decode_version<'a>(
     let text = if let Some(same) = last.take().filter(is_last) {
         same
     } else {
-        let plan = Arc::new(plan_of(header, &steps)?);
+        let plan = plan_of(header, &steps)?;
         let hash = plan_hash(&plan);
+        let plan = Arc::new(plan.into());
         PlanText { header, steps, plan, hash }
     };
     let text = last.insert(text);
-    expect_plan(&head, &text.plan, text.hash)?;
+    expect_plan(&head, text.steps.len(), text.hash)?;
     Ok(version_of(head, step_hashes, &text.plan, input.take()?))
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::plan::{
-    AttemptToken, Dispatched, Event, Json, Micros, Near, Plan, RunId, State, Step, StepEvent,
-    StepNumber, Verdict,
+    AttemptToken, CompactPlan, Dispatched, Event, Json, Micros, Near, RunId, State, Step,
+    StepEvent, StepNumber, Verdict,
 };
 
 use super::Ledger;
@@ -23,7 +23,7 @@ pub struct Task {
     /// The step as the plan has it, defaults filled in.
     pub step: Step,
     /// The whole plan.
-    pub plan: Arc<Plan>,
+    pub plan: Arc<CompactPlan>,
     /// The steps around it in the plan.
     pub near: Near,
     /// The right to report.
@@ -61,7 +61,7 @@ impl Task {
             })?;
         let run = state.runs.get(&run)?;
         let plan = run.active_version()?.plan.clone();
-        let step = run.plan_step(number)?.with_defaults(&plan.defaults);
+        let step = plan.with_defaults(run.plan_step(number)?);
         let Dispatched { attempt, lease_until, idempotency_key, .. } = dispatched.clone();
         let state = run.step(number)?;
         let value = |name: &String| {

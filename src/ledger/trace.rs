@@ -175,5 +175,5 @@ fn before(reader: &LogReader, id: RunId, (begin, state): (u64, State)) -> Result
 fn replan(run: &Run, event: &Event) -> Option<PlanDiff> {
     let Event::PlanActivated(activated) = event else { return None };
     let place = usize::try_from(activated.version).ok()?.checked_sub(1)?;
-    Some(diff(run.plan()?, &run.versions.get(place)?.plan))
+    Some(diff(&run.plan()?.whole(), &run.versions.get(place)?.plan.whole()))
 }

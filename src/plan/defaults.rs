@@ -1,6 +1,6 @@
 //! What a step says once the plan's defaults, and then the crate's, are filled in.
 
-use super::{Idempotence, Micros, Plan, RetryPolicy, Step};
+use super::{Defaults, Idempotence, Micros, Plan, RetryPolicy, Step};
 
 /// How long an attempt is held without a sign of life, where the plan does not say.
 const LEASE_SECONDS: u32 = 900;
@@ -15,26 +15,43 @@ impl Plan {
     /// How often, and how soon, a step is tried again.
     #[must_use]
     pub fn retry_of(&self, step: &Step) -> RetryPolicy {
-        step.retry.as_deref().or(self.defaults.retry.as_ref()).cloned().unwrap_or_default()
+        self.defaults.retry_or(step.retry.as_deref().cloned())
     }
 
     /// Whether doing a step twice is as good as doing it once. A step that says nothing may be
     /// done again.
     #[must_use]
     pub fn idempotence_of(&self, step: &Step) -> Idempotence {
-        step.idempotent.or(self.defaults.idempotent).unwrap_or(Idempotence::Yes)
+        self.defaults.idempotence_or(step.idempotent)
     }
 
     /// For how long an attempt of a step is held without a sign of life.
     #[must_use]
     pub fn lease_of(&self, step: &Step) -> Micros {
-        let seconds = step.lease_seconds.or(self.defaults.lease_seconds).unwrap_or(LEASE_SECONDS);
-        Micros::from(seconds).saturating_mul(1_000_000)
+        self.defaults.lease_or(step.lease_seconds)
     }
 
     /// A step as a worker is shown it: with the plan's defaults where it does not say.
     #[must_use]
     pub fn with_defaults(&self, step: &Step) -> Step {
         step.with_defaults(&self.defaults)
+    }
+}
+
+impl Defaults {
+    /// What a step says of trying again, or else this.
+    pub(super) fn retry_or(&self, own: Option<RetryPolicy>) -> RetryPolicy {
+        own.or_else(|| self.retry.clone()).unwrap_or_default()
+    }
+
+    /// What a step says of doing it twice, or else this.
+    pub(super) fn idempotence_or(&self, own: Option<Idempotence>) -> Idempotence {
+        own.or(self.idempotent).unwrap_or(Idempotence::Yes)
+    }
+
+    /// The seconds that a step says of its lease, or else these.
+    pub(super) fn lease_or(&self, own: Option<u32>) -> Micros {
+        let seconds = own.or(self.lease_seconds).unwrap_or(LEASE_SECONDS);
+        Micros::from(seconds).saturating_mul(1_000_000)
     }
 }

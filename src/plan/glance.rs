@@ -46,7 +46,8 @@ impl Glance {
             pause: run.pause.clone(),
             started: run.started,
             ended: run.ended,
-            version: version.map(|version| (version.plan.title.clone(), run.active, version.hash)),
+            version: version
+                .map(|version| (version.plan.header().title.clone(), run.active, version.hash)),
             steps: version.map_or(0, |version| version.step_count),
             accepted: run.count(StepStatus::Accepted),
             skipped: run.count(StepStatus::Skipped),

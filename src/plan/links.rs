@@ -7,7 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
-use super::{BarrierStatus, Fallback, Lane, Plan, Queue, Run, Step, StepNumber, expression};
+use super::{
+    BarrierStatus, CompactPlan, CompactStep, Fallback, Lane, Queue, Run, StepNumber, expression,
+};
 
 /// Something that a step waits for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,7 +35,7 @@ pub struct Near {
 #[derive(Debug, Default)]
 pub(super) struct Links {
     /// Whose links they are: the names are read there.
-    plan: Arc<Plan>,
+    plan: Arc<CompactPlan>,
     /// The place of each step, by number; none of a step that the plan does not have.
     places: Vec<Option<u32>>,
     /// Place and number of each step, by id.
@@ -59,37 +61,37 @@ pub struct SharedLinks {
 
 impl Links {
     /// The links of a plan whose steps have these numbers, in a run that ever had `steps` steps.
-    pub(super) fn new(plan: &Arc<Plan>, numbers: &[StepNumber], steps: usize) -> Self {
+    pub(super) fn new(plan: &Arc<CompactPlan>, numbers: &[StepNumber], steps: usize) -> Self {
         let mut links =
             Self { plan: Arc::clone(plan), places: vec![None; steps], ..Self::default() };
-        for (place, number) in (0..).zip(numbers.iter().take(plan.steps.len())) {
+        for (place, number) in (0..).zip(numbers.iter().take(plan.len())) {
             links.by_id.push((place, *number));
             if let Some(entry) = links.places.get_mut(number.index()) {
                 *entry = Some(place);
             }
         }
         links.by_id.sort_by(|(one, _), (other, _)| id_at(plan, *one).cmp(id_at(plan, *other)));
-        for barrier in &plan.barriers {
+        for barrier in &plan.header().barriers {
             links.waiters.insert(barrier.id.clone(), Vec::new());
             for member in links.members(&barrier.members) {
                 links.memberships.entry(member).or_default().push(barrier.id.clone());
             }
         }
-        for (step, number) in plan.steps.iter().zip(numbers) {
+        for (step, number) in plan.steps().zip(numbers) {
             for dependency in links.dependencies(step) {
                 links.add_dependent(&dependency, *number);
             }
-            for (place, expression) in (0..).zip(&step.preconditions) {
+            for (place, expression) in (0..).zip(step.preconditions()) {
                 for variable in expression::variables(expression) {
                     links.watchers.entry(variable).or_default().push((*number, place));
                 }
             }
-            step.outputs.iter().for_each(|variable| links.add_writer(variable, *number));
-            if !step.outputs.is_empty() {
+            step.outputs().for_each(|variable| links.add_writer(variable, *number));
+            if !step.outputs().is_empty() {
                 links.all_writers.push(*number);
             }
-            if let Some(Fallback::Step(name)) = step.fallback.as_deref()
-                && let Some(other) = links.step_named(name)
+            if let Some(Fallback::Step(name)) = step.fallback()
+                && let Some(other) = links.step_named(&name)
             {
                 links.fallbacks.insert(*number, other);
                 links.stands_in_for.entry(other).or_default().push(*number);
@@ -122,8 +124,8 @@ impl Links {
     }
 
     /// What a step waits for, each thing once.
-    pub(super) fn dependencies(&self, step: &Step) -> BTreeSet<Dependency> {
-        step.after.iter().map(|name| self.dependency(name)).collect()
+    pub(super) fn dependencies(&self, step: CompactStep<'_>) -> BTreeSet<Dependency> {
+        step.after().map(|name| self.dependency(name)).collect()
     }
 
     /// What a name in `after` means.
@@ -193,9 +195,9 @@ impl Links {
 }
 
 /// The id of the step at a place.
-fn id_at(plan: &Plan, place: u32) -> &str {
-    let step = usize::try_from(place).ok().and_then(|place| plan.steps.get(place));
-    step.map_or("", |step| &step.id)
+fn id_at(plan: &CompactPlan, place: u32) -> &str {
+    let step = usize::try_from(place).ok().and_then(|place| plan.step(place));
+    step.map_or("", CompactStep::id)
 }
 
 impl Run {

@@ -14,6 +14,7 @@ mod account;
 mod apply;
 mod canonical;
 mod command;
+mod compact;
 mod control_event;
 mod criterion;
 mod cycle;
@@ -57,6 +58,7 @@ mod work_event;
 
 pub use account::{Account, BudgetPart, Limits};
 pub use command::*;
+pub use compact::{CompactPlan, CompactStep, Texts};
 pub use control_event::*;
 pub use criterion::Criterion;
 pub use decide::{MAX_BATCH_EVENTS, decide};

@@ -15,15 +15,16 @@ use super::decide::is_doubtful_once_lost;
 use super::links::Links;
 use super::settle::may_have_landed;
 use super::{
-    AcceptedBasis, Barrier, BarrierNeeds, ContentHash, Dependency, LostCause, OnBreak, Origin,
-    Plan, PlanActivated, RELEASE, Run, Step, StepNumber, StepState, StepStatus, Variable, WAIT,
+    AcceptedBasis, Barrier, BarrierNeeds, CompactPlan, CompactStep, ContentHash, Dependency,
+    LostCause, OnBreak, Origin, PlanActivated, RELEASE, Run, StepNumber, StepState, StepStatus,
+    Variable, WAIT,
 };
 
 /// The activation of a version of a run's plan, computed.
 pub(super) fn activation(
     run: &Run,
     version: u32,
-    plan: &Arc<Plan>,
+    plan: &Arc<CompactPlan>,
     hashes: &[ContentHash],
 ) -> PlanActivated {
     let numbers = numbers(run, plan);
@@ -83,7 +84,7 @@ fn is_held(run: &Run, number: StepNumber) -> bool {
 
 /// What somebody said about a barrier, as far as it is not carried out and over.
 fn answered(run: &Run, barrier: &Barrier) -> Option<&'static str> {
-    let before = run.plan()?.barriers.iter().find(|before| before.id == barrier.id)?;
+    let before = run.plan()?.header().barriers.iter().find(|before| before.id == barrier.id)?;
     let state = run.barriers.get(&barrier.id).filter(|_| before == barrier)?;
     if state.is_overruled() {
         Some(RELEASE)
@@ -93,17 +94,17 @@ fn answered(run: &Run, barrier: &Barrier) -> Option<&'static str> {
 }
 
 /// The number of each step of a plan: the one that its id ever had in the run, or the next.
-fn numbers(run: &Run, plan: &Plan) -> Vec<StepNumber> {
+fn numbers(run: &Run, plan: &CompactPlan) -> Vec<StepNumber> {
     let known: BTreeMap<&str, StepNumber> =
         run.steps.iter().map(|step| step.id.as_str()).zip(run.step_numbers()).collect();
     let mut last = u32::try_from(run.steps.len()).unwrap_or(u32::MAX);
-    let mut number_of = |step: &Step| {
-        known.get(step.id.as_str()).copied().unwrap_or_else(|| {
+    let mut number_of = |step: CompactStep<'_>| {
+        known.get(step.id()).copied().unwrap_or_else(|| {
             last = last.saturating_add(1);
             StepNumber(last)
         })
     };
-    plan.steps.iter().map(&mut number_of).collect()
+    plan.steps().map(&mut number_of).collect()
 }
 
 /// How many steps the run will have had.
@@ -130,12 +131,12 @@ fn has_work(step: &StepState) -> bool {
 /// For each step that set a variable, the steps that name it as an input.
 fn readers(
     run: &Run,
-    plan: &Plan,
+    plan: &CompactPlan,
     numbers: &[StepNumber],
 ) -> BTreeMap<StepNumber, Vec<StepNumber>> {
     let mut readers: BTreeMap<StepNumber, Vec<StepNumber>> = BTreeMap::new();
-    for (step, number) in plan.steps.iter().zip(numbers) {
-        for name in &step.inputs {
+    for (step, number) in plan.steps().zip(numbers) {
+        for name in step.inputs() {
             let origin = run.variables.get(name).map(|variable| &variable.origin);
             if let Some(Origin::Step { step: writer, .. } | Origin::Fallback { step: writer }) =
                 origin
@@ -151,7 +152,7 @@ fn readers(
 struct Walk<'a> {
     run: &'a Run,
     links: &'a Links,
-    plan: &'a Plan,
+    plan: &'a CompactPlan,
     /// Barriers of which as many members as are needed had arrived.
     met: BTreeSet<&'a str>,
     fallen: BTreeSet<StepNumber>,
@@ -162,7 +163,7 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn new(run: &'a Run, plan: &'a Plan, links: &'a Links, numbers: &[StepNumber]) -> Self {
+    fn new(run: &'a Run, plan: &'a CompactPlan, links: &'a Links, numbers: &[StepNumber]) -> Self {
         let (fallen, passed_on) = (BTreeSet::new(), BTreeSet::new());
         let readers = readers(run, plan, numbers);
         let mut walk = Self { run, links, plan, met: BTreeSet::new(), fallen, passed_on, readers };
@@ -178,7 +179,13 @@ impl<'a> Walk<'a> {
             };
             members.iter().filter(|member| walk.had_arrived(**member)).count() >= needed
         };
-        let met = plan.barriers.iter().filter(is_met).map(|barrier| barrier.id.as_str()).collect();
+        let met = plan
+            .header()
+            .barriers
+            .iter()
+            .filter(is_met)
+            .map(|barrier| barrier.id.as_str())
+            .collect();
         walk.met = met;
         walk
     }
@@ -186,7 +193,7 @@ impl<'a> Walk<'a> {
     fn start(&mut self, numbers: &[StepNumber], hashes: &[ContentHash]) {
         let before = self.hashes_before();
         let mut open = Vec::new();
-        for ((step, number), hash) in self.plan.steps.iter().zip(numbers).zip(hashes) {
+        for ((step, number), hash) in self.plan.steps().zip(numbers).zip(hashes) {
             let state = self.run.step(*number).map(|state| state.status);
             let is_open_again = matches!(
                 state,
@@ -239,7 +246,7 @@ impl<'a> Walk<'a> {
                 arrived.all(|each| members.contains(each) && !self.fallen.contains(each))
             })
         };
-        let unchanged = self.plan.barriers.iter().filter(is_as_it_was);
+        let unchanged = self.plan.header().barriers.iter().filter(is_as_it_was);
         let answer =
             |barrier: &Barrier| Some((barrier.id.clone(), answered(self.run, barrier)?.to_owned()));
         unchanged.filter_map(answer).collect()
@@ -257,17 +264,17 @@ impl<'a> Walk<'a> {
     /// Whether a step waits for something that is not settled and that it did not wait for
     /// before: another name, or a barrier that now needs more. (Work that was taken over may
     /// stand on inputs that never were settled; that alone does not make it fall.)
-    fn has_new_unsettled_input(&self, step: &Step, number: StepNumber) -> bool {
+    fn has_new_unsettled_input(&self, step: CompactStep<'_>, number: StepNumber) -> bool {
         let Some(before) = self.run.plan_step(number) else { return false };
-        let waited_before = |name: &String| {
+        let waited_before = |name: &str| {
             let input = self.run.links.dependency(name);
-            before.after.contains(name) && !self.run.is_settled(&input)
+            before.after().contains(name) && !self.run.is_settled(&input)
         };
-        let is_settled = |name: &String| match self.links.dependency(name) {
+        let is_settled = |name: &str| match self.links.dependency(name) {
             Dependency::Step(on) => self.had_arrived(on),
             Dependency::Barrier(id) => self.met.contains(id.as_str()),
             Dependency::Unknown(_) => false,
         };
-        step.after.iter().any(|name| !is_settled(name) && !waited_before(name))
+        step.after().any(|name| !is_settled(name) && !waited_before(name))
     }
 }

@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use super::links::Links;
 use super::{
-    Account, AttemptToken, BarrierState, ContentHash, Cost, Ending, Json, Limits, Micros, Origin,
-    PauseCause, Plan, Question, QuestionId, ReplanTrigger, Review, RunForked, RunId, RunPolicy,
-    StepNumber, StepState, StepStatus, Timer, Verdict,
+    Account, AttemptToken, BarrierState, CompactPlan, CompactStep, ContentHash, Cost, Ending, Json,
+    Limits, Micros, Origin, PauseCause, Question, QuestionId, ReplanTrigger, Review, RunForked,
+    RunId, RunPolicy, StepNumber, StepState, StepStatus, Timer, Verdict,
 };
 
 /// Steps that may be dealt, in the order of dealing.
@@ -131,7 +131,7 @@ pub struct PlanVersion {
     pub review: Option<Review>,
     /// The whole plan, once all of its steps were read. Covered by `hash`.
     #[serde(skip)]
-    pub plan: Arc<Plan>,
+    pub plan: Arc<CompactPlan>,
     /// The hash of each step, in plan order.
     pub step_hashes: Vec<ContentHash>,
     /// The number of each step, in plan order; empty until it is activated.
@@ -290,14 +290,14 @@ impl Run {
 
     /// The active version's plan.
     #[must_use]
-    pub fn plan(&self) -> Option<&Plan> {
+    pub fn plan(&self) -> Option<&CompactPlan> {
         self.active_version().map(|version| &*version.plan)
     }
 
     /// The plan's text of a step of the active version.
     #[must_use]
-    pub fn plan_step(&self, number: StepNumber) -> Option<&super::Step> {
-        self.plan()?.steps.get(self.links.place(number)?)
+    pub fn plan_step(&self, number: StepNumber) -> Option<CompactStep<'_>> {
+        self.plan()?.step(self.links.place(number)?)
     }
 
     /// The hash of the work of a step of the active version.
@@ -322,7 +322,7 @@ impl Run {
     /// What it may spend: as the last record about it says, or else as the plan does.
     #[must_use]
     pub fn limits(&self) -> Limits {
-        let planned = || self.plan().map(|plan| plan.budget.into());
+        let planned = || self.plan().map(|plan| plan.header().budget.into());
         self.account.limits.or_else(planned).unwrap_or_default()
     }
 

@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde::{Serialize, Serializer};
 
-use super::{ContentHash, Glance, Plan, Run, RunId, SharedLinks};
+use super::{CompactPlan, ContentHash, Glance, Run, RunId, SharedLinks};
 
 /// Runs by number.
 #[derive(Clone, Default)]
@@ -50,7 +50,7 @@ pub struct PackedPlan {
     /// Its text, packed.
     pub bytes: Box<[u8]>,
     /// The plan, once somebody did.
-    pub plan: OnceLock<Arc<Plan>>,
+    pub plan: OnceLock<Arc<CompactPlan>>,
     /// The lookups of runs whose active version has it.
     pub links: OnceLock<SharedLinks>,
 }

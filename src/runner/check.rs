@@ -236,7 +236,7 @@ impl Judging<'_> {
         let step = run.plan_step(number)?;
         let subject = Subject::Attempt(attempt.token);
         let (criterion, command, answer) =
-            self.first_open(subject, &step.acceptance, &attempt.verdicts)?;
+            self.first_open(subject, &step.acceptance(), &attempt.verdicts)?;
         Some(Check {
             subject,
             criterion,
@@ -246,7 +246,7 @@ impl Judging<'_> {
             output: output_of(attempt).and_then(Output::inline).cloned().unwrap_or_default(),
             timeout_seconds: timeout(
                 answer,
-                step.timeout_seconds.or(version.plan.defaults.timeout_seconds),
+                step.timeout_seconds().or(version.plan.header().defaults.timeout_seconds),
             ),
         })
     }
@@ -261,7 +261,7 @@ impl Judging<'_> {
         let plan = &run.active_version()?.plan;
         let subject = Subject::Plan(run.id);
         let (criterion, command, answer) =
-            self.first_open(subject, &plan.test_criteria, &run.plan_verdicts)?;
+            self.first_open(subject, &plan.header().test_criteria, &run.plan_verdicts)?;
         Some(Check {
             subject,
             criterion,

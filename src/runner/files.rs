@@ -14,7 +14,7 @@ use std::path::{Component, Path};
 use serde::Serialize;
 
 use crate::ledger::{PlannedFile, PlannedFiles, bytes_hash};
-use crate::plan::{Artifact, ContentHash, Plan};
+use crate::plan::{Artifact, CompactPlan, CompactStep, ContentHash};
 
 /// How many files of a plan are recorded.
 const FILES_MAX: usize = 10_000;
@@ -68,10 +68,10 @@ pub(super) fn changed_files(changes: &[String], planned: &[PlannedFile]) -> Vec<
 
 /// How the files of a plan are now, to be recorded as how they were when it was made; `None`
 /// where it names none, or so many that nobody will compare them.
-pub(crate) fn planned_files(version: u32, plan: &Plan) -> Option<PlannedFiles> {
-    let paths = plan.steps.iter().flat_map(|step| &step.changes);
+pub(crate) fn planned_files(version: u32, plan: &CompactPlan) -> Option<PlannedFiles> {
+    let paths = plan.steps().flat_map(CompactStep::changes);
     let files: BTreeMap<String, Option<ContentHash>> =
-        paths.take(FILES_MAX + 1).map(|path| (path.clone(), look(path).1)).collect();
+        paths.take(FILES_MAX + 1).map(|path| (path.to_owned(), look(path).1)).collect();
     let is_of_use = !files.is_empty() && files.len() <= FILES_MAX;
     is_of_use.then_some(PlannedFiles { version, files })
 }
@@ -194,6 +194,7 @@ mod tests {
     //! Goal: what is within a step's changes, and what is not.
 
     use super::*;
+    use crate::plan::{Plan, Step};
 
     #[test]
     fn entries_are_files_folders_or_patterns() {
@@ -260,9 +261,9 @@ mod tests {
             fs::write(path(name), "before").unwrap();
         }
         let names = ["same", "other", "gone", "new", "never"].map(path);
-        let step = crate::plan::Step { changes: names.to_vec().into(), ..Default::default() };
+        let step = Step { changes: names.to_vec().into(), ..Default::default() };
         let plan = Plan { steps: vec![step], ..Plan::default() };
-        let planned = planned_files(1, &plan).unwrap();
+        let planned = planned_files(1, &plan.into()).unwrap();
         fs::write(path("other"), "after").unwrap();
         fs::write(path("new"), "after").unwrap();
         fs::remove_file(path("gone")).unwrap();

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::ledger::{EarlierAttempt, EarlierEnd, Task};
-use crate::plan::{FailureClass, LostCause, Plan, Step, Verdict};
+use crate::plan::{CompactPlan, FailureClass, LostCause, Step, Verdict};
 
 use super::files::{ChangedFile, changed_files};
 use super::nearby::Nearby;
@@ -105,7 +105,7 @@ pub struct PlanBrief<'a> {
     pub near: Nearby<'a>,
     /// The whole plan, where all of it was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub full: Option<&'a Plan>,
+    pub full: Option<&'a CompactPlan>,
 }
 
 impl<'a> FailedCriterion<'a> {
@@ -174,12 +174,12 @@ impl<'a> HandOff<'a> {
             schema: SCHEMA,
             run: &task.run_name,
             plan: PlanBrief {
-                title: &plan.title,
-                outcome: &plan.outcome,
-                goal: &plan.goal,
-                context: &plan.context,
+                title: &plan.header().title,
+                outcome: &plan.header().outcome,
+                goal: &plan.header().goal,
+                context: &plan.header().context,
                 near: Nearby::of(plan, &task.near),
-                full: (context == PlanContext::Full).then_some(plan),
+                full: (context == PlanContext::Full).then_some(&**plan),
             },
             step: &task.step,
             number: task.number.0,

@@ -69,6 +69,7 @@ pub(super) fn verdict(printed: &[u8]) -> Result<(Ruling, String), String> {
 
 /// What a judge is asked in a check of a text criterion; `None` if what it is about is gone.
 pub(super) fn question(state: &State, check: &Check) -> Option<Json> {
+    let criteria;
     let asked = match check.subject {
         Subject::Attempt(token) => {
             let (run, number) = state.dealt.get(&token)?;
@@ -76,7 +77,8 @@ pub(super) fn question(state: &State, check: &Check) -> Option<Json> {
             let (plan, step) = (run.plan()?, run.plan_step(*number)?);
             let held = run.step(*number)?;
             let receipt = held.attempt.as_ref()?.receipt.as_ref()?;
-            let text = step.acceptance.get(usize::try_from(check.criterion).ok()?)?.body();
+            criteria = step.acceptance();
+            let text = criteria.get(usize::try_from(check.criterion).ok()?)?.body();
             Question {
                 step: Some(plan.with_defaults(step)),
                 number: Some(number.0),
@@ -84,14 +86,15 @@ pub(super) fn question(state: &State, check: &Check) -> Option<Json> {
                 token: Some(token.0),
                 output: check.output.value(),
                 artifacts: &receipt.artifacts,
-                ..about(run, plan, check.criterion, text)
+                ..about(run, plan.header(), check.criterion, text)
             }
         }
         Subject::Plan(run) => {
             let run = state.runs.get(&run)?;
             let plan = run.plan()?;
-            let text = plan.test_criteria.get(usize::try_from(check.criterion).ok()?)?.body();
-            about(run, plan, check.criterion, text)
+            let text =
+                plan.header().test_criteria.get(usize::try_from(check.criterion).ok()?)?.body();
+            about(run, plan.header(), check.criterion, text)
         }
         Subject::Doubt(_) | Subject::Replan(_) => return None,
     };

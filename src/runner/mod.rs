@@ -51,7 +51,7 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::ledger::{PlannedFiles, Task};
-use crate::plan::{AttemptToken, Finding, Json, Plan, Receipt, Ruling, RunId};
+use crate::plan::{AttemptToken, CompactPlan, Finding, Json, Receipt, Ruling, RunId};
 
 #[cfg(feature = "cli")]
 pub(crate) use check::may_hold;
@@ -140,7 +140,7 @@ pub trait Workers {
     }
 
     /// How the files of a plan version are now, where these workers work on files.
-    fn planned_files(&self, _version: u32, _plan: &Plan) -> Option<PlannedFiles> {
+    fn planned_files(&self, _version: u32, _plan: &CompactPlan) -> Option<PlannedFiles> {
         None
     }
 

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::plan::{Near, Plan, Step};
+use crate::plan::{CompactPlan, CompactStep, Near, Texts};
 
 /// The steps around one, in plan order.
 #[derive(Debug, Clone, Serialize)]
@@ -23,15 +23,15 @@ pub struct Neighbour<'a> {
     /// What its worker is asked to achieve.
     pub goal: &'a str,
     /// Names of the variables that its output sets.
-    pub outputs: &'a [String],
+    pub outputs: Texts<'a>,
     /// Files that it is expected to change.
-    pub changes: &'a [String],
+    pub changes: Texts<'a>,
 }
 
 impl<'a> Nearby<'a> {
-    pub(super) fn of(plan: &'a Plan, near: &Near) -> Self {
+    pub(super) fn of(plan: &'a CompactPlan, near: &Near) -> Self {
         let at = |places: &[usize]| {
-            let steps = places.iter().filter_map(|place| plan.steps.get(*place));
+            let steps = places.iter().filter_map(|place| plan.step(*place));
             steps.map(Neighbour::of).collect()
         };
         Self { before: at(&near.before), after: at(&near.after) }
@@ -39,13 +39,13 @@ impl<'a> Nearby<'a> {
 }
 
 impl<'a> Neighbour<'a> {
-    fn of(step: &'a Step) -> Self {
+    fn of(step: CompactStep<'a>) -> Self {
         Self {
-            id: &step.id,
-            title: &step.title,
-            goal: &step.goal,
-            outputs: &step.outputs,
-            changes: &step.changes,
+            id: step.id(),
+            title: step.title(),
+            goal: step.goal(),
+            outputs: step.outputs(),
+            changes: step.changes(),
         }
     }
 }

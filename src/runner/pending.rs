@@ -187,7 +187,7 @@ fn open_criteria(run: &Run, number: StepNumber) -> Vec<String> {
     let verdicts = run.step(number).and_then(|step| step.attempt.as_ref()).map(|a| &a.verdicts);
     let Some(step) = run.plan_step(number) else { return Vec::new() };
     (0..)
-        .zip(&step.acceptance)
+        .zip(&step.acceptance())
         .filter(|(index, _)| verdicts.is_none_or(|verdicts| !verdicts.contains_key(index)))
         .map(|(_, criterion)| criterion.body().to_owned())
         .collect()

@@ -82,7 +82,7 @@ impl Drive<'_> {
         }
         self.planning.asked = Some(request.seq);
         let environment = vec![("LEDGER_RUN".to_owned(), run.name.clone())];
-        let timeout = run.plan().and_then(|plan| plan.defaults.timeout_seconds);
+        let timeout = run.plan().and_then(|plan| plan.header().defaults.timeout_seconds);
         let check = Check {
             subject: Subject::Replan(run.id),
             criterion: 0,
@@ -178,7 +178,7 @@ fn left_to_people(run: &Run, request: &ReplanRequest, unusable: &Unusable) -> Op
     }
     let is_free =
         matches!(request.trigger, ReplanTrigger::ScopeChange { .. } | ReplanTrigger::Extension);
-    let max = run.plan().and_then(|plan| plan.failure.max_replans).filter(|_| !is_free)?;
+    let max = run.plan().and_then(|plan| plan.header().failure.max_replans).filter(|_| !is_free)?;
     (run.replans >= max).then(|| format!("the plan allows {max} other plans, and has had them"))
 }
 
@@ -253,7 +253,7 @@ fn situation(run: &Run, request: &ReplanRequest, unusable: &Unusable) -> Value {
         "variables": variables,
         "failed_criteria": verdicts,
         "replans": {
-            "used": run.replans, "max": run.plan().and_then(|plan| plan.failure.max_replans),
+            "used": run.replans, "max": run.plan().and_then(|plan| plan.header().failure.max_replans),
         },
         "budget": { "limits": limits, "spent": run.spent() },
         "rejected_versions": rejected,

@@ -66,19 +66,19 @@ fn probe_of(
 ) -> Option<(AttemptToken, Check)> {
     let attempt = run.step(number)?.attempt.as_ref()?;
     let step = run.plan_step(number)?;
-    let command = step.probe.clone().filter(|_| !probed.contains(&attempt.token))?;
+    let command = step.probe().filter(|_| !probed.contains(&attempt.token))?;
     let mut environment = super::check::environment(run, number, attempt.token);
     environment
         .extend(run.idempotency_key(number).map(|key| ("LEDGER_IDEMPOTENCY_KEY".to_owned(), key)));
-    let timeout = run.plan().and_then(|plan| plan.defaults.timeout_seconds);
+    let timeout = run.plan().and_then(|plan| plan.header().defaults.timeout_seconds);
     let check = Check {
         subject: Subject::Doubt(attempt.token),
         criterion: 0,
-        command,
+        command: command.to_owned(),
         answer: Answer::Status,
         environment,
         output: Json::default(),
-        timeout_seconds: step.timeout_seconds.or(timeout),
+        timeout_seconds: step.timeout_seconds().or(timeout),
     };
     Some((attempt.token, check))
 }

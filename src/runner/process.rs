@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::Result;
 use crate::ledger::{PlannedFiles, Task};
-use crate::plan::{AttemptToken, FailureClass, Finding, Micros, Plan, Receipt, RunId};
+use crate::plan::{AttemptToken, CompactPlan, FailureClass, Finding, Micros, Receipt, RunId};
 
 use super::checked::{self, Ended};
 use super::job::{EndedBy, Job, JobSpec, Streams};
@@ -324,7 +324,7 @@ impl Workers for ProcessWorkers {
         self.helpers.clone()
     }
 
-    fn planned_files(&self, version: u32, plan: &Plan) -> Option<PlannedFiles> {
+    fn planned_files(&self, version: u32, plan: &CompactPlan) -> Option<PlannedFiles> {
         files::planned_files(version, plan)
     }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::error::ErrorKind;
-use crate::plan::{Json, Near, Outcome, Ruling, Step, StepNumber, Verdict};
+use crate::plan::{Json, Near, Outcome, Plan, Ruling, Step, StepNumber, Verdict};
 
 /// A test that waits longer than this has found a hang.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -64,7 +64,7 @@ fn task(token: u64, step: Step) -> Task {
         run_name: "test".to_owned(),
         number: StepNumber(3),
         step,
-        plan: Arc::new(Plan { title: "a plan".to_owned(), ..Plan::default() }),
+        plan: Arc::new(Plan { title: "a plan".to_owned(), ..Plan::default() }.into()),
         token: AttemptToken(token),
         attempt: 2,
         lease_until: 0,

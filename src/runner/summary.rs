@@ -3,8 +3,8 @@
 use crate::error::Error;
 use crate::ledger::Task;
 use crate::plan::{
-    AcceptedBasis, Cost, Criterion, Ending, FailureClass, Micros, Plan, Receipt, Ruling, Run,
-    RunStatus, State, StepNumber, StepStatus,
+    AcceptedBasis, CompactPlan, Cost, Criterion, Ending, FailureClass, Micros, Receipt, Ruling,
+    Run, RunStatus, State, StepNumber, StepStatus,
 };
 
 use super::StepName;
@@ -182,7 +182,7 @@ pub(super) fn failed_criteria(run: &Run) -> Vec<(String, String)> {
 }
 
 fn plan_criteria(run: &Run) -> impl Iterator<Item = (u32, &Criterion)> {
-    let plan: Option<&Plan> = run.active_version().map(|version| version.plan.as_ref());
+    let plan = run.plan().map(CompactPlan::header);
     (0..).zip(plan.into_iter().flat_map(|plan| &plan.test_criteria))
 }
 

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use crate::error::Error;
 use crate::ledger::Remark;
 use crate::plan::{
-    AttemptToken, Command, Criterion, Decision, Event, Finding, Question, QuestionId, Rejection,
-    Ruling, Run, State, StepNumber, StepStatus, Verdict,
+    AttemptToken, Command, CompactStep, Criterion, Decision, Event, Finding, Question, QuestionId,
+    Rejection, Ruling, Run, State, StepNumber, StepStatus, Verdict,
 };
 
 use super::carry_out::Hand;
@@ -122,8 +122,8 @@ fn open_step_criteria(run: &Run, number: StepNumber) -> Result<(AttemptToken, Ve
             name(run, number)
         )));
     };
-    let criteria = run.plan_step(number).map_or(&[][..], |step| &step.acceptance);
-    let open = open_text(criteria, |index| attempt.verdicts.contains_key(index));
+    let criteria = run.plan_step(number).map(CompactStep::acceptance).unwrap_or_default();
+    let open = open_text(&criteria, |index| attempt.verdicts.contains_key(index));
     if open.is_empty() {
         return Err(Failure::Refused(format!(
             "{}: no text criterion is open; `ledger run` judges the others",
@@ -136,7 +136,8 @@ fn open_step_criteria(run: &Run, number: StepNumber) -> Result<(AttemptToken, Ve
 /// The plan's own text criteria without a verdict.
 fn open_plan_criteria(run: &Run) -> Result<Vec<u32>, Failure> {
     let plan = run.plan().ok_or(Rejection::NoActivePlan).map_err(Error::from)?;
-    let open = open_text(&plan.test_criteria, |index| run.plan_verdicts.contains_key(index));
+    let open =
+        open_text(&plan.header().test_criteria, |index| run.plan_verdicts.contains_key(index));
     if open.is_empty() {
         let message = format!("run {}: the plan has no open text criterion", run.name);
         return Err(Failure::Refused(message));

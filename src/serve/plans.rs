@@ -73,7 +73,7 @@ pub(super) fn add_step(
         // What waits for a yes is built upon, so that two additions are not one against the other.
         let newest = run.newest_proposal().map(|(_, version)| &*version.plan);
         let plan = newest.or(run.plan()).ok_or(Rejection::NoActivePlan).map_err(Error::from)?;
-        let mut plan = plan.clone();
+        let mut plan = plan.whole();
         plan.steps.push(step.clone());
         Ok(next_version(run.id, plan_draft(&plan).map_err(Error::from)?, reason))
     };

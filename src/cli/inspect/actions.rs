@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use crate::cli::answer::command_line;
 use crate::cli::text::{asked, word};
 use crate::plan::{
-    Command, Criterion, Ending, Event, Micros, Rejection, Run, RunStatus, State, StepNumber,
-    StepStatus, Timer, decide,
+    Command, CompactStep, Criterion, Ending, Event, Micros, Rejection, Run, RunStatus, State,
+    StepNumber, StepStatus, Timer, decide,
 };
 use crate::runner::{Pending, StepName, may_hold, pending};
 
@@ -238,7 +238,7 @@ pub(super) fn judge(run: &Run, number: StepNumber, dir: &Path) -> Action {
 
 /// How many text criteria of a reported step have no verdict, and how many others.
 fn missing(run: &Run, number: StepNumber) -> (usize, usize) {
-    let criteria = run.plan_step(number).map_or(&[][..], |step| &step.acceptance);
+    let criteria = run.plan_step(number).map(CompactStep::acceptance).unwrap_or_default();
     let attempt = run.step(number).and_then(|step| step.attempt.as_ref());
     let open = |index: &u32| attempt.is_none_or(|attempt| !attempt.verdicts.contains_key(index));
     let open = (0..).zip(criteria).filter(|(index, _)| open(index));
@@ -249,7 +249,7 @@ fn missing(run: &Run, number: StepNumber) -> (usize, usize) {
 
 fn judge_plan(run: &Run, dir: &Path) -> Option<Action> {
     let plan = run.plan().filter(|_| run.all_closed())?;
-    let open = (0..).zip(&plan.test_criteria);
+    let open = (0..).zip(&plan.header().test_criteria);
     let open = open.filter(|(index, _)| !run.plan_verdicts.contains_key(index));
     let texts = open.clone().filter(|(_, each)| matches!(each, Criterion::Text(_))).count();
     if open.count() == 0 {

@@ -2,7 +2,7 @@
 
 use crate::cli::exit::{Code, Failure};
 use crate::error::{Error, ErrorKind};
-use crate::plan::{BarrierStatus, Run, Step, StepNumber, nearest};
+use crate::plan::{BarrierStatus, CompactStep, Run, StepNumber, nearest};
 
 use super::text::plain;
 
@@ -66,13 +66,13 @@ pub(super) fn step_name(run: &Run, number: StepNumber) -> String {
 }
 
 /// The plan's text of a step, of the newest version that has it, and that version's number.
-pub(super) fn text_of(run: &Run, number: StepNumber) -> Option<(u32, &Step)> {
+pub(super) fn text_of(run: &Run, number: StepNumber) -> Option<(u32, CompactStep<'_>)> {
     if let Some(step) = run.plan_step(number) {
         return Some((run.active, step));
     }
     run.versions.iter().enumerate().rev().find_map(|(place, version)| {
         let step = version.numbers.iter().position(|each| *each == number)?;
-        Some((u32::try_from(place + 1).ok()?, version.plan.steps.get(step)?))
+        Some((u32::try_from(place + 1).ok()?, version.plan.step(step)?))
     })
 }
 

@@ -35,7 +35,7 @@ pub(super) fn run_json(survey: &Survey, run: &Run, dir: &Path) -> Value {
         "version": run.active,
         "versions": run.versions.len(),
         "hash": run.active_version().map(|version| version.hash),
-        "title": run.plan().map(|plan| &plan.title),
+        "title": run.plan().map(|plan| &plan.header().title),
         "steps": run.active_version().map_or(0, |version| version.step_count),
         "counts": counts_json(run),
         "in_flight": flights.collect::<Vec<_>>(),

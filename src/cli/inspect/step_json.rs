@@ -47,7 +47,7 @@ fn step_json(story: &Story<'_>) -> Value {
         }),
         "accepted": step.and_then(|step| step.accepted.as_ref()).map(basis_json),
         "version": text.map(|(version, _)| version),
-        "plan": text.map(|(_, step)| step),
+        "plan": text.map(|(_, step)| step.whole()),
         "owner": step.and_then(|step| step.owner.as_ref()),
     })
 }

@@ -59,7 +59,7 @@ fn print_plan(story: &Story<'_>, page: &mut Page<'_>) -> Result<(), Failure> {
     };
     page.painted(Paint::Faint, &format!("in version {version} of the plan"))?;
     let mut table = Table::default();
-    for (name, text) in plan_fields(story.run, step) {
+    for (name, text) in plan_fields(story.run, &step.whole()) {
         for (place, line) in text.lines().enumerate() {
             let name = if place == 0 { name } else { "" };
             table.row([(Paint::Faint, name.to_owned()), (Paint::None, plain(line))]);
@@ -71,7 +71,7 @@ fn print_plan(story: &Story<'_>, page: &mut Page<'_>) -> Result<(), Failure> {
 }
 
 fn plan_fields(run: &Run, step: &Step) -> Vec<(&'static str, String)> {
-    let defaults = run.plan().map(|plan| plan.with_defaults(step));
+    let defaults = run.plan().map(|plan| step.with_defaults(&plan.header().defaults));
     let full = defaults.as_ref().unwrap_or(step);
     let list = |items: &[String]| items.join(", ");
     let optional = |text: &Option<String>| text.clone().unwrap_or_default();

@@ -202,7 +202,7 @@ fn print_run(survey: &Survey, run: &Run, dir: &Path, page: &mut Page<'_>) -> Res
         page.line(&format!("  {}", super::control_phrase::forked(forked)))?;
     }
     if let Some(version) = run.active_version() {
-        let title = plain(&version.plan.title);
+        let title = plain(&version.plan.header().title);
         let title = if title.is_empty() { title } else { format!(": {title}") };
         let hash = version.hash.short();
         let text = format!("version {} of the plan ({hash}){title}", run.active);

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use crate::plan::links::Links;
 use crate::plan::{
-    Barrier, BarrierNeeds, BarrierState, BarrierStatus, Fallback, Hold, Micros, OnBreak, Plan,
-    PlanActivated, Question, QuestionId, RELEASE, ReplanTrigger, Run, RunStatus, Seldom, Step,
-    StepNumber, StepState, StepStatus, Subject, WAIT,
+    Barrier, BarrierNeeds, BarrierState, BarrierStatus, CompactPlan, CompactStep, Fallback, Hold,
+    Micros, OnBreak, PlanActivated, Question, QuestionId, RELEASE, ReplanTrigger, Run, RunStatus,
+    Seldom, StepNumber, StepState, StepStatus, Subject, WAIT,
 };
 
 impl Run {
@@ -22,7 +22,7 @@ impl Run {
         let highest = activated.numbers.iter().map(|number| number.index()).max();
         let steps = highest.map_or(0, |last| last.saturating_add(1));
         self.steps.reserve_exact(steps.saturating_sub(self.steps.len()));
-        for (step, number) in plan.steps.iter().zip(&activated.numbers) {
+        for (step, number) in plan.steps().zip(&activated.numbers) {
             match self.steps.get_mut(number.index()) {
                 Some(state) if held.contains(number) => state.hold_attempt(),
                 // No plan tells what a lost attempt did to the world: its doubt stays.
@@ -31,7 +31,7 @@ impl Run {
                 }
                 Some(state) if changed.contains(number) => state.carry_over(Work::Changed),
                 Some(state) => state.carry_over(Work::Same),
-                None => self.steps.push(StepState::new(&step.id)),
+                None => self.steps.push(StepState::new(step.id())),
             }
             if let Some(state) = self.steps.get_mut(number.index()) {
                 state.take_from(&plan, step);
@@ -63,19 +63,15 @@ impl Run {
 
     /// Steps of which the new version says something else than the active one, so that what was
     /// asked and judged about them no longer counts.
-    fn changed(&self, plan: &Plan, activated: &PlanActivated) -> BTreeSet<StepNumber> {
+    fn changed(&self, plan: &CompactPlan, activated: &PlanActivated) -> BTreeSet<StepNumber> {
         let version = usize::try_from(activated.version).ok().and_then(|n| n.checked_sub(1));
         let hashes = version.and_then(|place| self.versions.get(place));
         let hashes = hashes.map_or(&[][..], |version| &version.step_hashes);
         let is_changed = |(place, number): (usize, &StepNumber)| {
-            let (Some(before), Some(after)) = (self.plan_step(*number), plan.steps.get(place))
-            else {
+            let (Some(before), Some(after)) = (self.plan_step(*number), plan.step(place)) else {
                 return false;
             };
-            self.step_hash(*number).as_ref() != hashes.get(place)
-                || before.condition != after.condition
-                || before.preconditions != after.preconditions
-                || before.gate != after.gate
+            self.step_hash(*number).as_ref() != hashes.get(place) || !before.is_held_like(after)
         };
         let numbers = activated.numbers.iter().enumerate();
         numbers.filter(|each| is_changed(*each)).map(|(_, number)| *number).collect()
@@ -83,8 +79,8 @@ impl Run {
 
     /// A step waits only for one that still is its fallback, and only on inputs that are settled:
     /// otherwise its work begins anew with them.
-    fn drop_stand_ins(&mut self, plan: &Plan, numbers: &[StepNumber]) {
-        for (plan_step, number) in plan.steps.iter().zip(numbers) {
+    fn drop_stand_ins(&mut self, plan: &CompactPlan, numbers: &[StepNumber]) {
+        for (plan_step, number) in plan.steps().zip(numbers) {
             let fallback = self.links.fallback_of(*number);
             let dependencies = self.links.dependencies(plan_step);
             let is_based = dependencies.iter().all(|each| self.is_settled(each));
@@ -119,10 +115,10 @@ impl Run {
     }
 
     /// Verdicts name criteria by their places: in another list they would name others.
-    fn forget_other_criteria(&mut self, plan: &Plan, numbers: &[StepNumber]) {
-        for (step, number) in plan.steps.iter().zip(numbers) {
-            let before = self.plan_step(*number).map(|before| &before.acceptance);
-            if before != Some(&step.acceptance)
+    fn forget_other_criteria(&mut self, plan: &CompactPlan, numbers: &[StepNumber]) {
+        for (step, number) in plan.steps().zip(numbers) {
+            let before = self.plan_step(*number);
+            if !before.is_some_and(|before| before.is_judged_like(step))
                 && let Some(state) = self.steps.get_mut(number.index())
             {
                 state.failed_criteria = Seldom::default();
@@ -160,18 +156,18 @@ impl Run {
 
     /// The version's plan, if it is complete and the numbers fit: known ones belong to steps of
     /// the same id, new ones follow without a gap, none stands twice.
-    fn activatable(&mut self, activated: &PlanActivated) -> Option<Arc<Plan>> {
+    fn activatable(&mut self, activated: &PlanActivated) -> Option<Arc<CompactPlan>> {
         let version = self.version_mut(activated.version)?;
         let plan = Arc::clone(&version.plan);
         let count = usize::try_from(version.step_count).ok()?;
-        if plan.steps.len() != count || activated.numbers.len() != count {
+        if plan.len() != count || activated.numbers.len() != count {
             return None;
         }
         let mut seen = BTreeSet::new();
         let mut next = self.steps.len();
-        for (step, number) in plan.steps.iter().zip(&activated.numbers) {
+        for (step, number) in plan.steps().zip(&activated.numbers) {
             let fits = match self.step(*number) {
-                Some(state) => state.id == step.id,
+                Some(state) => state.id == step.id(),
                 None => number.index() == next,
             };
             if !fits || !seen.insert(*number) {
@@ -200,7 +196,7 @@ impl Run {
     }
 
     /// Derives everything from the statuses of the steps.
-    fn rebuild(&mut self, plan: &Plan, activated: &PlanActivated) {
+    fn rebuild(&mut self, plan: &CompactPlan, activated: &PlanActivated) {
         self.ready.clear();
         self.lanes.clear();
         self.heads.clear();
@@ -211,7 +207,7 @@ impl Run {
         self.due_barriers.clear();
         self.fatal_barriers.clear();
         let before = std::mem::take(&mut self.barriers);
-        for barrier in &plan.barriers {
+        for barrier in &plan.header().barriers {
             let mut state = self.barrier_state(barrier);
             if let Some(before) = before.get(&barrier.id) {
                 let answers = activated.answers.iter();
@@ -223,12 +219,12 @@ impl Run {
         }
         self.drop_stand_ins(plan, &activated.numbers);
         self.put_on_call(&activated.numbers);
-        for (step, number) in plan.steps.iter().zip(&activated.numbers) {
+        for (step, number) in plan.steps().zip(&activated.numbers) {
             self.rebuild_step(step, *number);
         }
     }
 
-    fn rebuild_step(&mut self, plan_step: &Step, number: StepNumber) {
+    fn rebuild_step(&mut self, plan_step: CompactStep<'_>, number: StepNumber) {
         let dependencies = self.links.dependencies(plan_step);
         let unmet = dependencies.iter().filter(|each| !self.is_settled(each)).count();
         if let Some(step) = self.steps.get_mut(number.index()) {
@@ -345,11 +341,11 @@ impl StepState {
     }
 
     /// What the plan says of it, for what is looked up often.
-    fn take_from(&mut self, plan: &Plan, step: &Step) {
-        self.priority = step.priority;
-        self.tags = step.tags.iter().cloned().collect::<BTreeSet<_>>().into();
-        self.owner = match step.fallback.as_deref() {
-            Some(Fallback::Owner(owner)) if self.has_fallen_back => Some(owner.clone()),
+    fn take_from(&mut self, plan: &CompactPlan, step: CompactStep<'_>) {
+        self.priority = step.priority();
+        self.tags = step.tags().map(str::to_owned).collect::<BTreeSet<_>>().into();
+        self.owner = match step.fallback() {
+            Some(Fallback::Owner(owner)) if self.has_fallen_back => Some(owner),
             _ => plan.owner_of(step).map(str::to_owned),
         };
     }

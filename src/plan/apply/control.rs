@@ -184,7 +184,7 @@ impl Run {
 
     /// The tags with a cap in the ledger are these now.
     pub(super) fn cap_tags(&mut self, in_ledger: &BTreeSet<String>) {
-        let planned = self.plan().map(|plan| plan.caps.tags.keys().cloned().collect());
+        let planned = self.plan().map(|plan| plan.header().caps.tags.keys().cloned().collect());
         let capped: BTreeSet<String> =
             in_ledger.union(&planned.unwrap_or_default()).cloned().collect();
         if capped != self.capped_tags {

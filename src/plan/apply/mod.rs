@@ -261,7 +261,7 @@ impl Run {
             hash: proposed.hash,
             reason: proposed.reason.clone(),
             review: None,
-            plan: Arc::new(plan),
+            plan: Arc::new(plan.into()),
             step_hashes: Vec::new(),
             numbers: Vec::new(),
             step_count: proposed.step_count,
@@ -276,15 +276,14 @@ impl Run {
         }
         let plan = Arc::make_mut(&mut version.plan);
         version.step_hashes.reserve(added.len());
-        plan.steps.reserve(added.len());
         for HashedStep { hash, step } in added {
             version.step_hashes.push(hash);
-            plan.steps.push(step);
+            plan.push(&step);
         }
         // All of them stay for long, and no more come.
         if u32::try_from(total) == Ok(version.step_count) {
             version.step_hashes.shrink_to_fit();
-            plan.steps.shrink_to_fit();
+            plan.shrink_to_fit();
         }
     }
 

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use super::{count_down, count_up};
 use crate::plan::settle::has_consequence;
 use crate::plan::{
-    BarrierChange, BarrierChanged, BarrierState, BarrierStatus, Lane, Micros, OnBreak, QuestionId,
-    Queue, Ruling, Run, StepNumber, StepState, StepStatus, Timer, expression,
+    BarrierChange, BarrierChanged, BarrierState, BarrierStatus, CompactStep, Lane, Micros, OnBreak,
+    QuestionId, Queue, Ruling, Run, StepNumber, StepState, StepStatus, Timer, expression,
 };
 
 impl Run {
@@ -41,13 +41,14 @@ impl Run {
 
     /// A precondition that nobody is left to make true is false for good.
     fn tell_those_that_wait_for_its_variables(&mut self, number: StepNumber) {
-        let outputs = self.plan_step(number).map(|step| step.outputs.clone()).unwrap_or_default();
+        let links = Arc::clone(&self.links);
+        let outputs = self.plan_step(number).map(CompactStep::outputs).unwrap_or_default();
         if outputs.is_empty() {
             return;
         }
-        let links = Arc::clone(&self.links);
-        let named = outputs.iter().flat_map(|name| links.watchers(name));
-        for (watcher, _) in named.chain(links.watchers(expression::ALL)) {
+        let named = outputs.flat_map(|name| links.watchers(name));
+        let watchers: Vec<_> = named.chain(links.watchers(expression::ALL)).collect();
+        for (watcher, _) in watchers {
             self.review(*watcher);
         }
     }
@@ -176,13 +177,13 @@ impl Run {
 
     fn conditions_hold(&self, number: StepNumber) -> bool {
         let Some((plan, step)) = self.plan_step(number).zip(self.step(number)) else { return true };
-        let is_met = plan.condition.is_none() || step.hold.condition == Some(Ruling::Pass);
+        let is_met = plan.condition().is_none() || step.hold.condition == Some(Ruling::Pass);
         let passed = step.hold.preconditions.values().filter(|each| **each == Ruling::Pass).count();
-        is_met && passed >= plan.preconditions.len()
+        is_met && passed >= plan.preconditions().count()
     }
 
     fn is_gate_open(&self, number: StepNumber) -> bool {
-        let has_gate = self.plan_step(number).is_some_and(|step| step.gate.is_some());
+        let has_gate = self.plan_step(number).is_some_and(|step| step.has_gate());
         !has_gate || self.step(number).is_some_and(|step| step.hold.is_gate_open)
     }
 

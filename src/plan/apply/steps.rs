@@ -6,9 +6,9 @@ use super::money::Entry;
 use crate::plan::settle::failure_of;
 use crate::plan::transition::{Next, transition};
 use crate::plan::{
-    AcceptedBasis, AfterFailure, AfterLoss, Attempt, AttemptToken, Condition, ConditionJudged,
-    Cost, Decision, Dispatched, FailureDecided, Fallback, Finding, Hold, Micros, Ruling, Run,
-    Seldom, StepEvent, StepNumber, StepState, StepStatus, Verdict,
+    AcceptedBasis, AfterFailure, AfterLoss, Attempt, AttemptToken, CompactStep, Condition,
+    ConditionJudged, Cost, Decision, Dispatched, FailureDecided, Fallback, Finding, Hold, Micros,
+    Ruling, Run, Seldom, StepEvent, StepNumber, StepState, StepStatus, Verdict,
 };
 
 impl Run {
@@ -111,7 +111,7 @@ impl Run {
 
     /// What a decision about a failed attempt changes, all but the status.
     fn decide(&mut self, number: StepNumber, decided: &FailureDecided) {
-        let fallback = self.plan_step(number).and_then(|step| step.fallback.clone());
+        let fallback = self.plan_step(number).and_then(CompactStep::fallback);
         let stand_in = self.links.fallback_of(number);
         let abort = (decided.decision == Decision::Abort).then(|| decided.reason.clone());
         self.abort = self.abort.take().or(abort);
@@ -138,7 +138,7 @@ impl Run {
             Decision::Fail | Decision::Replan | Decision::Abort => {}
             Decision::Fallback => {
                 step.has_fallen_back = true;
-                match fallback.map(|fallback| *fallback) {
+                match fallback {
                     Some(Fallback::Owner(owner)) => (step.owner, step.failures) = (Some(owner), 0),
                     Some(Fallback::Step(_)) => step.hold.change(|hold| hold.stand_in = stand_in),
                     // Its value comes with the acceptance that follows.

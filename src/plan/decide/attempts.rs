@@ -133,7 +133,7 @@ fn fired(state: &State, run: &Run, (due, timer): (Micros, &Timer), now: Micros) 
 
 /// Whether an attempt cost more than one of its step may.
 fn is_over_limit(run: &Run, number: StepNumber, cost: Cost) -> bool {
-    let limit = run.plan_step(number).and_then(|step| step.cost_limit);
+    let limit = run.plan_step(number).and_then(|step| step.cost_limit());
     limit.is_some_and(|limit| cost.money_micros > limit.money_micros || cost.tokens > limit.tokens)
 }
 
@@ -185,7 +185,7 @@ pub(super) fn judge(
         .and_then(|step| step.attempt.as_ref())
         .filter(|attempt| attempt.token == token)
         .ok_or(is_over)?;
-    let criteria = run.plan_step(*number).map_or(0, |step| step.acceptance.len());
+    let criteria = run.plan_step(*number).map_or(0, |step| step.acceptance().len());
     let mut judged: BTreeSet<u32> = attempt.verdicts.keys().copied().collect();
     for verdict in verdicts {
         check_criterion(&mut judged, criteria, verdict.criterion)?;

@@ -74,7 +74,7 @@ pub(super) fn set_budget(
     let mut events = vec![Event::BudgetChanged(event)];
     let waiting = state.runs.glances().filter(|(_, glance)| waits_for_budget(glance));
     for run in waiting.filter_map(|(id, _)| state.runs.get(&id)) {
-        let planned = || run.plan().map(|plan| plan.budget.into()).unwrap_or_default();
+        let planned = || run.plan().map(|plan| plan.header().budget.into()).unwrap_or_default();
         let of_run =
             if changed == Some(run.id) { limits.unwrap_or_else(planned) } else { run.limits() };
         let of_ledger = if changed.is_none() { limits } else { state.account.limits };

@@ -7,8 +7,8 @@ use super::budget::{Cover, cover};
 use super::{not_available, running, step_event, step_of};
 use crate::plan::settle::used_up;
 use crate::plan::{
-    CapScope, Cost, Dispatched, Event, Idempotence, Micros, Plan, Rejection, Run, RunId, State,
-    Step, StepEvent, StepNumber, StepState, StepStatus,
+    CapScope, CompactPlan, CompactStep, Cost, Dispatched, Event, Idempotence, Micros, Rejection,
+    Run, RunId, State, StepEvent, StepNumber, StepState, StepStatus,
 };
 
 pub(super) fn dispatch(
@@ -44,16 +44,16 @@ pub(super) fn dispatch(
 }
 
 /// What is set aside for an attempt: what it is expected to cost, or else what it may.
-pub(in crate::plan) fn reservation(step: &Step) -> Cost {
-    step.cost_estimate.or(step.cost_limit).unwrap_or_default()
+pub(in crate::plan) fn reservation(step: CompactStep<'_>) -> Cost {
+    step.cost_estimate().or(step.cost_limit()).unwrap_or_default()
 }
 
 /// The same for every attempt where the world refuses a second use of it, else one per attempt.
 fn idempotency_key(
     run: &Run,
     step: &StepState,
-    plan: &Plan,
-    plan_step: &Step,
+    plan: &CompactPlan,
+    plan_step: CompactStep<'_>,
     attempt: u32,
 ) -> String {
     match plan.idempotence_of(plan_step) {
@@ -127,7 +127,7 @@ fn check_shared_caps(state: &State, run: &Run) -> Result<(), Rejection> {
     let all = u32::try_from(state.in_flight.len()).unwrap_or(u32::MAX);
     check_cap(CapScope::Ledger, state.caps.get(&CapScope::Ledger).copied(), all)?;
     let scope = CapScope::Run(run.id);
-    let planned = run.plan().and_then(|plan| plan.caps.run);
+    let planned = run.plan().and_then(|plan| plan.header().caps.run);
     let limit = planned.into_iter().chain(state.caps.get(&scope).copied()).min();
     check_cap(scope, limit, run.in_flight)
 }
@@ -139,7 +139,7 @@ fn check_lane(
     owner: Option<&str>,
     tags: &BTreeSet<String>,
 ) -> Result<(), Rejection> {
-    let caps = run.plan().map(|plan| &plan.caps);
+    let caps = run.plan().map(|plan| &plan.header().caps);
     if let Some(owner) = owner {
         let scope = CapScope::Owner(owner.to_owned());
         let in_ledger = state.in_flight_by_owner.get(owner).copied().unwrap_or(0);

@@ -3,7 +3,7 @@
 
 use super::{questions, versions};
 use crate::plan::{
-    BarrierChange, BarrierChanged, ContentHash, Event, HashedStep, InheritedStep, Micros, Plan,
+    BarrierChange, BarrierChanged, ContentHash, Event, HashedStep, InheritedStep, Micros,
     PlanActivated, PlanDraft, PlanReviewed, PlanVersion, Rejection, Run, RunForked, RunId,
     RunStarted, State, StepNumber, StepStatus, StepsInherited, Variable, VariableSet,
 };
@@ -44,7 +44,7 @@ pub(super) fn fork(
     }));
     // In the middle of a batch, the last version may not have all of its steps yet.
     let is_whole =
-        |version: &&PlanVersion| u32::try_from(version.plan.steps.len()) == Ok(version.step_count);
+        |version: &&PlanVersion| u32::try_from(version.plan.len()) == Ok(version.step_count);
     for (version, number) in parent.versions.iter().take_while(is_whole).zip(1..) {
         events.extend(copied(run, now, parent, (number, version))?);
     }
@@ -77,11 +77,11 @@ fn copied(
     parent: &Run,
     (number, version): (u32, &PlanVersion),
 ) -> Result<Vec<Event>, Rejection> {
-    let steps = version.plan.steps.iter().zip(&version.step_hashes);
+    let steps = version.plan.steps().zip(&version.step_hashes);
     let draft = PlanDraft {
         hash: version.hash,
-        header: Box::new(Plan { steps: Vec::new(), ..(*version.plan).clone() }),
-        steps: steps.map(|(step, hash)| HashedStep { hash: *hash, step: step.clone() }).collect(),
+        header: Box::new(version.plan.header().clone()),
+        steps: steps.map(|(step, hash)| HashedStep { hash: *hash, step: step.whole() }).collect(),
     };
     let count = versions::check_draft(&draft)?;
     let mut events = versions::proposal(run, number, &draft, count, &version.reason);

@@ -76,7 +76,8 @@ pub(super) fn decide_failure(
 ) -> Result<Vec<Event>, Rejection> {
     let run = running(state, run)?;
     let step = step_of(run, number)?;
-    let is_external = run.plan().is_some_and(|plan| plan.failure.decider == Decider::External);
+    let is_external =
+        run.plan().is_some_and(|plan| plan.header().failure.decider == Decider::External);
     if !is_external {
         return Err(Rejection::DecidedByRules);
     }

@@ -19,7 +19,7 @@ pub(super) fn judge_plan(
 ) -> Result<Vec<Event>, Rejection> {
     let run = running(state, run)?;
     let criteria = match run.plan() {
-        Some(plan) if run.all_closed() => plan.test_criteria.len(),
+        Some(plan) if run.all_closed() => plan.header().test_criteria.len(),
         _ => 0,
     };
     let mut judged: BTreeSet<u32> = run.plan_verdicts.keys().copied().collect();

@@ -7,10 +7,10 @@ use super::attempts::revoked;
 use super::{open_run, questions, run_of};
 use crate::plan::replan::activation;
 use crate::plan::{
-    ApprovalPolicy, ContentHash, Ending, Event, HashedStep, Micros, Plan, PlanActivated, PlanDraft,
-    PlanProposed, PlanReviewed, PlanSteps, PlanVersion, Problem, Rejection, ReplanRequested,
-    ReplanTrigger, Review, Run, RunId, RunPolicy, RunReopened, RunStarted, RunStatus, State,
-    StepNumber, Subject, canonical,
+    ApprovalPolicy, CompactPlan, ContentHash, Ending, Event, HashedStep, Micros, PlanActivated,
+    PlanDraft, PlanProposed, PlanReviewed, PlanSteps, PlanVersion, Problem, Rejection,
+    ReplanRequested, ReplanTrigger, Review, Run, RunId, RunPolicy, RunReopened, RunStarted,
+    RunStatus, State, StepNumber, Subject, canonical,
 };
 
 /// Who approves where nobody has to.
@@ -122,7 +122,7 @@ pub(super) fn propose(
     let mut plan = (*draft.header).clone();
     plan.steps = draft.steps.iter().map(|each| each.step.clone()).collect();
     let hashes: Vec<ContentHash> = draft.steps.iter().map(|each| each.hash).collect();
-    events.extend(activate(run, version, (&Arc::new(plan), &hashes), AUTOMATIC));
+    events.extend(activate(run, version, (&Arc::new(plan.into()), &hashes), AUTOMATIC));
     Ok(events)
 }
 
@@ -134,7 +134,7 @@ fn check_limit(run: &Run, trigger: Option<&ReplanTrigger>) -> Result<(), Rejecti
         open.or(trigger),
         Some(ReplanTrigger::ScopeChange { .. } | ReplanTrigger::Extension)
     );
-    match run.plan().and_then(|plan| plan.failure.max_replans) {
+    match run.plan().and_then(|plan| plan.header().failure.max_replans) {
         Some(max) if !is_free && run.replans >= max => Err(Rejection::ReplanLimit(max)),
         _ => Ok(()),
     }
@@ -279,7 +279,7 @@ fn chunk_length(steps: &[HashedStep]) -> usize {
 fn activate(
     run: &Run,
     version: u32,
-    (plan, hashes): (&Arc<Plan>, &[ContentHash]),
+    (plan, hashes): (&Arc<CompactPlan>, &[ContentHash]),
     by: &str,
 ) -> Vec<Event> {
     let activated = activation(run, version, plan, hashes);

@@ -107,17 +107,18 @@ impl Asked<'_> {
         let Some(plan) = self.run.plan_step(number) else { return Vec::new() };
         let mut reasons = Vec::new();
         let ruling = step.hold.condition;
-        if let Some(expression) = plan.condition.clone()
+        if let Some(expression) = plan.condition()
             && ruling != Some(Ruling::Pass)
         {
+            let expression = expression.to_owned();
             reasons.push(Reason::Condition { expression, ruling });
         }
-        for (place, expression) in (0..).zip(&plan.preconditions) {
+        for (place, expression) in (0..).zip(plan.preconditions()) {
             let ruling = step.hold.preconditions.get(&place).copied();
             if ruling != Some(Ruling::Pass) {
                 reasons.push(Reason::Precondition {
                     place,
-                    expression: expression.clone(),
+                    expression: expression.to_owned(),
                     ruling,
                     variables: expression::variables(expression),
                     writers: writers_left(self.run, number, place),
@@ -133,8 +134,8 @@ impl Asked<'_> {
             Some((id, question)) => Some(asked(id, question)),
             None if step.status == StepStatus::Gated => Some(Reason::Gate),
             None => {
-                let gate = self.run.plan_step(number)?.gate.as_ref()?;
-                (!step.hold.is_gate_open).then_some(gate).map(|_| Reason::Gate)
+                let has_gate = self.run.plan_step(number)?.has_gate();
+                (has_gate && !step.hold.is_gate_open).then_some(Reason::Gate)
             }
         }
     }
@@ -142,7 +143,7 @@ impl Asked<'_> {
     fn reported(&self, number: StepNumber, step: &StepState) -> Vec<Reason> {
         let Some(attempt) = &step.attempt else { return Vec::new() };
         let is_external =
-            self.run.plan().is_some_and(|plan| plan.failure.decider == Decider::External);
+            self.run.plan().is_some_and(|plan| plan.header().failure.decider == Decider::External);
         let undecided = failure_of(self.run, number).filter(|_| is_external);
         let unjudged = match undecided {
             Some(_) => Vec::new(),

@@ -6,7 +6,7 @@ use super::find::{Asked, holder};
 use super::reason::{Holder, Reason, Shortage};
 use crate::plan::decide::reservation;
 use crate::plan::{
-    Account, BudgetPart, CapScope, Cost, Limits, Run, RunId, Step, StepNumber, StepState,
+    Account, BudgetPart, CapScope, CompactStep, Cost, Limits, Run, RunId, StepNumber, StepState,
 };
 
 /// What keeps a step from being dealt although nothing of its own does.
@@ -22,7 +22,7 @@ type Count = (CapScope, Option<RunId>, Option<u32>, u32);
 
 fn caps(asked: &Asked<'_>, step: &StepState) -> Vec<Reason> {
     let (state, run) = (asked.state, asked.run);
-    let planned = run.plan().map(|plan| &plan.caps);
+    let planned = run.plan().map(|plan| &plan.header().caps);
     let in_ledger = |scope: &CapScope| state.caps.get(scope).copied();
     let all = u32::try_from(state.in_flight.len()).unwrap_or(u32::MAX);
     let of_run = CapScope::Run(run.id);
@@ -75,7 +75,7 @@ fn holders(asked: &Asked<'_>, scope: &CapScope, within: Option<RunId>) -> Vec<Ho
     held.collect()
 }
 
-fn budgets(asked: &Asked<'_>, step: Option<&Step>) -> Vec<Reason> {
+fn budgets(asked: &Asked<'_>, step: Option<CompactStep<'_>>) -> Vec<Reason> {
     let (state, run) = (asked.state, asked.run);
     let cost = step.map(reservation).unwrap_or_default();
     let mut reasons = Vec::new();

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::failure::{disposition_of, may_have_landed};
-use super::{declared, set_all, step_event};
+use super::{CompactStep, declared, set_all, step_event};
 use crate::plan::{
     ABORT, Accepted, AcceptedBasis, AfterFailure, Asked, Attempt, AttemptToken, Decision, Event,
     FAIL, FailureClass, FailureDecided, Fallback, Json, Micros, Origin, REPLAN, RETRY,
@@ -16,15 +16,15 @@ use crate::plan::{
 /// Whether a step has a fallback that was not used yet and can stand in now.
 pub(in crate::plan) fn may_fall_back(run: &Run, number: StepNumber, time: Micros) -> bool {
     let Some(step) = run.step(number).filter(|step| !step.has_fallen_back) else { return false };
-    match run.plan_step(number).and_then(|step| step.fallback.as_deref()) {
+    match run.plan_step(number).and_then(CompactStep::fallback) {
         None => false,
         Some(Fallback::Step(_)) => run.links.fallback_of(number).is_some_and(|other| {
             let status = run.step(other).map_or(StepStatus::Removed, |step| step.status);
             other != number && (status.is_open() || status.is_closed())
         }),
-        Some(Fallback::Owner(owner)) => step.owner.as_deref() != Some(owner),
+        Some(Fallback::Owner(owner)) => step.owner != Some(owner),
         Some(fallback @ (Fallback::Value { .. } | Fallback::Variable { .. })) => {
-            stand_in_value(run, fallback, time).is_some()
+            stand_in_value(run, &fallback, time).is_some()
         }
     }
 }
@@ -117,13 +117,13 @@ fn asks_for_replan(run: &Run, number: StepNumber) -> bool {
 /// The acceptance of a step for which a value stands in, and the variables that it sets.
 fn value_events(run: &Run, number: StepNumber, time: Micros) -> Vec<Event> {
     let step = run.plan_step(number);
-    let fallback = step.and_then(|step| step.fallback.as_deref());
-    let Some((value, reason)) = fallback.and_then(|each| stand_in_value(run, each, time)) else {
+    let fallback = step.and_then(CompactStep::fallback);
+    let Some((value, reason)) = fallback.and_then(|each| stand_in_value(run, &each, time)) else {
         return Vec::new();
     };
     let basis = AcceptedBasis::Fallback { reason };
     let mut events = vec![step_event(run, number, StepEvent::Accepted(Accepted { basis }))];
-    let values = step.map_or_else(BTreeMap::new, |step| declared(step, &value));
+    let values = step.map_or_else(BTreeMap::new, |step| declared(step.outputs(), &value));
     events.extend(set_all(run, values, &Origin::Fallback { step: number }));
     events
 }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::plan::{
-    Attempt, Criterion, Json, Output, Ruling, Run, StepNumber, TextPolicy, Verdict, expression,
+    Attempt, CompactStep, Criterion, Json, Output, Ruling, Run, StepNumber, TextPolicy, Verdict,
+    expression,
 };
 
 /// Who judges `text` criteria where the run takes the worker's word.
@@ -58,7 +59,7 @@ pub(super) fn trust(criterion: u32) -> Verdict {
 
 /// The judgement of a criterion of a step that is an expression, over variables and output.
 pub(super) fn judged(run: &Run, number: StepNumber, attempt: &Attempt, place: u32) -> Verdict {
-    let criteria = run.plan_step(number).map_or(&[][..], |step| &step.acceptance);
+    let criteria = run.plan_step(number).map(CompactStep::acceptance).unwrap_or_default();
     let output = attempt.receipt.as_ref().map(|receipt| match &receipt.output {
         Output::Inline(value) => value.clone(),
         // What was taken out of the blob when it came.
@@ -67,7 +68,7 @@ pub(super) fn judged(run: &Run, number: StepNumber, attempt: &Attempt, place: u3
             Json::new(&serde_json::Value::Object(values.collect()))
         }
     });
-    verdict(run, criteria, place, output.as_ref())
+    verdict(run, &criteria, place, output.as_ref())
 }
 
 /// The judgement of a criterion of the plan that is an expression, over variables.

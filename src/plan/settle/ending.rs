@@ -109,13 +109,13 @@ fn overrun(state: &State, run: &Run) -> Option<PauseCause> {
 
 /// A plan that is extended as it goes asks for more when few steps are open.
 fn extension(run: &Run) -> Option<Event> {
-    let plan = run.plan().filter(|plan| plan.continues)?;
+    let plan = run.plan().filter(|plan| plan.header().continues)?;
     if run.request.is_some() || run.is_complete || run.abort.is_some() {
         return None;
     }
     let open = run.open_steps();
     // Without an open step it always asks: nothing else would end the run.
-    let is_low = open < plan.extend_at.unwrap_or(1).max(1);
+    let is_low = open < plan.header().extend_at.unwrap_or(1).max(1);
     is_low.then(|| {
         Event::ReplanRequested(ReplanRequested {
             run: run.id,
@@ -130,15 +130,15 @@ fn extension(run: &Run) -> Option<Event> {
 fn of_closed(run: &Run) -> Vec<Event> {
     let Some(plan) = run.plan() else { return Vec::new() };
     let end = |ending, reason| vec![Event::RunEnded(RunEnded { run: run.id, ending, reason })];
-    if plan.continues && !run.is_complete {
+    if plan.header().continues && !run.is_complete {
         // It is the planner who says that there is no more to do; what must hold then need not
         // hold now.
         return Vec::new();
     }
     if let Some(failed) = run.plan_verdicts.values().find(|each| each.ruling == Ruling::Fail) {
-        return of_failed_plan(run, failed_criterion(&plan.test_criteria, failed));
+        return of_failed_plan(run, failed_criterion(&plan.header().test_criteria, failed));
     }
-    let missing = unjudged(&plan.test_criteria, &run.plan_verdicts);
+    let missing = unjudged(&plan.header().test_criteria, &run.plan_verdicts);
     if missing.is_empty() {
         let accepted = run.count(StepStatus::Accepted);
         let skipped = run.count(StepStatus::Skipped);
@@ -147,17 +147,17 @@ fn of_closed(run: &Run) -> Vec<Event> {
     let event = |verdict: Verdict| {
         Event::PlanVerdict(PlanVerdict { run: run.id, version: run.active, verdict })
     };
-    let judgeable = of_cel(&plan.test_criteria, &missing);
+    let judgeable = of_cel(&plan.header().test_criteria, &missing);
     if !judgeable.is_empty() {
-        let judged = |place| judged_of_plan(run, &plan.test_criteria, place);
+        let judged = |place| judged_of_plan(run, &plan.header().test_criteria, place);
         return judgeable.into_iter().map(judged).map(event).collect();
     }
-    trusted(run, &plan.test_criteria, &missing).into_iter().map(trust).map(event).collect()
+    trusted(run, &plan.header().test_criteria, &missing).into_iter().map(trust).map(event).collect()
 }
 
 /// A plan whose own criteria do not hold is changed where its author allows it.
 fn of_failed_plan(run: &Run, reason: String) -> Vec<Event> {
-    let max = run.plan().and_then(|plan| plan.failure.max_replans);
+    let max = run.plan().and_then(|plan| plan.header().failure.max_replans);
     if max.is_none_or(|max| run.replans >= max) {
         let ending = Ending::Failed;
         return vec![Event::RunEnded(RunEnded { run: run.id, ending, reason })];

@@ -9,7 +9,7 @@
 use super::carry_out::{carried_out, may_fall_back};
 use super::failure_of;
 use crate::plan::{
-    AfterFailure, Attempt, Decision, Disposition, Event, FailureAction, FailureClass,
+    AfterFailure, Attempt, CompactStep, Decision, Disposition, Event, FailureAction, FailureClass,
     FailureDecided, FailureMatch, Idempotence, Micros, OnTimeout, RetryPolicy, Run, SECOND,
     StepEvent, StepNumber, StepStatus,
 };
@@ -54,9 +54,9 @@ pub(super) fn classified(
     if class != FailureClass::Unknown {
         return class;
     }
-    let hints = run.plan_step(number).map(|step| &step.failure_hints);
-    let hinted = hints.into_iter().flatten().find(|(word, _)| message.contains(word.as_str()));
-    hinted.map_or(class, |(_, class)| *class)
+    let hints = run.plan_step(number).map(CompactStep::failure_hints).unwrap_or_default();
+    let hinted = hints.into_iter().find(|(word, _)| message.contains(word.as_str()));
+    hinted.map_or(class, |(_, class)| class)
 }
 
 /// What a failed attempt left in the world, as far as it is known.
@@ -153,7 +153,7 @@ impl<'a> Failure<'a> {
             }
             _ => {}
         }
-        let rules = self.run.plan().map_or(&[][..], |plan| &plan.failure.rules);
+        let rules = self.run.plan().map_or(&[][..], |plan| &plan.header().failure.rules);
         let own = rules.iter().filter(|rule| self.matches(&rule.when));
         let mut answers = own.filter_map(|rule| self.act(&rule.id, &rule.then, time));
         answers.next().unwrap_or_else(|| self.built_in(time))
@@ -227,7 +227,7 @@ impl<'a> Failure<'a> {
             }
             None => self.message.clone(),
         };
-        let max = self.run.plan().and_then(|plan| plan.failure.max_replans);
+        let max = self.run.plan().and_then(|plan| plan.header().failure.max_replans);
         match max {
             Some(max) if self.run.replans < max => {
                 Ruled::new(Decision::Replan, &rule.replacen("fail", "replan", 1), reason)

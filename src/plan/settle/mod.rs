@@ -18,9 +18,9 @@ mod opening;
 use std::collections::BTreeMap;
 
 use super::{
-    Accepted, AcceptedBasis, Attempt, Decider, Event, FailureClass, Json, Micros, Origin, Outcome,
-    Output, Ruling, Run, RunId, RunStatus, State, Step, StepEvent, StepNumber, StepRecord,
-    StepStatus, VariableSet, VerdictRecorded,
+    Accepted, AcceptedBasis, Attempt, CompactStep, Decider, Event, FailureClass, Json, Micros,
+    Origin, Outcome, Output, Ruling, Run, RunId, RunStatus, State, StepEvent, StepNumber,
+    StepRecord, StepStatus, VariableSet, VerdictRecorded,
 };
 pub(super) use budget::used_up;
 pub(super) use carry_out::{carried_out, may_fall_back};
@@ -66,7 +66,7 @@ pub(super) fn has_consequence(run: &Run, number: StepNumber) -> bool {
 
 /// Whether the rules decide about failures, and nobody else.
 fn is_decided_by_rules(run: &Run) -> bool {
-    run.plan().is_none_or(|plan| plan.failure.decider == Decider::Rules)
+    run.plan().is_none_or(|plan| plan.header().failure.decider == Decider::Rules)
 }
 
 /// Class and message of a reported step's failure, if it failed.
@@ -80,8 +80,8 @@ pub(super) fn failure_of(run: &Run, number: StepNumber) -> Option<(FailureClass,
 /// The criteria of a reported step that wait for a verdict.
 pub(super) fn unjudged_of(run: &Run, number: StepNumber) -> Vec<u32> {
     let attempt = run.step(number).and_then(|step| step.attempt.as_ref());
-    let criteria = run.plan_step(number).map_or(&[][..], |step| &step.acceptance);
-    attempt.map_or_else(Vec::new, |attempt| unjudged(criteria, &attempt.verdicts))
+    let criteria = run.plan_step(number).map(CompactStep::acceptance).unwrap_or_default();
+    attempt.map_or_else(Vec::new, |attempt| unjudged(&criteria, &attempt.verdicts))
 }
 
 fn call(run: &Run, number: StepNumber) -> Option<Call<'_>> {
@@ -98,20 +98,20 @@ fn call(run: &Run, number: StepNumber) -> Option<Call<'_>> {
             return Some(Call::Decide(FailureClass::AssumptionBroken, message, attempt));
         }
     }
-    let criteria = run.plan_step(number).map_or(&[][..], |step| &step.acceptance);
+    let criteria = run.plan_step(number).map(CompactStep::acceptance).unwrap_or_default();
     if let Some(failed) = attempt.verdicts.values().find(|each| each.ruling == Ruling::Fail) {
-        let message = failed_criterion(criteria, failed);
+        let message = failed_criterion(&criteria, failed);
         return Some(Call::Decide(FailureClass::Unknown, message, attempt));
     }
-    let missing = unjudged(criteria, &attempt.verdicts);
+    let missing = unjudged(&criteria, &attempt.verdicts);
     if missing.is_empty() {
         return Some(Call::Accept);
     }
-    let judgeable = criteria::of_cel(criteria, &missing);
+    let judgeable = criteria::of_cel(&criteria, &missing);
     if !judgeable.is_empty() {
         return Some(Call::Judge(judgeable));
     }
-    let trusted = trusted(run, criteria, &missing);
+    let trusted = trusted(run, &criteria, &missing);
     (!trusted.is_empty()).then_some(Call::Trust(trusted))
 }
 
@@ -148,7 +148,7 @@ fn step_consequence(run: &Run, number: StepNumber, time: Micros) -> Vec<Event> {
 }
 
 fn basis(run: &Run, number: StepNumber, attempt: &Attempt) -> AcceptedBasis {
-    if run.plan_step(number).is_none_or(|step| step.acceptance.is_empty()) {
+    if run.plan_step(number).is_none_or(|step| !step.has_acceptance()) {
         AcceptedBasis::Receipt
     } else if attempt.verdicts.values().any(|verdict| verdict.by == TRUST) {
         AcceptedBasis::WorkersWord
@@ -183,27 +183,31 @@ fn set_all(run: &Run, values: BTreeMap<String, Json>, origin: &Origin) -> Vec<Ev
 
 /// The values of a step's outputs. With an output that is a blob they are those that were taken
 /// out of it when the receipt came.
-fn outputs(step: &Step, output: &Output) -> BTreeMap<String, Json> {
+fn outputs(step: CompactStep<'_>, output: &Output) -> BTreeMap<String, Json> {
     match output {
-        Output::Inline(value) => declared(step, value),
+        Output::Inline(value) => declared(step.outputs(), value),
         Output::Blob(blob) => {
-            let named = |(name, _): &&(String, Json)| step.outputs.contains(name);
+            let named = |(name, _): &&(String, Json)| step.outputs().contains(name);
             blob.values.iter().filter(named).cloned().collect()
         }
     }
 }
 
-/// The values of the outputs that a step declares: each its key of the output, or a single one
+/// The values of the outputs that a step declares, by their names: each its key of the output, or a single one
 /// all of it.
-pub(crate) fn declared(step: &Step, output: &Json) -> BTreeMap<String, Json> {
-    if step.outputs.is_empty() {
-        return BTreeMap::new();
-    }
+pub(crate) fn declared<'a>(
+    outputs: impl Iterator<Item = &'a str> + Clone,
+    output: &Json,
+) -> BTreeMap<String, Json> {
+    let is_only = match outputs.clone().take(2).count() {
+        0 => return BTreeMap::new(),
+        count => count == 1,
+    };
     let whole = output.value();
-    let value_of = |name: &String| match whole.get(name.as_str()) {
+    let value_of = |name: &str| match whole.get(name) {
         Some(value) => Some(Json::new(value)),
-        None if step.outputs.len() == 1 => Some(output.clone()),
+        None if is_only => Some(output.clone()),
         None => None,
     };
-    step.outputs.iter().filter_map(|name| Some((name.clone(), value_of(name)?))).collect()
+    outputs.filter_map(|name| Some((name.to_owned(), value_of(name)?))).collect()
 }

@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 use super::criteria::judge;
 use super::step_event;
 use crate::plan::{
-    Accepted, AcceptedBasis, Asked, Condition, ConditionJudged, Event, FailureClass, Micros, NO,
-    OnFalse, ReplanRequested, ReplanTrigger, Ruling, Run, SKIP, Skipped, StepEvent, StepFailed,
-    StepNumber, StepState, StepStatus, Subject, YES, expression,
+    Accepted, AcceptedBasis, Asked, CompactStep, Condition, ConditionJudged, Event, FailureClass,
+    Micros, NO, OnFalse, ReplanRequested, ReplanTrigger, Ruling, Run, SKIP, Skipped, StepEvent,
+    StepFailed, StepNumber, StepState, StepStatus, Subject, YES, expression,
 };
 
 /// What an open step calls for.
@@ -61,22 +61,24 @@ fn call(run: &Run, number: StepNumber) -> Option<Call<'_>> {
 
 fn condition_call(run: &Run, number: StepNumber, step: &StepState) -> Option<Call<'static>> {
     let plan = run.plan_step(number)?;
-    if plan.condition.is_some() {
+    if plan.condition().is_some() {
         match step.hold.condition {
             None => return Some(Call::JudgeCondition),
             Some(Ruling::Fail) => return Some(Call::ConditionFalse),
             Some(Ruling::Pass) => {}
         }
     }
-    let places = 0..u32::try_from(plan.preconditions.len()).unwrap_or(u32::MAX);
+    let places = 0..u32::try_from(plan.preconditions().count()).unwrap_or(u32::MAX);
     let judged = &step.hold.preconditions;
     let unjudged: Vec<u32> = places.clone().filter(|each| !judged.contains_key(each)).collect();
     if !unjudged.is_empty() {
         return Some(Call::JudgePreconditions(unjudged));
     }
     let failed = places.into_iter().find(|each| judged.get(each) == Some(&Ruling::Fail))?;
-    match plan.on_false {
-        OnFalse::Fail | OnFalse::Skip => Some(Call::PreconditionFalse(failed, plan.on_false)),
+    match plan.on_false() {
+        on_false @ (OnFalse::Fail | OnFalse::Skip) => {
+            Some(Call::PreconditionFalse(failed, on_false))
+        }
         OnFalse::Wait => (run.request.is_none() && is_false_for_good(run, number, failed))
             .then_some(Call::PreconditionFalse(failed, OnFalse::Wait)),
     }
@@ -85,7 +87,7 @@ fn condition_call(run: &Run, number: StepNumber, step: &StepState) -> Option<Cal
 fn gate_call(run: &Run, number: StepNumber, step: &StepState) -> Option<Call<'static>> {
     let hold = &step.hold;
     let passes = |ruling: &Ruling| *ruling == Ruling::Pass;
-    run.plan_step(number)?.gate.as_ref()?;
+    run.plan_step(number).filter(|step| step.has_gate())?;
     let is_free = hold.preconditions.values().all(passes);
     (is_free && !hold.is_gate_open && hold.question.is_none()).then_some(Call::Ask)
 }
@@ -124,7 +126,8 @@ pub(in crate::plan) fn writers_left(
 ) -> BTreeSet<StepNumber> {
     let index = usize::try_from(place).ok();
     let plan = run.plan_step(number);
-    let Some(body) = plan.zip(index).and_then(|(step, index)| step.preconditions.get(index)) else {
+    let Some(body) = plan.zip(index).and_then(|(step, index)| step.preconditions().get(index))
+    else {
         return BTreeSet::new();
     };
     let names = expression::variables(body);
@@ -168,14 +171,14 @@ pub(super) fn consequence(run: &Run, number: StepNumber, time: Micros) -> Vec<Ev
         }
         Call::Refused(answer, by) => event(refusal(answer, by)),
         Call::JudgeCondition => {
-            let body = run.plan_step(number).and_then(|step| step.condition.as_deref());
+            let body = run.plan_step(number).and_then(CompactStep::condition);
             event(judged(run, Condition::RunIf, body.unwrap_or_default()))
         }
         Call::ConditionFalse => event(skipped("policy:condition", "its condition does not hold")),
         Call::JudgePreconditions(places) => {
-            let bodies = run.plan_step(number).map_or(&[][..], |step| &step.preconditions);
+            let bodies = run.plan_step(number).map(CompactStep::preconditions).unwrap_or_default();
             let body = |place: u32| usize::try_from(place).ok().and_then(|place| bodies.get(place));
-            let one = |place| judged(run, Condition::Pre(place), body(place).map_or("", |b| b));
+            let one = |place| judged(run, Condition::Pre(place), body(place).unwrap_or_default());
             places.into_iter().map(|place| step_event(run, number, one(place))).collect()
         }
         Call::PreconditionFalse(place, on_false) => {
@@ -209,8 +212,8 @@ fn refusal(answer: &str, by: &str) -> StepEvent {
 fn precondition_false(run: &Run, number: StepNumber, place: u32, on_false: OnFalse) -> Vec<Event> {
     let body = usize::try_from(place)
         .ok()
-        .and_then(|place| run.plan_step(number)?.preconditions.get(place))
-        .map_or("", String::as_str);
+        .and_then(|place| run.plan_step(number)?.preconditions().get(place))
+        .unwrap_or_default();
     // People count from 1.
     let precondition = u64::from(place) + 1;
     let what = format!("precondition {precondition} (`{body}`) does not hold");
@@ -230,15 +233,15 @@ fn precondition_false(run: &Run, number: StepNumber, place: u32, on_false: OnFal
 }
 
 fn ask(run: &Run, number: StepNumber, time: Micros) -> Option<StepEvent> {
-    let gate = run.plan_step(number)?.gate.as_ref()?;
+    let gate = run.plan_step(number)?.gate()?;
     let deadline = |seconds: u64| time.saturating_add(seconds.saturating_mul(1_000_000));
     Some(StepEvent::Asked(Asked {
         subject: Subject::Gate,
-        text: gate.question.clone(),
+        text: gate.question,
         shown: run.step_hash(number).unwrap_or_default(),
         options: [YES, NO, SKIP].map(str::to_owned).to_vec(),
-        to: gate.to.clone(),
+        to: gate.to,
         deadline: gate.deadline_seconds.map(deadline),
-        on_timeout: gate.on_timeout.clone(),
+        on_timeout: gate.on_timeout,
     }))
 }

@@ -88,7 +88,8 @@ fn check_run(run: &Run) {
         assert!(run.due.is_empty() && run.due_barriers.is_empty());
         assert!(settle_is_quiet(run));
     }
-    for (step, number) in version.plan.steps.iter().zip(&version.numbers) {
+    let plan = version.plan.whole();
+    for (step, number) in plan.steps.iter().zip(&version.numbers) {
         let state = run.step(*number).unwrap();
         let waits: BTreeSet<&str> =
             step.after.iter().map(String::as_str).filter(|name| !is_settled(run, name)).collect();
@@ -143,12 +144,12 @@ fn stands_on_inputs(step: &StepState) -> bool {
 }
 
 fn check_numbers(run: &Run, version: &PlanVersion) {
-    assert_eq!(version.numbers.len(), version.plan.steps.len());
+    assert_eq!(version.numbers.len(), version.plan.len());
     let ids: BTreeSet<&str> = run.steps.iter().map(|step| step.id.as_str()).collect();
     assert_eq!(ids.len(), run.steps.len(), "one number per id, for ever");
-    for (step, number) in version.plan.steps.iter().zip(&version.numbers) {
-        assert_eq!(run.step(*number).unwrap().id, step.id);
-        assert_eq!(run.step_named(&step.id), Some(*number));
+    for (step, number) in version.plan.steps().zip(&version.numbers) {
+        assert_eq!(run.step(*number).unwrap().id, step.id());
+        assert_eq!(run.step_named(step.id()), Some(*number));
         assert_eq!(run.plan_step(*number), Some(step));
     }
 }
@@ -245,9 +246,9 @@ fn settle_is_quiet(run: &Run) -> bool {
 }
 
 fn check_barriers(run: &Run, version: &PlanVersion) {
-    assert_eq!(run.barriers.len(), version.plan.barriers.len());
+    assert_eq!(run.barriers.len(), version.plan.header().barriers.len());
     let mut fatal = BTreeSet::new();
-    for barrier in &version.plan.barriers {
+    for barrier in &version.plan.header().barriers {
         let state = &run.barriers[&barrier.id];
         let standing = |names: &[StepStatus]| -> BTreeSet<StepNumber> {
             let is_in = |step: &StepState| names.contains(&step.status);

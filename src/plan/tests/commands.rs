@@ -41,7 +41,7 @@ fn large_plans_are_split_into_records_of_a_mebibyte() {
         })
         .collect();
     assert_eq!(sizes, [3, 3, 1]);
-    assert_eq!(world.run().plan(), Some(&seven));
+    assert_eq!(world.run().plan().unwrap(), &seven);
 }
 
 #[test]

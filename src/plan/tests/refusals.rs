@@ -86,7 +86,7 @@ fn ids_that_would_break_the_books_are_refused() {
 #[test]
 fn the_active_plan_is_not_proposed_again() {
     let mut world = one();
-    let same = world.run().plan().unwrap().clone();
+    let same = world.run().plan().unwrap().whole();
     assert_eq!(world.propose(&same), Err(Rejection::SamePlan(1)));
 }
 

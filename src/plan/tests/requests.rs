@@ -232,7 +232,7 @@ impl Dice {
             };
         }
         let plan = match known.and_then(Run::plan) {
-            Some(active) if self.below(4) > 0 => self.varied(active),
+            Some(active) if self.below(4) > 0 => self.varied(&active.whole()),
             _ => self.plan(),
         };
         let trigger = self.maybe(2, Self::trigger);

@@ -109,7 +109,8 @@ const SHOWN: usize = 5;
 #[must_use]
 pub fn user_view(run: &Run, now: Micros) -> UserView {
     let done = run.count(StepStatus::Accepted).saturating_add(run.count(StepStatus::Skipped));
-    let title = run.plan().map(|plan| plan.title.clone()).filter(|title| !title.is_empty());
+    let title =
+        run.plan().map(|plan| plan.header().title.clone()).filter(|title| !title.is_empty());
     let needs = needs(run);
     UserView {
         title: title.unwrap_or_else(|| run.name.clone()),
@@ -149,7 +150,7 @@ fn activities(run: &Run) -> Vec<Activity> {
 fn what(run: &Run, number: StepNumber) -> String {
     let plan = run.plan_step(number);
     let said = plan.and_then(|step| {
-        let mut lines = step.title.lines().chain(step.goal.lines()).map(str::trim);
+        let mut lines = step.title().lines().chain(step.goal().lines()).map(str::trim);
         lines.find(|line| !line.is_empty()).map(str::to_owned)
     });
     let id = || run.step(number).map(|step| step.id.clone()).unwrap_or_default();

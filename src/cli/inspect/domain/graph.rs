@@ -88,7 +88,8 @@ fn waits<'a>(branch: &'a Branch<'a>) -> impl Iterator<Item = &'a str> {
 }
 
 fn print_json(run: &Run, version: &PlanVersion, page: &mut Page<'_>) -> Result<(), Failure> {
-    for branch in forest(&version.plan) {
+    let plan = version.plan.whole();
+    for branch in forest(&plan) {
         let step = step_of(run, version, &branch);
         let barrier = run.barriers.get(branch.id).filter(|_| step.is_none());
         let status = match (step, barrier) {
@@ -113,7 +114,8 @@ fn print_json(run: &Run, version: &PlanVersion, page: &mut Page<'_>) -> Result<(
 
 fn print_tree(run: &Run, version: &PlanVersion, page: &mut Page<'_>) -> Result<(), Failure> {
     let mut statuses = Vec::new();
-    let branches = forest(&version.plan);
+    let plan = version.plan.whole();
+    let branches = forest(&plan);
     let mut only_child = false;
     for branch in &branches {
         let lead = lead(branch, only_child);
@@ -127,7 +129,7 @@ fn print_tree(run: &Run, version: &PlanVersion, page: &mut Page<'_>) -> Result<(
         } else {
             format!(" (also after {})", also.join(", "))
         };
-        let title = title(&version.plan, branch);
+        let title = title(&plan, branch);
         let behind = width(&lead) + 5 + width(&name);
         let rest = format!("{also}{title}");
         let rest = if rest.is_empty() { rest } else { page.style.fit(&rest, behind) };
@@ -200,7 +202,8 @@ fn print_dot(run: &Run, version: &PlanVersion, page: &mut Page<'_>) -> Result<()
     page.line(&format!("digraph \"{}\" {{", quoted(&run.name)))?;
     page.line("  rankdir=LR;")?;
     page.line("  node [shape=box, style=\"rounded,filled\", fontname=\"sans-serif\"];")?;
-    let branches = forest(&version.plan);
+    let plan = version.plan.whole();
+    let branches = forest(&plan);
     for branch in &branches {
         let id = quoted(branch.id);
         let line = match (step_of(run, version, branch), run.barriers.get(branch.id)) {
@@ -230,7 +233,8 @@ fn print_mermaid(run: &Run, version: &PlanVersion, page: &mut Page<'_>) -> Resul
     // Nodes go by place, since ids may be anything.
     let quoted = |text: &str| mermaid_quoted(&plain(text));
     page.line("flowchart LR")?;
-    let branches = forest(&version.plan);
+    let plan = version.plan.whole();
+    let branches = forest(&plan);
     let mut shown: Vec<StepStatus> = Vec::new();
     let mut places = std::collections::BTreeMap::new();
     for branch in &branches {

@@ -79,16 +79,16 @@ pub(super) fn progress(
 fn phases(run: &Run) -> Vec<(String, Phase)> {
     let Some(version) = run.active_version() else { return Vec::new() };
     let mut counts: BTreeMap<Option<&str>, Phase> = BTreeMap::new();
-    for (step, number) in version.plan.steps.iter().zip(&version.numbers) {
+    for (step, number) in version.plan.steps().zip(&version.numbers) {
         let status = run.step(*number).map(|step| step.status);
-        let (closed, failed, all) = counts.entry(step.phase.as_deref()).or_default();
+        let (closed, failed, all) = counts.entry(step.phase()).or_default();
         *closed += u64::from(status.is_some_and(StepStatus::is_closed));
         *failed += u64::from(status == Some(StepStatus::Failed));
         *all += 1;
     }
     let place = |name: Option<&str>| {
         let name = name?;
-        version.plan.phases.iter().position(|phase| phase.id == name)
+        version.plan.header().phases.iter().position(|phase| phase.id == name)
     };
     let mut phases: Vec<_> = counts.into_iter().collect();
     if phases.iter().all(|(name, _)| name.is_none()) {

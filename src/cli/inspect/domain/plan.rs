@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::cli::exit::{Code, Failure};
 use crate::cli::plans::{diff_json, diff_text};
 use crate::plan::{
-    Criterion, Limits, Plan, PlanVersion, Review, Run, Step, StepNumber, StepStatus,
+    CompactStep, Criterion, Limits, Plan, PlanVersion, Review, Run, StepNumber, StepStatus, Texts,
 };
 
 use super::super::Form;
@@ -71,7 +71,8 @@ fn print_diff(
     (old, new): (u32, u32),
     page: &mut Page<'_>,
 ) -> Result<(), Failure> {
-    let found = crate::plan::diff(&version_of(run, old)?.plan, &version_of(run, new)?.plan);
+    let found =
+        crate::plan::diff(&version_of(run, old)?.plan.whole(), &version_of(run, new)?.plan.whole());
     match scene.look.form {
         Form::Json => {
             let mut fields = diff_json(&found);
@@ -107,10 +108,10 @@ fn print_json(
             "active": run.active,
             "version": number,
             "versions": versions.collect::<Vec<_>>(),
-            "plan": &*version.plan,
+            "plan": version.plan.whole(),
         }),
     )?;
-    for (step, place) in version.plan.steps.iter().zip(0..) {
+    for (step, place) in version.plan.steps().zip(0..) {
         let number = version.numbers.get(place);
         let status = number.and_then(|number| run.step(*number)).map(|step| step.status);
         page.json(
@@ -118,7 +119,7 @@ fn print_json(
             &json!({
                 "run": run.id,
                 "step": number,
-                "id": step.id,
+                "id": step.id(),
                 "hash": version.step_hashes.get(place),
                 "status": status.map(|status| words(&status, '_')),
             }),
@@ -151,7 +152,7 @@ fn print(
     if run.versions.len() > 1 {
         print_versions(run, page)?;
     }
-    print_text(&version.plan, page)?;
+    print_text(version.plan.header(), page)?;
     page.line("")?;
     print_steps(run, version, page)
 }
@@ -204,7 +205,7 @@ fn print_text(plan: &Plan, page: &mut Page<'_>) -> Result<(), Failure> {
 
 fn print_steps(run: &Run, version: &PlanVersion, page: &mut Page<'_>) -> Result<(), Failure> {
     let mut table = Table::with_headings(&["step", "id", "status", "owner", "after", "title"]);
-    for (step, place) in version.plan.steps.iter().zip(0..) {
+    for (step, place) in version.plan.steps().zip(0..) {
         let number = version.numbers.get(place).copied();
         table.row(step_cells(run, version, step, number));
     }
@@ -214,30 +215,30 @@ fn print_steps(run: &Run, version: &PlanVersion, page: &mut Page<'_>) -> Result<
 fn step_cells(
     run: &Run,
     version: &PlanVersion,
-    step: &Step,
+    step: CompactStep<'_>,
     number: Option<StepNumber>,
 ) -> [(Paint, String); 6] {
     let status = number.and_then(|number| run.step(number)).map(|step| step.status);
-    let title = if step.title.is_empty() { &step.goal } else { &step.title };
+    let title = if step.title().is_empty() { step.goal() } else { step.title() };
     let owner = version.plan.owner_of(step).unwrap_or("-");
     [
         (Paint::None, number.map_or_else(|| "-".to_owned(), |number| format!("#{number}"))),
-        (Paint::None, plain(&step.id)),
+        (Paint::None, plain(step.id())),
         (
             status.map_or(Paint::None, status_paint),
             status.map_or_else(|| "-".to_owned(), |status: StepStatus| status.to_string()),
         ),
         (Paint::None, plain(owner)),
-        (Paint::None, some(&step.after)),
+        (Paint::None, some(step.after())),
         (Paint::None, plain(title)),
     ]
 }
 
 /// The first few of many names.
-fn some(names: &[String]) -> String {
+fn some(names: Texts<'_>) -> String {
     const SHOWN: usize = 3;
-    let shown: Vec<_> = names.iter().take(SHOWN).map(|name| plain(name)).collect();
-    match names.len().saturating_sub(SHOWN) {
+    let shown: Vec<_> = names.take(SHOWN).map(plain).collect();
+    match names.count().saturating_sub(SHOWN) {
         0 if shown.is_empty() => "-".to_owned(),
         0 => shown.join(", "),
         more => format!("{} +{more}", shown.join(", ")),

@@ -307,6 +307,6 @@ fn only_sums(summary: &RunSummary, error: &Error) -> Error {
 pub(super) fn titled(run: &Run, number: StepNumber) -> (String, String) {
     let plan = super::super::reference::text_of(run, number).map(|(_, step)| step);
     let said =
-        plan.and_then(|step| [&step.title, &step.goal].into_iter().find(|text| !text.is_empty()));
-    (step_name(run, number), said.map_or_else(String::new, |text| plain(text)))
+        plan.and_then(|step| [step.title(), step.goal()].into_iter().find(|text| !text.is_empty()));
+    (step_name(run, number), said.map_or_else(String::new, plain))
 }

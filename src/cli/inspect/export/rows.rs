@@ -283,11 +283,11 @@ fn run_rows(run: &Run, sink: &mut Sink<'_>) -> Result<(), Failure> {
                 run.id.0,
                 number,
                 version.hash.to_string(),
-                &version.plan.title,
+                &version.plan.header().title,
                 &version.reason,
                 version.review.map(|review| words(&review, '_')),
                 version.step_count,
-                version.plan.canonical(),
+                version.plan.whole().canonical(),
             ],
         )?;
     }
@@ -299,7 +299,7 @@ fn run_rows(run: &Run, sink: &mut Sink<'_>) -> Result<(), Failure> {
                 run.id.0,
                 number.0,
                 &step.id,
-                text_of(run, number).map(|(_, step)| &step.title),
+                text_of(run, number).map(|(_, step)| step.title()),
                 step.owner.as_ref(),
                 words(&step.status, '_'),
                 step.attempts,

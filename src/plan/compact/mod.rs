@@ -1,0 +1,146 @@
+//! A plan as a run keeps it: its steps take about the room of their texts, all of them together.
+//!
+//! Invariants:
+//! - What went in comes out: a step is read back equal to what it was.
+//! - A field that holds its default takes no room, and equal plans are kept as equal bytes.
+//! - Looking at a field reads no other one, and copies nothing but what it returns.
+//!
+//! Left out on purpose: changing a step, which no run does; and any layout that is read elsewhere:
+//! these bytes never leave the process.
+
+mod bytes;
+mod fields;
+mod step;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use super::{Idempotence, Micros, Plan, RetryPolicy, Step};
+
+pub use bytes::Texts;
+pub use step::CompactStep;
+
+/// A whole plan.
+#[derive(Clone, Default, PartialEq)]
+pub struct CompactPlan {
+    header: Plan,
+    bytes: Vec<u8>,
+    /// Where each step ends in `bytes`.
+    ends: Vec<usize>,
+}
+
+impl CompactPlan {
+    /// All of the plan but its steps: that list is empty here.
+    #[must_use]
+    pub fn header(&self) -> &Plan {
+        &self.header
+    }
+
+    /// How many steps it has.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether it has no step.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The step at a place of its list.
+    #[must_use]
+    pub fn step(&self, place: usize) -> Option<CompactStep<'_>> {
+        let end = *self.ends.get(place)?;
+        let begin =
+            place.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied())?;
+        self.bytes.get(begin..end).map(CompactStep::of)
+    }
+
+    /// Its steps, in plan order.
+    #[must_use]
+    pub fn steps(&self) -> impl ExactSizeIterator<Item = CompactStep<'_>> + DoubleEndedIterator {
+        (0..self.len()).map(|place| self.step(place).unwrap_or(CompactStep::default()))
+    }
+
+    /// The plan as its author wrote it.
+    #[must_use]
+    pub fn whole(&self) -> Plan {
+        Plan { steps: self.steps().map(CompactStep::whole).collect(), ..self.header.clone() }
+    }
+
+    /// The role or capability that may do a step.
+    #[must_use]
+    pub fn owner_of<'a>(&'a self, step: CompactStep<'a>) -> Option<&'a str> {
+        step.owner().or(self.header.defaults.owner.as_deref())
+    }
+
+    /// How often, and how soon, a step is tried again.
+    #[must_use]
+    pub fn retry_of(&self, step: CompactStep<'_>) -> RetryPolicy {
+        self.header.defaults.retry_or(step.retry())
+    }
+
+    /// Whether doing a step twice is as good as doing it once. A step that says nothing may be
+    /// done again.
+    #[must_use]
+    pub fn idempotence_of(&self, step: CompactStep<'_>) -> Idempotence {
+        self.header.defaults.idempotence_or(step.idempotent())
+    }
+
+    /// For how long an attempt of a step is held without a sign of life.
+    #[must_use]
+    pub fn lease_of(&self, step: CompactStep<'_>) -> Micros {
+        self.header.defaults.lease_or(step.lease_seconds())
+    }
+
+    /// A step as a worker is shown it: with the plan's defaults where it does not say.
+    #[must_use]
+    pub fn with_defaults(&self, step: CompactStep<'_>) -> Step {
+        step.whole().with_defaults(&self.header.defaults)
+    }
+
+    /// Adds a step behind the others.
+    pub(super) fn push(&mut self, step: &Step) {
+        fields::pack(step, &mut self.bytes);
+        self.ends.push(self.bytes.len());
+    }
+
+    /// No more steps come.
+    pub(super) fn shrink_to_fit(&mut self) {
+        self.bytes.shrink_to_fit();
+        self.ends.shrink_to_fit();
+    }
+}
+
+impl From<Plan> for CompactPlan {
+    fn from(mut plan: Plan) -> Self {
+        let steps = std::mem::take(&mut plan.steps);
+        let mut compact = Self { header: plan, ..Self::default() };
+        steps.iter().for_each(|step| compact.push(step));
+        compact.shrink_to_fit();
+        compact
+    }
+}
+
+impl PartialEq<Plan> for CompactPlan {
+    fn eq(&self, plan: &Plan) -> bool {
+        self.whole() == *plan
+    }
+}
+
+/// As the plan itself.
+impl Serialize for CompactPlan {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.whole().serialize(serializer)
+    }
+}
+
+impl fmt::Debug for CompactPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.whole().fmt(f)
+    }
+}
