@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::format::{ContentHasher, content_hash};
 use crate::plan::{
     Account, CompactPlan, ContentHash, Glance, Micros, PackedPlan, PackedRun, PauseCause, Plan,
-    PlanVersion, ReplanRequest, Review, Run, RunForked, RunId, RunPolicy, RunStatus, Step,
+    PlanVersion, Queue, ReplanRequest, Review, Run, RunForked, RunId, RunPolicy, RunStatus, Step,
     StepNumber, Tally, canonical,
 };
 
@@ -97,7 +97,7 @@ pub(super) fn encode(run: &Run, out: &mut impl io::Write) -> io::Result<()> {
     put_many(out, &run.variables)?;
     put_many(out, &run.questions)?;
     put_many(out, &run.effects)?;
-    put_many(out, &run.ready)?;
+    put_many(out, run.ready())?;
     put_many(out, &run.capped_tags)?;
     put_count(out, run.lanes.len())?;
     for (lane, queue) in &run.lanes {
@@ -132,11 +132,15 @@ pub(super) fn decode<'a>(
     run.variables = input.take_many()?;
     run.questions = input.take_many()?;
     run.effects = input.take_many()?;
-    run.ready = input.take_many()?;
+    let ready: Vec<_> = input.take_many()?;
     run.capped_tags = input.take_many()?;
     for _ in 0..input.take::<u64>()? {
         let lane = input.take()?;
         run.lanes.insert(lane, input.take_many()?);
+    }
+    // The queue stands there twice, and is kept once.
+    if run.lanes.values().any(Queue::is_empty) || !run.ready().eq(ready) {
+        return Err(invalid("a queue that is not that of its lanes"));
     }
     run.reported = input.take_many()?;
     run.in_doubt = input.take_many()?;
@@ -333,6 +337,9 @@ pub(super) fn invalid(what: &str) -> io::Error {
 
 #[cfg(test)]
 mod tests {
+    use std::cmp::Reverse;
+    use std::collections::BTreeSet;
+
     use super::*;
 
     fn parts(json: &str) -> (Plan, String, Vec<String>) {
@@ -376,5 +383,37 @@ mod tests {
         let step = steps[0].as_str();
         let twice = format!("{step},{step}");
         assert!(plan_of(r#"{"steps":[]}"#, &[&twice]).is_err());
+    }
+
+    /// Goal: a queue is kept once, and what stands there twice is refused where it differs.
+    #[test]
+    fn a_queue_that_is_not_that_of_its_lanes_is_refused() {
+        let mut run = Run::new(RunId(1), "run", RunPolicy::default(), 1);
+        let (key, other) = ((Reverse(7777), StepNumber(1)), (Reverse(7777), StepNumber(2)));
+        run.lanes.insert((None, BTreeSet::new()), BTreeSet::from([key]));
+        let bytes_of = |value: &(Reverse<i32>, StepNumber)| {
+            let mut bytes = Vec::new();
+            put(&mut bytes, value).unwrap();
+            bytes
+        };
+        let encoded = |run: &Run| {
+            let mut bytes = Vec::new();
+            encode(run, &mut bytes).unwrap();
+            bytes
+        };
+        let none = |_: &mut Values<'_>| Err(invalid("there is no version"));
+        let bytes = encoded(&run);
+        assert!(decode(&mut Values::of(&bytes), none).unwrap().ready().eq([key]));
+        let (one, two) = (bytes_of(&key), bytes_of(&other));
+        let places = bytes.windows(one.len()).enumerate().filter(|(_, window)| *window == one);
+        let places: Vec<usize> = places.map(|(place, _)| place).collect();
+        assert_eq!(places.len(), 2);
+        for place in places {
+            let mut forged = bytes.clone();
+            forged.splice(place..place + one.len(), two.clone());
+            assert!(decode(&mut Values::of(&forged), none).is_err());
+        }
+        run.lanes.insert((Some("x".to_owned()), BTreeSet::new()), BTreeSet::new());
+        assert!(decode(&mut Values::of(&encoded(&run)), none).is_err());
     }
 }

@@ -36,10 +36,10 @@ pub struct Near {
 pub(super) struct Links {
     /// Whose links they are: the names are read there.
     plan: Arc<CompactPlan>,
-    /// The place of each step, by number; none of a step that the plan does not have.
-    places: Vec<Option<u32>>,
-    /// Place and number of each step, by id.
-    by_id: Vec<(u32, StepNumber)>,
+    /// The place of each step, by number; [`NOWHERE`] of one that the plan does not have.
+    places: Vec<u32>,
+    /// Its steps, by id.
+    by_id: Vec<StepNumber>,
     /// Each step that another one waits for, and that one.
     dependents: Vec<(StepNumber, StepNumber)>,
     memberships: BTreeMap<StepNumber, Vec<String>>,
@@ -50,6 +50,9 @@ pub(super) struct Links {
     writers: BTreeMap<String, Vec<StepNumber>>,
     all_writers: Vec<StepNumber>,
 }
+
+/// The place of a step that is not in the plan.
+const NOWHERE: u32 = u32::MAX;
 
 /// Lookups that runs of one plan have in common, if their steps have the same numbers.
 #[derive(Debug)]
@@ -63,14 +66,16 @@ impl Links {
     /// The links of a plan whose steps have these numbers, in a run that ever had `steps` steps.
     pub(super) fn new(plan: &Arc<CompactPlan>, numbers: &[StepNumber], steps: usize) -> Self {
         let mut links =
-            Self { plan: Arc::clone(plan), places: vec![None; steps], ..Self::default() };
+            Self { plan: Arc::clone(plan), places: vec![NOWHERE; steps], ..Self::default() };
         for (place, number) in (0..).zip(numbers.iter().take(plan.len())) {
-            links.by_id.push((place, *number));
             if let Some(entry) = links.places.get_mut(number.index()) {
-                *entry = Some(place);
+                *entry = place;
+                links.by_id.push(*number);
             }
         }
-        links.by_id.sort_by(|(one, _), (other, _)| id_at(plan, *one).cmp(id_at(plan, *other)));
+        let mut by_id = std::mem::take(&mut links.by_id);
+        by_id.sort_by_key(|number| links.id_of(*number));
+        links.by_id = by_id;
         for barrier in &plan.header().barriers {
             links.waiters.insert(barrier.id.clone(), Vec::new());
             for member in links.members(&barrier.members) {
@@ -143,14 +148,20 @@ impl Links {
     }
 
     pub(super) fn step_named(&self, id: &str) -> Option<StepNumber> {
-        let behind = self.by_id.partition_point(|(place, _)| id_at(&self.plan, *place) <= id);
-        let (place, number) = *self.by_id.get(behind.checked_sub(1)?)?;
-        (id_at(&self.plan, place) == id).then_some(number)
+        let behind = self.by_id.partition_point(|number| self.id_of(*number) <= id);
+        let number = *self.by_id.get(behind.checked_sub(1)?)?;
+        (self.id_of(number) == id).then_some(number)
     }
 
     /// The step's place in the plan's list.
     pub(super) fn place(&self, number: StepNumber) -> Option<usize> {
-        usize::try_from((*self.places.get(number.index())?)?).ok()
+        let place = *self.places.get(number.index())?;
+        usize::try_from(place).ok().filter(|_| place != NOWHERE)
+    }
+
+    fn id_of(&self, number: StepNumber) -> &str {
+        let step = self.place(number).and_then(|place| self.plan.step(place));
+        step.map_or("", CompactStep::id)
     }
 
     /// The steps that name this one in `after`.
@@ -192,12 +203,6 @@ impl Links {
     pub(super) fn waiters(&self, barrier: &str) -> &[StepNumber] {
         self.waiters.get(barrier).map_or(&[], Vec::as_slice)
     }
-}
-
-/// The id of the step at a place.
-fn id_at(plan: &CompactPlan, place: u32) -> &str {
-    let step = usize::try_from(place).ok().and_then(|place| plan.step(place));
-    step.map_or("", CompactStep::id)
 }
 
 impl Run {

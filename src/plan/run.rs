@@ -22,7 +22,7 @@ pub type Queue = BTreeSet<(Reverse<i32>, StepNumber)>;
 pub type Lane = (Option<String>, BTreeSet<String>);
 
 /// One run.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone)]
 pub struct Run {
     /// Its number.
     pub id: RunId,
@@ -64,15 +64,13 @@ pub struct Run {
     pub questions: BTreeMap<QuestionId, Question>,
     /// What its workers meant to do to the world, and did, by key.
     pub effects: BTreeMap<String, Effect>,
-    /// Steps that may be dealt now, in the order of dealing.
-    pub ready: Queue,
     /// The tags for which there is a cap, in the plan or in the ledger.
     pub capped_tags: BTreeSet<String>,
-    /// The steps of `ready` by lane, so that all that a full cap holds back is passed over in one move.
+    /// Steps that may be dealt now, by lane, so that all that a full cap holds back is passed over in
+    /// one move.
     pub lanes: BTreeMap<Lane, Queue>,
     /// The lane of each lane's first step, so that the first that may be dealt is found without
     /// looking at what stands behind a full cap.
-    #[serde(skip)]
     pub(super) heads: BTreeMap<(Reverse<i32>, StepNumber), Lane>,
     /// Steps that were reported and wait for verdicts.
     pub reported: BTreeSet<StepNumber>,
@@ -105,7 +103,6 @@ pub struct Run {
     /// What happened how often.
     pub tally: Tally,
     /// Lookups that follow from the active version.
-    #[serde(skip)]
     pub(super) links: Arc<Links>,
 }
 
@@ -231,7 +228,6 @@ impl Run {
             variables: BTreeMap::new(),
             questions: BTreeMap::new(),
             effects: BTreeMap::new(),
-            ready: BTreeSet::new(),
             capped_tags: BTreeSet::new(),
             lanes: BTreeMap::new(),
             heads: BTreeMap::new(),

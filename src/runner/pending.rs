@@ -113,7 +113,7 @@ pub fn pending(run: &Run) -> Vec<Pending> {
         let criteria = open_plan_criteria(run);
         return vec![Pending::PlanVerdicts { criteria }];
     }
-    match u32::try_from(run.ready.len()).unwrap_or(u32::MAX) {
+    match u32::try_from(run.ready_count()).unwrap_or(u32::MAX) {
         0 => vec![Pending::Blocked { steps: open }],
         ready => vec![Pending::Caps { ready }],
     }

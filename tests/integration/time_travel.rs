@@ -284,7 +284,7 @@ fn runs_by_themselves(view: &LedgerView, seq: u64) {
     let state = view.state_at(seq).unwrap();
     let what = |run: &Run| {
         let said = (&run.steps, &run.variables, &run.barriers, &run.questions, &run.timers);
-        let counted = (&run.ready, &run.counts, run.in_flight, &run.account, run.status);
+        let counted = (&run.lanes, &run.counts, run.in_flight, &run.account, run.status);
         format!("{said:?} {counted:?} {:?}", run.active_version())
     };
     for (id, run) in state.runs.iter() {

@@ -199,7 +199,7 @@ fn hold(dir: &Path) -> Result<Figures> {
 /// A run that goes on; a new one if there is none.
 fn newest(ledger: &Ledger) -> Result<RunId> {
     let state = ledger.state();
-    let has_enough = |id: &RunId| state.runs.get(id).is_some_and(|run| run.ready.len() > 100);
+    let has_enough = |id: &RunId| state.runs.get(id).is_some_and(|run| run.ready_count() > 100);
     if let Some(run) = state.runs.open().rev().find(has_enough) {
         return Ok(run);
     }

@@ -266,7 +266,7 @@ fn judge_plan(run: &Run, dir: &Path) -> Option<Action> {
 
 /// The step that would be dealt now, or why none is although some are ready.
 fn deal(state: &State, run: &Run, now: Micros) -> Option<Action> {
-    if run.ready.is_empty() {
+    if run.lanes.is_empty() {
         return None;
     }
     if let Some(reason) = run.why_stopping() {
@@ -274,13 +274,13 @@ fn deal(state: &State, run: &Run, now: Micros) -> Option<Action> {
     }
     match dealt(state, run, None, now) {
         Ok(number) => {
-            let rest = run.ready.len().saturating_sub(1);
+            let rest = run.ready_count().saturating_sub(1);
             let more = if rest > 0 { format!(" ({rest} more are ready)") } else { String::new() };
             let text = format!("deal {}{more}", step_name(run, number?));
             Some(Action::new("deal", text).about(number?))
         }
         Err(rejection) => {
-            let ready = counted(u64::try_from(run.ready.len()).unwrap_or(u64::MAX), "step");
+            let ready = counted(u64::try_from(run.ready_count()).unwrap_or(u64::MAX), "step");
             Some(Action::new("capped", format!("{ready} ready, but {}", refusal(&rejection))))
         }
     }

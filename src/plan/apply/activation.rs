@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::count_up;
 use crate::plan::links::Links;
 use crate::plan::{
     Barrier, BarrierNeeds, BarrierState, BarrierStatus, CompactPlan, CompactStep, Fallback, Hold,
@@ -197,9 +198,6 @@ impl Run {
 
     /// Derives everything from the statuses of the steps.
     fn rebuild(&mut self, plan: &CompactPlan, activated: &PlanActivated) {
-        self.ready.clear();
-        self.lanes.clear();
-        self.heads.clear();
         self.reported.clear();
         self.in_doubt.clear();
         self.counts.clear();
@@ -222,6 +220,7 @@ impl Run {
         for (step, number) in plan.steps().zip(&activated.numbers) {
             self.rebuild_step(step, *number);
         }
+        self.rebuild_lanes();
     }
 
     fn rebuild_step(&mut self, plan_step: CompactStep<'_>, number: StepNumber) {
@@ -236,7 +235,10 @@ impl Run {
                 step.status = status;
             }
         }
-        self.enlist(number);
+        match self.step(number).map(|step| step.status) {
+            Some(StepStatus::Ready) => count_up(&mut self.counts, &StepStatus::Ready),
+            _ => self.enlist(number),
+        }
         self.review(number);
     }
 

@@ -4,6 +4,7 @@
 //! everything), so what is derived from it never lags behind.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{count_down, count_up};
@@ -80,13 +81,15 @@ impl Run {
 
     /// Sorts the ready steps into lanes anew, after the tags with a cap have changed.
     pub(super) fn rebuild_lanes(&mut self) {
-        self.lanes.clear();
-        for key in self.ready.clone() {
-            if let Some(step) = self.step(key.1) {
-                let lane = self.lane(step);
-                self.lanes.entry(lane).or_default().insert(key);
+        let mut lanes: BTreeMap<Lane, Vec<_>> = BTreeMap::new();
+        for (step, number) in self.steps.iter().zip(self.step_numbers()) {
+            if step.status == StepStatus::Ready {
+                lanes.entry(self.lane(step)).or_default().push((Reverse(step.priority), number));
             }
         }
+        // Made at once: a tree that grows in order is half empty.
+        self.lanes =
+            lanes.into_iter().map(|(lane, keys)| (lane, keys.into_iter().collect())).collect();
         self.find_heads();
     }
 
@@ -114,7 +117,6 @@ impl Run {
             StepStatus::Ready => {
                 let key = (Reverse(step.priority), number);
                 let lane = self.lane(step);
-                self.ready.insert(key);
                 self.change_lane(lane, |queue| _ = queue.insert(key));
             }
             StepStatus::Reported => drop(self.reported.insert(number)),
@@ -137,7 +139,6 @@ impl Run {
             StepStatus::Ready => {
                 let key = (Reverse(step.priority), number);
                 let lane = self.lane(step);
-                self.ready.remove(&key);
                 self.change_lane(lane, |queue| _ = queue.remove(&key));
             }
             StepStatus::Reported => drop(self.reported.remove(&number)),

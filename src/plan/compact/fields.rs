@@ -57,7 +57,8 @@ struct Packer {
 }
 
 impl Packer {
-    /// Fields in the order of their bits. None may be left out: the compiler tells of a new one.
+    /// Fields in the order of their bits. A new one shows where a step is put together again, which
+    /// leaves none out.
     fn pack(&mut self, step: &Step) {
         let Step {
             id, title, goal, after, outputs, owner, acceptance, inputs, command, phase, ..

@@ -87,7 +87,7 @@ fn named(state: &State, run: &Run, number: StepNumber) -> Result<StepNumber, Rej
 
 /// The first step of the queue whose owner and tags may have one more.
 fn first(state: &State, run: &Run) -> Result<StepNumber, Rejection> {
-    if run.ready.is_empty() {
+    if run.lanes.is_empty() {
         return Err(run.pause.clone().map_or_else(|| nothing_ready(run), Rejection::Paused));
     }
     check_stopping(run)?;

@@ -135,7 +135,7 @@ pub fn operator_view(run: &Run, now: Micros) -> OperatorView {
         in_doubt: flights(run, StepStatus::InDoubt),
         questions: run.questions.clone(),
         barriers: barriers(run),
-        next: run.ready.iter().take(NEXT_MAX).map(|(_, number)| *number).collect(),
+        next: run.ready().take(NEXT_MAX).map(|(_, number)| number).collect(),
         due: run.timers.first().map(|(due, _)| *due),
     }
 }

@@ -154,7 +154,7 @@ fn print_json(scene: &Scene<'_>, runs: &[RunId], page: &mut Page<'_>) -> Result<
 }
 
 fn run_state_json(run: &Run) -> Value {
-    let queue: Vec<StepNumber> = run.ready.iter().map(|(_, number)| *number).collect();
+    let queue: Vec<StepNumber> = run.ready().map(|(_, number)| number).collect();
     json!({
         "run": run.id,
         "name": run.name,

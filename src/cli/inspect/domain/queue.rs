@@ -54,9 +54,9 @@ fn held(scene: &Scene<'_>, run: &Run, number: StepNumber) -> Vec<Reason> {
 }
 
 fn print_json(scene: &Scene<'_>, run: &Run, page: &mut Page<'_>) -> Result<(), Failure> {
-    for ((priority, number), place) in run.ready.iter().zip(1_u64..) {
-        let step = run.step(*number);
-        let held = held(scene, run, *number);
+    for ((priority, number), place) in run.ready().zip(1_u64..) {
+        let step = run.step(number);
+        let held = held(scene, run, number);
         page.json(
             "ready",
             &json!({
@@ -93,15 +93,15 @@ fn delayed(run: &Run) -> impl Iterator<Item = (StepNumber, Option<crate::plan::M
 
 fn print(scene: &Scene<'_>, run: &Run, page: &mut Page<'_>) -> Result<(), Failure> {
     scene.heading("queue", run, page)?;
-    if run.ready.is_empty() {
+    if run.lanes.is_empty() {
         page.line("nothing may be dealt; `why RUN STEP` says what a step waits for")?;
     } else {
         let mut table =
             Table::with_headings(&["place", "step", "priority", "owner", "held by", ""]);
-        for ((priority, number), place) in run.ready.iter().zip(1_u64..).take(SHOWN) {
-            let (name, title) = titled(run, *number);
-            let owner = run.step(*number).and_then(|step| step.owner.as_deref()).unwrap_or("-");
-            let held = held(scene, run, *number);
+        for ((priority, number), place) in run.ready().zip(1_u64..).take(SHOWN) {
+            let (name, title) = titled(run, number);
+            let owner = run.step(number).and_then(|step| step.owner.as_deref()).unwrap_or("-");
+            let held = held(scene, run, number);
             let (paint, held) = match held.first() {
                 None => (Paint::Faint, "-".to_owned()),
                 Some(reason) => (Paint::Notice, holds(reason).to_owned()),
@@ -116,7 +116,7 @@ fn print(scene: &Scene<'_>, run: &Run, page: &mut Page<'_>) -> Result<(), Failur
             ]);
         }
         page.table(&table, 2)?;
-        let rest = run.ready.len().saturating_sub(SHOWN);
+        let rest = run.ready_count().saturating_sub(SHOWN);
         if rest > 0 {
             page.line(&format!("  and {rest} more"))?;
         }

@@ -100,9 +100,9 @@ fn verdict(state: &State, run: &Run, found: &Explanation) -> Option<String> {
         StepStatus::Accepted => Some("it counts as done".to_owned()),
         StepStatus::Skipped => Some("it need not be done".to_owned()),
         StepStatus::Ready => {
-            let is_own = |(_, each): &(_, StepNumber)| *each == found.step;
-            let place = run.ready.iter().position(is_own).map_or(0, |place| place + 1);
-            let queue = format!("place {place} of {} in the queue", run.ready.len());
+            let is_own = |(_, each): (_, StepNumber)| each == found.step;
+            let place = run.ready().position(is_own).map_or(0, |place| place + 1);
+            let queue = format!("place {place} of {} in the queue", run.ready_count());
             Some(match dealt(state, run, Some(found.step), found.now) {
                 Ok(_) => format!("it may be dealt: {queue}"),
                 Err(_) => queue,
