@@ -131,7 +131,7 @@ fn in_flight_at_kill(evidence: &Evidence, runs: &Runs) -> Check {
     let status = step.map_or(StepStatus::Removed, |step| step.status);
     let killed = evidence.first.signal() == Some(KILLED);
     let how = if killed { "ended by SIGKILL".to_owned() } else { evidence.first.to_string() };
-    let id = step.map_or("", |step| step.id.as_str());
+    let id = step.map_or("", |step| step.id());
     Check {
         name: "killed in flight",
         holds: killed && status == StepStatus::Dispatched,

@@ -185,7 +185,7 @@ fn same_end(first: &Run, second: &Run) -> Result<(), String> {
         return Err(format!("the run is {:?}, expected {:?}", second.status, first.status));
     }
     let steps = |run: &Run| -> Vec<(String, StepStatus)> {
-        run.steps.iter().map(|step| (step.id.clone(), step.status)).collect()
+        run.steps.iter().map(|step| (step.id().to_owned(), step.status)).collect()
     };
     let (one, other) = (steps(first), steps(second));
     if let Some((expected, found)) = one.iter().zip(&other).find(|(one, other)| one != other) {

@@ -302,8 +302,7 @@ fn anchored(reader: &LogReader) -> Result<Vec<(BlobId, u64)>> {
         let Some(name) = anchor.name() else { continue };
         let (state, _) = load_whole::<State>(reader, &name)?;
         let steps = state.runs.values().flat_map(|run| &run.steps);
-        let receipts =
-            steps.filter_map(|step| step.attempt.as_ref()).filter_map(|it| it.receipt.as_ref());
+        let receipts = steps.filter_map(|step| step.attempt()).filter_map(|it| it.receipt.as_ref());
         named.extend(receipts.filter_map(|receipt| match &receipt.output {
             Output::Inline(_) => None,
             Output::Blob(blob) => Some((id_of(blob), anchor.seq)),

@@ -215,7 +215,7 @@ impl Past {
     ) {
         match &record.event {
             StepEvent::Dispatched(dispatched) => {
-                let id = run.step(record.step).map(|step| step.id.clone()).unwrap_or_default();
+                let id = run.step(record.step).map(|step| step.id().to_owned()).unwrap_or_default();
                 let key = (id, dispatched.attempt);
                 keys.insert(AttemptToken(seq), key.clone());
                 let (worker, kind) = (dispatched.worker.clone(), EndKind::InFlight);
@@ -301,7 +301,7 @@ fn parting(past: &Pair<Past>, attempts: &[AttemptDifference]) -> Option<Parting>
 fn steps(runs: Pair<&Run>, past: &Pair<Past>) -> Vec<StepDifference> {
     let by_id = runs.map(|run| {
         let steps = run.steps.iter().filter(|step| step.status != StepStatus::Removed);
-        steps.map(|step| (step.id.as_str(), step)).collect::<BTreeMap<_, _>>()
+        steps.map(|step| (step.id(), step)).collect::<BTreeMap<_, _>>()
     });
     let ids: BTreeSet<&str> = by_id.iter().flat_map(|steps| steps.keys().copied()).collect();
     let difference = |id: &str| {

@@ -264,7 +264,7 @@ impl Ledger {
     /// Keep an attempt for longer; until when, in microseconds.
     pub fn renew(&self, token: AttemptToken) -> Result<Micros> {
         let until = |state: &State, _: &[_]| {
-            let attempt = held(state, token).and_then(|step| step.attempt.as_ref());
+            let attempt = held(state, token).and_then(|step| step.attempt());
             attempt.map_or(0, |attempt| attempt.lease_until)
         };
         self.carry_out(&Command::Renew { token, lease: None }, until).map(|(_, until)| until)

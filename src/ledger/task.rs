@@ -81,8 +81,8 @@ impl Task {
             attempt,
             lease_until,
             idempotency_key,
-            last_failure: state.last_failure.as_deref().map(|(_, message)| message.clone()),
-            failed_criteria: state.failed_criteria.to_vec(),
+            last_failure: state.last_failure().map(|(_, message)| message.clone()),
+            failed_criteria: state.failed_criteria().to_vec(),
             earlier: Vec::new(),
         })
     }

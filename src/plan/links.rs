@@ -48,6 +48,7 @@ pub(super) struct Links {
     stands_in_for: BTreeMap<StepNumber, Vec<StepNumber>>,
     watchers: BTreeMap<String, Vec<(StepNumber, u32)>>,
     writers: BTreeMap<String, Vec<StepNumber>>,
+    /// The steps that set any variable, if a precondition looks at all of them.
     all_writers: Vec<StepNumber>,
 }
 
@@ -92,9 +93,6 @@ impl Links {
                 }
             }
             step.outputs().for_each(|variable| links.add_writer(variable, *number));
-            if !step.outputs().is_empty() {
-                links.all_writers.push(*number);
-            }
             if let Some(Fallback::Step(name)) = step.fallback()
                 && let Some(other) = links.step_named(&name)
             {
@@ -102,8 +100,15 @@ impl Links {
                 links.stands_in_for.entry(other).or_default().push(*number);
             }
         }
+        if links.watchers.contains_key(expression::ALL) {
+            let writers = plan.steps().zip(numbers).filter(|(step, _)| !step.outputs().is_empty());
+            links.all_writers = writers.map(|(_, number)| *number).collect();
+        }
         // Those of one step stay in plan order.
         links.dependents.sort_by_key(|(on, _)| *on);
+        // They stay as they are for long.
+        links.dependents.shrink_to_fit();
+        links.writers.values_mut().for_each(Vec::shrink_to_fit);
         links
     }
 

@@ -12,6 +12,7 @@
 
 mod account;
 mod apply;
+mod barrier_state;
 mod canonical;
 mod command;
 mod compact;
@@ -50,6 +51,7 @@ mod state;
 mod step;
 mod step_event;
 mod step_state;
+mod step_status;
 #[cfg(test)]
 mod tests;
 mod transition;
@@ -58,6 +60,7 @@ mod view;
 mod work_event;
 
 pub use account::{Account, BudgetPart, Limits};
+pub use barrier_state::*;
 pub use command::*;
 pub use compact::{CompactPlan, CompactStep, Texts};
 pub use control_event::*;
@@ -92,6 +95,7 @@ pub use state::*;
 pub use step::*;
 pub use step_event::*;
 pub use step_state::*;
+pub use step_status::*;
 pub use validate::{STEPS_MAX, validate};
 pub use view::*;
 pub use work_event::*;

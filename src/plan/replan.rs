@@ -76,7 +76,7 @@ pub(super) fn activation(
 fn is_held(run: &Run, number: StepNumber) -> bool {
     match run.step(number).map(|step| step.status) {
         Some(StepStatus::InDoubt) => true,
-        Some(StepStatus::Failed) => run.step(number).is_some_and(|step| step.attempt.is_some()),
+        Some(StepStatus::Failed) => run.step(number).is_some_and(|step| step.attempt().is_some()),
         Some(StepStatus::Dispatched) => is_doubtful_once_lost(run, number, LostCause::Revoked),
         _ => may_have_landed(run, number),
     }
@@ -96,7 +96,7 @@ fn answered(run: &Run, barrier: &Barrier) -> Option<&'static str> {
 /// The number of each step of a plan: the one that its id ever had in the run, or the next.
 fn numbers(run: &Run, plan: &CompactPlan) -> Vec<StepNumber> {
     let known: BTreeMap<&str, StepNumber> =
-        run.steps.iter().map(|step| step.id.as_str()).zip(run.step_numbers()).collect();
+        run.steps.iter().map(|step| step.id()).zip(run.step_numbers()).collect();
     let mut last = u32::try_from(run.steps.len()).unwrap_or(u32::MAX);
     let mut number_of = |step: CompactStep<'_>| {
         known.get(step.id()).copied().unwrap_or_else(|| {
@@ -116,7 +116,7 @@ fn highest(run: &Run, numbers: &[StepNumber]) -> usize {
 /// Whether a step has something to lose.
 fn has_work(step: &StepState) -> bool {
     // Somebody may have been asked about a failed attempt.
-    let is_asked = step.status == StepStatus::Gated && step.attempt.is_some();
+    let is_asked = step.status == StepStatus::Gated && step.attempt().is_some();
     is_asked
         || matches!(
             step.status,
@@ -219,7 +219,7 @@ impl<'a> Walk<'a> {
             open.extend(self.links.dependents(number));
             open.extend(self.readers.get(&number).into_iter().flatten());
             open.extend(self.links.stands_in_for(number).iter().filter(|other| {
-                let basis = self.run.step(**other).and_then(|step| step.accepted.as_ref());
+                let basis = self.run.step(**other).and_then(|step| step.accepted());
                 basis == Some(&AcceptedBasis::StoodIn { step: number })
             }));
             if !self.had_arrived(number) {

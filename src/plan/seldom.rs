@@ -31,18 +31,25 @@ impl<K: Ord + 'static, V: PartialEq + 'static> Blank for BTreeMap<K, V> {
     const BLANK: &'static Self = &Self::new();
 }
 
+impl<T> Seldom<T> {
+    /// The default.
+    pub(in crate::plan) const NONE: Self = Self(None);
+}
+
 impl<T: Blank> Seldom<T> {
     /// Changes the value.
-    pub(in crate::plan) fn change(&mut self, change: impl FnOnce(&mut T)) {
+    pub(in crate::plan) fn change<R>(&mut self, change: impl FnOnce(&mut T) -> R) -> R {
         if let Some(value) = &mut self.0 {
-            change(value);
+            let result = change(value);
             if **value == *T::BLANK {
                 self.0 = None;
             }
+            result
         } else {
             let mut value = T::default();
-            change(&mut value);
+            let result = change(&mut value);
             *self = value.into();
+            result
         }
     }
 }

@@ -1,28 +1,21 @@
-//! One step, and one barrier, as the state holds them.
+//! One step, as the state holds it.
 //!
 //! The invariants are those of [`super::State`].
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use ecow::EcoString;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{
-    AcceptedBasis, AttemptToken, Blank, Cost, FailureClass, Micros, OnBreak, QuestionId, Receipt,
-    Ruling, Seldom, StepNumber, Verdict,
+    AcceptedBasis, AttemptToken, Blank, Cost, FailureClass, Micros, QuestionId, Receipt, Ruling,
+    Seldom, StepNumber, StepStatus, Verdict,
 };
 
-/// One step of a run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// One step of a run. What most steps do not have takes next to no room.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepState {
-    /// Its author's name for it.
-    pub id: String,
-    /// Its owner, after the plan's defaults and fallbacks.
-    pub owner: Option<String>,
-    /// Its tags in the active version.
-    pub tags: Seldom<BTreeSet<String>>,
-    /// Its priority in the active version.
-    pub priority: i32,
+    id: EcoString,
     /// How it stands.
     pub status: StepStatus,
     /// Sequence number of its last event; 0 before the first.
@@ -33,18 +26,257 @@ pub struct StepState {
     pub failures: u32,
     /// Dependencies that are not settled yet.
     pub unmet: u32,
-    /// What else keeps it from being dealt.
-    pub hold: Seldom<Hold>,
-    /// The attempt that is in flight, reported, in doubt, or asked about.
-    pub attempt: Option<Box<Attempt>>,
-    /// On what grounds it was accepted.
-    pub accepted: Option<AcceptedBasis>,
-    /// Class and message of its last failure, until it is accepted.
-    pub last_failure: Option<Box<(FailureClass, String)>>,
-    /// The verdicts against its last attempt, until it is accepted.
-    pub failed_criteria: Seldom<Vec<Verdict>>,
     /// Whether its fallback was used.
     pub has_fallen_back: bool,
+    grounds: Grounds,
+    detail: Seldom<StepDetail>,
+}
+
+/// What a step has while somebody is at it, or when something happened to it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct StepDetail {
+    pub(super) priority: i32,
+    pub(super) owner: Option<EcoString>,
+    pub(super) tags: Seldom<BTreeSet<String>>,
+    pub(super) hold: Seldom<Hold>,
+    pub(super) attempt: Option<Box<Attempt>>,
+    pub(super) last_failure: Option<Box<(FailureClass, String)>>,
+    pub(super) failed_criteria: Seldom<Vec<Verdict>>,
+    /// On what grounds it was accepted, where a word does not say it.
+    basis: Option<Box<AcceptedBasis>>,
+}
+
+/// On what grounds a step was accepted, in a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Grounds {
+    /// It is not accepted, or they stand in the detail.
+    Elsewhere,
+    Receipt,
+    Verdicts,
+    WorkersWord,
+}
+
+impl Blank for StepDetail {
+    const BLANK: &'static Self = &Self {
+        priority: 0,
+        owner: None,
+        tags: Seldom::NONE,
+        hold: Seldom::NONE,
+        attempt: None,
+        last_failure: None,
+        failed_criteria: Seldom::NONE,
+        basis: None,
+    };
+}
+
+impl StepState {
+    /// A step to which nothing has happened.
+    pub(super) fn new(id: &str) -> Self {
+        Self {
+            id: id.into(),
+            status: StepStatus::Waiting,
+            last_seq: 0,
+            attempts: 0,
+            failures: 0,
+            unmet: 0,
+            has_fallen_back: false,
+            grounds: Grounds::Elsewhere,
+            detail: Seldom::NONE,
+        }
+    }
+
+    /// Its author's name for it.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Its owner, after the plan's defaults and fallbacks.
+    #[must_use]
+    pub fn owner(&self) -> Option<&str> {
+        self.detail.owner.as_deref()
+    }
+
+    /// Its tags in the active version.
+    #[must_use]
+    pub fn tags(&self) -> &BTreeSet<String> {
+        &self.detail.tags
+    }
+
+    /// Its priority in the active version.
+    #[must_use]
+    pub fn priority(&self) -> i32 {
+        self.detail.priority
+    }
+
+    /// What else keeps it from being dealt.
+    #[must_use]
+    pub fn hold(&self) -> &Hold {
+        &self.detail.hold
+    }
+
+    /// The attempt that is in flight, reported, in doubt, or asked about.
+    #[must_use]
+    pub fn attempt(&self) -> Option<&Attempt> {
+        self.detail.attempt.as_deref()
+    }
+
+    /// On what grounds it was accepted.
+    #[must_use]
+    pub fn accepted(&self) -> Option<&AcceptedBasis> {
+        match self.grounds {
+            Grounds::Elsewhere => self.detail.basis.as_deref(),
+            Grounds::Receipt => Some(&AcceptedBasis::Receipt),
+            Grounds::Verdicts => Some(&AcceptedBasis::Verdicts),
+            Grounds::WorkersWord => Some(&AcceptedBasis::WorkersWord),
+        }
+    }
+
+    /// Class and message of its last failure, until it is accepted.
+    #[must_use]
+    pub fn last_failure(&self) -> Option<&(FailureClass, String)> {
+        self.detail.last_failure.as_deref()
+    }
+
+    /// The verdicts against its last attempt, until it is accepted.
+    #[must_use]
+    pub fn failed_criteria(&self) -> &[Verdict] {
+        &self.detail.failed_criteria
+    }
+
+    /// Changes what it seldom has.
+    pub(super) fn change<T>(&mut self, change: impl FnOnce(&mut StepDetail) -> T) -> T {
+        self.detail.change(change)
+    }
+
+    /// Changes what keeps it from being dealt.
+    pub(super) fn change_hold(&mut self, change: impl FnOnce(&mut Hold)) {
+        self.change(|detail| detail.hold.change(change));
+    }
+
+    /// Changes its attempt, if it has one.
+    pub(super) fn change_attempt<T>(
+        &mut self,
+        change: impl FnOnce(&mut Attempt) -> T,
+    ) -> Option<T> {
+        self.attempt()?;
+        self.change(|detail| detail.attempt.as_deref_mut().map(change))
+    }
+
+    /// Lets go of its attempt.
+    pub(super) fn take_attempt(&mut self) -> Option<Box<Attempt>> {
+        self.attempt()?;
+        self.change(|detail| detail.attempt.take())
+    }
+
+    /// Says on what grounds it is accepted, or that it is not.
+    pub(super) fn accept(&mut self, basis: Option<AcceptedBasis>) {
+        let (grounds, basis) = match basis {
+            Some(AcceptedBasis::Receipt) => (Grounds::Receipt, None),
+            Some(AcceptedBasis::Verdicts) => (Grounds::Verdicts, None),
+            Some(AcceptedBasis::WorkersWord) => (Grounds::WorkersWord, None),
+            other => (Grounds::Elsewhere, other),
+        };
+        self.grounds = grounds;
+        if basis.as_ref() != self.detail.basis.as_deref() {
+            self.change(|detail| detail.basis = basis.map(Box::new));
+        }
+    }
+}
+
+/// The fields of a step in snapshots and hashes, in their order.
+#[derive(Serialize)]
+struct Row<'a> {
+    id: &'a str,
+    owner: Option<&'a str>,
+    tags: &'a BTreeSet<String>,
+    priority: i32,
+    status: StepStatus,
+    last_seq: u64,
+    attempts: u32,
+    failures: u32,
+    unmet: u32,
+    hold: &'a Hold,
+    attempt: Option<&'a Attempt>,
+    accepted: Option<&'a AcceptedBasis>,
+    last_failure: Option<&'a (FailureClass, String)>,
+    failed_criteria: &'a [Verdict],
+    has_fallen_back: bool,
+}
+
+/// The same, as they are read.
+#[derive(Deserialize)]
+struct OwnedRow {
+    id: EcoString,
+    owner: Option<EcoString>,
+    tags: Seldom<BTreeSet<String>>,
+    priority: i32,
+    status: StepStatus,
+    last_seq: u64,
+    attempts: u32,
+    failures: u32,
+    unmet: u32,
+    hold: Seldom<Hold>,
+    attempt: Option<Box<Attempt>>,
+    accepted: Option<AcceptedBasis>,
+    last_failure: Option<Box<(FailureClass, String)>>,
+    failed_criteria: Seldom<Vec<Verdict>>,
+    has_fallen_back: bool,
+}
+
+impl Serialize for StepState {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let row = Row {
+            id: &self.id,
+            owner: self.owner(),
+            tags: self.tags(),
+            priority: self.priority(),
+            status: self.status,
+            last_seq: self.last_seq,
+            attempts: self.attempts,
+            failures: self.failures,
+            unmet: self.unmet,
+            hold: self.hold(),
+            attempt: self.attempt(),
+            accepted: self.accepted(),
+            last_failure: self.last_failure(),
+            failed_criteria: self.failed_criteria(),
+            has_fallen_back: self.has_fallen_back,
+        };
+        row.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for StepState {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let row = OwnedRow::deserialize(deserializer)?;
+        let OwnedRow {
+            priority, owner, tags, hold, attempt, last_failure, failed_criteria, ..
+        } = row;
+        let detail = StepDetail {
+            priority,
+            owner,
+            tags,
+            hold,
+            attempt,
+            last_failure,
+            failed_criteria,
+            basis: None,
+        };
+        let mut step = Self {
+            id: row.id,
+            status: row.status,
+            last_seq: row.last_seq,
+            attempts: row.attempts,
+            failures: row.failures,
+            unmet: row.unmet,
+            has_fallen_back: row.has_fallen_back,
+            grounds: Grounds::Elsewhere,
+            detail: detail.into(),
+        };
+        step.accept(row.accepted);
+        Ok(step)
+    }
 }
 
 /// What keeps a step from being dealt, once all that it depends on is settled.
@@ -101,122 +333,4 @@ pub struct Attempt {
     pub verdicts: BTreeMap<u32, Verdict>,
     /// The keys of what it meant to do to the world, or did.
     pub effects: BTreeSet<String>,
-}
-
-/// How a step stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum StepStatus {
-    /// Something that it depends on is not settled, or a condition is not known to hold.
-    Waiting,
-    /// It may be dealt.
-    Ready,
-    /// A worker has it.
-    Dispatched,
-    /// A lost attempt may have done it: somebody must say.
-    InDoubt,
-    /// The worker reported; verdicts, or a decision, are missing.
-    Reported,
-    /// It counts as done.
-    Accepted,
-    /// It failed for good.
-    Failed,
-    /// It will not be done, and that is all right.
-    Skipped,
-    /// The active version has no such step.
-    Removed,
-    /// Somebody must answer first.
-    Gated,
-    /// It failed, and is dealt again when some time has passed.
-    Delayed,
-    /// Its run ended before it was done.
-    Cancelled,
-}
-
-/// A barrier of the active version.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BarrierState {
-    /// Its members.
-    pub members: BTreeSet<StepNumber>,
-    /// Members that arrived: accepted or skipped.
-    pub arrived: BTreeSet<StepNumber>,
-    /// Members that have failed for good.
-    pub failed: BTreeSet<StepNumber>,
-    /// How many are needed.
-    pub needed: u32,
-    /// What happens when it can no longer be met.
-    pub on_break: OnBreak,
-    /// Until when it should be released.
-    pub deadline: Option<Micros>,
-    /// Whether that time has passed.
-    pub is_late: bool,
-    /// The open question about it.
-    pub question: Option<QuestionId>,
-    /// How it stands.
-    pub status: BarrierStatus,
-}
-
-/// How a barrier stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum BarrierStatus {
-    /// Members are missing.
-    Closed,
-    /// Enough arrived.
-    Released,
-    /// Enough can no longer arrive.
-    Broken,
-}
-
-impl StepStatus {
-    /// Every status.
-    pub const ALL: [Self; 12] = [
-        Self::Waiting,
-        Self::Ready,
-        Self::Dispatched,
-        Self::InDoubt,
-        Self::Reported,
-        Self::Accepted,
-        Self::Failed,
-        Self::Skipped,
-        Self::Removed,
-        Self::Gated,
-        Self::Delayed,
-        Self::Cancelled,
-    ];
-
-    /// Whether what waits for the step need wait no longer.
-    #[must_use]
-    pub fn is_closed(self) -> bool {
-        matches!(self, Self::Accepted | Self::Skipped)
-    }
-
-    /// Whether its work may still be done without anybody changing the plan.
-    #[must_use]
-    pub fn is_left(self) -> bool {
-        self.is_open() || matches!(self, Self::Dispatched | Self::InDoubt | Self::Reported)
-    }
-
-    /// Whether the step may still be dealt without anybody changing the plan.
-    #[must_use]
-    pub fn is_open(self) -> bool {
-        matches!(self, Self::Waiting | Self::Ready | Self::Gated | Self::Delayed)
-    }
-}
-
-impl fmt::Display for StepStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Waiting => "waiting",
-            Self::Ready => "ready",
-            Self::Dispatched => "dispatched",
-            Self::InDoubt => "in doubt",
-            Self::Reported => "reported",
-            Self::Accepted => "accepted",
-            Self::Failed => "failed",
-            Self::Skipped => "skipped",
-            Self::Removed => "removed",
-            Self::Gated => "gated",
-            Self::Delayed => "delayed",
-            Self::Cancelled => "cancelled",
-        })
-    }
 }

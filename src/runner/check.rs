@@ -149,7 +149,7 @@ impl Drive<'_> {
         let state = self.ledger.state();
         let held = match check.subject {
             Subject::Attempt(token) => state.dealt.get(&token).and_then(|(run, step)| {
-                let attempt = state.runs.get(run)?.step(*step)?.attempt.as_ref()?;
+                let attempt = state.runs.get(run)?.step(*step)?.attempt()?;
                 output_of(attempt).filter(|_| attempt.token == token)
             }),
             Subject::Doubt(_) | Subject::Plan(_) | Subject::Replan(_) => None,
@@ -231,7 +231,7 @@ impl Judging<'_> {
     /// The first criterion of a reported step that has no verdict, and that somebody here judges.
     pub(super) fn of_step(self, run: &Run, number: StepNumber) -> Option<Check> {
         let state = run.step(number).filter(|step| step.status == StepStatus::Reported)?;
-        let attempt = state.attempt.as_ref().filter(|attempt| may_hold(attempt))?;
+        let attempt = state.attempt().filter(|attempt| may_hold(attempt))?;
         let version = run.active_version()?;
         let step = run.plan_step(number)?;
         let subject = Subject::Attempt(attempt.token);
@@ -318,7 +318,7 @@ pub(super) fn environment(
     token: AttemptToken,
 ) -> Vec<(String, String)> {
     let step = run.step(number);
-    let id = step.map_or_else(String::new, |step| step.id.clone());
+    let id = step.map_or_else(String::new, |step| step.id().to_owned());
     let attempts = step.map_or(0, |step| step.attempts);
     vec![
         ("LEDGER_RUN".to_owned(), run.name.clone()),

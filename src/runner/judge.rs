@@ -76,7 +76,7 @@ pub(super) fn question(state: &State, check: &Check) -> Option<Json> {
             let run = state.runs.get(run)?;
             let (plan, step) = (run.plan()?, run.plan_step(*number)?);
             let held = run.step(*number)?;
-            let receipt = held.attempt.as_ref()?.receipt.as_ref()?;
+            let receipt = held.attempt()?.receipt.as_ref()?;
             criteria = step.acceptance();
             let text = criteria.get(usize::try_from(check.criterion).ok()?)?.body();
             Question {

@@ -93,7 +93,7 @@ pub(crate) fn check_outside(
 ) -> Result<Option<Checked>> {
     let Some(mut check) = first_check(run, criteria) else { return Ok(None) };
     if let Criteria::OfStep(number) = criteria
-        && let Some(attempt) = run.step(number).and_then(|step| step.attempt.as_ref())
+        && let Some(attempt) = run.step(number).and_then(|step| step.attempt())
         && let Some(output @ Output::Blob(_)) = output_of(attempt)
     {
         check.output = match view.output(output) {

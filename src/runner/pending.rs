@@ -142,7 +142,7 @@ fn reviews(run: &Run) -> impl Iterator<Item = Pending> {
 /// What a step waits for whose worker reported.
 fn reported(run: &Run, number: StepNumber) -> Pending {
     let step = StepName::of(run, number);
-    let attempt = run.step(number).and_then(|step| step.attempt.as_ref());
+    let attempt = run.step(number).and_then(|step| step.attempt());
     match attempt.filter(|attempt| !may_hold(attempt)) {
         None => Pending::Verdicts { step, criteria: open_criteria(run, number) },
         Some(attempt) => Pending::Decision { step, message: failure(attempt) },
@@ -166,11 +166,11 @@ fn failure(attempt: &Attempt) -> String {
 /// Attempts that somebody outside the loop has.
 fn held(run: &Run) -> Vec<Pending> {
     let held = |(index, step): (usize, &StepState)| {
-        let attempt = step.attempt.as_ref()?;
+        let attempt = step.attempt()?;
         (step.status == StepStatus::Dispatched).then(|| Pending::Held {
             step: StepName {
                 number: StepNumber(u32::try_from(index + 1).unwrap_or(u32::MAX)),
-                id: step.id.clone(),
+                id: step.id().to_owned(),
             },
             worker: attempt.worker.clone(),
             lease_until: attempt.lease_until,
@@ -184,7 +184,7 @@ fn held(run: &Run) -> Vec<Pending> {
 
 /// The criteria of a reported step that have no verdict yet.
 fn open_criteria(run: &Run, number: StepNumber) -> Vec<String> {
-    let verdicts = run.step(number).and_then(|step| step.attempt.as_ref()).map(|a| &a.verdicts);
+    let verdicts = run.step(number).and_then(|step| step.attempt()).map(|a| &a.verdicts);
     let Some(step) = run.plan_step(number) else { return Vec::new() };
     (0..)
         .zip(&step.acceptance())

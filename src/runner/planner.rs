@@ -238,7 +238,7 @@ fn situation(run: &Run, request: &ReplanRequest, unusable: &Unusable) -> Value {
         .filter(|verdict| verdict.ruling == Ruling::Fail)
         .map(|it| json!({ "criterion": it.criterion, "by": it.by, "evidence": it.evidence }))
         .collect();
-    let from = request.from.and_then(|number| run.step(number)).map(|step| step.id.as_str());
+    let from = request.from.and_then(|number| run.step(number)).map(|step| step.id());
     let limits = run.limits();
     json!({
         "schema": SCHEMA,
@@ -264,9 +264,9 @@ fn situation(run: &Run, request: &ReplanRequest, unusable: &Unusable) -> Value {
 /// How a step stands, for a planner.
 fn step(run: &Run, number: StepNumber) -> Option<Value> {
     let step = run.step(number)?;
-    let failure = step.last_failure.as_deref();
+    let failure = step.last_failure();
     Some(json!({
-        "id": step.id,
+        "id": step.id(),
         "number": number.0,
         "status": step.status.to_string().replace(' ', "_"),
         "attempts": step.attempts,

@@ -64,7 +64,7 @@ fn probe_of(
     number: StepNumber,
     probed: &BTreeSet<AttemptToken>,
 ) -> Option<(AttemptToken, Check)> {
-    let attempt = run.step(number)?.attempt.as_ref()?;
+    let attempt = run.step(number)?.attempt()?;
     let step = run.plan_step(number)?;
     let command = step.probe().filter(|_| !probed.contains(&attempt.token))?;
     let mut environment = super::check::environment(run, number, attempt.token);

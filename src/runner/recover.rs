@@ -25,7 +25,7 @@ pub fn recover(
     let mut lost = 0;
     for (token, (_, number)) in state.in_flight.iter().filter(|(_, (of, _))| *of == run) {
         let Some(the_run) = state.runs.get(&run) else { continue };
-        let attempt = the_run.step(*number).and_then(|step| step.attempt.as_ref());
+        let attempt = the_run.step(*number).and_then(|step| step.attempt());
         if !attempt.is_some_and(|attempt| WorkerKind::hosted(&attempt.worker)) {
             continue;
         }

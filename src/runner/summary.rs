@@ -113,7 +113,7 @@ impl StepName {
     /// The name of a step of a run.
     #[must_use]
     pub fn of(run: &Run, number: StepNumber) -> Self {
-        let id = run.step(number).map_or_else(String::new, |step| step.id.clone());
+        let id = run.step(number).map_or_else(String::new, |step| step.id().to_owned());
         Self { number, id }
     }
 }
@@ -134,7 +134,7 @@ impl Counts {
         counts.steps = version.step_count;
         for step in version.numbers.iter().filter_map(|number| run.step(*number)) {
             counts.attempts = counts.attempts.saturating_add(step.attempts);
-            match step.accepted {
+            match step.accepted() {
                 Some(AcceptedBasis::DoneBefore { .. }) => counts.taken_over += 1,
                 Some(AcceptedBasis::WorkersWord) => counts.trusted += 1,
                 _ => {}
@@ -192,7 +192,7 @@ pub(super) fn failures(run: &Run) -> Vec<(StepName, FailureClass, String)> {
     let failed = |number: &StepNumber| {
         let step = run.step(*number)?;
         (step.status == StepStatus::Failed).then(|| {
-            let (class, message) = step.last_failure.as_deref().cloned().unwrap_or_default();
+            let (class, message) = step.last_failure().cloned().unwrap_or_default();
             (StepName::of(run, *number), class, message)
         })
     };

@@ -115,7 +115,7 @@ fn means_plan(run: &Run, word: &str, found: &Result<StepNumber, Failure>) -> boo
 fn open_step_criteria(run: &Run, number: StepNumber) -> Result<(AttemptToken, Vec<u32>), Failure> {
     let step = run.step(number);
     let status = step.map_or(StepStatus::Removed, |step| step.status);
-    let attempt = step.and_then(|step| step.attempt.as_ref());
+    let attempt = step.and_then(|step| step.attempt());
     let (StepStatus::Reported, Some(attempt)) = (status, attempt) else {
         return Err(Failure::Refused(format!(
             "{}: nothing to judge: the step is {status}, expected reported",
@@ -246,7 +246,7 @@ fn about_step(
 ) -> Result<Command, Failure> {
     let state = run.step(number);
     let status = state.map_or(StepStatus::Removed, |step| step.status);
-    let question = state.and_then(|step| step.hold.question);
+    let question = state.and_then(|step| step.hold().question);
     let question = question.and_then(|id| Some((id, run.questions.get(&id)?)));
     match (finding(answer), question, decision(answer)) {
         (Some(finding), _, _) => {
@@ -311,7 +311,7 @@ pub(super) fn note(
         }
         let run = run_or_only(state, run)?;
         let number = step.map(|step| step_of(run, step)).transpose()?;
-        let id = number.and_then(|number| run.step(number)).map(|step| &step.id);
+        let id = number.and_then(|number| run.step(number)).map(|step| step.id());
         let line = json!({ "run": run.name, "step": id, "number": number });
         Ok::<_, Failure>(((Some(run.id), number), line))
     })??;

@@ -106,7 +106,7 @@ fn nothing(state: &State, run: &Run, why: Option<&Error>) -> Answer {
     let held: Vec<_> = holders(state, run).collect();
     let held_json = held.iter().map(|(number, step, attempt)| {
         json!({
-            "step": step.id, "number": number.0, "worker": attempt.worker,
+            "step": step.id(), "number": number.0, "worker": attempt.worker,
             "lease_until_micros": attempt.lease_until,
         })
     });
@@ -119,7 +119,7 @@ fn nothing(state: &State, run: &Run, why: Option<&Error>) -> Answer {
     let mut said = vec![format!("run {}: nothing to deal: {message}", run.name)];
     said.extend(held.iter().take(NAMED_MAX).map(|(number, step, attempt)| {
         let until = time_text(attempt.lease_until);
-        format!("step {number} ({}) is held by {} until {until}", step.id, attempt.worker)
+        format!("step {number} ({}) is held by {} until {until}", step.id(), attempt.worker)
     }));
     if held.len() > NAMED_MAX {
         let more = u64::try_from(held.len() - NAMED_MAX).unwrap_or(u64::MAX);
@@ -136,7 +136,7 @@ fn holders<'a>(
     let of_run = state.in_flight.values().filter(|(id, _)| *id == run.id);
     of_run.filter_map(|(_, number)| {
         let step = run.step(*number)?;
-        Some((*number, step, step.attempt.as_deref()?))
+        Some((*number, step, step.attempt()?))
     })
 }
 
@@ -173,7 +173,7 @@ pub(super) fn renew(
     let make = |_: &State| Ok(Command::Renew { token, lease });
     hand.act(&make, |state, _| {
         let (run, number, step) = attempt_of(state, token)?;
-        let until = step.attempt.as_ref().map_or(0, |attempt| attempt.lease_until);
+        let until = step.attempt().map_or(0, |attempt| attempt.lease_until);
         let more = json!({ "token": token.0, "lease_until_micros": until });
         let line = with(step_json("renewed", run, number), more);
         let text = format!("{}: attempt {token} until {}", name(run, number), time_text(until));
@@ -302,7 +302,7 @@ fn why_none(
 
 /// Who has an attempt, as far as the state knows.
 fn worker_of(state: &State, token: AttemptToken) -> Option<String> {
-    let attempt = attempt_of(state, token).ok()?.2.attempt.as_ref()?;
+    let attempt = attempt_of(state, token).ok()?.2.attempt()?;
     Some(attempt.worker.clone())
 }
 

@@ -211,15 +211,15 @@ fn judge(place: &Place, seed: u64) {
     assert_eq!(started.len(), starts, "seed {seed}: an attempt was started twice");
     for (index, step) in run.steps.iter().enumerate().filter(|(index, _)| index % 5 == 0) {
         let number = StepNumber(u32::try_from(index + 1).unwrap());
-        let finished = format!("! {} ", step.id);
+        let finished = format!("! {} ", step.id());
         let times = tally.iter().filter(|line| line.starts_with(&finished)).count();
-        assert!(times <= 1, "seed {seed}: {} was done {times} times", step.id);
-        let is_done = times == 1 || matches!(step.accepted, Some(AcceptedBasis::Landed { .. }));
-        assert!(is_done, "seed {seed}: {} was never done", step.id);
+        assert!(times <= 1, "seed {seed}: {} was done {times} times", step.id());
+        let is_done = times == 1 || matches!(step.accepted(), Some(AcceptedBasis::Landed { .. }));
+        assert!(is_done, "seed {seed}: {} was never done", step.id());
         // Each attempt but the last is one of which it is recorded that it did nothing.
         let again = dealt[&number] - 1;
         let known = undone.get(&number).copied().unwrap_or(0);
-        assert!(known >= again, "seed {seed}: {} was dealt again without a decision", step.id);
+        assert!(known >= again, "seed {seed}: {} was dealt again without a decision", step.id());
     }
     let (ledger, report) = Ledger::open(&place.path(".ledger"), &environment).unwrap();
     assert_eq!((ledger.state_hash(), report.verdict.as_str()), (state_hash(&state), "clean"));

@@ -243,5 +243,5 @@ pub(crate) fn state_of(ledger: &Path) -> State {
 /// The ids of a run's steps with that status.
 pub(crate) fn ids(run: &Run, status: StepStatus) -> Vec<String> {
     let steps = run.steps.iter().filter(|step| step.status == status);
-    steps.map(|step| step.id.clone()).collect()
+    steps.map(|step| step.id().to_owned()).collect()
 }

@@ -201,7 +201,7 @@ fn a_judge_decides_about_text_criteria() {
     let asked = question(3);
     assert_eq!((&asked["text"], &asked["step"]), (&json!("the reader is happy"), &Value::Null));
     let run = run_of(&place);
-    assert!(run.steps.iter().all(|step| step.accepted == Some(AcceptedBasis::Verdicts)));
+    assert!(run.steps.iter().all(|step| step.accepted() == Some(&AcceptedBasis::Verdicts)));
 }
 
 /// Goal: what a judge says that is no verdict is none: a person is waited for, by name, and the

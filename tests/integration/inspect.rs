@@ -618,7 +618,7 @@ fn every_member_is_documented() {
     // A fence leaves a recovery note, and a verdict and a variable complete the picture.
     let ledger = reopen(&place.dir);
     let run = ledger.state().run_named("small").unwrap().id;
-    let token = ledger.state().runs[&run].steps[1].attempt.as_ref().unwrap().token;
+    let token = ledger.state().runs[&run].steps[1].attempt().unwrap().token;
     let verdict = Verdict {
         criterion: 0,
         ruling: Ruling::Pass,

@@ -377,7 +377,7 @@ fn a_ledger_as_a_database() {
     let expected: Vec<_> = run
         .steps
         .iter()
-        .map(|step| format!("{} {}", step.id, step.status).replace("in doubt", "in_doubt"))
+        .map(|step| format!("{} {}", step.id(), step.status).replace("in doubt", "in_doubt"))
         .collect();
     assert_eq!(ask(statuses), expected);
     let hash = "SELECT value FROM meta WHERE name = 'state_hash'";

@@ -151,7 +151,10 @@ fn assert_all_done(place: &Place, steps: usize) {
         .collect();
     assert_eq!(started.len(), place.tally().len(), "no attempt was started twice");
     for step in &run.steps {
-        assert!(started.contains(&(step.id.clone(), step.attempts)), "the last one did the work");
+        assert!(
+            started.contains(&(step.id().to_owned(), step.attempts)),
+            "the last one did the work"
+        );
     }
 }
 

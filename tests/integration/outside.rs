@@ -125,7 +125,7 @@ fn a_check_that_is_ended_is_no_verdict() {
     let state = place.state();
     let run = state.run_named("plan").unwrap();
     assert_eq!(run.reported.len(), 1, "{run:?}");
-    let attempt = run.steps[0].attempt.as_ref().unwrap();
+    let attempt = run.steps[0].attempt().unwrap();
     assert!(attempt.verdicts.is_empty(), "{attempt:?}");
 
     place.write("open", "");

@@ -223,7 +223,7 @@ fn of_8_processes_and_200_steps_each_step_has_one_winner() {
     let view = LedgerView::open(&folder, &Environment::system()).unwrap();
     let run = view.run(run).unwrap();
     for (step, claims) in &all {
-        let attempt = run.step(StepNumber(*step)).unwrap().attempt.clone().unwrap();
+        let attempt = run.step(StepNumber(*step)).unwrap().attempt().cloned().unwrap();
         assert_eq!((attempt.worker, attempt.lease_until), claims.winners[0], "step {step}");
     }
 }

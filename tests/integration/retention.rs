@@ -701,7 +701,7 @@ fn outputs_that_only_an_anchor_names_are_kept() {
     let plan = ledger.prune(Through::Record(u64::MAX), None, "ann").unwrap().plan;
     assert!(plan.last_seq >= through && plan.open_runs == ["long"], "{plan:?}");
     let state = ledger.state();
-    let kept = state.runs[&run].steps[0].attempt.as_ref().and_then(|it| it.receipt.as_ref());
+    let kept = state.runs[&run].steps[0].attempt().and_then(|it| it.receipt.as_ref());
     assert_eq!(ledger.collect_blobs().unwrap().blobs, 0);
     assert_eq!(ledger.output(&kept.unwrap().output).unwrap(), output);
     ledger.close().unwrap();

@@ -363,7 +363,7 @@ fn loan_a_cached_score_stands_in_if_it_is_under_24_hours_old() {
         }
         assert_eq!((decided.decision, step.status), (Decision::Fallback, StepStatus::Accepted));
         let reason = format!("variable cached_score, {age} s old");
-        assert_eq!(step.accepted, Some(AcceptedBasis::Fallback { reason }));
+        assert_eq!(step.accepted(), Some(&AcceptedBasis::Fallback { reason }));
         let origin = Origin::Fallback { step: story.number("pull_credit") };
         assert_eq!(story.variable("score").origin, origin);
         let task = story.take("assess");
@@ -481,7 +481,7 @@ fn an_executor_may_not_mark_its_own_work_as_done() {
     assert_eq!(story.status("migrate"), StepStatus::Reported, "refused as a whole");
     let status = story.ledger().judge(task.token, vec![verdict("ann")]).unwrap();
     assert_eq!(status, StepStatus::Accepted);
-    assert_eq!(story.step("migrate").accepted, Some(AcceptedBasis::Verdicts));
+    assert_eq!(story.step("migrate").accepted(), Some(&AcceptedBasis::Verdicts));
     assert_eq!(story.ended(), Some(Ending::Done));
 }
 

@@ -147,7 +147,7 @@ impl Dice {
             })
             .filter(|_| self.below(8) > 0);
         }
-        if let Some(attempt) = reported.and_then(|step| step.attempt.as_ref())
+        if let Some(attempt) = reported.and_then(|step| step.attempt())
             && self.below(2) == 0
         {
             return Some(Command::Judge { token: attempt.token, verdicts });

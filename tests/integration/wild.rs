@@ -219,7 +219,7 @@ fn of_attempts(dice: &mut Dice, state: &State, run: &Run, names: Names) -> Comma
         10 => Command::Dispatch { run: id, step: Some(step), worker: by, lease: None },
         _ => {
             let reported = run.reported.first().and_then(|number| run.step(*number));
-            let attempt = reported.and_then(|step| step.attempt.as_ref());
+            let attempt = reported.and_then(|step| step.attempt());
             let verdicts = vec![verdict(dice)];
             let token = attempt.map_or(token, |attempt| attempt.token);
             Command::Judge { token, verdicts }

@@ -217,7 +217,7 @@ pub(super) fn answer(run: &Run, number: StepNumber, dir: &Path) -> Action {
 /// Verdicts are missing.
 pub(super) fn judge(run: &Run, number: StepNumber, dir: &Path) -> Action {
     let name = step_name(run, number);
-    let attempt = run.step(number).and_then(|step| step.attempt.as_ref());
+    let attempt = run.step(number).and_then(|step| step.attempt());
     if attempt.is_some_and(|attempt| !may_hold(attempt)) {
         let command = command_line("answer", dir, &[&run.name, &id_of(run, number)]);
         return Action::new("decide", format!("{name} waits for a decision about its failure"))
@@ -239,7 +239,7 @@ pub(super) fn judge(run: &Run, number: StepNumber, dir: &Path) -> Action {
 /// How many text criteria of a reported step have no verdict, and how many others.
 fn missing(run: &Run, number: StepNumber) -> (usize, usize) {
     let criteria = run.plan_step(number).map(CompactStep::acceptance).unwrap_or_default();
-    let attempt = run.step(number).and_then(|step| step.attempt.as_ref());
+    let attempt = run.step(number).and_then(|step| step.attempt());
     let open = |index: &u32| attempt.is_none_or(|attempt| !attempt.verdicts.contains_key(index));
     let open = (0..).zip(criteria).filter(|(index, _)| open(index));
     let (texts, others): (Vec<_>, Vec<_>) =

@@ -40,7 +40,7 @@ pub(super) fn step_of(run: &Run, text: &str, code: Code) -> Result<StepNumber, F
     let numbered =
         |text: &str| text.parse().ok().map(StepNumber).filter(|n| run.step(*n).is_some());
     let removed = || {
-        let last = run.steps.iter().rposition(|step| step.id == text)?;
+        let last = run.steps.iter().rposition(|step| step.id() == text)?;
         u32::try_from(last + 1).ok().map(StepNumber)
     };
     let found = match text.strip_prefix('#') {
@@ -48,7 +48,7 @@ pub(super) fn step_of(run: &Run, text: &str, code: Code) -> Result<StepNumber, F
         None => run.step_named(text).or_else(removed).or_else(|| numbered(text)),
     };
     found.ok_or_else(|| {
-        let close = nearest(text, run.steps.iter().map(|step| step.id.as_str()));
+        let close = nearest(text, run.steps.iter().map(|step| step.id()));
         let hint = close.map_or(String::new(), |id| format!("; did you mean {}?", plain(id)));
         let steps = run.steps.len();
         let message =
@@ -60,7 +60,7 @@ pub(super) fn step_of(run: &Run, text: &str, code: Code) -> Result<StepNumber, F
 /// A step's number and id: `#37 build`.
 pub(super) fn step_name(run: &Run, number: StepNumber) -> String {
     match run.step(number) {
-        Some(step) => format!("#{number} {}", plain(&step.id)),
+        Some(step) => format!("#{number} {}", plain(step.id())),
         None => format!("#{number}"),
     }
 }

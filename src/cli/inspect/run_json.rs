@@ -22,7 +22,7 @@ use super::text::words;
 pub(super) fn run_json(survey: &Survey, run: &Run, dir: &Path) -> Value {
     let next = actions(&survey.fold.state, run, dir, survey.now);
     let flights = in_flight(survey, run).filter_map(|(number, step)| {
-        let attempt = step.attempt.as_ref()?;
+        let attempt = step.attempt()?;
         Some(flight_json(run, number, step.attempts, attempt))
     });
     let barriers = run.barriers.iter().map(|(id, barrier)| barrier_json(id, barrier));
@@ -86,7 +86,7 @@ fn counts_json(run: &Run) -> Value {
 fn flight_json(run: &Run, number: StepNumber, attempts: u32, attempt: &Attempt) -> Value {
     json!({
         "step": number,
-        "id": run.step(number).map(|step| &step.id),
+        "id": run.step(number).map(|step| step.id()),
         "attempt": attempts,
         "token": attempt.token,
         "worker": attempt.worker,
@@ -103,8 +103,8 @@ pub(super) fn in_status(run: &Run, status: StepStatus) -> impl Iterator<Item = S
 fn delayed_json(run: &Run) -> Value {
     let delayed = |number| {
         let step = run.step(number);
-        let until = step.and_then(|step| step.hold.delay).map(time_json);
-        json!({ "step": number, "id": step.map(|step| &step.id), "until": until })
+        let until = step.and_then(|step| step.hold().delay).map(time_json);
+        json!({ "step": number, "id": step.map(|step| step.id()), "until": until })
     };
     in_status(run, StepStatus::Delayed).map(delayed).collect()
 }
@@ -133,7 +133,7 @@ fn budget_json(run: &Run) -> Value {
 }
 
 fn steps_json(run: &Run, steps: impl Iterator<Item = StepNumber>) -> Value {
-    let step = |number| json!({ "step": number, "id": run.step(number).map(|step| &step.id) });
+    let step = |number| json!({ "step": number, "id": run.step(number).map(|step| step.id()) });
     steps.map(step).collect()
 }
 

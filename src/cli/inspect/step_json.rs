@@ -29,26 +29,26 @@ fn step_json(story: &Story<'_>) -> Value {
     let Story { scene, run, number, .. } = story;
     let text = text_of(run, *number);
     let step = run.step(*number);
-    let failure = step.and_then(|step| step.last_failure.as_deref());
+    let failure = step.and_then(|step| step.last_failure());
     let waiting = run.waiting_for(*number);
     json!({
         "run": run.id,
         "run_name": run.name,
         "step": number,
-        "id": step.map(|step| &step.id),
+        "id": step.map(|step| step.id()),
         "status": step.map(|step| words(&step.status, '_')),
         "why": reasons_text(&scene.state, run, *number, scene.look.dir, scene.now),
         "waiting_for": waiting.iter().map(|on| dependency_json(story, on)).collect::<Vec<_>>(),
-        "hold": step.map(|step| hold_json(&step.hold)),
+        "hold": step.map(|step| hold_json(step.hold())),
         "attempts": step.map(|step| step.attempts),
         "failures": step.map(|step| step.failures),
         "last_failure": failure.map(|(class, message)| {
             json!({ "class": words(class, '_'), "message": message })
         }),
-        "accepted": step.and_then(|step| step.accepted.as_ref()).map(basis_json),
+        "accepted": step.and_then(|step| step.accepted()).map(basis_json),
         "version": text.map(|(version, _)| version),
         "plan": text.map(|(_, step)| step.whole()),
-        "owner": step.and_then(|step| step.owner.as_ref()),
+        "owner": step.and_then(|step| step.owner()),
     })
 }
 
@@ -86,7 +86,7 @@ fn dependency_json(story: &Story<'_>, dependency: &Dependency) -> Value {
         Dependency::Step(number) => {
             let step = run.step(*number);
             json!({
-                "is": "step", "step": number, "id": step.map(|step| &step.id),
+                "is": "step", "step": number, "id": step.map(|step| step.id()),
                 "status": step.map(|step| words(&step.status, '_')),
             })
         }

@@ -35,7 +35,7 @@ pub(super) fn print(story: &Story<'_>, length: Length, page: &mut Page<'_>) -> R
     for reason in reasons_text(&scene.state, run, *number, scene.look.dir, scene.now) {
         page.line(&format!("  {reason}"))?;
     }
-    if let Some(accepted) = run.step(*number).and_then(|step| step.accepted.as_ref()) {
+    if let Some(accepted) = run.step(*number).and_then(|step| step.accepted()) {
         page.line(&format!("  {}", basis(accepted)))?;
     }
     page.line("")?;

@@ -264,7 +264,7 @@ fn print_in_flight(survey: &Survey, run: &Run, page: &mut Page<'_>) -> Result<()
     let mut table = Table::with_headings(&["in flight", "attempt", "worker", "since", "lease"]);
     let mut rows = 0;
     for (number, step) in in_flight(survey, run) {
-        let Some(attempt) = &step.attempt else { continue };
+        let Some(attempt) = step.attempt() else { continue };
         let (paint, lease) = if attempt.lease_until <= survey.now {
             (Paint::Bad, format!("ran out {}", moment(attempt.lease_until, survey.now)))
         } else {
@@ -326,7 +326,7 @@ fn print_failed(run: &Run, page: &mut Page<'_>) -> Result<(), Failure> {
     let failed: Vec<_> =
         numbered(run).filter(|(_, step)| step.status == StepStatus::Failed).collect();
     for (number, step) in failed.iter().take(NAMES) {
-        let (class, message) = match step.last_failure.as_deref() {
+        let (class, message) = match step.last_failure() {
             Some((class, message)) => (words(class, ' '), plain(message)),
             None => (String::new(), String::new()),
         };

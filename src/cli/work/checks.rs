@@ -38,7 +38,7 @@ impl Worker<'_> {
         let Ok((state, _)) = self.look() else { return Ok(()) };
         let Ok(run) = run_or_only(&state, self.args.run.as_deref()) else { return Ok(()) };
         let is_own = |number: &&StepNumber| {
-            let attempt = run.step(**number).and_then(|step| step.attempt.as_ref());
+            let attempt = run.step(**number).and_then(|step| step.attempt());
             attempt.is_some_and(|attempt| attempt.worker == self.args.who.worker)
         };
         let is_to_check = |number: &StepNumber| has_check(run, Criteria::OfStep(*number));

@@ -86,9 +86,9 @@ impl Run {
             let dependencies = self.links.dependencies(plan_step);
             let is_based = dependencies.iter().all(|each| self.is_settled(each));
             let Some(step) = self.steps.get_mut(number.index()) else { continue };
-            if step.hold.stand_in != fallback {
-                step.hold.change(|hold| hold.stand_in = None);
-            } else if step.hold.stand_in.is_some() && !is_based {
+            if step.hold().stand_in != fallback {
+                step.change_hold(|hold| hold.stand_in = None);
+            } else if step.hold().stand_in.is_some() && !is_based {
                 step.reset();
             }
         }
@@ -100,7 +100,7 @@ impl Run {
             let is_about = |open: Option<QuestionId>| open == Some(**id);
             match (&question.asked.subject, question.step) {
                 (_, Some(step)) => {
-                    !self.step(step).is_some_and(|step| is_about(step.hold.question))
+                    !self.step(step).is_some_and(|step| is_about(step.hold().question))
                 }
                 (Subject::Plan(version), None) => *version <= self.active,
                 (Subject::Barrier(barrier), None) => {
@@ -122,7 +122,7 @@ impl Run {
             if !before.is_some_and(|before| before.is_judged_like(step))
                 && let Some(state) = self.steps.get_mut(number.index())
             {
-                state.failed_criteria = Seldom::default();
+                state.change(|detail| detail.failed_criteria = Seldom::NONE);
             }
         }
     }
@@ -146,11 +146,11 @@ impl Run {
         for number in numbers {
             let stands_in = self.links.stands_in_for(*number);
             let is_called = |other: &StepNumber| {
-                self.step(*other).is_some_and(|step| step.hold.stand_in == Some(*number))
+                self.step(*other).is_some_and(|step| step.hold().stand_in == Some(*number))
             };
             let is_on_call = !stands_in.is_empty() && !stands_in.iter().any(is_called);
             if let Some(step) = self.steps.get_mut(number.index()) {
-                step.hold.change(|hold| hold.is_on_call = is_on_call);
+                step.change_hold(|hold| hold.is_on_call = is_on_call);
             }
         }
     }
@@ -168,7 +168,7 @@ impl Run {
         let mut next = self.steps.len();
         for (step, number) in plan.steps().zip(&activated.numbers) {
             let fits = match self.step(*number) {
-                Some(state) => state.id == step.id(),
+                Some(state) => state.id() == step.id(),
                 None => number.index() == next,
             };
             if !fits || !seen.insert(*number) {
@@ -187,9 +187,9 @@ impl Run {
                 && !kept.contains(&number)
                 && step.status != StepStatus::Removed
             {
-                let attempt = step.attempt.take().filter(|_| held.contains(&number));
+                let attempt = step.take_attempt().filter(|_| held.contains(&number));
                 step.reset();
-                step.attempt = attempt;
+                step.change(|detail| detail.attempt = attempt);
                 step.status = StepStatus::Removed;
                 step.unmet = 0;
             }
@@ -272,7 +272,7 @@ impl Run {
             BarrierNeeds::Any => 1,
             BarrierNeeds::AtLeast(count) => count,
             BarrierNeeds::All => {
-                let ever: BTreeSet<&str> = self.steps.iter().map(|step| step.id.as_str()).collect();
+                let ever: BTreeSet<&str> = self.steps.iter().map(|step| step.id()).collect();
                 let names: BTreeSet<&str> = barrier.members.iter().map(String::as_str).collect();
                 let unknown = names.difference(&ever).count();
                 u32::try_from(members.saturating_add(unknown)).unwrap_or(u32::MAX)
@@ -306,26 +306,6 @@ enum Work {
 }
 
 impl StepState {
-    fn new(id: &str) -> Self {
-        Self {
-            id: id.to_owned(),
-            owner: None,
-            tags: Seldom::default(),
-            priority: 0,
-            status: StepStatus::Waiting,
-            last_seq: 0,
-            attempts: 0,
-            failures: 0,
-            unmet: 0,
-            hold: Seldom::default(),
-            attempt: None,
-            accepted: None,
-            last_failure: None,
-            failed_criteria: Seldom::default(),
-            has_fallen_back: false,
-        }
-    }
-
     /// Takes the step over into a new version in which its work counts.
     fn carry_over(&mut self, work: Work) {
         // A new version is a new chance.
@@ -334,43 +314,48 @@ impl StepState {
         }
         if work == Work::Changed {
             // A failure that somebody was asked about stays asked.
-            let Hold { delay, question, ref answer, .. } = *self.hold;
-            let answer = answer.clone();
-            let asked = self.attempt.as_ref().map(|_| (question, answer)).unwrap_or_default();
-            self.hold =
-                Hold { delay, question: asked.0, answer: asked.1, ..Hold::default() }.into();
+            let is_asked = self.attempt().is_some();
+            self.change_hold(|hold| {
+                let Hold { delay, question, answer, .. } = std::mem::take(hold);
+                let (question, answer) = if is_asked { (question, answer) } else { (None, None) };
+                *hold = Hold { delay, question, answer, ..Hold::default() };
+            });
         }
     }
 
     /// What the plan says of it, for what is looked up often.
     fn take_from(&mut self, plan: &CompactPlan, step: CompactStep<'_>) {
-        self.priority = step.priority();
-        self.tags = step.tags().map(str::to_owned).collect::<BTreeSet<_>>().into();
-        self.owner = match step.fallback() {
-            Some(Fallback::Owner(owner)) if self.has_fallen_back => Some(owner),
-            _ => plan.owner_of(step).map(str::to_owned),
+        let owner = match step.fallback() {
+            Some(Fallback::Owner(owner)) if self.has_fallen_back => Some(owner.into()),
+            _ => plan.owner_of(step).map(Into::into),
         };
+        self.change(|detail| {
+            detail.priority = step.priority();
+            detail.tags = step.tags().map(str::to_owned).collect::<BTreeSet<_>>().into();
+            detail.owner = owner;
+        });
     }
 
     /// Begins anew, unless it failed or was removed with an attempt of which somebody must say what
     /// it did.
     fn come_back(&mut self) {
         let is_out = matches!(self.status, StepStatus::Failed | StepStatus::Removed);
-        let held = self.attempt.take().filter(|_| is_out);
+        let held = self.take_attempt().filter(|_| is_out);
         self.reset();
         if held.is_some() {
-            (self.attempt, self.status) = (held, StepStatus::InDoubt);
+            self.change(|detail| detail.attempt = held);
+            self.status = StepStatus::InDoubt;
         }
     }
 
     /// Takes the step over with its attempt: whoever was asked about it is asked again, with what
     /// the step is now, and of all others somebody must say what it did.
     fn hold_attempt(&mut self) {
-        if self.attempt.is_none() {
+        if self.attempt().is_none() {
             self.reset();
             return;
         }
-        self.hold = Seldom::default();
+        self.change(|detail| detail.hold = Seldom::NONE);
         if self.status != StepStatus::Gated {
             self.status = StepStatus::InDoubt;
         }
@@ -379,9 +364,8 @@ impl StepState {
     fn reset(&mut self) {
         self.status = StepStatus::Waiting;
         self.failures = 0;
-        self.hold = Seldom::default();
-        self.attempt = None;
-        self.accepted = None;
+        self.change(|detail| (detail.hold, detail.attempt) = (Seldom::NONE, None));
+        self.accept(None);
         self.has_fallen_back = false;
     }
 }

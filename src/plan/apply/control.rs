@@ -167,7 +167,7 @@ impl Run {
             if self.step(number).is_some_and(|step| step.status.is_open()) {
                 self.shift(number, StepStatus::Cancelled);
                 if let Some(step) = self.steps.get_mut(number.index()) {
-                    step.attempt = None;
+                    step.take_attempt();
                 }
             }
         }
@@ -178,7 +178,7 @@ impl Run {
         for question in open {
             self.close(question);
         }
-        self.steps.iter_mut().for_each(|step| step.hold.change(|hold| hold.question = None));
+        self.steps.iter_mut().for_each(|step| step.change_hold(|hold| hold.question = None));
         self.barriers.values_mut().for_each(|barrier| barrier.question = None);
     }
 
@@ -199,7 +199,7 @@ impl Run {
         self.timers.retain(|(_, timer)| matches!(timer, Timer::Lease(_)));
         for number in self.step_numbers() {
             let Some(step) = self.step(number) else { continue };
-            if let (StepStatus::Delayed, Some(until)) = (step.status, step.hold.delay) {
+            if let (StepStatus::Delayed, Some(until)) = (step.status, step.hold().delay) {
                 self.timers.insert((until, Timer::Delay(number)));
             }
         }
@@ -234,12 +234,12 @@ impl Run {
             }
             step.attempts = each.attempts;
             step.failures = each.failures;
-            step.last_failure = each.last_failure.clone().map(Box::new);
+            step.change(|detail| detail.last_failure = each.last_failure.clone().map(Box::new));
             if matches!(
                 each.status,
                 StepStatus::Accepted | StepStatus::Skipped | StepStatus::Failed
             ) {
-                step.accepted.clone_from(&each.accepted);
+                step.accept(each.accepted.clone());
                 self.shift(each.step, each.status);
             }
             self.review(each.step);

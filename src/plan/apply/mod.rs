@@ -21,8 +21,8 @@ use std::sync::Arc;
 
 use super::{
     AttemptToken, CapChanged, CapScope, Event, HashedStep, Micros, PlanProposed, PlanSteps,
-    PlanVersion, QuestionId, Run, RunId, RunStarted, Seldom, State, StepNumber, StepRecord,
-    StepStatus, Timer, Variable, VariableSet, expression,
+    PlanVersion, QuestionId, Run, RunId, RunStarted, State, StepNumber, StepRecord, StepStatus,
+    Timer, Variable, VariableSet, expression,
 };
 
 /// An attempt in flight, as the ledger-wide books hold it.
@@ -32,7 +32,7 @@ struct Flight {
     step: StepNumber,
     token: AttemptToken,
     owner: Option<String>,
-    tags: Seldom<BTreeSet<String>>,
+    tags: BTreeSet<String>,
     lease_until: Micros,
 }
 
@@ -168,10 +168,10 @@ impl State {
     fn apply_step(&mut self, seq: u64, time: Micros, record: &StepRecord) {
         let Some(run) = self.runs.get_mut(&record.run) else { return };
         let before = run.flight(record.step);
-        let asked = run.step(record.step).and_then(|step| step.hold.question);
+        let asked = run.step(record.step).and_then(|step| step.hold().question);
         let entry = run.apply_step(seq, time, record.step, &record.event);
         let after = run.flight(record.step);
-        let asks = run.step(record.step).and_then(|step| step.hold.question);
+        let asks = run.step(record.step).and_then(|step| step.hold().question);
         self.account.enter(entry);
         if asked != asks {
             asked.map(|question| self.questions.remove(&question));
@@ -301,7 +301,7 @@ impl Run {
         let all = links.watchers(expression::ALL);
         for (number, place) in links.watchers(&set.name).iter().chain(all) {
             if let Some(step) = self.steps.get_mut(number.index()) {
-                step.hold.change(|hold| hold.preconditions.retain(|at, _| at != place));
+                step.change_hold(|hold| hold.preconditions.retain(|at, _| at != place));
             }
             self.reopen_step(*number);
         }
@@ -310,13 +310,13 @@ impl Run {
     /// The step's attempt, if it is in flight.
     fn flight(&self, number: StepNumber) -> Option<Flight> {
         let step = self.step(number).filter(|step| step.status == StepStatus::Dispatched)?;
-        let attempt = step.attempt.as_ref()?;
+        let attempt = step.attempt()?;
         Some(Flight {
             run: self.id,
             step: number,
             token: attempt.token,
-            owner: step.owner.clone(),
-            tags: step.tags.clone(),
+            owner: step.owner().map(str::to_owned),
+            tags: step.tags().clone(),
             lease_until: attempt.lease_until,
         })
     }

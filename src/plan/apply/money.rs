@@ -24,7 +24,7 @@ impl Run {
     }
 
     fn entry(&self, number: StepNumber, event: &StepEvent) -> Entry {
-        let attempt = self.step(number).and_then(|step| step.attempt.as_ref());
+        let attempt = self.step(number).and_then(|step| step.attempt());
         let reserved = attempt.map_or_else(Cost::default, |attempt| attempt.reserved);
         let nothing = Cost::default();
         match event {
@@ -86,7 +86,7 @@ impl Run {
     fn note_estimate(&mut self, number: StepNumber, event: &StepEvent) {
         match event {
             StepEvent::AttemptLost(lost) => {
-                let attempt = self.step(number).and_then(|step| step.attempt.as_ref());
+                let attempt = self.step(number).and_then(|step| step.attempt());
                 let reserved = attempt.map_or_else(Cost::default, |attempt| attempt.reserved);
                 self.estimates.insert(lost.token, reserved);
             }
@@ -140,9 +140,8 @@ impl Run {
 
     /// Enters an effect with the attempt whose it is.
     fn note_effect_of(&mut self, number: StepNumber, key: &str) {
-        let step = self.steps.get_mut(number.index());
-        if let Some(attempt) = step.and_then(|step| step.attempt.as_mut()) {
-            attempt.effects.insert(key.to_owned());
+        if let Some(step) = self.steps.get_mut(number.index()) {
+            step.change_attempt(|attempt| attempt.effects.insert(key.to_owned()));
         }
     }
 }

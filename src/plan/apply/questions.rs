@@ -57,7 +57,7 @@ impl Run {
 
     /// Whether a question is the one that is open about a step.
     fn asks(&self, number: StepNumber, question: QuestionId) -> bool {
-        self.step(number).is_some_and(|step| step.hold.question == Some(question))
+        self.step(number).is_some_and(|step| step.hold().question == Some(question))
     }
 
     /// Whether a question is about the run as a whole: those about steps have events of their own.
@@ -67,12 +67,12 @@ impl Run {
 
     fn with_hold(&mut self, number: StepNumber, change: impl FnOnce(&mut crate::plan::Hold)) {
         if let Some(step) = self.steps.get_mut(number.index()) {
-            step.hold.change(change);
+            step.change_hold(change);
         }
     }
 
     fn close_question_of(&mut self, number: StepNumber) {
-        let open = self.step(number).and_then(|step| step.hold.question);
+        let open = self.step(number).and_then(|step| step.hold().question);
         if let Some(question) = open {
             self.close(question);
             self.with_hold(number, |hold| hold.question = None);

@@ -75,8 +75,8 @@ impl Run {
     }
 
     fn lane(&self, step: &StepState) -> Lane {
-        let tags = step.tags.intersection(&self.capped_tags).cloned().collect();
-        (step.owner.clone(), tags)
+        let tags = step.tags().intersection(&self.capped_tags).cloned().collect();
+        (step.owner().map(str::to_owned), tags)
     }
 
     /// Sorts the ready steps into lanes anew, after the tags with a cap have changed.
@@ -84,7 +84,7 @@ impl Run {
         let mut lanes: BTreeMap<Lane, Vec<_>> = BTreeMap::new();
         for (step, number) in self.steps.iter().zip(self.step_numbers()) {
             if step.status == StepStatus::Ready {
-                lanes.entry(self.lane(step)).or_default().push((Reverse(step.priority), number));
+                lanes.entry(self.lane(step)).or_default().push((Reverse(step.priority()), number));
             }
         }
         // Made at once: a tree that grows in order is half empty.
@@ -115,14 +115,14 @@ impl Run {
         match status {
             StepStatus::Removed => return,
             StepStatus::Ready => {
-                let key = (Reverse(step.priority), number);
+                let key = (Reverse(step.priority()), number);
                 let lane = self.lane(step);
                 self.change_lane(lane, |queue| _ = queue.insert(key));
             }
             StepStatus::Reported => drop(self.reported.insert(number)),
             StepStatus::InDoubt => drop(self.in_doubt.insert(number)),
             StepStatus::Delayed => {
-                if let Some(until) = step.hold.delay {
+                if let Some(until) = step.hold().delay {
                     self.timers.insert((until, Timer::Delay(number)));
                 }
             }
@@ -133,11 +133,11 @@ impl Run {
 
     fn delist(&mut self, number: StepNumber) {
         let Some(step) = self.steps.get(number.index()) else { return };
-        let (status, delay) = (step.status, step.hold.delay);
+        let (status, delay) = (step.status, step.hold().delay);
         match status {
             StepStatus::Removed => return,
             StepStatus::Ready => {
-                let key = (Reverse(step.priority), number);
+                let key = (Reverse(step.priority()), number);
                 let lane = self.lane(step);
                 self.change_lane(lane, |queue| _ = queue.remove(&key));
             }
@@ -160,9 +160,9 @@ impl Run {
     /// Ready or, if something keeps the step from being dealt, waiting, gated or delayed.
     pub(super) fn open_status(&self, number: StepNumber) -> StepStatus {
         let Some(step) = self.step(number) else { return StepStatus::Waiting };
-        let hold = &step.hold;
+        let hold = step.hold();
         let is_elsewhere = hold.is_on_call || hold.stand_in.is_some();
-        if step.attempt.is_some() {
+        if step.attempt().is_some() {
             // Somebody was asked what is done about it.
             StepStatus::Gated
         } else if step.unmet > 0 || is_elsewhere || !self.conditions_hold(number) {
@@ -178,14 +178,15 @@ impl Run {
 
     fn conditions_hold(&self, number: StepNumber) -> bool {
         let Some((plan, step)) = self.plan_step(number).zip(self.step(number)) else { return true };
-        let is_met = plan.condition().is_none() || step.hold.condition == Some(Ruling::Pass);
-        let passed = step.hold.preconditions.values().filter(|each| **each == Ruling::Pass).count();
+        let is_met = plan.condition().is_none() || step.hold().condition == Some(Ruling::Pass);
+        let passed =
+            step.hold().preconditions.values().filter(|each| **each == Ruling::Pass).count();
         is_met && passed >= plan.preconditions().count()
     }
 
     fn is_gate_open(&self, number: StepNumber) -> bool {
         let has_gate = self.plan_step(number).is_some_and(|step| step.has_gate());
-        !has_gate || self.step(number).is_some_and(|step| step.hold.is_gate_open)
+        !has_gate || self.step(number).is_some_and(|step| step.hold().is_gate_open)
     }
 
     /// Looks again at a step that is open.

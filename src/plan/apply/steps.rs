@@ -26,10 +26,10 @@ impl Run {
         if event.attempt().is_some_and(|token| !step.has_attempt(token)) {
             return Entry::default();
         }
-        let delay = step.hold.delay;
+        let delay = step.hold().delay;
         let entry = self.note_money(number, event);
         self.note(seq, time, number, event);
-        if self.step(number).is_some_and(|step| step.hold.delay != delay) {
+        if self.step(number).is_some_and(|step| step.hold().delay != delay) {
             self.drop_delay(number, delay);
         }
         match next {
@@ -57,42 +57,45 @@ impl Run {
         match event {
             StepEvent::Dispatched(dispatched) => step.begin(seq, time, dispatched),
             StepEvent::LeaseRenewed(renewed) => {
-                step.with_attempt(|attempt| attempt.lease_until = renewed.lease_until);
+                step.change_attempt(|attempt| attempt.lease_until = renewed.lease_until);
             }
             StepEvent::AttemptLost(lost) => {
                 if lost.then == AfterLoss::DealAgain {
-                    step.attempt = None;
+                    step.take_attempt();
                 }
             }
             StepEvent::ReceiptRecorded(recorded) => {
-                step.with_attempt(|attempt| {
+                step.change_attempt(|attempt| {
                     attempt.receipt = Some(recorded.receipt.clone());
                     attempt.reserved = Cost::default();
                 });
             }
             StepEvent::VerdictRecorded(judged) => {
-                step.with_attempt(|attempt| attempt.judge(&judged.verdict));
+                step.change_attempt(|attempt| attempt.judge(&judged.verdict));
             }
-            StepEvent::Accepted(accepted) => step.accept(&accepted.basis),
+            StepEvent::Accepted(accepted) => step.complete(&accepted.basis),
             StepEvent::FailureDecided(decided) => {
                 let message = failure.map_or_else(|| decided.reason.clone(), |(_, what)| what);
-                step.last_failure = Some((decided.class, message).into());
-                step.failed_criteria = criteria.into();
+                step.change(|detail| {
+                    detail.last_failure = Some((decided.class, message).into());
+                    detail.failed_criteria = criteria.into();
+                });
                 self.decide(number, decided);
             }
             StepEvent::Failed(failed) => {
-                step.last_failure = Some((failed.class, failed.reason.clone()).into());
+                let failure = (failed.class, failed.reason.clone());
+                step.change(|detail| detail.last_failure = Some(failure.into()));
                 step.end();
             }
             StepEvent::Skipped(_) => step.end(),
             StepEvent::Reopened(_) => step.reopen(),
             StepEvent::DoubtResolved(doubt) => {
                 if doubt.finding == Finding::DidNotHappen {
-                    step.attempt = None;
+                    step.take_attempt();
                 }
             }
-            StepEvent::ConditionJudged(judged) => step.hold.change(|hold| hold.judge(judged)),
-            StepEvent::DelayElapsed(_) => step.hold.change(|hold| hold.delay = None),
+            StepEvent::ConditionJudged(judged) => step.change_hold(|hold| hold.judge(judged)),
+            StepEvent::DelayElapsed(_) => step.change_hold(|hold| hold.delay = None),
             StepEvent::ReceiptRefused(_)
             | StepEvent::Asked(_)
             | StepEvent::Answered(_)
@@ -104,7 +107,7 @@ impl Run {
     }
 
     fn failed_criteria(&self, number: StepNumber) -> Vec<Verdict> {
-        let attempt = self.step(number).and_then(|step| step.attempt.as_ref());
+        let attempt = self.step(number).and_then(|step| step.attempt());
         let verdicts = attempt.into_iter().flat_map(|attempt| attempt.verdicts.values());
         verdicts.filter(|verdict| verdict.ruling == Ruling::Fail).cloned().collect()
     }
@@ -124,7 +127,7 @@ impl Run {
             step.failures = step.failures.saturating_add(1);
             self.tally.failures = self.tally.failures.saturating_add(1);
         }
-        step.hold.change(|hold| hold.answer = None);
+        step.change_hold(|hold| hold.answer = None);
         match &decided.decision {
             Decision::Escalate | Decision::Doubt => return,
             Decision::Retry | Decision::RetryAt(_) => {
@@ -133,25 +136,28 @@ impl Run {
                     Decision::RetryAt(due) => Some(due),
                     _ => None,
                 };
-                step.hold.change(|hold| hold.delay = delay);
+                step.change_hold(|hold| hold.delay = delay);
             }
             Decision::Fail | Decision::Replan | Decision::Abort => {}
             Decision::Fallback => {
                 step.has_fallen_back = true;
                 match fallback {
-                    Some(Fallback::Owner(owner)) => (step.owner, step.failures) = (Some(owner), 0),
-                    Some(Fallback::Step(_)) => step.hold.change(|hold| hold.stand_in = stand_in),
+                    Some(Fallback::Owner(owner)) => {
+                        step.failures = 0;
+                        step.change(|detail| detail.owner = Some(owner.into()));
+                    }
+                    Some(Fallback::Step(_)) => step.change_hold(|hold| hold.stand_in = stand_in),
                     // Its value comes with the acceptance that follows.
                     _ => {}
                 }
             }
         }
         if decided.then == AfterFailure::Over {
-            step.attempt = None;
+            step.take_attempt();
         }
-        let called = step.hold.stand_in;
+        let called = step.hold().stand_in;
         if let Some(called) = called.and_then(|number| self.steps.get_mut(number.index())) {
-            called.hold.change(|hold| hold.is_on_call = false);
+            called.change_hold(|hold| hold.is_on_call = false);
         }
         if let Some(called) = called {
             self.reopen_step(called);
@@ -161,18 +167,12 @@ impl Run {
 
 impl StepState {
     fn has_attempt(&self, token: AttemptToken) -> bool {
-        self.attempt.as_ref().is_some_and(|attempt| attempt.token == token)
-    }
-
-    fn with_attempt(&mut self, change: impl FnOnce(&mut Attempt)) {
-        if let Some(attempt) = &mut self.attempt {
-            change(attempt);
-        }
+        self.attempt().is_some_and(|attempt| attempt.token == token)
     }
 
     fn begin(&mut self, seq: u64, time: Micros, dispatched: &Dispatched) {
         self.attempts = self.attempts.saturating_add(1);
-        self.attempt = Some(Box::new(Attempt {
+        let attempt = Box::new(Attempt {
             token: AttemptToken(seq),
             worker: dispatched.worker.clone(),
             dispatched: time,
@@ -181,20 +181,22 @@ impl StepState {
             receipt: None,
             verdicts: BTreeMap::new(),
             effects: BTreeSet::new(),
-        }));
+        });
+        self.change(|detail| detail.attempt = Some(attempt));
     }
 
-    fn accept(&mut self, basis: &AcceptedBasis) {
-        self.accepted = Some(basis.clone());
-        self.last_failure = None;
-        self.failed_criteria = Seldom::default();
+    fn complete(&mut self, basis: &AcceptedBasis) {
+        self.accept(Some(basis.clone()));
+        self.change(|detail| {
+            (detail.last_failure, detail.failed_criteria) = (None, Seldom::NONE);
+        });
         self.end();
     }
 
     /// Its work is over, in one way or another.
     fn end(&mut self) {
-        self.attempt = None;
-        self.hold.change(|hold| {
+        self.take_attempt();
+        self.change_hold(|hold| {
             hold.answer = None;
             hold.delay = None;
             hold.stand_in = None;
@@ -205,7 +207,7 @@ impl StepState {
     fn reopen(&mut self) {
         self.failures = 0;
         // What was judged false may be judged true now.
-        self.hold.change(|hold| {
+        self.change_hold(|hold| {
             hold.delay = None;
             hold.condition = None;
             hold.preconditions.clear();

@@ -41,13 +41,18 @@ pub(super) const PRIORITY: Field = Field(26);
 pub(super) const GATE: Field = Field(27);
 pub(super) const EXTRA: Field = Field(28);
 
-/// Adds a step: which fields it has, then each of them, with its length before it.
-pub(super) fn pack(step: &Step, out: &mut Vec<u8>) {
+/// A step: which fields it has, then each of them, with its length before it.
+pub(super) fn pack(step: &Step) -> Vec<u8> {
     let mut packer = Packer::default();
     packer.pack(step);
-    put_number(out, packer.has.into());
-    out.append(&mut packer.fields);
+    let mut packed = Vec::with_capacity(packer.fields.len() + NUMBER_MAX);
+    put_number(&mut packed, packer.has.into());
+    packed.append(&mut packer.fields);
+    packed
 }
+
+/// A number takes no more bytes.
+const NUMBER_MAX: usize = 10;
 
 /// Puts a step together.
 #[derive(Default)]

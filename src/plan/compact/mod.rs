@@ -20,16 +20,22 @@ use serde::{Serialize, Serializer};
 
 use super::{Idempotence, Micros, Plan, RetryPolicy, Step};
 
+use bytes::{put_bytes, take_bytes};
+
 pub use bytes::Texts;
 pub use step::CompactStep;
+
+/// Of so many steps the place of the first one is kept: the others are found by their lengths.
+const BLOCK: usize = 8;
 
 /// A whole plan.
 #[derive(Clone, Default, PartialEq)]
 pub struct CompactPlan {
     header: Plan,
     bytes: Vec<u8>,
-    /// Where each step ends in `bytes`.
-    ends: Vec<usize>,
+    /// Where each [`BLOCK`]th step begins in `bytes`.
+    begins: Vec<usize>,
+    steps: usize,
 }
 
 impl CompactPlan {
@@ -42,28 +48,35 @@ impl CompactPlan {
     /// How many steps it has.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.ends.len()
+        self.steps
     }
 
     /// Whether it has no step.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.ends.is_empty()
+        self.steps == 0
     }
 
     /// The step at a place of its list.
     #[must_use]
     pub fn step(&self, place: usize) -> Option<CompactStep<'_>> {
-        let end = *self.ends.get(place)?;
-        let begin =
-            place.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied())?;
-        self.bytes.get(begin..end).map(CompactStep::of)
+        let begin = *self.begins.get(place / BLOCK).filter(|_| place < self.steps)?;
+        let mut rest = self.bytes.get(begin..)?;
+        for _ in 0..place % BLOCK {
+            rest = take_bytes(rest)?.1;
+        }
+        Some(CompactStep::of(take_bytes(rest)?.0))
     }
 
     /// Its steps, in plan order.
     #[must_use]
-    pub fn steps(&self) -> impl ExactSizeIterator<Item = CompactStep<'_>> + DoubleEndedIterator {
-        (0..self.len()).map(|place| self.step(place).unwrap_or(CompactStep::default()))
+    pub fn steps(&self) -> impl ExactSizeIterator<Item = CompactStep<'_>> {
+        let mut rest = self.bytes.as_slice();
+        (0..self.steps).map(move |_| {
+            let (step, behind) = take_bytes(rest).unwrap_or_default();
+            rest = behind;
+            CompactStep::of(step)
+        })
     }
 
     /// The plan as its author wrote it.
@@ -105,14 +118,17 @@ impl CompactPlan {
 
     /// Adds a step behind the others.
     pub(super) fn push(&mut self, step: &Step) {
-        fields::pack(step, &mut self.bytes);
-        self.ends.push(self.bytes.len());
+        if self.steps.is_multiple_of(BLOCK) {
+            self.begins.push(self.bytes.len());
+        }
+        put_bytes(&mut self.bytes, &fields::pack(step));
+        self.steps += 1;
     }
 
     /// No more steps come.
     pub(super) fn shrink_to_fit(&mut self) {
         self.bytes.shrink_to_fit();
-        self.ends.shrink_to_fit();
+        self.begins.shrink_to_fit();
     }
 }
 

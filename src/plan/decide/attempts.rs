@@ -19,7 +19,7 @@ fn in_flight(
     let find = || {
         let (run, number) = state.in_flight.get(&token)?;
         let run = state.runs.get(run)?;
-        let attempt = run.step(*number)?.attempt.as_deref()?;
+        let attempt = run.step(*number)?.attempt()?;
         Some((run, *number, attempt))
     };
     find().ok_or(Rejection::StaleToken(token))
@@ -75,7 +75,7 @@ pub(in crate::plan) fn is_doubtful_once_lost(
         .plan()
         .zip(run.plan_step(number))
         .map_or(Idempotence::Yes, |(plan, step)| plan.idempotence_of(step));
-    let attempt = run.step(number).and_then(|step| step.attempt.as_ref());
+    let attempt = run.step(number).and_then(|step| step.attempt());
     let has_intent = attempt.is_some_and(|attempt| !attempt.effects.is_empty());
     // Work that was given back before it began did nothing to the world.
     let is_harmful = idempotence == Idempotence::No && !bug!(HarmfulRedealt);
@@ -90,7 +90,7 @@ pub(super) fn revoked(
 ) -> Vec<Event> {
     let revoke = |number: StepNumber| {
         let step = run.step(number).filter(|step| step.status == StepStatus::Dispatched)?;
-        let token = step.attempt.as_ref()?.token;
+        let token = step.attempt()?.token;
         Some(lost(run, number, token, LostCause::Revoked, detail))
     };
     numbers.filter_map(revoke).collect()
@@ -159,7 +159,7 @@ pub(super) fn record_receipt(
     }
     let (run, number) = state.dealt.get(&token).ok_or(Rejection::StaleToken(token))?;
     let reason = match state.runs.get(run).and_then(|run| run.step(*number)) {
-        Some(step) if step.attempt.as_ref().is_some_and(|attempt| attempt.token == token) => {
+        Some(step) if step.attempt().is_some_and(|attempt| attempt.token == token) => {
             format!("the attempt is no longer in flight: the step is {}", step.status)
         }
         Some(step) => format!("the attempt is over: the step is {}", step.status),
@@ -182,7 +182,7 @@ pub(super) fn judge(
     }
     let step = run.step(*number).filter(|step| step.status == StepStatus::Reported);
     let attempt = step
-        .and_then(|step| step.attempt.as_ref())
+        .and_then(|step| step.attempt())
         .filter(|attempt| attempt.token == token)
         .ok_or(is_over)?;
     let criteria = run.plan_step(*number).map_or(0, |step| step.acceptance().len());

@@ -57,9 +57,9 @@ fn idempotency_key(
     attempt: u32,
 ) -> String {
     match plan.idempotence_of(plan_step) {
-        Idempotence::WithKey if !bug!(KeyPerAttempt) => format!("{}/{}", run.name, step.id),
-        _ if bug!(KeyReused) => format!("{}/{}", run.name, step.id),
-        _ => format!("{}/{}/{attempt}", run.name, step.id),
+        Idempotence::WithKey if !bug!(KeyPerAttempt) => format!("{}/{}", run.name, step.id()),
+        _ if bug!(KeyReused) => format!("{}/{}", run.name, step.id()),
+        _ => format!("{}/{}/{attempt}", run.name, step.id()),
     }
 }
 
@@ -81,7 +81,7 @@ fn named(state: &State, run: &Run, number: StepNumber) -> Result<StepNumber, Rej
     }
     check_stopping(run)?;
     check_shared_caps(state, run)?;
-    check_lane(state, run, step.owner.as_deref(), &step.tags)?;
+    check_lane(state, run, step.owner(), step.tags())?;
     Ok(number)
 }
 

@@ -143,8 +143,8 @@ fn inherited(parent: &Run) -> impl Iterator<Item = InheritedStep> {
             status: if is_over { step.status } else { StepStatus::Waiting },
             attempts: step.attempts,
             failures: step.failures,
-            accepted: step.accepted.clone(),
-            last_failure: step.last_failure.as_deref().cloned(),
+            accepted: step.accepted().cloned(),
+            last_failure: step.last_failure().cloned(),
         })
     })
 }

@@ -131,7 +131,7 @@ fn step_of(run: &Run, number: StepNumber) -> Result<&StepState, Rejection> {
 
 /// Why a step that somebody has in flight, or that is in a wrong status, may not be had.
 fn not_available(step: &StepState, number: StepNumber) -> Rejection {
-    match &step.attempt {
+    match step.attempt() {
         Some(attempt) if step.status == StepStatus::Dispatched => Rejection::HeldBy {
             step: number,
             worker: attempt.worker.clone(),

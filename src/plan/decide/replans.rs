@@ -49,7 +49,7 @@ pub(super) fn withdraw(
 fn without_another_plan(run: &Run, trigger: &ReplanTrigger, by: &str) -> Option<Event> {
     if let ReplanTrigger::PreconditionFalse { step: number, precondition } = trigger {
         let step = run.step(*number).filter(|step| step.status == StepStatus::Waiting)?;
-        let ruling = step.hold.preconditions.get(precondition)?;
+        let ruling = step.hold().preconditions.get(precondition)?;
         let failed = StepFailed {
             class: FailureClass::AssumptionBroken,
             rule: "precondition.withdrawn".to_owned(),
@@ -82,7 +82,7 @@ pub(super) fn decide_failure(
         return Err(Rejection::DecidedByRules);
     }
     let failure = failure_of(run, number).filter(|_| step.status == StepStatus::Reported);
-    let (Some((class, message)), Some(attempt)) = (failure, &step.attempt) else {
+    let (Some((class, message)), Some(attempt)) = (failure, step.attempt()) else {
         return Err(Rejection::NothingFailed);
     };
     if *decision == Decision::Fallback && !may_fall_back(run, number, now) {

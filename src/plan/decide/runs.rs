@@ -45,7 +45,7 @@ pub(super) fn take_over(
         let step = step_of(run, *number)?;
         match step.status {
             StepStatus::Accepted | StepStatus::Skipped => continue,
-            status if status.is_open() && step.attempt.is_none() => {}
+            status if status.is_open() && step.attempt().is_none() => {}
             _ => return Err(not_available(step, *number)),
         }
         if seen.insert(*number) {
@@ -81,7 +81,7 @@ pub(super) fn resolve_doubt(
 ) -> Result<Vec<Event>, Rejection> {
     let run = running(state, run)?;
     let step = step_of(run, number)?;
-    let (StepStatus::InDoubt, Some(attempt)) = (step.status, &step.attempt) else {
+    let (StepStatus::InDoubt, Some(attempt)) = (step.status, step.attempt()) else {
         return Err(not_available(step, number));
     };
     let (by_whom, evidence) = (by.to_owned(), evidence.to_owned());

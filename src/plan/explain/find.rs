@@ -42,7 +42,7 @@ impl Asked<'_> {
             StepStatus::Accepted | StepStatus::Skipped => Vec::new(),
             StepStatus::Removed => vec![Reason::Removed],
             StepStatus::Cancelled => vec![Reason::Cancelled],
-            StepStatus::Failed => vec![Reason::Failed(step.last_failure.as_deref().cloned())],
+            StepStatus::Failed => vec![Reason::Failed(step.last_failure().cloned())],
             StepStatus::Dispatched => self.holder(number).map(Reason::Held).into_iter().collect(),
             StepStatus::InDoubt => self.holder(number).map(Reason::InDoubt).into_iter().collect(),
             StepStatus::Reported => self.reported(number, step),
@@ -54,18 +54,18 @@ impl Asked<'_> {
 
     fn open(&self, number: StepNumber, step: &StepState) -> Vec<Reason> {
         let mut reasons = Vec::new();
-        if step.hold.is_on_call {
+        if step.hold().is_on_call {
             reasons.push(Reason::OnCall(self.run.links.stands_in_for(number).to_vec()));
         }
-        reasons.extend(step.hold.stand_in.map(Reason::StandIn));
+        reasons.extend(step.hold().stand_in.map(Reason::StandIn));
         let waiting = self.run.waiting_for(number);
         reasons.extend(waiting.into_iter().map(|dependency| self.dependency(dependency)));
         if step.unmet == 0 {
             reasons.extend(self.conditions(number, step));
         }
         reasons.extend(self.gate(number, step));
-        reasons.extend(step.hold.delay.map(|until| {
-            let after = step.last_failure.as_deref().map(|(_, message)| message.clone());
+        reasons.extend(step.hold().delay.map(|until| {
+            let after = step.last_failure().map(|(_, message)| message.clone());
             Reason::Delay { until, after: after.unwrap_or_default() }
         }));
         reasons
@@ -77,7 +77,7 @@ impl Asked<'_> {
                 let found = self.run.step(number);
                 Reason::Step {
                     step: number,
-                    id: found.map(|step| step.id.clone()).unwrap_or_default(),
+                    id: found.map(|step| step.id().to_owned()).unwrap_or_default(),
                     status: found.map_or(StepStatus::Removed, |step| step.status),
                 }
             }
@@ -106,7 +106,7 @@ impl Asked<'_> {
     fn conditions(&self, number: StepNumber, step: &StepState) -> Vec<Reason> {
         let Some(plan) = self.run.plan_step(number) else { return Vec::new() };
         let mut reasons = Vec::new();
-        let ruling = step.hold.condition;
+        let ruling = step.hold().condition;
         if let Some(expression) = plan.condition()
             && ruling != Some(Ruling::Pass)
         {
@@ -114,7 +114,7 @@ impl Asked<'_> {
             reasons.push(Reason::Condition { expression, ruling });
         }
         for (place, expression) in (0..).zip(plan.preconditions()) {
-            let ruling = step.hold.preconditions.get(&place).copied();
+            let ruling = step.hold().preconditions.get(&place).copied();
             if ruling != Some(Ruling::Pass) {
                 reasons.push(Reason::Precondition {
                     place,
@@ -129,19 +129,19 @@ impl Asked<'_> {
     }
 
     fn gate(&self, number: StepNumber, step: &StepState) -> Option<Reason> {
-        let question = step.hold.question.and_then(|id| Some((id, self.run.questions.get(&id)?)));
+        let question = step.hold().question.and_then(|id| Some((id, self.run.questions.get(&id)?)));
         match question {
             Some((id, question)) => Some(asked(id, question)),
             None if step.status == StepStatus::Gated => Some(Reason::Gate),
             None => {
                 let has_gate = self.run.plan_step(number)?.has_gate();
-                (has_gate && !step.hold.is_gate_open).then_some(Reason::Gate)
+                (has_gate && !step.hold().is_gate_open).then_some(Reason::Gate)
             }
         }
     }
 
     fn reported(&self, number: StepNumber, step: &StepState) -> Vec<Reason> {
-        let Some(attempt) = &step.attempt else { return Vec::new() };
+        let Some(attempt) = step.attempt() else { return Vec::new() };
         let is_external =
             self.run.plan().is_some_and(|plan| plan.header().failure.decider == Decider::External);
         let undecided = failure_of(self.run, number).filter(|_| is_external);
@@ -171,11 +171,11 @@ fn asked(id: QuestionId, question: &Question) -> Reason {
 /// Who has an attempt of a step.
 pub(super) fn holder(run: &Run, number: StepNumber) -> Option<Holder> {
     let step = run.step(number)?;
-    let attempt = step.attempt.as_ref()?;
+    let attempt = step.attempt()?;
     Some(Holder {
         run: run.id,
         step: number,
-        id: step.id.clone(),
+        id: step.id().to_owned(),
         token: attempt.token,
         worker: attempt.worker.clone(),
         lease_until: attempt.lease_until,

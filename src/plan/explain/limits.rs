@@ -32,14 +32,14 @@ fn caps(asked: &Asked<'_>, step: &StepState) -> Vec<Reason> {
         (of_run, Some(run.id), run_limit, run.in_flight),
     ];
     let found = |count: Option<&u32>| count.copied().unwrap_or(0);
-    if let Some(owner) = &step.owner {
-        let scope = CapScope::Owner(owner.clone());
+    if let Some(owner) = step.owner() {
+        let scope = CapScope::Owner(owner.to_owned());
         let (everywhere, here) = (&state.in_flight_by_owner, &run.in_flight_by_owner);
         let limit = planned.and_then(|caps| caps.owners.get(owner)).copied();
         counts.push((scope.clone(), None, in_ledger(&scope), found(everywhere.get(owner))));
         counts.push((scope, Some(run.id), limit, found(here.get(owner))));
     }
-    for tag in &step.tags {
+    for tag in step.tags() {
         let scope = CapScope::Tag(tag.clone());
         let (everywhere, here) = (&state.in_flight_by_tag, &run.in_flight_by_tag);
         let limit = planned.and_then(|caps| caps.tags.get(tag)).copied();
@@ -63,8 +63,8 @@ fn holders(asked: &Asked<'_>, scope: &CapScope, within: Option<RunId>) -> Vec<Ho
             && match scope {
                 CapScope::Ledger => true,
                 CapScope::Run(id) => *id == run.id,
-                CapScope::Owner(owner) => step.owner.as_ref() == Some(owner),
-                CapScope::Tag(tag) => step.tags.contains(tag),
+                CapScope::Owner(owner) => step.owner() == Some(owner),
+                CapScope::Tag(tag) => step.tags().contains(tag),
             }
     };
     let in_flight: BTreeSet<_> = asked.state.in_flight.values().copied().collect();

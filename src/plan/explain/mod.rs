@@ -72,7 +72,7 @@ pub fn explain(
         };
         let reasons = asked.step(number, found);
         open.extend(reasons.iter().flat_map(Reason::leads_to));
-        let (id, status) = (found.id.clone(), found.status);
+        let (id, status) = (found.id().to_owned(), found.status);
         steps.insert(number, StepReasons { id, status, reasons });
     }
     let request = run.request.clone();

@@ -22,7 +22,7 @@ pub(in crate::plan) fn may_fall_back(run: &Run, number: StepNumber, time: Micros
             let status = run.step(other).map_or(StepStatus::Removed, |step| step.status);
             other != number && (status.is_open() || status.is_closed())
         }),
-        Some(Fallback::Owner(owner)) => step.owner != Some(owner),
+        Some(Fallback::Owner(owner)) => step.owner() != Some(&owner),
         Some(fallback @ (Fallback::Value { .. } | Fallback::Variable { .. })) => {
             stand_in_value(run, &fallback, time).is_some()
         }
@@ -107,7 +107,7 @@ fn asked(run: &Run, number: StepNumber, token: AttemptToken, text: String) -> Ev
 }
 
 fn asks_for_replan(run: &Run, number: StepNumber) -> bool {
-    let attempt = run.step(number).and_then(|step| step.attempt.as_ref());
+    let attempt = run.step(number).and_then(|step| step.attempt());
     let receipt = attempt.and_then(|attempt| attempt.receipt.as_ref());
     receipt.is_some_and(|receipt| {
         matches!(receipt.outcome, crate::plan::Outcome::ReplanRequested { .. })
@@ -131,7 +131,7 @@ fn value_events(run: &Run, number: StepNumber, time: Micros) -> Vec<Event> {
 /// Whether a failure that somebody was asked about has an answer that is not carried out yet.
 pub(super) fn is_answered(run: &Run, number: StepNumber) -> bool {
     run.step(number).is_some_and(|step| {
-        step.status == StepStatus::Gated && step.attempt.is_some() && step.hold.answer.is_some()
+        step.status == StepStatus::Gated && step.attempt().is_some() && step.hold().answer.is_some()
     })
 }
 
@@ -140,17 +140,17 @@ pub(super) fn is_answered(run: &Run, number: StepNumber) -> bool {
 pub(super) fn is_unasked(run: &Run, number: StepNumber) -> bool {
     run.step(number).is_some_and(|step| {
         step.status == StepStatus::Gated
-            && step.attempt.is_some()
-            && step.hold.question.is_none()
-            && step.hold.answer.is_none()
+            && step.attempt().is_some()
+            && step.hold().question.is_none()
+            && step.hold().answer.is_none()
     })
 }
 
 pub(super) fn asked_again(run: &Run, number: StepNumber) -> Vec<Event> {
     let step = run.step(number);
-    let attempt = step.and_then(|step| Some((step.attempt.as_deref()?, step)));
+    let attempt = step.and_then(|step| Some((step.attempt()?, step)));
     let ask = |(attempt, step): (&Attempt, &StepState)| {
-        let (_, message) = step.last_failure.as_deref().cloned().unwrap_or_default();
+        let (_, message) = step.last_failure().cloned().unwrap_or_default();
         asked(run, number, attempt.token, message)
     };
     attempt.map(ask).into_iter().collect()
@@ -161,7 +161,7 @@ pub(super) fn of_answer(run: &Run, number: StepNumber, time: Micros) -> Vec<Even
     let Some(step) = run.step(number).filter(|_| is_answered(run, number)) else {
         return Vec::new();
     };
-    let (Some(attempt), Some((answer, by))) = (&step.attempt, &step.hold.answer) else {
+    let (Some(attempt), Some((answer, by))) = (step.attempt(), &step.hold().answer) else {
         return Vec::new();
     };
     if answer == SKIP {
@@ -175,7 +175,7 @@ pub(super) fn of_answer(run: &Run, number: StepNumber, time: Micros) -> Vec<Even
         ABORT => Decision::Abort,
         _ => Decision::Fail,
     };
-    let (class, message) = step.last_failure.as_deref().cloned().unwrap_or_default();
+    let (class, message) = step.last_failure().cloned().unwrap_or_default();
     let decided = FailureDecided {
         token: attempt.token,
         class,

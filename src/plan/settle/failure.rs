@@ -85,7 +85,7 @@ fn is_once(run: &Run, number: StepNumber) -> bool {
 /// nobody has said yet what is done about it.
 pub(in crate::plan) fn may_have_landed(run: &Run, number: StepNumber) -> bool {
     let step = run.step(number);
-    step.and_then(|step| Some((step, step.attempt.as_ref()?))).is_some_and(|(step, attempt)| {
+    step.and_then(|step| Some((step, step.attempt()?))).is_some_and(|(step, attempt)| {
         let is_open = match step.status {
             StepStatus::Gated => true,
             StepStatus::Reported => failure_of(run, number).is_some(),
@@ -162,13 +162,13 @@ impl<'a> Failure<'a> {
     fn matches(&self, when: &FailureMatch) -> bool {
         let FailureMatch { class, disposition, step, owner, tag, message, failures } = when;
         let state = self.run.step(self.number);
-        let own_id = state.map_or("", |step| step.id.as_str());
-        let own_owner = state.and_then(|step| step.owner.as_deref());
+        let own_id = state.map_or("", |step| step.id());
+        let own_owner = state.and_then(|step| step.owner());
         class.is_none_or(|class| class == self.class)
             && disposition.is_none_or(|disposition| disposition == self.disposition)
             && step.as_ref().is_none_or(|step| step == own_id)
             && owner.as_ref().is_none_or(|owner| Some(owner.as_str()) == own_owner)
-            && tag.as_ref().is_none_or(|tag| state.is_some_and(|step| step.tags.contains(tag)))
+            && tag.as_ref().is_none_or(|tag| state.is_some_and(|step| step.tags().contains(tag)))
             && message.as_ref().is_none_or(|text| self.message.contains(text.as_str()))
             && failures.is_none_or(|failures| self.failures >= failures)
     }

@@ -79,14 +79,14 @@ pub(super) fn failure_of(run: &Run, number: StepNumber) -> Option<(FailureClass,
 
 /// The criteria of a reported step that wait for a verdict.
 pub(super) fn unjudged_of(run: &Run, number: StepNumber) -> Vec<u32> {
-    let attempt = run.step(number).and_then(|step| step.attempt.as_ref());
+    let attempt = run.step(number).and_then(|step| step.attempt());
     let criteria = run.plan_step(number).map(CompactStep::acceptance).unwrap_or_default();
     attempt.map_or_else(Vec::new, |attempt| unjudged(&criteria, &attempt.verdicts))
 }
 
 fn call(run: &Run, number: StepNumber) -> Option<Call<'_>> {
     let step = run.step(number).filter(|step| step.status == StepStatus::Reported)?;
-    let attempt = step.attempt.as_ref()?;
+    let attempt = step.attempt()?;
     match &attempt.receipt.as_ref()?.outcome {
         Outcome::Succeeded => {}
         Outcome::Failed { class, message, .. } => {
@@ -120,7 +120,7 @@ fn step_event(run: &Run, step: StepNumber, event: StepEvent) -> Event {
 }
 
 fn step_consequence(run: &Run, number: StepNumber, time: Micros) -> Vec<Event> {
-    let Some(attempt) = run.step(number).and_then(|step| step.attempt.as_ref()) else {
+    let Some(attempt) = run.step(number).and_then(|step| step.attempt()) else {
         return opening::consequence(run, number, time);
     };
     let event = |event| step_event(run, number, event);

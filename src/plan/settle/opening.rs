@@ -36,8 +36,8 @@ pub(super) fn has_consequence(run: &Run, number: StepNumber) -> bool {
 }
 
 fn call(run: &Run, number: StepNumber) -> Option<Call<'_>> {
-    let step = run.step(number).filter(|step| step.status.is_open() && step.attempt.is_none())?;
-    let hold = &step.hold;
+    let step = run.step(number).filter(|step| step.status.is_open() && step.attempt().is_none())?;
+    let hold = step.hold();
     if hold.is_on_call {
         return (!may_be_called(run, number)).then_some(Call::NotNeeded);
     }
@@ -62,14 +62,14 @@ fn call(run: &Run, number: StepNumber) -> Option<Call<'_>> {
 fn condition_call(run: &Run, number: StepNumber, step: &StepState) -> Option<Call<'static>> {
     let plan = run.plan_step(number)?;
     if plan.condition().is_some() {
-        match step.hold.condition {
+        match step.hold().condition {
             None => return Some(Call::JudgeCondition),
             Some(Ruling::Fail) => return Some(Call::ConditionFalse),
             Some(Ruling::Pass) => {}
         }
     }
     let places = 0..u32::try_from(plan.preconditions().count()).unwrap_or(u32::MAX);
-    let judged = &step.hold.preconditions;
+    let judged = &step.hold().preconditions;
     let unjudged: Vec<u32> = places.clone().filter(|each| !judged.contains_key(each)).collect();
     if !unjudged.is_empty() {
         return Some(Call::JudgePreconditions(unjudged));
@@ -85,7 +85,7 @@ fn condition_call(run: &Run, number: StepNumber, step: &StepState) -> Option<Cal
 }
 
 fn gate_call(run: &Run, number: StepNumber, step: &StepState) -> Option<Call<'static>> {
-    let hold = &step.hold;
+    let hold = step.hold();
     let passes = |ruling: &Ruling| *ruling == Ruling::Pass;
     run.plan_step(number).filter(|step| step.has_gate())?;
     let is_free = hold.preconditions.values().all(passes);
@@ -165,7 +165,7 @@ pub(super) fn consequence(run: &Run, number: StepNumber, time: Micros) -> Vec<Ev
             event(StepEvent::Accepted(Accepted { basis: AcceptedBasis::StoodIn { step } }))
         }
         Call::StandInFailed(other) => {
-            let id = run.step(other).map_or("", |step| step.id.as_str());
+            let id = run.step(other).map_or("", |step| step.id());
             let reason = format!("step {other} ({id}), which stood in for it, will not be done");
             event(failed(FailureClass::Unknown, "fallback.failed", reason))
         }

@@ -46,12 +46,12 @@ pub(super) fn check_derived(state: &State) {
             if step.status != StepStatus::Dispatched {
                 continue;
             }
-            let attempt = step.attempt.as_ref().expect("what is in flight has an attempt");
+            let attempt = step.attempt().expect("what is in flight has an attempt");
             in_flight.insert(attempt.token, (run.id, number));
-            step.tags.iter().for_each(|tag| *by_tag.entry(tag.clone()).or_default() += 1);
+            step.tags().iter().for_each(|tag| *by_tag.entry(tag.clone()).or_default() += 1);
             assert_eq!(state.dealt.get(&attempt.token), Some(&(run.id, number)));
-            if let Some(owner) = &step.owner {
-                *by_owner.entry(owner.clone()).or_default() += 1;
+            if let Some(owner) = step.owner() {
+                *by_owner.entry(owner.to_owned()).or_default() += 1;
             }
         }
     }
@@ -112,17 +112,17 @@ fn check_run(run: &Run) {
         let has_attempt = match state.status {
             StepStatus::Dispatched | StepStatus::Reported | StepStatus::InDoubt => true,
             // Somebody was asked about its failure, or it failed for good and may have landed.
-            StepStatus::Gated | StepStatus::Failed => state.attempt.is_some(),
+            StepStatus::Gated | StepStatus::Failed => state.attempt().is_some(),
             _ => false,
         };
-        assert_eq!(state.attempt.is_some(), has_attempt, "attempt of {}", step.id);
-        assert_eq!(state.accepted.is_some(), state.status == StepStatus::Accepted);
+        assert_eq!(state.attempt().is_some(), has_attempt, "attempt of {}", step.id);
+        assert_eq!(state.accepted().is_some(), state.status == StepStatus::Accepted);
     }
 }
 
 /// Whether anything but what it depends on keeps a step from being dealt.
 fn holds(step: &Step, state: &StepState) -> bool {
-    let hold = &state.hold;
+    let hold = state.hold();
     let passed = hold.preconditions.values().filter(|ruling| **ruling == Ruling::Pass).count();
     hold.is_on_call
         || hold.stand_in.is_some()
@@ -131,7 +131,7 @@ fn holds(step: &Step, state: &StepState) -> bool {
         || (step.gate.is_some() && !hold.is_gate_open)
         || hold.question.is_some()
         || hold.delay.is_some()
-        || state.attempt.is_some()
+        || state.attempt().is_some()
 }
 
 /// Whether a step was accepted because it was dealt and worked on. What was done before, or
@@ -140,15 +140,15 @@ fn stands_on_inputs(step: &StepState) -> bool {
     let elsewhere = |basis: &AcceptedBasis| {
         matches!(basis, AcceptedBasis::DoneBefore { .. } | AcceptedBasis::Landed { .. })
     };
-    !step.accepted.as_ref().is_some_and(elsewhere)
+    !step.accepted().is_some_and(elsewhere)
 }
 
 fn check_numbers(run: &Run, version: &PlanVersion) {
     assert_eq!(version.numbers.len(), version.plan.len());
-    let ids: BTreeSet<&str> = run.steps.iter().map(|step| step.id.as_str()).collect();
+    let ids: BTreeSet<&str> = run.steps.iter().map(|step| step.id()).collect();
     assert_eq!(ids.len(), run.steps.len(), "one number per id, for ever");
     for (step, number) in version.plan.steps().zip(&version.numbers) {
-        assert_eq!(run.step(*number).unwrap().id, step.id());
+        assert_eq!(run.step(*number).unwrap().id(), step.id());
         assert_eq!(run.step_named(step.id()), Some(*number));
         assert_eq!(run.plan_step(*number), Some(step));
     }
@@ -170,13 +170,13 @@ fn check_lists(run: &Run, version: &PlanVersion) {
         }
         *counts.entry(step.status).or_default() += 1;
         if step.status == StepStatus::Ready {
-            ready.insert((Reverse(step.priority), number));
-            let tags = step.tags.intersection(&run.capped_tags).cloned().collect();
-            let queue = lanes.entry((step.owner.clone(), tags)).or_default();
-            queue.insert((Reverse(step.priority), number));
+            ready.insert((Reverse(step.priority()), number));
+            let tags = step.tags().intersection(&run.capped_tags).cloned().collect();
+            let queue = lanes.entry((step.owner().map(str::to_owned), tags)).or_default();
+            queue.insert((Reverse(step.priority()), number));
         }
-        if let (StepStatus::Dispatched, Some(owner)) = (step.status, &step.owner) {
-            *by_owner.entry(owner.clone()).or_default() += 1;
+        if let (StepStatus::Dispatched, Some(owner)) = (step.status, step.owner()) {
+            *by_owner.entry(owner.to_owned()).or_default() += 1;
         }
         if let Some(list) = with.get_mut(&step.status) {
             list.insert(number);
@@ -200,16 +200,16 @@ fn check_timers(run: &Run) {
     let is_over = matches!(run.status, RunStatus::Ended(_));
     for (place, step) in run.steps.iter().enumerate() {
         let number = StepNumber(u32::try_from(place + 1).unwrap());
-        match (step.status, &step.attempt) {
+        match (step.status, step.attempt()) {
             (StepStatus::Dispatched, Some(attempt)) => {
                 timers.insert((attempt.lease_until, Timer::Lease(attempt.token)));
             }
             (StepStatus::Delayed, _) if !is_over => {
-                timers.insert((step.hold.delay.unwrap(), Timer::Delay(number)));
+                timers.insert((step.hold().delay.unwrap(), Timer::Delay(number)));
             }
             _ => {}
         }
-        if let Some(question) = step.hold.question {
+        if let Some(question) = step.hold().question {
             assert_eq!(run.questions[&question].step, Some(number));
         }
     }
@@ -230,7 +230,7 @@ fn check_timers(run: &Run) {
 
 fn check_account(run: &Run) {
     let sum = |costs: &mut dyn Iterator<Item = Cost>| costs.fold(Cost::default(), Cost::plus);
-    let mut reserved = run.steps.iter().filter_map(|step| Some(step.attempt.as_ref()?.reserved));
+    let mut reserved = run.steps.iter().filter_map(|step| Some(step.attempt()?.reserved));
     // What is in doubt was lost, and is charged already.
     assert!(sum(&mut reserved).money_micros >= run.account.reserved.money_micros);
     assert_eq!(run.account.estimated, sum(&mut run.estimates.values().copied()));
@@ -256,7 +256,7 @@ fn check_barriers(run: &Run, version: &PlanVersion) {
         };
         let named: BTreeSet<&str> = barrier.members.iter().map(String::as_str).collect();
         let found: BTreeSet<&str> =
-            state.members.iter().map(|m| run.step(*m).unwrap().id.as_str()).collect();
+            state.members.iter().map(|m| run.step(*m).unwrap().id()).collect();
         assert!(found.is_subset(&named));
         assert!(state.members.iter().all(|m| version.numbers.contains(m)));
         assert_eq!(state.arrived, standing(&[StepStatus::Accepted, StepStatus::Skipped]));
@@ -282,7 +282,8 @@ fn check_barriers(run: &Run, version: &PlanVersion) {
 }
 
 fn is_settled(run: &Run, name: &str) -> bool {
-    let step = run.steps.iter().find(|step| step.id == name && step.status != StepStatus::Removed);
+    let step =
+        run.steps.iter().find(|step| step.id() == name && step.status != StepStatus::Removed);
     match step {
         Some(step) => matches!(step.status, StepStatus::Accepted | StepStatus::Skipped),
         None => {

@@ -196,7 +196,7 @@ fn a_lost_attempt_that_may_not_be_repeated_is_in_doubt() {
     let events = world.ask(resolve(Finding::Landed)).unwrap();
     assert_eq!(kinds(&events), "DoubtResolved Accepted");
     let landed = AcceptedBasis::Landed { by: "ann".to_owned() };
-    assert_eq!(world.step("a").accepted, Some(landed));
+    assert_eq!(world.step("a").accepted(), Some(&landed));
     assert_eq!(world.status("b"), StepStatus::Ready);
 }
 
@@ -215,7 +215,7 @@ fn an_owner_whose_cap_is_full_is_passed_over() {
     }
     let full = Rejection::CapReached { scope: CapScope::Run(RunId(1)), limit: 3 };
     assert_eq!(world.ask(dispatch(None)), Err(full));
-    let token = world.step("d").attempt.as_ref().unwrap().token;
+    let token = world.step("d").attempt().unwrap().token;
     world.report(token, Receipt::default());
     let full = Rejection::CapReached { scope: CapScope::Owner("x".to_owned()), limit: 1 };
     assert_eq!(world.ask(dispatch(None)), Err(full.clone()));
@@ -245,7 +245,7 @@ fn work_that_was_done_before_is_taken_over() {
     let source = "tasks.json".to_owned();
     let take = Command::TakeOver { run: RunId(1), steps: vec![(StepNumber(1), source.clone())] };
     assert_eq!(kinds(&world.ask(take.clone()).unwrap()), "Accepted");
-    assert_eq!(world.step("a").accepted, Some(AcceptedBasis::DoneBefore { source }));
+    assert_eq!(world.step("a").accepted(), Some(&AcceptedBasis::DoneBefore { source }));
     assert_eq!(world.status("b"), StepStatus::Ready);
     assert_eq!(world.ask(take), Ok(Vec::new()), "what is accepted is passed over");
 }

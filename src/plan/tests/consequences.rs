@@ -13,7 +13,7 @@ fn a_step_without_criteria_is_accepted_by_its_receipt() {
     let token = world.deal("a");
     let events = world.report(token, Receipt::default());
     assert_eq!(kinds(&events), "ReceiptRecorded Accepted RunEnded");
-    assert_eq!(world.step("a").accepted, Some(AcceptedBasis::Receipt));
+    assert_eq!(world.step("a").accepted(), Some(&AcceptedBasis::Receipt));
 }
 
 #[test]
@@ -28,7 +28,7 @@ fn a_step_with_criteria_waits_for_all_of_its_verdicts() {
     };
     assert_eq!(kinds(&world.ask(judge(1)).unwrap()), "VerdictRecorded");
     assert_eq!(kinds(&world.ask(judge(0)).unwrap()), "VerdictRecorded Accepted RunEnded");
-    assert_eq!(world.step("a").accepted, Some(AcceptedBasis::Verdicts));
+    assert_eq!(world.step("a").accepted(), Some(&AcceptedBasis::Verdicts));
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn trust_judges_text_and_nothing_else() {
     assert_eq!(kinds(&events), "ReceiptRecorded VerdictRecorded");
     let verdicts = vec![verdict(1, Ruling::Pass, "runner")];
     world.ask(Command::Judge { token, verdicts }).unwrap();
-    assert_eq!(world.step("a").accepted, Some(AcceptedBasis::WorkersWord));
+    assert_eq!(world.step("a").accepted(), Some(&AcceptedBasis::WorkersWord));
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn a_failed_verdict_is_a_failure_and_is_retried() {
     assert_eq!(kinds(&events), "VerdictRecorded FailureDecided");
     assert_eq!(world.status("a"), StepStatus::Ready);
     let message = "criterion 1 (`x`) does not hold: seen".to_owned();
-    assert_eq!(world.step("a").last_failure.as_deref(), Some(&(FailureClass::Unknown, message)));
+    assert_eq!(world.step("a").last_failure(), Some(&(FailureClass::Unknown, message)));
     let token = world.deal("a");
     world.report(token, Receipt::default());
     assert_eq!(world.status("a"), StepStatus::Reported, "old verdicts do not count");
@@ -81,7 +81,7 @@ fn failures_are_retried_until_the_attempts_are_used_up() {
     assert_eq!(decided(&events), (Decision::Fail, "fail.attempts_exhausted".to_owned()));
     assert_eq!(world.status("a"), StepStatus::Failed);
     let last = (FailureClass::Unknown, "it broke".to_owned());
-    assert_eq!(world.step("a").last_failure.as_deref(), Some(&last));
+    assert_eq!(world.step("a").last_failure(), Some(&last));
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn a_worker_that_asks_for_another_plan_has_failed() {
     let outcome = Outcome::ReplanRequested { reason: "no such table".to_owned() };
     let events = world.report(token, Receipt { outcome, ..Receipt::default() });
     assert_eq!(decided(&events).1, "fail.class_assumption_broken");
-    let (class, message) = world.step("a").last_failure.as_deref().cloned().unwrap();
+    let (class, message) = world.step("a").last_failure().cloned().unwrap();
     assert_eq!(class, FailureClass::AssumptionBroken);
     assert!(message.contains("no such table"));
 }

@@ -141,7 +141,7 @@ fn a_failure_that_may_be_repeated_is_not_held() {
     let disposition = Some(Disposition::Landed);
     world.report(token, Receipt { disposition, ..failed(class) });
     assert_eq!(world.status("a"), StepStatus::Failed);
-    assert_eq!(world.step("a").attempt, None);
+    assert_eq!(world.step("a").attempt(), None);
     world.propose(&plan(vec![changed(step("a", &[])), step("z", &[])])).unwrap();
     assert_eq!(world.status("a"), StepStatus::Ready);
 }

@@ -137,7 +137,7 @@ fn a_clock_that_jumps_does_no_harm() {
     assert_eq!(kinds(&world.ask(Command::Tick).unwrap()), "");
     let token = world.deal("a");
     assert_ne!(token, lost);
-    assert!(world.step("a").attempt.as_ref().unwrap().lease_until > world.state.time);
+    assert!(world.step("a").attempt().unwrap().lease_until > world.state.time);
     assert_eq!(kinds(&world.ask(Command::Tick).unwrap()), "", "the new lease has begun just now");
     let late = Command::RecordReceipt { token: lost, receipt: Receipt::default() };
     assert!(matches!(world.ask(late).unwrap()[..], [Event::Step(ref record)]

@@ -52,7 +52,7 @@ fn what_stands_on_changed_work_falls_with_it() {
     assert_eq!(change.invalidated, numbers(&[1, 2, 3]));
     assert_eq!(world.status("a"), StepStatus::Ready);
     assert_eq!(world.status("b"), StepStatus::Waiting);
-    assert_eq!(world.step("c").accepted, None);
+    assert_eq!(world.step("c").accepted(), None);
     assert_eq!(world.status("d"), StepStatus::Accepted);
 }
 

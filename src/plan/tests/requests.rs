@@ -277,9 +277,10 @@ impl Dice {
     }
 
     fn reported(&mut self, state: &State) -> AttemptToken {
-        let steps = state.runs.values().flat_map(|run| {
-            run.reported.iter().filter_map(|number| run.step(*number)?.attempt.as_ref())
-        });
+        let steps = state
+            .runs
+            .values()
+            .flat_map(|run| run.reported.iter().filter_map(|number| run.step(*number)?.attempt()));
         let tokens: Vec<AttemptToken> = steps.map(|attempt| attempt.token).collect();
         if tokens.is_empty() { self.token(state) } else { self.pick(&tokens) }
     }

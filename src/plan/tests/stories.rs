@@ -249,7 +249,7 @@ fn a_step_whose_fallback_changed_waits_for_no_stand_in() {
     };
     let mut world = World::with(&plan(vec![with(Some("b")), step("b", &[])]), RunPolicy::default());
     world.fail("a", FailureClass::Unknown);
-    assert_eq!(world.step("a").hold.stand_in, Some(StepNumber(2)));
+    assert_eq!(world.step("a").hold().stand_in, Some(StepNumber(2)));
     world.propose(&plan(vec![with(None), step("b", &[])])).unwrap();
     assert_eq!(world.status("a"), StepStatus::Ready);
     world.work("b");

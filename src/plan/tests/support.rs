@@ -45,7 +45,7 @@ impl World {
     }
 
     pub(in crate::plan) fn number(&self, id: &str) -> StepNumber {
-        let place = self.run().steps.iter().position(|step| step.id == id).unwrap();
+        let place = self.run().steps.iter().position(|step| step.id() == id).unwrap();
         StepNumber(u32::try_from(place + 1).unwrap())
     }
 
@@ -64,7 +64,7 @@ impl World {
 
     pub(in crate::plan) fn try_deal(&mut self, id: &str) -> Result<AttemptToken, Rejection> {
         let step = Some(self.number(id));
-        self.ask(dispatch(step)).map(|_| self.step(id).attempt.as_ref().unwrap().token)
+        self.ask(dispatch(step)).map(|_| self.step(id).attempt().unwrap().token)
     }
 
     pub(in crate::plan) fn report(&mut self, token: AttemptToken, receipt: Receipt) -> Vec<Event> {

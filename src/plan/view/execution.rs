@@ -70,7 +70,7 @@ pub fn execution_state(run: &Run, now: Micros) -> ExecutionState {
                 &mut state.pending
             }
         };
-        list.insert(number, step.id.clone());
+        list.insert(number, step.id().to_owned());
     }
     let done = run.effects.iter().filter(|(_, effect)| effect.committed != 0);
     state.side_effects_committed = done.map(|(key, each)| (key.clone(), each.committed)).collect();

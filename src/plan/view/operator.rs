@@ -153,9 +153,9 @@ fn versions(run: &Run) -> Vec<VersionRow> {
 
 fn last_failure(run: &Run) -> Option<(StepNumber, FailureClass, String)> {
     let failed = run.steps.iter().zip((1..).map(StepNumber));
-    let failed = failed.filter(|(step, _)| step.last_failure.is_some());
+    let failed = failed.filter(|(step, _)| step.last_failure().is_some());
     let (step, number) = failed.max_by_key(|(step, _)| step.last_seq)?;
-    let (class, message) = step.last_failure.as_deref().cloned()?;
+    let (class, message) = step.last_failure().cloned()?;
     Some((number, class, message))
 }
 
@@ -163,10 +163,10 @@ fn flights(run: &Run, status: StepStatus) -> Vec<Flight> {
     let held = run.steps.iter().zip((1..).map(StepNumber));
     let held = held.filter(|(step, _)| step.status == status);
     let flight = |(step, number): (&crate::plan::StepState, StepNumber)| {
-        let attempt = step.attempt.as_ref()?;
+        let attempt = step.attempt()?;
         Some(Flight {
             step: number,
-            id: step.id.clone(),
+            id: step.id().to_owned(),
             token: attempt.token,
             attempt: step.attempts,
             worker: attempt.worker.clone(),

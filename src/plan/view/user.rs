@@ -153,7 +153,7 @@ fn what(run: &Run, number: StepNumber) -> String {
         let mut lines = step.title().lines().chain(step.goal().lines()).map(str::trim);
         lines.find(|line| !line.is_empty()).map(str::to_owned)
     });
-    let id = || run.step(number).map(|step| step.id.clone()).unwrap_or_default();
+    let id = || run.step(number).map(|step| step.id().to_owned()).unwrap_or_default();
     said.unwrap_or_else(id)
 }
 

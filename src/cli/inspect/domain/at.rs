@@ -210,9 +210,9 @@ fn print_run(scene: &Scene<'_>, run: &Run, page: &mut Page<'_>) -> Result<(), Fa
     page.line(&format!("  {}", page.style.fit(&spent(run), 2)))?;
     let mut table = Table::with_headings(&["step", "status", "attempts", "worker", "last failure"]);
     for (number, step) in numbered(run) {
-        let worker = step.attempt.as_ref().map_or("-", |attempt| attempt.worker.as_str());
+        let worker = step.attempt().map_or("-", |attempt| attempt.worker.as_str());
         let failure = step
-            .last_failure
+            .last_failure()
             .as_deref()
             .map(|(class, message)| format!("{}: {}", words(class, ' '), plain(message)));
         table.row([

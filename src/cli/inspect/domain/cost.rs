@@ -66,7 +66,8 @@ pub(super) fn cost(args: &CostArgs, look: Look<'_>, page: &mut Page<'_>) -> Resu
 fn owners(run: &Run, rows: &[(StepNumber, StepCost)]) -> BTreeMap<String, StepCost> {
     let mut owners: BTreeMap<String, StepCost> = BTreeMap::new();
     for (number, cost) in rows {
-        let owner = run.step(*number).and_then(|step| step.owner.clone()).unwrap_or_default();
+        let owner =
+            run.step(*number).and_then(|step| step.owner().map(str::to_owned)).unwrap_or_default();
         let sum = owners.entry(owner).or_default();
         *sum = sum.with(cost);
     }
@@ -82,8 +83,8 @@ fn print_json(
         let StepCost { attempts, spent, estimated } = cost;
         let step = run.step(*number);
         let fields = json!({
-            "run": run.id, "step": number, "id": step.map(|step| &step.id),
-            "owner": step.and_then(|step| step.owner.as_ref()), "attempts": attempts,
+            "run": run.id, "step": number, "id": step.map(|step| step.id()),
+            "owner": step.and_then(|step| step.owner()), "attempts": attempts,
             "spent": cost_json(*spent), "estimated": cost_json(*estimated),
         });
         page.json("step_cost", &fields)?;

@@ -44,7 +44,7 @@ pub(super) fn history(
             for Moment { record, proof, content } in &found {
                 page.json("record", &record_json(record, *proof, content))?;
             }
-            let step = run.step(number).map(|step| &step.id);
+            let step = run.step(number).map(|step| step.id());
             let fields = json!({ "run": id, "step": number, "id": step, "records": found.len() });
             page.json("history", &fields)?;
         }

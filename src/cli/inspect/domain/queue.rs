@@ -63,10 +63,10 @@ fn print_json(scene: &Scene<'_>, run: &Run, page: &mut Page<'_>) -> Result<(), F
                 "run": run.id,
                 "place": place,
                 "step": number,
-                "id": step.map(|step| &step.id),
+                "id": step.map(|step| step.id()),
                 "priority": priority.0,
-                "owner": step.and_then(|step| step.owner.as_ref()),
-                "tags": step.map(|step| &step.tags),
+                "owner": step.and_then(|step| step.owner()),
+                "tags": step.map(|step| step.tags()),
                 "held": held.iter().map(reason_json).collect::<Vec<_>>(),
             }),
         )?;
@@ -77,7 +77,7 @@ fn print_json(scene: &Scene<'_>, run: &Run, page: &mut Page<'_>) -> Result<(), F
             &json!({
                 "run": run.id,
                 "step": number,
-                "id": run.step(number).map(|step| &step.id),
+                "id": run.step(number).map(|step| step.id()),
                 "until": until.map(time_json),
             }),
         )?;
@@ -88,7 +88,7 @@ fn print_json(scene: &Scene<'_>, run: &Run, page: &mut Page<'_>) -> Result<(), F
 fn delayed(run: &Run) -> impl Iterator<Item = (StepNumber, Option<crate::plan::Micros>)> {
     let steps = (1..).map(StepNumber).zip(&run.steps);
     let delayed = steps.filter(|(_, step)| step.status == StepStatus::Delayed);
-    delayed.map(|(number, step)| (number, step.hold.delay))
+    delayed.map(|(number, step)| (number, step.hold().delay))
 }
 
 fn print(scene: &Scene<'_>, run: &Run, page: &mut Page<'_>) -> Result<(), Failure> {
@@ -100,7 +100,7 @@ fn print(scene: &Scene<'_>, run: &Run, page: &mut Page<'_>) -> Result<(), Failur
             Table::with_headings(&["place", "step", "priority", "owner", "held by", ""]);
         for ((priority, number), place) in run.ready().zip(1_u64..).take(SHOWN) {
             let (name, title) = titled(run, number);
-            let owner = run.step(number).and_then(|step| step.owner.as_deref()).unwrap_or("-");
+            let owner = run.step(number).and_then(|step| step.owner()).unwrap_or("-");
             let held = held(scene, run, number);
             let (paint, held) = match held.first() {
                 None => (Paint::Faint, "-".to_owned()),

@@ -85,23 +85,23 @@ pub(super) struct StepLine<'a> {
 
 impl<'a> StepLine<'a> {
     pub(super) fn of(run: RunId, number: StepNumber, step: &'a StepState) -> Self {
-        let attempt = step.attempt.as_ref();
+        let attempt = step.attempt();
         Self {
             attempts: step.attempts,
             failures: step.failures,
-            id: &step.id,
+            id: step.id(),
             last_failure: step
-                .last_failure
+                .last_failure()
                 .as_deref()
                 .map(|(class, message)| json!({ "class": words(class, '_'), "message": message })),
             last_seq: step.last_seq,
             lease_until: attempt.map(|attempt| time_json(attempt.lease_until)),
-            owner: step.owner.as_deref(),
-            priority: step.priority,
+            owner: step.owner(),
+            priority: step.priority(),
             run,
             status: words(&step.status, '_'),
             step: number,
-            tags: &step.tags,
+            tags: step.tags(),
             token: attempt.map(|attempt| attempt.token),
             worker: attempt.map(|attempt| attempt.worker.as_str()),
         }

@@ -72,7 +72,7 @@ fn print_json(id: RunId, run: &Run, rows: &[Row], page: &mut Page<'_>) -> Result
                 &json!({
                     "run": id,
                     "step": number,
-                    "id": run.step(*number).map(|step| &step.id),
+                    "id": run.step(*number).map(|step| step.id()),
                     "kind": words(kind, '_'),
                     "from": time_json(*from),
                     "until": until.map(time_json),

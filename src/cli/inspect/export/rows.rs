@@ -292,19 +292,19 @@ fn run_rows(run: &Run, sink: &mut Sink<'_>) -> Result<(), Failure> {
         )?;
     }
     for (number, step) in (1..).map(StepNumber).zip(&run.steps) {
-        let failure = step.last_failure.as_deref();
+        let failure = step.last_failure();
         sink.put(
             "steps",
             row![
                 run.id.0,
                 number.0,
-                &step.id,
+                step.id(),
                 text_of(run, number).map(|(_, step)| step.title()),
-                step.owner.as_ref(),
+                step.owner(),
                 words(&step.status, '_'),
                 step.attempts,
                 step.failures,
-                step.accepted.as_ref().map(basis_json),
+                step.accepted().map(basis_json),
                 failure.map(|(class, _)| words(class, '_')),
                 failure.map(|(_, message)| message),
             ],

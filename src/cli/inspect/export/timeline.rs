@@ -104,7 +104,7 @@ impl Timeline {
         }
         let step = fold.state.runs.get(&of.run).and_then(|run| run.step(of.step));
         let name = match step {
-            Some(step) => format!("#{} {}", of.step, step.id),
+            Some(step) => format!("#{} {}", of.step, step.id()),
             None => format!("#{}", of.step),
         };
         let args = json!({ "name": name });

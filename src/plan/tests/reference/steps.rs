@@ -337,7 +337,7 @@ impl Life {
         for (number, step) in (1..).map(StepNumber).zip(&run.steps) {
             let work = self.work(number);
             let phase = match step.status {
-                StepStatus::Gated if step.attempt.is_some() => Phase::Asked,
+                StepStatus::Gated if step.attempt().is_some() => Phase::Asked,
                 StepStatus::Waiting
                 | StepStatus::Ready
                 | StepStatus::Gated
@@ -351,12 +351,12 @@ impl Life {
                 StepStatus::Removed => Phase::Gone,
                 StepStatus::Cancelled => Phase::Cancelled,
             };
-            assert_eq!((&step.id, phase), (&work.id, work.phase));
-            assert_eq!(step.attempt.as_ref().map(|attempt| attempt.token), work.token);
+            assert_eq!((step.id(), phase), (work.id.as_str(), work.phase));
+            assert_eq!(step.attempt().map(|attempt| attempt.token), work.token);
             if work.phase == Phase::Gone {
                 continue;
             }
-            assert_eq!(step.owner, work.owner, "owner of {}", work.id);
+            assert_eq!(step.owner(), work.owner.as_deref(), "owner of {}", work.id);
             if is_running {
                 let is_ready = step.status == StepStatus::Ready;
                 assert_eq!(is_ready, self.is_free(number), "4: {} in {step:?} {work:?}", work.id);
