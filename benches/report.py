@@ -227,7 +227,7 @@ def rows(f):
     yield Row("p99.9 of a durable step while snapshots are built", "<= 2 x without",
               f"{text(f.own('step, p99.9 while snapshots are built, us'))} us", f"without {text(f.own('step, p99.9 without snapshots, us'))} us: {text(ratio)} x",
               judged((2, ratio)), "the same processors and the same disk")
-    live = f.slope("plans", "memory of the state, MiB") * 2**20
+    live = f.slope("plans", "memory in use, MiB") * 2**20
     size, beyond = f.largest("lengths", "memory of the replay beyond it, MiB")
     yield Row("memory", "<= 200 bytes a live step; replay of 10 M within 64 MiB beyond the state",
               f"{text(live)} bytes a step, its plan's text included; replay of {text(size)}: {text(beyond)} MiB beyond",
@@ -356,7 +356,7 @@ PLOTS = [
     ("commands", "Durable commands", "microseconds, median",
      [("dispatch", "durable dispatch, p50, us"), ("receipt", "durable receipt, p50, us"), ("append", "durable append (a variable), p50, us")]),
     ("memory", "Memory", "MiB",
-     [("state", "memory of the state, MiB"), ("replay beyond it", "memory of the replay beyond it, MiB")]),
+     [("in use", "memory in use, MiB"), ("state", "memory of the state, MiB"), ("replay beyond it", "memory of the replay beyond it, MiB")]),
 ]
 
 

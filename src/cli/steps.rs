@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::ledger::time_text;
-use crate::plan::{Micros, RunStatus, State};
+use crate::plan::{Micros, RunStatus, State, StepState};
 use crate::serve::{Act, run_or_only};
 
 use super::acting::{Where, environment};
@@ -269,7 +269,7 @@ fn tell_next(args: &NextArgs, state: &State) -> Result<Code, Failure> {
     let next = next_action(state, run, &args.place.ledger, now);
     let due: Option<Micros> = run.timers.first().map(|(due, _)| *due);
     let line = json!({
-        "type": "next", "run": run.name, "action": next.word, "step": next.step.and_then(|step| run.step(step)).map(|step| step.id()),
+        "type": "next", "run": run.name, "action": next.word, "step": next.step.and_then(|step| run.step(step)).map(StepState::id),
         "number": next.step, "why": next.text, "command": next.commands.first(),
         "commands": next.commands,
         "next_due_micros": due, "seq": state.seq,

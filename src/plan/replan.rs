@@ -96,7 +96,7 @@ fn answered(run: &Run, barrier: &Barrier) -> Option<&'static str> {
 /// The number of each step of a plan: the one that its id ever had in the run, or the next.
 fn numbers(run: &Run, plan: &CompactPlan) -> Vec<StepNumber> {
     let known: BTreeMap<&str, StepNumber> =
-        run.steps.iter().map(|step| step.id()).zip(run.step_numbers()).collect();
+        run.steps.iter().map(StepState::id).zip(run.step_numbers()).collect();
     let mut last = u32::try_from(run.steps.len()).unwrap_or(u32::MAX);
     let mut number_of = |step: CompactStep<'_>| {
         known.get(step.id()).copied().unwrap_or_else(|| {

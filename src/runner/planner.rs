@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::error::{Error, Result};
 use crate::plan::{
     ApprovalPolicy, Json, Plan, PlanVersion, ReplanRequest, ReplanTrigger, Review, Ruling, Run,
-    RunStatus, StepNumber,
+    RunStatus, StepNumber, StepState,
 };
 
 use super::check::first_line;
@@ -238,7 +238,7 @@ fn situation(run: &Run, request: &ReplanRequest, unusable: &Unusable) -> Value {
         .filter(|verdict| verdict.ruling == Ruling::Fail)
         .map(|it| json!({ "criterion": it.criterion, "by": it.by, "evidence": it.evidence }))
         .collect();
-    let from = request.from.and_then(|number| run.step(number)).map(|step| step.id());
+    let from = request.from.and_then(|number| run.step(number)).map(StepState::id);
     let limits = run.limits();
     json!({
         "schema": SCHEMA,

@@ -102,7 +102,7 @@ pub(super) fn name(run: &Run, number: StepNumber) -> String {
 
 /// The members by which a line names a step.
 pub(super) fn step_json(kind: &str, run: &Run, number: StepNumber) -> Value {
-    let id = run.step(number).map(|step| step.id());
+    let id = run.step(number).map(StepState::id);
     json!({ "type": kind, "run": run.name, "step": id, "number": number.0 })
 }
 

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::ledger::Remark;
 use crate::plan::{
     AttemptToken, Command, CompactStep, Criterion, Decision, Event, Finding, Question, QuestionId,
-    Rejection, Ruling, Run, State, StepNumber, StepStatus, Verdict,
+    Rejection, Ruling, Run, State, StepNumber, StepState, StepStatus, Verdict,
 };
 
 use super::carry_out::Hand;
@@ -311,7 +311,7 @@ pub(super) fn note(
         }
         let run = run_or_only(state, run)?;
         let number = step.map(|step| step_of(run, step)).transpose()?;
-        let id = number.and_then(|number| run.step(number)).map(|step| step.id());
+        let id = number.and_then(|number| run.step(number)).map(StepState::id);
         let line = json!({ "run": run.name, "step": id, "number": number });
         Ok::<_, Failure>(((Some(run.id), number), line))
     })??;

@@ -61,6 +61,8 @@ enum Part {
     Hold,
     Open,
     Replay,
+    /// Fold the log where memory that is free is given back at once.
+    Memory,
     StateAt,
     Use,
 }
@@ -93,6 +95,7 @@ pub fn run(options: &Options) -> Result<()> {
             Part::Hold => hold(ledger)?,
             Part::Open => open(ledger)?,
             Part::Replay => replay(ledger)?,
+            Part::Memory => in_use(ledger)?,
             Part::StateAt => state_at(ledger)?,
             Part::Use => uses(ledger)?,
         };
@@ -145,6 +148,9 @@ fn looked_at(
     // A long log is folded once: it takes long enough.
     let folds = if make == Part::Extend && size > 1_000_000 { 1 } else { options.rounds };
     (0..folds).try_for_each(|_| take(Part::Replay, &mut figures))?;
+    if make == Part::Begin {
+        take(Part::Memory, &mut figures)?;
+    }
     take(Part::StateAt, &mut figures)?;
     (0..options.rounds).try_for_each(|_| take(Part::Use, &mut figures))?;
     println!("{make:?} {size}: {}", serde_json::to_string(&figures)?);
@@ -157,6 +163,11 @@ fn process(part: Part, ledger: &Path, size: u64) -> Result<Process> {
     process.arg("--ledger").arg(ledger);
     process.arg("--records").arg(size.to_string()).arg("--steps").arg(size.to_string());
     process.stdin(Stdio::null()).stderr(Stdio::inherit());
+    if part == Part::Memory {
+        // Or the C library keeps up to twice the largest buffer that was ever freed, for later.
+        let at_once = "glibc.malloc.trim_threshold=131072:glibc.malloc.mmap_threshold=131072";
+        process.env("GLIBC_TUNABLES", at_once);
+    }
     Ok(process)
 }
 
@@ -239,6 +250,17 @@ fn replay(dir: &Path) -> Result<Figures> {
         ("memory of the state, MiB", mebibytes(after.saturating_sub(before))),
         ("memory of the replay beyond it, MiB", mebibytes(most.saturating_sub(after))),
     ])
+}
+
+/// By how much the process has grown that holds the state.
+fn in_use(dir: &Path) -> Result<Figures> {
+    let before = memory("VmRSS")?;
+    let fold = LedgerView::open(dir, &Environment::system())?.fold(u64::MAX)?;
+    let grown = memory("VmRSS")?.saturating_sub(before);
+    if !fold.damage.is_empty() || fold.state.seq == 0 {
+        return Err("the ledger is not whole".into());
+    }
+    Ok(vec![("memory in use, MiB", as_float(grown) / f64::from(1 << 20))])
 }
 
 fn state_at(dir: &Path) -> Result<Figures> {

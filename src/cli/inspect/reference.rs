@@ -2,7 +2,7 @@
 
 use crate::cli::exit::{Code, Failure};
 use crate::error::{Error, ErrorKind};
-use crate::plan::{BarrierStatus, CompactStep, Run, StepNumber, nearest};
+use crate::plan::{BarrierStatus, CompactStep, Run, StepNumber, StepState, nearest};
 
 use super::text::plain;
 
@@ -48,7 +48,7 @@ pub(super) fn step_of(run: &Run, text: &str, code: Code) -> Result<StepNumber, F
         None => run.step_named(text).or_else(removed).or_else(|| numbered(text)),
     };
     found.ok_or_else(|| {
-        let close = nearest(text, run.steps.iter().map(|step| step.id()));
+        let close = nearest(text, run.steps.iter().map(StepState::id));
         let hint = close.map_or(String::new(), |id| format!("; did you mean {}?", plain(id)));
         let steps = run.steps.len();
         let message =

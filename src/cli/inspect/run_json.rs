@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::plan::{
     Account, Attempt, BarrierState, Question, QuestionId, ReplanRequest, Run, RunStatus,
-    StepNumber, StepStatus,
+    StepNumber, StepState, StepStatus,
 };
 
 use super::actions::{Action, actions};
@@ -86,7 +86,7 @@ fn counts_json(run: &Run) -> Value {
 fn flight_json(run: &Run, number: StepNumber, attempts: u32, attempt: &Attempt) -> Value {
     json!({
         "step": number,
-        "id": run.step(number).map(|step| step.id()),
+        "id": run.step(number).map(StepState::id),
         "attempt": attempts,
         "token": attempt.token,
         "worker": attempt.worker,
@@ -104,7 +104,7 @@ fn delayed_json(run: &Run) -> Value {
     let delayed = |number| {
         let step = run.step(number);
         let until = step.and_then(|step| step.hold().delay).map(time_json);
-        json!({ "step": number, "id": step.map(|step| step.id()), "until": until })
+        json!({ "step": number, "id": step.map(StepState::id), "until": until })
     };
     in_status(run, StepStatus::Delayed).map(delayed).collect()
 }
@@ -133,7 +133,7 @@ fn budget_json(run: &Run) -> Value {
 }
 
 fn steps_json(run: &Run, steps: impl Iterator<Item = StepNumber>) -> Value {
-    let step = |number| json!({ "step": number, "id": run.step(number).map(|step| step.id()) });
+    let step = |number| json!({ "step": number, "id": run.step(number).map(StepState::id) });
     steps.map(step).collect()
 }
 

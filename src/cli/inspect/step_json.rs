@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::cli::exit::Failure;
 use crate::ledger::LedgerView;
-use crate::plan::{Dependency, Hold, Micros, Ruling, Verdict};
+use crate::plan::{Dependency, Hold, Micros, Ruling, StepState, Verdict};
 
 use super::content::record_json;
 use super::domain::reasons_text;
@@ -35,7 +35,7 @@ fn step_json(story: &Story<'_>) -> Value {
         "run": run.id,
         "run_name": run.name,
         "step": number,
-        "id": step.map(|step| step.id()),
+        "id": step.map(StepState::id),
         "status": step.map(|step| words(&step.status, '_')),
         "why": reasons_text(&scene.state, run, *number, scene.look.dir, scene.now),
         "waiting_for": waiting.iter().map(|on| dependency_json(story, on)).collect::<Vec<_>>(),
@@ -86,7 +86,7 @@ fn dependency_json(story: &Story<'_>, dependency: &Dependency) -> Value {
         Dependency::Step(number) => {
             let step = run.step(*number);
             json!({
-                "is": "step", "step": number, "id": step.map(|step| step.id()),
+                "is": "step", "step": number, "id": step.map(StepState::id),
                 "status": step.map(|step| words(&step.status, '_')),
             })
         }

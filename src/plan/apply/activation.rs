@@ -164,14 +164,16 @@ impl Run {
         if plan.len() != count || activated.numbers.len() != count {
             return None;
         }
-        let mut seen = BTreeSet::new();
         let mut next = self.steps.len();
+        let mut is_seen = vec![false; next.saturating_add(count)];
         for (step, number) in plan.steps().zip(&activated.numbers) {
             let fits = match self.step(*number) {
                 Some(state) => state.id() == step.id(),
                 None => number.index() == next,
             };
-            if !fits || !seen.insert(*number) {
+            // What fits is one of those that were there or are new.
+            let is_seen = is_seen.get_mut(number.index()).filter(|_| fits)?;
+            if std::mem::replace(is_seen, true) {
                 return None;
             }
             next = next.max(number.index().saturating_add(1));
@@ -181,10 +183,15 @@ impl Run {
 
     /// Whoever was removed before keeps what was held then.
     fn remove_all_but(&mut self, numbers: &[StepNumber], held: &BTreeSet<StepNumber>) {
-        let kept: BTreeSet<StepNumber> = numbers.iter().copied().collect();
-        for number in self.step_numbers() {
+        let mut is_kept = vec![false; self.steps.len()];
+        for number in numbers {
+            if let Some(is_kept) = is_kept.get_mut(number.index()) {
+                *is_kept = true;
+            }
+        }
+        for (number, is_kept) in self.step_numbers().zip(is_kept) {
             if let Some(step) = self.steps.get_mut(number.index())
-                && !kept.contains(&number)
+                && !is_kept
                 && step.status != StepStatus::Removed
             {
                 let attempt = step.take_attempt().filter(|_| held.contains(&number));
@@ -272,7 +279,7 @@ impl Run {
             BarrierNeeds::Any => 1,
             BarrierNeeds::AtLeast(count) => count,
             BarrierNeeds::All => {
-                let ever: BTreeSet<&str> = self.steps.iter().map(|step| step.id()).collect();
+                let ever: BTreeSet<&str> = self.steps.iter().map(StepState::id).collect();
                 let names: BTreeSet<&str> = barrier.members.iter().map(String::as_str).collect();
                 let unknown = names.difference(&ever).count();
                 u32::try_from(members.saturating_add(unknown)).unwrap_or(u32::MAX)
@@ -318,7 +325,7 @@ impl StepState {
             self.change_hold(|hold| {
                 let Hold { delay, question, answer, .. } = std::mem::take(hold);
                 let (question, answer) = if is_asked { (question, answer) } else { (None, None) };
-                *hold = Hold { delay, question, answer, ..Hold::default() };
+                *hold = Hold { question, answer, delay, ..Hold::default() };
             });
         }
     }

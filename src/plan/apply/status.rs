@@ -185,7 +185,7 @@ impl Run {
     }
 
     fn is_gate_open(&self, number: StepNumber) -> bool {
-        let has_gate = self.plan_step(number).is_some_and(|step| step.has_gate());
+        let has_gate = self.plan_step(number).is_some_and(CompactStep::has_gate);
         !has_gate || self.step(number).is_some_and(|step| step.hold().is_gate_open)
     }
 

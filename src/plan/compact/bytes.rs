@@ -3,7 +3,7 @@
 use serde::{Serialize, Serializer};
 
 /// A list of texts in a step.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Texts<'a>(&'a [u8]);
 
 impl<'a> Texts<'a> {
@@ -13,20 +13,20 @@ impl<'a> Texts<'a> {
 
     /// The one at a place.
     #[must_use]
-    pub fn get(mut self, place: usize) -> Option<&'a str> {
-        self.nth(place)
+    pub fn get(&self, place: usize) -> Option<&'a str> {
+        self.clone().nth(place)
     }
 
     /// Whether there is none.
     #[must_use]
-    pub fn is_empty(self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Whether it is one of them.
     #[must_use]
-    pub fn contains(mut self, text: &str) -> bool {
-        self.any(|each| each == text)
+    pub fn contains(&self, text: &str) -> bool {
+        self.clone().any(|each| each == text)
     }
 
     /// All of them.
@@ -49,7 +49,7 @@ impl<'a> Iterator for Texts<'a> {
 /// A list of texts.
 impl Serialize for Texts<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(*self)
+        serializer.collect_seq(self.clone())
     }
 }
 

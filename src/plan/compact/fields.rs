@@ -11,44 +11,46 @@ use super::bytes::{put_bytes, put_number};
 #[derive(Clone, Copy)]
 pub(super) struct Field(pub(super) u32);
 
-pub(super) const ID: Field = Field(0);
-pub(super) const TITLE: Field = Field(1);
-pub(super) const GOAL: Field = Field(2);
-pub(super) const AFTER: Field = Field(3);
-pub(super) const OUTPUTS: Field = Field(4);
-pub(super) const OWNER: Field = Field(5);
-pub(super) const ACCEPTANCE: Field = Field(6);
-pub(super) const INPUTS: Field = Field(7);
-pub(super) const COMMAND: Field = Field(8);
-pub(super) const PHASE: Field = Field(9);
-pub(super) const PRECONDITIONS: Field = Field(10);
-pub(super) const ON_FALSE: Field = Field(11);
-pub(super) const CONDITION: Field = Field(12);
-pub(super) const TOOLS: Field = Field(13);
-pub(super) const TAGS: Field = Field(14);
-pub(super) const CHANGES: Field = Field(15);
-pub(super) const FAILURE_HINTS: Field = Field(16);
-pub(super) const RETRY: Field = Field(17);
-pub(super) const FALLBACK: Field = Field(18);
-pub(super) const SIDE_EFFECTS: Field = Field(19);
-pub(super) const IDEMPOTENT: Field = Field(20);
-pub(super) const PROBE: Field = Field(21);
-pub(super) const TIMEOUT_SECONDS: Field = Field(22);
-pub(super) const LEASE_SECONDS: Field = Field(23);
-pub(super) const COST_ESTIMATE: Field = Field(24);
-pub(super) const COST_LIMIT: Field = Field(25);
-pub(super) const PRIORITY: Field = Field(26);
-pub(super) const GATE: Field = Field(27);
-pub(super) const EXTRA: Field = Field(28);
+impl Field {
+    pub(super) const ID: Self = Self(0);
+    pub(super) const TITLE: Self = Self(1);
+    pub(super) const GOAL: Self = Self(2);
+    pub(super) const AFTER: Self = Self(3);
+    pub(super) const OUTPUTS: Self = Self(4);
+    pub(super) const OWNER: Self = Self(5);
+    pub(super) const ACCEPTANCE: Self = Self(6);
+    pub(super) const INPUTS: Self = Self(7);
+    pub(super) const COMMAND: Self = Self(8);
+    pub(super) const PHASE: Self = Self(9);
+    pub(super) const PRECONDITIONS: Self = Self(10);
+    pub(super) const ON_FALSE: Self = Self(11);
+    pub(super) const CONDITION: Self = Self(12);
+    pub(super) const TOOLS: Self = Self(13);
+    pub(super) const TAGS: Self = Self(14);
+    pub(super) const CHANGES: Self = Self(15);
+    pub(super) const FAILURE_HINTS: Self = Self(16);
+    pub(super) const RETRY: Self = Self(17);
+    pub(super) const FALLBACK: Self = Self(18);
+    pub(super) const SIDE_EFFECTS: Self = Self(19);
+    pub(super) const IDEMPOTENT: Self = Self(20);
+    pub(super) const PROBE: Self = Self(21);
+    pub(super) const TIMEOUT_SECONDS: Self = Self(22);
+    pub(super) const LEASE_SECONDS: Self = Self(23);
+    pub(super) const COST_ESTIMATE: Self = Self(24);
+    pub(super) const COST_LIMIT: Self = Self(25);
+    pub(super) const PRIORITY: Self = Self(26);
+    pub(super) const GATE: Self = Self(27);
+    pub(super) const EXTRA: Self = Self(28);
+}
 
 /// A step: which fields it has, then each of them, with its length before it.
 pub(super) fn pack(step: &Step) -> Vec<u8> {
     let mut packer = Packer::default();
     packer.pack(step);
-    let mut packed = Vec::with_capacity(packer.fields.len() + NUMBER_MAX);
-    put_number(&mut packed, packer.has.into());
-    packed.append(&mut packer.fields);
-    packed
+    let mut bytes = Vec::with_capacity(packer.fields.len() + NUMBER_MAX);
+    put_number(&mut bytes, packer.has.into());
+    bytes.append(&mut packer.fields);
+    bytes
 }
 
 /// A number takes no more bytes.
@@ -72,35 +74,35 @@ impl Packer {
         let Step { failure_hints, retry, fallback, side_effects, idempotent, probe, .. } = step;
         let Step { timeout_seconds, lease_seconds, cost_estimate, cost_limit, priority, .. } = step;
         let Step { gate, extra, .. } = step;
-        self.text(ID, Some(id).filter(|id| !id.is_empty()));
-        self.text(TITLE, Some(title).filter(|title| !title.is_empty()));
-        self.text(GOAL, Some(goal).filter(|goal| !goal.is_empty()));
-        self.texts(AFTER, after);
-        self.texts(OUTPUTS, outputs);
-        self.text(OWNER, owner.as_ref());
-        self.value(ACCEPTANCE, acceptance);
-        self.texts(INPUTS, inputs);
-        self.text(COMMAND, command.as_ref());
-        self.text(PHASE, phase.as_ref());
-        self.texts(PRECONDITIONS, preconditions);
-        self.value(ON_FALSE, on_false);
-        self.text(CONDITION, condition.as_ref());
-        self.texts(TOOLS, tools);
-        self.texts(TAGS, tags);
-        self.texts(CHANGES, changes);
-        self.value(FAILURE_HINTS, failure_hints);
-        self.value(RETRY, retry);
-        self.value(FALLBACK, fallback);
-        self.texts(SIDE_EFFECTS, side_effects);
-        self.value(IDEMPOTENT, idempotent);
-        self.text(PROBE, probe.as_ref());
-        self.value(TIMEOUT_SECONDS, timeout_seconds);
-        self.value(LEASE_SECONDS, lease_seconds);
-        self.value(COST_ESTIMATE, cost_estimate);
-        self.value(COST_LIMIT, cost_limit);
-        self.value(PRIORITY, priority);
-        self.value(GATE, gate);
-        self.value(EXTRA, extra);
+        self.text(Field::ID, Some(id).filter(|id| !id.is_empty()));
+        self.text(Field::TITLE, Some(title).filter(|title| !title.is_empty()));
+        self.text(Field::GOAL, Some(goal).filter(|goal| !goal.is_empty()));
+        self.texts(Field::AFTER, after);
+        self.texts(Field::OUTPUTS, outputs);
+        self.text(Field::OWNER, owner.as_ref());
+        self.value(Field::ACCEPTANCE, acceptance);
+        self.texts(Field::INPUTS, inputs);
+        self.text(Field::COMMAND, command.as_ref());
+        self.text(Field::PHASE, phase.as_ref());
+        self.texts(Field::PRECONDITIONS, preconditions);
+        self.value(Field::ON_FALSE, on_false);
+        self.text(Field::CONDITION, condition.as_ref());
+        self.texts(Field::TOOLS, tools);
+        self.texts(Field::TAGS, tags);
+        self.texts(Field::CHANGES, changes);
+        self.value(Field::FAILURE_HINTS, failure_hints);
+        self.value(Field::RETRY, retry);
+        self.value(Field::FALLBACK, fallback);
+        self.texts(Field::SIDE_EFFECTS, side_effects);
+        self.value(Field::IDEMPOTENT, idempotent);
+        self.text(Field::PROBE, probe.as_ref());
+        self.value(Field::TIMEOUT_SECONDS, timeout_seconds);
+        self.value(Field::LEASE_SECONDS, lease_seconds);
+        self.value(Field::COST_ESTIMATE, cost_estimate);
+        self.value(Field::COST_LIMIT, cost_limit);
+        self.value(Field::PRIORITY, priority);
+        self.value(Field::GATE, gate);
+        self.value(Field::EXTRA, extra);
     }
 
     fn add(&mut self, Field(bit): Field, bytes: &[u8]) {
@@ -117,7 +119,9 @@ impl Packer {
     fn texts(&mut self, field: Field, texts: &[String]) {
         if !texts.is_empty() {
             let mut list = Vec::new();
-            texts.iter().for_each(|text| put_bytes(&mut list, text.as_bytes()));
+            for text in texts {
+                put_bytes(&mut list, text.as_bytes());
+            }
             self.add(field, &list);
         }
     }

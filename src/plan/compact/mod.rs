@@ -136,7 +136,9 @@ impl From<Plan> for CompactPlan {
     fn from(mut plan: Plan) -> Self {
         let steps = std::mem::take(&mut plan.steps);
         let mut compact = Self { header: plan, ..Self::default() };
-        steps.iter().for_each(|step| compact.push(step));
+        for step in &steps {
+            compact.push(step);
+        }
         compact.shrink_to_fit();
         compact
     }

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use super::{questions, step_event};
 use crate::plan::settle::used_up;
 use crate::plan::{
-    AfterLoss, Attempt, AttemptLost, AttemptToken, BarrierChange, BudgetPart, Cost, DelayElapsed,
-    Event, Idempotence, LeaseRenewed, LostCause, Micros, PauseCause, Receipt, ReceiptRecorded,
-    ReceiptRefused, Rejection, Run, RunStatus, State, StepEvent, StepNumber, StepStatus, Timer,
-    Verdict, VerdictRecorded,
+    AfterLoss, Attempt, AttemptLost, AttemptToken, BarrierChange, BudgetPart, CompactStep, Cost,
+    DelayElapsed, Event, Idempotence, LeaseRenewed, LostCause, Micros, PauseCause, Receipt,
+    ReceiptRecorded, ReceiptRefused, Rejection, Run, RunStatus, State, StepEvent, StepNumber,
+    StepStatus, Timer, Verdict, VerdictRecorded,
 };
 
 /// An attempt that is in flight.
@@ -133,7 +133,7 @@ fn fired(state: &State, run: &Run, (due, timer): (Micros, &Timer), now: Micros) 
 
 /// Whether an attempt cost more than one of its step may.
 fn is_over_limit(run: &Run, number: StepNumber, cost: Cost) -> bool {
-    let limit = run.plan_step(number).and_then(|step| step.cost_limit());
+    let limit = run.plan_step(number).and_then(CompactStep::cost_limit);
     limit.is_some_and(|limit| cost.money_micros > limit.money_micros || cost.tokens > limit.tokens)
 }
 

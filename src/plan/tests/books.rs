@@ -145,7 +145,7 @@ fn stands_on_inputs(step: &StepState) -> bool {
 
 fn check_numbers(run: &Run, version: &PlanVersion) {
     assert_eq!(version.numbers.len(), version.plan.len());
-    let ids: BTreeSet<&str> = run.steps.iter().map(|step| step.id()).collect();
+    let ids: BTreeSet<&str> = run.steps.iter().map(StepState::id).collect();
     assert_eq!(ids.len(), run.steps.len(), "one number per id, for ever");
     for (step, number) in version.plan.steps().zip(&version.numbers) {
         assert_eq!(run.step(*number).unwrap().id(), step.id());

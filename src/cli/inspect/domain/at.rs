@@ -213,7 +213,6 @@ fn print_run(scene: &Scene<'_>, run: &Run, page: &mut Page<'_>) -> Result<(), Fa
         let worker = step.attempt().map_or("-", |attempt| attempt.worker.as_str());
         let failure = step
             .last_failure()
-            .as_deref()
             .map(|(class, message)| format!("{}: {}", words(class, ' '), plain(message)));
         table.row([
             (Paint::None, step_name(run, number)),

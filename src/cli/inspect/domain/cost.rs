@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::cli::exit::{Code, Failure};
 use crate::ledger::StepCost;
-use crate::plan::{Cost, Run, StepNumber};
+use crate::plan::{Cost, Run, StepNumber, StepState};
 
 use super::super::Form;
 use super::super::control_phrase::cost_text;
@@ -83,7 +83,7 @@ fn print_json(
         let StepCost { attempts, spent, estimated } = cost;
         let step = run.step(*number);
         let fields = json!({
-            "run": run.id, "step": number, "id": step.map(|step| step.id()),
+            "run": run.id, "step": number, "id": step.map(StepState::id),
             "owner": step.and_then(|step| step.owner()), "attempts": attempts,
             "spent": cost_json(*spent), "estimated": cost_json(*estimated),
         });

@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::json;
 
 use crate::cli::exit::{Code, Failure};
-use crate::plan::{Micros, Run};
+use crate::plan::{Micros, Run, StepState};
 
 use super::super::Form;
 use super::super::content::{content_text, record_json};
@@ -44,7 +44,7 @@ pub(super) fn history(
             for Moment { record, proof, content } in &found {
                 page.json("record", &record_json(record, *proof, content))?;
             }
-            let step = run.step(number).map(|step| step.id());
+            let step = run.step(number).map(StepState::id);
             let fields = json!({ "run": id, "step": number, "id": step, "records": found.len() });
             page.json("history", &fields)?;
         }

@@ -237,7 +237,7 @@ fn step_cells(
 /// The first few of many names.
 fn some(names: Texts<'_>) -> String {
     const SHOWN: usize = 3;
-    let shown: Vec<_> = names.take(SHOWN).map(plain).collect();
+    let shown: Vec<_> = names.clone().take(SHOWN).map(plain).collect();
     match names.count().saturating_sub(SHOWN) {
         0 if shown.is_empty() => "-".to_owned(),
         0 => shown.join(", "),

@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::json;
 
 use crate::cli::exit::{Code, Failure};
-use crate::plan::{Explanation, Reason, Run, StepNumber, StepStatus, explain};
+use crate::plan::{Explanation, Reason, Run, StepNumber, StepState, StepStatus, explain};
 
 use super::super::Form;
 use super::super::page::{Page, time_json};
@@ -63,10 +63,10 @@ fn print_json(scene: &Scene<'_>, run: &Run, page: &mut Page<'_>) -> Result<(), F
                 "run": run.id,
                 "place": place,
                 "step": number,
-                "id": step.map(|step| step.id()),
+                "id": step.map(StepState::id),
                 "priority": priority.0,
                 "owner": step.and_then(|step| step.owner()),
-                "tags": step.map(|step| step.tags()),
+                "tags": step.map(StepState::tags),
                 "held": held.iter().map(reason_json).collect::<Vec<_>>(),
             }),
         )?;
@@ -77,7 +77,7 @@ fn print_json(scene: &Scene<'_>, run: &Run, page: &mut Page<'_>) -> Result<(), F
             &json!({
                 "run": run.id,
                 "step": number,
-                "id": run.step(number).map(|step| step.id()),
+                "id": run.step(number).map(StepState::id),
                 "until": until.map(time_json),
             }),
         )?;

@@ -92,7 +92,6 @@ impl<'a> StepLine<'a> {
             id: step.id(),
             last_failure: step
                 .last_failure()
-                .as_deref()
                 .map(|(class, message)| json!({ "class": words(class, '_'), "message": message })),
             last_seq: step.last_seq,
             lease_until: attempt.map(|attempt| time_json(attempt.lease_until)),

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::cli::exit::{Code, Failure};
 use crate::ledger::{Stretch, StretchKind, Track};
-use crate::plan::{Micros, Run, RunId, StepNumber};
+use crate::plan::{Micros, Run, RunId, StepNumber, StepState};
 
 use super::super::Form;
 use super::super::page::{Page, time_json};
@@ -72,7 +72,7 @@ fn print_json(id: RunId, run: &Run, rows: &[Row], page: &mut Page<'_>) -> Result
                 &json!({
                     "run": id,
                     "step": number,
-                    "id": run.step(*number).map(|step| step.id()),
+                    "id": run.step(*number).map(StepState::id),
                     "kind": words(kind, '_'),
                     "from": time_json(*from),
                     "until": until.map(time_json),
