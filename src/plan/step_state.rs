@@ -334,3 +334,28 @@ pub struct Attempt {
     /// The keys of what it meant to do to the world, or did.
     pub effects: BTreeSet<String>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: whoever adds to a step sees what it costs each step of each run.
+    #[test]
+    fn a_step_to_which_nothing_happened_is_small() {
+        assert_eq!(size_of::<StepState>(), 48);
+        let mut step = StepState::new("a");
+        step.change(|detail| detail.priority = 7);
+        assert_ne!(step, StepState::new("a"));
+        step.change(|detail| detail.priority = 0);
+        assert_eq!(step.detail, Seldom::NONE);
+        for basis in [AcceptedBasis::Receipt, AcceptedBasis::Verdicts, AcceptedBasis::WorkersWord] {
+            step.accept(Some(basis.clone()));
+            assert_eq!((step.accepted(), &step.detail), (Some(&basis), &Seldom::NONE));
+        }
+        let landed = AcceptedBasis::Landed { by: "ana".to_owned() };
+        step.accept(Some(landed.clone()));
+        assert_eq!(step.accepted(), Some(&landed));
+        step.accept(None);
+        assert_eq!(step, StepState::new("a"));
+    }
+}
