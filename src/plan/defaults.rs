@@ -12,23 +12,11 @@ impl Plan {
         step.owner.as_deref().or(self.defaults.owner.as_deref())
     }
 
-    /// How often, and how soon, a step is tried again.
-    #[must_use]
-    pub fn retry_of(&self, step: &Step) -> RetryPolicy {
-        self.defaults.retry_or(step.retry.as_deref().cloned())
-    }
-
     /// Whether doing a step twice is as good as doing it once. A step that says nothing may be
     /// done again.
     #[must_use]
     pub fn idempotence_of(&self, step: &Step) -> Idempotence {
         self.defaults.idempotence_or(step.idempotent)
-    }
-
-    /// For how long an attempt of a step is held without a sign of life.
-    #[must_use]
-    pub fn lease_of(&self, step: &Step) -> Micros {
-        self.defaults.lease_or(step.lease_seconds)
     }
 
     /// A step as a worker is shown it: with the plan's defaults where it does not say.
