@@ -144,7 +144,7 @@ pub(super) fn record_receipt(
 ) -> Result<Vec<Event>, Rejection> {
     let receipt = receipt.clone();
     bug!(TokenUnchecked => if let Some((run, step)) = state.dealt.get(&token)
-        && let Some(other) = state.runs.get(run).and_then(|run| run.step(*step)?.attempt.as_ref())
+        && let Some(other) = state.runs.get(run).and_then(|run| run.step(*step)?.attempt())
         && other.token != token {
         return record_receipt(state, other.token, &receipt);
     });
