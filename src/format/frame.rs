@@ -88,6 +88,7 @@ pub(super) const LOGICAL_SIZE: usize = 27;
 
 impl RecordHeader {
     /// What the first bytes of a frame say. `None` for a codec that nobody knows.
+    #[inline]
     pub(super) fn read(head: &[u8; FRAME_HEADER_SIZE]) -> Option<Self> {
         let [codec] = array(head, at::CODEC)?;
         Some(Self {
@@ -217,6 +218,7 @@ pub struct Record<'a> {
 
 impl CheckedHead {
     /// Check the header at the start of `bytes`, which stand at `placement`.
+    #[inline]
     pub fn check(bytes: &[u8], placement: Placement) -> Result<Self, FrameFault> {
         let head = bytes.first_chunk::<FRAME_HEADER_SIZE>().ok_or(FrameFault::Cut)?;
         if u32_at(head, at::MAGIC).to_le_bytes() != FRAME_MAGIC {
@@ -243,6 +245,7 @@ impl CheckedHead {
     }
 
     /// Check the rest of the frame, whose bytes begin with those of the header.
+    #[inline]
     pub fn frame<'a>(&self, bytes: &'a [u8], ordinal: u64) -> Result<CheckedFrame<'a>, FrameFault> {
         let Self { bytes: head, length, seed } = self;
         let length = *length;
@@ -284,6 +287,7 @@ impl<'a> CheckedFrame<'a> {
     }
 
     /// Prove that this is record `seq`, and that its link is the one that was computed for it.
+    #[inline]
     pub fn verify_link(&self, seq: u64, link: &Chain) -> Result<Record<'a>, FrameFault> {
         if self.header.stamp.seq != seq {
             return Err(FrameFault::Seq);
@@ -311,6 +315,7 @@ impl<'a> CheckedFrame<'a> {
     /// The record, where the one before is missing and the link cannot be proved: for readers of
     /// damaged ledgers, who say so.
     #[must_use]
+    #[inline]
     pub fn trust(&self) -> Record<'a> {
         Record { header: self.header, payload: self.payload, chain: self.chain }
     }

@@ -58,45 +58,58 @@ impl ChainKey {
         payload_hash: &[u8; 32],
     ) -> Chain {
         // In one piece: a hasher that takes pieces costs more than the hash.
-        self.one(&linked(previous, logical, payload_hash))
+        self.one(&Linked::new(previous, logical, payload_hash))
     }
 
-    fn one(&self, linked: &[u8]) -> Chain {
-        Chain(*blake3::keyed_hash(&self.0, linked).as_bytes())
+    fn one(&self, linked: &Linked) -> Chain {
+        Chain(*blake3::keyed_hash(&self.0, &linked.0).as_bytes())
     }
 
-    /// The chain values of several records, of what [`linked`] says of each.
-    pub(super) fn links(&self, linked: &[[u8; LINKED_SIZE]]) -> Vec<Chain> {
+    /// The chain values of several records.
+    pub(super) fn links(&self, linked: &[Linked]) -> Vec<Chain> {
         self.links_from(SIDE_BY_SIDE_FROM, linked)
     }
 
-    fn links_from(&self, many: usize, linked: &[[u8; LINKED_SIZE]]) -> Vec<Chain> {
-        let mut chains = vec![Chain::GENESIS; linked.len()];
-        let places = linked.iter().zip(&mut chains);
+    fn links_from(&self, many: usize, linked: &[Linked]) -> Vec<Chain> {
         if linked.len() < many {
-            places.for_each(|(linked, chain)| *chain = self.one(linked));
-        } else {
-            let mut places = places.map(|(linked, chain)| (linked.as_slice(), &mut chain.0));
-            hash_each(Mode::keyed(&self.0), &mut places);
+            return linked.iter().map(|linked| self.one(linked)).collect();
         }
-        chains
+        let inputs: Vec<&[u8]> = linked.iter().map(|linked| linked.0.as_slice()).collect();
+        let mut hashes = vec![[0; 32]; linked.len()];
+        hash_each(Mode::keyed(&self.0), &inputs, &mut hashes);
+        hashes.into_iter().map(Chain).collect()
     }
 }
 
-/// Size of what a link is the hash of.
-const LINKED_SIZE: usize = 32 + LOGICAL_SIZE + 32;
+/// What a link is the hash of: the chain value before it, what the chain covers of the header, and
+/// the payload's hash.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Linked([u8; PAYLOAD_HASH_AT + 32]);
 
-/// What a link is the hash of.
-pub(super) fn linked(
-    previous: &Chain,
-    logical: &[u8; LOGICAL_SIZE],
-    payload_hash: &[u8; 32],
-) -> [u8; LINKED_SIZE] {
-    let mut bytes = [0; LINKED_SIZE];
-    put(&mut bytes, 0, &previous.0);
-    put(&mut bytes, 32, logical);
-    put(&mut bytes, 32 + LOGICAL_SIZE, payload_hash);
-    bytes
+const PAYLOAD_HASH_AT: usize = 32 + LOGICAL_SIZE;
+
+impl Linked {
+    pub(super) fn new(
+        previous: &Chain,
+        logical: &[u8; LOGICAL_SIZE],
+        payload_hash: &[u8; 32],
+    ) -> Self {
+        let mut linked = Self([0; PAYLOAD_HASH_AT + 32]);
+        put(&mut linked.0, 0, &previous.0);
+        put(&mut linked.0, 32, logical);
+        linked.put_payload_hash(payload_hash);
+        linked
+    }
+
+    /// For whoever knows the payload's hash later than the rest.
+    pub(super) fn put_payload_hash(&mut self, payload_hash: &[u8; 32]) {
+        put(&mut self.0, PAYLOAD_HASH_AT, payload_hash);
+    }
+
+    /// Whether it is that of a record behind that chain value.
+    pub(super) fn is_behind(&self, previous: &Chain) -> bool {
+        self.0.first_chunk() == Some(&previous.0)
+    }
 }
 
 /// Fewer inputs are hashed one after the other: most lanes would be idle. All are in a build that
@@ -172,21 +185,15 @@ pub(super) fn content_hashes(inputs: &[&[u8]]) -> Vec<[u8; 32]> {
 }
 
 fn content_hashes_from(many: usize, inputs: &[&[u8]]) -> Vec<[u8; 32]> {
-    let mut hashes = vec![[0; 32]; inputs.len()];
-    let is_short = |input: &[u8]| input.len() <= INPUT_MAX;
-    let places = inputs.iter().copied().zip(&mut hashes);
-    if inputs.iter().filter(|input| is_short(input)).count() < many {
-        places.for_each(|(input, hash)| *hash = content_hash(input));
-        return hashes;
+    let is_long = |input: &[u8]| input.len() > INPUT_MAX;
+    if inputs.iter().filter(|input| !is_long(input)).count() < many {
+        return inputs.iter().map(|input| content_hash(input)).collect();
     }
-    let mut short = places.filter_map(|(input, hash)| {
-        if is_short(input) {
-            return Some((input, hash));
-        }
+    let mut hashes = vec![[0; 32]; inputs.len()];
+    hash_each(Mode::PLAIN, inputs, &mut hashes);
+    for (input, hash) in inputs.iter().zip(&mut hashes).filter(|(input, _)| is_long(input)) {
         *hash = content_hash(input);
-        None
-    });
-    hash_each(Mode::PLAIN, &mut short);
+    }
     hashes
 }
 
@@ -231,7 +238,7 @@ mod tests {
         }
         let key = ChainKey::new(&[9; 16]);
         let linked: Vec<_> =
-            (0..40).map(|n| linked(&Chain([n; 32]), &[n; LOGICAL_SIZE], &[!n; 32])).collect();
+            (0..40).map(|n| Linked::new(&Chain([n; 32]), &[n; LOGICAL_SIZE], &[!n; 32])).collect();
         let alone: Vec<_> = linked.iter().map(|linked| key.one(linked)).collect();
         for many in [0, 8, usize::MAX] {
             assert_eq!(key.links_from(many, &linked), alone);

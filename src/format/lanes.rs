@@ -56,38 +56,43 @@ impl Mode {
     }
 }
 
-/// Put the hash of each input, of [`INPUT_MAX`] bytes at most, in its place.
+/// Put the hash of each input in its place. One of more than [`INPUT_MAX`] bytes is passed over.
 #[multiversion::multiversion(targets(
     "x86_64+avx2+avx512f+avx512vl+avx512bw+avx512dq",
     "x86_64+avx2",
 ))]
-pub(super) fn hash_each<'a>(
-    mode: Mode,
-    inputs: &mut dyn Iterator<Item = (&'a [u8], &'a mut [u8; 32])>,
-) {
+pub(super) fn hash_each(mode: Mode, inputs: &[&[u8]], hashes: &mut [[u8; 32]]) {
     let mut lanes = Lanes {
         mode,
+        inputs,
+        hashes,
+        next: 0,
         work: [const { None }; LANES],
         state: [[0; LANES]; 8],
         block: [[0; LANES]; 16],
         length: [0; LANES],
         flags: [0; LANES],
     };
-    while lanes.load(inputs) {
+    while lanes.load() {
         lanes.compress();
         lanes.take_out();
     }
 }
 
-/// What a lane is at: what is left of the input, and where its hash goes.
-struct Work<'a> {
-    rest: &'a [u8],
-    hash: &'a mut [u8; 32],
+/// What a lane is at: the place of its input, and how many bytes of it were taken.
+#[derive(Debug, Clone, Copy)]
+struct Work {
+    place: usize,
+    taken: usize,
 }
 
 struct Lanes<'a> {
     mode: Mode,
-    work: [Option<Work<'a>>; LANES],
+    inputs: &'a [&'a [u8]],
+    hashes: &'a mut [[u8; 32]],
+    /// The place of the input that is begun next.
+    next: usize,
+    work: [Option<Work>; LANES],
     /// The chaining values.
     state: [Row; 8],
     /// The blocks that are compressed next.
@@ -98,45 +103,66 @@ struct Lanes<'a> {
 
 #[expect(clippy::indexing_slicing, reason = "a lane is less than LANES, and rows have as many")]
 #[expect(clippy::inline_always, reason = "a function of its own has no wide vectors")]
-impl<'a> Lanes<'a> {
+impl Lanes<'_> {
     /// Give each lane its next block. False if no lane has any.
     #[inline(always)]
-    fn load(&mut self, inputs: &mut dyn Iterator<Item = (&'a [u8], &'a mut [u8; 32])>) -> bool {
+    fn load(&mut self) -> bool {
         let mut is_any = false;
         for lane in 0..LANES {
             self.flags[lane] = self.mode.flags;
-            if self.work[lane].is_none() {
-                let Some((rest, hash)) = inputs.next() else { continue };
-                self.work[lane] = Some(Work { rest, hash });
-                self.flags[lane] |= CHUNK_START;
-                for (row, word) in self.state.iter_mut().zip(self.mode.start) {
-                    row[lane] = word;
-                }
+            if self.work[lane].is_none() && !self.begin(lane) {
+                continue;
             }
-            let Some(work) = &mut self.work[lane] else { continue };
+            let Some(Work { place, taken }) = self.work[lane] else { continue };
             is_any = true;
-            if let Some((block, rest)) = work.rest.split_first_chunk::<BLOCK>() {
-                work.rest = rest;
-                self.flags[lane] |= if rest.is_empty() { CHUNK_END | ROOT } else { 0 };
-                self.put(lane, block, 64);
+            let rest = self.inputs.get(place).and_then(|input| input.get(taken..));
+            let rest = rest.unwrap_or_default();
+            self.work[lane] = Some(Work { place, taken: taken + BLOCK });
+            self.flags[lane] |= if rest.len() > BLOCK { 0 } else { CHUNK_END | ROOT };
+            self.length[lane] = 64;
+            if let Some(block) = rest.first_chunk::<BLOCK>() {
+                for (row, bytes) in self.block.iter_mut().zip(block.as_chunks().0) {
+                    row[lane] = u32::from_le_bytes(*bytes);
+                }
             } else {
-                let mut block = [0; BLOCK];
-                block[..work.rest.len()].copy_from_slice(work.rest);
-                let length = u32::try_from(work.rest.len()).unwrap_or(u32::MAX);
-                work.rest = &[];
-                self.flags[lane] |= CHUNK_END | ROOT;
-                self.put(lane, &block, length);
+                self.put_last(lane, rest);
             }
         }
         is_any
     }
 
+    /// Begin the next input in a lane. False if there is none.
     #[inline(always)]
-    fn put(&mut self, lane: usize, block: &[u8; BLOCK], length: u32) {
-        for (row, bytes) in self.block.iter_mut().zip(block.as_chunks().0) {
-            row[lane] = u32::from_le_bytes(*bytes);
+    fn begin(&mut self, lane: usize) -> bool {
+        while self.inputs.get(self.next).is_some_and(|input| input.len() > INPUT_MAX) {
+            self.next += 1;
         }
-        self.length[lane] = length;
+        if self.next >= self.inputs.len() {
+            return false;
+        }
+        self.work[lane] = Some(Work { place: self.next, taken: 0 });
+        self.next += 1;
+        self.flags[lane] |= CHUNK_START;
+        for (row, word) in self.state.iter_mut().zip(self.mode.start) {
+            row[lane] = word;
+        }
+        true
+    }
+
+    /// Put a block in its lane that is not full. Word by word: a copy of its bytes would have to be
+    /// read back before it is written.
+    #[inline(always)]
+    fn put_last(&mut self, lane: usize, bytes: &[u8]) {
+        let (words, tail) = bytes.as_chunks();
+        let tail = tail.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte));
+        for (place, row) in self.block.iter_mut().enumerate() {
+            row[lane] = match words.get(place) {
+                Some(word) => u32::from_le_bytes(*word),
+                None if place == words.len() => tail,
+                None => 0,
+            };
+        }
+        self.length[lane] = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
     }
 
     /// Compress a block of every lane. The counter is that of the first chunk.
@@ -192,8 +218,9 @@ impl<'a> Lanes<'a> {
             if self.flags[lane] & CHUNK_END == 0 {
                 continue;
             }
-            if let Some(work) = self.work[lane].take() {
-                for (bytes, row) in work.hash.as_chunks_mut().0.iter_mut().zip(&self.state) {
+            let work = self.work[lane].take();
+            if let Some(hash) = work.and_then(|work| self.hashes.get_mut(work.place)) {
+                for (bytes, row) in hash.as_chunks_mut().0.iter_mut().zip(&self.state) {
                     *bytes = row[lane].to_le_bytes();
                 }
             }
@@ -259,7 +286,7 @@ mod tests {
             let keyed: &dyn Fn(&[u8]) -> blake3::Hash = &|input| blake3::keyed_hash(&key, input);
             for (mode, expected) in [(Mode::PLAIN, plain), (Mode::keyed(&key), keyed)] {
                 let mut hashes = vec![[0; 32]; inputs.len()];
-                hash_each(mode, &mut inputs.iter().copied().zip(&mut hashes));
+                hash_each(mode, &inputs, &mut hashes);
                 for (input, hash) in inputs.iter().zip(&hashes) {
                     assert_eq!(hash, expected(input).as_bytes(), "{} bytes", input.len());
                 }
@@ -272,7 +299,7 @@ mod tests {
     fn few_inputs_are_hashed_too() {
         for count in 0..=LANES + 1 {
             let mut hashes = vec![[0; 32]; count];
-            hash_each(Mode::PLAIN, &mut hashes.iter_mut().map(|hash| (&b"abc"[..], hash)));
+            hash_each(Mode::PLAIN, &vec![&b"abc"[..]; count], &mut hashes);
             assert!(hashes.iter().all(|hash| hash == blake3::hash(b"abc").as_bytes()));
         }
     }

@@ -10,7 +10,7 @@
 //! Left out on purpose: checksums. Bytes that are no frame give a link that nobody takes.
 
 use super::frame::CHAIN_SIZE;
-use super::hash::{content_hashes, linked};
+use super::hash::{Linked, content_hashes};
 use super::lanes::INPUT_MAX;
 use super::{Chain, ChainKey, FRAME_HEADER_SIZE, RecordHeader, frame_size, peek_payload_length};
 
@@ -20,35 +20,36 @@ const AHEAD_FIRST: usize = 8;
 /// No more than so many.
 const AHEAD: usize = 64;
 
-/// The links that the next frames must have.
+/// The links that the next frames must have: what stands at a place of each list is of one frame.
 #[derive(Debug)]
 pub struct LinksAhead {
-    /// The nearest last.
-    expected: Vec<Expected>,
+    offsets: Vec<u64>,
+    /// What each link is the hash of.
+    linked: Vec<Linked>,
+    chains: Vec<Chain>,
+    /// The place of the nearest.
+    next: usize,
     /// How many frames are looked at next.
     reach: usize,
 }
 
 impl Default for LinksAhead {
     fn default() -> Self {
-        Self { expected: Vec::new(), reach: AHEAD_FIRST }
+        let (offsets, linked, chains) = (Vec::new(), Vec::new(), Vec::new());
+        Self { offsets, linked, chains, next: 0, reach: AHEAD_FIRST }
     }
-}
-
-#[derive(Debug)]
-struct Expected {
-    offset: u64,
-    previous: Chain,
-    chain: Chain,
 }
 
 impl LinksAhead {
     /// The link that the frame at `offset` must have behind the chain value `previous`, if it was
     /// looked at.
+    #[inline]
     pub fn take(&mut self, offset: u64, previous: &Chain) -> Option<Chain> {
-        while let Some(expected) = self.expected.pop_if(|expected| expected.offset <= offset) {
-            if expected.offset == offset && expected.previous == *previous {
-                return Some(expected.chain);
+        while let Some(at) = self.offsets.get(self.next).filter(|at| **at <= offset) {
+            let (is_here, place) = (*at == offset, self.next);
+            self.next += 1;
+            if is_here && self.linked.get(place).is_some_and(|linked| linked.is_behind(previous)) {
+                return self.chains.get(place).copied();
             }
         }
         None
@@ -62,31 +63,32 @@ impl LinksAhead {
     /// Whether nothing is known any more.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.expected.is_empty()
+        self.next >= self.offsets.len()
     }
 
     /// Look at the frames in `bytes`, which start at `offset` behind the chain value `previous`.
     pub fn look(&mut self, bytes: &[u8], mut offset: u64, previous: &Chain, key: &ChainKey) {
-        self.expected.clear();
+        let Self { offsets, linked, chains, next, reach } = self;
+        offsets.clear();
+        linked.clear();
+        *next = 0;
         let (mut previous, mut rest) = (*previous, bytes);
-        let (mut payloads, mut heads) = (Vec::new(), Vec::new());
-        while heads.len() < self.reach
+        let mut payloads = Vec::with_capacity(*reach);
+        while payloads.len() < *reach
             && let Some((head, payload, chain, size)) = peek(rest)
         {
             payloads.push(payload);
-            heads.push((offset, previous, head));
+            offsets.push(offset);
+            linked.push(Linked::new(&previous, &head.logical(), &[0; 32]));
             previous = chain;
             rest = rest.get(size..).unwrap_or_default();
             offset = offset.saturating_add(u64::try_from(size).unwrap_or(u64::MAX));
         }
-        let hashes = content_hashes(&payloads);
-        let content = |((_, previous, head), hash): (&(u64, Chain, RecordHeader), _)| {
-            linked(previous, &head.logical(), hash)
-        };
-        let chains = key.links(&heads.iter().zip(&hashes).map(content).collect::<Vec<_>>());
-        let expected = |((offset, previous, _), chain)| Expected { offset, previous, chain };
-        self.expected.extend(heads.into_iter().zip(chains).rev().map(expected));
-        self.reach = AHEAD.min(2 * self.reach);
+        for (linked, hash) in linked.iter_mut().zip(content_hashes(&payloads)) {
+            linked.put_payload_hash(&hash);
+        }
+        *chains = key.links(linked);
+        *reach = AHEAD.min(2 * *reach);
     }
 }
 
@@ -191,7 +193,7 @@ mod tests {
             let (offset, before) = (ends[at + 1].0, ends[at].1);
             let from = usize::try_from(offset - START).unwrap();
             ahead.look(&bytes[from..], offset, &before, &key);
-            looks.push(ahead.expected.len());
+            looks.push(ahead.offsets.len());
             while ahead.take(ends[at + 1].0, &ends[at].1).is_some() {
                 at += 1;
             }
@@ -199,6 +201,6 @@ mod tests {
         assert_eq!(looks, [8, 16, 32, 64, 64]);
         ahead.forget();
         ahead.look(&bytes, START, &Chain([7; 32]), &key);
-        assert_eq!(ahead.expected.len(), 8);
+        assert_eq!(ahead.offsets.len(), 8);
     }
 }

@@ -14,7 +14,7 @@ use crate::error::Result;
 use super::reader::LogReader;
 use super::row::{Next, Opened, Row, told};
 use super::segment_walk::{Place, SegmentWalk};
-use super::walk::Item;
+use super::walk::{Beside, Item};
 
 /// The items of a log, newest first.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub struct WalkBack<'a> {
 /// A part of the row.
 #[derive(Debug)]
 enum Part<'a> {
-    Item(Item),
+    Beside(Beside),
     Segment(Box<Opened<'a>>),
 }
 
@@ -62,7 +62,7 @@ impl<'a> WalkBack<'a> {
         let mut parts = Vec::new();
         while let Some(next) = row.next().transpose()? {
             match next {
-                Next::Item(item) => parts.push(Part::Item(item)),
+                Next::Item(item) => parts.push(Part::Beside(item)),
                 Next::Segment(opened) => {
                     let (before, next_seq) = match opened.expected_ending() {
                         Some(ending) => ending,
@@ -85,7 +85,7 @@ impl<'a> WalkBack<'a> {
         }
         match self.row.as_mut().and_then(Vec::pop) {
             None => return Ok(None),
-            Some(Part::Item(item)) => self.ready.push(item),
+            Some(Part::Beside(item)) => self.ready.push(item.among_records()),
             Some(Part::Segment(opened)) => {
                 self.current = Some(Blocks::new(self.reader, opened, self.from)?);
             }
@@ -119,7 +119,7 @@ impl<'a> WalkBack<'a> {
 /// A walk over a whole segment, at its end.
 fn read_through(opened: &Opened<'_>) -> Result<SegmentWalk> {
     let mut walk = opened.walk()?;
-    while walk.step()?.is_some() {}
+    while walk.pass()?.is_some() {}
     Ok(walk)
 }
 
@@ -152,13 +152,14 @@ impl<'a> Blocks<'a> {
             }
         }
         if start.is_none() {
-            items.extend(self.opened.damaged_header());
+            items.extend(self.opened.damaged_header().map(Beside::among_records));
         }
         while let Some(item) = walk.step_before(self.stop.unwrap_or(u64::MAX))? {
             items.push(item);
         }
         if self.stop.is_none() {
-            items.extend(self.opened.trailer(walk.finish().item)?);
+            let trailer = self.opened.trailer(walk.finish().item)?;
+            items.extend(trailer.into_iter().map(Beside::among_records));
         }
         self.stop = start;
         Ok(start.is_none())

@@ -138,7 +138,7 @@ fn last_note(
     loop {
         match scan.next(&mut at)? {
             Ok(found) => {
-                last = note_in(&found.header, &found.payload).or(last);
+                last = note_in(&found.header, found.payload).or(last);
             }
             Err(FrameFault::Empty) if place == Place::Newest => return Ok(last),
             Err(_) => {

@@ -63,7 +63,7 @@ fn walk(scan: &mut Scan, start: Position, durable_seq: u64) -> io::Result<Walked
         places: vec![start],
     };
     loop {
-        let next = scan.pass(&mut at);
+        let next = scan.next(&mut at);
         bug!(ReadErrorIsEnd => if next.is_err() { return Ok(Walked { at, ..walked }) });
         let found = match next? {
             Ok(found) => found,
@@ -71,8 +71,7 @@ fn walk(scan: &mut Scan, start: Position, durable_seq: u64) -> io::Result<Walked
         };
         if found.header.stamp.batch_left == 0 || bug!(BatchLeftIgnored) {
             (walked.whole_end, walked.time) = (at, found.header.stamp.time);
-            let payload = scan.payload(found.offset, found.payload);
-            walked.retention = note_in(&found.header, payload).or(walked.retention);
+            walked.retention = note_in(&found.header, found.payload).or(walked.retention);
             let is_far = |last: &Position| at.offset - last.offset >= SEEK_STEP;
             walked.places.extend(walked.places.last().is_none_or(is_far).then_some(at));
         }

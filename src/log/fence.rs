@@ -128,7 +128,7 @@ impl Fence<'_> {
                 kind: found.header.kind,
                 codec: found.header.codec,
                 schema: found.header.schema,
-                payload: found.payload,
+                payload: found.payload.to_vec(),
             };
             pieces.push(&record, stamp.time, stamp.batch_left)?;
         }

@@ -288,7 +288,7 @@ impl Cursor {
             .next(&mut self.at)
             .map_err(|error| Error::io("read a record", &self.path, error).at_offset(at.offset))?;
         match found {
-            Ok(found) => Ok(logged(found, self.header.ordinal)),
+            Ok(found) => Ok(logged(found.into_owned(), self.header.ordinal)),
             Err(fault) => Err(damaged(&self.path, at.offset, at.next_seq, fault.describe())),
         }
     }

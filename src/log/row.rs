@@ -18,7 +18,7 @@ use super::scan::{Scan, Source};
 use super::sealed::Seal;
 use super::segment_walk::{Ending, Extent, ExtentSource, SegmentWalk};
 use super::segments::{Entry, Segment, good};
-use super::walk::{Damage, Item, Proof};
+use super::walk::{Beside, Damage, Item, Proof};
 
 /// A way along the row.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ pub(super) enum Before {
 #[derive(Debug)]
 pub(super) enum Next<'a> {
     /// Something that is wrong.
-    Item(Item),
+    Item(Beside),
     /// A segment that can be read.
     Segment(Opened<'a>),
 }
@@ -135,12 +135,12 @@ impl<'a> Row<'a> {
 
     /// An intact file that is not what its name, or its place, says. Its records belong somewhere
     /// else: what is missing because of it is named when the row turns out to have a gap.
-    fn rejected(&mut self, path: &Path, segment: &Segment, what: String) -> Item {
+    fn rejected(&mut self, path: &Path, segment: &Segment, what: String) -> Beside {
         self.damage(path, segment.length, self.next_seq.saturating_sub(1), what)
     }
 
     /// A file whose header is damaged, and with it all of its records.
-    fn unreadable(&mut self, name: SegmentName, path: &Path, what: String) -> Item {
+    fn unreadable(&mut self, name: SegmentName, path: &Path, what: String) -> Beside {
         if self.reader.segments.with_ordinal(name.ordinal).is_some() {
             return self.damage(path, 0, self.next_seq.saturating_sub(1), what);
         }
@@ -156,7 +156,7 @@ impl<'a> Row<'a> {
     }
 
     /// There is a gap in the row before the segment `ordinal`.
-    fn missing(&mut self, ordinal: u64, last_seq: u64) -> Item {
+    fn missing(&mut self, ordinal: u64, last_seq: u64) -> Beside {
         let last = ordinal.saturating_sub(1);
         let what = if last > self.expected {
             format!("segments {} to {last} are missing", self.expected)
@@ -170,7 +170,7 @@ impl<'a> Row<'a> {
     }
 
     /// The row ends before HEAD does, or before its last segment says that it does.
-    fn missing_at_end(&mut self) -> Option<Item> {
+    fn missing_at_end(&mut self) -> Option<Beside> {
         self.is_over = true;
         if self.reader.segments.ending.is_some() {
             return None;
@@ -191,7 +191,7 @@ impl<'a> Row<'a> {
     }
 
     /// Damage from the next record on up to `last_seq`, in a file as a whole.
-    fn damage(&mut self, path: &Path, end: u64, last_seq: u64, what: String) -> Item {
+    fn damage(&mut self, path: &Path, end: u64, last_seq: u64, what: String) -> Beside {
         let first_seq = self.next_seq;
         self.next_seq = first_seq.max(last_seq.saturating_add(1));
         Item::Damage(Damage { path: path.to_owned(), offset: 0, end, first_seq, last_seq, what })
@@ -297,7 +297,7 @@ impl Opened<'_> {
     }
 
     /// What is wrong with the segment, and costs no record: a header that its footer replaces.
-    pub(super) fn damaged_header(&self) -> Option<Item> {
+    pub(super) fn damaged_header(&self) -> Option<Beside> {
         let fault = self.segment.fault.as_ref()?;
         let base_seq = self.segment.header.base_seq;
         Some(Item::Damage(Damage {
@@ -312,7 +312,7 @@ impl Opened<'_> {
 
     /// What follows a segment's records, in order: its end, if that is not where it should be;
     /// its index or footer, if they do not hold; its length.
-    pub(super) fn trailer(&self, ending: Option<Item>) -> Result<Vec<Item>> {
+    pub(super) fn trailer(&self, ending: Option<Beside>) -> Result<Vec<Beside>> {
         let is_whole = ending.is_none();
         let mut items: Vec<_> = ending.into_iter().collect();
         items.extend(self.derived()?.map(Item::Derived));
@@ -322,7 +322,7 @@ impl Opened<'_> {
 
     /// The newest file has the length that it was made with. A part that is gone, or new, may
     /// have held nothing that counts; the writer refuses all the same.
-    fn wrong_length(&self) -> Option<Item> {
+    fn wrong_length(&self) -> Option<Beside> {
         let Segment { header, length, .. } = self.segment;
         let expected = header.prealloc_len;
         let is_wrong = self.is_newest && *length != expected;

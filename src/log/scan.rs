@@ -119,7 +119,7 @@ impl Position {
 }
 
 /// A frame that was found where it should be.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Found<P = Vec<u8>> {
     pub(super) header: RecordHeader,
     pub(super) payload: P,
@@ -128,9 +128,24 @@ pub(super) struct Found<P = Vec<u8>> {
     pub(super) size: u64,
 }
 
+impl<P> Found<P> {
+    /// Where it ends.
+    fn end(&self) -> u64 {
+        self.offset + self.size
+    }
+}
+
+impl Found<&[u8]> {
+    /// The frame with a payload of its own.
+    pub(super) fn into_owned(self) -> Found {
+        let Self { header, payload, chain, offset, size } = self;
+        Found { header, payload: payload.to_vec(), chain, offset, size }
+    }
+}
+
 /// A payload that stays where it was read, until something else is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Held {
+#[derive(Debug, Clone, Copy)]
+struct Held {
     length: usize,
 }
 
@@ -156,9 +171,10 @@ pub(super) struct Scan {
     pub(super) links: Links,
     /// Links that were computed ahead, of bytes of which fill.
     ahead: (LinksAhead, u64),
-    /// Where the frame ended that came last.
-    passed: u64,
-    /// The payload that came last, if it lies in a map.
+    /// The frame that came last. It is written in place and read there: one that is handed on by
+    /// value is copied at every step of the way, which costs as much as checking it.
+    passed: Option<Found<Held>>,
+    /// Its payload, if it lies in a map.
     copied: Vec<u8>,
 }
 
@@ -167,7 +183,7 @@ impl Scan {
         let key = ChainKey::new(&header.genesis);
         let (segment, ordinal, prev_chain) = (header.segment, header.ordinal, header.prev_chain);
         let (links, ahead) = (Links::Computed, (LinksAhead::default(), 0));
-        let (passed, copied) = (u64::MAX, Vec::new());
+        let (passed, copied) = (None, Vec::new());
         Self { source, segment, ordinal, key, prev_chain, end, links, ahead, passed, copied }
     }
 
@@ -175,40 +191,8 @@ impl Scan {
         self.ordinal
     }
 
-    /// The frame at a position, or why there is none. Moves the position behind it.
-    pub(super) fn next(&mut self, at: &mut Position) -> io::Result<Result<Found, FrameFault>> {
-        self.next_with(at, <[u8]>::to_vec)
-    }
-
-    /// The same, and its payload stays where it was read: see [`Scan::payload`].
-    pub(super) fn pass(
-        &mut self,
-        at: &mut Position,
-    ) -> io::Result<Result<Found<Held>, FrameFault>> {
-        let found = self.next_with(at, |payload| Held { length: payload.len() })?;
-        if let (Ok(found), Source::Mapped(_)) = (&found, &self.source) {
-            // What lies in a map is copied before anybody makes something of it.
-            let bytes = self.source.held(found.offset + HEADER_SIZE, found.payload.length);
-            self.copied.clear();
-            self.copied.extend_from_slice(bytes.unwrap_or_default());
-        }
-        Ok(found)
-    }
-
-    /// The payload of the frame that was read last, which begins there.
-    pub(super) fn payload(&self, offset: u64, held: Held) -> &[u8] {
-        let held = match &self.source {
-            Source::Mapped(_) => self.copied.get(..held.length),
-            Source::Windowed { .. } => self.source.held(offset + HEADER_SIZE, held.length),
-        };
-        held.expect("what was checked is held until something else is read")
-    }
-
-    fn next_with<P>(
-        &mut self,
-        at: &mut Position,
-        keep: fn(&[u8]) -> P,
-    ) -> io::Result<Result<Found<P>, FrameFault>> {
+    /// Pass the frame at a position, or say why there is none. Moves the position behind it.
+    pub(super) fn pass(&mut self, at: &mut Position) -> io::Result<Result<(), FrameFault>> {
         let (key, seq) = (self.key, at.next_seq);
         let chain = at.chain.filter(|_| self.links == Links::Computed);
         let link = chain.and_then(|chain| self.link_ahead(at.offset, &chain));
@@ -219,14 +203,44 @@ impl Scan {
             _ if frame.header().stamp.seq == seq => Ok(()),
             _ => Err(FrameFault::Seq),
         };
-        let found = self.frame(at.offset, prove, keep)?;
-        if let Ok(found) = &found {
-            at.offset += found.size;
-            self.passed = at.offset;
-            at.next_seq += 1;
-            at.chain = Some(found.chain);
+        let found = match self.frame(at.offset, prove, |payload| Held { length: payload.len() })? {
+            Ok(found) => found,
+            Err(fault) => return Ok(Err(fault)),
+        };
+        at.offset = found.end();
+        at.next_seq += 1;
+        at.chain = Some(found.chain);
+        if let Source::Mapped(_) = &self.source {
+            // What lies in a map is copied before anybody makes something of it.
+            let bytes = self.source.held(found.offset + HEADER_SIZE, found.payload.length);
+            self.copied.clear();
+            self.copied.extend_from_slice(bytes.unwrap_or_default());
         }
-        Ok(found)
+        self.passed = Some(found);
+        Ok(Ok(()))
+    }
+
+    /// Pass the frame at a position, and look at it.
+    pub(super) fn next(
+        &mut self,
+        at: &mut Position,
+    ) -> io::Result<Result<Found<&[u8]>, FrameFault>> {
+        let passed = self.pass(at)?;
+        Ok(passed.map(|()| self.passed()))
+    }
+
+    /// The frame that was passed last, if nothing else was read since.
+    #[inline]
+    pub(super) fn passed(&self) -> Found<&[u8]> {
+        let found = self.passed.as_ref().and_then(|passed| {
+            let Found { header, payload: Held { length }, chain, offset, size } = *passed;
+            let payload = match &self.source {
+                Source::Mapped(_) => self.copied.get(..length),
+                Source::Windowed { .. } => self.source.held(offset + HEADER_SIZE, length),
+            };
+            Some(Found { header, payload: payload?, chain, offset, size })
+        });
+        found.expect("what was passed is held until something else is read")
     }
 
     /// The link that the frame at an offset must have behind a chain value, if its bytes were read
@@ -238,7 +252,7 @@ impl Scan {
             ahead.forget();
             *of = fills;
         }
-        if ahead.is_empty() && offset == self.passed {
+        if ahead.is_empty() && self.passed.is_some_and(|passed| passed.end() == offset) {
             let room = usize::try_from(self.end.saturating_sub(offset)).unwrap_or(usize::MAX);
             let bytes = self.source.at_hand(offset)?;
             ahead.look(bytes.get(..room).unwrap_or(bytes), offset, previous, &self.key);
@@ -295,6 +309,7 @@ impl Scan {
         Ok(self.source.at(start, 32)?.first_chunk().copied().map(Chain))
     }
 
+    #[inline]
     fn frame<P>(
         &mut self,
         offset: u64,
@@ -379,7 +394,7 @@ mod tests {
             end: DATA_START + 6 * 320,
             links: Links::Computed,
             ahead: (LinksAhead::default(), 0),
-            passed: u64::MAX,
+            passed: None,
             copied: Vec::new(),
         };
         let mut at = Position { offset: DATA_START, next_seq: 1, chain: Some(Chain::GENESIS) };

@@ -108,6 +108,7 @@ fn gather(
     let (mut times, mut left) = (None, 0);
     while at.offset < next.prev_data_end {
         let Ok(found) = scan.next(&mut at)? else { return Ok(None) };
+        let found = found.into_owned();
         let size = usize::try_from(found.size).map_err(io::Error::other)?;
         hasher.update(scan.source.at(found.offset, size)?);
         let record = logged(found, header.ordinal);

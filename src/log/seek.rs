@@ -10,8 +10,8 @@ use super::reader::LogReader;
 use super::row::Opened;
 use super::scan::Position;
 use super::sealed::Seal;
-use super::segment_walk::{Place, SegmentWalk, Told};
-use super::walk::{Item, Proof};
+use super::segment_walk::{Passed, Place, SegmentWalk, Told};
+use super::walk::Proof;
 
 /// Places of the segments that were looked at last: by the segment, and whether it is sealed, since
 /// those of an index are more. Its uid alone is whatever a caller's source of uids gave it.
@@ -122,7 +122,7 @@ fn walked(opened: &Opened<'_>, known: &[Place]) -> Result<Vec<Place>> {
         None => {}
     }
     while let Some(item) = walk.pass()? {
-        if matches!(item, Item::Record(..)) {
+        if matches!(item, Passed::Record(_)) {
             let is_far = |before: &Place| last.at.offset - before.at.offset >= SEEK_STEP;
             places.extend(places.last().is_none_or(is_far).then_some(last));
             last = walk.place();

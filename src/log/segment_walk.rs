@@ -7,8 +7,8 @@ use crate::error::{Error, Result};
 use crate::format::{Chain, FrameFault, SegmentHeader};
 
 use super::row::Before;
-use super::scan::{Found, Held, Position, Scan};
-use super::walk::{Damage, Item, LoggedRecord, Proof};
+use super::scan::{Found, Position, Scan};
+use super::walk::{Beside, Damage, Item, LoggedRecord, Proof};
 
 /// How far a segment is known to be acknowledged.
 #[derive(Debug, Clone, Copy)]
@@ -38,10 +38,19 @@ pub(super) struct SegmentWalk {
     scan: Scan,
     path: PathBuf,
     at: Position,
-    /// Behind the last acknowledged record that was read.
-    durable_at: Position,
+    /// Behind the last acknowledged record that was read, if that is not where it stands.
+    durable_at: Option<Position>,
     extent: Extent,
     proof: Proof,
+}
+
+/// What a walk came by.
+#[derive(Debug)]
+pub(super) enum Passed {
+    /// A record: see [`SegmentWalk::record`].
+    Record(Proof),
+    /// What is no record. In a box, since records are many and these are few.
+    Beside(Box<Beside>),
 }
 
 /// A place in a segment from which one can go on.
@@ -68,7 +77,7 @@ pub(super) struct Ending {
     pub(super) before: Before,
     pub(super) next_seq: u64,
     /// What is wrong there.
-    pub(super) item: Option<Item>,
+    pub(super) item: Option<Beside>,
 }
 
 impl SegmentWalk {
@@ -80,12 +89,13 @@ impl SegmentWalk {
         proof: Proof,
     ) -> Self {
         let at = Position::start(header);
-        Self { scan, path: path.to_owned(), at, durable_at: at, extent, proof }
+        Self { scan, path: path.to_owned(), at, durable_at: None, extent, proof }
     }
 
     /// Where it stands.
     pub(super) fn place(&self) -> Place {
-        Place { at: self.at, durable_at: self.durable_at, proof: self.proof, source: Told::ByScan }
+        let Self { at, proof, .. } = *self;
+        Place { at, durable_at: self.durable_at.unwrap_or(at), proof, source: Told::ByScan }
     }
 
     /// Go on from a place. An index is never trusted: if what it names is no such record, the walk
@@ -97,18 +107,18 @@ impl SegmentWalk {
             let chain = self.scan.chain_before(at.offset).map_err(|e| self.unreadable(e))?;
             at.chain = chain;
             let mut behind = at;
-            let found = self.scan.next(&mut behind).map_err(|error| self.unreadable(error))?;
+            let found = self.scan.pass(&mut behind).map_err(|error| self.unreadable(error))?;
             if (chain.is_none() || found.is_err()) && !bug!(IndexTrusted) {
                 return Ok(false);
             }
-            self.durable_at = at;
+            self.durable_at = None;
         } else {
             let end = self.extent.end;
             let is_acknowledged = at.offset <= end;
             if !is_acknowledged && place.durable_at.offset != end {
                 return Ok(false);
             }
-            self.durable_at = if is_acknowledged { at } else { place.durable_at };
+            self.durable_at = (!is_acknowledged).then_some(place.durable_at);
             self.proof = place.proof;
         }
         self.at = at;
@@ -130,26 +140,40 @@ impl SegmentWalk {
 
     /// The next item; `None` at the end.
     pub(super) fn step(&mut self) -> Result<Option<Item>> {
-        let item = self.pass()?;
-        Ok(item.map(|item| item.map(|offset, held| self.scan.payload(offset, held).to_vec())))
+        Ok(self.pass()?.map(|passed| match passed {
+            Passed::Record(proof) => Item::Record(self.record().into_owned(), proof),
+            Passed::Beside(item) => item.among_records(),
+        }))
     }
 
-    /// The payload of the record that came last.
-    pub(super) fn payload(&self, offset: u64, held: Held) -> &[u8] {
-        self.scan.payload(offset, held)
+    /// The record that was passed last. Its payload is where it was read.
+    #[inline]
+    pub(super) fn record(&self) -> LoggedRecord<&[u8]> {
+        logged(self.scan.passed(), self.scan.ordinal())
     }
 
-    /// The next item; `None` at the end. A record's payload stays where it was read.
-    pub(super) fn pass(&mut self) -> Result<Option<Item<Held>>> {
+    /// Where the record begins that comes next.
+    pub(super) fn next_seq(&self) -> u64 {
+        self.at.next_seq
+    }
+
+    /// Go on to the next item; `None` at the end.
+    pub(super) fn pass(&mut self) -> Result<Option<Passed>> {
         let is_guessed = self.extent.source == ExtentSource::Guessed;
         let is_behind_guess = is_guessed && self.at.next_seq > self.extent.last_seq;
         if self.at.offset >= self.scan.end || is_behind_guess {
             return Ok(None);
         }
-        let fault = match self.record()? {
-            Ok(item) => return Ok(Some(item)),
+        let fault = match self.pass_record()? {
+            Ok(proof) => return Ok(Some(Passed::Record(proof))),
             Err(fault) => fault,
         };
+        self.beside(fault)
+    }
+
+    /// What stands where there is no record.
+    fn beside(&mut self, fault: FrameFault) -> Result<Option<Passed>> {
+        let is_guessed = self.extent.source == ExtentSource::Guessed;
         let (next, last_seq) = (self.at.next_seq, self.extent.last_seq);
         if is_guessed {
             let found = self.find(|seq, _| seq > next && seq <= last_seq)?;
@@ -171,7 +195,7 @@ impl SegmentWalk {
 
     /// Beyond what HEAD says: a write that is going on, or that a crash cut short; or HEAD is
     /// behind the times, and a later record proves that this one had been there.
-    fn step_beyond(&mut self, fault: FrameFault) -> Result<Option<Item<Held>>> {
+    fn step_beyond(&mut self, fault: FrameFault) -> Result<Option<Passed>> {
         if matches!(fault, FrameFault::Empty | FrameFault::Cut) {
             return Ok(self.end());
         }
@@ -180,30 +204,27 @@ impl SegmentWalk {
         let Some(found) = self.find(proof)? else {
             let offset = self.at.offset;
             self.end();
-            return Ok(Some(Item::OpenEnd { path: self.path.clone(), offset, fault }));
+            let path = self.path.clone();
+            return Ok(Some(Passed::Beside(Box::new(Item::OpenEnd { path, offset, fault }))));
         };
         // A writer may have been at it while it was read.
         self.scan.source.refresh();
-        Ok(Some(match self.record()? {
-            Ok(item) => item,
+        Ok(Some(match self.pass_record()? {
+            Ok(proof) => Passed::Record(proof),
             Err(fault) => self.skip(fault, found.offset, found.header.stamp.seq),
         }))
     }
 
-    /// The record at the position, or why there is none.
-    fn record(&mut self) -> Result<std::result::Result<Item<Held>, FrameFault>> {
-        let mut at = self.at;
-        let found = match self.scan.pass(&mut at).map_err(|error| self.unreadable(error))? {
-            Ok(found) => found,
-            Err(fault) => return Ok(Err(fault)),
-        };
+    /// Pass the record at the position, or say why there is none.
+    fn pass_record(&mut self) -> Result<std::result::Result<Proof, FrameFault>> {
         let is_durable = self.at.offset < self.extent.end;
-        self.at = at;
         if is_durable {
-            self.durable_at = at;
+            self.durable_at = None;
+        } else if self.durable_at.is_none() {
+            self.durable_at = Some(self.at);
         }
-        let proof = if is_durable { self.proof } else { Proof::Unproven };
-        Ok(Ok(Item::Record(logged(found, self.scan.ordinal()), proof)))
+        let passed = self.scan.pass(&mut self.at).map_err(|error| self.unreadable(error))?;
+        Ok(passed.map(|()| if is_durable { self.proof } else { Proof::Unproven }))
     }
 
     /// The first intact frame behind the position whose seq and inflight are wanted.
@@ -218,32 +239,36 @@ impl SegmentWalk {
     }
 
     /// Nothing more in this segment.
-    fn end(&mut self) -> Option<Item<Held>> {
+    fn end(&mut self) -> Option<Passed> {
+        self.durable_at.get_or_insert(self.at);
         self.at.offset = self.scan.end;
         None
     }
 
     /// Go on at `end` with record `next_seq`, and say what lies before.
-    fn skip(&mut self, fault: FrameFault, end: u64, next_seq: u64) -> Item<Held> {
+    fn skip(&mut self, fault: FrameFault, end: u64, next_seq: u64) -> Passed {
         let start = self.at;
         self.proof = Proof::BehindDamage;
         self.at = Position { offset: end, next_seq, chain: None };
         if start.offset < self.extent.end {
-            self.durable_at = self.at;
+            self.durable_at = None;
+        } else {
+            self.durable_at.get_or_insert(start);
         }
-        Item::Damage(Damage {
+        Passed::Beside(Box::new(Item::Damage(Damage {
             path: self.path.clone(),
             offset: start.offset,
             end,
             first_seq: start.next_seq,
             last_seq: next_seq.saturating_sub(1),
             what: fault.describe().to_owned(),
-        })
+        })))
     }
 
     /// At the end: is it where, and what, the successor or HEAD says?
     pub(super) fn finish(self) -> Ending {
-        let Self { durable_at: at, extent, proof, path, .. } = self;
+        let Self { extent, proof, path, .. } = self;
+        let at = self.durable_at.unwrap_or(self.at);
         let before = match (proof, at.chain) {
             (Proof::Proven, Some(chain)) => Before::Record(at.next_seq, chain),
             _ => Before::Damage,
@@ -277,6 +302,7 @@ impl SegmentWalk {
     }
 }
 
+#[inline]
 pub(super) fn logged<P>(found: Found<P>, segment: u64) -> LoggedRecord<P> {
     let stamp = found.header.stamp;
     LoggedRecord {

@@ -14,7 +14,7 @@ use super::options::StreamOf;
 use super::reader::LogReader;
 use super::row::{Next, Opened, Row, told};
 use super::segment_walk::{SegmentWalk, logged};
-use super::walk::{Item, LoggedRecord};
+use super::walk::{Beside, Item, LoggedRecord};
 
 /// The records of one kind or stream, and the damage that may have held some.
 #[derive(Debug)]
@@ -72,12 +72,12 @@ impl<'a> Selection<'a> {
     fn turn(&mut self) -> Result<Option<()>> {
         match self.row.next().transpose()? {
             None => return Ok(None),
-            Some(Next::Item(item)) => self.ready.push_back(item),
+            Some(Next::Item(item)) => self.ready.push_back(item.among_records()),
             Some(Next::Segment(opened)) if opened.segment.header.base_seq > self.last => {
                 return Ok(None);
             }
             Some(Next::Segment(opened)) => {
-                self.ready.extend(opened.damaged_header());
+                self.ready.extend(opened.damaged_header().map(Beside::among_records));
                 let postings = self.postings(&opened)?;
                 let mut walk = opened.walk()?;
                 if postings.is_none() {
@@ -167,7 +167,8 @@ impl<'a> Selection<'a> {
             self.row.closed(before, next_seq);
             ending.item
         };
-        self.ready.extend(opened.trailer(ending)?);
+        let trailer = opened.trailer(ending)?;
+        self.ready.extend(trailer.into_iter().map(Beside::among_records));
         Ok(())
     }
 }

@@ -4,6 +4,7 @@
 //! there is checked like everything else.
 
 use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::path::PathBuf;
 
 use crate::error::{Error, Result};
@@ -12,8 +13,7 @@ use crate::format::{Chain, Codec, FrameFault};
 use super::open::damaged;
 use super::reader::LogReader;
 use super::row::{Next, Opened, Row, told};
-use super::scan::Held;
-use super::segment_walk::SegmentWalk;
+use super::segment_walk::{Passed, SegmentWalk};
 
 /// A record and where it stands. Its payload is its own, or one that is looked at in passing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,10 +44,10 @@ pub struct LoggedRecord<P = Vec<u8>> {
 
 impl<P> LoggedRecord<P> {
     /// The record with its payload in another form.
-    fn with<Q>(self, change: impl FnOnce(u64, P) -> Q) -> LoggedRecord<Q> {
+    fn with<Q>(self, change: impl FnOnce(P) -> Q) -> LoggedRecord<Q> {
         let Self { seq, time, kind, codec, schema, batch_left, payload, .. } = self;
         let Self { chain, segment, offset, size, .. } = self;
-        let payload = change(offset, payload);
+        let payload = change(payload);
         LoggedRecord {
             seq,
             time,
@@ -68,13 +68,13 @@ impl LoggedRecord<&[u8]> {
     /// The record with a payload of its own.
     #[must_use]
     pub fn into_owned(self) -> LoggedRecord {
-        self.with(|_, payload| payload.to_vec())
+        self.with(<[u8]>::to_vec)
     }
 
     /// Keep the record in the place of another, whose room for a payload is used again.
     pub fn keep(self, place: &mut Option<LoggedRecord>) {
         let mut room = place.take().map(|before| before.payload).unwrap_or_default();
-        *place = Some(self.with(|_, payload| {
+        *place = Some(self.with(|payload| {
             room.clear();
             room.extend_from_slice(payload);
             room
@@ -114,28 +114,25 @@ pub enum Item<P = Vec<u8>> {
     },
 }
 
-impl Item {
-    /// What is no record: what stands beside them.
-    fn beside<P>(self) -> Option<Item<P>> {
-        match self {
-            Self::Record(..) => None,
-            Self::Damage(damage) => Some(Item::Damage(damage)),
-            Self::Derived(damage) => Some(Item::Derived(damage)),
-            Self::OpenEnd { path, offset, fault } => Some(Item::OpenEnd { path, offset, fault }),
-        }
-    }
-}
-
 impl<P> Item<P> {
-    /// The item with the payload of its record in another form, which stands in the frame at an
-    /// offset.
-    pub(super) fn map<Q>(self, change: impl FnOnce(u64, P) -> Q) -> Item<Q> {
+    /// The item with the payload of its record in another form.
+    fn map<Q>(self, change: impl FnOnce(P) -> Q) -> Item<Q> {
         match self {
             Self::Record(record, proof) => Item::Record(record.with(change), proof),
             Self::Damage(damage) => Item::Damage(damage),
             Self::Derived(damage) => Item::Derived(damage),
             Self::OpenEnd { path, offset, fault } => Item::OpenEnd { path, offset, fault },
         }
+    }
+}
+
+/// An item that is no record.
+pub(super) type Beside = Item<Infallible>;
+
+impl Beside {
+    /// The item, where records are, too.
+    pub(super) fn among_records<P>(self) -> Item<P> {
+        self.map(|payload| match payload {})
     }
 }
 
@@ -196,7 +193,7 @@ pub struct Walk<'a> {
     /// Whether a segment without an index is walked over first to find places in it.
     looks_ahead: LooksAhead,
     /// What comes before anything else: no records.
-    ready: VecDeque<Item<Held>>,
+    ready: VecDeque<Beside>,
     is_over: bool,
 }
 
@@ -226,9 +223,9 @@ impl<'a> Walk<'a> {
     fn turn(&mut self) -> Result<Option<()>> {
         match self.row.next().transpose()? {
             None => return Ok(None),
-            Some(Next::Item(item)) => self.ready.extend(item.beside()),
+            Some(Next::Item(item)) => self.ready.push_back(item),
             Some(Next::Segment(opened)) => {
-                self.ready.extend(opened.damaged_header().and_then(Item::beside));
+                self.ready.extend(opened.damaged_header());
                 if self.looks_ahead == LooksAhead::Once {
                     self.reader.places(&opened, self.from)?;
                 }
@@ -240,29 +237,34 @@ impl<'a> Walk<'a> {
         Ok(Some(()))
     }
 
-    /// The next item, or `None` if there may be one after another step.
-    fn step(&mut self) -> Result<Option<Item<Held>>> {
+    /// Turn away from a segment that was read.
+    fn close(&mut self) -> Result<()> {
+        if let Some((opened, walk)) = self.current.take() {
+            let ending = walk.finish();
+            let (before, next_seq) = told(&ending);
+            self.row.closed(before, next_seq);
+            self.ready.extend(opened.trailer(ending.item)?);
+        }
+        Ok(())
+    }
+
+    /// Go on to the next item, or to where there may be one after another step.
+    fn step(&mut self) -> Result<Option<Passed>> {
         if let Some(item) = self.ready.pop_front() {
-            return Ok(Some(item));
+            return Ok(Some(Passed::Beside(Box::new(item))));
         }
         let Some((_, walk)) = &mut self.current else {
             self.is_over = self.turn()?.is_none();
             return Ok(None);
         };
-        match walk.pass()? {
-            Some(Item::Record(record, _)) if record.seq < self.from => Ok(None),
-            Some(item) => Ok(Some(item)),
-            None => {
-                if let Some((opened, walk)) = self.current.take() {
-                    let ending = walk.finish();
-                    let (before, next_seq) = told(&ending);
-                    self.row.closed(before, next_seq);
-                    let trailer = opened.trailer(ending.item)?;
-                    self.ready.extend(trailer.into_iter().filter_map(Item::beside));
-                }
-                Ok(None)
-            }
+        let is_before = walk.next_seq() < self.from;
+        let passed = walk.pass()?;
+        match passed {
+            None => self.close()?,
+            Some(Passed::Record(_)) if is_before => return Ok(None),
+            Some(_) => {}
         }
+        Ok(passed)
     }
 
     /// The next item, as a record is seen in passing: its payload is not copied, and is gone when
@@ -270,23 +272,29 @@ impl<'a> Walk<'a> {
     ///
     /// # Errors
     /// As [`Walk::next`]: none follows.
+    #[expect(clippy::inline_always, reason = "what is handed on by value is copied, then read")]
+    #[inline(always)]
     pub fn pass(&mut self) -> Option<Result<Item<&[u8]>>> {
-        let item = loop {
+        let passed = loop {
             if self.is_over {
                 return None;
             }
             match self.step() {
                 Ok(None) => {}
-                Ok(Some(item)) => break item,
+                Ok(Some(passed)) => break passed,
                 Err(error) => {
                     self.is_over = true;
                     return Some(Err(error));
                 }
             }
         };
-        let current = self.current.as_ref();
-        Some(Ok(item
-            .map(|offset, held| current.map_or(&[][..], |(_, walk)| walk.payload(offset, held)))))
+        match passed {
+            Passed::Beside(item) => Some(Ok(item.among_records())),
+            Passed::Record(proof) => {
+                let (_, walk) = self.current.as_ref()?;
+                Some(Ok(Item::Record(walk.record(), proof)))
+            }
+        }
     }
 }
 
@@ -295,6 +303,6 @@ impl Iterator for Walk<'_> {
 
     fn next(&mut self) -> Option<Result<Item>> {
         let item = self.pass()?;
-        Some(item.map(|item| item.map(|_, payload| payload.to_vec())))
+        Some(item.map(|item| item.map(<[u8]>::to_vec)))
     }
 }

@@ -124,14 +124,16 @@ pub(super) fn walk(shared: &Shared<'_>, stretch: &Stretch) -> Walked {
             break;
         }
         match item {
-            Ok(Item::Record(record, _)) if next.is_some_and(|next| record.segment == next.1) => {
+            Ok(Item::Record(ref record, _))
+                if next.is_some_and(|next| record.segment == next.1) =>
+            {
                 break;
             }
             Ok(Item::Damage(damage)) if next.is_some_and(|next| damage.path == next.0) => break,
             Ok(Item::Derived(damage)) if next.is_some_and(|next| damage.path == next.0) => break,
-            Ok(Item::Record(record, proof)) => {
+            Ok(Item::Record(ref record, proof)) => {
                 pending = pending.saturating_add(record.size);
-                walked.record(shared, &record, proof);
+                walked.record(shared, record, proof);
             }
             Ok(Item::Damage(damage)) => {
                 pending = pending.saturating_add(damage.end.saturating_sub(damage.offset));
