@@ -96,6 +96,6 @@ pub use step::*;
 pub use step_event::*;
 pub use step_state::*;
 pub use step_status::*;
-pub use validate::{STEPS_MAX, validate};
+pub use validate::{STEPS_MAX, VALUE_DEPTH_MAX, validate};
 pub use view::*;
 pub use work_event::*;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
+use plan_ledger::plan::VALUE_DEPTH_MAX;
 use plan_ledger::{Environment, LedgerView};
 
 use super::command::{Ended, Place, passed_over};
@@ -56,6 +57,31 @@ fn what_is_no_plan_file() {
         refused(&place, &line("bytes.json"), 2, &["bytes.json", "not UTF-8 text"]);
         refused(&place, &line("word.yaml"), 2, &["word.yaml"]);
         refused(&place, &line("list.json"), 2, &["list.json"]);
+    }
+}
+
+/// Story: a plan nested to within a few levels of what readers of JSON take passed its own reader,
+/// and was refused as an unreadable record when it was to be written. Goal: as deep as a value may
+/// be, it is written, dealt, shown and folded; a level more is refused with its place.
+#[test]
+fn a_value_may_be_deep_and_no_deeper() {
+    let place = Place::new();
+    let plan = |depth: usize| {
+        let value = format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
+        format!(
+            r#"{{"extra": {{"x": {value}}}, "steps": [{{"id": "a", "command": "true",
+            "extra": {{"x": {value}}}, "fallback": {{"value": {{"value": {value}}}}}}}]}}"#
+        )
+    };
+    place.write("deeper.json", plan(VALUE_DEPTH_MAX + 1));
+    let words = ["extra.x", "fallback", "more than 100 levels", "make it flatter"];
+    refused(&place, "run deeper.json", 2, &words);
+    place.write("deep.json", plan(VALUE_DEPTH_MAX));
+    place.ledger("run deep.json --stub --quiet").code(0);
+    place.ledger("verify --level replay").code(0);
+    for line in ["inspect plan", "inspect step a", "inspect records", "inspect at 2"] {
+        let ended = place.ledger(&format!("{line} --json")).code(0);
+        assert!(!ended.lines().is_empty(), "{line}");
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Judge, TOO_LARGE, is_exact};
+use super::{Judge, fault_of};
 use crate::plan::cycle::{Cycle, Edge, cycles};
 use crate::plan::graph::{self, Item, shown};
 use crate::plan::{Fallback, Plan};
@@ -73,11 +73,11 @@ impl<'a> Judge<'a> {
                 Some("a step cannot stand in for itself; name another".to_owned())
             }
             Fallback::Step(name) => self.member(name),
-            Fallback::Value { value, .. } if !is_exact(value) => Some(TOO_LARGE.to_owned()),
+            Fallback::Value { value, .. } => fault_of(value),
             Fallback::Owner(name) | Fallback::Variable { name, .. } if name.trim().is_empty() => {
                 Some("the name is empty; write it, or leave the fallback out".to_owned())
             }
-            Fallback::Owner(_) | Fallback::Value { .. } | Fallback::Variable { .. } => None,
+            Fallback::Owner(_) | Fallback::Variable { .. } => None,
         };
         self.problems.extend(text.map(|text| item.problem(".fallback", text)));
     }

@@ -29,6 +29,10 @@ const SUGGESTIONS_MAX: u32 = 32;
 /// The largest whole number up to which the canonical form holds all exactly.
 const EXACT_MAX: u64 = 1 << 53;
 
+/// How many levels of lists and fields a value may have. Readers of JSON stop at 128, and a plan, a
+/// task and a line of `--json` have some levels around it.
+pub const VALUE_DEPTH_MAX: usize = 100;
+
 const FAILURE_CLASSES: [&str; 5] =
     ["transient", "deterministic", "assumption_broken", "budget_exhausted", "unknown"];
 
@@ -346,8 +350,10 @@ impl<'a> Judge<'a> {
     }
 
     fn extra(&mut self, place: &dyn Display, extra: &Extra) {
-        for (name, _) in extra.iter().filter(|(_, value)| !is_exact(value)) {
-            self.report(format!("{place}.extra.{}", shown(name)), TOO_LARGE);
+        for (name, value) in extra {
+            if let Some(fault) = fault_of(value) {
+                self.report(format!("{place}.extra.{}", shown(name)), fault);
+            }
         }
     }
 }
@@ -368,18 +374,25 @@ fn is_small(number: &Number) -> bool {
     }
 }
 
-/// Whether the canonical form holds all numbers of a value as they are.
-fn is_exact(value: &Value) -> bool {
-    let mut rest = vec![value];
-    while let Some(value) = rest.pop() {
+/// Why a value cannot be kept as it is: the canonical form does not hold its numbers, or readers of
+/// JSON stop before its innermost one.
+fn fault_of(value: &Value) -> Option<String> {
+    let mut rest = vec![(value, 0)];
+    while let Some((value, depth)) = rest.pop() {
+        if depth > VALUE_DEPTH_MAX {
+            return Some(format!(
+                "lists and fields within each other over more than {VALUE_DEPTH_MAX} levels, which \
+                 readers of JSON may refuse; make it flatter, or write it as text"
+            ));
+        }
         match value {
-            Value::Number(number) if !is_small(number) => return false,
-            Value::Array(items) => rest.extend(items),
-            Value::Object(fields) => rest.extend(fields.values()),
+            Value::Number(number) if !is_small(number) => return Some(TOO_LARGE.to_owned()),
+            Value::Array(items) => rest.extend(items.iter().map(|item| (item, depth + 1))),
+            Value::Object(fields) => rest.extend(fields.values().map(|field| (field, depth + 1))),
             Value::Null | Value::Bool(_) | Value::String(_) | Value::Number(_) => {}
         }
     }
-    true
+    None
 }
 
 #[cfg(test)]

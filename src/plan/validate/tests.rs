@@ -96,6 +96,25 @@ fn every_problem_has_its_place_in_plan_order() {
     );
 }
 
+/// Goal: a value is kept to its innermost part, or refused with its place.
+#[test]
+fn values_have_a_greatest_depth() {
+    let nested = |depth| (0..depth).fold(json!(1), |value, _| json!([value]));
+    for (depth, is_fine) in [(VALUE_DEPTH_MAX, true), (VALUE_DEPTH_MAX + 1, false)] {
+        let mut deep = step("a", &[]);
+        deep.extra.insert("x".into(), nested(depth));
+        let value = json!({"y": nested(depth - 1)});
+        deep.fallback = Some(Box::new(Fallback::Value { value, max_age_seconds: None }));
+        let mut plan = plan(vec![deep], vec![]);
+        plan.extra.insert("x".into(), nested(depth));
+        let found = lines(&plan);
+        assert!(found.iter().all(|line| line.contains("more than 100 levels")), "{found:?}");
+        let places: Vec<_> = validate(&plan).into_iter().map(|problem| problem.place).collect();
+        let expected = ["steps[0] (a).fallback", "steps[0] (a).extra.x", "plan.extra.x"];
+        assert_eq!(places, if is_fine { [].as_slice() } else { &expected });
+    }
+}
+
 #[test]
 fn limits_of_nothing_are_problems() {
     let retry = RetryPolicy {
