@@ -158,6 +158,12 @@ pub struct ContentHasher {
 impl ContentHasher {
     /// Add the next piece.
     pub fn update(&mut self, piece: &[u8]) {
+        // What is large, and begins where the last large one ended, need not be gathered.
+        let whole = if self.gathered.is_empty() { piece.len() - piece.len() % GATHERED } else { 0 };
+        let (whole, piece) = piece.split_at_checked(whole).unwrap_or((&[], piece));
+        if !whole.is_empty() {
+            self.hasher.update(whole);
+        }
         self.gathered.extend_from_slice(piece);
         let whole = self.gathered.len() - self.gathered.len() % GATHERED;
         if let Some(bytes) = self.gathered.get(..whole).filter(|bytes| !bytes.is_empty()) {

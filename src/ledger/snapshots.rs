@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::{
     Chain, Packing, SnapshotBase, SnapshotHeader, SnapshotName, is_projection_name,
 };
-use crate::log::{LogReader, SnapshotNote, write_snapshot};
+use crate::log::{LogReader, SnapshotList, SnapshotNote, write_snapshot};
 use crate::plan::{ContentHash, Micros, State};
 use crate::storage::Storage;
 
@@ -100,17 +100,33 @@ fn project_with<P: Projection>(
     reader: &LogReader,
     seq: u64,
     care: Care,
-    mut before: Option<Unfitted<P>>,
+    before: Option<Unfitted<P>>,
 ) -> Result<Projected<P>> {
-    let mut ignored = Vec::new();
-    let names = match names::<P>(reader) {
-        Ok(names) => names,
-        Err(error) => {
-            ignored.push(error);
-            Vec::new()
-        }
+    // Listing some thousand snapshots takes as long as reading one. Where one of the list cannot be
+    // used, it may be gone since.
+    if let Some(list) = reader.snapshots_listed()
+        && let Ok(projected) = project_among(reader, (seq, care), None, &list, Vec::new())
+        && projected.from.is_some()
+        && projected.ignored.is_empty()
+    {
+        return Ok(projected);
+    }
+    let (list, ignored) = match reader.list_snapshots() {
+        Ok(list) => (list, Vec::new()),
+        Err(error) => (Arc::default(), vec![error]),
     };
-    for name in names.iter().rev().filter(|name| name.seq <= seq) {
+    project_among(reader, (seq, care), before, &list, ignored)
+}
+
+/// The same from a snapshot of a list; `ignored` is what went wrong before.
+fn project_among<P: Projection>(
+    reader: &LogReader,
+    (seq, care): (u64, Care),
+    mut before: Option<Unfitted<P>>,
+    list: &SnapshotList,
+    mut ignored: Vec<Error>,
+) -> Result<Projected<P>> {
+    for name in of_projection::<P>(reader, list).rev().filter(|name| name.seq <= seq) {
         let loaded = match (before.take_if(|before| before.is_of(name)), care) {
             (Some(before), Care::Lazy) => before.fit(reader),
             (_, Care::Lazy) => load::<P>(reader, name),
@@ -129,7 +145,7 @@ fn project_with<P: Projection>(
         }
     }
     if reader.first_seq() > 1 {
-        return Err(no_ground::<P>(reader, seq, &names, &ignored));
+        return Err(no_ground::<P>(reader, seq, list, &ignored));
     }
     match fold_on(reader, seq, Projected::empty(), None) {
         Ok(projected) => Ok(Projected { ignored, ..projected }),
@@ -141,11 +157,12 @@ fn project_with<P: Projection>(
 fn no_ground<P: Projection>(
     reader: &LogReader,
     seq: u64,
-    names: &[SnapshotName],
+    list: &SnapshotList,
     ignored: &[Error],
 ) -> Error {
     let what = format!("the log begins at record {}", reader.first_seq());
-    if let Some(oldest) = names.iter().map(|name| name.seq).find(|oldest| *oldest > seq) {
+    let mut names = of_projection::<P>(reader, list);
+    if let Some(oldest) = names.by_ref().map(|name| name.seq).find(|oldest| *oldest > seq) {
         let message = format!(
             "{what}, and the oldest snapshot of `{}` that it can be folded on from is at record \
              {oldest}: ask for that one or a later one",
@@ -236,10 +253,17 @@ fn fold_on<P: Projection>(
 
 /// Snapshots of a projection that the log reaches back to, oldest first.
 pub(super) fn names<P: Projection>(reader: &LogReader) -> Result<Vec<SnapshotName>> {
-    let mut names = reader.snapshots()?.names;
-    let is_reached = |name: &SnapshotName| name.seq.saturating_add(1) >= reader.first_seq();
-    names.retain(|name| is_read::<P>(name) && is_reached(name));
-    Ok(names)
+    let list = reader.snapshots()?;
+    Ok(of_projection::<P>(reader, &list).cloned().collect())
+}
+
+fn of_projection<'a, P: Projection>(
+    reader: &LogReader,
+    list: &'a SnapshotList,
+) -> impl DoubleEndedIterator<Item = &'a SnapshotName> + use<'a, P> {
+    let first_seq = reader.first_seq();
+    let is_reached = move |name: &SnapshotName| name.seq.saturating_add(1) >= first_seq;
+    list.names.iter().filter(move |name| is_read::<P>(name) && is_reached(name))
 }
 
 /// Make a snapshot of a projection at a record, durably, and the note that goes with it: based on

@@ -242,17 +242,11 @@ fn decode_plans(base: &State, input: &mut Values<'_>) -> io::Result<Vec<Arc<Pack
     Ok(plans)
 }
 
-/// All bytes. Reading to the end otherwise clears room for them again and again.
+/// All bytes.
 pub(super) fn read_all(input: &mut dyn io::Read) -> io::Result<Vec<u8>> {
-    let (mut all, mut piece) = (Vec::new(), vec![0; PIECE]);
-    loop {
-        match input.read(&mut piece) {
-            Ok(0) => return Ok(all),
-            Ok(count) => all.extend_from_slice(piece.get(..count).unwrap_or_default()),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
+    let mut all = Vec::new();
+    input.read_to_end(&mut all)?;
+    Ok(all)
 }
 
 fn put_bytes(out: &mut impl io::Write, bytes: &[u8]) -> io::Result<()> {

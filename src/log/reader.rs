@@ -16,6 +16,7 @@ use super::retention::Retention;
 use super::scan::Links;
 use super::seek::PlaceCache;
 use super::segments::{Entry, Segment, Segments};
+use super::snapshot_reader::Listed;
 use super::writer::not_a_ledger;
 
 /// Refuse a folder that is no ledger, without touching it; whether it is an archive.
@@ -62,6 +63,7 @@ pub struct LogReader {
     pub(super) view: HeadView,
     pub(super) access: Superseded,
     pub(super) places: PlaceCache,
+    pub(super) listed: Listed,
     pub(super) links: Links,
     pub(super) manifest: Option<Arc<Manifest>>,
 }
@@ -109,8 +111,9 @@ impl LogReader {
         let view = read_head(&**storage, layout)?;
         let segments = Segments::list(&**storage, layout, known)?;
         let (storage, places) = (storage.clone(), PlaceCache::default());
-        let (layout, links, manifest) = (layout.clone(), Links::Computed, None);
-        Ok(Self { storage, layout, segments, view, access, places, links, manifest })
+        let (layout, listed, manifest) = (layout.clone(), Listed::default(), None);
+        let links = Links::Computed;
+        Ok(Self { storage, layout, segments, view, access, places, listed, links, manifest })
     }
 
     /// What walks of this reader do about the chain. They compute every link again unless this says
@@ -126,9 +129,10 @@ impl LogReader {
         let head = view.newest().map(|(_, head)| head);
         let segments = Segments::of_archive(&**storage, layout, &manifest, head)?;
         let (storage, places) = (storage.clone(), PlaceCache::default());
-        let (layout, links, manifest) = (layout.clone(), Links::Computed, Some(manifest.into()));
+        let (layout, listed) = (layout.clone(), Listed::default());
+        let (links, manifest) = (Links::Computed, Some(manifest.into()));
         let access = Superseded::Windowed;
-        Ok(Self { storage, layout, segments, view, access, places, links, manifest })
+        Ok(Self { storage, layout, segments, view, access, places, listed, links, manifest })
     }
 
     /// The valid slot of HEAD that counts.

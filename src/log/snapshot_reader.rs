@@ -7,6 +7,7 @@
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{
@@ -22,6 +23,9 @@ use super::snapshot_file::SnapshotList;
 use super::snapshot_folder::SnapshotFolder;
 use super::walk::{Item, Proof, Walk};
 
+/// The list of snapshots that was read last.
+pub(super) type Listed = Arc<Mutex<Option<Arc<SnapshotList>>>>;
+
 impl LogReader {
     /// The ledger's folder of snapshots.
     #[must_use]
@@ -35,6 +39,23 @@ impl LogReader {
     /// `Io`.
     pub fn snapshots(&self) -> Result<SnapshotList> {
         self.snapshot_folder().list()
+    }
+
+    /// The same, and kept for [`LogReader::snapshots_listed`].
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn list_snapshots(&self) -> Result<Arc<SnapshotList>> {
+        let list = Arc::new(self.snapshots()?);
+        *self.listed.lock().unwrap_or_else(PoisonError::into_inner) = Some(list.clone());
+        Ok(list)
+    }
+
+    /// What [`LogReader::list_snapshots`] found last. Snapshots may be gone since, and there may be
+    /// others.
+    #[must_use]
+    pub fn snapshots_listed(&self) -> Option<Arc<SnapshotList>> {
+        self.listed.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Open a snapshot, check header, name and length, and that it belongs to this log.
@@ -284,14 +305,12 @@ impl SnapshotReader {
 /// Bytes of a packed chunk's length.
 const PREFIX: usize = 4;
 
-impl Read for SnapshotReader {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.used == self.part.len() {
+impl SnapshotReader {
+    /// Bytes of the body that are at hand; none at its end.
+    fn ready(&mut self) -> io::Result<&[u8]> {
+        if self.used == self.part.len() && self.left > 0 {
             if self.fault.is_some() {
                 return Err(io::Error::other("the snapshot is damaged"));
-            }
-            if self.left == 0 {
-                return Ok(0);
             }
             if let Err(error) = self.next_chunk() {
                 let told = io::Error::other(error.to_string());
@@ -299,13 +318,32 @@ impl Read for SnapshotReader {
                 return Err(told);
             }
         }
-        let ready = self.part.get(self.used..).unwrap_or_default();
+        Ok(self.part.get(self.used..).unwrap_or_default())
+    }
+}
+
+impl Read for SnapshotReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let ready = self.ready()?;
         let count = ready.len().min(buffer.len());
         if let (Some(to), Some(from)) = (buffer.get_mut(..count), ready.get(..count)) {
             to.copy_from_slice(from);
         }
         self.used += count;
         Ok(count)
+    }
+
+    /// Chunk by chunk, without a buffer that is cleared for each.
+    fn read_to_end(&mut self, all: &mut Vec<u8>) -> io::Result<usize> {
+        let before = all.len();
+        loop {
+            let ready = self.ready()?;
+            if ready.is_empty() {
+                return Ok(all.len() - before);
+            }
+            all.extend_from_slice(ready);
+            self.used = self.part.len();
+        }
     }
 }
 

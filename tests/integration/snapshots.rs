@@ -1013,6 +1013,46 @@ fn the_newest_snapshot_is_read_beside_the_end_of_the_log() {
     }
 }
 
+/// Goal: who looks at many records lists the snapshots once, and is none the worse for what has become
+/// of them since: one that is gone or damaged, and others that were made.
+#[test]
+fn snapshots_are_listed_once_for_many_looks() {
+    let lists: Arc<Mutex<usize>> = Arc::default();
+    let counted = lists.clone();
+    let traced = Traced::watched(move |call| {
+        *counted.lock().unwrap() += usize::from(*call == Call::List(snap()));
+    });
+    let disk = traced.disk.clone();
+    let storage = Arc::new(traced);
+    let ledger =
+        Ledger::create(&dir(), &Environment { storage: storage.clone(), ..environment(&disk, 20) });
+    play(ledger.as_ref().unwrap(), 5, 65);
+    ledger.unwrap().close().unwrap();
+    let hashes = truth(&disk);
+    let quiet = Environment { storage, ..quiet(&disk) };
+    let view = LedgerView::open(&dir(), &quiet).unwrap();
+    let look = |seq: usize, expected: usize| {
+        let before = *lists.lock().unwrap();
+        assert_eq!(state_hash(&view.state_at(place(seq)).unwrap()), hashes[seq], "record {seq}");
+        assert_eq!(*lists.lock().unwrap() - before, expected, "record {seq}");
+    };
+    look(65, 1);
+    (20..hashes.len()).for_each(|seq| look(seq, 0));
+    // Before the first snapshot there is nothing that a list from before could say for sure.
+    look(10, 1);
+    let newest = files(&disk).pop().unwrap();
+    let bytes = disk.read(&newest).unwrap();
+    disk.remove(&newest).unwrap();
+    look(65, 1);
+    look(65, 0);
+    disk.create(&newest).unwrap().write_at(&bytes, 0).unwrap();
+    look(65, 0);
+    disk.overwrite(&files(&disk)[1], 600, &[!bytes[600]]).unwrap();
+    look(50, 1);
+    look(50, 1);
+    look(65, 0);
+}
+
 /// Goal: numbers of many digits come back as they were. Read the quick way, nearly one of ten is off in
 /// its last place: then the text that a snapshot holds of a plan is not the one that its hash is of.
 #[test]

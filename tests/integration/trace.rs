@@ -26,6 +26,8 @@ pub(crate) enum Call {
     Lock(PathBuf),
     /// Told to who watches, and not noted.
     Read(PathBuf),
+    /// As a read.
+    List(PathBuf),
     /// An acknowledgement: noted by the test itself.
     Ack,
 }
@@ -85,6 +87,7 @@ impl Storage for Traced {
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
+        self.tell(&Call::List(path.to_owned()));
         self.disk.list(path)
     }
 
