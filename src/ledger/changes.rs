@@ -16,6 +16,7 @@ use crate::plan::{RunId, State};
 
 use super::replay::{LedgerView, fold, recorded};
 use super::shadow::{Change, Shadow, differences, whole};
+use super::snapshots::beyond;
 
 /// A field that is another one after some records, and which of them touched it.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,8 +53,7 @@ impl LedgerView {
             notes.follow(&state, run, record.seq);
         }
         if state.seq < to {
-            let message = format!("expected a record up to {}, found {to}", state.seq);
-            return Err(Error::new(ErrorKind::OutOfRange, message));
+            return Err(beyond(self.log(), state.seq, to));
         }
         Ok((notes.changed(&state), state))
     }

@@ -196,8 +196,19 @@ fn project_at_with<P: Projection>(
     if projected.seq == seq {
         return Ok(projected);
     }
-    let message = format!("expected a record up to {}, found {seq}", projected.seq);
-    Err(Error::new(ErrorKind::OutOfRange, message))
+    Err(beyond(reader, projected.seq, seq))
+}
+
+/// A record was asked for that the log does not have yet.
+pub(super) fn beyond(reader: &LogReader, last: u64, found: u64) -> Error {
+    let what = match (last, reader.has_witness()) {
+        (0, false) => {
+            "HEAD says of no record that it is durable: `ledger verify` shows what is there"
+        }
+        _ => "ask for that one or an earlier one",
+    };
+    let message = format!("expected a record up to {last}, found {found}; {what}");
+    Error::new(ErrorKind::OutOfRange, message).at_path(reader.dir())
 }
 
 impl<P: Projection> Projected<P> {
