@@ -74,7 +74,7 @@ fn a_value_may_be_deep_and_no_deeper() {
         )
     };
     place.write("deeper.json", plan(VALUE_DEPTH_MAX + 1));
-    let words = ["extra.x", "fallback", "more than 100 levels", "make it flatter"];
+    let words = ["extra.x", "fallback", "more than 120 levels", "make it flatter"];
     refused(&place, "run deeper.json", 2, &words);
     place.write("deep.json", plan(VALUE_DEPTH_MAX));
     place.ledger("run deep.json --stub --quiet").code(0);

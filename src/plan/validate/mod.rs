@@ -31,7 +31,7 @@ const EXACT_MAX: u64 = 1 << 53;
 
 /// How many levels of lists and fields a value may have. Readers of JSON stop at 128, and a plan, a
 /// task and a line of `--json` have some levels around it.
-pub const VALUE_DEPTH_MAX: usize = 100;
+pub const VALUE_DEPTH_MAX: usize = 120;
 
 const FAILURE_CLASSES: [&str; 5] =
     ["transient", "deterministic", "assumption_broken", "budget_exhausted", "unknown"];

@@ -108,7 +108,7 @@ fn values_have_a_greatest_depth() {
         let mut plan = plan(vec![deep], vec![]);
         plan.extra.insert("x".into(), nested(depth));
         let found = lines(&plan);
-        assert!(found.iter().all(|line| line.contains("more than 100 levels")), "{found:?}");
+        assert!(found.iter().all(|line| line.contains("more than 120 levels")), "{found:?}");
         let places: Vec<_> = validate(&plan).into_iter().map(|problem| problem.place).collect();
         let expected = ["steps[0] (a).fallback", "steps[0] (a).extra.x", "plan.extra.x"];
         assert_eq!(places, if is_fine { [].as_slice() } else { &expected });
