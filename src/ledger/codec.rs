@@ -122,14 +122,13 @@ pub fn decode<P: AsRef<[u8]>>(record: &LoggedRecord<P>) -> Result<Option<Event>>
     let event = match (kind, record.codec) {
         (Kind::PlanProposed, Codec::Json) => json(payload).map(Event::PlanProposed),
         (Kind::PlanSteps, Codec::Json) => json(payload).map(Event::PlanSteps),
-        (_, Codec::Bincode) => {
-            let payload = schema::lengthen(payload, kind, record.schema);
-            decode_bincode(kind, record.schema, &payload)
-        }
+        (_, Codec::Bincode) => schema::lengthened(payload, kind, record.schema, |payload| {
+            decode_bincode(kind, record.schema, payload)
+        }),
         _ => Err(format!("a codec that is not used for it ({:?})", record.codec)),
     };
-    let event = event.and_then(|event| schema::check(event, record.schema));
-    event.map(Some).map_err(|what| {
+    let is_lowest = event.as_ref().map_or(Ok(()), |event| schema::check(event, record.schema));
+    is_lowest.and(event).map(Some).map_err(|what| {
         Error::new(
             ErrorKind::Corrupt,
             format!(

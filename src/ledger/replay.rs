@@ -280,8 +280,9 @@ impl Fold {
         if self.is_behind_damage {
             self.behind_damage += 1;
         } else if self.unreadable.is_none() {
-            match recorded(&record) {
-                Ok(recorded) => fold_in(&mut self.state, recorded),
+            match codec::decode(&record) {
+                Ok(Some(event)) => self.state.take(record.seq, record.time, event),
+                Ok(None) => self.state.pass(record.seq, record.time),
                 Err(error) => self.unreadable = Some(error.to_string()),
             }
         }

@@ -7,8 +7,6 @@
 //! - The lowest schema that holds an event is the one that it is written in, and the only one that
 //!   it is accepted in: there is one way to write an event.
 
-use std::borrow::Cow;
-
 use crate::plan::{
     AcceptedBasis, AfterFailure, BarrierChange, CapScope, Cost, Decision, Disposition, Ending,
     Event, Origin, PlanActivated, StepEvent,
@@ -99,18 +97,32 @@ pub(super) fn shorten(mut payload: Vec<u8>, kind: Kind, schema: u16) -> Vec<u8> 
     payload
 }
 
-/// The payload with all fields, of one in that schema.
-pub(super) fn lengthen(payload: &[u8], kind: Kind, schema: u16) -> Cow<'_, [u8]> {
-    match missing(kind, schema) {
-        0 => Cow::Borrowed(payload),
-        count => Cow::Owned([payload, &vec![0; count]].concat()),
+/// Reads the payload with all fields, of one in that schema.
+pub(super) fn lengthened<T>(
+    payload: &[u8],
+    kind: Kind,
+    schema: u16,
+    read: impl FnOnce(&[u8]) -> T,
+) -> T {
+    let missing = missing(kind, schema);
+    if missing == 0 {
+        return read(payload);
+    }
+    // Most records have fields that say nothing, and are short.
+    let mut room = [0; 512];
+    match room.get_mut(..payload.len().saturating_add(missing)) {
+        Some(all) => {
+            all.iter_mut().zip(payload).for_each(|(byte, of)| *byte = *of);
+            read(all)
+        }
+        None => read(&[payload, &vec![0; missing]].concat()),
     }
 }
 
-/// The event, if that is the schema that it is written in.
-pub(super) fn check(event: Event, schema: u16) -> Result<Event, String> {
-    match lowest(&event) {
-        lowest if lowest == schema => Ok(event),
+/// Whether that is the schema that the event is written in.
+pub(super) fn check(event: &Event, schema: u16) -> Result<(), String> {
+    match lowest(event) {
+        lowest if lowest == schema => Ok(()),
         lowest => Err(format!("schema {schema}, expected {lowest}: the lowest that holds it")),
     }
 }

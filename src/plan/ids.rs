@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::de::Error as _;
+use serde::de::{Error, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A point in time, or a span, in microseconds; points count from the Unix epoch.
@@ -81,11 +81,25 @@ impl Serialize for ContentHash {
 impl<'de> Deserialize<'de> for ContentHash {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         if deserializer.is_human_readable() {
-            let text = String::deserialize(deserializer)?;
-            Self::parse(&text).ok_or_else(|| D::Error::custom("expected 64 hexadecimal digits"))
+            deserializer.deserialize_str(Digits)
         } else {
             <[u8; 32]>::deserialize(deserializer).map(Self)
         }
+    }
+}
+
+/// Reads a hash where its digits stand: there is one for each step of a plan.
+struct Digits;
+
+impl Visitor<'_> for Digits {
+    type Value = ContentHash;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("64 hexadecimal digits")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<ContentHash, E> {
+        ContentHash::parse(text).ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
     }
 }
 

@@ -74,9 +74,11 @@ impl Links {
                 links.by_id.push(*number);
             }
         }
-        let mut by_id = std::mem::take(&mut links.by_id);
-        by_id.sort_by_key(|number| links.id_of(*number));
-        links.by_id = by_id;
+        // Each id is found once, and not whenever two are compared.
+        let named = links.by_id.iter().map(|number| (links.id_of(*number), *number));
+        let mut named: Vec<_> = named.collect();
+        named.sort_by_key(|(id, _)| *id);
+        links.by_id = named.into_iter().map(|(_, number)| number).collect();
         for barrier in &plan.header().barriers {
             links.waiters.insert(barrier.id.clone(), Vec::new());
             for member in links.members(&barrier.members) {
@@ -184,6 +186,11 @@ impl Links {
     /// The step that stands in for this one when it fails for good.
     pub(super) fn fallback_of(&self, number: StepNumber) -> Option<StepNumber> {
         self.fallbacks.get(&number).copied()
+    }
+
+    /// Whether any precondition names a variable.
+    pub(super) fn has_watchers(&self) -> bool {
+        !self.watchers.is_empty()
     }
 
     /// The preconditions that name a variable, each with its step.

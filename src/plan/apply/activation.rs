@@ -118,6 +118,9 @@ impl Run {
     /// Verdicts name criteria by their places: in another list they would name others.
     fn forget_other_criteria(&mut self, plan: &CompactPlan, numbers: &[StepNumber]) {
         for (step, number) in plan.steps().zip(numbers) {
+            if self.step(*number).is_none_or(|state| state.failed_criteria().is_empty()) {
+                continue;
+            }
             let before = self.plan_step(*number);
             if !before.is_some_and(|before| before.is_judged_like(step))
                 && let Some(state) = self.steps.get_mut(number.index())
@@ -149,7 +152,9 @@ impl Run {
                 self.step(*other).is_some_and(|step| step.hold().stand_in == Some(*number))
             };
             let is_on_call = !stands_in.is_empty() && !stands_in.iter().any(is_called);
-            if let Some(step) = self.steps.get_mut(number.index()) {
+            if let Some(step) = self.steps.get_mut(number.index())
+                && step.hold().is_on_call != is_on_call
+            {
                 step.change_hold(|hold| hold.is_on_call = is_on_call);
             }
         }

@@ -13,19 +13,6 @@ use crate::plan::{
 };
 
 impl State {
-    pub(super) fn first_timer(&self, run: RunId) -> Option<Micros> {
-        self.runs.get(&run)?.timers.first().map(|(due, _)| *due)
-    }
-
-    /// Keeps the list of first timers.
-    pub(super) fn note_timer(&mut self, run: RunId, before: Option<Micros>) {
-        let after = self.first_timer(run);
-        if before != after {
-            before.map(|due| self.due.remove(&(due, run)));
-            after.map(|due| self.due.insert((due, run)));
-        }
-    }
-
     /// Changes a run in a way that may open or close one question, and no other.
     pub(super) fn with_question(
         &mut self,
@@ -33,24 +20,42 @@ impl State {
         question: QuestionId,
         change: impl FnOnce(&mut Run),
     ) {
-        let Some(run) = self.runs.get_mut(&id) else { return };
-        change(run);
-        if run.questions.contains_key(&question) {
-            self.questions.insert(question, id);
-        } else if self.questions.get(&question) == Some(&id) {
-            self.questions.remove(&question);
+        let is_open = self.change(id, |run| {
+            change(run);
+            run.questions.contains_key(&question)
+        });
+        match is_open {
+            Some(true) => drop(self.questions.insert(question, id)),
+            Some(false) if self.questions.get(&question) == Some(&id) => {
+                self.questions.remove(&question);
+            }
+            _ => {}
         }
     }
 
     /// Changes a run in a way that may open or close any of its questions.
     pub(super) fn with_questions(&mut self, id: RunId, change: impl FnOnce(&mut Run)) {
-        let Some(run) = self.runs.get_mut(&id) else { return };
-        let before: Vec<_> = run.questions.keys().copied().collect();
-        change(run);
-        for question in before {
-            self.questions.remove(&question);
+        let changed = self.change(id, |run| {
+            let before = run.open_questions();
+            change(run);
+            (before, run.open_questions())
+        });
+        if let Some((before, after)) = changed {
+            self.replace_questions(id, &before, &after);
         }
-        self.questions.extend(run.questions.keys().map(|question| (*question, id)));
+    }
+
+    /// Strikes out the questions of a run that were open, and enters those that are.
+    pub(super) fn replace_questions(
+        &mut self,
+        run: RunId,
+        before: &[QuestionId],
+        after: &[QuestionId],
+    ) {
+        for question in before {
+            self.questions.remove(question);
+        }
+        self.questions.extend(after.iter().map(|question| (*question, run)));
     }
 
     pub(super) fn change_budget(&mut self, changed: &BudgetChanged) {
@@ -85,14 +90,17 @@ impl State {
     }
 
     pub(super) fn reopen_run(&mut self, run: RunId) {
-        let Some(found) = self.runs.get_mut(&run) else { return };
-        if found.status != RunStatus::Ended(Ending::Failed) {
-            return;
-        }
-        if let Some((seq, _)) = found.ended.take() {
+        let ended = self.change(run, |run| {
+            if run.status != RunStatus::Ended(Ending::Failed) {
+                return None;
+            }
+            let ended = run.ended.take();
+            run.reopen();
+            ended
+        });
+        if let Some(Some((seq, _))) = ended {
             self.ended.remove(&(seq, run));
         }
-        self.with(run, Run::reopen);
     }
 
     /// Leaves a summary of the runs that ended first, where too many that have ended are whole.
@@ -178,7 +186,9 @@ impl Run {
         for question in open {
             self.close(question);
         }
-        self.steps.iter_mut().for_each(|step| step.change_hold(|hold| hold.question = None));
+        for step in self.steps.iter_mut().filter(|step| step.hold().question.is_some()) {
+            step.change_hold(|hold| hold.question = None);
+        }
         self.barriers.values_mut().for_each(|barrier| barrier.question = None);
     }
 

@@ -11,6 +11,7 @@
 
 mod activation;
 mod control;
+mod flights;
 mod money;
 pub(super) mod questions;
 mod status;
@@ -20,20 +21,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{
-    AttemptToken, CapChanged, CapScope, Event, HashedStep, Micros, PlanProposed, PlanSteps,
-    PlanVersion, QuestionId, Run, RunId, RunStarted, State, StepNumber, StepRecord, StepStatus,
-    Timer, Variable, VariableSet, expression,
+    CapChanged, CapScope, Event, HashedStep, Micros, PlanProposed, PlanSteps, PlanVersion,
+    QuestionId, Run, RunId, RunStarted, State, StepNumber, StepRecord, Variable, VariableSet,
+    expression,
 };
+use flights::Flight;
 
-/// An attempt in flight, as the ledger-wide books hold it.
-#[derive(Debug, PartialEq, Eq)]
-struct Flight {
-    run: RunId,
-    step: StepNumber,
-    token: AttemptToken,
-    owner: Option<String>,
-    tags: BTreeSet<String>,
-    lease_until: Micros,
+/// What the ledger's lists hold of a step.
+struct Listed {
+    flight: Option<Flight>,
+    question: Option<QuestionId>,
 }
 
 impl State {
@@ -45,41 +42,32 @@ impl State {
 
     /// Folds in the event that is record `seq`, written at `time`.
     pub fn apply(&mut self, seq: u64, time: Micros, event: &Event) {
+        self.take(seq, time, event.clone());
+    }
+
+    /// The same, of an event that nobody needs afterwards: what stays of it is not copied.
+    pub fn take(&mut self, seq: u64, time: Micros, event: Event) {
         self.pass(seq, time);
-        let before = event.run().and_then(|run| self.first_timer(run));
         self.fold(seq, time, event);
-        if let Some(run) = event.run() {
-            self.note_timer(run, before);
-        }
         self.retire();
     }
 
-    /// The same, of an event that nobody needs afterwards: the steps of a plan are not copied.
-    pub fn take(&mut self, seq: u64, time: Micros, event: Event) {
-        let Event::PlanSteps(PlanSteps { run, version, steps }) = event else {
-            return self.apply(seq, time, &event);
-        };
-        // They move no timer, and end no run.
-        self.pass(seq, time);
-        self.with(run, |run| run.add_plan_steps(version, steps.into_iter()));
-    }
-
-    fn fold(&mut self, seq: u64, time: Micros, event: &Event) {
+    fn fold(&mut self, seq: u64, time: Micros, event: Event) {
         match event {
             Event::RunStarted(started) => self.start_run(started, time),
             Event::PlanActivated(activated) => {
                 let capped = self.capped_tags();
                 self.with_flights(activated.run, |run| {
-                    run.activate(activated, time);
+                    run.activate(&activated, time);
                     run.cap_tags(&capped);
                 });
             }
             Event::Step(record) => self.apply_step(seq, time, record),
             Event::CapChanged(changed) => self.change_cap(changed),
             Event::PlanProposed(proposed) => self.with(proposed.run, |run| run.propose(proposed)),
-            Event::PlanSteps(steps) => self.with(steps.run, |run| {
-                run.add_plan_steps(steps.version, steps.steps.iter().cloned());
-            }),
+            Event::PlanSteps(PlanSteps { run, version, steps }) => {
+                self.with(run, |run| run.add_plan_steps(version, &steps));
+            }
             Event::PlanReviewed(reviewed) => self.with(reviewed.run, |run| {
                 if let Some(version) = run.version_mut(reviewed.version) {
                     version.review = Some(reviewed.review);
@@ -87,19 +75,18 @@ impl State {
             }),
             Event::PlanVerdict(judged) => self.with(judged.run, |run| {
                 if judged.version == run.active {
-                    let verdict = judged.verdict.clone();
-                    run.plan_verdicts.entry(verdict.criterion).or_insert(verdict);
+                    run.plan_verdicts.entry(judged.verdict.criterion).or_insert(judged.verdict);
                 }
             }),
             Event::VariableSet(set) => self.with(set.run, |run| run.set_variable(set, time)),
-            Event::Barrier(changed) => self.with(changed.run, |run| run.change_barrier(changed)),
-            Event::RunEnded(ended) => self.end_run(seq, ended),
+            Event::Barrier(changed) => self.with(changed.run, |run| run.change_barrier(&changed)),
+            Event::RunEnded(ended) => self.end_run(seq, &ended),
             Event::RunReopened(reopened) => self.reopen_run(reopened.run),
             Event::RunPaused(paused) => {
-                self.with(paused.run, |run| run.set_pause(Some(paused.cause.clone())));
+                self.with(paused.run, |run| run.set_pause(Some(paused.cause)));
             }
             Event::RunResumed(resumed) => self.with(resumed.run, |run| run.set_pause(None)),
-            Event::BudgetChanged(changed) => self.change_budget(changed),
+            Event::BudgetChanged(changed) => self.change_budget(&changed),
             Event::QuestionAsked(event) => {
                 let asked = |run: &mut Run| run.question_asked(seq, time, &event.asked);
                 self.with_question(event.run, QuestionId(seq), asked);
@@ -117,40 +104,50 @@ impl State {
                 });
             }
             Event::ReplanRequested(requested) => {
-                self.with(requested.run, |run| run.request_replan(seq, time, requested));
+                self.with(requested.run, |run| run.request_replan(seq, time, &requested));
             }
             Event::ReplanWithdrawn(withdrawn) => self.with(withdrawn.run, Run::withdraw_replan),
-            Event::RunForked(forked) => self.with(forked.run, |run| {
-                run.forked = Some(forked.clone());
-            }),
+            Event::RunForked(forked) => self.with(forked.run, |run| run.forked = Some(forked)),
             Event::StepsInherited(inherited) => {
-                self.with(inherited.run, |run| run.inherit(inherited));
+                self.with(inherited.run, |run| run.inherit(&inherited));
             }
         }
+    }
+
+    /// Changes a run, and keeps the list of first timers: whatever may move a timer is done here.
+    fn change<T>(&mut self, id: RunId, change: impl FnOnce(&mut Run) -> T) -> Option<T> {
+        let run = self.runs.get_mut(&id)?;
+        let before = run.next_due();
+        let result = change(run);
+        let after = run.next_due();
+        if before != after {
+            before.map(|due| self.due.remove(&(due, id)));
+            after.map(|due| self.due.insert((due, id)));
+        }
+        Some(result)
     }
 
     fn with(&mut self, run: RunId, change: impl FnOnce(&mut Run)) {
-        if let Some(run) = self.runs.get_mut(&run) {
-            change(run);
-        }
+        self.change(run, change);
     }
 
-    fn start_run(&mut self, started: &RunStarted, time: Micros) {
+    fn start_run(&mut self, started: RunStarted, time: Micros) {
         if self.runs.contains_key(&started.run) || self.summaries.contains_key(&started.run) {
             return;
         }
         let mut run = Run::new(started.run, &started.name, started.policy, time);
         run.capped_tags = self.capped_tags();
-        self.names.entry(started.name.clone()).or_insert(started.run);
+        self.names.entry(started.name).or_insert(started.run);
         self.runs.insert(started.run, run);
     }
 
-    fn change_cap(&mut self, changed: &CapChanged) {
+    fn change_cap(&mut self, changed: CapChanged) {
+        let is_of_tag = matches!(changed.scope, CapScope::Tag(_));
         match changed.limit {
-            Some(limit) => self.caps.insert(changed.scope.clone(), limit),
+            Some(limit) => self.caps.insert(changed.scope, limit),
             None => self.caps.remove(&changed.scope),
         };
-        if matches!(changed.scope, CapScope::Tag(_)) {
+        if is_of_tag {
             let capped = self.capped_tags();
             self.runs.for_each_mut(|run| run.cap_tags(&capped));
         }
@@ -165,82 +162,40 @@ impl State {
         self.caps.keys().filter_map(tag).collect()
     }
 
-    fn apply_step(&mut self, seq: u64, time: Micros, record: &StepRecord) {
-        let Some(run) = self.runs.get_mut(&record.run) else { return };
-        let before = run.flight(record.step);
-        let asked = run.step(record.step).and_then(|step| step.hold().question);
-        let entry = run.apply_step(seq, time, record.step, &record.event);
-        let after = run.flight(record.step);
-        let asks = run.step(record.step).and_then(|step| step.hold().question);
+    fn apply_step(&mut self, seq: u64, time: Micros, record: StepRecord) {
+        let StepRecord { run: id, step: number, event, .. } = record;
+        let changed = self.change(id, |run| {
+            let before = run.listed(number);
+            let entry = run.apply_step(seq, time, number, event);
+            let after = run.listed(number);
+            if before.flight != after.flight {
+                run.replace_flights(&before.flight, &after.flight);
+            }
+            (entry, before, after)
+        });
+        let Some((entry, before, after)) = changed else { return };
         self.account.enter(entry);
-        if asked != asks {
-            asked.map(|question| self.questions.remove(&question));
-            asks.map(|question| self.questions.insert(question, record.run));
+        if before.question != after.question {
+            before.question.map(|question| self.questions.remove(&question));
+            after.question.map(|question| self.questions.insert(question, id));
         }
-        if before != after {
-            if let Some(flight) = before {
-                self.land(&flight);
-            }
-            if let Some(flight) = after {
-                self.take_off(&flight);
-            }
+        if before.flight != after.flight {
+            self.replace_flights(&before.flight, &after.flight);
         }
     }
 
     /// Changes a run in a way that may end or rename any of its attempts in flight.
-    fn with_flights(&mut self, run: RunId, change: impl FnOnce(&mut Run)) {
-        let id = run;
-        let Some(run) = self.runs.get_mut(&id) else { return };
-        let before = run.flights();
-        let asked: Vec<_> = run.questions.keys().copied().collect();
-        change(run);
-        let after = run.flights();
-        for question in asked {
-            self.questions.remove(&question);
-        }
-        self.questions.extend(run.questions.keys().map(|question| (*question, id)));
-        for flight in &before {
-            self.land(flight);
-        }
-        for flight in &after {
-            self.take_off(flight);
-        }
-    }
-
-    fn take_off(&mut self, flight: &Flight) {
-        self.in_flight.insert(flight.token, (flight.run, flight.step));
-        self.dealt.insert(flight.token, (flight.run, flight.step));
-        let run = self.runs.get_mut(&flight.run);
-        if let Some(owner) = &flight.owner {
-            count_up(&mut self.in_flight_by_owner, owner);
-        }
-        flight.tags.iter().for_each(|tag| count_up(&mut self.in_flight_by_tag, tag));
-        if let Some(run) = run {
-            run.timers.insert((flight.lease_until, Timer::Lease(flight.token)));
-            run.dealt.insert(flight.token);
-            run.in_flight = run.in_flight.saturating_add(1);
-            if let Some(owner) = &flight.owner {
-                count_up(&mut run.in_flight_by_owner, owner);
-            }
-            flight.tags.iter().for_each(|tag| count_up(&mut run.in_flight_by_tag, tag));
-        }
-    }
-
-    fn land(&mut self, flight: &Flight) {
-        self.in_flight.remove(&flight.token);
-        let run = self.runs.get_mut(&flight.run);
-        if let Some(owner) = &flight.owner {
-            count_down(&mut self.in_flight_by_owner, owner);
-        }
-        flight.tags.iter().for_each(|tag| count_down(&mut self.in_flight_by_tag, tag));
-        if let Some(run) = run {
-            run.timers.remove(&(flight.lease_until, Timer::Lease(flight.token)));
-            run.in_flight = run.in_flight.saturating_sub(1);
-            if let Some(owner) = &flight.owner {
-                count_down(&mut run.in_flight_by_owner, owner);
-            }
-            flight.tags.iter().for_each(|tag| count_down(&mut run.in_flight_by_tag, tag));
-        }
+    fn with_flights(&mut self, id: RunId, change: impl FnOnce(&mut Run)) {
+        let changed = self.change(id, |run| {
+            let (before, asked) = (run.flights(), run.open_questions());
+            change(run);
+            let after = run.flights();
+            run.replace_flights(&before, &after);
+            (before, after, asked, run.open_questions())
+        });
+        let Some((before, after, asked, asks)) = changed else { return };
+        self.replace_questions(id, &asked, &asks);
+        self.replace_flights(&before, &after);
     }
 }
 
@@ -250,16 +205,16 @@ impl Run {
         self.versions.get_mut(index)
     }
 
-    fn propose(&mut self, proposed: &PlanProposed) {
+    fn propose(&mut self, proposed: PlanProposed) {
         let next = u32::try_from(self.versions.len()).unwrap_or(u32::MAX).saturating_add(1);
         if proposed.version != next {
             return;
         }
-        let mut plan = (*proposed.header).clone();
+        let mut plan = *proposed.header;
         plan.steps.clear();
         self.versions.push(PlanVersion {
             hash: proposed.hash,
-            reason: proposed.reason.clone(),
+            reason: proposed.reason,
             review: None,
             plan: Arc::new(plan.into()),
             step_hashes: Vec::new(),
@@ -268,18 +223,15 @@ impl Run {
         });
     }
 
-    fn add_plan_steps(&mut self, version: u32, added: impl ExactSizeIterator<Item = HashedStep>) {
+    fn add_plan_steps(&mut self, version: u32, added: &[HashedStep]) {
         let Some(version) = self.version_mut(version) else { return };
         let total = version.step_hashes.len().saturating_add(added.len());
         if u32::try_from(total).map_or(true, |total| total > version.step_count) {
             return;
         }
         let plan = Arc::make_mut(&mut version.plan);
-        version.step_hashes.reserve(added.len());
-        for HashedStep { hash, step } in added {
-            version.step_hashes.push(hash);
-            plan.push(&step);
-        }
+        version.step_hashes.extend(added.iter().map(|added| added.hash));
+        plan.extend(added.iter().map(|added| &added.step));
         // All of them stay for long, and no more come.
         if u32::try_from(total) == Ok(version.step_count) {
             version.step_hashes.shrink_to_fit();
@@ -287,19 +239,19 @@ impl Run {
         }
     }
 
-    fn set_variable(&mut self, set: &VariableSet, time: Micros) {
+    fn set_variable(&mut self, set: VariableSet, time: Micros) {
+        let links = Arc::clone(&self.links);
+        let watchers = links.watchers(&set.name).iter();
         let variable = Variable {
-            value: set.value.clone(),
+            value: set.value,
             version: set.version,
-            origin: set.origin.clone(),
+            origin: set.origin,
             time: if set.since == 0 { time } else { set.since.min(time) },
             is_trusted: true,
         };
-        self.variables.insert(set.name.clone(), variable);
+        self.variables.insert(set.name, variable);
         // What was judged by the old value is judged again.
-        let links = Arc::clone(&self.links);
-        let all = links.watchers(expression::ALL);
-        for (number, place) in links.watchers(&set.name).iter().chain(all) {
+        for (number, place) in watchers.chain(links.watchers(expression::ALL)) {
             if let Some(step) = self.steps.get_mut(number.index()) {
                 step.change_hold(|hold| hold.preconditions.retain(|at, _| at != place));
             }
@@ -307,22 +259,18 @@ impl Run {
         }
     }
 
-    /// The step's attempt, if it is in flight.
-    fn flight(&self, number: StepNumber) -> Option<Flight> {
-        let step = self.step(number).filter(|step| step.status == StepStatus::Dispatched)?;
-        let attempt = step.attempt()?;
-        Some(Flight {
-            run: self.id,
-            step: number,
-            token: attempt.token,
-            owner: step.owner().map(str::to_owned),
-            tags: step.tags().clone(),
-            lease_until: attempt.lease_until,
-        })
+    fn listed(&self, number: StepNumber) -> Listed {
+        let question = self.step(number).and_then(|step| step.hold().question);
+        Listed { flight: self.flight(number), question }
     }
 
-    fn flights(&self) -> Vec<Flight> {
-        self.step_numbers().filter_map(|number| self.flight(number)).collect()
+    fn open_questions(&self) -> Vec<QuestionId> {
+        self.questions.keys().copied().collect()
+    }
+
+    /// When the first of its timers is due.
+    fn next_due(&self) -> Option<Micros> {
+        self.timers.first().map(|(due, _)| *due)
     }
 
     /// The number of every step that the run ever had.

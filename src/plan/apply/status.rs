@@ -4,10 +4,11 @@
 //! everything), so what is derived from it never lags behind.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{count_down, count_up};
+use crate::plan::links::Links;
 use crate::plan::settle::has_consequence;
 use crate::plan::{
     BarrierChange, BarrierChanged, BarrierState, BarrierStatus, CompactStep, Lane, Micros, OnBreak,
@@ -26,23 +27,22 @@ impl Run {
             step.status = to;
         }
         self.enlist(number);
-        self.move_in_barriers(number, to);
+        let links = Arc::clone(&self.links);
+        self.move_in_barriers(&links, number, to);
         // A closed step is only opened by an activation, which rebuilds everything.
         if to.is_closed() && !from.is_closed() {
-            let links = Arc::clone(&self.links);
             for dependent in links.dependents(number) {
                 self.dependency_settled(*dependent);
             }
         }
-        self.tell_those_it_stands_in_for(number);
-        if from.is_left() && !to.is_left() {
-            self.tell_those_that_wait_for_its_variables(number);
+        self.tell_those_it_stands_in_for(&links, number);
+        if from.is_left() && !to.is_left() && links.has_watchers() {
+            self.tell_those_that_wait_for_its_variables(&links, number);
         }
     }
 
     /// A precondition that nobody is left to make true is false for good.
-    fn tell_those_that_wait_for_its_variables(&mut self, number: StepNumber) {
-        let links = Arc::clone(&self.links);
+    fn tell_those_that_wait_for_its_variables(&mut self, links: &Links, number: StepNumber) {
         let outputs = self.plan_step(number).map(CompactStep::outputs).unwrap_or_default();
         if outputs.is_empty() {
             return;
@@ -55,8 +55,7 @@ impl Run {
     }
 
     /// Those that a step stands in for, or may, are looked at again.
-    fn tell_those_it_stands_in_for(&mut self, number: StepNumber) {
-        let links = Arc::clone(&self.links);
+    fn tell_those_it_stands_in_for(&mut self, links: &Links, number: StepNumber) {
         for other in links.stands_in_for(number) {
             self.review(*other);
         }
@@ -75,7 +74,12 @@ impl Run {
     }
 
     fn lane(&self, step: &StepState) -> Lane {
-        let tags = step.tags().intersection(&self.capped_tags).cloned().collect();
+        // Even to collect nothing takes its time.
+        let tags = if self.capped_tags.is_empty() {
+            BTreeSet::new()
+        } else {
+            step.tags().intersection(&self.capped_tags).cloned().collect()
+        };
         (step.owner().map(str::to_owned), tags)
     }
 
@@ -204,8 +208,7 @@ impl Run {
         self.reopen_step(number);
     }
 
-    fn move_in_barriers(&mut self, number: StepNumber, to: StepStatus) {
-        let links = Arc::clone(&self.links);
+    fn move_in_barriers(&mut self, links: &Links, number: StepNumber, to: StepStatus) {
         for id in links.memberships(number) {
             if let Some(barrier) = self.barriers.get_mut(id) {
                 barrier.place(number, to);

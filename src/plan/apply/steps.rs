@@ -6,7 +6,7 @@ use super::money::Entry;
 use crate::plan::settle::failure_of;
 use crate::plan::transition::{Next, transition};
 use crate::plan::{
-    AcceptedBasis, AfterFailure, AfterLoss, Attempt, AttemptToken, CompactStep, Condition,
+    AcceptedBasis, AfterFailure, AfterLoss, Attempt, AttemptToken, Blank, CompactStep, Condition,
     ConditionJudged, Cost, Decision, Dispatched, FailureDecided, Fallback, Finding, Hold, Micros,
     Ruling, Run, Seldom, StepEvent, StepNumber, StepState, StepStatus, Verdict,
 };
@@ -18,7 +18,7 @@ impl Run {
         seq: u64,
         time: Micros,
         number: StepNumber,
-        event: &StepEvent,
+        event: StepEvent,
     ) -> Entry {
         let Some(step) = self.steps.get_mut(number.index()) else { return Entry::default() };
         step.last_seq = seq;
@@ -27,7 +27,7 @@ impl Run {
             return Entry::default();
         }
         let delay = step.hold().delay;
-        let entry = self.note_money(number, event);
+        let entry = self.note_money(number, &event);
         self.note(seq, time, number, event);
         if self.step(number).is_some_and(|step| step.hold().delay != delay) {
             self.drop_delay(number, delay);
@@ -42,7 +42,7 @@ impl Run {
     }
 
     /// Writes down what the event says, all but the status.
-    fn note(&mut self, seq: u64, time: Micros, number: StepNumber, event: &StepEvent) {
+    fn note(&mut self, seq: u64, time: Micros, number: StepNumber, event: StepEvent) {
         let failure = match event {
             StepEvent::FailureDecided(_) => failure_of(self, number),
             _ => None,
@@ -51,8 +51,8 @@ impl Run {
             StepEvent::FailureDecided(_) => self.failed_criteria(number),
             _ => Vec::new(),
         };
-        self.note_effect(seq, number, event);
-        self.note_question(seq, time, number, event);
+        self.note_effect(seq, number, &event);
+        self.note_question(seq, time, number, &event);
         let Some(step) = self.steps.get_mut(number.index()) else { return };
         match event {
             StepEvent::Dispatched(dispatched) => step.begin(seq, time, dispatched),
@@ -66,24 +66,24 @@ impl Run {
             }
             StepEvent::ReceiptRecorded(recorded) => {
                 step.change_attempt(|attempt| {
-                    attempt.receipt = Some(recorded.receipt.clone());
+                    attempt.receipt = Some(recorded.receipt);
                     attempt.reserved = Cost::default();
                 });
             }
             StepEvent::VerdictRecorded(judged) => {
-                step.change_attempt(|attempt| attempt.judge(&judged.verdict));
+                step.change_attempt(|attempt| attempt.judge(judged.verdict));
             }
-            StepEvent::Accepted(accepted) => step.complete(&accepted.basis),
+            StepEvent::Accepted(accepted) => step.complete(accepted.basis),
             StepEvent::FailureDecided(decided) => {
                 let message = failure.map_or_else(|| decided.reason.clone(), |(_, what)| what);
                 step.change(|detail| {
                     detail.last_failure = Some((decided.class, message).into());
                     detail.failed_criteria = criteria.into();
                 });
-                self.decide(number, decided);
+                self.decide(number, &decided);
             }
             StepEvent::Failed(failed) => {
-                let failure = (failed.class, failed.reason.clone());
+                let failure = (failed.class, failed.reason);
                 step.change(|detail| detail.last_failure = Some(failure.into()));
                 step.end();
             }
@@ -94,7 +94,7 @@ impl Run {
                     step.take_attempt();
                 }
             }
-            StepEvent::ConditionJudged(judged) => step.change_hold(|hold| hold.judge(judged)),
+            StepEvent::ConditionJudged(judged) => step.change_hold(|hold| hold.judge(&judged)),
             StepEvent::DelayElapsed(_) => step.change_hold(|hold| hold.delay = None),
             StepEvent::ReceiptRefused(_)
             | StepEvent::Asked(_)
@@ -170,11 +170,11 @@ impl StepState {
         self.attempt().is_some_and(|attempt| attempt.token == token)
     }
 
-    fn begin(&mut self, seq: u64, time: Micros, dispatched: &Dispatched) {
+    fn begin(&mut self, seq: u64, time: Micros, dispatched: Dispatched) {
         self.attempts = self.attempts.saturating_add(1);
         let attempt = Box::new(Attempt {
             token: AttemptToken(seq),
-            worker: dispatched.worker.clone(),
+            worker: dispatched.worker,
             dispatched: time,
             lease_until: dispatched.lease_until,
             reserved: dispatched.reserved,
@@ -185,22 +185,26 @@ impl StepState {
         self.change(|detail| detail.attempt = Some(attempt));
     }
 
-    fn complete(&mut self, basis: &AcceptedBasis) {
-        self.accept(Some(basis.clone()));
-        self.change(|detail| {
-            (detail.last_failure, detail.failed_criteria) = (None, Seldom::NONE);
-        });
+    fn complete(&mut self, basis: AcceptedBasis) {
+        self.accept(Some(basis));
+        if self.last_failure().is_some() || !self.failed_criteria().is_empty() {
+            self.change(|detail| {
+                (detail.last_failure, detail.failed_criteria) = (None, Seldom::NONE);
+            });
+        }
         self.end();
     }
 
     /// Its work is over, in one way or another.
     fn end(&mut self) {
         self.take_attempt();
-        self.change_hold(|hold| {
-            hold.answer = None;
-            hold.delay = None;
-            hold.stand_in = None;
-        });
+        if self.hold() != Hold::BLANK {
+            self.change_hold(|hold| {
+                hold.answer = None;
+                hold.delay = None;
+                hold.stand_in = None;
+            });
+        }
     }
 
     /// It is tried again as if it had not failed.
@@ -226,8 +230,8 @@ impl Hold {
 }
 
 impl Attempt {
-    fn judge(&mut self, verdict: &Verdict) {
-        self.verdicts.entry(verdict.criterion).or_insert_with(|| verdict.clone());
+    fn judge(&mut self, verdict: Verdict) {
+        self.verdicts.entry(verdict.criterion).or_insert(verdict);
     }
 }
 

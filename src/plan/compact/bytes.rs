@@ -59,8 +59,12 @@ pub(super) fn text(bytes: &[u8]) -> &str {
 }
 
 pub(super) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
-    put_number(out, bytes.len().try_into().unwrap_or(u64::MAX));
+    put_length(out, bytes.len());
     out.extend_from_slice(bytes);
+}
+
+pub(super) fn put_length(out: &mut Vec<u8>, length: usize) {
+    put_number(out, length.try_into().unwrap_or(u64::MAX));
 }
 
 pub(super) fn take_bytes(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
@@ -78,6 +82,16 @@ pub(super) fn put_number(out: &mut Vec<u8>, mut number: u64) {
         }
         out.push(low | 0x80);
     }
+}
+
+/// How many bytes a length takes.
+pub(super) fn length_size(length: usize) -> usize {
+    number_size(length.try_into().unwrap_or(u64::MAX))
+}
+
+/// How many bytes a number takes.
+pub(super) fn number_size(number: u64) -> usize {
+    std::iter::successors(Some(number), |rest| Some(rest >> 7).filter(|rest| *rest > 0)).count()
 }
 
 pub(super) fn take_number(bytes: &[u8]) -> Option<(u64, &[u8])> {

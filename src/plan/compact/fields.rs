@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::plan::Step;
 
-use super::bytes::{put_bytes, put_number};
+use super::bytes::{length_size, number_size, put_bytes, put_length, put_number};
 
 /// A field of a step: its bit among those that say which it has. What most steps have comes first,
 /// so that one byte says it.
@@ -43,27 +43,25 @@ impl Field {
     pub(super) const EXTRA: Self = Self(28);
 }
 
-/// A step: which fields it has, then each of them, with its length before it.
-pub(super) fn pack(step: &Step) -> Vec<u8> {
-    let mut packer = Packer::default();
-    packer.pack(step);
-    let mut bytes = Vec::with_capacity(packer.fields.len() + NUMBER_MAX);
-    put_number(&mut bytes, packer.has.into());
-    bytes.append(&mut packer.fields);
-    bytes
-}
-
-/// A number takes no more bytes.
-const NUMBER_MAX: usize = 10;
-
-/// Puts a step together.
+/// Puts steps together, one after the other.
 #[derive(Default)]
-struct Packer {
+pub(super) struct Packer {
     has: u32,
     fields: Vec<u8>,
 }
 
 impl Packer {
+    /// Writes a step: which fields it has, then each of them, with its length before it; and the
+    /// length of all that before them.
+    pub(super) fn put(&mut self, out: &mut Vec<u8>, step: &Step) {
+        self.has = 0;
+        self.fields.clear();
+        self.pack(step);
+        put_length(out, number_size(self.has.into()) + self.fields.len());
+        put_number(out, self.has.into());
+        out.extend_from_slice(&self.fields);
+    }
+
     /// Fields in the order of their bits. A new one shows where a step is put together again, which
     /// leaves none out.
     fn pack(&mut self, step: &Step) {
@@ -118,11 +116,12 @@ impl Packer {
 
     fn texts(&mut self, field: Field, texts: &[String]) {
         if !texts.is_empty() {
-            let mut list = Vec::new();
+            self.has |= 1 << field.0;
+            let size = |text: &String| length_size(text.len()) + text.len();
+            put_length(&mut self.fields, texts.iter().map(size).sum());
             for text in texts {
-                put_bytes(&mut list, text.as_bytes());
+                put_bytes(&mut self.fields, text.as_bytes());
             }
-            self.add(field, &list);
         }
     }
 

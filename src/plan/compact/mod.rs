@@ -20,7 +20,8 @@ use serde::{Serialize, Serializer};
 
 use super::{Idempotence, Micros, Plan, RetryPolicy, Step};
 
-use bytes::{put_bytes, take_bytes};
+use bytes::take_bytes;
+use fields::Packer;
 
 pub use bytes::Texts;
 pub use step::CompactStep;
@@ -116,13 +117,16 @@ impl CompactPlan {
         step.whole().with_defaults(&self.header.defaults)
     }
 
-    /// Adds a step behind the others.
-    pub(super) fn push(&mut self, step: &Step) {
-        if self.steps.is_multiple_of(BLOCK) {
-            self.begins.push(self.bytes.len());
+    /// Adds steps behind the others.
+    pub(super) fn extend<'a>(&mut self, steps: impl IntoIterator<Item = &'a Step>) {
+        let mut packer = Packer::default();
+        for step in steps {
+            if self.steps.is_multiple_of(BLOCK) {
+                self.begins.push(self.bytes.len());
+            }
+            packer.put(&mut self.bytes, step);
+            self.steps += 1;
         }
-        put_bytes(&mut self.bytes, &fields::pack(step));
-        self.steps += 1;
     }
 
     /// No more steps come.
@@ -136,9 +140,7 @@ impl From<Plan> for CompactPlan {
     fn from(mut plan: Plan) -> Self {
         let steps = std::mem::take(&mut plan.steps);
         let mut compact = Self { header: plan, ..Self::default() };
-        for step in &steps {
-            compact.push(step);
-        }
+        compact.extend(&steps);
         compact.shrink_to_fit();
         compact
     }

@@ -1,0 +1,93 @@
+//! Attempts in flight, as the lists of their run and of the ledger hold them.
+//!
+//! Invariant: both lists are what the steps' own attempts come to. Whoever changes a step compares
+//! what is in flight before and after.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{count_down, count_up};
+use crate::plan::{AttemptToken, Micros, Run, RunId, State, StepNumber, StepStatus, Timer};
+
+/// An attempt in flight.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Flight {
+    run: RunId,
+    step: StepNumber,
+    token: AttemptToken,
+    owner: Option<String>,
+    tags: BTreeSet<String>,
+    lease_until: Micros,
+}
+
+/// How many are in flight, by owner or by tag.
+type Counts = BTreeMap<String, u32>;
+
+impl Flight {
+    fn enter(&self, owners: &mut Counts, tags: &mut Counts) {
+        self.owner.iter().for_each(|owner| count_up(owners, owner));
+        self.tags.iter().for_each(|tag| count_up(tags, tag));
+    }
+
+    fn leave(&self, owners: &mut Counts, tags: &mut Counts) {
+        self.owner.iter().for_each(|owner| count_down(owners, owner));
+        self.tags.iter().for_each(|tag| count_down(tags, tag));
+    }
+}
+
+impl State {
+    /// Strikes out the attempts that were in flight, and enters those that are.
+    pub(super) fn replace_flights<'a>(
+        &mut self,
+        before: impl IntoIterator<Item = &'a Flight>,
+        after: impl IntoIterator<Item = &'a Flight>,
+    ) {
+        for flight in before {
+            self.in_flight.remove(&flight.token);
+            flight.leave(&mut self.in_flight_by_owner, &mut self.in_flight_by_tag);
+        }
+        for flight in after {
+            self.in_flight.insert(flight.token, (flight.run, flight.step));
+            self.dealt.insert(flight.token, (flight.run, flight.step));
+            flight.enter(&mut self.in_flight_by_owner, &mut self.in_flight_by_tag);
+        }
+    }
+}
+
+impl Run {
+    /// The same in the run's own lists.
+    pub(super) fn replace_flights<'a>(
+        &mut self,
+        before: impl IntoIterator<Item = &'a Flight>,
+        after: impl IntoIterator<Item = &'a Flight>,
+    ) {
+        for flight in before {
+            self.timers.remove(&(flight.lease_until, Timer::Lease(flight.token)));
+            self.in_flight = self.in_flight.saturating_sub(1);
+            flight.leave(&mut self.in_flight_by_owner, &mut self.in_flight_by_tag);
+        }
+        for flight in after {
+            self.timers.insert((flight.lease_until, Timer::Lease(flight.token)));
+            self.dealt.insert(flight.token);
+            self.in_flight = self.in_flight.saturating_add(1);
+            flight.enter(&mut self.in_flight_by_owner, &mut self.in_flight_by_tag);
+        }
+    }
+
+    /// The step's attempt, if it is in flight.
+    pub(super) fn flight(&self, number: StepNumber) -> Option<Flight> {
+        let step = self.step(number).filter(|step| step.status == StepStatus::Dispatched)?;
+        let attempt = step.attempt()?;
+        Some(Flight {
+            run: self.id,
+            step: number,
+            token: attempt.token,
+            owner: step.owner().map(str::to_owned),
+            tags: step.tags().clone(),
+            lease_until: attempt.lease_until,
+        })
+    }
+
+    pub(super) fn flights(&self) -> Vec<Flight> {
+        self.step_numbers().filter_map(|number| self.flight(number)).collect()
+    }
+}
