@@ -21,9 +21,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{
-    CapChanged, CapScope, Event, HashedStep, Micros, PlanProposed, PlanSteps, PlanVersion,
-    QuestionId, Run, RunId, RunStarted, State, StepNumber, StepRecord, Variable, VariableSet,
-    expression,
+    CapChanged, CapScope, Event, HashedStep, Micros, PlanProposed, PlanVersion, QuestionId, Run,
+    RunId, RunStarted, State, StepNumber, StepRecord, Variable, VariableSet, expression,
 };
 use flights::Flight;
 
@@ -42,7 +41,14 @@ impl State {
 
     /// Folds in the event that is record `seq`, written at `time`.
     pub fn apply(&mut self, seq: u64, time: Micros, event: &Event) {
-        self.take(seq, time, event.clone());
+        match event {
+            // They are many, and are packed where they stand.
+            Event::PlanSteps(added) => {
+                self.pass(seq, time);
+                self.with(added.run, |run| run.add_plan_steps(added.version, &added.steps));
+            }
+            _ => self.take(seq, time, event.clone()),
+        }
     }
 
     /// The same, of an event that nobody needs afterwards: what stays of it is not copied.
@@ -65,8 +71,8 @@ impl State {
             Event::Step(record) => self.apply_step(seq, time, record),
             Event::CapChanged(changed) => self.change_cap(changed),
             Event::PlanProposed(proposed) => self.with(proposed.run, |run| run.propose(proposed)),
-            Event::PlanSteps(PlanSteps { run, version, steps }) => {
-                self.with(run, |run| run.add_plan_steps(version, &steps));
+            Event::PlanSteps(added) => {
+                self.with(added.run, |run| run.add_plan_steps(added.version, &added.steps));
             }
             Event::PlanReviewed(reviewed) => self.with(reviewed.run, |run| {
                 if let Some(version) = run.version_mut(reviewed.version) {
