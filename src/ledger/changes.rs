@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::{RunId, State};
 
-use super::replay::{LedgerView, fold, recorded};
+use super::replay::{LedgerView, fold_in, recorded};
 use super::shadow::{Change, Shadow, differences, whole};
 use super::snapshots::beyond;
 
@@ -49,8 +49,8 @@ impl LedgerView {
             if let Some(run) = run {
                 notes.begin(&state, run);
             }
-            fold(&mut state, &record);
-            notes.follow(&state, run, record.seq);
+            fold_in(&mut state, record);
+            notes.follow(&state, run, state.seq);
         }
         if state.seq < to {
             return Err(beyond(self.log(), state.seq, to));

@@ -19,7 +19,7 @@ use crate::plan::{
 
 use super::books::{Books, StepCost};
 use super::codec;
-use super::replay::{LedgerView, Recorded, fold};
+use super::replay::{LedgerView, Recorded, fold_in};
 use super::streams::RUNS;
 
 /// What the log still has about a run.
@@ -81,8 +81,9 @@ impl LedgerView {
     pub fn state_of_run(&self, run: RunId, seq: u64) -> Result<Option<State>> {
         let found = self.chronicle(run, seq)?;
         let mut state = State::default();
-        found.records.iter().for_each(|record| fold(&mut state, record));
-        Ok(Some(state).filter(|state| found.is_whole() && state.runs.contains_key(&run)))
+        let is_whole = found.is_whole();
+        found.records.into_iter().for_each(|record| fold_in(&mut state, record));
+        Ok(Some(state).filter(|state| is_whole && state.runs.contains_key(&run)))
     }
 
     /// What happened to a step of a run, oldest first: each of its records names the one before.

@@ -22,7 +22,7 @@ use crate::plan::{RunId, RunStatus, State};
 use super::codec;
 use super::load::load_whole;
 use super::projection::Projection as _;
-use super::replay::{LedgerView, fold, recorded};
+use super::replay::{LedgerView, fold_in, recorded};
 use super::{Ledger, snapshots};
 
 /// How far a prune, or an archive, goes.
@@ -321,7 +321,7 @@ impl Search<'_> {
             if self.found.len() == 2 || self.names.iter().all(|name| name.seq <= state.seq) {
                 return Ok(());
             }
-            fold(&mut state, &recorded(&record?)?);
+            fold_in(&mut state, recorded(&record?)?);
             self.compare(&state);
         }
         Ok(())

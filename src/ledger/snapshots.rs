@@ -235,6 +235,12 @@ enum Stop {
     Failed(Error),
 }
 
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
 fn fold_on<P: Projection>(
     reader: &LogReader,
     seq: u64,
@@ -244,8 +250,7 @@ fn fold_on<P: Projection>(
     if projected.seq >= seq {
         return Ok(projected);
     }
-    for record in reader.records_to(projected.seq + 1, seq) {
-        let record = record.map_err(Stop::Failed)?;
+    reader.pass_records(projected.seq + 1, seq, |record| {
         if let Some(header) = begun
             && let Some(note) = SnapshotNote::in_record(&record)
             && note.contradicts(header)
@@ -254,11 +259,12 @@ fn fold_on<P: Projection>(
             let what = format!("record {} says something else of its state", record.seq);
             return Err(Stop::Contradicted(unusable(&path, &what)));
         }
-        projected.value.take(recorded(&record).map_err(Stop::Failed)?);
+        projected.value.take(recorded(&record)?);
         projected.seq = record.seq;
         projected.time = record.time;
         projected.chain = record.chain;
-    }
+        Ok(())
+    })?;
     Ok(projected)
 }
 

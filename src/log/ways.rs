@@ -4,7 +4,7 @@
 //! Invariants: whatever an index says, each finds what a walk over everything finds; none writes,
 //! takes a lock or opens a file for writing.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 use super::backward::WalkBack;
 use super::follow::Follow;
@@ -42,6 +42,35 @@ impl LogReader {
     ) -> impl Iterator<Item = Result<LoggedRecord>> + '_ {
         let count = last.saturating_add(1).saturating_sub(from);
         self.records(from).take(usize::try_from(count).unwrap_or(usize::MAX))
+    }
+
+    /// Passes over the durable records from `from` to `last`, and shows each where it was read.
+    ///
+    /// # Errors
+    /// As [`LogReader::records_to`], and the first one of `look`.
+    pub fn pass_records<E: From<Error>>(
+        &self,
+        from: u64,
+        last: u64,
+        mut look: impl FnMut(LoggedRecord<&[u8]>) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        self.expect_unpruned(from)?;
+        let mut walk = self.walk(from);
+        let mut next = from.max(1);
+        while next <= last
+            && let Some(item) = walk.pass()
+        {
+            match item? {
+                Item::Derived(_) => {}
+                Item::Record(_, Proof::Unproven) | Item::OpenEnd { .. } => break,
+                Item::Damage(damage) => return Err(damage.into_error().into()),
+                Item::Record(record, _) => {
+                    next = record.seq.saturating_add(1);
+                    look(record)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The records, or why there are none: the first ones were pruned.

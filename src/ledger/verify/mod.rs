@@ -26,7 +26,7 @@ use crate::plan::{ContentHash, State};
 use super::codec;
 use super::environment::Environment;
 use super::hash::state_hash;
-use super::replay::{fold, recorded};
+use super::replay::{fold_in, recorded};
 use super::{archive, snapshots};
 use claim::Claim;
 
@@ -191,7 +191,8 @@ fn replay(
     let total = report.log.counts.frame_bytes;
     let Some(mut state) = ground(reader, claims, report) else { return Ok(()) };
     let mut done = 0_u64;
-    for item in reader.walk(state.seq.saturating_add(1)) {
+    let mut walk = reader.walk(state.seq.saturating_add(1));
+    while let Some(item) = walk.pass() {
         let record = match item? {
             Item::Record(record, Proof::Proven) => record,
             Item::Derived(_) => continue,
@@ -199,7 +200,7 @@ fn replay(
             _ => break,
         };
         match recorded(&record) {
-            Ok(recorded) => fold(&mut state, &recorded),
+            Ok(recorded) => fold_in(&mut state, recorded),
             Err(error) => {
                 // A newer program's record was found before.
                 if error.kind() != ErrorKind::Unsupported {
@@ -236,7 +237,7 @@ fn ground(reader: &LogReader, claims: &[Claim], report: &mut VerifyReport) -> Op
 const WATCH_STEP: u64 = 1024;
 
 /// Something that is wrong with an intact record.
-fn at_record(reader: &LogReader, record: &LoggedRecord, what: String) -> Finding {
+fn at_record<P>(reader: &LogReader, record: &LoggedRecord<P>, what: String) -> Finding {
     Finding {
         class: Class::Damage,
         path: segment_of(reader, record),
@@ -247,7 +248,7 @@ fn at_record(reader: &LogReader, record: &LoggedRecord, what: String) -> Finding
     }
 }
 
-fn segment_of(reader: &LogReader, record: &LoggedRecord) -> PathBuf {
+fn segment_of<P>(reader: &LogReader, record: &LoggedRecord<P>) -> PathBuf {
     let segments = reader.segments().into_iter();
     let is_own = |ordinal: u64| ordinal == record.segment;
     let mut own =
