@@ -212,7 +212,9 @@ fn value<T: DeserializeOwned>(payload: &[u8]) -> std::result::Result<T, String> 
 }
 
 fn json<T: DeserializeOwned>(payload: &[u8]) -> std::result::Result<T, String> {
-    serde_json::from_slice(payload).map_err(|error| error.to_string())
+    // Looked at as a whole: a plan has many short strings.
+    let text = std::str::from_utf8(payload).map_err(|error| error.to_string())?;
+    serde_json::from_str(text).map_err(|error| error.to_string())
 }
 
 fn bytes<T: Serialize>(value: &T) -> Vec<u8> {
