@@ -312,3 +312,28 @@ fn copied_versions_are_no_replans_of_the_fork() {
         .unwrap();
     assert_eq!(world.state.runs[&run].replans, 1);
 }
+
+/// Somebody has a run aborted, and somebody else lets what failed be tried again before the run is
+/// over: what the attempt did is asked about once more, nothing is dealt, and the run is aborted
+/// all the same.
+#[test]
+fn what_failed_is_asked_about_again_in_a_run_that_is_about_to_be_aborted() {
+    let mut world = World::with(&plan(vec![once("a"), step("b", &[])]), RunPolicy::default());
+    let other = world.deal("b");
+    let token = world.deal("a");
+    assert_eq!(
+        kinds(&world.report(token, left(Disposition::Landed))),
+        "ReceiptRecorded FailureDecided Asked"
+    );
+    assert_eq!(kinds(&reply(&mut world, ABORT)), "Answered FailureDecided");
+    assert!(world.run().step(world.number("a")).unwrap().attempt().is_some());
+    let events = world.ask(Command::RetryFailed { run: RUN, by: "ben".to_owned() }).unwrap();
+    assert_eq!(kinds(&events), "Reopened Asked");
+    assert_eq!(kinds(&reply(&mut world, "retry")), "Answered FailureDecided");
+    assert_eq!(world.status("a"), StepStatus::Ready);
+    assert!(world.ask(dispatch(None)).is_err(), "nothing is dealt any more");
+    let events = world.report(other, Receipt::default());
+    assert_eq!(kinds(&events), "ReceiptRecorded Accepted RunEnded");
+    assert_eq!(world.run().status, RunStatus::Ended(Ending::Aborted));
+    books::check(&world.state);
+}

@@ -175,6 +175,13 @@ fn random_commands_keep_every_invariant() {
     }
 }
 
+/// World 104819: what failed was tried again while its run was about to be aborted, and the
+/// reference took the abort for the last word about an attempt that had landed.
+#[test]
+fn a_world_that_failed_once_is_played_again() {
+    play(104_819);
+}
+
 #[test]
 fn the_size_of_a_plan_does_not_slow_a_step_down() {
     let count = 100_000;

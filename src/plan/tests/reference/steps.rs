@@ -274,7 +274,7 @@ impl Life {
         let made = self.decisions.entry(decided.token).or_default();
         // An attempt that may have landed is asked about again until somebody lets it be repeated.
         let is_held = |made: &Decision| {
-            matches!(made, Decision::Escalate | Decision::Replan | Decision::Fail)
+            matches!(made, Decision::Escalate | Decision::Replan | Decision::Fail | Decision::Abort)
         };
         assert!(made.is_empty() || (is_answer && made.iter().all(is_held)), "{made:?}");
         made.push(decided.decision);
