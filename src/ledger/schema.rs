@@ -126,3 +126,23 @@ pub(super) fn check(event: &Event, schema: u16) -> Result<(), String> {
         lowest => Err(format!("schema {schema}, expected {lowest}: the lowest that holds it")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: what is left out comes back as zeros, and nothing else changes, whether there is room
+    /// for the payload on the stack or not.
+    #[test]
+    fn a_payload_of_any_length_is_lengthened_by_its_zeros() {
+        for length in (0..40).chain(500..530).chain([5000]) {
+            let payload: Vec<u8> = (1..=255).cycle().take(length).collect();
+            for (kind, schema) in [(Kind::PlanActivated, 1), (Kind::VariableSet, 2)] {
+                let expected = [payload.clone(), vec![0; missing(kind, schema)]].concat();
+                assert_eq!(lengthened(&payload, kind, schema, <[u8]>::to_vec), expected);
+                assert_eq!(shorten(expected, kind, schema), payload);
+            }
+            assert_eq!(lengthened(&payload, Kind::VariableSet, 3, <[u8]>::to_vec), payload);
+        }
+    }
+}
