@@ -97,6 +97,7 @@ bugs! {
     StaleSegmentAccepted, "H24", "a segment need not name the one before by its uid";
     CutSegmentAccepted, "H23", "an older segment may end before its logical end";
     IndexTrusted, "H55", "a place that the index names is not looked at";
+    PiecesTrusted, "H55", "pieces of a segment that were verified apart need not continue each other";
     PlacesOfAnother, "H55", "places of one segment are kept for all of them";
     FollowedBeyondHead, "H58", "a follower returns records that HEAD does not cover yet";
     KeysForgotten, "H51", "the keys of batches are not read when a log is opened";

@@ -100,24 +100,29 @@ fn encode_step(record: &StepRecord) -> Vec<u8> {
     }
 }
 
+/// The kind of a record that holds an event, without a look at its payload; `None` for a kind that
+/// concerns the log only, or that may be skipped.
+///
+/// # Errors
+/// `Unsupported` for a kind or schema of a newer program.
+pub(super) fn kind_of<P>(record: &LoggedRecord<P>) -> Result<Option<Kind>> {
+    if record.kind >= SKIPPABLE_KINDS_FROM {
+        return Ok(None);
+    }
+    let kind = Kind::from_number(record.kind).ok_or_else(|| newer(record, "kind"))?;
+    if !(1..=schema::newest(kind)).contains(&record.schema) {
+        return Err(newer(record, "schema"));
+    }
+    Ok(Some(kind))
+}
+
 /// The event in a record; `None` for a kind that concerns the log only, or that may be skipped.
 ///
 /// # Errors
 /// `Unsupported` for a kind or schema of a newer program, `Corrupt` for an intact payload that
 /// is not what its kind says.
 pub fn decode<P: AsRef<[u8]>>(record: &LoggedRecord<P>) -> Result<Option<Event>> {
-    let Some(kind) = Kind::from_number(record.kind) else {
-        if record.kind >= SKIPPABLE_KINDS_FROM {
-            return Ok(None);
-        }
-        return Err(newer(record, "kind"));
-    };
-    if kind.number() >= SKIPPABLE_KINDS_FROM {
-        return Ok(None);
-    }
-    if !(1..=schema::newest(kind)).contains(&record.schema) {
-        return Err(newer(record, "schema"));
-    }
+    let Some(kind) = kind_of(record)? else { return Ok(None) };
     let payload = record.payload.as_ref();
     let event = match (kind, record.codec) {
         (Kind::PlanProposed, Codec::Json) => json(payload).map(Event::PlanProposed),

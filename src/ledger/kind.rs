@@ -21,6 +21,15 @@ macro_rules! kinds {
                 match self { $(Self::$name => $number),* }
             }
 
+            /// The kind with that number.
+            #[must_use]
+            pub fn from_number(number: u16) -> Option<Self> {
+                match number {
+                    $($number => Some(Self::$name),)*
+                    _ => None,
+                }
+            }
+
             /// The name that people use.
             #[must_use]
             pub fn name(self) -> &'static str {
@@ -81,12 +90,6 @@ kinds! {
 }
 
 impl Kind {
-    /// The kind with that number.
-    #[must_use]
-    pub fn from_number(number: u16) -> Option<Self> {
-        Self::ALL.iter().copied().find(|kind| kind.number() == number)
-    }
-
     /// The kind of that name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {

@@ -11,8 +11,8 @@ use plan_ledger::error::ErrorKind;
 use plan_ledger::format::{Chain, Codec, HeadSync, NewRecord};
 use plan_ledger::ledger::{Condition, Level, VerifyRequest, verify as verify_ledger};
 use plan_ledger::log::{
-    Class, Completion, Expectation, Expected, Finding, Item, Links, Log, Verification,
-    VerifyOptions, root, verify,
+    Class, Completion, Expectation, Expected, Finding, Item, Links, Log, LogOptions, LoggedRecord,
+    SegmentSizes, Verification, VerifyOptions, root, verify,
 };
 use plan_ledger::plan::{Json, Receipt, RunPolicy};
 use plan_ledger::sim::SimDisk;
@@ -139,6 +139,120 @@ fn injure(disk: &SimDisk, stranger: &SimDisk, files: &[(PathBuf, u64)], seed: u6
         4 => disk.overwrite(path, byte % 4096, &[0x5A; 3]).unwrap(),
         _ => disk.overwrite(path, byte, &[0xA5, 0x5A]).unwrap(),
     }
+}
+
+/// Three segments, two of which are sealed; in batches of one to four records of some 4 KiB, so that
+/// a piece of one may begin within a batch.
+fn large() -> SimDisk {
+    let disk = SimDisk::new();
+    let segments = SegmentSizes { first: 1 << 20, largest: 2 << 20 };
+    let log = Log::create(&dir(), LogOptions { segments, ..options(&disk) }, at(0)).unwrap();
+    for turn in 0..440 {
+        let batch: Vec<_> = (0..=mix(turn) % 4).map(|n| record(turn * 4 + n, 4000)).collect();
+        log.append(&batch, at(turn)).unwrap();
+    }
+    log.close().unwrap();
+    assert_eq!(reader(&disk).segments().len(), 3);
+    disk
+}
+
+/// Write other bytes somewhere; every third time where an index or a footer is.
+fn injure_any(disk: &SimDisk, files: &[(PathBuf, u64)], seed: u64) {
+    let count = u64::try_from(files.len()).unwrap();
+    let (path, _) = &files[usize::try_from(mix(seed) % count).unwrap()];
+    let length = u64::try_from(disk.read(path).unwrap().len()).unwrap();
+    let from = if mix(seed ^ 1).is_multiple_of(3) { length.saturating_sub(12_000) } else { 0 };
+    let offset = from + mix(seed ^ 2) % (length - from);
+    let size = [512, 1, 2, 16_000][usize::try_from(mix(seed ^ 3) % 4).unwrap()];
+    let size = size.min(usize::try_from(length - offset).unwrap());
+    let byte = [0, 1, 0xA5, 0x77][usize::try_from(mix(seed ^ 3) % 4).unwrap()];
+    disk.overwrite(path, offset, &vec![byte; size]).unwrap();
+}
+
+/// Goal: several threads at one segment say what one walk says, whatever is damaged, the index that
+/// says where their pieces begin among it.
+/// Method: 120 logs with up to three random pieces of damage each.
+#[test]
+fn pieces_say_what_one_walk_says() {
+    let healthy = large();
+    let files = segments(&healthy);
+    let (mut damaged, mut derived) = (0, 0);
+    for seed in 0..120 {
+        let disk = healthy.fork();
+        for turn in 0..mix(seed) % 4 {
+            injure_any(&disk, &files, seed * 10 + turn);
+        }
+        let (one, many) = (found(&disk, 1), found(&disk, 3));
+        assert_eq!(one.findings, many.findings, "seed {seed}");
+        assert_eq!((one.counts, one.last), (many.counts, many.last), "seed {seed}");
+        damaged += usize::from(one.count(Class::Damage) > 0);
+        derived += usize::from(one.count(Class::Derived) > 0);
+    }
+    assert!(damaged > 50 && derived > 20, "{damaged} damaged, {derived} indexes");
+}
+
+/// Goal: an index that is well formed, and names records where there are others, changes nothing but
+/// where pieces begin.
+#[test]
+fn an_index_that_lies_hides_nothing_from_threads() {
+    let healthy = large();
+    let whole = found(&healthy, 1);
+    let path = &segments(&healthy)[0].0;
+    let bytes = healthy.read(path).unwrap();
+    let index = bytes.windows(8).rposition(|bytes| bytes == b"PLINDEX\n").unwrap();
+    for entry in (1..60).step_by(4) {
+        for (field, change) in [(0, 1), (8, 64), (8, 4096)] {
+            let place = index + 64 + entry * 16 + field;
+            let said = u64::from_le_bytes(bytes[place..place + 8].try_into().unwrap());
+            for lie in [said - change, said + change] {
+                let disk = healthy.fork();
+                disk.overwrite(path, u64::try_from(place).unwrap(), &lie.to_le_bytes()).unwrap();
+                let many = found(&disk, 4);
+                assert_eq!((many.counts, many.last), (whole.counts, whole.last));
+                assert_eq!(many.findings, found(&disk, 1).findings);
+                assert_eq!(many.count(Class::Damage), 0);
+            }
+        }
+    }
+}
+
+/// Goal: several threads that are asked to stop tell what they found, though pieces between were not
+/// looked at.
+#[test]
+fn what_was_found_before_a_stop_is_told() {
+    let disk = large();
+    disk.overwrite(&segments(&disk)[0].0, 700_000, &[0x77; 100]).unwrap();
+    let damage = found(&disk, 1).findings;
+    assert_eq!(damage.len(), 1);
+    let (mut stops, mut told) = (0, 0);
+    for bytes in (0..4 << 20).step_by(1 << 17) {
+        let watch = |done, total| {
+            assert!(done <= total, "{done} of {total}");
+            if done < bytes { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        };
+        // Who comes to the record behind the damage went past it.
+        let is_past = AtomicBool::new(false);
+        let examine = |record: &LoggedRecord<&[u8]>| {
+            if record.segment == 0 && record.offset == damage[0].end {
+                is_past.store(true, Ordering::Relaxed);
+            }
+            None
+        };
+        let options = VerifyOptions {
+            jobs: jobs(3),
+            watch: &watch,
+            examine: &examine,
+            ..VerifyOptions::PLAIN
+        };
+        let all = verify(&storage(&disk), &dir(), options).unwrap();
+        let is_named = all.findings.contains(&damage[0]);
+        assert!(is_named || !is_past.into_inner(), "{bytes}: {:?}", all.findings);
+        let is_stopped = all.completion == Completion::Stopped;
+        assert!(is_stopped || all.findings == damage, "{bytes}: {:?}", all.findings);
+        stops += usize::from(is_stopped);
+        told += usize::from(is_stopped && is_named);
+    }
+    assert!(stops > told && told > 0, "{told} of {stops}");
 }
 
 /// Goal: the level `crc` sees every damaged byte and every junction, and leaves out nothing else

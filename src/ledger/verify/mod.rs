@@ -142,7 +142,7 @@ pub fn verify(
             notes.lock().unwrap_or_else(PoisonError::into_inner).push(record.clone().into_owned());
         }
         // Whether a payload makes sense is a question of the level `replay`.
-        codec::decode(record).err().filter(|error| error.kind() == ErrorKind::Unsupported)
+        codec::kind_of(record).err()
     };
     let links = if request.level == Level::Crc { Links::Trusted } else { Links::Computed };
     let tell = |phase| move |done, total| (request.watch)(Progress { phase, done, total });
@@ -160,6 +160,8 @@ pub fn verify(
     }
     let mut notes = notes.into_inner().unwrap_or_else(PoisonError::into_inner);
     notes.sort_by_key(|note| note.seq);
+    // A part of the log may have been looked at twice.
+    notes.dedup_by_key(|note| note.seq);
     let (retention, notes): (Vec<_>, Vec<_>) =
         notes.into_iter().partition(|note| note.kind == KIND_RETENTION_NOTE);
     let view = LogReader::open(&environment.storage, dir)?;

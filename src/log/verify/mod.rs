@@ -3,6 +3,7 @@
 //! The log is cut into stretches, most of them one segment long, and each is walked on its own
 //! from what its header says came before. Where one stretch ends the walk compares what it found
 //! with the header of the segment that follows, so nothing is left unproved between two of them.
+//! Several threads share a stretch in pieces, too.
 //!
 //! Invariants:
 //! - Nothing is written and no lock is taken. A writer at work is no damage: what looks like it
@@ -16,12 +17,14 @@
 mod expect;
 mod finding;
 mod head;
+mod pieces;
 mod stretch;
 mod tail;
 
 pub use expect::{Expectation, Expected};
 pub use finding::{Class, Finding};
 
+use std::cmp::Reverse;
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -169,7 +172,7 @@ pub fn verify(
     reader.links = options.links;
     let stretches = stretch::cut(&reader);
     let shared = Shared::new(&reader, &stretches, options);
-    let walked = shared.run();
+    let walked = pieces::walk(&shared, &stretches);
     let is_live = is_written(&**storage, &Layout::new(dir), reader.head_view())?;
     let opening = match judge(&**storage, dir) {
         Err(error) if error.kind() == ErrorKind::Io => return Err(error),
@@ -237,19 +240,17 @@ fn second_look(
 /// What the threads share.
 struct Shared<'a> {
     reader: &'a LogReader,
-    stretches: &'a [Stretch],
     options: VerifyOptions<'a>,
     total: u64,
     done: AtomicU64,
-    next: AtomicU64,
     stopped: AtomicBool,
 }
 
 impl<'a> Shared<'a> {
-    fn new(reader: &'a LogReader, stretches: &'a [Stretch], options: VerifyOptions<'a>) -> Self {
+    fn new(reader: &'a LogReader, stretches: &[Stretch], options: VerifyOptions<'a>) -> Self {
         let total = stretches.iter().map(|stretch| stretch.length).sum();
-        let (done, next) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { reader, stretches, options, total, done, next, stopped: AtomicBool::new(false) }
+        let (done, stopped) = (AtomicU64::new(0), AtomicBool::new(false));
+        Self { reader, options, total, done, stopped }
     }
 
     fn is_stopped(&self) -> bool {
@@ -264,18 +265,26 @@ impl<'a> Shared<'a> {
         }
     }
 
+    /// What was done of these has to be done again.
+    fn take_back(&self, stretches: &[Stretch]) {
+        let bytes = stretches.iter().map(|stretch| stretch.length).sum();
+        self.done.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
     /// What each stretch came to; `None` for those that nobody came to.
-    fn run(&self) -> Vec<Option<Walked>> {
+    fn run(&self, stretches: &[Stretch]) -> Vec<Option<Walked>> {
         let walked: Mutex<Vec<Option<Walked>>> =
-            Mutex::new(self.stretches.iter().map(|_| None).collect());
+            Mutex::new(stretches.iter().map(|_| None).collect());
+        let threads = self.options.jobs.get().min(stretches.len());
+        let mut order: Vec<(usize, &Stretch)> = stretches.iter().enumerate().collect();
+        if threads > 1 {
+            // The longest first: whoever takes the last one should not keep the others waiting.
+            order.sort_by_key(|(_, stretch)| Reverse(stretch.length));
+        }
+        let next = Mutex::new(order.into_iter());
+        let take = || next.lock().unwrap_or_else(PoisonError::into_inner).next();
         let work = || {
-            loop {
-                let place = self.next.fetch_add(1, Ordering::Relaxed);
-                let place = usize::try_from(place).unwrap_or(usize::MAX);
-                let Some(stretch) = self.stretches.get(place) else { break };
-                if self.is_stopped() {
-                    break;
-                }
+            while let Some((place, stretch)) = take().filter(|_| !self.is_stopped()) {
                 let outcome = stretch::walk(self, stretch);
                 // A thread that panics ends the scope with its panic: nothing half-done is seen.
                 let mut walked = walked.lock().unwrap_or_else(PoisonError::into_inner);
@@ -284,7 +293,6 @@ impl<'a> Shared<'a> {
                 }
             }
         };
-        let threads = self.options.jobs.get().min(self.stretches.len());
         if threads <= 1 {
             work();
         } else {

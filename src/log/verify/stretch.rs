@@ -17,12 +17,14 @@ use super::{Counts, FINDINGS_MAX, Shared};
 /// Where a stretch begins and ends.
 #[derive(Debug, Clone)]
 pub(super) struct Stretch {
-    /// The first record of its first segment.
-    from: u64,
+    /// The first record of its first segment, or of a piece of it.
+    pub(super) from: u64,
+    /// For a piece: the record before which it ends.
+    pub(super) until: Option<u64>,
     /// The first segment of the next stretch: its file, its ordinal, its first record.
-    next: Option<(PathBuf, u64, u64)>,
-    /// How many files are in it.
-    segments: u64,
+    pub(super) next: Option<(PathBuf, u64, u64)>,
+    /// How many files begin in it.
+    pub(super) segments: u64,
     /// Their length together.
     pub(super) length: u64,
 }
@@ -65,7 +67,7 @@ pub(super) fn cut(reader: &LogReader) -> Vec<Stretch> {
             if let Some(before) = stretches.last_mut() {
                 before.next = Some((path.clone(), name.ordinal, name.base_seq));
             }
-            stretches.push(Stretch { from, next: None, segments: 0, length: 0 });
+            stretches.push(Stretch { from, until: None, next: None, segments: 0, length: 0 });
         }
         if let Some(stretch) = stretches.last_mut() {
             stretch.segments += 1;
@@ -74,7 +76,7 @@ pub(super) fn cut(reader: &LogReader) -> Vec<Stretch> {
     }
     if stretches.is_empty() {
         let from = reader.first_seq();
-        stretches.push(Stretch { from, next: None, segments: 0, length: 0 });
+        stretches.push(Stretch { from, until: None, next: None, segments: 0, length: 0 });
     }
     stretches
 }
@@ -109,6 +111,13 @@ fn is_cut(segments: &Segments, place: usize) -> bool {
         && list.iter().rposition(starts) == Some(place)
 }
 
+impl Stretch {
+    fn ends_before(&self, record: &LoggedRecord<&[u8]>) -> bool {
+        self.next.as_ref().is_some_and(|next| record.segment >= next.1)
+            || self.until.is_some_and(|until| record.seq >= until)
+    }
+}
+
 /// How many bytes are walked over between two calls of the watch.
 const WATCH_STEP: u64 = 1 << 20;
 
@@ -124,11 +133,7 @@ pub(super) fn walk(shared: &Shared<'_>, stretch: &Stretch) -> Walked {
             break;
         }
         match item {
-            Ok(Item::Record(ref record, _))
-                if next.is_some_and(|next| record.segment == next.1) =>
-            {
-                break;
-            }
+            Ok(Item::Record(ref record, _)) if stretch.ends_before(record) => break,
             Ok(Item::Damage(damage)) if next.is_some_and(|next| damage.path == next.0) => break,
             Ok(Item::Derived(damage)) if next.is_some_and(|next| damage.path == next.0) => break,
             Ok(Item::Record(ref record, proof)) => {
@@ -171,6 +176,33 @@ fn broken(path: PathBuf, stamp: Stamp, what: &str) -> Finding {
 }
 
 impl Walked {
+    /// Whether it is what a walk would have come by that had gone on where another one ended: that
+    /// one found nothing, and its last record is the one before the first one here.
+    pub(super) fn continues(&self, before: &Self) -> bool {
+        bug!(PiecesTrusted => return true);
+        let (Some((_, last)), Some((first, _))) = (before.times, self.times) else { return false };
+        before.findings.is_empty()
+            && before.omitted == 0
+            && before.reached == Some((first.segment, first.offset))
+            && last.seq.checked_add(1) == Some(first.seq)
+            && succession(last, first).is_empty()
+    }
+
+    /// What both came by.
+    pub(super) fn and(mut self, behind: Self) -> Self {
+        self.findings.extend(behind.findings);
+        self.omitted += behind.omitted;
+        self.counts.add(behind.counts);
+        self.last = behind.last.or(self.last);
+        self.times = match (self.times, behind.times) {
+            (Some((first, _)), Some((_, last))) => Some((first, last)),
+            (before, behind) => before.or(behind),
+        };
+        self.reached = behind.reached.or(self.reached);
+        self.seen.add(behind.seen);
+        self
+    }
+
     fn keep(&mut self, finding: Finding) {
         if self.findings.len() < FINDINGS_MAX {
             self.findings.push(finding);
@@ -193,7 +225,7 @@ impl Walked {
         self.counts.frame_bytes = self.counts.frame_bytes.saturating_add(record.size);
         let path = || path_of(shared.reader, record.segment);
         let previous = self.times.map(|(_, last)| last);
-        for what in rules(previous, record) {
+        for what in rules(previous, stamp, record) {
             self.keep(broken(path(), stamp, what));
         }
         if let Some(error) = (shared.options.examine)(record) {
@@ -247,20 +279,25 @@ impl Walked {
 }
 
 /// The rules that a record breaks although its bytes are intact.
-fn rules(previous: Option<Stamp>, record: &LoggedRecord<&[u8]>) -> Vec<&'static str> {
+fn rules(previous: Option<Stamp>, stamp: Stamp, record: &LoggedRecord<&[u8]>) -> Vec<&'static str> {
     let mut broken = Vec::new();
     if record.kind == 0 || record.schema == 0 {
         broken.push("intact record with a kind or schema of 0");
     }
     // Behind damage nothing is known about the record before.
-    let Some(previous) = previous.filter(|each| each.seq.checked_add(1) == Some(record.seq)) else {
-        return broken;
-    };
-    if record.time < previous.time {
+    let previous = previous.filter(|each| each.seq.checked_add(1) == Some(stamp.seq));
+    broken.extend(previous.into_iter().flat_map(|previous| succession(previous, stamp)));
+    broken
+}
+
+/// The rules that a record breaks as the one behind another.
+fn succession(previous: Stamp, stamp: Stamp) -> Vec<&'static str> {
+    let mut broken = Vec::new();
+    if stamp.time < previous.time {
         broken.push("intact record whose time is before that of the record before");
     }
     if let Some(left) = previous.batch_left.checked_sub(1)
-        && (record.batch_left != left || record.segment != previous.segment)
+        && (stamp.batch_left != left || stamp.segment != previous.segment)
     {
         broken.push("intact record that does not continue the batch of the record before");
     }
