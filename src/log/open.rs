@@ -221,7 +221,7 @@ impl Course {
     }
 }
 
-fn first_header(options: &LogOptions, time: u64) -> SegmentHeader {
+pub(super) fn first_header(options: &LogOptions, time: u64) -> SegmentHeader {
     let ledger = options.uids.next();
     SegmentHeader {
         ledger,

@@ -25,8 +25,9 @@ pub(super) enum Prepared {
 
 impl Queue {
     /// The ordinal and length of the segment that should be prepared now. A segment that nobody
-    /// has written much to may never be followed by another one. While one takes its place, it
-    /// may be the file that was prepared, under the very name that the next one would be given.
+    /// has written much to may never be followed by another one, and nor may one of a log that was
+    /// opened and not written to. While one takes its place, it may be the file that was prepared,
+    /// under the very name that the next one would be given.
     pub(super) fn wants_segment(&self) -> Option<(u64, u64)> {
         if self.turn == Turn::Rotate && !bug!(PreparedTwice) {
             return None;
@@ -39,7 +40,9 @@ impl Queue {
         };
         let is_soon = self.encoded.end - DATA_START >= (header.prealloc_len - DATA_START) / 4;
         let usual = header.prealloc_len.saturating_mul(2);
-        (is_missing && is_soon).then(|| (header.ordinal + 1, self.sizes.fitting(usual, 0)))
+        let is_in_use = self.activity > 0;
+        (is_missing && is_soon && is_in_use)
+            .then(|| (header.ordinal + 1, self.sizes.fitting(usual, 0)))
     }
 }
 
@@ -91,6 +94,43 @@ impl Engine {
             && self.ownership.check().is_ok()
         {
             blank.discard(&*self.options.storage);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use super::super::batch::Ack;
+    use super::super::open::first_header;
+    use super::super::options::{LogOptions, SegmentSizes, UidSource};
+    use super::super::queue::{Active, Tip};
+    use super::*;
+    use crate::format::Chain;
+    use crate::sim::SimDisk;
+    use crate::storage::Storage as _;
+
+    /// Goal: a log that is opened, and not written to, has no next segment made, however full the
+    /// newest one is; one that is written to has, from a quarter on.
+    #[test]
+    fn a_segment_is_made_ahead_only_for_who_writes() {
+        let disk = SimDisk::new();
+        let file = disk.create(Path::new("/segment")).unwrap();
+        let header = first_header(&LogOptions::new(Arc::new(disk), UidSource::new(|| [7; 16])), 5);
+        let (length, ordinal) = (header.prealloc_len, header.ordinal);
+        let active = Active { header, file: file.into() };
+        let ack = Ack { seq: 9, chain: Chain::GENESIS };
+        let at = |end| Tip { ack, end, time: 5 };
+        let quarter = DATA_START + (length - DATA_START) / 4;
+        for (end, activity, is_wanted) in
+            [(quarter, 0, false), (length, 0, false), (quarter - 64, 1, false), (quarter, 1, true)]
+        {
+            let mut queue = Queue::new(active.clone(), at(end), SegmentSizes::USUAL);
+            queue.activity = activity;
+            let wanted = is_wanted.then_some((ordinal + 1, 2 * length));
+            assert_eq!(queue.wants_segment(), wanted, "{end}, {activity}");
         }
     }
 }
