@@ -8,10 +8,10 @@
 
 use super::bytes::put;
 use super::frame::{CHAIN_SIZE, FLAG_NO_ZERO_RUN, SECTOR, at, header_crc};
-use super::hash::{content_hash, content_hashes, crc32};
+use super::hash::{content_hash, content_hashes};
 use super::{
     Chain, ChainKey, FRAME_HEADER_SIZE, FRAME_MAGIC, NewRecord, PAYLOAD_LENGTH_MAX, Placement,
-    RecordHeader, Stamp, frame_size,
+    RecordHeader, Seed, Stamp, frame_size,
 };
 
 /// A record and what follows from its payload alone.
@@ -99,11 +99,10 @@ pub fn append_frame(
 }
 
 /// Finish a frame that [`append_frame`] made, for the place where it is about to be written.
-pub fn stamp_frame(frame: &mut [u8], inflight: u32, placement: Placement) {
+pub fn stamp_frame(frame: &mut [u8], inflight: u32, seed: &Seed) {
     put(frame, at::INFLIGHT, &inflight.to_le_bytes());
-    let seed = placement.seed();
     let body = frame.get(FRAME_HEADER_SIZE..).expect("a frame is longer than its header");
-    let body_crc = crc32(seed, &[body]);
+    let body_crc = seed.crc(body);
     put(frame, at::BODY_CRC, &body_crc.to_le_bytes());
     let header_crc = header_crc(seed, frame);
     put(frame, at::HEADER_CRC, &header_crc.to_le_bytes());
@@ -120,7 +119,7 @@ pub fn encode_frame(
 ) -> Chain {
     let start = out.len();
     let chain = append_frame(out, &Digested::new(record), stamp, key, previous);
-    stamp_frame(out.get_mut(start..).expect("just appended"), stamp.inflight, placement);
+    stamp_frame(out.get_mut(start..).expect("just appended"), stamp.inflight, &placement.seed());
     chain
 }
 

@@ -125,7 +125,7 @@ impl Footer {
 
     /// The initial value of the CRC of whatever stands at `offset` in segment `segment`.
     pub(super) fn seed(segment: Uid, offset: u64) -> u32 {
-        Placement { segment, offset }.seed()
+        Placement { segment, offset }.seed().value()
     }
 
     /// The footer's bytes. `header` is what the replica is of.

@@ -3,7 +3,7 @@
 //! Left out on purpose: making one (`encode.rs`).
 
 use super::bytes::{all_zero, array, put, u16_at, u32_at, u64_at};
-use super::hash::{content_hash, crc32};
+use super::hash::{Seed, content_hash};
 use super::{Chain, ChainKey, Codec, Placement};
 
 /// The first bytes of a frame. All-zero is invalid by construction.
@@ -121,9 +121,10 @@ impl RecordHeader {
 }
 
 /// The checksum that belongs into a frame's header: over all that stands before it.
-pub(super) fn header_crc(seed: u32, head: &[u8]) -> u32 {
-    bug!(LengthOutsideCrc => return crc32(seed, &[head.get(at::SEQ..at::HEADER_CRC).unwrap_or(head)]));
-    crc32(seed, &[head.get(..at::HEADER_CRC).unwrap_or(head)])
+#[inline]
+pub(super) fn header_crc(seed: &Seed, head: &[u8]) -> u32 {
+    bug!(LengthOutsideCrc => return seed.crc(head.get(at::SEQ..at::HEADER_CRC).unwrap_or(head)));
+    seed.crc(head.get(..at::HEADER_CRC).unwrap_or(head))
 }
 
 /// Size on disk of a frame with a payload of that length.
@@ -193,8 +194,6 @@ impl FrameFault {
 pub struct CheckedHead {
     bytes: [u8; FRAME_HEADER_SIZE],
     length: usize,
-    /// What the checksums at its place begin with.
-    seed: u32,
 }
 
 /// A frame whose CRCs are right. Its place in the chain is not proved yet.
@@ -217,15 +216,14 @@ pub struct Record<'a> {
 }
 
 impl CheckedHead {
-    /// Check the header at the start of `bytes`, which stand at `placement`.
+    /// Check the header at the start of `bytes`, which stand at the place of `seed`.
     #[inline]
-    pub fn check(bytes: &[u8], placement: Placement) -> Result<Self, FrameFault> {
+    pub fn check(bytes: &[u8], seed: &Seed) -> Result<Self, FrameFault> {
         let head = bytes.first_chunk::<FRAME_HEADER_SIZE>().ok_or(FrameFault::Cut)?;
         if u32_at(head, at::MAGIC).to_le_bytes() != FRAME_MAGIC {
             let sector = bytes.get(..FRAME_ALIGNMENT).unwrap_or(head.as_slice());
             return Err(if all_zero(sector) { FrameFault::Empty } else { FrameFault::Magic });
         }
-        let seed = placement.seed();
         if header_crc(seed, head) != u32_at(head, at::HEADER_CRC) {
             return Err(FrameFault::HeaderCrc);
         }
@@ -235,7 +233,7 @@ impl CheckedHead {
         if payload_length > PAYLOAD_LENGTH_MAX {
             return Err(FrameFault::Malformed);
         }
-        Ok(Self { bytes: *head, length, seed })
+        Ok(Self { bytes: *head, length })
     }
 
     /// Size on disk of the frame.
@@ -244,13 +242,19 @@ impl CheckedHead {
         frame_size(self.length)
     }
 
-    /// Check the rest of the frame, whose bytes begin with those of the header.
-    #[inline]
-    pub fn frame<'a>(&self, bytes: &'a [u8], ordinal: u64) -> Result<CheckedFrame<'a>, FrameFault> {
-        let Self { bytes: head, length, seed } = self;
+    /// Check the rest of the frame, whose bytes begin with those of the header, at the same place.
+    #[expect(clippy::inline_always, reason = "what is handed on by value is copied, then read")]
+    #[inline(always)]
+    pub fn frame<'a>(
+        &self,
+        bytes: &'a [u8],
+        seed: &Seed,
+        ordinal: u64,
+    ) -> Result<CheckedFrame<'a>, FrameFault> {
+        let Self { bytes: head, length } = self;
         let length = *length;
         let body = bytes.get(FRAME_HEADER_SIZE..frame_size(length)).ok_or(FrameFault::Cut)?;
-        if crc32(*seed, &[body]) != u32_at(head, at::BODY_CRC) {
+        if seed.crc(body) != u32_at(head, at::BODY_CRC) {
             return Err(FrameFault::BodyCrc);
         }
         let (padded, chain) = body.split_last_chunk::<CHAIN_SIZE>().ok_or(FrameFault::Malformed)?;
@@ -271,7 +275,8 @@ impl CheckedHead {
 impl<'a> CheckedFrame<'a> {
     /// Check the frame at the start of `bytes`, which stands at `placement`.
     pub fn check(bytes: &'a [u8], placement: Placement, ordinal: u64) -> Result<Self, FrameFault> {
-        CheckedHead::check(bytes, placement)?.frame(bytes, ordinal)
+        let seed = placement.seed();
+        CheckedHead::check(bytes, &seed)?.frame(bytes, &seed, ordinal)
     }
 
     /// The header.
@@ -335,7 +340,7 @@ pub fn looks_torn(bytes: &[u8], placement: Placement) -> bool {
     }
     let payload_length = u32_at(head, at::PAYLOAD_LENGTH);
     let is_header_intact = u32_at(head, at::MAGIC).to_le_bytes() == FRAME_MAGIC
-        && header_crc(placement.seed(), head) == u32_at(head, at::HEADER_CRC)
+        && header_crc(&placement.seed(), head) == u32_at(head, at::HEADER_CRC)
         && payload_length <= PAYLOAD_LENGTH_MAX;
     if !is_header_intact {
         return false;
@@ -472,7 +477,7 @@ mod tests {
         for length in [PAYLOAD_LENGTH_MAX + 1, u32::MAX - 79, u32::MAX - 1, u32::MAX] {
             let (mut bytes, _) = encode(b"x");
             put(&mut bytes, at::PAYLOAD_LENGTH, &length.to_le_bytes());
-            let crc = crc32(HERE.seed(), &[&bytes[..at::HEADER_CRC]]);
+            let crc = HERE.seed().crc(&bytes[..at::HEADER_CRC]);
             put(&mut bytes, at::HEADER_CRC, &crc.to_le_bytes());
             assert_eq!(CheckedFrame::check(&bytes, HERE, 3).err(), Some(FrameFault::Malformed));
         }

@@ -127,10 +127,66 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// The initial CRC value of this place.
-    pub(super) fn seed(&self) -> u32 {
-        bug!(CrcWithoutPlace => return 0);
-        crc32(0, &[&self.segment, &self.offset.to_le_bytes()])
+    /// What CRCs at this place begin with.
+    #[must_use]
+    pub fn seed(&self) -> Seed {
+        Seeds::new(&self.segment).at(self.offset)
+    }
+}
+
+/// What CRCs at the places of one segment begin with.
+#[derive(Debug, Clone)]
+pub struct Seeds(Crc);
+
+impl Seeds {
+    /// Those of that segment.
+    #[must_use]
+    pub fn new(segment: &Uid) -> Self {
+        Self(Crc::default().then(segment))
+    }
+
+    /// The one of the place at that offset.
+    #[must_use]
+    #[inline]
+    pub fn at(&self, offset: u64) -> Seed {
+        bug!(CrcWithoutPlace => return Seed(Crc::default()));
+        Seed(self.0.then(&offset.to_le_bytes()))
+    }
+}
+
+/// What CRCs at a place begin with: see [`Placement`].
+#[derive(Debug, Clone)]
+pub struct Seed(Crc);
+
+impl Seed {
+    /// The CRC of bytes that belong to the place.
+    #[inline]
+    pub(super) fn crc(&self, bytes: &[u8]) -> u32 {
+        self.0.then(bytes).value()
+    }
+
+    /// What is left to be continued with [`crc32`].
+    pub(super) fn value(self) -> u32 {
+        self.0.value()
+    }
+}
+
+/// A CRC-32 (IEEE) that may go on in more than one way. It knows what the processor can do, which need
+/// not be found out again for each of a frame's.
+#[derive(Debug, Clone, Default)]
+struct Crc(crc32fast::Hasher);
+
+impl Crc {
+    #[inline]
+    fn then(&self, bytes: &[u8]) -> Self {
+        let mut hasher = self.0.clone();
+        hasher.update(bytes);
+        Self(hasher)
+    }
+
+    #[inline]
+    fn value(self) -> u32 {
+        self.0.finalize()
     }
 }
 
@@ -206,6 +262,24 @@ fn content_hashes_from(many: usize, inputs: &[&[u8]]) -> Vec<[u8; 32]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Goal: a CRC at a place goes on from those of the segment's uid and the offset, however long what
+    /// it is of: as if all were one.
+    #[test]
+    fn a_crc_goes_on_from_its_place() {
+        let bytes: Vec<u8> = (0..3000).map(|n| (n % 251).try_into().unwrap()).collect();
+        let segment = [7; 16];
+        let seeds = Seeds::new(&segment);
+        for offset in [0, 4096, 0x0123_4567_89AB_CDEF, u64::MAX] {
+            let seed = seeds.at(offset);
+            for length in (0..400).chain([1024, 2999]) {
+                let bytes = &bytes[..length];
+                let whole = crc32(0, &[&segment, &offset.to_le_bytes(), bytes]);
+                assert_eq!(seed.crc(bytes), whole, "{length} bytes at {offset}");
+            }
+            assert_eq!(Placement { segment, offset }.seed().value(), seed.value());
+        }
+    }
 
     /// Goal: pieces of any size, gathered or not, have the hash of the whole.
     #[test]

@@ -34,7 +34,7 @@ pub use frame::{
     NewRecord, PAYLOAD_LENGTH_MAX, Record, RecordHeader, SKIPPABLE_KINDS_FROM, Stamp, frame_size,
     looks_torn, peek_payload_length,
 };
-pub use hash::{Chain, ChainKey, ContentHasher, Placement, content_hash};
+pub use hash::{Chain, ChainKey, ContentHasher, Placement, Seed, Seeds, content_hash};
 pub use head::{HEAD_SIZE, HEAD_SLOT_SIZE, Head, HeadState, HeadSync, HeadView};
 pub use index::{
     INDEX_HEADER_SIZE, INDEX_LENGTH_MAX, INDEX_RECORDS_MAX, Index, IndexBuilder, IndexCheck,

@@ -14,8 +14,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{
-    ChainKey, Head, HeadState, HeadSync, Placement, SegmentHeader, Stamp, Uid, append_frame,
-    stamp_frame,
+    ChainKey, Head, HeadState, HeadSync, Seeds, SegmentHeader, Stamp, append_frame, stamp_frame,
 };
 use crate::storage::StorageFile;
 
@@ -160,7 +159,6 @@ pub(super) type Sealable = (SegmentHeader, SegmentHeader);
 #[derive(Debug)]
 pub(super) struct Group {
     arena: Arena,
-    segment: Uid,
     pub(super) file: Arc<dyn StorageFile>,
     /// Where it goes.
     pub(super) offset: u64,
@@ -266,7 +264,6 @@ impl Queue {
         let spare = std::mem::take(&mut self.spare);
         Group {
             arena: std::mem::replace(&mut self.arena, spare),
-            segment: self.active.header.segment,
             file: self.active.file.clone(),
             offset: self.written.end,
             first: self.written.ack.seq + 1,
@@ -340,12 +337,13 @@ impl Group {
     pub(super) fn stamp(&mut self) -> &[u8] {
         let mut rest = self.arena.bytes.as_mut_slice();
         let (mut seq, mut offset) = (self.first, self.offset);
+        let seeds = Seeds::new(&self.header.segment);
         for size in &self.arena.sizes {
             let (frame, behind) = rest.split_at_mut(*size);
             // At most 4 MiB, or one batch, are in flight.
             let inflight = u32::try_from(seq - self.durable).unwrap_or(u32::MAX);
             let inflight = if bug!(InflightNotCounted) { 1 } else { inflight };
-            stamp_frame(frame, inflight, Placement { segment: self.segment, offset });
+            stamp_frame(frame, inflight, &seeds.at(offset));
             (seq, offset) = (seq + 1, offset + to_u64(*size));
             rest = behind;
         }

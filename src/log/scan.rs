@@ -3,8 +3,8 @@
 use std::io;
 
 use crate::format::{
-    Chain, ChainKey, CheckedFrame, CheckedHead, FrameFault, LinksAhead, Placement, RecordHeader,
-    SegmentHeader, Uid, frame_size,
+    Chain, ChainKey, CheckedFrame, CheckedHead, FrameFault, LinksAhead, RecordHeader, Seeds,
+    SegmentHeader, frame_size,
 };
 use crate::storage::{Map, StorageFile};
 
@@ -162,7 +162,7 @@ pub enum Links {
 #[derive(Debug)]
 pub(super) struct Scan {
     pub(super) source: Source,
-    segment: Uid,
+    seeds: Seeds,
     ordinal: u64,
     key: ChainKey,
     prev_chain: Chain,
@@ -181,10 +181,11 @@ pub(super) struct Scan {
 impl Scan {
     pub(super) fn new(source: Source, header: &SegmentHeader, end: u64) -> Self {
         let key = ChainKey::new(&header.genesis);
-        let (segment, ordinal, prev_chain) = (header.segment, header.ordinal, header.prev_chain);
+        let seeds = Seeds::new(&header.segment);
+        let (ordinal, prev_chain) = (header.ordinal, header.prev_chain);
         let (links, ahead) = (Links::Computed, (LinksAhead::default(), 0));
         let (passed, copied) = (None, Vec::new());
-        Self { source, segment, ordinal, key, prev_chain, end, links, ahead, passed, copied }
+        Self { source, seeds, ordinal, key, prev_chain, end, links, ahead, passed, copied }
     }
 
     pub(super) fn ordinal(&self) -> u64 {
@@ -316,16 +317,16 @@ impl Scan {
         prove: impl Fn(&CheckedFrame<'_>) -> Result<(), FrameFault>,
         keep: fn(&[u8]) -> P,
     ) -> io::Result<Result<Found<P>, FrameFault>> {
-        let placement = Placement { segment: self.segment, offset };
+        let seed = self.seeds.at(offset);
         let room = usize::try_from(self.end.saturating_sub(offset)).unwrap_or(usize::MAX);
         let head = self.source.at(offset, room.min(frame_size(0)))?;
         // A header that is not what was written says nothing about a body, and costs no reading.
-        let head = match CheckedHead::check(head, placement) {
+        let head = match CheckedHead::check(head, &seed) {
             Ok(head) => head,
             Err(fault) => return Ok(Err(fault)),
         };
         let bytes = self.source.at(offset, room.min(head.frame_size()))?;
-        let frame = match head.frame(bytes, self.ordinal) {
+        let frame = match head.frame(bytes, &seed, self.ordinal) {
             Ok(frame) => frame,
             Err(fault) => return Ok(Err(fault)),
         };
@@ -352,7 +353,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::format::{Codec, NewRecord, Stamp, encode_frame};
+    use crate::format::{Codec, NewRecord, Placement, Stamp, Uid, encode_frame};
     use crate::sim::SimDisk;
     use crate::storage::{Access, Storage};
 
@@ -387,7 +388,7 @@ mod tests {
         let source = Source::windowed(disk.open(Path::new("/segment"), Access::Read).unwrap());
         let mut scan = Scan {
             source,
-            segment: SEGMENT,
+            seeds: Seeds::new(&SEGMENT),
             ordinal: 1,
             key,
             prev_chain: Chain::GENESIS,
@@ -422,7 +423,7 @@ mod tests {
         let offset = DATA_START + (seq - 1) * 320;
         let mut bytes = vec![0; 320];
         file.read_at(&mut bytes, offset).unwrap();
-        crate::format::stamp_frame(&mut bytes, 0, Placement { segment: SEGMENT, offset });
+        crate::format::stamp_frame(&mut bytes, 0, &Placement { segment: SEGMENT, offset }.seed());
         file.write_at(&bytes, offset).unwrap();
     }
 }
