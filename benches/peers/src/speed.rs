@@ -2,8 +2,8 @@
 //!
 //! The engines take turns in every round, each on a fresh store and in a process of its own, so
 //! that what else the machine does falls on all of them alike, and nothing that one leaves behind
-//! helps or harms another. A figure is the median over the rounds; only the ratios within one run
-//! mean anything.
+//! helps or harms another; every round has an order of its own, in case something does. A figure is
+//! the median over the rounds; only the ratios within one run mean anything.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -15,6 +15,7 @@ use clap::{Args, ValueEnum};
 use crate::Result;
 use crate::engine::Peer;
 use crate::measure::{BATCH, Work};
+use crate::record::mix;
 
 const PEERS: [Peer; 9] = [
     Peer::PlanLedger,
@@ -122,8 +123,8 @@ pub fn run(options: &Options) -> Result<()> {
         let mut figures: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
         // What is written takes the same room every time.
         let rounds = if row.work == Work::Bytes { 1 } else { options.rounds };
-        for _ in 0..rounds {
-            for candidate in &taking_part {
+        for round in 0..rounds {
+            for candidate in shuffled(&taking_part, round)? {
                 match figure(candidate, row.work, options) {
                     Ok(figure) => figures.entry(&candidate.name).or_default().push(figure),
                     Err(error) => eprintln!("{}, {}: {error}", candidate.name, row.name),
@@ -137,6 +138,14 @@ pub fn run(options: &Options) -> Result<()> {
         std::fs::write(path, serde_json::to_string_pretty(&report)?)?;
     }
     Ok(())
+}
+
+/// In another order for each round, the same in every run.
+fn shuffled<'a>(candidates: &[&'a Candidate], round: usize) -> Result<Vec<&'a Candidate>> {
+    let round = u64::try_from(round)?;
+    let mut places: Vec<_> = (round << 32..).zip(candidates).collect();
+    places.sort_by_key(|(place, _)| mix(*place));
+    Ok(places.into_iter().map(|(_, candidate)| *candidate).collect())
 }
 
 fn print(row: &Row, taking_part: &[&Candidate], figures: &BTreeMap<&str, Vec<f64>>) {
