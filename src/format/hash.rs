@@ -165,7 +165,7 @@ impl Seed {
         self.0.then(bytes).value()
     }
 
-    /// What is left to be continued with [`crc32`].
+    /// The same as the initial value of [`crc32`].
     pub(super) fn value(self) -> u32 {
         self.0.value()
     }
