@@ -172,7 +172,7 @@ impl Seed {
 }
 
 /// A CRC-32 (IEEE) that may go on in more than one way. It knows what the processor can do, which need
-/// not be found out again for each of a frame's.
+/// not be found out again for each CRC of a frame.
 #[derive(Debug, Clone, Default)]
 struct Crc(crc32fast::Hasher);
 
@@ -263,8 +263,8 @@ fn content_hashes_from(many: usize, inputs: &[&[u8]]) -> Vec<[u8; 32]> {
 mod tests {
     use super::*;
 
-    /// Goal: a CRC at a place goes on from those of the segment's uid and the offset, however long what
-    /// it is of: as if all were one.
+    /// Goal: a CRC at a place goes on from the segment's uid and the offset, as if all three were one
+    /// piece, however long the last.
     #[test]
     fn a_crc_goes_on_from_its_place() {
         let bytes: Vec<u8> = (0..3000).map(|n| (n % 251).try_into().unwrap()).collect();
