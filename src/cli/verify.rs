@@ -55,7 +55,7 @@ pub(super) struct HowArgs {
     /// A chain value that must be in the log: HASH of any record, or SEQ:HASH of that one
     #[arg(long, value_name = "HASH|SEQ:HASH")]
     expect_head: Option<Expected>,
-    /// How many threads read the log [default: one for each processor, at most 6]
+    /// How many threads share the work [default: one for each processor, at most 6]
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
 }
@@ -130,7 +130,7 @@ pub(super) fn verify(
     let watch = |progress: Progress| {
         let message = match progress.phase {
             Phase::Log => "reading",
-            Phase::Replay => "folding",
+            Phase::Derived => "comparing",
         };
         shown.show(message, progress.done, progress.total);
         if shown.is_stopped() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

@@ -13,16 +13,19 @@ use std::path::PathBuf;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::log::{BlobId, BlobList, BlobReader, BlobState, BlobStore, Item, LogReader};
+use crate::log::{
+    BlobId, BlobList, BlobReader, BlobState, BlobStore, Item, LogReader, LoggedRecord,
+};
 use crate::plan::{
     AttemptToken, BlobOutput, Command, ContentHash, Event, Json, Output, Receipt, State, StepEvent,
     declared,
 };
 
+use super::Ledger;
 use super::codec;
+use super::kind::Kind;
 use super::load::load_whole;
 use super::replay::LedgerView;
-use super::{Ledger, replay};
 
 /// The blobs of a ledger that is open for writing.
 #[derive(Debug)]
@@ -77,7 +80,8 @@ pub struct BlobSurvey {
     pub unfinished: Vec<PathBuf>,
     /// Files that do not belong there.
     pub strangers: Vec<PathBuf>,
-    /// Whether every record could be read: if not, any blob may be named by one that could not.
+    /// Whether every record could be read that may name one: if not, any blob may be named by one
+    /// that could not.
     pub is_complete: bool,
 }
 
@@ -233,62 +237,100 @@ impl LedgerView {
 
     /// All blobs: those that are stored, and those that records name. Damage is no error here.
     pub fn blobs(&self, check: BlobCheck) -> Result<BlobSurvey> {
-        let reader = self.log().blobs();
-        let BlobList { blobs, unfinished, strangers } = reader.list()?;
-        let stored: BTreeMap<_, _> =
-            blobs.iter().map(|blob| (blob.id.hash, blob.id.length)).collect();
-        let (mut named, is_complete) = self.named()?;
-        for blob in blobs {
-            let is_named = named.range(from_hash(blob.id.hash)..).next();
-            if is_named.is_none_or(|(id, _)| id.hash != blob.id.hash) {
-                named.insert(blob.id, (0, None));
+        let mut survey = survey(self.log(), self.named()?)?;
+        if check == BlobCheck::Content {
+            let reader = self.log().blobs();
+            for blob in &mut survey.blobs {
+                blob.state = reader.check(&blob.id);
             }
         }
-        let found = |id: &BlobId| match (check, stored.get(&id.hash)) {
-            (BlobCheck::Content, _) => reader.check(id),
-            (BlobCheck::Presence, None) => BlobState::Missing,
-            (BlobCheck::Presence, Some(length)) if *length == id.length => BlobState::Intact,
-            (BlobCheck::Presence, Some(length)) => BlobState::WrongLength(*length),
-        };
-        let of = |(id, (records, first_seq))| BlobUse {
-            id,
-            path: reader.path(&id),
-            records,
-            first_seq,
-            state: found(&id),
-        };
-        let blobs = named.into_iter().map(of).collect();
-        Ok(BlobSurvey { blobs, unfinished, strangers, is_complete })
+        Ok(survey)
     }
 
-    /// The blobs that intact records name, how often and where first; whether all could be read.
-    fn named(&self) -> Result<(Named, bool)> {
-        let (mut named, mut is_complete) = (Named::new(), true);
-        match anchored(self.log()) {
-            Ok(anchored) => {
-                for (id, seq) in anchored {
-                    named.entry(id).or_insert((0, Some(seq))).0 += 1;
-                }
-            }
-            Err(_) => is_complete = false,
-        }
-        for item in self.log().walk(1) {
+    /// The blobs that intact records name.
+    fn named(&self) -> Result<Named> {
+        let mut named = Named::anchored(self.log());
+        let mut walk = self.log().walk(1);
+        while let Some(item) = walk.pass() {
             match item? {
-                Item::Record(record, _) => match replay::recorded(&record) {
-                    Ok(recorded) => {
-                        if let Some(id) = recorded.event.as_ref().and_then(blob_of) {
-                            let (count, _) = named.entry(id).or_insert((0, Some(record.seq)));
-                            *count += 1;
-                        }
-                    }
-                    Err(_) => is_complete = false,
+                Item::Record(record, _) => match named_in(&record) {
+                    Ok(Some(id)) => named.add(id, record.seq),
+                    Ok(None) => {}
+                    Err(_) => named.is_complete = false,
                 },
-                Item::Damage(_) => is_complete = false,
+                Item::Damage(_) => named.is_complete = false,
                 Item::Derived(_) | Item::OpenEnd { .. } => {}
             }
         }
-        Ok((named, is_complete))
+        Ok(named)
     }
+}
+
+/// The blob that a record names, if it names one.
+///
+/// # Errors
+/// `Unsupported` and `Corrupt` where it cannot be told.
+pub(super) fn named_in<P: AsRef<[u8]>>(record: &LoggedRecord<P>) -> Result<Option<BlobId>> {
+    match codec::kind_of(record)? {
+        Some(Kind::ReceiptRecorded | Kind::ReceiptRefused) => {
+            Ok(codec::decode(record)?.as_ref().and_then(blob_of))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// The blobs that records name, how often and where first.
+#[derive(Debug)]
+pub(super) struct Named {
+    uses: BTreeMap<BlobId, (u64, Option<u64>)>,
+    /// Whether every record could be read that may name one.
+    is_complete: bool,
+}
+
+impl Named {
+    /// Those that the anchors of a log name: what they stand for comes before its records.
+    pub(super) fn anchored(log: &LogReader) -> Self {
+        let anchored = anchored(log);
+        let mut named = Self { uses: BTreeMap::new(), is_complete: anchored.is_ok() };
+        for (id, seq) in anchored.into_iter().flatten() {
+            named.add(id, seq);
+        }
+        named
+    }
+
+    /// This record names it; those that were added before come before it.
+    pub(super) fn add(&mut self, id: BlobId, seq: u64) {
+        self.uses.entry(id).or_insert((0, Some(seq))).0 += 1;
+    }
+}
+
+/// The blobs that are stored, and those that are named; whether they are there, with the right
+/// lengths. What is named is looked for after it was named: it was stored before.
+pub(super) fn survey(log: &LogReader, named: Named) -> Result<BlobSurvey> {
+    let Named { uses: mut named, is_complete } = named;
+    let reader = log.blobs();
+    let BlobList { blobs, unfinished, strangers } = reader.list()?;
+    let stored: BTreeMap<_, _> = blobs.iter().map(|blob| (blob.id.hash, blob.id.length)).collect();
+    for blob in blobs {
+        let is_named = named.range(from_hash(blob.id.hash)..).next();
+        if is_named.is_none_or(|(id, _)| id.hash != blob.id.hash) {
+            named.insert(blob.id, (0, None));
+        }
+    }
+    let found = |id: &BlobId| match stored.get(&id.hash) {
+        None => BlobState::Missing,
+        Some(length) if *length == id.length => BlobState::Intact,
+        Some(length) => BlobState::WrongLength(*length),
+    };
+    let of = |(id, (records, first_seq))| BlobUse {
+        id,
+        path: reader.path(&id),
+        records,
+        first_seq,
+        state: found(&id),
+    };
+    let blobs = named.into_iter().map(of).collect();
+    Ok(BlobSurvey { blobs, unfinished, strangers, is_complete })
 }
 
 /// The blobs that the anchors of a log name which begins later, and the anchor's record: the records
@@ -310,8 +352,6 @@ fn anchored(reader: &LogReader) -> Result<Vec<(BlobId, u64)>> {
     }
     Ok(named)
 }
-
-type Named = BTreeMap<BlobId, (u64, Option<u64>)>;
 
 fn from_hash(hash: [u8; 32]) -> BlobId {
     BlobId { hash, length: 0 }

@@ -24,6 +24,7 @@ mod blob;
 mod build;
 mod builder;
 mod commit;
+mod crew;
 mod draft;
 mod engine;
 mod evidence;
@@ -68,6 +69,8 @@ pub use backward::WalkBack;
 pub use batch::{Ack, Batch, BatchKey, Durability, Ticket};
 pub use blob::{BLOB_LENGTH_MAX, BlobFile, BlobId, BlobList, BlobReader, BlobState, BlobStore};
 pub use builder::{Genesis, LogBuilder};
+pub use crew::Watch;
+pub(crate) use crew::{Tally, share_out};
 pub use follow::Follow;
 pub use judge::{Diagnosis, End, diagnose, judge};
 pub use keys::KEY_WINDOW;
@@ -89,7 +92,7 @@ pub use snapshot_note::SnapshotNote;
 pub use snapshot_reader::SnapshotReader;
 pub use verify::{
     Class, Completion, Counts, Examine, Expectation, Expected, FINDINGS_MAX, Finding, Verification,
-    VerifyOptions, Watch, root, verify,
+    VerifyOptions, root, verify,
 };
 pub use walk::{Damage, DerivedDamage, Item, LoggedRecord, Proof, Walk};
 pub use writer::Log;

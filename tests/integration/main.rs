@@ -142,6 +142,7 @@ mod sweep;
 mod tidy;
 // `ledger verify` and `ledger root`.
 mod verify;
+mod verify_derived;
 // A history in which everything happens that can happen to runs.
 mod wild;
 // What people get wrong.

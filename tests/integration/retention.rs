@@ -117,7 +117,7 @@ const LEVELS: [Level; 4] = [Level::Crc, Level::Chain, Level::Snapshots, Level::R
 fn verified(disk: &SimDisk, level: Level) -> VerifyReport {
     let request = VerifyRequest {
         level,
-        jobs: std::num::NonZeroUsize::MIN,
+        jobs: std::num::NonZeroUsize::MIN.saturating_add(2),
         expected: None,
         watch: &|_| std::ops::ControlFlow::Continue(()),
     };

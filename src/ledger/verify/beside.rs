@@ -2,62 +2,84 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, ErrorKind, Result};
-use crate::format::{SNAPSHOT_CHUNK_SIZE, SNAPSHOT_CRC_SIZE, SNAPSHOT_HEADER_SIZE};
+use crate::error::{Error, ErrorKind};
+use crate::format::{SNAPSHOT_CHUNK_SIZE, SNAPSHOT_CRC_SIZE, SNAPSHOT_HEADER_SIZE, SnapshotName};
 use crate::log::{Anchor, BlobState, Class, Finding, LogReader, SnapshotList, SnapshotNote};
-use crate::storage::Access;
+use crate::storage::{Access, Storage};
 
-use super::super::blobs::BlobCheck;
-use super::super::environment::Environment;
+use super::super::blobs::BlobUse;
 use super::super::load;
-use super::super::replay::LedgerView;
-use super::VerifyReport;
 use super::claim::Claim;
 
-/// Check every snapshot; what the good ones say. `bad` anchors were reported.
-pub(super) fn snapshots(
-    reader: &LogReader,
-    list: SnapshotList,
-    environment: &Environment,
-    bad: &[Anchor],
-    report: &mut VerifyReport,
-) -> Vec<Claim> {
-    let mut claims = Vec::new();
-    for name in list.names {
-        let path = list.folder.join(name.to_string());
-        if name.seq.saturating_add(1) < reader.first_seq() {
-            let what = "a snapshot of a record that was pruned: the log cannot vouch for it, and \
-                        nothing can be folded on from it; it may be deleted";
-            report.log.keep([finding(Class::Warning, path, 0..0, what.to_owned())]);
-            continue;
+/// The snapshots of a ledger, to be checked one by one.
+pub(super) struct Snapshots<'a> {
+    pub(super) reader: &'a LogReader,
+    pub(super) storage: &'a dyn Storage,
+    pub(super) list: &'a SnapshotList,
+    /// Anchors of which it was reported that they do not hold.
+    pub(super) bad: &'a [Anchor],
+}
+
+/// What a snapshot came to.
+pub(super) enum Checked {
+    /// It is good, and says this.
+    Good(Claim),
+    Bad(Finding),
+    /// There is nothing new to be said of it.
+    Nothing,
+}
+
+impl Snapshots<'_> {
+    /// How many bytes there are to be read, for whoever wants to know how far it is.
+    pub(super) fn length(&self, name: &SnapshotName) -> u64 {
+        self.length_of(&self.path(name)).unwrap_or(0)
+    }
+
+    fn length_of(&self, path: &Path) -> std::io::Result<u64> {
+        self.storage.open(path, Access::Read)?.length()
+    }
+
+    fn path(&self, name: &SnapshotName) -> PathBuf {
+        self.list.folder.join(name.to_string())
+    }
+
+    /// Whether the log no longer has what could be folded on from it.
+    pub(super) fn is_pruned(&self, name: &SnapshotName) -> bool {
+        name.seq.saturating_add(1) < self.reader.first_seq()
+    }
+
+    /// What is said of one of which it has not.
+    pub(super) fn pruned(&self, name: &SnapshotName) -> Finding {
+        let what = "a snapshot of a record that was pruned: the log cannot vouch for it, and \
+                    nothing can be folded on from it; it may be deleted";
+        finding(Class::Warning, self.path(name), 0..0, what.to_owned())
+    }
+
+    pub(super) fn check(&self, name: &SnapshotName) -> Checked {
+        let path = self.path(name);
+        if self.bad.iter().any(|anchor| anchor.name().as_ref() == Some(name)) {
+            return Checked::Nothing;
         }
-        report.snapshots += 1;
-        let is_anchor = reader.first_seq() > 1
-            && reader.retention().is_some_and(|retention| retention.is_anchor(&name));
+        let is_anchor = self.reader.first_seq() > 1
+            && self.reader.retention().is_some_and(|retention| retention.is_anchor(name));
         let class = if is_anchor { Class::Damage } else { Class::Derived };
-        if bad.iter().any(|anchor| anchor.name().as_ref() == Some(&name)) {
-            continue;
-        }
-        match load::check(reader, &name) {
+        match load::check(self.reader, name) {
             Ok(header) => {
                 let place = finding(class, path, 0..HEADER, "the snapshot".to_owned());
-                claims.push(Claim { place, said: SnapshotNote::of(&header) });
+                Checked::Good(Claim { place, said: SnapshotNote::of(&header) })
             }
-            Err(error) => {
-                let length = environment.storage.open(&path, Access::Read);
-                let length = length.and_then(|file| file.length());
+            Err(error) => match self.length_of(&path) {
                 // A writer may have removed it in the meantime, when it made a newer one.
-                let is_gone = |error: &std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
-                if !length.as_ref().is_err_and(is_gone) {
-                    report.log.keep([bad_snapshot(class, path, length.unwrap_or(0), &error)]);
-                }
-            }
+                Err(gone) if gone.kind() == std::io::ErrorKind::NotFound => Checked::Nothing,
+                length => Checked::Bad(bad_snapshot(class, path, length.unwrap_or(0), &error)),
+            },
         }
     }
-    for name in list.strangers {
-        report.log.keep([stranger(list.folder.join(name))]);
+
+    /// Files that do not belong among them.
+    pub(super) fn strangers(&self) -> impl Iterator<Item = Finding> {
+        self.list.strangers.iter().map(|name| stranger(self.list.folder.join(name)))
     }
-    claims
 }
 
 /// [`SNAPSHOT_HEADER_SIZE`] as lengths of files are counted.
@@ -81,35 +103,20 @@ fn bad_snapshot(class: Class, path: PathBuf, length: u64, error: &Error) -> Find
     finding(class, path, range, error.message().to_owned())
 }
 
-/// Whether every output that a record names is there, as it was acknowledged. An output that is
-/// not is damage: it cannot be had again. Folding, and everything else, goes on without it.
-pub(super) fn blobs(
-    dir: &Path,
-    environment: &Environment,
-    report: &mut VerifyReport,
-) -> Result<()> {
-    let view = LedgerView::open(dir, environment)?;
-    let survey = view.blobs(BlobCheck::Content)?;
+/// What is wrong with an output that a record names, if it was found like this. It is damage: it
+/// cannot be had again. Folding, and everything else, goes on without it.
+pub(super) fn blob_finding(log: &LogReader, blob: &BlobUse, state: &BlobState) -> Option<Finding> {
+    let seq = blob.first_seq.filter(|_| *state != BlobState::Intact)?;
+    let length = blob.id.length;
+    let what = format!("the output that record {seq} names, {length} bytes: {state}");
     // What an archive says was not there when it was made is no damage of the archive.
-    let missing = view.log().manifest().map(|manifest| manifest.missing_blobs.as_slice());
-    let missing = missing.unwrap_or_default();
-    for blob in survey.blobs.into_iter().filter(|blob| blob.records > 0) {
-        report.blobs += 1;
-        if let (state, Some(seq)) = (blob.state, blob.first_seq)
-            && state != BlobState::Intact
-        {
-            let length = blob.id.length;
-            let what = format!("the output that record {seq} names, {length} bytes: {state}");
-            let was_missing = missing.contains(&blob.id.hex());
-            let class = if was_missing { Class::Warning } else { Class::Damage };
-            report.log.keep([finding(class, blob.path, 0..length, what)]);
-        }
-    }
-    report.log.keep(survey.strangers.into_iter().map(stranger));
-    Ok(())
+    let missing = log.manifest().map(|manifest| manifest.missing_blobs.as_slice());
+    let was_missing = missing.unwrap_or_default().contains(&blob.id.hex());
+    let class = if was_missing { Class::Warning } else { Class::Damage };
+    Some(finding(class, blob.path.clone(), 0..length, what))
 }
 
-fn stranger(path: PathBuf) -> Finding {
+pub(super) fn stranger(path: PathBuf) -> Finding {
     finding(Class::Warning, path, 0..0, "this does not belong here; it is left alone".to_owned())
 }
 

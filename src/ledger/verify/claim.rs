@@ -1,11 +1,14 @@
 //! What somebody says that the state was at a record: a snapshot note of the log, or the header of a
 //! snapshot.
 
+use std::collections::BTreeMap;
+
 use crate::error::Result;
 use crate::log::{Finding, LogReader, LoggedRecord, SnapshotNote};
-use crate::plan::State;
+use crate::plan::{ContentHash, State};
 
 use super::super::projection::Projection;
+use super::replay::Moment;
 use super::{VerifyReport, at_record};
 
 /// What is said, and where.
@@ -44,17 +47,18 @@ pub(super) fn of_notes(
 }
 
 impl Claim {
-    /// Whether it is about the ledger's own state at that record.
-    pub(super) fn is_about_state(&self, seq: u64) -> bool {
-        let SnapshotNote { projection, version, .. } = &self.said;
-        self.said.seq == seq
-            && projection == State::NAME
-            && (State::OLDEST..=State::VERSION).contains(version)
+    /// Whether it is about the ledger's own state, in a version that this program knows: then at
+    /// which record, and in which version.
+    pub(super) fn moment(&self) -> Option<Moment> {
+        let SnapshotNote { projection, version, seq, .. } = &self.said;
+        let is_known =
+            projection == State::NAME && (State::OLDEST..=State::VERSION).contains(version);
+        is_known.then_some((*seq, *version))
     }
 
-    /// What is wrong with it, the state being this.
-    pub(super) fn against_state(&self, state: &State) -> Option<Finding> {
-        let hash = state.hash_in(self.said.version).to_string();
+    /// What is wrong with it, where these are the hashes of the state.
+    pub(super) fn against(&self, hashes: &BTreeMap<Moment, ContentHash>) -> Option<Finding> {
+        let hash = hashes.get(&self.moment()?)?.to_string();
         (self.said.state_hash != hash)
             .then(|| self.differs("state hash", &self.said.state_hash, &hash))
     }

@@ -10,25 +10,26 @@
 mod anchors;
 mod beside;
 mod claim;
+mod derived;
+mod replay;
 
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use crate::error::{ErrorKind, Result};
+use crate::error::Result;
 use crate::log::{
-    self, Class, Completion, Expected, Finding, Item, KIND_RETENTION_NOTE, KIND_SNAPSHOT_NOTE,
-    Links, LogReader, LoggedRecord, Proof, VerifyOptions,
+    self, BlobId, Class, Completion, Expected, Finding, KIND_RETENTION_NOTE, KIND_SNAPSHOT_NOTE,
+    Links, LogReader, LoggedRecord, VerifyOptions,
 };
-use crate::plan::{ContentHash, State};
+use crate::plan::ContentHash;
 
-use super::codec;
+use super::blobs::Named;
 use super::environment::Environment;
-use super::hash::state_hash;
-use super::replay::{fold_in, recorded};
-use super::{archive, snapshots};
-use claim::Claim;
+use super::{archive, blobs, codec};
+use beside::Snapshots;
 
 /// How thoroughly a ledger is verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,8 +61,8 @@ pub struct Progress {
 pub enum Phase {
     /// Reading the log.
     Log,
-    /// Folding it.
-    Replay,
+    /// Comparing what was derived from it, and folding it.
+    Derived,
 }
 
 /// How a ledger is verified.
@@ -69,7 +70,7 @@ pub enum Phase {
 pub struct VerifyRequest<'a> {
     /// How thoroughly.
     pub level: Level,
-    /// How many threads read the log. Each holds one window of it, or one record.
+    /// How many threads share the work. Each holds one window of the log, one record, or one state.
     pub jobs: NonZeroUsize,
     /// A chain value that must be in the log.
     pub expected: Option<Expected>,
@@ -135,22 +136,28 @@ pub fn verify(
     environment: &Environment,
     request: VerifyRequest<'_>,
 ) -> Result<VerifyReport> {
-    let notes = Mutex::new(Vec::new());
+    let seen = Mutex::new(Seen::default());
     let examine = |record: &LoggedRecord<&[u8]>| {
+        let seen = || seen.lock().unwrap_or_else(PoisonError::into_inner);
         let is_note = record.kind == KIND_SNAPSHOT_NOTE && request.level >= Level::Snapshots;
         if is_note || record.kind == KIND_RETENTION_NOTE {
-            notes.lock().unwrap_or_else(PoisonError::into_inner).push(record.clone().into_owned());
+            seen().notes.insert(record.seq, record.clone().into_owned());
         }
         // Whether a payload makes sense is a question of the level `replay`.
+        if request.level >= Level::Snapshots
+            && let Ok(Some(id)) = blobs::named_in(record)
+        {
+            seen().blobs.insert(record.seq, id);
+        }
         codec::kind_of(record).err()
     };
     let links = if request.level == Level::Crc { Links::Trusted } else { Links::Computed };
-    let tell = |phase| move |done, total| (request.watch)(Progress { phase, done, total });
+    let watch = |done, total| (request.watch)(Progress { phase: Phase::Log, done, total });
     let options = VerifyOptions {
         links,
         jobs: request.jobs,
         expected: request.expected,
-        watch: &tell(Phase::Log),
+        watch: &watch,
         examine: &examine,
     };
     let log = log::verify(&environment.storage, dir, options)?;
@@ -158,12 +165,9 @@ pub fn verify(
     if report.is_stopped() {
         return Ok(report);
     }
-    let mut notes = notes.into_inner().unwrap_or_else(PoisonError::into_inner);
-    notes.sort_by_key(|note| note.seq);
-    // A part of the log may have been looked at twice.
-    notes.dedup_by_key(|note| note.seq);
+    let Seen { notes, blobs } = seen.into_inner().unwrap_or_else(PoisonError::into_inner);
     let (retention, notes): (Vec<_>, Vec<_>) =
-        notes.into_iter().partition(|note| note.kind == KIND_RETENTION_NOTE);
+        notes.into_values().partition(|note| note.kind == KIND_RETENTION_NOTE);
     let view = LogReader::open(&environment.storage, dir)?;
     anchors::notes(&view, &retention, &mut report)?;
     let bad = anchors::files(&|| LogReader::open(&environment.storage, dir), &mut report)?;
@@ -172,71 +176,25 @@ pub fn verify(
         return Ok(report);
     }
     // The names first: whatever they are about, a reader that is opened later knows of.
-    let names = LogReader::open(&environment.storage, dir)?.snapshots()?;
+    let list = LogReader::open(&environment.storage, dir)?.snapshots()?;
     let reader = LogReader::open(&environment.storage, dir)?;
-    let mut claims = claim::of_notes(&reader, &notes, &mut report)?;
-    claims.extend(beside::snapshots(&reader, names, environment, &bad, &mut report));
-    beside::blobs(dir, environment, &mut report)?;
-    if request.level == Level::Replay {
-        replay(&reader, &claims, &mut report, &tell(Phase::Replay))?;
-    }
+    let claims = claim::of_notes(&reader, &notes, &mut report)?;
+    let storage = &*environment.storage;
+    let snapshots = Snapshots { reader: &reader, storage, list: &list, bad: &bad };
+    let mut named = Named::anchored(&reader);
+    blobs.into_iter().for_each(|(seq, id)| named.add(id, seq));
+    let survey = blobs::survey(&reader, named)?;
+    derived::check(&snapshots, &survey, claims, request, &mut report)?;
     Ok(report)
 }
 
-/// Fold everything up to the first damage, and compare the state with what was said of it.
-fn replay(
-    reader: &LogReader,
-    claims: &[Claim],
-    report: &mut VerifyReport,
-    watch: &dyn Fn(u64, u64) -> ControlFlow<()>,
-) -> Result<()> {
-    let total = report.log.counts.frame_bytes;
-    let Some(mut state) = ground(reader, claims, report) else { return Ok(()) };
-    let mut done = 0_u64;
-    let mut walk = reader.walk(state.seq.saturating_add(1));
-    while let Some(item) = walk.pass() {
-        let record = match item? {
-            Item::Record(record, Proof::Proven) => record,
-            Item::Derived(_) => continue,
-            // Damage was reported; behind it there is nothing to fold on.
-            _ => break,
-        };
-        match recorded(&record) {
-            Ok(recorded) => fold_in(&mut state, recorded),
-            Err(error) => {
-                // A newer program's record was found before.
-                if error.kind() != ErrorKind::Unsupported {
-                    report.log.keep([at_record(reader, &record, error.to_string())]);
-                }
-                break;
-            }
-        }
-        let about = claims.iter().filter(|claim| claim.is_about_state(record.seq));
-        report.log.keep(about.filter_map(|claim| claim.against_state(&state)));
-        done = done.saturating_add(record.size);
-        if record.seq.is_multiple_of(WATCH_STEP) && watch(done.min(total), total).is_break() {
-            report.log.completion = Completion::Stopped;
-            return Ok(());
-        }
-    }
-    report.state = Some((state.seq, state_hash(&state)));
-    Ok(())
+/// What is noted of records while the log is read, by their numbers: a part of it may be looked at
+/// twice.
+#[derive(Default)]
+struct Seen {
+    notes: BTreeMap<u64, LoggedRecord>,
+    blobs: BTreeMap<u64, BlobId>,
 }
-
-/// What folding begins with; `None` for a log that begins later without a state to go on from.
-fn ground(reader: &LogReader, claims: &[Claim], report: &mut VerifyReport) -> Option<State> {
-    if reader.first_seq() == 1 {
-        return Some(State::default());
-    }
-    // What is wrong with snapshots was reported.
-    let (state, _) = snapshots::ground(reader, u64::MAX).0?;
-    let about = claims.iter().filter(|claim| claim.is_about_state(state.seq));
-    report.log.keep(about.filter_map(|claim| claim.against_state(&state)));
-    Some(state)
-}
-
-/// How many records are folded between two calls of the watch.
-const WATCH_STEP: u64 = 1024;
 
 /// Something that is wrong with an intact record.
 fn at_record<P>(reader: &LogReader, record: &LoggedRecord<P>, what: String) -> Finding {

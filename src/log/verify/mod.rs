@@ -28,14 +28,14 @@ use std::cmp::Reverse;
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Chain;
 use crate::storage::Storage;
 
 use super::batch::Ack;
+use super::crew::{Tally, Watch, share_out};
 use super::judge::{is_written, judge};
 use super::layout::Layout;
 use super::reader::LogReader;
@@ -46,10 +46,6 @@ use stretch::{Stretch, Walked};
 
 /// How many findings are kept; the rest is counted.
 pub const FINDINGS_MAX: usize = 65_536;
-
-/// What is called between two pieces of work, from any of the threads, with the bytes that are
-/// done and the bytes that there are in all; it may ask to stop.
-pub type Watch<'a> = &'a (dyn Fn(u64, u64) -> ControlFlow<()> + Sync);
 
 /// What is called with each intact record, from any of the threads: what the log's user holds
 /// against it, if anything.
@@ -185,7 +181,11 @@ pub fn verify(
         last: None,
         opening,
         expectation: None,
-        completion: if shared.is_stopped() { Completion::Stopped } else { Completion::Complete },
+        completion: if shared.tally.is_stopped() {
+            Completion::Stopped
+        } else {
+            Completion::Complete
+        },
     };
     all.keep(head::findings(&**storage, dir, &reader)?);
     let mut seen = expect::Seen::default();
@@ -241,65 +241,32 @@ fn second_look(
 struct Shared<'a> {
     reader: &'a LogReader,
     options: VerifyOptions<'a>,
-    total: u64,
-    done: AtomicU64,
-    stopped: AtomicBool,
+    tally: Tally<'a>,
 }
 
 impl<'a> Shared<'a> {
     fn new(reader: &'a LogReader, stretches: &[Stretch], options: VerifyOptions<'a>) -> Self {
-        let total = stretches.iter().map(|stretch| stretch.length).sum();
-        let (done, stopped) = (AtomicU64::new(0), AtomicBool::new(false));
-        Self { reader, options, total, done, stopped }
-    }
-
-    fn is_stopped(&self) -> bool {
-        self.stopped.load(Ordering::Relaxed)
-    }
-
-    /// So many bytes more are done.
-    fn advance(&self, bytes: u64) {
-        let done = self.done.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
-        if (self.options.watch)(done.min(self.total), self.total).is_break() {
-            self.stopped.store(true, Ordering::Relaxed);
-        }
-    }
-
-    /// What was done of these has to be done again.
-    fn take_back(&self, stretches: &[Stretch]) {
-        let bytes = stretches.iter().map(|stretch| stretch.length).sum();
-        self.done.fetch_sub(bytes, Ordering::Relaxed);
+        Self { reader, options, tally: Tally::new(options.watch, length_of(stretches)) }
     }
 
     /// What each stretch came to; `None` for those that nobody came to.
     fn run(&self, stretches: &[Stretch]) -> Vec<Option<Walked>> {
-        let walked: Mutex<Vec<Option<Walked>>> =
-            Mutex::new(stretches.iter().map(|_| None).collect());
-        let threads = self.options.jobs.get().min(stretches.len());
+        let jobs = self.options.jobs;
         let mut order: Vec<(usize, &Stretch)> = stretches.iter().enumerate().collect();
-        if threads > 1 {
+        if jobs > NonZeroUsize::MIN {
             // The longest first: whoever takes the last one should not keep the others waiting.
             order.sort_by_key(|(_, stretch)| Reverse(stretch.length));
         }
-        let next = Mutex::new(order.into_iter());
-        let take = || next.lock().unwrap_or_else(PoisonError::into_inner).next();
-        let work = || {
-            while let Some((place, stretch)) = take().filter(|_| !self.is_stopped()) {
-                let outcome = stretch::walk(self, stretch);
-                // A thread that panics ends the scope with its panic: nothing half-done is seen.
-                let mut walked = walked.lock().unwrap_or_else(PoisonError::into_inner);
-                if let Some(slot) = walked.get_mut(place) {
-                    *slot = Some(outcome);
-                }
-            }
-        };
-        if threads <= 1 {
-            work();
-        } else {
-            std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
-        }
-        walked.into_inner().unwrap_or_else(PoisonError::into_inner)
+        let mut walked = share_out(jobs, order, |(place, stretch)| {
+            (place, (!self.tally.is_stopped()).then(|| stretch::walk(self, stretch)))
+        });
+        walked.sort_by_key(|(place, _)| *place);
+        walked.into_iter().map(|(_, walked)| walked).collect()
     }
+}
+
+fn length_of(stretches: &[Stretch]) -> u64 {
+    stretches.iter().map(|stretch| stretch.length).sum()
 }
 
 /// The last durable record: what to keep elsewhere, so that a later verification can be held to

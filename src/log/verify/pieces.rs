@@ -12,8 +12,8 @@
 use crate::log::reader::LogReader;
 use crate::log::row::{Next, Row};
 
-use super::Shared;
 use super::stretch::{Stretch, Walked};
+use super::{Shared, length_of};
 
 /// Into how many pieces a log is cut for each thread, if it is long enough: as many as it takes
 /// for them to end at nearly the same time.
@@ -29,7 +29,7 @@ pub(super) fn walk(shared: &Shared<'_>, stretches: &[Stretch]) -> Vec<Option<Wal
     if jobs == 1 {
         return shared.run(stretches);
     }
-    let length = (shared.total / jobs.saturating_mul(PIECES_PER_JOB)).max(PIECE_MIN);
+    let length = (shared.tally.total() / jobs.saturating_mul(PIECES_PER_JOB)).max(PIECE_MIN);
     let cut = |stretch| cut(shared.reader, stretch, length);
     let pieces: Vec<Vec<Stretch>> = stretches.iter().map(cut).collect();
     let mut walked = shared.run(&pieces.concat()).into_iter();
@@ -37,8 +37,8 @@ pub(super) fn walk(shared: &Shared<'_>, stretches: &[Stretch]) -> Vec<Option<Wal
     let mut whole: Vec<Option<Walked>> = Vec::new();
     for (place, pieces) in pieces.iter().enumerate() {
         let (all, joint) = join(walked.by_ref().take(pieces.len()));
-        if joint == Joint::Open && !shared.is_stopped() {
-            shared.take_back(pieces);
+        if joint == Joint::Open && !shared.tally.is_stopped() {
+            shared.tally.take_back(length_of(pieces));
             apart.extend(stretches.get(place).map(|stretch| (place, stretch.clone())));
         }
         whole.push(all);
@@ -46,7 +46,7 @@ pub(super) fn walk(shared: &Shared<'_>, stretches: &[Stretch]) -> Vec<Option<Wal
     let (places, apart): (Vec<usize>, Vec<Stretch>) = apart.into_iter().unzip();
     let again = shared.run(&apart);
     // What a second walk had no time for, the pieces may have found.
-    if !shared.is_stopped() {
+    if !shared.tally.is_stopped() {
         for (place, again) in places.into_iter().zip(again) {
             if let Some(slot) = whole.get_mut(place) {
                 *slot = again;

@@ -129,7 +129,7 @@ pub(super) fn walk(shared: &Shared<'_>, stretch: &Stretch) -> Walked {
     let (mut pending, mut told) = (0_u64, 0_u64);
     let mut walk = shared.reader.walk(stretch.from);
     while let Some(item) = walk.pass() {
-        if shared.is_stopped() {
+        if shared.tally.is_stopped() {
             break;
         }
         match item {
@@ -154,10 +154,10 @@ pub(super) fn walk(shared: &Shared<'_>, stretch: &Stretch) -> Walked {
         }
         if pending >= WATCH_STEP {
             told = told.saturating_add(pending);
-            shared.advance(std::mem::take(&mut pending));
+            shared.tally.advance(std::mem::take(&mut pending));
         }
     }
-    shared.advance(stretch.length.saturating_sub(told));
+    shared.tally.advance(stretch.length.saturating_sub(told));
     walked
 }
 

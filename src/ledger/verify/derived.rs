@@ -1,0 +1,129 @@
+//! What was derived from the log, or lies beside it, in pieces that several threads share: snapshots,
+//! outputs, and the fold of everything.
+//!
+//! Invariants:
+//! - What is found is the same for any number of jobs, and comes in the same order.
+//! - The fold does not know what is said of the state: it notes hashes, and they are compared at the
+//!   end.
+
+use std::collections::BTreeSet;
+
+use crate::error::Result;
+use crate::format::SnapshotName;
+use crate::log::{BlobState, Completion, Tally, share_out};
+use crate::plan::State;
+
+use super::super::blobs::{BlobSurvey, BlobUse};
+use super::super::load;
+use super::beside::{Checked, Snapshots, blob_finding, stranger};
+use super::claim::Claim;
+use super::replay::{Moment, Replayed, replay};
+use super::{Level, Phase, Progress, VerifyReport, VerifyRequest};
+
+/// A piece, and for whoever wants to know how far it is, how many bytes it is about.
+enum Piece<'a> {
+    Replay(BTreeSet<Moment>),
+    Snapshot(&'a SnapshotName, u64),
+    Blob(&'a BlobUse),
+}
+
+/// What a piece came to.
+enum Outcome<'a> {
+    Replayed(Result<Replayed>),
+    Snapshot(Checked),
+    Blob(&'a BlobUse, BlobState),
+    /// It was asked to stop before.
+    Skipped,
+}
+
+/// Check the snapshots and outputs, fold the log if that is wanted, and hold what was said of the
+/// state against it. `claims` are those of the log's notes.
+///
+/// # Errors
+/// `Io`.
+pub(super) fn check(
+    snapshots: &Snapshots<'_>,
+    survey: &BlobSurvey,
+    mut claims: Vec<Claim>,
+    request: VerifyRequest<'_>,
+    report: &mut VerifyReport,
+) -> Result<()> {
+    let (names, mut pieces) = (&snapshots.list.names, Vec::new());
+    let mut total = 0;
+    if request.level == Level::Replay {
+        pieces.push(Piece::Replay(moments(&claims, names)));
+        total += report.log.counts.frame_bytes;
+    }
+    for name in names {
+        if snapshots.is_pruned(name) {
+            report.log.keep([snapshots.pruned(name)]);
+            continue;
+        }
+        let length = snapshots.length(name);
+        pieces.push(Piece::Snapshot(name, length));
+        total += length;
+    }
+    for blob in survey.blobs.iter().filter(|blob| blob.records > 0) {
+        pieces.push(Piece::Blob(blob));
+        total += blob.id.length;
+    }
+    let watch = |done, total| (request.watch)(Progress { phase: Phase::Derived, done, total });
+    let tally = Tally::new(&watch, total);
+    let outcomes = share_out(request.jobs, pieces, |piece| work(piece, snapshots, &tally));
+    let mut replayed = Replayed::default();
+    for outcome in outcomes {
+        match outcome {
+            Outcome::Replayed(outcome) => replayed = outcome?,
+            Outcome::Snapshot(checked) => {
+                report.snapshots += 1;
+                match checked {
+                    Checked::Good(claim) => claims.push(claim),
+                    Checked::Bad(finding) => report.log.keep([finding]),
+                    Checked::Nothing => {}
+                }
+            }
+            Outcome::Blob(blob, state) => {
+                report.blobs += 1;
+                report.log.keep(blob_finding(snapshots.reader, blob, &state));
+            }
+            Outcome::Skipped => {}
+        }
+    }
+    report.log.keep(snapshots.strangers());
+    report.log.keep(survey.strangers.iter().cloned().map(stranger));
+    claims.sort_by_key(|claim| claim.said.seq);
+    report.log.keep(claims.iter().filter_map(|claim| claim.against(&replayed.hashes)));
+    report.log.keep(replayed.fault);
+    report.state = replayed.state;
+    if tally.is_stopped() {
+        report.log.completion = Completion::Stopped;
+    }
+    Ok(())
+}
+
+/// At which records somebody says what the state was. Some of the snapshots may turn out to say
+/// nothing.
+fn moments(claims: &[Claim], names: &[SnapshotName]) -> BTreeSet<Moment> {
+    let of_state = names.iter().filter(|name| load::is_read::<State>(name));
+    let of_names = of_state.map(|name| (name.seq, name.version));
+    claims.iter().filter_map(Claim::moment).chain(of_names).collect()
+}
+
+fn work<'a>(piece: Piece<'a>, snapshots: &Snapshots<'_>, tally: &Tally<'_>) -> Outcome<'a> {
+    if tally.is_stopped() {
+        return Outcome::Skipped;
+    }
+    match piece {
+        Piece::Replay(wanted) => Outcome::Replayed(replay(snapshots.reader, wanted, tally)),
+        Piece::Snapshot(name, length) => {
+            let checked = snapshots.check(name);
+            tally.advance(length);
+            Outcome::Snapshot(checked)
+        }
+        Piece::Blob(blob) => {
+            let state = snapshots.reader.blobs().check(&blob.id);
+            tally.advance(blob.id.length);
+            Outcome::Blob(blob, state)
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Verifying what was derived from the log, or lies beside it, by several threads.
+
+use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use plan_ledger::ledger::{
+    BlobCheck, Condition, Level, Phase, Progress, VerifyReport, VerifyRequest, verify,
+};
+use plan_ledger::log::{Class, Log, SnapshotNote};
+use plan_ledger::plan::{Json, Receipt, State};
+use plan_ledger::sim::SimDisk;
+use plan_ledger::{Environment, Ledger, LedgerView, Plan, Projection as _, RunPolicy};
+
+use crate::lab::{dir, mix, options, reader};
+use crate::snapshots::{quiet, truth};
+use crate::time_travel::{environment, play, rungs};
+
+/// A closed ledger with a dozen snapshots, most of which are based on others, and their notes; and
+/// with outputs of its own that lie beside the log.
+fn rich() -> (SimDisk, Environment) {
+    let disk = SimDisk::new();
+    let environment = Environment { blob_threshold: 100, ..environment(&disk, 100) };
+    let ledger = Ledger::create(&dir(), &environment).unwrap();
+    play(&ledger, 7, 1_150);
+    let steps = [1, 2, 3, 4].map(|number| format!(r#"{{"id": "step {number}"}}"#)).join(",");
+    let plan: Plan = serde_json::from_str(&format!(r#"{{"steps": [{steps}]}}"#)).unwrap();
+    let run = ledger.start_run("outputs", &plan, RunPolicy::default()).unwrap();
+    for letter in ["a", "b", "c", "d"] {
+        let task = ledger.dispatch(run, "worker").unwrap().unwrap();
+        let output = Json::new(&serde_json::Value::from(letter.repeat(500))).into();
+        ledger.record_receipt(task.token, Receipt { output, ..Receipt::default() }).unwrap();
+    }
+    ledger.close().unwrap();
+    assert!(rungs(&disk).len() >= 11, "{:?}", rungs(&disk));
+    let environment = quiet(&disk);
+    (disk, environment)
+}
+
+fn beside(disk: &SimDisk, folder: &str) -> Vec<PathBuf> {
+    disk.files(&dir().join(folder))
+}
+
+fn looked_at(
+    environment: &Environment,
+    level: Level,
+    jobs: usize,
+    watch: &(dyn Fn(Progress) -> ControlFlow<()> + Sync),
+) -> VerifyReport {
+    let jobs = NonZeroUsize::new(jobs).unwrap();
+    verify(&dir(), environment, VerifyRequest { level, jobs, expected: None, watch }).unwrap()
+}
+
+/// What verifying finds, which is the same for any number of jobs.
+fn found(environment: &Environment, level: Level) -> VerifyReport {
+    let watch = |progress: Progress| {
+        assert!(progress.done <= progress.total, "{progress:?}");
+        ControlFlow::Continue(())
+    };
+    let [one, many] = [1, 4].map(|jobs| looked_at(environment, level, jobs, &watch));
+    assert_eq!(one.log.findings, many.log.findings);
+    let counted = |report: &VerifyReport| {
+        (report.log.counts, report.snapshots, report.notes, report.blobs, report.state)
+    };
+    assert_eq!(counted(&one), counted(&many));
+    assert_eq!(one.condition(), many.condition());
+    one
+}
+
+/// Notes that say something of the state at a record; every other one is wrong.
+fn tell_lies(disk: &SimDisk, seed: u64) -> Vec<u64> {
+    let hashes = truth(disk);
+    let last = u64::try_from(hashes.len()).unwrap() - 1;
+    let records: Vec<_> = reader(disk).records(1).map(Result::unwrap).collect();
+    let (log, _) = Log::open(&dir(), options(disk), u64::MAX / 4).unwrap();
+    let mut lies = Vec::new();
+    for turn in 0..6 {
+        let seq = 1 + mix(seed ^ turn) % last;
+        let place = usize::try_from(seq).unwrap();
+        let is_lie = turn % 2 == 0;
+        let state_hash = hashes[place - usize::from(is_lie)].to_string();
+        // Some records change nothing.
+        if is_lie && hashes[place - 1] != hashes[place] {
+            lies.push(seq);
+        }
+        let note = SnapshotNote {
+            projection: State::NAME.to_owned(),
+            version: State::VERSION,
+            seq,
+            chain: records[place - 1].chain.to_string(),
+            state_hash,
+        };
+        log.append(&[note.record()], u64::MAX / 4).unwrap();
+    }
+    log.close().unwrap();
+    lies.sort_unstable();
+    lies
+}
+
+/// Goal: whatever lies beside the log is damaged, and whatever notes say, is named: the same by one
+/// thread and by several, in the same order.
+/// Method: 60 ledgers, each with damage to none to three snapshots and outputs, and with three notes
+/// that are wrong among others that are right.
+#[test]
+fn threads_name_all_that_is_wrong_beside_the_log() {
+    let (healthy, environment) = rich();
+    let whole = found(&environment, Level::Replay);
+    assert_eq!((whole.condition(), whole.blobs), (Condition::Whole, 4), "{:?}", whole.log.findings);
+    assert_eq!(whole.state.unwrap().1, *truth(&healthy).last().unwrap());
+    let files = [beside(&healthy, "snap"), beside(&healthy, "blob")].concat();
+    for seed in 0..60 {
+        let disk = healthy.fork();
+        let lies = tell_lies(&disk, seed);
+        let mut hurt = Vec::new();
+        for turn in 0..mix(seed) % 4 {
+            let dice = mix(seed * 10 + turn);
+            let path = &files[usize::try_from(dice % u64::try_from(files.len()).unwrap()).unwrap()];
+            let bytes = disk.read(path).unwrap();
+            let byte = mix(dice) % u64::try_from(bytes.len()).unwrap();
+            let flipped = bytes[usize::try_from(byte).unwrap()] ^ 1 << (dice % 8);
+            disk.overwrite(path, byte, &[flipped]).unwrap();
+            hurt.push(path.clone());
+        }
+        let environment = quiet(&disk);
+        let (beside, all) =
+            (found(&environment, Level::Snapshots), found(&environment, Level::Replay));
+        let is_named = |path: &PathBuf| beside.log.findings.iter().any(|each| each.path == *path);
+        // Two flips of one bit are none.
+        let is_hurt = |path: &&PathBuf| disk.read(path).unwrap() != healthy.read(path).unwrap();
+        for path in hurt.iter().filter(is_hurt) {
+            assert!(is_named(path), "seed {seed}: {} in {:?}", path.display(), beside.log.findings);
+        }
+        let rest = &all.log.findings[beside.log.findings.len()..];
+        assert_eq!(all.log.findings[..beside.log.findings.len()], beside.log.findings);
+        assert_eq!(rest.len(), lies.len(), "seed {seed}: {lies:?}, {rest:?}");
+        for (finding, seq) in rest.iter().zip(lies) {
+            assert_eq!(finding.class, Class::Damage);
+            let what = format!("says that record {seq} has the state hash");
+            assert!(finding.what.contains(&what), "seed {seed}: {finding:?}");
+        }
+    }
+}
+
+/// Goal: whoever asks to stop is heard while snapshots are read and while records are folded, and is
+/// told how far it was.
+#[test]
+fn a_stop_is_heard_beside_the_log() {
+    let (_disk, environment) = rich();
+    for (level, jobs) in [(Level::Snapshots, 1), (Level::Snapshots, 3), (Level::Replay, 1)] {
+        let seen = Mutex::new(Vec::new());
+        let watch = |progress: Progress| {
+            if progress.phase == Phase::Log {
+                return ControlFlow::Continue(());
+            }
+            seen.lock().unwrap().push(progress);
+            ControlFlow::Break(())
+        };
+        let report = looked_at(&environment, level, jobs, &watch);
+        let seen = seen.into_inner().unwrap();
+        assert!((1..=jobs).contains(&seen.len()), "{level:?}, {jobs} jobs: {seen:?}");
+        assert!(seen.iter().all(|each| (1..each.total).contains(&each.done)), "{seen:?}");
+        assert_eq!(report.condition(), Condition::Stopped, "{:?}", report.log.findings);
+        let checked = usize::try_from(report.snapshots).unwrap();
+        assert_eq!(checked, if level == Level::Replay { 0 } else { seen.len() });
+        assert_eq!(report.state, None);
+    }
+}
+
+/// Goal: the outputs that verifying counts are those that a survey finds, which reads the log by
+/// itself.
+#[test]
+fn verifying_knows_of_the_same_outputs_as_a_survey() {
+    let (_disk, environment) = rich();
+    let survey = LedgerView::open(&dir(), &environment).unwrap().blobs(BlobCheck::Content).unwrap();
+    let named = survey.blobs.iter().filter(|blob| blob.records > 0).count();
+    let report = found(&environment, Level::Snapshots);
+    assert_eq!(usize::try_from(report.blobs).unwrap(), named);
+    assert!(named >= 4 && survey.is_complete, "{survey:?}");
+}
