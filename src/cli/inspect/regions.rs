@@ -75,16 +75,12 @@ pub(super) fn regions(
 ) -> Result<Vec<Region>, Failure> {
     let anatomy = view.log().anatomy()?;
     let mut found = Found::default();
-    let paths: BTreeMap<u64, &Path> = anatomy
-        .iter()
-        .filter_map(|each| Some((each.summary.header.as_ref().ok()?.ordinal, &*each.summary.path)))
-        .collect();
-    for item in view.log().walk(1) {
+    let mut walk = view.log().walk(1);
+    while let Some(item) = walk.pass() {
         match item? {
             Item::Record(record, proof) => {
-                let Some(path) = paths.get(&record.segment) else { continue };
                 let place = (record.offset, record.offset.saturating_add(record.size));
-                found.record(path, place, record.seq, proof);
+                found.record(record.segment, place, record.seq, proof);
             }
             Item::Damage(damage) => found.damage(damage),
             Item::Derived(damage) => found.derived.push(damage),
@@ -106,34 +102,37 @@ fn length(path: &Path, environment: &Environment) -> Result<u64, Error> {
     environment.storage.open(path, Access::Read).and_then(|file| file.length()).map_err(io)
 }
 
-/// What a walk came upon, by file.
+/// What a walk came upon: records by the number of their segment, the rest by file.
 #[derive(Debug, Default)]
 struct Found {
+    records: BTreeMap<u64, Vec<Records>>,
     by_path: BTreeMap<PathBuf, Vec<Region>>,
     derived: Vec<DerivedDamage>,
 }
 
+/// Records that follow each other and are alike.
+#[derive(Debug, Clone, Copy)]
+struct Records {
+    class: Class,
+    offset: u64,
+    end: u64,
+    seqs: (u64, u64),
+}
+
 impl Found {
-    fn record(&mut self, path: &Path, (offset, end): (u64, u64), seq: u64, proof: Proof) {
+    fn record(&mut self, segment: u64, (offset, end): (u64, u64), seq: u64, proof: Proof) {
         let class = match proof {
             Proof::Proven => Class::Records,
             Proof::BehindDamage => Class::BehindDamage,
             Proof::Unproven => Class::Unproven,
         };
-        if !self.by_path.contains_key(path) {
-            self.by_path.insert(path.to_owned(), Vec::new());
+        let all = self.records.entry(segment).or_default();
+        match all.last_mut() {
+            Some(last) if last.class == class && last.end == offset => {
+                (last.end, last.seqs.1) = (end, seq);
+            }
+            _ => all.push(Records { class, offset, end, seqs: (seq, seq) }),
         }
-        let Some(regions) = self.by_path.get_mut(path) else { return };
-        if let Some(last) = regions.last_mut()
-            && last.class == class
-            && last.end == offset
-        {
-            last.end = end;
-            last.records = last.records.map(|(first, _)| (first, seq));
-            return;
-        }
-        let (path, records, what) = (path.to_owned(), Some((seq, seq)), String::new());
-        regions.push(Region { path, ordinal: None, offset, end, class, records, what });
     }
 
     fn damage(&mut self, damage: Damage) {
@@ -156,6 +155,8 @@ impl Found {
         let ordinal = anatomy.summary.header.as_ref().ok().map(|header| header.ordinal);
         let mut file = File { path, ordinal, at: 0, length, all: Vec::new() };
         let mut read = self.by_path.remove(path).unwrap_or_default();
+        let records = ordinal.and_then(|ordinal| self.records.remove(&ordinal));
+        read.extend(records.into_iter().flatten().map(|records| records.region(path)));
         read.sort_by_key(|region| (region.offset, region.end));
         if read.first().is_none_or(|first| first.offset != 0) {
             file.add(HEADER_END, Class::Header, "");
@@ -190,6 +191,14 @@ impl Found {
             Stage::Active => file.tail(diagnosis),
             Stage::Unknown => file.add(file.length, Class::Unread, ""),
         }
+    }
+}
+
+impl Records {
+    fn region(self, path: &Path) -> Region {
+        let Self { class, offset, end, seqs } = self;
+        let (path, records, what) = (path.to_owned(), Some(seqs), String::new());
+        Region { path, ordinal: None, offset, end, class, records, what }
     }
 }
 
