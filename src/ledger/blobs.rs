@@ -237,7 +237,7 @@ impl LedgerView {
 
     /// All blobs: those that are stored, and those that records name. Damage is no error here.
     pub fn blobs(&self, check: BlobCheck) -> Result<BlobSurvey> {
-        let mut survey = survey(self.log(), self.named()?)?;
+        let mut survey = survey(self.log(), named(self.log())?)?;
         if check == BlobCheck::Content {
             let reader = self.log().blobs();
             for blob in &mut survey.blobs {
@@ -246,24 +246,24 @@ impl LedgerView {
         }
         Ok(survey)
     }
+}
 
-    /// The blobs that intact records name.
-    fn named(&self) -> Result<Named> {
-        let mut named = Named::anchored(self.log());
-        let mut walk = self.log().walk(1);
-        while let Some(item) = walk.pass() {
-            match item? {
-                Item::Record(record, _) => match named_in(&record) {
-                    Ok(Some(id)) => named.add(id, record.seq),
-                    Ok(None) => {}
-                    Err(_) => named.is_complete = false,
-                },
-                Item::Damage(_) => named.is_complete = false,
-                Item::Derived(_) | Item::OpenEnd { .. } => {}
-            }
+/// The blobs that intact records name, and anchors.
+pub(super) fn named(log: &LogReader) -> Result<Named> {
+    let mut named = Named::anchored(log);
+    let mut walk = log.walk(1);
+    while let Some(item) = walk.pass() {
+        match item? {
+            Item::Record(record, _) => match named_in(&record) {
+                Ok(Some(id)) => named.add(id, record.seq),
+                Ok(None) => {}
+                Err(_) => named.is_complete = false,
+            },
+            Item::Damage(_) => named.is_complete = false,
+            Item::Derived(_) | Item::OpenEnd { .. } => {}
         }
-        Ok(named)
     }
+    Ok(named)
 }
 
 /// The blob that a record names, if it names one.
@@ -296,6 +296,10 @@ impl Named {
             named.add(id, seq);
         }
         named
+    }
+
+    pub(super) fn has(&self, id: &BlobId) -> bool {
+        self.uses.contains_key(id)
     }
 
     /// This record names it; those that were added before come before it.

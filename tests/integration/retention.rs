@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 use plan_ledger::error::ErrorKind;
 use plan_ledger::format::{Codec, NewRecord};
 use plan_ledger::ledger::{
-    Archived, Condition, Ground, Level, Through, VerifyReport, VerifyRequest, archive,
-    archive_environment, verify,
+    Archived, Condition, Ground, Level, Phase, Progress, Through, VerifyReport, VerifyRequest,
+    archive, archive_environment, verify,
 };
 use plan_ledger::log::{Class, Item, KIND_RETENTION_NOTE, Log, Manifest, Proof};
-use plan_ledger::plan::{ContentHash, Json, Receipt, RunId};
+use plan_ledger::plan::{ContentHash, FailureClass, Json, Outcome, Receipt, RunId};
 use plan_ledger::sim::{Effect, Fault, Loss, SimDisk};
 use plan_ledger::storage::{Access, Storage as _};
 use plan_ledger::{
-    Environment, Ledger, LedgerView, Projection, Recorded, RunPolicy, State, state_hash,
+    Command, Environment, Ledger, LedgerView, Projection, Recorded, RunPolicy, State, state_hash,
 };
 
 use crate::command::{Place, start, wait_until};
@@ -38,9 +38,9 @@ fn started_run(ledger: &Ledger, name: &str) -> RunId {
     ledger.start_run(name, &plan, RunPolicy::default()).unwrap()
 }
 
-fn cap(limit: u64) -> plan_ledger::Command {
+fn cap(limit: u64) -> Command {
     let (limit, by) = (u32::try_from(limit).ok(), "ann".to_owned());
-    plan_ledger::Command::SetCap { scope: plan_ledger::plan::CapScope::Ledger, limit, by }
+    Command::SetCap { scope: plan_ledger::plan::CapScope::Ledger, limit, by }
 }
 
 /// Go on in a new segment: a write that nobody was told of is fenced off.
@@ -661,7 +661,7 @@ fn a_forged_snapshot_is_no_anchor() {
     let forged = SimDisk::new();
     let ledger = Ledger::create(&dir(), &quiet(&forged)).unwrap();
     for _ in 0..header.seq {
-        let cap = plan_ledger::Command::SetCap {
+        let cap = Command::SetCap {
             scope: plan_ledger::plan::CapScope::Ledger,
             limit: Some(u32::try_from(ledger.head().seq + 1).unwrap()),
             by: "eve".to_owned(),
@@ -861,6 +861,56 @@ fn with_outputs() -> SimDisk {
     started_run(&ledger, "open");
     ledger.close().unwrap();
     disk
+}
+
+/// Goal: outputs that are pruned and collected while somebody verifies are no damage; one that is lost,
+/// and still named, is.
+#[test]
+fn what_is_pruned_while_it_is_verified_is_no_damage() {
+    for collect in [false, true] {
+        let disk = SimDisk::new();
+        let environment = Environment { blob_threshold: 100, ..quiet(&disk) };
+        let ledger = Ledger::create(&dir(), &environment).unwrap();
+        let run = started_run(&ledger, "one");
+        // An attempt that failed, and was made again: no state holds its output.
+        let task = ledger.dispatch(run, "worker").unwrap().unwrap();
+        let output = Json::new(&"o".repeat(500).into()).into();
+        let (class, message) = (FailureClass::Deterministic, "it broke".to_owned());
+        let outcome = Outcome::Failed { class, message, payload: Json::default() };
+        let receipt = Receipt { output, outcome, ..Receipt::default() };
+        ledger.record_receipt(task.token, receipt).unwrap();
+        ledger.execute(&Command::RetryFailed { run, by: "ann".to_owned() }).unwrap();
+        let task = ledger.dispatch(run, "worker").unwrap().unwrap();
+        ledger.record_receipt(task.token, Receipt::default()).unwrap();
+        ledger.close().unwrap();
+        fence(&disk);
+        let ledger = open(&disk);
+        for name in ["two", "three"] {
+            ended_run(&ledger, name);
+            ledger.snapshot::<State>().unwrap();
+        }
+        let blob = disk.files(&dir().join("blob")).remove(0);
+        let watch = |progress: Progress| {
+            // Snapshots are checked before outputs.
+            if progress.phase == Phase::Derived && disk.read(&blob).is_ok() {
+                if collect {
+                    ledger.prune(Through::Ended, None, "ann").unwrap();
+                    assert_eq!(ledger.collect_blobs().unwrap().blobs, 1);
+                } else {
+                    disk.remove(&blob).unwrap();
+                }
+            }
+            std::ops::ControlFlow::Continue(())
+        };
+        let level = Level::Snapshots;
+        let jobs = std::num::NonZeroUsize::MIN;
+        let request = VerifyRequest { level, jobs, expected: None, watch: &watch };
+        let report = verify(&dir(), &environment, request).unwrap();
+        let damage = report.log.findings.iter().filter(|each| each.class == Class::Damage);
+        let damaged: Vec<_> = damage.map(|each| &each.path).collect();
+        let expected = if collect { vec![] } else { vec![&blob] };
+        assert_eq!(damaged, expected, "{:?}", report.log.findings);
+    }
 }
 
 /// Write every file of an archive into a folder, as `tar -x` does.

@@ -1,8 +1,9 @@
 //! What lies beside the log: snapshots, which can be made again, and large outputs, which cannot.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::{SNAPSHOT_CHUNK_SIZE, SNAPSHOT_CRC_SIZE, SNAPSHOT_HEADER_SIZE, SnapshotName};
 use crate::log::{Anchor, BlobState, Class, Finding, LogReader, SnapshotList, SnapshotNote};
 use crate::storage::{Access, Storage};
@@ -14,7 +15,7 @@ use super::claim::Claim;
 /// The snapshots of a ledger, to be checked one by one.
 pub(super) struct Snapshots<'a> {
     pub(super) reader: &'a LogReader,
-    pub(super) storage: &'a dyn Storage,
+    pub(super) storage: &'a Arc<dyn Storage>,
     pub(super) list: &'a SnapshotList,
     /// Anchors of which it was reported that they do not hold.
     pub(super) bad: &'a [Anchor],
@@ -41,6 +42,11 @@ impl Snapshots<'_> {
 
     fn path(&self, name: &SnapshotName) -> PathBuf {
         self.list.folder.join(name.to_string())
+    }
+
+    /// The log as it is now.
+    pub(super) fn reader_now(&self) -> Result<LogReader> {
+        LogReader::open(self.storage, self.reader.dir())
     }
 
     /// Whether the log no longer has what could be folded on from it.

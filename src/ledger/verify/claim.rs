@@ -20,9 +20,9 @@ pub(super) struct Claim {
 }
 
 /// The notes of the log, each compared with the chain of the record that it is about.
-pub(super) fn of_notes(
+pub(super) fn of_notes<'a>(
     reader: &LogReader,
-    notes: &[LoggedRecord],
+    notes: impl Iterator<Item = &'a LoggedRecord>,
     report: &mut VerifyReport,
 ) -> Result<Vec<Claim>> {
     let mut claims = Vec::new();

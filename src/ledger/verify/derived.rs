@@ -10,10 +10,10 @@ use std::collections::BTreeSet;
 
 use crate::error::Result;
 use crate::format::SnapshotName;
-use crate::log::{BlobState, Completion, Tally, share_out};
+use crate::log::{BlobState, Completion, Finding, Tally, share_out};
 use crate::plan::State;
 
-use super::super::blobs::{BlobSurvey, BlobUse};
+use super::super::blobs::{self, BlobSurvey, BlobUse};
 use super::super::load;
 use super::beside::{Checked, Snapshots, blob_finding, stranger};
 use super::claim::Claim;
@@ -70,7 +70,7 @@ pub(super) fn check(
     let watch = |done, total| (request.watch)(Progress { phase: Phase::Derived, done, total });
     let tally = Tally::new(&watch, total);
     let outcomes = share_out(request.jobs, pieces, |piece| work(piece, snapshots, &tally));
-    let mut replayed = Replayed::default();
+    let (mut replayed, mut bad) = (Replayed::default(), Vec::new());
     for outcome in outcomes {
         match outcome {
             Outcome::Replayed(outcome) => replayed = outcome?,
@@ -84,11 +84,12 @@ pub(super) fn check(
             }
             Outcome::Blob(blob, state) => {
                 report.blobs += 1;
-                report.log.keep(blob_finding(snapshots.reader, blob, &state));
+                bad.extend((state != BlobState::Intact).then_some((blob, state)));
             }
             Outcome::Skipped => {}
         }
     }
+    report.log.keep(lost(bad, snapshots)?);
     report.log.keep(snapshots.strangers());
     report.log.keep(survey.strangers.iter().cloned().map(stranger));
     claims.sort_by_key(|claim| claim.said.seq);
@@ -99,6 +100,18 @@ pub(super) fn check(
         report.log.completion = Completion::Stopped;
     }
     Ok(())
+}
+
+/// What is wrong with outputs that were found like this, and that the log still names: what was pruned
+/// since it was read may have been collected, too.
+fn lost(bad: Vec<(&BlobUse, BlobState)>, snapshots: &Snapshots<'_>) -> Result<Vec<Finding>> {
+    if bad.is_empty() {
+        return Ok(Vec::new());
+    }
+    let reader = snapshots.reader_now()?;
+    let named = blobs::named(&reader)?;
+    let bad = bad.into_iter().filter(|(blob, _)| named.has(&blob.id));
+    Ok(bad.filter_map(|(blob, state)| blob_finding(&reader, blob, &state)).collect())
 }
 
 /// At which records somebody says what the state was. Some of the snapshots may turn out to say

@@ -138,17 +138,8 @@ pub fn verify(
 ) -> Result<VerifyReport> {
     let seen = Mutex::new(Seen::default());
     let examine = |record: &LoggedRecord<&[u8]>| {
-        let seen = || seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_note = record.kind == KIND_SNAPSHOT_NOTE && request.level >= Level::Snapshots;
-        if is_note || record.kind == KIND_RETENTION_NOTE {
-            seen().notes.insert(record.seq, record.clone().into_owned());
-        }
+        Seen::note(&seen, record, request.level);
         // Whether a payload makes sense is a question of the level `replay`.
-        if request.level >= Level::Snapshots
-            && let Ok(Some(id)) = blobs::named_in(record)
-        {
-            seen().blobs.insert(record.seq, id);
-        }
         codec::kind_of(record).err()
     };
     let links = if request.level == Level::Crc { Links::Trusted } else { Links::Computed };
@@ -165,9 +156,8 @@ pub fn verify(
     if report.is_stopped() {
         return Ok(report);
     }
-    let Seen { notes, blobs } = seen.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let (retention, notes): (Vec<_>, Vec<_>) =
-        notes.into_values().partition(|note| note.kind == KIND_RETENTION_NOTE);
+    let seen = seen.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let retention: Vec<_> = seen.retention.into_values().collect();
     let view = LogReader::open(&environment.storage, dir)?;
     anchors::notes(&view, &retention, &mut report)?;
     let bad = anchors::files(&|| LogReader::open(&environment.storage, dir), &mut report)?;
@@ -178,22 +168,47 @@ pub fn verify(
     // The names first: whatever they are about, a reader that is opened later knows of.
     let list = LogReader::open(&environment.storage, dir)?.snapshots()?;
     let reader = LogReader::open(&environment.storage, dir)?;
-    let claims = claim::of_notes(&reader, &notes, &mut report)?;
-    let storage = &*environment.storage;
+    let claims = claim::of_notes(&reader, seen.snapshots.values(), &mut report)?;
+    let storage = &environment.storage;
     let snapshots = Snapshots { reader: &reader, storage, list: &list, bad: &bad };
     let mut named = Named::anchored(&reader);
-    blobs.into_iter().for_each(|(seq, id)| named.add(id, seq));
+    for (seq, id) in seen.blobs {
+        named.add(id, seq);
+    }
     let survey = blobs::survey(&reader, named)?;
     derived::check(&snapshots, &survey, claims, request, &mut report)?;
     Ok(report)
 }
 
-/// What is noted of records while the log is read, by their numbers: a part of it may be looked at
+/// What is noted while the log is read, by the numbers of the records: a part of it may be looked at
 /// twice.
 #[derive(Default)]
 struct Seen {
-    notes: BTreeMap<u64, LoggedRecord>,
+    retention: BTreeMap<u64, LoggedRecord>,
+    snapshots: BTreeMap<u64, LoggedRecord>,
     blobs: BTreeMap<u64, BlobId>,
+}
+
+impl Seen {
+    fn note(all: &Mutex<Self>, record: &LoggedRecord<&[u8]>, level: Level) {
+        // Few records are noted.
+        let all = || all.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_deep = level >= Level::Snapshots;
+        match record.kind {
+            KIND_RETENTION_NOTE => {
+                all().retention.insert(record.seq, record.clone().into_owned());
+            }
+            KIND_SNAPSHOT_NOTE if is_deep => {
+                all().snapshots.insert(record.seq, record.clone().into_owned());
+            }
+            _ if is_deep => {
+                if let Ok(Some(id)) = blobs::named_in(record) {
+                    all().blobs.insert(record.seq, id);
+                }
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Something that is wrong with an intact record.
