@@ -350,9 +350,10 @@ def plot(path, title, across, up, series):
 
 
 PLOTS = [
-    ("open-replay", "Opening, looking back, replaying", "milliseconds",
+    ("open-replay", "Opening, looking back, replaying, verifying", "milliseconds",
      [("opened after a kill", "opened after a kill, ms"), ("state at a record, p50", "state at a record, p50, ms"),
-      ("state at a record, p99", "state at a record, p99, ms"), ("replayed from the start", "replayed from the start, ms")]),
+      ("state at a record, p99", "state at a record, p99, ms"), ("replayed from the start", "replayed from the start, ms"),
+      ("verified to the last level", "verified with every state, ms")]),
     ("commands", "Durable commands", "microseconds, median",
      [("dispatch", "durable dispatch, p50, us"), ("receipt", "durable receipt, p50, us"), ("append", "durable append (a variable), p50, us")]),
     ("memory", "Memory", "MiB",

@@ -6,13 +6,14 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write as _};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::{Command as Process, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use plan_ledger::format::{Codec, NewRecord};
-use plan_ledger::ledger::{RUNS, encode};
+use plan_ledger::ledger::{Condition, Level, RUNS, VerifyRequest, encode};
 use plan_ledger::log::{Batch, Log, LogOptions};
 use plan_ledger::plan::Json;
 use plan_ledger::{
@@ -64,6 +65,7 @@ enum Part {
     /// Fold the log where memory that is free is given back at once.
     Memory,
     StateAt,
+    Verify,
     Use,
 }
 
@@ -97,6 +99,7 @@ pub fn run(options: &Options) -> Result<()> {
             Part::Replay => replay(ledger)?,
             Part::Memory => in_use(ledger)?,
             Part::StateAt => state_at(ledger)?,
+            Part::Verify => verified(ledger)?,
             Part::Use => uses(ledger)?,
         };
         for (name, figure) in figures {
@@ -152,6 +155,7 @@ fn looked_at(
         take(Part::Memory, &mut figures)?;
     }
     take(Part::StateAt, &mut figures)?;
+    (0..folds).try_for_each(|_| take(Part::Verify, &mut figures))?;
     (0..options.rounds).try_for_each(|_| take(Part::Use, &mut figures))?;
     println!("{make:?} {size}: {}", serde_json::to_string(&figures)?);
     Ok(figures)
@@ -284,6 +288,20 @@ fn state_at(dir: &Path) -> Result<Figures> {
         ("state at a record, p50, ms", half / 1e3),
         ("state at a record, p99, ms", most / 1e3),
     ])
+}
+
+/// The most thorough verification, by as many threads as there are processors.
+fn verified(dir: &Path) -> Result<Figures> {
+    let jobs = std::thread::available_parallelism()?;
+    let watch = &|_| ControlFlow::Continue(());
+    let request = VerifyRequest { level: Level::Replay, jobs, expected: None, watch };
+    let started = Instant::now();
+    let report = plan_ledger::ledger::verify(dir, &Environment::system(), request)?;
+    let took = started.elapsed().as_secs_f64();
+    if report.condition() != Condition::Whole {
+        return Err("the ledger is not whole".into());
+    }
+    Ok(vec![("verified with every state, ms", took * 1e3)])
 }
 
 /// Dispatches, receipts and values of variables, each durable.
