@@ -13,6 +13,7 @@ use std::{fmt, io};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
+use crate::log::{Item, LogReader, Proof};
 use crate::plan::{
     Accepted, AcceptedBasis, BudgetPart, ContentHash, Event, FailureClass, FailureDecided, Limits,
     Micros, PlanActivated, ReplanTrigger, Run, RunId, StepEvent, StepNumber, StepRecord,
@@ -21,7 +22,8 @@ use crate::plan::{
 use super::codec::{put, take};
 use super::history::{output_hash, run_of};
 use super::projection::Projection;
-use super::replay::{LedgerView, Recorded};
+use super::replay::{LedgerView, Recorded, recorded};
+use super::streams::RUNS;
 use super::{Ledger, snapshots};
 
 /// The field of a step's `extra` that says how many seconds its author thinks that it takes.
@@ -306,9 +308,38 @@ impl Ledger {
     /// `Rejected` if there is no such run; `Corrupt` and `Io`.
     pub fn metrics(&self, run: RunId) -> Result<RunMetrics> {
         let reader = self.reader()?;
-        let counted = snapshots::project::<Metrics>(&reader, u64::MAX)?.value;
-        Ok(counted.of(&run_of(&reader, run)?))
+        Ok(counted(&reader, run)?.of(&run_of(&reader, run)?))
     }
+}
+
+/// Counts, those of the run among them: of all runs, where a snapshot of that is kept, or else of what
+/// the log has about this one.
+fn counted(reader: &LogReader, run: RunId) -> Result<Metrics> {
+    let is_kept = snapshots::names::<Metrics>(reader).is_ok_and(|names| !names.is_empty());
+    if !is_kept && let Some(counted) = of_run(reader, run)? {
+        return Ok(counted);
+    }
+    Ok(snapshots::project::<Metrics>(reader, u64::MAX)?.value)
+}
+
+/// Counts of one run; `None` if it cannot be told whether all of its records are there.
+fn of_run(reader: &LogReader, run: RunId) -> Result<Option<Metrics>> {
+    if reader.first_seq() > 1 {
+        return Ok(None);
+    }
+    let mut counted = Metrics::default();
+    for item in reader.walk_of_stream(u64::from(run.0), RUNS, 1) {
+        match item? {
+            Item::Record(_, Proof::Unproven) if reader.has_witness() => {}
+            Item::Record(record, _) => match recorded(&record) {
+                Ok(recorded) => counted.apply(&recorded),
+                Err(_) => return Ok(None),
+            },
+            Item::Damage(_) => return Ok(None),
+            Item::Derived(_) | Item::OpenEnd { .. } => {}
+        }
+    }
+    Ok(Some(counted))
 }
 
 impl LedgerView {
@@ -317,7 +348,6 @@ impl LedgerView {
     /// # Errors
     /// As [`Ledger::metrics`].
     pub fn metrics(&self, run: RunId) -> Result<RunMetrics> {
-        let counted = snapshots::project::<Metrics>(self.log(), u64::MAX)?.value;
-        Ok(counted.of(&run_of(self.log(), run)?))
+        Ok(counted(self.log(), run)?.of(&run_of(self.log(), run)?))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use plan_ledger::ledger::{Change, EndKind, ForkPoint, Metrics, Parted};
+use plan_ledger::ledger::{Change, EndKind, ForkPoint, Metrics, Parted, RunMetrics};
 use plan_ledger::plan::{
     Cost, Event, FailureClass, Json, LostCause, Outcome, RetryPolicy, StepStatus,
 };
@@ -14,6 +14,8 @@ use plan_ledger::{
 use serde_json::Value;
 
 use crate::golden::deterministic;
+use crate::lab::dir;
+use crate::time_travel::{environment as random_environment, play};
 
 fn environment(disk: &SimDisk) -> Environment {
     Environment { storage: Arc::new(disk.clone()), ..deterministic() }
@@ -57,6 +59,24 @@ fn work(ledger: &Ledger, run: RunId, receipt: Receipt) -> String {
     let task = ledger.dispatch(run, "worker").unwrap().unwrap();
     ledger.record_receipt(task.token, receipt).unwrap();
     task.step.id.clone()
+}
+
+/// Goal: the metrics of a run are the same counted over its own records and over all.
+/// Method: a random history; then a snapshot of all counts, which is what is used where there is one.
+#[test]
+fn metrics_are_the_same_from_a_run_and_from_all() {
+    let disk = SimDisk::new();
+    let ledger = Ledger::create(&dir(), &random_environment(&disk, 10_000)).unwrap();
+    play(&ledger, 3, 3_000);
+    let all = |ledger: &Ledger| {
+        let runs: Vec<RunId> = ledger.state().runs.keys().copied().collect();
+        runs.into_iter().map(|run| ledger.metrics(run).unwrap()).collect::<Vec<_>>()
+    };
+    let from_runs = all(&ledger);
+    ledger.snapshot::<Metrics>().unwrap();
+    assert_eq!(from_runs, all(&ledger));
+    let is_told = |each: &RunMetrics| each.retry_exhaustion.of > 0 && each.replan_frequency.of > 0;
+    assert!(from_runs.iter().filter(|each| is_told(each)).count() > 2, "{from_runs:?}");
 }
 
 /// Goal: each figure is counted as its definition says.
