@@ -80,8 +80,7 @@ pub struct BlobSurvey {
     pub unfinished: Vec<PathBuf>,
     /// Files that do not belong there.
     pub strangers: Vec<PathBuf>,
-    /// Whether every record could be read that may name one: if not, any blob may be named by one
-    /// that could not.
+    /// Whether every record could be read: if not, any blob may be named by one that could not.
     pub is_complete: bool,
 }
 
@@ -254,9 +253,12 @@ pub(super) fn named(log: &LogReader) -> Result<Named> {
     let mut walk = log.walk(1);
     while let Some(item) = walk.pass() {
         match item? {
-            Item::Record(record, _) => match named_in(&record) {
-                Ok(Some(id)) => named.add(id, record.seq),
-                Ok(None) => {}
+            Item::Record(record, _) => match codec::decode(&record) {
+                Ok(event) => {
+                    if let Some(id) = event.as_ref().and_then(blob_of) {
+                        named.add(id, record.seq);
+                    }
+                }
                 Err(_) => named.is_complete = false,
             },
             Item::Damage(_) => named.is_complete = false,
@@ -283,7 +285,7 @@ pub(super) fn named_in<P: AsRef<[u8]>>(record: &LoggedRecord<P>) -> Result<Optio
 #[derive(Debug)]
 pub(super) struct Named {
     uses: BTreeMap<BlobId, (u64, Option<u64>)>,
-    /// Whether every record could be read that may name one.
+    /// Whether every record could be read.
     is_complete: bool,
 }
 
@@ -298,8 +300,9 @@ impl Named {
         named
     }
 
-    pub(super) fn has(&self, id: &BlobId) -> bool {
-        self.uses.contains_key(id)
+    /// Whether it is named, as far as that can be told.
+    pub(super) fn may_have(&self, id: &BlobId) -> bool {
+        !self.is_complete || self.uses.contains_key(id)
     }
 
     /// This record names it; those that were added before come before it.

@@ -12,13 +12,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use plan_ledger::cli;
-use plan_ledger::log::Verdict;
+use plan_ledger::log::{Item, Verdict};
 use plan_ledger::sim::SimDisk;
 use plan_ledger::{Environment, ErrorKind, Ledger};
 use serde_json::Value;
 
 use crate::command::json_lines;
-use crate::lab::{dir, open};
+use crate::lab::{dir, open, reader, segments};
 use crate::mischief::{Specimen, digest, on_disk, put, specimen};
 
 const SEED: u64 = 37;
@@ -155,6 +155,43 @@ fn look_at_all(environment: &Environment, random: &mut Random, what: &str) -> (u
     // Its text goes to standard error.
     look(environment, &["blobs", "--check", "--json"], what);
     look(environment, &["--json"], what)
+}
+
+/// Goal: where a segment's file was copied over another one, every record that can still be read is in
+/// a region of records, in the map of the file that it was read from.
+/// Method: every pair of files. The first one of a number, or the last, once took all the records.
+#[test]
+fn a_copy_of_a_segment_takes_no_records_from_it() {
+    let specimen = specimen();
+    let all = segments(&specimen.disk);
+    let pairs = all.iter().flat_map(|from| all.iter().map(move |to| (&from.0, &to.0)));
+    for (from, to) in pairs.filter(|(from, to)| from != to) {
+        let disk = specimen.disk.fork();
+        let bytes = disk.read(from).unwrap();
+        disk.set_length(to, wide(bytes.len())).unwrap();
+        disk.overwrite(to, 0, &bytes).unwrap();
+        let what = format!("{} over {}", from.display(), to.display());
+        let (_, out) = look(&on_disk(&disk), &["map", "--json"], &what);
+        let lines = out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let regions: Vec<Value> = lines.filter(|line| line["type"] == "region").collect();
+        let is_of_records = |region: &&Value| {
+            ["records", "behind_damage", "unproven"].contains(&region["class"].as_str().unwrap())
+        };
+        let mut count = 0;
+        for item in reader(&disk).walk(1) {
+            let Item::Record(record, _) = item.unwrap() else { continue };
+            count += 1;
+            let has = |region: &Value| {
+                let [first, last] = ["first_seq", "last_seq"].map(|name| region[name].as_u64());
+                region["segment"] == record.segment
+                    && region["path"] != to.display().to_string()
+                    && (first..=last).contains(&Some(record.seq))
+            };
+            let is_there = regions.iter().filter(is_of_records).any(has);
+            assert!(is_there, "{what}: record {}: {regions:#?}", record.seq);
+        }
+        assert!(count > 5, "{what}: {count} records");
+    }
 }
 
 /// How a ledger took what was done to it.

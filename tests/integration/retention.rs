@@ -10,7 +10,7 @@ use plan_ledger::ledger::{
     archive, archive_environment, verify,
 };
 use plan_ledger::log::{Class, Item, KIND_RETENTION_NOTE, Log, Manifest, Proof};
-use plan_ledger::plan::{ContentHash, FailureClass, Json, Outcome, Receipt, RunId};
+use plan_ledger::plan::{ContentHash, FailureClass, Json, Outcome, Output, Receipt, RunId};
 use plan_ledger::sim::{Effect, Fault, Loss, SimDisk};
 use plan_ledger::storage::{Access, Storage as _};
 use plan_ledger::{
@@ -863,28 +863,37 @@ fn with_outputs() -> SimDisk {
     disk
 }
 
-/// Goal: outputs that are pruned and collected while somebody verifies are no damage; one that is lost,
-/// and still named, is.
+/// What happens to an output while somebody verifies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Lost,
+    Collected,
+    /// And the same output is stored again, and named by another record.
+    CollectedAndBack,
+}
+
+/// Goal: outputs that are pruned and collected while somebody verifies are no damage, also where the
+/// like of them came back; one that is lost, and still named, is.
 #[test]
 fn what_is_pruned_while_it_is_verified_is_no_damage() {
-    for collect in [false, true] {
+    for fate in [Fate::Lost, Fate::Collected, Fate::CollectedAndBack] {
         let disk = SimDisk::new();
         let environment = Environment { blob_threshold: 100, ..quiet(&disk) };
         let ledger = Ledger::create(&dir(), &environment).unwrap();
         let run = started_run(&ledger, "one");
         // An attempt that failed, and was made again: no state holds its output.
         let task = ledger.dispatch(run, "worker").unwrap().unwrap();
-        let output = Json::new(&"o".repeat(500).into()).into();
+        let output: Output = Json::new(&"o".repeat(500).into()).into();
         let (class, message) = (FailureClass::Deterministic, "it broke".to_owned());
         let outcome = Outcome::Failed { class, message, payload: Json::default() };
-        let receipt = Receipt { output, outcome, ..Receipt::default() };
+        let receipt = Receipt { output: output.clone(), outcome, ..Receipt::default() };
         ledger.record_receipt(task.token, receipt).unwrap();
         ledger.execute(&Command::RetryFailed { run, by: "ann".to_owned() }).unwrap();
         let task = ledger.dispatch(run, "worker").unwrap().unwrap();
         ledger.record_receipt(task.token, Receipt::default()).unwrap();
         ledger.close().unwrap();
         fence(&disk);
-        let ledger = open(&disk);
+        let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
         for name in ["two", "three"] {
             ended_run(&ledger, name);
             ledger.snapshot::<State>().unwrap();
@@ -892,13 +901,20 @@ fn what_is_pruned_while_it_is_verified_is_no_damage() {
         let blob = disk.files(&dir().join("blob")).remove(0);
         let watch = |progress: Progress| {
             // Snapshots are checked before outputs.
-            if progress.phase == Phase::Derived && disk.read(&blob).is_ok() {
-                if collect {
-                    ledger.prune(Through::Ended, None, "ann").unwrap();
-                    assert_eq!(ledger.collect_blobs().unwrap().blobs, 1);
-                } else {
-                    disk.remove(&blob).unwrap();
-                }
+            let is_before = progress.phase == Phase::Derived && reader(&disk).first_seq() == 1;
+            if is_before && fate == Fate::Lost && disk.read(&blob).is_ok() {
+                disk.remove(&blob).unwrap();
+            } else if is_before && fate != Fate::Lost {
+                ledger.prune(Through::Ended, None, "ann").unwrap();
+                assert_eq!(ledger.collect_blobs().unwrap().blobs, 1);
+            }
+            let is_last = progress.phase == Phase::Derived && progress.done == progress.total;
+            if is_last && fate == Fate::CollectedAndBack {
+                let run = started_run(&ledger, "four");
+                let task = ledger.dispatch(run, "worker").unwrap().unwrap();
+                let receipt = Receipt { output: output.clone(), ..Receipt::default() };
+                ledger.record_receipt(task.token, receipt).unwrap();
+                assert!(disk.read(&blob).is_ok());
             }
             std::ops::ControlFlow::Continue(())
         };
@@ -908,8 +924,8 @@ fn what_is_pruned_while_it_is_verified_is_no_damage() {
         let report = verify(&dir(), &environment, request).unwrap();
         let damage = report.log.findings.iter().filter(|each| each.class == Class::Damage);
         let damaged: Vec<_> = damage.map(|each| &each.path).collect();
-        let expected = if collect { vec![] } else { vec![&blob] };
-        assert_eq!(damaged, expected, "{:?}", report.log.findings);
+        let expected = if fate == Fate::Lost { vec![&blob] } else { vec![] };
+        assert_eq!(damaged, expected, "{fate:?}: {:?}", report.log.findings);
     }
 }
 

@@ -6,10 +6,13 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 
 use plan_ledger::ledger::{
-    BlobCheck, Condition, Level, Phase, Progress, VerifyReport, VerifyRequest, verify,
+    BlobCheck, Condition, Level, Phase, Progress, VerifyReport, VerifyRequest, blob_of, decode,
+    encode, verify,
 };
 use plan_ledger::log::{Class, Log, SnapshotNote};
-use plan_ledger::plan::{Json, Receipt, State};
+use plan_ledger::plan::{
+    BlobOutput, ContentHash, Event, Json, Output, Receipt, State, StepEvent, StepRecord,
+};
 use plan_ledger::sim::SimDisk;
 use plan_ledger::{Environment, Ledger, LedgerView, Plan, Projection as _, RunPolicy};
 
@@ -177,4 +180,28 @@ fn verifying_knows_of_the_same_outputs_as_a_survey() {
     let report = found(&environment, Level::Snapshots);
     assert_eq!(usize::try_from(report.blobs).unwrap(), named);
     assert!(named >= 4 && survey.is_complete, "{survey:?}");
+}
+
+/// Goal: how long a record says that its output is adds up to no more than there can be: it is missing,
+/// and that is all.
+#[test]
+fn the_length_of_an_output_is_not_believed() {
+    let (disk, environment) = rich();
+    let before = found(&environment, Level::Replay);
+    let log = reader(&disk);
+    let events = log.records(1).map(|record| decode(&record.unwrap()).unwrap());
+    let mut event = events.flatten().find(|event| blob_of(event).is_some()).unwrap();
+    let Event::Step(StepRecord { event: StepEvent::ReceiptRecorded(recorded), .. }) = &mut event
+    else {
+        panic!("{event:?}")
+    };
+    let (hash, values) = (ContentHash([7; 32]), Vec::new());
+    recorded.receipt.output = Output::Blob(BlobOutput { hash, length: u64::MAX, values });
+    let (log, _) = Log::open(&dir(), options(&disk), u64::MAX / 4).unwrap();
+    log.append(&[encode(&event)], u64::MAX / 4).unwrap();
+    log.close().unwrap();
+    let after = found(&environment, Level::Replay);
+    assert_eq!(after.blobs, before.blobs + 1);
+    let [finding] = after.log.findings.as_slice() else { panic!("{:?}", after.log.findings) };
+    assert!(finding.what.contains("18446744073709551615 bytes: missing"), "{finding:?}");
 }

@@ -155,7 +155,10 @@ impl Found {
         let ordinal = anatomy.summary.header.as_ref().ok().map(|header| header.ordinal);
         let mut file = File { path, ordinal, at: 0, length, all: Vec::new() };
         let mut read = self.by_path.remove(path).unwrap_or_default();
-        let records = ordinal.and_then(|ordinal| self.records.remove(&ordinal));
+        // Of a file that is damaged as a whole nothing was read: it may be a copy of another one.
+        let is_rejected = read.iter().any(|each| each.offset == 0 && each.end >= length);
+        let own = ordinal.filter(|_| !is_rejected);
+        let records = own.and_then(|ordinal| self.records.remove(&ordinal));
         read.extend(records.into_iter().flatten().map(|records| records.region(path)));
         read.sort_by_key(|region| (region.offset, region.end));
         if read.first().is_none_or(|first| first.offset != 0) {

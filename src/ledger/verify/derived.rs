@@ -49,10 +49,10 @@ pub(super) fn check(
     report: &mut VerifyReport,
 ) -> Result<()> {
     let (names, mut pieces) = (&snapshots.list.names, Vec::new());
-    let mut total = 0;
+    let mut total = 0_u64;
     if request.level == Level::Replay {
         pieces.push(Piece::Replay(moments(&claims, names)));
-        total += report.log.counts.frame_bytes;
+        total = total.saturating_add(report.log.counts.frame_bytes);
     }
     for name in names {
         if snapshots.is_pruned(name) {
@@ -61,11 +61,11 @@ pub(super) fn check(
         }
         let length = snapshots.length(name);
         pieces.push(Piece::Snapshot(name, length));
-        total += length;
+        total = total.saturating_add(length);
     }
     for blob in survey.blobs.iter().filter(|blob| blob.records > 0) {
         pieces.push(Piece::Blob(blob));
-        total += blob.id.length;
+        total = total.saturating_add(blob.id.length);
     }
     let watch = |done, total| (request.watch)(Progress { phase: Phase::Derived, done, total });
     let tally = Tally::new(&watch, total);
@@ -102,16 +102,17 @@ pub(super) fn check(
     Ok(())
 }
 
-/// What is wrong with outputs that were found like this, and that the log still names: what was pruned
-/// since it was read may have been collected, too.
+/// What is wrong with outputs that were found like this. What was pruned since the log was read may have
+/// been collected, too, and even stored again: what the log still names is looked at once more.
 fn lost(bad: Vec<(&BlobUse, BlobState)>, snapshots: &Snapshots<'_>) -> Result<Vec<Finding>> {
     if bad.is_empty() {
         return Ok(Vec::new());
     }
     let reader = snapshots.reader_now()?;
     let named = blobs::named(&reader)?;
-    let bad = bad.into_iter().filter(|(blob, _)| named.has(&blob.id));
-    Ok(bad.filter_map(|(blob, state)| blob_finding(&reader, blob, &state)).collect())
+    let named = bad.into_iter().filter(|(blob, _)| named.may_have(&blob.id));
+    let again = named.map(|(blob, _)| (blob, reader.blobs().check(&blob.id)));
+    Ok(again.filter_map(|(blob, state)| blob_finding(&reader, blob, &state)).collect())
 }
 
 /// At which records somebody says what the state was. Some of the snapshots may turn out to say

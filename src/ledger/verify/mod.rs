@@ -172,7 +172,7 @@ pub fn verify(
     let storage = &environment.storage;
     let snapshots = Snapshots { reader: &reader, storage, list: &list, bad: &bad };
     let mut named = Named::anchored(&reader);
-    for (seq, id) in seen.blobs {
+    for ((seq, ..), id) in seen.blobs {
         named.add(id, seq);
     }
     let survey = blobs::survey(&reader, named)?;
@@ -180,30 +180,33 @@ pub fn verify(
     Ok(report)
 }
 
-/// What is noted while the log is read, by the numbers of the records: a part of it may be looked at
-/// twice.
+/// What is noted while the log is read, of which a part may be looked at twice.
 #[derive(Default)]
 struct Seen {
-    retention: BTreeMap<u64, LoggedRecord>,
-    snapshots: BTreeMap<u64, LoggedRecord>,
-    blobs: BTreeMap<u64, BlobId>,
+    retention: BTreeMap<Place, LoggedRecord>,
+    snapshots: BTreeMap<Place, LoggedRecord>,
+    blobs: BTreeMap<Place, BlobId>,
 }
+
+/// A record's number, segment and offset.
+type Place = (u64, u64, u64);
 
 impl Seen {
     fn note(all: &Mutex<Self>, record: &LoggedRecord<&[u8]>, level: Level) {
         // Few records are noted.
         let all = || all.lock().unwrap_or_else(PoisonError::into_inner);
         let is_deep = level >= Level::Snapshots;
+        let place = (record.seq, record.segment, record.offset);
         match record.kind {
             KIND_RETENTION_NOTE => {
-                all().retention.insert(record.seq, record.clone().into_owned());
+                all().retention.insert(place, record.clone().into_owned());
             }
             KIND_SNAPSHOT_NOTE if is_deep => {
-                all().snapshots.insert(record.seq, record.clone().into_owned());
+                all().snapshots.insert(place, record.clone().into_owned());
             }
             _ if is_deep => {
                 if let Ok(Some(id)) = blobs::named_in(record) {
-                    all().blobs.insert(record.seq, id);
+                    all().blobs.insert(place, id);
                 }
             }
             _ => {}
