@@ -156,8 +156,8 @@ impl Found {
         let mut file = File { path, ordinal, at: 0, length, all: Vec::new() };
         let mut read = self.by_path.remove(path).unwrap_or_default();
         // Of a file that is damaged as a whole nothing was read: it may be a copy of another one.
-        let is_rejected = read.iter().any(|each| each.offset == 0 && each.end >= length);
-        let own = ordinal.filter(|_| !is_rejected);
+        let is_whole = |each: &Region| each.offset == 0 && (each.end == 0 || each.end >= length);
+        let own = ordinal.filter(|_| !read.iter().any(is_whole));
         let records = own.and_then(|ordinal| self.records.remove(&ordinal));
         read.extend(records.into_iter().flatten().map(|records| records.region(path)));
         read.sort_by_key(|region| (region.offset, region.end));
