@@ -107,6 +107,7 @@ bugs! {
     SnapshotNameUnsynced, "H52", "the folder of a new snapshot is not synced";
     SnapshotUnchained, "H53", "a snapshot need not fit the chain of the log";
     SnapshotStateTrusted, "H53", "a snapshot's state need not have the hash that its header says";
+    SnapshotUncompared, "H53", "what snapshots and notes say of the state is not held against the fold";
     RunBytesTrusted, "H53", "a run in a snapshot need not have the hash that the state has of it";
     GlanceTrusted, "H53", "what a snapshot's list shows of a run need not be what the run holds";
     RunFaultIgnored, "H53", "a run that cannot be unpacked is judged as one that is not there";
@@ -122,6 +123,7 @@ bugs! {
     BlobNameUnsynced, "H19", "the folders of a blob are not synced";
     BlobAdoptedUnsynced, "H38", "a blob that is there already is named without a sync";
     BlobTrusted, "H66", "the hash of a blob is not compared";
+    BlobLossForgiven, "H66", "an output that is missing is taken for one that was pruned";
     // Plans.
     ReleaseUnrecorded, "P claim", "a claim is given back in memory, and not in the log";
     ExpiryUnrecorded, "P lease", "a lease runs out in memory, and not in the log";

@@ -34,6 +34,7 @@ const LABORATORY: &[&str] = &[
     "snapshots",
     "based",
     "verify",
+    "verify_derived",
     "sealed",
     "readers",
     "salvage",
