@@ -109,8 +109,8 @@ pub(super) struct RootArgs {
     json: bool,
 }
 
-/// How many threads read the log if nobody says so: no more than can each hold the largest record
-/// twice and stay small together.
+/// How many threads share the work if nobody says so: no more than can each hold the largest record
+/// twice, or a state, and stay small together.
 const JOBS_MAX: NonZeroUsize = NonZeroUsize::MIN.saturating_add(5);
 
 pub(super) fn verify(

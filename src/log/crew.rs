@@ -1,4 +1,7 @@
 //! Work that is done in pieces, by several threads where there are several.
+//!
+//! Invariants: who shares work ends with it, whatever happens; what comes of it does not depend on how
+//! many they are. Left out on purpose: threads that outlive the work.
 
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
