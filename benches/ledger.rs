@@ -1,43 +1,23 @@
-//! Durable appends, durable steps, open and replay, on the disk that holds the target folder.
+//! Durable steps, open and replay, looking back, snapshots and verification, on the disk that holds the
+//! target folder.
 //!
 //! Run with `cargo bench`; the device and file system are those of the build folder, the sync
 //! method is fdatasync. With `-- --test` each bench runs once, as a check.
 
 use std::hint::black_box;
+use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
 use std::path::Path;
 
-use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use plan_ledger::format::{Codec, NewRecord};
-use plan_ledger::log::{Log, LogOptions, UidSource};
+use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use plan_ledger::ledger::{Level, VerifyRequest, verify};
 use plan_ledger::plan::{Receipt, RunPolicy, Step};
-use plan_ledger::storage::DiskStorage;
 use plan_ledger::{Environment, Ledger, Plan, State};
 
 fn folder() -> tempfile::TempDir {
     let target = std::env::var_os("CARGO_TARGET_TMPDIR").unwrap_or_else(|| "target/tmp".into());
     std::fs::create_dir_all(&target).expect("a writable build folder");
     tempfile::tempdir_in(target).expect("a writable build folder")
-}
-
-fn log_options() -> LogOptions {
-    LogOptions::new(std::sync::Arc::new(DiskStorage), UidSource::new(|| [7; 16]))
-}
-
-fn record(length: usize) -> NewRecord {
-    NewRecord { kind: 0x8002, codec: Codec::Raw, schema: 1, payload: vec![0xA5; length] }
-}
-
-fn append(c: &mut Criterion) {
-    let mut group = c.benchmark_group("append_durable");
-    for (name, count) in [("one_record_of_256_bytes", 1), ("batch_of_1000", 1000)] {
-        let folder = folder();
-        let dir = folder.path().join("append.ledger");
-        let log = Log::create(&dir, log_options(), 1).expect("a new log");
-        let batch: Vec<_> = (0..count).map(|_| record(256)).collect();
-        group.throughput(Throughput::Elements(count));
-        group.bench_function(name, |b| b.iter(|| log.append(black_box(&batch), 2)));
-    }
-    group.finish();
 }
 
 fn plan(steps: usize) -> Plan {
@@ -115,5 +95,49 @@ fn snapshot(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, append, step, replay, snapshot);
+/// A snapshot that is made of plans of several sizes, a few records after the one before.
+fn made(c: &mut Criterion) {
+    let mut group = c.benchmark_group("snapshot_made");
+    group.sample_size(10);
+    for steps in [100, 1_000, 10_000] {
+        let folder = folder();
+        let dir = folder.path().join("made.ledger");
+        let (made, run) = ledger(&dir, steps);
+        made.close().expect("a clean close");
+        let environment = Environment { snapshot_every: None, ..Environment::system() };
+        let (ledger, _) = Ledger::open(&dir, &environment).expect("a ledger");
+        let task = ledger.dispatch(run, "worker").expect("a dispatch").expect("a step");
+        group.bench_function(BenchmarkId::new("steps", steps), |b| {
+            b.iter_batched(
+                || ledger.renew(task.token).expect("a sign of life"),
+                |_| ledger.snapshot::<State>().expect("a snapshot").seq,
+                BatchSize::PerIteration,
+            );
+        });
+    }
+    group.finish();
+}
+
+/// Verification at every level, of a ledger with a snapshot, by two threads.
+fn verified(c: &mut Criterion) {
+    let folder = folder();
+    let dir = folder.path().join("verify.ledger");
+    let (made, run) = ledger(&dir, 1000);
+    (0..1000).for_each(|_| work(&made, run));
+    made.snapshot::<State>().expect("a snapshot");
+    let records = made.head().seq;
+    made.close().expect("a clean close");
+    let mut group = c.benchmark_group("verify");
+    group.throughput(Throughput::Elements(records));
+    for level in [Level::Crc, Level::Chain, Level::Snapshots, Level::Replay] {
+        let (jobs, watch) = (NonZeroUsize::MIN.saturating_add(1), &|_| ControlFlow::Continue(()));
+        group.bench_function(format!("{level:?}").to_lowercase(), |b| {
+            let request = VerifyRequest { level, jobs, expected: None, watch };
+            b.iter(|| verify(&dir, &Environment::system(), request).expect("a ledger").condition());
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, step, replay, snapshot, made, verified);
 criterion_main!(benches);

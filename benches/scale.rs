@@ -66,6 +66,37 @@ fn in_memory(c: &mut Criterion) {
     group.finish();
 }
 
+/// A receipt that makes ten steps ready, in plans of several sizes.
+fn ready_set(c: &mut Criterion) {
+    let mut group = c.benchmark_group("receipt_that_makes_ten_ready");
+    group.sample_size(20);
+    for steps in [1_000, 10_000, 100_000] {
+        let after_head = |number: usize| match number % 11 {
+            0 => step(number),
+            place => Step { after: vec![format!("s{}", number - place)], ..step(number) },
+        };
+        let plan = Plan { steps: (0..steps).map(after_head).collect(), ..Plan::default() };
+        let draft = plan_draft(&plan).expect("a valid plan");
+        let (name, policy) = ("run".to_owned(), RunPolicy::default());
+        let mut state = State::default();
+        ask(&mut state, &Command::StartRun { name, policy, draft });
+        ask(
+            &mut state,
+            &Command::Dispatch { run: RunId(1), step: None, worker: "w".to_owned(), lease: None },
+        );
+        let token = AttemptToken(state.seq);
+        group.bench_function(BenchmarkId::from_parameter(steps), |b| {
+            let command = Command::RecordReceipt { token, receipt: Receipt::default() };
+            b.iter_batched_ref(
+                || state.clone(),
+                |state| ask(state, &command),
+                BatchSize::PerIteration,
+            );
+        });
+    }
+    group.finish();
+}
+
 /// Whoever holds a state while commands go on must make nobody copy all of it.
 fn held(c: &mut Criterion) {
     let mut group = c.benchmark_group("take_state_while_one_is_held");
@@ -90,5 +121,5 @@ fn held(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, in_memory, held);
+criterion_group!(benches, in_memory, ready_set, held);
 criterion_main!(benches);
