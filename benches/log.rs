@@ -6,13 +6,16 @@
 use std::hint::black_box;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, BenchmarkId, Criterion, Throughput};
 use criterion::{criterion_group, criterion_main};
 use plan_ledger::format::{Codec, NewRecord};
-use plan_ledger::log::{Item, Links, Log, LogOptions, LogReader, UidSource, VerifyOptions, verify};
+use plan_ledger::log::{
+    Housekeeping, Item, Links, Log, LogOptions, LogReader, UidSource, VerifyOptions, verify,
+};
 use plan_ledger::storage::{DiskStorage, Storage};
 
 /// Records of the log that is walked over and verified.
@@ -29,7 +32,14 @@ fn record(length: usize) -> NewRecord {
 }
 
 fn log(folder: &tempfile::TempDir) -> Log {
-    let options = LogOptions::new(Arc::new(DiskStorage), UidSource::new(|| [7; 16]));
+    let next = AtomicU64::new(1);
+    let uids = UidSource::new(move || {
+        let number = next.fetch_add(1, Ordering::Relaxed);
+        (u128::from(number) << 64).to_le_bytes()
+    });
+    // As a ledger opens it.
+    let housekeeping = Housekeeping::Thread;
+    let options = LogOptions { housekeeping, ..LogOptions::new(Arc::new(DiskStorage), uids) };
     Log::create(&folder.path().join("bench.ledger"), options, 1).expect("a new log")
 }
 
