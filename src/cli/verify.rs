@@ -8,6 +8,7 @@ use std::io::Write;
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::thread::available_parallelism;
 
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
@@ -109,9 +110,13 @@ pub(super) struct RootArgs {
     json: bool,
 }
 
-/// How many threads share the work if nobody says so: no more than can each hold the largest record
-/// twice, or a state, and stay small together.
+/// No more than can each hold the largest record twice, or a state, and stay small together.
 const JOBS_MAX: NonZeroUsize = NonZeroUsize::MIN.saturating_add(5);
+
+/// How many threads share the work if nobody says so.
+pub(super) fn jobs() -> NonZeroUsize {
+    available_parallelism().unwrap_or(NonZeroUsize::MIN).min(JOBS_MAX)
+}
 
 pub(super) fn verify(
     wanted: Wanted<'_>,
@@ -125,8 +130,7 @@ pub(super) fn verify(
         return Err(Failure::Usage(message.to_owned()));
     }
     let shown = Watch::new(Unit::Bytes, dir)?;
-    let available = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-    let jobs = args.jobs.unwrap_or(available.min(JOBS_MAX));
+    let jobs = args.jobs.unwrap_or_else(jobs);
     let watch = |progress: Progress| {
         let message = match progress.phase {
             Phase::Log => "reading",

@@ -6,9 +6,11 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::cli::exit::{Code, Failure};
+use crate::cli::verify::jobs;
 use crate::error::{Error, ErrorKind};
 use crate::format::{SnapshotHeader, SnapshotName};
 use crate::ledger::LedgerView;
+use crate::log::{Anchor, share_out};
 
 use super::page::{Page, time_json};
 use super::survey::Health;
@@ -35,12 +37,11 @@ pub(super) fn snapshots(look: Look<'_>, page: &mut Page<'_>) -> Result<Code, Fai
     let health = Health::of(log, dir, environment)?;
     let list = log.snapshots()?;
     let anchors = log.retention().map(|retention| retention.note.anchors.as_slice());
-    let anchors: Vec<_> =
-        anchors.unwrap_or_default().iter().filter_map(crate::log::Anchor::name).collect();
+    let anchors: Vec<_> = anchors.unwrap_or_default().iter().filter_map(Anchor::name).collect();
     let mut is_good = health.is_good();
     let mut table = Table::with_headings(&["record", "of", "time", "size", "state hash", ""]);
-    for name in &list.names {
-        let checked = checked(&view, name)?;
+    for (name, checked) in list.names.chunks(AT_ONCE).flat_map(|names| checked(&view, names)) {
+        let checked = usable(checked)?;
         let is_anchor = anchors.contains(name);
         is_good &= checked.is_ok() || !is_anchor;
         let path = list.folder.join(name.to_string());
@@ -76,9 +77,20 @@ pub(super) fn snapshots(look: Look<'_>, page: &mut Page<'_>) -> Result<Code, Fai
 
 type Checked = Result<SnapshotHeader, Error>;
 
+/// So many are checked before what they came to is shown, by as many threads as share a verification.
+const AT_ONCE: usize = 64;
+
+fn checked<'a>(
+    view: &LedgerView,
+    names: &'a [SnapshotName],
+) -> impl Iterator<Item = (&'a SnapshotName, Checked)> {
+    let checked = share_out(jobs(), names.iter().collect(), |name| view.check_snapshot(name));
+    names.iter().zip(checked)
+}
+
 /// A snapshot that cannot be used is no failure, but a disk that cannot be read is.
-fn checked(view: &LedgerView, name: &SnapshotName) -> Result<Checked, Failure> {
-    match view.check_snapshot(name) {
+fn usable(checked: Checked) -> Result<Checked, Failure> {
+    match checked {
         Err(error) if error.kind() == ErrorKind::Io => Err(error.into()),
         checked => Ok(checked),
     }
