@@ -870,13 +870,15 @@ enum Fate {
     Collected,
     /// And the same output is stored again, and named by another record.
     CollectedAndBack,
+    /// The record that named it first is pruned; another one names it, too, and it is lost.
+    LostThoughNamedAgain,
 }
 
 /// Goal: outputs that are pruned and collected while somebody verifies are no damage, also where the
 /// like of them came back; one that is lost, and still named, is.
 #[test]
 fn what_is_pruned_while_it_is_verified_is_no_damage() {
-    for fate in [Fate::Lost, Fate::Collected, Fate::CollectedAndBack] {
+    for fate in [Fate::Lost, Fate::Collected, Fate::CollectedAndBack, Fate::LostThoughNamedAgain] {
         let disk = SimDisk::new();
         let environment = Environment { blob_threshold: 100, ..quiet(&disk) };
         let ledger = Ledger::create(&dir(), &environment).unwrap();
@@ -899,22 +901,31 @@ fn what_is_pruned_while_it_is_verified_is_no_damage() {
             ledger.snapshot::<State>().unwrap();
         }
         let blob = disk.files(&dir().join("blob")).remove(0);
+        let name_again = || {
+            let run = started_run(&ledger, "four");
+            let task = ledger.dispatch(run, "worker").unwrap().unwrap();
+            let receipt = Receipt { output: output.clone(), ..Receipt::default() };
+            ledger.record_receipt(task.token, receipt).unwrap();
+            assert!(disk.read(&blob).is_ok());
+        };
+        if fate == Fate::LostThoughNamedAgain {
+            name_again();
+        }
+        let is_lost = matches!(fate, Fate::Lost | Fate::LostThoughNamedAgain);
         let watch = |progress: Progress| {
             // Snapshots are checked before outputs.
             let is_before = progress.phase == Phase::Derived && reader(&disk).first_seq() == 1;
-            if is_before && fate == Fate::Lost && disk.read(&blob).is_ok() {
-                disk.remove(&blob).unwrap();
-            } else if is_before && fate != Fate::Lost {
+            if is_before && fate != Fate::Lost {
                 ledger.prune(Through::Ended, None, "ann").unwrap();
+            }
+            if is_before && !is_lost {
                 assert_eq!(ledger.collect_blobs().unwrap().blobs, 1);
+            } else if is_before && disk.read(&blob).is_ok() {
+                disk.remove(&blob).unwrap();
             }
             let is_last = progress.phase == Phase::Derived && progress.done == progress.total;
             if is_last && fate == Fate::CollectedAndBack {
-                let run = started_run(&ledger, "four");
-                let task = ledger.dispatch(run, "worker").unwrap().unwrap();
-                let receipt = Receipt { output: output.clone(), ..Receipt::default() };
-                ledger.record_receipt(task.token, receipt).unwrap();
-                assert!(disk.read(&blob).is_ok());
+                name_again();
             }
             std::ops::ControlFlow::Continue(())
         };
@@ -924,7 +935,7 @@ fn what_is_pruned_while_it_is_verified_is_no_damage() {
         let report = verify(&dir(), &environment, request).unwrap();
         let damage = report.log.findings.iter().filter(|each| each.class == Class::Damage);
         let damaged: Vec<_> = damage.map(|each| &each.path).collect();
-        let expected = if fate == Fate::Lost { vec![&blob] } else { vec![] };
+        let expected = if is_lost { vec![&blob] } else { vec![] };
         assert_eq!(damaged, expected, "{fate:?}: {:?}", report.log.findings);
     }
 }
