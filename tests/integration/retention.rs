@@ -923,8 +923,8 @@ fn what_is_pruned_while_it_is_verified_is_no_damage() {
             } else if is_before && disk.read(&blob).is_ok() {
                 disk.remove(&blob).unwrap();
             }
-            let is_last = progress.phase == Phase::Derived && progress.done == progress.total;
-            if is_last && fate == Fate::CollectedAndBack {
+            let is_at_the_end = progress.phase == Phase::Derived && progress.done == progress.total;
+            if is_at_the_end && fate == Fate::CollectedAndBack {
                 name_again();
             }
             std::ops::ControlFlow::Continue(())
