@@ -22,9 +22,7 @@ impl Signals {
     /// leave workers without a runner. What was ignored from the start (`nohup`) stays ignored.
     pub(super) fn heeded(about: &Path) -> Result<Self> {
         let interrupted = Arc::new(AtomicBool::new(false));
-        let ignored = ignored_signals();
-        let heeded = |signal: &i32| ignored >> (signal - 1) & 1 == 0;
-        for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(heeded) {
+        for signal in not_ignored([SIGINT, SIGTERM, SIGHUP]) {
             signal_hook::flag::register(signal, Arc::clone(&interrupted))
                 .map_err(|error| Error::io("watch for signals", about, error))?;
         }
@@ -41,6 +39,12 @@ impl Signals {
         }
         self.request.get()
     }
+}
+
+/// Those of some signals that this process was not started to ignore.
+pub(super) fn not_ignored<const N: usize>(signals: [i32; N]) -> impl Iterator<Item = i32> {
+    let ignored = ignored_signals();
+    signals.into_iter().filter(move |signal| ignored >> (signal - 1) & 1 == 0)
 }
 
 /// The signals that whoever started this process let it ignore, as a mask; none where the system

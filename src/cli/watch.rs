@@ -13,6 +13,8 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::error::{Error, Result};
 
+use super::signals::not_ignored;
+
 /// Who watches long work.
 #[derive(Debug)]
 pub(super) struct Watch {
@@ -28,10 +30,11 @@ pub(super) enum Unit {
 }
 
 impl Watch {
-    /// Takes over SIGINT and SIGTERM. `about` is what is worked on.
+    /// Takes over SIGINT and SIGTERM; what was ignored from the start, as in the background of a
+    /// script, stays ignored. `about` is what is worked on.
     pub(super) fn new(unit: Unit, about: &Path) -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM] {
+        for signal in not_ignored([SIGINT, SIGTERM]) {
             // In this order, so that one signal does not do both.
             signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))
                 .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))

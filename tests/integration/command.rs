@@ -59,7 +59,7 @@ impl Place {
 
     /// `ledger`, to be run in this folder. Workers find `$TALLY` there.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_ledger"));
+        let mut command = ledger();
         command.args(args).current_dir(self.folder.path()).stdin(Stdio::null());
         command.env("TALLY", self.path("tally"));
         command
@@ -103,11 +103,36 @@ impl Place {
     }
 }
 
+/// `ledger`, which heeds Ctrl-C as one does that somebody started by hand: tests in the background of a
+/// script are started to ignore it, and whatever they start would ignore it, too.
+fn ledger() -> Command {
+    if !has_signal("self", "SigIgn", SIGINT) {
+        return Command::new(PROGRAM);
+    }
+    let mut command = Command::new("env");
+    command.args([HEEDING, PROGRAM]);
+    command
+}
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_ledger");
+const HEEDING: &str = "--default-signal=INT";
+
+pub(crate) const SIGINT: u32 = 2;
+pub(crate) const SIGTERM: u32 = 15;
+
+/// Whether a signal is in one of the masks that the system tells of a process, if there is one.
+pub(crate) fn has_signal(process: &str, mask: &str, signal: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let mut lines = status.lines().filter_map(|line| line.strip_prefix(mask)?.strip_prefix(':'));
+    lines.any(|mask| u64::from_str_radix(mask.trim(), 16).unwrap() >> (signal - 1) & 1 == 1)
+}
+
 /// Start a command, its streams going to files so that nobody has to empty pipes.
 pub(crate) fn start(command: &mut Command) -> Running {
     let streams = tempfile::tempdir().unwrap();
     let file = |name: &str| File::create(streams.path().join(name)).unwrap();
-    let args = command.get_args().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    let args = command.get_args().map(|arg| arg.to_string_lossy().into_owned());
+    let args = args.filter(|arg| ![HEEDING, PROGRAM].contains(&arg.as_str())).collect();
     let child = command.stdout(file("out")).stderr(file("err")).spawn().unwrap();
     Running { args, child, streams }
 }

@@ -13,7 +13,7 @@ use plan_ledger::plan::Json;
 use plan_ledger::{Environment, Ledger, Plan, RunPolicy};
 use serde_json::json;
 
-use crate::command::{Ended, Place, Running, start, wait_until};
+use crate::command::{Ended, Place, Running, SIGINT, SIGTERM, has_signal, start, wait_until};
 
 /// How often a command may be too fast.
 const TRIES: usize = 200;
@@ -35,9 +35,7 @@ fn place() -> Place {
 
 /// Whether a process heeds Ctrl-C by itself by now.
 fn heeds_ctrl_c(id: u32) -> bool {
-    let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
-    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
-    caught.is_some_and(|mask| u64::from_str_radix(mask.trim(), 16).unwrap() >> 1 & 1 == 1)
+    has_signal(&id.to_string(), "SigCgt", SIGINT)
 }
 
 /// A command that gets Ctrl-C while `is_in_the_middle` holds and nothing of it moves.
@@ -86,6 +84,35 @@ fn a_verification_can_be_interrupted() {
     let ended = interrupted(&place, &[&verify[..], &["--json"]].concat(), heeds_ctrl_c).code(3);
     assert_eq!(ended.lines().last().unwrap()["condition"], "stopped", "{ended:?}");
     assert_eq!(others(&place), Vec::<PathBuf>::new());
+}
+
+/// Goal: who verifies in the background of a script, which lets it ignore Ctrl-C, is not stopped by a
+/// Ctrl-C that is meant for what is in front. It was: only runners left ignored what was ignored.
+#[test]
+fn a_verification_that_was_started_to_ignore_ctrl_c_ignores_it() {
+    let place = place();
+    for _ in 0..TRIES {
+        let script = "trap '' INT; exec \"$0\" verify .ledger --level replay --jobs 1";
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script, env!("CARGO_BIN_EXE_ledger")]).current_dir(place.path(""));
+        let mut running = start(&mut shell);
+        let id = running.id().to_string();
+        let is_in_the_middle = || has_signal(&id, "SigCgt", SIGTERM);
+        wait_until("it has begun", || running.is_over() || is_in_the_middle());
+        if running.is_over() {
+            running.end().code(0);
+            continue;
+        }
+        running.signal("STOP");
+        let is_caught = is_in_the_middle();
+        running.signal("INT");
+        running.signal("CONT");
+        running.end().code(0).says(&["whole"]);
+        if is_caught {
+            return;
+        }
+    }
+    panic!("it was too fast {TRIES} times");
 }
 
 /// Goal: an export into a file that is stopped leaves nothing, neither under the name that was
@@ -152,12 +179,7 @@ fn an_export_that_waits_for_its_reader_can_be_interrupted() {
             sleeps()
         })
     });
-    let is_pending = |id: u32| {
-        let status = fs::read_to_string(Path::new("/proc").join(id.to_string()).join("status"));
-        let status = status.unwrap_or_default();
-        let mut masks = status.lines().filter_map(|line| line.strip_prefix("ShdPnd:"));
-        masks.any(|mask| u64::from_str_radix(mask.trim(), 16).unwrap() >> 1 & 1 == 1)
-    };
+    let is_pending = |id: u32| has_signal(&id.to_string(), "ShdPnd", SIGINT);
     signal(child.id());
     // Two signals that are pending at once are one.
     wait_until("it has got the first", || !is_pending(child.id()));
