@@ -7,7 +7,7 @@
 //! Left out on purpose: looking for files that changed and that nobody named.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
+use std::fs;
 use std::io::ErrorKind;
 use std::path::{Component, Path};
 
@@ -15,6 +15,8 @@ use serde::Serialize;
 
 use crate::ledger::{PlannedFile, PlannedFiles, bytes_hash};
 use crate::plan::{Artifact, CompactPlan, CompactStep, ContentHash};
+
+use super::output::open_regular;
 
 /// How many files of a plan are recorded.
 const FILES_MAX: usize = 10_000;
@@ -95,7 +97,7 @@ fn look(path: &str) -> (FileState, Option<ContentHash>) {
 }
 
 fn hash_of(path: &str) -> Option<ContentHash> {
-    bytes_hash(&mut File::open(path).ok()?).ok()
+    bytes_hash(&mut open_regular(Path::new(path)).ok()?).ok()
 }
 
 /// Completes the artifacts of a receipt with the hashes that their worker left out, and says what

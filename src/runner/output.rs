@@ -1,11 +1,13 @@
 //! What a process left behind, as a receipt: its exit status, its output, the end of its errors.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::ExitStatus;
 
+use rustix::fs::OFlags;
 use serde_json::Value;
 
 use crate::plan::{FailureClass, Json, Micros, Outcome, Receipt};
@@ -91,7 +93,7 @@ pub(super) fn read_output(path: &Path) -> Result<Json, String> {
 /// A file's bytes, if there are not more than that.
 pub(super) fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>, String> {
     let cannot = |error: io::Error| format!("cannot read {}: {error}", path.display());
-    let file = File::open(path).map_err(cannot)?;
+    let file = open_regular(path).map_err(cannot)?;
     let mut bytes = Vec::new();
     // One byte more than allowed tells too much from just enough, whatever the file's length
     // claims while somebody may still write to it.
@@ -105,10 +107,22 @@ pub(super) fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
+/// Opens a file that a worker may have put there. What is no regular file is an error: opening a named
+/// pipe waits for somebody who writes, and reading a device may never end.
+pub(super) fn open_regular(path: &Path) -> io::Result<File> {
+    let at_once = OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(at_once).open(path)?;
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"))
+    }
+}
+
 /// The last bytes of a file as text; empty if it cannot be read.
 pub(super) fn tail(path: &Path, length: u64) -> String {
     let read = || -> io::Result<Vec<u8>> {
-        let mut file = File::open(path)?;
+        let mut file = open_regular(path)?;
         let end = file.seek(SeekFrom::End(0))?;
         file.seek(SeekFrom::Start(end.saturating_sub(length)))?;
         let mut bytes = Vec::new();

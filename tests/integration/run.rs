@@ -295,6 +295,9 @@ steps:
         ("field", r#"echo "{\"outcome\": \"failed\", \"z\": 1}" > $LEDGER_RECEIPT"#, "`z`"),
         ("empty", ": > $LEDGER_RECEIPT", "LEDGER_RECEIPT is not a receipt"),
         ("folder", "mkdir $LEDGER_RECEIPT", "LEDGER_RECEIPT is not a receipt"),
+        // The runner waited in vain for somebody who writes into it, and no time-out ended anything.
+        ("pipe", "mkfifo $LEDGER_RECEIPT", "it is no regular file"),
+        ("device", "ln -s /dev/zero $LEDGER_RECEIPT", "it is no regular file"),
         ("slow", "sleep 50", "timed out after 1 s"),
     ];
     let steps: String = bad
