@@ -88,8 +88,8 @@ impl Ledger {
         self.execute(&Command::SetBudget { run, limits, by: by.to_owned() })
     }
 
-    /// Say what an attempt that is over really cost. What its receipt said (`charged`) is needed
-    /// unless it never reported.
+    /// Say what an attempt that is over really cost. What it is charged with so far (`charged`) is needed
+    /// unless it never reported: what its receipt said, or the last correction.
     pub fn correct_cost(
         &self,
         token: AttemptToken,

@@ -132,6 +132,8 @@ impl Ledger {
     /// fulfilled under its key before is not judged again: its commit is returned as it was, and
     /// `read` sees the state of today.
     ///
+    /// Both are called while the ledger is held: neither may call it, or they wait for each other.
+    ///
     /// # Errors
     /// What making the command says; as [`Ledger::execute_once`].
     pub fn fulfil<T, E: From<Error>>(

@@ -44,7 +44,8 @@ pub(super) fn fold_in(state: &mut State, recorded: Recorded) {
     }
 }
 
-/// A ledger as somebody sees it who takes no lock and writes nothing: live, closed or damaged.
+/// A ledger as somebody sees it who takes no lock and writes nothing: live, closed or damaged. It stays as
+/// it was when it was opened: what is written later is seen by who opens it again, or follows it.
 #[derive(Debug, Clone)]
 pub struct LedgerView {
     reader: LogReader,

@@ -218,7 +218,8 @@ pub enum Command {
         token: AttemptToken,
         /// What it cost.
         cost: Cost,
-        /// What its receipt said; not needed for a lost attempt.
+        /// What it is charged with so far: what its receipt said, or the last correction. Not needed for
+        /// a lost attempt.
         charged: Option<Cost>,
         /// Who says so.
         by: String,
