@@ -7,6 +7,7 @@ use crate::format::{SegmentHeader, SegmentName};
 use crate::storage::{Storage, StorageFile};
 
 use super::layout::{DATA_START, Layout};
+use super::queue::fenced;
 
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
@@ -15,6 +16,8 @@ static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 pub(super) enum BuildError {
     /// It never got its name: nothing changed.
     BeforeName(Error),
+    /// The same, since a writer lost the right to write: this is how.
+    NotOurs(String),
     /// It may or may not have its name, now or after a crash.
     AfterName(Error),
 }
@@ -23,6 +26,7 @@ impl BuildError {
     pub(super) fn into_error(self) -> Error {
         match self {
             Self::BeforeName(error) | Self::AfterName(error) => error,
+            Self::NotOurs(why) => fenced(&why),
         }
     }
 }
@@ -35,13 +39,19 @@ pub(super) struct Blank {
     pub(super) length: u64,
 }
 
+/// Asked when all but the name is durable, which takes as long as a disk takes: whether there is
+/// still the right to write. Another writer may have given another file that very name, with
+/// records in it that were acknowledged since.
+pub(super) type MayName<'a> = &'a dyn Fn() -> std::result::Result<(), BuildError>;
+
 /// Make the segment that `header` describes, without records.
 pub(super) fn build_segment(
     storage: &dyn Storage,
     layout: &Layout,
     header: &SegmentHeader,
+    may_name: MayName<'_>,
 ) -> std::result::Result<Box<dyn StorageFile>, BuildError> {
-    build_with(storage, layout, header, |_, _| Ok(DATA_START))
+    build_with(storage, layout, header, may_name, |_, _| Ok(DATA_START))
 }
 
 /// Make the segment that `header` describes. `content` writes the records that it is born with,
@@ -50,6 +60,7 @@ pub(super) fn build_with(
     storage: &dyn Storage,
     layout: &Layout,
     header: &SegmentHeader,
+    may_name: MayName<'_>,
     content: impl FnOnce(&dyn StorageFile, &Path) -> Result<u64>,
 ) -> std::result::Result<Box<dyn StorageFile>, BuildError> {
     let temporary = layout.temporary(header.name());
@@ -61,6 +72,7 @@ pub(super) fn build_with(
         sync(file, &temporary)
     };
     let file = create(storage, &temporary, write_all).map_err(BuildError::BeforeName)?;
+    may_name()?;
     give_name(storage, layout, &temporary, header)?;
     Ok(file)
 }
@@ -88,6 +100,7 @@ impl Blank {
         storage: &dyn Storage,
         layout: &Layout,
         header: &SegmentHeader,
+        may_name: MayName<'_>,
     ) -> std::result::Result<Box<dyn StorageFile>, BuildError> {
         let begun = write(&*self.file, &self.path, &header.encode(), 0)
             .and_then(|()| sync(&*self.file, &self.path));
@@ -95,6 +108,7 @@ impl Blank {
             self.discard(storage);
             return Err(BuildError::BeforeName(error));
         }
+        may_name()?;
         give_name(storage, layout, &self.path, header)?;
         Ok(self.file)
     }

@@ -171,7 +171,10 @@ impl Engine {
         Ok(())
     }
 
-    /// Say in HEAD what is durable now, and sync it when it is due.
+    /// Say in HEAD what is durable now, and sync it when it is due. The right to write is looked
+    /// at again: since the look before the write a sync has passed, which may take seconds, and
+    /// this process may have been stopped for hours. Who took over before this look is seen by it;
+    /// who takes over after it finds in the file what was synced before it.
     fn write_head(
         &self,
         header: &SegmentHeader,
@@ -181,6 +184,9 @@ impl Engine {
         let mut head = self.head.lock().unwrap_or_else(PoisonError::into_inner);
         if self.lock().health != Health::Good {
             return Err(Stop::Already);
+        }
+        if !bug!(TakeoverUnseen) {
+            self.ownership.check().map_err(Stop::Fenced)?;
         }
         head.write(self.head_content(header, tip, HeadState::Open)).map_err(Stop::Failed)?;
         let is_due = (due == Due::Now && !bug!(SealedBeforeHead))
@@ -295,6 +301,9 @@ impl Engine {
             Err(BuildError::BeforeName(error)) => {
                 drop(at_disk.finish(|_| {}));
                 return Err(error);
+            }
+            Err(BuildError::NotOurs(why)) => {
+                return Err(self.stop(at_disk, Stop::Fenced(why)).no_place());
             }
             Err(BuildError::AfterName(error)) => {
                 return Err(self.stop(at_disk, Stop::Failed(error)).refusal(next, next));

@@ -306,8 +306,8 @@ impl Engine {
         };
         flushed?;
         let Some(content) = content else { return Ok(()) };
-        self.ownership.check().map_err(|why| fenced(&why))?;
         let mut head = self.head.lock().unwrap_or_else(PoisonError::into_inner);
+        self.ownership.check().map_err(|why| fenced(&why))?;
         head.write(content)?;
         head.sync()
     }

@@ -15,7 +15,7 @@ use crate::format::{
 use crate::storage::{Storage, StorageFile};
 
 use super::batch::{Ack, to_u64};
-use super::build::{BuildError, build_with, length, write};
+use super::build::{BuildError, MayName, build_with, length, write};
 use super::evidence::Tail;
 use super::layout::{DATA_START, Layout};
 use super::note::{RecoveryNote, Survivors};
@@ -29,7 +29,6 @@ use super::scan::{Scan, Source};
 const PIECE: usize = 1 << 20;
 
 /// What a fence is made from.
-#[derive(Debug)]
 pub(super) struct Fence<'a> {
     pub(super) storage: &'a dyn Storage,
     pub(super) layout: &'a Layout,
@@ -39,6 +38,7 @@ pub(super) struct Fence<'a> {
     /// Why it ends.
     pub(super) row: &'a Row,
     pub(super) sizes: SegmentSizes,
+    pub(super) may_name: MayName<'a>,
 }
 
 /// What the log goes on with.
@@ -86,7 +86,7 @@ impl Fence<'_> {
             ..self.before.clone()
         };
         let mut ack = Ack { seq: header.prev_last_seq, chain: header.prev_chain };
-        let file = build_with(self.storage, self.layout, &header, |file, path| {
+        let file = build_with(self.storage, self.layout, &header, self.may_name, |file, path| {
             let mut pieces = Pieces::new(&header, ack, file, path);
             self.rewrite_survivors(&mut pieces)?;
             pieces.push(&note, time, 0)?;

@@ -18,7 +18,7 @@ use super::head_file::{HeadFile, read_head};
 use super::layout::{DATA_START, Layout, is_temporary};
 use super::note::{DiscardedRange, Survivors};
 use super::options::{LogOptions, OnAmbiguous};
-use super::ownership::Ownership;
+use super::ownership::{Ownership, expect_in_place};
 use super::prune;
 use super::queue::{Active, Queue, Tip, head_content};
 use super::reader::expect_ledger;
@@ -77,7 +77,7 @@ impl Log {
             chain: Chain::GENESIS,
             state: HeadState::Clean,
         };
-        build_segment(&*storage, &draft, &header)
+        build_segment(&*storage, &draft, &header, &|| in_place(&*lock, &draft))
             .map_err(BuildError::into_error)
             .and_then(|_| HeadFile::create(&*storage, &draft, &head))
             .and_then(|()| draft::name(&*storage, &draft, &layout))
@@ -91,7 +91,8 @@ impl Log {
     ///
     /// # Errors
     /// `NotALedger`; `Locked`, naming the holder; `Corrupt`, `Tampered` and `Ambiguous`, naming
-    /// the place: nothing was changed, and readers go on; `Unsupported`; `Io` and `DiskFull`.
+    /// the place: nothing was changed, and readers go on; `Unsupported`; `Fenced` if somebody
+    /// removed or replaced the file LOCK meanwhile; `Io` and `DiskFull`.
     pub fn open(dir: &Path, options: LogOptions, time: u64) -> Result<(Self, OpenReport)> {
         let layout = Layout::new(dir);
         let storage = options.storage.clone();
@@ -108,6 +109,9 @@ impl Log {
         time: u64,
     ) -> Result<(Self, OpenReport)> {
         let storage = options.storage.clone();
+        // The file may have been removed between opening and locking it: then the lock keeps
+        // nobody out.
+        expect_in_place(&*lock, &layout.lock())?;
         let view = read_head(&*storage, &layout)?;
         let segments = Segments::list(&*storage, &layout, None)?;
         let newest = segments.linked()?;
@@ -154,12 +158,15 @@ impl Log {
                 tail: &tail,
                 row,
                 sizes: options.segments,
+                may_name: &|| in_place(&*lock, &layout),
             };
             let made = fence.build(&options.uids, epoch, state, time.max(last))?;
             (active, tip, report.survivors) = (made.active, made.tip, made.survivors);
             places = PlaceCache::default();
         }
         let content = head_content(&active.header, &tip, epoch, options.head_sync, HeadState::Open);
+        // Whoever took over since the lock was taken may have written to what was examined.
+        expect_in_place(&*lock, &layout.lock())?;
         let mut head = if let Some(head) = known {
             head
         } else {
@@ -241,6 +248,11 @@ pub(super) fn first_header(options: &LogOptions, time: u64) -> SegmentHeader {
         genesis: ledger,
         ro_compat: 0,
     }
+}
+
+/// Whether a segment of this layout may get its name, by its lock.
+fn in_place(lock: &dyn LockGuard, layout: &Layout) -> std::result::Result<(), BuildError> {
+    expect_in_place(lock, &layout.lock()).map_err(BuildError::BeforeName)
 }
 
 /// Take the lock, or say who holds it.

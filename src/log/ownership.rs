@@ -2,13 +2,17 @@
 //!
 //! A kernel lock is lost without a word when the folder is moved away and made again, when
 //! somebody removes the lock file, or where the file system does not keep its promises; and a
-//! forked process holds it twice. So, before each write: three looks that cost no sync.
+//! forked process holds it twice. So, before each write and before HEAD vouches for it: three looks
+//! that cost no sync.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::error::{Error, Result};
 use crate::format::{HEAD_SIZE, HeadView};
 use crate::storage::{LockGuard, Storage, StorageFile};
+
+use super::queue::fenced;
 
 /// The right to write.
 #[derive(Debug)]
@@ -46,14 +50,9 @@ impl Ownership {
         if !self.is_own_process() {
             return Err(FORKED.to_owned());
         }
-        match self.lock.is_in_place(&self.path) {
+        match is_in_place(&*self.lock, &self.path) {
             Ok(true) => {}
-            Ok(false) if bug!(OwnershipUnchecked) => {}
-            Ok(false) => {
-                return Err("the file LOCK is not the one that was locked: the folder was moved, \
-                            or somebody removed the file"
-                    .to_owned());
-            }
+            Ok(false) => return Err(REPLACED.to_owned()),
             Err(error) => return Err(format!("the file LOCK cannot be looked at: {error}")),
         }
         let mut bytes = vec![0; HEAD_SIZE];
@@ -72,6 +71,26 @@ impl Ownership {
         }
     }
 }
+
+/// To be asked while a log is being opened: whether the lock that was taken is the one that keeps
+/// others out.
+///
+/// # Errors
+/// `Fenced` if it is not; `Io` if that cannot be told.
+pub(super) fn expect_in_place(lock: &dyn LockGuard, path: &Path) -> Result<()> {
+    match is_in_place(lock, path) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(fenced(REPLACED).at_path(path)),
+        Err(error) => Err(Error::io("look at the lock", path, error)),
+    }
+}
+
+fn is_in_place(lock: &dyn LockGuard, path: &Path) -> std::io::Result<bool> {
+    Ok(lock.is_in_place(path)? || bug!(OwnershipUnchecked))
+}
+
+const REPLACED: &str = "the file LOCK is not the one that was locked: the folder was moved, or \
+                        somebody removed the file";
 
 /// What a fork is told.
 pub(super) const FORKED: &str = "this process is a fork of the one that opened the ledger";

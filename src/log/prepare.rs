@@ -61,6 +61,7 @@ impl Engine {
         needed: u64,
     ) -> std::result::Result<Box<dyn StorageFile>, BuildError> {
         let storage = &*self.options.storage;
+        let may_name = || self.ownership.check().map_err(BuildError::NotOurs);
         let blank = {
             let mut queue = self.lock();
             match std::mem::replace(&mut queue.prepared, Prepared::None) {
@@ -74,14 +75,14 @@ impl Engine {
         match blank {
             Some(blank) if blank.length >= DATA_START + needed => {
                 header.prealloc_len = blank.length;
-                blank.become_segment(storage, &self.layout, header)
+                blank.become_segment(storage, &self.layout, header, &may_name)
             }
             small => {
                 // Its room may be what the larger one needs.
                 if let Some(blank) = small {
                     blank.discard(storage);
                 }
-                build_segment(storage, &self.layout, header)
+                build_segment(storage, &self.layout, header, &may_name)
             }
         }
     }

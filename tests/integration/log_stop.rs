@@ -3,8 +3,8 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use plan_ledger::error::ErrorKind;
@@ -116,6 +116,95 @@ fn a_folder_that_was_moved_away_is_not_written_to() {
         }
         let (log, _) = Log::open(&moved, on_disk(3), at(0)).unwrap();
         assert_eq!(payloads(&whole(&log.reader().unwrap())), [record(1, 10).payload]);
+    }
+}
+
+/// Goal: whoever removes LOCK and takes over while a writer is at the disk, be it for an append or for
+/// a new segment, never makes either of them lose what it acknowledged: all of it is there when the
+/// log is opened again, or the opening says that it is not.
+/// Story: the right to write was looked at before the write only. A writer that was stopped in its
+/// sync, and taken for dead, went on hours later, wrote HEAD over its successor's, and acknowledged
+/// a record that its successor had never seen and overwrote.
+/// Method: at every call of the old writer, another one takes over, and appends.
+#[test]
+fn a_takeover_in_the_middle_of_anything_loses_nothing_silently() {
+    let (mut refused, mut unknown, mut loud) = (0, 0, 0);
+    let mut calls = 0..;
+    loop {
+        let call = calls.next().unwrap();
+        let (takeover, is_over) = (Arc::new(Takeover::default()), Arc::new(AtomicU64::new(0)));
+        let (own, left) = (takeover.clone(), is_over.clone());
+        let traced = Traced::watched(move |_| {
+            // Everything but what the new writer itself asks, which uses the disk under this one.
+            if left.load(Ordering::SeqCst) == 1 {
+                own.happen();
+            }
+            let _ =
+                left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        });
+        let disk = traced.disk.clone();
+        takeover.disk.set(disk.clone()).unwrap();
+        let log = Log::create(&dir(), options_with(Arc::new(traced), 1, HeadSync::Interval), at(0));
+        let log = log.unwrap();
+        let mut acked = vec![log.append(&[record(1, 40)], at(0)).unwrap()];
+        is_over.store(call + 1, Ordering::SeqCst);
+        for (number, size) in [(2, 40), (3, 1 << 20), (4, 40)] {
+            match log.append(&[record(number, size)], at(0)) {
+                Ok(ack) => acked.push(ack),
+                Err(error) if error.kind() == ErrorKind::OutcomeUnknown => unknown += 1,
+                Err(error) => {
+                    // A file that the new writer removed, as a crash's leftover, cannot be named.
+                    let is_over = matches!(error.kind(), ErrorKind::Fenced | ErrorKind::Poisoned);
+                    assert!(is_over, "call {call}: {error}");
+                    refused += 1;
+                }
+            }
+        }
+        let Some((new, ack)) = takeover.new.lock().unwrap().take() else { break };
+        acked.push(ack);
+        acked.extend(new.append(&[record(60, 40)], at(1)));
+        kill(&disk, new);
+        drop(log);
+        match open(&disk) {
+            Ok((log, _)) => {
+                let found = whole(&log.reader().unwrap());
+                for ack in acked {
+                    let there = found.iter().find(|record| record.seq == ack.seq);
+                    assert_eq!(
+                        there.map(|it| it.chain),
+                        Some(ack.chain),
+                        "call {call}: {}",
+                        ack.seq
+                    );
+                }
+            }
+            // The old one was stopped between its look and its write, for the whole of a takeover.
+            Err(error) => {
+                let is_loud = matches!(error.kind(), ErrorKind::Tampered | ErrorKind::Corrupt);
+                assert!(is_loud, "call {call}: {error}");
+                loud += 1;
+            }
+        }
+    }
+    assert!(refused > 20 && unknown > 2, "{refused} refused, {unknown} unknown");
+    // Once for each append: at the call between the last look and the write.
+    assert!(loud <= 3, "{loud}");
+}
+
+/// Another writer, that takes over when it is told to.
+#[derive(Default)]
+struct Takeover {
+    disk: OnceLock<SimDisk>,
+    new: Mutex<Option<(Log, Ack)>>,
+}
+
+impl Takeover {
+    fn happen(&self) {
+        let disk = self.disk.get().unwrap();
+        disk.remove(&dir().join("LOCK")).unwrap();
+        let (log, _) = open(disk).unwrap();
+        let ack = log.append(&[record(50, 40)], at(1)).unwrap();
+        *self.new.lock().unwrap() = Some((log, ack));
     }
 }
 
