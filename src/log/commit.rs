@@ -19,7 +19,8 @@ use super::queue::{Active, Group, HeadOnDisk, Health, Queue, Sealable, Tip, Turn
 use super::scan::Links;
 use super::seal::seal;
 
-/// HEAD is synced at the first commit after so many microseconds without.
+/// HEAD is synced at the first commit after so many microseconds without, in either direction: a
+/// clock that was set back says nothing about how long it has been.
 const HEAD_SYNC_INTERVAL: u64 = 1_000_000;
 
 /// So often the processor is offered to others before a group is written: some microseconds where
@@ -182,21 +183,25 @@ impl Engine {
         due: Due,
     ) -> std::result::Result<HeadOnDisk, Stop> {
         let mut head = self.head.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.lock().health != Health::Good {
-            return Err(Stop::Already);
-        }
+        let clock = {
+            let queue = self.lock();
+            if queue.health != Health::Good {
+                return Err(Stop::Already);
+            }
+            queue.clock
+        };
         if !bug!(TakeoverUnseen) {
             self.ownership.check().map_err(Stop::Fenced)?;
         }
         head.write(self.head_content(header, tip, HeadState::Open)).map_err(Stop::Failed)?;
         let is_due = (due == Due::Now && !bug!(SealedBeforeHead))
             || self.options.head_sync == HeadSync::EveryCommit
-            || tip.time.saturating_sub(head.synced_at) >= HEAD_SYNC_INTERVAL;
+            || clock.abs_diff(head.synced_at) >= HEAD_SYNC_INTERVAL;
         if !is_due {
             return Ok(HeadOnDisk::Written);
         }
         head.sync().map_err(Stop::Failed)?;
-        head.synced_at = tip.time;
+        head.synced_at = clock;
         Ok(HeadOnDisk::Synced)
     }
 
@@ -220,7 +225,7 @@ impl Engine {
             // HEAD's lock is held: what was written to it before is all that was written.
             Ok(()) => {
                 queue.head = HeadOnDisk::Synced;
-                head.synced_at = queue.durable.time;
+                head.synced_at = queue.clock;
             }
             Err(Stop::Failed(error)) => queue.stop(Health::Poisoned(error.to_string())),
             Err(Stop::Fenced(why)) => queue.stop(Health::Fenced(why)),

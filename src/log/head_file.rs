@@ -16,7 +16,7 @@ pub(super) struct HeadFile {
     path: std::path::PathBuf,
     slot: usize,
     generation: u64,
-    /// Time of the last record that was durable when it was synced last.
+    /// What the callers' clock said when it was synced last.
     pub(super) synced_at: u64,
 }
 

@@ -167,16 +167,7 @@ impl Log {
         let content = head_content(&active.header, &tip, epoch, options.head_sync, HeadState::Open);
         // Whoever took over since the lock was taken may have written to what was examined.
         expect_in_place(&*lock, &layout.lock())?;
-        let mut head = if let Some(head) = known {
-            head
-        } else {
-            HeadFile::replace(&*storage, &layout, &content)?;
-            HeadFile::open(&*storage, &layout, &read_head(&*storage, &layout)?)?
-        };
-        // What is adopted must not be lost to the next crash: HEAD is synced before anything is
-        // returned.
-        head.write(content)?;
-        head.sync()?;
+        let mut head = take_over(&*storage, &layout, known, content)?;
         head.synced_at = tip.time;
         // What a crash left unsealed. Nothing depends on its success.
         let _ = seal_rotated(&*storage, &layout, options.stream_of, &segments);
@@ -191,6 +182,25 @@ impl Log {
         let engine = Engine::new(options, layout, ownership, head, queue, retention, places);
         Ok((Self::new(engine), report))
     }
+}
+
+/// Say in HEAD who writes from now on, and where. What is adopted must not be lost to the next
+/// crash: HEAD is synced before anything is returned.
+fn take_over(
+    storage: &dyn Storage,
+    layout: &Layout,
+    known: Option<HeadFile>,
+    content: Head,
+) -> Result<HeadFile> {
+    let mut head = if let Some(head) = known {
+        head
+    } else {
+        HeadFile::replace(storage, layout, &content)?;
+        HeadFile::open(storage, layout, &read_head(storage, layout)?)?
+    };
+    head.write(content)?;
+    head.sync()?;
+    Ok(head)
 }
 
 /// What an open does about the log's end.

@@ -142,6 +142,9 @@ pub(super) struct Queue {
     pub(super) helper: Helper,
     /// Segments that a rotation closed, for the log's own thread to seal.
     pub(super) to_seal: VecDeque<Sealable>,
+    /// The time that came with the last batch, as it came: records' times never go back, and stand
+    /// still for as long as a clock is behind them.
+    pub(super) clock: u64,
     /// How often something was submitted or made durable: stands still when nobody writes.
     pub(super) activity: u64,
     pub(super) sizes: SegmentSizes,
@@ -197,6 +200,7 @@ impl Queue {
             prepared: Prepared::None,
             helper: Helper::Busy,
             to_seal: VecDeque::new(),
+            clock: tip.time,
             activity: 0,
             sizes,
             waiters: Waiters::default(),
@@ -225,6 +229,7 @@ impl Queue {
         self.arena.drop_halves();
         let first = self.encoded.ack.seq + 1;
         let mut tip = self.encoded;
+        self.clock = request.time;
         tip.time = tip.time.max(request.time);
         bug!(TimeGoesBack => tip.time = request.time);
         let left = (0..batch.records.len()).rev();

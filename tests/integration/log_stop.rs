@@ -208,6 +208,28 @@ impl Takeover {
     }
 }
 
+/// Goal: HEAD is never behind by more than a second of appends when the power goes, also after the
+/// clock was set back by an hour.
+/// Story: whether HEAD is due for a sync was told from the times of records, which never go back: for
+/// an hour they stood still, and HEAD was not synced once while nobody paused.
+#[test]
+fn a_clock_that_was_set_back_keeps_no_head_from_being_synced() {
+    for back in [0, 3_600_000_000] {
+        let disk = SimDisk::new();
+        let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+        log.append(&[record(0, 40)], at(20_000)).unwrap();
+        for number in 1..100 {
+            log.append(&[record(number, 40)], at(20_000 + number) - back).unwrap();
+            let disk = disk.fork();
+            disk.kill_process();
+            disk.lose_power(Loss::Everything);
+            let durable = reader(&disk).head().unwrap().durable_seq;
+            // Four appends take more than a second.
+            assert!(log.ack().seq - durable < 4, "{durable} after {number}, set back by {back}");
+        }
+    }
+}
+
 fn on_disk(seed: u64) -> LogOptions {
     LogOptions {
         housekeeping: Housekeeping::Thread,
