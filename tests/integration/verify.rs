@@ -292,6 +292,41 @@ fn links_are_trusted_only_when_asked() {
     assert_eq!((chained.findings[0].offset, &chained.findings[0].path), (first.offset, &path));
 }
 
+/// Goal: a time that goes back from one segment to the next is damage, whatever HEAD says of itself.
+/// Story: what was found beside a ledger that somebody may just be writing was looked at again, one
+/// segment at a time: what lies between two of them was found by none, and dropped.
+#[test]
+fn a_time_that_goes_back_between_segments_is_damage_while_a_writer_has_it_open() {
+    let disk = SimDisk::new();
+    let sizes = SegmentSizes { first: 8192, largest: 8192 };
+    let log = Log::create(&dir(), LogOptions { segments: sizes, ..options(&disk) }, at(0)).unwrap();
+    for number in 0..60 {
+        log.append(&[record(number, 300)], at(number)).unwrap();
+    }
+    let open = disk.fork();
+    log.close().unwrap();
+    for (disk, what) in [(disk, "closed"), (open, "open")] {
+        let segment = reader(&disk).segments().remove(2);
+        let mut bytes = disk.read(&segment.path).unwrap();
+        bytes[4096 + 16..4096 + 24].copy_from_slice(&5_u64.to_le_bytes());
+        let mut seed = crc32fast::Hasher::new();
+        seed.update(&segment.header.unwrap().segment);
+        seed.update(&4096_u64.to_le_bytes());
+        let mut hasher = crc32fast::Hasher::new_with_initial(seed.finalize());
+        hasher.update(&bytes[4096..4096 + 44]);
+        bytes[4096 + 44..4096 + 48].copy_from_slice(&hasher.finalize().to_le_bytes());
+        disk.overwrite(&segment.path, 0, &bytes).unwrap();
+        let trusting = VerifyOptions { links: Links::Trusted, ..VerifyOptions::PLAIN };
+        let found = verify(&storage(&disk), &dir(), trusting).unwrap().findings;
+        let is_named = found.iter().any(|it| {
+            it.class == Class::Damage
+                && it.path == segment.path
+                && it.what.contains("time is before")
+        });
+        assert!(is_named, "{what}: {found:?}");
+    }
+}
+
 /// Goal: what `root` said once holds for ever; another ledger, an edited or a shortened one does
 /// not meet it.
 #[test]

@@ -195,8 +195,10 @@ pub fn verify(
         all.counts.add(walked.counts);
         all.last = walked.last.or(all.last);
         seen.add(walked.seen);
-        let junction = previous.and_then(|previous| stretch::junction(&reader, previous, walked));
-        let mut findings: Vec<_> = junction.into_iter().chain(walked.findings.clone()).collect();
+        // No second look takes this back: what a stretch began with stays, and what another ended
+        // with only grows later.
+        all.keep(previous.and_then(|previous| stretch::junction(&reader, previous, walked)));
+        let mut findings = walked.findings.clone();
         all.omitted += walked.omitted;
         if is_live && findings.iter().any(|finding| finding.class == Class::Damage) {
             let again = second_look(storage, dir, options, stretch)?;
