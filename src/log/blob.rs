@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{ContentHasher, content_hash};
@@ -220,9 +220,18 @@ impl BlobReader {
 #[derive(Debug)]
 pub struct BlobStore {
     reader: BlobReader,
-    /// Folders whose own names this store has made durable; held while a blob is written, so
-    /// that two threads never write the same file.
-    durable: Mutex<BTreeSet<PathBuf>>,
+    /// Held while a blob is written, so that two threads never write the same file.
+    known: Mutex<Known>,
+}
+
+/// What a store has come to know of its files.
+#[derive(Debug, Default)]
+struct Known {
+    /// Folders whose own names it has made durable.
+    durable: BTreeSet<PathBuf>,
+    /// Blobs that were there, and of which a sync failed: one that succeeds later proves nothing,
+    /// so they are written anew.
+    doubtful: BTreeSet<BlobId>,
 }
 
 impl BlobStore {
@@ -233,7 +242,7 @@ impl BlobStore {
         for path in reader.list().unwrap_or_default().unfinished {
             let _ = storage.remove(&path);
         }
-        Self { reader, durable: Mutex::default() }
+        Self { reader, known: Mutex::default() }
     }
 
     /// The same blobs, for reading.
@@ -251,11 +260,11 @@ impl BlobStore {
         if id.length > BLOB_LENGTH_MAX {
             return Err(too_long(id.length));
         }
-        let mut durable = self.durable.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.reader.check(&id) == BlobState::Intact {
-            self.adopt(&id, &mut durable)?;
+        let mut known = self.known();
+        if self.reader.check(&id) == BlobState::Intact && !known.doubtful.contains(&id) {
+            self.adopt(&id, &mut known)?;
         } else {
-            self.write(&id, bytes, &mut durable)?;
+            self.write(&id, bytes, &mut known)?;
         }
         Ok(id)
     }
@@ -265,9 +274,13 @@ impl BlobStore {
     /// # Errors
     /// `Corrupt` if it is missing or damaged; `Io`.
     pub fn keep(&self, id: &BlobId) -> Result<()> {
-        let mut durable = self.durable.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known();
         match self.reader.check(id) {
-            BlobState::Intact => self.adopt(id, &mut durable),
+            BlobState::Intact if known.doubtful.contains(id) => {
+                let bytes = self.reader.get(id)?;
+                self.write(id, &bytes, &mut known)
+            }
+            BlobState::Intact => self.adopt(id, &mut known),
             state => Err(fault(&self.reader.path(id), id, &state)),
         }
     }
@@ -278,18 +291,25 @@ impl BlobStore {
         storage.remove(path).map_err(|error| Error::io("remove the blob", path, error))
     }
 
+    fn known(&self) -> MutexGuard<'_, Known> {
+        // Two sets that are changed when what they say has happened: a panic leaves them true.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Whoever made the blob may have been killed before its names were safe.
-    fn adopt(&self, id: &BlobId, durable: &mut BTreeSet<PathBuf>) -> Result<()> {
+    fn adopt(&self, id: &BlobId, known: &mut Known) -> Result<()> {
         bug!(BlobAdoptedUnsynced => return Ok(()));
         let path = self.reader.path(id);
         let storage = &self.reader.storage;
         let open = storage.open(&path, Access::ReadWrite);
         let file = open.map_err(|error| Error::io("open the blob", &path, error))?;
-        file.sync().map_err(|error| Error::io("sync the blob", &path, error))?;
-        self.sync_names(id, durable)
+        let synced = file.sync().map_err(|error| Error::io("sync the blob", &path, error));
+        synced.and_then(|()| self.sync_names(id, known)).inspect_err(|_| {
+            known.doubtful.insert(*id);
+        })
     }
 
-    fn write(&self, id: &BlobId, bytes: &[u8], durable: &mut BTreeSet<PathBuf>) -> Result<()> {
+    fn write(&self, id: &BlobId, bytes: &[u8], known: &mut Known) -> Result<()> {
         let (storage, folder) = (&self.reader.storage, self.reader.folder(id));
         for folder in [&self.reader.layout.blob(), &folder] {
             storage
@@ -306,11 +326,13 @@ impl BlobStore {
         storage
             .rename(&temporary, &path)
             .map_err(|error| Error::io("give the blob its name", &path, error))
-            .and_then(|()| self.sync_names(id, durable))
+            .and_then(|()| self.sync_names(id, known))
             .inspect_err(|_| {
                 // A later sync that succeeds would prove nothing about this name.
                 let _ = storage.remove(&path);
-            })
+            })?;
+        known.doubtful.remove(id);
+        Ok(())
     }
 
     fn fill(&self, path: &Path, bytes: &[u8]) -> Result<()> {
@@ -322,7 +344,7 @@ impl BlobStore {
     }
 
     /// The blob's name, and those of the folders above it that are not known to be durable yet.
-    fn sync_names(&self, id: &BlobId, durable: &mut BTreeSet<PathBuf>) -> Result<()> {
+    fn sync_names(&self, id: &BlobId, known: &mut Known) -> Result<()> {
         bug!(BlobNameUnsynced => return Ok(()));
         let (own, root) = (self.reader.folder(id), self.reader.layout.blob());
         let sync = |folder: &Path| {
@@ -330,10 +352,10 @@ impl BlobStore {
             synced.map_err(|error| Error::io("sync the folder", folder, error))
         };
         sync(&own)?;
-        if !durable.contains(&own) {
+        if !known.durable.contains(&own) {
             sync(&root)?;
             sync(self.reader.layout.dir())?;
-            durable.insert(own);
+            known.durable.insert(own);
         }
         Ok(())
     }
