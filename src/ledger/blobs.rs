@@ -9,7 +9,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -138,8 +138,8 @@ impl Ledger {
     /// Remove the blobs that no record names, and what was never finished.
     ///
     /// # Errors
-    /// `Corrupt` and `Unsupported` if a record cannot be read, which might name any blob: nothing
-    /// was removed then; `Io`.
+    /// `Corrupt` and `Unsupported` if a record cannot be read, which might name any blob: nothing was
+    /// removed then; `Poisoned` and `Fenced`, since the next writer may name what this one knows no record of; `Io`.
     pub fn collect_blobs(&self) -> Result<Collected> {
         let _nobody_names_any = self.blobs.naming.write().unwrap_or_else(PoisonError::into_inner);
         let mut named = BTreeSet::new();
@@ -152,15 +152,22 @@ impl Ledger {
             }
         }
         let store = &self.blobs.store;
+        // Reading the log may have taken long, and so may removing.
+        let remove = |path: &Path| {
+            if !bug!(CollectedByAnyone) {
+                self.log.expect_writer()?;
+            }
+            store.remove(path)
+        };
         let BlobList { blobs, unfinished, strangers: _ } = store.reader().list()?;
         let mut collected = Collected::default();
         for blob in blobs.iter().filter(|blob| !named.contains(&blob.id.hash)) {
-            store.remove(&blob.path)?;
+            remove(&blob.path)?;
             collected.blobs += 1;
             collected.bytes = collected.bytes.saturating_add(blob.id.length);
         }
         for path in &unfinished {
-            store.remove(path)?;
+            remove(path)?;
             collected.unfinished += 1;
         }
         Ok(collected)

@@ -132,6 +132,13 @@ impl Engine {
         if self.ownership.is_own_process() { Ok(()) } else { Err(fenced(FORKED)) }
     }
 
+    /// To be asked before anything beside the log is removed.
+    pub(super) fn expect_writer(&self) -> Result<()> {
+        self.expect_own_process()?;
+        self.lock().expect_good()?;
+        self.ownership.check().map_err(|why| fenced(&why))
+    }
+
     /// Give a batch its place.
     pub(super) fn submit(&self, request: &Request<'_>) -> Result<Ticket> {
         self.place(request).map(|(ticket, _)| ticket)

@@ -19,7 +19,6 @@ use crate::storage::Storage;
 
 use super::engine::Engine;
 use super::layout::Layout;
-use super::queue::fenced;
 use super::reader::{LogReader, Superseded};
 use super::retention::{Anchor, Retention};
 use super::snapshot_file::list_snapshots;
@@ -150,7 +149,7 @@ impl LogReader {
 impl Engine {
     /// Remove what a durable note covers.
     pub(super) fn remove_pruned(&self, retention: &Retention) -> Result<Removal> {
-        self.ownership.check().map_err(|why| fenced(&why))?;
+        self.expect_writer()?;
         if retention.seq > self.lock().durable.ack.seq {
             let message = format!("the retention note {} is not durable yet", retention.seq);
             return Err(Error::new(ErrorKind::OutOfRange, message));

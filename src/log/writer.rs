@@ -109,6 +109,15 @@ impl Log {
         self.engine.lock().expect_good()
     }
 
+    /// Look whether this handle may change what is beside the log: it may still append, and nobody
+    /// has taken over.
+    ///
+    /// # Errors
+    /// `Poisoned` and `Fenced`.
+    pub fn expect_writer(&self) -> Result<()> {
+        self.engine.expect_writer()
+    }
+
     /// The ticket of a batch with that key, if it is among the last [`super::KEY_WINDOW`] records:
     /// what submitting it again would return.
     ///

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use plan_ledger::ledger::BlobCheck;
 use plan_ledger::log::{BlobId, BlobState, LogReader};
-use plan_ledger::plan::{Criterion, Event, Json, Output, StepEvent};
-use plan_ledger::sim::{Loss, SimDisk};
+use plan_ledger::plan::{AttemptToken, Criterion, Event, Json, Output, StepEvent};
+use plan_ledger::sim::{Effect, Failure, Loss, Operation, OsError, Rule, SimDisk};
 use plan_ledger::storage::Storage;
 use plan_ledger::{
     Environment, ErrorKind, Ledger, LedgerView, Plan, Receipt, RunId, RunPolicy, Step, state_hash,
@@ -381,4 +381,85 @@ fn collecting_takes_only_what_no_record_names() {
     std::fs::write(place.join(orphan.hex()), "orphan").unwrap();
     assert_eq!(tell(&["blobs", dir, "--collect"]).code, 4);
     assert!(place.join(orphan.hex()).exists());
+}
+
+/// A ledger on a simulated disk, with a step that is being done, and the receipt of its worker.
+fn with_a_claim(disk: &SimDisk) -> (Ledger, AttemptToken, Receipt) {
+    let environment = Environment { blob_threshold: 10, ..on_disk(disk) };
+    let ledger = Ledger::create(&dir(), &environment).unwrap();
+    let run = ledger.start_run("r", &plan(1), RunPolicy::default()).unwrap();
+    let token = ledger.dispatch(run, "w").unwrap().unwrap().token;
+    (ledger, token, Receipt { output: large(1, 3000).into(), ..Receipt::default() })
+}
+
+/// The outputs that records name are all there, after a power loss.
+fn expect_outputs(disk: &SimDisk, count: usize) {
+    disk.kill_process();
+    disk.lose_power(Loss::Everything);
+    let (ledger, _) = Ledger::open(&dir(), &on_disk(disk)).unwrap();
+    let outputs = receipts(&ledger.replay(1).unwrap());
+    assert_eq!(outputs.len(), count);
+    for output in outputs {
+        ledger.output(&output).unwrap();
+    }
+}
+
+fn failing_sync(disk: &SimDisk, path: PathBuf) {
+    let failure = Failure::Error(OsError::Io, Effect::Nothing);
+    disk.inject(Rule::next(failure).of(Operation::Sync).on(path));
+}
+
+/// Goal: a handle whose last write failed collects nothing: whether the record that names an output
+/// is in the log, the next opening finds out.
+/// Story: the output of a receipt whose sync failed was named by no durable record, and removed; the
+/// next opening found the receipt in the log, and adopted it.
+#[test]
+fn a_handle_whose_sync_failed_collects_nothing() {
+    let disk = SimDisk::new();
+    let (ledger, token, receipt) = with_a_claim(&disk);
+    failing_sync(&disk, disk.files(&dir().join("log")).pop().unwrap());
+    let error = ledger.record_receipt(token, receipt).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
+    assert_eq!(ledger.collect_blobs().unwrap_err().kind(), ErrorKind::Poisoned);
+    drop(ledger);
+    disk.kill_process();
+    let (ledger, report) = Ledger::open(&dir(), &on_disk(&disk)).unwrap();
+    assert_ne!(report.verdict, "clean");
+    drop(ledger);
+    expect_outputs(&disk, 1);
+}
+
+/// Goal: a handle that lost the right to write collects nothing: the next writer may have stored what
+/// it has not named yet.
+#[test]
+fn a_handle_that_was_taken_over_collects_nothing() {
+    let disk = SimDisk::new();
+    let (old, ..) = with_a_claim(&disk);
+    disk.remove(&dir().join("LOCK")).unwrap();
+    let (new, _) = crate::lab::open(&disk).unwrap();
+    let store = new.blobs();
+    let id = store.put(b"an output that is about to be named").unwrap();
+    assert_eq!(old.collect_blobs().unwrap_err().kind(), ErrorKind::Fenced);
+    assert_eq!(store.reader().check(&id), BlobState::Intact);
+}
+
+/// Goal: a failed sync is not tried again for a blob either: its bytes are written anew.
+/// Story: a file that somebody had put back from a copy was to be named. Its sync failed, was tried
+/// again with the receipt, and "succeeded": a power loss then took the output that was acknowledged.
+#[test]
+fn a_blob_whose_sync_failed_is_written_anew() {
+    let disk = SimDisk::new();
+    let (ledger, token, receipt) = with_a_claim(&disk);
+    let Output::Inline(value) = &receipt.output else { panic!("it is inline") };
+    let id = BlobId::of(value.as_str().as_bytes());
+    let folder = dir().join("blob").join(&id.hex()[..2]);
+    disk.create_dir(&dir().join("blob")).unwrap();
+    disk.create_dir(&folder).unwrap();
+    let path = folder.join(id.hex());
+    disk.create(&path).unwrap().write_at(value.as_str().as_bytes(), 0).unwrap();
+    failing_sync(&disk, path);
+    assert_eq!(ledger.record_receipt(token, receipt.clone()).unwrap_err().kind(), ErrorKind::Io);
+    ledger.record_receipt(token, receipt).unwrap();
+    drop(ledger);
+    expect_outputs(&disk, 1);
 }
