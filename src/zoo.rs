@@ -85,6 +85,7 @@ bugs! {
     WitnessIgnored, "H1 H46", "HEAD and later records are no witnesses of what was acknowledged";
     NewestMissingIgnored, "H22", "HEAD may name a segment that is not there";
     ReadErrorIsEnd, "H48 H66", "a sector that cannot be read is the end of the log";
+    RulesUnchecked, "H1", "an opening takes over whatever has the right sums and links";
     BatchLeftIgnored, "H16", "a batch of which the end is missing is taken for whole";
     SurvivorsDropped, "H49", "recovery keeps what HEAD covers, and drops whole records behind it";
     FenceUnsynced, "H49", "the segment that a recovery makes is not synced";

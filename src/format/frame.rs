@@ -157,7 +157,8 @@ pub enum FrameFault {
     /// The CRC of payload, pad and chain is wrong.
     BodyCrc,
     /// The CRCs are right but the content breaks the format: a length over the limit, a codec or
-    /// flag that does not exist, a pad that is not zero, another segment's ordinal.
+    /// flag that does not exist, a pad that is not zero, another segment's ordinal; or it breaks a
+    /// rule of what follows what: a time that goes back, a batch that is not continued.
     Malformed,
     /// The CRCs are right but the sequence number is not the next one.
     Seq,

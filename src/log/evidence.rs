@@ -56,19 +56,25 @@ fn walk(scan: &mut Scan, start: Position, durable_seq: u64) -> io::Result<Walked
     let mut walked = Walked {
         at,
         whole_end: start,
-        durable_end: (durable_seq + 1 == start.next_seq).then_some(start),
+        durable_end: (durable_seq.checked_add(1) == Some(start.next_seq)).then_some(start),
         time: 0,
         fault: FrameFault::Empty,
         retention: None,
         places: vec![start],
     };
+    let mut previous = None;
     loop {
+        let before = at;
         let next = scan.next(&mut at);
         bug!(ReadErrorIsEnd => if next.is_err() { return Ok(Walked { at, ..walked }) });
         let found = match next? {
             Ok(found) => found,
             Err(fault) => return Ok(Walked { at, fault, ..walked }),
         };
+        if !follows(previous.as_ref(), &found.header) && !bug!(RulesUnchecked) {
+            return Ok(Walked { at: before, fault: FrameFault::Malformed, ..walked });
+        }
+        previous = Some(found.header);
         if found.header.stamp.batch_left == 0 || bug!(BatchLeftIgnored) {
             (walked.whole_end, walked.time) = (at, found.header.stamp.time);
             walked.retention = note_in(&found.header, found.payload).or(walked.retention);
@@ -79,6 +85,17 @@ fn walk(scan: &mut Scan, start: Position, durable_seq: u64) -> io::Result<Walked
             walked.durable_end = Some(at);
         }
     }
+}
+
+/// Whether an intact record keeps the rules that no checksum and no link vouch for.
+fn follows(previous: Option<&RecordHeader>, header: &RecordHeader) -> bool {
+    header.kind != 0
+        && header.schema != 0
+        && previous.is_none_or(|RecordHeader { stamp, .. }| {
+            let is_next = stamp.batch_left.checked_sub(1);
+            stamp.time <= header.stamp.time
+                && is_next.is_none_or(|left| left == header.stamp.batch_left)
+        })
 }
 
 /// Scan the newest segment and gather what can be observed about its end.
@@ -102,7 +119,7 @@ pub(super) fn examine(
     let rest = look_behind(scan, whole_end.offset, at.offset)?;
     let is_at_end = here.is_some_and(|head| {
         head.state != HeadState::Poisoned
-            && head.durable_seq + 1 == at.next_seq
+            && head.durable_seq.checked_add(1) == Some(at.next_seq)
             && head.data_end == at.offset
             && Some(head.chain) == at.chain
     });

@@ -208,8 +208,10 @@ impl Scan {
             Ok(found) => found,
             Err(fault) => return Ok(Err(fault)),
         };
+        // No writer comes to the last number; a header that says so is none of a writer's.
+        let Some(next_seq) = seq.checked_add(1) else { return Ok(Err(FrameFault::Seq)) };
         at.offset = found.end();
-        at.next_seq += 1;
+        at.next_seq = next_seq;
         at.chain = Some(found.chain);
         if let Source::Mapped(_) = &self.source {
             // What lies in a map is copied before anybody makes something of it.
