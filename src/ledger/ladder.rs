@@ -29,6 +29,8 @@ use super::thin_out::thin_out;
 /// A snapshot at a step may have so many bytes for each record of its reach, for another to be made at
 /// the next one: about as much as the records themselves.
 const WORTH: u64 = 512;
+/// So many different warnings are kept; whoever has that many learns no more from another one.
+const WARNINGS_MAX: usize = 256;
 
 /// Makes the state's snapshots.
 #[derive(Debug)]
@@ -62,6 +64,21 @@ struct Maker {
 struct Outbox {
     notes: Vec<SnapshotNote>,
     warnings: Vec<String>,
+}
+
+impl Outbox {
+    /// Keep a warning once: a snapshot that is damaged is come upon by every look at the past.
+    fn warn(&mut self, warning: String) {
+        if self.warnings.len() < WARNINGS_MAX && !self.warnings.contains(&warning) {
+            self.warnings.push(warning);
+        }
+    }
+
+    fn warn_of(&mut self, errors: &[Error]) {
+        for error in errors {
+            self.warn(error.to_string());
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -146,12 +163,12 @@ impl Ladder {
 
     /// Keep a warning for who asks.
     pub(super) fn warn(&self, warning: String) {
-        self.maker.outbox().warnings.push(warning);
+        self.maker.outbox().warn(warning);
     }
 
     /// Keep what was wrong with snapshots.
     pub(super) fn warn_of(&self, errors: &[Error]) {
-        self.maker.outbox().warnings.extend(errors.iter().map(Error::to_string));
+        self.maker.outbox().warn_of(errors);
     }
 
     /// All warnings so far.
@@ -173,7 +190,7 @@ impl Maker {
             Ok(Err(error)) => format!("no snapshot at record {seq}: {error}"),
             Err(_) => format!("no snapshot at record {seq}: making it panicked"),
         };
-        self.outbox().warnings.push(warning);
+        self.outbox().warn(warning);
     }
 
     fn make(&self, seq: u64) -> Result<()> {
@@ -195,7 +212,7 @@ impl Maker {
         let (_, note, ignored) = make::<State>(&*self.storage, &reader, due, &bases, &kept)?;
         let mut outbox = self.outbox();
         outbox.notes.push(note);
-        outbox.warnings.extend(ignored.iter().map(Error::to_string));
+        outbox.warn_of(&ignored);
         drop(outbox);
         thin_out::<State>(&*self.storage, &reader, self.spacing)
     }

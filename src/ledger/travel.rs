@@ -63,7 +63,7 @@ impl Ledger {
     }
 
     /// What went wrong without harm since the ledger was opened: snapshots that could not be used
-    /// or made.
+    /// or made. Each is there once, and the first 256 are kept.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         self.ladder().warnings()

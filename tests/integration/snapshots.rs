@@ -408,6 +408,25 @@ fn a_rung_is_not_passed_over_for_a_step_behind_it() {
     assert_eq!(rungs(&disk), [65_536, 65_536 + 16_384]);
 }
 
+/// Goal: a handle that is open for months keeps each warning once.
+/// Story: each look at the past that came upon a damaged snapshot kept a warning of its own; a service
+/// that looked a thousand times had a thousand of them, and never let go of one.
+#[test]
+fn a_damaged_snapshot_is_warned_of_once() {
+    let (disk, environment) = three();
+    let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
+    for path in files(&disk) {
+        disk.overwrite(&path, 520, &[0xFF]).unwrap();
+    }
+    let looked = || (0..10).for_each(|_| drop(ledger.state_at(60).unwrap()));
+    looked();
+    let once = ledger.warnings();
+    looked();
+    assert!(!once.is_empty());
+    assert_eq!(ledger.warnings(), once);
+    assert!(once.iter().enumerate().all(|(at, text)| !once[..at].contains(text)), "{once:?}");
+}
+
 /// Story: a snapshot that somebody asked for while another was due failed, or made the other fail: who
 /// makes one removes what was left unfinished, and took what the other was writing for that.
 #[test]
