@@ -118,11 +118,11 @@ fn held(c: &mut Criterion) {
         let ledger = Ledger::create("scale.ledger".as_ref(), &environment).expect("a new ledger");
         let run = ledger.start_run("one", &plan(steps), RunPolicy::default()).expect("a plan");
         group.bench_function(BenchmarkId::from_parameter(steps), |b| {
-            let mut held = ledger.state();
+            let mut held = ledger.state().expect("a state");
             b.iter(|| {
                 // Dealt and given back, so that the plan is never used up.
                 let task = ledger.dispatch(run, "w").expect("a dispatch").expect("a step");
-                held = ledger.state();
+                held = ledger.state().expect("a state");
                 let cause = plan_ledger::plan::LostCause::Released;
                 ledger.report_lost(task.token, cause, "").expect("a loss");
                 held.seq

@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let dir = std::env::temp_dir().join("quickstart.ledger");
     let (ledger, report) = Ledger::open_or_create(Path::new(&dir), &Environment::system())?;
     println!("{report}");
-    let run = match ledger.state().run_named("release") {
+    let run = match ledger.state()?.run_named("release") {
         Some(run) => run.id,
         None => ledger.start_run("release", &plan, RunPolicy::default())?,
     };
@@ -26,9 +26,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let output = Json::new(&serde_json::json!({ "done": task.step.id })).into();
         ledger.record_receipt(task.token, Receipt { output, ..Receipt::default() })?;
     }
-    let state = ledger.state();
+    let state = ledger.state()?;
     let status = state.runs.get(&run).map(|run| run.status);
-    println!("{status:?}: record {}, state {}", ledger.head().seq, ledger.state_hash());
+    println!("{status:?}: record {}, state {}", ledger.head().seq, ledger.state_hash()?);
     assert!(matches!(status, Some(RunStatus::Ended(_))));
     Ok(ledger.close()?)
 }

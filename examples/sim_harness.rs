@@ -18,12 +18,12 @@ const PLAN: &str = r#"{"steps": [
 fn orchestrate(environment: &Environment) -> Result<Ledger> {
     let plan: Plan = serde_json::from_str(PLAN).expect("a valid plan");
     let (ledger, _) = Ledger::open_or_create(Path::new("/ledger"), environment)?;
-    let known = ledger.state().run_named("release").map(|run| run.id);
+    let known = ledger.state()?.run_named("release").map(|run| run.id);
     let run = match known {
         Some(run) => run,
         None => ledger.start_run("release", &plan, RunPolicy::default())?,
     };
-    for token in ledger.state().in_flight.keys() {
+    for token in ledger.state()?.in_flight.keys() {
         ledger.report_lost(*token, LostCause::RunnerDied, "the harness was restarted")?;
     }
     while let Some(task) = ledger.dispatch(run, "worker")? {
@@ -34,7 +34,7 @@ fn orchestrate(environment: &Environment) -> Result<Ledger> {
 
 /// What must hold at the end, wherever the crash was.
 fn judge(ledger: &Ledger) -> std::result::Result<(), String> {
-    let state = ledger.state();
+    let state = ledger.state().map_err(|error| error.to_string())?;
     let run = state.run_named("release").ok_or("the run is gone")?;
     let dealt: u32 = run.steps.iter().map(|step| step.attempts).sum();
     match (run.count(StepStatus::Accepted), dealt) {

@@ -70,6 +70,7 @@ bugs! {
     PoisonForgotten, "H33 H34", "after a failed write the log goes on as if nothing had happened";
     WokenBeforeDurable, "H41 H58", "whoever waits is woken when the bytes are written";
     OwnershipUnchecked, "H26 H61", "a lock that is not the one that was taken is good enough";
+    AnotherLedgerRead, "H26", "a handle reads whatever ledger is where its own one was";
     TakeoverUnseen, "H26 H61", "HEAD vouches for what was synced without a look who may write now";
     EpochUnchecked, "H61", "a later writer's epoch in HEAD stops nobody";
     // Turns at the disk.

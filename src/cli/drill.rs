@@ -160,7 +160,7 @@ impl Folder {
     fn answer(&self, ledger: &str) -> Result<usize, Failure> {
         let handle = open(&self.ledger(ledger))?;
         let mut answered = 0;
-        for open in handle.questions() {
+        for open in handle.questions()? {
             if let Some(reply) = reply_to(&open) {
                 handle.answer(open.id, reply)?;
                 answered += 1;
@@ -226,7 +226,7 @@ impl Folder {
         let live_hash = summary.get("state_hash").and_then(Value::as_str).unwrap_or_default();
         let handle = open(&self.ledger(ledger))?;
         let half = Half {
-            state: handle.state(),
+            state: handle.state()?,
             live_hash: live_hash.to_owned(),
             replay_hash: state_hash(&handle.state_at(live_seq)?).to_string(),
             executions: executions(&self.tally(ledger))?,

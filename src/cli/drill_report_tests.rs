@@ -24,7 +24,7 @@ fn ledger() -> (tempfile::TempDir, Ledger) {
 }
 
 fn deal(ledger: &Ledger) -> crate::plan::AttemptToken {
-    let run = ledger.state().run_named(RUN).unwrap().id;
+    let run = ledger.state().unwrap().run_named(RUN).unwrap().id;
     ledger.dispatch(run, "stub/1").unwrap().unwrap().token
 }
 
@@ -42,9 +42,9 @@ fn work(ledger: &Ledger, steps: usize, word: &str, cost: Cost) {
 }
 
 fn half(ledger: &Ledger, executions: [u32; 3]) -> Half {
-    let hash = ledger.state_hash().to_string();
+    let hash = ledger.state_hash().unwrap().to_string();
     let executions = (1..).map(StepNumber).zip(executions).collect();
-    Half { state: ledger.state(), live_hash: hash.clone(), replay_hash: hash, executions }
+    Half { state: ledger.state().unwrap(), live_hash: hash.clone(), replay_hash: hash, executions }
 }
 
 fn whole(word: &str, cost: Cost) -> Half {
@@ -61,7 +61,7 @@ fn evidence() -> Evidence {
         .record_receipt(deal(&ledger), Receipt { output: output.into(), ..Receipt::default() })
         .unwrap();
     let token = deal(&ledger);
-    let at_kill = ledger.state();
+    let at_kill = ledger.state().unwrap();
     ledger.report_lost(token, LostCause::RunnerDied, "").unwrap();
     work(&ledger, 2, "x", Cost::default());
     Evidence {

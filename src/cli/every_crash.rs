@@ -117,7 +117,7 @@ impl Drill<'_> {
         };
         let words = |error: crate::error::Error| error.to_string();
         let (ledger, _) = Ledger::open_or_create(Path::new(DIR), &environment).map_err(words)?;
-        let known = ledger.state().run_named(RUN).map(|run| run.id);
+        let known = ledger.state().map_err(words)?.run_named(RUN).map(|run| run.id);
         let policy = RunPolicy { text: TextPolicy::Trust, ..RunPolicy::default() };
         let run = match known {
             Some(run) => run,
@@ -134,7 +134,7 @@ impl Drill<'_> {
         let is_over = |state: &State| {
             state.runs.get(&run).is_some_and(|run| matches!(run.status, RunStatus::Ended(_)))
         };
-        if !is_over(&ledger.state()) {
+        if !is_over(&*ledger.state().map_err(words)?) {
             let options = Options { max_parallel: usize::from(self.args.max_parallel) };
             let mut watcher = Watcher(&counted);
             let summary =
@@ -143,9 +143,9 @@ impl Drill<'_> {
                 return Err(format!("the run stopped: {error}"));
             }
         }
-        let state = ledger.state();
+        let state = ledger.state().map_err(words)?;
         let replayed = ledger.state_at(state.seq).map_err(words)?;
-        if state_hash(&replayed) != ledger.state_hash() {
+        if state_hash(&replayed) != ledger.state_hash().map_err(words)? {
             return Err("the replayed state is not the live one".to_owned());
         }
         let run = state.run_named(RUN).cloned().ok_or("the run is gone")?;

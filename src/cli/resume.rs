@@ -34,7 +34,7 @@ pub(super) fn ready(
     args: &RunArgs,
 ) -> Result<Next, Failure> {
     let policy = policy(imported.format, args);
-    let state = ledger.state();
+    let state = ledger.state()?;
     let run = state.run_named(name);
     expect_sound(&state)?;
     let Some(run) = run else {
@@ -79,7 +79,7 @@ pub(super) fn ready(
         }
         let reason = args.reason.as_deref().unwrap_or("the plan file changed");
         let version = ledger.propose(run.id, &imported.plan, reason)?;
-        let is_active = ledger.state().runs.get(&run.id).is_some_and(|run| run.active == version);
+        let is_active = ledger.state()?.runs.get(&run.id).is_some_and(|run| run.active == version);
         let how = if is_active { "is active" } else { "waits for somebody's yes" };
         say(&format!("run {name}: plan version {version} {how}"));
         take_over(ledger, run.id, imported, args)?;
@@ -100,15 +100,15 @@ pub(super) fn ready(
             other => drop(other?),
         }
     }
-    Ok(standing(ledger, run.id))
+    standing(ledger, run.id)
 }
 
 /// What to do with a run that is ready.
-pub(super) fn standing(ledger: &Ledger, run: RunId) -> Next {
-    match ledger.state().runs.get(&run).map(|run| run.status) {
+pub(super) fn standing(ledger: &Ledger, run: RunId) -> Result<Next, Failure> {
+    Ok(match ledger.state()?.runs.get(&run).map(|run| run.status) {
         Some(RunStatus::Ended(ending)) => Next::Ended(run, ending),
         _ => Next::Drive(run),
-    }
+    })
 }
 
 /// Whether a plan was a version of the run, and only a planner made others since.
@@ -159,7 +159,7 @@ fn take_over(
     if args.fresh {
         return Ok(());
     }
-    let state = ledger.state();
+    let state = ledger.state()?;
     let Some(the_run) = state.runs.get(&run) else { return Ok(()) };
     let untouched = |id: &String| {
         let number = the_run.step_named(id)?;

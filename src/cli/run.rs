@@ -49,7 +49,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Code, Failure> {
         };
         (ledger, report) = opened;
         report.notes.iter().for_each(|note| say(note));
-        next = standing(&ledger, run);
+        next = standing(&ledger, run)?;
     }
 }
 
@@ -77,9 +77,9 @@ fn session(
     let work = || drive_run(ledger, clock, run, args, reporter);
     let summary = while_serving(ledger, &args.ledger, say, work)?;
     if let (RunOutcome::Waiting(items), true) = (&summary.outcome, args.wait) {
-        let until = waiting::due(ledger, run);
+        let until = waiting::due(ledger, run)?;
         reporter.waits(&summary.run, items, until, &args.ledger);
-        let summary = rendered(ledger, &summary, args);
+        let summary = rendered(ledger, &summary, args)?;
         return Ok((Code::Waiting, Some(Waits { run, until, summary })));
     }
     reporter.finish();
@@ -146,7 +146,7 @@ fn drive_run(
     let folder = absolute(&args.ledger)?;
     // This process holds the ledger alone, so whatever a runner hosted in another run is dead
     // too, and must not use up the caps.
-    let state = ledger.state();
+    let state = ledger.state()?;
     let is_flying = |(id, glance): &(RunId, Cow<'_, Glance>)| *id != run && glance.in_flight > 0;
     for (other, _) in state.runs.glances().filter(is_flying) {
         let worker = None;
@@ -205,18 +205,18 @@ fn tell_ended(reporter: &Reporter, name: &str, ending: Ending) -> Code {
 }
 
 /// A run's summary, as it is printed.
-fn rendered(ledger: &Ledger, summary: &RunSummary, args: &RunArgs) -> String {
-    if args.json {
+fn rendered(ledger: &Ledger, summary: &RunSummary, args: &RunArgs) -> Result<String, Failure> {
+    Ok(if args.json {
         // The state and its number from one snapshot: nobody else writes, but nobody has to know.
-        let state = ledger.state();
+        let state = ledger.state()?;
         format!("{}\n", json::summary(summary, state.seq, state_hash(&state)))
     } else {
         harmless(&text::summary(summary, &args.ledger))
-    }
+    })
 }
 
 fn tell_summary(ledger: &Ledger, summary: &RunSummary, args: &RunArgs) -> Result<Code, Failure> {
-    print(&rendered(ledger, summary, args))?;
+    print(&rendered(ledger, summary, args)?)?;
     Ok(match &summary.outcome {
         RunOutcome::Done => Code::Fine,
         RunOutcome::Failed | RunOutcome::Cancelled | RunOutcome::Aborted => Code::Failed,

@@ -18,10 +18,10 @@ use super::exit::Failure;
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// When the next thing falls due in a run by itself.
-pub(super) fn due(ledger: &Ledger, run: RunId) -> Option<Micros> {
-    let state = ledger.state();
+pub(super) fn due(ledger: &Ledger, run: RunId) -> Result<Option<Micros>, Failure> {
+    let state = ledger.state()?;
     let timers = state.runs.get(&run).map(|run| run.timers.clone()).unwrap_or_default();
-    timers.into_iter().find(|(_, timer)| *timer != Timer::Wall).map(|(until, _)| until)
+    Ok(timers.into_iter().find(|(_, timer)| *timer != Timer::Wall).map(|(until, _)| until))
 }
 
 /// Wait until the ledger has another last record than `seq`, or that time has come, and open it

@@ -302,7 +302,7 @@ impl Examination<'_> {
             }
         }
         let last = recovered.last().map_or(0, |record| record.seq);
-        expect_same(last, &state, ledger.state_hash())
+        expect_same(last, &state, ledger.state_hash().map_err(failed)?)
     }
 
     /// What folding begins with after a prune: the first record at which the engine has a state.

@@ -141,6 +141,7 @@ impl Ledger {
     /// `Corrupt` and `Unsupported` if a record cannot be read, which might name any blob: nothing was
     /// removed then; `Poisoned` and `Fenced`, since the next writer may name what this one knows no record of; `Io`.
     pub fn collect_blobs(&self) -> Result<Collected> {
+        self.log.expect_own_process()?;
         let _nobody_names_any = self.blobs.naming.write().unwrap_or_else(PoisonError::into_inner);
         let mut named = BTreeSet::new();
         let reader = self.reader()?;
@@ -199,7 +200,7 @@ impl Ledger {
             return Ok(None);
         }
         let outputs = {
-            let mut shared = self.lock();
+            let mut shared = self.lock()?;
             shared.refresh(&self.log)?;
             let state = &shared.state;
             // An attempt that was never dealt is refused: nothing will name the blob.

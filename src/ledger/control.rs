@@ -56,14 +56,16 @@ impl Ledger {
     }
 
     /// The questions that are open, over all runs, the oldest first.
-    #[must_use]
-    pub fn questions(&self) -> Vec<OpenQuestion> {
-        let state = self.state();
+    ///
+    /// # Errors
+    /// As [`Ledger::state`].
+    pub fn questions(&self) -> Result<Vec<OpenQuestion>> {
+        let state = self.state()?;
         let open = |(id, run): (&QuestionId, &RunId)| {
             let question = state.runs.get(run)?.questions.get(id)?.clone();
             Some(OpenQuestion { id: *id, run: *run, question })
         };
-        state.questions.iter().filter_map(open).collect()
+        Ok(state.questions.iter().filter_map(open).collect())
     }
 
     /// Answer a question.

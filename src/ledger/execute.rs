@@ -92,13 +92,9 @@ impl Shared {
         }
     }
 
-    /// The state as somebody may keep it.
+    /// The state, which is not stale, as somebody may keep it.
     fn take(&mut self) -> Arc<State> {
-        match self.freshness {
-            // What stands in it has no place in the log: no copy may be made to match.
-            Freshness::Stale => Arc::new(self.state.clone()),
-            Freshness::Current | Freshness::Final => self.copies.take(&self.state),
-        }
+        self.copies.take(&self.state)
     }
 }
 
@@ -141,6 +137,7 @@ impl Ledger {
         wish: &Wish<'_, E>,
         read: impl FnOnce(&State, &[(u64, Event)]) -> T,
     ) -> std::result::Result<(Commit, T), E> {
+        self.log.expect_own_process()?;
         let _naming = self.blobs.naming();
         let ready = self.ready(wish)?;
         match self.start(wish, ready.as_deref(), read) {
@@ -168,7 +165,10 @@ impl Ledger {
     where
         R: FnOnce(&State, &[(u64, Event)]) -> T,
     {
-        let mut shared = self.lock();
+        let mut shared = match self.lock() {
+            Ok(shared) => shared,
+            Err(error) => return Start::NotBegun(NotBegun::Failed(error.into())),
+        };
         match wish.key.map(|key| self.log.landed(key)).transpose().map(Option::flatten) {
             Err(error) => return Start::NotBegun(NotBegun::Failed(error.into())),
             Ok(Some(ticket)) => return Start::Landed(ticket, read),
@@ -193,7 +193,7 @@ impl Ledger {
         read: impl FnOnce(&State, &[(u64, Event)]) -> T,
     ) -> std::result::Result<(Commit, T), E> {
         let commit = self.earlier(ticket)?;
-        let mut shared = self.lock();
+        let mut shared = self.lock()?;
         shared.refresh(&self.log)?;
         let answer = read(&shared.state, &commit.events);
         Ok((commit, answer))
@@ -229,7 +229,10 @@ impl Ledger {
 
     /// The same, not waited for; `None` if nothing is due.
     pub(super) fn start_tick(&self) -> Option<Begun<(), Error>> {
-        let mut shared = self.lock();
+        let mut shared = match self.lock() {
+            Ok(shared) => shared,
+            Err(error) => return Some(Err(NotBegun::Failed(error))),
+        };
         let now = self.environment.clock.now();
         shared.state.next_due().filter(|due| *due <= now)?;
         let make = |_: &State| Ok::<_, Error>(Cow::Borrowed(&Command::Tick));
@@ -318,7 +321,7 @@ impl Ledger {
                 Ok(ack)
             }
             Err(error) => {
-                self.lock().freshness = Freshness::Stale;
+                self.mark_stale();
                 Err(error)
             }
         }
@@ -326,7 +329,7 @@ impl Ledger {
 
     /// What somebody is told who wrote nothing, when the writes of others failed.
     pub(super) fn lost(&self, error: Error) -> Error {
-        self.lock().freshness = Freshness::Stale;
+        self.mark_stale();
         match error.kind() {
             ErrorKind::OutcomeUnknown => error.as_kind(ErrorKind::Poisoned),
             _ => error,
@@ -336,23 +339,27 @@ impl Ledger {
     /// The state now: it does not change any more, and may be kept for as long as one likes. All
     /// of it is durable. Taking it costs what happened since it was last taken, and the first time,
     /// or while several older ones are held, a copy of it all.
-    #[must_use]
-    pub fn state(&self) -> Arc<State> {
+    ///
+    /// After a failed write it is folded from what is durable, and stays as it is.
+    ///
+    /// # Errors
+    /// `Corrupt`, `Fenced` and `Io` if the log had to be read again, and could not: what is at hand
+    /// then holds events that were refused. `Fenced` in a fork.
+    pub fn state(&self) -> Result<Arc<State>> {
         let state = {
-            let mut shared = self.lock();
-            // A ledger that cannot be read again shows its last good state, and refuses commands.
-            let _ = shared.refresh(&self.log);
+            let mut shared = self.lock()?;
+            shared.refresh(&self.log)?;
             shared.take()
         };
         if self.log.flush().is_ok() {
-            return state;
+            return Ok(state);
         }
-        let mut shared = self.lock();
+        let mut shared = self.lock()?;
         if shared.freshness != Freshness::Final {
             shared.freshness = Freshness::Stale;
-            let _ = shared.refresh(&self.log);
+            shared.refresh(&self.log)?;
         }
-        shared.take()
+        Ok(shared.take())
     }
 }
 

@@ -93,7 +93,7 @@ impl Ledger {
     fn files_of(&self, id: RunId) -> Option<Arc<PlannedFiles>> {
         // Nobody waits while it is read.
         let (active, set, value) = {
-            let shared = self.lock();
+            let shared = self.lock().ok()?;
             let run = shared.state.runs.get(&id)?;
             let variable = run.variables.get(PLANNED_FILES)?;
             let known = self.files.find(id, variable.version);

@@ -67,6 +67,7 @@ impl Ledger {
         read: impl FnOnce(&State, &[(u64, Event)]) -> T,
         later: &Later,
     ) -> std::result::Result<T, E> {
+        self.log.expect_own_process()?;
         let naming = self.blobs.naming();
         let ready = self.ready(wish)?;
         let naming = ready.as_deref().is_some_and(names_output).then_some(naming);
@@ -105,7 +106,7 @@ impl Ledger {
     /// # Errors
     /// `Corrupt` if a run that was looked at cannot be read.
     pub(crate) fn look_later<T>(&self, read: impl FnOnce(&State) -> T, later: &Later) -> Result<T> {
-        let mut shared = self.lock();
+        let mut shared = self.lock()?;
         shared.refresh(&self.log)?;
         let found = read(&shared.state);
         expect_sound(&shared.state)?;

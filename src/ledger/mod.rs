@@ -92,8 +92,8 @@ pub use control::{OpenQuestion, Reply};
 pub use environment::{
     Clock, Environment, IdSource, SystemClock, parse_duration, parse_time, time_text,
 };
-use execute::Shared;
 pub(crate) use execute::expect_sound;
+use execute::{Freshness, Shared};
 pub use export::{Describe, Exported};
 use files::FilesRead;
 pub use files::{PLANNED_FILES, PlannedFile, PlannedFiles};
@@ -324,9 +324,11 @@ impl Ledger {
     }
 
     /// Hash of the state now.
-    #[must_use]
-    pub fn state_hash(&self) -> ContentHash {
-        state_hash(&self.state())
+    ///
+    /// # Errors
+    /// As [`Ledger::state`].
+    pub fn state_hash(&self) -> Result<ContentHash> {
+        Ok(state_hash(&*self.state()?))
     }
 
     /// What happened from record `from` on, up to what is durable now.
@@ -357,14 +359,28 @@ impl Ledger {
     /// Mark the ledger as cleanly closed. Dropping it does the same, but cannot report an error;
     /// nothing that was acknowledged depends on either.
     pub fn close(self) -> Result<()> {
+        self.log.expect_own_process()?;
         self.ladder().finish();
         self.note_all();
         self.log.close()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shared> {
+    /// What the threads share. A fork waits for no thread that has stayed behind in its parent.
+    ///
+    /// # Errors
+    /// `Fenced` in a fork.
+    fn lock(&self) -> Result<MutexGuard<'_, Shared>> {
+        self.log.expect_own_process()?;
         // A thread that panicked left the mark of a stale state, which is folded again.
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+        Ok(self.shared.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Have the state folded again before anything else is told from it.
+    fn mark_stale(&self) {
+        // A fork tells nothing.
+        if let Ok(mut shared) = self.lock() {
+            shared.freshness = Freshness::Stale;
+        }
     }
 }
 

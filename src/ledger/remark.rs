@@ -86,7 +86,7 @@ mod tests {
         assert_eq!(first.seq, 2, "the key, and the remark");
         assert_eq!(ledger.remark(&remark, Some(&key)).unwrap(), first);
         assert_eq!(ledger.remark(&remark, None).unwrap().seq, 3);
-        let live = ledger.state_hash();
+        let live = ledger.state_hash().unwrap();
         let view = LedgerView::open(&dir, &environment).unwrap();
         assert_eq!(crate::ledger::state_hash(&view.fold(u64::MAX).unwrap().state), live);
         let read: Vec<_> = view

@@ -108,6 +108,7 @@ impl Ledger {
     /// snapshot that it would stand on, does not hold. After the note is durable, `Io`: asking
     /// again, or opening the ledger again, goes on.
     pub fn prune(&self, through: Through, archive: Option<ArchivedIn>, by: &str) -> Result<Pruned> {
+        self.log.expect_own_process()?;
         let keeping = self.ladder().keeping();
         let _kept = keeping.keep();
         let reader = self.log.reader()?;

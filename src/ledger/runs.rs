@@ -31,7 +31,7 @@ impl Ledger {
     /// # Errors
     /// `Rejected` with `NoSuchRun`; what [`Ledger::state_at`] says of a damaged log.
     pub fn run(&self, run: RunId) -> Result<Run> {
-        whole(&self.state(), run, |seq| self.state_at(seq))
+        whole(&*self.state()?, run, |seq| self.state_at(seq))
     }
 
     /// Begin a run of that name as another one was: the same plan versions, the same accepted

@@ -33,7 +33,10 @@ impl Ledger {
     pub fn project<P: Projection>(&self, seq: u64) -> Result<P> {
         let reader = self.log.reader()?;
         let projected = snapshots::project_at::<P>(&reader, seq)?;
-        self.ladder().warn_of(&projected.ignored);
+        if !projected.ignored.is_empty() {
+            self.log.expect_own_process()?;
+            self.ladder().warn_of(&projected.ignored);
+        }
         Ok(projected.value)
     }
 
@@ -44,6 +47,7 @@ impl Ledger {
     /// # Errors
     /// `OutOfRange` before the first record; `DiskFull` and `Io`. The ledger is as it was.
     pub fn snapshot<P: Projection>(&self) -> Result<Snapshot> {
+        self.log.expect_own_process()?;
         let storage = &*self.environment.storage;
         let (spacing, keeping) = {
             let ladder = self.ladder();
@@ -89,10 +93,10 @@ impl Ledger {
 
     /// Add a record that changes no state, durably; under a key, once.
     pub(super) fn note(&self, note: NewRecord, key: Option<&BatchKey>) -> Result<Ack> {
-        let begun = self.submit_note(&mut self.lock(), note, key);
+        let begun = self.submit_note(&mut *self.lock()?, note, key);
         let waited = self.log.wait(begun?);
         if waited.is_err() {
-            self.lock().freshness = Freshness::Stale;
+            self.mark_stale();
         }
         waited
     }

@@ -116,7 +116,7 @@ impl Engine {
 
     /// The lock, for whoever may be a fork: there nobody may let go of it. Free, it can be taken
     /// without asking the system which process this is.
-    fn enter(&self) -> Result<QueueGuard<'_>> {
+    pub(super) fn enter(&self) -> Result<QueueGuard<'_>> {
         match self.queue.try_lock() {
             Ok(queue) => Ok(queue),
             Err(TryLockError::Poisoned(queue)) => Ok(queue.into_inner()),
@@ -285,7 +285,12 @@ impl Engine {
     pub(super) fn reader(&self) -> Result<LogReader> {
         let known = self.retention();
         let (storage, dir) = (&self.options.storage, self.layout.dir());
-        LogReader::open_superseded(storage, dir, known.as_ref(), &self.places)
+        let reader = LogReader::open_superseded(storage, dir, known.as_ref(), &self.places)?;
+        let own = self.enter()?.active.header.ledger;
+        if reader.ledger_uid().is_some_and(|found| found != own) && !bug!(AnotherLedgerRead) {
+            return Err(fenced(MOVED).at_path(dir));
+        }
+        Ok(reader)
     }
 
     /// The newest retention note.
@@ -295,7 +300,7 @@ impl Engine {
 
     /// Make all durable that was submitted, and write HEAD as that of a log at rest.
     pub(super) fn close(&self) -> Result<()> {
-        match &self.lock().health {
+        match &self.enter()?.health {
             Health::Good => {}
             Health::Fenced(why) => return Err(fenced(why)),
             // Whoever had to know was told.
@@ -319,6 +324,9 @@ impl Engine {
         head.sync()
     }
 }
+
+const MOVED: &str = "another ledger is in the place of the one that was opened: the folder was \
+                     moved, or the working folder changed";
 
 impl Queue {
     fn landed(&self, key: Option<&BatchKey>) -> Option<Ticket> {

@@ -15,7 +15,7 @@ use super::layout::Layout;
 use super::retention::Retention;
 use super::scan::Links;
 use super::seek::PlaceCache;
-use super::segments::{Entry, Segment, Segments};
+use super::segments::{Entry, Segment, Segments, good};
 use super::snapshot_reader::Listed;
 use super::writer::not_a_ledger;
 
@@ -114,6 +114,11 @@ impl LogReader {
         let (layout, listed, manifest) = (layout.clone(), Listed::default(), None);
         let links = Links::Computed;
         Ok(Self { storage, layout, segments, view, access, places, listed, links, manifest })
+    }
+
+    /// The ledger that the newest intact segment belongs to.
+    pub(super) fn ledger_uid(&self) -> Option<[u8; 16]> {
+        self.segments.list.iter().rev().find_map(good).map(|segment| segment.header.ledger)
     }
 
     /// What walks of this reader do about the chain. They compute every link again unless this says

@@ -106,7 +106,16 @@ impl Log {
     /// # Errors
     /// `Poisoned` and `Fenced`.
     pub fn expect_good(&self) -> Result<()> {
-        self.engine.lock().expect_good()
+        self.engine.enter()?.expect_good()
+    }
+
+    /// That this is the process that opened the log. In a fork nothing else may be asked for that
+    /// returns no error: who holds a lock of this handle may not exist there.
+    ///
+    /// # Errors
+    /// `Fenced`.
+    pub fn expect_own_process(&self) -> Result<()> {
+        self.engine.expect_own_process()
     }
 
     /// Look whether this handle may change what is beside the log: it may still append, and nobody

@@ -67,7 +67,7 @@ impl Drive<'_> {
         let Some(turn) = Turn::take(folder, self.run, criteria)? else {
             return Ok(Due::Later(check));
         };
-        let state = self.ledger.state();
+        let state = self.ledger.state()?;
         let check = state.runs.get(&self.run).and_then(|run| match criteria {
             Criteria::OfStep(number) => self.next_check_of_step(run, number),
             Criteria::OfPlan => self.next_check_of_plan(run),
@@ -146,7 +146,7 @@ impl Drive<'_> {
         step: Option<&StepName>,
         check: Check,
     ) -> Result<Option<Check>> {
-        let state = self.ledger.state();
+        let state = self.ledger.state()?;
         let held = match check.subject {
             Subject::Attempt(token) => state.dealt.get(&token).and_then(|(run, step)| {
                 let attempt = state.runs.get(run)?.step(*step)?.attempt()?;
@@ -180,7 +180,7 @@ impl Drive<'_> {
     }
 
     pub(super) fn queue_checks_of_reported(&mut self) {
-        let state = self.ledger.state();
+        let Some(state) = self.state() else { return };
         let Some(run) = state.runs.get(&self.run) else { return };
         for number in &run.reported {
             self.queue_check_of_step(&StepName::of(run, *number));
@@ -188,7 +188,7 @@ impl Drive<'_> {
     }
 
     pub(super) fn queue_check_of_step(&mut self, step: &StepName) {
-        let state = self.ledger.state();
+        let Some(state) = self.state() else { return };
         let check =
             state.runs.get(&self.run).and_then(|run| self.next_check_of_step(run, step.number));
         self.queued.extend(check.map(|check| (Some(step.clone()), check)));
@@ -199,7 +199,7 @@ impl Drive<'_> {
         if !self.may_start() {
             return false;
         }
-        let state = self.ledger.state();
+        let Some(state) = self.state() else { return false };
         let check = state.runs.get(&self.run).and_then(|run| self.next_check_of_plan(run));
         let found = check.is_some();
         self.queued.extend(check.map(|check| (None, check)));

@@ -7,12 +7,13 @@
 //!   count towards `max_parallel` like workers.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::ledger::{Clock, Ledger, Task};
-use crate::plan::{AttemptToken, LostCause, Micros, RunId, RunStatus, StepStatus};
+use crate::plan::{AttemptToken, LostCause, Micros, RunId, RunStatus, State, StepStatus};
 
 use super::planner::Planning;
 use super::recover::recover;
@@ -248,13 +249,18 @@ impl Drive<'_> {
         (1..=taken.len() + 1).find(|slot| !taken.contains(slot)).unwrap_or(1)
     }
 
-    fn is_running(&self) -> bool {
-        let state = self.ledger.state();
+    /// The state, unless it cannot be told any more: then nothing more is dealt.
+    pub(super) fn state(&mut self) -> Option<Arc<State>> {
+        self.ledger.state().map_err(|error| self.fail(error)).ok()
+    }
+
+    fn is_running(&mut self) -> bool {
+        let Some(state) = self.state() else { return false };
         state.runs.get(&self.run).is_some_and(|run| run.status == RunStatus::Running)
     }
 
     pub(super) fn count(&mut self) {
-        let state = self.ledger.state();
+        let Some(state) = self.state() else { return };
         let Some(run) = state.runs.get(&self.run) else { return };
         let settled = run.count(StepStatus::Accepted) + run.count(StepStatus::Skipped);
         let steps = run.active_version().map_or(0, |version| version.step_count);
@@ -285,7 +291,7 @@ impl Drive<'_> {
     }
 
     fn summarize(self) -> Result<RunSummary> {
-        let state = self.ledger.state();
+        let state = self.ledger.state()?;
         let Some(run) = state.runs.get(&self.run) else {
             return Err(Error::from(crate::plan::Rejection::NoSuchRun));
         };

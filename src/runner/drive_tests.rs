@@ -281,7 +281,7 @@ fn what_had_begun_when_the_machine_failed_is_in_doubt() {
         let mut workers = Scripted { cannot_start: Some(failure), ..Scripted::new() };
         let summary = bench.drive(&mut workers, &mut Quiet::new());
         assert!(matches!(summary.outcome, RunOutcome::Stopped { .. }), "{:?}", summary.outcome);
-        let state = bench.ledger.state();
+        let state = bench.ledger.state().unwrap();
         assert_eq!(state.runs[&bench.run].step(StepNumber(1)).unwrap().status, expected);
     }
 }

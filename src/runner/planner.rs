@@ -67,7 +67,7 @@ impl Drive<'_> {
     /// Ask the planner, if another plan is asked for.
     pub(super) fn queue_planner(&mut self) {
         let Some(planner) = self.helpers.planner.clone() else { return };
-        let state = self.ledger.state();
+        let Some(state) = self.state() else { return };
         let Some(run) = state.runs.get(&self.run) else { return };
         let Some(request) = run.request.as_ref().filter(|_| may_be_asked(run)) else { return };
         if self.planning.asked.is_some() || self.planning.left.contains(&request.seq) {
@@ -122,7 +122,7 @@ impl Drive<'_> {
     fn propose(&mut self, planner: &Planner, request: u64, said: &Said) -> Result<Option<String>> {
         let (run, by) = (self.run, planner.name());
         let reason = {
-            let state = self.ledger.state();
+            let state = self.ledger.state()?;
             let open = state.runs.get(&run).and_then(|run| run.request.as_ref());
             let Some(open) = open.filter(|open| open.seq == request) else {
                 // Somebody answered it in the meantime.
@@ -141,7 +141,7 @@ impl Drive<'_> {
         };
         Ok(match refused(proposed)? {
             Ok(version) => {
-                let state = self.ledger.state();
+                let state = self.ledger.state()?;
                 let is_active = state.runs.get(&run).is_some_and(|run| run.active == version);
                 self.observer.progress(&Progress::Proposed { version, by, is_active });
                 None
@@ -152,7 +152,7 @@ impl Drive<'_> {
 
     /// Record that an answer could not be used.
     fn without_plan(&mut self, planner: &Planner, request: u64, problem: String) -> Result<()> {
-        let state = self.ledger.state();
+        let state = self.ledger.state()?;
         let Some(run) = state.runs.get(&self.run) else { return Ok(()) };
         let open = run.request.as_ref().filter(|open| open.seq == request);
         let mut unusable = open.map(|open| unusable(run, open)).unwrap_or_default();

@@ -14,7 +14,7 @@ use super::{Answer, Check, Checked, Progress, StepName, Subject};
 impl Drive<'_> {
     /// Queue the probes of steps that have come into doubt.
     pub(super) fn queue_probes(&mut self) {
-        let state = self.ledger.state();
+        let Some(state) = self.state() else { return };
         let Some(run) = state.runs.get(&self.run) else { return };
         for number in &run.in_doubt {
             if let Some((token, check)) = probe_of(run, *number, &self.probed) {
@@ -36,7 +36,8 @@ impl Drive<'_> {
         {
             return;
         }
-        let status = status_of(self.ledger, self.run, step.number);
+        let Some(state) = self.state() else { return };
+        let status = status_of(&state, self.run, step.number);
         self.observer.progress(&Progress::Probed { step, finding, evidence, status });
         self.count();
     }

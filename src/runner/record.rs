@@ -85,11 +85,12 @@ impl Drive<'_> {
             Ok(_) => {
                 self.workers.settled(token);
                 self.session.lost += 1;
+                let Some(state) = self.state() else { return };
                 self.observer.progress(&Progress::Lost {
                     step: step.clone(),
                     token,
                     detail: detail.to_owned(),
-                    status: status_of(self.ledger, self.run, step.number),
+                    status: status_of(&state, self.run, step.number),
                 });
             }
             // Its lease ran out in the meantime: it is lost already.
@@ -136,7 +137,7 @@ impl Drive<'_> {
 
     /// End the workers whose attempts are over.
     pub(super) fn end_revoked(&mut self) {
-        let state = self.ledger.state();
+        let Some(state) = self.state() else { return };
         let is_over = |token: &AttemptToken| !state.in_flight.contains_key(token);
         let over: Vec<AttemptToken> = self.running.keys().copied().filter(is_over).collect();
         for token in over {
@@ -147,7 +148,7 @@ impl Drive<'_> {
     /// Record how the files of the active version are before any step of it is dealt, so that its
     /// workers can be told what has changed since.
     pub(super) fn note_planned_files(&mut self) -> Result<()> {
-        let state = self.ledger.state();
+        let state = self.ledger.state()?;
         let Some(run) = state.runs.get(&self.run) else { return Ok(()) };
         let known = run.variables.get(PLANNED_FILES);
         if std::mem::replace(&mut self.noted_version, run.active) == run.active
@@ -167,11 +168,12 @@ impl Drive<'_> {
 
     /// Tell, and keep for the summary, what the workers noticed.
     pub(super) fn take_remarks(&mut self) {
-        let state = self.ledger.state();
+        let state = self.state();
         for remark in self.workers.remarks() {
-            let run = state.runs.get(&self.run);
-            let step = remark.token.and_then(|token| state.dealt.get(&token));
-            let step = run.zip(step).map(|(run, (_, number))| StepName::of(run, *number));
+            let step = state.as_ref().zip(remark.token).and_then(|(state, token)| {
+                let (_, number) = state.dealt.get(&token)?;
+                Some(StepName::of(state.runs.get(&self.run)?, *number))
+            });
             self.note(step, remark.text);
         }
     }

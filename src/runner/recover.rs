@@ -21,7 +21,7 @@ pub fn recover(
 ) -> Result<u32> {
     workers.confirm_dead()?;
     let remarks = workers.remarks();
-    let state = ledger.state();
+    let state = ledger.state()?;
     let mut lost = 0;
     for (token, (_, number)) in state.in_flight.iter().filter(|(_, (of, _))| *of == run) {
         let Some(the_run) = state.runs.get(&run) else { continue };
@@ -38,7 +38,7 @@ pub fn recover(
             step: StepName::of(the_run, *number),
             token: *token,
             detail,
-            status: status_of(ledger, run, *number),
+            status: status_of(&*ledger.state()?, run, *number),
         });
     }
     // What is left of attempts that are over, or of checks, is of no attempt any more.
@@ -49,7 +49,7 @@ pub fn recover(
     if let Some(finding) = workers.resolve_doubt() {
         let by = workers.kind().judge().to_owned();
         let in_doubt =
-            ledger.state().runs.get(&run).map(|run| run.in_doubt.clone()).unwrap_or_default();
+            ledger.state()?.runs.get(&run).map(|run| run.in_doubt.clone()).unwrap_or_default();
         for step in in_doubt {
             let (by, evidence) = (by.clone(), String::new());
             ledger.execute(&Command::ResolveDoubt { run, step, finding, by, evidence })?;
@@ -63,8 +63,7 @@ fn is_in_flight(state: &State, run: RunId, token: Option<AttemptToken>) -> bool 
 }
 
 /// How a step stands now.
-pub(super) fn status_of(ledger: &Ledger, run: RunId, number: StepNumber) -> StepStatus {
-    let state = ledger.state();
+pub(super) fn status_of(state: &State, run: RunId, number: StepNumber) -> StepStatus {
     let step = state.runs.get(&run).and_then(|run| run.step(number));
     step.map_or(StepStatus::Removed, |step| step.status)
 }

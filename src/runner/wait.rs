@@ -44,8 +44,8 @@ impl Drive<'_> {
     }
 
     /// When the next thing falls due that is worth waiting for, and what it is.
-    fn due(&self) -> Option<(Micros, String)> {
-        let state = self.ledger.state();
+    fn due(&mut self) -> Option<(Micros, String)> {
+        let state = self.state()?;
         let run = state.runs.get(&self.run)?;
         if matches!(run.status, RunStatus::Ended(_)) {
             return None;

@@ -253,6 +253,6 @@ mod tests {
             let set = json!({ "act": "set", "name": "n", "value": long, "by": "b" });
             assert_eq!(ask(&set).code, 0);
         });
-        assert_eq!(ledger.state().runs.values().next().unwrap().variables["n"].version, 1);
+        assert_eq!(ledger.state().unwrap().runs.values().next().unwrap().variables["n"].version, 1);
     }
 }

@@ -300,7 +300,7 @@ fn a_prune_leaves_no_snapshot_without_its_base() {
     assert_eq!(pruned.plan.snapshots, pruned.removal.snapshots);
     // Those behind that record are based on what goes, directly or not.
     assert_eq!(pruned.plan.snapshots.len(), 30);
-    let hash = ledger.state_hash();
+    let hash = ledger.state_hash().unwrap();
     ledger.close().unwrap();
     let view = LedgerView::open(&dir(), &environment).unwrap();
     assert_eq!(names(&disk).len(), 2);

@@ -9,7 +9,7 @@ use super::story::{Story, receipt, refusal};
 
 /// The state in memory is the fold of the records, before a loss of power and behind it.
 fn holds(story: &mut Story) {
-    let (live, head) = (story.ledger().state_hash(), story.ledger().head());
+    let (live, head) = (story.ledger().state_hash().unwrap(), story.ledger().head());
     let folded = story.ledger().state_at(head.seq).unwrap();
     assert_eq!(state_hash(&folded), live, "something is in memory, and not in the log");
     // It compares the state behind the loss with the one before.

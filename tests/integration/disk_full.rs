@@ -224,12 +224,12 @@ fn attempt(
     story: &str,
 ) -> Result<(), plan_ledger::Error> {
     let (ledger, _) = Ledger::open_or_create(Path::new("full.ledger"), environment)?;
-    let run = match ledger.state().run_named("full") {
+    let run = match ledger.state().unwrap().run_named("full") {
         Some(run) => run.id,
         None => ledger.start_run("full", &plan(8), RunPolicy::default())?,
     };
     // What was dealt to a life that is over is lost: the steps may be done twice.
-    for token in ledger.state().in_flight.keys() {
+    for token in ledger.state().unwrap().in_flight.keys() {
         ledger.report_lost(*token, plan_ledger::plan::LostCause::RunnerDied, "it is over")?;
     }
     while let Some(task) = ledger.dispatch(run, "worker")? {
@@ -242,7 +242,7 @@ fn attempt(
             ledger.snapshot::<plan_ledger::State>()?;
         }
     }
-    let state = ledger.state();
+    let state = ledger.state().unwrap();
     assert_eq!(state.runs[&run].status, RunStatus::Ended(Ending::Done), "{story}");
     let replayed = ledger.state_at(ledger.head().seq)?;
     assert_eq!(state_hash(&replayed), state_hash(&state), "{story}");

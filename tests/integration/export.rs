@@ -128,7 +128,7 @@ fn an_import_has_the_same_chain_and_the_same_state_at_every_record() {
         let [a, b] = [&one, &two].map(|ledger| state_hash(&ledger.state_at(seq).unwrap()));
         assert_eq!(a, b, "at {seq}");
     }
-    let run = two.state().run_named("r").unwrap().id;
+    let run = two.state().unwrap().run_named("r").unwrap().id;
     work(&two, run, large(9, 100_000));
 }
 

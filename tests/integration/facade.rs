@@ -5,11 +5,12 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use plan_ledger::ledger::{Make, Wish};
 use plan_ledger::plan::{BarrierNeeds, Event, Json, Rejection, RunStatus, StepEvent};
 use plan_ledger::sim::{Effect, Fault, SimDisk};
 use plan_ledger::{
-    BatchKey, Command, Environment, ErrorKind, Ledger, Plan, Receipt, RunId, RunPolicy, Step,
-    state_hash,
+    BatchKey, Command, Environment, ErrorKind, Ledger, Plan, Receipt, RunId, RunPolicy, State,
+    Step, state_hash,
 };
 
 use crate::golden::deterministic;
@@ -56,7 +57,7 @@ fn eight_threads_share_a_ledger_and_every_step_has_one_winner() {
     let ledger = Ledger::create(&folder.path().join("a.ledger"), &Environment::system()).unwrap();
     let run = ledger.start_run("threads", &plan(STEPS), RunPolicy::default()).unwrap();
     let done: Mutex<BTreeMap<u32, Vec<usize>>> = Mutex::default();
-    let is_over = || matches!(ledger.state().runs[&run].status, RunStatus::Ended(_));
+    let is_over = || matches!(ledger.state().unwrap().runs[&run].status, RunStatus::Ended(_));
     std::thread::scope(|scope| {
         for thread in 0..8 {
             let (done, ledger) = (&done, &ledger);
@@ -74,7 +75,7 @@ fn eight_threads_share_a_ledger_and_every_step_has_one_winner() {
     assert_eq!(done.len(), STEPS);
     assert!(done.values().all(|winners| winners.len() == 1), "{done:?}");
     assert_eq!(ledger.state_at(ledger.head().seq).map(|state| state_hash(&state)).unwrap(), {
-        ledger.state_hash()
+        ledger.state_hash().unwrap()
     });
 }
 
@@ -87,14 +88,14 @@ fn replay_equals_the_live_state_at_every_commit() {
     let ledger = Ledger::create(dir, &on_disk(&disk)).unwrap();
     let mut live = BTreeMap::new();
     let run = ledger.start_run("replay", &plan(40), RunPolicy::default()).unwrap();
-    live.insert(ledger.head().seq, ledger.state_hash());
+    live.insert(ledger.head().seq, ledger.state_hash().unwrap());
     while let Some(task) = ledger.dispatch(run, "worker").unwrap() {
-        live.insert(ledger.head().seq, ledger.state_hash());
+        live.insert(ledger.head().seq, ledger.state_hash().unwrap());
         let count = Json::new(&serde_json::json!(task.number.0));
         ledger.set_variable(run, "count", count, None, "me").unwrap();
-        live.insert(ledger.head().seq, ledger.state_hash());
+        live.insert(ledger.head().seq, ledger.state_hash().unwrap());
         ledger.record_receipt(task.token, Receipt::default()).unwrap();
-        live.insert(ledger.head().seq, ledger.state_hash());
+        live.insert(ledger.head().seq, ledger.state_hash().unwrap());
     }
     assert!(live.len() > 80, "{}", live.len());
     for (seq, hash) in &live {
@@ -106,7 +107,7 @@ fn replay_equals_the_live_state_at_every_commit() {
     assert_eq!(ledger.replay(last.seq - 3).unwrap().len(), 4);
     ledger.close().unwrap();
     let (again, _) = Ledger::open(dir, &on_disk(&disk)).unwrap();
-    assert_eq!((again.head(), again.state_hash()), (last, live[&last.seq]));
+    assert_eq!((again.head(), again.state_hash().unwrap()), (last, live[&last.seq]));
 }
 
 /// Goal: a full disk refuses a command and changes nothing; with room, the same handle goes on.
@@ -119,11 +120,11 @@ fn a_full_disk_refuses_and_the_state_is_the_log_s() {
     let large = Json::new(&serde_json::json!("x".repeat(300_000)));
     let mut version = 0;
     let error = loop {
-        let before = ledger.state_hash();
+        let before = ledger.state_hash().unwrap();
         match ledger.set_variable(run, "v", large.clone(), Some(version), "me") {
             Ok(next) => version = next,
             Err(error) => {
-                assert_eq!(ledger.state_hash(), before, "refused, and yet in the state");
+                assert_eq!(ledger.state_hash().unwrap(), before, "refused, and yet in the state");
                 break error;
             }
         }
@@ -156,7 +157,7 @@ fn a_failed_sync_poisons_the_handle_and_reopening_tells() {
         let (ledger, report) = Ledger::open(dir, &on_disk(&disk)).unwrap();
         assert_ne!(report.verdict, "clean", "a poisoned end is fenced");
         assert!(ledger.head().seq > acked.seq, "the note, at least");
-        let state = ledger.state();
+        let state = ledger.state().unwrap();
         let replayed = ledger.state_at(ledger.head().seq).unwrap();
         assert_eq!(state_hash(&replayed), state_hash(&state));
         ledger.set_variable(run, "w", value, Some(0), "me").unwrap();
@@ -181,7 +182,7 @@ fn threads_that_set_variables_share_syncs() {
                 for number in 0..60 {
                     assert_eq!(set(thread, number).unwrap(), number + 1);
                     // What is seen is durable, and holds what was answered.
-                    let state = ledger.state();
+                    let state = ledger.state().unwrap();
                     assert!(state.seq <= ledger.head().seq);
                     let seen = state.runs[&run].variables[&format!("v{thread}")].version;
                     assert_eq!(seen, number + 1);
@@ -191,11 +192,11 @@ fn threads_that_set_variables_share_syncs() {
         }
     });
     let head = ledger.head();
-    assert_eq!(state_hash(&ledger.state_at(head.seq).unwrap()), ledger.state_hash());
-    let hash = ledger.state_hash();
+    assert_eq!(state_hash(&ledger.state_at(head.seq).unwrap()), ledger.state_hash().unwrap());
+    let hash = ledger.state_hash().unwrap();
     ledger.close().unwrap();
     let (again, _) = Ledger::open(&dir, &Environment::system()).unwrap();
-    assert_eq!((again.head(), again.state_hash()), (head, hash));
+    assert_eq!((again.head(), again.state_hash().unwrap()), (head, hash));
 }
 
 /// Goal: a command under a key is carried out once, whatever the first answer was: in the same
@@ -205,7 +206,7 @@ fn a_command_under_a_key_is_carried_out_once() {
     let story = |disk: &SimDisk| {
         let dir = Path::new("a.ledger");
         let (ledger, _) = Ledger::open_or_create(dir, &on_disk(disk)).ok()?;
-        let run = match ledger.state().run_named("once") {
+        let run = match ledger.state().unwrap().run_named("once") {
             Some(run) => run.id,
             None => ledger.start_run("once", &plan(20), RunPolicy::default()).ok()?,
         };
@@ -226,9 +227,9 @@ fn a_command_under_a_key_is_carried_out_once() {
     let idle = ledger.execute_once(&nothing, &Command::Tick).unwrap();
     assert!(idle.events.is_empty());
     assert_eq!(ledger.execute_once(&nothing, &Command::Tick).unwrap().ack, idle.ack);
-    assert_eq!(ledger.state().seq, idle.ack.seq);
+    assert_eq!(ledger.state().unwrap().seq, idle.ack.seq);
     let replayed = ledger.state_at(idle.ack.seq).unwrap();
-    assert_eq!(state_hash(&replayed), ledger.state_hash());
+    assert_eq!(state_hash(&replayed), ledger.state_hash().unwrap());
     drop(ledger);
 
     for call in 1..=calm.calls() {
@@ -238,12 +239,12 @@ fn a_command_under_a_key_is_carried_out_once() {
         disk.crash_at(u64::MAX);
         disk.lose_power(plan_ledger::sim::Loss::Some(call));
         let (ledger, run, _, commit) = story(&disk).unwrap();
-        assert_eq!(ledger.state().runs[&run].variables["v"].version, 1, "call {call}");
+        assert_eq!(ledger.state().unwrap().runs[&run].variables["v"].version, 1, "call {call}");
         if let Some(before) = before {
             assert_eq!((before.ack, before.events), (commit.ack, commit.events), "call {call}");
         }
         let replayed = ledger.state_at(ledger.head().seq).unwrap();
-        assert_eq!(state_hash(&replayed), ledger.state_hash(), "call {call}");
+        assert_eq!(state_hash(&replayed), ledger.state_hash().unwrap(), "call {call}");
     }
 }
 
@@ -269,7 +270,7 @@ fn a_failed_sync_is_told_to_all_and_leaves_the_durable_state() {
             let threads: Vec<_> = (0..6).map(set).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
-        let state = ledger.state();
+        let state = ledger.state().unwrap();
         for (thread, answer) in answers.iter().enumerate() {
             if answer.is_ok() {
                 assert!(state.runs[&run].variables.contains_key(&format!("v{thread}")));
@@ -282,7 +283,11 @@ fn a_failed_sync_is_told_to_all_and_leaves_the_durable_state() {
         if answers.iter().all(Result::is_ok) {
             assert_eq!(state_hash(&replayed), state_hash(&state), "call {call}");
         }
-        assert_eq!(state_hash(&ledger.state()), state_hash(&state), "call {call}: it changes");
+        assert_eq!(
+            state_hash(&ledger.state().unwrap()),
+            state_hash(&state),
+            "call {call}: it changes"
+        );
     }
     assert!(failed > 6, "{failed}");
 }
@@ -294,7 +299,7 @@ fn a_receipt_and_the_next_dispatch_are_one_commit() {
     let dir = Path::new("a.ledger");
     let story = |disk: &SimDisk| {
         let (ledger, _) = Ledger::open_or_create(dir, &on_disk(disk)).ok()?;
-        let run = match ledger.state().run_named("steps") {
+        let run = match ledger.state().unwrap().run_named("steps") {
             Some(run) => run.id,
             None => ledger.start_run("steps", &plan(10), RunPolicy::default()).ok()?,
         };
@@ -316,7 +321,7 @@ fn a_receipt_and_the_next_dispatch_are_one_commit() {
         if matches!(step.event, StepEvent::Dispatched(_)))
     });
     assert_eq!(dealt.count(), 10);
-    assert!(matches!(ledger.state().runs[&run].status, RunStatus::Ended(_)));
+    assert!(matches!(ledger.state().unwrap().runs[&run].status, RunStatus::Ended(_)));
     drop(ledger);
     for call in 1..=calm.calls() {
         let disk = SimDisk::new();
@@ -325,14 +330,14 @@ fn a_receipt_and_the_next_dispatch_are_one_commit() {
         disk.crash_at(u64::MAX);
         disk.lose_power(plan_ledger::sim::Loss::Some(call));
         let Ok((ledger, _)) = Ledger::open(dir, &on_disk(&disk)) else { continue };
-        let state = ledger.state();
+        let state = ledger.state().unwrap();
         let Some(run) = state.run_named("steps") else { continue };
         let accepted = run.count(plan_ledger::plan::StepStatus::Accepted);
         if accepted > 0 && accepted < 10 {
             assert_eq!(run.in_flight, 1, "call {call}: reported without the next claim");
         }
         let replayed = ledger.state_at(ledger.head().seq).unwrap();
-        assert_eq!(state_hash(&replayed), ledger.state_hash(), "call {call}");
+        assert_eq!(state_hash(&replayed), ledger.state_hash().unwrap(), "call {call}");
     }
 }
 
@@ -343,11 +348,99 @@ fn a_late_receipt_deals_nothing() {
     let run = ledger.start_run("steps", &plan(10), RunPolicy::default()).unwrap();
     let held = ledger.dispatch(run, "worker").unwrap().unwrap();
     ledger.record_receipt(held.token, Receipt::default()).unwrap();
-    let before = ledger.state();
+    let before = ledger.state().unwrap();
     assert!(!before.runs[&run].lanes.is_empty() && before.in_flight.is_empty());
     let late = ledger.record_receipt_and_dispatch(held.token, Receipt::default(), "worker");
     assert!(matches!(late.unwrap_err().rejection(), Some(Rejection::StaleToken(_))));
-    let after = ledger.state();
+    let after = ledger.state().unwrap();
     assert!(after.in_flight.is_empty(), "a step was dealt");
     assert!(after.runs[&run].ready().eq(before.runs[&run].ready()));
+}
+
+/// Goal: a state that is told is durable, all of it; where it cannot be had, that is said.
+/// Story: a ledger whose folder had been moved away refused a command, could not read its log again
+/// to drop what the command would have done, and showed it as if it had happened.
+#[test]
+fn a_state_that_cannot_be_read_again_is_not_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, moved) = (folder.path().join("a.ledger"), folder.path().join("b.ledger"));
+    let ledger = Ledger::create(&path, &Environment::system()).unwrap();
+    let run = ledger.start_run("moved", &plan(5), RunPolicy::default()).unwrap();
+    std::fs::rename(&path, &moved).unwrap();
+    let value = || Json::new(&serde_json::json!(1));
+    let error = ledger.set_variable(run, "v", value(), None, "me").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Fenced, "{error}");
+    let error = ledger.state().unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::NotALedger | ErrorKind::Io), "{error}");
+    std::fs::rename(&moved, &path).unwrap();
+    assert!(ledger.state().unwrap().runs[&run].variables.is_empty());
+}
+
+/// Goal: a handle reads the ledger that it opened, and no other.
+/// Story: where another ledger came to stand under the path, as by a relative path and another
+/// working folder, the old handle told that one's records as its own.
+#[test]
+fn another_ledger_in_its_place_is_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, moved) = (folder.path().join("a.ledger"), folder.path().join("b.ledger"));
+    let ledger = Ledger::create(&path, &Environment::system()).unwrap();
+    ledger.start_run("own", &plan(5), RunPolicy::default()).unwrap();
+    std::fs::rename(&path, &moved).unwrap();
+    let other = Ledger::create(&path, &Environment::system()).unwrap();
+    other.start_run("other", &plan(5), RunPolicy::default()).unwrap();
+    for error in [
+        ledger.replay(1).map(drop).unwrap_err(),
+        ledger.state_at(1).map(drop).unwrap_err(),
+        ledger.collect_blobs().map(drop).unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::Fenced, "{error}");
+    }
+    assert!(ledger.state().unwrap().run_named("own").is_some(), "what is at hand is its own");
+}
+
+/// Goal: in a fork nobody waits for a thread that has stayed behind in the parent: all is refused.
+/// Story: a thread of the parent held the ledger when another one forked. The child had that lock as
+/// it was, for ever held, and its first call never came back.
+#[test]
+fn a_fork_does_not_wait_for_threads_of_its_parent() {
+    let disk = SimDisk::new();
+    let ledger = Ledger::create(Path::new("a.ledger"), &on_disk(&disk)).unwrap();
+    let run = ledger.start_run("forked", &plan(5), RunPolicy::default()).unwrap();
+    let (inside, is_inside) = std::sync::mpsc::channel();
+    let (go, may_go) = std::sync::mpsc::channel::<()>();
+    let may_go = Mutex::new(may_go);
+    std::thread::scope(|scope| {
+        let holding = scope.spawn(|| {
+            let make = |_: &State| {
+                inside.send(()).unwrap();
+                may_go.lock().unwrap().recv().unwrap();
+                Ok(Command::Tick)
+            };
+            let wish: Wish<'_, plan_ledger::Error> =
+                Wish { key: None, command: Make::Of(&make), then: None };
+            ledger.fulfil(&wish, |_, _| ()).map(drop)
+        });
+        is_inside.recv().unwrap();
+        disk.become_another_process();
+        let (told, tell) = std::sync::mpsc::channel();
+        let in_child = scope.spawn(|| {
+            let told = told;
+            told.send(ledger.execute(&Command::Tick).map(drop)).unwrap();
+            told.send(ledger.state().map(drop)).unwrap();
+            told.send(ledger.tick()).unwrap();
+            told.send(ledger.dispatch(run, "w").map(drop)).unwrap();
+            told.send(ledger.snapshot::<State>().map(drop)).unwrap();
+            told.send(ledger.collect_blobs().map(drop)).unwrap();
+        });
+        let answers: Vec<_> =
+            (0..6).map(|_| tell.recv_timeout(std::time::Duration::from_secs(60))).collect();
+        // Before anything is held against it: a thread that waits would keep the test from ending.
+        go.send(()).unwrap();
+        in_child.join().unwrap();
+        drop(holding.join().unwrap());
+        for answer in answers {
+            let error = answer.expect("it waited").unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Fenced, "{error}");
+        }
+    });
 }

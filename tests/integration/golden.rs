@@ -289,7 +289,7 @@ fn the_golden_bytes_are_a_ledger() {
     }
     let (ledger, report) = Ledger::open(&kept, &deterministic()).unwrap();
     assert_eq!(report.verdict, "clean");
-    let state = ledger.state();
+    let state = ledger.state().unwrap();
     let run = state.run_named("demo").unwrap();
     assert_eq!(run.variables["x"].value.as_str(), "42");
     assert_eq!(ledger.state_at(ledger.head().seq).unwrap().seq, ledger.head().seq);

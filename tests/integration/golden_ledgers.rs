@@ -125,7 +125,7 @@ fn torn() -> SimDisk {
 fn fenced() -> SimDisk {
     let disk = torn();
     let (ledger, _) = Ledger::open(&dir(), &environment(&disk, 8)).unwrap();
-    let run = ledger.state().run_named("demo").unwrap().id;
+    let run = ledger.state().unwrap().run_named("demo").unwrap().id;
     ledger.dispatch(run, "worker").unwrap().unwrap();
     ledger.close().unwrap();
     disk
@@ -169,7 +169,7 @@ fn pruned() -> SimDisk {
     let disk = good();
     let (ledger, _) = Ledger::open(&dir(), &environment(&disk, 9)).unwrap();
     ledger.snapshot::<State>().unwrap();
-    let run = ledger.state().run_named("demo").unwrap().id;
+    let run = ledger.state().unwrap().run_named("demo").unwrap().id;
     ledger.dispatch(run, "worker").unwrap().unwrap();
     ledger.snapshot::<State>().unwrap();
     ledger.prune(Through::Record(11), None, "ann").unwrap();
@@ -183,7 +183,7 @@ fn based() -> SimDisk {
     let disk = good();
     let environment = environment(&disk, 9);
     let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
-    let run = ledger.state().run_named("demo").unwrap().id;
+    let run = ledger.state().unwrap().run_named("demo").unwrap().id;
     ledger.dispatch(run, "worker").unwrap().unwrap();
     ledger.close().unwrap();
     let names = reader(&disk).snapshots().unwrap().names;

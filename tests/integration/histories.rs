@@ -69,7 +69,7 @@ fn metrics_are_the_same_from_a_run_and_from_all() {
     let ledger = Ledger::create(&dir(), &random_environment(&disk, 10_000)).unwrap();
     play(&ledger, 3, 3_000);
     let all = |ledger: &Ledger| {
-        let runs: Vec<RunId> = ledger.state().runs.keys().copied().collect();
+        let runs: Vec<RunId> = ledger.state().unwrap().runs.keys().copied().collect();
         runs.into_iter().map(|run| ledger.metrics(run).unwrap()).collect::<Vec<_>>()
     };
     let from_runs = all(&ledger);
@@ -113,7 +113,7 @@ fn metrics_count_what_their_definitions_say() {
     assert_eq!(after.replan_frequency.to_string(), "1 of 8");
     assert_eq!(after.step_time.of, 10_000_000);
     assert!(after.step_time.part > 0 && after.budget_use.is_empty());
-    assert_eq!(ledger.state().runs[&run].tally.exhausted, 1);
+    assert_eq!(ledger.state().unwrap().runs[&run].tally.exhausted, 1);
     // From a snapshot, and without the lock, they are the same.
     ledger.snapshot::<Metrics>().unwrap();
     assert_eq!(ledger.metrics(run).unwrap(), after);
@@ -159,7 +159,7 @@ fn a_trace_says_what_every_record_changed_and_what_every_step_cost() {
     for change in trace.records.iter().flat_map(|record| &record.changes) {
         change_in(&mut tree, change);
     }
-    let state = ledger.state();
+    let state = ledger.state().unwrap();
     let now = &state.runs[&run];
     assert_eq!(tree["status"], serde_json::json!({"Ended": "Done"}));
     assert_eq!(tree["account"], serde_json::to_value(now.account).unwrap());

@@ -292,7 +292,7 @@ fn the_summary_as_json() {
     assert_eq!(ledger["health"]["opening"]["verdict"], "clean");
     assert_eq!(ledger["head"]["seq"], ledger["acknowledged"]);
     let ledger_now = reopen(&place.dir);
-    assert_eq!(ledger["state"]["hash"], ledger_now.state_hash().to_string());
+    assert_eq!(ledger["state"]["hash"], ledger_now.state_hash().unwrap().to_string());
 }
 
 #[test]
@@ -617,8 +617,8 @@ fn every_member_is_documented() {
     let place = small();
     // A fence leaves a recovery note, and a verdict and a variable complete the picture.
     let ledger = reopen(&place.dir);
-    let run = ledger.state().run_named("small").unwrap().id;
-    let token = ledger.state().runs[&run].steps[1].attempt().unwrap().token;
+    let run = ledger.state().unwrap().run_named("small").unwrap().id;
+    let token = ledger.state().unwrap().runs[&run].steps[1].attempt().unwrap().token;
     let verdict = Verdict {
         criterion: 0,
         ruling: Ruling::Pass,

@@ -159,7 +159,7 @@ fn records_are_followed_while_they_are_written() {
     let running = start(command.stdin(Stdio::null()));
     wait_until("what was there is printed", || running.said(&format!("\"seq\":{before},")));
     let ledger = reopen(&place.dir);
-    let run = ledger.state().run_named("small").unwrap().id;
+    let run = ledger.state().unwrap().run_named("small").unwrap().id;
     for value in 0..3 {
         ledger.set_variable(run, "v", Json::new(&json!(value)), None, "ana").unwrap();
     }

@@ -348,7 +348,7 @@ fn pruned() -> Place {
         }
     }
     ledger.snapshot::<State>().unwrap();
-    let run = ledger.state().run_named("new").unwrap().id;
+    let run = ledger.state().unwrap().run_named("new").unwrap().id;
     ledger.set_variable(run, "v", Json::new(&1.into()), None, "ann").unwrap();
     ledger.snapshot::<State>().unwrap();
     ledger.set_variable(run, "v", Json::new(&2.into()), None, "ann").unwrap();

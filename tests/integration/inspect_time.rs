@@ -245,7 +245,7 @@ fn the_past_stays_as_it_was() {
     };
     let before = told();
     let ledger = reopen(&place.dir);
-    let run = ledger.state().runs.keys().copied().next().unwrap();
+    let run = ledger.state().unwrap().runs.keys().copied().next().unwrap();
     ledger.set_variable(run, "binary", Json::new(&json!(1)), None, "ann").unwrap();
     assert_eq!(told(), before);
 }

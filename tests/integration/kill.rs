@@ -140,7 +140,11 @@ fn assert_all_done(place: &Place, steps: usize) {
     assert_eq!(run.status, RunStatus::Ended(Ending::Done));
     assert_eq!(ids(run, StepStatus::Accepted).len(), steps);
     let (ledger, report) = Ledger::open(&place.path(".ledger"), &Environment::system()).unwrap();
-    assert_eq!(ledger.state_hash(), state_hash(&state), "a reader's fold is the live state");
+    assert_eq!(
+        ledger.state_hash().unwrap(),
+        state_hash(&state),
+        "a reader's fold is the live state"
+    );
     assert_eq!(report.verdict, "clean");
     // Each start that the workers counted is an attempt that the ledger knows.
     let started: BTreeSet<(String, u32)> = place

@@ -171,10 +171,10 @@ fn a_broken_harness_is_found_out() {
     let life = |disk: &SimDisk, name: &str| -> Result<usize, String> {
         let words = |error: plan_ledger::Error| error.to_string();
         let (ledger, _) = Ledger::open_or_create(&dir(), &environment(disk)).map_err(words)?;
-        if ledger.state().run_named(name).is_none() {
+        if ledger.state().unwrap().run_named(name).is_none() {
             ledger.start_run(name, &plan, RunPolicy::default()).map_err(words)?;
         }
-        let runs = ledger.state().runs.len();
+        let runs = ledger.state().unwrap().runs.len();
         ledger.close().map_err(words)?;
         Ok(runs)
     };

@@ -73,7 +73,7 @@ pub(crate) fn specimen() -> Specimen {
     ledger.set_variable(run, "v", Json::default(), None, "me").unwrap();
     ledger.snapshot::<State>().unwrap();
     output(&ledger, 8, 40);
-    let live = ledger.state_hash();
+    let live = ledger.state_hash().unwrap();
     ledger.close().unwrap();
 
     let records = whole(&reader(&disk));

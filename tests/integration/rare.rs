@@ -163,12 +163,12 @@ fn an_opening_takes_over_no_record_that_breaks_a_rule() {
     kill(&base, log);
     let good = record(7, 20);
     let odd = NewRecord { kind: 0, ..good.clone() };
-    let cases: [(&[(u64, u16)], &NewRecord, bool); 5] = [
-        (&[(at(5), 0)], &good, true),
-        (&[(at(6), 1), (at(6), 0)], &good, true),
-        (&[(at(4), 0)], &good, false),
-        (&[(at(6), 2), (at(6), 0)], &good, false),
-        (&[(at(6), 0)], &odd, false),
+    let cases = [
+        (vec![(at(5), 0)], &good, true),
+        (vec![(at(6), 1), (at(6), 0)], &good, true),
+        (vec![(at(4), 0)], &good, false),
+        (vec![(at(6), 2), (at(6), 0)], &good, false),
+        (vec![(at(6), 0)], &odd, false),
     ];
     for (stamps, record, is_sound) in cases {
         let disk = base.fork();

@@ -190,7 +190,7 @@ fn a_fold_from_an_anchor_is_the_fold_from_the_start() {
     }
     ledger.close().unwrap();
     expect_whole(&disk, &LEVELS, "pruned");
-    assert_eq!(verified(&disk, Level::Replay).state.unwrap().1, open(&disk).state_hash());
+    assert_eq!(verified(&disk, Level::Replay).state.unwrap().1, open(&disk).state_hash().unwrap());
 
     // What is left has the chain that it had, from any side.
     let after = held(&disk);
@@ -461,7 +461,7 @@ fn a_pruned_log_is_pruned_again() {
     ledger.snapshot::<State>().unwrap();
     ended_run(&ledger, "seven");
     ledger.snapshot::<State>().unwrap();
-    let (seq, hash) = (ledger.head().seq, ledger.state_hash());
+    let (seq, hash) = (ledger.head().seq, ledger.state_hash().unwrap());
     let second = ledger.prune(Through::Record(u64::MAX), None, "bob").unwrap();
     assert_eq!(second.plan.first_seq, first.plan.last_seq + 1);
     assert!(second.plan.last_seq > first.plan.anchors[0].seq);
@@ -469,11 +469,11 @@ fn a_pruned_log_is_pruned_again() {
     let refused = view(&disk).state_at(first.plan.anchors[0].seq).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Pruned, "{refused}");
     assert_eq!(state_hash(&ledger.state_at(seq).unwrap()), hash);
-    let hash = ledger.state_hash();
+    let hash = ledger.state_hash().unwrap();
     ledger.close().unwrap();
     expect_whole(&disk, &LEVELS, "pruned twice");
     let (ledger, report) = Ledger::open(&dir(), &quiet(&disk)).unwrap();
-    assert_eq!((ledger.state_hash(), report.notes), (hash, Vec::new()));
+    assert_eq!((ledger.state_hash().unwrap(), report.notes), (hash, Vec::new()));
     for seq in second.plan.anchors[0].seq..place(hashes.len()) {
         let state = ledger.state_at(seq).unwrap();
         assert_eq!(state_hash(&state), hashes[usize::try_from(seq).unwrap()]);
@@ -493,7 +493,7 @@ fn the_ladder_keeps_the_anchors() {
     ledger.snapshot::<Count>().unwrap();
     let plan = ledger.prune(Through::Ended, None, "ann").unwrap().plan;
     for number in 0..6 {
-        let run = ledger.state().run_named("open").unwrap().id;
+        let run = ledger.state().unwrap().run_named("open").unwrap().id;
         ledger.set_variable(run, "v", Json::new(&number.into()), None, "ann").unwrap();
         ledger.snapshot::<State>().unwrap();
     }
@@ -515,7 +515,7 @@ fn damage_of_an_anchor_is_damage() {
     let disk = five();
     let ledger = open(&disk);
     let plan = ledger.prune(Through::Ended, None, "ann").unwrap().plan;
-    let hash = ledger.state_hash();
+    let hash = ledger.state_hash().unwrap();
     ledger.close().unwrap();
     let file = |number: usize| dir().join("snap").join(&plan.anchors[number].file);
     for number in [0, 1] {
@@ -538,7 +538,7 @@ fn damage_of_an_anchor_is_damage() {
                 assert_eq!(damage[0].path, path);
             }
             let ledger = open(&disk);
-            assert_eq!(ledger.state_hash(), hash);
+            assert_eq!(ledger.state_hash().unwrap(), hash);
             assert!(ledger.collect_blobs().unwrap_err().is_damage() || is_removed);
             let fold = view(&disk).fold(u64::MAX).unwrap();
             assert_eq!(state_hash(&fold.state), hash);
@@ -668,7 +668,7 @@ fn a_forged_snapshot_is_no_anchor() {
         };
         ledger.execute(&cap).unwrap();
     }
-    let state = ledger.state();
+    let state = ledger.state().unwrap();
     assert_eq!(state.seq, header.seq);
     disk.remove(&path).unwrap();
     (header.state_hash, header.body_length) = (state.hash().0, 0);
@@ -697,10 +697,10 @@ fn outputs_that_only_an_anchor_names_are_kept() {
         ended_run(&ledger, name);
         ledger.snapshot::<State>().unwrap();
     }
-    let through = ledger.state().runs[&run].steps[0].last_seq;
+    let through = ledger.state().unwrap().runs[&run].steps[0].last_seq;
     let plan = ledger.prune(Through::Record(u64::MAX), None, "ann").unwrap().plan;
     assert!(plan.last_seq >= through && plan.open_runs == ["long"], "{plan:?}");
-    let state = ledger.state();
+    let state = ledger.state().unwrap();
     let kept = state.runs[&run].steps[0].attempt().and_then(|it| it.receipt.as_ref());
     assert_eq!(ledger.collect_blobs().unwrap().blobs, 0);
     assert_eq!(ledger.output(&kept.unwrap().output).unwrap(), output);
@@ -1254,7 +1254,7 @@ fn readers_beside_a_prune_see_no_damage() {
             let mut count = 0;
             for round in 0..3 {
                 let (ledger, _) = Ledger::open(&dir, &environment).unwrap();
-                let run = ledger.state().run_named("open").unwrap().id;
+                let run = ledger.state().unwrap().run_named("open").unwrap().id;
                 // Enough for another segment, and two snapshots in it.
                 fill(&ledger, run, 1_200_000 << round);
                 for _ in 0..2 {

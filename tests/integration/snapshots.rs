@@ -86,7 +86,7 @@ pub(crate) fn opened(
         let storage = Arc::new(disk.fork());
         let environment = Environment { storage, housekeeping, ..environment.clone() };
         let (ledger, report) = Ledger::open(&dir(), &environment).unwrap();
-        (ledger.state_hash(), report.from_snapshot, report.notes)
+        (ledger.state_hash().unwrap(), report.from_snapshot, report.notes)
     });
     assert_eq!(found, beside);
     found
@@ -573,7 +573,7 @@ fn snapshots_of_an_older_version_are_ignored_and_harm_nobody() {
     let (disk, environment) = three();
     let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
     let older = ledger.snapshot::<OlderState>().unwrap();
-    let hash = ledger.state_hash();
+    let hash = ledger.state_hash().unwrap();
     ledger.close().unwrap();
     assert!(older.seq > 60, "it would be the newest");
     assert_eq!(opened(&disk, &environment), (hash, Some(60), Vec::new()));
@@ -633,16 +633,16 @@ fn a_run_that_is_not_the_one_of_its_hash_is_never_acted_upon() {
     let (disk, environment) = three();
     let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
     let forged = ledger.snapshot::<ForgedState>().unwrap();
-    let (hash, seq) = (ledger.state_hash(), ledger.state().seq);
-    let run = *ledger.state().runs.keys().last().unwrap();
+    let (hash, seq) = (ledger.state_hash().unwrap(), ledger.state().unwrap().seq);
+    let run = *ledger.state().unwrap().runs.keys().last().unwrap();
     ledger.close().unwrap();
 
     let (ledger, report) = Ledger::open(&dir(), &environment).unwrap();
-    assert_eq!((ledger.state_hash(), report.from_snapshot), (hash, Some(forged.seq)));
+    assert_eq!((ledger.state_hash().unwrap(), report.from_snapshot), (hash, Some(forged.seq)));
     let refused = ledger.pause(run, "me", "").unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Corrupt, "{refused}");
     assert!(refused.to_string().contains("nothing was written; remove the files"), "{refused}");
-    assert_eq!(ledger.state().seq, seq);
+    assert_eq!(ledger.state().unwrap().seq, seq);
     drop(ledger);
 
     // Who reads folds on from an older one.
@@ -654,7 +654,7 @@ fn a_run_that_is_not_the_one_of_its_hash_is_never_acted_upon() {
 
     disk.remove(&forged.path).unwrap();
     let (ledger, report) = Ledger::open(&dir(), &environment).unwrap();
-    assert_eq!((ledger.state_hash(), report.from_snapshot), (hash, Some(60)));
+    assert_eq!((ledger.state_hash().unwrap(), report.from_snapshot), (hash, Some(60)));
     let paused = ledger.pause(run, "me", "");
     assert!(!matches!(paused.map_err(|error| error.kind()), Err(ErrorKind::Corrupt)));
 }
@@ -789,7 +789,7 @@ fn opening_does_not_read_what_lies_before_the_snapshot() {
     }
     let made = ledger.snapshot::<State>().unwrap();
     play(&ledger, 11, 60);
-    let hash = ledger.state_hash();
+    let hash = ledger.state_hash().unwrap();
     ledger.close().unwrap();
     let segments = crate::lab::segments(&disk);
     assert!(segments.len() > 1, "one segment only");
@@ -847,7 +847,7 @@ fn the_commands_say_that_a_run_is_not_the_one_of_its_hash() {
     let ledger = Ledger::create(&dir, &Environment::system()).unwrap();
     play(&ledger, 12, 30);
     ledger.snapshot::<ForgedState>().unwrap();
-    let run = ledger.state().runs.keys().last().unwrap().to_string();
+    let run = ledger.state().unwrap().runs.keys().last().unwrap().to_string();
     ledger.close().unwrap();
     for words in [&["inspect", "l"][..], &["status", "l", "--run", &run]] {
         let said = place.ledger_with(words).code(4);
@@ -864,7 +864,7 @@ fn the_command_makes_a_snapshot() {
     let dir = place.path("l");
     let ledger = Ledger::create(&dir, &Environment::system()).unwrap();
     play(&ledger, 12, 30);
-    let (seq, hash) = (ledger.head().seq, ledger.state_hash());
+    let (seq, hash) = (ledger.head().seq, ledger.state_hash().unwrap());
     ledger.close().unwrap();
     let said = place.ledger_with(&["snapshot", "l", "--json"]).code(0);
     let value: serde_json::Value = serde_json::from_str(&said.out).unwrap();
@@ -1086,12 +1086,12 @@ fn a_plan_with_numbers_of_many_digits_is_the_same_in_a_snapshot() {
     plan.extra.insert("of plan".into(), serde_json::json!(numbers));
     let run = ledger.start_run("run", &plan, RunPolicy::default()).unwrap();
     ledger.snapshot::<State>().unwrap();
-    let before = ledger.state_hash();
+    let before = ledger.state_hash().unwrap();
     ledger.close().unwrap();
     let (hash, from, notes) = opened(&disk, &environment);
     assert!((hash, from.is_some(), notes.is_empty()) == (before, true, true));
     let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
-    let state = ledger.state();
+    let state = ledger.state().unwrap();
     assert_eq!(state.runs.check(), None);
     assert_eq!(*state.runs[&run].versions[0].plan, plan);
     assert_eq!(replayed(&environment).condition(), Condition::Whole);

@@ -82,7 +82,7 @@ fn anybody_can_speak_it() {
         assert_eq!(asked(&stream, r#"{"act":"renew","token":1}"#).code, 6);
     });
     assert!(!dir.join(SOCKET_NAME).exists());
-    assert_eq!(ledger.state().in_flight.len(), 1);
+    assert_eq!(ledger.state().unwrap().in_flight.len(), 1);
     ledger.close().unwrap();
 }
 
@@ -105,7 +105,7 @@ fn a_fork_of_a_name_that_is_taken_is_refused_and_the_same_request_is_not() {
         let refused = fork("k2");
         assert_eq!((refused.code, refused.lines[0]["rejection"].as_str()), (6, Some("run_exists")));
     });
-    assert_eq!(ledger.state().runs.len(), 2);
+    assert_eq!(ledger.state().unwrap().runs.len(), 2);
 }
 
 /// Goal: a request that is too long is refused, whatever it is, and costs nobody else anything.
@@ -206,7 +206,7 @@ fn silent_clients_are_not_waited_for() {
         silent
     });
     assert_eq!(silent.read(&mut [0]).unwrap(), 0, "it was told that it is over");
-    let state = ledger.state();
+    let state = ledger.state().unwrap();
     assert_eq!(state.in_flight.len(), 1);
 }
 
@@ -290,7 +290,7 @@ fn an_act_whose_answer_is_lost_is_done_once() {
         assert_eq!(answer.lines[0]["token"], done.lines[0]["token"], "{answer:?}");
     });
     let (ledger, _) = Ledger::open(&dir, &Environment::system()).unwrap();
-    assert_eq!(ledger.state().in_flight.len(), 1, "it was done twice");
+    assert_eq!(ledger.state().unwrap().in_flight.len(), 1, "it was done twice");
 }
 
 /// Story: the holder is killed again and again while eight clients set variables. Each act was

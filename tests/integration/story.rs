@@ -63,7 +63,7 @@ impl Story {
 
     /// The power goes, and comes back: what was acknowledged is there, and nothing else counts.
     pub(crate) fn lose_power(&mut self) {
-        let (head, hash) = (self.ledger().head(), self.ledger().state_hash());
+        let (head, hash) = (self.ledger().head(), self.ledger().state_hash().unwrap());
         self.losses += 1;
         let disk = self.disk.fork();
         disk.lose_power(Loss::Some(self.losses));
@@ -149,7 +149,7 @@ impl Story {
 
     /// The one question that is open.
     pub(crate) fn question(&self) -> OpenQuestion {
-        let mut open = self.ledger().questions();
+        let mut open = self.ledger().questions().unwrap();
         assert_eq!(open.len(), 1, "{open:?}");
         open.remove(0)
     }

@@ -313,7 +313,7 @@ fn every_flipped_bit_of_a_snapshot_is_located() {
     let plan: Plan = serde_json::from_str(r#"{"steps": [{"id": "one"}]}"#).unwrap();
     ledger.start_run("demo", &plan, RunPolicy::default()).unwrap();
     let path = ledger.snapshot::<State>().unwrap().path;
-    let live = ledger.state_hash();
+    let live = ledger.state_hash().unwrap();
     ledger.close().unwrap();
     let look = || {
         let watch = |_| ControlFlow::Continue(());

@@ -463,7 +463,7 @@ fn replay_comes_to_the_live_state() {
     let report = verify_ledger(&dir, &environment, request(Level::Replay)).unwrap();
     assert_eq!(report.condition(), Condition::Whole);
     let (live, _) = Ledger::open(&dir, &environment).unwrap();
-    assert_eq!(report.state, Some((live.head().seq, live.state_hash())));
+    assert_eq!(report.state, Some((live.head().seq, live.state_hash().unwrap())));
 }
 
 /// Goal: a note that says what a state was is held against the log: its chain from the level

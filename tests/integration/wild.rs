@@ -15,14 +15,14 @@ pub(crate) fn play(ledger: &Ledger, seed: u64, records: u64) -> BTreeMap<u64, Co
     let mut live = BTreeMap::new();
     while ledger.head().seq < records {
         act(&mut dice, ledger);
-        let state = ledger.state();
+        let state = ledger.state().unwrap();
         live.entry(state.seq).or_insert_with(|| state_hash(&state));
     }
     live
 }
 
 fn act(dice: &mut Dice, ledger: &Ledger) {
-    let state = ledger.state();
+    let state = ledger.state().unwrap();
     let open = |run: &&Run| !matches!(run.status, RunStatus::Ended(_));
     let runs: Vec<RunId> = state.runs.values().filter(open).map(|run| run.id).collect();
     let name = format!("run {}", state.names.len());

@@ -213,7 +213,7 @@ fn hold(dir: &Path) -> Result<Figures> {
 
 /// A run that goes on; a new one if there is none.
 fn newest(ledger: &Ledger) -> Result<RunId> {
-    let state = ledger.state();
+    let state = ledger.state()?;
     let has_enough = |id: &RunId| state.runs.get(id).is_some_and(|run| run.ready_count() > 100);
     if let Some(run) = state.runs.open().rev().find(has_enough) {
         return Ok(run);
@@ -365,12 +365,12 @@ fn extend(dir: &Path, to: u64) -> Result<Figures> {
 fn rung(dir: &Path) -> Result<State> {
     let environment = Environment { housekeeping: Housekeeping::Inline, ..Environment::system() };
     let (ledger, _) = Ledger::open_or_create(dir, &environment)?;
-    let open = ledger.state().runs.open().next_back();
+    let open = ledger.state()?.runs.open().next_back();
     if let Some(run) = open {
         let value = Json::new(&serde_json::json!(ledger.head().seq));
         ledger.set_variable(run, "passed", value, None, "bench")?;
     }
-    let state = (*ledger.state()).clone();
+    let state = (*ledger.state()?).clone();
     ledger.close()?;
     Ok(state)
 }
