@@ -154,7 +154,8 @@ fn tickets_of_one_thread_share_one_sync() {
         assert_eq!(log.wait(ticket).unwrap().seq, 103 - seq);
     }
     assert_eq!(disk.changes(), changes + 3);
-    assert_eq!(disk.calls(), calls + LOOKS + 3);
+    // It is looked who may write before the records are, and before HEAD is.
+    assert_eq!(disk.calls(), calls + 2 * LOOKS + 3);
     assert_eq!(whole(&log.reader().unwrap()).len(), 101);
 }
 
@@ -212,11 +213,11 @@ fn whatever_call_fails_every_waiter_is_answered() {
                         // After a failure nothing more is taken.
                         if let Err(error) = &answer {
                             let again = log.append(&[record(99, 4)], at(0)).unwrap_err();
-                            let expected = match error.kind() {
-                                ErrorKind::Fenced => ErrorKind::Fenced,
-                                _ => ErrorKind::Poisoned,
+                            let may_be = match error.kind() {
+                                ErrorKind::Fenced => &[ErrorKind::Fenced][..],
+                                _ => &[ErrorKind::Poisoned, ErrorKind::Fenced],
                             };
-                            assert_eq!(again.kind(), expected, "{again}");
+                            assert!(may_be.contains(&again.kind()), "{error}, then {again}");
                         }
                         (number, answer)
                     })

@@ -19,7 +19,8 @@ pub(crate) fn dir() -> PathBuf {
     PathBuf::from("/ledger")
 }
 
-/// How many calls a writer makes before each write, to see whether it is still the one: LOCK, HEAD.
+/// How many calls a writer makes before each write, of records and of HEAD, to see whether it is still
+/// the one: LOCK, HEAD.
 pub(crate) const LOOKS: u64 = 2;
 
 /// A number that only the seed decides (splitmix64).
