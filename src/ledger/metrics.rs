@@ -21,7 +21,7 @@ use crate::plan::{
 
 use super::codec::{put, take};
 use super::history::{output_hash, run_of};
-use super::projection::Projection;
+use super::projection::{KeptFor, Projection};
 use super::replay::{LedgerView, Recorded, recorded};
 use super::streams::RUNS;
 use super::{Ledger, snapshots};
@@ -272,6 +272,7 @@ impl StepCounts {
 impl Projection for Metrics {
     const NAME: &'static str = "metrics";
     const VERSION: u32 = 1;
+    const KEPT_FOR: KeptFor = KeptFor::Ledger;
 
     fn apply(&mut self, recorded: &Recorded) {
         let Some(event) = &recorded.event else { return };

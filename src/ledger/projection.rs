@@ -2,19 +2,80 @@
 
 use std::io;
 
+use crate::format::is_projection_name;
 use crate::plan::{ContentHash, State};
 
 use super::hash::{hash_of, state_hash};
 use super::replay::{Recorded, fold, fold_in};
 use super::{state_body, state_body_v2, state_body_v3};
 
+/// Whose a projection is. Only this crate can name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeptFor {
+    /// The ledger's.
+    Ledger,
+    /// Somebody's who uses the crate.
+    User,
+}
+
+/// Whether a projection may have the name that it has.
+///
+/// A user's own could be called `state`: the note of its snapshot spoke of the ledger's state, and
+/// said something else of it than the snapshots of that. Such a program is not compiled any more.
+///
+/// ```compile_fail
+/// # use std::io;
+/// # use plan_ledger::{Ledger, Projection, Recorded};
+/// #[derive(Default)]
+/// struct Mine;
+///
+/// impl Projection for Mine {
+///     const NAME: &'static str = "state";
+///     const VERSION: u32 = 1;
+///     // ...
+/// #   fn apply(&mut self, _: &Recorded) {}
+/// #   fn encode(&self, _: &mut dyn io::Write) -> io::Result<()> { Ok(()) }
+/// #   fn decode(_: &mut dyn io::Read) -> io::Result<Self> { Ok(Self) }
+/// }
+/// # fn keep(ledger: &Ledger) -> plan_ledger::Result<plan_ledger::Snapshot> {
+/// ledger.snapshot::<Mine>()
+/// # }
+/// # fn main() { let _ = keep as fn(&Ledger) -> _; }
+/// ```
+///
+/// Under any other name it is:
+///
+/// ```
+/// # use std::io;
+/// # use plan_ledger::{Ledger, Projection, Recorded};
+/// #[derive(Default)]
+/// struct Mine;
+///
+/// impl Projection for Mine {
+///     const NAME: &'static str = "mine";
+///     const VERSION: u32 = 1;
+///     // ...
+/// #   fn apply(&mut self, _: &Recorded) {}
+/// #   fn encode(&self, _: &mut dyn io::Write) -> io::Result<()> { Ok(()) }
+/// #   fn decode(_: &mut dyn io::Read) -> io::Result<Self> { Ok(Self) }
+/// }
+/// # fn keep(ledger: &Ledger) -> plan_ledger::Result<plan_ledger::Snapshot> {
+/// ledger.snapshot::<Mine>()
+/// # }
+/// # fn main() { let _ = keep as fn(&Ledger) -> _; }
+/// ```
+pub(super) const fn is_name_of(kept_for: KeptFor, name: &str) -> bool {
+    let is_ours = matches!(name.as_bytes(), b"state" | b"metrics");
+    is_projection_name(name) && (!is_ours || matches!(kept_for, KeptFor::Ledger))
+}
+
 /// A fold of the log, with a form in which it can be kept in a snapshot.
 ///
 /// A projection is a pure function of the records: no clock, no randomness, no order of a hash
 /// map. Its default is what it is before the first record.
 pub trait Projection: Default {
-    /// Its name in files: 1 to 64 characters of `a-z`, `0-9` and `_`. It is checked when the
-    /// program is compiled.
+    /// Its name in files: 1 to 64 characters of `a-z`, `0-9` and `_`, but not `state` or `metrics`,
+    /// which are the ledger's own. It is checked when the program is compiled.
     const NAME: &'static str;
 
     /// Version of what `apply` means and of what `encode` writes, from 1. A snapshot of a later
@@ -24,6 +85,10 @@ pub trait Projection: Default {
 
     /// The oldest version whose snapshots are read still: what `apply` means is the same since.
     const OLDEST: u32 = Self::VERSION;
+
+    /// Whose it is. There is nothing to be said here outside of this crate.
+    #[doc(hidden)]
+    const KEPT_FOR: KeptFor = KeptFor::User;
 
     /// Fold a record in. Total: whatever the record says, there is a result.
     fn apply(&mut self, recorded: &Recorded);
@@ -105,6 +170,7 @@ impl Projection for State {
     const NAME: &'static str = "state";
     const VERSION: u32 = 4;
     const OLDEST: u32 = 2;
+    const KEPT_FOR: KeptFor = KeptFor::Ledger;
 
     fn apply(&mut self, recorded: &Recorded) {
         fold(self, recorded);

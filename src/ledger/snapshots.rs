@@ -11,15 +11,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{
-    Chain, Packing, SnapshotBase, SnapshotHeader, SnapshotName, is_projection_name,
-};
+use crate::format::{Chain, Packing, SnapshotBase, SnapshotHeader, SnapshotName};
 use crate::log::{LogReader, SnapshotList, SnapshotNote, write_snapshot};
 use crate::plan::{ContentHash, Micros, State};
 use crate::storage::Storage;
 
 use super::load::{Unfitted, is_read, load, load_whole, path_of, unusable};
-use super::projection::Projection;
+use super::projection::{Projection, is_name_of};
 use super::replay::recorded;
 
 /// The state is kept at every multiple of so many records.
@@ -214,7 +212,10 @@ pub(super) fn beyond(reader: &LogReader, last: u64, found: u64) -> Error {
 impl<P: Projection> Projected<P> {
     fn empty() -> Self {
         const {
-            assert!(is_projection_name(P::NAME), "the name of a projection: a-z, 0-9 and _");
+            assert!(
+                is_name_of(P::KEPT_FOR, P::NAME),
+                "the name of a projection: a-z, 0-9 and _; `state` and `metrics` are the ledger's"
+            );
             assert!(P::VERSION > 0, "versions of projections begin at 1");
         }
         let (value, chain) = (P::default(), Chain::GENESIS);

@@ -4,7 +4,7 @@
 use plan_ledger::{Environment, Ledger};
 
 use super::command::{Place, start, wait_until};
-use super::snapshots::ForgedState;
+use super::snapshots::make_forged;
 
 /// What looks at the run, or at any of its steps.
 const LINES: &[&str] = &[
@@ -88,8 +88,9 @@ fn forged() -> (Place, String) {
     let line: serde_json::Value =
         serde_json::from_str(claimed.out.lines().last().unwrap()).unwrap();
     let token = line["token"].to_string();
-    let (ledger, _) = Ledger::open(&place.path(".ledger"), &Environment::system()).unwrap();
-    ledger.snapshot::<ForgedState>().unwrap();
+    let (dir, environment) = (place.path(".ledger"), Environment::system());
+    let (ledger, _) = Ledger::open(&dir, &environment).unwrap();
+    make_forged(&ledger, &environment, &dir);
     ledger.close().unwrap();
     (place, token)
 }

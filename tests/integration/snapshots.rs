@@ -8,15 +8,15 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use plan_ledger::format::{Codec, NewRecord, SnapshotHeader, SnapshotName};
+use plan_ledger::format::{Codec, NewRecord, Packing, SnapshotHeader, SnapshotName};
 use plan_ledger::ledger::{Condition, Level, RUNS, VerifyReport, VerifyRequest, verify};
 use plan_ledger::log::{Housekeeping, Log, LogOptions, SnapshotNote};
 use plan_ledger::plan::{ContentHash, Form, Glance, PackedRun, State};
 use plan_ledger::sim::{Effect, Fault, Loss, SimDisk};
 use plan_ledger::storage::{Access, Storage};
 use plan_ledger::{
-    Environment, ErrorKind, Ledger, LedgerView, Plan, Projection, Recorded, RunPolicy, Step,
-    state_hash,
+    Environment, ErrorKind, Ledger, LedgerView, Plan, Projection, Recorded, RunPolicy, Snapshot,
+    Step, state_hash,
 };
 
 use crate::lab::{dir, log_files, options, reader};
@@ -547,23 +547,35 @@ impl Projection for Long {
     }
 }
 
-/// The state as an older program kept it: another body under another version.
-#[derive(Debug, Default)]
-struct OlderState;
+/// Makes a snapshot of the state after the last record, and writes it again: under that version, with
+/// what `change` makes of its body, and all sums made to fit.
+fn make_and_change(
+    ledger: &Ledger,
+    environment: &Environment,
+    dir: &Path,
+    version: u32,
+    change: impl Fn(&mut Vec<u8>),
+) -> Snapshot {
+    let mut made = ledger.snapshot::<State>().unwrap();
+    let view = LedgerView::open(dir, environment).unwrap();
+    let name = SnapshotName::parse(made.path.file_name().unwrap().to_str().unwrap()).unwrap();
+    let header = view.check_snapshot(&name).unwrap();
+    let mut body = Vec::new();
+    view.state_at(made.seq).unwrap().encode(&mut body).unwrap();
+    change(&mut body);
+    let header = SnapshotHeader { version, body_length: 0, packing: Packing::Plain, ..header };
+    environment.storage.remove(&made.path).unwrap();
+    let write = |out: &mut dyn io::Write| out.write_all(&body);
+    made.path =
+        plan_ledger::log::write_snapshot(&*environment.storage, dir, header, write).unwrap().1;
+    made
+}
 
-impl Projection for OlderState {
-    const NAME: &'static str = State::NAME;
-    const VERSION: u32 = State::OLDEST - 1;
-
-    fn apply(&mut self, _: &Recorded) {}
-
-    fn encode(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        out.write_all(b"what an older program wrote")
-    }
-
-    fn decode(_: &mut dyn io::Read) -> io::Result<Self> {
-        Ok(Self)
-    }
+/// Makes a snapshot in which the last byte of the last run is another one.
+pub(crate) fn make_forged(ledger: &Ledger, environment: &Environment, dir: &Path) -> Snapshot {
+    make_and_change(ledger, environment, dir, State::VERSION, |body| {
+        *body.last_mut().unwrap() ^= 1;
+    })
 }
 
 /// Goal: a ledger that an older program has left, with snapshots of its own version, is opened as
@@ -572,7 +584,9 @@ impl Projection for OlderState {
 fn snapshots_of_an_older_version_are_ignored_and_harm_nobody() {
     let (disk, environment) = three();
     let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
-    let older = ledger.snapshot::<OlderState>().unwrap();
+    let older = make_and_change(&ledger, &environment, &dir(), State::OLDEST - 1, |body| {
+        *body = b"what an older program wrote".to_vec();
+    });
     let hash = ledger.state_hash().unwrap();
     ledger.close().unwrap();
     assert!(older.seq > 60, "it would be the newest");
@@ -596,34 +610,6 @@ fn snapshots_of_an_older_version_are_ignored_and_harm_nobody() {
     assert!(files(&disk).contains(&older.path));
 }
 
-/// The state, but the last byte of its last run is another one; all sums are made to fit.
-#[derive(Debug, Default)]
-pub(crate) struct ForgedState(State);
-
-impl Projection for ForgedState {
-    const NAME: &'static str = State::NAME;
-    const VERSION: u32 = State::VERSION;
-
-    fn apply(&mut self, recorded: &Recorded) {
-        Projection::apply(&mut self.0, recorded);
-    }
-
-    fn encode(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        let mut bytes = Vec::new();
-        self.0.encode(&mut bytes)?;
-        *bytes.last_mut().unwrap() ^= 1;
-        out.write_all(&bytes)
-    }
-
-    fn decode(input: &mut dyn io::Read) -> io::Result<Self> {
-        State::decode(input).map(Self)
-    }
-
-    fn hash(&self) -> ContentHash {
-        self.0.hash()
-    }
-}
-
 /// Goal: nothing ever follows from a run whose bytes in a snapshot are not those that the state's
 /// hash is of, although they are looked at only when somebody asks for that run.
 /// Method: make a snapshot in which every sum fits but a run's, ask for the run in every way, and
@@ -632,7 +618,7 @@ impl Projection for ForgedState {
 fn a_run_that_is_not_the_one_of_its_hash_is_never_acted_upon() {
     let (disk, environment) = three();
     let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
-    let forged = ledger.snapshot::<ForgedState>().unwrap();
+    let forged = make_forged(&ledger, &environment, &dir());
     let (hash, seq) = (ledger.state_hash().unwrap(), ledger.state().unwrap().seq);
     let run = *ledger.state().unwrap().runs.keys().last().unwrap();
     ledger.close().unwrap();
@@ -844,9 +830,10 @@ fn the_example_of_a_projection_runs() {
 fn the_commands_say_that_a_run_is_not_the_one_of_its_hash() {
     let place = crate::command::Place::new();
     let dir = place.path("l");
-    let ledger = Ledger::create(&dir, &Environment::system()).unwrap();
+    let environment = Environment::system();
+    let ledger = Ledger::create(&dir, &environment).unwrap();
     play(&ledger, 12, 30);
-    ledger.snapshot::<ForgedState>().unwrap();
+    make_forged(&ledger, &environment, &dir);
     let run = ledger.state().unwrap().runs.keys().last().unwrap().to_string();
     ledger.close().unwrap();
     for words in [&["inspect", "l"][..], &["status", "l", "--run", &run]] {
