@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::{Ack, Batch, BatchKey, Durability, Log, Ticket};
-use crate::plan::{Command, Event, State};
+use crate::plan::{Command, Event, Micros, State};
 
 use super::copies::Copies;
 use super::wish::{Course, Make, Wish};
@@ -222,7 +222,8 @@ impl Ledger {
     }
 
     /// Turn what is due into events: leases, delays, questions, barriers, wall time. Whoever waits
-    /// calls it at [`State::next_due`], or whenever it suits: late is as good as in time.
+    /// calls it at [`State::next_due`], or whenever it suits: late is as good as in time. Due is what
+    /// the ledger's time has reached: the clock's, or that of the last record if it is later.
     pub fn tick(&self) -> Result<()> {
         self.start_tick().map_or(Ok(()), |begun| self.finish(begun).map(|_| ()))
     }
@@ -233,11 +234,17 @@ impl Ledger {
             Ok(shared) => shared,
             Err(error) => return Some(Err(NotBegun::Failed(error))),
         };
-        let now = self.environment.clock.now();
+        let now = self.now();
         shared.state.next_due().filter(|due| *due <= now)?;
         let make = |_: &State| Ok::<_, Error>(Cow::Borrowed(&Command::Tick));
         let course = Course { make: &make, then: None, key: None };
         Some(self.begin(&mut shared, &course, |_, _| ()))
+    }
+
+    /// The ledger's time, by which everything is judged: the clock's, but never before the last
+    /// record, durable or not. Where the clock went back, what was over stays over.
+    pub(crate) fn now(&self) -> Micros {
+        self.environment.clock.now().max(self.log.time())
     }
 
     fn begin<T, E: From<Error>>(
@@ -250,7 +257,7 @@ impl Ledger {
         loop {
             self.log.expect_good().map_err(failed)?;
             shared.refresh(&self.log).map_err(failed)?;
-            let now = self.environment.clock.now().max(self.log.time());
+            let now = self.now();
             let expected = self.log.last_submitted().seq + 1;
             // The key's record comes before the events.
             let first = expected + u64::from(course.key.is_some());

@@ -121,7 +121,7 @@ impl Ledger {
         loop {
             self.log.expect_good()?;
             shared.refresh(&self.log)?;
-            let time = self.environment.clock.now().max(self.log.time());
+            let time = self.now();
             let expected = self.log.last_submitted().seq + 1;
             (batch.time, batch.expected_seq) = (time, Some(expected));
             match self.log.submit(&batch) {

@@ -131,14 +131,6 @@ impl Ledger {
     }
 }
 
-#[cfg(feature = "cli")]
-impl Ledger {
-    /// The time by the ledger's clock.
-    pub(crate) fn now(&self) -> Micros {
-        self.environment.clock.now()
-    }
-}
-
 /// The command that deals the next step of the run to a worker whose receipt was just recorded;
 /// none if it was refused.
 pub(crate) fn next_of(

@@ -60,6 +60,29 @@ fn a_sign_of_life_prolongs_the_claim() {
     assert_eq!(story.status("a"), StepStatus::Ready);
 }
 
+/// Story: a lease had run out by the ledger's time, and the clock went back: claims and ticks went by
+/// the clock alone, and the step was still held; every other command went by the later of both.
+#[test]
+fn a_lease_that_is_over_stays_over_when_the_clock_goes_back() {
+    let of = json!({ "defaults": { "lease_seconds": 60 }, "steps": [{ "id": "a", "goal": "a" }] });
+    for way in ["tick", "claim", "dispatch"] {
+        let mut story = Story::begin(&of);
+        let (task, dealt) = (story.take("a"), story.now());
+        // A record that is later than the lease, and fires no timer.
+        story.set_clock(dealt + 61_000_000);
+        story.ledger().set_variable(story.run, "v", Json::new(&json!(1)), None, "me").unwrap();
+        story.set_clock(dealt + 1_000_000);
+        match way {
+            "tick" => story.ledger().tick().unwrap(),
+            "claim" => drop(story.ledger().claim(story.run, task.number, "another").unwrap()),
+            _ => drop(story.ledger().dispatch(story.run, "another").unwrap().unwrap()),
+        }
+        let lost = |record: &StepRecord| matches!(record.event, StepEvent::AttemptLost(_));
+        assert!(story.step_events().iter().any(lost), "{way}");
+        holds(&mut story);
+    }
+}
+
 /// Goal: a step has one holder; another one is told who, and until when.
 #[test]
 fn a_step_has_one_holder() {
