@@ -254,7 +254,8 @@ impl Ledger {
                     | Rejection::CapReached { .. }
                     | Rejection::Paused(_)
                     | Rejection::BudgetReserved(_)
-                    | Rejection::RunHasEnded(_),
+                    | Rejection::RunHasEnded(_)
+                    | Rejection::RunRetired(_),
                 ) => Ok(None),
                 _ => Err(error),
             },
@@ -284,7 +285,9 @@ impl Ledger {
     ///
     /// # Errors
     /// `Rejected` with `StaleToken` if the attempt is over: the receipt is kept all the same, as
-    /// refused.
+    /// refused. It is not where nothing was dealt under this token, or [`crate::plan::ENDED_KEPT`] runs
+    /// have ended since the attempt's own: the state is to stay small, and only a summary is left of
+    /// such a run.
     pub fn record_receipt(&self, token: AttemptToken, receipt: Receipt) -> Result<StepStatus> {
         let command = Command::RecordReceipt { token, receipt };
         let (commit, status) = self.carry_out(&command, |state, _| status(state, token))?;

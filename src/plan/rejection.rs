@@ -21,6 +21,8 @@ pub enum Rejection {
     NoSuchRun,
     /// The run has ended.
     RunHasEnded(super::Ending),
+    /// The run has ended, and so have [`super::ENDED_KEPT`] others after it: a summary is left of it.
+    RunRetired(super::Ending),
     /// The run has no active plan version yet.
     NoActivePlan,
     /// There is no such version, or it is not waiting for a review.
@@ -136,6 +138,7 @@ impl Rejection {
             Self::RunExists(_) => "run_exists",
             Self::NoSuchRun => "no_such_run",
             Self::RunHasEnded(_) => "run_has_ended",
+            Self::RunRetired(_) => "run_retired",
             Self::NoActivePlan => "no_active_plan",
             Self::NoSuchVersion(_) => "no_such_version",
             Self::HashDiffers { .. } => "hash_differs",
@@ -189,14 +192,15 @@ impl fmt::Display for Rejection {
                 "the run has ended: it failed; retry what failed, or propose another plan",
             ),
             Self::RunHasEnded(ending) => {
-                let how = match ending {
-                    super::Ending::Done => "is done",
-                    super::Ending::Failed => "failed",
-                    super::Ending::Cancelled => "was cancelled",
-                    super::Ending::Aborted => "was aborted",
-                };
-                write!(f, "the run has ended: it {how}; start another one, or fork it")
+                write!(f, "the run has ended: it {}; start another one, or fork it", how(*ending))
             }
+            Self::RunRetired(ending) => write!(
+                f,
+                "the run has ended: it {}; so have {} others since, and only a summary is left of \
+                 it; start another one, or fork it",
+                how(*ending),
+                super::ENDED_KEPT
+            ),
             Self::NoActivePlan => {
                 f.write_str("the run has no active plan version yet; approve one first")
             }
@@ -229,8 +233,8 @@ impl fmt::Display for Rejection {
             Self::StaleToken(token) => {
                 write!(
                     f,
-                    "attempt {token} is over, or never was: its lease ran out, it has reported, or \
-                     nothing was dealt under this number; claim its step again"
+                    "attempt {token} is over, or never was: its lease ran out, it has reported, its \
+                     run ended long ago, or nothing was dealt under this number; claim its step again"
                 )
             }
             Self::NoSuchCriterion(index) => {
@@ -312,6 +316,16 @@ impl fmt::Display for Rejection {
                 write!(f, "nobody said that side effect {key} is meant; say so before it is done")
             }
         }
+    }
+}
+
+/// How a run ended, behind "it".
+fn how(ending: super::Ending) -> &'static str {
+    match ending {
+        super::Ending::Done => "is done",
+        super::Ending::Failed => "failed",
+        super::Ending::Cancelled => "was cancelled",
+        super::Ending::Aborted => "was aborted",
     }
 }
 

@@ -799,6 +799,34 @@ fn a_run_that_ended_long_ago_can_be_read_and_forked() {
     assert_eq!(ready(ledger, "b again"), 1);
 }
 
+/// Story: what was answered about a run that had ended changed once 64 others had ended: `dispatch`
+/// gave nothing to do and then an error, as if there had never been such a run.
+#[test]
+fn what_is_said_of_a_run_that_ended_does_not_change_when_others_end() {
+    let story = Story::begin(&json!({ "steps": [{ "id": "a", "goal": "a" }] }));
+    let task = story.take("a");
+    story.finish(&task, &json!(1));
+    let (ledger, run) = (story.ledger(), story.run);
+    assert!(ledger.dispatch(run, "w").unwrap().is_none());
+    assert_eq!(refusal(ledger.pause(run, "me", "")), Rejection::RunHasEnded(Ending::Done));
+    let late = || refusal(ledger.record_receipt(task.token, receipt(&json!(2))));
+    assert_eq!(late(), Rejection::StaleToken(task.token));
+    let short = plan(&json!({ "steps": [{ "id": "only", "goal": "g" }] }));
+    for number in 0..ENDED_KEPT {
+        let name = format!("later {number}");
+        let run = ledger.start_run(&name, &short, RunPolicy::default()).unwrap();
+        story.finish(&ledger.dispatch(run, "w").unwrap().unwrap(), &json!(null));
+    }
+    assert!(ledger.dispatch(run, "w").unwrap().is_none());
+    let retired = ledger.pause(run, "me", "").unwrap_err();
+    assert_eq!(retired.rejection(), Some(&Rejection::RunRetired(Ending::Done)));
+    assert!(retired.to_string().contains("so have 64 others since"), "{retired}");
+    // Nothing is known of the attempt any more, and its receipt has no place.
+    let head = ledger.head();
+    assert_eq!(late(), Rejection::StaleToken(task.token));
+    assert_eq!(ledger.head(), head);
+}
+
 fn ready(ledger: &Ledger, name: &str) -> u32 {
     ledger.state().unwrap().run_named(name).unwrap().count(StepStatus::Ready)
 }

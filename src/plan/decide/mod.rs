@@ -104,7 +104,10 @@ fn judge(state: &State, now: Micros, command: &Command) -> Result<Vec<Event>, Re
 }
 
 fn run_of(state: &State, run: RunId) -> Result<&Run, Rejection> {
-    state.runs.get(&run).ok_or(Rejection::NoSuchRun)
+    state.runs.get(&run).ok_or_else(|| match state.summaries.get(&run) {
+        Some(summary) => Rejection::RunRetired(summary.ending),
+        None => Rejection::NoSuchRun,
+    })
 }
 
 /// The run, if it has not ended.

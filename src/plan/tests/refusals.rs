@@ -253,6 +253,19 @@ fn strict() -> World {
     World::with(&strict, RunPolicy::default())
 }
 
+/// A world in which a summary is left of run 1.
+fn retired() -> World {
+    let mut world = one();
+    for number in 0..=ENDED_KEPT {
+        let (run, by) = (RunId(u32::try_from(number).unwrap() + 1), "ann".to_owned());
+        world.ask(Command::CancelRun { run, by, reason: String::new() }).unwrap();
+        let (name, policy) = (format!("{number}"), RunPolicy::default());
+        let draft = draft(&plan(vec![step("a", &[])]));
+        world.ask(Command::StartRun { name, policy, draft }).unwrap();
+    }
+    world
+}
+
 /// Refusals about runs, plans and variables.
 fn of_runs() -> Vec<(World, Command)> {
     let run = RunId(1);
@@ -317,6 +330,7 @@ fn of_runs() -> Vec<(World, Command)> {
         (one(), Command::WithdrawReplan { run, by: by(), reason: by() }),
         (strict(), propose(&small)),
         (one(), Command::JudgePlan { run, verdicts: vec![verdict(0, Ruling::Pass, "ann")] }),
+        (retired(), Command::Pause { run, by: by(), reason: by() }),
     ]
 }
 
