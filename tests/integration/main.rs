@@ -90,6 +90,8 @@ mod log_round_trip;
 mod mischief;
 // Every line of JSON is one that is published.
 mod published;
+// The first program that a reader sees.
+mod quickstart;
 // Many shells that claim the same steps.
 mod race;
 // Many at once: threads and processes that want the same.

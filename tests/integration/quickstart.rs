@@ -1,0 +1,86 @@
+//! The first program that a reader sees does what it says.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use plan_ledger::lab::{environment, every_crash};
+use plan_ledger::plan::{ENDED_KEPT, Ending, RunStatus};
+use plan_ledger::sim::SimDisk;
+use plan_ledger::{Ledger, Plan, Receipt, RunPolicy};
+
+#[path = "../../examples/quickstart.rs"]
+mod example;
+
+fn life(disk: &SimDisk) -> plan_ledger::Result<Ledger> {
+    example::release(Path::new("/quickstart.ledger"), &environment(disk))
+}
+
+/// Story: it said that it survives whatever happens between any two lines, and its second run panicked
+/// where the first had been killed between a claim and its receipt.
+/// Method: crash it at every change that it makes to the disk.
+#[test]
+fn the_first_program_survives_a_crash_anywhere() {
+    let judge = |_: &SimDisk, ledger: Ledger| {
+        let state = ledger.state().unwrap();
+        let run = state.run_named("release").ok_or("the run is gone")?;
+        let is_done = run.status == RunStatus::Ended(Ending::Done);
+        is_done.then_some(()).ok_or_else(|| format!("the run is {:?}", run.status))
+    };
+    let life = |disk: &SimDisk| life(disk).map_err(|error| error.to_string());
+    let crashes = every_crash(life, judge).unwrap();
+    assert!(crashes.points > 20, "{crashes:?}");
+}
+
+/// Story: 64 other runs had ended since, and it failed, although its work was done.
+#[test]
+fn the_first_program_finds_its_work_done_behind_many_other_runs() {
+    let disk = SimDisk::new();
+    let ledger = life(&disk).unwrap();
+    let plan: Plan = serde_json::from_str(r#"{"steps": [{"id": "only"}]}"#).unwrap();
+    for number in 0..ENDED_KEPT {
+        let run = ledger.start_run(&format!("{number}"), &plan, RunPolicy::default()).unwrap();
+        let task = ledger.dispatch(run, "w").unwrap().unwrap();
+        ledger.record_receipt(task.token, Receipt::default()).unwrap();
+    }
+    assert!(ledger.state().unwrap().run_named("release").is_none(), "a summary is left of it");
+    let last = ledger.head();
+    drop(ledger);
+    assert_eq!(life(&disk).unwrap().head(), last);
+}
+
+const CHILD: &str = "LEDGER_TEST_QUICKSTART";
+
+/// Not a test of its own: what the child processes of the next one do.
+#[test]
+fn child_that_runs_the_first_program() {
+    if std::env::var(CHILD).is_ok() {
+        example::main().unwrap();
+    }
+}
+
+/// Goal: killed while a step is in flight it goes on, and run once more it finds nothing to do.
+#[test]
+fn the_first_program_survives_a_kill() {
+    let folder = tempfile::tempdir().unwrap();
+    let start = || {
+        Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "quickstart::child_that_runs_the_first_program", "--nocapture"])
+            .env(CHILD, "")
+            .env("TMPDIR", folder.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap()
+    };
+    let mut killed = start();
+    let mut lines = BufReader::new(killed.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().contains("step 1: ")), "it never began");
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    for is_done in [false, true] {
+        let ended = start().wait_with_output().unwrap();
+        let said = String::from_utf8(ended.stdout).unwrap();
+        assert!(ended.status.success() && said.contains("nothing is left"), "{said}");
+        assert!(!is_done || !said.contains("step "), "{said}");
+    }
+}
