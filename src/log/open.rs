@@ -18,7 +18,7 @@ use super::head_file::{HeadFile, read_head};
 use super::layout::{DATA_START, Layout, is_temporary};
 use super::note::{DiscardedRange, Survivors};
 use super::options::{LogOptions, OnAmbiguous};
-use super::ownership::{Ownership, expect_in_place};
+use super::ownership::{Ownership, expect_in_place, held_by};
 use super::prune;
 use super::queue::{Active, Queue, Tip, head_content};
 use super::reader::expect_ledger;
@@ -284,16 +284,8 @@ pub(super) fn take_lock(
     }
     match locking {
         Ok(Locking::Ours(guard)) => Ok(guard),
-        Ok(Locking::HeldBy(holder)) => {
-            let holder = if holder.is_empty() { "an unknown process" } else { &holder };
-            Err(Error::new(
-                ErrorKind::Locked,
-                format!(
-                    "held by another process: {holder}; wait for it to end, or look on with \
-                     `ledger inspect`"
-                ),
-            )
-            .at_path(layout.dir()))
+        Ok(Locking::HeldBy(found)) => {
+            Err(held_by(&found, holder, storage.process()).at_path(layout.dir()))
         }
         Err(error) => Err(Error::io("lock the ledger", &path, error)),
     }

@@ -8,7 +8,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::{HEAD_SIZE, HeadView};
 use crate::storage::{LockGuard, Storage, StorageFile};
 
@@ -94,3 +94,25 @@ const REPLACED: &str = "the file LOCK is not the one that was locked: the folder
 
 /// What a fork is told.
 pub(super) const FORKED: &str = "this process is a fork of the one that opened the ledger";
+
+/// What somebody is told who would have the lock. `found` is the text of whoever has it, `own` the one that
+/// would be written.
+pub(super) fn held_by(found: &str, own: &str, process: u32) -> Error {
+    let message = if is_this_process(found, own, process) {
+        format!("held by another handle of this process: {found}; close that one first, or use it")
+    } else {
+        let found = if found.is_empty() { "an unknown process" } else { found };
+        format!(
+            "held by another process: {found}; wait for it to end, or look on with `ledger inspect`"
+        )
+    };
+    Error::new(ErrorKind::Locked, message)
+}
+
+/// Whether the holder of a lock is this process, as far as the texts of both tell: they begin with the
+/// same process on the same host, which is the one that asks.
+fn is_this_process(found: &str, own: &str, process: u32) -> bool {
+    let [found, own] = [found, own].map(|text| text.split(", since").next().unwrap_or_default());
+    let id = own.strip_prefix("process ").and_then(|rest| rest.split(' ').next());
+    found == own && id == Some(process.to_string().as_str())
+}

@@ -78,7 +78,7 @@ impl Storage for DiskStorage {
                     let _ = file.write_all(holder.as_bytes());
                 }
                 let held = file.metadata()?;
-                Ok(Locking::Ours(Box::new(DiskLock { _file: file, held })))
+                Ok(Locking::Ours(Box::new(DiskLock { file, held, process: std::process::id() })))
             }
             Err(error) if error.kind() == fs2::lock_contended_error().kind() => {
                 let mut text = String::new();
@@ -105,9 +105,22 @@ const HOLDER_LENGTH_MAX: u64 = 1024;
 /// Holds the file for its lock, which ends when this is dropped.
 #[derive(Debug)]
 struct DiskLock {
-    _file: File,
+    file: File,
     /// Which file it is: no other one becomes it while it is open.
     held: fs::Metadata,
+    /// Who took the lock.
+    process: u32,
+}
+
+impl Drop for DiskLock {
+    /// Closing the file is not enough where a fork has a copy of it, and a fork that drops its copy
+    /// must not let go what its parent holds.
+    fn drop(&mut self) {
+        if self.process == std::process::id() {
+            // What cannot be unlocked is unlocked when the last copy is closed.
+            let _ = fs2::FileExt::unlock(&self.file);
+        }
+    }
 }
 
 impl LockGuard for DiskLock {
@@ -199,5 +212,40 @@ mod platform {
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
     pub(super) fn medium(_: &Path) -> io::Result<Medium> {
         Ok(Medium::Local)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_free(path: &Path) -> bool {
+        matches!(DiskStorage.lock(path, "another").unwrap(), Locking::Ours(_))
+    }
+
+    /// Story: a process that had closed its ledger kept everybody else out for as long as a fork of it
+    /// lived, which had a copy of the locked file; and the fork may end first.
+    /// Method: what a fork has is another descriptor of the same open file.
+    #[test]
+    fn a_lock_ends_with_the_process_that_took_it_and_not_with_a_fork() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("LOCK");
+        let take = || {
+            let file = File::create(&path).unwrap();
+            fs2::FileExt::try_lock_exclusive(&file).unwrap();
+            let held = file.metadata().unwrap();
+            DiskLock { file, held, process: std::process::id() }
+        };
+        let fork_of = |lock: &DiskLock| {
+            let (file, held) = (lock.file.try_clone().unwrap(), lock.held.clone());
+            DiskLock { file, held, process: lock.process.wrapping_add(1) }
+        };
+        let own = take();
+        drop(fork_of(&own));
+        assert!(!is_free(&path), "a fork that ends lets nothing go");
+        let fork = fork_of(&own);
+        drop(own);
+        assert!(is_free(&path), "who took it is gone");
+        drop(fork);
     }
 }

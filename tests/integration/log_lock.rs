@@ -11,6 +11,7 @@ use plan_ledger::format::HeadSync;
 use plan_ledger::log::{Item, Log, LogReader};
 use plan_ledger::sim::SimDisk;
 use plan_ledger::storage::{DiskStorage, Storage};
+use plan_ledger::{Environment, Ledger};
 
 use super::inspect::SetOnDrop;
 use super::lab::{at, dir, open, options, options_with, record, survey_of};
@@ -53,6 +54,25 @@ fn a_second_handle_in_this_process_is_refused() {
     assert!(error.to_string().contains("process 7 on testhost"), "{error}");
     drop(log);
     Log::open(&path, on_disk(2), at(0)).unwrap();
+}
+
+/// Story: a second handle was told that another process has the ledger, and to wait for its end: it was
+/// the process that asked, and would have waited for ever.
+#[test]
+fn a_second_handle_is_told_that_its_own_process_has_the_ledger() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("real.ledger");
+    let ledger = Ledger::create(&path, &Environment::system()).unwrap();
+    let error = Ledger::open(&path, &Environment::system()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Locked);
+    let own = format!("held by another handle of this process: process {}", std::process::id());
+    assert!(error.to_string().contains(&own), "{error}");
+    // Words that many processes may use say nothing of whose they are.
+    ledger.close().unwrap();
+    let named = Environment { holder: "the harness".to_owned(), ..Environment::system() };
+    let _ledger = Ledger::open(&path, &named).unwrap();
+    let error = Ledger::open(&path, &named).unwrap_err();
+    assert!(error.to_string().contains("held by another process: the harness"), "{error}");
 }
 
 const CHILD: &str = "LEDGER_TEST_LOCKED_FOLDER";
