@@ -20,7 +20,7 @@ use crate::storage::{Access, EntryKind, Storage};
 use super::head_file::read_head;
 use super::layout::Layout;
 use super::open::damaged;
-use super::reader::LogReader;
+use super::reader::{LogReader, expect_ledger};
 use super::row::{Next, Row};
 use super::scan::{Position, Scan, Source};
 use super::segment_walk::logged;
@@ -85,7 +85,8 @@ impl Follow {
     /// # Errors
     /// `Pruned`: the record that is due is not in the log any more.
     /// `Corrupt`: the record that is due is damaged or missing. `Tampered`: what was returned is
-    /// not what the log holds. `Ambiguous`: HEAD is gone. `Io`.
+    /// not what the log holds. At once, however long the timeout is: `NotALedger` where the ledger's
+    /// folder is gone, `Ambiguous` where HEAD is gone or damaged. `Io`.
     pub fn next(&mut self, timeout: Duration) -> Result<Option<LoggedRecord>> {
         let deadline = Instant::now().checked_add(timeout);
         let mut pause = PAUSE_MIN;
@@ -106,7 +107,7 @@ impl Follow {
             }
             let left = deadline.map(|end| end.saturating_duration_since(Instant::now()));
             if left.is_some_and(|left| left.is_zero()) {
-                return self.expect_head().map(|()| None);
+                return Ok(None);
             }
             std::thread::sleep(left.map_or(pause, |left| left.min(pause)));
             pause = (pause * 2).min(PAUSE_MAX);
@@ -121,16 +122,17 @@ impl Follow {
         }
     }
 
-    fn expect_head(&self) -> Result<()> {
-        if self.head.is_some() {
-            return Ok(());
+    /// Why HEAD says nothing: no writer, and no prune, leaves it like that for a moment.
+    fn no_head(&self) -> Error {
+        if let Err(error) = expect_ledger(&*self.storage, &self.layout) {
+            return error;
         }
-        Err(Error::new(
+        Error::new(
             ErrorKind::Ambiguous,
             "both slots of HEAD are missing or damaged, so nothing proves what is durable; \
              `ledger inspect` shows what is there",
         )
-        .at_path(&self.layout.head()))
+        .at_path(&self.layout.head())
     }
 
     fn look(&mut self) -> Result<Look> {
@@ -161,7 +163,7 @@ impl Follow {
     /// What HEAD says now. A slot that is just being written does not count; the other one does.
     fn look_at_head(&mut self) -> Result<Look> {
         let view = read_head(&*self.storage, &self.layout)?;
-        let Some(head) = view.newest().map(|(_, head)| head) else { return Ok(Look::Nothing) };
+        let Some(head) = view.newest().map(|(_, head)| head) else { return Err(self.no_head()) };
         if self.head.as_ref() == Some(head) {
             return Ok(Look::Nothing);
         }
@@ -189,7 +191,7 @@ impl Follow {
     fn enter(&mut self) -> Result<Look> {
         let reader = LogReader::open(&self.storage, self.layout.dir())?;
         reader.expect_unpruned(self.next_seq)?;
-        let Some(head) = reader.head() else { return Ok(Look::Nothing) };
+        let Some(head) = reader.head() else { return Err(self.no_head()) };
         self.head = Some(head.clone());
         let opened = match Row::new(&reader, self.next_seq).next().transpose()? {
             Some(Next::Segment(opened)) => opened,

@@ -286,6 +286,37 @@ fn a_follower_does_not_pass_over_what_is_missing() {
     refuses(&mut reader(&disk).follow(1), ErrorKind::Corrupt, "a first header that is damaged");
 }
 
+/// Story: HEAD, or the whole folder, was taken away from a follower that waited, and it was never told:
+/// it went on to say that there is nothing new.
+#[test]
+fn a_follower_is_told_that_its_ledger_is_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("real.ledger");
+    let log = Log::create(&path, on_disk(1), at(0)).unwrap();
+    log.append(&[record(1, 10)], at(1)).unwrap();
+    let mut follow = follow_on_disk(&path);
+    assert_eq!(follow.next(Duration::ZERO).unwrap().unwrap().seq, 1);
+    assert!(follow.next(Duration::ZERO).unwrap().is_none());
+
+    let (head, aside) = (path.join("HEAD"), folder.path().join("aside"));
+    std::fs::rename(&head, &aside).unwrap();
+    for timeout in [Duration::ZERO, Duration::MAX] {
+        let error = follow.next(timeout).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Ambiguous, "{error}");
+        assert!(error.to_string().contains("HEAD"), "{error}");
+    }
+    std::fs::rename(&aside, &head).unwrap();
+    log.append(&[record(2, 10)], at(2)).unwrap();
+    assert_eq!(follow.next(Duration::ZERO).unwrap().unwrap().seq, 2, "it goes on");
+
+    std::fs::rename(&path, &aside).unwrap();
+    for timeout in [Duration::ZERO, Duration::MAX] {
+        let error = follow.next(timeout).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotALedger, "{error}");
+        assert!(error.to_string().contains("there is no such folder"), "{error}");
+    }
+}
+
 fn on_disk(seed: u64) -> LogOptions {
     options_with(Arc::new(DiskStorage), seed, HeadSync::Interval)
 }
