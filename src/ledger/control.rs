@@ -3,13 +3,15 @@
 //!
 //! Invariant: nothing is decided here. What a method returns stands in the events of its commit.
 //!
+//! Left out on purpose: corrections of costs, which are held against the log (`books` does).
+//!
 //! # Errors
 //! All methods: `Rejected`, with the reason, and what [`Ledger::execute`] says of the disk.
 
 use crate::error::Result;
 use crate::plan::{
-    ApprovalPolicy, AttemptToken, Command, ContentHash, Cost, Decision, Event, Limits, Plan,
-    Question, QuestionId, Rejection, ReplanTrigger, RunId, State, StepNumber, StepStatus,
+    ApprovalPolicy, AttemptToken, Command, ContentHash, Decision, Event, Limits, Plan, Question,
+    QuestionId, Rejection, ReplanTrigger, RunId, State, StepNumber, StepStatus,
 };
 
 use super::{Commit, Ledger, Task, hash};
@@ -88,18 +90,6 @@ impl Ledger {
         by: &str,
     ) -> Result<Commit> {
         self.execute(&Command::SetBudget { run, limits, by: by.to_owned() })
-    }
-
-    /// Say what an attempt that is over really cost. What it is charged with so far (`charged`) is needed
-    /// unless it never reported: what its receipt said, or the last correction.
-    pub fn correct_cost(
-        &self,
-        token: AttemptToken,
-        cost: Cost,
-        charged: Option<Cost>,
-        by: &str,
-    ) -> Result<Commit> {
-        self.execute(&Command::CorrectCost { token, cost, charged, by: by.to_owned() })
     }
 
     /// Deal nothing more in a run for now. What is in flight goes on.

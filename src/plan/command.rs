@@ -219,7 +219,8 @@ pub enum Command {
         /// What it cost.
         cost: Cost,
         /// What it is charged with so far: what its receipt said, or the last correction. Not needed for
-        /// a lost attempt.
+        /// a lost attempt. The rules know only of lost ones whether it is true; see
+        /// [`crate::ledger::Ledger::correct_cost`].
         charged: Option<Cost>,
         /// Who says so.
         by: String,

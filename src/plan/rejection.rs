@@ -5,8 +5,8 @@
 use std::fmt;
 
 use super::{
-    AttemptToken, BudgetPart, CapScope, ContentHash, Disposition, Micros, PauseCause, QuestionId,
-    RunId, StepNumber,
+    AttemptToken, BudgetPart, CapScope, ContentHash, Cost, Disposition, Micros, PauseCause,
+    QuestionId, RunId, StepNumber,
 };
 
 /// Why a command was refused. Nothing was written.
@@ -90,6 +90,13 @@ pub enum Rejection {
     BudgetReserved(BudgetPart),
     /// What that attempt cost was not estimated: the caller must say what was charged.
     NotEstimated(AttemptToken),
+    /// The attempt is charged with something else than the caller says.
+    ChargedDiffers {
+        /// What the caller says.
+        expected: Cost,
+        /// What it is charged with.
+        found: Cost,
+    },
     /// There is no such open question.
     NoSuchQuestion(QuestionId),
     /// The answer is none of the question's options.
@@ -158,6 +165,7 @@ impl Rejection {
             Self::NotPaused => "not_paused",
             Self::BudgetReserved(_) => "budget_reserved",
             Self::NotEstimated(_) => "not_estimated",
+            Self::ChargedDiffers { .. } => "charged_differs",
             Self::NoSuchQuestion(_) => "no_such_question",
             Self::NotAnOption { .. } => "not_an_option",
             Self::ReplanIsOpen(_) => "replan_is_open",
@@ -266,6 +274,12 @@ impl fmt::Display for Rejection {
             Self::NotEstimated(token) => write!(
                 f,
                 "what attempt {token} cost was said by its receipt; say what was charged, too"
+            ),
+            Self::ChargedDiffers { expected, found } => write!(
+                f,
+                "the attempt is charged with {} millionths and {} tokens, expected {} and {}; look \
+                 at its records again",
+                found.money_micros, found.tokens, expected.money_micros, expected.tokens
             ),
             Self::NoSuchQuestion(question) => {
                 write!(

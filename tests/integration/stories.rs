@@ -799,6 +799,52 @@ fn a_run_that_ended_long_ago_can_be_read_and_forked() {
     assert_eq!(ready(ledger, "b again"), 1);
 }
 
+/// Story: whoever corrected what an attempt had cost could name any sum as what it was charged with so
+/// far, and so much was taken from what the run had spent.
+#[test]
+fn a_correction_that_is_wrong_about_what_was_charged_is_refused() {
+    let mut story = Story::begin(&json!({ "steps": [
+        { "id": "a", "goal": "a" }, { "id": "b", "goal": "b", "cost_estimate": { "money_micros": 10 } }
+    ]}));
+    let correct = |story: &Story, token, to, charged: Option<u64>| {
+        story.ledger().correct_cost(token, money(to), charged.map(money), "ann")
+    };
+    let wrong = |expected, found| Rejection::ChargedDiffers {
+        expected: money(expected),
+        found: money(found),
+    };
+    let first = story.take("a");
+    assert!(matches!(refusal(correct(&story, first.token, 7, Some(5))), Rejection::HeldBy { .. }));
+    story.finish_for(&first, &json!(1), 5);
+    let error = correct(&story, first.token, 7, Some(50)).unwrap_err();
+    assert_eq!(error.rejection(), Some(&wrong(50, 5)));
+    assert!(error.to_string().contains("with 5 millionths and 0 tokens, expected 50"), "{error}");
+    assert_eq!(story.state().spent(), money(5));
+    correct(&story, first.token, 7, Some(5)).unwrap();
+    story.lose_power();
+    assert_eq!(refusal(correct(&story, first.token, 8, Some(5))), wrong(5, 7), "once only");
+    correct(&story, first.token, 8, Some(7)).unwrap();
+    // A refused receipt of an attempt that had reported changes nothing of that.
+    story.ledger().record_receipt(first.token, receipt(&json!(2))).unwrap_err();
+    assert_eq!(refusal(correct(&story, first.token, 9, Some(0))), wrong(0, 8));
+
+    let lost = story.take("b");
+    story.ledger().report_lost(lost.token, LostCause::RunnerDied, "").unwrap();
+    assert_eq!(refusal(correct(&story, lost.token, 3, Some(4))), wrong(4, 10));
+    let command = Command::CorrectCost {
+        token: lost.token,
+        cost: money(3),
+        charged: Some(money(4)),
+        by: "ann".to_owned(),
+    };
+    assert_eq!(refusal(story.ledger().execute(&command)), wrong(4, 10));
+    let late = Receipt { cost: money(6), ..receipt(&json!(2)) };
+    story.ledger().record_receipt(lost.token, late).unwrap_err();
+    assert_eq!(refusal(correct(&story, lost.token, 3, Some(10))), wrong(10, 6));
+    correct(&story, lost.token, 3, Some(6)).unwrap();
+    assert_eq!(story.state().spent(), money(11));
+}
+
 /// Story: what was answered about a run that had ended changed once 64 others had ended: `dispatch`
 /// gave nothing to do and then an error, as if there had never been such a run.
 #[test]

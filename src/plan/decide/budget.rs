@@ -141,6 +141,11 @@ pub(super) fn correct(
         return Err(super::not_available(super::step_of(run, *number)?, *number));
     }
     let estimated = run.estimates.get(&token).copied();
+    if let (Some(found), Some(expected)) = (estimated, charged)
+        && found != expected
+    {
+        return Err(Rejection::ChargedDiffers { expected, found });
+    }
     // What a receipt said is in the log, and whoever corrects it has read it there.
     let charged = estimated.or(charged).ok_or(Rejection::NotEstimated(token))?;
     let corrected = CostCorrected { token, cost, charged, by: by.to_owned() };

@@ -358,6 +358,12 @@ fn of_steps() -> Vec<(World, Command)> {
     reported.report(known, Receipt::default());
     let cost = Cost::default();
     let correct = Command::CorrectCost { token: known, cost, charged: None, by: by() };
+    let (mut lost, lost_token) = held();
+    let detail = String::new();
+    let cause = LostCause::RunnerDied;
+    lost.ask(Command::ReportLost { token: lost_token, cause, detail }).unwrap();
+    let charged = Some(Cost { tokens: 7, ..cost });
+    let wrong = Command::CorrectCost { token: lost_token, cost, charged, by: by() };
     let mut short = strict();
     short.deal("x");
     let gated = strict();
@@ -388,6 +394,7 @@ fn of_steps() -> Vec<(World, Command)> {
         (judged, Command::Judge { token: own, verdicts }),
         (short, dispatch(Some(StepNumber(3)))),
         (reported, correct),
+        (lost, wrong),
         (one(), answer(QuestionId(99), ContentHash::default())),
         (gated, maybe),
         (one(), decide(Decision::Fail)),
