@@ -7,12 +7,12 @@ use serde_json::json;
 
 use crate::import::{self, Imported};
 use crate::ledger::{Clock, Environment, Ledger, LedgerView, OpenReport, state_hash};
-use crate::plan::{Ending, Glance, Micros, RunId, RunStatus};
+use crate::plan::{Ending, Glance, Micros, Named, RunId, RunStatus};
 use crate::runner::{
     Options, ProcessOptions, ProcessWorkers, RunOutcome, RunSummary, StubOptions, StubWorkers,
     Workers, drive, recover, scratch_folder,
 };
-use crate::serve::{check_run_name, open_in_turn, while_serving};
+use crate::serve::{check_name, open_in_turn, while_serving};
 
 use super::args::RunArgs;
 use super::exit::{Code, Failure, code_of};
@@ -92,7 +92,7 @@ fn run_name(args: &RunArgs) -> Result<String, Failure> {
         Some(name) => name.clone(),
         None => args.plan.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
     };
-    check_run_name(&name)?;
+    check_name(Named::Run, &name)?;
     Ok(name)
 }
 

@@ -214,7 +214,8 @@ impl Ledger {
     /// Start a run of a plan. With automatic approval the plan is active on return.
     ///
     /// # Errors
-    /// `BadPlan` with all problems of the plan; `Rejected` if there is a run of that name.
+    /// `BadPlan` with all problems of the plan; `Rejected` if there is a run of that name, or none may
+    /// be called that.
     pub fn start_run(&self, name: &str, plan: &Plan, policy: RunPolicy) -> Result<RunId> {
         let draft = hash::draft(plan)?;
         let commit = self.execute(&Command::StartRun { name: name.to_owned(), policy, draft })?;

@@ -35,6 +35,7 @@ mod json;
 mod links;
 mod lint;
 mod model;
+mod names;
 mod nearest;
 mod output;
 mod policy;
@@ -78,6 +79,7 @@ pub use json::{Json, canonical};
 pub use links::{Dependency, Near, SharedLinks};
 pub use lint::lint;
 pub use model::*;
+pub use names::{Named, name_fault};
 #[cfg(feature = "plan-files")]
 pub(crate) use nearest::nearest;
 pub use output::{BlobOutput, Output};

@@ -15,6 +15,8 @@ use super::{
 pub enum Rejection {
     /// The plan is not valid: all its problems.
     InvalidPlan(Vec<super::Problem>),
+    /// Nothing new may be called that: why.
+    BadName(&'static str),
     /// There is a run of that name.
     RunExists(RunId),
     /// There is no such run.
@@ -142,6 +144,7 @@ impl Rejection {
     pub fn name(&self) -> &'static str {
         match self {
             Self::InvalidPlan(_) => "invalid_plan",
+            Self::BadName(_) => "bad_name",
             Self::RunExists(_) => "run_exists",
             Self::NoSuchRun => "no_such_run",
             Self::RunHasEnded(_) => "run_has_ended",
@@ -192,6 +195,7 @@ impl fmt::Display for Rejection {
                     many.iter().try_for_each(|problem| write!(f, "\n  {problem}"))
                 }
             },
+            Self::BadName(fault) => f.write_str(fault),
             Self::RunExists(run) => {
                 write!(f, "there is a run of that name already (run {run}); choose another name")
             }

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use crate::error::Error;
 use crate::plan::{
-    AttemptToken, ContentHash, Glance, Rejection, Run, RunId, RunStatus, State, StepNumber,
-    StepState,
+    AttemptToken, ContentHash, Glance, Named, Rejection, Run, RunId, RunStatus, State, StepNumber,
+    StepState, name_fault,
 };
 use crate::runner::StepName;
 
@@ -23,20 +23,9 @@ pub(crate) fn run_of<'a>(state: &'a State, name: &str) -> Result<&'a Run, Failur
     })
 }
 
-/// Whether a new run may be called that: in a line of text, and beside the numbers of runs.
-pub(crate) fn check_run_name(name: &str) -> Result<(), Failure> {
-    let fault = if name.trim().is_empty() {
-        "the run needs a name; give one with --run NAME"
-    } else if name.chars().any(char::is_control) {
-        "a run's name is one line, without control characters"
-    } else if name.starts_with('-') {
-        "a run's name does not begin with `-`: a command line takes that for an option"
-    } else if name.strip_prefix('#').is_some_and(|rest| rest.parse::<u64>().is_ok()) {
-        "a run's name is not `#` and a number: that is the run of this number"
-    } else {
-        return Ok(());
-    };
-    Err(Failure::Usage(fault.to_owned()))
+/// Whether something new may be called that.
+pub(crate) fn check_name(of: Named, name: &str) -> Result<(), Failure> {
+    name_fault(of, name).map_or(Ok(()), |fault| Err(Failure::Usage(fault.to_owned())))
 }
 
 /// The run of that name; without one, the only run, or the only one that has not ended.

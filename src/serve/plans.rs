@@ -8,12 +8,12 @@ use serde_json::json;
 use crate::error::Error;
 use crate::ledger::plan_draft;
 use crate::plan::{
-    ApprovalPolicy, Command, Event, NO, OnFailure, Plan, PlanDraft, Question, QuestionId,
+    ApprovalPolicy, Command, Event, NO, Named, OnFailure, Plan, PlanDraft, Question, QuestionId,
     Rejection, Review, Run, RunPolicy, State, Step, Subject, TextPolicy, YES,
 };
 
 use super::carry_out::Hand;
-use super::find::{begins_with, check_run_name, run_of, run_or_only, status};
+use super::find::{begins_with, check_name, run_of, run_or_only, status};
 use super::people::Said;
 use super::{Answer, Approval, Failure, OnFailureWord, Policy, TextWord, Word};
 
@@ -53,7 +53,7 @@ pub(super) fn propose(hand: Hand<'_>, proposal: &Proposal<'_>) -> Result<Answer,
         Ok(if let Some(run) = state.names.get(name) {
             next_version(*run, draft.clone(), reason)
         } else {
-            check_run_name(name)?;
+            check_name(Named::Run, name)?;
             let (name, draft) = (name.to_owned(), draft.clone());
             Command::StartRun { name, policy: policy.into(), draft }
         })

@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use crate::ledger::ForkPoint;
-use crate::plan::{CapScope, Command, Event, Json, Limits, Run, RunId, State, StepEvent};
+use crate::plan::{CapScope, Command, Event, Json, Limits, Named, Run, RunId, State, StepEvent};
 
 use super::carry_out::Hand;
-use super::find::{check_run_name, name, run_of, run_or_only, status, step_json, step_of, with};
+use super::find::{check_name, name, run_of, run_or_only, status, step_json, step_of, with};
 use super::people::step_status;
 use super::{Answer, BudgetChange, Failure, Scope};
 
@@ -109,11 +109,7 @@ pub(super) fn set(
     if_version: Option<u64>,
     by: &str,
 ) -> Result<Answer, Failure> {
-    if variable.trim().is_empty() || variable.chars().any(char::is_control) {
-        let message =
-            "a variable's name is one line that says something, without control characters";
-        return Err(Failure::Usage(message.to_owned()));
-    }
+    check_name(Named::Variable, variable)?;
     let value = Json::new(value);
     let make = |state: &State| {
         let run = run_or_only(state, run)?.id;
@@ -237,7 +233,7 @@ pub(super) fn fork(
     at: Option<u64>,
     step: Option<&str>,
 ) -> Result<Answer, Failure> {
-    check_run_name(new_name)?;
+    check_name(Named::Run, new_name)?;
     let ledger = hand.ledger;
     let parent = hand.look(|state| match state.names.get(parent_name) {
         Some(run) => Ok(*run),

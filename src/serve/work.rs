@@ -12,13 +12,13 @@ use serde_json::{Value, json};
 use crate::error::Error;
 use crate::ledger::{Make, Task, Wish, next_of, time_text};
 use crate::plan::{
-    Attempt, AttemptToken, Command, Event, LostCause, Micros, Rejection, Run, RunStatus, State,
-    StepEvent, StepNumber, StepState, decide,
+    Attempt, AttemptToken, Command, Event, LostCause, Micros, Named, Rejection, Run, RunStatus,
+    State, StepEvent, StepNumber, StepState, decide,
 };
 use crate::runner::{HandOff, WorkerKind, receipt_of_json, title};
 
 use super::carry_out::{Half, Hand};
-use super::find::{attempt_of, name, run_or_only, status, step_json, step_of, with};
+use super::find::{attempt_of, check_name, name, run_or_only, status, step_json, step_of, with};
 use super::{Answer, Code, EffectState, Failure, NextStep, Work, counted};
 
 /// Deal a step.
@@ -53,13 +53,7 @@ pub(super) fn claim(
 
 /// The names of workers that a runner hosts are its own: when it has died, they are dead too.
 fn check_worker(worker: &str) -> Result<(), Failure> {
-    if worker.trim().is_empty() {
-        return Err(Failure::Usage("the worker needs a name".to_owned()));
-    }
-    if worker.chars().any(char::is_control) {
-        let message = "a worker's name is one line, without control characters";
-        return Err(Failure::Usage(message.to_owned()));
-    }
+    check_name(Named::Worker, worker)?;
     if WorkerKind::hosted(worker) {
         let message =
             format!("`{worker}` is the name of a worker that a runner hosts: take another");

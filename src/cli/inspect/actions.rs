@@ -293,7 +293,8 @@ pub(super) fn dealt(
     step: Option<StepNumber>,
     now: Micros,
 ) -> Result<Option<StepNumber>, Rejection> {
-    let command = Command::Dispatch { run: run.id, step, worker: String::new(), lease: None };
+    let command =
+        Command::Dispatch { run: run.id, step, worker: "somebody".to_owned(), lease: None };
     let events = decide(state, now, &command)?;
     Ok(events.iter().find_map(|event| match event {
         Event::Step(record) => Some(record.step),

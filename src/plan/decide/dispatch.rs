@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 
 use super::budget::{Cover, cover};
-use super::{not_available, running, step_event, step_of};
+use super::{expect_name, not_available, running, step_event, step_of};
 use crate::plan::settle::used_up;
 use crate::plan::{
-    CapScope, CompactPlan, CompactStep, Cost, Dispatched, Event, Idempotence, Micros, Rejection,
-    Run, RunId, State, StepEvent, StepNumber, StepState, StepStatus,
+    CapScope, CompactPlan, CompactStep, Cost, Dispatched, Event, Idempotence, Micros, Named,
+    Rejection, Run, RunId, State, StepEvent, StepNumber, StepState, StepStatus,
 };
 
 pub(super) fn dispatch(
@@ -19,6 +19,7 @@ pub(super) fn dispatch(
     (worker, lease): (&str, Option<Micros>),
 ) -> Result<Vec<Event>, Rejection> {
     let run = running(state, run)?;
+    expect_name(Named::Worker, worker)?;
     let number = match step {
         Some(number) => named(state, run, number)?,
         None => first(state, run)?,

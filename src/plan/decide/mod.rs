@@ -23,8 +23,8 @@ pub(super) use attempts::is_doubtful_once_lost;
 pub(super) use dispatch::reservation;
 
 use super::{
-    Command, Event, Micros, Rejection, Run, RunId, RunStatus, State, StepEvent, StepNumber,
-    StepRecord, StepState, StepStatus,
+    Command, Event, Micros, Named, Rejection, Run, RunId, RunStatus, State, StepEvent, StepNumber,
+    StepRecord, StepState, StepStatus, name_fault,
 };
 
 /// How many events one command may lead to: they are one atomic batch in the log.
@@ -108,6 +108,11 @@ fn run_of(state: &State, run: RunId) -> Result<&Run, Rejection> {
         Some(summary) => Rejection::RunRetired(summary.ending),
         None => Rejection::NoSuchRun,
     })
+}
+
+/// That something new may be called that.
+fn expect_name(of: Named, name: &str) -> Result<(), Rejection> {
+    name_fault(of, name).map_or(Ok(()), |fault| Err(Rejection::BadName(fault)))
 }
 
 /// The run, if it has not ended.

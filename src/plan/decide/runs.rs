@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use super::attempts::{check_criterion, revoked};
-use super::{not_available, open_run, run_of, running, step_event, step_of};
+use super::{expect_name, not_available, open_run, run_of, running, step_event, step_of};
 use crate::plan::{
     Accepted, AcceptedBasis, CapChanged, CapScope, DoubtResolved, Ending, Event, Finding, Json,
-    Origin, PlanVerdict, Rejection, Reopened, Ruling, Run, RunEnded, RunId, RunReopened, RunStatus,
-    Skipped, State, StepEvent, StepNumber, StepStatus, VariableSet, Verdict,
+    Named, Origin, PlanVerdict, Rejection, Reopened, Ruling, Run, RunEnded, RunId, RunReopened,
+    RunStatus, Skipped, State, StepEvent, StepNumber, StepStatus, VariableSet, Verdict,
 };
 
 /// The plan's own criteria are judged once every step is closed: before, there is nothing to
@@ -164,6 +164,7 @@ pub(super) fn set_variable(
     by: &str,
 ) -> Result<Vec<Event>, Rejection> {
     let run = open_run(state, run)?;
+    expect_name(Named::Variable, name)?;
     let found = run.variables.get(name).map_or(0, |variable| variable.version);
     if let Some(expected) = expected_version
         && expected != found

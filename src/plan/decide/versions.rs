@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::attempts::revoked;
-use super::{open_run, questions, run_of};
+use super::{expect_name, open_run, questions, run_of};
 use crate::plan::replan::activation;
 use crate::plan::{
-    ApprovalPolicy, CompactPlan, ContentHash, Ending, Event, HashedStep, Micros, PlanActivated,
-    PlanDraft, PlanProposed, PlanReviewed, PlanSteps, PlanVersion, Problem, Rejection,
-    ReplanRequested, ReplanTrigger, Review, Run, RunId, RunPolicy, RunReopened, RunStarted,
-    RunStatus, State, StepNumber, Subject, canonical,
+    ApprovalPolicy, CompactPlan, ContentHash, Ending, Event, HashedStep, Micros, Named,
+    PlanActivated, PlanDraft, PlanProposed, PlanReviewed, PlanSteps, PlanVersion, Problem,
+    Rejection, ReplanRequested, ReplanTrigger, Review, Run, RunId, RunPolicy, RunReopened,
+    RunStarted, RunStatus, State, StepNumber, Subject, canonical,
 };
 
 /// Who approves where nobody has to.
@@ -35,9 +35,7 @@ pub(super) struct Why<'a> {
 
 /// The number of a new run of that name.
 pub(super) fn new_run(state: &State, name: &str) -> Result<RunId, Rejection> {
-    if name.trim().is_empty() {
-        return Err(problem("run name", "empty: expected at least one visible character"));
-    }
+    expect_name(Named::Run, name)?;
     if let Some(run) = state.names.get(name) {
         return Err(Rejection::RunExists(*run));
     }

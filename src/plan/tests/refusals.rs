@@ -69,7 +69,7 @@ fn a_run_needs_a_name_of_its_own() {
         draft: draft(&plan(vec![])),
     };
     assert_eq!(world.ask(start("demo")), Err(Rejection::RunExists(RunId(1))));
-    assert!(matches!(world.ask(start(" ")), Err(Rejection::InvalidPlan(_))));
+    assert!(matches!(world.ask(start(" ")), Err(Rejection::BadName(_))));
     assert!(world.ask(start("other")).is_ok());
 }
 
@@ -314,6 +314,7 @@ fn of_runs() -> Vec<(World, Command)> {
     let second = World { state: proposed.state.clone(), log: Vec::new(), now: proposed.now };
     vec![
         (one(), start("new", required, &twice)),
+        (one(), start("-x", required, &small)),
         (one(), start("demo", required, &small)),
         (one(), Command::Dispatch { run: ABSENT, step: None, worker: by(), lease: None }),
         (cancelled, dispatch(None)),
