@@ -218,6 +218,7 @@ impl Ledger {
         if value.as_str().len().saturating_sub(kept) <= threshold {
             return Ok(None);
         }
+        value.expect_readable()?;
         let id = self.blobs.store.put(value.as_str().as_bytes())?;
         let blob = BlobOutput { hash: ContentHash(id.hash), length: id.length, values };
         Ok(Some(Output::Blob(blob)))

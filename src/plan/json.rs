@@ -8,6 +8,12 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::Rejection;
+
+/// How many levels of lists and objects within each other a value may have: a reader of JSON reads no
+/// more.
+pub const JSON_DEPTH_MAX: usize = 127;
+
 /// A JSON value in canonical form.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Json(String);
@@ -28,6 +34,40 @@ impl Json {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// How many levels of lists and objects it has within each other.
+    #[must_use]
+    pub fn depth(&self) -> usize {
+        let (mut depth, mut deepest) = (0_usize, 0);
+        let (mut is_quoted, mut is_escaped) = (false, false);
+        for byte in self.0.bytes() {
+            match byte {
+                _ if is_escaped => is_escaped = false,
+                b'\\' => is_escaped = true,
+                b'"' => is_quoted = !is_quoted,
+                b'[' | b'{' if !is_quoted => {
+                    depth += 1;
+                    deepest = deepest.max(depth);
+                }
+                b']' | b'}' if !is_quoted => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+        }
+        deepest
+    }
+
+    /// That [`Json::value`] gives back what it was made of.
+    ///
+    /// # Errors
+    /// `TooDeep`.
+    pub fn expect_readable(&self) -> Result<(), Rejection> {
+        match self.depth() {
+            found if found > JSON_DEPTH_MAX => {
+                Err(Rejection::TooDeep { found, limit: JSON_DEPTH_MAX })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The value. Text that is not JSON (only possible in a record that somebody forged) is
@@ -69,4 +109,46 @@ pub fn canonical<T: Serialize>(value: &T) -> String {
     // Only a map with keys that are not strings, or a number that is not finite, can fail, and
     // neither a `serde_json::Value` nor a type of this module holds one.
     serde_json_canonicalizer::to_string(value).unwrap_or_else(|_| "null".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::support::*;
+    use super::super::{Command, FailureClass, Outcome, Receipt, RunId, RunPolicy};
+    use super::*;
+
+    fn nested(depth: usize) -> Json {
+        // Brackets in texts do not count.
+        let inner = serde_json::json!({ "[{\"\\": "\\\"[[" });
+        Json::new(&(1..depth).fold(inner, |value, _| serde_json::json!([value])))
+    }
+
+    /// Story: a value that nested deeper than a reader of JSON goes was taken, and came back as a text:
+    /// `[[...]]` as `"[[...]]"`, for workers and for expressions.
+    #[test]
+    fn a_value_that_nests_too_deeply_to_be_read_again_is_refused() {
+        let mut world = World::with(&plan(vec![step("a", &[])]), RunPolicy::default());
+        let token = world.deal("a");
+        let set = |value| {
+            let (run, name, by) = (RunId(1), "v".to_owned(), "me".to_owned());
+            Command::SetVariable { run, name, value, expected_version: None, by }
+        };
+        let report = |receipt| Command::RecordReceipt { token, receipt };
+        let output = |value: Json| report(Receipt { output: value.into(), ..Receipt::default() });
+        let failure = |payload| {
+            let (class, message) = (FailureClass::Unknown, String::new());
+            let outcome = Outcome::Failed { class, message, payload };
+            report(Receipt { outcome, ..Receipt::default() })
+        };
+        let (most, over) = (nested(JSON_DEPTH_MAX), nested(JSON_DEPTH_MAX + 1));
+        assert_eq!(Json::new(&most.value()), most);
+        assert_ne!(Json::new(&over.value()), over);
+        let refused = Rejection::TooDeep { found: JSON_DEPTH_MAX + 1, limit: JSON_DEPTH_MAX };
+        for command in [set(over.clone()), output(over.clone()), failure(over)] {
+            assert_eq!(world.ask(command), Err(refused.clone()));
+        }
+        for command in [set(most.clone()), output(most)] {
+            world.ask(command).unwrap();
+        }
+    }
 }

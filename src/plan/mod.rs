@@ -75,7 +75,7 @@ pub use explain::{Explanation, Holder, Line, MissingAt, Reason, Shortage, StepRe
 pub use forest::{Branch, forest};
 pub use glance::Glance;
 pub use ids::*;
-pub use json::{Json, canonical};
+pub use json::{JSON_DEPTH_MAX, Json, canonical};
 pub use links::{Dependency, Near, SharedLinks};
 pub use lint::lint;
 pub use model::*;

@@ -129,6 +129,13 @@ pub enum Rejection {
     },
     /// Nobody said before that they would do this.
     NoSuchEffect(String),
+    /// A value nests deeper than it could be read again.
+    TooDeep {
+        /// How many levels it has.
+        found: usize,
+        /// How many it may have.
+        limit: usize,
+    },
     /// The command would lead to more events than one batch holds.
     TooManyEvents {
         /// How many events it would take.
@@ -179,6 +186,7 @@ impl Rejection {
             Self::NoFallback(_) => "no_fallback",
             Self::EffectKnown { .. } => "effect_known",
             Self::NoSuchEffect(_) => "no_such_effect",
+            Self::TooDeep { .. } => "too_deep",
             Self::TooManyEvents { .. } => "too_many_events",
         }
     }
@@ -263,6 +271,11 @@ impl fmt::Display for Rejection {
             }
             Self::ZeroCap => f.write_str("a cap of 0 would stop everything; use pause or lift it"),
             Self::NothingFailed => f.write_str("no step of the run has failed"),
+            Self::TooDeep { found, limit } => write!(
+                f,
+                "a value with {found} levels of lists and objects within each other: expected at \
+                 most {limit}; bring it as text, or in a file"
+            ),
             Self::TooManyEvents { events, limit } => {
                 write!(f, "{events} events at once: expected at most {limit}; ask in parts")
             }

@@ -6,9 +6,9 @@ use super::{questions, step_event};
 use crate::plan::settle::used_up;
 use crate::plan::{
     AfterLoss, Attempt, AttemptLost, AttemptToken, BarrierChange, BudgetPart, CompactStep, Cost,
-    DelayElapsed, Event, Idempotence, LeaseRenewed, LostCause, Micros, PauseCause, Receipt,
-    ReceiptRecorded, ReceiptRefused, Rejection, Run, RunStatus, State, StepEvent, StepNumber,
-    StepStatus, Timer, Verdict, VerdictRecorded,
+    DelayElapsed, Event, Idempotence, LeaseRenewed, LostCause, Micros, Outcome, Output, PauseCause,
+    Receipt, ReceiptRecorded, ReceiptRefused, Rejection, Run, RunStatus, State, StepEvent,
+    StepNumber, StepStatus, Timer, Verdict, VerdictRecorded,
 };
 
 /// An attempt that is in flight.
@@ -137,11 +137,23 @@ fn is_over_limit(run: &Run, number: StepNumber, cost: Cost) -> bool {
     limit.is_some_and(|limit| cost.money_micros > limit.money_micros || cost.tokens > limit.tokens)
 }
 
+/// That what a receipt brings can be read again.
+fn expect_readable(receipt: &Receipt) -> Result<(), Rejection> {
+    if let Outcome::Failed { payload, .. } = &receipt.outcome {
+        payload.expect_readable()?;
+    }
+    match &receipt.output {
+        Output::Inline(value) => value.expect_readable(),
+        Output::Blob(blob) => blob.values.iter().try_for_each(|(_, value)| value.expect_readable()),
+    }
+}
+
 pub(super) fn record_receipt(
     state: &State,
     token: AttemptToken,
     receipt: &Receipt,
 ) -> Result<Vec<Event>, Rejection> {
+    expect_readable(receipt)?;
     let receipt = receipt.clone();
     bug!(TokenUnchecked => if let Some((run, step)) = state.dealt.get(&token)
         && let Some(other) = state.runs.get(run).and_then(|run| run.step(*step)?.attempt())

@@ -165,6 +165,7 @@ pub(super) fn set_variable(
 ) -> Result<Vec<Event>, Rejection> {
     let run = open_run(state, run)?;
     expect_name(Named::Variable, name)?;
+    value.expect_readable()?;
     let found = run.variables.get(name).map_or(0, |variable| variable.version);
     if let Some(expected) = expected_version
         && expected != found

@@ -420,7 +420,11 @@ fn of_effects() -> Vec<(World, Command)> {
     let many = World::with(&many, RunPolicy::default());
     let steps = (1..=65_001).map(|n| (StepNumber(n), by())).collect();
     let run = RunId(1);
+    let deep =
+        (0..=JSON_DEPTH_MAX).fold(serde_json::json!(1), |value, _| serde_json::json!([value]));
+    let (name, value, expected_version) = (by(), Json::new(&deep), None);
     vec![
+        (one(), Command::SetVariable { run, name, value, expected_version, by: by() }),
         (meant, intend),
         (unmeant, Command::CommitEffect { token: unmeant_token, key: by() }),
         (many, Command::TakeOver { run, steps }),
