@@ -17,8 +17,8 @@ use crate::log::{
     BlobId, BlobList, BlobReader, BlobState, BlobStore, Item, LogReader, LoggedRecord,
 };
 use crate::plan::{
-    AttemptToken, BlobOutput, Command, ContentHash, Event, Json, Output, Receipt, State, StepEvent,
-    declared,
+    AttemptToken, BlobOutput, Command, ContentHash, Event, Json, Output, Receipt, Rejection, State,
+    StepEvent, declared,
 };
 
 use super::Ledger;
@@ -189,11 +189,23 @@ impl Ledger {
         })
     }
 
+    /// See to it that the output is there that a caller names. No record names it yet: if there is none,
+    /// that is the caller's mistake, and nothing is damaged.
+    fn keep_named(&self, blob: &BlobOutput) -> Result<()> {
+        let (id, store) = (id_of(blob), &self.blobs.store);
+        store.keep(&id).map_err(|error| match store.reader().check(&id) {
+            BlobState::Missing | BlobState::WrongLength(_) => {
+                Rejection::NoSuchOutput(blob.hash).into()
+            }
+            BlobState::Intact | BlobState::WrongHash(_) | BlobState::Unreadable(_) => error,
+        })
+    }
+
     /// The output that takes the receipt's place, if another one does.
     fn stored_output(&self, token: AttemptToken, receipt: &Receipt) -> Result<Option<Output>> {
         let value = match &receipt.output {
             Output::Inline(value) => value,
-            Output::Blob(blob) => return self.blobs.store.keep(&id_of(blob)).map(|()| None),
+            Output::Blob(blob) => return self.keep_named(blob).map(|()| None),
         };
         let threshold = self.environment.blob_threshold;
         if value.as_str().len() <= threshold {

@@ -288,7 +288,7 @@ impl Ledger {
     /// `Rejected` with `StaleToken` if the attempt is over: the receipt is kept all the same, as
     /// refused. It is not where nothing was dealt under this token, or [`crate::plan::ENDED_KEPT`] runs
     /// have ended since the attempt's own: the state is to stay small, and only a summary is left of
-    /// such a run.
+    /// such a run. With `NoSuchOutput` if it names an output that is not there.
     pub fn record_receipt(&self, token: AttemptToken, receipt: Receipt) -> Result<StepStatus> {
         let command = Command::RecordReceipt { token, receipt };
         let (commit, status) = self.carry_out(&command, |state, _| status(state, token))?;

@@ -9,7 +9,8 @@ use super::{
     QuestionId, RunId, StepNumber,
 };
 
-/// Why a command was refused. Nothing was written.
+/// Why a command was refused. Nothing was written but, where a receipt is refused with
+/// [`Rejection::StaleToken`], that receipt: what a worker did is kept, also if it does not count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Rejection {
@@ -136,6 +137,8 @@ pub enum Rejection {
         /// How many it may have.
         limit: usize,
     },
+    /// The ledger keeps no output of that hash and length.
+    NoSuchOutput(ContentHash),
     /// The command would lead to more events than one batch holds.
     TooManyEvents {
         /// How many events it would take.
@@ -187,6 +190,7 @@ impl Rejection {
             Self::EffectKnown { .. } => "effect_known",
             Self::NoSuchEffect(_) => "no_such_effect",
             Self::TooDeep { .. } => "too_deep",
+            Self::NoSuchOutput(_) => "no_such_output",
             Self::TooManyEvents { .. } => "too_many_events",
         }
     }
@@ -275,6 +279,10 @@ impl fmt::Display for Rejection {
                 f,
                 "a value with {found} levels of lists and objects within each other: expected at \
                  most {limit}; bring it as text, or in a file"
+            ),
+            Self::NoSuchOutput(hash) => write!(
+                f,
+                "the ledger keeps no output of hash {hash} and that length: bring the output itself"
             ),
             Self::TooManyEvents { events, limit } => {
                 write!(f, "{events} events at once: expected at most {limit}; ask in parts")

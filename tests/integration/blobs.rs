@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use plan_ledger::ledger::BlobCheck;
 use plan_ledger::log::{BlobId, BlobState, LogReader};
-use plan_ledger::plan::{AttemptToken, Criterion, Event, Json, Output, StepEvent};
-use plan_ledger::sim::{Effect, Failure, Loss, Operation, OsError, Rule, SimDisk};
+use plan_ledger::plan::{
+    BlobOutput, ContentHash, Criterion, Event, Json, Output, Rejection, StepEvent,
+};
+use plan_ledger::sim::{Loss, SimDisk};
 use plan_ledger::storage::Storage;
 use plan_ledger::{
     Environment, ErrorKind, Ledger, LedgerView, Plan, Receipt, RunId, RunPolicy, Step, state_hash,
@@ -303,15 +305,38 @@ fn damaged_blobs_are_written_again_and_missing_ones_cannot_be_named() {
     assert_eq!(ledger.output(&output).unwrap(), large(1, 100_000));
 
     let before = ledger.head();
-    let Output::Blob(blob) = &output else { panic!("inline") };
-    let mut other = blob.clone();
-    other.length -= 1;
     let task = ledger.dispatch(run, "w").unwrap().unwrap();
     let named = |output| Receipt { output, ..Receipt::default() };
-    let error = ledger.record_receipt(task.token, named(Output::Blob(other))).unwrap_err();
+    disk.overwrite(&path, 5, b"y").unwrap();
+    let error = ledger.record_receipt(task.token, named(output.clone())).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
     assert_eq!(ledger.head().seq, before.seq + 1, "only the dispatch");
-    ledger.record_receipt(task.token, named(output)).unwrap();
+    ledger
+        .record_receipt(task.token, Receipt { output: large(1, 100_000).into(), ..named(output) })
+        .unwrap();
+}
+
+/// Story: a receipt that named an output which is not there was told that the ledger is damaged, although
+/// no record had ever named it.
+#[test]
+fn a_receipt_of_an_output_that_is_not_there_is_refused() {
+    let disk = SimDisk::new();
+    let ledger = Ledger::create(&dir(), &on_disk(&disk)).unwrap();
+    let run = ledger.start_run("r", &plan(2), RunPolicy::default()).unwrap();
+    let output = work(&ledger, run, large(1, 100_000));
+    let Output::Blob(blob) = &output else { panic!("inline") };
+    let task = ledger.dispatch(run, "w").unwrap().unwrap();
+    let before = ledger.head();
+    let missing = BlobOutput { hash: ContentHash([7; 32]), ..blob.clone() };
+    let shorter = BlobOutput { length: blob.length - 1, ..blob.clone() };
+    for named in [missing, shorter] {
+        let refused = Rejection::NoSuchOutput(named.hash);
+        let receipt = Receipt { output: Output::Blob(named), ..Receipt::default() };
+        let error = ledger.record_receipt(task.token, receipt).unwrap_err();
+        assert_eq!((error.kind(), error.rejection()), (ErrorKind::Rejected, Some(&refused)));
+    }
+    assert_eq!(ledger.head(), before);
+    ledger.record_receipt(task.token, Receipt { output, ..Receipt::default() }).unwrap();
 }
 
 /// Goal: a check judges an output that is a blob; one that is gone does not hold, by name.
