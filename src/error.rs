@@ -53,6 +53,8 @@ pub enum ErrorKind {
     Fenced,
     /// The record, or the request, is over a limit.
     TooLarge,
+    /// A projection says that it cannot be written: the message says why. Nothing else is affected.
+    Unencodable,
     /// The batch would not get the sequence number that its author expected. Nothing was written;
     /// look at what was recorded in the meantime, and decide again.
     Conflict,
@@ -83,6 +85,7 @@ impl ErrorKind {
             Self::Poisoned => "poisoned",
             Self::Fenced => "fenced",
             Self::TooLarge => "too_large",
+            Self::Unencodable => "unencodable",
             Self::Conflict => "conflict",
             Self::Rejected => "rejected",
             Self::OutOfRange => "out_of_range",

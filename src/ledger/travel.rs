@@ -45,7 +45,8 @@ impl Ledger {
     /// Kept are those that [`super::Environment::snapshot_every`] says, and the newest two.
     ///
     /// # Errors
-    /// `OutOfRange` before the first record; `DiskFull` and `Io`. The ledger is as it was.
+    /// `OutOfRange` before the first record; `Unencodable` with what the projection says; `DiskFull` and
+    /// `Io`. The ledger is as it was.
     pub fn snapshot<P: Projection>(&self) -> Result<Snapshot> {
         self.log.expect_own_process()?;
         let storage = &*self.environment.storage;

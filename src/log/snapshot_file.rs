@@ -67,7 +67,7 @@ pub fn list_snapshots(storage: &dyn Storage, dir: &Path) -> Result<SnapshotList>
 /// another one makes way.
 ///
 /// # Errors
-/// `Io` and `DiskFull`; what `body` says, as `TooLarge`. Nothing is left behind.
+/// `Io` and `DiskFull`; what `body` says, as `Unencodable`. Nothing is left behind.
 pub fn write_snapshot(
     storage: &dyn Storage,
     dir: &Path,
@@ -156,8 +156,7 @@ fn fill(
         return Err(Error::io("write the snapshot", path, error));
     }
     if let Err(error) = written {
-        let message = format!("the snapshot cannot be encoded: {error}; nothing else is affected");
-        return Err(Error::new(ErrorKind::TooLarge, message).at_path(path));
+        return Err(Error::io("encode the snapshot", path, error).as_kind(ErrorKind::Unencodable));
     }
     writer.header.body_hash = writer.hasher.finish();
     writer.header.packing = Packing::Packed { stored: writer.end - CHUNKS_START };

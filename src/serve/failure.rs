@@ -117,6 +117,7 @@ pub fn code_of(error: &Error) -> Code {
         ErrorKind::Rejected
         | ErrorKind::Conflict
         | ErrorKind::TooLarge
+        | ErrorKind::Unencodable
         | ErrorKind::Unsupported => Code::Refused,
         ErrorKind::Io | ErrorKind::DiskFull | ErrorKind::OutcomeUnknown | ErrorKind::Poisoned => {
             Code::Machine

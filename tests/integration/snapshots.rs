@@ -683,6 +683,38 @@ fn what_a_list_shows_of_a_run_is_held_against_the_run() {
     assert!(state.runs.fault().is_some_and(|fault| fault.contains("what a list shows")));
 }
 
+/// A projection that says that it cannot be written.
+#[derive(Debug, Default)]
+struct Shy;
+
+impl Projection for Shy {
+    const NAME: &'static str = "shy";
+    const VERSION: u32 = 1;
+
+    fn apply(&mut self, _: &Recorded) {}
+
+    fn encode(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        out.write_all(b"half of it")?;
+        Err(io::Error::other("a key that is no text"))
+    }
+
+    fn decode(_: &mut dyn io::Read) -> io::Result<Self> {
+        Ok(Self)
+    }
+}
+
+/// Story: a projection that could not be encoded, for whatever reason, was called too large.
+#[test]
+fn a_projection_that_cannot_be_encoded_is_called_that() {
+    let (disk, environment) = three();
+    let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
+    let before = (ledger.head(), files(&disk));
+    let error = ledger.snapshot::<Shy>().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unencodable, "{error}");
+    assert!(error.to_string().contains("encode the snapshot: a key that is no text"), "{error}");
+    assert_eq!((ledger.head(), files(&disk)), before);
+}
+
 /// Goal: bodies of several chunks, full and not, round-trip, and damage is located to its chunk.
 #[test]
 fn bodies_of_many_chunks_are_checked_chunk_by_chunk() {
