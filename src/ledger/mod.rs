@@ -148,7 +148,8 @@ impl Ledger {
     /// Make a ledger in a folder that is not there yet.
     ///
     /// # Errors
-    /// `Io`, `DiskFull`, and `Locked` if somebody is making it just now.
+    /// `Io`, `DiskFull`, and `Locked` if somebody is making it just now; `TooLarge` for segments that
+    /// are.
     pub fn create(dir: &Path, environment: &Environment) -> Result<Self> {
         let time = environment.clock.now();
         let log = Log::create(dir, environment.log_options(), time)?;

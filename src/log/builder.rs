@@ -87,6 +87,7 @@ impl LogBuilder {
     /// # Errors
     /// As those of `Log::create`.
     pub fn create(dir: &Path, options: LogOptions, genesis: Genesis, time: u64) -> Result<Self> {
+        options.segments.expect_possible()?;
         let storage = options.storage.clone();
         let layout = Layout::new(dir);
         let (draft, lock) = draft::begin(&storage, &layout, &options.holder)?;

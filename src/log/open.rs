@@ -60,6 +60,7 @@ impl Log {
     /// `Locked` if somebody is just making it, `Io` (if something of that name is there already,
     /// too) and `DiskFull`.
     pub fn create(dir: &Path, options: LogOptions, time: u64) -> Result<Self> {
+        options.segments.expect_possible()?;
         let storage = options.storage.clone();
         let layout = Layout::new(dir);
         let (draft, lock) = draft::begin(&storage, &layout, &options.holder)?;
@@ -94,6 +95,7 @@ impl Log {
     /// the place: nothing was changed, and readers go on; `Unsupported`; `Fenced` if somebody
     /// removed or replaced the file LOCK meanwhile; `Io` and `DiskFull`.
     pub fn open(dir: &Path, options: LogOptions, time: u64) -> Result<(Self, OpenReport)> {
+        options.segments.expect_possible()?;
         let layout = Layout::new(dir);
         let storage = options.storage.clone();
         // Looking first keeps us from leaving a LOCK in a folder that is not ours.

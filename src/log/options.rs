@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::{HeadSync, Uid};
 use crate::storage::Storage;
 
@@ -76,7 +77,8 @@ pub enum OnAmbiguous {
     Fence,
 }
 
-/// How long segments are made, in bytes. A batch that is larger gets a segment of its size.
+/// How long segments are made, in bytes: up to [`SegmentSizes::MAX`]. A batch that is larger gets a
+/// segment of its size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmentSizes {
     /// A ledger's first segment, and one that a fence makes; rounded up to a multiple of 4096,
@@ -90,6 +92,23 @@ impl SegmentSizes {
     /// From 1 to 16 MiB. Who opens a ledger examines all of its newest segment, so that larger ones make
     /// opening slower; they do not make appending faster.
     pub const USUAL: Self = Self { first: 1 << 20, largest: 16 << 20 };
+
+    /// The largest size: 1 GiB. All of a segment is filled with zeros before it is used.
+    pub const MAX: u64 = 1 << 30;
+
+    /// # Errors
+    /// `TooLarge`.
+    pub(super) fn expect_possible(self) -> Result<()> {
+        let found = self.first.max(self.largest);
+        if found <= Self::MAX {
+            return Ok(());
+        }
+        let message = format!(
+            "segments of {found} bytes: expected at most {}; smaller ones are no slower",
+            Self::MAX
+        );
+        Err(Error::new(ErrorKind::TooLarge, message))
+    }
 
     /// The size of a segment that must hold `needed` bytes of frames, when `usual` would do.
     pub(super) fn fitting(self, usual: u64, needed: u64) -> u64 {
@@ -136,5 +155,43 @@ impl LogOptions {
             on_ambiguous: OnAmbiguous::Refuse,
             segments: SegmentSizes::USUAL,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::super::Log;
+    use super::*;
+    use crate::sim::SimDisk;
+
+    /// Story: a size that no disk holds ended in a panic, when it was rounded up, or in a program that
+    /// wrote zeros until the disk was full.
+    #[test]
+    fn segments_that_no_disk_holds_are_refused() {
+        let disk = SimDisk::new();
+        let usual = LogOptions::new(Arc::new(disk.clone()), UidSource::new(|| [7; 16]));
+        let options = |first, largest| LogOptions {
+            segments: SegmentSizes { first, largest },
+            ..usual.clone()
+        };
+        let dir = Path::new("/a.ledger");
+        let over = SegmentSizes::MAX + 1;
+        let sizes =
+            [(u64::MAX, 0), (0, u64::MAX), (1 << 62, 1 << 62), (over, over), (1 << 20, over)];
+        for (first, largest) in sizes {
+            let error = Log::create(dir, options(first, largest), 0).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::TooLarge, "{error}");
+        }
+        assert!(disk.files(Path::new("/")).is_empty());
+        drop(Log::create(dir, usual.clone(), 0).unwrap());
+        for (first, largest) in sizes {
+            let error = Log::open(dir, options(first, largest), 0).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::TooLarge, "{error}");
+        }
+        let most = SegmentSizes { first: SegmentSizes::MAX, largest: SegmentSizes::MAX };
+        most.expect_possible().unwrap();
+        assert_eq!(most.fitting(0, 0), SegmentSizes::MAX);
     }
 }
