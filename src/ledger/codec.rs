@@ -234,6 +234,11 @@ fn options() -> impl bincode::Options {
     bincode::DefaultOptions::new().with_limit(u64::from(PAYLOAD_LENGTH_MAX))
 }
 
+/// How many bytes a value takes in a payload, at least.
+pub(super) fn length<T: Serialize>(value: &T) -> u64 {
+    bincode::DefaultOptions::new().serialized_size(value).unwrap_or(u64::MAX)
+}
+
 /// Write the bytes that a state's hash is taken over, piece by piece.
 pub(super) fn write_state(out: &mut impl io::Write, state: &State) -> io::Result<()> {
     bincode::DefaultOptions::new().serialize_into(out, state).map_err(io::Error::other)

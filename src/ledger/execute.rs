@@ -10,6 +10,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::PAYLOAD_LENGTH_MAX;
 use crate::log::{Ack, Batch, BatchKey, Durability, Log, Ticket};
 use crate::plan::{Command, Event, Micros, State};
 
@@ -150,7 +151,11 @@ impl Ledger {
     /// The command of a wish if it is ready, its large output stored.
     pub(super) fn ready<'a, E>(&self, wish: &Wish<'a, E>) -> Result<Option<Cow<'a, Command>>> {
         match &wish.command {
-            Make::Ready(command) => self.stored(command).map(Some),
+            Make::Ready(command) => {
+                let command = self.stored(command)?;
+                expect_fitting(&command)?;
+                Ok(Some(command))
+            }
             Make::Of(_) => Ok(None),
         }
     }
@@ -368,6 +373,24 @@ impl Ledger {
         }
         Ok(shared.take())
     }
+}
+
+/// What no record has room for is refused before it is folded in: the log refuses it, too, but then the
+/// state has to be folded again. Others that are too large are rare.
+fn expect_fitting(command: &Command) -> Result<()> {
+    let (what, length) = match command {
+        Command::RecordReceipt { receipt, .. } => ("a receipt", codec::length(receipt)),
+        Command::SetVariable { value, .. } => ("a value", codec::length(value)),
+        _ => return Ok(()),
+    };
+    if length <= u64::from(PAYLOAD_LENGTH_MAX) {
+        return Ok(());
+    }
+    let message = format!(
+        "{what} of {length} bytes: expected at most {PAYLOAD_LENGTH_MAX}, with what a record says \
+         besides; put large results into a file and record its path"
+    );
+    Err(Error::new(ErrorKind::TooLarge, message))
 }
 
 /// Nothing may follow from a state that was read from a snapshot which passed for one, and is none.

@@ -49,6 +49,34 @@ fn work(ledger: &Ledger, run: RunId, worker: &str) -> Option<u32> {
     Some(task.number.0)
 }
 
+/// Story: a receipt that no record has room for was folded in, refused by the log, and the whole state
+/// folded again before anybody else was served.
+/// Method: what a command costs in calls of the disk is the same before and behind such refusals.
+#[test]
+fn what_is_too_large_for_a_record_does_not_have_the_state_folded_again() {
+    let disk = SimDisk::new();
+    let ledger = Ledger::create(Path::new("a.ledger"), &on_disk(&disk)).unwrap();
+    let run = ledger.start_run("r", &plan(30), RunPolicy::default()).unwrap();
+    (0..10).for_each(|_| assert!(work(&ledger, run, "w").is_some()));
+    let token = ledger.dispatch(run, "w").unwrap().unwrap().token;
+    let set = |value: &str| {
+        let (before, value) = (disk.calls(), Json::new(&serde_json::json!(value)));
+        let done = ledger.set_variable(run, "v", value, None, "me");
+        (done.map_err(|error| error.kind()).is_ok(), disk.calls() - before)
+    };
+    let usual = set("x");
+    assert!(usual.0);
+    let large = "x".repeat(17 << 20);
+    assert_eq!(set(&large), (false, 0));
+    assert_eq!(set("y"), usual);
+    let before = disk.calls();
+    let receipt = Receipt { log_tail: large, ..Receipt::default() };
+    let error = ledger.record_receipt(token, receipt).unwrap_err();
+    assert_eq!((error.kind(), disk.calls()), (ErrorKind::TooLarge, before), "{error}");
+    assert_eq!(set("z"), usual);
+    ledger.record_receipt(token, Receipt::default()).unwrap();
+}
+
 /// Goal: threads that share a handle each get their own steps; every step has one winner.
 #[test]
 fn eight_threads_share_a_ledger_and_every_step_has_one_winner() {
@@ -426,7 +454,7 @@ fn a_fork_does_not_wait_for_threads_of_its_parent() {
         let in_child = scope.spawn(|| {
             let told = told;
             told.send(ledger.execute(&Command::Tick).map(drop)).unwrap();
-            told.send(ledger.state().map(drop)).unwrap();
+            told.send(ledger.state().unwrap().map(drop)).unwrap();
             told.send(ledger.tick()).unwrap();
             told.send(ledger.dispatch(run, "w").map(drop)).unwrap();
             told.send(ledger.snapshot::<State>().map(drop)).unwrap();
