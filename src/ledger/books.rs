@@ -158,7 +158,7 @@ impl Ledger {
     ) -> Result<Commit> {
         let last_of = |state: &State| held(state, token).map_or(0, |step| step.last_seq);
         loop {
-            let last = last_of(&self.state());
+            let last = last_of(&*self.state()?);
             let found = self::charged(&self.reader()?, last, token)?;
             let make = |state: &State| match (charged, found) {
                 _ if last_of(state) != last => {

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use plan_ledger::ledger::BlobCheck;
 use plan_ledger::log::{BlobId, BlobState, LogReader};
 use plan_ledger::plan::{
-    BlobOutput, ContentHash, Criterion, Event, Json, Output, Rejection, StepEvent,
+    AttemptToken, BlobOutput, ContentHash, Criterion, Event, Json, Output, Rejection, StepEvent,
 };
-use plan_ledger::sim::{Loss, SimDisk};
+use plan_ledger::sim::{Effect, Failure, Loss, Operation, OsError, Rule, SimDisk};
 use plan_ledger::storage::Storage;
 use plan_ledger::{
     Environment, ErrorKind, Ledger, LedgerView, Plan, Receipt, RunId, RunPolicy, Step, state_hash,

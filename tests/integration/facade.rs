@@ -454,7 +454,7 @@ fn a_fork_does_not_wait_for_threads_of_its_parent() {
         let in_child = scope.spawn(|| {
             let told = told;
             told.send(ledger.execute(&Command::Tick).map(drop)).unwrap();
-            told.send(ledger.state().unwrap().map(drop)).unwrap();
+            told.send(ledger.state().map(drop)).unwrap();
             told.send(ledger.tick()).unwrap();
             told.send(ledger.dispatch(run, "w").map(drop)).unwrap();
             told.send(ledger.snapshot::<State>().map(drop)).unwrap();
