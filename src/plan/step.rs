@@ -214,11 +214,12 @@ pub enum OnFalse {
 }
 
 /// Whether doing a step twice is as good as doing it once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Idempotence {
     /// It may be dealt again after a lost attempt.
+    #[default]
     Yes,
     /// A lost attempt leaves it in doubt: somebody must say what happened first.
     No,

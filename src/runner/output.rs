@@ -10,7 +10,7 @@ use std::process::ExitStatus;
 use rustix::fs::OFlags;
 use serde_json::Value;
 
-use crate::plan::{FailureClass, Json, Micros, Outcome, Receipt};
+use crate::plan::{Disposition, FailureClass, Json, Outcome, Receipt};
 
 /// The largest output, in bytes, that a receipt may carry.
 pub(super) const OUTPUT_LENGTH_MAX: u64 = 8 << 20;
@@ -53,10 +53,12 @@ fn receipt_of_output(output: &Path, log_tail: String) -> Receipt {
     }
 }
 
-/// The receipt that stands in for one that cannot be kept as it is.
-pub(super) fn unusable(message: String, duration: Micros) -> Receipt {
+/// The receipt that stands in for one that cannot be kept as it is. What it says of the world stands.
+pub(super) fn unusable(message: String, receipt: &Receipt) -> Receipt {
+    let is_done = receipt.outcome == Outcome::Succeeded;
+    let disposition = receipt.disposition.or(is_done.then_some(Disposition::Landed));
     let outcome = failed(FailureClass::Deterministic, message);
-    Receipt { outcome, duration, ..Receipt::default() }
+    Receipt { outcome, duration: receipt.duration, disposition, ..Receipt::default() }
 }
 
 /// A failure without a payload.

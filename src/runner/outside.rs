@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::ledger::LedgerView;
-use crate::plan::{FailureClass, Micros, Output, Receipt, Ruling, Run, StepNumber};
+use crate::plan::{FailureClass, Idempotence, Micros, Output, Receipt, Ruling, Run, StepNumber};
 
 use super::check::{Judging, output_of};
 use super::job::{EndedBy, Job, JobSpec, Streams};
@@ -161,12 +161,12 @@ impl OutsideWork<'_> {
                 job.end(EndedBy::Stop);
             }
         }
-        let end = Self::end(&scratch, &stem, job);
+        let end = self.end(&scratch, &stem, job);
         scratch.forget(&stem);
         end.map_err(StartFailure::Begun)
     }
 
-    fn end(scratch: &Scratch, stem: &str, job: Job) -> Result<End> {
+    fn end(&self, scratch: &Scratch, stem: &str, job: Job) -> Result<End> {
         let duration = Micros::try_from(job.started.elapsed().as_micros()).unwrap_or(Micros::MAX);
         let seconds = job.timeout_seconds.unwrap_or(0);
         let (status, ended_by) = job.reap();
@@ -179,8 +179,14 @@ impl OutsideWork<'_> {
         if ended_by == Some(EndedBy::Stop) {
             return Ok(End::Stopped);
         }
-        let receipt = worked::receipt(scratch, stem, status, ended_by.map(|_| seconds));
+        let ending = (status, ended_by.map(|_| seconds));
+        let receipt = worked::receipt(scratch, stem, ending, self.idempotence());
         Ok(End::Returned(Box::new(Receipt { duration, ..receipt })))
+    }
+
+    fn idempotence(&self) -> Idempotence {
+        let word = self.task.pointer("/step/idempotent").cloned();
+        word.and_then(|word| serde_json::from_value(word).ok()).unwrap_or_default()
     }
 
     fn text(&self, member: &str) -> String {

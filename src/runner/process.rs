@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use crate::error::Result;
 use crate::ledger::{PlannedFiles, Task};
-use crate::plan::{AttemptToken, CompactPlan, FailureClass, Finding, Micros, Receipt, RunId};
+use crate::plan::{
+    AttemptToken, CompactPlan, FailureClass, Finding, Idempotence, Micros, Receipt, RunId,
+};
 
 use super::checked::{self, Ended};
 use super::job::{EndedBy, Job, JobSpec, Streams};
@@ -49,8 +51,15 @@ pub struct ProcessWorkers {
 /// A job that runs.
 struct Running {
     job: Job,
+    known: Known,
+}
+
+/// What has to be known of a job when it has ended.
+struct Known {
     /// The files that its step is expected to change.
     changes: Vec<String>,
+    /// Whether its step may be done twice.
+    idempotence: Idempotence,
     /// How it answers, if it is a check.
     answer: Answer,
 }
@@ -118,11 +127,11 @@ impl ProcessWorkers {
         &mut self,
         key: Key,
         spec: &JobSpec<'_>,
-        (changes, answer): (&[String], Answer),
+        known: Known,
     ) -> std::result::Result<Option<std::io::Error>, StartFailure> {
         match Job::start(spec, &self.scratch, key, &self.ended.0) {
             Ok(job) => {
-                self.jobs.insert(key, Running { job, changes: changes.to_vec(), answer });
+                self.jobs.insert(key, Running { job, known });
                 Ok(None)
             }
             Err(not_started) => not_started.or_refusal().map(Some),
@@ -141,7 +150,7 @@ impl ProcessWorkers {
     }
 
     fn report(&mut self, key: Key, running: Running) -> Report {
-        let Running { job, changes, answer } = running;
+        let Running { job, known: Known { changes, idempotence, answer } } = running;
         let duration = micros(job.started.elapsed());
         let timeout = job.timeout_seconds.unwrap_or(0);
         let stem = job.stem.clone();
@@ -149,7 +158,7 @@ impl ProcessWorkers {
         let (status, ended_by) = job.reap();
         let status = match status {
             Ok(status) => status,
-            Err(error) => return self.lost_sight(key, answer, &error),
+            Err(error) => return self.lost_sight(key, (idempotence, answer), &error),
         };
         // A job that ended by itself just before it would have been ended counts as it ended.
         let ended_by = ended_by.filter(|_| status.code().is_none());
@@ -161,7 +170,8 @@ impl ProcessWorkers {
                     return Report::Stopped(token);
                 }
                 let timed_out = ended_by.map(|_| timeout);
-                let mut receipt = worked::receipt(&self.scratch, &stem, status, timed_out);
+                let ending = (status, timed_out);
+                let mut receipt = worked::receipt(&self.scratch, &stem, ending, idempotence);
                 notes.extend(files::examine(&mut receipt.artifacts, &changes));
                 self.remark(Some(token), &notes);
                 let log_tail = with_notes(receipt.log_tail, &notes);
@@ -195,11 +205,18 @@ impl ProcessWorkers {
 
     /// The operating system does not say how a job ended. That never happens unless somebody
     /// else reaps this process's children.
-    fn lost_sight(&self, key: Key, answer: Answer, error: &std::io::Error) -> Report {
+    fn lost_sight(
+        &self,
+        key: Key,
+        (idempotence, answer): (Idempotence, Answer),
+        error: &std::io::Error,
+    ) -> Report {
         let message = format!("its exit status is not known: {error}");
         match key {
             Key::Work(token) => {
-                Report::Finished(token, Box::new(failed_receipt(FailureClass::Unknown, message)))
+                let receipt = failed_receipt(FailureClass::Unknown, message);
+                let disposition = worked::unknown(idempotence);
+                Report::Finished(token, Box::new(Receipt { disposition, ..receipt }))
             }
             Key::Check(subject, criterion) => {
                 self.scratch.forget(&stem(key));
@@ -246,7 +263,10 @@ impl Workers for ProcessWorkers {
             timeout_seconds: task.step.timeout_seconds,
             streams: Streams::Separate,
         };
-        if let Some(refusal) = self.launch(key, &spec, (&task.step.changes, Answer::Status))? {
+        let changes = task.step.changes.to_vec();
+        let idempotence = task.step.idempotent.unwrap_or_default();
+        let known = Known { changes, idempotence, answer: Answer::Status };
+        if let Some(refusal) = self.launch(key, &spec, known)? {
             let receipt = failed_receipt(class_of(&refusal), format!("cannot start: {refusal}"));
             self.ready.push_back(Report::Finished(task.token, Box::new(receipt)));
         }
@@ -273,7 +293,10 @@ impl Workers for ProcessWorkers {
                 Answer::Verdict | Answer::Plan => Streams::Separate,
             },
         };
-        let launched = self.launch(key, &spec, (&[], check.answer));
+        // What a check asks may be asked again.
+        let idempotence = Idempotence::Yes;
+        let known = Known { changes: Vec::new(), idempotence, answer: check.answer };
+        let launched = self.launch(key, &spec, known);
         if let Some(refusal) = launched.map_err(StartFailure::into_error)? {
             let Check { subject, criterion, .. } = *check;
             let evidence = format!("cannot start: {refusal}");

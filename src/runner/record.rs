@@ -64,7 +64,7 @@ impl Drive<'_> {
             Err(error) if error.kind() == ErrorKind::TooLarge => {
                 // It was not kept, and never will be: the attempt ends with that as its failure.
                 let message = format!("its receipt is too large: {error}; name an artifact");
-                self.record(token, step, output::unusable(message, receipt.duration));
+                self.record(token, step, output::unusable(message, &receipt));
             }
             Err(error) => {
                 self.unrecorded.push(Unrecorded { step, token, receipt });

@@ -3,7 +3,7 @@
 
 use std::process::ExitStatus;
 
-use crate::plan::{FailureClass, Outcome, Receipt};
+use crate::plan::{Disposition, FailureClass, Idempotence, Outcome, Receipt};
 
 use super::output::{LOG_TAIL_LENGTH_MAX, failed, receipt_of, tail};
 use super::receipt_file;
@@ -13,25 +13,51 @@ use super::scratch::Scratch;
 pub(super) fn receipt(
     scratch: &Scratch,
     stem: &str,
-    status: ExitStatus,
-    timed_out: Option<u32>,
+    (status, timed_out): (ExitStatus, Option<u32>),
+    idempotence: Idempotence,
 ) -> Receipt {
     let output = scratch.path(stem, "out");
     let log_tail = tail(&scratch.path(stem, "err"), LOG_TAIL_LENGTH_MAX);
     if let Some(seconds) = timed_out {
         let message = format!("timed out after {seconds} s");
-        let outcome = failed(FailureClass::Transient, message);
-        return Receipt { outcome, log_tail, ..Receipt::default() };
+        return wordless(FailureClass::Transient, message, log_tail, idempotence);
     }
     match receipt_file::read(&scratch.path(stem, "receipt"), &output) {
         Some(Ok(receipt)) => Receipt { log_tail, ..receipt },
         // A worker that was killed may have been half-way through writing it.
         Some(Err(message)) if status.code().is_some() => {
-            let outcome = failed(FailureClass::Deterministic, message);
-            Receipt { outcome, log_tail, ..Receipt::default() }
+            wordless(FailureClass::Deterministic, message, log_tail, idempotence)
         }
-        _ => receipt_of(status, &output, log_tail),
+        _ => {
+            let receipt = receipt_of(status, &output, log_tail);
+            // Another exit status is its word that it did nothing. A signal is nobody's word, nor is
+            // an output of which nothing can be kept.
+            let is_its_word = status.code().is_some_and(|code| code != 0);
+            match receipt.outcome {
+                Outcome::Failed { .. } if !is_its_word => {
+                    Receipt { disposition: unknown(idempotence), ..receipt }
+                }
+                _ => receipt,
+            }
+        }
     }
+}
+
+/// The receipt of a worker that ran, and whose word nobody has.
+fn wordless(
+    class: FailureClass,
+    message: String,
+    log_tail: String,
+    idempotence: Idempotence,
+) -> Receipt {
+    let outcome = failed(class, message);
+    let disposition = unknown(idempotence);
+    Receipt { outcome, log_tail, disposition, ..Receipt::default() }
+}
+
+/// What is left of an attempt of which nobody knows what it did. What may be done again needs no doubt.
+pub(super) fn unknown(idempotence: Idempotence) -> Option<Disposition> {
+    (idempotence == Idempotence::No).then_some(Disposition::InDoubt)
 }
 
 /// The end of what a worker wrote, and what the runner has to add.

@@ -239,6 +239,36 @@ fn a_probe_answers_for_a_person() {
     }
 }
 
+/// Story: a letter is sent, and the worker that sent it is stopped for its time-out, or is killed, before
+/// it says so: it was sent three times, and its probe was not asked. A worker that ends by itself and says
+/// that it failed is taken at its word, and tries again.
+#[test]
+fn what_must_not_be_done_twice_is_in_doubt_when_its_worker_is_ended() {
+    let ends = [("sleep 60", 0, 1), ("kill -9 $$", 0, 1), ("exit 1", 1, 3)];
+    for work in ["run plan.yaml", "work -- true"] {
+        for (end, code, sent) in ends {
+            let place = Place::new();
+            let plan = format!(
+                "steps:
+  - id: send
+    idempotent: no
+    timeout_seconds: 1
+    command: echo sent >> $TALLY; {end}
+    probe: test -s $TALLY
+"
+            );
+            place.write("plan.yaml", plan);
+            place.ledger("init").code(0);
+            place.ledger("plan propose plan.yaml").code(0);
+            place.ledger(work);
+            assert_eq!(place.tally().len(), sent, "{work}: {end}");
+            // The probe is asked by a runner, whoever did the work.
+            place.ledger("run plan.yaml").code(code);
+            assert_eq!(place.tally().len(), sent, "{work}: {end}");
+        }
+    }
+}
+
 /// Story: a budget of two attempts is used up after two of three steps. The run pauses and says how it is
 /// raised; raised, it goes on by itself.
 #[test]

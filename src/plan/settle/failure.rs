@@ -10,8 +10,8 @@ use super::carry_out::{carried_out, may_fall_back};
 use super::failure_of;
 use crate::plan::{
     AfterFailure, Attempt, CompactStep, Decision, Disposition, Event, FailureAction, FailureClass,
-    FailureDecided, FailureMatch, Idempotence, Micros, OnTimeout, RetryPolicy, Run, SECOND,
-    StepEvent, StepNumber, StepStatus,
+    FailureDecided, FailureMatch, Idempotence, Micros, OnTimeout, Outcome, RetryPolicy, Run,
+    SECOND, StepEvent, StepNumber, StepStatus,
 };
 
 /// A failed attempt, with all that a rule may look at.
@@ -61,12 +61,20 @@ pub(super) fn classified(
 
 /// What a failed attempt left in the world, as far as it is known.
 pub(super) fn disposition_of(run: &Run, number: StepNumber, attempt: &Attempt) -> Disposition {
-    if let Some(disposition) = attempt.receipt.as_ref().and_then(|receipt| receipt.disposition) {
+    let receipt = attempt.receipt.as_ref();
+    if let Some(disposition) = receipt.and_then(|receipt| receipt.disposition) {
         return disposition;
+    }
+    if !is_once(run, number) {
+        return Disposition::DidNotHappen;
+    }
+    if receipt.is_some_and(|receipt| receipt.outcome == Outcome::Succeeded) {
+        // Who says that it is done says that it landed, whatever a criterion says of it.
+        return Disposition::Landed;
     }
     let effects = attempt.effects.iter().filter_map(|key| run.effects.get(key));
     let mut own = effects.peekable();
-    if own.peek().is_none() || !is_once(run, number) {
+    if own.peek().is_none() {
         Disposition::DidNotHappen
     } else if own.all(|effect| effect.committed != 0) {
         Disposition::Landed

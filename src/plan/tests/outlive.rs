@@ -87,6 +87,24 @@ fn a_failure_that_landed_and_was_removed_is_in_doubt_when_it_comes_back() {
     assert_eq!(world.status("pay"), StepStatus::Accepted);
 }
 
+/// A payment was made and reported, and a criterion found fault with it: it was made again, and
+/// once more. Whoever says that it is done says that it landed, and somebody is asked.
+#[test]
+fn a_success_that_a_criterion_rejects_is_not_repeated_unasked() {
+    let acceptance = vec![Criterion::Text("the receipt is filed".to_owned())];
+    let mut world =
+        World::with(&plan(vec![Step { acceptance, ..once("pay") }]), RunPolicy::default());
+    let token = world.deal("pay");
+    world.report(token, Receipt::default());
+    let verdicts = vec![verdict(0, Ruling::Fail, "bob")];
+    world.ask(Command::Judge { token, verdicts }).unwrap();
+    books::check(&world.state);
+    assert_eq!(world.status("pay"), StepStatus::Gated);
+    assert_eq!(world.run().questions.len(), 1);
+    reply(&mut world, RETRY);
+    assert_eq!(world.status("pay"), StepStatus::Ready, "somebody says so");
+}
+
 /// Where somebody else decides about failures, one that nobody had decided about was forgotten.
 #[test]
 fn a_failure_that_nobody_decided_about_is_in_doubt_when_its_step_changes() {

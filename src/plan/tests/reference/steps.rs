@@ -271,6 +271,10 @@ impl Life {
         {
             assert_eq!(decided.decision, Decision::Doubt, "5");
         }
+        let said = work.receipt.as_ref().filter(|_| must_not_repeat);
+        if said.is_some_and(|it| it.outcome == Outcome::Succeeded && it.disposition.is_none()) {
+            assert_eq!(decided.disposition, Disposition::Landed, "5: whoever succeeded did it");
+        }
         let made = self.decisions.entry(decided.token).or_default();
         // An attempt that may have landed is asked about again until somebody lets it be repeated.
         let is_held = |made: &Decision| {
