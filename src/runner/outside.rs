@@ -1,8 +1,8 @@
 //! One attempt that was claimed from outside, done by a process, and the commands that judge it:
 //! `ledger work`.
 //!
-//! Invariant: the process is ended before this returns without a receipt; what it may have done to
-//! the world is then for the ledger's rules to judge.
+//! Invariant: the process, and what it left behind, is ended before this returns; what it may have
+//! done to the world without a receipt is then for the ledger's rules to judge.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
@@ -19,7 +19,8 @@ use super::job::{EndedBy, Job, JobSpec, Streams};
 use super::output::failed;
 use super::scratch::Scratch;
 use super::{
-    Check, Checked, ProcessOptions, ProcessWorkers, Report, StartFailure, Workers as _, worked,
+    Check, Checked, ProcessOptions, ProcessWorkers, Report, StartFailure, Workers as _, files,
+    orphans, worked,
 };
 
 /// Between two looks at whether it is to stop.
@@ -169,6 +170,8 @@ impl OutsideWork<'_> {
     fn end(&self, scratch: &Scratch, stem: &str, job: Job) -> Result<End> {
         let duration = Micros::try_from(job.started.elapsed().as_micros()).unwrap_or(Micros::MAX);
         let seconds = job.timeout_seconds.unwrap_or(0);
+        let mut notes: Vec<String> =
+            orphans::remark(&job.end_leftovers(scratch)).into_iter().collect();
         let (status, ended_by) = job.reap();
         let status = status.map_err(|error| {
             let message = format!("the worker's exit status is not known: {error}");
@@ -180,8 +183,16 @@ impl OutsideWork<'_> {
             return Ok(End::Stopped);
         }
         let ending = (status, ended_by.map(|_| seconds));
-        let receipt = worked::receipt(scratch, stem, ending, self.idempotence());
-        Ok(End::Returned(Box::new(Receipt { duration, ..receipt })))
+        let mut receipt = worked::receipt(scratch, stem, ending, self.idempotence());
+        notes.extend(files::examine(&mut receipt.artifacts, &self.changes()));
+        let log_tail = worked::with_notes(receipt.log_tail, &notes);
+        Ok(End::Returned(Box::new(Receipt { duration, log_tail, ..receipt })))
+    }
+
+    /// The files that the step is expected to change.
+    fn changes(&self) -> Vec<String> {
+        let entries = self.task.pointer("/step/changes").cloned();
+        entries.and_then(|entries| serde_json::from_value(entries).ok()).unwrap_or_default()
     }
 
     fn idempotence(&self) -> Idempotence {

@@ -266,3 +266,23 @@ fn a_runner_leaves_a_check_to_the_worker_that_is_at_it() {
     worker.end().code(0);
     assert_eq!(place.tally(), ["a", "plan"]);
 }
+
+/// Story: a worker left a process behind that held a port; the next attempts failed by it, and nobody said
+/// so. What a worker of `ledger run` leaves behind was ended and named all along.
+#[test]
+fn what_a_worker_from_outside_leaves_behind_is_ended_and_named() {
+    let place = planned("steps: [{id: a, changes: [made]}]");
+    let command = r#"setsid sleep 600 >/dev/null 2>&1 & echo $! >> $TALLY; echo x > made
+        echo '{"outcome":"succeeded","artifacts":[{"path":"made"},{"path":"none"}]}' > $LEDGER_RECEIPT"#;
+    work(&place, &[], command).code(0);
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", place.tally()[0]));
+    assert!(stat.is_err() || stat.is_ok_and(|stat| stat.contains(") Z ")), "it is still there");
+    let records = place.ledger("inspect .ledger records --kind receipt_recorded --json").lines();
+    let record = records.iter().find(|line| line["type"] == "record").unwrap();
+    let receipt = &record["event"]["receipt"];
+    let notes = receipt["log_tail"].as_str().unwrap();
+    for words in ["left 1 process behind, now ended: ", "the artifact none is not there"] {
+        assert!(notes.contains(words), "{notes}");
+    }
+    assert_eq!(receipt["artifacts"][0]["hash"].as_str().unwrap().len(), 64, "{receipt}");
+}
