@@ -267,6 +267,20 @@ fn a_runner_leaves_a_check_to_the_worker_that_is_at_it() {
     assert_eq!(place.tally(), ["a", "plan"]);
 }
 
+/// Story: a run was cancelled while a worker from outside was at a step. Its sign of life was answered with
+/// "that is over", and it worked on beside whoever might have had the step by then.
+#[test]
+fn a_worker_whose_attempt_is_over_is_ended() {
+    let place = planned("steps: [{id: a, lease_seconds: 2}]");
+    let command = "echo begun >> $TALLY; sleep 20; echo late >> $TALLY";
+    let worker = start(&mut place.command(&["work", "--json", "--", "sh", "-c", command]));
+    wait_until("it has begun", || place.tally() == ["begun"]);
+    place.ledger("cancel plan --by ana").code(0);
+    let ended = worker.end().code(1);
+    assert_eq!(place.tally(), ["begun"]);
+    assert_eq!(ended.lines().last().unwrap()["steps"], 0, "{ended:?}");
+}
+
 /// Story: a worker left a process behind that held a port; the next attempts failed by it, and nobody said
 /// so. What a worker of `ledger run` leaves behind was ended and named all along.
 #[test]
@@ -286,3 +300,46 @@ fn what_a_worker_from_outside_leaves_behind_is_ended_and_named() {
     }
     assert_eq!(receipt["artifacts"][0]["hash"].as_str().unwrap().len(), 64, "{receipt}");
 }
+
+/// Story: Ctrl-C stopped a worker with work left, and its exit code said that the run was done: scripts went
+/// on to publish. Once or twice, the exit code is that of an interrupted `ledger run`.
+#[test]
+fn a_worker_that_is_interrupted_says_that_work_is_left() {
+    for (interrupts, steps) in [(1, 1), (2, 0)] {
+        let place = planned("steps: [{id: a}, {id: b, after: [a]}]");
+        let command = "echo begun >> $TALLY; while ! test -e go; do sleep 0.01; done";
+        let worker = start(&mut place.command(&["work", "--json", "--", "sh", "-c", command]));
+        wait_until("it has begun", || place.tally() == ["begun"]);
+        for _ in 0..interrupts {
+            worker.signal("INT");
+            // Two at once are one to the program.
+            std::thread::sleep(std::time::Duration::from_millis(500));
+        }
+        if interrupts == 1 {
+            place.write("go", "");
+        }
+        let ended = worker.end().code(3);
+        assert_eq!(ended.lines().last().unwrap()["steps"], steps, "{ended:?}");
+        assert_eq!(place.tally(), ["begun"]);
+    }
+}
+
+/// Story: a step was taken from a worker, which did it again; its first receipt came too late, and was
+/// counted as a step that it did.
+#[test]
+fn a_receipt_that_came_too_late_is_not_counted_as_done() {
+    for max in [&[][..], &["--max", "1"]] {
+        let place = planned("steps: [{id: a}]");
+        let words = [&["work", "--json"][..], max, &["--", "sh", "-c", WAITING]].concat();
+        let worker = start(&mut place.command(&words));
+        wait_until("it has begun", || place.tally().len() == 1);
+        place.ledger(&format!("release {} --begun", place.tally()[0])).code(0);
+        place.write("go", "");
+        let ended = worker.end().code(0);
+        assert_eq!(ended.lines().last().unwrap()["steps"], 1, "{ended:?}");
+        assert_eq!(place.tally().len(), 2);
+    }
+}
+
+/// A worker that says its token, and waits for a file.
+const WAITING: &str = "echo $LEDGER_TOKEN >> $TALLY; while ! test -e go; do sleep 0.01; done";

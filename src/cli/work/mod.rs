@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! - A step costs one commit: its receipt and the next claim are one.
-//! - While the command runs, its lease is renewed when half of it is over.
+//! - While the command runs, its lease is renewed when half of it is over. Whose attempt turns out to
+//!   be over is ended: somebody else may be doing the step.
 //! - Whatever ends this, an attempt that had begun is reported as lost, never as not begun.
 //! - Criteria that are commands are run here, as `ledger run` runs them: never by the worker, and
 //!   by one process at a time. What a crash left unchecked is checked by the next worker of the same
@@ -24,7 +25,7 @@ use crate::serve::{Act, Answer, Client, NextStep, Work};
 
 use super::acting::Where;
 use super::answer::quoted;
-use super::exit::{Code, Failure};
+use super::exit::{Code, Failure, code_of};
 use super::inspect::counted;
 use super::patience::{Patience, claimed, patience};
 use super::say;
@@ -41,8 +42,10 @@ The command gets its task as `ledger run` gives it (format/hand-off.md): JSON on
 LEDGER_* in its environment; what it prints is its output. Steps with a command of their own are
 done by that. Criteria that are commands are checked after each step, and those of the plan behind
 the last one; texts wait for `ledger accept`. The first Ctrl-C claims no more and waits for the
-command, the second ends it. Exit
-code 0: the run is done; 1: it failed; 3: nothing is ready any more, but the run goes on.";
+command, the second ends it. A command whose attempt is over (its lease ran out, or the step was taken
+away) is ended at its next sign of life, and so is whatever a command leaves behind. Exit code 0: the
+run is done, or --max steps were; 1: it failed; 3: nothing is ready any more but the run goes on, or
+Ctrl-C stopped this with work left.";
 
 /// `ledger work`.
 #[derive(Debug, Args)]
@@ -116,9 +119,10 @@ impl Worker<'_> {
             answer = match self.attempt(&task) {
                 Done::Reported(act) if is_last || is_checked || self.is_to_stop() => {
                     let reported = self.client.ask(&without_next(act))?;
-                    done += u64::from(reported.code == Code::Fine.number());
+                    let is_counted = is_recorded(&reported);
+                    done += u64::from(is_counted);
                     let last = self.checked(reported)?;
-                    if is_last || self.is_to_stop() {
+                    if (is_last && is_counted) || self.is_to_stop() {
                         return self.end(&last, done);
                     }
                     self.args.place.print(&last)?;
@@ -126,12 +130,20 @@ impl Worker<'_> {
                     continue;
                 }
                 Done::Reported(act) => self.client.ask(&act)?,
-                Done::Lost(act) => {
+                Done::Over if self.is_to_stop() => return self.end(&Answer::default(), done),
+                Done::Over => {
+                    answer = self.claim()?;
+                    continue;
+                }
+                Done::Lost(act, why) => {
                     let answer = self.client.ask(&act)?;
-                    return self.end(&answer, done);
+                    return Ok(match self.end(&answer, done)? {
+                        Code::Fine => why,
+                        code => code,
+                    });
                 }
             };
-            done += 1;
+            done += u64::from(is_recorded(&answer));
             if answer.code == Code::Waiting.number() && self.args.wait.is_some() {
                 self.args.place.print(&without_nothing(answer))?;
                 answer = self.claim()?;
@@ -180,7 +192,9 @@ impl Worker<'_> {
         );
         super::outcome(self.args.place.json, &line, &text)?;
         Ok(match (code, status.as_deref()) {
-            (Code::Failed, Some("done")) => Code::Fine,
+            (Code::Fine | Code::Failed, Some("done")) => Code::Fine,
+            (Code::Fine, Some("failed" | "cancelled" | "aborted")) => Code::Failed,
+            (Code::Fine, _) if self.is_to_stop() => Code::Waiting,
             (code, _) => code,
         })
     }
@@ -201,9 +215,13 @@ impl Worker<'_> {
         let (signals, beats) = (&self.signals, &mut self.beats);
         let ended = work.run(|| {
             lease.keep(token, beats);
-            if signals.request() == StopRequest::Kill { Order::Stop } else { Order::GoOn }
+            match (&lease, signals.request()) {
+                (Lease::Over, _) | (_, StopRequest::Kill) => Order::Stop,
+                (Lease::Held { .. }, StopRequest::None | StopRequest::Drain) => Order::GoOn,
+            }
         });
-        let (work, reason) = match ended {
+        let (work, reason, code) = match ended {
+            Ok(End::Stopped) if matches!(lease, Lease::Over) => return Done::Over,
             Ok(End::Returned(receipt)) => {
                 let next = Some(NextStep { worker: Some(self.args.who.worker.clone()) });
                 let (duration_micros, log_tail) = (receipt.duration, receipt.log_tail.clone());
@@ -211,18 +229,30 @@ impl Worker<'_> {
                 let act = Act::Receipt { token, receipt, duration_micros, log_tail, next };
                 return Done::Reported(act);
             }
-            Ok(End::Stopped) => (Work::Begun, "it was ended before it reported".to_owned()),
-            Err(StartFailure::NotBegun(error)) => (Work::NotBegun, error.to_string()),
-            Err(StartFailure::Begun(error)) => (Work::Begun, error.to_string()),
+            Ok(End::Stopped) => {
+                (Work::Begun, "it was ended before it reported".to_owned(), Code::Waiting)
+            }
+            Err(StartFailure::NotBegun(error)) => {
+                (Work::NotBegun, error.to_string(), code_of(&error))
+            }
+            Err(StartFailure::Begun(error)) => (Work::Begun, error.to_string(), code_of(&error)),
         };
-        Done::Lost(Act::Release { token, work, reason })
+        Done::Lost(Act::Release { token, work, reason }, code)
     }
 }
 
 /// What became of an attempt, as what is to be said about it.
 enum Done {
     Reported(Act),
-    Lost(Act),
+    /// It was over before its worker was: there is nothing to say any more.
+    Over,
+    /// The worker did not report; what this ends with.
+    Lost(Act, Code),
+}
+
+/// Whether a receipt counts: one that came too late is kept, and does not.
+fn is_recorded(answer: &Answer) -> bool {
+    answer.lines.iter().any(|line| line.get("type").is_some_and(|it| it == "receipt"))
 }
 
 fn without_next(act: Act) -> Act {
@@ -257,37 +287,43 @@ fn task_of(answer: &Answer) -> Option<Value> {
     answer.lines.iter().find(|line| line.get("type").is_some_and(|it| it == "task")).cloned()
 }
 
-/// A lease, and when it is to be renewed.
-struct Lease {
-    renew_at: Micros,
+/// The right to go on with an attempt.
+enum Lease {
+    /// It is to be renewed then.
+    Held { renew_at: Micros },
+    /// Somebody else may be doing the step.
+    Over,
 }
 
 impl Lease {
     fn of(line: &Value) -> Self {
         let until = line.get("lease_until_micros").and_then(Value::as_u64).unwrap_or(u64::MAX);
         let now = SystemClock.now();
-        Self { renew_at: now.saturating_add(until.saturating_sub(now) / 2) }
+        Self::Held { renew_at: now.saturating_add(until.saturating_sub(now) / 2) }
     }
 
     /// Renew it if it is time.
     fn keep(&mut self, token: u64, client: &mut Client) {
-        if SystemClock.now() < self.renew_at || bug!(LeaseNotKept) {
+        let Self::Held { renew_at } = *self else { return };
+        if SystemClock.now() < renew_at || bug!(LeaseNotKept) {
             return;
         }
-        *self = match client.ask(&Act::Renew { token, lease_seconds: None }) {
-            Ok(answer) if answer.code == Code::Fine.number() => {
-                answer.lines.first().map_or(Self { renew_at: u64::MAX }, Self::of)
+        let renew = Act::Renew { token, lease_seconds: None };
+        let answer = client.ask(&renew).unwrap_or_else(Answer::from);
+        let code = Code::of(answer.code);
+        if code != Code::Fine {
+            answer.said.iter().for_each(|line| say(line));
+        }
+        *self = match code {
+            Code::Fine => {
+                let never = Self::Held { renew_at: u64::MAX };
+                answer.lines.first().map_or(never, Self::of)
             }
-            // It is over: the receipt will be refused, and kept.
-            Ok(answer) => {
-                answer.said.iter().for_each(|line| say(line));
-                Self { renew_at: u64::MAX }
-            }
+            Code::Refused => Self::Over,
             // Whoever holds the ledger may be done in a moment.
-            Err(failure) => {
-                say(&failure.to_string());
+            _ => {
                 let pause = Micros::try_from(TRY_AGAIN.as_micros()).unwrap_or(Micros::MAX);
-                Self { renew_at: SystemClock.now().saturating_add(pause) }
+                Self::Held { renew_at: SystemClock.now().saturating_add(pause) }
             }
         };
     }
