@@ -31,6 +31,7 @@ mod patience;
 mod plan_files;
 mod planning;
 mod plans;
+mod printer;
 mod progress;
 mod proposals;
 mod prune;

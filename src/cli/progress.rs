@@ -1,5 +1,7 @@
 //! Watches a loop for people (a bar, or plain lines) or for programs (JSON Lines), passes on
 //! Ctrl-C, and ends this very process where a drill asks for it.
+//!
+//! Invariant: the loop does not wait for whoever reads what is printed.
 
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -13,6 +15,7 @@ use crate::plan::{Finding, Micros, Ruling, StepNumber, StepStatus};
 use crate::runner::{Observer, Pending, Progress, StopRequest};
 
 use super::args::RunArgs;
+use super::printer::Printer;
 use super::signals::Signals;
 use super::{json, text};
 
@@ -29,6 +32,7 @@ enum Audience {
 #[derive(Debug)]
 pub(super) struct Reporter {
     audience: Audience,
+    printer: Printer,
     kill_at: Option<StepNumber>,
     signals: Signals,
     /// What was waited for when it was told last.
@@ -40,6 +44,7 @@ impl Reporter {
     pub(super) fn new(args: &RunArgs) -> Result<Self> {
         Ok(Self {
             audience: audience(args),
+            printer: Printer::new(&args.ledger)?,
             kill_at: args.kill_at.map(StepNumber),
             signals: Signals::heeded(&args.ledger)?,
             waits: Vec::new(),
@@ -49,7 +54,8 @@ impl Reporter {
     /// A line that only programs get.
     pub(super) fn note_for_programs(&self, value: &Value) {
         if matches!(self.audience, Audience::Program) {
-            emit(value);
+            let value = value.clone();
+            self.printer.print(move || emit(&value));
         }
     }
 
@@ -68,16 +74,22 @@ impl Reporter {
             "type": "waits", "run": run, "until_micros": until,
             "waiting_for": items.iter().map(json::pending).collect::<Vec<_>>(),
         }));
-        let lines = || items.iter().for_each(|item| super::say(&text::pending(item, run, ledger)));
+        let lines: Vec<String> =
+            items.iter().map(|item| text::pending(item, run, ledger)).collect();
+        let say = move || lines.iter().for_each(|line| super::say(line));
         match &self.audience {
             Audience::Program => {}
-            Audience::Bar(bar) => bar.suspend(lines),
-            Audience::Nobody | Audience::Lines => lines(),
+            Audience::Bar(bar) => {
+                let bar = bar.clone();
+                self.printer.print(move || bar.suspend(say));
+            }
+            Audience::Nobody | Audience::Lines => self.printer.print(say),
         }
     }
 
-    /// The bar goes, so that the summary stands alone.
+    /// All is printed, and the bar goes, so that the summary stands alone.
     pub(super) fn finish(&self) {
+        self.printer.flush();
         if let Audience::Bar(bar) = &self.audience {
             bar.finish_and_clear();
         }
@@ -86,13 +98,20 @@ impl Reporter {
     fn show(&self, progress: &Progress) {
         match &self.audience {
             Audience::Nobody => {}
-            Audience::Program => json::progress(progress).iter().for_each(emit),
-            Audience::Lines => {
-                if let Some(line) = line(progress) {
-                    super::say(&line);
+            Audience::Program => {
+                if let Some(value) = json::progress(progress) {
+                    self.printer.print(move || emit(&value));
                 }
             }
-            Audience::Bar(bar) => show_on(bar, progress),
+            Audience::Lines => {
+                if let Some(line) = line(progress) {
+                    self.printer.print(move || super::say(&line));
+                }
+            }
+            Audience::Bar(bar) => {
+                let (bar, progress) = (bar.clone(), progress.clone());
+                self.printer.print(move || show_on(&bar, &progress));
+            }
         }
     }
 }
@@ -103,6 +122,7 @@ impl Observer for Reporter {
         if let Progress::Started { step } = progress
             && self.kill_at == Some(step.number)
         {
+            self.printer.flush();
             end_this_process();
         }
     }

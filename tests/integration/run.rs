@@ -1,10 +1,12 @@
 //! `ledger run` as its user sees it: what a run does, says and returns, again and again.
 
+use std::io::Read as _;
+use std::process::Stdio;
 use std::time::Duration;
 
-use plan_ledger::plan::{Ending, RunStatus, StepStatus, execution_state};
+use plan_ledger::plan::{Ending, Run, RunStatus, StepStatus, execution_state};
 
-use super::command::{Place, ids, start, wait_until};
+use super::command::{Place, ids, json_lines, start, wait_until};
 
 /// Counts itself outside the ledger, from its beginning to its end.
 const COUNTED: &str = r#"echo "+ $LEDGER_STEP $LEDGER_ATTEMPT" >> "$TALLY"; "#;
@@ -565,4 +567,35 @@ fn what_people_are_told_to_type_works() {
         }
     }
     place.ledger_with(&run).code(0).complains(&["is done"]);
+}
+
+/// Story: the lines of a run went to a program that was busy, and did not read them: no time-out was enforced
+/// until it did, no lease was kept, and nothing was dealt. Whoever is slow to read is told everything later.
+#[test]
+fn a_run_does_not_wait_for_who_reads_its_lines() {
+    // More than a pipe holds.
+    let titled =
+        |n: u32| format!("  - {{id: s{n}, title: '{}', command: 'true'}}\n", "t".repeat(4000));
+    let quick: String = (0..40).map(titled).collect();
+    let plan = format!(
+        "caps: {{run: 1}}\nsteps:\n{quick}  - {{id: slow, command: sleep 600, timeout_seconds: 1, \
+         retry: {{max_attempts: 1}}}}\n"
+    );
+    let place = Place::new();
+    place.write("plan.yaml", plan);
+    place.ledger("init").code(0);
+    let mut command = place.command(&["run", "plan.yaml", "--json"]);
+    let mut run = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    wait_until("the run is over", || {
+        let is_over = |run: &Run| run.status == RunStatus::Ended(Ending::Failed);
+        place.state().run_named("plan").is_some_and(is_over)
+    });
+    let mut lines = String::new();
+    run.stdout.take().unwrap().read_to_string(&mut lines).unwrap();
+    assert_eq!(run.wait().unwrap().code(), Some(1));
+    let lines = json_lines(&["run".to_owned()], &lines);
+    let of = |kind: &str| lines.iter().filter(|line| line["type"] == kind).count();
+    assert_eq!((of("dispatched"), of("receipt"), of("summary")), (41, 41, 1));
+    assert_eq!(lines.last().unwrap()["type"], "summary");
+    assert_eq!(lines[lines.len() - 2]["message"], "timed out after 1 s");
 }
