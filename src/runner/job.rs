@@ -4,12 +4,13 @@
 //! - Its streams are files. Nothing waits for the end of a pipe, so a grandchild that keeps one
 //!   open cannot hang the runner, and no amount of output can block a worker.
 //! - The thread that waits for it only looks; the child is reaped by its owner, so that its
-//!   process id cannot be given to somebody else while the group may still be ended.
+//!   process id cannot be given to somebody else while the group may still be ended. When it has waited,
+//!   it does what takes long, so that its owner need not.
 
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus};
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -62,6 +63,21 @@ pub(super) struct Job {
     pub(super) timeout_seconds: Option<u32>,
     child: Child,
     ended_by: Option<EndedBy>,
+    aside: Aside,
+}
+
+/// The thread that waited for a job, as somebody who has time.
+#[derive(Clone)]
+pub(super) struct Aside(Sender<Box<dyn FnOnce() + Send>>);
+
+impl Aside {
+    /// Have this done, while others go on.
+    pub(super) fn please(&self, work: impl FnOnce() + Send + 'static) {
+        if let Err(unsent) = self.0.send(Box::new(work)) {
+            // The thread is gone: then it is done here.
+            (unsent.0)();
+        }
+    }
 }
 
 /// Why a job was ended by the runner.
@@ -96,14 +112,16 @@ impl Job {
         let child = command.spawn().map_err(NotStarted::Refused)?;
         // The runner's own copies of the files go: from here on the job alone holds the lock.
         drop(command);
+        let (aside, works) = channel();
         let job = Self {
             stem: spec.stem.clone(),
             started: Instant::now(),
             timeout_seconds: spec.timeout_seconds,
             child,
             ended_by: None,
+            aside: Aside(aside),
         };
-        match job.watch(spec, scratch, key, ended.clone()) {
+        match job.watch(spec, scratch, works, (key, ended.clone())) {
             Ok(()) => Ok(job),
             Err(error) => {
                 job.end_now(scratch);
@@ -116,8 +134,8 @@ impl Job {
         &self,
         spec: &JobSpec<'_>,
         scratch: &Scratch,
-        key: K,
-        ended: Sender<K>,
+        works: Receiver<Box<dyn FnOnce() + Send>>,
+        (key, ended): (K, Sender<K>),
     ) -> Result<()> {
         scratch.note_process(&self.stem, self.child.id(), &spec.name)?;
         let pid = self.pid();
@@ -128,6 +146,9 @@ impl Job {
             }
             // Nobody listens any more when the runner is on its way out.
             let _ = ended.send(key);
+            for work in works {
+                work();
+            }
         };
         thread::Builder::new()
             .name(format!("wait {}", self.stem))
@@ -177,6 +198,11 @@ impl Job {
         let mut found = orphans::end(|other| other == work, leader);
         found.retain(|orphan| self.ended_by.is_none() || !orphan.is_in_group(leader));
         found
+    }
+
+    /// Who has time for it, once its key was sent.
+    pub(super) fn aside(&self) -> Aside {
+        self.aside.clone()
     }
 
     /// How it ended, and who ended it, once its key was sent.

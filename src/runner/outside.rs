@@ -5,7 +5,7 @@
 //! done to the world without a receipt is then for the ledger's rules to judge.
 
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -162,16 +162,23 @@ impl OutsideWork<'_> {
                 job.end(EndedBy::Stop);
             }
         }
-        let end = self.end(&scratch, &stem, job);
+        let end = self.end(&scratch, &stem, job, order);
         scratch.forget(&stem);
         end.map_err(StartFailure::Begun)
     }
 
-    fn end(&self, scratch: &Scratch, stem: &str, job: Job) -> Result<End> {
+    fn end(
+        &self,
+        scratch: &Scratch,
+        stem: &str,
+        job: Job,
+        mut order: impl FnMut() -> Order,
+    ) -> Result<End> {
         let duration = Micros::try_from(job.started.elapsed().as_micros()).unwrap_or(Micros::MAX);
         let seconds = job.timeout_seconds.unwrap_or(0);
         let mut notes: Vec<String> =
             orphans::remark(&job.end_leftovers(scratch)).into_iter().collect();
+        let aside = job.aside();
         let (status, ended_by) = job.reap();
         let status = status.map_err(|error| {
             let message = format!("the worker's exit status is not known: {error}");
@@ -184,7 +191,24 @@ impl OutsideWork<'_> {
         }
         let ending = (status, ended_by.map(|_| seconds));
         let mut receipt = worked::receipt(scratch, stem, ending, self.idempotence());
-        notes.extend(files::examine(&mut receipt.artifacts, &self.changes()));
+        let (mut artifacts, changes) = (std::mem::take(&mut receipt.artifacts), self.changes());
+        let (sender, examined) = channel();
+        aside.please(move || {
+            let noticed = files::examine(&mut artifacts, &changes);
+            let _ = sender.send((artifacts, noticed));
+        });
+        // Large ones take long, and the lease is to be kept meanwhile.
+        let (artifacts, noticed) = loop {
+            match examined.recv_timeout(LOOK_AGAIN) {
+                Ok(examined) => break examined,
+                Err(RecvTimeoutError::Timeout) => _ = order(),
+                Err(RecvTimeoutError::Disconnected) => {
+                    break (Vec::new(), vec!["its artifacts could not be looked at".to_owned()]);
+                }
+            }
+        };
+        receipt.artifacts = artifacts;
+        notes.extend(noticed);
         let log_tail = worked::with_notes(receipt.log_tail, &notes);
         Ok(End::Returned(Box::new(Receipt { duration, log_tail, ..receipt })))
     }

@@ -14,7 +14,7 @@ use crate::plan::{
 };
 
 use super::checked::{self, Ended};
-use super::job::{EndedBy, Job, JobSpec, Streams};
+use super::job::{Aside, EndedBy, Job, JobSpec, Streams};
 use super::orphans::{self, Orphan};
 use super::scratch::Scratch;
 use super::worked::{class_of, failed_receipt, with_notes};
@@ -45,7 +45,15 @@ pub struct ProcessWorkers {
     jobs: BTreeMap<Key, Running>,
     /// Reports of what could not be started.
     ready: VecDeque<Report>,
-    ended: (Sender<Key>, Receiver<Key>),
+    heard: (Sender<Heard>, Receiver<Heard>),
+}
+
+/// What threads tell the one that waits for reports.
+enum Heard {
+    /// A job has ended.
+    Ended(Key),
+    /// A worker's report is complete: its artifacts were looked at. What was noticed.
+    Examined(AttemptToken, Box<Receipt>, Vec<String>),
 }
 
 /// A job that runs.
@@ -89,7 +97,7 @@ impl ProcessWorkers {
             remarks: Vec::new(),
             jobs: BTreeMap::new(),
             ready: VecDeque::new(),
-            ended: channel(),
+            heard: channel(),
         }
     }
 
@@ -129,7 +137,7 @@ impl ProcessWorkers {
         spec: &JobSpec<'_>,
         known: Known,
     ) -> std::result::Result<Option<std::io::Error>, StartFailure> {
-        match Job::start(spec, &self.scratch, key, &self.ended.0) {
+        match Job::start(spec, &self.scratch, Heard::Ended(key), &self.heard.0) {
             Ok(job) => {
                 self.jobs.insert(key, Running { job, known });
                 Ok(None)
@@ -149,33 +157,33 @@ impl ProcessWorkers {
         self.jobs.values().filter_map(|running| running.job.deadline()).min()
     }
 
-    fn report(&mut self, key: Key, running: Running) -> Report {
+    /// What an ended job has to say; `None` if that is still being found out.
+    fn report(&mut self, key: Key, running: Running) -> Option<Report> {
         let Running { job, known: Known { changes, idempotence, answer } } = running;
         let duration = micros(job.started.elapsed());
         let timeout = job.timeout_seconds.unwrap_or(0);
         let stem = job.stem.clone();
         let left = orphans::remark(&job.end_leftovers(&self.scratch));
+        let aside = job.aside();
         let (status, ended_by) = job.reap();
         let status = match status {
             Ok(status) => status,
-            Err(error) => return self.lost_sight(key, (idempotence, answer), &error),
+            Err(error) => return Some(self.lost_sight(key, (idempotence, answer), &error)),
         };
         // A job that ended by itself just before it would have been ended counts as it ended.
         let ended_by = ended_by.filter(|_| status.code().is_none());
         match key {
             Key::Work(token) => {
-                let mut notes: Vec<String> = left.into_iter().collect();
+                let notes: Vec<String> = left.into_iter().collect();
                 if ended_by == Some(EndedBy::Stop) {
                     self.remark(Some(token), &notes);
-                    return Report::Stopped(token);
+                    return Some(Report::Stopped(token));
                 }
                 let timed_out = ended_by.map(|_| timeout);
                 let ending = (status, timed_out);
-                let mut receipt = worked::receipt(&self.scratch, &stem, ending, idempotence);
-                notes.extend(files::examine(&mut receipt.artifacts, &changes));
-                self.remark(Some(token), &notes);
-                let log_tail = with_notes(receipt.log_tail, &notes);
-                Report::Finished(token, Box::new(Receipt { duration, log_tail, ..receipt }))
+                let receipt = worked::receipt(&self.scratch, &stem, ending, idempotence);
+                let receipt = Box::new(Receipt { duration, ..receipt });
+                self.examine(token, (receipt, notes), changes, &aside)
             }
             Key::Check(subject, criterion) => {
                 let path = |suffix| self.scratch.path(&stem, suffix);
@@ -194,9 +202,35 @@ impl ProcessWorkers {
                 };
                 let notes = left.map(|left| format!("a check {left}"));
                 self.remark(token, notes.as_slice());
-                Report::Checked(Checked { subject, criterion, ruling, evidence })
+                Some(Report::Checked(Checked { subject, criterion, ruling, evidence }))
             }
         }
+    }
+
+    /// Look at the artifacts of a receipt. Hashing large ones takes long, and nobody else is to wait.
+    fn examine(
+        &mut self,
+        token: AttemptToken,
+        (mut receipt, mut notes): (Box<Receipt>, Vec<String>),
+        changes: Vec<String>,
+        aside: &Aside,
+    ) -> Option<Report> {
+        if receipt.artifacts.is_empty() {
+            return Some(self.finished(token, receipt, &notes));
+        }
+        let heard = self.heard.0.clone();
+        aside.please(move || {
+            notes.extend(files::examine(&mut receipt.artifacts, &changes));
+            // Nobody listens any more when the runner is on its way out.
+            let _ = heard.send(Heard::Examined(token, receipt, notes));
+        });
+        None
+    }
+
+    fn finished(&mut self, token: AttemptToken, receipt: Box<Receipt>, notes: &[String]) -> Report {
+        self.remark(Some(token), notes);
+        let log_tail = with_notes(receipt.log_tail.clone(), notes);
+        Report::Finished(token, Box::new(Receipt { log_tail, ..*receipt }))
     }
 
     fn remark(&mut self, token: Option<AttemptToken>, notes: &[String]) {
@@ -315,11 +349,17 @@ impl Workers for ProcessWorkers {
             let timeout = self.enforce_timeouts();
             let until = timeout.map_or(give_up, |timeout| timeout.min(give_up));
             let left = until.saturating_duration_since(Instant::now());
-            match self.ended.1.recv_timeout(left) {
-                Ok(key) => {
+            match self.heard.1.recv_timeout(left) {
+                Ok(Heard::Ended(key)) => {
                     // Each job sends its key once, so it is there.
                     let Some(running) = self.jobs.remove(&key) else { continue };
-                    return Some(self.report(key, running));
+                    let report = self.report(key, running);
+                    if report.is_some() {
+                        return report;
+                    }
+                }
+                Ok(Heard::Examined(token, receipt, notes)) => {
+                    return Some(self.finished(token, receipt, &notes));
                 }
                 Err(_) if Instant::now() >= give_up => return None,
                 Err(_) => {}

@@ -366,3 +366,23 @@ fn no_room_for_the_files_is_an_error_of_the_machine() {
     let error = workers(folder.path()).start(&task(7, step("true"))).unwrap_err().into_error();
     assert_eq!(error.kind(), ErrorKind::Io);
 }
+
+/// A worker named an artifact of many gigabytes. While the runner hashed it, nobody else was heard: no
+/// receipt recorded, no time-out enforced, no lease kept.
+#[test]
+fn a_large_artifact_holds_up_nobody_else() {
+    let mut bench = Bench::new();
+    let large = bench.folder.path().join("large");
+    let file = std::fs::File::create(&large).unwrap();
+    file.set_len(16 << 30).unwrap();
+    let receipt = format!(r#"{{"outcome":"succeeded","artifacts":[{{"path":{large:?}}}]}}"#);
+    bench.start(7, step(&format!("echo '{receipt}' > $LEDGER_RECEIPT")));
+    // The other one begins when the first has been heard.
+    assert_eq!(bench.workers.next(Duration::from_millis(500)), None);
+    bench.start(8, step("true"));
+    assert!(matches!(bench.next(), Report::Finished(AttemptToken(8), _)));
+    // Enough of it.
+    file.set_len(0).unwrap();
+    let Report::Finished(AttemptToken(7), receipt) = bench.next() else { panic!("the other one") };
+    assert_eq!(receipt.artifacts[0].hash.len(), 64);
+}
