@@ -16,8 +16,6 @@ const EVIDENCE_LENGTH_MAX: u64 = 1 << 10;
 pub(super) struct Ended {
     pub(super) status: ExitStatus,
     pub(super) by: Option<EndedBy>,
-    /// Its timeout, in seconds.
-    pub(super) timeout: u32,
     pub(super) output: PathBuf,
     pub(super) errors: PathBuf,
 }
@@ -25,7 +23,7 @@ pub(super) struct Ended {
 impl Ended {
     fn how(&self) -> String {
         match (self.by, self.status.code()) {
-            (Some(EndedBy::Timeout), _) => format!("timed out after {} s", self.timeout),
+            (Some(by @ (EndedBy::Timeout(_) | EndedBy::Length(_))), _) => by.message(),
             (_, Some(code)) => format!("exit status {code}"),
             (_, None) => self.status.to_string(),
         }

@@ -2,13 +2,15 @@
 //!
 //! Invariants:
 //! - Its streams are files. Nothing waits for the end of a pipe, so a grandchild that keeps one
-//!   open cannot hang the runner, and no amount of output can block a worker.
+//!   open cannot hang the runner, and no amount of output can block a worker. One that writes without an
+//!   end is ended.
 //! - The thread that waits for it only looks; the child is reaped by its owner, so that its
 //!   process id cannot be given to somebody else while the group may still be ended. When it has waited,
 //!   it does what takes long, so that its owner need not.
 
 use std::io;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -18,6 +20,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use crate::error::{Error, Result};
+use crate::plan::FailureClass;
 
 use super::StartFailure;
 use super::orphans::{self, Orphan, WORK_VARIABLE};
@@ -36,6 +39,9 @@ const OWN_VARIABLES: [&str; 9] = [
     WORK_VARIABLE,
 ];
 
+/// How long the file of a stream may become, in bytes, before whoever writes it is ended.
+pub(super) const STREAM_LENGTH_MAX: u64 = 1 << 30;
+
 /// What to start.
 pub(super) struct JobSpec<'a> {
     pub(super) stem: String,
@@ -46,6 +52,8 @@ pub(super) struct JobSpec<'a> {
     pub(super) input: &'a [u8],
     pub(super) timeout_seconds: Option<u32>,
     pub(super) streams: Streams,
+    /// How long the file of a stream may become, in bytes.
+    pub(super) stream_length_max: u64,
 }
 
 /// Where standard output goes.
@@ -60,7 +68,10 @@ pub(super) enum Streams {
 pub(super) struct Job {
     pub(super) stem: String,
     pub(super) started: Instant,
-    pub(super) timeout_seconds: Option<u32>,
+    timeout_seconds: Option<u32>,
+    stream_length_max: u64,
+    /// The files of its streams.
+    written: [PathBuf; 2],
     child: Child,
     ended_by: Option<EndedBy>,
     aside: Aside,
@@ -83,10 +94,34 @@ impl Aside {
 /// Why a job was ended by the runner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EndedBy {
-    /// It took too long.
-    Timeout,
+    /// It took longer than so many seconds.
+    Timeout(u32),
+    /// It wrote more than so many bytes.
+    Length(u64),
     /// The runner was asked to stop.
     Stop,
+}
+
+impl EndedBy {
+    /// For people.
+    pub(super) fn message(self) -> String {
+        match self {
+            Self::Timeout(seconds) => format!("timed out after {seconds} s"),
+            Self::Length(most) => format!(
+                "wrote more than {most} bytes to its standard output or error, and was stopped; \
+                 write it to a file and name that as an artifact"
+            ),
+            Self::Stop => "ended by request".to_owned(),
+        }
+    }
+
+    /// Whether trying again may help.
+    pub(super) fn class(self) -> FailureClass {
+        match self {
+            Self::Timeout(_) | Self::Stop => FailureClass::Transient,
+            Self::Length(_) => FailureClass::Deterministic,
+        }
+    }
 }
 
 /// Why a job did not start.
@@ -117,6 +152,8 @@ impl Job {
             stem: spec.stem.clone(),
             started: Instant::now(),
             timeout_seconds: spec.timeout_seconds,
+            stream_length_max: spec.stream_length_max,
+            written: ["out", "err"].map(|suffix| scratch.path(&spec.stem, suffix)),
             child,
             ended_by: None,
             aside: Aside(aside),
@@ -162,9 +199,23 @@ impl Job {
     }
 
     /// When it has taken too long.
-    pub(super) fn deadline(&self) -> Option<Instant> {
+    fn deadline(&self) -> Option<Instant> {
         let seconds = self.timeout_seconds.filter(|_| self.ended_by.is_none())?;
         self.started.checked_add(Duration::from_secs(seconds.into()))
+    }
+
+    /// End it if it takes too long, or writes too much.
+    pub(super) fn enforce(&mut self) {
+        let is_late = self.deadline().is_some_and(|deadline| deadline <= Instant::now());
+        if let Some(seconds) = self.timeout_seconds.filter(|_| is_late) {
+            self.end(EndedBy::Timeout(seconds));
+        }
+        let is_long = |path: &PathBuf| {
+            std::fs::metadata(path).is_ok_and(|file| file.len() > self.stream_length_max)
+        };
+        if self.ended_by.is_none() && self.written.iter().any(is_long) {
+            self.end(EndedBy::Length(self.stream_length_max));
+        }
     }
 
     /// End the whole group. The first reason counts.

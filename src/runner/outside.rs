@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ use crate::ledger::LedgerView;
 use crate::plan::{FailureClass, Idempotence, Micros, Output, Receipt, Ruling, Run, StepNumber};
 
 use super::check::{Judging, output_of};
-use super::job::{EndedBy, Job, JobSpec, Streams};
+use super::job::{EndedBy, Job, JobSpec, STREAM_LENGTH_MAX, Streams};
 use super::output::failed;
 use super::scratch::Scratch;
 use super::{
@@ -142,6 +142,7 @@ impl OutsideWork<'_> {
             input: input.as_bytes(),
             timeout_seconds: timeout.and_then(|seconds| u32::try_from(seconds).ok()),
             streams: Streams::Separate,
+            stream_length_max: STREAM_LENGTH_MAX,
         };
         let (sender, ended) = channel();
         let mut job = match Job::start(&spec, &scratch, (), &sender) {
@@ -155,9 +156,7 @@ impl OutsideWork<'_> {
             }
         };
         while ended.recv_timeout(LOOK_AGAIN).is_err() {
-            if job.deadline().is_some_and(|deadline| deadline <= Instant::now()) {
-                job.end(EndedBy::Timeout);
-            }
+            job.enforce();
             if order() == Order::Stop {
                 job.end(EndedBy::Stop);
             }
@@ -175,7 +174,6 @@ impl OutsideWork<'_> {
         mut order: impl FnMut() -> Order,
     ) -> Result<End> {
         let duration = Micros::try_from(job.started.elapsed().as_micros()).unwrap_or(Micros::MAX);
-        let seconds = job.timeout_seconds.unwrap_or(0);
         let mut notes: Vec<String> =
             orphans::remark(&job.end_leftovers(scratch)).into_iter().collect();
         let aside = job.aside();
@@ -189,7 +187,7 @@ impl OutsideWork<'_> {
         if ended_by == Some(EndedBy::Stop) {
             return Ok(End::Stopped);
         }
-        let ending = (status, ended_by.map(|_| seconds));
+        let ending = (status, ended_by);
         let mut receipt = worked::receipt(scratch, stem, ending, self.idempotence());
         let (mut artifacts, changes) = (std::mem::take(&mut receipt.artifacts), self.changes());
         let (sender, examined) = channel();

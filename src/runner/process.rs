@@ -14,7 +14,7 @@ use crate::plan::{
 };
 
 use super::checked::{self, Ended};
-use super::job::{Aside, EndedBy, Job, JobSpec, Streams};
+use super::job::{Aside, EndedBy, Job, JobSpec, STREAM_LENGTH_MAX, Streams};
 use super::orphans::{self, Orphan};
 use super::scratch::Scratch;
 use super::worked::{class_of, failed_receipt, with_notes};
@@ -46,7 +46,13 @@ pub struct ProcessWorkers {
     /// Reports of what could not be started.
     ready: VecDeque<Report>,
     heard: (Sender<Heard>, Receiver<Heard>),
+    stream_length_max: u64,
+    /// When the limits of all that runs are looked at again.
+    look_at: Instant,
 }
+
+/// Between two looks at the limits of all that runs.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// What threads tell the one that waits for reports.
 enum Heard {
@@ -98,6 +104,8 @@ impl ProcessWorkers {
             jobs: BTreeMap::new(),
             ready: VecDeque::new(),
             heard: channel(),
+            stream_length_max: STREAM_LENGTH_MAX,
+            look_at: Instant::now(),
         }
     }
 
@@ -146,22 +154,20 @@ impl ProcessWorkers {
         }
     }
 
-    /// End what takes too long; when the next one will.
-    fn enforce_timeouts(&mut self) -> Option<Instant> {
+    /// End what takes too long, or writes too much; when that is to be looked at again.
+    fn enforce_limits(&mut self) -> Option<Instant> {
         let now = Instant::now();
-        for Running { job, .. } in self.jobs.values_mut() {
-            if job.deadline().is_some_and(|deadline| deadline <= now) {
-                job.end(EndedBy::Timeout);
-            }
+        if self.look_at <= now {
+            self.jobs.values_mut().for_each(|running| running.job.enforce());
+            self.look_at = now + LOOK_AGAIN;
         }
-        self.jobs.values().filter_map(|running| running.job.deadline()).min()
+        (!self.jobs.is_empty()).then_some(self.look_at)
     }
 
     /// What an ended job has to say; `None` if that is still being found out.
     fn report(&mut self, key: Key, running: Running) -> Option<Report> {
         let Running { job, known: Known { changes, idempotence, answer } } = running;
         let duration = micros(job.started.elapsed());
-        let timeout = job.timeout_seconds.unwrap_or(0);
         let stem = job.stem.clone();
         let left = orphans::remark(&job.end_leftovers(&self.scratch));
         let aside = job.aside();
@@ -179,21 +185,15 @@ impl ProcessWorkers {
                     self.remark(Some(token), &notes);
                     return Some(Report::Stopped(token));
                 }
-                let timed_out = ended_by.map(|_| timeout);
-                let ending = (status, timed_out);
+                let ending = (status, ended_by);
                 let receipt = worked::receipt(&self.scratch, &stem, ending, idempotence);
                 let receipt = Box::new(Receipt { duration, ..receipt });
                 self.examine(token, (receipt, notes), changes, &aside)
             }
             Key::Check(subject, criterion) => {
                 let path = |suffix| self.scratch.path(&stem, suffix);
-                let ended = Ended {
-                    status,
-                    by: ended_by,
-                    timeout,
-                    output: path("out"),
-                    errors: path("err"),
-                };
+                let ended =
+                    Ended { status, by: ended_by, output: path("out"), errors: path("err") };
                 let (ruling, evidence) = checked::ruling(subject, answer, &ended);
                 self.scratch.forget(&stem);
                 let token = match subject {
@@ -296,6 +296,7 @@ impl Workers for ProcessWorkers {
             input: hand_off.as_bytes(),
             timeout_seconds: task.step.timeout_seconds,
             streams: Streams::Separate,
+            stream_length_max: self.stream_length_max,
         };
         let changes = task.step.changes.to_vec();
         let idempotence = task.step.idempotent.unwrap_or_default();
@@ -326,6 +327,7 @@ impl Workers for ProcessWorkers {
                 Answer::Status => Streams::Together,
                 Answer::Verdict | Answer::Plan => Streams::Separate,
             },
+            stream_length_max: self.stream_length_max,
         };
         // What a check asks may be asked again.
         let idempotence = Idempotence::Yes;
@@ -346,8 +348,8 @@ impl Workers for ProcessWorkers {
         }
         let give_up = Instant::now().checked_add(wait)?;
         loop {
-            let timeout = self.enforce_timeouts();
-            let until = timeout.map_or(give_up, |timeout| timeout.min(give_up));
+            let look_at = self.enforce_limits();
+            let until = look_at.map_or(give_up, |look_at| look_at.min(give_up));
             let left = until.saturating_duration_since(Instant::now());
             match self.heard.1.recv_timeout(left) {
                 Ok(Heard::Ended(key)) => {

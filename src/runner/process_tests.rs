@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::error::ErrorKind;
-use crate::plan::{Json, Near, Outcome, Plan, Ruling, Step, StepNumber, Verdict};
+use crate::plan::{Disposition, Json, Near, Outcome, Plan, Ruling, Step, StepNumber, Verdict};
 
 /// A test that waits longer than this has found a hang.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -385,4 +385,30 @@ fn a_large_artifact_holds_up_nobody_else() {
     file.set_len(0).unwrap();
     let Report::Finished(AttemptToken(7), receipt) = bench.next() else { panic!("the other one") };
     assert_eq!(receipt.artifacts[0].hash.len(), 64);
+}
+
+/// A worker, or a command that judges, wrote without an end: it filled the disk until its time-out, which
+/// not every step has. It is ended at a limit, and says so; up to the limit it is not.
+#[test]
+fn who_writes_without_an_end_is_ended() {
+    const LIMIT: usize = 100_000;
+    let mut bench = Bench::new();
+    bench.workers.stream_length_max = u64::try_from(LIMIT).unwrap();
+    for endless in ["yes", "yes >&2", "yes & wait", "head -c 100001 /dev/zero; sleep 600"] {
+        let receipt = bench.receipt_of(endless);
+        let (class, message) = failure(&receipt);
+        assert_eq!(class, FailureClass::Deterministic, "{endless}");
+        assert!(message.starts_with("wrote more than 100000 bytes to its standard"), "{message}");
+        assert_eq!(receipt.disposition, None);
+    }
+    let receipt = bench.receipt_of("head -c 100000 /dev/zero; sleep 0.3");
+    assert_eq!(receipt.outcome, Outcome::Succeeded);
+    let once = Step { idempotent: Some(Idempotence::No), ..step("yes") };
+    bench.start(7, once);
+    let Report::Finished(_, receipt) = bench.next() else { panic!() };
+    assert_eq!(receipt.disposition, Some(Disposition::InDoubt));
+    bench.workers.check(&check("yes", None)).unwrap();
+    let Report::Checked(checked) = bench.next() else { panic!() };
+    assert_eq!(checked.ruling, Some(Ruling::Fail));
+    assert!(checked.evidence.starts_with("wrote more than"), "{checked:?}");
 }

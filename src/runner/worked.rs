@@ -5,22 +5,22 @@ use std::process::ExitStatus;
 
 use crate::plan::{Disposition, FailureClass, Idempotence, Outcome, Receipt};
 
+use super::job::EndedBy;
 use super::output::{LOG_TAIL_LENGTH_MAX, failed, receipt_of, tail};
 use super::receipt_file;
 use super::scratch::Scratch;
 
-/// The receipt of a worker that has ended by itself, or after so many seconds by the runner.
+/// The receipt of a worker that has ended by itself, or was ended by the runner.
 pub(super) fn receipt(
     scratch: &Scratch,
     stem: &str,
-    (status, timed_out): (ExitStatus, Option<u32>),
+    (status, ended_by): (ExitStatus, Option<EndedBy>),
     idempotence: Idempotence,
 ) -> Receipt {
     let output = scratch.path(stem, "out");
     let log_tail = tail(&scratch.path(stem, "err"), LOG_TAIL_LENGTH_MAX);
-    if let Some(seconds) = timed_out {
-        let message = format!("timed out after {seconds} s");
-        return wordless(FailureClass::Transient, message, log_tail, idempotence);
+    if let Some(by) = ended_by {
+        return wordless(by.class(), by.message(), log_tail, idempotence);
     }
     match receipt_file::read(&scratch.path(stem, "receipt"), &output) {
         Some(Ok(receipt)) => Receipt { log_tail, ..receipt },
