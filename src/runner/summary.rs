@@ -80,7 +80,7 @@ pub struct Counts {
     /// Steps that have failed for good.
     pub failed: u32,
     /// Attempts of all steps.
-    pub attempts: u32,
+    pub attempts: u64,
     /// What all receipts cost.
     pub cost: Cost,
     /// From the run's start to its last record, in microseconds.
@@ -126,6 +126,7 @@ impl Counts {
             accepted: run.count(StepStatus::Accepted),
             skipped: run.count(StepStatus::Skipped),
             failed: run.count(StepStatus::Failed),
+            attempts: run.account.attempts,
             cost: run.spent(),
             elapsed: state.time.saturating_sub(run.started),
             ..Self::default()
@@ -133,7 +134,6 @@ impl Counts {
         let Some(version) = run.active_version() else { return counts };
         counts.steps = version.step_count;
         for step in version.numbers.iter().filter_map(|number| run.step(*number)) {
-            counts.attempts = counts.attempts.saturating_add(step.attempts);
             match step.accepted() {
                 Some(AcceptedBasis::DoneBefore { .. }) => counts.taken_over += 1,
                 Some(AcceptedBasis::WorkersWord) => counts.trusted += 1,

@@ -599,3 +599,21 @@ fn a_run_does_not_wait_for_who_reads_its_lines() {
     assert_eq!(lines.last().unwrap()["type"], "summary");
     assert_eq!(lines[lines.len() - 2]["message"], "timed out after 1 s");
 }
+
+/// Story: after another plan, or in a fork, the summary of a run counted the attempts at the steps that were
+/// still in the plan, and every other command all of them; the cost was that of all.
+#[test]
+fn a_summary_counts_attempts_as_every_other_command_does() {
+    let place = Place::new();
+    let once = "retry: {max_attempts: 1}";
+    let first = format!(
+        "steps:\n  - {{id: a, command: 'true'}}\n  - {{id: b, command: 'false', {once}}}\n"
+    );
+    place.write("plan.yaml", first);
+    place.ledger("run plan.yaml").code(1);
+    place.write("plan.yaml", "steps: [{id: c, command: 'true'}]");
+    let ended = place.ledger("run plan.yaml --replan --json").code(0);
+    let counted = place.state().run_named("plan").unwrap().account.attempts;
+    assert_eq!(counted, 3);
+    assert_eq!(ended.lines().last().unwrap()["attempts"], counted);
+}
