@@ -69,7 +69,7 @@ pub(super) fn list(
     environment: &Environment,
     out: &mut dyn Write,
 ) -> Result<Code, Failure> {
-    let survey = LedgerView::open(dir, environment)?.blobs(check)?;
+    let survey = LedgerView::open(dir, &super::at(dir, environment)?)?.blobs(check)?;
     let sums = Sums::of(&survey);
     if as_json {
         print_to(out, &json_lines(&survey, &sums, collected))?;

@@ -45,7 +45,8 @@ pub(super) struct ExportArgs {
 }
 
 pub(super) fn export(args: &ExportArgs) -> Result<Code, Failure> {
-    let view = LedgerView::open(&args.folder.dir()?, &Environment::system())?;
+    let dir = args.folder.dir()?;
+    let view = LedgerView::open(&dir, &super::at(&dir, &Environment::system())?)?;
     let first = view.log().first_seq();
     let from = args.from.unwrap_or(first);
     if let Some(to) = args.to.filter(|to| *to < from) {

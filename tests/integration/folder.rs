@@ -48,3 +48,21 @@ fn the_folder_may_be_left_out() {
         place.ledger(line).code(2).complains(&["plan.yaml is there already"]);
     }
 }
+
+/// Story: the help of every command that reads says that it takes an archive's file, too; the export of one,
+/// and the list of its large outputs, were refused with "not a ledger".
+#[test]
+fn an_archive_is_exported_and_its_outputs_are_listed() {
+    let place = Place::new();
+    // More than the first segment takes, and an output that is no part of the log.
+    let inline = |n: u32| format!("  - {{id: s{n}, command: 'printf %060000d 7'}}\n");
+    let inline: String = (0..24).map(inline).collect();
+    place.write(
+        "plan.yaml",
+        format!("steps:\n  - {{id: a, command: 'printf %0100000d 7'}}\n{inline}"),
+    );
+    place.ledger("run plan.yaml").code(0);
+    place.ledger("archive .ledger --to old.tar").code(0);
+    place.ledger("export old.tar").code(0).says(&["\"receipt_recorded\""]);
+    place.ledger("blobs old.tar --check").code(0).says(&["1 blob"]);
+}
