@@ -446,3 +446,21 @@ fn what_a_worker_says_of_the_world_counts() {
     let second: serde_json::Value = serde_json::from_str(hand_off.lines().nth(1).unwrap()).unwrap();
     assert_eq!(second["failed_criteria"][0]["criterion"], 0);
 }
+
+/// Story: a run was cancelled with a failed step in it. Whoever asked why the step stands still was told to
+/// type a command that is refused.
+#[test]
+fn nothing_is_advised_in_a_run_that_is_cancelled() {
+    let place = Place::new();
+    let plan = "steps:
+  - {id: a, command: 'false', retry: {max_attempts: 1}}
+  - {id: b, command: 'true', gate: {question: 'Go?'}}
+";
+    place.write("plan.yaml", plan);
+    place.ledger("run plan.yaml").code(3);
+    place.ledger("inspect .ledger why plan a").code(0).says(&["ledger retry plan a"]);
+    place.ledger("cancel plan --by ana").code(0);
+    let why = place.ledger("inspect .ledger why plan a").code(0);
+    assert!(!why.out.contains("ledger retry"), "{why:?}");
+    place.ledger("retry plan a").code(6);
+}

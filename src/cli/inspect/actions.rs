@@ -155,7 +155,14 @@ fn failed_run(run: &Run, dir: &Path) -> Action {
 pub(super) fn failed_step(run: &Run, number: StepNumber, dir: &Path) -> Action {
     let name = step_name(run, number);
     let action = Action::new("retry", format!("{name} failed for good: try it again, or skip it"));
-    let action = action.about(number).by(retry(run, number, dir));
+    let action = match run.status {
+        // Only a run that has failed goes on again.
+        RunStatus::Ended(ending) if ending != Ending::Failed => {
+            let text = format!("{name} failed for good, and the run is over");
+            return Action::new("none", text).about(number);
+        }
+        _ => action.about(number).by(retry(run, number, dir)),
+    };
     if matches!(run.status, RunStatus::Ended(_)) {
         // What is over has no steps to skip.
         return action;
