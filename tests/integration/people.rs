@@ -464,3 +464,18 @@ fn nothing_is_advised_in_a_run_that_is_cancelled() {
     assert!(!why.out.contains("ledger retry"), "{why:?}");
     place.ledger("retry plan a").code(6);
 }
+
+/// Story: the criterion that a run named as its second was the first in the records of the same run. People
+/// count from 1, everywhere.
+#[test]
+fn a_criterion_has_one_number_for_people() {
+    let place = Place::new();
+    let criteria = "[{command: 'true'}, {command: 'false'}]";
+    place.write(
+        "plan.yaml",
+        format!("steps: [{{id: a, command: 'true', acceptance: {criteria}, retry: {{max_attempts: 1}}}}]"),
+    );
+    place.ledger("run plan.yaml").code(1).complains(&["criterion 2 does not hold"]);
+    let records = place.ledger("inspect .ledger records --kind verdict_recorded").code(0);
+    records.says(&["criterion 1 passes", "criterion 2 fails"]);
+}

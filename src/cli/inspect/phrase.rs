@@ -223,7 +223,9 @@ pub(super) fn verdict(verdict: &Verdict) -> String {
         Ruling::Fail => "fails",
     };
     let (by, evidence) = (plain(&verdict.by), because(&verdict.evidence));
-    format!("criterion {} {ruling}, says {by}{evidence}", verdict.criterion)
+    // People count from 1.
+    let number = u64::from(verdict.criterion) + 1;
+    format!("criterion {number} {ruling}, says {by}{evidence}")
 }
 
 /// On what grounds a step counts as done.
