@@ -83,6 +83,7 @@ pub fn main() -> ExitCode {
             };
         }
     };
+    signals::outlive_full_files();
     match carry_out(cli.task) {
         Ok(code) => code.into(),
         Err(failure) => refuse(&failure),

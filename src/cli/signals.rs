@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
 use crate::error::{Error, Result};
 use crate::runner::StopRequest;
@@ -38,6 +38,16 @@ impl Signals {
             });
         }
         self.request.get()
+    }
+}
+
+/// Lets a file that may not grow any further (`ulimit -f`) be an error of whoever writes it, and not the
+/// end of this process. Whoever is started gets the signal as it was.
+pub(super) fn outlive_full_files() {
+    for signal in not_ignored([SIGXFSZ]) {
+        // A handler that nobody asks is gone in what is started; that the signal is ignored would not be.
+        // Where there can be none, the process ends as it did before.
+        let _ = signal_hook::flag::register(signal, Arc::default());
     }
 }
 

@@ -1,7 +1,7 @@
 //! `ledger run` as its user sees it: what a run does, says and returns, again and again.
 
 use std::io::Read as _;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use plan_ledger::plan::{Ending, Run, RunStatus, StepStatus, execution_state};
@@ -616,4 +616,21 @@ fn a_summary_counts_attempts_as_every_other_command_does() {
     let counted = place.state().run_named("plan").unwrap().account.attempts;
     assert_eq!(counted, 3);
     assert_eq!(ended.lines().last().unwrap()["attempts"], counted);
+}
+
+/// Story: a file grew beyond what `ulimit -f` allows, and the runner was killed by SIGXFSZ, its workers left
+/// behind. It is told like a full disk; a worker gets the signal as ever.
+#[test]
+fn a_file_that_may_not_grow_is_an_error_and_no_death() {
+    let place = Place::new();
+    place.write(
+        "plan.yaml",
+        "steps: [{id: a, command: 'kill -s XFSZ $$', retry: {max_attempts: 1}}]",
+    );
+    place.ledger("run plan.yaml --ledger ample").code(1).complains(&["killed by signal 25"]);
+    let program = place.command(&[]).get_program().to_owned();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "ulimit -f 8; exec \"$0\" run plan.yaml"]).arg(program);
+    let ended = start(shell.current_dir(place.path("")).stdin(Stdio::null()));
+    ended.end().code(7).complains(&["File too large"]);
 }
