@@ -5,8 +5,8 @@ use super::criteria::{failed_criterion, judged_of_plan, of_cel, trust, trusted, 
 use super::opening;
 use crate::plan::{
     Answered, Asked, BarrierChanged, Ending, Event, FAIL, OnFailure, PauseCause, PlanVerdict,
-    QuestionAnswered, QuestionAsked, QuestionId, RELEASE, ReplanRequested, ReplanTrigger, Ruling,
-    Run, RunEnded, State, StepStatus, Subject, Verdict, WAIT, WITHDRAWN,
+    QuestionAnswered, QuestionAsked, QuestionId, RELEASE, ReplanRequested, ReplanTrigger,
+    ReplanWithdrawn, Ruling, Run, RunEnded, State, StepStatus, Subject, Verdict, WAIT, WITHDRAWN,
 };
 
 pub(super) fn of_barrier(run: &Run, id: &str) -> Vec<Event> {
@@ -60,6 +60,10 @@ pub(super) fn of_proposed(run: &Run) -> Vec<Event> {
 }
 
 pub(super) fn of_run(state: &State, run: &Run) -> Vec<Event> {
+    if is_lapsed(state, run) {
+        let (by, reason) = ("policy:replan".to_owned(), "its cause is gone".to_owned());
+        return vec![Event::ReplanWithdrawn(ReplanWithdrawn { run: run.id, by, reason })];
+    }
     if let Some(extension) = extension(run) {
         return vec![extension];
     }
@@ -95,6 +99,36 @@ pub(super) fn of_run(state: &State, run: &Run) -> Vec<Event> {
     let reason =
         format!("no step can go on: {failed} failed, {waiting} waiting for what will not come");
     end(Ending::Failed, reason)
+}
+
+/// Whether nothing calls any more for the plan that is asked for: the step that asked goes on, or need not.
+/// While another one has failed, or a version waits for a review, somebody may count on the request.
+fn is_lapsed(state: &State, run: &Run) -> bool {
+    let Some(request) = &run.request else { return false };
+    let is_gone = match &request.trigger {
+        ReplanTrigger::PreconditionFalse { step, precondition } => {
+            run.step(*step).is_some_and(|step| {
+                let ruling = step.hold().preconditions.get(precondition);
+                step.status.is_closed() || ruling == Some(&Ruling::Pass)
+            })
+        }
+        ReplanTrigger::AssumptionBroken { token }
+        | ReplanTrigger::RetriesExhausted { token }
+        | ReplanTrigger::ExecutorRequest { token }
+        | ReplanTrigger::Failure { token } => {
+            let step = state.dealt.get(token).and_then(|(_, number)| run.step(*number));
+            step.is_some_and(|step| {
+                let is_another = step.attempt().is_none_or(|attempt| attempt.token != *token);
+                let goes_on = step.status.is_left() && is_another;
+                goes_on || step.status == StepStatus::Skipped
+            })
+        }
+        ReplanTrigger::BudgetExhausted
+        | ReplanTrigger::ScopeChange { .. }
+        | ReplanTrigger::NewEvidence { .. }
+        | ReplanTrigger::Extension => false,
+    };
+    is_gone && run.count(StepStatus::Failed) == 0 && run.newest_proposal().is_none()
 }
 
 /// Why a run pauses that has spent more than it may.

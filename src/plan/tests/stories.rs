@@ -174,6 +174,45 @@ fn a_precondition_that_nothing_made_true_asks_for_another_plan() {
     assert_eq!(kinds(&withdraw(&mut world)), "ReplanWithdrawn Failed RunEnded");
 }
 
+/// A step that had failed asked for another plan. Somebody had it tried again, or skipped it, or set the
+/// variable that it had waited for; the run still waited for a plan, and every view said so.
+#[test]
+fn a_request_for_another_plan_goes_with_its_cause() {
+    let (run, by) = (RunId(1), "ann".to_owned());
+    let may_change = |steps| {
+        let mut changing = plan(steps);
+        changing.failure.max_replans = Some(2);
+        World::with(&changing, RunPolicy::default())
+    };
+    let skip = |step| Command::Skip { run, step, by: by.clone(), reason: by.clone() };
+    let retry = |step| Command::Retry { run, step, by: by.clone() };
+    for (instead, kind) in [(skip(StepNumber(1)), "Skipped"), (retry(StepNumber(1)), "Reopened")] {
+        let mut world = may_change(vec![step("a", &[]), step("b", &[])]);
+        world.fail("a", FailureClass::Deterministic);
+        assert!(world.run().request.is_some());
+        let events = world.ask(instead.clone()).unwrap();
+        assert_eq!(kinds(&events), format!("{kind} ReplanWithdrawn"));
+        books::check(&world.state);
+
+        // Another one that failed counts on the same request.
+        let mut world = may_change(vec![step("a", &[]), step("b", &[]), step("c", &[])]);
+        world.fail("a", FailureClass::Deterministic);
+        world.fail("b", FailureClass::Deterministic);
+        world.ask(instead).unwrap();
+        assert!(world.run().request.is_some());
+        world.ask(skip(StepNumber(2))).unwrap();
+        assert_eq!(world.run().request, None);
+    }
+    let never = Step { preconditions: vec!["x == 1".to_owned()].into(), ..step("a", &[]) };
+    let mut world = may_change(vec![never, step("b", &[])]);
+    assert!(world.run().request.is_some());
+    set(&mut world, "x", 2);
+    assert!(world.run().request.is_some(), "it is still false");
+    set(&mut world, "x", 1);
+    assert_eq!((world.status("a"), &world.run().request), (StepStatus::Ready, &None));
+    books::check(&world.state);
+}
+
 /// A plan that is extended as it goes failed by a criterion that was to hold at its end.
 #[test]
 fn a_plan_that_goes_on_is_judged_when_it_is_complete() {
