@@ -37,6 +37,7 @@ mod process;
 mod receipt_file;
 mod record;
 mod recover;
+mod report;
 mod scratch;
 mod stub;
 mod summary;

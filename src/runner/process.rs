@@ -9,20 +9,18 @@ use std::time::{Duration, Instant};
 
 use crate::error::Result;
 use crate::ledger::{PlannedFiles, Task};
-use crate::plan::{
-    AttemptToken, CompactPlan, FailureClass, Finding, Idempotence, Micros, Receipt, RunId,
-};
+use crate::plan::{AttemptToken, CompactPlan, FailureClass, Finding, Idempotence, Receipt, RunId};
 
-use super::checked::{self, Ended};
-use super::job::{Aside, EndedBy, Job, JobSpec, STREAM_LENGTH_MAX, Streams};
+use super::checked;
+use super::job::{EndedBy, Job, JobSpec, STREAM_LENGTH_MAX, Streams};
 use super::orphans::{self, Orphan};
 use super::scratch::Scratch;
-use super::worked::{class_of, failed_receipt, with_notes};
+use super::worked::{class_of, failed_receipt};
 use super::{
     Answer, Check, Checked, HandOff, Helpers, PlanContext, Remark, Report, StartFailure, StepName,
     Subject, WorkerKind, Workers,
 };
-use super::{files, scratch_folder, worked};
+use super::{files, scratch_folder};
 
 /// Where and how processes work.
 #[derive(Debug, Clone)]
@@ -40,12 +38,12 @@ pub struct ProcessWorkers {
     options: ProcessOptions,
     helpers: Helpers,
     context: PlanContext,
-    scratch: Scratch,
-    remarks: Vec<Remark>,
+    pub(super) scratch: Scratch,
+    pub(super) remarks: Vec<Remark>,
     jobs: BTreeMap<Key, Running>,
     /// Reports of what could not be started.
     ready: VecDeque<Report>,
-    heard: (Sender<Heard>, Receiver<Heard>),
+    pub(super) heard: (Sender<Heard>, Receiver<Heard>),
     stream_length_max: u64,
     /// When the limits of all that runs are looked at again.
     look_at: Instant,
@@ -55,7 +53,7 @@ pub struct ProcessWorkers {
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// What threads tell the one that waits for reports.
-enum Heard {
+pub(super) enum Heard {
     /// A job has ended.
     Ended(Key),
     /// A worker's report is complete: its artifacts were looked at. What was noticed.
@@ -63,24 +61,24 @@ enum Heard {
 }
 
 /// A job that runs.
-struct Running {
-    job: Job,
-    known: Known,
+pub(super) struct Running {
+    pub(super) job: Job,
+    pub(super) known: Known,
 }
 
 /// What has to be known of a job when it has ended.
-struct Known {
+pub(super) struct Known {
     /// The files that its step is expected to change.
-    changes: Vec<String>,
+    pub(super) changes: Vec<String>,
     /// Whether its step may be done twice.
-    idempotence: Idempotence,
+    pub(super) idempotence: Idempotence,
     /// How it answers, if it is a check.
-    answer: Answer,
+    pub(super) answer: Answer,
 }
 
 /// What a job is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Key {
+pub(super) enum Key {
     Work(AttemptToken),
     Check(Subject, u32),
 }
@@ -162,102 +160,6 @@ impl ProcessWorkers {
             self.look_at = now + LOOK_AGAIN;
         }
         (!self.jobs.is_empty()).then_some(self.look_at)
-    }
-
-    /// What an ended job has to say; `None` if that is still being found out.
-    fn report(&mut self, key: Key, running: Running) -> Option<Report> {
-        let Running { job, known: Known { changes, idempotence, answer } } = running;
-        let duration = micros(job.started.elapsed());
-        let stem = job.stem.clone();
-        let left = orphans::remark(&job.end_leftovers(&self.scratch));
-        let aside = job.aside();
-        let (status, ended_by) = job.reap();
-        let status = match status {
-            Ok(status) => status,
-            Err(error) => return Some(self.lost_sight(key, (idempotence, answer), &error)),
-        };
-        // A job that ended by itself just before it would have been ended counts as it ended.
-        let ended_by = ended_by.filter(|_| status.code().is_none());
-        match key {
-            Key::Work(token) => {
-                let notes: Vec<String> = left.into_iter().collect();
-                if ended_by == Some(EndedBy::Stop) {
-                    self.remark(Some(token), &notes);
-                    return Some(Report::Stopped(token));
-                }
-                let ending = (status, ended_by);
-                let receipt = worked::receipt(&self.scratch, &stem, ending, idempotence);
-                let receipt = Box::new(Receipt { duration, ..receipt });
-                self.examine(token, (receipt, notes), changes, &aside)
-            }
-            Key::Check(subject, criterion) => {
-                let path = |suffix| self.scratch.path(&stem, suffix);
-                let ended =
-                    Ended { status, by: ended_by, output: path("out"), errors: path("err") };
-                let (ruling, evidence) = checked::ruling(subject, answer, &ended);
-                self.scratch.forget(&stem);
-                let token = match subject {
-                    Subject::Attempt(token) | Subject::Doubt(token) => Some(token),
-                    Subject::Plan(_) | Subject::Replan(_) => None,
-                };
-                let notes = left.map(|left| format!("a check {left}"));
-                self.remark(token, notes.as_slice());
-                Some(Report::Checked(Checked { subject, criterion, ruling, evidence }))
-            }
-        }
-    }
-
-    /// Look at the artifacts of a receipt. Hashing large ones takes long, and nobody else is to wait.
-    fn examine(
-        &mut self,
-        token: AttemptToken,
-        (mut receipt, mut notes): (Box<Receipt>, Vec<String>),
-        changes: Vec<String>,
-        aside: &Aside,
-    ) -> Option<Report> {
-        if receipt.artifacts.is_empty() {
-            return Some(self.finished(token, receipt, &notes));
-        }
-        let heard = self.heard.0.clone();
-        aside.please(move || {
-            notes.extend(files::examine(&mut receipt.artifacts, &changes));
-            // Nobody listens any more when the runner is on its way out.
-            let _ = heard.send(Heard::Examined(token, receipt, notes));
-        });
-        None
-    }
-
-    fn finished(&mut self, token: AttemptToken, receipt: Box<Receipt>, notes: &[String]) -> Report {
-        self.remark(Some(token), notes);
-        let log_tail = with_notes(receipt.log_tail.clone(), notes);
-        Report::Finished(token, Box::new(Receipt { log_tail, ..*receipt }))
-    }
-
-    fn remark(&mut self, token: Option<AttemptToken>, notes: &[String]) {
-        self.remarks.extend(notes.iter().map(|text| Remark { token, text: text.clone() }));
-    }
-
-    /// The operating system does not say how a job ended. That never happens unless somebody
-    /// else reaps this process's children.
-    fn lost_sight(
-        &self,
-        key: Key,
-        (idempotence, answer): (Idempotence, Answer),
-        error: &std::io::Error,
-    ) -> Report {
-        let message = format!("its exit status is not known: {error}");
-        match key {
-            Key::Work(token) => {
-                let receipt = failed_receipt(FailureClass::Unknown, message);
-                let disposition = worked::unknown(idempotence);
-                Report::Finished(token, Box::new(Receipt { disposition, ..receipt }))
-            }
-            Key::Check(subject, criterion) => {
-                self.scratch.forget(&stem(key));
-                let ruling = checked::unheard(subject, answer);
-                Report::Checked(Checked { subject, criterion, ruling, evidence: message })
-            }
-        }
     }
 }
 
@@ -422,7 +324,7 @@ impl std::fmt::Debug for ProcessWorkers {
 }
 
 /// The name of a job's files.
-fn stem(key: Key) -> String {
+pub(super) fn stem(key: Key) -> String {
     match key {
         Key::Work(token) => token.to_string(),
         Key::Check(Subject::Attempt(token), criterion) => format!("{token}-criterion-{criterion}"),
@@ -430,10 +332,6 @@ fn stem(key: Key) -> String {
         Key::Check(Subject::Plan(_), criterion) => format!("plan-criterion-{criterion}"),
         Key::Check(Subject::Replan(_), _) => "planner".to_owned(),
     }
-}
-
-fn micros(duration: Duration) -> Micros {
-    Micros::try_from(duration.as_micros()).unwrap_or(Micros::MAX)
 }
 
 #[cfg(test)]
