@@ -16,7 +16,7 @@ use crate::plan::{Command, Event, Micros, State};
 
 use super::copies::Copies;
 use super::wish::{Course, Make, Wish};
-use super::{Commit, Ledger, codec, snapshots};
+use super::{Commit, Ledger, codec, expect_sound, snapshots};
 
 /// What the threads that use a ledger share, besides its log.
 #[derive(Debug)]
@@ -391,14 +391,4 @@ fn expect_fitting(command: &Command) -> Result<()> {
          besides; put large results into a file and record its path"
     );
     Err(Error::new(ErrorKind::TooLarge, message))
-}
-
-/// Nothing may follow from a state that was read from a snapshot which passed for one, and is none.
-pub(crate) fn expect_sound(state: &State) -> Result<()> {
-    bug!(RunFaultIgnored => return Ok(()));
-    let Some(fault) = state.runs.fault() else { return Ok(()) };
-    let message = format!(
-        "{fault}; nothing was written; remove the files in `snap/` of the ledger, and open it again"
-    );
-    Err(Error::new(ErrorKind::Corrupt, message))
 }

@@ -226,3 +226,13 @@ fn packed_runs(state: &State) -> impl Iterator<Item = (RunId, Arc<PackedRun>)> {
         Form::Whole(_) => None,
     })
 }
+
+/// Nothing may follow from a state that was read from a snapshot which passed for one, and is none.
+pub(crate) fn expect_sound(state: &State) -> Result<()> {
+    bug!(RunFaultIgnored => return Ok(()));
+    let Some(fault) = state.runs.fault() else { return Ok(()) };
+    let message = format!(
+        "{fault}; nothing was written; remove the files in `snap/` of the ledger, and open it again"
+    );
+    Err(Error::new(ErrorKind::Corrupt, message))
+}

@@ -92,7 +92,6 @@ pub use control::{OpenQuestion, Reply};
 pub use environment::{
     Clock, Environment, IdSource, SystemClock, parse_duration, parse_time, time_text,
 };
-pub(crate) use execute::expect_sound;
 use execute::{Freshness, Shared};
 pub use export::{Describe, Exported};
 use files::FilesRead;
@@ -104,6 +103,7 @@ use ladder::Ladder;
 #[cfg(feature = "cli")]
 pub(crate) use later::Later;
 use load::Unfitted;
+pub(crate) use load::expect_sound;
 pub use metrics::{ESTIMATE, Metrics, Ratio, RunMetrics};
 pub use projection::Projection;
 pub use remark::{REMARK_LENGTH_MAX, Remark};

@@ -22,7 +22,7 @@ use crate::format::{
 use crate::storage::{LockGuard, Storage, StorageFile};
 
 use super::batch::Ack;
-use super::blob::BlobStore;
+use super::blob_store::BlobStore;
 use super::build::length;
 use super::draft;
 use super::head_file::HeadFile;

@@ -10,6 +10,7 @@ use crate::storage::{Access, EntryKind, LockGuard, Locking, Medium, Storage};
 use super::batch::Ack;
 use super::beginning::expect_writable;
 use super::build::{BuildError, build_segment};
+use super::course::Course;
 use super::draft;
 use super::engine::Engine;
 use super::evidence::{Tail, examine, with_head, with_length};
@@ -17,7 +18,7 @@ use super::fence::Fence;
 use super::head_file::{HeadFile, read_head};
 use super::layout::{DATA_START, Layout, is_temporary};
 use super::note::{DiscardedRange, Survivors};
-use super::options::{LogOptions, OnAmbiguous};
+use super::options::LogOptions;
 use super::ownership::{Ownership, expect_in_place, held_by};
 use super::prune;
 use super::queue::{Active, Queue, Tip, head_content};
@@ -203,41 +204,6 @@ fn take_over(
     head.write(content)?;
     head.sync()?;
     Ok(head)
-}
-
-/// What an open does about the log's end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Course {
-    GoOn,
-    Fence,
-    /// Or find that there is nothing to refuse.
-    Refuse,
-}
-
-impl Course {
-    fn of(options: &LogOptions, tail: &Tail, row: &Row) -> Self {
-        bug!(CacheAdopted => if row.verdict == Verdict::Unproven { return Self::GoOn });
-        bug!(TornTailReused => if row.verdict == Verdict::Torn { return Self::GoOn });
-        bug!(DamageIsTornTail => if row.verdict == Verdict::Corrupt { return Self::Fence });
-        match row.verdict {
-            Verdict::Clean => Self::GoOn,
-            Verdict::Unproven | Verdict::Torn => Self::Fence,
-            Verdict::Ambiguous if options.on_ambiguous == OnAmbiguous::Fence => {
-                // A policy for what cannot be known is none for what is known: without HEAD, all
-                // the other evidence still counts.
-                let rest = classify(tail.evidence.without(Bit::HeadMissing));
-                let is_known = matches!(
-                    rest.verdict,
-                    Verdict::Corrupt
-                        | Verdict::Tampered
-                        | Verdict::AckedTailMissing
-                        | Verdict::Version
-                );
-                if is_known { Self::Refuse } else { Self::Fence }
-            }
-            _ => Self::Refuse,
-        }
-    }
 }
 
 pub(super) fn first_header(options: &LogOptions, time: u64) -> SegmentHeader {

@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::NewRecord;
 
 use super::batch::{Ack, Batch, BatchKey, Durability, Request, Ticket};
-use super::blob::BlobStore;
+use super::blob_store::BlobStore;
 use super::engine::Engine;
 use super::housekeeper::Housekeeper;
 use super::options::Housekeeping;
