@@ -628,7 +628,7 @@ fn a_file_that_may_not_grow_is_an_error_and_no_death() {
         "steps: [{id: a, command: 'kill -s XFSZ $$', retry: {max_attempts: 1}}]",
     );
     place.ledger("run plan.yaml --ledger ample").code(1).complains(&["killed by signal 25"]);
-    let program = place.command(&[]).get_program().to_owned();
+    let program = env!("CARGO_BIN_EXE_ledger");
     let mut shell = Command::new("sh");
     shell.args(["-c", "ulimit -f 8; exec \"$0\" run plan.yaml"]).arg(program);
     let ended = start(shell.current_dir(place.path("")).stdin(Stdio::null()));
