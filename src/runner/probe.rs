@@ -26,11 +26,16 @@ impl Drive<'_> {
 
     /// Record what a probe found.
     pub(super) fn take_finding(&mut self, step: StepName, checked: Checked) {
-        let Checked { ruling, evidence, .. } = checked;
-        let finding = ruling.map(|ruling| match ruling {
+        let Checked { ruling, mut evidence, .. } = checked;
+        let mut finding = ruling.map(|ruling| match ruling {
             Ruling::Pass => Finding::Landed,
             Ruling::Fail => Finding::DidNotHappen,
         });
+        if finding == Some(Finding::DidNotHappen) && !self.has_attempts_left(&step) {
+            // Nobody else ends what is begun, ended and found not to have happened over and over.
+            finding = None;
+            evidence.push_str("; it did not happen, and no attempt is left: a person must say");
+        }
         if let Some(finding) = finding
             && !self.resolve(&step, finding, &evidence)
         {
@@ -40,6 +45,16 @@ impl Drive<'_> {
         let status = status_of(&state, self.run, step.number);
         self.observer.progress(&Progress::Probed { step, finding, evidence, status });
         self.count();
+    }
+
+    /// Whether another attempt at a step is within its retry policy, lost ones counted.
+    fn has_attempts_left(&mut self, step: &StepName) -> bool {
+        let Some(state) = self.state() else { return false };
+        let Some(run) = state.runs.get(&self.run) else { return false };
+        let limit =
+            run.plan().zip(run.plan_step(step.number)).map(|(plan, text)| plan.retry_of(text));
+        let dealt = run.step(step.number).map_or(0, |step| step.attempts);
+        limit.is_some_and(|retry| dealt < retry.max_attempts)
     }
 
     /// Whether the finding is recorded.

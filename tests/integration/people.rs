@@ -479,3 +479,19 @@ fn a_criterion_has_one_number_for_people() {
     let records = place.ledger("inspect .ledger records --kind verdict_recorded").code(0);
     records.says(&["criterion 1 passes", "criterion 2 fails"]);
 }
+
+/// Goal: a step that must not be done twice, times out each time, and did not happen by its probe each
+/// time, is dealt as often as its retry policy allows; then a person is asked.
+/// Story: a time-out leaves such a step in doubt, and only failures were counted: it was dealt, ended and
+/// probed without an end.
+#[test]
+fn a_probe_deals_no_more_attempts_than_the_plan_allows() {
+    let place = Place::new();
+    place.write(
+        "plan.yaml",
+        "steps: [{id: a, command: 'echo x >> tally; sleep 60', timeout_seconds: 1, \
+         idempotent: 'no', probe: 'exit 1', retry: {max_attempts: 2}}]",
+    );
+    place.ledger("run plan.yaml --ledger l").code(3).says(&["is in doubt"]);
+    assert_eq!(std::fs::read_to_string(place.path("tally")).unwrap(), "x\nx\n");
+}
