@@ -164,7 +164,7 @@ pub(super) fn asked(item: &Pending, run: &str, ledger: &Path) -> (String, Vec<St
         ),
         Pending::Doubt { step } => (
             format!(
-                "{step} is in doubt: a lost attempt may have done it, and it must not be done twice"
+                "{step} is in doubt: an attempt may have done it, and it must not be done twice"
             ),
             ["landed", "did-not-happen"]
                 .map(|finding| line("answer", &[run, &word(step), finding, "--by", "WHO"]))

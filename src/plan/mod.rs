@@ -91,7 +91,7 @@ pub use rejection::Rejection;
 pub use run::*;
 pub use runs::{Form, PackedPlan, PackedRun, PlanKey, Runs};
 pub use seldom::{Blank, Seldom};
-pub(crate) use settle::declared;
+pub(crate) use settle::{declared, is_said_to_have_landed};
 pub use settle::settle;
 pub use state::*;
 pub use step::*;

@@ -13,7 +13,7 @@ pub enum StepStatus {
     Ready,
     /// A worker has it.
     Dispatched,
-    /// A lost attempt may have done it: somebody must say.
+    /// An attempt may have done it: somebody must say.
     InDoubt,
     /// The worker reported; verdicts, or a decision, are missing.
     Reported,

@@ -5,7 +5,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::plan::{AttemptToken, Command, Finding, Json, Ruling, Run, StepNumber};
+use crate::plan::{
+    AttemptToken, Command, Finding, Json, Ruling, Run, StepNumber, is_said_to_have_landed,
+};
 
 use super::drive::Drive;
 use super::recover::status_of;
@@ -74,13 +76,16 @@ impl Drive<'_> {
     }
 }
 
-/// The probe of a step in doubt, and the attempt that it is about.
+/// The probe of a step in doubt, and the attempt that it is about; `None` if it can tell nothing new.
 fn probe_of(
     run: &Run,
     number: StepNumber,
     probed: &BTreeSet<AttemptToken>,
 ) -> Option<(AttemptToken, Check)> {
     let attempt = run.step(number)?.attempt()?;
+    if is_said_to_have_landed(run, number) {
+        return None;
+    }
     let step = run.plan_step(number)?;
     let command = step.probe().filter(|_| !probed.contains(&attempt.token))?;
     let mut environment = super::check::environment(run, number, attempt.token);

@@ -495,3 +495,30 @@ fn a_probe_deals_no_more_attempts_than_the_plan_allows() {
     place.ledger("run plan.yaml --ledger l").code(3).says(&["is in doubt"]);
     assert_eq!(std::fs::read_to_string(place.path("tally")).unwrap(), "x\nx\n");
 }
+
+/// Story: a payment was made, and a criterion found fault with it. Its failure was answered with `fail`, and
+/// another version of the plan had it in doubt: the probe found that it had landed, and the step was accepted
+/// with the criterion that it does not meet.
+#[test]
+fn a_probe_accepts_nothing_that_a_criterion_rejected() {
+    let place = Place::new();
+    let plan = |more: &str| {
+        format!(
+            "steps:
+  - {{id: pay, command: echo pay >> $TALLY, idempotent: 'no', acceptance: [{{command: 'exit 1'}}],
+     probe: touch probed}}
+  - {{id: z, after: [pay], command: 'true'}}
+{more}"
+        )
+    };
+    place.write("plan.yaml", plan(""));
+    place.ledger("run plan.yaml").code(3).says(&["it landed, and then failed"]);
+    place.ledger("answer plan pay fail --by ana").code(0);
+    place.write("plan.yaml", plan("  - {id: y, command: 'true'}\n"));
+    place.ledger("plan propose plan.yaml --run plan").code(0);
+    place.ledger("run plan.yaml").code(3).says(&["is in doubt: an attempt may have done it"]);
+    assert!(!place.path("probed").exists(), "what it could find is known");
+    place.ledger("answer plan pay landed --by ana").code(0);
+    place.ledger("run plan.yaml").code(0);
+    assert_eq!(place.tally(), ["pay"]);
+}

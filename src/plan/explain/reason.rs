@@ -111,7 +111,7 @@ pub enum Reason {
         /// Class and message of its failure, if somebody outside must decide about it.
         undecided: Option<(FailureClass, String)>,
     },
-    /// A lost attempt may have done it: somebody must say.
+    /// An attempt may have done it: somebody must say.
     InDoubt(Holder),
     /// It failed for good.
     Failed(Option<(FailureClass, String)>),

@@ -183,7 +183,9 @@ impl Reason {
             }
             Self::InDoubt(holder) => {
                 let (token, worker) = (holder.token, &holder.worker);
-                format!("attempt {token} of {worker} was lost: somebody must say whether it landed")
+                format!(
+                    "attempt {token} of {worker} may have done it: somebody must say whether it landed"
+                )
             }
             Self::Failed(None) => "it failed for good".to_owned(),
             Self::Failed(Some((_, message))) => format!("it failed for good: {message}"),

@@ -89,6 +89,14 @@ fn is_once(run: &Run, number: StepNumber) -> bool {
     step.is_some_and(|(plan, step)| plan.idempotence_of(step) == Idempotence::No)
 }
 
+/// Whether the worker of a step's last attempt said itself that it landed, though that failed.
+pub(crate) fn is_said_to_have_landed(run: &Run, number: StepNumber) -> bool {
+    let attempt = run.step(number).and_then(|step| step.attempt());
+    attempt.is_some_and(|attempt| {
+        attempt.receipt.is_some() && disposition_of(run, number, attempt) == Disposition::Landed
+    })
+}
+
 /// Whether the failed attempt of a step did, or may have done, what must not be done twice, and
 /// nobody has said yet what is done about it.
 pub(in crate::plan) fn may_have_landed(run: &Run, number: StepNumber) -> bool {
