@@ -281,6 +281,35 @@ fn a_worker_whose_attempt_is_over_is_ended() {
     assert_eq!(ended.lines().last().unwrap()["steps"], 0, "{ended:?}");
 }
 
+/// Story: whoever served the ledger was stopped, and answered nothing. A worker's sign of life waited for the
+/// answer, up to a minute, and the worker's time-out with it.
+#[test]
+fn a_holder_that_is_silent_holds_up_no_time_out() {
+    let plan = "steps: [{id: a, lease_seconds: 2, timeout_seconds: 3, retry: {max_attempts: 1}}]";
+    let place = planned(plan);
+    let holder = start(&mut place.command(&["serve"]));
+    wait_until("it is served", || place.path(".ledger/serve.sock").exists());
+    // It ends with the shell: both are of one process group.
+    let command = "echo $$ >> $TALLY; sleep 600";
+    let worker = start(&mut place.command(&["work", "--json", "--", "sh", "-c", command]));
+    wait_until("it has begun", || place.tally().len() == 1);
+    holder.signal("STOP");
+    let stat = format!("/proc/{}/stat", place.tally()[0]);
+    let is_over = || std::fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z "));
+    for _ in 0..400 {
+        if is_over() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    let was_over = is_over();
+    holder.signal("CONT");
+    worker.end();
+    holder.signal("TERM");
+    holder.end().code(0);
+    assert!(was_over, "it worked on after its time-out");
+}
+
 /// Story: a worker left a process behind that held a port; the next attempts failed by it, and nobody said
 /// so. What a worker of `ledger run` leaves behind was ended and named all along.
 #[test]

@@ -10,16 +10,15 @@
 //!   name.
 
 mod checks;
+mod lease;
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::thread::scope;
 
 use clap::Args;
 use serde_json::{Value, json};
 
 use crate::error::Error;
-use crate::ledger::{Clock as _, SystemClock};
-use crate::plan::Micros;
 use crate::runner::{End, Order, OutsideWork, StartFailure, StopRequest, receipt_json};
 use crate::serve::{Act, Answer, Client, NextStep, Work};
 
@@ -28,9 +27,10 @@ use super::answer::quoted;
 use super::exit::{Code, Failure, code_of};
 use super::inspect::counted;
 use super::patience::{Patience, claimed, patience};
-use super::say;
 use super::signals::Signals;
 use super::worker::Who;
+
+use lease::{Beats, Lease};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -212,13 +212,18 @@ impl Worker<'_> {
             command: &command,
         };
         let mut lease = Lease::of(task);
-        let (signals, beats) = (&self.signals, &mut self.beats);
-        let ended = work.run(|| {
-            lease.keep(token, beats);
-            match (&lease, signals.request()) {
-                (Lease::Over, _) | (_, StopRequest::Kill) => Order::Stop,
-                (Lease::Held { .. }, StopRequest::None | StopRequest::Drain) => Order::GoOn,
-            }
+        let (signals, client) = (&self.signals, &mut self.beats);
+        let ended = scope(|scope| {
+            let unwatched = |error| Error::io("keep a step's lease", &self.ledger, error);
+            let beats = Beats::start(scope, token, client)
+                .map_err(|error| StartFailure::NotBegun(unwatched(error)))?;
+            work.run(|| {
+                lease.keep(&beats);
+                match (&lease, signals.request()) {
+                    (Lease::Over, _) | (_, StopRequest::Kill) => Order::Stop,
+                    (_, StopRequest::None | StopRequest::Drain) => Order::GoOn,
+                }
+            })
         });
         let (work, reason, code) = match ended {
             Ok(End::Stopped) if matches!(lease, Lease::Over) => return Done::Over,
@@ -286,48 +291,3 @@ fn text_in(answer: &Answer, member: &str) -> Option<String> {
 fn task_of(answer: &Answer) -> Option<Value> {
     answer.lines.iter().find(|line| line.get("type").is_some_and(|it| it == "task")).cloned()
 }
-
-/// The right to go on with an attempt.
-enum Lease {
-    /// It is to be renewed then.
-    Held { renew_at: Micros },
-    /// Somebody else may be doing the step.
-    Over,
-}
-
-impl Lease {
-    fn of(line: &Value) -> Self {
-        let until = line.get("lease_until_micros").and_then(Value::as_u64).unwrap_or(u64::MAX);
-        let now = SystemClock.now();
-        Self::Held { renew_at: now.saturating_add(until.saturating_sub(now) / 2) }
-    }
-
-    /// Renew it if it is time.
-    fn keep(&mut self, token: u64, client: &mut Client) {
-        let Self::Held { renew_at } = *self else { return };
-        if SystemClock.now() < renew_at || bug!(LeaseNotKept) {
-            return;
-        }
-        let renew = Act::Renew { token, lease_seconds: None };
-        let answer = client.ask(&renew).unwrap_or_else(Answer::from);
-        let code = Code::of(answer.code);
-        if code != Code::Fine {
-            answer.said.iter().for_each(|line| say(line));
-        }
-        *self = match code {
-            Code::Fine => {
-                let never = Self::Held { renew_at: u64::MAX };
-                answer.lines.first().map_or(never, Self::of)
-            }
-            Code::Refused => Self::Over,
-            // Whoever holds the ledger may be done in a moment.
-            _ => {
-                let pause = Micros::try_from(TRY_AGAIN.as_micros()).unwrap_or(Micros::MAX);
-                Self::Held { renew_at: SystemClock.now().saturating_add(pause) }
-            }
-        };
-    }
-}
-
-/// After a sign of life that could not be given.
-const TRY_AGAIN: Duration = Duration::from_secs(1);
