@@ -58,7 +58,8 @@ pub(super) fn unusable(message: String, receipt: &Receipt) -> Receipt {
     let is_done = receipt.outcome == Outcome::Succeeded;
     let disposition = receipt.disposition.or(is_done.then_some(Disposition::Landed));
     let outcome = failed(FailureClass::Deterministic, message);
-    Receipt { outcome, duration: receipt.duration, disposition, ..Receipt::default() }
+    let Receipt { duration, cost, .. } = *receipt;
+    Receipt { outcome, duration, cost, disposition, ..Receipt::default() }
 }
 
 /// A failure without a payload.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::plan::{Artifact, Cost, Disposition, FailureClass, Json, Outcome, Output, Receipt};
 
-use super::output::{OUTPUT_LENGTH_MAX, read_limited, read_output};
+use super::output::{OUTPUT_LENGTH_MAX, read_limited, read_output, unusable};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -61,12 +61,22 @@ pub(super) fn read(path: &Path, output: &Path) -> Option<Result<Receipt, String>
         let file: ReceiptFile =
             serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
         let output = match &file.output {
-            Some(output) => Json::new(output),
-            None => read_output(output)?,
+            Some(output) => Ok(Json::new(output)),
+            None => read_output(output),
         };
-        receipt(file, output.into())
+        let receipt = receipt(file, Output::default())?;
+        Ok(match output {
+            Ok(output) => Receipt { output: output.into(), ..receipt },
+            Err(message) if receipt.outcome == Outcome::Succeeded => unusable(message, &receipt),
+            // Work that was not done needs no output.
+            Err(_) => receipt,
+        })
     };
-    Some(read().map_err(|error| format!("the file in LEDGER_RECEIPT is not a receipt: {error}")))
+    Some(
+        read().map_err(|error: String| {
+            format!("the file in LEDGER_RECEIPT is not a receipt: {error}")
+        }),
+    )
 }
 
 /// A receipt as the JSON object that [`receipt_of_json`] reads. Duration and log are not in it.
@@ -192,6 +202,33 @@ mod tests {
             parse(r#"{"outcome":"succeeded"}"#).unwrap().output.inline().unwrap().as_str(),
             "\"printed\""
         );
+    }
+
+    /// Story: a worker printed more than a receipt takes and said in its file what it cost, and that it had
+    /// failed for a moment: it was taken for a mistake that is not tried again, and the cost was forgotten.
+    #[test]
+    fn what_it_cost_is_kept_though_its_output_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, output) = (folder.path().join("receipt"), folder.path().join("out"));
+        let file = std::fs::File::create(&output).unwrap();
+        file.set_len(OUTPUT_LENGTH_MAX + 1).unwrap();
+        let cost = Cost { money_micros: 5, tokens: 9 };
+        for (outcome, class, disposition) in [
+            ("failed", FailureClass::Transient, None),
+            ("succeeded", FailureClass::Deterministic, Some(Disposition::Landed)),
+        ] {
+            let class_word = if outcome == "failed" { r#","class":"transient""# } else { "" };
+            let text = format!(
+                r#"{{"outcome":"{outcome}"{class_word},"cost":{{"money_micros":5,"tokens":9}}}}"#
+            );
+            std::fs::write(&path, text).unwrap();
+            let receipt = read(&path, &output).unwrap().unwrap();
+            assert!(
+                matches!(receipt.outcome, Outcome::Failed { class: found, .. } if found == class),
+                "{receipt:?}"
+            );
+            assert_eq!((receipt.cost, receipt.disposition), (cost, disposition));
+        }
     }
 
     #[test]
