@@ -116,7 +116,6 @@ bugs! {
     RunFaultIgnored, "H53", "a run that cannot be unpacked is judged as one that is not there";
     RunHashKept, "H53", "a run that was changed is still kept, and hashed, as it was unpacked";
     CollectedByAnyone, "H61", "outputs are collected by a handle that may not write any more";
-    UnprovenNoteTrusted, "H38", "snapshots go by a prune whose note no sync vouches for";
     BaseThinnedOut, "H53", "a snapshot that others are based on is removed for being large";
     PruneLeavesBased, "H53", "a prune leaves snapshots whose base it removes";
     BaseTrusted, "H53", "a base need not be the one that the snapshot says";
