@@ -84,7 +84,8 @@ fn ruling_word(ruling: Ruling) -> &'static str {
 
 /// The last line. `state` is the hash of the live state after the record `seq`.
 pub(super) fn summary(summary: &RunSummary, seq: u64, state: ContentHash) -> Value {
-    let RunSummary { run, outcome, counts, session, failures, failed_criteria, notes } = summary;
+    let RunSummary { run, outcome, counts, session, failures, failed_criteria, notes, seen: _ } =
+        summary;
     let failures: Vec<Value> = failures
         .iter()
         .map(|(step, class, message)| {

@@ -34,14 +34,13 @@ pub(super) fn run(args: &RunArgs) -> Result<Code, Failure> {
     loop {
         let clock = &*environment.clock;
         let (code, waits) = session(&ledger, clock, next, (&name, args), &mut reporter)?;
-        let seq = ledger.head().seq;
         // After a failed write the ledger cannot be closed well, and that has been said.
         match ledger.close() {
             Err(error) if code != Code::Machine => return Err(error.into()),
             _ => {}
         }
-        let Some(Waits { run, until, summary }) = waits else { return Ok(code) };
-        let opened = waiting::wait(&args.ledger, &environment, (seq, until), &mut reporter)?;
+        let Some(Waits { run, seen, until, summary }) = waits else { return Ok(code) };
+        let opened = waiting::wait(&args.ledger, &environment, (seen, until), &mut reporter)?;
         let Some(opened) = opened else {
             reporter.finish();
             print(&summary)?;
@@ -56,6 +55,8 @@ pub(super) fn run(args: &RunArgs) -> Result<Code, Failure> {
 /// A run that waits for somebody.
 struct Waits {
     run: RunId,
+    /// The last record when it was last looked what there is to do.
+    seen: u64,
     /// Until when at most.
     until: Option<Micros>,
     /// How it stands, for when it is stopped before anybody comes.
@@ -79,8 +80,8 @@ fn session(
     if let (RunOutcome::Waiting(items), true) = (&summary.outcome, args.wait) {
         let until = waiting::due(ledger, run)?;
         reporter.waits(&summary.run, items, until, &args.ledger);
-        let summary = rendered(ledger, &summary, args)?;
-        return Ok((Code::Waiting, Some(Waits { run, until, summary })));
+        let (seen, summary) = (summary.seen, rendered(ledger, &summary, args)?);
+        return Ok((Code::Waiting, Some(Waits { run, seen, until, summary })));
     }
     reporter.finish();
     Ok((tell_summary(ledger, &summary, args)?, None))

@@ -27,7 +27,7 @@ pub(super) fn due(ledger: &Ledger, run: RunId) -> Result<Option<Micros>, Failure
 /// Wait until the ledger has another last record than `seq`, or that time has come, and open it
 /// again; `None` if it was asked to stop.
 ///
-/// `seq` is from before the ledger was closed: who waited for that may have answered right after it.
+/// `seq` is from before it was last looked what there is to do: who acted since then may have made work.
 pub(super) fn wait(
     dir: &Path,
     environment: &Environment,

@@ -187,10 +187,16 @@ impl Drive<'_> {
         }
     }
 
+    /// Queue the next check of a step, unless it is queued or being checked.
     pub(super) fn queue_check_of_step(&mut self, step: &StepName) {
         let Some(state) = self.state() else { return };
         let check =
             state.runs.get(&self.run).and_then(|run| self.next_check_of_step(run, step.number));
+        let is_known = |subject: Subject| {
+            let mut queued = self.queued.iter().map(|(_, check)| check.subject);
+            self.checking.contains_key(&subject) || queued.any(|each| each == subject)
+        };
+        let check = check.filter(|check| !is_known(check.subject));
         self.queued.extend(check.map(|check| (Some(step.clone()), check)));
     }
 

@@ -70,6 +70,7 @@ pub fn drive(
         awaited: BTreeSet::new(),
         planning: Planning::default(),
         noted_version: 0,
+        seen: 0,
         notes: Vec::new(),
         stop: StopRequest::None,
         fatal: None,
@@ -120,6 +121,8 @@ pub(super) struct Drive<'a> {
     pub(super) planning: Planning,
     /// The plan version whose files were looked at.
     pub(super) noted_version: u32,
+    /// The last record when it was last looked what there is to do.
+    pub(super) seen: u64,
     /// What was noticed.
     pub(super) notes: Vec<(Option<StepName>, String)>,
     pub(super) stop: StopRequest,
@@ -130,10 +133,10 @@ pub(super) struct Drive<'a> {
 impl Drive<'_> {
     fn go(mut self) -> Result<RunSummary> {
         self.count();
-        self.queue_checks_of_reported();
         loop {
             self.heed_stop_request();
             self.end_revoked();
+            self.look_around();
             // Before anything is dealt: dealing turns leases that have run out into losses, and
             // after a machine has slept, those of our own living workers would be among them.
             self.renew_leases();
@@ -162,6 +165,15 @@ impl Drive<'_> {
         }
         self.record_what_was_left();
         self.summarize()
+    }
+
+    /// What somebody else has reported since the last look may be to be checked.
+    fn look_around(&mut self) {
+        let seen = self.ledger.head().seq;
+        if self.seen != seen {
+            self.seen = seen;
+            self.queue_checks_of_reported();
+        }
     }
 
     /// With nothing running, whether there is anything left to start or to wait for.
@@ -312,6 +324,7 @@ impl Drive<'_> {
             failures: summary::failures(run),
             failed_criteria: summary::failed_criteria(run),
             notes: self.notes,
+            seen: self.seen,
         })
     }
 }

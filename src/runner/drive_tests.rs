@@ -13,6 +13,9 @@ use crate::plan::{
 };
 use crate::runner::{Checked, Pending, Report, StubOptions, StubWorkers, WorkerKind, output};
 
+#[path = "drive_meanwhile_tests.rs"]
+mod meanwhile;
+
 struct Quiet {
     seen: Vec<Progress>,
     /// Ask for this once so many steps were dealt.

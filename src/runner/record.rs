@@ -15,6 +15,9 @@ use super::summary::Unrecorded;
 use super::words::describe;
 use super::{Progress, Report, StepName, output};
 
+/// After a lease that could not be renewed.
+const RENEW_AGAIN: Micros = 1_000_000;
+
 /// Who records what a runner finds.
 const RUNNER: &str = "runner";
 
@@ -113,9 +116,10 @@ impl Drive<'_> {
                 Ok(lease_until) => half_way(now, lease_until),
                 // Its lease ran out: its receipt will be refused.
                 Err(error) if error.rejection().is_some() => Micros::MAX,
+                // A full disk may have room again while its worker lives.
                 Err(error) => {
                     self.fail(error);
-                    Micros::MAX
+                    now.saturating_add(RENEW_AGAIN)
                 }
             };
             if let Some(running) = self.running.get_mut(&token) {

@@ -27,6 +27,8 @@ pub struct RunSummary {
     pub failed_criteria: Vec<(String, String)>,
     /// What this loop noticed, and about which step.
     pub notes: Vec<(Option<StepName>, String)>,
+    /// The last record when it was last looked what there is to do: whatever came after it may be work.
+    pub seen: u64,
 }
 
 /// How a run stands when its loop ends.

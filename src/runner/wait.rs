@@ -20,7 +20,6 @@ impl Drive<'_> {
         }
         let Some((until, reason)) = self.due() else { return Ok(false) };
         self.observer.progress(&Progress::Waiting { until, reason });
-        let seen = self.ledger.head().seq;
         while self.may_start() {
             let left = until.saturating_sub(self.clock.now());
             if left == 0 {
@@ -29,10 +28,9 @@ impl Drive<'_> {
                 // What fell due is due no more; if it were, waiting for it would never end.
                 return Ok(self.due().is_none_or(|(next, _)| next > until));
             }
-            if self.ledger.head().seq != seen {
+            if self.ledger.head().seq != self.seen {
                 // Somebody else acted on the ledger, and there may be work now.
                 self.count();
-                self.queue_checks_of_reported();
                 return Ok(true);
             }
             // Nothing runs, so nothing is reported: this only sleeps.

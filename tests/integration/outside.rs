@@ -310,6 +310,31 @@ fn a_holder_that_is_silent_holds_up_no_time_out() {
     assert!(was_over, "it worked on after its time-out");
 }
 
+/// Story: while a runner's own worker was at a step, another step was reported from outside. Nobody checked it:
+/// the runner ended with the advice to accept what only a command can judge.
+#[test]
+fn what_is_reported_from_outside_beside_a_runner_is_checked() {
+    let place = Place::new();
+    place.write(
+        "plan.yaml",
+        "steps:
+  - {id: a, command: 'while ! test -e go; do sleep 0.01; done'}
+  - {id: b, acceptance: [{command: 'touch checked'}]}
+",
+    );
+    let runner = ["run", "plan.yaml", "--worker", "true", "--max-parallel", "1"];
+    let runner = start(&mut place.command(&runner));
+    wait_until("it is at the first step", || {
+        place.path(".ledger/serve.sock").exists()
+            && place.state().run_named("plan").is_some_and(|run| run.in_flight == 1)
+    });
+    let task = &place.ledger("claim plan --step b --worker w --json").code(0).lines()[0];
+    place.ledger(&format!("receipt {} --output done", task["token"])).code(0);
+    place.write("go", "");
+    runner.end().code(0);
+    assert!(place.path("checked").exists());
+}
+
 /// Story: a worker left a process behind that held a port; the next attempts failed by it, and nobody said
 /// so. What a worker of `ledger run` leaves behind was ended and named all along.
 #[test]
