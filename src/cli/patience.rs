@@ -23,30 +23,52 @@ pub(super) fn patience(text: &str) -> Result<Patience, String> {
 /// Between two looks at a run in which nothing is ready: at first, and at most.
 const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
 
+/// Somebody who waits, and looks again and again.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    patience: Option<Patience>,
+    begun: Instant,
+    pause: Duration,
+}
+
+impl Waiting {
+    /// Without any patience, nothing is waited for.
+    pub(super) fn begin(patience: Option<Patience>) -> Self {
+        Self { patience, begun: Instant::now(), pause: LOOK_AGAIN.0 }
+    }
+
+    /// How much patience is left; `None` for as much as it takes.
+    fn left(&self) -> Option<Duration> {
+        match self.patience {
+            None => Some(Duration::ZERO),
+            Some(Patience(wait)) => wait.map(|wait| wait.saturating_sub(self.begun.elapsed())),
+        }
+    }
+
+    /// Whether no patience is left.
+    pub(super) fn is_over(&self) -> bool {
+        self.left().is_some_and(|left| left.is_zero())
+    }
+
+    /// Between two looks.
+    pub(super) fn pause(&mut self) {
+        sleep(self.left().map_or(self.pause, |left| self.pause.min(left)));
+        self.pause = (self.pause * 2).min(LOOK_AGAIN.1);
+    }
+}
+
 /// Ask for a step until there is one, the run has ended, or patience has.
 pub(super) fn claimed(
     client: &mut Client,
     act: &Act,
-    wait: Option<Patience>,
-    mut goes_on: impl FnMut() -> bool,
+    patience: Option<Patience>,
 ) -> Result<Answer, Failure> {
-    let (mut pause, pause_max) = LOOK_AGAIN;
-    let begun = Instant::now();
+    let mut waiting = Waiting::begin(patience);
     loop {
         let answer = client.ask(act)?;
-        let is_over = match wait {
-            None => true,
-            Some(Patience(None)) => false,
-            Some(Patience(Some(wait))) => begun.elapsed() >= wait,
-        };
-        if is_over || answer.code != Code::Waiting.number() || !goes_on() {
+        if answer.code != Code::Waiting.number() || waiting.is_over() {
             return Ok(answer);
         }
-        let left = match wait {
-            Some(Patience(Some(wait))) => wait.saturating_sub(begun.elapsed()),
-            _ => pause_max,
-        };
-        sleep(pause.min(left));
-        pause = (pause * 2).min(pause_max);
+        waiting.pause();
     }
 }

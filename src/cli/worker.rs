@@ -84,7 +84,7 @@ pub(super) fn claim(args: &ClaimArgs) -> Result<Code, Failure> {
     let (run, step) = (args.run.clone(), args.step.clone());
     let (worker, lease_seconds) = (args.who.worker.clone(), args.lease.lease);
     let act = Act::Claim { run, step, worker, lease_seconds };
-    let answer = claimed(&mut args.place.client(), &act, args.wait, || true)?;
+    let answer = claimed(&mut args.place.client(), &act, args.wait)?;
     args.place.print(&answer)
 }
 
@@ -256,7 +256,7 @@ pub(super) fn receipt(args: &ReceiptArgs) -> Result<Code, Failure> {
     recorded.said.clear();
     args.place.print(&recorded)?;
     let act = Act::Claim { run: Some(run), step: None, worker, lease_seconds: None };
-    args.place.print(&claimed(&mut client, &act, args.wait, || true)?)
+    args.place.print(&claimed(&mut client, &act, args.wait)?)
 }
 
 /// For which run, and for whom, the next step is claimed.

@@ -63,7 +63,9 @@ pub(crate) use hand_off::class_word;
 pub use hand_off::{FailedCriterion, HandOff, PlanBrief, PlanContext, PreviousAttempt};
 pub use helpers::{Helpers, Judge, Planner};
 pub use nearby::{Nearby, Neighbour};
-pub(crate) use outside::{Criteria, End, Order, OutsideWork, check_outside, has_check};
+pub(crate) use outside::{
+    Criteria, End, Order, OutsideWork, check_outside, forget_outside, has_check,
+};
 pub use pending::{Pending, pending};
 pub(crate) use planner::is_by_planner;
 pub use process::{ProcessOptions, ProcessWorkers};

@@ -121,8 +121,13 @@ pub(crate) fn check_outside(
     }
 }
 
+/// Throw the files of an attempt away, once its end is durable.
+pub(crate) fn forget_outside(folder: &Path, token: u64) {
+    Scratch::new(folder.to_owned()).forget(&token.to_string());
+}
+
 impl OutsideWork<'_> {
-    /// Do it. `order` is asked ten times a second.
+    /// Do it. What its process leaves in files is kept until [`forget_outside`]. `order` is asked ten times a second.
     ///
     /// # Errors
     /// This machine has no room for its files, or cannot watch it.
@@ -161,9 +166,7 @@ impl OutsideWork<'_> {
                 job.end(EndedBy::Stop);
             }
         }
-        let end = self.end(&scratch, &stem, job, order);
-        scratch.forget(&stem);
-        end.map_err(StartFailure::Begun)
+        self.end(&scratch, &stem, job, order).map_err(StartFailure::Begun)
     }
 
     fn end(

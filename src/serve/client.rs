@@ -3,13 +3,13 @@
 //! Invariants:
 //! - What was sent and not answered is asked again only under its key.
 //! - Whoever waits for the ledger waits in a queue, so that none waits for ever while others come
-//!   and go; and none longer than [`PATIENCE`].
+//!   and go; and none longer than [`PATIENCE`]. Who asks again has kept their place.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::{Builder, sleep};
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ use crate::plan::State;
 use super::failure::too_long;
 use super::reception::BUSY;
 use super::socket::{Knock, encode, knock, receive};
-use super::{Act, Answer, Failure};
+use super::{Act, Answer, Code, Failure};
 
 /// How long somebody waits for a ledger that another process holds and does not serve.
 pub const PATIENCE: Duration = Duration::from_secs(5);
@@ -54,7 +54,7 @@ pub fn hand_over(dir: &Path, act: &Act, environment: &Environment) -> Result<Ans
 /// [`PATIENCE`].
 pub fn open_in_turn<T>(dir: &Path, open: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
     let give_up = Instant::now() + PATIENCE;
-    let mut place = None;
+    let mut place = Place::None;
     loop {
         match open() {
             Err(error)
@@ -62,9 +62,7 @@ pub fn open_in_turn<T>(dir: &Path, open: impl Fn() -> Result<T, Error>) -> Resul
                     && Instant::now() < give_up
                     && matches!(knock(dir), Knock::Nobody) =>
             {
-                if place.is_none() {
-                    place = wait_for_place(dir, give_up);
-                }
+                place.wait(dir, give_up);
                 sleep(LOOK_AGAIN);
             }
             opened => return opened,
@@ -78,6 +76,17 @@ pub struct Client {
     dir: PathBuf,
     environment: Environment,
     connection: Option<BufReader<UnixStream>>,
+}
+
+/// An act that is done once, however often it is asked for.
+#[derive(Debug)]
+pub struct Request<'a> {
+    act: &'a Act,
+    key: String,
+    message: Vec<u8>,
+    /// Somebody may have heard of it.
+    is_heard: bool,
+    place: Place,
 }
 
 /// What came of sending a request.
@@ -105,25 +114,54 @@ impl Client {
     /// # Errors
     /// As [`hand_over`].
     pub fn ask(&mut self, act: &Act) -> Result<Answer, Failure> {
+        self.repeat(&mut self.request(act)?)
+    }
+
+    /// What to ask for an act with, more than once if need be.
+    ///
+    /// # Errors
+    /// `TooLarge`, wherever the ledger is held.
+    pub fn request<'a>(&self, act: &'a Act) -> Result<Request<'a>, Failure> {
         let key = hex(self.environment.ids.next_id());
-        let request = request(act, &key)?;
+        let message = message(act, &key)?;
+        Ok(Request { act, key, message, is_heard: false, place: Place::None })
+    }
+
+    /// Carry an act out, unless it was when it was asked for before: then this is the answer of that
+    /// time.
+    ///
+    /// # Errors
+    /// As [`hand_over`].
+    pub fn repeat(&mut self, request: &mut Request<'_>) -> Result<Answer, Failure> {
+        let outcome = self.put(request);
+        let is_held = |failure: &Failure| failure.code() == Code::Held;
+        if !outcome.as_ref().is_err_and(is_held) {
+            // Others may have the ledger meanwhile.
+            request.place = Place::None;
+        }
+        outcome
+    }
+
+    fn put(&mut self, request: &mut Request<'_>) -> Result<Answer, Failure> {
         let give_up = Instant::now() + PATIENCE;
-        let mut is_unsure = false;
-        let mut place = None;
         loop {
-            match self.send(&request) {
-                Sent::Answered(answer) => return Ok(answer),
-                Sent::Lost => is_unsure = true,
-                Sent::Silent => return Err(silent(&self.dir).into()),
+            match self.send(&request.message) {
+                Sent::Answered(answer) => {
+                    request.is_heard = true;
+                    return Ok(answer);
+                }
+                Sent::Lost => request.is_heard = true,
+                Sent::Silent => {
+                    request.is_heard = true;
+                    return Err(silent(&self.dir).into());
+                }
                 Sent::Nobody | Sent::Busy => {}
             }
-            if place.is_none() {
-                place = wait_for_place(&self.dir, give_up);
-            }
+            request.place.wait(&self.dir, give_up);
             // An act that nobody has heard of needs no key.
-            let is_unsure = is_unsure && !bug!(LostActDoneAgain);
-            let key = is_unsure.then(|| BatchKey::new(key.as_bytes())).transpose()?;
-            match self.act_alone(act, key.as_ref()) {
+            let is_heard = request.is_heard && !bug!(LostActDoneAgain);
+            let key = is_heard.then(|| BatchKey::new(request.key.as_bytes())).transpose()?;
+            match self.act_alone(request.act, key.as_ref()) {
                 Err(Failure::Ledger(error))
                     if error.kind() == ErrorKind::Locked && Instant::now() < give_up =>
                 {
@@ -135,7 +173,7 @@ impl Client {
     }
 
     /// Ask whoever serves, over the connection that there is, or else a new one.
-    fn send(&mut self, request: &[u8]) -> Sent {
+    fn send(&mut self, message: &[u8]) -> Sent {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => match self.connect() {
@@ -143,12 +181,12 @@ impl Client {
                 Err(sent) => return sent,
             },
         };
-        if connection.get_mut().write_all(request).is_err() {
+        if connection.get_mut().write_all(message).is_err() {
             // A part of it may have been read, and the end of it perhaps.
             return Sent::Lost;
         }
         match receive(&mut connection) {
-            Ok(Some(message)) => match serde_json::from_slice::<Answer>(&message) {
+            Ok(Some(answer)) => match serde_json::from_slice::<Answer>(&answer) {
                 Ok(answer) if is_busy(&answer) => Sent::Busy,
                 Ok(answer) => {
                     self.connection = Some(connection);
@@ -199,13 +237,13 @@ impl Client {
 }
 
 /// The message that asks for an act under that key.
-fn request(act: &Act, key: &str) -> Result<Vec<u8>, Failure> {
+fn message(act: &Act, key: &str) -> Result<Vec<u8>, Failure> {
     let unwritable = |error| Failure::Usage(format!("the act cannot be written as JSON: {error}"));
-    let mut request = serde_json::to_value(act).map_err(unwritable)?;
-    if let Some(members) = request.as_object_mut() {
+    let mut message = serde_json::to_value(act).map_err(unwritable)?;
+    if let Some(members) = message.as_object_mut() {
         members.insert("once".to_owned(), json!(key));
     }
-    encode(&request).map_err(|_| too_long("the request"))
+    encode(&message).map_err(|_| too_long("the request"))
 }
 
 fn is_busy(answer: &Answer) -> bool {
@@ -221,25 +259,50 @@ fn silent(dir: &Path) -> Error {
     Error::new(ErrorKind::Locked, message).at_path(dir)
 }
 
-/// Who waits for the ledger locks its folder, which nobody else does: the kernel lets them in one
-/// after the other, in the order in which they came. `None` if the turn did not come in time, or
-/// the file system knows no locks; then there is no order.
-fn wait_for_place(dir: &Path, give_up: Instant) -> Option<File> {
-    let folder = File::open(dir).ok()?;
-    match folder.try_lock() {
-        Ok(()) => return Some(folder),
-        Err(TryLockError::WouldBlock) => {}
-        Err(TryLockError::Error(_)) => return None,
-    }
-    let (sender, turn) = channel();
-    // It may outlive the wait; then it lets go of its turn as soon as it gets it.
-    let wait = move || {
-        if folder.lock().is_ok() {
-            let _ = sender.send(folder);
+/// A place among those who wait for the ledger. They lock its folder, which nobody else does: the
+/// kernel lets them in one after the other, in the order in which they came.
+#[derive(Debug)]
+enum Place {
+    /// It was not asked for, or the file system knows no locks; then there is no order.
+    None,
+    /// There are others before.
+    Waiting(Receiver<File>),
+    /// It is the first one, for as long as the folder is locked.
+    First { _folder: File },
+}
+
+impl Place {
+    /// Wait until it is the first one, and no longer than that.
+    fn wait(&mut self, dir: &Path, give_up: Instant) {
+        if let Self::None = self {
+            *self = Self::take(dir).unwrap_or(Self::None);
         }
-    };
-    Builder::new().name("wait".to_owned()).spawn(wait).ok()?;
-    turn.recv_timeout(give_up.saturating_duration_since(Instant::now())).ok()
+        if let Self::Waiting(turn) = self {
+            match turn.recv_timeout(give_up.saturating_duration_since(Instant::now())) {
+                Ok(folder) => *self = Self::First { _folder: folder },
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => *self = Self::None,
+            }
+        }
+    }
+
+    fn take(dir: &Path) -> Option<Self> {
+        let folder = File::open(dir).ok()?;
+        match folder.try_lock() {
+            Ok(()) => return Some(Self::First { _folder: folder }),
+            Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(_)) => return None,
+        }
+        let (sender, turn) = channel();
+        // It may outlive the wait; then it lets go of its turn as soon as it gets it.
+        let wait = move || {
+            if folder.lock().is_ok() {
+                let _ = sender.send(folder);
+            }
+        };
+        Builder::new().name("wait".to_owned()).spawn(wait).ok()?;
+        Some(Self::Waiting(turn))
+    }
 }
 
 fn hex(bytes: [u8; 16]) -> String {

@@ -37,7 +37,7 @@ pub use act::{
     Scope, TextWord, Word, Work,
 };
 pub use answer::Answer;
-pub use client::{Client, PATIENCE, hand_over, open_in_turn};
+pub use client::{Client, PATIENCE, Request, hand_over, open_in_turn};
 pub(crate) use failure::too_long;
 pub use failure::{Code, Failure, code_of};
 pub(crate) use find::{check_name, run_of, run_or_only};

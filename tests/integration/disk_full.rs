@@ -12,7 +12,7 @@ use plan_ledger::sim::{Effect, Failure, Operation, OsError, Rule, SimDisk};
 use plan_ledger::{Environment, ErrorKind, Ledger, Receipt, RunPolicy, state_hash};
 
 use super::blobs::{large, plan};
-use super::command::{Place, ids, passed_over, state_of};
+use super::command::{Place, Running, ids, passed_over, start, state_of, wait_until};
 use super::golden::deterministic;
 
 /// A small file system in memory, gone when this is dropped.
@@ -60,6 +60,28 @@ fn chatty_plan(steps: usize) -> String {
         )
     };
     format!("steps:\n{}", (0..steps).map(step).collect::<String>())
+}
+
+/// Story: a disk was full when a worker from outside was done. It ended, and what it had done was lost with it,
+/// though there was room a moment later.
+#[test]
+fn a_worker_from_outside_says_what_it_did_when_there_is_room() {
+    let Some(disk) = Disk::new("2500k") else { return };
+    let place = &disk.place;
+    place.write("plan.yaml", "steps: [{id: a}]");
+    place.ledger("init --ledger disk/ledger").code(0);
+    place.ledger("plan propose plan.yaml --ledger disk/ledger").code(0);
+    let command = "echo begun >> $TALLY; head -c 9000000 /dev/zero > disk/filler
+        head -c 1000000 /dev/zero | tr '\\0' x";
+    let words = ["work", "--ledger", "disk/ledger", "--json", "--", "sh", "-c", command];
+    let mut worker = start(&mut place.command(&words));
+    let is_waiting = |worker: &Running| worker.complained("is not recorded yet");
+    wait_until("it cannot report", || is_waiting(&worker) || worker.is_over());
+    assert!(is_waiting(&worker), "{:?}", worker.end());
+    disk.grow("20M");
+    let ended = worker.end().code(0);
+    assert_eq!(ended.lines().last().unwrap()["steps"], 1, "{ended:?}");
+    assert_eq!(place.tally(), ["begun"]);
 }
 
 /// Goal: a log that outgrows its disk stops the run with a clear message, loses nothing that was

@@ -64,6 +64,8 @@ mod kill;
 mod inspect_damage;
 // `ledger inspect`: the log, byte by byte, and exports.
 mod inspect_log;
+// Workers from outside that cannot say what they did.
+mod insisting;
 // What the tests share: records, options, a model of what must be there.
 mod lab;
 // The crash laboratory with a small budget, and proofs that it can fail.

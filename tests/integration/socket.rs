@@ -293,6 +293,44 @@ fn an_act_whose_answer_is_lost_is_done_once() {
     assert_eq!(ledger.state().unwrap().in_flight.len(), 1, "it was done twice");
 }
 
+/// Story: a holder had no room for a receipt, and the same was said again as if it were another one. What had been
+/// recorded the first time would have been refused as too late.
+#[test]
+fn what_is_asked_again_is_the_same_request() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("a.ledger");
+    let held = ledger(&dir, 3);
+    let listener = UnixListener::bind(dir.join(SOCKET_NAME)).unwrap();
+    let (act, environment) = (claim("w"), Environment::system());
+    std::thread::scope(|scope| {
+        let asking = scope.spawn(|| {
+            let mut client = Client::new(&dir, &environment);
+            let mut request = client.request(&act).unwrap();
+            [(); 3].map(|()| client.repeat(&mut request).unwrap())
+        });
+        let (stream, _) = listener.accept().unwrap();
+        let mut reader = BufReader::new(&stream);
+        let mut requests = [(); 2].map(|()| {
+            let mut request = String::new();
+            reader.read_line(&mut request).unwrap();
+            (&stream).write_all(b"{\"code\":7,\"lines\":[]}\n").unwrap();
+            request
+        });
+        assert_eq!(requests[0], requests[1]);
+        // It did it all the same, and is gone before it is asked for the third time.
+        let mut request: Value = serde_json::from_str(&std::mem::take(&mut requests[0])).unwrap();
+        let once = request.as_object_mut().unwrap().remove("once").unwrap();
+        let key = BatchKey::new(once.as_str().unwrap().as_bytes()).unwrap();
+        let done = act.carry_out(&held, Some(&key)).unwrap();
+        drop(listener);
+        std::fs::remove_file(dir.join(SOCKET_NAME)).unwrap();
+        held.close().unwrap();
+        drop(stream);
+        let [.., answer] = asking.join().unwrap();
+        assert_eq!(answer.lines[0]["token"], done.lines[0]["token"], "{answer:?}");
+    });
+}
+
 /// Story: the holder is killed again and again while eight clients set variables. Each act was
 /// done once, whether or not its answer came through.
 #[test]

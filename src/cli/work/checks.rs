@@ -119,7 +119,7 @@ impl Worker<'_> {
             StopRequest::Kill => Order::Stop,
             StopRequest::None | StopRequest::Drain => Order::GoOn,
         };
-        let places = (self.ledger.as_path(), self.files.as_path());
+        let places = (self.ledger.as_path(), self.files.path());
         let found = check_outside(&view, run, criteria, places, order)?;
         let ruling_of = |it: &Checked| it.ruling.or(bug!(EndedCheckPasses).then_some(Ruling::Pass));
         let found = found.and_then(|it| ruling_of(&it).map(|ruling| (it, ruling)));
@@ -128,7 +128,7 @@ impl Worker<'_> {
             Subject::Attempt(token) | Subject::Doubt(token) => Some(token.0),
             Subject::Plan(_) | Subject::Replan(_) => None,
         };
-        let answer = self.client.ask(&Act::Verdict {
+        let answer = self.say_verdict(&Act::Verdict {
             token,
             run: Some(run.name.clone()),
             criterion: checked.criterion,

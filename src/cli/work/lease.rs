@@ -21,13 +21,20 @@ use super::super::say;
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
 /// The right to go on with an attempt.
-pub(super) enum Lease {
+pub(super) struct Lease {
+    /// When it ends, as far as it is known.
+    until: Micros,
+    next: Next,
+}
+
+/// What is to be done about a lease.
+enum Next {
     /// It is to be renewed then.
-    Held { renew_at: Micros },
+    Renew { at: Micros },
     /// It is being renewed.
-    Asked,
-    /// Somebody else may be doing the step.
-    Over,
+    Hear,
+    /// Nothing: it is over, and somebody else may be doing the step.
+    Nothing,
 }
 
 /// Who asks for renewals, and waits for the answers. Gone with the last one that asks it.
@@ -62,24 +69,44 @@ impl Lease {
     pub(super) fn of(line: &Value) -> Self {
         let until = line.get("lease_until_micros").and_then(Value::as_u64).unwrap_or(u64::MAX);
         let now = SystemClock.now();
-        Self::Held { renew_at: now.saturating_add(until.saturating_sub(now) / 2) }
+        let at = now.saturating_add(until.saturating_sub(now) / 2);
+        Self { until, next: Next::Renew { at } }
+    }
+
+    /// When it ends, or ended.
+    pub(super) fn until(&self) -> Micros {
+        self.until
+    }
+
+    /// Whether the holder of the ledger said that it is over.
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.next, Next::Nothing)
     }
 
     /// Have it renewed if it is time, and hear what came of that.
     pub(super) fn keep(&mut self, beats: &Beats) {
-        match *self {
-            Self::Held { renew_at } => {
-                let is_time = SystemClock.now() >= renew_at && !bug!(LeaseNotKept);
+        match self.next {
+            Next::Renew { at } => {
+                let is_time = SystemClock.now() >= at && !bug!(LeaseNotKept);
                 if is_time && beats.asks.send(()).is_ok() {
-                    *self = Self::Asked;
+                    self.next = Next::Hear;
                 }
             }
-            Self::Asked => {
+            Next::Hear => {
                 if let Ok(answer) = beats.answers.try_recv() {
                     self.hear(&answer);
                 }
             }
-            Self::Over => {}
+            Next::Nothing => {}
+        }
+    }
+
+    /// Hear what is still to come, now that nothing waits for it.
+    pub(super) fn hear_out(&mut self, beats: &Beats) {
+        if matches!(self.next, Next::Hear)
+            && let Ok(answer) = beats.answers.recv()
+        {
+            self.hear(&answer);
         }
     }
 
@@ -88,17 +115,14 @@ impl Lease {
         if code != Code::Fine {
             answer.said.iter().for_each(|line| say(line));
         }
-        *self = match code {
-            Code::Fine => {
-                let never = Self::Held { renew_at: u64::MAX };
-                answer.lines.first().map_or(never, Self::of)
-            }
-            Code::Refused => Self::Over,
+        match code {
+            Code::Fine => *self = answer.lines.first().map_or(Self::of(&Value::Null), Self::of),
+            Code::Refused => *self = Self { until: 0, next: Next::Nothing },
             // Whoever holds the ledger may be done in a moment.
             _ => {
                 let pause = Micros::try_from(TRY_AGAIN.as_micros()).unwrap_or(Micros::MAX);
-                Self::Held { renew_at: SystemClock.now().saturating_add(pause) }
+                self.next = Next::Renew { at: SystemClock.now().saturating_add(pause) };
             }
-        };
+        }
     }
 }

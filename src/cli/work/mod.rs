@@ -5,32 +5,39 @@
 //! - While the command runs, its lease is renewed when half of it is over. Whose attempt turns out to
 //!   be over is ended: somebody else may be doing the step.
 //! - Whatever ends this, an attempt that had begun is reported as lost, never as not begun.
+//! - What a worker left behind is thrown away when the ledger has it, and not before.
 //! - Criteria that are commands are run here, as `ledger run` runs them: never by the worker, and
 //!   by one process at a time. What a crash left unchecked is checked by the next worker of the same
 //!   name.
 
 mod checks;
+mod insist;
 mod lease;
+mod report;
 
 use std::path::PathBuf;
 use std::thread::scope;
 
 use clap::Args;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use crate::error::Error;
-use crate::runner::{End, Order, OutsideWork, StartFailure, StopRequest, receipt_json};
+use crate::plan::Receipt;
+use crate::runner::{End, Order, OutsideWork, StartFailure, StopRequest};
 use crate::serve::{Act, Answer, Client, NextStep, Work};
 
 use super::acting::Where;
 use super::answer::quoted;
 use super::exit::{Code, Failure, code_of};
 use super::inspect::counted;
-use super::patience::{Patience, claimed, patience};
+use super::patience::{Patience, Waiting, patience};
 use super::signals::Signals;
 use super::worker::Who;
 
+use insist::is_trouble;
 use lease::{Beats, Lease};
+use report::Attempt;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -43,8 +50,9 @@ LEDGER_* in its environment; what it prints is its output. Steps with a command 
 done by that. Criteria that are commands are checked after each step, and those of the plan behind
 the last one; texts wait for `ledger accept`. The first Ctrl-C claims no more and waits for the
 command, the second ends it. A command whose attempt is over (its lease ran out, or the step was taken
-away) is ended at its next sign of life, and so is whatever a command leaves behind. Exit code 0: the
-run is done, or --max steps were; 1: it failed; 3: nothing is ready any more but the run goes on, or
+away) is ended at its next sign of life, and so is whatever a command leaves behind. While nobody can
+take what it did (the ledger is held, the disk is full), that is said again, until its lease is over;
+and a step is asked for as long as --wait lasts. Exit code 0: the run is done, or --max steps were; 1: it failed; 3: nothing is ready any more but the run goes on, or
 Ctrl-C stopped this with work left.";
 
 /// `ledger work`.
@@ -83,10 +91,11 @@ pub(super) fn work(args: &WorkArgs) -> Result<Code, Failure> {
         args,
         signals,
         ledger,
-        files: files.path().to_owned(),
+        files,
         client: args.place.client(),
         // Its own connection: a sign of life waits for nothing.
         beats: args.place.client(),
+        done: 0,
     };
     worker.go()
 }
@@ -95,64 +104,98 @@ struct Worker<'a> {
     args: &'a WorkArgs,
     signals: Signals,
     ledger: PathBuf,
-    files: PathBuf,
+    files: TempDir,
     client: Client,
     beats: Client,
+    /// Steps of which the receipt was recorded.
+    done: u64,
+}
+
+/// What a worker does next.
+enum Next {
+    Claim,
+    /// What was answered has a task in it, or says that there is none.
+    Take(Answer),
+    /// Nothing: this is the last answer.
+    End(Answer),
+    /// Nothing: an attempt came to no receipt, and that is what it ends with.
+    GiveUp(Answer, Code),
 }
 
 impl Worker<'_> {
     fn go(mut self) -> Result<Code, Failure> {
-        let mut done = 0;
         self.check_what_was_left()?;
-        let mut answer = self.claim()?;
+        let mut next = Next::Claim;
         loop {
-            let Some(task) = task_of(&answer) else {
-                if self.check_plan(&answer)? {
-                    answer = self.claim()?;
-                    continue;
-                }
-                return self.end(&answer, done);
-            };
-            self.args.place.print(&answer)?;
-            let is_last = self.args.max.is_some_and(|max| done + 1 >= max);
-            let is_checked = has_commands(&task);
-            answer = match self.attempt(&task) {
-                Done::Reported(act) if is_last || is_checked || self.is_to_stop() => {
-                    let reported = self.client.ask(&without_next(act))?;
-                    let is_counted = is_recorded(&reported);
-                    done += u64::from(is_counted);
-                    let last = self.checked(reported)?;
-                    if (is_last && is_counted) || self.is_to_stop() {
-                        return self.end(&last, done);
-                    }
-                    self.args.place.print(&last)?;
-                    answer = self.claim()?;
-                    continue;
-                }
-                Done::Reported(act) => self.client.ask(&act)?,
-                Done::Over if self.is_to_stop() => return self.end(&Answer::default(), done),
-                Done::Over => {
-                    answer = self.claim()?;
-                    continue;
-                }
-                Done::Lost(act, why) => {
-                    let answer = self.client.ask(&act)?;
-                    return Ok(match self.end(&answer, done)? {
-                        Code::Fine => why,
-                        code => code,
-                    });
+            let answer = match next {
+                Next::Claim => self.claim()?,
+                Next::Take(answer) => answer,
+                Next::End(answer) => return self.end(&answer),
+                Next::GiveUp(answer, why) => {
+                    return self
+                        .end(&answer)
+                        .map(|code| if code == Code::Fine { why } else { code });
                 }
             };
-            done += u64::from(is_recorded(&answer));
-            if answer.code == Code::Waiting.number() && self.args.wait.is_some() {
-                self.args.place.print(&without_nothing(answer))?;
-                answer = self.claim()?;
-            } else if answer.code == Code::Refused.number() {
-                // The receipt came too late: the work was lost, and there may be more.
-                self.args.place.print(&answer)?;
-                answer = self.claim()?;
+            next = match task_of(&answer) {
+                Some(task) => {
+                    self.args.place.print(&answer)?;
+                    self.go_about(&task)?
+                }
+                None if self.check_plan(&answer)? => Next::Claim,
+                None => Next::End(answer),
+            };
+        }
+    }
+
+    /// Let the command do a task, and say what came of it.
+    fn go_about(&mut self, task: &Value) -> Result<Next, Failure> {
+        let mut attempt = Attempt::of(task);
+        match self.attempt(task, &mut attempt) {
+            Done::Reported(receipt) => self.go_on_after(task, attempt, &receipt),
+            Done::Over => {
+                self.forget(attempt);
+                let is_to_stop = self.is_to_stop();
+                Ok(if is_to_stop { Next::End(Answer::default()) } else { Next::Claim })
+            }
+            Done::Lost(work, reason, why) => {
+                Ok(Next::GiveUp(self.give_back(attempt, work, reason)?, why))
             }
         }
+    }
+
+    /// Report what the command returned.
+    fn go_on_after(
+        &mut self,
+        task: &Value,
+        attempt: Attempt,
+        receipt: &Receipt,
+    ) -> Result<Next, Failure> {
+        let is_max = self.args.max.is_some_and(|max| self.done + 1 >= max);
+        let is_last = is_max || self.is_to_stop();
+        let is_alone = is_last || has_commands(task);
+        let worker = Some(self.args.who.worker.clone());
+        let reported = self.report(attempt, receipt, (!is_alone).then_some(NextStep { worker }))?;
+        if is_trouble(Code::of(reported.code)) {
+            return Ok(Next::End(reported));
+        }
+        let is_counted = is_recorded(&reported);
+        self.done += u64::from(is_counted);
+        let said = match Code::of(reported.code) {
+            _ if is_alone => {
+                let last = self.checked(reported)?;
+                if (is_last && is_counted) || self.is_to_stop() {
+                    return Ok(Next::End(last));
+                }
+                last
+            }
+            Code::Waiting if self.args.wait.is_some() => without_nothing(reported),
+            // The receipt came too late: the work was lost, and there may be more.
+            Code::Refused => reported,
+            _ => return Ok(Next::Take(reported)),
+        };
+        self.args.place.print(&said)?;
+        Ok(Next::Claim)
     }
 
     fn is_to_stop(&self) -> bool {
@@ -163,17 +206,23 @@ impl Worker<'_> {
     fn claim(&mut self) -> Result<Answer, Failure> {
         let (run, worker) = (self.args.run.clone(), self.args.who.worker.clone());
         let act = Act::Claim { run, step: None, worker, lease_seconds: None };
-        let answer = self.client.ask(&act)?;
-        if answer.code != Code::Waiting.number() || self.args.wait.is_none() {
-            return Ok(answer);
+        let mut waiting = Waiting::begin(self.args.wait);
+        let mut is_first = true;
+        loop {
+            let answer = self.ask_for_step(&act, &waiting)?;
+            let is_nothing = answer.code == Code::Waiting.number();
+            if !is_nothing || waiting.is_over() || self.is_to_stop() {
+                return Ok(answer);
+            }
+            if std::mem::take(&mut is_first) && self.check_plan(&answer)? {
+                continue;
+            }
+            waiting.pause();
         }
-        self.check_plan(&answer)?;
-        let signals = &self.signals;
-        claimed(&mut self.client, &act, self.args.wait, || signals.request() == StopRequest::None)
     }
 
     /// The last lines: what is left to say, and how the run stands.
-    fn end(&self, answer: &Answer, done: u64) -> Result<Code, Failure> {
+    fn end(&self, answer: &Answer) -> Result<Code, Failure> {
         let code = self.args.place.print(answer)?;
         let status = answer.lines.iter().rev().find_map(|line| {
             let word = line.get("run_status").or_else(|| {
@@ -181,10 +230,10 @@ impl Worker<'_> {
             })?;
             word.as_str().map(str::to_owned)
         });
-        let line = json!({ "type": "worked", "steps": done, "status": status });
+        let line = json!({ "type": "worked", "steps": self.done, "status": status });
         let text = format!(
             "{} done{}",
-            counted(done, "step"),
+            counted(self.done, "step"),
             match &status {
                 Some(status) => format!("; the run is {status}"),
                 None => String::new(),
@@ -199,15 +248,14 @@ impl Worker<'_> {
         })
     }
 
-    /// Let the command do a task, and say what there is to say of it.
-    fn attempt(&mut self, task: &Value) -> Done {
-        let token = task.get("token").and_then(Value::as_u64).unwrap_or_default();
+    /// Let the command do a task; what there is to say of it.
+    fn attempt(&mut self, task: &Value, attempt: &mut Attempt) -> Done {
         let own = task.pointer("/step/command").and_then(Value::as_str);
         let words: Vec<String> = self.args.command.iter().map(|word| quoted(word)).collect();
         let command = own.map_or_else(|| format!("exec {}", words.join(" ")), str::to_owned);
         let work = OutsideWork {
             ledger: &self.ledger,
-            folder: self.files.clone(),
+            folder: self.files.path().to_owned(),
             task,
             command: &command,
         };
@@ -215,58 +263,48 @@ impl Worker<'_> {
         let (signals, client) = (&self.signals, &mut self.beats);
         let ended = scope(|scope| {
             let unwatched = |error| Error::io("keep a step's lease", &self.ledger, error);
-            let beats = Beats::start(scope, token, client)
+            let beats = Beats::start(scope, attempt.token, client)
                 .map_err(|error| StartFailure::NotBegun(unwatched(error)))?;
-            work.run(|| {
+            let ended = work.run(|| {
                 lease.keep(&beats);
-                match (&lease, signals.request()) {
-                    (Lease::Over, _) | (_, StopRequest::Kill) => Order::Stop,
-                    (_, StopRequest::None | StopRequest::Drain) => Order::GoOn,
+                match signals.request() {
+                    StopRequest::None | StopRequest::Drain if !lease.is_over() => Order::GoOn,
+                    _ => Order::Stop,
                 }
-            })
+            });
+            lease.hear_out(&beats);
+            ended
         });
-        let (work, reason, code) = match ended {
-            Ok(End::Stopped) if matches!(lease, Lease::Over) => return Done::Over,
-            Ok(End::Returned(receipt)) => {
-                let next = Some(NextStep { worker: Some(self.args.who.worker.clone()) });
-                let (duration_micros, log_tail) = (receipt.duration, receipt.log_tail.clone());
-                let receipt = receipt_json(&receipt);
-                let act = Act::Receipt { token, receipt, duration_micros, log_tail, next };
-                return Done::Reported(act);
-            }
+        attempt.until = lease.until();
+        match ended {
+            Ok(End::Stopped) if lease.is_over() => Done::Over,
+            Ok(End::Returned(receipt)) => Done::Reported(receipt),
             Ok(End::Stopped) => {
-                (Work::Begun, "it was ended before it reported".to_owned(), Code::Waiting)
+                let reason = "it was ended before it reported".to_owned();
+                Done::Lost(Work::Begun, reason, Code::Waiting)
             }
             Err(StartFailure::NotBegun(error)) => {
-                (Work::NotBegun, error.to_string(), code_of(&error))
+                Done::Lost(Work::NotBegun, error.to_string(), code_of(&error))
             }
-            Err(StartFailure::Begun(error)) => (Work::Begun, error.to_string(), code_of(&error)),
-        };
-        Done::Lost(Act::Release { token, work, reason }, code)
+            Err(StartFailure::Begun(error)) => {
+                Done::Lost(Work::Begun, error.to_string(), code_of(&error))
+            }
+        }
     }
 }
 
-/// What became of an attempt, as what is to be said about it.
+/// What became of an attempt.
 enum Done {
-    Reported(Act),
+    Reported(Box<Receipt>),
     /// It was over before its worker was: there is nothing to say any more.
     Over,
-    /// The worker did not report; what this ends with.
-    Lost(Act, Code),
+    /// The worker did not report: how far it was, why, and what this ends with.
+    Lost(Work, String, Code),
 }
 
 /// Whether a receipt counts: one that came too late is kept, and does not.
 fn is_recorded(answer: &Answer) -> bool {
     answer.lines.iter().any(|line| line.get("type").is_some_and(|it| it == "receipt"))
-}
-
-fn without_next(act: Act) -> Act {
-    match act {
-        Act::Receipt { token, receipt, duration_micros, log_tail, .. } => {
-            Act::Receipt { token, receipt, duration_micros, log_tail, next: None }
-        }
-        other => other,
-    }
 }
 
 /// Whether a step has criteria that are commands.

@@ -1,0 +1,80 @@
+//! Workers from outside that cannot say what they did, or what they are to do: the ledger is held, the
+//! disk is full, the result is too large.
+
+use plan_ledger::{Environment, Ledger};
+
+use super::command::{Place, Running, start, wait_until};
+
+/// A ledger with a run of that plan, named `plan`.
+fn planned(plan: &str) -> Place {
+    let place = Place::new();
+    place.write("plan.yaml", plan);
+    place.ledger("init").code(0);
+    place.ledger("plan propose plan.yaml").code(0);
+    place
+}
+
+/// A worker that says its token, and waits for a file.
+const WAITING: &str = "echo $LEDGER_TOKEN >> $TALLY; while ! test -e go; do sleep 0.01; done";
+
+fn hold(place: &Place) -> Ledger {
+    Ledger::open(&place.path(".ledger"), &Environment::system()).unwrap().0
+}
+
+/// Wait until it says so, and still lives.
+#[track_caller]
+fn wait_until_it_says(worker: &mut Running, words: &str) {
+    wait_until(words, || worker.complained(words) || worker.is_over());
+    assert!(worker.complained(words) && !worker.is_over(), "it ended without saying {words:?}");
+}
+
+/// Story: a hundred workers had one ledger, and whoever wanted to report while others had it for more than
+/// five seconds ended with its receipt: the work was done again, by somebody who was paid for it again.
+#[test]
+fn a_receipt_is_said_until_somebody_takes_it() {
+    let place = planned("steps: [{id: a}, {id: b}]");
+    let words = ["work", "--json", "--max", "1", "--", "sh", "-c", WAITING];
+    let mut worker = start(&mut place.command(&words));
+    wait_until("it has begun", || place.tally().len() == 1);
+    let held = hold(&place);
+    place.write("go", "");
+    wait_until_it_says(&mut worker, "the receipt of attempt");
+    held.close().unwrap();
+    let ended = worker.end().code(0);
+    assert_eq!(ended.lines().last().unwrap()["steps"], 1, "{ended:?}");
+    assert_eq!(ended.err.matches("not recorded yet").count(), 1, "{}", ended.err);
+    assert!(place.state().in_flight.is_empty());
+}
+
+/// Story: a receipt that nobody took before the end of its lease was gone, with all that its worker had
+/// written.
+#[test]
+fn the_files_of_a_receipt_that_nobody_took_are_kept() {
+    let place = planned("steps: [{id: a, lease_seconds: 1}]");
+    let command = format!("{WAITING}; echo all my work");
+    let mut worker = start(&mut place.command(&["work", "--json", "--", "sh", "-c", &command]));
+    wait_until("it has begun", || place.tally().len() == 1);
+    let held = hold(&place);
+    place.write("go", "");
+    wait_until_it_says(&mut worker, "the receipt of attempt");
+    let ended = worker.end().code(5);
+    held.close().unwrap();
+    let folder = ended.err.split_once("its files are in ").unwrap().1.lines().next().unwrap();
+    let output = std::path::Path::new(folder).join(format!("{}.out", place.tally()[0]));
+    let content = std::fs::read_to_string(output).unwrap();
+    std::fs::remove_dir_all(folder).unwrap();
+    assert_eq!(content, "all my work\n");
+}
+
+/// Story: a worker that was to wait for ever for a step ended because others had the ledger for five seconds.
+#[test]
+fn a_worker_that_waits_for_a_step_waits_for_the_ledger() {
+    let place = planned("steps: [{id: a}]");
+    let held = hold(&place);
+    place.ledger("work -- true").code(5);
+    let mut worker = start(&mut place.command(&["work", "--json", "--wait", "--", "true"]));
+    wait_until_it_says(&mut worker, "no step could be claimed yet");
+    held.close().unwrap();
+    let ended = worker.end().code(0);
+    assert_eq!(ended.lines().last().unwrap()["steps"], 1, "{ended:?}");
+}
