@@ -63,6 +63,7 @@ pub(crate) use hand_off::class_word;
 pub use hand_off::{FailedCriterion, HandOff, PlanBrief, PlanContext, PreviousAttempt};
 pub use helpers::{Helpers, Judge, Planner};
 pub use nearby::{Nearby, Neighbour};
+pub(crate) use output::unusable;
 pub(crate) use outside::{
     Criteria, End, Order, OutsideWork, check_outside, forget_outside, has_check,
 };

@@ -54,7 +54,7 @@ fn receipt_of_output(output: &Path, log_tail: String) -> Receipt {
 }
 
 /// The receipt that stands in for one that cannot be kept as it is. What it says of the world stands.
-pub(super) fn unusable(message: String, receipt: &Receipt) -> Receipt {
+pub(crate) fn unusable(message: String, receipt: &Receipt) -> Receipt {
     let is_done = receipt.outcome == Outcome::Succeeded;
     let disposition = receipt.disposition.or(is_done.then_some(Disposition::Landed));
     let outcome = failed(FailureClass::Deterministic, message);

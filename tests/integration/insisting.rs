@@ -78,3 +78,26 @@ fn a_worker_that_waits_for_a_step_waits_for_the_ledger() {
     let ended = worker.end().code(0);
     assert_eq!(ended.lines().last().unwrap()["steps"], 1, "{ended:?}");
 }
+
+/// Story: an output of zeros is six times as long in JSON, and no request could hold it; one that nests as deep as a
+/// value may was too deep for a request. The worker ended, and the next one did the step again, for ever. As in a run,
+/// that is the failure.
+#[test]
+fn an_output_that_cannot_be_kept_is_a_failure() {
+    let place = planned("steps: [{id: a, retry: {max_attempts: 1}}]");
+    place.ledger("plan propose plan.yaml --run served").code(0);
+    place.write("deep", ["[".repeat(127), "]".repeat(127)].concat());
+    let fails = |run: &str, command: &str| {
+        let ended = place.ledger_with(&["work", run, "--json", "--", "sh", "-c", command]).code(1);
+        let last = ended.lines().last().cloned().unwrap();
+        assert_eq!((&last["steps"], &last["status"]), (&1.into(), &"failed".into()), "{ended:?}");
+        let step = place.ledger_with(&["inspect", ".ledger", "step", run, "a", "--json"]).code(0);
+        step.says(&["its receipt cannot be kept", "deterministic"]);
+    };
+    fails("plan", "head -c 4000000 /dev/zero");
+    let holder = start(&mut place.command(&["serve"]));
+    wait_until("it serves", || holder.said("serving"));
+    fails("served", "cat deep");
+    holder.signal("TERM");
+    holder.end().code(0);
+}

@@ -91,16 +91,24 @@ fn insist(
 
 /// What stands in the way of an answer, if that is none of the ledger's rules.
 fn trouble(outcome: &Result<Answer, Failure>) -> Option<Trouble> {
-    let (code, line) = match outcome {
-        Ok(answer) => (Code::of(answer.code), answer.lines.first()?.clone()),
-        Err(failure) => (failure.code(), failure.json()),
-    };
+    let (code, line) = error_of(outcome)?;
     let text = |member: &str| line.get(member).and_then(Value::as_str).map(str::to_owned);
     is_trouble(code).then(|| Some(Trouble { kind: text("kind")?, message: text("message")? }))?
 }
 
+/// What failed, as programs are told, whoever carried it out.
+pub(super) fn error_of(outcome: &Result<Answer, Failure>) -> Option<(Code, Value)> {
+    match outcome {
+        Ok(answer) => {
+            let is_error = |line: &&Value| line.get("type").is_some_and(|it| it == "error");
+            Some((Code::of(answer.code), answer.lines.first().filter(is_error)?.clone()))
+        }
+        Err(failure) => Some((failure.code(), failure.json())),
+    }
+}
+
 /// Whether it is not the ledger's rules that say no.
-pub(super) fn is_trouble(code: Code) -> bool {
+fn is_trouble(code: Code) -> bool {
     matches!(code, Code::Held | Code::Machine)
 }
 

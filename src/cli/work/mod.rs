@@ -35,9 +35,8 @@ use super::patience::{Patience, Waiting, patience};
 use super::signals::Signals;
 use super::worker::Who;
 
-use insist::is_trouble;
 use lease::{Beats, Lease};
-use report::Attempt;
+use report::{Attempt, is_taken};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -175,8 +174,9 @@ impl Worker<'_> {
         let is_last = is_max || self.is_to_stop();
         let is_alone = is_last || has_commands(task);
         let worker = Some(self.args.who.worker.clone());
-        let reported = self.report(attempt, receipt, (!is_alone).then_some(NextStep { worker }))?;
-        if is_trouble(Code::of(reported.code)) {
+        let next = (!is_alone).then_some(NextStep { worker });
+        let reported = self.report(attempt, receipt, next)?;
+        if !is_taken(&reported) {
             return Ok(Next::End(reported));
         }
         let is_counted = is_recorded(&reported);

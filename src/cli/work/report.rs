@@ -1,17 +1,20 @@
 //! What is said of an attempt when it is over: its receipt, or that there is none.
 //!
-//! Invariant: the files of a worker whose receipt nobody took are kept, and the person is told where.
+//! Invariants:
+//! - The files of a worker whose receipt nobody took are kept, and the person is told where.
+//! - A receipt that never can be taken is a failure, as it is in a run: the attempt ends with it.
 
 use serde_json::Value;
 
-use crate::plan::{Micros, Receipt};
-use crate::runner::{forget_outside, receipt_json};
+use crate::error::ErrorKind;
+use crate::plan::{AttemptToken, Micros, Receipt, Rejection};
+use crate::runner::{forget_outside, receipt_json, unusable};
 use crate::serve::{Act, Answer, NextStep, Work};
 
 use super::super::exit::{Code, Failure};
 use super::super::say;
 use super::Worker;
-use super::insist::is_trouble;
+use super::insist::error_of;
 
 /// An attempt that was dealt to this worker.
 #[derive(Debug, Clone, Copy)]
@@ -38,8 +41,16 @@ impl Worker<'_> {
         receipt: &Receipt,
         next: Option<NextStep>,
     ) -> Result<Answer, Failure> {
-        let outcome = self.say_receipt(attempt, receipt, next);
-        let is_taken = |answer: &Answer| !is_trouble(Code::of(answer.code));
+        let mut outcome = self.say_receipt(attempt, receipt, next.clone());
+        if let Some(why) = unkept(&outcome) {
+            let message = format!("its receipt cannot be kept: {why}");
+            outcome = self.say_receipt(attempt, &unusable(message, receipt), next);
+        }
+        // The ledger's rules say the same, whoever holds it.
+        let outcome = match outcome {
+            Err(refusal) if refusal.code() == Code::Refused => Ok(Answer::from(refusal)),
+            outcome => outcome,
+        };
         if outcome.as_ref().is_ok_and(is_taken) {
             self.forget(attempt);
         } else {
@@ -84,4 +95,22 @@ impl Worker<'_> {
     pub(super) fn forget(&self, attempt: Attempt) {
         forget_outside(self.files.path(), attempt.token);
     }
+}
+
+/// Whether the ledger has what was said, or does not want it.
+pub(super) fn is_taken(answer: &Answer) -> bool {
+    let is_error =
+        answer.lines.first().and_then(|line| line.get("type")).is_some_and(|it| it == "error");
+    !is_error || Code::of(answer.code) == Code::Refused
+}
+
+/// Why a receipt is not kept, and never will be, whoever has the attempt.
+fn unkept(outcome: &Result<Answer, Failure>) -> Option<String> {
+    let (_, line) = error_of(outcome)?;
+    let is = |member: &str, text: &str| line.get(member).is_some_and(|it| it == text);
+    let stale = Rejection::StaleToken(AttemptToken(0)).name();
+    let is_refused = is("kind", ErrorKind::Rejected.name()) && !is("rejection", stale);
+    let is_unfit = is("kind", ErrorKind::TooLarge.name()) || is("kind", "usage");
+    let message = line.get("message").and_then(Value::as_str)?;
+    (is_refused || is_unfit).then(|| message.to_owned())
 }
