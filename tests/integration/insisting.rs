@@ -101,3 +101,37 @@ fn an_output_that_cannot_be_kept_is_a_failure() {
     holder.signal("TERM");
     holder.end().code(0);
 }
+
+/// Story: a person accepted what the last step had done, the worker of another one had ended before the
+/// plan's own criteria, and one had been killed while it checked them. Whoever waited for a step then waited for ever:
+/// it looked for such criteria only before it began to wait.
+#[test]
+fn who_waits_for_a_step_checks_the_plan_when_it_is_time() {
+    let plan = "test_criteria: [{command: 'echo plan >> $TALLY; test -e open || sleep 600'}]
+steps: [{id: a, acceptance: [{text: it is nice}]}]
+";
+    let place = planned(plan);
+    let words = ["work", "--json", "--wait", "--worker"];
+    let begin =
+        |name: &str| start(&mut place.command(&[&words[..], &[name, "--", "true"]].concat()));
+    let first = begin("w1");
+    wait_until("it has reported", || {
+        let state = place.state();
+        state.run_named("plan").is_some_and(|run| run.reported.len() == 1)
+    });
+    let second = begin("w2");
+    place.ledger("accept plan a --by ana").code(0);
+    wait_until("one of both checks the plan", || place.tally() == ["plan"]);
+    // Whoever it is, the other one does it then.
+    let checks = |worker: &Running| {
+        let name = worker.id().to_string();
+        let children = format!("/proc/{name}/task/{name}/children");
+        std::fs::read_to_string(children).is_ok_and(|found| !found.trim().is_empty())
+    };
+    let (killed, other) = if checks(&first) { (first, second) } else { (second, first) };
+    assert!(killed.kill().was_killed());
+    place.write("open", "");
+    let ended = other.end().code(0);
+    assert_eq!(ended.lines().last().unwrap()["status"], "done", "{ended:?}");
+    assert_eq!(place.tally(), ["plan", "plan"]);
+}

@@ -17,6 +17,7 @@ mod report;
 
 use std::path::PathBuf;
 use std::thread::scope;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -53,6 +54,9 @@ away) is ended at its next sign of life, and so is whatever a command leaves beh
 take what it did (the ledger is held, the disk is full), that is said again, until its lease is over;
 and a step is asked for as long as --wait lasts. Exit code 0: the run is done, or --max steps were; 1: it failed; 3: nothing is ready any more but the run goes on, or
 Ctrl-C stopped this with work left.";
+
+/// Between two looks at whether the plan is to be judged: each folds the newest records.
+const LOOK_AT_PLAN: Duration = Duration::from_secs(1);
 
 /// `ledger work`.
 #[derive(Debug, Args)]
@@ -202,20 +206,25 @@ impl Worker<'_> {
         self.signals.request() != StopRequest::None
     }
 
-    /// Claim a step. Whether a plan is to be judged is looked at before anything is waited for.
+    /// Claim a step. While one is waited for, the plan may come to be judged: its last step was accepted
+    /// by somebody, or whoever judged it is gone.
     fn claim(&mut self) -> Result<Answer, Failure> {
         let (run, worker) = (self.args.run.clone(), self.args.who.worker.clone());
         let act = Act::Claim { run, step: None, worker, lease_seconds: None };
         let mut waiting = Waiting::begin(self.args.wait);
-        let mut is_first = true;
+        let mut looked: Option<Instant> = None;
         loop {
             let answer = self.ask_for_step(&act, &waiting)?;
             let is_nothing = answer.code == Code::Waiting.number();
             if !is_nothing || waiting.is_over() || self.is_to_stop() {
                 return Ok(answer);
             }
-            if std::mem::take(&mut is_first) && self.check_plan(&answer)? {
-                continue;
+            let is_time = looked.is_none_or(|looked| looked.elapsed() >= LOOK_AT_PLAN);
+            if is_time && is_idle(&answer) {
+                looked = Some(Instant::now());
+                if self.check_plan(&answer)? {
+                    continue;
+                }
             }
             waiting.pause();
         }
@@ -311,6 +320,11 @@ fn is_recorded(answer: &Answer) -> bool {
 fn has_commands(task: &Value) -> bool {
     let criteria = task.pointer("/step/acceptance").and_then(Value::as_array);
     criteria.into_iter().flatten().any(|criterion| criterion.get("command").is_some())
+}
+
+/// Whether there is nothing to deal, and nobody is at anything either.
+fn is_idle(answer: &Answer) -> bool {
+    answer.lines.iter().any(|line| line.get("in_flight").is_some_and(|count| count == 0))
 }
 
 /// An answer without what it says of there being nothing to deal.
