@@ -135,3 +135,17 @@ steps: [{id: a, acceptance: [{text: it is nice}]}]
     assert_eq!(ended.lines().last().unwrap()["status"], "done", "{ended:?}");
     assert_eq!(place.tally(), ["plan", "plan"]);
 }
+
+/// Story: a worker whose log had no room took a step each time that it was started, and gave none back.
+#[test]
+fn a_worker_that_cannot_say_what_it_does_takes_no_step() {
+    let place = planned("steps: [{id: a}]");
+    let full = std::fs::File::create("/dev/full").unwrap();
+    let words = ["work", "--", "sh", "-c", "echo begun >> $TALLY"];
+    let ended = place.command(&words).stdout(full).output().unwrap();
+    assert_eq!(ended.status.code(), Some(7), "{ended:?}");
+    let state = place.state();
+    assert!(state.in_flight.is_empty() && place.tally().is_empty(), "{state:?}");
+    place.ledger_with(&words).code(0);
+    assert_eq!(place.tally(), ["begun"]);
+}

@@ -142,7 +142,11 @@ impl Worker<'_> {
             };
             next = match task_of(&answer) {
                 Some(task) => {
-                    self.args.place.print(&answer)?;
+                    if let Err(unsaid) = self.args.place.print(&answer) {
+                        let (attempt, why) = (Attempt::of(&task), unsaid.to_string());
+                        self.give_back(attempt, Work::NotBegun, why)?;
+                        return Err(unsaid);
+                    }
                     self.go_about(&task)?
                 }
                 None if self.check_plan(&answer)? => Next::Claim,
