@@ -8,6 +8,7 @@
 //!   process id cannot be given to somebody else while the group may still be ended. When it has waited,
 //!   it does what takes long, so that its owner need not.
 
+use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -42,13 +43,16 @@ const OWN_VARIABLES: [&str; 9] = [
 /// How long the file of a stream may become, in bytes, before whoever writes it is ended.
 pub(super) const STREAM_LENGTH_MAX: u64 = 1 << 30;
 
+/// What a job finds in its environment. A path need not be text.
+pub(super) type Variables = Vec<(String, OsString)>;
+
 /// What to start.
 pub(super) struct JobSpec<'a> {
     pub(super) stem: String,
     /// What it is called, for people.
     pub(super) name: String,
     pub(super) command: &'a str,
-    pub(super) environment: Vec<(String, String)>,
+    pub(super) environment: Variables,
     pub(super) input: &'a [u8],
     pub(super) timeout_seconds: Option<u32>,
     pub(super) streams: Streams,

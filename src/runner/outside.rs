@@ -15,7 +15,7 @@ use crate::ledger::LedgerView;
 use crate::plan::{FailureClass, Idempotence, Micros, Output, Receipt, Ruling, Run, StepNumber};
 
 use super::check::{Judging, output_of};
-use super::job::{EndedBy, Job, JobSpec, STREAM_LENGTH_MAX, Streams};
+use super::job::{EndedBy, Job, JobSpec, STREAM_LENGTH_MAX, Streams, Variables};
 use super::output::failed;
 use super::scratch::Scratch;
 use super::{
@@ -143,7 +143,7 @@ impl OutsideWork<'_> {
             stem: stem.clone(),
             name: format!("step {} ({})", self.text("number"), self.step()),
             command: self.command,
-            environment: self.environment(&scratch.path(&stem, "receipt")),
+            environment: self.environment(scratch.path(&stem, "receipt")),
             input: input.as_bytes(),
             timeout_seconds: timeout.and_then(|seconds| u32::try_from(seconds).ok()),
             streams: Streams::Separate,
@@ -248,16 +248,16 @@ impl OutsideWork<'_> {
         value
     }
 
-    fn environment(&self, receipt: &Path) -> Vec<(String, String)> {
+    fn environment(&self, receipt: PathBuf) -> Variables {
         [
-            ("LEDGER_DIR", self.ledger.display().to_string()),
-            ("LEDGER_RUN", self.text("run")),
-            ("LEDGER_STEP", self.step().to_owned()),
-            ("LEDGER_STEP_NUMBER", self.text("number")),
-            ("LEDGER_ATTEMPT", self.text("attempt")),
-            ("LEDGER_TOKEN", self.text("token")),
-            ("LEDGER_IDEMPOTENCY_KEY", self.text("idempotency_key")),
-            ("LEDGER_RECEIPT", receipt.display().to_string()),
+            ("LEDGER_DIR", self.ledger.into()),
+            ("LEDGER_RUN", self.text("run").into()),
+            ("LEDGER_STEP", self.step().into()),
+            ("LEDGER_STEP_NUMBER", self.text("number").into()),
+            ("LEDGER_ATTEMPT", self.text("attempt").into()),
+            ("LEDGER_TOKEN", self.text("token").into()),
+            ("LEDGER_IDEMPOTENCY_KEY", self.text("idempotency_key").into()),
+            ("LEDGER_RECEIPT", receipt.into()),
         ]
         .map(|(name, value)| (name.to_owned(), value))
         .into()

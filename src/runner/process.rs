@@ -12,7 +12,7 @@ use crate::ledger::{PlannedFiles, Task};
 use crate::plan::{AttemptToken, CompactPlan, FailureClass, Finding, Idempotence, Receipt, RunId};
 
 use super::checked;
-use super::job::{EndedBy, Job, JobSpec, STREAM_LENGTH_MAX, Streams};
+use super::job::{EndedBy, Job, JobSpec, STREAM_LENGTH_MAX, Streams, Variables};
 use super::orphans::{self, Orphan};
 use super::scratch::Scratch;
 use super::worked::{class_of, failed_receipt};
@@ -121,17 +121,17 @@ impl ProcessWorkers {
         self
     }
 
-    fn environment(&self, task: &Task) -> Vec<(String, String)> {
+    fn environment(&self, task: &Task) -> Variables {
         let receipt = self.scratch.path(&stem(Key::Work(task.token)), "receipt");
         [
-            ("LEDGER_DIR", self.options.ledger.display().to_string()),
-            ("LEDGER_RUN", task.run_name.clone()),
-            ("LEDGER_STEP", task.step.id.clone()),
-            ("LEDGER_STEP_NUMBER", task.number.to_string()),
-            ("LEDGER_ATTEMPT", task.attempt.to_string()),
-            ("LEDGER_TOKEN", task.token.to_string()),
-            ("LEDGER_IDEMPOTENCY_KEY", task.idempotency_key.clone()),
-            ("LEDGER_RECEIPT", receipt.display().to_string()),
+            ("LEDGER_DIR", self.options.ledger.clone().into()),
+            ("LEDGER_RUN", task.run_name.clone().into()),
+            ("LEDGER_STEP", task.step.id.clone().into()),
+            ("LEDGER_STEP_NUMBER", task.number.to_string().into()),
+            ("LEDGER_ATTEMPT", task.attempt.to_string().into()),
+            ("LEDGER_TOKEN", task.token.to_string().into()),
+            ("LEDGER_IDEMPOTENCY_KEY", task.idempotency_key.clone().into()),
+            ("LEDGER_RECEIPT", receipt.into()),
         ]
         .map(|(name, value)| (name.to_owned(), value))
         .into()
@@ -216,8 +216,9 @@ impl Workers for ProcessWorkers {
 
     fn check(&mut self, check: &Check) -> Result<()> {
         let key = Key::Check(check.subject, check.criterion);
-        let mut environment = check.environment.clone();
-        environment.push(("LEDGER_DIR".to_owned(), self.options.ledger.display().to_string()));
+        let told = check.environment.iter().map(|(name, value)| (name.clone(), value.into()));
+        let own = ("LEDGER_DIR".to_owned(), self.options.ledger.clone().into());
+        let environment = told.chain([own]).collect();
         let spec = JobSpec {
             stem: stem(key),
             name: format!("criterion {} of {:?}", check.criterion, check.subject),

@@ -149,3 +149,30 @@ fn a_worker_that_cannot_say_what_it_does_takes_no_step() {
     place.ledger_with(&words).code(0);
     assert_eq!(place.tally(), ["begun"]);
 }
+
+/// Story: a ledger was in a folder of a name that is no text. Workers were told of another folder, to which they could
+/// write no receipt: what they said was a failure became a success, by their exit status.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_folder_of_any_name_gets_its_receipts() {
+    use std::os::unix::ffi::OsStrExt as _;
+
+    let place = planned("steps: [{id: a, retry: {max_attempts: 1}}]");
+    let folder = std::ffi::OsStr::from_bytes(b"a\xff.ledger");
+    std::fs::rename(place.path(".ledger"), place.path("").join(folder)).unwrap();
+    let command = r#"test -d "$LEDGER_DIR" && echo '{"outcome":"failed","message":"no"}' > "$LEDGER_RECEIPT""#;
+    let run = ["run", "plan.yaml", "--run", "other", "--worker", command];
+    let runs: [&[&str]; 2] = [&run, &["work", "plan", "--", "sh", "-c", command]];
+    for words in runs {
+        let temporary = place.path("").join(std::ffi::OsStr::from_bytes(b"t\xff"));
+        std::fs::create_dir_all(&temporary).unwrap();
+        let mut command = place.command(words);
+        command.env("LEDGER_DIR", folder).env("TMPDIR", temporary);
+        start(&mut command).end().code(1);
+    }
+    let mut inspect = place.command(&["inspect"]);
+    inspect.arg(folder).args(["records", "--kind", "receipt_recorded", "--json"]);
+    let lines = start(&mut inspect).end().code(0).lines();
+    let outcomes = lines.iter().filter_map(|line| line.pointer("/event/receipt/outcome/message"));
+    assert_eq!(outcomes.collect::<Vec<_>>(), ["no", "no"], "{lines:?}");
+}
