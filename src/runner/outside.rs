@@ -12,11 +12,10 @@ use serde_json::Value;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::ledger::LedgerView;
-use crate::plan::{FailureClass, Idempotence, Micros, Output, Receipt, Ruling, Run, StepNumber};
+use crate::plan::{Idempotence, Micros, Output, Receipt, Ruling, Run, StepNumber};
 
 use super::check::{Judging, output_of};
 use super::job::{EndedBy, Job, JobSpec, STREAM_LENGTH_MAX, Streams, Variables};
-use super::output::failed;
 use super::scratch::Scratch;
 use super::{
     Check, Checked, ProcessOptions, ProcessWorkers, Report, StartFailure, Workers as _, files,
@@ -153,10 +152,7 @@ impl OutsideWork<'_> {
         let mut job = match Job::start(&spec, &scratch, (), &sender) {
             Ok(job) => job,
             Err(not_started) => {
-                let refusal = not_started.or_refusal()?;
-                let message = format!("cannot start: {refusal}");
-                let outcome = failed(FailureClass::Deterministic, message);
-                let receipt = Receipt { outcome, ..Receipt::default() };
+                let receipt = worked::not_started(&not_started.or_refusal()?);
                 return Ok(End::Returned(Box::new(receipt)));
             }
         };

@@ -15,7 +15,7 @@ use super::checked;
 use super::job::{EndedBy, Job, JobSpec, STREAM_LENGTH_MAX, Streams, Variables};
 use super::orphans::{self, Orphan};
 use super::scratch::Scratch;
-use super::worked::{class_of, failed_receipt};
+use super::worked::{failed_receipt, not_started};
 use super::{
     Answer, Check, Checked, HandOff, Helpers, PlanContext, Remark, Report, StartFailure, StepName,
     Subject, WorkerKind, Workers,
@@ -204,8 +204,8 @@ impl Workers for ProcessWorkers {
         let idempotence = task.step.idempotent.unwrap_or_default();
         let known = Known { changes, idempotence, answer: Answer::Status };
         if let Some(refusal) = self.launch(key, &spec, known)? {
-            let receipt = failed_receipt(class_of(&refusal), format!("cannot start: {refusal}"));
-            self.ready.push_back(Report::Finished(task.token, Box::new(receipt)));
+            let receipt = Box::new(not_started(&refusal));
+            self.ready.push_back(Report::Finished(task.token, receipt));
         }
         Ok(())
     }

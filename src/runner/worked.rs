@@ -1,7 +1,10 @@
 //! What a worker comes to: its receipt, from the file that it may have written, its exit status and its
 //! streams, and what the runner has to add.
 
+use std::io;
 use std::process::ExitStatus;
+
+use rustix::io::Errno;
 
 use crate::plan::{Disposition, FailureClass, Idempotence, Outcome, Receipt};
 
@@ -79,10 +82,38 @@ pub(super) fn failed_receipt(class: FailureClass, message: String) -> Receipt {
     Receipt { outcome, ..Receipt::default() }
 }
 
-/// Too many processes or too little memory pass; a command that cannot be started stays so.
-pub(super) fn class_of(refusal: &std::io::Error) -> FailureClass {
-    match refusal.kind() {
-        std::io::ErrorKind::WouldBlock | std::io::ErrorKind::OutOfMemory => FailureClass::Transient,
-        _ => FailureClass::Deterministic,
+/// The receipt of a worker that the operating system did not start.
+pub(super) fn not_started(refusal: &io::Error) -> Receipt {
+    failed_receipt(class_of(refusal), format!("cannot start: {refusal}"))
+}
+
+/// Too many processes or open files, or too little memory, pass; a command that cannot be started stays
+/// so.
+fn class_of(refusal: &io::Error) -> FailureClass {
+    let passes = [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE];
+    let is_passing = Errno::from_io_error(refusal).is_some_and(|errno| passes.contains(&errno));
+    if is_passing { FailureClass::Transient } else { FailureClass::Deterministic }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: what may pass is tried again.
+
+    use super::*;
+
+    /// Story: a machine had no process, or no open file, to spare when a worker was to be started. That was
+    /// the end of its step, as if the command could never be started.
+    #[test]
+    fn a_machine_that_has_no_room_right_now_is_tried_again() {
+        let class = |errno: Errno| match not_started(&errno.into()).outcome {
+            Outcome::Failed { class, .. } => class,
+            other => panic!("{other:?}"),
+        };
+        for passes in [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE] {
+            assert_eq!(class(passes), FailureClass::Transient, "{passes}");
+        }
+        for stays in [Errno::TOOBIG, Errno::NOENT, Errno::ACCESS] {
+            assert_eq!(class(stays), FailureClass::Deterministic, "{stays}");
+        }
     }
 }
