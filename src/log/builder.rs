@@ -101,7 +101,7 @@ impl LogBuilder {
             prev_segment: [0; 16],
             prev_data_end: 0,
             prev_last_seq: 0,
-            writer_epoch: 0,
+            writer_epoch: draft::EPOCH_OF_MAKING,
             created: time,
             prealloc_len: options.segments.fitting(0, 0),
             reason: Reason::Import,

@@ -1,8 +1,10 @@
 //! The folder in which a ledger is made before it has its name.
 //!
 //! Invariant: nothing is removed from a folder that holds anything which making a ledger does not
-//! leave behind. Such a folder is somebody's, whatever it is called.
+//! leave behind. Such a folder is somebody's, whatever it is called. A ledger that a writer had open
+//! is such a thing: making one ends with its name, and the first opening comes after that.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,8 +13,12 @@ use crate::format::SegmentName;
 use crate::storage::{Access, Entry, EntryKind, LockGuard, Storage};
 
 use super::blob::BlobReader;
+use super::head_file::read_head;
 use super::layout::{Layout, is_temporary};
 use super::open::take_lock;
+
+/// `writer_epoch` of a ledger that was made and not yet opened.
+pub(super) const EPOCH_OF_MAKING: u64 = 0;
 
 /// Make the folder in which the ledger `layout` is made, hold its lock, and empty it.
 ///
@@ -26,10 +32,7 @@ pub(super) fn begin(
 ) -> Result<(Layout, Box<dyn LockGuard>)> {
     let draft = layout.under_construction();
     let io = |what: &str, path: &Path, error| Error::io(what, path, error);
-    if storage.list(layout.dir()).is_ok() {
-        let taken = std::io::ErrorKind::AlreadyExists.into();
-        return Err(io("make a ledger here", layout.dir(), taken));
-    }
+    expect_free(&**storage, layout.dir())?;
     expect_ours(storage, &draft)?;
     storage.create_dir(draft.dir()).map_err(|error| io("create the folder", draft.dir(), error))?;
     let lock = take_lock(&**storage, &draft, holder).inspect_err(|error| {
@@ -46,6 +49,20 @@ pub(super) fn begin(
         })
         .inspect_err(|_| give_up(storage, &draft))?;
     Ok((draft, lock))
+}
+
+/// Refuse a name that something has already. The rename at the end would fail, after all the work.
+fn expect_free(storage: &dyn Storage, dir: &Path) -> Result<()> {
+    match storage.list(dir) {
+        Ok(_) => Err(Error::io("make a ledger here", dir, io::ErrorKind::AlreadyExists.into())),
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+            let message = "a ledger cannot be made here: this, or what should be the folder above, is \
+                           a file; move it away, or choose another name for the ledger";
+            Err(Error::new(ErrorKind::NotALedger, message).at_path(dir))
+        }
+        // Whatever else is wrong, making the folder will say.
+        Err(_) => Ok(()),
+    }
 }
 
 /// Give a ledger that is durable in its draft its name.
@@ -73,8 +90,13 @@ pub(super) fn give_up(storage: &Arc<dyn Storage>, draft: &Layout) {
 
 /// Refuse a folder that holds what is not ours.
 fn expect_ours(storage: &Arc<dyn Storage>, draft: &Layout) -> Result<()> {
+    if storage.list(draft.dir()).is_err() {
+        // It is not there, or making it will say what is wrong.
+        return Ok(());
+    }
     expect_only(&**storage, draft, draft.dir(), in_folder)?;
     expect_only(&**storage, draft, &draft.log(), in_log)?;
+    expect_never_open(&**storage, draft)?;
     let blobs = BlobReader::new(storage, draft).list().unwrap_or_default();
     match blobs.strangers.first() {
         Some(stranger) => {
@@ -83,6 +105,22 @@ fn expect_ours(storage: &Arc<dyn Storage>, draft: &Layout) -> Result<()> {
             Err(in_the_way(draft.dir(), folder, &name))
         }
         None => Ok(()),
+    }
+}
+
+/// Refuse a ledger: somebody put it there. Every opening counts the epoch up from that of the making.
+fn expect_never_open(storage: &dyn Storage, draft: &Layout) -> Result<()> {
+    let view = read_head(storage, draft)?;
+    match view.newest() {
+        Some((_, head)) if head.writer_epoch > EPOCH_OF_MAKING => {
+            let message = format!(
+                "a ledger is made in a folder of this name first, but this one is a ledger that was \
+                 in use, up to record {}; move it away, or choose another name for the new one",
+                head.durable_seq
+            );
+            Err(Error::new(ErrorKind::NotALedger, message).at_path(draft.dir()))
+        }
+        _ => Ok(()),
     }
 }
 

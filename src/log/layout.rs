@@ -57,13 +57,17 @@ impl Layout {
         self.log().join(format!("{name}{TEMPORARY_SUFFIX}"))
     }
 
-    /// The folder in which this ledger is built before it has its name.
+    /// The folder in which this ledger is built before it has its name. Whatever is found there was
+    /// left by an unfinished making: so it is no name that somebody gives to a copy.
     pub(super) fn under_construction(&self) -> Self {
         let mut name = self.dir.file_name().unwrap_or_default().to_owned();
-        name.push(TEMPORARY_SUFFIX);
+        name.push(DRAFT_SUFFIX);
         Self { dir: self.dir.with_file_name(name) }
     }
 }
+
+/// What the name of a folder ends in where a ledger is made.
+const DRAFT_SUFFIX: &str = ".new-ledger.tmp";
 
 /// What the names of files end in that never got their own name.
 pub(super) const TEMPORARY_SUFFIX: &str = ".tmp";

@@ -217,7 +217,7 @@ pub(super) fn first_header(options: &LogOptions, time: u64) -> SegmentHeader {
         prev_segment: [0; 16],
         prev_data_end: 0,
         prev_last_seq: 0,
-        writer_epoch: 0,
+        writer_epoch: draft::EPOCH_OF_MAKING,
         created: time,
         prealloc_len: options.segments.fitting(0, 0),
         reason: Reason::Create,

@@ -181,9 +181,9 @@ fn small(disk: &SimDisk) -> String {
 
 fn assert_nothing_left(disk: &SimDisk, story: &str) {
     let left: Vec<_> = disk.files(Path::new("/copy")).into_iter().collect();
-    let unfinished = disk.files(Path::new("/copy.tmp"));
+    let unfinished = disk.files(Path::new("/copy.new-ledger.tmp"));
     assert!(left.is_empty() && unfinished.is_empty(), "{story}: {left:?} {unfinished:?}");
-    assert!(disk.list(Path::new("/copy.tmp")).is_err(), "{story}: the folder is left");
+    assert!(disk.list(Path::new("/copy.new-ledger.tmp")).is_err(), "{story}: the folder is left");
 }
 
 /// Goal: an export that was changed anywhere, cut anywhere, or whose lines were moved, dropped
@@ -303,7 +303,10 @@ fn an_import_is_all_or_nothing() {
         let (kind, effect) = (std::io::ErrorKind::Other, Effect::Nothing);
         disk.fail_at(Fault { call, kind, effect });
         if import_into(&disk, &copy(), text.as_bytes()).is_err() {
-            assert!(disk.list(Path::new("/copy.tmp")).is_err() || disk.list(&copy()).is_err());
+            assert!(
+                disk.list(Path::new("/copy.new-ledger.tmp")).is_err()
+                    || disk.list(&copy()).is_err()
+            );
         }
     }
 }

@@ -387,7 +387,7 @@ fn an_index_of_other_streams_costs_no_record() {
 #[test]
 fn a_strangers_folder_in_the_way_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
-    let draft = folder.path().join("a.ledger.tmp");
+    let draft = folder.path().join("a.ledger.new-ledger.tmp");
     let name = folder.path().join("a.ledger");
     let log_options = || options_with(Arc::new(DiskStorage), 1, HeadSync::Interval);
     for stranger in ["thesis.txt", "log/thesis.txt", "blob/thesis.txt", "log"] {

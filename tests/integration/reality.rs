@@ -96,9 +96,9 @@ fn traced(place: &Place, words: &[&str]) -> Option<Vec<(String, Call)>> {
     Some(calls(&text, &place.path("").canonicalize().unwrap()))
 }
 
-/// A name as it was before it lost its `.tmp`, or the folder above did.
+/// A name as it will be when the file has its own, and the folder above, too.
 fn drafts(path: &Path) -> PathBuf {
-    PathBuf::from(path.to_string_lossy().replace(".tmp", ""))
+    PathBuf::from(path.to_string_lossy().replace(".new-ledger.tmp", "").replace(".tmp", ""))
 }
 
 fn is_segment(path: &Path) -> bool {

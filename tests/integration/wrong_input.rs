@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 
 use plan_ledger::plan::VALUE_DEPTH_MAX;
 use plan_ledger::{Environment, LedgerView};
@@ -174,22 +175,74 @@ fn what_is_no_ledger() {
 fn a_folder_in_the_way_of_a_new_ledger() {
     let place = Place::new();
     place.write("plan.yaml", GOOD);
-    for precious in ["x.tmp/log/app.log", "y.tmp/log/1/2", "z.tmp/notes", "a.tmp/HEAD/x"] {
+    for precious in [
+        "x.new-ledger.tmp/log/app.log",
+        "y.new-ledger.tmp/log/1/2",
+        "z.new-ledger.tmp/notes",
+        "a.new-ledger.tmp/HEAD/x",
+    ] {
         let path = place.path(precious);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, "precious").unwrap();
         let (name, _) = precious.split_once('.').unwrap();
         let line = format!("run plan.yaml --ledger {name}");
-        refused(&place, &line, 2, &[&format!("{name}.tmp: "), "somebody else", "another name"]);
+        refused(
+            &place,
+            &line,
+            2,
+            &[&format!("{name}.new-ledger.tmp: "), "somebody else", "another name"],
+        );
     }
-    place.write("f.tmp", "precious");
-    refused(&place, "run plan.yaml --ledger f", 7, &["f.tmp: cannot create the folder"]);
+    place.write("f.new-ledger.tmp", "precious");
+    refused(&place, "run plan.yaml --ledger f", 7, &["f.new-ledger.tmp: cannot create the folder"]);
     // What an interrupted creation left is nobody's.
-    fs::create_dir_all(place.path("b.tmp/log")).unwrap();
-    place.write("b.tmp/LOCK", "process 1");
-    place.write("b.tmp/HEAD", "half");
-    place.write("b.tmp/log/00000000000000000001-00000000.seg.tmp", "half");
+    fs::create_dir_all(place.path("b.new-ledger.tmp/log")).unwrap();
+    place.write("b.new-ledger.tmp/LOCK", "process 1");
+    place.write("b.new-ledger.tmp/HEAD", "half");
+    place.write("b.new-ledger.tmp/log/00000000000000000001-00000000.seg.tmp", "half");
     place.ledger("run plan.yaml --ledger b").code(0);
+}
+
+/// Story: somebody keeps a copy of a ledger as `l.tmp`. Making `l` took whatever looked like a ledger
+/// there for the rest of an unfinished making, and erased it. Even under the name that a making has
+/// today, a ledger that was in use is somebody's.
+#[test]
+fn a_copy_beside_a_new_ledger_is_not_erased() {
+    let place = Place::new();
+    place.write("plan.yaml", GOOD);
+    place.ledger("run plan.yaml --ledger keep").code(0);
+    place.ledger("export keep -o keep.jsonl").code(0);
+    let copy = |name: &str| {
+        let mut copied = Command::new("cp");
+        copied.args(["-a", "keep", name]).current_dir(place.path(""));
+        assert!(copied.status().unwrap().success(), "{name}");
+    };
+    for (name, line) in [
+        ("l", "init --ledger l"),
+        ("m", "import keep.jsonl --ledger m"),
+        ("n", "run plan.yaml --ledger n"),
+    ] {
+        copy(&format!("{name}.tmp"));
+        place.ledger(line).code(0);
+        place.ledger(&format!("verify {name}.tmp")).code(0);
+        place.ledger(&format!("verify {name}")).code(0);
+        fs::remove_dir_all(place.path(name)).unwrap();
+        let draft = format!("{name}.new-ledger.tmp");
+        copy(&draft);
+        refused(&place, line, 2, &[&draft, "a ledger that was in use, up to record", "move it"]);
+    }
+}
+
+/// Story: an import into the name of a file read and wrote everything, and failed in its last step.
+#[test]
+fn a_file_in_the_place_of_a_new_ledger_is_named_at_once() {
+    let place = Place::new();
+    place.write("plan.yaml", GOOD);
+    place.ledger("run plan.yaml --ledger keep").code(0);
+    place.ledger("export keep -o keep.jsonl").code(0);
+    refused(&place, "init --ledger keep.jsonl", 2, &["keep.jsonl: not a ledger: this is a file"]);
+    let line = "import keep.jsonl --ledger keep.jsonl";
+    refused(&place, line, 2, &["keep.jsonl: a ledger cannot be made here", "a file"]);
 }
 
 /// Goal: a ledger that may not be read says so, and is not taken for a missing or damaged one.
