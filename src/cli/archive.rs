@@ -1,13 +1,14 @@
 //! `ledger archive`: the oldest segments in one file, and on command out of the ledger.
 //!
-//! Invariants: nothing is removed before the archive is durable and was read back; nothing is
-//! removed without `--yes`. The JSON lines are described in `format/cli-json.md`.
+//! Invariants: nothing is removed before the archive is durable and was read back, nor where an
+//! output is not in it; nothing is removed without `--yes`. The JSON lines are described in `format/cli-json.md`.
 
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::json;
 
+use crate::error::{Error, ErrorKind};
 use crate::ledger::{Archived, Environment, LedgerView};
 use crate::log::ArchivedIn;
 use crate::serve::{Act, Extent, hand_over};
@@ -30,7 +31,8 @@ Examples:
   ledger inspect old.tar records                   look into it, without unpacking
 
 An archive is a tar file: unpacked, it is a ledger to be read. It is read back and verified before
-it gets its name, and before anything is pruned.";
+it gets its name, and before anything is pruned. Where an output is missing or damaged, nothing is
+pruned: put it back from a copy, or use `ledger prune`.";
 
 /// `ledger archive`.
 #[derive(Debug, Args)]
@@ -96,12 +98,31 @@ fn archive_and_prune(
     let last = view.plan_prune(extent(args).into())?.last_seq;
     let made = crate::ledger::archive(dir, &args.to, Some(last), environment)?;
     tell(args, &made)?;
+    expect_complete(&made)?;
     let name = args.to.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let archive = Some(ArchivedIn { file: name, blake3: made.blake3.clone() });
     // Nothing goes that is not in the archive, nor what a run needs that goes on again meanwhile.
     let extent = Extent::EndedUpTo(made.manifest.last_seq);
     let act = Act::Prune { extent, archive, by: args.by.clone() };
     print_answer(args.json, &hand_over(dir, &act, environment)?)
+}
+
+/// Refuse to prune what is not in the archive: what is left of a damaged output may be all there is.
+fn expect_complete(made: &Archived) -> Result<(), Failure> {
+    let Archived { path, manifest, .. } = made;
+    if manifest.missing_blobs.is_empty() {
+        return Ok(());
+    }
+    let message = format!(
+        "nothing was pruned: {} missing or damaged, and not in the archive; put what is missing back \
+         from a copy, and archive again, or give it up: `ledger prune --through {} --yes`",
+        match manifest.missing_blobs.len() {
+            1 => "an output is".to_owned(),
+            count => format!("{count} outputs are"),
+        },
+        manifest.last_seq
+    );
+    Err(Failure::Ledger(Error::new(ErrorKind::Rejected, message).at_path(path)))
 }
 
 fn tell(args: &ArchiveArgs, made: &Archived) -> Result<(), Failure> {

@@ -3,7 +3,8 @@
 //!
 //! Invariants:
 //! - The file has its name only after it was read back and verified.
-//! - The ledger is only read.
+//! - The ledger is only read, and no file but the archive's own is removed.
+//! - What cannot be read is not taken for what is missing: it may be whole.
 //!
 //! Left out on purpose: what a tar file looks like (`storage::archive`), and pruning.
 
@@ -30,6 +31,9 @@ use super::{codec, verify};
 
 /// How much is read at once.
 const PIECE: usize = 1 << 20;
+
+/// So many names are tried for the file of an archive that is being made.
+const PARTS_MAX: u32 = 1000;
 
 /// An archive that was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,7 +62,8 @@ enum Content {
 ///
 /// # Errors
 /// `Rejected` if there is no such segment, naming the run that holds it back; `Corrupt` if what is
-/// to be archived does not hold; `Io` and `DiskFull`. Nothing is left behind.
+/// to be archived does not hold; `Io`, also for an output that is there and cannot be read, and
+/// `DiskFull`. Nothing is left behind.
 pub fn archive(
     dir: &Path,
     to: &Path,
@@ -78,10 +83,8 @@ pub fn archive(
     let prefix = limited(&reader, through)?;
     let (contents, missing_blobs) = contents(&reader, &prefix)?;
     let manifest = manifest(&**storage, &reader, &prefix, &contents, missing_blobs)?;
-    let temporary = beside(to);
-    // Whatever was left of an earlier try.
-    let _ = storage.remove(&temporary);
-    let made = write(&**storage, &temporary, &manifest, &contents)
+    let (temporary, file) = create_beside(&**storage, to)?;
+    let made = write(&**storage, (&temporary, &*file), &manifest, &contents)
         .and_then(|()| read_back(&temporary, environment))
         .and_then(|()| {
             let (length, blake3) = measure(&**storage, &Content::File(temporary.clone()))?;
@@ -99,10 +102,24 @@ fn limited(reader: &LogReader, through: Option<u64>) -> Result<Prefix> {
     Prefix::of(reader, through.map_or(Through::Ended, Through::EndedUpTo))
 }
 
-fn beside(to: &Path) -> PathBuf {
-    let mut name = to.file_name().unwrap_or_default().to_owned();
-    name.push(".tmp");
-    to.with_file_name(name)
+/// Make a file beside the archive, under a name that nobody has: what a process that was killed left
+/// stays, and so does what somebody else called like that.
+fn create_beside(storage: &dyn Storage, to: &Path) -> Result<(PathBuf, Box<dyn StorageFile>)> {
+    let mut number = 0;
+    loop {
+        let mut name = to.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".{}-{number}.part", storage.process()));
+        let path = to.with_file_name(name);
+        match storage.create(&path) {
+            Ok(file) => return Ok((path, file)),
+            Err(error) if is_taken(&error) && number < PARTS_MAX => number += 1,
+            Err(error) => return Err(Error::io("write the archive", &path, error)),
+        }
+    }
+}
+
+fn is_taken(error: &std::io::Error) -> bool {
+    error.kind() == std::io::ErrorKind::AlreadyExists
 }
 
 /// All entries but the manifest, in order, and the blobs that should be there and are not.
@@ -114,15 +131,24 @@ fn contents(reader: &LogReader, prefix: &Prefix) -> Result<(Contents, Vec<String
     }
     let (blobs, mut missing) = (reader.blobs(), Vec::new());
     for id in named(reader, prefix.next.prev_last_seq)? {
-        if blobs.check(&id) == BlobState::Intact {
-            let hex = id.hex();
-            let name = format!("blob/{}/{hex}", hex.get(..2).unwrap_or_default());
-            contents.push((name, Content::File(blobs.path(&id))));
-        } else {
-            missing.push(id.hex());
+        let (path, hex) = (blobs.path(&id), id.hex());
+        match blobs.check(&id) {
+            BlobState::Intact => {
+                let name = format!("blob/{}/{hex}", hex.get(..2).unwrap_or_default());
+                contents.push((name, Content::File(path)));
+            }
+            BlobState::Unreadable(why) => return Err(unreadable(&path, &why)),
+            BlobState::Missing | BlobState::WrongLength(_) | BlobState::WrongHash(_) => {
+                missing.push(hex);
+            }
         }
     }
     Ok((contents, missing))
+}
+
+fn unreadable(path: &Path, why: &str) -> Error {
+    let message = format!("an output that is to be archived cannot be read: {why}; try again");
+    Error::new(ErrorKind::Io, message).at_path(path)
 }
 
 /// The blobs that the records up to `last` name.
@@ -206,13 +232,12 @@ impl Read for Whole {
 
 fn write(
     storage: &dyn Storage,
-    path: &Path,
+    (path, file): (&Path, &dyn StorageFile),
     manifest: &Manifest,
     contents: &[(String, Content)],
 ) -> Result<()> {
     let io = |error| Error::io("write the archive", path, error);
-    let file = storage.create(path).map_err(io)?;
-    let mut writer = ArchiveWriter::new(&*file);
+    let mut writer = ArchiveWriter::new(file);
     let head = manifest.encode();
     let length = u64::try_from(head.len()).unwrap_or(u64::MAX);
     writer.add(MANIFEST, length, &mut head.as_slice()).map_err(io)?;

@@ -969,7 +969,9 @@ fn an_archive_is_a_ledger_to_be_read() {
         let logs = manifest.files.iter().filter(|file| file.name.starts_with("log/"));
         assert_eq!(logs.count(), segments);
         assert_eq!((manifest.first_seq, manifest.missing_blobs.len()), (1, 1));
-        assert!(disk.files(Path::new("/")).iter().all(|path| !path.ends_with("old.tar.tmp")));
+        assert!(
+            disk.files(Path::new("/")).iter().all(|path| !path.to_string_lossy().contains(".part"))
+        );
         let inside = archive_environment(&tar(), &quiet(&disk)).unwrap();
         let folder = PathBuf::from("/unpacked");
         unpack(&disk, manifest, &folder);
