@@ -72,6 +72,7 @@ bugs! {
     OwnershipUnchecked, "H26 H61", "a lock that is not the one that was taken is good enough";
     AnotherLedgerRead, "H26", "a handle reads whatever ledger is where its own one was";
     TakeoverUnseen, "H26 H61", "HEAD vouches for what was synced without a look who may write now";
+    OlderHeadAccepted, "H61", "a copy that is put over the files of a writer stops nobody";
     EpochUnchecked, "H61", "a later writer's epoch in HEAD stops nobody";
     // Turns at the disk.
     AckCoversNext, "H41 H58", "who was encoded while a group was synced is answered with it";

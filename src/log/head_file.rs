@@ -1,6 +1,7 @@
 //! The HEAD file: one write after each sync of the log, before the acknowledgement.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Error, Result};
 use crate::format::{HEAD_SIZE, HEAD_SLOT_SIZE, Head, HeadView};
@@ -16,8 +17,39 @@ pub(super) struct HeadFile {
     path: std::path::PathBuf,
     slot: usize,
     generation: u64,
+    left: Arc<LeftInHead>,
     /// What the callers' clock said when it was synced last.
     pub(super) synced_at: u64,
+}
+
+/// What this writer left in HEAD. Whoever finds less there finds the file of somebody else.
+#[derive(Debug)]
+pub(super) struct LeftInHead {
+    /// Generation of the last write.
+    written: AtomicU64,
+    /// Generation of the last one that was synced: its slot is left alone until another one is.
+    synced: AtomicU64,
+}
+
+impl LeftInHead {
+    /// The least generation that HEAD has while both slots are valid, and the least that it has while
+    /// one is not: then it may be being written to.
+    pub(super) fn least(&self) -> (u64, u64) {
+        (self.written.load(Ordering::SeqCst), self.synced.load(Ordering::SeqCst))
+    }
+
+    fn written(&self, generation: u64) {
+        self.written.store(generation, Ordering::SeqCst);
+    }
+
+    fn synced(&self, generation: u64) {
+        self.synced.store(generation, Ordering::SeqCst);
+    }
+
+    /// After a call that failed nothing is known of what was written since the last sync.
+    fn failed(&self) {
+        self.written(self.synced.load(Ordering::SeqCst));
+    }
 }
 
 impl HeadFile {
@@ -62,13 +94,19 @@ impl HeadFile {
         if !view.is_whole() && view.newest().is_some() {
             give_up(&*file, 1 - newest).map_err(|error| Error::io("write HEAD", &path, error))?;
         }
-        let file = file.into();
-        Ok(Self { file, path, slot: 1 - newest, generation, synced_at: 0 })
+        let (file, slot) = (file.into(), 1 - newest);
+        let left = LeftInHead { written: generation.into(), synced: generation.into() };
+        Ok(Self { file, path, slot, generation, left: left.into(), synced_at: 0 })
     }
 
     /// The file, to be read by whoever wants to know whether it is still ours.
     pub(super) fn file(&self) -> Arc<dyn StorageFile> {
         self.file.clone()
+    }
+
+    /// What is left in it, for the same purpose.
+    pub(super) fn left(&self) -> Arc<LeftInHead> {
+        self.left.clone()
     }
 
     /// Write the current slot.
@@ -77,16 +115,23 @@ impl HeadFile {
         head.generation = self.generation;
         let bytes = head.encode();
         let offset = if self.slot == 0 { 0 } else { length(&bytes) };
-        self.file
-            .write_at(&bytes, offset)
-            .map_err(|error| Error::io("write HEAD", &self.path, error))
+        self.file.write_at(&bytes, offset).map_err(|error| {
+            self.left.failed();
+            Error::io("write HEAD", &self.path, error)
+        })?;
+        self.left.written(self.generation);
+        Ok(())
     }
 
     /// Sync what was written, and turn to the other slot: only now is this one safe to rely on
     /// while the other is being overwritten.
     pub(super) fn sync(&mut self) -> Result<()> {
         bug!(HeadUnsynced => return Ok(()));
-        self.file.sync().map_err(|error| Error::io("sync HEAD", &self.path, error))?;
+        self.file.sync().map_err(|error| {
+            self.left.failed();
+            Error::io("sync HEAD", &self.path, error)
+        })?;
+        self.left.synced(self.generation);
         bug!(HeadHasOneSlot => return Ok(()));
         self.slot = 1 - self.slot;
         Ok(())

@@ -180,7 +180,8 @@ impl Log {
             let resumed = prune::resume(&storage, &layout, retention);
             report.pruned = resumed.map_err(|error| error.to_string());
         }
-        let ownership = Ownership::new(storage, (lock, layout.lock()), head.file(), epoch);
+        let who = (active.header.ledger, epoch);
+        let ownership = Ownership::new(storage, (lock, layout.lock()), &head, who);
         let queue = Queue::new(active, tip, options.segments);
         let engine = Engine::new(options, layout, ownership, head, queue, retention, places);
         Ok((Self::new(engine), report))

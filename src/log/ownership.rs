@@ -2,16 +2,18 @@
 //!
 //! A kernel lock is lost without a word when the folder is moved away and made again, when
 //! somebody removes the lock file, or where the file system does not keep its promises; and a
-//! forked process holds it twice. So, before each write and before HEAD vouches for it: three looks
-//! that cost no sync.
+//! forked process holds it twice. And while it is held, somebody may write an older copy over the
+//! ledger's files. So, before each write and before HEAD vouches for it: three looks that cost no
+//! sync.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{HEAD_SIZE, HeadView};
+use crate::format::{HEAD_SIZE, HeadView, Uid};
 use crate::storage::{LockGuard, Storage, StorageFile};
 
+use super::head_file::{HeadFile, LeftInHead};
 use super::queue::fenced;
 
 /// The right to write.
@@ -23,8 +25,10 @@ pub(super) struct Ownership {
     /// Where its file should be.
     path: PathBuf,
     head: Arc<dyn StorageFile>,
+    left: Arc<LeftInHead>,
     /// The process that opened the log.
     process: u32,
+    ledger: Uid,
     pub(super) epoch: u64,
 }
 
@@ -32,11 +36,11 @@ impl Ownership {
     pub(super) fn new(
         storage: Arc<dyn Storage>,
         (lock, path): (Box<dyn LockGuard>, PathBuf),
-        head: Arc<dyn StorageFile>,
-        epoch: u64,
+        head: &HeadFile,
+        (ledger, epoch): (Uid, u64),
     ) -> Self {
-        let process = storage.process();
-        Self { storage, lock, path, head, process, epoch }
+        let (process, left) = (storage.process(), head.left());
+        Self { storage, lock, path, head: head.file(), left, process, ledger, epoch }
     }
 
     /// Whether this is the process that opened the log. In a fork no lock of this library may be
@@ -55,19 +59,46 @@ impl Ownership {
             Ok(false) => return Err(REPLACED.to_owned()),
             Err(error) => return Err(format!("the file LOCK cannot be looked at: {error}")),
         }
+        let least = self.left.least();
         let mut bytes = vec![0; HEAD_SIZE];
         let count = self
             .head
             .read_at(&mut bytes, 0)
             .map_err(|error| format!("HEAD cannot be read: {error}"))?;
         bytes.truncate(count);
-        let slots = HeadView::decode(&bytes).slots;
-        match slots.iter().flatten().map(|head| head.writer_epoch).max() {
-            Some(found) if found > self.epoch && !bug!(EpochUnchecked) => Err(format!(
+        bug!(EpochUnchecked => return Ok(()));
+        self.expect_own(&HeadView::decode(&bytes), least)
+    }
+
+    /// Whether HEAD is the one that this handle wrote last, as far as its slots are valid: one of which
+    /// is being written to is not.
+    fn expect_own(
+        &self,
+        view: &HeadView,
+        (written, synced): (u64, u64),
+    ) -> std::result::Result<(), String> {
+        let epoch = view.slots.iter().flatten().map(|head| head.writer_epoch).max();
+        if let Some(found) = epoch.filter(|found| *found > self.epoch) {
+            return Err(format!(
                 "another writer took over: expected epoch {} in HEAD, found {found}",
                 self.epoch
-            )),
-            _ => Ok(()),
+            ));
+        }
+        let least = if view.is_whole() { written } else { synced };
+        bug!(OlderHeadAccepted => return Ok(()));
+        match view.newest() {
+            None => Err("nothing in HEAD is valid: its file was written over".to_owned()),
+            Some((_, head)) if head.ledger != self.ledger => {
+                Err("HEAD is that of another ledger: its file was written over".to_owned())
+            }
+            Some((_, head)) if (head.writer_epoch, head.generation) < (self.epoch, least) => {
+                Err(format!(
+                    "HEAD is an older one, as if a copy had been put back: expected generation {least} \
+                     of epoch {}, found generation {} of epoch {}",
+                    self.epoch, head.generation, head.writer_epoch
+                ))
+            }
+            Some(_) => Ok(()),
         }
     }
 }
