@@ -95,6 +95,12 @@ fn write_range(
     for missing in &done.missing {
         say(&format!("left out: {missing}"));
     }
+    if let Some(behind) = done.behind {
+        say(&format!(
+            "left out: records {} to {}, which are whole; as far as HEAD says nobody was told of them",
+            behind.first, behind.last
+        ));
+    }
     if let Some(path) = output {
         let Exported { first_seq, last_seq, chain, blobs, .. } = &done;
         say(&format!(

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Chain;
-use crate::log::{BlobId, LogReader, LoggedRecord};
+use crate::log::{Behind, BlobId, LogReader, LoggedRecord};
 
 use super::blobs::blob_of;
 use super::codec;
@@ -30,6 +30,8 @@ pub struct Exported {
     pub last_seq: u64,
     /// Chain value of the last record.
     pub chain: Chain,
+    /// Whole records behind the last one that are not in it: nobody was told of them.
+    pub behind: Option<Behind>,
     /// How many blobs are in it.
     pub blobs: u64,
     /// Blobs that records name and that are missing or damaged, and why.
@@ -43,7 +45,8 @@ impl LedgerView {
     /// # Errors
     /// `OutOfRange` beyond the last durable record, or where `to` would cut a batch; `Pruned` for
     /// records that are not in the log any more; `Corrupt` at
-    /// the first damage, naming the place; `Io`, of the ledger and of `out`.
+    /// the first damage, naming the place; `Ambiguous` where it cannot be told which records at the
+    /// log's end are durable, and they are asked for; `Io`, of the ledger and of `out`.
     pub fn export(
         &self,
         from: u64,
@@ -57,6 +60,7 @@ impl LedgerView {
                 first_seq: from,
                 last_seq: from.saturating_sub(1),
                 chain: Chain::GENESIS,
+                behind: None,
                 blobs: 0,
                 missing: Vec::new(),
             },
@@ -109,6 +113,9 @@ impl Export<'_> {
         let count = to.map_or(u64::MAX, |to| to.saturating_add(1).saturating_sub(from));
         for record in records.by_ref().take(usize::try_from(count).unwrap_or(usize::MAX)) {
             self.record(&record?, describe)?;
+        }
+        if to.is_none_or(|to| to > self.done.last_seq) {
+            self.done.behind = log.behind(self.done.last_seq)?;
         }
         match to {
             Some(to) if to > self.done.last_seq => Err(beyond(to, self.done.last_seq)),

@@ -152,6 +152,12 @@ impl SegmentWalk {
         logged(self.scan.passed(), self.scan.ordinal())
     }
 
+    /// Up to which record everything was durable when the one that was passed last was written.
+    pub(super) fn durable_before(&self) -> u64 {
+        let stamp = self.scan.passed().header.stamp;
+        stamp.seq.saturating_sub(u64::from(stamp.inflight))
+    }
+
     /// Where the record begins that comes next.
     pub(super) fn next_seq(&self) -> u64 {
         self.at.next_seq

@@ -267,6 +267,12 @@ impl<'a> Walk<'a> {
         Ok(passed)
     }
 
+    /// Up to which record everything had been durable when the one that was passed last was written,
+    /// as that one says itself; 0 where none was passed.
+    pub(super) fn durable_before(&self) -> u64 {
+        self.current.as_ref().map_or(0, |(_, walk)| walk.durable_before())
+    }
+
     /// The next item, as a record is seen in passing: its payload is not copied, and is gone when
     /// the walk goes on.
     ///
