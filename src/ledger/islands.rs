@@ -20,6 +20,8 @@ pub(super) enum Piece {
     Record(LoggedRecord, Proof),
     /// No record; `last_seq` is below `first_seq` where damage cost none.
     Lost(Damage),
+    /// A record that is intact, and stays behind.
+    Left(Damage),
 }
 
 /// The pieces of a log, in order.
@@ -46,17 +48,7 @@ impl<'a> Islands<'a> {
         self.next_seq = record.seq.saturating_add(1);
         match not_transferable(&record) {
             None => Piece::Record(record, proof),
-            Some(what) => {
-                let segments = self.reader.segments();
-                let of = |header: &crate::format::SegmentHeader| header.ordinal == record.segment;
-                let path = segments
-                    .into_iter()
-                    .find(|segment| segment.header.as_ref().is_ok_and(of))
-                    .map_or_else(|| self.folder(), |segment| segment.path);
-                let (offset, end) = (record.offset, record.offset.saturating_add(record.size));
-                let (first_seq, last_seq) = (record.seq, record.seq);
-                Piece::Lost(Damage { path, offset, end, first_seq, last_seq, what })
-            }
+            Some(what) => Piece::Left(in_place_of(self.reader, &record, what)),
         }
     }
 
@@ -69,9 +61,7 @@ impl<'a> Islands<'a> {
     }
 
     fn folder(&self) -> PathBuf {
-        let segments = self.reader.segments();
-        let folder = segments.first().and_then(|segment| segment.path.parent());
-        folder.unwrap_or(Path::new("log")).to_owned()
+        folder(self.reader)
     }
 
     fn damage(&mut self, damage: Damage) -> Piece {
@@ -134,6 +124,25 @@ impl Iterator for Islands<'_> {
         }
         None
     }
+}
+
+/// What a record that is intact, and does not go over, is to the new ledger.
+pub(super) fn in_place_of(reader: &LogReader, record: &LoggedRecord, what: String) -> Damage {
+    let of = |header: &crate::format::SegmentHeader| header.ordinal == record.segment;
+    let path = reader
+        .segments()
+        .into_iter()
+        .find(|segment| segment.header.as_ref().is_ok_and(of))
+        .map_or_else(|| folder(reader), |segment| segment.path);
+    let (offset, end) = (record.offset, record.offset.saturating_add(record.size));
+    let (first_seq, last_seq) = (record.seq, record.seq);
+    Damage { path, offset, end, first_seq, last_seq, what }
+}
+
+fn folder(reader: &LogReader) -> PathBuf {
+    let segments = reader.segments();
+    let folder = segments.first().and_then(|segment| segment.path.parent());
+    folder.unwrap_or(Path::new("log")).to_owned()
 }
 
 /// Why a record that is intact does not go over, if so.

@@ -36,6 +36,7 @@ mod ladder;
 mod later;
 mod lines;
 mod load;
+mod lost_note;
 mod metrics;
 mod packed;
 mod projection;

@@ -5,7 +5,8 @@
 //! - Sequence numbers stay: they are attempt tokens. Each record that cannot be taken over is a
 //!   gap record.
 //! - A batch that is whole stays one. The records of a batch of which a later one is missing
-//!   stand alone; those behind the missing one stay together.
+//!   stand alone; those behind the missing one stay together. Its key goes: it would say that the
+//!   whole batch is there.
 //! - The new ledger has a uid and a genesis of its own: nobody can take it for the old one.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,17 +15,22 @@ use std::path::Path;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Chain, NewRecord};
 use crate::log::{
-    Ack, BlobId, BlobState, Damage, GapNote, Genesis, LogBuilder, LogReader, LoggedRecord,
-    LostRange, Proof,
+    Ack, BlobId, BlobState, Damage, GapNote, Genesis, KIND_BATCH_KEY, LogBuilder, LogReader,
+    LoggedRecord, LostRange, Proof,
 };
+use crate::storage::Storage;
 
 use super::Environment;
 use super::blobs::blob_of;
 use super::codec;
-use super::islands::{Islands, Piece};
+use super::islands::{Islands, Piece, in_place_of};
+use super::lost_note;
 
 /// The most gap records of a salvaged ledger. A header that claims more is not believed.
 pub const GAPS_MAX: u64 = 1 << 22;
+/// Why the key of a batch is not taken over.
+const KEY_OF_CUT: &str =
+    "the key of a batch of which a record is missing, and which it would vouch for";
 /// How many ranges a report names.
 const RANGES_MAX: usize = 1000;
 
@@ -58,9 +64,9 @@ pub struct Salvaged {
 
 /// A state that stands on anchors is more than what the records that are left fold to: a ledger of
 /// these alone would be another one.
-fn expect_start(reader: &LogReader) -> Result<()> {
+fn expect_start(reader: &LogReader, storage: &dyn Storage) -> Result<()> {
     if reader.first_seq() == 1 {
-        return Ok(());
+        return lost_note::signs(reader, storage).map_or(Ok(()), Err);
     }
     let message = format!(
         "the log begins at record {}: its state cannot be made from its records alone; restore it \
@@ -73,16 +79,17 @@ fn expect_start(reader: &LogReader) -> Result<()> {
 /// Make the ledger `to`, which is not there yet, out of what can be read of the ledger `from`.
 ///
 /// # Errors
-/// `NotALedger`; `Rejected` for a log that begins later; `Io`, `DiskFull` and `Locked`. Damage is no error, and nothing is left behind by
+/// `NotALedger`; `Rejected` for a log that begins later because it was pruned; `Io`, `DiskFull` and `Locked`. Damage is no error, and nothing is left behind by
 /// an error.
 pub fn salvage(from: &Path, to: &Path, environment: &Environment) -> Result<Salvaged> {
     let reader = LogReader::open(&environment.storage, from)?;
-    expect_start(&reader)?;
+    expect_start(&reader, &*environment.storage)?;
     let cut = cut_batches(&reader);
     let time = environment.clock.now();
     let builder = LogBuilder::create(to, environment.log_options(), Genesis::Own, time)?;
     let mut work = Work {
         builder,
+        reader: &reader,
         from,
         cut,
         before: Some(Chain::GENESIS),
@@ -93,14 +100,14 @@ pub fn salvage(from: &Path, to: &Path, environment: &Environment) -> Result<Salv
     for piece in Islands::new(&reader) {
         match piece {
             Piece::Record(record, proof) => work.record(record, proof)?,
-            Piece::Lost(damage) => work.lost(damage)?,
+            Piece::Lost(damage) | Piece::Left(damage) => work.lost(damage)?,
         }
         if work.report.not_bridged.is_some() {
             break;
         }
     }
     work.close_gap(None)?;
-    work.blobs(&reader)?;
+    work.blobs()?;
     let Work { builder, mut report, .. } = work;
     if report.records > 0 {
         report.ack = Some(builder.finish()?);
@@ -115,7 +122,7 @@ fn cut_batches(reader: &LogReader) -> BTreeMap<u64, u64> {
     for piece in Islands::new(reader) {
         open = match (piece, open) {
             (Piece::Lost(damage), Some(_)) if damage.last_seq < damage.first_seq => open,
-            (Piece::Lost(_), open) => {
+            (Piece::Lost(_) | Piece::Left(_), open) => {
                 cut.extend(open.map(|(first, last, _)| (first, last)));
                 None
             }
@@ -135,6 +142,7 @@ fn cut_batches(reader: &LogReader) -> BTreeMap<u64, u64> {
 
 struct Work<'a> {
     builder: LogBuilder,
+    reader: &'a LogReader,
     from: &'a Path,
     cut: BTreeMap<u64, u64>,
     /// Chain value of the record before the next one, in the damaged ledger.
@@ -150,6 +158,11 @@ impl Work<'_> {
         self.close_gap(Some(record.chain))?;
         let is_cut = self.cut.range(..=record.seq).next_back();
         let is_cut = is_cut.is_some_and(|(_, last)| record.seq <= *last);
+        if is_cut && record.kind == KIND_BATCH_KEY {
+            self.lost(in_place_of(self.reader, &record, KEY_OF_CUT.to_owned()))?;
+            self.before = Some(record.chain);
+            return Ok(());
+        }
         let batch_left = if is_cut { 0 } else { record.batch_left };
         if let Ok(Some(event)) = codec::decode(&record) {
             self.named.extend(blob_of(&event));
@@ -214,8 +227,8 @@ impl Work<'_> {
     }
 
     /// Copy the blobs that are intact.
-    fn blobs(&mut self, reader: &LogReader) -> Result<()> {
-        let (blobs, store) = (reader.blobs(), self.builder.blobs());
+    fn blobs(&mut self) -> Result<()> {
+        let (blobs, store) = (self.reader.blobs(), self.builder.blobs());
         for blob in blobs.list().unwrap_or_default().blobs {
             if let Ok(bytes) = blobs.get(&blob.id) {
                 store.put(&bytes)?;

@@ -17,7 +17,7 @@ use super::reader::{LogReader, Superseded};
 use super::scan::{Scan, Source};
 use super::sealed::Seal;
 use super::segment_walk::{Ending, Extent, ExtentSource, SegmentWalk};
-use super::segments::{Entry, Segment, good};
+use super::segments::{Entry, NO_NOTE, Segment, good};
 use super::walk::{Beside, Damage, Item, Proof};
 
 /// A way along the row.
@@ -158,10 +158,12 @@ impl<'a> Row<'a> {
     /// There is a gap in the row before the segment `ordinal`.
     fn missing(&mut self, ordinal: u64, last_seq: u64) -> Beside {
         let last = ordinal.saturating_sub(1);
+        let is_first = self.expected == self.reader.segments.beginning.ordinal;
+        let note = if is_first { NO_NOTE } else { "" };
         let what = if last > self.expected {
-            format!("segments {} to {last} are missing", self.expected)
+            format!("segments {} to {last} are missing{note}", self.expected)
         } else {
-            format!("segment {last} is missing")
+            format!("segment {last} is missing{note}")
         };
         self.expected = ordinal;
         self.before = Before::Damage;

@@ -203,6 +203,9 @@ impl Segments {
     }
 }
 
+/// What is said of segments that are missing before the first.
+pub(super) const NO_NOTE: &str = ", and no retention note that can be read says that it was pruned";
+
 /// What is wrong with a segment's place behind another one, or at the beginning, if anything.
 fn link_problem(
     name: SegmentName,
@@ -216,8 +219,9 @@ fn link_problem(
     }
     bug!(MissingSegmentSkipped => return None);
     if header.ordinal != ordinal {
+        let note = if previous.is_err() { NO_NOTE } else { "" };
         return Some(format!(
-            "segment {ordinal} is missing: expected it here, found segment {}",
+            "segment {ordinal} is missing{note}: expected it here, found segment {}",
             header.ordinal
         ));
     }
