@@ -8,7 +8,9 @@ use serde::Serialize;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::LogReader;
-use crate::plan::{AttemptToken, Command, Cost, Event, Rejection, State, StepEvent, StepNumber};
+use crate::plan::{
+    AttemptToken, Command, Cost, Event, Rejection, Run, State, StepEvent, StepNumber,
+};
 
 use super::chronicle::step_events;
 use super::wish::{Make, Wish};
@@ -26,7 +28,7 @@ pub struct StepCost {
 }
 
 /// What each step is charged with.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Books {
     pub(super) steps: BTreeMap<StepNumber, StepCost>,
     /// Of all steps together.
@@ -36,6 +38,19 @@ pub(super) struct Books {
 }
 
 impl Books {
+    /// Books that begin behind what had happened to a run before: what is set aside for its attempts in
+    /// flight, and what lost ones are charged with. What it had spent is not in them.
+    pub(super) fn after(run: Option<&Run>) -> Self {
+        let Some(run) = run else { return Self::default() };
+        let attempts = run.steps.iter().filter_map(|step| step.attempt());
+        let in_flight = attempts.filter(|attempt| attempt.receipt.is_none());
+        let mut reserved: BTreeMap<_, _> =
+            in_flight.map(|attempt| (attempt.token, attempt.reserved)).collect();
+        // Of those that were lost between the first record and the state of that run, too.
+        reserved.extend(run.estimates.iter().map(|(token, cost)| (*token, *cost)));
+        Self { reserved, estimates: run.estimates.clone(), ..Self::default() }
+    }
+
     pub(super) fn note(&mut self, seq: u64, event: &Event) {
         let Event::Step(record) = event else { return };
         let step = self.steps.entry(record.step).or_default();

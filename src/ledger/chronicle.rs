@@ -19,6 +19,7 @@ use crate::plan::{
 
 use super::books::{Books, StepCost};
 use super::codec;
+use super::history::ground;
 use super::replay::{LedgerView, Recorded, fold_in};
 use super::streams::RUNS;
 
@@ -33,6 +34,8 @@ pub struct Chronicle {
     pub damage: Vec<Damage>,
     /// Intact records that this program cannot read.
     pub unreadable: Vec<u64>,
+    /// What had been set aside before the records begin.
+    before: Books,
 }
 
 /// How far a run was after one of its records.
@@ -59,8 +62,11 @@ impl LedgerView {
     /// `Io`. Damage is no error here.
     pub fn chronicle(&self, run: RunId, last: u64) -> Result<Chronicle> {
         let since = self.log().first_seq();
-        let mut found =
-            Chronicle { since, records: Vec::new(), damage: Vec::new(), unreadable: Vec::new() };
+        // Where the log cannot be folded, what is there is shown all the same.
+        let before = ground(self.log()).ok();
+        let before = Books::after(before.as_ref().and_then(|(_, state)| state.runs.get(&run)));
+        let (records, damage, unreadable) = (Vec::new(), Vec::new(), Vec::new());
+        let mut found = Chronicle { since, records, damage, unreadable, before };
         for item in self.log().walk_of_stream(u64::from(run.0), RUNS, since).up_to(last) {
             match item? {
                 Item::Record(_, Proof::Unproven) if self.log().has_witness() => {}
@@ -149,7 +155,7 @@ impl Chronicle {
     /// What each step cost over these records.
     #[must_use]
     pub fn costs(&self) -> BTreeMap<StepNumber, StepCost> {
-        let mut books = Books::default();
+        let mut books = self.before.clone();
         for record in &self.records {
             if let Some(event) = &record.event {
                 books.note(record.seq, event);
@@ -162,7 +168,7 @@ impl Chronicle {
     /// is how it stands.
     #[must_use]
     pub fn course(&self, run: &Run) -> Vec<Milestone> {
-        let mut course = Course::default();
+        let mut course = Course { books: self.before.clone(), ..Course::default() };
         for record in &self.records {
             course.note(record);
         }

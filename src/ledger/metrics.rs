@@ -12,7 +12,7 @@ use std::{fmt, io};
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::log::{Item, LogReader, Proof};
 use crate::plan::{
     Accepted, AcceptedBasis, BudgetPart, ContentHash, Event, FailureClass, FailureDecided, Limits,
@@ -306,11 +306,17 @@ impl Ledger {
     /// The metrics of a run.
     ///
     /// # Errors
-    /// `Rejected` if there is no such run; `Corrupt` and `Io`.
+    /// `Rejected` if there is no such run; `Pruned` if a part of its records is not in the log any
+    /// more, and no snapshot of all counts is kept; `Corrupt` and `Io`.
     pub fn metrics(&self, run: RunId) -> Result<RunMetrics> {
         let reader = self.reader()?;
-        Ok(counted(&reader, run)?.of(&run_of(&reader, run)?))
+        of(&reader, run)
     }
+}
+
+fn of(reader: &LogReader, run: RunId) -> Result<RunMetrics> {
+    let found = run_of(reader, run)?;
+    Ok(counted(reader, run)?.of(&found))
 }
 
 /// Counts, those of the run among them: of all runs, where a snapshot of that is kept, or else of what
@@ -324,23 +330,44 @@ fn counted(reader: &LogReader, run: RunId) -> Result<Metrics> {
 }
 
 /// Counts of one run; `None` if it cannot be told whether all of its records are there.
+///
+/// # Errors
+/// `Pruned` if a part of them is not in the log any more.
 fn of_run(reader: &LogReader, run: RunId) -> Result<Option<Metrics>> {
-    if reader.first_seq() > 1 {
-        return Ok(None);
-    }
     let mut counted = Metrics::default();
-    for item in reader.walk_of_stream(u64::from(run.0), RUNS, 1) {
+    let mut is_first = reader.first_seq() > 1;
+    for item in reader.walk_of_stream(u64::from(run.0), RUNS, reader.first_seq()) {
         match item? {
             Item::Record(_, Proof::Unproven) if reader.has_witness() => {}
             Item::Record(record, _) => match recorded(&record) {
-                Ok(recorded) => counted.apply(&recorded),
+                Ok(recorded) => {
+                    if std::mem::take(&mut is_first) && !begins(&recorded) {
+                        return Err(cut_off(reader, run));
+                    }
+                    counted.apply(&recorded);
+                }
                 Err(_) => return Ok(None),
             },
             Item::Damage(_) => return Ok(None),
             Item::Derived(_) | Item::OpenEnd { .. } => {}
         }
     }
-    Ok(Some(counted))
+    // Of a run that is not pruned, and has ended long ago, there is one record at least.
+    if is_first { Err(cut_off(reader, run)) } else { Ok(Some(counted)) }
+}
+
+fn cut_off(reader: &LogReader, run: RunId) -> Error {
+    let first = reader.first_seq();
+    let message = format!(
+        "the log begins at record {first}, and run {run} began before: what was pruned cannot be \
+         counted, and an archive may have it"
+    );
+    Error::new(ErrorKind::Pruned, message).at_path(reader.dir()).at_seq(first)
+}
+
+/// Whether a run begins with that record.
+fn begins(recorded: &Recorded) -> bool {
+    matches!(recorded.event, Some(Event::RunStarted(_) | Event::RunForked(_)))
 }
 
 impl LedgerView {
@@ -349,6 +376,6 @@ impl LedgerView {
     /// # Errors
     /// As [`Ledger::metrics`].
     pub fn metrics(&self, run: RunId) -> Result<RunMetrics> {
-        Ok(counted(self.log(), run)?.of(&run_of(self.log(), run)?))
+        of(self.log(), run)
     }
 }

@@ -128,10 +128,12 @@ impl Tracer {
     /// One that has seen the run as it is in that state.
     fn new(id: RunId, state: State) -> Self {
         let mut shadow = Shadow::default();
-        if let Some(run) = state.runs.get(&id) {
+        let run = state.runs.get(&id);
+        if let Some(run) = run {
             shadow.follow(run);
         }
-        Self { id, state, shadow, books: Books::default(), records: Vec::new() }
+        let books = Books::after(run);
+        Self { id, state, shadow, books, records: Vec::new() }
     }
 
     /// Every record from that one on, which is the next after the state.
