@@ -10,6 +10,7 @@ mod acts;
 // What is told of a state that may not be durable: nothing.
 mod answers;
 // Snapshots that say what is other than in an older one.
+mod backups;
 mod based;
 // Large outputs beside the log.
 mod blobs;
