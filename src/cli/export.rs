@@ -24,8 +24,9 @@ Examples:
   ledger export .ledger --from 100 --to 200        a part, which cannot be imported
 
 It takes no lock and writes nothing to the ledger, and may be used while a run goes on. The lines
-are described in format/export.md; `ledger import` makes a ledger of them again. With -o the file has
-its name only when it is complete; Ctrl-C leaves nothing behind (exit code 3).";
+are described in format/export.md; `ledger import` makes a ledger of them again. So it is the way to
+make a backup of a ledger that is in use; a copy of its files may be refused for writing. With -o the
+file has its name only when it is complete; Ctrl-C leaves nothing behind (exit code 3).";
 
 /// `ledger export`.
 #[derive(Debug, Args)]
