@@ -48,12 +48,10 @@ impl Ledger {
     /// `CapReached`, `BudgetReserved`; with `Paused` if a budget is used up, also where this claim
     /// found that out.
     pub fn claim(&self, run: RunId, step: StepNumber, worker: &str) -> Result<Task> {
-        self.tick()?;
         let command =
             Command::Dispatch { run, step: Some(step), worker: worker.to_owned(), lease: None };
-        let (_, dealt) = self.carry_out(&command, |state, events| {
-            Task::dealt(state, events).ok_or_else(|| not_dealt(state, run, step))
-        })?;
+        let dealt =
+            self.deal(&command, |state, task| task.ok_or_else(|| not_dealt(state, run, step)))?;
         Ok(self.with_earlier(dealt?))
     }
 

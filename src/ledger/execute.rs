@@ -15,6 +15,7 @@ use crate::log::{Ack, Batch, BatchKey, Durability, Log, Ticket};
 use crate::plan::{Command, Event, Micros, State};
 
 use super::copies::Copies;
+use super::rest::Rest;
 use super::wish::{Course, Make, Wish};
 use super::{Commit, Ledger, codec, expect_sound, snapshots};
 
@@ -25,6 +26,7 @@ pub(super) struct Shared {
     pub(super) state: State,
     pub(super) copies: Copies,
     pub(super) freshness: Freshness,
+    pub(super) rest: Rest,
 }
 
 /// Whether the state in memory is the fold of the records that were submitted.
@@ -66,7 +68,8 @@ pub(super) enum NotBegun<E> {
 impl Shared {
     /// `state` is the fold of all records.
     pub(super) fn new(state: State) -> Self {
-        Self { state, copies: Copies::default(), freshness: Freshness::Current }
+        let (freshness, rest) = (Freshness::Current, Rest::None);
+        Self { state, copies: Copies::default(), freshness, rest }
     }
 
     /// Fold the state again if it is not the fold of the records.
@@ -226,33 +229,13 @@ impl Ledger {
         self.fulfil(&Wish::of(command), read)
     }
 
-    /// Turn what is due into events: leases, delays, questions, barriers, wall time. Whoever waits
-    /// calls it at [`State::next_due`], or whenever it suits: late is as good as in time. Due is what
-    /// the ledger's time has reached: the clock's, or that of the last record if it is later.
-    pub fn tick(&self) -> Result<()> {
-        self.start_tick().map_or(Ok(()), |begun| self.finish(begun).map(|_| ()))
-    }
-
-    /// The same, not waited for; `None` if nothing is due.
-    pub(super) fn start_tick(&self) -> Option<Begun<(), Error>> {
-        let mut shared = match self.lock() {
-            Ok(shared) => shared,
-            Err(error) => return Some(Err(NotBegun::Failed(error))),
-        };
-        let now = self.now();
-        shared.state.next_due().filter(|due| *due <= now)?;
-        let make = |_: &State| Ok::<_, Error>(Cow::Borrowed(&Command::Tick));
-        let course = Course { make: &make, then: None, key: None };
-        Some(self.begin(&mut shared, &course, |_, _| ()))
-    }
-
     /// The ledger's time, by which everything is judged: the clock's, but never before the last
     /// record, durable or not. Where the clock went back, what was over stays over.
     pub(crate) fn now(&self) -> Micros {
         self.environment.clock.now().max(self.log.time())
     }
 
-    fn begin<T, E: From<Error>>(
+    pub(super) fn begin<T, E: From<Error>>(
         &self,
         shared: &mut Shared,
         course: &Course<'_, '_, E>,
@@ -299,6 +282,7 @@ impl Ledger {
                 submitted => submitted.map_err(failed)?,
             };
             shared.freshness = Freshness::Current;
+            shared.rest = shared.rest.after(&command, &events);
             shared.note(course.key.map(|_| expected), first, &events);
             let events: Vec<_> = (first..).zip(events).collect();
             let answer = read(&shared.state, &events);

@@ -45,6 +45,7 @@ mod recent;
 mod remark;
 mod replay;
 mod report;
+mod rest;
 mod retention;
 mod run_body;
 mod runs;
@@ -246,11 +247,10 @@ impl Ledger {
     /// `Rejected` if there is no such run or it has no active plan, and what [`Ledger::execute`]
     /// says.
     pub fn dispatch(&self, run: RunId, worker: &str) -> Result<Option<Task>> {
-        self.tick()?;
         let worker = worker.to_owned();
         let command = Command::Dispatch { run, step: None, worker, lease: None };
-        match self.carry_out(&command, Task::dealt) {
-            Ok((_, task)) => Ok(task.map(|task| self.with_earlier(task))),
+        match self.deal(&command, |_, task| task) {
+            Ok(task) => Ok(task.map(|task| self.with_earlier(task))),
             Err(error) => match error.rejection() {
                 Some(
                     Rejection::NothingReady { .. }

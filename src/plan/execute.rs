@@ -8,8 +8,9 @@ use super::{Command, Event, MAX_BATCH_EVENTS, Micros, Rejection, RunId, State, d
 /// with these events: one atomic batch, of which the first has sequence number `next_seq` and all
 /// have the time `now`, or the state's if that is later.
 ///
-/// A refused command changes nothing. What would not fit in the batch follows with the run's
-/// next command.
+/// A refused command changes nothing. What would not fit in the batch follows with the run's next
+/// command: of a claim and of a tick it comes first, so that whoever works on a run gets it going
+/// again. Then a claim that deals nothing is not refused, since something was written.
 pub fn execute(
     state: &mut State,
     next_seq: u64,
@@ -18,8 +19,16 @@ pub fn execute(
 ) -> Result<Vec<Event>, Rejection> {
     let now = now.max(state.time);
     let mut batch = Batch { next_seq, now, events: Vec::new(), runs: BTreeSet::new() };
-    for event in decide(state, now, command)? {
-        batch.add(state, event);
+    match command {
+        Command::Dispatch { run, .. } => batch.settle(state, *run),
+        Command::Tick => batch.settle_rest(state),
+        _ => {}
+    }
+    match decide(state, now, command) {
+        _ if batch.is_full() => {}
+        Ok(events) => events.into_iter().for_each(|event| batch.add(state, event)),
+        Err(_) if !batch.events.is_empty() => {}
+        Err(rejection) => return Err(rejection),
     }
     if matches!(command, Command::Tick) {
         batch.tick(state);
@@ -60,6 +69,18 @@ impl Batch {
         self.events.push(event);
     }
 
+    /// Whether what follows is left to another batch.
+    fn is_full(&self) -> bool {
+        self.events.len() >= MAX_BATCH_EVENTS
+    }
+
+    /// What earlier batches had no room for.
+    fn settle_rest(&mut self, state: &mut State) {
+        for run in state.runs.unsettled() {
+            self.settle(state, run);
+        }
+    }
+
     /// All that is due besides the first timer, each judged by what the ones before it left. More
     /// than fits in one batch is left to the next tick.
     fn tick(&mut self, state: &mut State) {
@@ -76,7 +97,7 @@ impl Batch {
 
     fn settle(&mut self, state: &mut State, run: RunId) {
         // The full batch also ends a chain that would not end by itself, if there were one.
-        while self.events.len() < MAX_BATCH_EVENTS {
+        while !self.is_full() {
             let follows = settle(state, run);
             if follows.is_empty() {
                 return;

@@ -262,6 +262,12 @@ impl Run {
         }
     }
 
+    /// Whether something follows by itself for a step or a barrier.
+    pub(super) fn is_unsettled(&self) -> bool {
+        let is_due = !self.due.is_empty() || !self.due_barriers.is_empty();
+        is_due && self.status == RunStatus::Running
+    }
+
     /// The active version.
     #[must_use]
     pub fn active_version(&self) -> Option<&PlanVersion> {

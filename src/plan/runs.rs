@@ -174,6 +174,17 @@ impl Runs {
         self.glances().filter(|(_, glance)| glance.is_open()).map(|(id, _)| id)
     }
 
+    /// The numbers of those of which something that follows is left over, because it had no room in
+    /// a batch. One that nobody looked at since it was read is not looked at for that: whoever
+    /// works on it does.
+    pub(super) fn unsettled(&self) -> Vec<RunId> {
+        let is_left = |(id, form)| match form {
+            Form::Whole(run) if run.is_unsettled() => Some(id),
+            Form::Whole(_) | Form::Packed(_) => None,
+        };
+        self.forms().filter_map(is_left).collect()
+    }
+
     /// How each of them is kept, by number.
     pub fn forms(&self) -> impl DoubleEndedIterator<Item = (RunId, Form<'_>)> {
         self.runs.iter().filter_map(|(id, kept)| Some((*id, kept.form()?)))

@@ -41,7 +41,7 @@ pub(super) fn claim(
         Ok(Some(task)) => {
             return Ok(Half::Dealt(Answer::default(), Box::new(task), worker.to_owned()));
         }
-        // It found that a budget is used up, and wrote that down.
+        // It found that a budget is used up, or wrote what an earlier batch had no room for.
         Ok(None) => None,
         Err(Failure::Ledger(error)) if step.is_none() && is_nothing(&error) => Some(error),
         Err(failure) => return Err(failure),
@@ -91,7 +91,8 @@ const NAMED_MAX: usize = 3;
 /// There is nothing to deal: for now, or for ever; and who holds what.
 fn nothing(state: &State, run: &Run, why: Option<&Error>) -> Answer {
     let is_over = matches!(run.status, RunStatus::Ended(_));
-    let reason = why.and_then(Error::rejection).map_or("paused", Rejection::name);
+    let written = if run.pause.is_some() { "paused" } else { "nothing_ready" };
+    let reason = why.and_then(Error::rejection).map_or(written, Rejection::name);
     let message = match (why, &run.pause) {
         (Some(error), _) => error.to_string(),
         (None, Some(cause)) => Rejection::Paused(cause.clone()).to_string(),
