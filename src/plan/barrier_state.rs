@@ -31,6 +31,13 @@ pub struct BarrierState {
     pub status: BarrierStatus,
 }
 
+impl BarrierState {
+    /// What is wrong with a broken barrier, behind its name.
+    pub(super) fn how_broken(&self) -> &'static str {
+        if self.is_late { "was not released in time" } else { "is broken" }
+    }
+}
+
 /// How a barrier stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BarrierStatus {

@@ -44,6 +44,8 @@ pub(super) struct Links {
     dependents: Vec<(StepNumber, StepNumber)>,
     memberships: BTreeMap<StepNumber, Vec<String>>,
     waiters: BTreeMap<String, Vec<StepNumber>>,
+    /// The barriers that have a deadline.
+    timed: Vec<String>,
     fallbacks: BTreeMap<StepNumber, StepNumber>,
     stands_in_for: BTreeMap<StepNumber, Vec<StepNumber>>,
     watchers: BTreeMap<String, Vec<(StepNumber, u32)>>,
@@ -81,6 +83,7 @@ impl Links {
         links.by_id = named.into_iter().map(|(_, number)| number).collect();
         for barrier in &plan.header().barriers {
             links.waiters.insert(barrier.id.clone(), Vec::new());
+            links.timed.extend(barrier.deadline_seconds.map(|_| barrier.id.clone()));
             for member in links.members(&barrier.members) {
                 links.memberships.entry(member).or_default().push(barrier.id.clone());
             }
@@ -133,6 +136,11 @@ impl Links {
             Some(writers) => writers.push(number),
             None => drop(self.writers.insert(variable.to_owned(), vec![number])),
         }
+    }
+
+    /// The barriers that have a deadline.
+    pub(super) fn timed_barriers(&self) -> &[String] {
+        &self.timed
     }
 
     /// What a step waits for, each thing once.

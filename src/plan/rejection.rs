@@ -85,6 +85,8 @@ pub enum Rejection {
     ZeroCap,
     /// Nothing that could be retried.
     NothingFailed,
+    /// That barrier was not released in time and fails the run, whatever is tried again.
+    BarrierLate(String),
     /// The run pauses.
     Paused(PauseCause),
     /// The run does not pause.
@@ -174,6 +176,7 @@ impl Rejection {
             Self::SamePlan(_) => "same_plan",
             Self::ZeroCap => "zero_cap",
             Self::NothingFailed => "nothing_failed",
+            Self::BarrierLate(_) => "barrier_late",
             Self::Paused(_) => "paused",
             Self::NotPaused => "not_paused",
             Self::BudgetReserved(_) => "budget_reserved",
@@ -275,6 +278,11 @@ impl fmt::Display for Rejection {
             }
             Self::ZeroCap => f.write_str("a cap of 0 would stop everything; use pause or lift it"),
             Self::NothingFailed => f.write_str("no step of the run has failed"),
+            Self::BarrierLate(id) => write!(
+                f,
+                "barrier {id} was not released in time, and fails the run whatever is tried again; \
+                 propose a plan that gives it more time, or says `on_break: wait`"
+            ),
             Self::TooDeep { found, limit } => write!(
                 f,
                 "a value with {found} levels of lists and objects within each other: expected at \

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use crate::cli::answer::command_line;
 use crate::cli::text::{asked, word};
 use crate::plan::{
-    Command, CompactStep, Criterion, Ending, Event, Micros, Rejection, Run, RunStatus, State,
-    StepNumber, StepStatus, Timer, decide,
+    Command, CompactStep, Criterion, Ending, Event, Micros, Rejection, Ruling, Run, RunStatus,
+    State, StepNumber, StepStatus, Timer, decide,
 };
 use crate::runner::{Pending, StepName, may_hold, pending};
 
@@ -130,9 +130,14 @@ fn failed_steps(run: &Run) -> Vec<StepNumber> {
     in_status(run, StepStatus::Failed).collect()
 }
 
-/// A run that failed: its failed steps may be tried again, each of them or all.
+/// A run that failed: its failed steps may be tried again, each of them or all, if that is of any
+/// use.
 fn failed_run(run: &Run, dir: &Path) -> Action {
     let failed = failed_steps(run);
+    let is_refused = run.plan_verdicts.values().any(|verdict| verdict.ruling == Ruling::Fail);
+    if run.late_barrier().is_some() || (failed.is_empty() && !is_refused) {
+        return other_plan(run, dir);
+    }
     let all = plain(&command_line("retry", dir, &[&run.name]));
     let mut names: Vec<String> =
         failed.iter().take(FEW).map(|number| step_name(run, *number)).collect();
@@ -149,6 +154,14 @@ fn failed_run(run: &Run, dir: &Path) -> Action {
     let single = failed.iter().take(FEW).map(|number| retry(run, *number, dir));
     let action = single.fold(action, Action::by);
     if failed.len() == 1 { action } else { action.by(all) }
+}
+
+/// A run that failed, and that nothing but another plan makes go on.
+fn other_plan(run: &Run, dir: &Path) -> Action {
+    let why = run.why_stopping().unwrap_or_else(|| "no step can go on".to_owned());
+    let text = format!("the run failed: {}; change its plan, and propose that", plain(&why));
+    let command = command_line("plan propose", dir, &["PLAN", "--run", &run.name]);
+    Action::new("replan", text).by(plain(&command))
 }
 
 /// A step that failed for good keeps back what comes after it.

@@ -83,6 +83,7 @@ pub(super) fn phrase(event: &Event) -> String {
                 BarrierChange::Released => "released",
                 BarrierChange::Broken => "broken",
                 BarrierChange::Late => "late",
+                BarrierChange::Overruled if event.arrived >= event.needed => "released late",
                 BarrierChange::Overruled => "released by an answer",
             },
             event.arrived,

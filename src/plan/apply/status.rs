@@ -287,7 +287,7 @@ impl BarrierState {
     }
 
     /// Whether as many as are needed have arrived.
-    pub(super) fn has_enough(&self) -> bool {
+    pub(in crate::plan) fn has_enough(&self) -> bool {
         let needed = self.needed.saturating_sub(u32::from(bug!(BarrierReleasedEarly)));
         u32::try_from(self.arrived.len()).map_or(true, |arrived| arrived >= needed)
     }

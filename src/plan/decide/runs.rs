@@ -118,14 +118,17 @@ pub(super) fn retry(
     Ok(reopened(run, [number].into_iter(), is_over, by))
 }
 
-/// Whether a run that has something to try again is over.
+/// Whether a run that has something to try again is over. Where a late barrier would fail it again
+/// at once, nothing is.
 fn has_failed(run: &Run) -> Result<IsOver, Rejection> {
-    match run.status {
-        RunStatus::Proposed => Err(Rejection::NoActivePlan),
-        RunStatus::Running => Ok(IsOver::No),
-        RunStatus::Ended(Ending::Failed) => Ok(IsOver::Failed),
-        RunStatus::Ended(ending) => Err(Rejection::RunHasEnded(ending)),
-    }
+    let is_over = match run.status {
+        RunStatus::Proposed => return Err(Rejection::NoActivePlan),
+        RunStatus::Running => IsOver::No,
+        RunStatus::Ended(Ending::Failed) => IsOver::Failed,
+        RunStatus::Ended(ending) => return Err(Rejection::RunHasEnded(ending)),
+    };
+    let late = run.late_barrier().map(|id| Rejection::BarrierLate(id.to_owned()));
+    late.map_or(Ok(is_over), Err)
 }
 
 /// Whether a run is over.

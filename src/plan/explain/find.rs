@@ -99,6 +99,7 @@ impl Asked<'_> {
             missing: barrier.members.iter().filter(is_missing).copied().collect(),
             failed: barrier.failed.clone(),
             deadline: barrier.deadline.filter(|_| barrier.status == BarrierStatus::Closed),
+            is_late: barrier.is_late,
             question: barrier.question,
         }))
     }

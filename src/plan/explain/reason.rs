@@ -136,6 +136,8 @@ pub struct MissingAt {
     pub failed: BTreeSet<StepNumber>,
     /// Until when it should be released.
     pub deadline: Option<Micros>,
+    /// Whether that time has passed.
+    pub is_late: bool,
     /// The question that is open about it.
     pub question: Option<QuestionId>,
 }

@@ -235,6 +235,7 @@ impl MissingAt {
     fn line(&self, of: &Words<'_>) -> String {
         let Self { id, needed, arrived, missing, failed, .. } = self;
         let verb = match self.status {
+            BarrierStatus::Broken if self.is_late => "was not released in time",
             BarrierStatus::Broken => "is broken",
             BarrierStatus::Closed | BarrierStatus::Released => "is closed",
         };

@@ -4,9 +4,10 @@ use super::budget::used_up;
 use super::criteria::{failed_criterion, judged_of_plan, of_cel, trust, trusted, unjudged};
 use super::opening;
 use crate::plan::{
-    Answered, Asked, BarrierChanged, Ending, Event, FAIL, OnFailure, PauseCause, PlanVerdict,
-    QuestionAnswered, QuestionAsked, QuestionId, RELEASE, ReplanRequested, ReplanTrigger,
-    ReplanWithdrawn, Ruling, Run, RunEnded, State, StepStatus, Subject, Verdict, WAIT, WITHDRAWN,
+    Answered, Asked, BarrierChange, BarrierChanged, BarrierState, BarrierStatus, Ending, Event,
+    FAIL, OnBreak, OnFailure, PauseCause, PlanVerdict, QuestionAnswered, QuestionAsked, QuestionId,
+    RELEASE, ReplanRequested, ReplanTrigger, ReplanWithdrawn, Ruling, Run, RunEnded, State,
+    StepStatus, Subject, Verdict, WAIT, WITHDRAWN,
 };
 
 pub(super) fn of_barrier(run: &Run, id: &str) -> Vec<Event> {
@@ -15,21 +16,16 @@ pub(super) fn of_barrier(run: &Run, id: &str) -> Vec<Event> {
         return vec![withdrawn(run, question)];
     }
     if let Some(change) = barrier.due() {
-        return vec![Event::Barrier(BarrierChanged {
-            run: run.id,
-            barrier: id.to_owned(),
-            change,
-            arrived: u32::try_from(barrier.arrived.len()).unwrap_or(u32::MAX),
-            needed: barrier.needed,
-        })];
+        return vec![changed(run, id, barrier, change)];
     }
     if !barrier.asks() {
         return Vec::new();
     }
     let (arrived, needed) = (barrier.arrived.len(), barrier.needed);
+    let how = barrier.how_broken();
     let asked = Asked {
         subject: Subject::Barrier(id.to_owned()),
-        text: format!("barrier {id} is broken: {arrived} of {needed} arrived"),
+        text: format!("barrier {id} {how}: {arrived} of {needed} arrived"),
         shown: run.active_version().map(|version| version.hash).unwrap_or_default(),
         options: [WAIT, RELEASE, FAIL].map(str::to_owned).to_vec(),
         to: None,
@@ -37,6 +33,26 @@ pub(super) fn of_barrier(run: &Run, id: &str) -> Vec<Event> {
         on_timeout: None,
     };
     vec![Event::QuestionAsked(QuestionAsked { run: run.id, asked })]
+}
+
+/// Whoever waits for a barrier whose deadline has passed is let through once its members have come.
+/// For the fold it stays broken, so that it is released as by somebody's word.
+pub(super) fn of_late_barrier(run: &Run, id: &str) -> Vec<Event> {
+    let late = run.barriers.get(id).filter(|barrier| {
+        let waits = barrier.status == BarrierStatus::Broken && barrier.on_break == OnBreak::Wait;
+        waits && barrier.has_enough()
+    });
+    late.map(|barrier| changed(run, id, barrier, BarrierChange::Overruled)).into_iter().collect()
+}
+
+fn changed(run: &Run, id: &str, barrier: &BarrierState, change: BarrierChange) -> Event {
+    Event::Barrier(BarrierChanged {
+        run: run.id,
+        barrier: id.to_owned(),
+        change,
+        arrived: u32::try_from(barrier.arrived.len()).unwrap_or(u32::MAX),
+        needed: barrier.needed,
+    })
 }
 
 /// The end of a question about a barrier that is no longer broken.
@@ -239,11 +255,22 @@ impl Run {
             || !self.questions.is_empty()
     }
 
+    /// A barrier that fails the run because its deadline has passed: nothing that is tried again
+    /// mends that.
+    #[must_use]
+    pub fn late_barrier(&self) -> Option<&str> {
+        let is_late = |id: &&String| self.barriers.get(*id).is_some_and(|each| each.is_late);
+        self.fatal_barriers.iter().find(is_late).map(String::as_str)
+    }
+
     /// Why nothing more is dealt although the run goes on until nothing is in flight.
     #[must_use]
     pub fn why_stopping(&self) -> Option<String> {
         if let Some(reason) = &self.abort {
             return Some(reason.clone());
+        }
+        if let Some(id) = self.late_barrier() {
+            return Some(format!("barrier {id} was not released in time"));
         }
         if let Some(id) = self.fatal_barriers.first() {
             return Some(format!("barrier {id} is broken: too few members can still arrive"));

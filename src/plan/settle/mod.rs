@@ -40,7 +40,8 @@ pub fn settle(state: &State, run: RunId) -> Vec<Event> {
     }
     let of_steps = run.due.iter().map(|number| step_consequence(run, *number, state.time));
     let of_barriers = run.due_barriers.iter().map(|id| ending::of_barrier(run, id));
-    let first = of_steps.chain(of_barriers).find(|events| !events.is_empty());
+    let of_late = run.links.timed_barriers().iter().map(|id| ending::of_late_barrier(run, id));
+    let first = of_steps.chain(of_barriers).chain(of_late).find(|events| !events.is_empty());
     first.unwrap_or_else(|| ending::of_run(state, run))
 }
 

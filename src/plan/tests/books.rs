@@ -268,7 +268,11 @@ fn check_barriers(run: &Run, version: &PlanVersion) {
             BarrierStatus::Released => {
                 assert!(state.arrived.len() >= needed || state.on_break == OnBreak::Ask);
             }
-            BarrierStatus::Broken => assert!(possible < needed || state.is_late),
+            BarrierStatus::Broken => {
+                assert!(possible < needed || state.is_late);
+                let is_over = run.status != RunStatus::Running || state.on_break != OnBreak::Wait;
+                assert!(is_over || state.arrived.len() < needed, "nobody waits for who came");
+            }
             BarrierStatus::Closed if run.status == RunStatus::Running => {
                 assert!(state.arrived.len() < needed && possible >= needed);
             }

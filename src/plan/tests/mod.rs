@@ -6,6 +6,7 @@ mod commands;
 mod consequences;
 mod dice;
 mod forged;
+mod late;
 mod leftovers;
 mod outlive;
 mod plans;

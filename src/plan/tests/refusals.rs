@@ -325,6 +325,7 @@ fn of_runs() -> Vec<(World, Command)> {
         (one(), propose(&plan(vec![step("a", &[]), step("b", &["a"])]))),
         (one(), cap),
         (one(), Command::RetryFailed { run, by: by() }),
+        (late(), Command::RetryFailed { run, by: by() }),
         (paused, dispatch(None)),
         (one(), Command::Resume { run, by: by() }),
         (asked, request),
@@ -333,6 +334,17 @@ fn of_runs() -> Vec<(World, Command)> {
         (one(), Command::JudgePlan { run, verdicts: vec![verdict(0, Ruling::Pass, "ann")] }),
         (retired(), Command::Pause { run, by: by(), reason: by() }),
     ]
+}
+
+/// A run that a barrier failed, which was not released in time.
+fn late() -> World {
+    let mut timed = plan(vec![step("a", &[]), step("b", &["join"])]);
+    let join = barrier("join", &["a"], BarrierNeeds::All);
+    timed.barriers.push(Barrier { deadline_seconds: Some(1), ..join });
+    let mut late = World::with(&timed, RunPolicy::default());
+    late.now += 2 * SECOND;
+    late.ask(Command::Tick).unwrap();
+    late
 }
 
 /// Refusals about steps, attempts, questions and effects.

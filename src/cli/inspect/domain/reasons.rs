@@ -98,11 +98,12 @@ pub(super) fn reason_json(reason: &Reason) -> Value {
 }
 
 fn barrier_json(missing: &MissingAt) -> Value {
-    let MissingAt { id, status, needed, arrived, missing, failed, deadline, question } = missing;
+    let MissingAt { id, status, needed, arrived, missing, failed, deadline, is_late, question } =
+        missing;
     json!({
         "is": "barrier", "barrier": id, "status": barrier_word(*status), "needed": needed,
         "arrived": arrived, "missing": missing, "failed": failed,
-        "deadline": deadline.map(time_json), "question": question,
+        "deadline": deadline.map(time_json), "late": is_late, "question": question,
     })
 }
 

@@ -93,6 +93,10 @@ struct Life {
     request: Option<(u64, ReplanTrigger)>,
     questions: BTreeMap<QuestionId, (Option<StepNumber>, Asked)>,
     released: BTreeSet<String>,
+    /// Barriers that were not released in time.
+    late: BTreeSet<String>,
+    /// What somebody said about barriers.
+    said: BTreeMap<String, String>,
     values: BTreeMap<String, Value>,
     plan_verdicts: BTreeMap<u32, Ruling>,
     effects: BTreeMap<String, (AttemptToken, bool)>,

@@ -150,6 +150,9 @@ impl Life {
             .map(|barrier| barrier.id.clone())
             .collect();
         self.released = kept;
+        self.said = change.answers.iter().cloned().collect();
+        let said = &self.said;
+        self.late.retain(|id| said.get(id).is_some_and(|answer| answer == WAIT));
         self.put_on_call();
     }
 
@@ -319,12 +322,37 @@ impl Life {
                 assert!(self.has_enough(barrier), "released with too few");
                 self.released.insert(changed.barrier.clone());
             }
-            BarrierChange::Overruled => drop(self.released.insert(changed.barrier.clone())),
+            BarrierChange::Overruled => {
+                let is_said = self.said.get(&barrier.id).is_some_and(|answer| answer == RELEASE);
+                let is_free = is_said || self.is_forked || self.is_awaited(barrier);
+                assert!(is_free, "nobody let {} go", barrier.id);
+                self.released.insert(changed.barrier.clone());
+                self.late.remove(&changed.barrier);
+            }
             BarrierChange::Broken => assert!(!self.has_enough(barrier)),
             BarrierChange::Late => {
                 let seconds = u64::from(barrier.deadline_seconds.unwrap());
                 assert!(time >= self.started + seconds * 1_000_000, "late too early");
+                self.late.insert(changed.barrier.clone());
             }
         }
+    }
+
+    /// Whether a barrier is late, was to be waited for all the same, and everybody has come.
+    fn is_awaited(&self, barrier: &Barrier) -> bool {
+        let waits = match self.said.get(&barrier.id).map(String::as_str) {
+            Some(answer) => answer == WAIT,
+            None => barrier.on_break == OnBreak::Wait,
+        };
+        waits && self.late.contains(&barrier.id) && self.has_enough(barrier)
+    }
+
+    /// Nobody is kept waiting for members that have come.
+    pub(super) fn check_barriers(&self) {
+        if self.status != RunStatus::Running {
+            return;
+        }
+        let mut late = self.plan().barriers.iter().filter(|each| self.late.contains(&each.id));
+        assert!(late.all(|barrier| !self.is_awaited(barrier)), "a late barrier is not released");
     }
 }

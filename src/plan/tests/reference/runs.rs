@@ -21,6 +21,8 @@ impl Life {
             request: None,
             questions: BTreeMap::new(),
             released: BTreeSet::new(),
+            late: BTreeSet::new(),
+            said: BTreeMap::new(),
             values: BTreeMap::new(),
             plan_verdicts: BTreeMap::new(),
             effects: BTreeMap::new(),
@@ -69,7 +71,11 @@ impl Life {
             Event::QuestionAsked(event) => {
                 self.questions.insert(QuestionId(seq), (None, event.asked.clone()));
             }
-            Event::QuestionAnswered(event) => drop(self.answered(&event.answered)),
+            Event::QuestionAnswered(event) => {
+                if let Subject::Barrier(id) = self.answered(&event.answered).subject {
+                    self.said.insert(id, event.answered.answer.clone());
+                }
+            }
             Event::QuestionExpired(event) => drop(self.expired(time, &event.expired)),
             Event::ReplanRequested(requested) => {
                 let before = self.request.replace((seq, requested.trigger.clone()));
@@ -190,6 +196,7 @@ impl Life {
             self.effects.iter().map(|(key, (_, is_done))| (key, *is_done)).collect();
         assert_eq!(effects, expected);
         self.compare_steps(run);
+        self.check_barriers();
         self.check_questions();
         if matches!(self.status, RunStatus::Ended(_)) {
             assert!(run.timers.is_empty() && run.questions.is_empty(), "11: {:?}", run.timers);
