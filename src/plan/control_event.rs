@@ -34,6 +34,14 @@ pub enum PauseCause {
     StepLimit(StepNumber),
 }
 
+impl PauseCause {
+    /// Whether the run pauses for what it costs, and not for what somebody said.
+    #[must_use]
+    pub fn is_of_cost(&self) -> bool {
+        !matches!(self, Self::Person(_))
+    }
+}
+
 /// A run that had paused goes on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunResumed {

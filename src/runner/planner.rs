@@ -69,7 +69,7 @@ impl Drive<'_> {
         let Some(planner) = self.helpers.planner.clone() else { return };
         let Some(state) = self.state() else { return };
         let Some(run) = state.runs.get(&self.run) else { return };
-        let Some(request) = run.request.as_ref().filter(|_| may_be_asked(run)) else { return };
+        let Some(request) = run.request.as_ref().filter(|it| may_be_asked(run, it)) else { return };
         if self.planning.asked.is_some() || self.planning.left.contains(&request.seq) {
             return;
         }
@@ -166,9 +166,13 @@ impl Drive<'_> {
     }
 }
 
-/// Whether the run may have another plan now.
-fn may_be_asked(run: &Run) -> bool {
-    run.status == RunStatus::Running && run.pause.is_none() && run.newest_proposal().is_none()
+/// Whether the run may have another plan now. One that pauses for its budget may have the one that
+/// is asked for because of that: nothing else would make it go on.
+fn may_be_asked(run: &Run, request: &ReplanRequest) -> bool {
+    let is_free = run.pause.as_ref().is_none_or(|cause| {
+        cause.is_of_cost() && request.trigger == ReplanTrigger::BudgetExhausted
+    });
+    run.status == RunStatus::Running && is_free && run.newest_proposal().is_none()
 }
 
 /// Why a planner is not asked about a request, if it is not.

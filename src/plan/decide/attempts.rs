@@ -123,7 +123,7 @@ fn fired(state: &State, run: &Run, (due, timer): (Micros, &Timer), now: Micros) 
             let elapsed = StepEvent::DelayElapsed(DelayElapsed { due });
             vec![step_event(run.id, *number, elapsed)]
         }
-        Timer::Question(id) => questions::expired(run, *id, now),
+        Timer::Question(id) => questions::expired(state, run, *id, now),
         Timer::Barrier(id) => {
             questions::changed(run, id, BarrierChange::Late).into_iter().collect()
         }

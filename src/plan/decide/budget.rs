@@ -79,11 +79,31 @@ pub(super) fn set_budget(
             if changed == Some(run.id) { limits.unwrap_or_else(planned) } else { run.limits() };
         let of_ledger = if changed.is_none() { limits } else { state.account.limits };
         let both = (of_run, of_ledger.unwrap_or_default());
-        if !matches!(covered(state, run, both, now, Cost::default()), Cover::No(_)) {
+        if is_covered(state, run, both, now) {
             events.extend(resumed(run, by));
         }
     }
     Ok(events)
+}
+
+/// What follows for a run that pauses for what it costs when another version becomes active, whose
+/// budget this is: it goes on, if that covers more.
+pub(super) fn resumed_by_plan(
+    state: &State,
+    now: Micros,
+    run: &Run,
+    planned: Limits,
+    by: &str,
+) -> Vec<Event> {
+    let pauses = run.pause.as_ref().is_some_and(PauseCause::is_of_cost);
+    let of_run = run.account.limits.unwrap_or(planned);
+    let both = (of_run, state.account.limits.unwrap_or_default());
+    if pauses && is_covered(state, run, both, now) { resumed(run, by) } else { Vec::new() }
+}
+
+/// Whether the budgets of a run and of the ledger cover an attempt that costs little.
+fn is_covered(state: &State, run: &Run, limits: (Limits, Limits), now: Micros) -> bool {
+    !matches!(covered(state, run, limits, now, Cost::default()), Cover::No(_))
 }
 
 fn waits_for_budget(glance: &Glance) -> bool {

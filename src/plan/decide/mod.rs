@@ -51,7 +51,7 @@ fn judge(state: &State, now: Micros, command: &Command) -> Result<Vec<Event>, Re
         }
         Command::ReviewPlan { run, version, hash, review, by, note } => {
             let review = versions::Reviewed { version: *version, hash: *hash, review: *review };
-            versions::review(state, *run, &review, by, note)
+            versions::review(state, now, *run, &review, (by, note))
         }
         Command::Dispatch { run, step, worker, lease } => {
             dispatch::dispatch(state, now, *run, *step, (worker, *lease))
@@ -82,7 +82,7 @@ fn judge(state: &State, now: Micros, command: &Command) -> Result<Vec<Event>, Re
         Command::CommitEffect { token, key } => effects::commit(state, *token, key),
         Command::Answer { question, answer, by, note, shown } => {
             let reply = questions::Reply { answer, by, note };
-            questions::answer(state, *question, *shown, &reply)
+            questions::answer(state, now, *question, *shown, &reply)
         }
         Command::SetBudget { run, limits, by } => budget::set_budget(state, now, *run, *limits, by),
         Command::CorrectCost { token, cost, charged, by } => {

@@ -18,6 +18,7 @@ pub(super) struct Reply<'a> {
 
 pub(super) fn answer(
     state: &State,
+    now: Micros,
     id: QuestionId,
     shown: crate::plan::ContentHash,
     reply: &Reply<'_>,
@@ -33,14 +34,15 @@ pub(super) fn answer(
         let (answer, options) = (reply.answer.to_owned(), asked.options.clone());
         return Err(Rejection::NotAnOption { answer, options });
     }
-    answered(run, id, question, reply)
+    answered(state, now, run, (id, question), reply)
 }
 
 /// An answer, with what follows from it and needs a command.
 fn answered(
+    state: &State,
+    now: Micros,
     run: &Run,
-    id: QuestionId,
-    question: &Question,
+    (id, question): (QuestionId, &Question),
     reply: &Reply<'_>,
 ) -> Result<Vec<Event>, Rejection> {
     let Reply { answer, by, note } = *reply;
@@ -63,7 +65,7 @@ fn answered(
                 _ => None,
             };
             if let Some(review) = review {
-                events.extend(versions::reviewed(run, *version, review, by, note)?);
+                events.extend(versions::reviewed(state, now, run, (*version, review), (by, note))?);
             }
         }
         Subject::Budget if answer == REPLAN && run.request.is_none() => {
@@ -111,14 +113,14 @@ pub(super) fn withdrawn(run: &Run, subject: &Subject, by: &str) -> Vec<Event> {
 }
 
 /// What happens when nobody answered a question in time.
-pub(super) fn expired(run: &Run, id: QuestionId, now: Micros) -> Vec<Event> {
+pub(super) fn expired(state: &State, run: &Run, id: QuestionId, now: Micros) -> Vec<Event> {
     let Some(question) = run.questions.get(&id) else { return Vec::new() };
     let asked = &question.asked;
     if let Some(OnTimeout::Answer(answer)) = &asked.on_timeout
         && asked.options.contains(answer)
     {
         let reply = Reply { answer, by: TIMEOUT, note: "nobody answered in time" };
-        return answered(run, id, question, &reply).unwrap_or_default();
+        return answered(state, now, run, (id, question), &reply).unwrap_or_default();
     }
     let then = match &asked.on_timeout {
         // An answer that means nothing is none.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::attempts::revoked;
-use super::{expect_name, open_run, questions, run_of};
+use super::{budget, expect_name, open_run, questions, run_of};
 use crate::plan::replan::activation;
 use crate::plan::{
     ApprovalPolicy, CompactPlan, ContentHash, Ending, Event, HashedStep, Micros, Named,
@@ -120,7 +120,8 @@ pub(super) fn propose(
     let mut plan = (*draft.header).clone();
     plan.steps = draft.steps.iter().map(|each| each.step.clone()).collect();
     let hashes: Vec<ContentHash> = draft.steps.iter().map(|each| each.hash).collect();
-    events.extend(activate(run, version, (&Arc::new(plan.into()), &hashes), AUTOMATIC));
+    let plan = (&Arc::new(plan.into()), &hashes[..]);
+    events.extend(activate(state, now, run, version, plan, AUTOMATIC));
     Ok(events)
 }
 
@@ -140,10 +141,10 @@ fn check_limit(run: &Run, trigger: Option<&ReplanTrigger>) -> Result<(), Rejecti
 
 pub(super) fn review(
     state: &State,
+    now: Micros,
     run: RunId,
     expected: &Reviewed,
-    by: &str,
-    note: &str,
+    said: (&str, &str),
 ) -> Result<Vec<Event>, Rejection> {
     let run = revisable(state, run)?;
     let Reviewed { version, hash, review } = *expected;
@@ -151,8 +152,8 @@ pub(super) fn review(
     if proposed.hash != hash {
         return Err(Rejection::HashDiffers { expected: proposed.hash, found: hash });
     }
-    let mut events = questions::withdrawn(run, &Subject::Plan(version), by);
-    events.extend(reviewed(run, version, review, by, note)?);
+    let mut events = questions::withdrawn(run, &Subject::Plan(version), said.0);
+    events.extend(reviewed(state, now, run, (version, review), said)?);
     Ok(events)
 }
 
@@ -166,13 +167,13 @@ fn proposed(run: &Run, version: u32) -> Result<&PlanVersion, Rejection> {
         .ok_or(Rejection::NoSuchVersion(version))
 }
 
-/// The review of a version, and its activation if it was approved.
+/// The review of a version, with who said so and why, and its activation if it was approved.
 pub(super) fn reviewed(
+    state: &State,
+    now: Micros,
     run: &Run,
-    version: u32,
-    review: Review,
-    by: &str,
-    note: &str,
+    (version, review): (u32, Review),
+    (by, note): (&str, &str),
 ) -> Result<Vec<Event>, Rejection> {
     let proposed = proposed(run, version)?;
     let mut events = vec![Event::PlanReviewed(PlanReviewed {
@@ -185,7 +186,7 @@ pub(super) fn reviewed(
     })];
     if review == Review::Approved {
         let plan = (&proposed.plan, &proposed.step_hashes[..]);
-        events.extend(activate(run, version, plan, by));
+        events.extend(activate(state, now, run, version, plan, by));
     }
     Ok(events)
 }
@@ -273,8 +274,10 @@ fn chunk_length(steps: &[HashedStep]) -> usize {
 }
 
 /// The activation of a later version: attempts that it takes away are lost first, and a run that
-/// had failed goes on.
+/// had failed, or paused for a budget that the version raises, goes on.
 fn activate(
+    state: &State,
+    now: Micros,
     run: &Run,
     version: u32,
     (plan, hashes): (&Arc<CompactPlan>, &[ContentHash]),
@@ -287,5 +290,6 @@ fn activate(
         events.push(Event::RunReopened(RunReopened { run: run.id, by: by.to_owned() }));
     }
     events.push(Event::PlanActivated(activated));
+    events.extend(budget::resumed_by_plan(state, now, run, plan.header().budget.into(), by));
     events
 }

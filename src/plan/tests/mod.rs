@@ -4,6 +4,7 @@
 mod books;
 mod commands;
 mod consequences;
+mod costs;
 mod dice;
 mod forged;
 mod late;

@@ -1,0 +1,76 @@
+//! Runs that pause for what they cost, and what makes them go on.
+
+use super::books;
+use super::support::*;
+use crate::plan::*;
+
+const RUN: RunId = RunId(1);
+
+fn by() -> String {
+    "ana".to_owned()
+}
+
+fn with_attempts(attempts: u64) -> Plan {
+    let mut limited = plan(vec![step("a", &[]), step("b", &[])]);
+    limited.budget.attempts = Some(attempts);
+    limited
+}
+
+/// Answers the only open question.
+fn reply(world: &mut World, answer: &str) -> Vec<Event> {
+    let (question, asked) = world.run().questions.iter().next().unwrap();
+    let (question, shown) = (*question, asked.asked.shown);
+    let (answer, note) = (answer.to_owned(), String::new());
+    world.ask(Command::Answer { question, answer, by: by(), note, shown }).unwrap()
+}
+
+/// A run that used up its budget of one attempt, and somebody answered `replan`.
+fn used_up() -> World {
+    let mut world = World::with(&with_attempts(1), RunPolicy::default());
+    world.work("a");
+    world.ask(dispatch(None)).unwrap();
+    assert_eq!(world.run().pause, Some(PauseCause::RunBudget(BudgetPart::Attempts)));
+    reply(&mut world, REPLAN);
+    assert_eq!(world.run().request.as_ref().unwrap().trigger, ReplanTrigger::BudgetExhausted);
+    world
+}
+
+/// Story: the budget of one attempt was used up, and somebody answered with another plan, which allowed
+/// ten. It became active, and the run still paused: "its budget of attempts is used up".
+#[test]
+fn a_version_that_allows_more_lets_a_run_go_on_that_paused_for_its_budget() {
+    let mut world = used_up();
+    let events = world.propose(&with_attempts(10)).unwrap();
+    assert!(kinds(&events).ends_with("PlanActivated RunResumed"), "{}", kinds(&events));
+    assert_eq!(world.run().pause, None);
+    world.work("b");
+    assert_eq!(world.run().status, RunStatus::Ended(Ending::Done));
+    books::check(&world.state);
+}
+
+/// Story: the same, but nobody had answered, and the version was approved by a person. The question about
+/// the budget is closed with it. A version that allows no more changes nothing.
+#[test]
+fn a_version_answers_the_question_about_the_budget_if_it_allows_more() {
+    let policy = RunPolicy { approval: ApprovalPolicy::Required, ..RunPolicy::default() };
+    let mut world = World::with(&with_attempts(1), policy);
+    let approve = |world: &mut World| {
+        let version = u32::try_from(world.run().versions.len()).unwrap();
+        let hash = world.run().versions.last().unwrap().hash;
+        let (review, note) = (Review::Approved, String::new());
+        world.ask(Command::ReviewPlan { run: RUN, version, hash, review, by: by(), note }).unwrap()
+    };
+    approve(&mut world);
+    world.work("a");
+    world.ask(dispatch(None)).unwrap();
+    let mut same = with_attempts(1);
+    same.title = "as much".to_owned();
+    world.propose(&same).unwrap();
+    assert_eq!(kinds(&approve(&mut world)), "PlanReviewed PlanActivated");
+    assert!(world.run().pause.is_some());
+    world.propose(&with_attempts(10)).unwrap();
+    let events = approve(&mut world);
+    assert_eq!(kinds(&events), "PlanReviewed PlanActivated QuestionAnswered RunResumed");
+    assert!(world.run().questions.is_empty());
+    books::check(&world.state);
+}
