@@ -3,7 +3,8 @@
 use super::{open_run, running};
 use crate::plan::{
     Account, BudgetChanged, BudgetPart, Cost, CostCorrected, Event, Glance, Limits, Micros,
-    PauseCause, Rejection, Run, RunId, RunPaused, RunResumed, State, StepEvent, Subject,
+    PauseCause, Rejection, ReplanTrigger, ReplanWithdrawn, Run, RunId, RunPaused, RunResumed,
+    State, StepEvent, StepStatus, Subject,
 };
 
 /// Whether a budget covers another attempt.
@@ -81,6 +82,7 @@ pub(super) fn set_budget(
         let both = (of_run, of_ledger.unwrap_or_default());
         if is_covered(state, run, both, now) {
             events.extend(resumed(run, by));
+            events.extend(lapsed(run));
         }
     }
     Ok(events)
@@ -117,6 +119,17 @@ fn resumed(run: &Run, by: &str) -> Vec<Event> {
     events
 }
 
+/// The end of a request for another plan that was the answer to a used-up budget: the run goes on
+/// without it. While a step has failed, or a version waits for a review, somebody may count on it.
+fn lapsed(run: &Run) -> Option<Event> {
+    let request = run.request.as_ref()?;
+    let is_free = run.count(StepStatus::Failed) == 0 && run.newest_proposal().is_none();
+    (request.trigger == ReplanTrigger::BudgetExhausted && is_free).then(|| {
+        let (by, reason) = ("policy:replan".to_owned(), "its cause is gone".to_owned());
+        Event::ReplanWithdrawn(ReplanWithdrawn { run: run.id, by, reason })
+    })
+}
+
 pub(super) fn pause(
     state: &State,
     run: RunId,
@@ -143,7 +156,11 @@ pub(super) fn resume(
     }
     match cover(state, run, now, Cost::default()) {
         Cover::No(cause) => Err(Rejection::Paused(cause)),
-        Cover::Yes | Cover::Later(_) => Ok(resumed(run, by)),
+        Cover::Yes | Cover::Later(_) => {
+            let lapsed =
+                lapsed(run).filter(|_| run.pause.as_ref().is_some_and(PauseCause::is_of_cost));
+            Ok(resumed(run, by).into_iter().chain(lapsed).collect())
+        }
     }
 }
 

@@ -72,11 +72,13 @@ pub(in crate::plan) fn carried_out(
                     ReplanTrigger::ExecutorRequest { token }
                 }
                 FailureClass::AssumptionBroken => ReplanTrigger::AssumptionBroken { token },
-                FailureClass::BudgetExhausted => ReplanTrigger::BudgetExhausted,
                 FailureClass::Transient | FailureClass::Unknown => {
                     ReplanTrigger::RetriesExhausted { token }
                 }
-                FailureClass::Deterministic => ReplanTrigger::Failure { token },
+                // The budget of the run may have much left: what failed is a step.
+                FailureClass::Deterministic | FailureClass::BudgetExhausted => {
+                    ReplanTrigger::Failure { token }
+                }
             };
             let from = from.or(Some(number));
             events.push(Event::ReplanRequested(ReplanRequested {

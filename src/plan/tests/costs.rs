@@ -74,3 +74,35 @@ fn a_version_answers_the_question_about_the_budget_if_it_allows_more() {
     assert!(world.run().questions.is_empty());
     books::check(&world.state);
 }
+
+/// Story: a step failed for good with class `budget_exhausted`, and another plan was asked for. A person had
+/// the step tried again, and it was accepted; the request stayed open, and when another step failed
+/// for good, the run waited for a plan that nobody wanted.
+#[test]
+fn a_request_of_a_step_whose_own_budget_was_used_up_goes_with_its_cause() {
+    let once = Some(Box::new(RetryPolicy { max_attempts: 1, ..RetryPolicy::default() }));
+    let mut limited = plan(vec![Step { retry: once, ..step("a", &[]) }, step("b", &[])]);
+    limited.failure.max_replans = Some(2);
+    let mut world = World::with(&limited, RunPolicy::default());
+    world.fail("a", FailureClass::BudgetExhausted);
+    let trigger = world.run().request.as_ref().unwrap().trigger.clone();
+    assert!(matches!(trigger, ReplanTrigger::Failure { .. }));
+    let retry = Command::Retry { run: RUN, step: world.number("a"), by: by() };
+    assert_eq!(kinds(&world.ask(retry).unwrap()), "Reopened ReplanWithdrawn");
+    assert_eq!(world.run().request, None);
+    books::check(&world.state);
+}
+
+/// Story: the budget was used up, and somebody answered `replan`; then the budget was raised instead. The
+/// run went on, with a request that nobody wanted any more.
+#[test]
+fn a_request_for_a_used_up_budget_lapses_when_it_is_raised() {
+    let mut world = used_up();
+    let limits = Some(Limits { attempts: Some(5), ..Limits::default() });
+    let raise = Command::SetBudget { run: Some(RUN), limits, by: by() };
+    assert_eq!(kinds(&world.ask(raise).unwrap()), "BudgetChanged RunResumed ReplanWithdrawn");
+    assert_eq!(world.run().request, None);
+    world.work("b");
+    assert_eq!(world.run().status, RunStatus::Ended(Ending::Done));
+    books::check(&world.state);
+}
