@@ -68,7 +68,7 @@ fn answered(
                 events.extend(versions::reviewed(state, now, run, (*version, review), (by, note))?);
             }
         }
-        Subject::Budget if answer == REPLAN && run.request.is_none() => {
+        Subject::Budget if answer == REPLAN && run.has_room_for_request() => {
             events.push(Event::ReplanRequested(ReplanRequested {
                 run: run.id,
                 trigger: ReplanTrigger::BudgetExhausted,

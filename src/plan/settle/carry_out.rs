@@ -66,7 +66,7 @@ pub(in crate::plan) fn carried_out(
     }
     let mut events = vec![step_event(run, number, StepEvent::FailureDecided(decided))];
     match decision {
-        Decision::Replan if run.request.is_none() => {
+        Decision::Replan if run.has_room_for_request() => {
             let trigger = match class {
                 FailureClass::AssumptionBroken if asks_for_replan(run, number) => {
                     ReplanTrigger::ExecutorRequest { token }
@@ -93,6 +93,15 @@ pub(in crate::plan) fn carried_out(
         _ => {}
     }
     events
+}
+
+impl Run {
+    /// Whether another plan may be asked for. One that is asked for because few steps are left waits
+    /// for any that is needed: the planner is asked for more again behind it.
+    pub(in crate::plan) fn has_room_for_request(&self) -> bool {
+        let open = self.request.as_ref();
+        open.is_none_or(|request| request.trigger == ReplanTrigger::Extension)
+    }
 }
 
 fn asked(run: &Run, number: StepNumber, token: AttemptToken, text: String) -> Event {

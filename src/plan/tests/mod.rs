@@ -9,6 +9,7 @@ mod dice;
 mod forged;
 mod late;
 mod leftovers;
+mod other_plans;
 mod outlive;
 mod plans;
 mod policy;

@@ -14,7 +14,7 @@
 //!    verdict is the worker's own; an expression is judged as it reads.
 //! 7. A stale token never changes a step, and what a lost attempt cost is charged until known.
 //! 8. Every failure has exactly one decision, with a rule; one that was escalated has one more.
-//! 9. At most one request for another plan is open.
+//! 9. At most one request for another plan is open; one for more steps gives way to any other.
 //! 10. Nothing that stands on work that fell stays accepted, nothing of it stays in flight.
 //! 11. An ended run has no live attempt, timer or question; a done one has all it was to have.
 //! 12. Every open question is about something that still is as it was when it was asked.

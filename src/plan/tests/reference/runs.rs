@@ -79,7 +79,9 @@ impl Life {
             Event::QuestionExpired(event) => drop(self.expired(time, &event.expired)),
             Event::ReplanRequested(requested) => {
                 let before = self.request.replace((seq, requested.trigger.clone()));
-                assert_eq!(before, None, "one request at a time");
+                let gives_way =
+                    before.is_none_or(|(_, trigger)| trigger == ReplanTrigger::Extension);
+                assert!(gives_way, "one request at a time");
             }
             Event::ReplanWithdrawn(_) => {
                 let (_, trigger) = self.request.take().expect("a request to withdraw");
