@@ -12,9 +12,14 @@ pub(in crate::plan) fn used_up(run: &Run, cause: PauseCause) -> Vec<Event> {
         PauseCause::StepLimit(step) => format!("an attempt of step {step} cost more than it may"),
         PauseCause::Person(by) => format!("{by} said so"),
     };
+    let how = match &cause {
+        PauseCause::RunBudget(_) | PauseCause::LedgerBudget(_) => "raise it",
+        // Of what was spent already, nothing can be raised.
+        PauseCause::StepLimit(_) | PauseCause::Person(_) => "resume the run",
+    };
     let asked = Asked {
         subject: Subject::Budget,
-        text: format!("{what}: raise it to go on"),
+        text: format!("{what}: {how} to go on"),
         shown: run.active_version().map(|version| version.hash).unwrap_or_default(),
         options: [REPLAN, ABORT].map(str::to_owned).to_vec(),
         to: None,

@@ -106,3 +106,26 @@ fn a_request_for_a_used_up_budget_lapses_when_it_is_raised() {
     assert_eq!(world.run().status, RunStatus::Ended(Ending::Done));
     books::check(&world.state);
 }
+
+/// Story: an attempt cost more than its step allows, and the question said "raise it to go on". The budget
+/// was raised, and nothing happened: only resuming the run helps.
+#[test]
+fn who_is_asked_about_a_costly_attempt_is_told_what_helps() {
+    let mut limited = plan(vec![step("a", &[]), step("b", &[])]);
+    limited.steps[0].cost_limit = Some(Cost { money_micros: 5, tokens: 0 });
+    let mut world = World::with(&limited, RunPolicy::default());
+    let token = world.deal("a");
+    let cost = Cost { money_micros: 9, tokens: 0 };
+    world.report(token, Receipt { cost, ..Receipt::default() });
+    let text = &world.run().questions.values().next().unwrap().asked.text;
+    assert_eq!(text, "an attempt of step 1 cost more than it may: resume the run to go on");
+    // Or another plan, where somebody wants that.
+    let mut resumed = World { state: world.state.clone(), log: Vec::new(), now: world.now };
+    let events = resumed.ask(Command::Resume { run: RUN, by: by() }).unwrap();
+    assert_eq!(kinds(&events), "QuestionAnswered RunResumed");
+    reply(&mut world, REPLAN);
+    limited.title = "cheaper".to_owned();
+    world.propose(&limited).unwrap();
+    assert_eq!(world.run().pause, None);
+    books::check(&world.state);
+}
