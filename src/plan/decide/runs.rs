@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use super::attempts::{check_criterion, revoked};
 use super::{expect_name, not_available, open_run, run_of, running, step_event, step_of};
 use crate::plan::{
-    Accepted, AcceptedBasis, CapChanged, CapScope, DoubtResolved, Ending, Event, Finding, Json,
-    Named, Origin, PlanVerdict, Rejection, Reopened, Ruling, Run, RunEnded, RunId, RunReopened,
-    RunStatus, Skipped, State, StepEvent, StepNumber, StepStatus, VariableSet, Verdict,
+    Accepted, AcceptedBasis, Asked, CapChanged, CapScope, DoubtResolved, Ending, Event, Finding,
+    Json, Named, Origin, PlanVerdict, QuestionAsked, Rejection, Reopened, Ruling, Run, RunEnded,
+    RunId, RunReopened, RunStatus, Skipped, State, StepEvent, StepNumber, StepStatus, Subject,
+    VariableSet, Verdict,
 };
 
 /// The plan's own criteria are judged once every step is closed: before, there is nothing to
@@ -101,7 +102,28 @@ pub(super) fn retry_failed(state: &State, run: RunId, by: &str) -> Result<Vec<Ev
     if run.count(StepStatus::Failed) == 0 && !plan_failed {
         return Err(Rejection::NothingFailed);
     }
+    if plan_failed && is_over == IsOver::No {
+        return judged_again(run, by);
+    }
     Ok(reopened(run, failed_steps(run), is_over, by))
+}
+
+/// A run that waits for another plan, since criteria of this one do not hold, is to be judged again:
+/// it ends by them, as it would without that plan, and goes on. Every step is closed then, and the
+/// versions that somebody is asked about still wait for an answer.
+fn judged_again(run: &Run, by: &str) -> Result<Vec<Event>, Rejection> {
+    if let Some(cause) = &run.pause {
+        return Err(Rejection::Paused(cause.clone()));
+    }
+    let (ending, by) = (Ending::Failed, by.to_owned());
+    let reason = format!("{by} wants its own criteria judged again");
+    let asked = run.questions.values().map(|question| &question.asked);
+    let reviews = asked.filter(|asked| matches!(asked.subject, Subject::Plan(_)));
+    let again =
+        |asked: &Asked| Event::QuestionAsked(QuestionAsked { run: run.id, asked: asked.clone() });
+    let ended = Event::RunEnded(RunEnded { run: run.id, ending, reason });
+    let reopened = Event::RunReopened(RunReopened { run: run.id, by });
+    Ok([ended, reopened].into_iter().chain(reviews.map(again)).collect())
 }
 
 pub(super) fn retry(

@@ -36,3 +36,43 @@ fn a_failure_asks_for_another_plan_while_more_steps_are_asked_for() {
     assert_eq!(world.run().request.as_ref().unwrap().trigger, ReplanTrigger::Extension);
     books::check(&world.state);
 }
+
+/// Story: all was done, but a criterion of the plan did not hold, because a variable was wrong; so another plan
+/// was asked for. Somebody set the variable right and retried. The answer was "its own criteria: tried
+/// again", but nothing was written, and nothing judged.
+#[test]
+fn criteria_of_the_plan_are_judged_again_while_another_plan_is_asked_for() {
+    let mut judged = with_replans(1, vec![step("a", &[])]);
+    judged.test_criteria = vec![Criterion::Cel("ok".to_owned())];
+    let mut world = World::with(&judged, RunPolicy::default());
+    world.work("a");
+    assert!(world.run().request.is_some());
+    let retry = || Command::RetryFailed { run: RUN, by: by() };
+    let events = world.ask(retry()).unwrap();
+    assert_eq!(kinds(&events), "RunEnded RunReopened PlanVerdict ReplanRequested");
+    assert_eq!(world.run().status, RunStatus::Running);
+    books::check(&world.state);
+    let (name, value) = ("ok".to_owned(), Json::new(&serde_json::json!(true)));
+    let set = Command::SetVariable { run: RUN, name, value, expected_version: None, by: by() };
+    world.ask(set).unwrap();
+    assert_eq!(kinds(&world.ask(retry()).unwrap()), "RunEnded RunReopened PlanVerdict RunEnded");
+    assert_eq!(world.run().status, RunStatus::Ended(Ending::Done));
+    books::check(&world.state);
+}
+
+/// Story: a version waited for a yes, with a deadline, when the criteria were to be judged again. It still does.
+#[test]
+fn a_version_that_waits_for_a_yes_still_does_when_criteria_are_judged_again() {
+    let mut judged = with_replans(1, vec![step("a", &[])]);
+    judged.test_criteria = vec![Criterion::Cel("ok".to_owned())];
+    let mut world = World::with(&judged, RunPolicy::default());
+    world.work("a");
+    let gate = Gate { question: "go?".to_owned(), deadline_seconds: Some(9), ..Gate::default() };
+    judged.gate = Some(gate);
+    world.propose(&judged).unwrap();
+    let asked = |world: &World| world.run().questions.values().next().unwrap().asked.clone();
+    let before = asked(&world);
+    world.ask(Command::RetryFailed { run: RUN, by: by() }).unwrap();
+    assert_eq!(asked(&world), before);
+    books::check(&world.state);
+}
