@@ -199,6 +199,8 @@ impl Drive<'_> {
 
     /// Checks first: they close steps, and closed steps open others.
     fn start_all_that_may(&mut self) -> Result<()> {
+        // Deadlines pass also while every place is taken, and nothing is dealt.
+        self.ledger.tick()?;
         self.note_planned_files()?;
         self.queue_probes();
         self.queue_planner();

@@ -8,8 +8,8 @@ use super::*;
 use crate::error::ErrorKind;
 use crate::ledger::Environment;
 use crate::plan::{
-    Criterion, FailureClass, Finding, Gate, Idempotence, OnTimeout, Plan, Receipt, RunPolicy, Step,
-    StepNumber, TextPolicy,
+    Barrier, Criterion, FailureClass, Finding, Gate, Idempotence, OnTimeout, Plan, Receipt,
+    RunPolicy, Step, StepNumber, TextPolicy,
 };
 use crate::runner::{Checked, Pending, Report, StubOptions, StubWorkers, WorkerKind, output};
 
@@ -372,6 +372,64 @@ fn a_worker_whose_attempt_is_over_is_ended() {
     let summary = bench.drive(&mut workers, &mut Quiet::new());
     assert!(matches!(summary.outcome, RunOutcome::Done), "{:?}", summary.outcome);
     assert_eq!((workers.ended.len(), summary.counts.attempts), (1, 2));
+}
+
+/// Workers that go on until a barrier is late, or nobody notices that for long.
+struct Slow<'a> {
+    bench: &'a Bench,
+    working: Vec<AttemptToken>,
+    looks_left: u32,
+}
+
+impl Workers for Slow<'_> {
+    fn kind(&self) -> WorkerKind {
+        WorkerKind::Process
+    }
+
+    fn confirm_dead(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn start(&mut self, task: &Task) -> std::result::Result<(), StartFailure> {
+        self.working.push(task.token);
+        Ok(())
+    }
+
+    fn check(&mut self, _: &Check) -> Result<()> {
+        Ok(())
+    }
+
+    fn next(&mut self, _: Duration) -> Option<Report> {
+        let state = self.bench.ledger.state().unwrap();
+        if !state.runs[&self.bench.run].barriers["join"].is_late && self.looks_left > 0 {
+            self.looks_left -= 1;
+            std::thread::sleep(Duration::from_millis(20));
+            return None;
+        }
+        Some(Report::Finished(self.working.pop()?, Box::default()))
+    }
+
+    fn settled(&mut self, _: AttemptToken) {}
+
+    fn stop_all(&mut self) {}
+
+    fn resolve_doubt(&self) -> Option<Finding> {
+        None
+    }
+}
+
+/// Story: a barrier had a second to go, and workers that took longer had every place. With a place more the
+/// run failed in time; without one nothing looked at the clock, and the barrier was released late.
+#[test]
+fn a_deadline_passes_while_every_place_is_taken() {
+    let mut plan = plan(3);
+    let members = ["s1", "s2", "s3"].map(str::to_owned).to_vec();
+    let join = Barrier { id: "join".to_owned(), members, ..Barrier::default() };
+    plan.barriers.push(Barrier { deadline_seconds: Some(1), ..join });
+    let bench = Bench::new(&plan, TextPolicy::Trust);
+    let mut workers = Slow { bench: &bench, working: Vec::new(), looks_left: 500 };
+    let summary = bench.drive(&mut workers, &mut Quiet::new());
+    assert!(matches!(summary.outcome, RunOutcome::Failed), "{:?}", summary.outcome);
 }
 
 #[test]
