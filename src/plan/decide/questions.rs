@@ -120,7 +120,9 @@ pub(super) fn expired(state: &State, run: &Run, id: QuestionId, now: Micros) -> 
         && asked.options.contains(answer)
     {
         let reply = Reply { answer, by: TIMEOUT, note: "nobody answered in time" };
-        return answered(state, now, run, (id, question), &reply).unwrap_or_default();
+        // An answer that is refused, like a yes to one version too many, is left to people.
+        let refused = |_| of_run(run.id, Expired { question: id, then: None }, None);
+        return answered(state, now, run, (id, question), &reply).unwrap_or_else(refused);
     }
     let then = match &asked.on_timeout {
         // An answer that means nothing is none.

@@ -176,6 +176,10 @@ pub(super) fn reviewed(
     (by, note): (&str, &str),
 ) -> Result<Vec<Event>, Rejection> {
     let proposed = proposed(run, version)?;
+    if review == Review::Approved {
+        // Others may have become active since it was proposed.
+        check_limit(run, None)?;
+    }
     let mut events = vec![Event::PlanReviewed(PlanReviewed {
         run: run.id,
         version,
@@ -273,6 +277,20 @@ fn chunk_length(steps: &[HashedStep]) -> usize {
     fitting.count().max(1)
 }
 
+/// That a version which is the first to become active, since those before it were rejected, is what
+/// people want, and not another plan for work that went wrong: it counts towards no limit.
+fn first_choice(run: &Run, version: u32, by: &str) -> Option<Event> {
+    let is_first = run.active == 0 && version > 1;
+    (is_first && run.request.is_none()).then(|| {
+        Event::ReplanRequested(ReplanRequested {
+            run: run.id,
+            trigger: ReplanTrigger::ScopeChange { by: by.to_owned() },
+            from: None,
+            reason: "no version before this one became active".to_owned(),
+        })
+    })
+}
+
 /// The activation of a later version: attempts that it takes away are lost first, and a run that
 /// had failed, or paused for a budget that the version raises, goes on.
 fn activate(
@@ -284,11 +302,13 @@ fn activate(
     by: &str,
 ) -> Vec<Event> {
     let activated = activation(run, version, plan, hashes);
+    let first = first_choice(run, version, by);
     let taken = activated.invalidated.iter().chain(&activated.removed).copied();
     let mut events = revoked(run, taken, "a new plan version took the step away");
     if run.status == RunStatus::Ended(Ending::Failed) {
         events.push(Event::RunReopened(RunReopened { run: run.id, by: by.to_owned() }));
     }
+    events.extend(first);
     events.push(Event::PlanActivated(activated));
     events.extend(budget::resumed_by_plan(state, now, run, plan.header().budget.into(), by));
     events

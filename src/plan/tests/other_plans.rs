@@ -76,3 +76,73 @@ fn a_version_that_waits_for_a_yes_still_does_when_criteria_are_judged_again() {
     assert_eq!(asked(&world), before);
     books::check(&world.state);
 }
+
+fn review(world: &mut World, version: u32, review: Review) -> Result<String, Rejection> {
+    let hash = world.run().versions[usize::try_from(version).unwrap() - 1].hash;
+    let note = String::new();
+    let reviewed = Command::ReviewPlan { run: RUN, version, hash, review, by: by(), note };
+    world.ask(reviewed).map(|events| kinds(&events))
+}
+
+fn reviewed(max_replans: u32) -> (World, Plan) {
+    let first = with_replans(max_replans, vec![step("a", &[])]);
+    let policy = RunPolicy { approval: ApprovalPolicy::Required, ..RunPolicy::default() };
+    (World::with(&first, policy), first)
+}
+
+/// Story: a plan allowed one later version. Three were proposed, while none was active yet, and all of
+/// them were approved.
+#[test]
+fn versions_that_wait_for_a_review_count_when_they_are_approved() {
+    let (mut world, first) = reviewed(1);
+    review(&mut world, 1, Review::Approved).unwrap();
+    for id in ["x", "y", "z"] {
+        let mut other = first.clone();
+        other.steps.push(step(id, &[]));
+        world.propose(&other).unwrap();
+    }
+    review(&mut world, 2, Review::Approved).unwrap();
+    assert_eq!(review(&mut world, 3, Review::Approved), Err(Rejection::ReplanLimit(1)));
+    assert_eq!(review(&mut world, 3, Review::Rejected).unwrap(), "PlanReviewed");
+    assert_eq!((world.run().replans, world.run().active), (1, 2));
+    books::check(&world.state);
+}
+
+/// Story: the first version was rejected, and the second one was the first that anybody worked by. It used up
+/// the one replan that was allowed.
+#[test]
+fn the_first_version_that_becomes_active_is_no_replan() {
+    let (mut world, first) = reviewed(1);
+    review(&mut world, 1, Review::Rejected).unwrap();
+    let mut other = first.clone();
+    other.steps.push(step("x", &[]));
+    world.propose(&other).unwrap();
+    review(&mut world, 2, Review::Approved).unwrap();
+    assert_eq!((world.run().replans, world.run().active), (0, 2));
+    other.steps.push(step("y", &[]));
+    world.propose(&other).unwrap();
+    review(&mut world, 3, Review::Approved).unwrap();
+    assert_eq!((world.run().replans, world.run().active), (1, 3));
+    books::check(&world.state);
+}
+
+/// Story: nobody answered in time whether a version may become active, and yes was to be taken for the answer;
+/// but the plan had had its one other version by then. The question stays open, without a deadline.
+#[test]
+fn a_yes_that_comes_by_itself_is_no_version_too_many() {
+    let first = with_replans(1, vec![step("a", &[])]);
+    let mut world = World::with(&first, RunPolicy::default());
+    let on_timeout = Some(OnTimeout::Answer(YES.to_owned()));
+    let gate = Gate { question: "go?".to_owned(), on_timeout, ..Gate::default() };
+    for (title, seconds) in [("one", 5), ("two", 5)] {
+        let gate = Some(Gate { deadline_seconds: Some(seconds), ..gate.clone() });
+        world.propose(&Plan { title: title.to_owned(), gate, ..first.clone() }).unwrap();
+    }
+    world.now += 6 * SECOND;
+    world.ask(Command::Tick).unwrap();
+    assert_eq!((world.run().replans, world.run().active), (1, 2));
+    assert_eq!(world.run().questions.len(), 1);
+    assert_eq!(world.state.next_due(), None);
+    assert_eq!(world.ask(Command::Tick).unwrap(), []);
+    books::check(&world.state);
+}

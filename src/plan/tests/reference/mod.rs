@@ -91,6 +91,8 @@ struct Life {
     numbers: Vec<StepNumber>,
     works: Vec<Work>,
     request: Option<(u64, ReplanTrigger)>,
+    /// Versions that count towards the plan's limit.
+    replans: u32,
     questions: BTreeMap<QuestionId, (Option<StepNumber>, Asked)>,
     released: BTreeSet<String>,
     /// Barriers that were not released in time.

@@ -131,6 +131,9 @@ impl Life {
                 _ => step.owner.clone().or_else(|| plan.defaults.owner.clone()),
             };
         }
+        if !self.is_forked {
+            self.count_replan();
+        }
         self.numbers.clone_from(&change.numbers);
         self.remove_others(change);
         self.active = change.version;
@@ -154,6 +157,19 @@ impl Life {
         let said = &self.said;
         self.late.retain(|id| said.get(id).is_some_and(|answer| answer == WAIT));
         self.put_on_call();
+    }
+
+    /// Another plan for what went wrong, of which there may be so many.
+    fn count_replan(&mut self) {
+        let trigger = self.request.as_ref().map(|(_, trigger)| trigger);
+        let is_wanted =
+            matches!(trigger, Some(ReplanTrigger::ScopeChange { .. } | ReplanTrigger::Extension));
+        if self.active == 0 || is_wanted {
+            return;
+        }
+        self.replans += 1;
+        let max = self.plan().failure.max_replans;
+        assert!(max.is_none_or(|max| self.replans <= max), "one version too many");
     }
 
     fn remove_others(&mut self, change: &PlanActivated) {

@@ -19,6 +19,7 @@ impl Life {
             numbers: Vec::new(),
             works: Vec::new(),
             request: None,
+            replans: 0,
             questions: BTreeMap::new(),
             released: BTreeSet::new(),
             late: BTreeSet::new(),
@@ -175,6 +176,7 @@ impl Life {
         assert_eq!((run.status, run.active), (self.status, self.active), "{}", self.name);
         assert_eq!(run.pause.is_some(), self.is_paused);
         assert_eq!(run.is_complete, self.is_complete);
+        assert_eq!(run.replans, self.replans);
         assert_eq!(run.request.as_ref().map(|request| request.seq), self.request_seq());
         assert_eq!(run.account.spent, self.spent);
         assert_eq!(run.account.reserved, self.reserved);
