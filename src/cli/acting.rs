@@ -6,10 +6,13 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::ledger::{Environment, Fold, LedgerView, expect_sound};
+use crate::error::{Error, ErrorKind};
+use crate::ledger::{Environment, expect_sound};
+use crate::plan::State;
 use crate::serve::{Act, Answer, Client, hand_over};
 
 use super::exit::{Code, Failure};
+use super::inspect::newest_state;
 use super::{answer_with, print, say};
 
 /// Which ledger, and for whom the answer is.
@@ -53,7 +56,7 @@ impl Where {
     /// Look at the newest state.
     pub(super) fn look<T>(
         &self,
-        look: impl FnOnce(&LedgerView, &Fold) -> Result<T, Failure>,
+        look: impl FnOnce(&State) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         look_at(&self.ledger, look)
     }
@@ -65,16 +68,23 @@ impl Where {
 }
 
 /// Look at the newest state of a ledger, beside whoever holds it. Whatever was found, also that a
-/// run is not there, is worth nothing if one of its runs cannot be read.
+/// run is not there, is worth nothing if one of its runs cannot be read; and it may be stale where
+/// not all records can be: it is shown, and the command ends as for a damaged ledger.
 pub(super) fn look_at<T>(
     dir: &Path,
-    look: impl FnOnce(&LedgerView, &Fold) -> Result<T, Failure>,
+    look: impl FnOnce(&State) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let view = LedgerView::open(dir, &environment())?;
-    let fold = view.fold_recent()?;
-    let found = look(&view, &fold);
-    expect_sound(&fold.state)?;
-    found
+    let (state, unread) = newest_state(dir, &environment())?;
+    let found = look(&state);
+    expect_sound(&state)?;
+    let Some(unread) = unread else { return found };
+    let message = match found {
+        // What is not there may stand in what cannot be read.
+        Err(Failure::Usage(message)) => format!("{message}; {unread}"),
+        Err(failure) => return Err(failure),
+        Ok(_) => unread,
+    };
+    Err(Error::new(ErrorKind::Corrupt, message).into())
 }
 
 /// Print an answer: for people, or as JSON Lines.

@@ -188,7 +188,7 @@ pub(super) fn budget(args: &BudgetArgs) -> Result<Code, Failure> {
         }
         answer.said.iter().for_each(|line| say(line));
     }
-    args.place.look(|_, fold| show_budget(&fold.state, run.as_deref(), args))
+    args.place.look(|state| show_budget(state, run.as_deref(), args))
 }
 
 /// The word that makes parts of a budget what they are raised by.

@@ -38,7 +38,7 @@ pub(super) fn act_and_note(place: &Where, act: &Act) -> Result<Code, Failure> {
 fn note(place: &Where, answer: &Answer) -> Result<Option<Act>, Failure> {
     let name = answer.lines.first().and_then(|line| line.get("run")).and_then(Value::as_str);
     let Some(name) = name else { return Ok(None) };
-    place.look(|_, fold| Ok(note_in(&fold.state, name)))
+    place.look(|state| Ok(note_in(state, name)))
 }
 
 fn note_in(state: &State, name: &str) -> Option<Act> {

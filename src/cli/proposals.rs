@@ -170,7 +170,7 @@ pub(super) struct HistoryArgs {
 
 /// `ledger plan history`.
 pub(super) fn history(args: &HistoryArgs) -> Result<Code, Failure> {
-    args.place.look(|_, fold| list_versions(args, run_or_only(&fold.state, args.run.as_deref())?))
+    args.place.look(|state| list_versions(args, run_or_only(state, args.run.as_deref())?))
 }
 
 fn list_versions(args: &HistoryArgs, run: &Run) -> Result<Code, Failure> {

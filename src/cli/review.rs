@@ -66,7 +66,7 @@ pub(super) struct WithdrawArgs {
 
 /// `ledger plan review`.
 pub(super) fn show(args: &ReviewArgs) -> Result<Code, Failure> {
-    args.place.look(|_, fold| show_proposal(args, run_of(&fold.state, &args.run)?))
+    args.place.look(|state| show_proposal(args, run_of(state, &args.run)?))
 }
 
 fn show_proposal(args: &ReviewArgs, run: &Run) -> Result<Code, Failure> {

@@ -178,8 +178,8 @@ pub(super) struct GetArgs {
 
 /// `ledger get`.
 pub(super) fn get(args: &GetArgs) -> Result<Code, Failure> {
-    args.place.look(|_, fold| {
-        let run = run_or_only(&fold.state, args.run.run.as_deref())?;
+    args.place.look(|state| {
+        let run = run_or_only(state, args.run.run.as_deref())?;
         let variable = run.variables.get(&args.name);
         let value = variable.map_or(Value::Null, |variable| variable.value.value());
         let line = json!({
@@ -260,7 +260,7 @@ pub(super) struct NextArgs {
 
 /// `ledger next`.
 pub(super) fn next(args: &NextArgs) -> Result<Code, Failure> {
-    args.place.look(|_, fold| tell_next(args, &fold.state))
+    args.place.look(|state| tell_next(args, state))
 }
 
 fn tell_next(args: &NextArgs, state: &State) -> Result<Code, Failure> {

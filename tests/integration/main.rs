@@ -81,6 +81,8 @@ mod log_faults;
 mod log_files;
 // Hazards that cost other engines data, by their number in the list that we keep.
 mod log_hazards;
+// Commands that look at a ledger that is damaged, or newer than the program.
+mod looks;
 // Metrics, traces and comparisons of runs.
 mod histories;
 // Keys of batches: written once, found again.

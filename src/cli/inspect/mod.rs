@@ -46,7 +46,7 @@ pub(super) use content::meaning;
 pub(super) use control_json::{asked_json, cause_json, limits_json, trigger_json};
 pub(super) use control_phrase::{cause_text, cost_text, limits_text, subject_text};
 pub(super) use domain::StatusArgs;
-
+pub(super) use survey::newest_state;
 pub(super) use text::{counted, is_harmless, size};
 
 use std::io::{self, BufWriter, IsTerminal as _, Write};

@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind};
 use crate::format::{HeadState, SegmentHeader};
 use crate::ledger::{Environment, Fold, LedgerView};
 use crate::log::{Damage, DerivedDamage, LogReader, Verdict, judge};
-use crate::plan::Micros;
+use crate::plan::{Micros, State};
 use crate::storage::Access;
 
 use super::page::Page;
@@ -24,6 +24,17 @@ pub(super) struct Survey {
     pub(super) fold: Fold,
     pub(super) health: Health,
     pub(super) now: Micros,
+}
+
+/// The newest state, for whoever shows nothing of how well the ledger is, and why it may not be all
+/// that was acknowledged.
+pub(in crate::cli) fn newest_state(
+    dir: &Path,
+    environment: &Environment,
+) -> Result<(State, Option<String>), Failure> {
+    let survey = Survey::recent(dir, environment)?;
+    let unread = survey.first_fault();
+    Ok((survey.fold.state, unread))
 }
 
 /// How well the log is, beyond the damage that a walk names.
@@ -50,6 +61,19 @@ impl Survey {
 
     pub(super) fn code(&self) -> Code {
         if self.is_good() { Code::Fine } else { Code::Damaged }
+    }
+
+    /// In one line what is wrong, or the first of it.
+    fn first_fault(&self) -> Option<String> {
+        let Fold { damage, unreadable, state, .. } = &self.fold;
+        let unreadable = || unreadable.as_deref().map(plain);
+        let what = damage.first().map(damage_text).or_else(unreadable);
+        let what = what.or_else(|| self.health.refusal())?;
+        let seq = state.seq;
+        Some(format!(
+            "not all of the ledger can be read, and this is its state after record {seq}: {what}; \
+             `ledger inspect` shows what is wrong"
+        ))
     }
 
     /// What is wrong, for people; nothing if all is well.
