@@ -50,9 +50,10 @@ pub(super) fn summary(summary: &RunSummary, ledger: &Path) -> String {
     text
 }
 
-/// A step as a command line may name it: an id that looks like an option cannot.
+/// A step as a command line may name it: an id that looks like an option
+/// cannot, and one that looks like a number may be taken for it.
 pub(super) fn word(step: &StepName) -> String {
-    if step.id.starts_with('-') { format!("#{}", step.number) } else { step.id.clone() }
+    if step.id.starts_with(['-', '#']) { format!("#{}", step.number) } else { step.id.clone() }
 }
 
 fn steps(summary: &RunSummary) -> String {

@@ -79,6 +79,7 @@ pub use json::{JSON_DEPTH_MAX, Json, canonical};
 pub use links::{Dependency, Near, SharedLinks};
 pub use lint::lint;
 pub use model::*;
+pub(crate) use names::number_meant;
 pub use names::{Named, name_fault};
 #[cfg(feature = "plan-files")]
 pub(crate) use nearest::nearest;

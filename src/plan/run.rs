@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::links::Links;
+use super::names::number_meant;
 use super::{
     Account, AttemptToken, BarrierState, CompactPlan, CompactStep, ContentHash, Cost, Ending, Json,
     Limits, Micros, Origin, PauseCause, Question, QuestionId, ReplanTrigger, Review, RunForked,
@@ -313,6 +314,28 @@ impl Run {
     #[must_use]
     pub fn step_named(&self, id: &str) -> Option<StepNumber> {
         self.links.step_named(id)
+    }
+
+    /// The step that somebody means by a word: its id, of the active version or else of the newest
+    /// step that a later version removed, or its number as `#37`. Nobody is meant by a word that is
+    /// the id of one step and the number of another.
+    #[must_use]
+    pub fn step_meant(&self, word: &str) -> Option<StepNumber> {
+        let number = number_meant(word).map(StepNumber);
+        let numbered = number.filter(|number| self.step(*number).is_some());
+        match (self.step_called(word), numbered) {
+            (Some(called), Some(numbered)) if called != numbered => None,
+            (called, numbered) => called.or(numbered),
+        }
+    }
+
+    /// The newest step of that id, removed or not.
+    fn step_called(&self, id: &str) -> Option<StepNumber> {
+        let removed = || {
+            let last = self.steps.iter().rposition(|step| step.id() == id)?;
+            u32::try_from(last + 1).ok().map(StepNumber)
+        };
+        self.step_named(id).or_else(removed)
     }
 
     /// How many steps of the active version have that status.

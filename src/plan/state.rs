@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use super::names::number_meant;
 use super::{
     Account, AttemptToken, CapScope, ContentHash, Cost, Ending, Micros, QuestionId, Run, RunId,
     Runs, StepNumber,
@@ -112,5 +113,14 @@ impl State {
     #[must_use]
     pub fn run_named(&self, name: &str) -> Option<&Run> {
         self.runs.get(self.names.get(name)?)
+    }
+
+    /// The run that somebody means: of that name, or of that number, as `#3`. Of a run that ended
+    /// long ago only a summary is left.
+    #[must_use]
+    pub fn run_meant(&self, word: &str) -> Option<RunId> {
+        let is_known = |id: &RunId| self.runs.contains_key(id) || self.summaries.contains_key(id);
+        let numbered = || number_meant(word).map(RunId).filter(is_known);
+        self.names.get(word).copied().or_else(numbered)
     }
 }

@@ -7,16 +7,16 @@ use serde_json::{Value, json};
 use crate::error::Error;
 use crate::plan::{
     AttemptToken, ContentHash, Glance, Named, Rejection, Run, RunId, RunStatus, State, StepNumber,
-    StepState, name_fault,
+    StepState, StepStatus, name_fault, nearest, number_meant,
 };
 use crate::runner::StepName;
 
 use super::Failure;
 
-/// The run of that name, or else of that number (`#3`).
+/// The run of that name, or of that number (`#3`).
 pub(crate) fn run_of<'a>(state: &'a State, name: &str) -> Result<&'a Run, Failure> {
-    let numbered = || state.runs.get(&RunId(name.strip_prefix('#').unwrap_or(name).parse().ok()?));
-    state.run_named(name).or_else(numbered).ok_or_else(|| {
+    let meant = state.run_meant(name).and_then(|id| state.runs.get(&id));
+    meant.ok_or_else(|| {
         let names = names(state.runs.glances());
         let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
         Failure::Usage(format!("there is no run `{name}`; the ledger's runs: {there}"))
@@ -57,18 +57,44 @@ fn names<'a>(runs: impl Iterator<Item = (RunId, Cow<'a, Glance>)>) -> Vec<String
 /// How many names a message lists.
 const NAMES_MAX: usize = 8;
 
-/// The step of that id, or else of that number: `#37` or `37`.
-pub(super) fn step_of(run: &Run, text: &str) -> Result<StepNumber, Failure> {
-    let by_number = || {
-        let number = StepNumber(text.strip_prefix('#').unwrap_or(text).parse().ok()?);
-        run.step(number).map(|_| number)
-    };
-    run.step_named(text).or_else(by_number).ok_or_else(|| {
-        Failure::Usage(format!(
-            "run {} has no step `{text}`; give its id, or its number as #37",
-            run.name
-        ))
+/// The step that is meant by a word ([`Run::step_meant`]), also one that a later version removed.
+pub(super) fn step_of(run: &Run, word: &str) -> Result<StepNumber, Failure> {
+    run.step_meant(word).ok_or_else(|| {
+        let hint = step_hint(run, word);
+        Failure::Usage(format!("run {} has no step `{word}`{hint}", run.name))
     })
+}
+
+/// The same, for what is done about a step: one that was removed has none of it, and nobody should
+/// have to guess which number the message is about.
+pub(super) fn step_to_change(run: &Run, word: &str) -> Result<StepNumber, Failure> {
+    let number = step_of(run, word)?;
+    let is_removed = run.step(number).is_some_and(|step| step.status == StepStatus::Removed);
+    if is_removed && number_meant(word).is_none() {
+        let message =
+            format!("run {} has step `{word}` no more: its plan was changed without it", run.name);
+        return Err(Failure::Usage(message));
+    }
+    Ok(number)
+}
+
+/// What may help somebody whose word for a step means none.
+pub(crate) fn step_hint(run: &Run, word: &str) -> String {
+    let bare = word.parse().ok().map(StepNumber).and_then(|number| run.step(number));
+    let close = || nearest(word, run.steps.iter().map(StepState::id));
+    if number_meant(word).is_some_and(|number| run.step(StepNumber(number)).is_some()) {
+        return format!(
+            "; `{word}` is the id of one, and the number of another: give the other's \
+                        id, or the number of this one"
+        );
+    }
+    match bare {
+        Some(step) => format!("; the step of that number, `#{word}`, is `{}`", step.id()),
+        None => close().map_or_else(
+            || "; give its id, or its number as #37".to_owned(),
+            |id| format!("; did you mean `{id}`?"),
+        ),
+    }
 }
 
 /// The run and the step of an attempt that was ever dealt in a run that is whole.

@@ -40,7 +40,7 @@ pub use answer::Answer;
 pub use client::{Client, PATIENCE, Request, hand_over, open_in_turn};
 pub(crate) use failure::too_long;
 pub use failure::{Code, Failure, code_of};
-pub(crate) use find::{check_name, run_of, run_or_only};
+pub(crate) use find::{check_name, run_of, run_or_only, step_hint};
 pub(crate) use plans::question_about;
 pub(crate) use retention::{Prune, prune_json, prune_text};
 pub use server::{CONNECTIONS_MAX, while_serving};

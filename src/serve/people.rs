@@ -14,7 +14,8 @@ use crate::plan::{
 
 use super::carry_out::Hand;
 use super::find::{
-    attempt_of, begins_with, name, run_of, run_or_only, status, step_json, step_of, with,
+    attempt_of, begins_with, name, run_of, run_or_only, status, step_json, step_of, step_to_change,
+    with,
 };
 use super::work::Judged;
 use super::{Answer, Failure};
@@ -348,7 +349,7 @@ pub(super) fn decide(
     let make = |state: &State| {
         let run = run_of(state, run_name)?;
         let (rule, reason) = (rule.to_owned(), reason.to_owned());
-        let step = step_of(run, step)?;
+        let step = step_to_change(run, step)?;
         Ok(Command::DecideFailure { run: run.id, step, decision: decided, rule, reason })
     };
     hand.act(&make, |state, _| {

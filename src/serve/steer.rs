@@ -6,7 +6,9 @@ use crate::ledger::ForkPoint;
 use crate::plan::{CapScope, Command, Event, Json, Limits, Named, Run, RunId, State, StepEvent};
 
 use super::carry_out::Hand;
-use super::find::{check_name, name, run_of, run_or_only, status, step_json, step_of, with};
+use super::find::{
+    check_name, name, run_of, run_or_only, status, step_json, step_of, step_to_change, with,
+};
 use super::people::step_status;
 use super::{Answer, BudgetChange, Failure, Scope};
 
@@ -58,7 +60,7 @@ pub(super) fn retry(
     let make = |state: &State| {
         let (run, by) = (run_of(state, run_name)?, by.to_owned());
         Ok(match step {
-            Some(step) => Command::Retry { run: run.id, step: step_of(run, step)?, by },
+            Some(step) => Command::Retry { run: run.id, step: step_to_change(run, step)?, by },
             None => Command::RetryFailed { run: run.id, by },
         })
     };
@@ -89,7 +91,7 @@ pub(super) fn skip(
     let make = |state: &State| {
         let run = run_of(state, run_name)?;
         let (by, reason) = (by.to_owned(), reason.to_owned());
-        Ok(Command::Skip { run: run.id, step: step_of(run, step)?, by, reason })
+        Ok(Command::Skip { run: run.id, step: step_to_change(run, step)?, by, reason })
     };
     hand.act(&make, |state, _| {
         let run = run_of(state, run_name)?;

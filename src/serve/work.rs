@@ -18,7 +18,9 @@ use crate::plan::{
 use crate::runner::{HandOff, WorkerKind, receipt_of_json, title};
 
 use super::carry_out::{Half, Hand};
-use super::find::{attempt_of, check_name, name, run_or_only, status, step_json, step_of, with};
+use super::find::{
+    attempt_of, check_name, name, run_or_only, status, step_json, step_to_change, with,
+};
 use super::{Answer, Code, EffectState, Failure, NextStep, Work, counted};
 
 /// Deal a step.
@@ -34,7 +36,7 @@ pub(super) fn claim(
     hand.ledger.tick_later(hand.later)?;
     let make = |state: &State| {
         let run = run_or_only(state, run)?;
-        let step = step.map(|step| step_of(run, step)).transpose()?;
+        let step = step.map(|step| step_to_change(run, step)).transpose()?;
         Ok(Command::Dispatch { run: run.id, step, worker: worker.to_owned(), lease })
     };
     let why = match hand.act(&make, Task::dealt) {

@@ -122,13 +122,13 @@ fn a_plan_with_a_mebibyte_per_step_has_no_limit_to_hit() {
     }
     drop(ledger);
     let path = path.to_str().unwrap();
-    for (step, state) in [("1", "ok"), ("2", "damaged"), ("3", "missing")] {
+    for (step, state) in [("#1", "ok"), ("#2", "damaged"), ("#3", "missing")] {
         let told = tell(&["inspect", path, "step", "large", step]);
         assert_eq!(told.code, 0, "{}", told.err);
         assert!(told.out.contains("1.0 MiB in blob "), "{}", told.out);
         assert!(told.out.contains(state), "{step}: {}", told.out);
     }
-    let whole = tell(&["inspect", path, "step", "large", "1", "--full"]);
+    let whole = tell(&["inspect", path, "step", "large", "#1", "--full"]);
     assert!(whole.out.contains(&value(0).as_str()[1..1000]));
     let told = tell(&["blobs", path, "--check"]);
     assert_eq!(told.code, 4, "{}", told.out);

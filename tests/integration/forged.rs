@@ -53,7 +53,7 @@ const LINES: &[&str] = &[
     "run plan.yaml --stub",
     "inspect .ledger",
     "inspect .ledger plan plan",
-    "inspect .ledger step plan 1",
+    "inspect .ledger step plan #1",
     "inspect .ledger step plan a",
     "inspect .ledger queue",
     "inspect .ledger queue plan",

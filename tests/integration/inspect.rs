@@ -340,7 +340,7 @@ fn the_story_of_a_step() {
         .has("duration: 1s 500ms")
         .has("warning: \\u{1b}[2J\n")
         .has("it has no criteria, the receipt is enough");
-    let slow = look(&place.dir, &["step", "1", "#2"]);
+    let slow = look(&place.dir, &["step", "#1", "#2"]);
     slow.has("step #2 slow of run small: reported")
         .has("waits for verdicts on criteria 1")
         .has("acceptance  [0] text: somebody looked at it")
@@ -356,7 +356,7 @@ fn the_story_of_a_step() {
         .has("step 4 (never) is failed")
         .has("step 5 (last) is waiting");
     look(&place.dir, &["step", "small", "#3"]).has("step #3 mail of run small: in doubt");
-    look(&place.dir, &["step", "small", "4"]).has("never works");
+    look(&place.dir, &["step", "small", "#4"]).has("never works");
 }
 
 #[test]
@@ -406,7 +406,7 @@ fn wrong_input_is_told_in_clear_words() {
     wrong(&["step", "smal", "1"], "there is no run smal; the only run is small");
     wrong(
         &["step", "small", "flakky"],
-        "run small has no step flakky (it has 6); did you mean flaky?",
+        "run small has no step flakky (it has 6); did you mean `flaky`?",
     );
     wrong(&["step", "small", "#7"], "no step #7");
     wrong(&["step", "small", "\u{1b}[2J"], "no step \\u{1b}[2J");
@@ -467,7 +467,7 @@ fn a_live_ledger_is_always_good() {
             }
         });
         let _stop = SetOnDrop(&is_over);
-        for args in [&[][..], &["--json"], &["records", "--json"], &["step", "small", "1"]] {
+        for args in [&[][..], &["--json"], &["records", "--json"], &["step", "small", "#1"]] {
             for _ in 0..5 {
                 let look = look_live(&place.dir, args);
                 let told = look.out.lines().filter(|line| line.contains("damage"));
@@ -535,7 +535,7 @@ fn a_flipped_bit_is_located_and_the_rest_is_shown() {
     let before = look(&place.dir, &["step", "small", "flaky", "--json"]);
     assert_eq!(before.code, 4);
     assert_eq!(before.of_type("damage").len(), 1);
-    let unknown = look(&place.dir, &["step", "other", "1"]);
+    let unknown = look(&place.dir, &["step", "other", "#1"]);
     assert_eq!(unknown.code, 4);
     assert!(unknown.err.contains("records are damaged or missing"), "{}", unknown.err);
 }
@@ -551,10 +551,10 @@ fn a_truncated_segment_is_shown_up_to_its_end() {
     summary.has("head    record 11").has("HEAD says that record 2").has("records 12 to 2");
     let records = look(&place.dir, &["records", "--json"]);
     assert_eq!((records.code, records.of_type("record").len()), (4, 11));
-    assert_eq!(look(&place.dir, &["step", "small", "1"]).code, 4);
+    assert_eq!(look(&place.dir, &["step", "small", "#1"]).code, 4);
     // Cut inside the header: nothing is left but the folder.
     change(&segment, |bytes| bytes.truncate(100));
-    for args in [&[][..], &["records"], &["--json"], &["step", "small", "1"]] {
+    for args in [&[][..], &["records"], &["--json"], &["step", "small", "#1"]] {
         assert_eq!(look(&place.dir, args).code, 4);
     }
 }
@@ -637,7 +637,7 @@ fn every_member_is_documented() {
 
     let mut seen = BTreeSet::new();
     for dir in [&place.dir, &damaged.dir, &torn.dir] {
-        for args in [&["--json"][..], &["records", "--json"], &["step", "small", "2", "--json"]] {
+        for args in [&["--json"][..], &["records", "--json"], &["step", "small", "#2", "--json"]] {
             for line in look(dir, args).lines() {
                 let name = line["type"].as_str().unwrap().to_owned();
                 let mut members: BTreeSet<_> = line.as_object().unwrap().keys().cloned().collect();

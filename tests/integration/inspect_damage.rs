@@ -142,7 +142,7 @@ fn look_at_all(environment: &Environment, random: &mut Random, what: &str) -> (u
         &["explain", &offset, "--segment", &segment],
         &["verify", "--level", "snapshots", "--jobs", "1"],
         &["constants"],
-        &["step", "r", "1"],
+        &["step", "r", "#1"],
     ];
     for words in all {
         look(environment, words, what);

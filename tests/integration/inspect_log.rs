@@ -118,7 +118,7 @@ fn records_are_chosen_by_step_time_order_and_number() {
     let step = wanted(&|line| line["event"]["step"] == 2);
     assert!(step.len() > 2);
     assert_eq!(seqs(&place.dir, &["--run", "small", "--step", "slow"]), step);
-    assert_eq!(seqs(&place.dir, &["--run", "1", "--step", "#2"]), step);
+    assert_eq!(seqs(&place.dir, &["--run", "#1", "--step", "#2"]), step);
     let every = wanted(&|_| true);
     let reversed: Vec<_> = every.iter().rev().copied().collect();
     assert_eq!(seqs(&place.dir, &["--reverse"]), reversed);

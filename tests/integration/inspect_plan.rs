@@ -37,10 +37,10 @@ pub(crate) fn commands(run: &str) -> Vec<Vec<String>> {
         "view operator RUN",
         "at 9",
         "at 9 RUN",
-        "why RUN 2",
-        "why RUN 2 --at 9",
-        "history RUN 2",
-        "step RUN 2",
+        "why RUN #2",
+        "why RUN #2 --at 9",
+        "history RUN #2",
+        "step RUN #2",
         "timeline RUN",
         "timeline RUN --last 1",
         "graph RUN",
@@ -289,7 +289,7 @@ fn a_run_that_ended_long_ago_is_shown_as_it_was() {
     assert_eq!(whole.iter().filter(|whole| !**whole).count(), 2);
     for (command, text) in [
         ("variables run-1", "x         1        yes      #1 a"),
-        ("plan 1", "#1    a   accepted"),
+        ("plan #1", "#1    a   accepted"),
         ("step run-1 a", "attempt 1 (token @"),
         ("why run-1 a", "it counts as done"),
         ("timeline run-1", "[+] #1 a |"),

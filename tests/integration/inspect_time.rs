@@ -198,12 +198,12 @@ fn histories_are_the_records_of_their_steps() {
         }
     }
     assert!(of_step(2).len() > 4);
-    let before = look(&place.dir, &["history", "small", "1", "--at", "8", "--json"]);
+    let before = look(&place.dir, &["history", "small", "#1", "--at", "8", "--json"]);
     assert!(before.of_type("record").iter().all(|record| record["seq"].as_u64() <= Some(8)));
-    look(&place.dir, &["history", "small", "1"]).has("@6 failed (transient): no space left");
+    look(&place.dir, &["history", "small", "#1"]).has("@6 failed (transient): no space left");
 }
 
-/// Goal: two runs are compared where they part; runs may be named by numbers if that is said.
+/// Goal: two runs are compared where they part; runs may be named by numbers.
 #[test]
 fn two_runs_are_told_apart() {
     let place = place();
@@ -222,7 +222,7 @@ fn two_runs_are_told_apart() {
     let told = look(&place.dir, &["diff", "one", "two"]);
     assert_eq!(told.code, 0);
     told.has("they part at attempt 1 of b: record").has("never of two").has("accepted");
-    let json = look(&place.dir, &["diff", "--runs", "1", "2", "--json"]);
+    let json = look(&place.dir, &["diff", "#1", "#2", "--json"]);
     let found = &json.of_type("comparison")[0];
     assert_eq!(found["runs"], json!([1, 2]));
     assert_eq!(found["parting"]["step"], "b");

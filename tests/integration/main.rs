@@ -152,6 +152,8 @@ mod verify;
 mod verify_derived;
 // A history in which everything happens that can happen to runs.
 mod wild;
+// The words by which people name steps and runs.
+mod words;
 // What people get wrong.
 mod wrong_input;
 // Seeded bugs, each of which must be found.

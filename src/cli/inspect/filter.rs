@@ -7,7 +7,7 @@ use clap::Args;
 use crate::cli::exit::{Code, Failure};
 use crate::ledger::{Kind, LedgerView, expect_sound, parse_time};
 use crate::log::{Item, LoggedRecord};
-use crate::plan::{Event, Micros, RunId, StepNumber};
+use crate::plan::{Event, Micros, RunId, StepNumber, number_meant};
 
 use super::content::Content;
 use super::phrase::subject;
@@ -41,10 +41,10 @@ pub(super) struct RecordsArgs {
     /// Only records up to this time
     #[arg(long, value_name = "TIME")]
     until: Option<String>,
-    /// Only records of this kind, by name or number; may be given again
+    /// Only records of this kind, by name or number (#3); may be given again
     #[arg(long, value_name = "KIND", value_parser = kind)]
     kind: Vec<u16>,
-    /// Only records of this run, by name or number
+    /// Only records of this run, by name or number (#3)
     #[arg(long, value_name = "RUN")]
     run: Option<String>,
     /// Only records of this step of the run, by id or number (#37)
@@ -183,16 +183,17 @@ pub(super) fn known_runs(view: &LedgerView) -> Result<BTreeMap<RunId, String>, F
     Ok(runs.glances().map(|(id, glance)| (id, glance.name.clone())).collect())
 }
 
-/// The number of the run of that name, or else of that number.
+/// The number of the run of that name, or of that number (`#3`).
 fn run_of(view: &LedgerView, text: &str, health: &Health) -> Result<RunId, Failure> {
     let mut names = Vec::new();
+    let number = number_meant(text).map(RunId);
     let mut numbered = None;
     for (id, name) in known_runs(view)? {
         if name == text {
             return Ok(id);
         }
-        if id.to_string() == text {
-            numbered = Some(id);
+        if number == Some(id) {
+            numbered = number;
         }
         names.push(name);
     }
@@ -210,8 +211,8 @@ fn run_of(view: &LedgerView, text: &str, health: &Health) -> Result<RunId, Failu
                 if started.name == text {
                     return Ok(started.run);
                 }
-                if started.run.to_string() == text {
-                    numbered = Some(started.run);
+                if number == Some(started.run) {
+                    numbered = number;
                 }
                 names.push(started.name);
             }

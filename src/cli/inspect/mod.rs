@@ -69,7 +69,7 @@ Examples:
   ledger inspect                                   runs, what is in flight, what is next, health
   ledger inspect .ledger records --from 120        what happened from record 120 on
   ledger inspect .ledger records --kind receipt_recorded --run my-plan
-  ledger inspect .ledger step my-plan 37           what is step 37?
+  ledger inspect .ledger step my-plan '#37'        what is step 37?
   ledger inspect .ledger why my-plan deploy        what it waits for, and what to type
   ledger inspect .ledger timeline my-plan          who worked when, and how it ended
   ledger inspect old.tar records                   what is in an archive

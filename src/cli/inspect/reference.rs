@@ -2,7 +2,8 @@
 
 use crate::cli::exit::{Code, Failure};
 use crate::error::{Error, ErrorKind};
-use crate::plan::{BarrierStatus, CompactStep, Run, StepNumber, StepState, nearest};
+use crate::plan::{BarrierStatus, CompactStep, Run, StepNumber};
+use crate::serve::step_hint;
 
 use super::text::plain;
 
@@ -34,22 +35,10 @@ pub(super) fn no_run(text: &str, names: &[&str]) -> String {
 /// How many names are listed at most.
 const NAMES_MAX: usize = 20;
 
-/// The step of that id, or else of that number; `#37` is always a number. Steps that a later
-/// version removed are found too.
+/// The step that is meant by a word. Steps that a later version removed are found too.
 pub(super) fn step_of(run: &Run, text: &str, code: Code) -> Result<StepNumber, Failure> {
-    let numbered =
-        |text: &str| text.parse().ok().map(StepNumber).filter(|n| run.step(*n).is_some());
-    let removed = || {
-        let last = run.steps.iter().rposition(|step| step.id() == text)?;
-        u32::try_from(last + 1).ok().map(StepNumber)
-    };
-    let found = match text.strip_prefix('#') {
-        Some(number) => numbered(number).or_else(|| run.step_named(text)),
-        None => run.step_named(text).or_else(removed).or_else(|| numbered(text)),
-    };
-    found.ok_or_else(|| {
-        let close = nearest(text, run.steps.iter().map(StepState::id));
-        let hint = close.map_or(String::new(), |id| format!("; did you mean {}?", plain(id)));
+    run.step_meant(text).ok_or_else(|| {
+        let hint = plain(&step_hint(run, text));
         let steps = run.steps.len();
         let message =
             format!("run {} has no step {} (it has {steps}){hint}", plain(&run.name), plain(text));

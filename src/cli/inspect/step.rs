@@ -25,9 +25,8 @@ use super::{Form, step_json, step_text};
 const STEP_EXAMPLES: &str = "\
 Examples:
   ledger inspect .ledger step my-plan build        a step by its id
-  ledger inspect .ledger step my-plan 37           by its id, or else by its number
   ledger inspect .ledger step my-plan '#37'        by its number
-  ledger inspect .ledger step my-plan 37 --full    with whole outputs";
+  ledger inspect .ledger step my-plan build --full with whole outputs";
 
 /// What is step 37: its plan, how it stands and why, and everything that happened to it
 #[derive(Debug, Args)]

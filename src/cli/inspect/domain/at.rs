@@ -43,7 +43,7 @@ pub(in crate::cli::inspect) struct AtArgs {
     /// The record
     #[arg(value_name = "SEQ", value_parser = clap::value_parser!(u64).range(1..))]
     seq: u64,
-    /// Only this run, by name or number
+    /// Only this run, by name or number (#3)
     #[arg(value_name = "RUN")]
     run: Option<String>,
     /// Print all runs in full, however many (JSON always has all)

@@ -24,7 +24,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli::inspect) struct BudgetArgs {
-    /// The run, by name or number; may be left out where there is only one
+    /// The run, by name or number (#3); may be left out where there is only one
     #[arg(value_name = "RUN")]
     run: Option<String>,
     /// How what is left of each part with a limit went down over time

@@ -21,19 +21,19 @@ const EXAMPLES: &str = "\
 Examples:
   ledger inspect .ledger diff 1200 1300            what changed, and which records changed it
   ledger inspect .ledger diff monday tuesday       where two runs part, and what came of it
-  ledger inspect .ledger diff --runs 1 2           the same, by the runs' numbers";
+  ledger inspect .ledger diff '#1' '#2'            the same, by the runs' numbers";
 
 /// What changed between two records, field by field; or what differs between two runs
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli::inspect) struct DiffArgs {
-    /// A record, or a run by name
+    /// A record, or a run by name or number (#3)
     #[arg(value_name = "SEQ|RUN")]
     one: String,
     /// A later record, or another run
     #[arg(value_name = "SEQ|RUN")]
     other: String,
-    /// Numbers are runs, not records
+    /// Numbers are names of runs, not records
     #[arg(long)]
     runs: bool,
 }

@@ -34,7 +34,7 @@ pub(in crate::cli) struct At {
 /// Which step, of which run.
 #[derive(Debug, Args)]
 pub(in crate::cli::inspect) struct StepOf {
-    /// The run, by name or number; left out, the only one that there is is meant
+    /// The run, by name or number (#3); left out, the only one that there is is meant
     #[arg(value_name = "RUN")]
     first: String,
     /// The step, by id or number (#37)
@@ -114,15 +114,10 @@ impl<'a> Scene<'a> {
         Ok((scene, id))
     }
 
-    /// The number of the run of that name, or else of that number.
+    /// The number of the run that is meant by a word.
     pub(super) fn named(&self, text: &str) -> Result<RunId, Failure> {
         let state = &self.state;
-        let numbered = || {
-            let id = RunId(text.strip_prefix('#').unwrap_or(text).parse().ok()?);
-            let is_known = state.runs.contains_key(&id) || state.summaries.contains_key(&id);
-            is_known.then_some(id)
-        };
-        state.names.get(text).copied().or_else(numbered).ok_or_else(|| {
+        state.run_meant(text).ok_or_else(|| {
             let names: Vec<_> = state.runs.glances().map(|(_, glance)| glance).collect();
             let names: Vec<&str> = names.iter().map(|glance| glance.name.as_str()).collect();
             not_found(no_run(text, &names), self.code())

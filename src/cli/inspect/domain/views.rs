@@ -35,7 +35,7 @@ pub(in crate::cli::inspect) struct ViewArgs {
     /// For whom
     #[arg(value_name = "VIEW")]
     view: View,
-    /// The run, by name or number; may be left out where there is only one
+    /// The run, by name or number (#3); may be left out where there is only one
     #[arg(value_name = "RUN")]
     run: Option<String>,
     #[command(flatten)]
@@ -69,7 +69,7 @@ pub(in crate::cli) struct StatusArgs {
     /// For whom
     #[arg(long, value_name = "VIEW", default_value = "user")]
     view: View,
-    /// The run, by name or number; without one: all that go on, or else the newest
+    /// The run, by name or number (#3); without one: all that go on, or else the newest
     #[arg(long, value_name = "RUN")]
     run: Option<String>,
     /// Print JSON Lines, as format/inspect-json.md describes them

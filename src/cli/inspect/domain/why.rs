@@ -22,8 +22,8 @@ use super::state_lines::status_paint;
 const EXAMPLES: &str = "\
 Examples:
   ledger inspect .ledger why my-plan deploy        what it waits for, down to who holds what
-  ledger inspect .ledger why my-plan 37 --at 900   what it waited for after record 900
-  ledger inspect .ledger why my-plan 37 --json | jq .roots";
+  ledger inspect .ledger why my-plan '#37' --at 900 what it waited for after record 900
+  ledger inspect .ledger why my-plan deploy --json | jq .roots";
 
 /// Why a step is not dealt: everything it waits for, down to the roots, and what to type
 #[derive(Debug, Args)]

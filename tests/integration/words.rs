@@ -1,0 +1,78 @@
+//! The words by which people name steps and runs: an id or a name, or a number as `#37`.
+
+use super::command::Place;
+
+/// A place in which that plan was proposed as run `plan`.
+fn planned(plan: &str) -> Place {
+    let place = Place::new();
+    place.write("plan.yaml", plan);
+    place.ledger("init").code(0);
+    place.ledger("plan propose plan.yaml").code(0);
+    place
+}
+
+/// The status of the step of that number.
+fn status(place: &Place, number: usize) -> String {
+    place.state().run_named("plan").unwrap().steps[number - 1].status.to_string()
+}
+
+/// Story: a step whose id was `3` was removed, and `ledger skip plan 3` skipped the third one, whose
+/// id was `2`; so did a slip in a plan of the ids `10.1`, `10` and `20`. Goal: a bare number is an id
+/// and nothing else; a step that is gone is told as gone, and a slip with what was meant.
+#[test]
+fn a_bare_number_is_an_id_and_no_number() {
+    let first = "steps: [{id: '1.1'}, {id: '1'}, {id: '2'}, {id: '3'}]";
+    let place = planned(first);
+    place.write("plan.yaml", first.replace(", {id: '3'}", ""));
+    place.ledger("plan propose plan.yaml").code(0);
+    let before = place.state().seq;
+    let gone = "run plan has step `3` no more";
+    for line in ["skip plan 3 --reason x", "retry plan 3", "claim plan --step 3"] {
+        place.ledger(line).code(2).complains(&[gone]);
+    }
+    place.ledger("decide plan 3 retry").code(2).complains(&[gone]);
+    place.ledger("answer plan 3 yes --by me").code(6).complains(&["step 4 (3)", "is removed"]);
+    place.ledger("accept plan 3 --by me").code(6).complains(&["step 4 (3)", "is removed"]);
+    place.ledger("inspect step plan 3").code(0).says(&["#4 3"]);
+    let other = "`#4`, is `3`";
+    place.ledger("skip plan 4 --reason x").code(2).complains(&["no step `4`", other]);
+    place.ledger("inspect step plan 4").code(2).complains(&["no step 4", other]);
+    assert_eq!(place.state().seq, before);
+    place.ledger_with(&["skip", "plan", "#3", "--reason", "x"]).code(0).says(&["step 3 (2)"]);
+    assert_eq!([status(&place, 3), status(&place, 4)], ["skipped", "removed"]);
+    let slip = planned("steps: [{id: '10.1'}, {id: '10'}, {id: '20'}]");
+    slip.ledger("skip plan 3 --reason x").code(2).complains(&["`#3`, is `20`"]);
+    assert_eq!(status(&slip, 3), "ready");
+}
+
+/// Goal: a word that could mean two steps means none of them, and the message says how each is
+/// named; what the program itself tells people to type means the right one.
+#[test]
+fn a_word_for_two_steps_means_neither() {
+    let place = planned("steps: [{id: '#2'}, {id: two}]\nfailure: {decider: external}");
+    let both = "the id of one, and the number of another";
+    place.ledger_with(&["skip", "plan", "#2", "--reason", "x"]).code(2).complains(&[both]);
+    let token = place.ledger("claim plan --step two --json").code(0).lines()[0]["token"].clone();
+    place.ledger(&format!("receipt {token}")).code(0);
+    let token = place.ledger("claim plan --json").code(0).lines()[0]["token"].clone();
+    place.ledger(&format!("receipt {token} --failed unknown")).code(0);
+    place.ledger("next plan").says(&["ledger answer plan '#1' "]);
+    place.ledger_with(&["answer", "plan", "#1", "fail", "--by", "me"]).code(0);
+    assert_eq!(status(&place, 1), "failed");
+}
+
+/// Story: `ledger cancel 1` cancelled the first run, whose name was `2`. Goal: runs have the rule of
+/// steps.
+#[test]
+fn a_bare_number_is_the_name_of_a_run() {
+    let place = planned("steps: [{id: a}]");
+    place.ledger("plan propose plan.yaml --run 1").code(0);
+    let named = |word: &str| {
+        let lines = place.ledger_with(&["next", word, "--json"]).code(0).lines();
+        lines[0]["run"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(["1", "#1", "#2"].map(named), ["1", "plan", "1"]);
+    for line in ["pause 2 --by me", "next 2", "inspect queue 2", "inspect records --run 2"] {
+        place.ledger(line).code(2).complains(&["no run"]);
+    }
+}
