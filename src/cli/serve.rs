@@ -1,15 +1,15 @@
 //! `ledger init` and `ledger serve`: a ledger that is there, and one that is held for others.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
 
-use crate::error::ErrorKind;
+use crate::error::{Error, ErrorKind};
 use crate::ledger::{Environment, Ledger, LedgerView};
 use crate::runner::StopRequest;
-use crate::serve::while_serving;
+use crate::serve::{open_in_turn, while_serving};
 
 use super::acting::{Where, environment};
 use super::exit::{Code, Failure};
@@ -34,20 +34,37 @@ pub(super) struct InitArgs {
 /// `ledger init`.
 pub(super) fn init(args: &InitArgs) -> Result<Code, Failure> {
     let dir = &args.place.ledger;
-    // Whoever holds it need not be disturbed.
-    let is_new = match LedgerView::open(dir, &Environment::system()) {
-        Ok(_) => false,
-        Err(error) if error.kind() == ErrorKind::NotALedger && !dir.exists() => true,
-        Err(error) => return Err(error.into()),
-    };
-    if is_new {
-        Ledger::create(dir, &environment())?.close()?;
-    }
+    // Whoever makes it just now is waited for.
+    let is_new = open_in_turn(dir, || is_made(dir))?;
     let shown = dir.display().to_string();
     let line = json!({ "type": "initialized", "ledger": shown, "created": is_new });
     let text = if is_new { format!("{shown}: made") } else { format!("{shown}: is there already") };
     outcome(args.place.json, &line, &text)?;
     Ok(Code::Fine)
+}
+
+/// Make a ledger where there is none; whether it was made here.
+fn is_made(dir: &Path) -> Result<bool, Error> {
+    if is_there(dir)? {
+        return Ok(false);
+    }
+    match Ledger::create(dir, &environment()) {
+        Ok(ledger) => ledger.close().map(|()| true),
+        // Somebody else was faster: whatever stood in the way, what was asked for is there.
+        Err(_) if is_there(dir)? => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether there is a ledger. Whoever holds it need not be disturbed.
+fn is_there(dir: &Path) -> Result<bool, Error> {
+    // Asked for first: it may get its name while it is looked at.
+    let is_free = !dir.exists();
+    match LedgerView::open(dir, &Environment::system()) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::NotALedger && is_free => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 const SERVE_EXAMPLES: &str = "\

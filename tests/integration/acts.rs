@@ -568,3 +568,18 @@ fn next_names_the_ways_out_of_a_failure() {
     let state = place.state();
     assert_eq!(state.run_named("plan").unwrap().count(StepStatus::Ready), 2);
 }
+
+/// Story: ten shells began with `ledger init`, one of them made the ledger, and most of the others died
+/// of what it had left them: a folder that was not empty, or one that was gone. Goal: one of them makes
+/// it, and the others find it.
+#[test]
+fn a_ledger_is_made_once_by_all_who_ask_at_once() {
+    for _ in 0..6 {
+        let place = Place::new();
+        let start = |_| super::command::start(&mut place.command(&["init"]));
+        let all: Vec<_> = (0..8).map(start).collect();
+        let told: Vec<_> = all.into_iter().map(|each| each.end().code(0).out).collect();
+        assert_eq!(told.iter().filter(|told| told.ends_with(": made\n")).count(), 1, "{told:?}");
+        place.ledger("inspect").code(0);
+    }
+}

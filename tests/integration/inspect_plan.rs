@@ -192,7 +192,7 @@ fn wrong_questions_are_answered_with_what_there_is() {
     wrong(&["plan", "--version", "2"], "run small has no version 2 of its plan; it has 1");
     wrong(&["plan", "--diff", "1", "9"], "no version 9");
     wrong(&["variables", "--history", "binari"], "never set binari; did you mean binary?");
-    wrong(&["why", "small", "flakky"], "has no step flakky (it has 6); did you mean flaky?");
+    wrong(&["why", "small", "flakky"], "has no step flakky (it has 6); did you mean `flaky`?");
     wrong(&["history", "small", "#9"], "no step #9");
     wrong(&["view", "nobody"], "invalid value 'nobody'");
     wrong(&["at", "900"], "expected a record up to");
