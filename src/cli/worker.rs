@@ -23,11 +23,11 @@ const CLAIM_EXAMPLES: &str = "\
 Examples:
   ledger claim --worker me --json                  the next step of the only run, as its hand-off
   ledger claim my-plan --wait                      wait until there is one
-  ledger claim my-plan --step deploy --wait 60     that step, if it is ready within a minute
+  ledger claim my-plan --step deploy --wait 60     that step, once it is ready, within a minute
   ledger claim --lease 2h                          hold it for two hours without a sign of life
 
-Exit code 1: there is no more work. 3: nothing is ready, but something may become so. 6: somebody
-else has that step, and the message says who and until when.";
+Exit code 1: there is no more work. 3: nothing is ready, or that step is not, but may become so. 6:
+somebody else has that step, and the message says who and until when; or it is settled.";
 
 /// `ledger claim`.
 #[derive(Debug, Args)]

@@ -45,7 +45,7 @@ pub(super) fn claim(
         }
         // It found that a budget is used up, or wrote what an earlier batch had no room for.
         Ok(None) => None,
-        Err(Failure::Ledger(error)) if step.is_none() && is_nothing(&error) => Some(error),
+        Err(Failure::Ledger(error)) if is_nothing(&error) => Some(error),
         Err(failure) => return Err(failure),
     };
     let why_not =
@@ -72,19 +72,21 @@ fn lease(seconds: Option<u32>) -> Result<Option<Micros>, Failure> {
     }
 }
 
-/// Whether there is nothing to deal, which is an answer and no failure.
+/// Whether there is nothing to deal, which is an answer and no failure: a step that was asked for and
+/// may become ready by itself is waited for; one that is settled, or that somebody has, is refused.
 fn is_nothing(error: &Error) -> bool {
-    matches!(
-        error.rejection(),
+    match error.rejection() {
+        Some(Rejection::NotReady(_, status)) => status.is_left(),
         Some(
             Rejection::NothingReady { .. }
-                | Rejection::CapReached { .. }
-                | Rejection::Paused(_)
-                | Rejection::BudgetReserved(_)
-                | Rejection::NoActivePlan
-                | Rejection::RunHasEnded(_)
-        )
-    )
+            | Rejection::CapReached { .. }
+            | Rejection::Paused(_)
+            | Rejection::BudgetReserved(_)
+            | Rejection::NoActivePlan
+            | Rejection::RunHasEnded(_),
+        ) => true,
+        _ => false,
+    }
 }
 
 /// So many of those who hold steps are named to people.

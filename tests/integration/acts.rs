@@ -583,3 +583,24 @@ fn a_ledger_is_made_once_by_all_who_ask_at_once() {
         place.ledger("inspect").code(0);
     }
 }
+
+/// Story: `claim --step b --wait 60` is said to take that step if it becomes ready within a minute, and
+/// was refused at once. Goal: it waits for that step and no other, ends with 3 when its patience does,
+/// and with 6 for a step that never will be ready, or that somebody has.
+#[test]
+fn a_claim_waits_for_the_step_that_it_names() {
+    for is_served in [true, false] {
+        let place = planned("steps: [{id: a}, {id: b, after: [a]}, {id: c}]");
+        let token = member(&place.ledger("claim --step a --worker ana --json").lines(), "token");
+        let holder = is_served.then(|| holder(&place));
+        let early = place.ledger("claim --step b --wait 0.2 --json").code(3);
+        let line = &early.complains(&["step 2 is not ready: it is waiting"]).lines()[0];
+        assert_eq!((&line["type"], &line["reason"]), (&json!("nothing"), &json!("not_ready")));
+        place.ledger("claim --step a --wait").code(6).complains(&["held by ana"]);
+        let waiting = start(&mut place.command(&["claim", "--step", "b", "--wait", "--json"]));
+        place.ledger(&format!("receipt {token}")).code(0);
+        assert_eq!(waiting.end().code(0).lines()[0]["step"]["id"], "b");
+        place.ledger("claim --step a --wait").code(6).complains(&["it is accepted"]);
+        holder.into_iter().for_each(dismissed);
+    }
+}
