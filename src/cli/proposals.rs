@@ -1,5 +1,6 @@
 //! `ledger plan propose`, `add` and `history`: how the plan of a run comes about.
 
+use std::io;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -22,7 +23,8 @@ Examples:
   ledger plan propose plan.yaml                    start a run of it, named after the file
   ledger plan propose plan.yaml --run again        the same under another name
   ledger plan propose plan.yaml --reason 'scope'   of a run that is there: its next version
-  ledger plan propose plan.yaml --approval required";
+  ledger plan propose plan.yaml --approval required
+  ledger plan show tasks.json --json | ledger plan propose - --run tasks";
 
 /// `ledger plan propose`.
 #[derive(Debug, Args)]
@@ -30,7 +32,7 @@ Examples:
 pub(super) struct ProposeArgs {
     #[command(flatten)]
     place: Where,
-    /// The plan: a file in any form that is read, or - for our own JSON on standard input
+    /// The plan: a file in any form that is read, or - for one on standard input
     #[arg(value_name = "PLAN")]
     plan: PathBuf,
     /// The run's name [default: the file's name without its ending]
@@ -42,9 +44,9 @@ pub(super) struct ProposeArgs {
     /// Whether versions of a new run wait for somebody's yes
     #[arg(long, value_name = "WHEN", default_value = "automatic")]
     approval: ApprovalChoice,
-    /// Who judges text criteria of a new run
-    #[arg(long, value_name = "WHO", default_value = "judge")]
-    text: TextChoice,
+    /// Who judges text criteria of a new run [default: judge; trust for files of other tools]
+    #[arg(long, value_name = "WHO")]
+    text: Option<TextChoice>,
     /// A new run deals nothing more once a step has failed for good
     #[arg(long)]
     fail_fast: bool,
@@ -61,24 +63,22 @@ enum ApprovalChoice {
 
 /// `ledger plan propose`.
 pub(super) fn propose(args: &ProposeArgs) -> Result<Code, Failure> {
-    let plan = if args.plan.as_os_str() == "-" {
-        serde_json::from_value(value_of("-")?)
-            .map_err(|error| Failure::Usage(format!("standard input is not a plan: {error}")))?
+    let is_standard = args.plan.as_os_str() == "-";
+    let read = if is_standard {
+        import::read_from("standard input", io::stdin().lock())
     } else {
-        let imported = import::read(&args.plan).map_err(|error| Failure::of_plan_file(&error))?;
-        if !imported.statuses.is_empty() {
-            let file = args.plan.display();
-            say(&format!(
-                "{file}: its marks of what is done are left out; `ledger run` takes them"
-            ));
-        }
-        imported.plan
+        import::read(&args.plan)
     };
+    let imported = read.map_err(|error| Failure::of_plan_file(&error))?;
+    if !(imported.statuses.is_empty() && imported.done.is_empty() && imported.skipped.is_empty()) {
+        let file = args.plan.display();
+        say(&format!("{file}: its marks of what is done are left out; `ledger run` takes them"));
+    }
     let run = match &args.run {
         Some(run) => run.clone(),
         None => args.plan.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
     };
-    if run == "-" {
+    if is_standard && args.run.is_none() {
         return Err(Failure::Usage("the run needs a name; give one with --run NAME".to_owned()));
     }
     let policy = Policy {
@@ -87,12 +87,15 @@ pub(super) fn propose(args: &ProposeArgs) -> Result<Code, Failure> {
             ApprovalChoice::Required => Approval::Required,
         },
         text: match args.text {
-            TextChoice::Trust => TextWord::Trust,
-            TextChoice::Judge => TextWord::Judge,
+            Some(TextChoice::Trust) => TextWord::Trust,
+            Some(TextChoice::Judge) => TextWord::Judge,
+            // As for `ledger run`: files of other tools do not mean their texts as criteria.
+            None if imported.format.is_own() => TextWord::Judge,
+            None => TextWord::Trust,
         },
         on_failure: if args.fail_fast { OnFailureWord::FailFast } else { OnFailureWord::Continue },
     };
-    let (plan, reason) = (Box::new(plan), args.reason.clone());
+    let (plan, reason) = (Box::new(imported.plan), args.reason.clone());
     act_and_note(&args.place, &Act::Propose { run, plan, reason, policy })
 }
 

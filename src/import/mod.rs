@@ -28,6 +28,7 @@ mod write;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io::Read;
 use std::path::Path;
 
 pub use finding::{Finding, Severity};
@@ -134,6 +135,12 @@ pub fn read(path: &Path) -> Result<Imported> {
 pub fn read_tag(path: &Path, tag: Option<&str>) -> Result<Imported> {
     let text = text::read(path, "plan file")?;
     parsed(&name_of(path), &text, tag).map_err(|error| error.at_path(path))
+}
+
+/// Reads a plan file that is open already, as standard input is. The name stands for it in messages
+/// and done marks.
+pub fn read_from(name: &str, from: impl Read) -> Result<Imported> {
+    parse(name, &text::read_from(from, Path::new(name), "plan file")?)
 }
 
 /// Reads a plan from text. The name stands for the file in messages and done marks.

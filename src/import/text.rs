@@ -1,7 +1,7 @@
 //! The text of a plan file: bounded in size, and UTF-8.
 
 use std::fs::File;
-use std::io::Read as _;
+use std::io::Read;
 use std::path::Path;
 
 use super::finding::Refusal;
@@ -11,11 +11,17 @@ use crate::error::{Error, Result};
 /// The text of a file; `what` it is meant to be.
 pub(super) fn read(path: &Path, what: &str) -> Result<String> {
     let action = format!("read the {what}, check its path");
-    let failed = |source| Error::io(&action, path, source);
+    let file = File::open(path).map_err(|source| Error::io(&action, path, source))?;
+    read_from(file, path, what)
+}
+
+/// The text of what is open already; `path` stands for it in messages.
+pub(super) fn read_from(from: impl Read, path: &Path, what: &str) -> Result<String> {
+    let action = format!("read the {what}, check its path");
     let mut bytes = Vec::new();
     // One byte over the limit shows that there is more, whatever the file's size claims to be.
-    let mut file = File::open(path).map_err(failed)?.take(FILE_BYTES_MAX.saturating_add(1));
-    let count = file.read_to_end(&mut bytes).map_err(failed)?;
+    let mut file = from.take(FILE_BYTES_MAX.saturating_add(1));
+    let count = file.read_to_end(&mut bytes).map_err(|source| Error::io(&action, path, source))?;
     if u64::try_from(count).map_or(true, |count| count > FILE_BYTES_MAX) {
         let text = format!("the {what} has over {FILE_BYTES_MAX} bytes; split it");
         return Err(bad_plan(text).at_path(path));

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use plan_ledger::plan::{Review, RunStatus};
+use plan_ledger::plan::{Review, RunStatus, TextPolicy};
 
-use super::command::Place;
+use super::command::{Place, start};
 
 const ROUGH: &str = "title: rough
 steps:
@@ -173,4 +173,36 @@ fn a_plan_that_continues_asks_for_more() {
     assert_eq!(place.tally(), ["a", "b"]);
     place.ledger("plan withdraw plan --by planner --reason done").code(0).says(&["is done"]);
     place.ledger("run plan.yaml").code(0);
+}
+
+/// Story: what `plan show --json` printed of a file with ticked boxes was refused by `plan propose -`, for
+/// its `marks`; and a run of another tool's file waited all night for verdicts about its texts, where
+/// one of `ledger run` trusted its worker. Goal: what one command writes the other reads, and the same
+/// file means the same to both.
+#[test]
+fn a_proposed_file_means_what_a_run_of_it_means() {
+    let place = Place::new();
+    let prd = r#"{"project": "p", "userStories": [
+        {"id": "US-1", "title": "one", "acceptanceCriteria": ["it works"], "passes": true},
+        {"id": "US-2", "title": "two", "acceptanceCriteria": ["it works"], "passes": false}]}"#;
+    place.write("prd.json", prd);
+    place.ledger("init").code(0);
+    let shown = place.ledger("plan show prd.json --json").code(0).out;
+    assert!(shown.contains("\"marks\""), "{shown}");
+    place.write("shown.json", shown);
+    let with = |words: &[&str], file: &str| {
+        let input = std::fs::File::open(place.path(file)).unwrap();
+        start(place.command(words).stdin(input)).end()
+    };
+    let proposed = with(&["plan", "propose", "-", "--run", "shown"], "shown.json").code(0);
+    proposed.complains(&["marks of what is done are left out"]);
+    with(&["plan", "propose", "-", "--run", "piped"], "prd.json").code(0);
+    with(&["plan", "propose", "-"], "prd.json").code(2).complains(&["--run NAME"]);
+    place.write("blank", "");
+    with(&["plan", "propose", "-", "--run", "x"], "blank").code(2).complains(&["is empty"]);
+    place.ledger("plan propose prd.json --run trusted").code(0);
+    place.ledger("plan propose prd.json --run judged --text judge").code(0);
+    let text = |name: &str| place.state().run_named(name).unwrap().policy.text;
+    assert_eq!(["piped", "trusted"].map(text), [TextPolicy::Trust; 2]);
+    assert_eq!(["shown", "judged"].map(text), [TextPolicy::Judge; 2]);
 }
