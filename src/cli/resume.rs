@@ -104,7 +104,7 @@ pub(super) fn ready(
 }
 
 /// What to do with a run that is ready.
-pub(super) fn standing(ledger: &Ledger, run: RunId) -> Result<Next, Failure> {
+fn standing(ledger: &Ledger, run: RunId) -> Result<Next, Failure> {
     Ok(match ledger.state()?.runs.get(&run).map(|run| run.status) {
         Some(RunStatus::Ended(ending)) => Next::Ended(run, ending),
         _ => Next::Drive(run),

@@ -17,7 +17,7 @@ use crate::serve::{check_name, open_in_turn, while_serving};
 use super::args::RunArgs;
 use super::exit::{Code, Failure, code_of};
 use super::progress::Reporter;
-use super::resume::{Next, ready, standing};
+use super::resume::{Next, ready};
 use super::{harmless, json, print, say, text, waiting};
 
 /// `ledger run`.
@@ -48,7 +48,8 @@ pub(super) fn run(args: &RunArgs) -> Result<Code, Failure> {
         };
         (ledger, report) = opened;
         report.notes.iter().for_each(|note| say(note));
-        next = standing(&ledger, run)?;
+        // One that somebody's answer has ended is driven, too: its summary says how.
+        next = Next::Drive(run);
     }
 }
 

@@ -134,6 +134,26 @@ fn an_answer_reaches_a_run_that_waits() {
     assert_eq!(place.tally(), ["build", "deploy"]);
 }
 
+/// Story: the verdict on the last step ended a run that waited for it, and its last line was `ended`, which
+/// says how a run stands that had ended before. Goal: whoever watches a run gets its summary.
+#[test]
+fn a_run_that_an_answer_ends_has_a_summary() {
+    for (verb, outcome, code) in [("accept", "done", 0), ("reject", "failed", 1)] {
+        let place = Place::new();
+        let plan =
+            "steps: [{id: a, command: 'true', acceptance: [good], retry: {max_attempts: 1}}]";
+        place.write("plan.yaml", plan);
+        let words = ["run", "plan.yaml", "--wait", "--json"];
+        let run = super::command::start(&mut place.command(&words));
+        super::command::wait_until("it waits", || run.said("\"waits\""));
+        place.ledger(&format!("{verb} plan a --by ana")).code(0);
+        let lines = run.end().code(code).lines();
+        let last = lines.last().unwrap();
+        assert_eq!((&last["type"], &last["outcome"]), (&"summary".into(), &outcome.into()));
+        assert!(lines.iter().all(|line| line["type"] != "ended"));
+    }
+}
+
 /// Goal: a run that only waits for a time can be stopped at once, says for what it waited, and
 /// deals nothing before that time.
 #[test]
