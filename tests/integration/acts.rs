@@ -604,3 +604,21 @@ fn a_claim_waits_for_the_step_that_it_names() {
         holder.into_iter().for_each(dismissed);
     }
 }
+
+/// Story: three steps failed, and `ledger work` said "3 steps done; the run is failed". Goal: those that
+/// failed are counted apart, also where a criterion says so, in words and for programs.
+#[test]
+fn what_a_worker_failed_at_is_not_done() {
+    let place = planned("steps: [{id: a}, {id: b}]\ndefaults: {retry: {max_attempts: 1}}");
+    let one = place.ledger("work --max 1 -- false").code(0);
+    one.says(&["0 steps done, 1 failed; the run is running"]);
+    let lines = place.ledger("work --json -- false").code(1).lines();
+    let last = lines.last().unwrap();
+    assert_eq!((&last["type"], &last["steps"]), (&json!("worked"), &json!(1)));
+    assert_eq!((&last["failed"], &last["status"]), (&json!(1), &json!("failed")));
+    let judged = planned(
+        "steps: [{id: a, acceptance: [{command: 'false'}]}, {id: b}]\n\
+         defaults: {retry: {max_attempts: 1}}",
+    );
+    judged.ledger("work -- true").code(1).says(&["1 step done, 1 failed; the run is failed"]);
+}

@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::error::Error;
-use crate::plan::Receipt;
+use crate::plan::{Outcome, Receipt};
 use crate::runner::{End, Order, OutsideWork, StartFailure, StopRequest};
 use crate::serve::{Act, Answer, Client, NextStep, Work};
 
@@ -52,8 +52,9 @@ the last one; texts wait for `ledger accept`. The first Ctrl-C claims no more an
 command, the second ends it. A command whose attempt is over (its lease ran out, or the step was taken
 away) is ended at its next sign of life, and so is whatever a command leaves behind. While nobody can
 take what it did (the ledger is held, the disk is full), that is said again, until its lease is over;
-and a step is asked for as long as --wait lasts. Exit code 0: the run is done, or --max steps were; 1: it failed; 3: nothing is ready any more but the run goes on, or
-Ctrl-C stopped this with work left.";
+and a step is asked for as long as --wait lasts. Exit code 0: the run is done, or --max steps were
+tried; 1: it failed; 3: nothing is ready any more but the run goes on, or Ctrl-C stopped this with
+work left.";
 
 /// Between two looks at whether the plan is to be judged: each folds the newest records.
 const LOOK_AT_PLAN: Duration = Duration::from_secs(1);
@@ -69,7 +70,7 @@ pub(super) struct WorkArgs {
     run: Option<String>,
     #[command(flatten)]
     who: Who,
-    /// Do so many steps at most
+    /// Do so many steps at most; one that fails counts
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max: Option<u64>,
     /// Wait until there is something to do, at most so many seconds each time
@@ -98,7 +99,7 @@ pub(super) fn work(args: &WorkArgs) -> Result<Code, Failure> {
         client: args.place.client(),
         // Its own connection: a sign of life waits for nothing.
         beats: args.place.client(),
-        done: 0,
+        tally: Tally::default(),
     };
     worker.go()
 }
@@ -110,8 +111,7 @@ struct Worker<'a> {
     files: TempDir,
     client: Client,
     beats: Client,
-    /// Steps of which the receipt was recorded.
-    done: u64,
+    tally: Tally,
 }
 
 /// What a worker does next.
@@ -178,7 +178,7 @@ impl Worker<'_> {
         attempt: Attempt,
         receipt: &Receipt,
     ) -> Result<Next, Failure> {
-        let is_max = self.args.max.is_some_and(|max| self.done + 1 >= max);
+        let is_max = self.args.max.is_some_and(|max| self.tally.reported + 1 >= max);
         let is_last = is_max || self.is_to_stop();
         let is_alone = is_last || has_commands(task);
         let worker = Some(self.args.who.worker.clone());
@@ -188,15 +188,15 @@ impl Worker<'_> {
             return Ok(Next::End(reported));
         }
         let is_counted = is_recorded(&reported);
-        self.done += u64::from(is_counted);
+        let reported = if is_alone { self.checked(reported)? } else { reported };
+        if is_counted {
+            self.tally.count(receipt, &reported);
+        }
         let said = match Code::of(reported.code) {
-            _ if is_alone => {
-                let last = self.checked(reported)?;
-                if (is_last && is_counted) || self.is_to_stop() {
-                    return Ok(Next::End(last));
-                }
-                last
+            _ if is_alone && ((is_last && is_counted) || self.is_to_stop()) => {
+                return Ok(Next::End(reported));
             }
+            _ if is_alone => reported,
             Code::Waiting if self.args.wait.is_some() => without_nothing(reported),
             // The receipt came too late: the work was lost, and there may be more.
             Code::Refused => reported,
@@ -243,15 +243,12 @@ impl Worker<'_> {
             })?;
             word.as_str().map(str::to_owned)
         });
-        let line = json!({ "type": "worked", "steps": self.done, "status": status });
-        let text = format!(
-            "{} done{}",
-            counted(self.done, "step"),
-            match &status {
-                Some(status) => format!("; the run is {status}"),
-                None => String::new(),
-            }
-        );
+        let Tally { reported, failed } = self.tally;
+        let line =
+            json!({ "type": "worked", "steps": reported, "failed": failed, "status": status });
+        let failed = if failed == 0 { String::new() } else { format!(", {failed} failed") };
+        let now = status.as_ref().map_or_else(String::new, |now| format!("; the run is {now}"));
+        let text = format!("{} done{failed}{now}", counted(self.tally.succeeded(), "step"));
         super::outcome(self.args.place.json, &line, &text)?;
         Ok(match (code, status.as_deref()) {
             (Code::Fine | Code::Failed, Some("done")) => Code::Fine,
@@ -303,6 +300,29 @@ impl Worker<'_> {
                 Done::Lost(Work::Begun, error.to_string(), code_of(&error))
             }
         }
+    }
+}
+
+/// What came of the attempts so far.
+#[derive(Debug, Clone, Copy, Default)]
+struct Tally {
+    /// Whose receipts were recorded.
+    reported: u64,
+    /// Those among them that failed, by their own word or by a criterion.
+    failed: u64,
+}
+
+impl Tally {
+    /// Count what was reported, and what was answered last about it.
+    fn count(&mut self, receipt: &Receipt, answer: &Answer) {
+        let has_failed = matches!(receipt.outcome, Outcome::Failed { .. });
+        let is_rejected = text_in(answer, "ruling").is_some_and(|ruling| ruling == "fail");
+        self.reported += 1;
+        self.failed += u64::from(has_failed || is_rejected);
+    }
+
+    fn succeeded(self) -> u64 {
+        self.reported.saturating_sub(self.failed)
     }
 }
 
