@@ -7,7 +7,9 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::plan::{Artifact, Cost, Disposition, FailureClass, Json, Outcome, Output, Receipt};
+use crate::plan::{
+    Artifact, Cost, Disposition, FailureClass, Json, Named, Outcome, Output, Receipt, name_fault,
+};
 
 use super::output::{OUTPUT_LENGTH_MAX, read_limited, read_output, unusable};
 
@@ -120,6 +122,10 @@ fn receipt(file: ReceiptFile, output: Output) -> Result<Receipt, String> {
     if file.outcome != OutcomeWord::Failed && says_more {
         let fields = "`class`, `payload` and `disposition`";
         return Err(format!("{fields} go only with the outcome `failed`"));
+    }
+    let fault = |name: &String| name_fault(Named::Variable, name);
+    if let Some(fault) = file.variables.keys().find_map(fault) {
+        return Err(fault.to_owned());
     }
     let message = file.message.unwrap_or_default();
     let outcome = match file.outcome {

@@ -622,3 +622,17 @@ fn what_a_worker_failed_at_is_not_done() {
     );
     judged.ledger("work -- true").code(1).says(&["1 step done, 1 failed; the run is failed"]);
 }
+
+/// Story: `receipt --set '=1'` set a variable without a name, and one whose name had two lines, which
+/// `ledger set` refuses. Goal: a receipt sets what can be set.
+#[test]
+fn a_receipt_sets_no_variable_that_has_no_name() {
+    let place = planned("steps: [{id: a}]");
+    let token = member(&place.ledger("claim --json").code(0).lines(), "token").to_string();
+    for assignment in ["=1", " =1", "two\nlines=1"] {
+        let words = ["receipt", &token, "--set", assignment];
+        place.ledger_with(&words).code(2).complains(&["a variable's name is one line"]);
+    }
+    place.ledger(&format!("receipt {token} --set x=1")).code(0);
+    place.ledger("get x").code(0).says(&["1"]);
+}
