@@ -250,12 +250,12 @@ fn about_step(
     let question = state.and_then(|step| step.hold().question);
     let question = question.and_then(|id| Some((id, run.questions.get(&id)?)));
     match (finding(answer), question, decision(answer)) {
-        (Some(finding), _, _) => {
+        (Some(finding), _, _) if status == StepStatus::InDoubt => {
             let (run, by, evidence) = (run.id, said.by.to_owned(), said.note.to_owned());
             Ok(Command::ResolveDoubt { run, step: number, finding, by, evidence })
         }
-        (None, Some((id, question)), _) => reply(id, question, answer, said),
-        (None, None, Some(decision)) if status == StepStatus::Reported => {
+        (_, Some((id, question)), _) => reply(id, question, answer, said),
+        (_, None, Some(decision)) if status == StepStatus::Reported => {
             let (rule, reason) = (format!("answer:{}", said.by), said.note.to_owned());
             Ok(Command::DecideFailure { run: run.id, step: number, decision, rule, reason })
         }

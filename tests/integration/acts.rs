@@ -636,3 +636,14 @@ fn a_receipt_sets_no_variable_that_has_no_name() {
     place.ledger(&format!("receipt {token} --set x=1")).code(0);
     place.ledger("get x").code(0).says(&["1"]);
 }
+
+/// Story: `answer RUN STEP landed` on a ready step said "step 1 is not ready: it is ready". Goal: it
+/// says that nothing is asked.
+#[test]
+fn an_answer_about_no_doubt_says_so() {
+    let place = planned("steps: [{id: a}]");
+    let words = ["step 1 (a): nothing is asked about it: the step is ready"];
+    for answer in ["landed", "did-not-happen", "retry"] {
+        place.ledger(&format!("answer plan a {answer} --by me")).code(6).complains(&words);
+    }
+}
