@@ -101,7 +101,7 @@ pub(super) fn print_answer(as_json: bool, answer: &Answer) -> Result<Code, Failu
 /// This machine; whoever finds the ledger held is told by which command.
 pub(super) fn environment() -> Environment {
     let environment = Environment::system();
-    let command = std::env::args().nth(1).unwrap_or_default();
-    let holder = format!("{} (ledger {command})", environment.holder);
+    let command = std::env::args_os().nth(1).unwrap_or_default();
+    let holder = format!("{} (ledger {})", environment.holder, command.to_string_lossy());
     Environment { holder, ..environment }
 }

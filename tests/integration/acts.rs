@@ -647,3 +647,16 @@ fn an_answer_about_no_doubt_says_so() {
         place.ledger(&format!("answer plan a {answer} --by me")).code(6).complains(&words);
     }
 }
+
+/// Story: a program that starts others by names of its own gave this one a name that is no UTF-8, and
+/// every command that opens a ledger panicked. Goal: what it is called does not matter.
+#[test]
+fn the_program_may_have_any_name() {
+    use std::os::unix::ffi::OsStrExt as _;
+    use std::os::unix::process::CommandExt as _;
+    let place = Place::new();
+    let name = std::ffi::OsStr::from_bytes(b"ledger\xff");
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_ledger"));
+    let dir = place.path(".ledger");
+    start(command.arg0(name).arg("init").arg("--ledger").arg(dir)).end().code(0);
+}
