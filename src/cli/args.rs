@@ -355,8 +355,17 @@ pub(super) struct ScopeArgs {
     pub(super) tag: Option<String>,
 }
 
+const SNAPSHOT_EXAMPLES: &str = "\
+Examples:
+  ledger snapshot                                  of .ledger, or of the one in $LEDGER_DIR
+  ledger snapshot work.ledger --json | jq -r .file
+
+Snapshots are made on the way, too: this one is for whoever is about to open a ledger often, or to
+prune it.";
+
 /// `ledger snapshot`.
 #[derive(Debug, Args)]
+#[command(after_help = SNAPSHOT_EXAMPLES)]
 pub(super) struct SnapshotArgs {
     #[command(flatten)]
     pub(super) folder: Folder,

@@ -42,6 +42,7 @@ enum LabTask {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 struct LabRunArgs {
     /// The most operations of a history
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=8))]
@@ -70,12 +71,14 @@ struct LabRunArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 struct LabReplayArgs {
     /// The case, as a run printed it
     case: String,
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 struct LabEndureArgs {
     /// How many operations
     #[arg(long, value_name = "N", default_value_t = 10_000)]

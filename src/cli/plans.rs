@@ -21,8 +21,18 @@ use super::proposals::{self, AddArgs, HistoryArgs, ProposeArgs};
 use super::review::{self, ReviewArgs, VerdictArgs, WithdrawArgs};
 use super::{outcome, print, say};
 
+const PLAN_EXAMPLES: &str = "\
+Examples:
+  ledger plan lint plan.yaml                       what is wrong with it, or hardly meant
+  ledger plan export tasks.json -o plan.yaml       a plan of another tool, in our own form
+  ledger plan propose plan.yaml                    start a run of it, for `ledger work`
+  ledger plan review my-plan                       what waits for a yes, and how it differs
+
+Each has more with `--help`.";
+
 /// `ledger plan`.
 #[derive(Debug, Args)]
+#[command(after_help = PLAN_EXAMPLES)]
 pub(super) struct PlanArgs {
     #[command(subcommand)]
     what: What,

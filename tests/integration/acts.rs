@@ -660,3 +660,27 @@ fn the_program_may_have_any_name() {
     let dir = place.path(".ledger");
     start(command.arg0(name).arg("init").arg("--ledger").arg(dir)).end().code(0);
 }
+
+/// Goal: every command has examples in its help, as the README says.
+#[test]
+fn every_command_has_examples() {
+    let mut left = vec![Vec::new()];
+    let mut seen = 0;
+    while let Some(words) = left.pop() {
+        let mut line: Vec<String> = words.clone();
+        line.push("--help".to_owned());
+        let line: Vec<&str> = line.iter().map(String::as_str).collect();
+        let help = Place::new().ledger_with(&line).code(0).out;
+        assert!(help.contains("Example"), "{words:?}");
+        seen += 1;
+        let below = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+        let below = below.take_while(|line| line.starts_with("  "));
+        let names = below.filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next());
+        for name in names.filter(|name| *name != "help" && name.starts_with(char::is_alphabetic)) {
+            let mut words = words.clone();
+            words.push(name.to_owned());
+            left.push(words);
+        }
+    }
+    assert!(seen > 40, "{seen}");
+}
