@@ -20,7 +20,7 @@ use crate::ledger::{Environment, Housekeeping, Ledger};
 use crate::log::BatchKey;
 use crate::plan::State;
 
-use super::failure::too_long;
+use super::failure::{plan_too_long, too_long};
 use super::reception::BUSY;
 use super::socket::{Knock, encode, knock, receive};
 use super::{Act, Answer, Code, Failure};
@@ -243,7 +243,10 @@ fn message(act: &Act, key: &str) -> Result<Vec<u8>, Failure> {
     if let Some(members) = message.as_object_mut() {
         members.insert("once".to_owned(), json!(key));
     }
-    encode(&message).map_err(|_| too_long("the request"))
+    encode(&message).map_err(|_| match act {
+        Act::Propose { .. } => plan_too_long(),
+        _ => too_long("the request"),
+    })
 }
 
 fn is_busy(answer: &Answer) -> bool {
@@ -311,4 +314,26 @@ fn hex(bytes: [u8; 16]) -> String {
         let _ = write!(text, "{byte:02x}");
         text
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Plan;
+    use crate::serve::{Approval, MESSAGE_LENGTH_MAX, OnFailureWord, Policy, TextWord};
+
+    /// Story: a plan of 18 MB, which `ledger run` takes, was refused with the advice to put large results
+    /// into artifacts. Goal: whoever proposes one is told of the limit of a proposal, and what takes it.
+    #[test]
+    fn a_plan_that_is_too_long_to_be_handed_over_is_told_as_one() {
+        let title = "x".repeat(usize::try_from(MESSAGE_LENGTH_MAX).unwrap());
+        let plan = Box::new(Plan { title, ..Plan::default() });
+        let (text, on_failure) = (TextWord::Judge, OnFailureWord::Continue);
+        let policy = Policy { approval: Approval::Automatic, text, on_failure };
+        let (run, reason) = ("big".to_owned(), String::new());
+        let failure = message(&Act::Propose { run, plan, reason, policy }, "key").unwrap_err();
+        let message = failure.to_string();
+        assert!(message.contains("the plan: ") && message.contains("`ledger run`"), "{message}");
+        assert!(!message.contains("artifacts"), "{message}");
+    }
 }

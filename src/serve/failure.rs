@@ -174,6 +174,16 @@ impl fmt::Display for Failure {
     }
 }
 
+/// A plan that is longer than an act may be.
+pub(super) fn plan_too_long() -> Failure {
+    let limit = super::MESSAGE_LENGTH_MAX;
+    let message = format!(
+        "the plan: a proposal is handed over as JSON of at most {limit} bytes, and this one has more; \
+         `ledger run` takes larger plan files, also for a run that is there (--replan)"
+    );
+    Error::new(ErrorKind::TooLarge, message).into()
+}
+
 /// What is longer than an act or its answer may be.
 pub(crate) fn too_long(what: &str) -> Failure {
     let limit = super::MESSAGE_LENGTH_MAX;
