@@ -71,7 +71,7 @@ fn json(name: &str, text: &str, tag: Option<&str>) -> Read<Draft> {
 fn has_fields(text: &str) -> bool {
     let is_name = |c: char| c.is_alphanumeric() || "_-'\"".contains(c);
     text.lines().filter_map(|line| line.split_once(':')).any(|(before, after)| {
-        before.trim_start_matches([' ', '-', '{', '[']).chars().all(is_name)
+        before.trim_start_matches([' ', '-', '{', '[']).trim_end().chars().all(is_name)
             && (after.is_empty() || after.starts_with([' ', '\t']))
     })
 }

@@ -159,6 +159,20 @@ fn a_byte_order_mark_is_no_content() {
     assert!(parse("p", "\u{feff}{\"steps\": [{\"id\": \"a\"}]}").is_ok());
 }
 
+/// Story: YAML whose keys are quoted, or stand apart from their colons, was taken for Markdown where a
+/// comment stood before it: the comment passed for a heading. Goal: it is read as the plan that it is.
+#[test]
+fn yaml_is_yaml_however_its_keys_are_written() {
+    for (steps, id) in [("steps:", "id:"), ("\"steps\":", "\"id\":"), ("'steps' :", "id :")] {
+        let text = format!("# the plan of today\n{steps}\n  - {id} a\n");
+        let imported = parse("p", &text).unwrap();
+        assert_eq!((imported.format, &*imported.plan.steps[0].id), (PlanFormat::Yaml, "a"));
+    }
+    assert_eq!(parse("p", "steps :\n  - id : a\n").unwrap().format, PlanFormat::Yaml);
+    let tasks = parse("p", "# Steps: today\n\n- [ ] mend it\n").unwrap();
+    assert_eq!(tasks.format, PlanFormat::Markdown);
+}
+
 #[test]
 fn text_that_blows_up_is_refused() {
     let deep =

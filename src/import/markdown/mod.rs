@@ -32,16 +32,8 @@ pub(super) fn import(name: &str, text: &str) -> Option<Draft> {
 
 /// Names of fields that no Markdown sets at the start of a line, outside of code.
 const FIELDS: &[&str] = &[
-    "steps:",
-    "title:",
-    "goal:",
-    "outcome:",
-    "context:",
-    "phases:",
-    "barriers:",
-    "defaults:",
-    "caps:",
-    "budget:",
+    "steps", "title", "goal", "outcome", "context", "phases", "barriers", "defaults", "caps",
+    "budget",
 ];
 
 /// Whether a text that is no JSON is Markdown, and no YAML.
@@ -56,12 +48,20 @@ pub(super) fn is_markdown(text: &str) -> bool {
         if is_code {
             continue;
         }
-        if FIELDS.iter().any(|field| line.starts_with(field)) {
+        if sets_field(line) {
             return false;
         }
         is_found |= is_mark(line);
     }
     is_found
+}
+
+/// Whether a line sets a field of a plan, as YAML does it: its name may be quoted, and parted from the
+/// colon.
+fn sets_field(line: &str) -> bool {
+    let name = line.split_once(':').map_or("", |(name, _)| name.trim_end());
+    let quoted = |quote: char| name.strip_prefix(quote)?.strip_suffix(quote);
+    FIELDS.contains(&quoted('"').or_else(|| quoted('\'')).unwrap_or(name))
 }
 
 /// Whether a line is a heading, or an item with a box or a number.
