@@ -199,9 +199,27 @@ impl Folder {
     }
 
     fn child_failed(&self, child: &str, status: ExitStatus) -> Failure {
+        if let Some(what) = self.waited_for(child) {
+            let message =
+                format!("the drill's process {child} waits for what a drill does not do: {what}");
+            return Failure::Refused(message);
+        }
         let complaints = fs::read_to_string(self.complaints(child)).unwrap_or_default();
         let message = format!("the drill's process {child} ended with {status}: {complaints}");
         Failure::Refused(message.trim_end().to_owned())
+    }
+
+    /// What a run waits for at the end of a process, as people call it.
+    fn waited_for(&self, child: &str) -> Option<String> {
+        let summary = self.line(child, "summary").ok()?;
+        let items = summary.get("waiting_for")?.as_array()?;
+        let text = |item: &Value| {
+            let kind = item.get("kind")?.as_str()?.replace('_', " ");
+            let step = item.get("step").and_then(Value::as_str);
+            Some(step.map_or_else(|| kind.clone(), |step| format!("{kind} (step {step})")))
+        };
+        let items: Vec<String> = items.iter().filter_map(text).collect();
+        (!items.is_empty()).then(|| items.join(", "))
     }
 
     /// The first line of that type among a process's words.

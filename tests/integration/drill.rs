@@ -170,3 +170,13 @@ fn every_crash_of_a_small_plan_is_survived() {
     drill(&place, &plan, &["--seed", "3"]).code(2).complains(&["--every-crash"]);
     assert!(place.snapshot().is_empty(), "nothing is written to the real disk");
 }
+
+/// Story: a drill of a plan that comes to wait said "killed-second-2 ended with exit status: 3:" and
+/// nothing else. Goal: it says what the plan waits for.
+#[test]
+fn a_drill_says_what_its_plan_waits_for() {
+    let place = Place::new();
+    place.write("plan.yaml", "steps: [{id: a}, {id: b, after: [a]}]\nbudget: {attempts: 1}");
+    let told = drill(&place, "plan.yaml", &["--kill-at", "1"]).code(6);
+    told.complains(&["waits for what a drill does not do: paused"]);
+}
