@@ -87,11 +87,10 @@ pub(super) fn propose(args: &ProposeArgs) -> Result<Code, Failure> {
             ApprovalChoice::Required => Approval::Required,
         },
         text: match args.text {
-            Some(TextChoice::Trust) => TextWord::Trust,
             Some(TextChoice::Judge) => TextWord::Judge,
             // As for `ledger run`: files of other tools do not mean their texts as criteria.
             None if imported.format.is_own() => TextWord::Judge,
-            None => TextWord::Trust,
+            Some(TextChoice::Trust) | None => TextWord::Trust,
         },
         on_failure: if args.fail_fast { OnFailureWord::FailFast } else { OnFailureWord::Continue },
     };

@@ -59,7 +59,7 @@ pub(crate) fn unusable(message: String, receipt: &Receipt) -> Receipt {
     let disposition = receipt.disposition.or(is_done.then_some(Disposition::Landed));
     let outcome = failed(FailureClass::Deterministic, message);
     let Receipt { duration, cost, .. } = *receipt;
-    Receipt { outcome, duration, cost, disposition, ..Receipt::default() }
+    Receipt { outcome, cost, duration, disposition, ..Receipt::default() }
 }
 
 /// A failure without a payload.

@@ -138,8 +138,9 @@ fn exported(disk: &SimDisk, to: Option<u64>) -> (String, Result<Option<(u64, u64
     (String::from_utf8(out).unwrap(), behind)
 }
 
-fn records_in(text: &str) -> usize {
-    text.lines().filter(|line| line.starts_with("{\"type\":\"record\"")).count()
+fn records_in(text: &str) -> u64 {
+    let records = text.lines().filter(|line| line.starts_with("{\"type\":\"record\""));
+    u64::try_from(records.count()).unwrap()
 }
 
 /// Story: a ledger without its HEAD was exported "whole", with none of the records of its newest
@@ -153,7 +154,7 @@ fn an_export_without_a_witness_of_its_end_is_an_error() {
     let last = ledger.head().seq;
     ledger.close().unwrap();
     let (whole, done) = exported(&disk, None);
-    assert_eq!((records_in(&whole) as u64, done.unwrap()), (last, None));
+    assert_eq!((records_in(&whole), done.unwrap()), (last, None));
 
     disk.remove(&head_path()).unwrap();
     for to in [None, Some(last)] {
@@ -187,21 +188,21 @@ fn an_export_with_an_older_head_is_an_error_where_a_record_proves_it() {
     assert_eq!(error.kind(), ErrorKind::Ambiguous, "{error}");
     let left = format!("records {} to {last}, which are whole, are left out", older + 1);
     assert!(error.to_string().contains(&left), "{error}");
-    assert_eq!(records_in(&text) as u64, *older);
+    assert_eq!(records_in(&text), *older);
 
     // Of the last one alone nobody can tell: it may be one of a writer that was killed.
     let (newer, bytes) = &heads[2];
     disk.overwrite(&head_path(), 0, bytes).unwrap();
     let (text, done) = exported(&disk, None);
     assert_eq!(done.unwrap(), Some((newer + 1, last)));
-    assert_eq!(records_in(&text) as u64, *newer);
+    assert_eq!(records_in(&text), *newer);
 
     // And the next opening takes all of them over.
     disk.overwrite(&head_path(), 0, &heads[0].1).unwrap();
     open(&disk).close().unwrap();
     let (text, done) = exported(&disk, None);
     assert_eq!(done.unwrap(), None);
-    assert!(records_in(&text) as u64 > last);
+    assert!(records_in(&text) > last);
 }
 
 /// Goal: the commands end with the code of damage, and write no file that looks complete.
