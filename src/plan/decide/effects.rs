@@ -33,8 +33,15 @@ pub(super) fn commit(
     let (run, number) = state.in_flight.get(&token).ok_or(Rejection::StaleToken(token))?;
     match state.runs.get(run).and_then(|run| run.effects.get(key)) {
         Some(known) if known.committed == 0 => {
-            let committed = EffectCommitted { token, key: key.to_owned() };
-            Ok(vec![step_event(*run, *number, StepEvent::EffectCommitted(committed))])
+            let mut events = Vec::new();
+            // Whoever does what another attempt had meant to do has it for its own.
+            if known.token != token {
+                let (effect, key) = (known.effect.clone(), key.to_owned());
+                events.push(StepEvent::EffectIntended(EffectIntended { token, effect, key }));
+            }
+            let key = key.to_owned();
+            events.push(StepEvent::EffectCommitted(EffectCommitted { token, key }));
+            Ok(events.into_iter().map(|event| step_event(*run, *number, event)).collect())
         }
         Some(known) => {
             Err(Rejection::EffectKnown { key: key.to_owned(), committed: known.committed })

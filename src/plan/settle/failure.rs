@@ -72,8 +72,10 @@ pub(super) fn disposition_of(run: &Run, number: StepNumber, attempt: &Attempt) -
         // Who says that it is done says that it landed, whatever a criterion says of it.
         return Disposition::Landed;
     }
-    let effects = attempt.effects.iter().filter_map(|key| run.effects.get(key));
-    let mut own = effects.peekable();
+    // What its own receipt names it did, whoever meant to do that, or did it, before.
+    let said = receipt.into_iter().flat_map(|receipt| &receipt.side_effects);
+    let keys = attempt.effects.iter().chain(said);
+    let mut own = keys.filter_map(|key| run.effects.get(key)).peekable();
     if own.peek().is_none() {
         Disposition::DidNotHappen
     } else if own.all(|effect| effect.committed != 0) {

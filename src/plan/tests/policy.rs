@@ -180,3 +180,84 @@ fn new_evidence_leads_to_another_version() {
     world.work("mend");
     assert_eq!(world.run().status, RunStatus::Ended(Ending::Done));
 }
+
+fn pay(id: &str) -> Step {
+    Step { idempotent: Some(Idempotence::No), ..step(id, &[]) }
+}
+
+/// A failure that could be tried again, of an attempt that says that it paid.
+fn paid_and_failed() -> Receipt {
+    let side_effects = vec!["payment".to_owned()];
+    Receipt { side_effects, ..failed(FailureClass::Transient) }
+}
+
+fn answer(world: &mut World, answer: &str) {
+    let (question, asked) = world.run().questions.iter().next().expect("an open question");
+    let (question, shown) = (*question, asked.asked.shown);
+    let (answer, by, note) = (answer.to_owned(), "ann".to_owned(), String::new());
+    world.ask(Command::Answer { question, answer, by, note, shown }).unwrap();
+}
+
+fn asks_before_it_pays_again(world: &mut World, id: &str) {
+    let token = world.deal(id);
+    let decided = decided(&world.report(token, paid_and_failed()));
+    assert_eq!((&*decided.rule, decided.disposition), ("escalate.landed", Disposition::Landed));
+    assert_eq!(world.status(id), StepStatus::Gated);
+    books::check(&world.state);
+}
+
+/// Story: a worker wrote "payment" into its receipt as a side effect, and failed after it. Another step
+/// had used that name before, so it did not count: the step was dealt three times, and paid each time,
+/// unasked.
+#[test]
+fn what_a_receipt_names_it_did_although_the_name_was_used_before() {
+    let mut world = World::with(&plan(vec![pay("pay-1"), pay("pay-2")]), RunPolicy::default());
+    let token = world.deal("pay-1");
+    let side_effects = vec!["payment".to_owned()];
+    world.report(token, Receipt { side_effects, ..Receipt::default() });
+    asks_before_it_pays_again(&mut world, "pay-2");
+}
+
+/// Story: somebody who was asked said `retry`, once; the second and the third attempt paid, too.
+#[test]
+fn one_answer_is_for_one_attempt() {
+    let mut world = World::with(&plan(vec![pay("a")]), RunPolicy::default());
+    asks_before_it_pays_again(&mut world, "a");
+    answer(&mut world, RETRY);
+    asks_before_it_pays_again(&mut world, "a");
+}
+
+/// Story: a lost attempt had meant to pay and, somebody said, had not. The next one did, and failed;
+/// the key was known as the first one's, and it was dealt a third time.
+#[test]
+fn what_another_attempt_had_meant_to_do_counts_for_the_one_that_did_it() {
+    let mut world = meant_and_lost();
+    asks_before_it_pays_again(&mut world, "a");
+}
+
+/// The same, and it said so when it had paid, instead of in its receipt.
+#[test]
+fn what_another_attempt_had_meant_to_do_and_this_one_did_is_its_own() {
+    let mut world = meant_and_lost();
+    let token = world.deal("a");
+    let commit = Command::CommitEffect { token, key: "payment".to_owned() };
+    assert_eq!(kinds(&world.ask(commit).unwrap()), "EffectIntended EffectCommitted");
+    let decided = decided(&world.report(token, failed(FailureClass::Transient)));
+    assert_eq!(decided.disposition, Disposition::Landed);
+    assert_eq!(world.status("a"), StepStatus::Gated);
+    books::check(&world.state);
+}
+
+/// A world in which an attempt meant to pay, was lost and, somebody said, had not paid.
+fn meant_and_lost() -> World {
+    let mut world = World::with(&plan(vec![pay("a")]), RunPolicy::default());
+    let token = world.deal("a");
+    let (effect, key) = ("pay".to_owned(), "payment".to_owned());
+    world.ask(Command::IntendEffect { token, effect, key }).unwrap();
+    let (cause, detail) = (LostCause::RunnerDied, String::new());
+    world.ask(Command::ReportLost { token, cause, detail }).unwrap();
+    let (run, step, finding) = (RunId(1), StepNumber(1), Finding::DidNotHappen);
+    let (by, evidence) = ("ann".to_owned(), String::new());
+    world.ask(Command::ResolveDoubt { run, step, finding, by, evidence }).unwrap();
+    world
+}

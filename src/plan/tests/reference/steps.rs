@@ -275,6 +275,8 @@ impl Life {
         if said.is_some_and(|it| it.outcome == Outcome::Succeeded && it.disposition.is_none()) {
             assert_eq!(decided.disposition, Disposition::Landed, "5: whoever succeeded did it");
         }
+        let named = said.is_some_and(|it| it.disposition.is_none() && !it.side_effects.is_empty());
+        assert!(!named || decided.disposition != Disposition::DidNotHappen, "5: it says so itself");
         let made = self.decisions.entry(decided.token).or_default();
         // An attempt that may have landed is asked about again until somebody lets it be repeated.
         let is_held = |made: &Decision| {
