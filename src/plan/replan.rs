@@ -222,6 +222,7 @@ impl<'a> Walk<'a> {
                 let basis = self.run.step(**other).and_then(|step| step.accepted());
                 basis == Some(&AcceptedBasis::StoodIn { step: number })
             }));
+            open.extend(self.spare_of(number));
             if !self.had_arrived(number) {
                 continue;
             }
@@ -233,6 +234,15 @@ impl<'a> Walk<'a> {
                 }
             }
         }
+    }
+
+    /// A step's fallback, if it was skipped without ever having been dealt: it may be called again.
+    fn spare_of(&self, number: StepNumber) -> Option<StepNumber> {
+        let is_spare = |step: &StepState| step.status == StepStatus::Skipped && step.attempts == 0;
+        let fallback = self.links.fallback_of(number);
+        fallback.filter(|fallback| self.run.step(*fallback).is_some_and(is_spare))
+    }
+
     }
 
     /// The answers that still count: the version says the same of the barrier, and no member that

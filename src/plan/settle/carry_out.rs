@@ -20,7 +20,8 @@ pub(in crate::plan) fn may_fall_back(run: &Run, number: StepNumber, time: Micros
         None => false,
         Some(Fallback::Step(_)) => run.links.fallback_of(number).is_some_and(|other| {
             let status = run.step(other).map_or(StepStatus::Removed, |step| step.status);
-            other != number && (status.is_open() || status.is_closed())
+            // One that was skipped did nothing that could stand in.
+            other != number && (status.is_left() || status == StepStatus::Accepted)
         }),
         Some(Fallback::Owner(owner)) => step.owner() != Some(&owner),
         Some(fallback @ (Fallback::Value { .. } | Fallback::Variable { .. })) => {

@@ -43,11 +43,9 @@ fn call(run: &Run, number: StepNumber) -> Option<Call<'_>> {
     }
     if let Some(other) = hold.stand_in {
         return match run.step(other).map(|step| step.status) {
-            Some(status) if status.is_closed() => Some(Call::StoodIn(other)),
-            Some(StepStatus::Failed | StepStatus::Removed | StepStatus::Cancelled) | None => {
-                Some(Call::StandInFailed(other))
-            }
-            Some(_) => None,
+            Some(StepStatus::Accepted) => Some(Call::StoodIn(other)),
+            Some(status) if status.is_left() => None,
+            _ => Some(Call::StandInFailed(other)),
         };
     }
     if let Some((answer, by)) = &hold.answer {

@@ -6,6 +6,7 @@ mod commands;
 mod consequences;
 mod costs;
 mod dice;
+mod fallbacks;
 mod forged;
 mod late;
 mod leftovers;

@@ -244,7 +244,7 @@ impl Life {
             AcceptedBasis::DoneBefore { .. } => work.phase == Phase::Open,
             AcceptedBasis::Landed { .. } => work.phase == Phase::Doubt && work.has_landed,
             AcceptedBasis::StoodIn { step } => {
-                work.stand_in == Some(*step) && self.work(*step).is_closed()
+                work.stand_in == Some(*step) && self.work(*step).phase == Phase::Accepted
             }
             AcceptedBasis::Fallback { .. } => work.stands_for_value,
         };

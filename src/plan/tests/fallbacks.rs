@@ -1,0 +1,158 @@
+//! Steps that stand in for others: when they may, and what becomes of them when they need not.
+
+use super::books;
+use super::support::*;
+use crate::plan::*;
+
+/// A step of one attempt.
+fn single(id: &str) -> Step {
+    let once = RetryPolicy { max_attempts: 1, ..RetryPolicy::default() };
+    Step { retry: Some(once.into()), ..step(id, &[]) }
+}
+
+/// A step of one attempt, for which another one stands in.
+fn covered(id: &str, by: &str) -> Step {
+    Step { fallback: Some(Fallback::Step(by.to_owned()).into()), ..single(id) }
+}
+
+fn card_and_transfer() -> Plan {
+    plan(vec![covered("card", "transfer"), single("transfer")])
+}
+
+fn retry_failed(world: &mut World) -> Vec<Event> {
+    world.ask(Command::RetryFailed { run: RunId(1), by: "ann".to_owned() }).unwrap()
+}
+
+fn skip(world: &mut World, id: &str) -> Vec<Event> {
+    let (run, step) = (RunId(1), world.number(id));
+    let (by, reason) = ("ann".to_owned(), "no".to_owned());
+    world.ask(Command::Skip { run, step, by, reason }).unwrap()
+}
+
+fn stood_in(world: &World, id: &str) -> bool {
+    matches!(world.step(id).accepted(), Some(AcceptedBasis::StoodIn { .. }))
+}
+
+fn is_over(world: &World, ending: Ending) -> bool {
+    books::check(&world.state);
+    world.run().status == RunStatus::Ended(ending)
+}
+
+/// Story: the card was refused for good by a rule that calls no fallback, so the transfer was skipped
+/// as not needed. Somebody tried the card again, and it failed in a way for which the transfer stands
+/// in. It was accepted at once, "through the transfer", and the run was done: nobody had paid.
+#[test]
+fn a_step_that_was_skipped_stands_in_for_nothing() {
+    let class = Some(FailureClass::Deterministic);
+    let when = FailureMatch { class, ..FailureMatch::default() };
+    let refused = FailureRule { id: "refused".to_owned(), when, then: FailureAction::Fail };
+    let mut payment = card_and_transfer();
+    payment.failure.rules.push(refused);
+    let mut world = World::with(&payment, RunPolicy::default());
+    world.fail("card", FailureClass::Deterministic);
+    assert_eq!(world.status("transfer"), StepStatus::Skipped);
+    retry_failed(&mut world);
+    world.fail("card", FailureClass::Transient);
+    assert_eq!(world.status("card"), StepStatus::Failed);
+    assert!(is_over(&world, Ending::Failed));
+}
+
+/// Story: the card failed, and the transfer was called. Somebody skipped the transfer, or its condition
+/// did: the card was accepted on the grounds of a transfer that was never made.
+#[test]
+fn a_stand_in_that_is_skipped_leaves_the_step_failed() {
+    let mut world = World::with(&card_and_transfer(), RunPolicy::default());
+    world.fail("card", FailureClass::Transient);
+    skip(&mut world, "transfer");
+    assert_eq!(world.status("card"), StepStatus::Failed);
+    assert!(is_over(&world, Ending::Failed));
+    let mut payment = card_and_transfer();
+    payment.steps[1].condition = Some("false".to_owned());
+    let mut world = World::with(&payment, RunPolicy::default());
+    world.fail("card", FailureClass::Transient);
+    assert_eq!(world.status("transfer"), StepStatus::Skipped);
+    assert_eq!(world.status("card"), StepStatus::Failed);
+    assert!(is_over(&world, Ending::Failed));
+}
+
+/// Story: the card was paid, so the transfer was skipped. A new version had something else paid by
+/// card, and that failed: it counted as done by the transfer that was never made. Now the new version
+/// has the transfer on call again.
+#[test]
+fn a_fallback_that_was_not_needed_is_on_call_in_a_new_version() {
+    let mut world = World::with(
+        &plan(vec![covered("card", "transfer"), single("transfer"), step("ship", &["card"])]),
+        RunPolicy::default(),
+    );
+    world.work("card");
+    assert_eq!(world.status("transfer"), StepStatus::Skipped);
+    let other = Step { goal: "pay twice as much".to_owned(), ..covered("card", "transfer") };
+    world.propose(&plan(vec![other, single("transfer"), step("ship", &["card"])])).unwrap();
+    assert_eq!(world.status("transfer"), StepStatus::Waiting);
+    world.fail("card", FailureClass::Transient);
+    assert_eq!(world.status("transfer"), StepStatus::Ready);
+    assert_eq!(world.status("card"), StepStatus::Waiting);
+    world.work("transfer");
+    assert!(stood_in(&world, "card"));
+    world.work("ship");
+    assert!(is_over(&world, Ending::Done));
+}
+
+/// Story: a fallback that was dealt, and then skipped because nobody could say whether it had paid, does
+/// not come back with the next version: it could pay a second time.
+#[test]
+fn a_fallback_that_was_dealt_and_skipped_stays_skipped() {
+    let once = Step { idempotent: Some(Idempotence::No), ..single("transfer") };
+    let of = |card: Step| plan(vec![card, once.clone(), step("ship", &[])]);
+    let mut world = World::with(&of(covered("card", "transfer")), RunPolicy::default());
+    world.fail("card", FailureClass::Transient);
+    let token = world.deal("transfer");
+    let (cause, detail) = (LostCause::RunnerDied, String::new());
+    world.ask(Command::ReportLost { token, cause, detail }).unwrap();
+    skip(&mut world, "transfer");
+    let other = Step { goal: "something else".to_owned(), ..covered("card", "transfer") };
+    world.propose(&of(other)).unwrap();
+    assert_eq!(world.status("transfer"), StepStatus::Skipped);
+    world.fail("card", FailureClass::Transient);
+    assert_eq!(world.status("card"), StepStatus::Failed);
+    books::check(&world.state);
+}
+
+/// Story: two steps have one fallback. While it was at work for the first, the second failed: for good,
+/// although a moment earlier or later it would have been covered.
+#[test]
+fn a_fallback_that_is_at_work_covers_who_fails_meanwhile() {
+    let judged = Step { acceptance: vec![Criterion::Text("good".to_owned())], ..single("c") };
+    let once = Step { idempotent: Some(Idempotence::No), ..single("c") };
+    for c in [single("c"), judged, once] {
+        let both = plan(vec![covered("a", "c"), covered("b", "c"), c.clone()]);
+        let mut world = World::with(&both, RunPolicy::default());
+        world.fail("a", FailureClass::Transient);
+        let (late, token) = (world.deal("b"), world.deal("c"));
+        if !c.acceptance.is_empty() {
+            world.report(token, Receipt::default());
+        }
+        if c.idempotent.is_some() {
+            let (cause, detail) = (LostCause::RunnerDied, String::new());
+            world.ask(Command::ReportLost { token, cause, detail }).unwrap();
+        }
+        let before = world.status("c");
+        world.report(late, failed(FailureClass::Transient));
+        assert_eq!(world.status("b"), StepStatus::Waiting, "while it is {before}");
+        books::check(&world.state);
+        let (run, step, by) = (RunId(1), StepNumber(3), "ann".to_owned());
+        let done = match before {
+            StepStatus::Dispatched => Command::RecordReceipt { token, receipt: Receipt::default() },
+            StepStatus::Reported => {
+                Command::Judge { token, verdicts: vec![verdict(0, Ruling::Pass, "ann")] }
+            }
+            _ => {
+                let (finding, evidence) = (Finding::Landed, String::new());
+                Command::ResolveDoubt { run, step, finding, by, evidence }
+            }
+        };
+        world.ask(done).unwrap();
+        assert!(stood_in(&world, "a") && stood_in(&world, "b"));
+        assert!(is_over(&world, Ending::Done));
+    }
+}
