@@ -17,6 +17,7 @@ mod fork;
 mod questions;
 mod replans;
 mod runs;
+mod stand_ins;
 mod versions;
 
 pub(super) use attempts::is_doubtful_once_lost;

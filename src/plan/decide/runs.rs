@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::attempts::{check_criterion, revoked};
-use super::{expect_name, not_available, open_run, run_of, running, step_event, step_of};
+use super::{
+    expect_name, not_available, open_run, run_of, running, stand_ins, step_event, step_of,
+};
 use crate::plan::{
     Accepted, AcceptedBasis, Asked, CapChanged, CapScope, DoubtResolved, Ending, Event, Finding,
     Json, Named, Origin, PlanVerdict, QuestionAsked, Rejection, Reopened, Ruling, Run, RunEnded,
@@ -54,6 +56,7 @@ pub(super) fn take_over(
             events.push(step_event(run.id, *number, StepEvent::Accepted(Accepted { basis })));
         }
     }
+    events.extend(stand_ins::let_go(run, seen));
     Ok(events)
 }
 
@@ -70,7 +73,9 @@ pub(super) fn skip(
         return Err(not_available(step, number));
     }
     let skipped = Skipped { by: by.to_owned(), reason: reason.to_owned() };
-    Ok(vec![step_event(run.id, number, StepEvent::Skipped(skipped))])
+    let mut events = vec![step_event(run.id, number, StepEvent::Skipped(skipped))];
+    events.extend(stand_ins::let_go(run, BTreeSet::from([number])));
+    Ok(events)
 }
 
 pub(super) fn resolve_doubt(
@@ -105,7 +110,16 @@ pub(super) fn retry_failed(state: &State, run: RunId, by: &str) -> Result<Vec<Ev
     if plan_failed && is_over == IsOver::No {
         return judged_again(run, by);
     }
-    Ok(reopened(run, failed_steps(run), is_over, by))
+    let tried = |number: StepNumber| {
+        if stand_ins::is_spare(run, number) {
+            stand_ins::spared(run, number)
+        } else {
+            reopened(run, number, by)
+        }
+    };
+    let mut events: Vec<Event> = failed_steps(run).map(tried).collect();
+    events.extend(run_reopened(run, is_over, by));
+    Ok(events)
 }
 
 /// A run that waits for another plan, since criteria of this one do not hold, is to be judged again:
@@ -137,7 +151,10 @@ pub(super) fn retry(
     if step_of(run, number)?.status != StepStatus::Failed {
         return Err(Rejection::NothingFailed);
     }
-    Ok(reopened(run, [number].into_iter(), is_over, by))
+    let mut events = vec![reopened(run, number, by)];
+    events.extend(stand_ins::of(run, number).map(|spare| stand_ins::spared(run, spare)));
+    events.extend(run_reopened(run, is_over, by));
+    Ok(events)
 }
 
 /// Whether a run that has something to try again is over. Where a late barrier would fail it again
@@ -160,20 +177,13 @@ enum IsOver {
     Failed,
 }
 
-fn reopened(
-    run: &Run,
-    steps: impl Iterator<Item = StepNumber>,
-    is_over: IsOver,
-    by: &str,
-) -> Vec<Event> {
-    let reopened = Reopened { by: by.to_owned() };
-    let mut events: Vec<Event> = steps
-        .map(|number| step_event(run.id, number, StepEvent::Reopened(reopened.clone())))
-        .collect();
-    if is_over == IsOver::Failed {
-        events.push(Event::RunReopened(RunReopened { run: run.id, by: by.to_owned() }));
-    }
-    events
+fn reopened(run: &Run, number: StepNumber, by: &str) -> Event {
+    step_event(run.id, number, StepEvent::Reopened(Reopened { by: by.to_owned() }))
+}
+
+fn run_reopened(run: &Run, is_over: IsOver, by: &str) -> Option<Event> {
+    let reopened = || Event::RunReopened(RunReopened { run: run.id, by: by.to_owned() });
+    (is_over == IsOver::Failed).then(reopened)
 }
 
 fn failed_steps(run: &Run) -> impl Iterator<Item = StepNumber> {

@@ -23,6 +23,11 @@ fn retry_failed(world: &mut World) -> Vec<Event> {
     world.ask(Command::RetryFailed { run: RunId(1), by: "ann".to_owned() }).unwrap()
 }
 
+fn retry(world: &mut World, id: &str) -> Vec<Event> {
+    let step = world.number(id);
+    world.ask(Command::Retry { run: RunId(1), step, by: "ann".to_owned() }).unwrap()
+}
+
 fn skip(world: &mut World, id: &str) -> Vec<Event> {
     let (run, step) = (RunId(1), world.number(id));
     let (by, reason) = ("ann".to_owned(), "no".to_owned());
@@ -116,6 +121,93 @@ fn a_fallback_that_was_dealt_and_skipped_stays_skipped() {
     world.fail("card", FailureClass::Transient);
     assert_eq!(world.status("card"), StepStatus::Failed);
     books::check(&world.state);
+}
+
+/// Story: the card failed, then the transfer that stood in for it. `--retry-failed` dealt both at once,
+/// and both paid. Only the card is tried again.
+#[test]
+fn a_fallback_that_failed_is_not_tried_again_beside_the_step() {
+    for on_failure in [OnFailure::Continue, OnFailure::FailFast] {
+        let policy = RunPolicy { on_failure, ..RunPolicy::default() };
+        let mut world = World::with(&card_and_transfer(), policy);
+        world.fail("card", FailureClass::Transient);
+        world.fail("transfer", FailureClass::Transient);
+        assert!(is_over(&world, Ending::Failed));
+        assert_eq!(kinds(&retry_failed(&mut world)), "Reopened Skipped RunReopened");
+        assert_eq!(world.status("card"), StepStatus::Ready);
+        assert!(world.try_deal("transfer").is_err());
+        world.work("card");
+        assert!(is_over(&world, Ending::Done));
+    }
+}
+
+/// Story: the same, and somebody tried only the card again. It was paid, and the run failed
+/// nevertheless, "by the transfer".
+#[test]
+fn a_step_that_is_tried_again_by_name_forgives_its_fallbacks() {
+    let three = plan(vec![
+        covered("card", "transfer"),
+        covered("transfer", "cheque"),
+        single("cheque"),
+        single("mail"),
+    ]);
+    let mut world = World::with(&three, RunPolicy::default());
+    for id in ["card", "transfer", "cheque"] {
+        world.fail(id, FailureClass::Transient);
+    }
+    world.work("mail");
+    assert!(is_over(&world, Ending::Failed));
+    assert_eq!(kinds(&retry(&mut world, "card")), "Reopened Skipped Skipped RunReopened");
+    world.work("card");
+    assert!(is_over(&world, Ending::Done));
+}
+
+/// Whoever names the fallback has it tried again: that is no longer unasked.
+#[test]
+fn a_fallback_is_tried_again_by_name() {
+    let mut world = World::with(&card_and_transfer(), RunPolicy::default());
+    world.fail("card", FailureClass::Transient);
+    world.fail("transfer", FailureClass::Transient);
+    assert_eq!(kinds(&retry(&mut world, "transfer")), "Reopened RunReopened");
+    assert_eq!(world.status("transfer"), StepStatus::Ready);
+    assert_eq!(world.status("card"), StepStatus::Failed);
+    books::check(&world.state);
+}
+
+/// Story: the card failed, and before the transfer was dealt, somebody said that neither was needed, or
+/// that it had been paid before. The transfer was made nevertheless.
+#[test]
+fn a_stand_in_that_is_not_dealt_is_let_go_with_its_step() {
+    let take_over = |world: &mut World| {
+        let steps = vec![(StepNumber(1), "in cash".to_owned())];
+        world.ask(Command::TakeOver { run: RunId(1), steps }).unwrap();
+    };
+    let skip_card = |world: &mut World| drop(skip(world, "card"));
+    let ways: [&dyn Fn(&mut World); 2] = [&skip_card, &take_over];
+    for way in ways {
+        let mut world = World::with(&card_and_transfer(), RunPolicy::default());
+        world.fail("card", FailureClass::Transient);
+        assert_eq!(world.status("transfer"), StepStatus::Ready);
+        way(&mut world);
+        assert_eq!(world.status("transfer"), StepStatus::Skipped);
+        assert!(is_over(&world, Ending::Done));
+    }
+}
+
+/// What another step waits for, and what is in flight, goes on.
+#[test]
+fn a_stand_in_that_is_needed_or_dealt_is_kept() {
+    let both = plan(vec![covered("a", "c"), covered("b", "c"), single("c")]);
+    let mut world = World::with(&both, RunPolicy::default());
+    world.fail("a", FailureClass::Transient);
+    world.fail("b", FailureClass::Transient);
+    skip(&mut world, "a");
+    assert_eq!(world.status("c"), StepStatus::Ready);
+    let token = world.deal("c");
+    skip(&mut world, "b");
+    assert_eq!(world.status("c"), StepStatus::Dispatched);
+    world.report(token, Receipt::default());
+    assert!(is_over(&world, Ending::Done));
 }
 
 /// Story: two steps have one fallback. While it was at work for the first, the second failed: for good,
