@@ -3,9 +3,9 @@
 use super::{open_run, running, step_of};
 use crate::plan::settle::{Failure, carried_out, failure_of, may_fall_back};
 use crate::plan::{
-    AfterFailure, Decider, Decision, Ending, Event, FailureClass, FailureDecided, Micros,
-    Rejection, ReplanRequested, ReplanTrigger, ReplanWithdrawn, Ruling, Run, RunEnded, RunId,
-    State, StepEvent, StepFailed, StepNumber, StepStatus,
+    AfterFailure, CompactStep, Decider, Decision, Ending, Event, FailureClass, FailureDecided,
+    Fallback, Micros, Rejection, ReplanRequested, ReplanTrigger, ReplanWithdrawn, Ruling, Run,
+    RunEnded, RunId, State, StepEvent, StepFailed, StepNumber, StepStatus,
 };
 
 pub(super) fn request(
@@ -89,7 +89,7 @@ pub(super) fn decide_failure(
         return Err(Rejection::NoFallback(number));
     }
     let failure = Failure::of(run, number, attempt, class, message);
-    if matches!(decision, Decision::Retry | Decision::RetryAt(_)) && !failure.may_be_repeated() {
+    if is_done_again(run, number, *decision) && !failure.may_be_repeated() {
         return Err(Rejection::MustNotBeRepeated(number, failure.disposition()));
     }
     let disposition = failure.disposition();
@@ -103,4 +103,21 @@ pub(super) fn decide_failure(
         then: AfterFailure::Over,
     };
     Ok(carried_out(run, number, decided, None, now))
+}
+
+/// Whether a decision has the work of a failed attempt done once more: as it was, by somebody else, or
+/// in another way.
+fn is_done_again(run: &Run, number: StepNumber, decision: Decision) -> bool {
+    match decision {
+        Decision::Retry | Decision::RetryAt(_) => true,
+        Decision::Fallback => matches!(
+            run.plan_step(number).and_then(CompactStep::fallback),
+            Some(Fallback::Step(_) | Fallback::Owner(_))
+        ),
+        Decision::Fail
+        | Decision::Replan
+        | Decision::Escalate
+        | Decision::Abort
+        | Decision::Doubt => false,
+    }
 }

@@ -261,3 +261,28 @@ fn meant_and_lost() -> World {
     world.ask(Command::ResolveDoubt { run, step, finding, by, evidence }).unwrap();
     world
 }
+
+/// Story: a decider from outside may not say `retry` of what has landed and must not be done twice. It
+/// said `fallback`, and the same step was dealt to another owner, or another step paid once more.
+#[test]
+fn nobody_outside_has_it_done_again_by_a_fallback() {
+    let value = Fallback::Value { value: serde_json::json!(1), max_age_seconds: None };
+    let (owner, other) = (Fallback::Owner("x".to_owned()), Fallback::Step("b".to_owned()));
+    for (fallback, may) in [(owner, false), (other, false), (value, true)] {
+        let a = Step { fallback: Some(fallback.into()), ..pay("a") };
+        let failure = FailurePolicy { decider: Decider::External, ..FailurePolicy::default() };
+        let both = Plan { failure, ..plan(vec![a, pay("b")]) };
+        let mut world = World::with(&both, RunPolicy::default());
+        let token = world.deal("a");
+        world.report(token, paid_and_failed());
+        let (run, step, decision) = (RunId(1), StepNumber(1), Decision::Fallback);
+        let (rule, reason) = ("judge".to_owned(), String::new());
+        let decide = Command::DecideFailure { run, step, decision, rule, reason };
+        let refused = Rejection::MustNotBeRepeated(step, Disposition::Landed);
+        match world.ask(decide) {
+            Ok(_) => assert!(may && world.status("a") == StepStatus::Accepted),
+            Err(rejection) => assert!(!may && rejection == refused),
+        }
+        books::check(&world.state);
+    }
+}

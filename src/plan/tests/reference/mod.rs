@@ -312,6 +312,15 @@ impl Reference {
     }
 }
 
+/// Whether what a decision leads to does the work once more, or other work for the same end.
+fn is_done_again(decided: &FailureDecided, fallback: Option<&Fallback>) -> bool {
+    match decided.decision {
+        Decision::Retry | Decision::RetryAt(_) => true,
+        Decision::Fallback => matches!(fallback, Some(Fallback::Owner(_) | Fallback::Step(_))),
+        _ => false,
+    }
+}
+
 /// Whether an expression of the kind that the dice make (`name op number`) holds.
 fn holds(expression: &str, values: &BTreeMap<String, Value>, output: Option<&Json>) -> bool {
     let words: Vec<&str> = expression.split(' ').collect();

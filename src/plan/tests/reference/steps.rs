@@ -1,6 +1,6 @@
 //! Steps in the reference model: claims, receipts, verdicts, failures, questions, money.
 
-use super::{Life, Phase, Work, holds};
+use super::{Life, Phase, Work, holds, is_done_again};
 use crate::plan::*;
 
 fn plus(a: Cost, b: Cost) -> Cost {
@@ -277,6 +277,9 @@ impl Life {
         }
         let named = said.is_some_and(|it| it.disposition.is_none() && !it.side_effects.is_empty());
         assert!(!named || decided.disposition != Disposition::DidNotHappen, "5: it says so itself");
+        let is_known = !must_not_repeat || decided.disposition == Disposition::DidNotHappen;
+        let may_be_done_again = is_known || is_answer;
+        assert!(may_be_done_again || !is_done_again(decided, fallback.as_deref()), "5");
         let made = self.decisions.entry(decided.token).or_default();
         // An attempt that may have landed is asked about again until somebody lets it be repeated.
         let is_held = |made: &Decision| {
