@@ -32,6 +32,7 @@ pub(super) fn activation(
     let mut walk = Walk::new(run, plan, &links, &numbers);
     walk.start(&numbers, hashes);
     let answers = walk.answers();
+    let anew = walk.begins_anew(&numbers, hashes);
     let fallen = walk.fallen;
     let has_work = |number: &&StepNumber| run.step(**number).is_some_and(has_work);
     let present: BTreeSet<StepNumber> = numbers.iter().copied().collect();
@@ -51,8 +52,10 @@ pub(super) fn activation(
         let list = if counts_no_more(variable) { &mut untrusted } else { &mut trusted };
         list.push(name.clone());
     }
+    let is_listed = |number: &&StepNumber| has_work(number) || anew.contains(number);
+    let is_over = |number: &&StepNumber| fallen.contains(number) || anew.contains(number);
     let (invalidated, preserved): (Vec<StepNumber>, Vec<StepNumber>) =
-        numbers.iter().filter(has_work).partition(|number| fallen.contains(number));
+        numbers.iter().filter(is_listed).partition(is_over);
     let taken = invalidated.iter().chain(&removed);
     PlanActivated {
         run: run.id,
@@ -243,6 +246,23 @@ impl<'a> Walk<'a> {
         fallback.filter(|fallback| self.run.step(*fallback).is_some_and(is_spare))
     }
 
+    /// Open steps that have fallen back, and whose fallback the version takes away: it has another one,
+    /// or other work for it. Without this they would have none.
+    fn begins_anew(&self, numbers: &[StepNumber], hashes: &[ContentHash]) -> BTreeSet<StepNumber> {
+        let before = self.hashes_before();
+        let is_taken = |number: StepNumber, step: CompactStep<'_>, hash: &ContentHash| {
+            let Some(state) = self.run.step(number) else { return false };
+            let Some(was) = self.run.plan_step(number) else { return false };
+            let waits = state.hold().stand_in.is_some();
+            let is_kept = before.get(&number) == Some(hash)
+                && was.fallback() == step.fallback()
+                && (!waits || was.is_held_like(step));
+            let has_fallen_back = state.has_fallen_back && state.attempt().is_none();
+            has_fallen_back && state.status.is_open() && !is_kept
+        };
+        let steps = self.plan.steps().zip(numbers).zip(hashes);
+        let taken = steps.filter(|((step, number), hash)| is_taken(**number, *step, hash));
+        taken.map(|((_, number), _)| *number).collect()
     }
 
     /// The answers that still count: the version says the same of the barrier, and no member that

@@ -248,3 +248,56 @@ fn a_fallback_that_is_at_work_covers_who_fails_meanwhile() {
         assert!(is_over(&world, Ending::Done));
     }
 }
+
+/// Story: a step waited for its stand-in. A new version changed the step, or gave it another fallback:
+/// it was dealt again, but its fallback counted as used, and its next failure was final.
+#[test]
+fn a_new_version_takes_no_fallback_away() {
+    let other = |by| Step { goal: "something else".to_owned(), ..covered("a", by) };
+    for (next, by) in [(covered("a", "c"), "c"), (other("b"), "b"), (other("c"), "c")] {
+        let of = |a: Step| plan(vec![a, single("b"), single("c"), step("z", &["a"])]);
+        let mut world = World::with(&of(covered("a", "b")), RunPolicy::default());
+        world.work("c");
+        world.fail("a", FailureClass::Transient);
+        world.propose(&of(next)).unwrap();
+        assert_eq!(world.status("a"), StepStatus::Ready);
+        world.fail("a", FailureClass::Transient);
+        if by == "b" {
+            world.work("b");
+        }
+        assert!(stood_in(&world, "a"), "by {by}");
+        world.work("z");
+        books::check(&world.state);
+    }
+}
+
+/// The same where somebody else has it: a new version that says so has it begin with its owner anew.
+#[test]
+fn a_new_version_takes_no_other_owner_away() {
+    let of = |by: &str| {
+        let fallback = Some(Fallback::Owner(by.to_owned()).into());
+        plan(vec![Step { owner: Some("x".to_owned()), fallback, ..single("a") }])
+    };
+    let mut world = World::with(&of("y"), RunPolicy::default());
+    world.fail("a", FailureClass::Transient);
+    assert_eq!(world.step("a").owner(), Some("y"));
+    world.propose(&of("z")).unwrap();
+    assert_eq!(world.step("a").owner(), Some("x"));
+    world.fail("a", FailureClass::Transient);
+    assert_eq!(world.step("a").owner(), Some("z"));
+    world.work("a");
+    assert!(is_over(&world, Ending::Done));
+}
+
+/// A version that says the same of a step leaves it waiting for its stand-in.
+#[test]
+fn a_new_version_that_says_the_same_leaves_a_stand_in_at_work() {
+    let of = |z: Step| plan(vec![covered("a", "b"), single("b"), z]);
+    let mut world = World::with(&of(step("z", &["a"])), RunPolicy::default());
+    world.fail("a", FailureClass::Transient);
+    let token = world.deal("b");
+    world.propose(&of(Step { goal: "more".to_owned(), ..step("z", &["a"]) })).unwrap();
+    assert_eq!(world.status("a"), StepStatus::Waiting);
+    world.report(token, Receipt::default());
+    assert!(stood_in(&world, "a"));
+}

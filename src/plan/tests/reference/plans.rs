@@ -217,6 +217,8 @@ impl Life {
             if !had(number) {
                 // What was in flight was taken away by a record before this one.
                 assert!(!change.preserved.contains(number));
+                let robbed = self.has_lost_fallback(*number, &plan.steps[place], hashes[place]);
+                assert!(!robbed || falls(number), "its fallback was used for something else");
                 continue;
             }
             assert_ne!(falls(number), change.preserved.contains(number), "one or the other");
@@ -243,6 +245,15 @@ impl Life {
         }
         for number in &change.removed {
             assert_ne!(self.work(*number).phase, Phase::Dealt, "revoked first");
+        }
+    }
+
+    /// Whether an open step has used its fallback, and a version makes either of them another.
+    fn has_lost_fallback(&self, number: StepNumber, step: &Step, hash: ContentHash) -> bool {
+        self.numbers.contains(&number) && {
+            let (work, before) = (self.work(number), self.text(number));
+            let is_other = self.hash(number) != hash || before.fallback != step.fallback;
+            work.phase == Phase::Open && work.has_fallen_back && is_other
         }
     }
 
