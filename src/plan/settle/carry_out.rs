@@ -4,13 +4,12 @@
 
 use std::collections::BTreeMap;
 
-use super::failure::{disposition_of, may_have_landed};
+use super::failure::{Failure, disposition_of, may_have_landed};
 use super::{CompactStep, declared, set_all, step_event};
 use crate::plan::{
-    ABORT, Accepted, AcceptedBasis, AfterFailure, Asked, Attempt, AttemptToken, Decision, Event,
-    FAIL, FailureClass, FailureDecided, Fallback, Json, Micros, Origin, REPLAN, RETRY,
-    ReplanRequested, ReplanTrigger, Run, SECOND, SKIP, Skipped, StepEvent, StepNumber, StepState,
-    StepStatus, Subject,
+    ABORT, Accepted, AcceptedBasis, AfterFailure, Asked, AttemptToken, Decision, Event, FAIL,
+    FailureClass, FailureDecided, Fallback, Json, Micros, Origin, REPLAN, RETRY, ReplanRequested,
+    ReplanTrigger, Run, SECOND, SKIP, Skipped, StepEvent, StepNumber, StepStatus, Subject,
 };
 
 /// Whether a step has a fallback that was not used yet and can stand in now.
@@ -158,14 +157,18 @@ pub(super) fn is_unasked(run: &Run, number: StepNumber) -> bool {
     })
 }
 
-pub(super) fn asked_again(run: &Run, number: StepNumber) -> Vec<Event> {
+/// Whoever is asked again has as much time as at first.
+pub(super) fn asked_again(run: &Run, number: StepNumber, time: Micros) -> Vec<Event> {
     let step = run.step(number);
-    let attempt = step.and_then(|step| Some((step.attempt()?, step)));
-    let ask = |(attempt, step): (&Attempt, &StepState)| {
-        let (_, message) = step.last_failure().cloned().unwrap_or_default();
-        asked(run, number, attempt.token, message)
+    let Some((step, attempt)) = step.and_then(|step| Some((step, step.attempt()?))) else {
+        return Vec::new();
     };
-    attempt.map(ask).into_iter().collect()
+    let (class, message) = step.last_failure().cloned().unwrap_or_default();
+    let mut events = vec![asked(run, number, attempt.token, message.clone())];
+    if let Some(ask) = Failure::of(run, number, attempt, class, message).ask() {
+        ask.complete(&mut events, time);
+    }
+    events
 }
 
 /// What follows from the answer to a question about a failure.

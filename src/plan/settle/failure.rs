@@ -7,11 +7,11 @@
 //!   that the next rule decides; the last built-in rule always can.
 
 use super::carry_out::{carried_out, may_fall_back};
-use super::failure_of;
+use super::{failure_of, is_decided_by_rules};
 use crate::plan::{
     AfterFailure, Attempt, CompactStep, Decision, Disposition, Event, FailureAction, FailureClass,
-    FailureDecided, FailureMatch, Idempotence, Micros, OnTimeout, Outcome, RetryPolicy, Run,
-    SECOND, StepEvent, StepNumber, StepStatus,
+    FailureDecided, FailureMatch, FailureRule, Idempotence, Micros, OnTimeout, Outcome,
+    RetryPolicy, Run, SECOND, StepEvent, StepNumber, StepRecord, StepStatus,
 };
 
 /// A failed attempt, with all that a rule may look at.
@@ -34,7 +34,41 @@ struct Ruled {
     rule: String,
     reason: String,
     from: Option<StepNumber>,
-    ask: Option<(Option<String>, Option<u64>, Option<OnTimeout>)>,
+    ask: Option<Ask>,
+}
+
+/// Whom a rule has asked, by when, and what happens if nobody answers.
+pub(super) struct Ask {
+    to: Option<String>,
+    deadline_seconds: Option<u64>,
+    on_timeout: Option<OnTimeout>,
+}
+
+impl Ask {
+    fn of(action: &FailureAction) -> Option<Self> {
+        match action {
+            FailureAction::Escalate { to, deadline_seconds, on_timeout } => Some(Self {
+                to: to.clone(),
+                deadline_seconds: *deadline_seconds,
+                on_timeout: on_timeout.clone(),
+            }),
+            _ => None,
+        }
+    }
+
+    /// Completes the question that is among events.
+    pub(super) fn complete(self, events: &mut [Event], time: Micros) {
+        let question = events.iter_mut().find_map(|event| match event {
+            Event::Step(StepRecord { event: StepEvent::Asked(asked), .. }) => Some(asked),
+            _ => None,
+        });
+        if let Some(asked) = question {
+            let until = |seconds: u64| time.saturating_add(seconds.saturating_mul(SECOND));
+            asked.to = self.to;
+            asked.deadline = self.deadline_seconds.map(until);
+            asked.on_timeout = self.on_timeout;
+        }
+    }
 }
 
 impl Ruled {
@@ -171,10 +205,21 @@ impl<'a> Failure<'a> {
             }
             _ => {}
         }
-        let rules = self.run.plan().map_or(&[][..], |plan| &plan.header().failure.rules);
-        let own = rules.iter().filter(|rule| self.matches(&rule.when));
-        let mut answers = own.filter_map(|rule| self.act(&rule.id, &rule.then, time));
+        let mut answers = self.rules().filter_map(|rule| self.act(&rule.id, &rule.then, time));
         answers.next().unwrap_or_else(|| self.built_in(time))
+    }
+
+    /// The plan's rules that match.
+    fn rules(&self) -> impl Iterator<Item = &FailureRule> {
+        let rules = self.run.plan().map_or(&[][..], |plan| &plan.header().failure.rules);
+        rules.iter().filter(|rule| self.matches(&rule.when))
+    }
+
+    /// What the plan's rule says of the question about this failure, if it is a rule that asks: one that
+    /// goes before it could not be carried out when it was decided.
+    pub(super) fn ask(&self) -> Option<Ask> {
+        let is_ruled = is_decided_by_rules(self.run) && self.may_be_repeated();
+        self.rules().filter(|_| is_ruled).find_map(|rule| Ask::of(&rule.then))
     }
 
     fn matches(&self, when: &FailureMatch) -> bool {
@@ -204,9 +249,8 @@ impl<'a> Failure<'a> {
                 let from = from.as_ref().and_then(|id| self.run.step_named(id));
                 Some(Ruled { from, ..ruled(Decision::Replan) })
             }
-            FailureAction::Escalate { to, deadline_seconds, on_timeout } => {
-                let ask = Some((to.clone(), *deadline_seconds, on_timeout.clone()));
-                Some(Ruled { ask, ..ruled(Decision::Escalate) })
+            FailureAction::Escalate { .. } => {
+                Some(Ruled { ask: Ask::of(action), ..ruled(Decision::Escalate) })
             }
             FailureAction::Fail => Some(ruled(Decision::Fail)),
             FailureAction::Abort => Some(ruled(Decision::Abort)),
@@ -280,20 +324,8 @@ impl<'a> Failure<'a> {
             then: AfterFailure::Over,
         };
         let mut events = carried_out(self.run, self.number, decided, ruled.from, time);
-        if let Some((to, deadline, on_timeout)) = ruled.ask {
-            let asked = events.iter_mut().find_map(|event| match event {
-                Event::Step(record) => match &mut record.event {
-                    StepEvent::Asked(asked) => Some(asked),
-                    _ => None,
-                },
-                _ => None,
-            });
-            if let Some(asked) = asked {
-                asked.to = to;
-                asked.deadline =
-                    deadline.map(|seconds| time.saturating_add(seconds.saturating_mul(SECOND)));
-                asked.on_timeout = on_timeout;
-            }
+        if let Some(ask) = ruled.ask {
+            ask.complete(&mut events, time);
         }
         events
     }

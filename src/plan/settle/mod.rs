@@ -130,7 +130,7 @@ fn step_consequence(run: &Run, number: StepNumber, time: Micros) -> Vec<Event> {
         event(StepEvent::VerdictRecorded(VerdictRecorded { token: attempt.token, verdict }))
     };
     match call(run, number) {
-        None if carry_out::is_unasked(run, number) => carry_out::asked_again(run, number),
+        None if carry_out::is_unasked(run, number) => carry_out::asked_again(run, number, time),
         None => carry_out::of_answer(run, number, time),
         Some(Call::Judge(criteria)) => {
             criteria.into_iter().map(|place| verdict(judged(run, number, attempt, place))).collect()

@@ -286,3 +286,40 @@ fn nobody_outside_has_it_done_again_by_a_fallback() {
         books::check(&world.state);
     }
 }
+
+/// Story: a failure was to be brought before ana, with an hour to answer. Another failure ended the run,
+/// and when it went on, the question was asked again: of nobody, and for ever.
+#[test]
+fn who_is_asked_again_is_who_the_plan_names() {
+    let on_timeout = Some(OnTimeout::Answer(RETRY.to_owned()));
+    let (to, deadline_seconds) = (Some("ana".to_owned()), Some(60));
+    let class = Some(FailureClass::Deterministic);
+    let rule = FailureRule {
+        id: "money".to_owned(),
+        when: FailureMatch { class, ..FailureMatch::default() },
+        then: FailureAction::Escalate { to, deadline_seconds, on_timeout },
+    };
+    let failure = FailurePolicy { rules: vec![rule], ..FailurePolicy::default() };
+    let once = RetryPolicy { max_attempts: 1, ..RetryPolicy::default() };
+    let last = Step { retry: Some(once.into()), ..step("b", &[]) };
+    let policy = RunPolicy { on_failure: OnFailure::FailFast, ..RunPolicy::default() };
+    let both = Plan { failure, ..plan(vec![step("a", &[]), last]) };
+    let mut world = World::with(&both, policy);
+    let asked = |world: &World| {
+        let asked = &world.run().questions.values().next().expect("a question").asked;
+        let left = asked.deadline.map(|deadline| deadline - world.now);
+        (asked.to.clone(), left, asked.on_timeout.clone())
+    };
+    world.fail("a", FailureClass::Deterministic);
+    let first = asked(&world);
+    world.fail("b", FailureClass::Transient);
+    assert!(world.run().questions.is_empty());
+    world.now += 30 * SECOND;
+    world.ask(Command::RetryFailed { run: RunId(1), by: "ann".to_owned() }).unwrap();
+    assert_eq!(asked(&world), first);
+    assert_eq!(first.1, Some(60 * SECOND));
+    world.now += 61 * SECOND;
+    world.ask(Command::Tick).unwrap();
+    assert_eq!(world.status("a"), StepStatus::Ready);
+    books::check(&world.state);
+}
