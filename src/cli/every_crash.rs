@@ -135,7 +135,8 @@ impl Drill<'_> {
             state.runs.get(&run).is_some_and(|run| matches!(run.status, RunStatus::Ended(_)))
         };
         if !is_over(&*ledger.state().map_err(words)?) {
-            let options = Options { max_parallel: usize::from(self.args.max_parallel) };
+            let options =
+                Options { max_parallel: usize::from(self.args.max_parallel), marks: None };
             let mut watcher = Watcher(&counted);
             let summary =
                 drive(&ledger, &*clock, run, &mut agents, &mut watcher, options).map_err(words)?;

@@ -5,16 +5,16 @@ use crate::import::{Imported, PlanFormat};
 use crate::ledger::{Ledger, expect_sound, plan_hash};
 use crate::plan::{
     Command, CompactPlan, ContentHash, Ending, OnFailure, Plan, Rejection, Review, Run, RunId,
-    RunPolicy, RunStatus, StepStatus, TextPolicy, diff,
+    RunPolicy, RunStatus, TextPolicy, diff,
 };
 
-use crate::runner::is_by_planner;
+use crate::runner::{Marks, is_by_planner, take_marks};
 
 use super::args::{RunArgs, TextChoice};
 use super::exit::Failure;
 use super::say;
 
-/// Who takes over, skips and retries where a command line said so.
+/// Who retries where a command line said so.
 const OPERATOR: &str = "operator";
 
 /// What to do with the run.
@@ -38,9 +38,7 @@ pub(super) fn ready(
     let run = state.run_named(name);
     expect_sound(&state)?;
     let Some(run) = run else {
-        let id = ledger.start_run(name, &imported.plan, policy)?;
-        take_over(ledger, id, imported, args)?;
-        return Ok(Next::Drive(id));
+        return Ok(Next::Drive(ledger.start_run(name, &imported.plan, policy)?));
     };
     if args.text.is_some() && run.policy.text != policy.text {
         say(&format!("run {name}: --text is ignored: it was started with another policy"));
@@ -82,10 +80,6 @@ pub(super) fn ready(
         let is_active = ledger.state()?.runs.get(&run.id).is_some_and(|run| run.active == version);
         let how = if is_active { "is active" } else { "waits for somebody's yes" };
         say(&format!("run {name}: plan version {version} {how}"));
-        take_over(ledger, run.id, imported, args)?;
-    } else if run.steps.iter().all(|step| step.last_seq == 0) {
-        // An earlier runner ended between starting the run and taking over what was done.
-        take_over(ledger, run.id, imported, args)?;
     }
     if args.helpers.judge.is_some() && run.policy.text == TextPolicy::Trust {
         say(&format!("run {name}: --judge is ignored: it was started with --text trust"));
@@ -101,6 +95,27 @@ pub(super) fn ready(
         }
     }
     standing(ledger, run.id)
+}
+
+/// Take what the file marks as done or dropped, as far as the run has not taken it yet.
+pub(super) fn take(
+    ledger: &Ledger,
+    run: RunId,
+    name: &str,
+    marks: Option<&Marks>,
+) -> Result<(), Failure> {
+    let Some(marks) = marks else { return Ok(()) };
+    let taken = take_marks(ledger, run, marks)?;
+    if taken.is_any() {
+        say(&format!("run {name}: {taken}"));
+    }
+    for step in taken.dealt {
+        say(&format!(
+            "run {name}: the file's mark of `{step}` does not count, since the step was dealt in this \
+             run: if it is not to be dealt again, `ledger skip` it"
+        ));
+    }
+    Ok(())
 }
 
 /// What to do with a run that is ready.
@@ -146,42 +161,4 @@ fn difference(old: Option<Plan>, imported: &Imported) -> String {
         }
         None => "  it has no active plan".to_owned(),
     }
-}
-
-/// Take over what the file marks as done and skip what it marks as dropped, where nothing was
-/// done about it in this run.
-fn take_over(
-    ledger: &Ledger,
-    run: RunId,
-    imported: &Imported,
-    args: &RunArgs,
-) -> Result<(), Failure> {
-    if args.fresh {
-        return Ok(());
-    }
-    let state = ledger.state()?;
-    let Some(the_run) = state.runs.get(&run) else { return Ok(()) };
-    let untouched = |id: &String| {
-        let number = the_run.step_named(id)?;
-        let step = the_run.step(number)?;
-        let is_open = matches!(step.status, StepStatus::Waiting | StepStatus::Ready);
-        (is_open && step.attempts == 0).then_some(number)
-    };
-    let of = |marks: &std::collections::BTreeMap<String, String>| -> Vec<_> {
-        marks.iter().filter_map(|(id, mark)| Some((untouched(id)?, mark.clone()))).collect()
-    };
-    let (done, skipped) = (of(&imported.done), of(&imported.skipped));
-    for (step, reason) in skipped {
-        ledger.execute(&Command::Skip { run, step, by: OPERATOR.to_owned(), reason })?;
-    }
-    if !done.is_empty() {
-        say(&format!(
-            "run {}: {} steps are done already, as the file says",
-            the_run.name,
-            done.len()
-        ));
-        // In one batch: a run that was interrupted here finds all of it, or nothing.
-        ledger.execute(&Command::TakeOver { run, steps: done })?;
-    }
-    Ok(())
 }

@@ -9,15 +9,15 @@ use crate::import::{self, Imported};
 use crate::ledger::{Clock, Environment, Ledger, LedgerView, OpenReport, state_hash};
 use crate::plan::{Ending, Glance, Micros, Named, RunId, RunStatus};
 use crate::runner::{
-    Options, ProcessOptions, ProcessWorkers, RunOutcome, RunSummary, StubOptions, StubWorkers,
-    Workers, drive, recover, scratch_folder,
+    Marks, Options, ProcessOptions, ProcessWorkers, RunOutcome, RunSummary, StubOptions,
+    StubWorkers, Workers, drive, recover, scratch_folder,
 };
 use crate::serve::{check_name, open_in_turn, while_serving};
 
 use super::args::RunArgs;
 use super::exit::{Code, Failure, code_of};
 use super::progress::Reporter;
-use super::resume::{Next, ready};
+use super::resume::{Next, ready, take};
 use super::{harmless, json, print, say, text, waiting};
 
 /// `ledger run`.
@@ -31,9 +31,10 @@ pub(super) fn run(args: &RunArgs) -> Result<Code, Failure> {
     let mut reporter = Reporter::new(args)?;
     tell_opened(&reporter, &report);
     let mut next = ready(&ledger, &name, &imported, args)?;
+    let marks = Marks::new(&imported.plan, &imported.done, &imported.skipped);
+    let asked = Asked { name: &name, args, marks: (!args.fresh).then_some(&marks) };
     loop {
-        let clock = &*environment.clock;
-        let (code, waits) = session(&ledger, clock, next, (&name, args), &mut reporter)?;
+        let (code, waits) = session(&ledger, &*environment.clock, next, asked, &mut reporter)?;
         // After a failed write the ledger cannot be closed well, and that has been said.
         match ledger.close() {
             Err(error) if code != Code::Machine => return Err(error.into()),
@@ -53,6 +54,15 @@ pub(super) fn run(args: &RunArgs) -> Result<Code, Failure> {
     }
 }
 
+/// What the command line and the plan file say about a run.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    name: &'a str,
+    args: &'a RunArgs,
+    /// What the file marks as done or dropped, if that is to count.
+    marks: Option<&'a Marks>,
+}
+
 /// A run that waits for somebody.
 struct Waits {
     run: RunId,
@@ -69,14 +79,17 @@ fn session(
     ledger: &Ledger,
     clock: &dyn Clock,
     next: Next,
-    (name, args): (&str, &RunArgs),
+    asked: Asked<'_>,
     reporter: &mut Reporter,
 ) -> Result<(Code, Option<Waits>), Failure> {
+    let Asked { name, args, marks } = asked;
     let run = match next {
         Next::Ended(_, ending) => return Ok((tell_ended(reporter, name, ending), None)),
         Next::Drive(run) => run,
     };
-    let work = || drive_run(ledger, clock, run, args, reporter);
+    // Before others are served: a claim from outside must not be faster.
+    take(ledger, run, name, marks)?;
+    let work = || drive_run(ledger, clock, run, asked, reporter);
     let summary = while_serving(ledger, &args.ledger, say, work)?;
     if let (RunOutcome::Waiting(items), true) = (&summary.outcome, args.wait) {
         let until = waiting::due(ledger, run)?;
@@ -142,7 +155,7 @@ fn drive_run(
     ledger: &Ledger,
     clock: &dyn Clock,
     run: RunId,
-    args: &RunArgs,
+    Asked { args, marks, .. }: Asked<'_>,
     reporter: &mut Reporter,
 ) -> Result<RunSummary, Failure> {
     let folder = absolute(&args.ledger)?;
@@ -166,7 +179,7 @@ fn drive_run(
         Box::new(workers.with_context(args.helpers.context()))
     };
     // With --wait, deadlines are waited for without the ledger: see `waiting`.
-    let options = Options { max_parallel: usize::from(args.max_parallel) };
+    let options = Options { max_parallel: usize::from(args.max_parallel), marks };
     Ok(drive(ledger, clock, run, workers.as_mut(), reporter, options)?)
 }
 

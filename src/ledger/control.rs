@@ -48,10 +48,12 @@ impl Ledger {
     /// `CapReached`, `BudgetReserved`; with `Paused` if a budget is used up, also where this claim
     /// found that out.
     pub fn claim(&self, run: RunId, step: StepNumber, worker: &str) -> Result<Task> {
-        let command =
-            Command::Dispatch { run, step: Some(step), worker: worker.to_owned(), lease: None };
+        let claim = |_: &State| {
+            let worker = worker.to_owned();
+            Ok(Command::Dispatch { run, step: Some(step), worker, lease: None })
+        };
         let dealt =
-            self.deal(&command, |state, task| task.ok_or_else(|| not_dealt(state, run, step)))?;
+            self.deal(&claim, |state, task| task.ok_or_else(|| not_dealt(state, run, step)))?;
         Ok(self.with_earlier(dealt?))
     }
 

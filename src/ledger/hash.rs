@@ -3,7 +3,9 @@
 use std::io;
 
 use crate::format::{ContentHasher, content_hash};
-use crate::plan::{ContentHash, HashedStep, Plan, PlanDraft, Rejection, State, validate};
+use crate::plan::{
+    ContentHash, Defaults, HashedStep, Plan, PlanDraft, Rejection, State, Step, validate,
+};
 
 use super::state_values;
 
@@ -11,6 +13,11 @@ use super::state_values;
 #[must_use]
 pub fn plan_hash(plan: &Plan) -> ContentHash {
     ContentHash(content_hash(plan.canonical().as_bytes()))
+}
+
+/// Hash of what makes a step the same work.
+pub(crate) fn step_hash(step: &Step, defaults: &Defaults) -> ContentHash {
+    ContentHash(content_hash(step.identity(defaults).as_bytes()))
 }
 
 /// Hash of a state. Live state, replay from the start and from any snapshot have the same one at every sequence number.
@@ -77,10 +84,8 @@ pub fn draft(plan: &Plan) -> Result<PlanDraft, Rejection> {
     if !problems.is_empty() {
         return Err(Rejection::InvalidPlan(problems));
     }
-    let hashed = |step: &crate::plan::Step| {
-        let identity = step.identity(&plan.defaults);
-        HashedStep { hash: ContentHash(content_hash(identity.as_bytes())), step: step.clone() }
-    };
+    let hashed =
+        |step: &Step| HashedStep { hash: step_hash(step, &plan.defaults), step: step.clone() };
     Ok(PlanDraft {
         hash: plan_hash(plan),
         steps: plan.steps.iter().map(hashed).collect(),

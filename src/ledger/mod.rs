@@ -98,6 +98,8 @@ use execute::{Freshness, Shared};
 pub use export::{Describe, Exported};
 use files::FilesRead;
 pub use files::{PLANNED_FILES, PlannedFile, PlannedFiles};
+#[cfg(feature = "cli")]
+pub(crate) use hash::step_hash;
 pub use hash::{bytes_hash, draft as plan_draft, plan_hash, state_hash};
 pub use import::{Imported, import};
 pub use kind::Kind;
@@ -247,9 +249,23 @@ impl Ledger {
     /// `Rejected` if there is no such run or it has no active plan, and what [`Ledger::execute`]
     /// says.
     pub fn dispatch(&self, run: RunId, worker: &str) -> Result<Option<Task>> {
-        let worker = worker.to_owned();
-        let command = Command::Dispatch { run, step: None, worker, lease: None };
-        match self.deal(&command, |_, task| task) {
+        self.dispatch_if(run, worker, &|_| true)
+    }
+
+    /// The same, as long as the state is so: else `None`.
+    pub(crate) fn dispatch_if(
+        &self,
+        run: RunId,
+        worker: &str,
+        is_so: &dyn Fn(&State) -> bool,
+    ) -> Result<Option<Task>> {
+        let claim = |state: &State| {
+            let worker = worker.to_owned();
+            let dispatch = Command::Dispatch { run, step: None, worker, lease: None };
+            let nothing = Rejection::NothingReady { in_flight: 0, reported: 0, in_doubt: 0 };
+            is_so(state).then_some(dispatch).ok_or_else(|| nothing.into())
+        };
+        match self.deal(&claim, |_, task| task) {
             Ok(task) => Ok(task.map(|task| self.with_earlier(task))),
             Err(error) => match error.rejection() {
                 Some(

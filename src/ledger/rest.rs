@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::plan::{Command, Event, MAX_BATCH_EVENTS, State};
 
 use super::execute::{Begun, NotBegun};
-use super::wish::Course;
+use super::wish::{Course, Make, Wish};
 use super::{Ledger, Task};
 
 /// Whether some of what follows by itself had no room in a batch, so that a tick is due.
@@ -69,12 +69,13 @@ impl Ledger {
     /// of the task, if one was dealt.
     pub(super) fn deal<T>(
         &self,
-        claim: &Command,
+        claim: &dyn Fn(&State) -> Result<Command>,
         read: impl Fn(&State, Option<Task>) -> T,
     ) -> Result<T> {
         loop {
             self.tick()?;
-            let (_, (told, rest)) = self.carry_out(claim, |state, events| {
+            let wish = Wish { key: None, command: Make::Of(claim), then: None };
+            let (_, (told, rest)) = self.fulfil(&wish, |state, events| {
                 let task = Task::dealt(state, events);
                 let rest = if task.is_some() { Rest::None } else { Rest::of(events) };
                 (read(state, task), rest)

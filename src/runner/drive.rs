@@ -20,8 +20,8 @@ use super::recover::recover;
 use super::summary::{Counts, RunOutcome, RunSummary, Session, Unrecorded};
 use super::words::title;
 use super::{
-    Answer, Check, Helpers, Observer, Progress, StartFailure, StepName, StopRequest, Subject, Turn,
-    Workers, summary,
+    Answer, Check, Helpers, Marks, Observer, Progress, StartFailure, StepName, StopRequest,
+    Subject, Turn, Workers, summary,
 };
 
 /// The longest that the loop sleeps before it looks at its stop request again.
@@ -32,9 +32,11 @@ const TURN_WAIT: Duration = Duration::from_millis(50);
 
 /// How a loop works.
 #[derive(Debug, Clone, Copy)]
-pub struct Options {
+pub struct Options<'a> {
     /// How many workers and checks may run at once; 0 counts as 1.
     pub max_parallel: usize,
+    /// What the plan's file says of its steps: taken whenever a version becomes active.
+    pub marks: Option<&'a Marks>,
 }
 
 /// Deal a run's steps until it has ended, somebody must answer, or the observer asks to stop.
@@ -46,7 +48,7 @@ pub fn drive(
     run: RunId,
     workers: &mut dyn Workers,
     observer: &mut dyn Observer,
-    options: Options,
+    options: Options<'_>,
 ) -> Result<RunSummary> {
     let started = clock.now();
     let lost = recover(ledger, run, workers, observer)?;
@@ -69,8 +71,8 @@ pub fn drive(
         unjudged: BTreeSet::new(),
         awaited: BTreeSet::new(),
         planning: Planning::default(),
-        noted_version: 0,
         seen: 0,
+        met_version: 0,
         notes: Vec::new(),
         stop: StopRequest::None,
         fatal: None,
@@ -101,7 +103,7 @@ pub(super) struct Drive<'a> {
     pub(super) run: RunId,
     pub(super) workers: &'a mut dyn Workers,
     pub(super) observer: &'a mut dyn Observer,
-    pub(super) options: Options,
+    pub(super) options: Options<'a>,
     pub(super) session: Session,
     started: Micros,
     pub(super) running: BTreeMap<AttemptToken, Running>,
@@ -119,10 +121,10 @@ pub(super) struct Drive<'a> {
     pub(super) awaited: BTreeSet<Subject>,
     /// What became of requests for another plan.
     pub(super) planning: Planning,
-    /// The plan version whose files were looked at.
-    pub(super) noted_version: u32,
     /// The last record when it was last looked what there is to do.
     pub(super) seen: u64,
+    /// The plan version for which everything was done that comes before its first step is dealt.
+    pub(super) met_version: u32,
     /// What was noticed.
     pub(super) notes: Vec<(Option<StepName>, String)>,
     pub(super) stop: StopRequest,
@@ -201,15 +203,16 @@ impl Drive<'_> {
     fn start_all_that_may(&mut self) -> Result<()> {
         // Deadlines pass also while every place is taken, and nothing is dealt.
         self.ledger.tick()?;
-        self.note_planned_files()?;
+        self.meet_version()?;
         self.queue_probes();
         self.queue_planner();
         self.start_checks()?;
         while self.has_room() {
             let slot = self.free_slot();
             let worker = format!("{}/{slot}", self.workers.kind().as_str());
-            let task = match self.ledger.dispatch(self.run, &worker) {
+            let task = match self.dispatch(&worker) {
                 Ok(Some(task)) => task,
+                Ok(None) if self.meet_version()? => continue,
                 Ok(None) => break,
                 // A run that has ended, or whose plan nobody approved yet, has nothing to deal:
                 // its summary says how it stands.
@@ -223,6 +226,13 @@ impl Drive<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Deal a step of the version that was met, and of no other.
+    fn dispatch(&self, worker: &str) -> Result<Option<Task>> {
+        let active = |state: &State| state.runs.get(&self.run).map_or(0, |run| run.active);
+        let is_met = |state: &State| active(state) == self.met_version;
+        self.ledger.dispatch_if(self.run, worker, &is_met)
     }
 
     fn start(&mut self, task: &Task, slot: usize, worker: String) -> Result<()> {

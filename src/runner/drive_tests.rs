@@ -156,7 +156,7 @@ impl Bench {
     }
 
     fn drive(&self, workers: &mut dyn Workers, observer: &mut Quiet) -> RunSummary {
-        let options = Options { max_parallel: 3 };
+        let options = Options { max_parallel: 3, marks: None };
         drive(&self.ledger, &*self.clock, self.run, workers, observer, options).unwrap()
     }
 }

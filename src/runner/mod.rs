@@ -26,6 +26,7 @@ mod hand_off;
 mod helpers;
 mod job;
 mod judge;
+mod marks;
 mod nearby;
 mod orphans;
 mod output;
@@ -62,6 +63,7 @@ pub use files::{ChangedFile, FileState};
 pub(crate) use hand_off::class_word;
 pub use hand_off::{FailedCriterion, HandOff, PlanBrief, PlanContext, PreviousAttempt};
 pub use helpers::{Helpers, Judge, Planner};
+pub use marks::{Marks, Taken, take_marks};
 pub use nearby::{Nearby, Neighbour};
 pub(crate) use output::unusable;
 pub(crate) use outside::{

@@ -7,13 +7,13 @@
 
 use crate::error::{ErrorKind, Result};
 use crate::ledger::PLANNED_FILES;
-use crate::plan::{AttemptToken, LostCause, Micros, Receipt, StepStatus};
+use crate::plan::{AttemptToken, LostCause, Micros, Receipt, Run, StepStatus};
 
 use super::drive::{Drive, half_way};
 use super::recover::status_of;
 use super::summary::Unrecorded;
 use super::words::describe;
-use super::{Progress, Report, StepName, output};
+use super::{Progress, Report, StepName, output, take_marks};
 
 /// After a lease that could not be renewed.
 const RENEW_AGAIN: Micros = 1_000_000;
@@ -149,20 +149,34 @@ impl Drive<'_> {
         }
     }
 
-    /// Record how the files of the active version are before any step of it is dealt, so that its
-    /// workers can be told what has changed since.
-    pub(super) fn note_planned_files(&mut self) -> Result<()> {
+    /// Do what comes before any step of the active version is dealt; whether it is one that was not
+    /// met yet.
+    pub(super) fn meet_version(&mut self) -> Result<bool> {
         let state = self.ledger.state()?;
-        let Some(run) = state.runs.get(&self.run) else { return Ok(()) };
-        let known = run.variables.get(PLANNED_FILES);
-        if std::mem::replace(&mut self.noted_version, run.active) == run.active
-            || crate::ledger::PlannedFiles::of(run).is_some_and(|it| it.version == run.active)
-        {
+        let Some(run) = state.runs.get(&self.run) else { return Ok(false) };
+        if self.met_version == run.active {
+            return Ok(false);
+        }
+        self.note_planned_files(run)?;
+        if let Some(marks) = self.options.marks {
+            let taken = take_marks(self.ledger, self.run, marks)?;
+            if taken.is_any() {
+                self.note(None, taken.to_string());
+            }
+        }
+        self.met_version = run.active;
+        Ok(true)
+    }
+
+    /// Record how the files of the active version are, so that its workers can be told what has
+    /// changed since.
+    fn note_planned_files(&self, run: &Run) -> Result<()> {
+        if crate::ledger::PlannedFiles::of(run).is_some_and(|it| it.version == run.active) {
             return Ok(());
         }
         let files = run.plan().and_then(|plan| self.workers.planned_files(run.active, plan));
         let Some(files) = files else { return Ok(()) };
-        let seen = Some(known.map_or(0, |variable| variable.version));
+        let seen = Some(run.variables.get(PLANNED_FILES).map_or(0, |variable| variable.version));
         match self.ledger.set_variable(self.run, PLANNED_FILES, files.to_json(), seen, RUNNER) {
             Err(error) if error.rejection().is_none() => Err(error),
             // Somebody else did it, or the run is over.

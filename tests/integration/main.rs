@@ -91,6 +91,8 @@ mod log_keys;
 mod log_lock;
 // Appending, rotating, reopening, reading: nothing goes wrong.
 mod log_round_trip;
+// What a plan file marks as done or dropped.
+mod marks;
 // Every file, and every act of a clumsy hand.
 mod mischief;
 // Every line of JSON is one that is published.
