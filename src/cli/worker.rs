@@ -13,7 +13,9 @@ use serde_json::{Map, Value, json};
 
 use crate::error::Error;
 use crate::ledger::parse_duration;
-use crate::serve::{Act, Answer, EffectState, MESSAGE_LENGTH_MAX, NextStep, Work, too_long};
+use crate::serve::{
+    Act, Answer, EffectState, MESSAGE_LENGTH_MAX, NextStep, Work, expect_short_numbers, too_long,
+};
 
 use super::acting::Where;
 use super::exit::{Code, Failure};
@@ -325,7 +327,9 @@ pub(super) fn value_of(text: &str) -> Result<Value, Failure> {
     if text.is_empty() {
         return Ok(Value::Null);
     }
-    Ok(serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned())))
+    let Ok(value) = serde_json::from_str(text) else { return Ok(Value::String(text.to_owned())) };
+    expect_short_numbers(text)?;
+    Ok(value)
 }
 
 fn content(path: &Path) -> Result<String, Failure> {

@@ -1,4 +1,5 @@
-//! JSON values as the log holds them: canonical text (RFC 8785).
+//! JSON values as the log holds them: canonical text (RFC 8785), in which whole numbers of up to 64
+//! bits keep their digits.
 //!
 //! Two values are equal exactly when their texts are, and a record that holds one decodes
 //! without a self-describing format.
@@ -22,7 +23,9 @@ impl Json {
     /// The canonical form of a value.
     #[must_use]
     pub fn new(value: &Value) -> Self {
-        Self(canonical(value))
+        let mut text = String::new();
+        write_value(value, &mut text);
+        Self(text)
     }
 
     /// A value by its canonical text, as the log or a blob holds it: it is not looked at.
@@ -103,6 +106,36 @@ impl fmt::Display for Json {
     }
 }
 
+/// Appends the canonical text of a value.
+fn write_value(value: &Value, out: &mut String) {
+    match value {
+        Value::Number(number) if number.is_f64() => out.push_str(&canonical(number)),
+        // A double would not hold all of its digits.
+        Value::Number(number) => out.push_str(&number.to_string()),
+        Value::Null | Value::Bool(_) | Value::String(_) => out.push_str(&canonical(value)),
+        Value::Array(items) => {
+            out.push('[');
+            for (place, item) in items.iter().enumerate() {
+                out.push_str(if place == 0 { "" } else { "," });
+                write_value(item, out);
+            }
+            out.push(']');
+        }
+        Value::Object(members) => {
+            let mut members: Vec<(&String, &Value)> = members.iter().collect();
+            members.sort_by(|one, other| one.0.encode_utf16().cmp(other.0.encode_utf16()));
+            out.push('{');
+            for (place, (name, member)) in members.into_iter().enumerate() {
+                out.push_str(if place == 0 { "" } else { "," });
+                out.push_str(&canonical(name));
+                out.push(':');
+                write_value(member, out);
+            }
+            out.push('}');
+        }
+    }
+}
+
 /// The canonical text (RFC 8785) of anything that serializes to JSON with string keys.
 #[must_use]
 pub fn canonical<T: Serialize>(value: &T) -> String {
@@ -121,6 +154,40 @@ mod tests {
         // Brackets in texts do not count.
         let inner = serde_json::json!({ "[{\"\\": "\\\"[[" });
         Json::new(&(1..depth).fold(inner, |value, _| serde_json::json!([value])))
+    }
+
+    /// Story: a worker returned the number of an order, 1234567890123456789, and the next step was told to
+    /// ship 1234567890123456800.
+    #[test]
+    fn whole_numbers_of_64_bits_keep_their_digits() {
+        let text = r#"{"least":-9223372036854775808,"most":18446744073709551615,"order":1234567890123456789}"#;
+        let value = Json::new(&serde_json::from_str(text).unwrap());
+        assert_eq!(value.as_str(), text);
+        assert_eq!(Json::new(&value.value()), value);
+    }
+
+    /// Goal: all other values are what they were, as the logs that are there hold them.
+    #[test]
+    fn other_values_are_canonical_as_ever() {
+        for text in [
+            "null",
+            "-0",
+            "-0.0",
+            "1.0",
+            "1e20",
+            "1e21",
+            "1e19",
+            "0.1",
+            "9007199254740992",
+            "5e-324",
+            r#""\u0000\u001f\u007f\u00e9\"\\\/\b\f\n\r\t\ud83d\ude00""#,
+            r#"{"\ufb33":1,"\ud83d\ude00":2,"a":[],"":{},"\u0000":[true,[false]]}"#,
+        ] {
+            let value: Value = serde_json::from_str(text).unwrap();
+            let json = Json::new(&value);
+            assert_eq!(json.as_str(), canonical(&value), "{text}");
+            assert_eq!(Json::new(&json.value()), json, "{text}");
+        }
     }
 
     /// Story: a value that nested deeper than a reader of JSON goes was taken, and came back as a text:

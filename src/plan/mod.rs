@@ -37,6 +37,8 @@ mod lint;
 mod model;
 mod names;
 mod nearest;
+#[cfg(feature = "cli")]
+mod numbers;
 mod output;
 mod policy;
 mod problem;
@@ -83,6 +85,8 @@ pub(crate) use names::number_meant;
 pub use names::{Named, name_fault};
 #[cfg(feature = "plan-files")]
 pub(crate) use nearest::nearest;
+#[cfg(feature = "cli")]
+pub(crate) use numbers::{long_number, with_long_as_text};
 pub use output::{BlobOutput, Output};
 pub use policy::*;
 pub use problem::Problem;

@@ -10,7 +10,7 @@ use std::process::ExitStatus;
 use rustix::fs::OFlags;
 use serde_json::Value;
 
-use crate::plan::{Disposition, FailureClass, Json, Outcome, Receipt};
+use crate::plan::{Disposition, FailureClass, Json, Outcome, Receipt, with_long_as_text};
 
 /// The largest output, in bytes, that a receipt may carry.
 pub(super) const OUTPUT_LENGTH_MAX: u64 = 8 << 20;
@@ -89,8 +89,9 @@ pub(super) fn read_output(path: &Path) -> Result<Json, String> {
     if text.is_empty() {
         return Ok(Json::default());
     }
-    let value = serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()));
-    Ok(Json::new(&value))
+    // Work that is done is not refused for a number: its digits are kept.
+    let value = serde_json::from_str(&with_long_as_text(text));
+    Ok(Json::new(&value.unwrap_or_else(|_| Value::String(text.to_owned()))))
 }
 
 /// A file's bytes, if there are not more than that.
@@ -161,6 +162,9 @@ mod tests {
         let read = |bytes: &[u8]| read_output(file(bytes).path()).unwrap().to_string();
         assert_eq!(read(b"{\"b\": 1, \"a\": 2}\n"), "{\"a\":2,\"b\":1}");
         assert_eq!(read(b"done\n"), "\"done\"");
+        assert_eq!(read(b"{\"order\": 1234567890123456789}"), "{\"order\":1234567890123456789}");
+        assert_eq!(read(b"[99999999999999999999]"), "[\"99999999999999999999\"]");
+        assert_eq!(read(b"99999999999999999999 left"), "\"99999999999999999999 left\"");
         assert_eq!(read(b"\n"), "null");
         assert_eq!(read(b"\xff\xfe{"), "\"\u{fffd}\u{fffd}{\"");
         assert_eq!(read("[".repeat(100_000).as_bytes()).len(), 100_002);

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::plan::{
     Artifact, Cost, Disposition, FailureClass, Json, Named, Outcome, Output, Receipt, name_fault,
+    with_long_as_text,
 };
 
 use super::output::{OUTPUT_LENGTH_MAX, read_limited, read_output, unusable};
@@ -60,8 +61,9 @@ pub(super) fn read(path: &Path, output: &Path) -> Option<Result<Receipt, String>
     path.symlink_metadata().ok()?;
     let read = || {
         let bytes = read_limited(path, OUTPUT_LENGTH_MAX)?;
+        let text = str::from_utf8(&bytes).map_err(|error| error.to_string())?;
         let file: ReceiptFile =
-            serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
+            serde_json::from_str(&with_long_as_text(text)).map_err(|error| error.to_string())?;
         let output = match &file.output {
             Some(output) => Ok(Json::new(output)),
             None => read_output(output),

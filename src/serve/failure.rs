@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::error::{Error, ErrorKind};
 use crate::ledger::time_text;
-use crate::plan::Rejection;
+use crate::plan::{Rejection, long_number};
 
 /// The exit codes, as `ledger --help` lists them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -192,4 +192,15 @@ pub(crate) fn too_long(what: &str) -> Failure {
          name them as artifacts"
     );
     Error::new(ErrorKind::TooLarge, message).into()
+}
+
+/// That no number in a JSON text loses digits when it is read.
+pub(crate) fn expect_short_numbers(text: &str) -> Result<(), Failure> {
+    match long_number(text) {
+        None => Ok(()),
+        Some(number) => Err(Failure::Usage(format!(
+            "the whole number {number} has more than 64 bits, and would be rounded; write it as text, in \
+             quotes"
+        ))),
+    }
 }

@@ -38,8 +38,8 @@ pub use act::{
 };
 pub use answer::Answer;
 pub use client::{Client, PATIENCE, Request, hand_over, open_in_turn};
-pub(crate) use failure::too_long;
 pub use failure::{Code, Failure, code_of};
+pub(crate) use failure::{expect_short_numbers, too_long};
 pub(crate) use find::{check_name, run_of, run_or_only, step_hint};
 pub(crate) use plans::question_about;
 pub(crate) use retention::{Prune, prune_json, prune_text};

@@ -21,7 +21,7 @@ use crate::log::BatchKey;
 use super::bell::Phase;
 use super::carry_out::{Hand, QUICK_LENGTH_MAX};
 use super::connection::{Connection, Next, Watch, piece};
-use super::failure::too_long;
+use super::failure::{expect_short_numbers, too_long};
 use super::server::{Begun, Desk, caught};
 use super::socket::encode;
 use super::{Act, Answer, CONNECTIONS_MAX, Code, Failure};
@@ -196,6 +196,8 @@ fn understood(message: &[u8]) -> Result<Asked, Failure> {
     let not_understood =
         |error: serde_json::Error| Failure::Usage(format!("the request is no act: {error}"));
     let mut value: Value = serde_json::from_slice(message).map_err(not_understood)?;
+    // What was read as JSON is UTF-8.
+    expect_short_numbers(str::from_utf8(message).unwrap_or_default())?;
     let key = match value.as_object_mut().and_then(|members| members.remove("once")) {
         None | Some(Value::Null) => None,
         Some(Value::String(key)) => Some(BatchKey::new(key.as_bytes())?),

@@ -390,6 +390,32 @@ steps:
     assert!(environment.lines().any(|each| each == token));
 }
 
+/// Story: a worker returned the number of an order, 1234567890123456789, and the next one shipped
+/// 1234567890123456800; a variable that somebody set to 2^53 + 1 was 2^53.
+#[test]
+fn whole_numbers_reach_the_next_step_with_all_their_digits() {
+    let place = Place::new();
+    place.write(
+        "plan.yaml",
+        r#"steps:
+  - {id: first, outputs: [order, huge], command: 'echo "{\"order\": 1234567890123456789, \"huge\": 98765432109876543210}"'}
+  - {id: second, after: [first], inputs: [order, huge, m], preconditions: ['order == 1234567890123456789'], command: cat > told}
+  - {id: other, command: 'true', gate: {question: 'Go?'}}
+"#,
+    );
+    place.ledger("init").code(0);
+    place.ledger("plan propose plan.yaml").code(0);
+    place.ledger("set m 9007199254740993").code(0);
+    place.ledger("set m 98765432109876543210").code(2).complains(&["more than 64 bits"]);
+    place.ledger("run plan.yaml").code(3);
+    let inputs = r#""inputs":{"huge":"98765432109876543210","m":9007199254740993,"order":1234567890123456789}"#;
+    assert!(place.read("told").contains(inputs), "{}", place.read("told"));
+    place.ledger("get m").code(0).says(&["9007199254740993"]);
+    let variables = place.ledger("inspect .ledger variables plan").code(0);
+    variables.says(&["1234567890123456789"]);
+    place.ledger("verify .ledger --level replay").code(0);
+}
+
 /// Goal: one ledger, one writer: the second is told who has it, and disturbs nothing.
 #[test]
 fn a_second_runner_is_told_who_holds_the_ledger() {
