@@ -37,7 +37,7 @@ pub(super) enum Places {
 pub(super) struct Draft {
     pub(super) imported: Imported,
     pub(super) places: Places,
-    /// What is wrong besides what the rules of plans say.
+    /// What is wrong, or hardly meant, besides what the rules of plans say.
     pub(super) problems: Vec<Finding>,
 }
 
@@ -82,7 +82,10 @@ impl Draft {
     pub(super) fn judged(mut self, text: &str) -> Result<Judged, Refusal> {
         let locator = Locator { places: self.places, text };
         // What is found at a path of the text has its line from there.
-        let mut problems = locator.located(&self.imported.plan, &mut self.problems);
+        let found = locator.located(&self.imported.plan, &mut self.problems);
+        let is_problem = |finding: &Finding| finding.severity == Severity::Problem;
+        let (mut problems, others): (Vec<_>, Vec<_>) = found.into_iter().partition(is_problem);
+        self.imported.notes.extend(others);
         let of_plan = plan::validate(&self.imported.plan);
         // A list of tasks of which none could be read has said so.
         if problems.is_empty() || !self.imported.plan.steps.is_empty() {

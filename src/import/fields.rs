@@ -3,6 +3,8 @@
 
 use serde_json::{Map, Value};
 
+use super::finding::{Finding, Severity};
+
 /// The fields of one record.
 pub(super) struct Fields(Map<String, Value>);
 
@@ -52,6 +54,20 @@ pub(super) fn name_text(value: &Value) -> Option<String> {
         Value::String(text) => Some(text.trim().to_owned()),
         _ => None,
     }
+}
+
+/// What is to be said where an id, or one of a list, is a number with a fraction.
+pub(super) fn doubtful_id(value: &Value, place: String) -> Option<Finding> {
+    let has_fraction = |value: &&Value| value.is_f64();
+    let number = match value {
+        Value::Array(items) => items.iter().find(has_fraction),
+        one => Some(one).filter(has_fraction),
+    }?;
+    let message = format!(
+        "the number {number} cannot be told from {number}0: it was read as `{number}`; write it as text, \
+         in quotes"
+    );
+    Some(Finding { severity: Severity::Warning, line: None, place, message })
 }
 
 /// A list of names, or one name. Nothing, if anything else stands in it.

@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use super::draft::{Draft, Origin, kept};
-use super::fields::name_text;
+use super::fields::{doubtful_id, name_text};
 use super::finding::{Finding, Severity};
 use super::own::Read;
 use super::{PlanFormat, bad_plan};
@@ -128,14 +128,11 @@ fn tasks<'a>(
     place: &str,
     problems: &mut Vec<Finding>,
 ) -> Vec<Task<'a>> {
-    let mut wrong = |place: String, message: &str| {
-        problems.push(problem(place, message));
-    };
     let items = match list {
         None | Some(Value::Null) => return Vec::new(),
         Some(Value::Array(items)) => items,
         Some(_) => {
-            wrong(place.to_owned(), "expected a list");
+            problems.push(problem(place.to_owned(), "expected a list"));
             return Vec::new();
         }
     };
@@ -143,13 +140,10 @@ fn tasks<'a>(
     for (index, item) in items.iter().enumerate() {
         let place = format!("{place}[{index}]");
         let Some(fields) = item.as_object() else {
-            wrong(place, "expected a task: an object with an id");
+            problems.push(problem(place, "expected a task: an object with an id"));
             continue;
         };
-        let Some(id) = item.get("id").and_then(name_text) else {
-            wrong(format!("{place}.id"), "expected a number or a text");
-            continue;
-        };
+        let Some(id) = named(item.get("id"), format!("{place}.id"), problems) else { continue };
         let id = full_id(parent, &id);
         found.push((place, id, fields));
     }
@@ -178,6 +172,16 @@ fn problem(place: String, message: &str) -> Finding {
     Finding { severity: Severity::Problem, line: None, place, message: message.to_owned() }
 }
 
+/// An id that stands there, and what is to be said of it.
+fn named(value: Option<&Value>, place: String, findings: &mut Vec<Finding>) -> Option<String> {
+    let name = value.and_then(name_text);
+    findings.extend(match name {
+        None => Some(problem(place, "expected a number or a text")),
+        Some(_) => value.and_then(|value| doubtful_id(value, place)),
+    });
+    name
+}
+
 fn dependencies(
     fields: &Map<String, Value>,
     place: &str,
@@ -194,11 +198,7 @@ fn dependencies(
     };
     let mut names = Vec::new();
     for (index, item) in items.iter().enumerate() {
-        if let Some(name) = name_text(item) {
-            names.push(name);
-        } else {
-            problems.push(problem(format!("{place}[{index}]"), "expected a number or a text"));
-        }
+        names.extend(named(Some(item), format!("{place}[{index}]"), problems));
     }
     names
 }

@@ -482,3 +482,25 @@ fn a_number_with_an_exponent_reads_as_the_ledger_gives_it_back() {
     let stored: crate::plan::Plan = serde_json::from_str(&plan.canonical()).unwrap();
     assert_eq!(plan, stored);
 }
+
+/// Story: a task was to wait for subtask 10 of task 1, `1.10`. As a number that is 1.1, and it waited for
+/// subtask 1, without a word.
+#[test]
+fn ids_that_are_numbers_with_a_fraction_are_named() {
+    let task_master = r#"{"tasks": [
+        {"id": 1, "title": "one", "dependencies": [], "subtasks": [{"id": 1, "title": "a", "dependencies": []}]},
+        {"id": 2, "title": "two", "dependencies": [1.10]}]}"#;
+    let list = r#"[{"id": "1.1", "title": "one"},
+        {"id": 2, "title": "two", "depends_on": ["1.1", 1.10]}, {"id": 3.5, "title": "three"}]"#;
+    for (text, places) in
+        [(task_master, &["tasks[1].dependencies[0]"][..]), (list, &["[1].depends_on", "[2].id"])]
+    {
+        let checked = check_text("t.json", text, None);
+        let imported = checked.imported.expect("it is a plan all the same");
+        assert!(step(&imported, "2").after.contains(&"1.1".to_owned()));
+        let said = |finding: &&Finding| finding.message.contains("cannot be told from");
+        let found: Vec<&Finding> = checked.findings.iter().filter(said).collect();
+        assert_eq!(found.iter().map(|it| it.place.as_str()).collect::<Vec<_>>(), places);
+        assert!(found.iter().all(|it| it.severity == Severity::Warning && it.line.is_some()));
+    }
+}

@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 
 use super::PlanFormat;
 use super::draft::{Draft, Origin, kept};
-use super::fields::{Fields, name_text, names, texts};
+use super::fields::{Fields, doubtful_id, name_text, names, texts};
 use super::finding::{Finding, Severity};
 use super::order::{Order, Place};
 use crate::plan::{Criterion, Phase, Step};
@@ -214,7 +214,8 @@ impl Build<'_> {
         inherited: &[String],
     ) {
         let mut fields = Fields::new(item.fields);
-        fields.take_all(&["id"]);
+        let id = fields.take_all(&["id"]).remove("id").unwrap_or_default();
+        self.draft.problems.extend(doubtful_id(&id, format!("{}.id", item.path)));
         let (after_field, written) = self.dependencies(item, &mut fields);
         let mut after: Vec<String> = written;
         after.extend(
@@ -247,6 +248,10 @@ impl Build<'_> {
         let Some(field) = AFTER.iter().find(|name| fields.get(name).is_some()) else {
             return ("", Vec::new());
         };
+        let doubtful = fields
+            .get(field)
+            .and_then(|value| doubtful_id(value, format!("{}.{field}", item.path)));
+        self.draft.problems.extend(doubtful);
         let Some(found) = fields.take(&[field], names) else {
             let message = "expected a list of ids; write one such as [\"1\", \"2\"]".to_owned();
             let place = format!("{}.{field}", item.path);
