@@ -32,8 +32,8 @@ pub(super) struct LeftInHead {
 }
 
 impl LeftInHead {
-    /// The least generation that HEAD has while both slots are valid, and the least that it has while
-    /// one is not: then it may be being written to.
+    /// The least generation that HEAD has while both slots are this writer's, and the least that it has
+    /// while one is not, or is being written to.
     pub(super) fn least(&self) -> (u64, u64) {
         (self.written.load(Ordering::SeqCst), self.synced.load(Ordering::SeqCst))
     }

@@ -10,9 +10,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{HEAD_SIZE, HeadView, Uid};
+use crate::format::{HEAD_SIZE, Head, HeadView, Uid};
 use crate::storage::{LockGuard, Storage, StorageFile};
 
+use super::archive::uid_text;
 use super::head_file::{HeadFile, LeftInHead};
 use super::queue::fenced;
 
@@ -70,8 +71,9 @@ impl Ownership {
         self.expect_own(&HeadView::decode(&bytes), least)
     }
 
-    /// Whether HEAD is the one that this handle wrote last, as far as its slots are valid: one of which
-    /// is being written to is not.
+    /// Whether HEAD is the one that this handle wrote last, as far as both of its slots are its own. One
+    /// that is being written to is not valid, and one may be of an earlier opening: nothing was written
+    /// to it since, or by a writer that was stopped before its takeover. The other one was synced.
     fn expect_own(
         &self,
         view: &HeadView,
@@ -84,21 +86,22 @@ impl Ownership {
                 self.epoch
             ));
         }
-        let least = if view.is_whole() { written } else { synced };
         bug!(OlderHeadAccepted => return Ok(()));
-        match view.newest() {
-            None => Err("nothing in HEAD is valid: its file was written over".to_owned()),
-            Some((_, head)) if head.ledger != self.ledger => {
-                Err("HEAD is that of another ledger: its file was written over".to_owned())
-            }
-            Some((_, head)) if (head.writer_epoch, head.generation) < (self.epoch, least) => {
-                Err(format!(
-                    "HEAD is an older one, as if a copy had been put back: expected generation {least} \
-                     of epoch {}, found generation {} of epoch {}",
-                    self.epoch, head.generation, head.writer_epoch
-                ))
-            }
-            Some(_) => Ok(()),
+        let is_own = |head: &&Head| (head.ledger, head.writer_epoch) == (self.ledger, self.epoch);
+        let own = || view.slots.iter().flatten().filter(is_own).map(|head| head.generation);
+        let least = if own().count() == view.slots.len() { written } else { synced };
+        match own().max() {
+            Some(found) if found >= least => Ok(()),
+            Some(found) => Err(format!(
+                "HEAD is an older one, as if a copy had been put back: expected generation {least}, \
+                 found {found}"
+            )),
+            None => Err(format!(
+                "HEAD is not the one that this writer wrote, as if a copy had been put back: expected \
+                 ledger {} and epoch {}, found neither slot to be of them",
+                uid_text(&self.ledger),
+                self.epoch
+            )),
         }
     }
 }

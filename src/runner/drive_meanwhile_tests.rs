@@ -42,7 +42,7 @@ fn who_acts_while_a_loop_ends_is_behind_what_it_has_seen() {
     // The loop reads it when it begins, before it looks for work, and for its summary.
     let (reads, nth) = (AtomicU32::new(0), 3);
     let clock = Acting { clock: &*bench.clock, reads, nth, act: &resume };
-    let options = Options { max_parallel: 3 };
+    let options = Options { max_parallel: 3, marks: None };
     let (mut workers, mut observer) = (Scripted::new(), Quiet::new());
     let summary = drive(&bench.ledger, &clock, run, &mut workers, &mut observer, options).unwrap();
     assert_eq!((observer.dealt().len(), summary.session.dealt), (0, 0), "it paused");
@@ -162,7 +162,7 @@ fn a_lease_is_kept_though_the_disk_was_full_once() {
     let run = ledger.start_run("test", &plan, RunPolicy::default()).unwrap();
     let (inner, second) = (Scripted::new(), 0);
     let mut workers = Slow { inner, ledger: &ledger, clock: &clock, disk: &disk, run, second };
-    let options = Options { max_parallel: 1 };
+    let options = Options { max_parallel: 1, marks: None };
     let mut observer = Quiet::new();
     let summary = drive(&ledger, &*clock, run, &mut workers, &mut observer, options).unwrap();
     let RunOutcome::Stopped { error, unrecorded } = &summary.outcome else { panic!() };

@@ -675,8 +675,11 @@ fn every_command_has_examples() {
         seen += 1;
         let below = help.lines().skip_while(|line| *line != "Commands:").skip(1);
         let below = below.take_while(|line| line.starts_with("  "));
-        let names = below.filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next());
-        for name in names.filter(|name| *name != "help" && name.starts_with(char::is_alphabetic)) {
+        // Lines that go on are further in.
+        let told = below.filter_map(|line| line.strip_prefix("  "));
+        let told = told.filter(|line| line.starts_with(char::is_alphabetic));
+        let names = told.filter_map(|line| line.split_whitespace().next());
+        for name in names.filter(|name| *name != "help") {
             let mut words = words.clone();
             words.push(name.to_owned());
             left.push(words);

@@ -86,10 +86,11 @@ fn a_copy_that_is_put_over_the_files_of_a_writer_stops_it() {
         bytes.clone_from(&another.read(&head_path()).unwrap());
     }
     for (story, copy) in [
-        ("of an earlier opening", &of_before),
-        ("of the same opening", &of_now),
-        ("of which HEAD is not written yet", &emptied),
-        ("of another ledger", &foreign),
+        ("of an earlier opening", Some(&of_before)),
+        ("of the opening before", Some(&of_now)),
+        ("of the same opening", None),
+        ("of which HEAD is not written yet", Some(&emptied)),
+        ("of another ledger", Some(&foreign)),
     ] {
         let disk = SimDisk::new();
         disk.create_dir(&dir()).unwrap();
@@ -98,9 +99,12 @@ fn a_copy_that_is_put_over_the_files_of_a_writer_stops_it() {
             disk.create(path).unwrap().write_at(bytes, 0).unwrap();
         }
         let (log, _) = Log::open(&dir(), options(&disk), at(3)).unwrap();
-        for number in 0..3 {
-            log.append(&[record(number, 10)], at(4)).unwrap();
+        let mut own = Vec::new();
+        for number in 0..4 {
+            log.append(&[record(number, 10)], at(4 + 2_000_000 * number)).unwrap();
+            own.push(copy_of(&disk));
         }
+        let copy = copy.unwrap_or(&own[1]);
         put_back(&disk, copy);
         refuses(&disk, &log, story);
     }
@@ -140,7 +144,7 @@ fn exported(disk: &SimDisk, to: Option<u64>) -> (String, Result<Option<(u64, u64
 
 fn records_in(text: &str) -> u64 {
     let records = text.lines().filter(|line| line.starts_with("{\"type\":\"record\""));
-    u64::try_from(records.count()).unwrap()
+    records.map(|_| 1).sum()
 }
 
 /// Story: a ledger without its HEAD was exported "whole", with none of the records of its newest

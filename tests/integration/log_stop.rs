@@ -187,8 +187,9 @@ fn a_takeover_in_the_middle_of_anything_loses_nothing_silently() {
         }
     }
     assert!(refused > 20 && unknown > 2, "{refused} refused, {unknown} unknown");
-    // Once for each append: at the call between the last look and the write.
-    assert!(loud <= 3, "{loud}");
+    // Once for each append: at the call between the last look and the write. And once where that write
+    // is one of HEAD, over the new writer's own: it stops, as where an older copy was put back.
+    assert!(loud <= 4, "{loud}");
 }
 
 /// Another writer, that takes over when it is told to.

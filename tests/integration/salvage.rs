@@ -192,6 +192,8 @@ fn missing_segments_and_read_errors_cost_only_their_records() {
         let (kind, effect) = (std::io::ErrorKind::Other, Effect::Nothing);
         disk.fail_at(Fault { call, kind, effect });
         match salvage(&dir(), &rescued(), &on_disk(&disk)) {
+            // The last call is what makes the name durable: then all of it is there.
+            Err(_) if call == clean.calls() => {}
             Err(_) => assert!(disk.files(&rescued()).is_empty(), "{call}: something is left"),
             Ok(done) => {
                 let ack = done.ack.unwrap();

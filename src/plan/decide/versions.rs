@@ -100,7 +100,9 @@ pub(super) fn propose(
     check_limit(run, trigger)?;
     let version = u32::try_from(run.versions.len()).unwrap_or(u32::MAX).saturating_add(1);
     let mut events = Vec::new();
-    if let Some(trigger) = trigger.filter(|_| run.request.is_none()) {
+    // Before the first version there is no plan that another one could be asked for.
+    let may_ask = run.request.is_none() && run.active > 0;
+    if let Some(trigger) = trigger.filter(|_| may_ask) {
         events.push(Event::ReplanRequested(ReplanRequested {
             run: run.id,
             trigger: trigger.clone(),
