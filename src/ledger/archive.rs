@@ -23,6 +23,7 @@ use crate::log::{
 };
 use crate::storage::{Access, ArchiveStorage, ArchiveWriter, EntryKind, Storage, StorageFile};
 
+use super::archive_part::{create_beside, give_name};
 use super::blobs::blob_of;
 use super::environment::Environment;
 use super::retention::{Prefix, Through};
@@ -31,9 +32,6 @@ use super::{codec, verify};
 
 /// How much is read at once.
 const PIECE: usize = 1 << 20;
-
-/// So many names are tried for the file of an archive that is being made.
-const PARTS_MAX: u32 = 1000;
 
 /// An archive that was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,26 +98,6 @@ pub fn archive(
 /// The segments whose runs have ended, as far as somebody wants.
 fn limited(reader: &LogReader, through: Option<u64>) -> Result<Prefix> {
     Prefix::of(reader, through.map_or(Through::Ended, Through::EndedUpTo))
-}
-
-/// Make a file beside the archive, under a name that nobody has: what a process that was killed left
-/// stays, and so does what somebody else called like that.
-fn create_beside(storage: &dyn Storage, to: &Path) -> Result<(PathBuf, Box<dyn StorageFile>)> {
-    let mut number = 0;
-    loop {
-        let mut name = to.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".{}-{number}.part", storage.process()));
-        let path = to.with_file_name(name);
-        match storage.create(&path) {
-            Ok(file) => return Ok((path, file)),
-            Err(error) if is_taken(&error) && number < PARTS_MAX => number += 1,
-            Err(error) => return Err(Error::io("write the archive", &path, error)),
-        }
-    }
-}
-
-fn is_taken(error: &std::io::Error) -> bool {
-    error.kind() == std::io::ErrorKind::AlreadyExists
 }
 
 /// All entries but the manifest, in order, and the blobs that should be there and are not.
@@ -273,14 +251,6 @@ fn read_back(path: &Path, environment: &Environment) -> Result<()> {
     let what = found.map_or_else(String::new, |finding| format!(": {finding}"));
     let message = format!("the archive does not hold when it is read back{what}; try again");
     Err(Error::new(ErrorKind::Corrupt, message).at_path(path))
-}
-
-fn give_name(storage: &dyn Storage, temporary: &Path, to: &Path) -> Result<()> {
-    storage
-        .rename(temporary, to)
-        .map_err(|error| Error::io("give the archive its name", to, error))?;
-    let folder = to.parent().unwrap_or(Path::new(""));
-    storage.sync_dir(folder).map_err(|error| Error::io("sync the folder", folder, error))
 }
 
 /// An environment in which the archive in that file is a ledger at the file's own path, to be read.

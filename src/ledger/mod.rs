@@ -11,6 +11,7 @@
 
 mod ahead;
 mod archive;
+mod archive_part;
 mod attempts;
 mod blobs;
 mod books;

@@ -81,6 +81,7 @@ pub use json::{JSON_DEPTH_MAX, Json, canonical};
 pub use links::{Dependency, Near, SharedLinks};
 pub use lint::lint;
 pub use model::*;
+#[cfg(feature = "cli")]
 pub(crate) use names::number_meant;
 pub use names::{Named, name_fault};
 #[cfg(feature = "plan-files")]
@@ -96,8 +97,10 @@ pub use rejection::Rejection;
 pub use run::*;
 pub use runs::{Form, PackedPlan, PackedRun, PlanKey, Runs};
 pub use seldom::{Blank, Seldom};
+pub(crate) use settle::declared;
+#[cfg(feature = "cli")]
+pub(crate) use settle::is_said_to_have_landed;
 pub use settle::settle;
-pub(crate) use settle::{declared, is_said_to_have_landed};
 pub use state::*;
 pub use step::*;
 pub use step_event::*;
