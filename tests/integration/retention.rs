@@ -1131,7 +1131,7 @@ fn the_commands_plan_first_and_do_it_when_told() {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     place.ledger("inspect l").code(0).says(&words);
     place.ledger("inspect l records").code(0).says(&words);
-    place.ledger("inspect l step run-0 1").code(0);
+    place.ledger("inspect l step run-0 #1").code(0);
     let root = place.ledger("root old.tar").code(0).out;
     assert_eq!(root.trim(), format!("{last}:{}", plan["chain"].as_str().unwrap()));
     place.ledger(&format!("verify l --expect-head {}", root.trim())).code(0);

@@ -866,7 +866,7 @@ fn the_commands_say_that_a_run_is_not_the_one_of_its_hash() {
     let ledger = Ledger::create(&dir, &environment).unwrap();
     play(&ledger, 12, 30);
     make_forged(&ledger, &environment, &dir);
-    let run = ledger.state().unwrap().runs.keys().last().unwrap().to_string();
+    let run = format!("#{}", ledger.state().unwrap().runs.keys().last().unwrap());
     ledger.close().unwrap();
     for words in [&["inspect", "l"][..], &["status", "l", "--run", &run]] {
         let said = place.ledger_with(words).code(4);
