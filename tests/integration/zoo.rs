@@ -24,6 +24,7 @@ const LABORATORY: &[&str] = &[
     "log_keys",
     "hazards",
     "facade",
+    "backups",
     "follow",
     "log_hazards",
     "log_faults",
