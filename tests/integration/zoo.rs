@@ -40,6 +40,7 @@ const LABORATORY: &[&str] = &[
     "readers",
     "salvage",
     "log_damage",
+    "rare",
     "people",
     "run",
     "races",
