@@ -143,6 +143,14 @@ pub fn peek_payload_length(bytes: &[u8]) -> Option<usize> {
     (is_frame && claimed <= PAYLOAD_LENGTH_MAX).then(|| usize::try_from(claimed).ok()).flatten()
 }
 
+/// The kind that a frame's first bytes claim, before any of it is trusted: also where its sums do not hold.
+#[must_use]
+pub fn peek_kind(bytes: &[u8]) -> Option<u16> {
+    let head = bytes.get(..FRAME_HEADER_SIZE)?;
+    let is_frame = u32_at(head, at::MAGIC).to_le_bytes() == FRAME_MAGIC;
+    is_frame.then(|| u16_at(head, at::KIND))
+}
+
 /// Why bytes are not a valid frame at their place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrameFault {

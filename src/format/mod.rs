@@ -32,7 +32,7 @@ pub use footer::{FOOTER_SIZE, Footer, FooterFault, is_sealed_length};
 pub use frame::{
     CheckedFrame, CheckedHead, FRAME_ALIGNMENT, FRAME_HEADER_SIZE, FRAME_MAGIC, FrameFault,
     NewRecord, PAYLOAD_LENGTH_MAX, Record, RecordHeader, SKIPPABLE_KINDS_FROM, Stamp, frame_size,
-    looks_torn, peek_payload_length,
+    looks_torn, peek_kind, peek_payload_length,
 };
 pub use hash::{Chain, ChainKey, ContentHasher, Placement, Seed, Seeds, content_hash};
 pub use head::{HEAD_SIZE, HEAD_SLOT_SIZE, Head, HeadState, HeadSync, HeadView};

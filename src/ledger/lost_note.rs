@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use crate::error::{Error, ErrorKind};
+use crate::format::{FRAME_HEADER_SIZE, peek_kind};
 use crate::log::{Damage, KIND_RETENTION_NOTE, LogReader};
 use crate::plan::State;
 use crate::storage::{Access, Storage};
@@ -77,16 +78,10 @@ fn sign(reader: &LogReader, storage: &dyn Storage, first: u64) -> Option<Sign> {
 /// Whether the frame there says of itself that it is a retention note. Its sums do not hold, or it
 /// would not be damaged.
 fn is_note(storage: &dyn Storage, path: &Path, offset: u64) -> bool {
-    let mut bytes = [0; KIND_END];
+    let mut bytes = [0; FRAME_HEADER_SIZE];
     let read = storage.open(path, Access::Read).and_then(|file| file.read_at(&mut bytes, offset));
-    let kind = bytes.get(KIND_START..).and_then(|kind| kind.try_into().ok());
-    read.is_ok_and(|count| count == KIND_END)
-        && bytes.starts_with(b"PLF1")
-        && kind.map(u16::from_le_bytes) == Some(KIND_RETENTION_NOTE)
+    read.is_ok_and(|count| count == bytes.len()) && peek_kind(&bytes) == Some(KIND_RETENTION_NOTE)
 }
-
-const KIND_START: usize = 32;
-const KIND_END: usize = 34;
 
 /// The numbers of what may be the anchors of a log that begins there.
 fn anchors(reader: &LogReader, first: u64) -> Option<(u64, u64)> {

@@ -12,15 +12,6 @@ const PLAN: &str = "steps:
   - {id: c, goal: tell everybody, after: [b], idempotent: 'no'}
 ";
 
-/// A ledger with a run of that plan.
-fn planned(plan: &str) -> Place {
-    let place = Place::new();
-    place.write("plan.yaml", plan);
-    place.ledger("init").code(0);
-    place.ledger("plan propose plan.yaml").code(0);
-    place
-}
-
 /// Somebody who holds the ledger until they are told to end.
 fn holder(place: &Place) -> Running {
     let serving = start(&mut place.command(&["serve"]));
@@ -146,7 +137,7 @@ fn second_part(place: &Place, form: &str, told: &mut Vec<String>) {
 #[test]
 fn acts_are_answered_alike_with_and_without_a_holder() {
     for form in ["", "--json"] {
-        let (alone, beside) = (planned(PLAN), planned(PLAN));
+        let (alone, beside) = (Place::planned(PLAN), Place::planned(PLAN));
         let told_alone = story(&alone, form);
         let holder = holder(&beside);
         let told_beside = story(&beside, form);
@@ -166,7 +157,7 @@ fn acts_are_answered_alike_with_and_without_a_holder() {
 /// Goal: a claim is what a worker of `ledger run` gets, and what the claimer needs besides.
 #[test]
 fn a_claim_is_a_hand_off() {
-    let place = planned(PLAN);
+    let place = Place::planned(PLAN);
     let lines = place.ledger("claim --worker me --json").code(0).lines();
     let task = &lines[0];
     assert_eq!((task["run"].as_str(), task["step"]["id"].as_str()), (Some("plan"), Some("a")));
@@ -188,7 +179,8 @@ fn a_claim_is_a_hand_off() {
 /// Goal: `--next` is one commit: the receipt, all that follows from it, and the next claim.
 #[test]
 fn a_receipt_and_the_next_claim_are_one_commit() {
-    let place = planned("steps: [{id: a, outputs: [x]}, {id: b, after: [a]}, {id: c, after: [b]}]");
+    let place =
+        Place::planned("steps: [{id: a, outputs: [x]}, {id: b, after: [a]}, {id: c, after: [b]}]");
     let token = member(&place.ledger("claim --json").lines(), "token");
     let lines = place
         .ledger(&format!("receipt {token} --output {{\"x\":1}} --next --json"))
@@ -225,7 +217,7 @@ fn a_receipt_and_the_next_claim_are_one_commit() {
 #[test]
 fn a_claim_waits_for_a_step() {
     for is_served in [true, false] {
-        let place = planned("steps: [{id: a}, {id: b, after: [a]}]");
+        let place = Place::planned("steps: [{id: a}, {id: b, after: [a]}]");
         let token = member(&place.ledger("claim --worker ana --json").lines(), "token");
         let holder = is_served.then(|| holder(&place));
         let held = "step 1 (a) is held by ana until";
@@ -257,7 +249,7 @@ fn workers_do_a_plan_among_themselves() {
     let steps = ["plain", "flaky", "told"].map(|id| format!("  - {{id: {id}}}\n"));
     let own = "  - {id: own, command: 'echo own >> $TALLY', after: [plain, flaky, told]}\n";
     for is_served in [false, true] {
-        let place = planned(&format!("steps:\n{}{own}", steps.concat()));
+        let place = Place::planned(&format!("steps:\n{}{own}", steps.concat()));
         let agent = place.write("agent.sh", AGENT);
         let holder = is_served.then(|| holder(&place));
         let work = |name: &str| {
@@ -284,7 +276,7 @@ fn workers_do_a_plan_among_themselves() {
 #[test]
 fn a_worker_that_is_told_to_end_leaves_nothing_open() {
     for insists in [false, true] {
-        let place = planned("steps: [{id: a}, {id: b}]");
+        let place = Place::planned("steps: [{id: a}, {id: b}]");
         let script = "echo $LEDGER_STEP >> $TALLY; sleep 1";
         let script = if insists { "echo x >> $TALLY; sleep 600" } else { script };
         let mut worker = start(&mut place.command(&["work", "--", "sh", "-c", script]));
@@ -366,7 +358,7 @@ fn a_version_waits_for_its_yes() {
 /// Goal: what cannot be meant is refused before anything is written, in words and as JSON.
 #[test]
 fn wrong_words_are_refused() {
-    let place = planned(PLAN);
+    let place = Place::planned(PLAN);
     place.ledger("plan propose plan.yaml --run second").code(0);
     place.ledger("claim").code(2).complains(&["which run? there are plan, second"]);
     let before = place.state().seq;
@@ -428,7 +420,7 @@ fn wrong_words_are_refused() {
 /// Goal: whoever watches sees every change, and the end.
 #[test]
 fn a_watcher_sees_the_run_to_its_end() {
-    let place = planned("steps: [{id: a}, {id: b, after: [a]}]");
+    let place = Place::planned("steps: [{id: a}, {id: b, after: [a]}]");
     let watching = start(&mut place.command(&["status", "--watch", "--json"]));
     wait_until("it shows the run", || watching.said("user_view"));
     place.ledger("work --wait -- true").code(0);
@@ -441,7 +433,7 @@ fn a_watcher_sees_the_run_to_its_end() {
 /// Goal: whoever takes a step over is told how it went before, by a claim and by a receipt's next.
 #[test]
 fn who_claims_a_step_again_is_told_how_it_went() {
-    let place = planned("steps: [{id: a, retry: {max_attempts: 3}}]");
+    let place = Place::planned("steps: [{id: a, retry: {max_attempts: 3}}]");
     let told = |lines: &[Value]| {
         let task = lines.last().unwrap();
         let before = task["previous_attempts"].as_array().unwrap().iter();
@@ -462,7 +454,7 @@ fn who_claims_a_step_again_is_told_how_it_went() {
 /// Goal: one failed step is tried again, and the run that failed by it goes on.
 #[test]
 fn one_failed_step_is_tried_again() {
-    let place = planned("steps: [{id: a}, {id: b}]\ndefaults: {retry: {max_attempts: 1}}");
+    let place = Place::planned("steps: [{id: a}, {id: b}]\ndefaults: {retry: {max_attempts: 1}}");
     for _ in 0..2 {
         let token = member(&place.ledger("claim --json").code(0).lines(), "token");
         place.ledger(&format!("receipt {token} --failed deterministic --message no")).code(0);
@@ -590,7 +582,7 @@ fn a_ledger_is_made_once_by_all_who_ask_at_once() {
 #[test]
 fn a_claim_waits_for_the_step_that_it_names() {
     for is_served in [true, false] {
-        let place = planned("steps: [{id: a}, {id: b, after: [a]}, {id: c}]");
+        let place = Place::planned("steps: [{id: a}, {id: b, after: [a]}, {id: c}]");
         let token = member(&place.ledger("claim --step a --worker ana --json").lines(), "token");
         let holder = is_served.then(|| holder(&place));
         let early = place.ledger("claim --step b --wait 0.2 --json").code(3);
@@ -609,14 +601,14 @@ fn a_claim_waits_for_the_step_that_it_names() {
 /// failed are counted apart, also where a criterion says so, in words and for programs.
 #[test]
 fn what_a_worker_failed_at_is_not_done() {
-    let place = planned("steps: [{id: a}, {id: b}]\ndefaults: {retry: {max_attempts: 1}}");
+    let place = Place::planned("steps: [{id: a}, {id: b}]\ndefaults: {retry: {max_attempts: 1}}");
     let one = place.ledger("work --max 1 -- false").code(0);
     one.says(&["0 steps done, 1 failed; the run is running"]);
     let lines = place.ledger("work --json -- false").code(1).lines();
     let last = lines.last().unwrap();
     assert_eq!((&last["type"], &last["steps"]), (&json!("worked"), &json!(1)));
     assert_eq!((&last["failed"], &last["status"]), (&json!(1), &json!("failed")));
-    let judged = planned(
+    let judged = Place::planned(
         "steps: [{id: a, acceptance: [{command: 'false'}]}, {id: b}]\n\
          defaults: {retry: {max_attempts: 1}}",
     );
@@ -627,7 +619,7 @@ fn what_a_worker_failed_at_is_not_done() {
 /// `ledger set` refuses. Goal: a receipt sets what can be set.
 #[test]
 fn a_receipt_sets_no_variable_that_has_no_name() {
-    let place = planned("steps: [{id: a}]");
+    let place = Place::planned("steps: [{id: a}]");
     let token = member(&place.ledger("claim --json").code(0).lines(), "token").to_string();
     for assignment in ["=1", " =1", "two\nlines=1"] {
         let words = ["receipt", &token, "--set", assignment];
@@ -641,7 +633,7 @@ fn a_receipt_sets_no_variable_that_has_no_name() {
 /// says that nothing is asked.
 #[test]
 fn an_answer_about_no_doubt_says_so() {
-    let place = planned("steps: [{id: a}]");
+    let place = Place::planned("steps: [{id: a}]");
     let words = ["step 1 (a): nothing is asked about it: the step is ready"];
     for answer in ["landed", "did-not-happen", "retry"] {
         place.ledger(&format!("answer plan a {answer} --by me")).code(6).complains(&words);

@@ -43,6 +43,15 @@ impl Place {
         Self { folder: tempfile::tempdir().unwrap() }
     }
 
+    /// With a ledger, in which that plan was proposed as run `plan`.
+    pub(crate) fn planned(plan: &str) -> Self {
+        let place = Self::new();
+        place.write("plan.yaml", plan);
+        place.ledger("init").code(0);
+        place.ledger("plan propose plan.yaml").code(0);
+        place
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }

@@ -5,15 +5,6 @@ use plan_ledger::{Environment, Ledger};
 
 use super::command::{Place, Running, start, wait_until};
 
-/// A ledger with a run of that plan, named `plan`.
-fn planned(plan: &str) -> Place {
-    let place = Place::new();
-    place.write("plan.yaml", plan);
-    place.ledger("init").code(0);
-    place.ledger("plan propose plan.yaml").code(0);
-    place
-}
-
 /// A worker that says its token, and waits for a file.
 const WAITING: &str = "echo $LEDGER_TOKEN >> $TALLY; while ! test -e go; do sleep 0.01; done";
 
@@ -32,7 +23,7 @@ fn wait_until_it_says(worker: &mut Running, words: &str) {
 /// five seconds ended with its receipt: the work was done again, by somebody who was paid for it again.
 #[test]
 fn a_receipt_is_said_until_somebody_takes_it() {
-    let place = planned("steps: [{id: a}, {id: b}]");
+    let place = Place::planned("steps: [{id: a}, {id: b}]");
     let words = ["work", "--json", "--max", "1", "--", "sh", "-c", WAITING];
     let mut worker = start(&mut place.command(&words));
     wait_until("it has begun", || place.tally().len() == 1);
@@ -50,7 +41,7 @@ fn a_receipt_is_said_until_somebody_takes_it() {
 /// written.
 #[test]
 fn the_files_of_a_receipt_that_nobody_took_are_kept() {
-    let place = planned("steps: [{id: a, lease_seconds: 1}]");
+    let place = Place::planned("steps: [{id: a, lease_seconds: 1}]");
     let command = format!("{WAITING}; echo all my work");
     let mut worker = start(&mut place.command(&["work", "--json", "--", "sh", "-c", &command]));
     wait_until("it has begun", || place.tally().len() == 1);
@@ -69,7 +60,7 @@ fn the_files_of_a_receipt_that_nobody_took_are_kept() {
 /// Story: a worker that was to wait for ever for a step ended because others had the ledger for five seconds.
 #[test]
 fn a_worker_that_waits_for_a_step_waits_for_the_ledger() {
-    let place = planned("steps: [{id: a}]");
+    let place = Place::planned("steps: [{id: a}]");
     let held = hold(&place);
     place.ledger("work -- true").code(5);
     let mut worker = start(&mut place.command(&["work", "--json", "--wait", "--", "true"]));
@@ -84,7 +75,7 @@ fn a_worker_that_waits_for_a_step_waits_for_the_ledger() {
 /// that is the failure.
 #[test]
 fn an_output_that_cannot_be_kept_is_a_failure() {
-    let place = planned("steps: [{id: a, retry: {max_attempts: 1}}]");
+    let place = Place::planned("steps: [{id: a, retry: {max_attempts: 1}}]");
     place.ledger("plan propose plan.yaml --run served").code(0);
     place.write("deep", ["[".repeat(127), "]".repeat(127)].concat());
     let fails = |run: &str, command: &str| {
@@ -110,7 +101,7 @@ fn who_waits_for_a_step_checks_the_plan_when_it_is_time() {
     let plan = "test_criteria: [{command: 'echo plan >> $TALLY; test -e open || sleep 600'}]
 steps: [{id: a, acceptance: [{text: it is nice}]}]
 ";
-    let place = planned(plan);
+    let place = Place::planned(plan);
     let words = ["work", "--json", "--wait", "--worker"];
     let begin =
         |name: &str| start(&mut place.command(&[&words[..], &[name, "--", "true"]].concat()));
@@ -139,7 +130,7 @@ steps: [{id: a, acceptance: [{text: it is nice}]}]
 /// Story: a worker whose log had no room took a step each time that it was started, and gave none back.
 #[test]
 fn a_worker_that_cannot_say_what_it_does_takes_no_step() {
-    let place = planned("steps: [{id: a}]");
+    let place = Place::planned("steps: [{id: a}]");
     let full = std::fs::File::create("/dev/full").unwrap();
     let words = ["work", "--", "sh", "-c", "echo begun >> $TALLY"];
     let ended = place.command(&words).stdout(full).output().unwrap();
@@ -157,7 +148,7 @@ fn a_worker_that_cannot_say_what_it_does_takes_no_step() {
 fn a_folder_of_any_name_gets_its_receipts() {
     use std::os::unix::ffi::OsStrExt as _;
 
-    let place = planned("steps: [{id: a, retry: {max_attempts: 1}}]");
+    let place = Place::planned("steps: [{id: a, retry: {max_attempts: 1}}]");
     let folder = std::ffi::OsStr::from_bytes(b"a\xff.ledger");
     std::fs::rename(place.path(".ledger"), place.path("").join(folder)).unwrap();
     let command = r#"test -d "$LEDGER_DIR" && echo '{"outcome":"failed","message":"no"}' > "$LEDGER_RECEIPT""#;

@@ -6,15 +6,6 @@ use serde_json::{Value, json};
 
 use super::command::{Ended, Place, start, wait_until};
 
-/// A ledger with a run of that plan, named `plan`.
-fn planned(plan: &str) -> Place {
-    let place = Place::new();
-    place.write("plan.yaml", plan);
-    place.ledger("init").code(0);
-    place.ledger("plan propose plan.yaml").code(0);
-    place
-}
-
 /// A plan whose commands note that they began, and wait for a file.
 const GATED: &str = "test_criteria: [{command: 'echo plan >> $TALLY; while ! test -e plan-is-open; do sleep 0.01; done'}]
 steps:
@@ -35,7 +26,7 @@ fn of_type<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
 /// input, after the worker, and again after another attempt; those of the plan behind the last step.
 #[test]
 fn commands_that_judge_are_run_beside_the_worker_and_not_by_it() {
-    let place = planned(
+    let place = Place::planned(
         "test_criteria: [{command: 'test -e b-is-done'}]
 steps:
   - id: a
@@ -78,7 +69,7 @@ steps:
 /// one of its name checks first.
 #[test]
 fn a_check_that_a_crash_left_is_made_by_the_next_worker_of_that_name() {
-    let place = planned(
+    let place = Place::planned(
         "steps:
   - {id: a, acceptance: [{command: 'echo $$ > checking; test -e open'}]}
 ",
@@ -107,7 +98,7 @@ fn a_check_that_a_crash_left_is_made_by_the_next_worker_of_that_name() {
 /// that name makes the check again.
 #[test]
 fn a_check_that_is_ended_is_no_verdict() {
-    let place = planned(
+    let place = Place::planned(
         "steps:
   - {id: a, acceptance: [{command: 'echo x >> $TALLY; test -e open || sleep 600'}]}
 ",
@@ -135,7 +126,7 @@ fn a_check_that_is_ended_is_no_verdict() {
 /// Goal: a worker that takes longer than its lease keeps it.
 #[test]
 fn a_worker_gives_signs_of_life_while_it_works() {
-    let place = planned("steps: [{id: a, lease_seconds: 4}]\n");
+    let place = Place::planned("steps: [{id: a, lease_seconds: 4}]\n");
     let looks = "for look in $(seq 400); do
         $LEDGER inspect \"$LEDGER_DIR\" records --kind lease_renewed | grep -q . && exit 0
         sleep 0.02
@@ -150,7 +141,7 @@ fn a_worker_gives_signs_of_life_while_it_works() {
 /// Goal: what a holder runs the checks of, too, is judged once.
 #[test]
 fn a_check_counts_once_however_many_make_it() {
-    let place = planned("steps: [{id: a, acceptance: [{command: 'test -e open'}]}]\n");
+    let place = Place::planned("steps: [{id: a, acceptance: [{command: 'test -e open'}]}]\n");
     place.write("open", "");
     let holder = start(&mut place.command(&["serve"]));
     wait_until("it serves", || holder.said("serving"));
@@ -198,7 +189,7 @@ fn files_are_noted_when_a_plan_is_proposed() {
 /// Goal: a step is held for as long as its claimer says, and longer when they say so again.
 #[test]
 fn a_claim_lasts_as_long_as_is_asked_for() {
-    let place = planned("steps: [{id: a}, {id: b}]\n");
+    let place = Place::planned("steps: [{id: a}, {id: b}]\n");
     let until = |ended: Ended| ended.code(0).lines()[0]["lease_until_micros"].as_u64().unwrap();
     let minutes = |from: u64, to: u64| to.abs_diff(from) / 60_000_000;
     let planned = until(place.ledger("claim --json"));
@@ -220,7 +211,7 @@ fn a_claim_lasts_as_long_as_is_asked_for() {
 /// while it runs. That it was not run twice is seen when both have ended.
 #[test]
 fn two_workers_of_one_name_run_a_check_once() {
-    let place = planned(GATED);
+    let place = Place::planned(GATED);
     let words = ["work", "--worker", "w", "--json", "--", "true"];
     let start = || start(&mut place.command(&words));
     let first = start();
@@ -248,7 +239,7 @@ fn two_workers_of_one_name_run_a_check_once() {
 /// step as that of the plan, does what else there is to do, and goes on with what came of it.
 #[test]
 fn a_runner_leaves_a_check_to_the_worker_that_is_at_it() {
-    let place = planned(GATED);
+    let place = Place::planned(GATED);
     let worker = start(&mut place.command(&["work", "--worker", "w", "--json", "--", "true"]));
     wait_until("it checks the step", || place.tally() == ["a"]);
     let runner = start(&mut place.command(&["run", "plan.yaml", "--worker", "true"]));
@@ -271,7 +262,7 @@ fn a_runner_leaves_a_check_to_the_worker_that_is_at_it() {
 /// "that is over", and it worked on beside whoever might have had the step by then.
 #[test]
 fn a_worker_whose_attempt_is_over_is_ended() {
-    let place = planned("steps: [{id: a, lease_seconds: 2}]");
+    let place = Place::planned("steps: [{id: a, lease_seconds: 2}]");
     let command = "echo begun >> $TALLY; sleep 20; echo late >> $TALLY";
     let worker = start(&mut place.command(&["work", "--json", "--", "sh", "-c", command]));
     wait_until("it has begun", || place.tally() == ["begun"]);
@@ -286,7 +277,7 @@ fn a_worker_whose_attempt_is_over_is_ended() {
 #[test]
 fn a_holder_that_is_silent_holds_up_no_time_out() {
     let plan = "steps: [{id: a, lease_seconds: 2, timeout_seconds: 3, retry: {max_attempts: 1}}]";
-    let place = planned(plan);
+    let place = Place::planned(plan);
     let holder = start(&mut place.command(&["serve"]));
     wait_until("it is served", || place.path(".ledger/serve.sock").exists());
     // It ends with the shell: both are of one process group.
@@ -339,12 +330,15 @@ fn what_is_reported_from_outside_beside_a_runner_is_checked() {
 /// so. What a worker of `ledger run` leaves behind was ended and named all along.
 #[test]
 fn what_a_worker_from_outside_leaves_behind_is_ended_and_named() {
-    let place = planned("steps: [{id: a, changes: [made]}]");
+    let place = Place::planned("steps: [{id: a, changes: [made]}]");
     let command = r#"setsid sleep 600 >/dev/null 2>&1 & echo $! >> $TALLY; echo x > made
         echo '{"outcome":"succeeded","artifacts":[{"path":"made"},{"path":"none"}]}' > $LEDGER_RECEIPT"#;
     work(&place, &[], command).code(0);
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", place.tally()[0]));
-    assert!(stat.is_err() || stat.is_ok_and(|stat| stat.contains(") Z ")), "it is still there");
+    let stat = format!("/proc/{}/stat", place.tally()[0]);
+    // Whoever is killed takes a moment to be gone.
+    wait_until("it is ended", || {
+        std::fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z "))
+    });
     let records = place.ledger("inspect .ledger records --kind receipt_recorded --json").lines();
     let record = records.iter().find(|line| line["type"] == "record").unwrap();
     let receipt = &record["event"]["receipt"];
@@ -360,7 +354,7 @@ fn what_a_worker_from_outside_leaves_behind_is_ended_and_named() {
 #[test]
 fn a_worker_that_is_interrupted_says_that_work_is_left() {
     for (interrupts, steps) in [(1, 1), (2, 0)] {
-        let place = planned("steps: [{id: a}, {id: b, after: [a]}]");
+        let place = Place::planned("steps: [{id: a}, {id: b, after: [a]}]");
         let command = "echo begun >> $TALLY; while ! test -e go; do sleep 0.01; done";
         let worker = start(&mut place.command(&["work", "--json", "--", "sh", "-c", command]));
         wait_until("it has begun", || place.tally() == ["begun"]);
@@ -383,7 +377,7 @@ fn a_worker_that_is_interrupted_says_that_work_is_left() {
 #[test]
 fn a_receipt_that_came_too_late_is_not_counted_as_done() {
     for max in [&[][..], &["--max", "1"]] {
-        let place = planned("steps: [{id: a}]");
+        let place = Place::planned("steps: [{id: a}]");
         let words = [&["work", "--json"][..], max, &["--", "sh", "-c", WAITING]].concat();
         let worker = start(&mut place.command(&words));
         wait_until("it has begun", || place.tally().len() == 1);

@@ -2,15 +2,6 @@
 
 use super::command::Place;
 
-/// A place in which that plan was proposed as run `plan`.
-fn planned(plan: &str) -> Place {
-    let place = Place::new();
-    place.write("plan.yaml", plan);
-    place.ledger("init").code(0);
-    place.ledger("plan propose plan.yaml").code(0);
-    place
-}
-
 /// The status of the step of that number.
 fn status(place: &Place, number: usize) -> String {
     place.state().run_named("plan").unwrap().steps[number - 1].status.to_string()
@@ -22,7 +13,7 @@ fn status(place: &Place, number: usize) -> String {
 #[test]
 fn a_bare_number_is_an_id_and_no_number() {
     let first = "steps: [{id: '1.1'}, {id: '1'}, {id: '2'}, {id: '3'}]";
-    let place = planned(first);
+    let place = Place::planned(first);
     place.write("plan.yaml", first.replace(", {id: '3'}", ""));
     place.ledger("plan propose plan.yaml").code(0);
     let before = place.state().seq;
@@ -40,7 +31,7 @@ fn a_bare_number_is_an_id_and_no_number() {
     assert_eq!(place.state().seq, before);
     place.ledger_with(&["skip", "plan", "#3", "--reason", "x"]).code(0).says(&["step 3 (2)"]);
     assert_eq!([status(&place, 3), status(&place, 4)], ["skipped", "removed"]);
-    let slip = planned("steps: [{id: '10.1'}, {id: '10'}, {id: '20'}]");
+    let slip = Place::planned("steps: [{id: '10.1'}, {id: '10'}, {id: '20'}]");
     slip.ledger("skip plan 3 --reason x").code(2).complains(&["`#3`, is `20`"]);
     assert_eq!(status(&slip, 3), "ready");
 }
@@ -49,7 +40,7 @@ fn a_bare_number_is_an_id_and_no_number() {
 /// named; what the program itself tells people to type means the right one.
 #[test]
 fn a_word_for_two_steps_means_neither() {
-    let place = planned("steps: [{id: '#2'}, {id: two}]\nfailure: {decider: external}");
+    let place = Place::planned("steps: [{id: '#2'}, {id: two}]\nfailure: {decider: external}");
     let both = "the id of one, and the number of another";
     place.ledger_with(&["skip", "plan", "#2", "--reason", "x"]).code(2).complains(&[both]);
     let token = place.ledger("claim plan --step two --json").code(0).lines()[0]["token"].clone();
@@ -65,7 +56,7 @@ fn a_word_for_two_steps_means_neither() {
 /// steps.
 #[test]
 fn a_bare_number_is_the_name_of_a_run() {
-    let place = planned("steps: [{id: a}]");
+    let place = Place::planned("steps: [{id: a}]");
     place.ledger("plan propose plan.yaml --run 1").code(0);
     let named = |word: &str| {
         let lines = place.ledger_with(&["next", word, "--json"]).code(0).lines();
