@@ -29,7 +29,7 @@ pub fn dir() -> PathBuf {
     PathBuf::from("/lab.ledger")
 }
 
-/// Where times and identifiers come from: numbers that only the disk's history decides.
+/// Where times and identifiers come from: numbers that only the disk's content decides.
 #[derive(Debug)]
 struct Counter(AtomicU64);
 
@@ -50,13 +50,14 @@ impl IdSource for Counter {
 }
 
 /// An environment on a simulated disk: small segments, no threads, and times and identifiers that
-/// only the disk's history decides.
+/// only the disk's content decides, whatever led to it: what is done next on disks that look the same is
+/// the same. So the clock is set back at each start.
 #[must_use]
 pub fn environment(disk: &SimDisk) -> Environment {
-    let start = disk.calls() << 16;
+    let start = disk.digest().first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
     Environment {
         storage: Arc::new(disk.clone()),
-        clock: Arc::new(Counter(AtomicU64::new(disk.calls()))),
+        clock: Arc::new(Counter(AtomicU64::new(0))),
         ids: Arc::new(Counter(AtomicU64::new(start))),
         holder: "process 7 on lab".to_owned(),
         head_sync: HeadSync::Interval,
