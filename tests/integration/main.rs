@@ -108,6 +108,8 @@ mod reality;
 mod recipes;
 // What is rarely wrong with a log, and is told all the same.
 mod rare;
+// Output, files and results, compared with committed snapshots.
+mod recorded_output;
 // Reading from anywhere, backwards, by kind, by stream.
 mod readers;
 // Writers that must stop: forks, lost locks, panics; and what is left to a policy.
