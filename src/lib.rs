@@ -1,8 +1,10 @@
 #![doc = include_str!("../README.md")]
 
-/// A bug that was seeded on purpose: `bug!(Name)` says whether it is let loose, and `bug!(Name =>
-/// ...)` does what it does. Only a build of the zoo has any; see `src/zoo.rs`.
+/// A seeded bug: `bug!(Name)` tells whether it is enabled, and `bug!(Name => ...)` runs the code
+/// only then. Builds without `--cfg bug_zoo` contain none; see `src/zoo.rs`.
+#[doc(hidden)]
 #[cfg(not(bug_zoo))]
+#[macro_export]
 macro_rules! bug {
     ($name:ident) => {
         false
@@ -10,20 +12,20 @@ macro_rules! bug {
     ($name:ident => $($does:tt)+) => {};
 }
 
+#[doc(hidden)]
 #[cfg(bug_zoo)]
+#[macro_export]
 macro_rules! bug {
     ($name:ident) => {
         $crate::zoo::is_loose($crate::zoo::Bug::$name)
     };
     ($name:ident => $($does:tt)+) => {
-        if bug!($name) {
+        if $crate::bug!($name) {
             $($does)+;
         }
     };
 }
 
-#[cfg(feature = "cli")]
-pub mod cli;
 pub mod error;
 pub mod format;
 #[cfg(feature = "plan-files")]
@@ -33,10 +35,6 @@ pub mod lab;
 pub mod ledger;
 pub mod log;
 pub mod plan;
-#[cfg(feature = "cli")]
-pub mod runner;
-#[cfg(feature = "cli")]
-pub mod serve;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;
 pub mod storage;

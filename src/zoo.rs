@@ -8,7 +8,7 @@
 //! Invariant: each bug is let loose in one place (or in two that undo each other), and each breaks
 //! a promise. A bug that no test finds is a gap in the tests: close the gap, keep the bug.
 //!
-//! Left out on purpose: who finds them (`tests/integration/zoo.rs`).
+//! Left out on purpose: who finds them (`tests/cli/zoo.rs`).
 
 use std::io::{self, Write as _};
 use std::sync::OnceLock;

@@ -231,7 +231,8 @@ impl Ledger {
 
     /// The ledger's time, by which everything is judged: the clock's, but never before the last
     /// record, durable or not. Where the clock went back, what was over stays over.
-    pub(crate) fn now(&self) -> Micros {
+    #[doc(hidden)]
+    pub fn now(&self) -> Micros {
         self.environment.clock.now().max(self.log.time())
     }
 

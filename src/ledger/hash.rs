@@ -16,7 +16,8 @@ pub fn plan_hash(plan: &Plan) -> ContentHash {
 }
 
 /// Hash of what makes a step the same work.
-pub(crate) fn step_hash(step: &Step, defaults: &Defaults) -> ContentHash {
+#[doc(hidden)]
+pub fn step_hash(step: &Step, defaults: &Defaults) -> ContentHash {
     ContentHash(content_hash(step.identity(defaults).as_bytes()))
 }
 

@@ -18,7 +18,8 @@ use super::{Ledger, expect_sound};
 
 /// What is to be durable before the answer to an act is given.
 #[derive(Debug, Default)]
-pub(crate) struct Later {
+#[doc(hidden)]
+pub struct Later {
     /// What was written.
     tickets: RefCell<Vec<Ticket>>,
     ground: Cell<Ground>,
@@ -47,7 +48,8 @@ impl Later {
     ///
     /// # Errors
     /// As [`Ledger::execute`] says of the disk: then the answer is this.
-    pub(crate) fn settle(&self, ledger: &Ledger) -> Result<()> {
+    #[doc(hidden)]
+    pub fn settle(&self, ledger: &Ledger) -> Result<()> {
         let tickets = self.tickets.take();
         tickets.into_iter().try_for_each(|ticket| ledger.settled(ticket).map(drop))?;
         let ground = self.ground.take();
@@ -61,7 +63,8 @@ impl Ledger {
     ///
     /// # Errors
     /// What making the command says; `Rejected`, `DiskFull` and `TooLarge`.
-    pub(crate) fn fulfil_later<T, E: From<Error>>(
+    #[doc(hidden)]
+    pub fn fulfil_later<T, E: From<Error>>(
         &self,
         wish: &Wish<'_, E>,
         read: impl FnOnce(&State, &[(u64, Event)]) -> T,
@@ -92,7 +95,8 @@ impl Ledger {
     ///
     /// # Errors
     /// As [`Ledger::tick`], but for what waiting says.
-    pub(crate) fn tick_later(&self, later: &Later) -> Result<()> {
+    #[doc(hidden)]
+    pub fn tick_later(&self, later: &Later) -> Result<()> {
         match self.start_tick() {
             None => {}
             Some(Ok(pending)) => later.add(pending.ticket),
@@ -105,7 +109,8 @@ impl Ledger {
     ///
     /// # Errors
     /// `Corrupt` if a run that was looked at cannot be read.
-    pub(crate) fn look_later<T>(&self, read: impl FnOnce(&State) -> T, later: &Later) -> Result<T> {
+    #[doc(hidden)]
+    pub fn look_later<T>(&self, read: impl FnOnce(&State) -> T, later: &Later) -> Result<T> {
         let mut shared = self.lock()?;
         shared.refresh(&self.log)?;
         let found = read(&shared.state);
@@ -118,7 +123,8 @@ impl Ledger {
     ///
     /// # Errors
     /// As [`Ledger::execute`] says of the disk.
-    pub(crate) fn expect_writable(&self) -> Result<()> {
+    #[doc(hidden)]
+    pub fn expect_writable(&self) -> Result<()> {
         self.log.flush().map(drop).map_err(|error| self.lost(error))
     }
 }

@@ -228,7 +228,8 @@ fn packed_runs(state: &State) -> impl Iterator<Item = (RunId, Arc<PackedRun>)> {
 }
 
 /// Nothing may follow from a state that was read from a snapshot which passed for one, and is none.
-pub(crate) fn expect_sound(state: &State) -> Result<()> {
+#[doc(hidden)]
+pub fn expect_sound(state: &State) -> Result<()> {
     bug!(RunFaultIgnored => return Ok(()));
     let Some(fault) = state.runs.fault() else { return Ok(()) };
     let message = format!(

@@ -33,7 +33,6 @@ mod import;
 mod islands;
 mod kind;
 mod ladder;
-#[cfg(feature = "cli")]
 mod later;
 mod lines;
 mod load;
@@ -99,16 +98,17 @@ use execute::{Freshness, Shared};
 pub use export::{Describe, Exported};
 use files::FilesRead;
 pub use files::{PLANNED_FILES, PlannedFile, PlannedFiles};
-#[cfg(feature = "cli")]
-pub(crate) use hash::step_hash;
+#[doc(hidden)]
+pub use hash::step_hash;
 pub use hash::{bytes_hash, draft as plan_draft, plan_hash, state_hash};
 pub use import::{Imported, import};
 pub use kind::Kind;
 use ladder::Ladder;
-#[cfg(feature = "cli")]
-pub(crate) use later::Later;
+#[doc(hidden)]
+pub use later::Later;
 use load::Unfitted;
-pub(crate) use load::expect_sound;
+#[doc(hidden)]
+pub use load::expect_sound;
 pub use metrics::{ESTIMATE, Metrics, Ratio, RunMetrics};
 pub use projection::Projection;
 pub use remark::{REMARK_LENGTH_MAX, Remark};
@@ -124,8 +124,8 @@ pub use streams::RUNS;
 pub use task::Task;
 pub use trace::{Remains, Trace, Traced};
 pub use verify::{Condition, Level, Phase, Progress, VerifyReport, VerifyRequest, root, verify};
-#[cfg(feature = "cli")]
-pub(crate) use wish::next_of;
+#[doc(hidden)]
+pub use wish::next_of;
 pub use wish::{Follow, Make, Wish};
 
 /// A ledger that is open for writing. At most one exists per folder, in all processes.
@@ -254,7 +254,8 @@ impl Ledger {
     }
 
     /// The same, as long as the state is so: else `None`.
-    pub(crate) fn dispatch_if(
+    #[doc(hidden)]
+    pub fn dispatch_if(
         &self,
         run: RunId,
         worker: &str,

@@ -51,12 +51,8 @@ impl Ledger {
     }
 
     /// The command that forks a run.
-    pub(crate) fn fork_command(
-        &self,
-        parent: RunId,
-        point: ForkPoint,
-        name: &str,
-    ) -> Result<Command> {
+    #[doc(hidden)]
+    pub fn fork_command(&self, parent: RunId, point: ForkPoint, name: &str) -> Result<Command> {
         let at_seq = self.place_of(parent, point)?;
         let parent = Box::new(whole(&self.state_at(at_seq)?, parent, |seq| self.state_at(seq))?);
         let chain = self.reader()?.chain_at(at_seq)?.ok_or_else(|| no_record(at_seq))?;

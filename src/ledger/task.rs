@@ -50,7 +50,8 @@ pub struct Task {
 impl Task {
     /// The task that a batch of events dealt, if it dealt one, as far as the state knows it:
     /// [`Ledger::with_earlier`] adds the rest.
-    pub(crate) fn dealt(state: &State, events: &[(u64, Event)]) -> Option<Self> {
+    #[doc(hidden)]
+    pub fn dealt(state: &State, events: &[(u64, Event)]) -> Option<Self> {
         let (seq, run, number, dispatched) =
             events.iter().find_map(|(seq, event)| match event {
                 Event::Step(record) => match &record.event {
@@ -91,7 +92,8 @@ impl Task {
 impl Ledger {
     /// A task that was dealt, with what need not be read while others wait: the attempts before
     /// it, as far as the log has them, and its files.
-    pub(crate) fn with_earlier(&self, mut task: Task) -> Task {
+    #[doc(hidden)]
+    pub fn with_earlier(&self, mut task: Task) -> Task {
         task.planned_files = self.planned_files(task.run, &task.step);
         // Reading costs something, and a first attempt has nothing behind it.
         if task.attempt > 1

@@ -133,7 +133,8 @@ impl Ledger {
 
 /// The command that deals the next step of the run to a worker whose receipt was just recorded;
 /// none if it was refused.
-pub(crate) fn next_of(
+#[doc(hidden)]
+pub fn next_of(
     state: &State,
     events: &[Event],
     token: AttemptToken,

@@ -13,7 +13,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub type Watch<'a> = &'a (dyn Fn(u64, u64) -> ControlFlow<()> + Sync);
 
 /// How far those are who share some work, and whether they were asked to stop.
-pub(crate) struct Tally<'a> {
+#[doc(hidden)]
+pub struct Tally<'a> {
     watch: Watch<'a>,
     total: u64,
     done: AtomicU64,
@@ -50,7 +51,8 @@ impl<'a> Tally<'a> {
 
 /// What each piece of work came to, in the order of the pieces, which is also the order in which
 /// they are begun. This thread is one of the `jobs`. A piece that panics ends in a panic here.
-pub(crate) fn share_out<T: Send, R: Send>(
+#[doc(hidden)]
+pub fn share_out<T: Send, R: Send>(
     jobs: NonZeroUsize,
     pieces: Vec<T>,
     work: impl Fn(T) -> R + Sync,

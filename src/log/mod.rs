@@ -75,7 +75,8 @@ pub use blob::{BLOB_LENGTH_MAX, BlobFile, BlobId, BlobList, BlobReader, BlobStat
 pub use blob_store::BlobStore;
 pub use builder::{Genesis, LogBuilder};
 pub use crew::Watch;
-pub(crate) use crew::{Tally, share_out};
+#[doc(hidden)]
+pub use crew::{Tally, share_out};
 pub use follow::Follow;
 pub use judge::{Diagnosis, End, diagnose, judge};
 pub use keys::KEY_WINDOW;

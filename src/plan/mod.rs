@@ -37,7 +37,6 @@ mod lint;
 mod model;
 mod names;
 mod nearest;
-#[cfg(feature = "cli")]
 mod numbers;
 mod output;
 mod policy;
@@ -81,13 +80,14 @@ pub use json::{JSON_DEPTH_MAX, Json, canonical};
 pub use links::{Dependency, Near, SharedLinks};
 pub use lint::lint;
 pub use model::*;
-#[cfg(feature = "cli")]
-pub(crate) use names::number_meant;
+#[doc(hidden)]
+pub use names::number_meant;
 pub use names::{Named, name_fault};
 #[cfg(feature = "plan-files")]
-pub(crate) use nearest::nearest;
-#[cfg(feature = "cli")]
-pub(crate) use numbers::{long_number, with_long_as_text};
+#[doc(hidden)]
+pub use nearest::nearest;
+#[doc(hidden)]
+pub use numbers::{long_number, with_long_as_text};
 pub use output::{BlobOutput, Output};
 pub use policy::*;
 pub use problem::Problem;
@@ -98,8 +98,8 @@ pub use run::*;
 pub use runs::{Form, PackedPlan, PackedRun, PlanKey, Runs};
 pub use seldom::{Blank, Seldom};
 pub(crate) use settle::declared;
-#[cfg(feature = "cli")]
-pub(crate) use settle::is_said_to_have_landed;
+#[doc(hidden)]
+pub use settle::is_said_to_have_landed;
 pub use settle::settle;
 pub use state::*;
 pub use step::*;

@@ -40,7 +40,8 @@ pub fn name_fault(of: Named, name: &str) -> Option<&'static str> {
 }
 
 /// The number of a run or a step, as people write it to be none of a name or an id: `#37`.
-pub(crate) fn number_meant(word: &str) -> Option<u32> {
+#[doc(hidden)]
+pub fn number_meant(word: &str) -> Option<u32> {
     word.strip_prefix('#')?.parse().ok()
 }
 

@@ -8,10 +8,8 @@
 /// Close enough is one edit for every three characters, begun or whole, of what was written; of
 /// one or two characters nothing can be told but the case. Among equals the first wins, so the
 /// answer depends on the order of the names only.
-pub(crate) fn nearest<'a>(
-    written: &str,
-    names: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+#[doc(hidden)]
+pub fn nearest<'a>(written: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let written: Vec<char> = written.chars().collect();
     let limit = if written.len() < 3 { 0 } else { written.len().div_ceil(3) };
     let mut best: Option<(usize, &str)> = None;

@@ -11,13 +11,15 @@ use super::json::canonical;
 
 /// Where the first whole number of a JSON text stands that no value can hold with all its digits.
 #[must_use]
-pub(crate) fn long_number(text: &str) -> Option<&str> {
+#[doc(hidden)]
+pub fn long_number(text: &str) -> Option<&str> {
     let place = next_long(text, 0)?;
     text.get(place)
 }
 
 /// A JSON text in which such numbers are texts of their digits.
-pub(crate) fn with_long_as_text(text: &str) -> Cow<'_, str> {
+#[doc(hidden)]
+pub fn with_long_as_text(text: &str) -> Cow<'_, str> {
     let mut out = String::new();
     let mut from = 0;
     while let Some(place) = next_long(text, from) {

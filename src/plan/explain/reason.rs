@@ -11,7 +11,6 @@ use crate::plan::{
 
 /// Something that keeps a step from being dealt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Reason {
     /// The run has ended.
     RunEnded(Ending),

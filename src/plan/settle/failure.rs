@@ -126,8 +126,8 @@ fn is_once(run: &Run, number: StepNumber) -> bool {
 }
 
 /// Whether the worker of a step's last attempt said itself that it landed, though that failed.
-#[cfg(feature = "cli")]
-pub(crate) fn is_said_to_have_landed(run: &Run, number: StepNumber) -> bool {
+#[doc(hidden)]
+pub fn is_said_to_have_landed(run: &Run, number: StepNumber) -> bool {
     let attempt = run.step(number).and_then(|step| step.attempt());
     attempt.is_some_and(|attempt| {
         attempt.receipt.is_some() && disposition_of(run, number, attempt) == Disposition::Landed

@@ -25,8 +25,7 @@ use super::{
 pub(super) use budget::used_up;
 pub(super) use carry_out::{carried_out, may_fall_back};
 use criteria::{TRUST, failed_criterion, judged, trust, trusted, unjudged};
-#[cfg(feature = "cli")]
-pub(crate) use failure::is_said_to_have_landed;
+pub use failure::is_said_to_have_landed;
 pub(super) use failure::{Failure, may_have_landed};
 pub(super) use opening::writers_left;
 

@@ -1,0 +1,160 @@
+//! What a record's payload turned out to be, for people and for programs.
+
+use serde_json::{Value, json};
+
+use plan_ledger::format::SKIPPABLE_KINDS_FROM;
+use plan_ledger::ledger::{Kind, Remark, decode};
+use plan_ledger::log::{
+    GapNote, LoggedRecord, Proof, RecoveryNote, Retention, RetentionNote, SnapshotNote,
+};
+use plan_ledger::plan::{Event, RunId};
+
+use super::event_json::{event_json, note_json};
+use super::page::time_json;
+use super::phrase::{gap_text, note, phrase, pruned_text, remark_text, snapshot_text, subject};
+use super::text::{Paint, plain};
+
+/// What a record's payload turned out to be.
+#[derive(Debug)]
+pub(super) enum Content {
+    /// Something happened.
+    Event(Event),
+    /// A fence was made.
+    Note(RecoveryNote),
+    /// A record that a salvage could not take over.
+    Gap(GapNote),
+    /// The state was kept.
+    Snapshot(SnapshotNote),
+    /// Records were pruned.
+    Pruned(RetentionNote),
+    /// The batch has a name.
+    Key(String),
+    /// Somebody said something.
+    Remark(Remark),
+    /// A kind that this program does not know and may pass over.
+    Skipped,
+    /// It cannot be read, for this reason.
+    Unreadable(String),
+}
+
+impl Content {
+    pub(super) fn of(record: &LoggedRecord) -> Self {
+        match decode(record) {
+            Ok(Some(event)) => Self::Event(event),
+            Ok(None) if record.kind == Kind::RecoveryNote.number() => {
+                match RecoveryNote::decode(&record.payload) {
+                    Some(note) => Self::Note(note),
+                    None => Self::Unreadable("a recovery note that cannot be read".to_owned()),
+                }
+            }
+            Ok(None) if record.kind == Kind::Gap.number() => match GapNote::decode(&record.payload)
+            {
+                Some(gap) => Self::Gap(gap),
+                None => Self::Unreadable("a gap that cannot be read".to_owned()),
+            },
+            Ok(None) if record.kind == Kind::RetentionNote.number() => {
+                let note =
+                    Retention::in_record(record).map(|retention| Self::Pruned(retention.note));
+                let what = "a retention note that breaks a rule";
+                note.unwrap_or_else(|| Self::Unreadable(what.to_owned()))
+            }
+            Ok(None) if record.kind == Kind::BatchKey.number() => {
+                Self::Key(String::from_utf8_lossy(&record.payload).into_owned())
+            }
+            Ok(None) if record.kind == Kind::Remark.number() => {
+                Remark::in_record(record).map_or(Self::Skipped, Self::Remark)
+            }
+            Ok(None) => SnapshotNote::in_record(record).map_or(Self::Skipped, Self::Snapshot),
+            Err(error) => Self::Unreadable(error.to_string()),
+        }
+    }
+
+    pub(super) fn run(&self) -> Option<RunId> {
+        match self {
+            Self::Event(event) => subject(event).0,
+            Self::Remark(remark) => remark.run,
+            _ => None,
+        }
+    }
+}
+
+/// What a record means, for who reads an export.
+pub(in crate::commands) fn meaning(record: &LoggedRecord) -> Option<Value> {
+    let (content, fields) = match Content::of(record) {
+        Content::Event(event) => (kind_name(record.kind), event_json(&event)),
+        Content::Note(note) => (kind_name(record.kind), note_json(&note)),
+        Content::Gap(gap) => (kind_name(record.kind), json!(gap)),
+        Content::Snapshot(note) => (kind_name(record.kind), json!(note)),
+        Content::Pruned(note) => (kind_name(record.kind), json!(note)),
+        Content::Key(key) => (kind_name(record.kind), json!({ "key": key })),
+        Content::Remark(remark) => (kind_name(record.kind), json!(remark)),
+        Content::Skipped | Content::Unreadable(_) => return None,
+    };
+    Some(json!({ content: fields }))
+}
+
+/// A kind's name, or its number where it has none.
+pub(super) fn kind_name(number: u16) -> String {
+    Kind::from_number(number)
+        .map_or_else(|| format!("{number:#06x}"), |kind| kind.name().to_owned())
+}
+
+/// A record's fields.
+pub(super) fn record_json(record: &LoggedRecord, proof: Proof, content: &Content) -> Value {
+    let (event, unreadable) = match content {
+        Content::Event(event) => (event_json(event), None),
+        Content::Note(note) => (note_json(note), None),
+        Content::Gap(gap) => (json!(gap), None),
+        Content::Snapshot(note) => (json!(note), None),
+        Content::Pruned(note) => (json!(note), None),
+        Content::Key(key) => (json!({ "key": key }), None),
+        Content::Remark(remark) => (json!(remark), None),
+        Content::Skipped => (Value::Null, None),
+        Content::Unreadable(why) => (Value::Null, Some(why)),
+    };
+    json!({
+        "seq": record.seq,
+        "time": time_json(record.time),
+        "kind": kind_name(record.kind),
+        "kind_number": record.kind,
+        "kind_schema": record.schema,
+        "proof": proof_word(proof),
+        "batch_left": record.batch_left,
+        "chain": record.chain.to_string(),
+        "segment": record.segment,
+        "offset": record.offset,
+        "size": record.size,
+        "event": event,
+        "unreadable": unreadable,
+    })
+}
+
+pub(super) fn proof_word(proof: Proof) -> &'static str {
+    match proof {
+        Proof::Proven => "proven",
+        Proof::BehindDamage => "behind_damage",
+        Proof::Unproven => "unproven",
+    }
+}
+
+/// What a record says, and how it stands out.
+pub(super) fn content_text(record: &LoggedRecord, content: &Content) -> (Paint, String) {
+    match content {
+        Content::Event(event) => (Paint::None, phrase(event)),
+        Content::Note(recovery) => (Paint::Notice, note(recovery)),
+        Content::Gap(gap) => (Paint::Notice, gap_text(gap)),
+        Content::Snapshot(note) => (Paint::Faint, snapshot_text(note)),
+        Content::Pruned(note) => (Paint::Notice, pruned_text(note)),
+        Content::Key(key) => (Paint::Faint, format!("the batch is named {}", plain(key))),
+        Content::Remark(remark) => (Paint::Notice, remark_text(remark)),
+        Content::Skipped => {
+            let text = format!(
+                "{} bytes of a kind that this program does not know (kinds from \
+                 {SKIPPABLE_KINDS_FROM:#06x} may be passed over)",
+                record.payload.len()
+            );
+            (Paint::Faint, text)
+        }
+        Content::Unreadable(why) => (Paint::Bad, plain(why)),
+    }
+}

@@ -1,0 +1,209 @@
+//! `ledger inspect DIR diff RUN RUN`: where two runs part, and what came of it.
+
+use serde_json::{Value, json};
+
+use crate::commands::exit::{Code, Failure};
+use crate::commands::plans::{diff_json, diff_text};
+use plan_ledger::ledger::{
+    AttemptDifference, AttemptEnd, Comparison, EndKind, Pair, Parted, Parting, StepDifference,
+};
+use plan_ledger::plan::{Cost, RunId, StepStatus};
+
+use super::super::Form;
+use super::super::control_phrase::cost_text;
+use super::super::control_phrase::run_status;
+use super::super::event_json::cost_json;
+use super::super::page::Page;
+use super::super::run_json::status_word;
+use super::super::text::{Paint, Table, cut, plain, words};
+use super::Look;
+use super::scene::{At, Scene};
+
+pub(super) fn compare(
+    one: &str,
+    other: &str,
+    look: Look<'_>,
+    page: &mut Page<'_>,
+) -> Result<Code, Failure> {
+    let scene = Scene::of(look, At::default())?;
+    let runs = [scene.named(one)?, scene.named(other)?];
+    let [first, second] = runs;
+    let found = scene.view.compare(first, second)?;
+    match look.form {
+        Form::Json => print_json(&found, page)?,
+        Form::Text => {
+            let name = |id: RunId| {
+                let known = scene.state.names.iter().find(|(_, run)| **run == id);
+                known.map_or_else(|| id.to_string(), |(name, _)| plain(name))
+            };
+            print(&found, &runs.map(name), page)?;
+        }
+    }
+    scene.end(page)
+}
+
+fn print_json(found: &Comparison, page: &mut Page<'_>) -> Result<(), Failure> {
+    let Comparison { runs, status, parting, attempts, steps, variables, versions, plan, spent } =
+        found;
+    let mut plan = diff_json(plan);
+    if let Value::Object(fields) = &mut plan {
+        fields.remove("type");
+    }
+    let values = variables.iter().map(|(name, values)| json!({ "name": name, "values": values }));
+    page.json(
+        "comparison",
+        &json!({
+            "runs": runs,
+            "status": status.map(status_word),
+            "parting": parting.as_ref().map(parting_json),
+            "attempts": attempts.iter().map(attempt_json).collect::<Vec<_>>(),
+            "steps": steps.iter().map(step_json).collect::<Vec<_>>(),
+            "variables": values.collect::<Vec<_>>(),
+            "versions": versions,
+            "plan": plan,
+            "spent": spent.map(cost_json),
+        }),
+    )
+}
+
+fn parting_json(parting: &Parting) -> Value {
+    let Parting { seqs, what } = parting;
+    match what {
+        Parted::Attempt { step, attempt } => {
+            json!({ "is": "attempt", "step": step, "attempt": attempt, "seqs": seqs })
+        }
+        Parted::Version(version) => json!({ "is": "version", "version": version, "seqs": seqs }),
+    }
+}
+
+fn attempt_json(difference: &AttemptDifference) -> Value {
+    let AttemptDifference { step, attempt, ends } = difference;
+    let end = |end: &Option<AttemptEnd>| {
+        end.as_ref().map(|end| {
+            let AttemptEnd { seq, worker, kind, output, receipt: _ } = end;
+            json!({ "seq": seq, "worker": worker, "end": end_word(*kind), "output_hash": output })
+        })
+    };
+    json!({ "step": step, "attempt": attempt, "ends": ends.each_ref().map(end) })
+}
+
+fn step_json(difference: &StepDifference) -> Value {
+    let StepDifference { step, status, attempts, cost } = difference;
+    json!({
+        "step": step, "status": status.map(|each| each.map(|status| words(&status, '_'))),
+        "attempts": attempts, "cost": cost.map(cost_json),
+    })
+}
+
+/// How an attempt went, in a word.
+fn end_word(kind: EndKind) -> String {
+    match kind {
+        EndKind::InFlight => "in_flight".to_owned(),
+        EndKind::Lost(cause) => format!("lost_{}", words(&cause, '_')),
+        EndKind::Succeeded => "succeeded".to_owned(),
+        EndKind::Failed(class) => format!("failed_{}", words(&class, '_')),
+        EndKind::ReplanRequested => "replan_requested".to_owned(),
+    }
+}
+
+fn print(found: &Comparison, names: &Pair<String>, page: &mut Page<'_>) -> Result<(), Failure> {
+    let [one, other] = names;
+    page.painted(Paint::Heading, &format!("run {one} and run {other}"))?;
+    match &found.parting {
+        None => page.line("  nothing that was decided differs")?,
+        Some(Parting { seqs, what }) => {
+            let what = match what {
+                Parted::Attempt { step, attempt } => {
+                    format!("attempt {attempt} of {}", plain(step))
+                }
+                Parted::Version(version) => format!("version {version} of the plan"),
+            };
+            let seq = |seq: &Option<u64>| {
+                seq.map_or_else(|| "never".to_owned(), |seq| format!("record {seq}"))
+            };
+            let [first, second] = seqs.each_ref().map(seq);
+            page.painted(
+                Paint::Notice,
+                &format!("  they part at {what}: {first} of {one}, {second} of {other}"),
+            )?;
+        }
+    }
+    print_sides(found, names, page)?;
+    print_attempts(&found.attempts, page)?;
+    print_variables(found, page)?;
+    if !found.plan.is_empty() {
+        page.line("")?;
+        page.painted(Paint::Faint, "  the active plans")?;
+        let text = diff_text(&found.plan);
+        text.lines().try_for_each(|line| page.line(&format!("  {}", plain(line))))?;
+    }
+    Ok(())
+}
+
+/// What there is of both, side by side.
+fn print_sides(
+    found: &Comparison,
+    names: &Pair<String>,
+    page: &mut Page<'_>,
+) -> Result<(), Failure> {
+    let [one, other] = names;
+    let mut table = Table::with_headings(&["", one.as_str(), other.as_str()]);
+    let mut row = |what: String, [left, right]: Pair<(Paint, String)>| {
+        table.row([(Paint::None, what), left, right]);
+    };
+    row("status".to_owned(), found.status.map(run_status));
+    row("spent".to_owned(), found.spent.map(|cost| (Paint::None, cost_text(cost))));
+    for StepDifference { step, status, attempts, cost } in &found.steps {
+        let [left, right] = status.map(status_cell);
+        row(plain(step), [left, right]);
+        if attempts.first() != attempts.last() {
+            row("  attempts".to_owned(), attempts.map(|count| (Paint::None, count.to_string())));
+        }
+        if cost.first() != cost.last() {
+            row("  cost".to_owned(), cost.map(|cost: Cost| (Paint::None, cost_text(cost))));
+        }
+    }
+    page.table(&table, 2)
+}
+
+fn status_cell(status: Option<StepStatus>) -> (Paint, String) {
+    match status {
+        None => (Paint::Faint, "no such step".to_owned()),
+        Some(status) => (super::state_lines::status_paint(status), status.to_string()),
+    }
+}
+
+fn print_attempts(attempts: &[AttemptDifference], page: &mut Page<'_>) -> Result<(), Failure> {
+    if attempts.is_empty() {
+        return Ok(());
+    }
+    page.line("")?;
+    let mut table = Table::with_headings(&["attempts that differ", "", ""]);
+    for AttemptDifference { step, attempt, ends } in attempts {
+        let [left, right] = ends.each_ref().map(|end| match end {
+            None => "not there".to_owned(),
+            Some(end) => {
+                format!("{} (record {})", end_word(end.kind).replace('_', " "), end.seq)
+            }
+        });
+        let name = format!("{} attempt {attempt}", plain(step));
+        table.row([(Paint::None, name), (Paint::None, left), (Paint::None, right)]);
+    }
+    page.table(&table, 2)
+}
+
+fn print_variables(found: &Comparison, page: &mut Page<'_>) -> Result<(), Failure> {
+    if found.variables.is_empty() {
+        return Ok(());
+    }
+    page.line("")?;
+    let mut table = Table::with_headings(&["variables that differ", "", ""]);
+    for (name, values) in &found.variables {
+        let [left, right] = values.each_ref().map(|value| {
+            let text = value.as_ref().map_or("not set", |value| value.as_str());
+            cut(&plain(text), 40)
+        });
+        table.row([(Paint::None, plain(name)), (Paint::None, left), (Paint::None, right)]);
+    }
+    page.table(&table, 2)
+}

@@ -1,0 +1,129 @@
+//! An explanation as the published JSON has it.
+//!
+//! Every reason is taken apart field by field, so that a new field cannot be forgotten.
+
+use serde_json::{Value, json};
+
+use plan_ledger::plan::{
+    Explanation, FailureClass, Holder, MissingAt, Reason, Run, Shortage, StepNumber, StepReasons,
+};
+
+use super::super::control_json::{cause_json, subject_json, trigger_json};
+use super::super::event_json::scope_json;
+use super::super::page::time_json;
+use super::super::reference::barrier_word;
+use super::super::text::words;
+
+/// An explanation's fields.
+pub(super) fn explanation_json(run: &Run, found: &Explanation) -> Value {
+    let steps = found.steps.iter().map(|(number, entry)| step_json(*number, entry));
+    let run_reasons = found.run_reasons.iter().map(reason_json);
+    json!({
+        "run": run.id,
+        "run_name": run.name,
+        "step": found.step,
+        "now": time_json(found.now),
+        "may_be_dealt": found.may_be_dealt(),
+        "run_reasons": run_reasons.collect::<Vec<_>>(),
+        "steps": steps.collect::<Vec<_>>(),
+        "roots": found.roots(),
+        "request": found.request.as_ref().map(|request| json!({
+            "seq": request.seq, "time": time_json(request.time), "from": request.from,
+            "trigger": trigger_json(&request.trigger), "reason": request.reason,
+        })),
+    })
+}
+
+fn step_json(number: StepNumber, entry: &StepReasons) -> Value {
+    let StepReasons { id, status, reasons } = entry;
+    json!({
+        "step": number,
+        "id": id,
+        "status": words(status, '_'),
+        "reasons": reasons.iter().map(reason_json).collect::<Vec<_>>(),
+    })
+}
+
+/// A reason's fields.
+pub(super) fn reason_json(reason: &Reason) -> Value {
+    let word =
+        |ruling: &Option<plan_ledger::plan::Ruling>| ruling.map(|ruling| words(&ruling, '_'));
+    match reason {
+        Reason::RunEnded(ending) => json!({ "is": "run_ended", "ending": words(ending, '_') }),
+        Reason::NoActivePlan { proposed } => {
+            let version = |(version, hash): &_| json!({ "version": version, "hash": hash });
+            let proposed: Vec<_> = proposed.iter().map(version).collect();
+            json!({ "is": "no_active_plan", "proposed": proposed })
+        }
+        Reason::Paused(cause) => json!({ "is": "paused", "cause": cause_json(cause) }),
+        Reason::Stopping(why) => json!({ "is": "stopping", "why": why }),
+        Reason::Removed => json!({ "is": "removed" }),
+        Reason::Step { step, id, status } => {
+            json!({ "is": "step", "step": step, "id": id, "status": words(status, '_') })
+        }
+        Reason::Barrier(missing) => barrier_json(missing),
+        Reason::Unknown(name) => json!({ "is": "unknown", "name": name }),
+        Reason::Condition { expression, ruling } => {
+            json!({ "is": "condition", "expression": expression, "ruling": word(ruling) })
+        }
+        Reason::Precondition { place, expression, ruling, variables, writers } => json!({
+            "is": "precondition", "precondition": place, "expression": expression,
+            "ruling": word(ruling), "variables": variables, "writers": writers,
+        }),
+        Reason::Question { question, subject, text, to, deadline, options } => json!({
+            "is": "question", "question": question, "subject": subject_json(subject), "text": text,
+            "to": to, "deadline": deadline.map(time_json), "options": options,
+        }),
+        Reason::Gate => json!({ "is": "gate" }),
+        Reason::Delay { until, after } => {
+            json!({ "is": "delay", "until": time_json(*until), "after": after })
+        }
+        Reason::StandIn(step) => json!({ "is": "stand_in", "step": step }),
+        Reason::OnCall(steps) => json!({ "is": "on_call", "steps": steps }),
+        Reason::Cap { scope, within, limit, holders } => json!({
+            "is": "cap", "scope": scope_json(scope), "within": within, "limit": limit,
+            "holders": holders.iter().map(holder_json).collect::<Vec<_>>(),
+        }),
+        Reason::Budget(shortage) => shortage_json(shortage),
+        Reason::Held(holder) => json!({ "is": "held", "holder": holder_json(holder) }),
+        Reason::Reported { token, unjudged, undecided } => json!({
+            "is": "reported", "token": token, "unjudged": unjudged,
+            "undecided": undecided.as_ref().map(failure_json),
+        }),
+        Reason::InDoubt(holder) => json!({ "is": "in_doubt", "holder": holder_json(holder) }),
+        Reason::Failed(failure) => {
+            json!({ "is": "failed", "failure": failure.as_ref().map(failure_json) })
+        }
+        Reason::Cancelled => json!({ "is": "cancelled" }),
+    }
+}
+
+fn barrier_json(missing: &MissingAt) -> Value {
+    let MissingAt { id, status, needed, arrived, missing, failed, deadline, is_late, question } =
+        missing;
+    json!({
+        "is": "barrier", "barrier": id, "status": barrier_word(*status), "needed": needed,
+        "arrived": arrived, "missing": missing, "failed": failed,
+        "deadline": deadline.map(time_json), "late": is_late, "question": question,
+    })
+}
+
+fn holder_json(holder: &Holder) -> Value {
+    let Holder { run, step, id, token, worker, lease_until } = holder;
+    json!({
+        "run": run, "step": step, "id": id, "token": token, "worker": worker,
+        "lease_until": time_json(*lease_until),
+    })
+}
+
+fn shortage_json(shortage: &Shortage) -> Value {
+    let Shortage { run, part, spent, reserved, needed, limit } = shortage;
+    json!({
+        "is": "budget", "run": run, "part": words(part, '_'), "spent": spent,
+        "reserved": reserved, "needed": needed, "limit": limit,
+    })
+}
+
+fn failure_json((class, message): &(FailureClass, String)) -> Value {
+    json!({ "class": words(class, '_'), "message": message })
+}

@@ -1,0 +1,161 @@
+//! `ledger inspect DIR runs`: every run that there ever was, one line each.
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::commands::exit::{Code, Failure};
+use plan_ledger::plan::{Cost, Glance, Micros, RunId, RunStatus, RunSummary};
+
+use super::super::Form;
+use super::super::control_phrase::cost_text;
+use super::super::control_phrase::run_status;
+use super::super::event_json::cost_json;
+use super::super::page::{Page, time_json};
+use super::super::run_json::status_word;
+use super::super::text::{Paint, Table, plain, span};
+use super::Look;
+use super::scene::{At, Scene};
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger inspect .ledger runs
+  ledger inspect .ledger runs --at 5000            which runs there were then
+  ledger inspect .ledger runs --json | jq 'select(.status == \"failed\") | .name'";
+
+/// Every run: how it stands, how far it is, what it cost
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(in crate::commands::inspect) struct RunsArgs {
+    #[command(flatten)]
+    at: At,
+}
+
+/// What is known of every run, whole or not.
+struct Row {
+    run: RunId,
+    name: String,
+    status: RunStatus,
+    is_paused: bool,
+    title: Option<String>,
+    version: u32,
+    hash: Option<plan_ledger::plan::ContentHash>,
+    steps: u32,
+    accepted: u32,
+    skipped: u32,
+    attempts: u64,
+    spent: Cost,
+    started: Micros,
+    ended: Option<(u64, Micros)>,
+    is_whole: bool,
+}
+
+impl Row {
+    fn of(run: RunId, glance: &Glance) -> Self {
+        let Glance { steps, accepted, skipped, attempts, spent, started, ended, .. } = *glance;
+        let version = glance.version.as_ref();
+        Self {
+            run,
+            name: glance.name.clone(),
+            status: glance.status,
+            is_paused: glance.pause.is_some(),
+            title: version.map(|(title, ..)| title.clone()),
+            version: version.map_or(0, |(_, number, _)| *number),
+            hash: version.map(|(.., hash)| *hash),
+            steps,
+            accepted,
+            skipped,
+            attempts,
+            spent,
+            started,
+            ended,
+            is_whole: true,
+        }
+    }
+
+    fn of_summary(run: RunId, summary: &RunSummary) -> Self {
+        let RunSummary { name, ending, started, ended, seq, version, steps, .. } = summary.clone();
+        Self {
+            run,
+            name,
+            status: RunStatus::Ended(ending),
+            is_paused: false,
+            title: None,
+            version: version.0,
+            hash: Some(version.1),
+            steps,
+            accepted: summary.accepted,
+            skipped: summary.skipped,
+            attempts: summary.attempts,
+            spent: summary.spent,
+            started,
+            ended: Some((seq, ended)),
+            is_whole: false,
+        }
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "run": self.run,
+            "name": self.name,
+            "status": status_word(self.status),
+            "paused": self.is_paused,
+            "title": self.title,
+            "version": self.version,
+            "hash": self.hash,
+            "steps": self.steps,
+            "accepted": self.accepted,
+            "skipped": self.skipped,
+            "attempts": self.attempts,
+            "spent": cost_json(self.spent),
+            "started": time_json(self.started),
+            "ended": self.ended.map(|(_, time)| time_json(time)),
+            "ended_seq": self.ended.map(|(seq, _)| seq),
+            "whole": self.is_whole,
+        })
+    }
+
+    fn cells(&self, now: Micros) -> [(Paint, String); 8] {
+        let (paint, status) = run_status(self.status);
+        let paused = if self.is_paused { ", paused" } else { "" };
+        let until = self.ended.map_or(now, |(_, time)| time);
+        let whole_seconds = until.saturating_sub(self.started) / 1_000_000 * 1_000_000;
+        let cost =
+            if self.spent == Cost::default() { "-".to_owned() } else { cost_text(self.spent) };
+        [
+            (Paint::None, self.run.to_string()),
+            (Paint::Heading, plain(&self.name)),
+            (paint, format!("{status}{paused}")),
+            (Paint::None, format!("{}/{}", self.accepted + self.skipped, self.steps)),
+            (Paint::None, self.attempts.to_string()),
+            (Paint::None, cost),
+            (Paint::None, span(whole_seconds)),
+            (Paint::Faint, plain(self.title.as_deref().unwrap_or_default())),
+        ]
+    }
+}
+
+pub(super) fn runs(args: &RunsArgs, look: Look<'_>, page: &mut Page<'_>) -> Result<Code, Failure> {
+    let scene = Scene::of(look, args.at)?;
+    let whole = scene.state.runs.glances().map(|(id, glance)| Row::of(id, &glance));
+    let gone = scene.state.summaries.iter().map(|(id, summary)| Row::of_summary(*id, summary));
+    let mut rows: Vec<Row> = whole.chain(gone).collect();
+    rows.sort_by_key(|row| row.run);
+    match look.form {
+        Form::Json => rows.iter().try_for_each(|row| page.json("run_row", &row.json()))?,
+        Form::Text => {
+            scene.print_past(page)?;
+            if rows.is_empty() {
+                page.line("no run has been started")?;
+            } else {
+                let headings =
+                    ["run", "name", "status", "steps", "attempts", "cost", "took", "title"];
+                let mut table = Table::with_headings(&headings);
+                for row in &rows {
+                    table.row(row.cells(scene.now));
+                }
+                page.table(&table, 0)?;
+            }
+        }
+    }
+    scene.end(page)
+}

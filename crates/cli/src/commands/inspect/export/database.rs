@@ -1,0 +1,81 @@
+//! The one place that knows SQLite.
+
+#[cfg(feature = "sqlite")]
+mod real {
+    use std::path::Path;
+
+    use rusqlite::types::Value as Stored;
+    use rusqlite::{Connection, params_from_iter};
+
+    use crate::commands::exit::Failure;
+    use plan_ledger::error::{Error, ErrorKind};
+
+    use super::super::table::Value;
+
+    /// A database that is being written.
+    #[derive(Debug)]
+    pub(in super::super) struct Database(Connection);
+
+    impl Database {
+        pub(in super::super) fn create(path: &Path) -> Result<Self, Failure> {
+            let database = Self(Connection::open(path).map_err(failed)?);
+            // The file has no name yet, and goes if anything happens: nothing need be kept.
+            database.run("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")?;
+            Ok(database)
+        }
+
+        pub(in super::super) fn run(&self, script: &str) -> Result<(), Failure> {
+            self.0.execute_batch(script).map_err(failed)
+        }
+
+        pub(in super::super) fn row(
+            &self,
+            statement: &str,
+            values: &[Value],
+        ) -> Result<(), Failure> {
+            let stored = |value: &Value| match value {
+                Value::Null => Stored::Null,
+                Value::Number(number) => Stored::Integer(*number),
+                Value::Text(text) => Stored::Text(text.clone()),
+            };
+            let mut prepared = self.0.prepare_cached(statement).map_err(failed)?;
+            prepared.execute(params_from_iter(values.iter().map(stored))).map_err(failed)?;
+            Ok(())
+        }
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "this is what `map_err` gives")]
+    fn failed(error: rusqlite::Error) -> Failure {
+        Failure::Ledger(Error::new(ErrorKind::Io, format!("cannot write the database: {error}")))
+    }
+}
+
+#[cfg(not(feature = "sqlite"))]
+mod real {
+    use std::path::Path;
+
+    use crate::commands::exit::Failure;
+
+    use super::super::table::Value;
+
+    /// There is none in this program.
+    #[derive(Debug)]
+    pub(in super::super) enum Database {}
+
+    impl Database {
+        pub(in super::super) fn create(_: &Path) -> Result<Self, Failure> {
+            let message = "this program was built without SQLite: pipe --format sql into sqlite3";
+            Err(Failure::Usage(message.to_owned()))
+        }
+
+        pub(in super::super) fn run(&self, _: &str) -> Result<(), Failure> {
+            match *self {}
+        }
+
+        pub(in super::super) fn row(&self, _: &str, _: &[Value]) -> Result<(), Failure> {
+            match *self {}
+        }
+    }
+}
+
+pub(super) use real::Database;

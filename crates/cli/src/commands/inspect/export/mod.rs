@@ -1,0 +1,191 @@
+//! `ledger inspect DIR export`: a ledger in forms that other programs read.
+//!
+//! Invariants:
+//! - The file that is asked for has its name only when all of it is there: it is written beside
+//!   it, and whatever ends the work before removes what there is.
+//! - One record is in memory at a time, besides the state.
+//! - Damage ends nothing: what can be read is exported, and the damage with it.
+//!
+//! Left out on purpose: reading any of it back, except what `ledger export` writes.
+
+mod database;
+mod rows;
+mod table;
+mod timeline;
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+
+use crate::commands::exit::{Code, Failure};
+use crate::commands::part::Part;
+use crate::commands::watch::{Unit, Watch};
+use crate::commands::{export, say};
+use plan_ledger::error::Error;
+use plan_ledger::ledger::{Environment, Fold, LedgerView};
+use plan_ledger::log::Proof;
+
+use super::survey::Health;
+use rows::Rows;
+use table::Sink;
+use timeline::Timeline;
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger inspect .ledger export --format sqlite --to run.sqlite
+  sqlite3 run.sqlite 'select id, status, attempts from steps where attempts > 1'
+  ledger inspect .ledger export --format sql | sqlite3 run.sqlite
+  ledger inspect .ledger export --format trace --to run.json     open it in ui.perfetto.dev
+  ledger inspect .ledger export --to backup.jsonl                as `ledger export DIR`
+
+The tables and the trace are described in format/inspect-export.md. Ctrl-C leaves nothing behind
+(exit code 3).";
+
+/// A ledger for other programs: JSON Lines, a SQLite file or script, a Chrome trace
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct ExportArgs {
+    /// In which form
+    #[arg(long, value_name = "FORMAT", default_value = "jsonl")]
+    format: Format,
+    /// Write to this file, which is not there yet, instead of standard output
+    #[arg(long, value_name = "FILE")]
+    to: Option<PathBuf>,
+}
+
+/// The forms of an export.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Records, blobs and chain as JSON Lines, which `ledger import` reads
+    Jsonl,
+    /// A file that SQLite opens
+    Sqlite,
+    /// The script that makes the same database
+    Sql,
+    /// Chrome's trace format: every attempt on a line of time
+    Trace,
+}
+
+/// What takes the ledger apart.
+enum Taker<'a> {
+    Tables(Rows, Sink<'a>),
+    Trace(Box<Timeline>, Box<dyn Write + 'a>),
+}
+
+pub(super) fn export(
+    dir: &Path,
+    what: &ExportArgs,
+    environment: &Environment,
+    out: &mut dyn Write,
+) -> Result<Code, Failure> {
+    if what.format == Format::Jsonl {
+        return export::write(dir, what.to.as_deref(), environment);
+    }
+    let view = LedgerView::open(dir, environment)?;
+    let health = Health::of(view.log(), dir, environment)?;
+    let Some(to) = &what.to else {
+        if what.format == Format::Sqlite {
+            let message = "a SQLite file cannot go to standard output: name it with --to FILE, or \
+                           print the script with --format sql";
+            return Err(Failure::Usage(message.to_owned()));
+        }
+        let mut out = BufWriter::new(out);
+        return match take(&view, &health, Target::Stream(what.format, &mut out), dir) {
+            Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+                Ok(Code::Fine)
+            }
+            done => done,
+        };
+    };
+    let part = Part::beside(to)?;
+    let code = match what.format {
+        Format::Sqlite => take(&view, &health, Target::Database(part.path()), dir)?,
+        format => {
+            let cannot = |error| Error::io("write the export", part.path(), error);
+            let mut out = BufWriter::new(File::create_new(part.path()).map_err(cannot)?);
+            let code = take(&view, &health, Target::Stream(format, &mut out), dir)?;
+            out.flush().map_err(cannot)?;
+            code
+        }
+    };
+    if code != Code::Waiting {
+        part.name(to)?;
+        say(&format!("{} is written", to.display()));
+    }
+    Ok(code)
+}
+
+/// Where an export goes.
+enum Target<'a> {
+    Stream(Format, &'a mut dyn Write),
+    Database(&'a Path),
+}
+
+fn take(
+    view: &LedgerView,
+    health: &Health,
+    target: Target<'_>,
+    dir: &Path,
+) -> Result<Code, Failure> {
+    let mut taker = match target {
+        Target::Stream(Format::Trace, out) => Taker::Trace(Box::default(), Box::new(out)),
+        Target::Stream(_, out) => Taker::Tables(Rows::default(), Sink::script(out)),
+        Target::Database(path) => Taker::Tables(Rows::default(), Sink::database(path)?),
+    };
+    taker.begin()?;
+    let watch = Watch::new(Unit::Records, dir)?;
+    let last = view.log().head().map_or(0, |head| head.durable_seq);
+    let mut failure = None;
+    let fold = view.fold_with(u64::MAX, &mut |fold, proof| {
+        watch.show("exporting", fold.records, last);
+        match taker.record(fold, proof) {
+            Err(error) => failure = Some(error),
+            Ok(()) if watch.is_stopped() => {}
+            Ok(()) => return ControlFlow::Continue(()),
+        }
+        ControlFlow::Break(())
+    })?;
+    watch.finish();
+    if let Some(failure) = failure {
+        return Err(failure);
+    }
+    if watch.is_stopped() {
+        say("stopped: nothing was written");
+        return Ok(Code::Waiting);
+    }
+    let is_good = fold.damage.is_empty() && fold.unreadable.is_none() && health.is_good();
+    taker.end(view, &fold)?;
+    Ok(if is_good { Code::Fine } else { Code::Damaged })
+}
+
+impl Taker<'_> {
+    fn begin(&mut self) -> Result<(), Failure> {
+        match self {
+            Self::Tables(_, sink) => sink.begin(),
+            Self::Trace(_, out) => Timeline::begin(out).map_err(Failure::Output),
+        }
+    }
+
+    fn record(&mut self, fold: &Fold, proof: Proof) -> Result<(), Failure> {
+        let Some(record) = &fold.last else { return Ok(()) };
+        match self {
+            Self::Tables(rows, sink) => rows.record(record, proof, fold, sink),
+            Self::Trace(timeline, out) => {
+                timeline.record(record, fold, out).map_err(Failure::Output)
+            }
+        }
+    }
+
+    fn end(self, view: &LedgerView, fold: &Fold) -> Result<(), Failure> {
+        match self {
+            Self::Tables(_, mut sink) => {
+                Rows::end(view, fold, &mut sink)?;
+                sink.end()
+            }
+            Self::Trace(timeline, mut out) => timeline.end(fold, &mut out).map_err(Failure::Output),
+        }
+    }
+}

@@ -1,0 +1,342 @@
+//! What a ledger's records and states are as rows.
+//!
+//! Invariants: a run's rows are those of the state at the record that ended it, or of the last
+//! state; every struct of an event that has a table of its own is taken apart field by field.
+
+use std::collections::BTreeMap;
+
+use crate::commands::exit::Failure;
+use plan_ledger::ledger::{Fold, LedgerView, state_hash};
+use plan_ledger::log::{LoggedRecord, Proof};
+use plan_ledger::plan::{
+    AfterLoss, AttemptToken, Dispatched, Event, FailureDecided, Finding, Outcome, Output, Receipt,
+    Run, RunId, RunSummary, StepEvent, StepNumber, StepRecord, StepStatus, Verdict,
+};
+
+use super::super::content::{Content, kind_name, proof_word};
+use super::super::control_json::decision_json;
+use super::super::event_json::{basis_json, event_json};
+use super::super::phrase::subject;
+use super::super::reference::text_of;
+use super::super::run_json::status_word;
+use super::super::survey::any_header;
+use super::super::text::{hex, words};
+use super::table::{Sink, row};
+
+/// The version of the tables.
+const SCHEMA: u64 = 1;
+
+/// What is remembered from record to record.
+#[derive(Debug, Default)]
+pub(super) struct Rows {
+    /// The attempt that each step had last.
+    current: BTreeMap<(RunId, StepNumber), AttemptToken>,
+}
+
+impl Rows {
+    pub(super) fn record(
+        &mut self,
+        record: &LoggedRecord,
+        proof: Proof,
+        fold: &Fold,
+        sink: &mut Sink<'_>,
+    ) -> Result<(), Failure> {
+        let content = Content::of(record);
+        let event = match &content {
+            Content::Event(event) => Some(event),
+            _ => None,
+        };
+        let (run, step) = event.map_or((None, None), subject);
+        let kind = kind_name(record.kind);
+        sink.put(
+            "records",
+            row![
+                record.seq,
+                record.time,
+                kind,
+                run.map(|run| run.0),
+                step.map(|step| step.0),
+                proof_word(proof),
+                record.chain.to_string(),
+                event.map(event_json),
+            ],
+        )?;
+        match event {
+            Some(Event::Step(step)) => self.step(record, step, sink),
+            Some(Event::PlanVerdict(judged)) => {
+                verdict(record.seq, None, (judged.run, None), &judged.verdict, sink)
+            }
+            Some(Event::RunEnded(ended)) => {
+                // It may go from the state before the log ends.
+                let run = fold.state.runs.get(&ended.run).filter(|_| fold.is_current());
+                self.current.retain(|(run, _), _| *run != ended.run);
+                run.map_or(Ok(()), |run| run_rows(run, sink))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn step(
+        &mut self,
+        record: &LoggedRecord,
+        of: &StepRecord,
+        sink: &mut Sink<'_>,
+    ) -> Result<(), Failure> {
+        let (seq, at) = (record.seq, (of.run, Some(of.step)));
+        let fate =
+            |sink: &mut Sink<'_>, token: AttemptToken, fate: &str| sink.fate(fate, seq, token.0);
+        match &of.event {
+            StepEvent::Dispatched(dealt) => {
+                self.current.insert((of.run, of.step), AttemptToken(seq));
+                dispatched(record, of, dealt, sink)
+            }
+            StepEvent::ReceiptRecorded(event) => {
+                receipt(record, (of, event.token), &event.receipt, None, sink)?;
+                fate(sink, event.token, "reported")
+            }
+            StepEvent::ReceiptRefused(event) => {
+                receipt(record, (of, event.token), &event.receipt, Some(&event.reason), sink)
+            }
+            StepEvent::VerdictRecorded(event) => {
+                verdict(seq, Some(event.token), at, &event.verdict, sink)
+            }
+            StepEvent::Accepted(_) => match self.current.remove(&(of.run, of.step)) {
+                Some(token) => fate(sink, token, "accepted"),
+                None => Ok(()),
+            },
+            StepEvent::AttemptLost(event) => match event.then {
+                AfterLoss::DealAgain => fate(sink, event.token, "lost"),
+                AfterLoss::InDoubt => fate(sink, event.token, "in_doubt"),
+            },
+            StepEvent::DoubtResolved(event) => match event.finding {
+                Finding::Landed => fate(sink, event.token, "landed"),
+                Finding::DidNotHappen => fate(sink, event.token, "did_not_happen"),
+            },
+            StepEvent::FailureDecided(event) => {
+                decision(seq, of, event, sink)?;
+                fate(sink, event.token, "failed")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What stands when all records were read.
+    pub(super) fn end(view: &LedgerView, fold: &Fold, sink: &mut Sink<'_>) -> Result<(), Failure> {
+        for run in fold.state.runs.values() {
+            run_rows(run, sink)?;
+        }
+        for (number, summary) in &fold.state.summaries {
+            summary_row(*number, summary, sink)?;
+        }
+        for damage in &fold.damage {
+            let is_missing = damage.first_seq <= damage.last_seq;
+            sink.put(
+                "damage",
+                row![
+                    damage.path.display().to_string(),
+                    damage.offset,
+                    damage.end,
+                    is_missing.then_some(damage.first_seq),
+                    is_missing.then_some(damage.last_seq),
+                    &damage.what,
+                ],
+            )?;
+        }
+        let ledger = any_header(view.log()).map(|header| hex(&header.ledger));
+        let is_complete = fold.damage.is_empty() && fold.unreadable.is_none();
+        sink.put("meta", row!["schema", SCHEMA])?;
+        sink.put("meta", row!["ledger", ledger])?;
+        sink.put("meta", row!["first_seq", view.log().first_seq()])?;
+        sink.put("meta", row!["last_seq", fold.last.as_ref().map_or(0, |last| last.seq)])?;
+        sink.put("meta", row!["chain", fold.last.as_ref().map(|last| last.chain.to_string())])?;
+        sink.put("meta", row!["state_seq", fold.state.seq])?;
+        sink.put("meta", row!["state_hash", state_hash(&fold.state).to_string()])?;
+        sink.put("meta", row!["complete", if is_complete { "yes" } else { "no" }])
+    }
+}
+
+fn dispatched(
+    record: &LoggedRecord,
+    of: &StepRecord,
+    dealt: &Dispatched,
+    sink: &mut Sink<'_>,
+) -> Result<(), Failure> {
+    let Dispatched { attempt, worker, lease_until, idempotency_key, reserved: _ } = dealt;
+    sink.put(
+        "attempts",
+        row![
+            record.seq,
+            of.run.0,
+            of.step.0,
+            *attempt,
+            worker,
+            record.time,
+            *lease_until,
+            idempotency_key,
+            "in_flight",
+            None::<u64>,
+        ],
+    )
+}
+
+fn receipt(
+    record: &LoggedRecord,
+    (of, token): (&StepRecord, AttemptToken),
+    receipt: &Receipt,
+    refused: Option<&String>,
+    sink: &mut Sink<'_>,
+) -> Result<(), Failure> {
+    let (outcome, class, message) = match &receipt.outcome {
+        Outcome::Succeeded => ("succeeded", None, None),
+        Outcome::Failed { class, message, payload: _ } => {
+            ("failed", Some(words(class, '_')), Some(message))
+        }
+        Outcome::ReplanRequested { reason } => ("replan_requested", None, Some(reason)),
+    };
+    let blob = match &receipt.output {
+        Output::Inline(_) => None,
+        Output::Blob(blob) => Some(blob.hash.to_string()),
+    };
+    let output = receipt.output.inline().map(|value| value.as_str().to_owned());
+    sink.put(
+        "receipts",
+        row![
+            record.seq,
+            token.0,
+            of.run.0,
+            of.step.0,
+            record.time,
+            outcome,
+            class,
+            message,
+            output,
+            blob,
+            receipt.cost.money_micros,
+            receipt.cost.tokens,
+            receipt.duration,
+            refused,
+        ],
+    )
+}
+
+fn verdict(
+    seq: u64,
+    token: Option<AttemptToken>,
+    (run, step): (RunId, Option<StepNumber>),
+    verdict: &Verdict,
+    sink: &mut Sink<'_>,
+) -> Result<(), Failure> {
+    let Verdict { criterion, ruling, by, evidence } = verdict;
+    let (token, step) = (token.map(|token| token.0), step.map(|step| step.0));
+    let ruling = words(ruling, '_');
+    sink.put("verdicts", row![seq, token, run.0, step, *criterion, ruling, by, evidence])
+}
+
+fn decision(
+    seq: u64,
+    of: &StepRecord,
+    decided: &FailureDecided,
+    sink: &mut Sink<'_>,
+) -> Result<(), Failure> {
+    let FailureDecided { token, class, decision, rule, reason, disposition, then } = decided;
+    sink.put(
+        "decisions",
+        row![
+            seq,
+            token.0,
+            of.run.0,
+            of.step.0,
+            words(class, '_'),
+            decision_json(decision),
+            rule,
+            reason,
+            words(disposition, '_'),
+            words(then, '_'),
+        ],
+    )
+}
+
+fn run_rows(run: &Run, sink: &mut Sink<'_>) -> Result<(), Failure> {
+    sink.put(
+        "runs",
+        row![
+            run.id.0,
+            &run.name,
+            status_word(run.status),
+            run.started,
+            run.ended.map(|(_, time)| time),
+            run.ended.map(|(seq, _)| seq),
+            run.active,
+            run.active_version().map_or(0, |version| version.step_count),
+            run.count(StepStatus::Accepted),
+            run.count(StepStatus::Skipped),
+            run.count(StepStatus::Failed),
+            run.account.attempts,
+            run.spent().money_micros,
+            run.spent().tokens,
+        ],
+    )?;
+    for (number, version) in (1_u32..).zip(&run.versions) {
+        sink.put(
+            "plan_versions",
+            row![
+                run.id.0,
+                number,
+                version.hash.to_string(),
+                &version.plan.header().title,
+                &version.reason,
+                version.review.map(|review| words(&review, '_')),
+                version.step_count,
+                version.plan.whole().canonical(),
+            ],
+        )?;
+    }
+    for (number, step) in (1..).map(StepNumber).zip(&run.steps) {
+        let failure = step.last_failure();
+        sink.put(
+            "steps",
+            row![
+                run.id.0,
+                number.0,
+                step.id(),
+                text_of(run, number).map(|(_, step)| step.title()),
+                step.owner(),
+                words(&step.status, '_'),
+                step.attempts,
+                step.failures,
+                step.accepted().map(basis_json),
+                failure.map(|(class, _)| words(class, '_')),
+                failure.map(|(_, message)| message),
+            ],
+        )?;
+    }
+    for (name, variable) in &run.variables {
+        let value = variable.value.as_str();
+        let values = row![run.id.0, name, value, variable.version, variable.time];
+        sink.put("variables", values)?;
+    }
+    Ok(())
+}
+
+/// A run of which only the sums are left, unless what it was when it ended is there already.
+fn summary_row(number: RunId, summary: &RunSummary, sink: &mut Sink<'_>) -> Result<(), Failure> {
+    sink.put_missing(
+        "runs",
+        row![
+            number.0,
+            &summary.name,
+            words(&summary.ending, '_'),
+            summary.started,
+            summary.ended,
+            summary.seq,
+            summary.version.0,
+            summary.steps,
+            summary.accepted,
+            summary.skipped,
+            None::<u32>,
+            summary.attempts,
+            summary.spent.money_micros,
+            summary.spent.tokens,
+        ],
+    )
+}

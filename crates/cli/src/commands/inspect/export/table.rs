@@ -1,0 +1,186 @@
+//! Tables and where their rows go: a script, or a database.
+//!
+//! Invariant: the tables are those of `format/inspect-export.sql`, which is the script's own first
+//! part.
+
+use std::fmt::Write as _;
+use std::io::Write;
+use std::path::Path;
+
+use crate::commands::exit::Failure;
+
+use super::super::text::is_harmless;
+use super::database::Database;
+
+/// The tables, as they are published.
+pub(super) const TABLES: &str = include_str!("../../../../../../format/inspect-export.sql");
+
+/// A value in a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Value {
+    Null,
+    Number(i64),
+    Text(String),
+}
+
+impl From<u64> for Value {
+    fn from(number: u64) -> Self {
+        // A database counts up to there; what is larger is kept as it reads.
+        i64::try_from(number).map_or_else(|_| Self::Text(number.to_string()), Self::Number)
+    }
+}
+
+impl From<u32> for Value {
+    fn from(number: u32) -> Self {
+        Self::Number(number.into())
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<&String> for Value {
+    fn from(text: &String) -> Self {
+        Self::Text(text.clone())
+    }
+}
+
+impl From<serde_json::Value> for Value {
+    fn from(value: serde_json::Value) -> Self {
+        if value.is_null() { Self::Null } else { Self::Text(value.to_string()) }
+    }
+}
+
+impl<T: Into<Self>> From<Option<T>> for Value {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Null, Into::into)
+    }
+}
+
+/// A row's values, each from what it is.
+macro_rules! row {
+    ($($value:expr),* $(,)?) => { &[$(super::table::Value::from($value)),*] };
+}
+pub(super) use row;
+
+/// Where rows go.
+pub(super) enum Sink<'a> {
+    Script(&'a mut dyn Write),
+    Database(Database),
+}
+
+impl<'a> Sink<'a> {
+    pub(super) fn script(out: &'a mut dyn Write) -> Self {
+        Self::Script(out)
+    }
+
+    pub(super) fn database(path: &Path) -> Result<Self, Failure> {
+        Database::create(path).map(Self::Database)
+    }
+
+    /// Begin, and make the tables.
+    pub(super) fn begin(&mut self) -> Result<(), Failure> {
+        self.run("BEGIN;\n")?;
+        self.run(TABLES)
+    }
+
+    /// All rows are there.
+    pub(super) fn end(mut self) -> Result<(), Failure> {
+        self.run("COMMIT;\n")?;
+        match self {
+            Self::Script(out) => out.flush().map_err(Failure::Output),
+            Self::Database(_) => Ok(()),
+        }
+    }
+
+    fn run(&mut self, script: &str) -> Result<(), Failure> {
+        match self {
+            Self::Script(out) => out.write_all(script.as_bytes()).map_err(Failure::Output),
+            Self::Database(database) => database.run(script),
+        }
+    }
+
+    /// A row of a table, in place of one with the same key.
+    pub(super) fn put(&mut self, table: &str, values: &[Value]) -> Result<(), Failure> {
+        self.execute(&format!("INSERT OR REPLACE INTO {table} VALUES"), values)
+    }
+
+    /// A row of a table, unless there is one with the same key.
+    pub(super) fn put_missing(&mut self, table: &str, values: &[Value]) -> Result<(), Failure> {
+        self.execute(&format!("INSERT OR IGNORE INTO {table} VALUES"), values)
+    }
+
+    /// What happened to an attempt.
+    pub(super) fn fate(&mut self, fate: &str, seq: u64, token: u64) -> Result<(), Failure> {
+        let values = [Value::from(fate), Value::from(seq), Value::from(token)];
+        match self {
+            Self::Script(out) => {
+                let [fate, seq, token] = values.map(|value| literal(&value));
+                let text = format!(
+                    "UPDATE attempts SET fate = {fate}, ended_seq = {seq} WHERE token = {token};\n"
+                );
+                out.write_all(text.as_bytes()).map_err(Failure::Output)
+            }
+            Self::Database(database) => database
+                .row("UPDATE attempts SET fate = ?1, ended_seq = ?2 WHERE token = ?3", &values),
+        }
+    }
+
+    fn execute(&mut self, start: &str, values: &[Value]) -> Result<(), Failure> {
+        match self {
+            Self::Script(out) => {
+                let values: Vec<_> = values.iter().map(literal).collect();
+                let line = format!("{start} ({});\n", values.join(", "));
+                out.write_all(line.as_bytes()).map_err(Failure::Output)
+            }
+            Self::Database(database) => {
+                let places = vec!["?"; values.len()].join(", ");
+                database.row(&format!("{start} ({places})"), values)
+            }
+        }
+    }
+}
+
+/// A value as a script has it.
+fn literal(value: &Value) -> String {
+    match value {
+        Value::Null => "NULL".to_owned(),
+        Value::Number(number) => number.to_string(),
+        // A literal ends at a NUL, some tools read line by line, and no terminal is to be driven.
+        Value::Text(text) if !text.chars().all(is_harmless) => {
+            let mut out = "CAST(x'".to_owned();
+            for byte in text.bytes() {
+                // Writing to a string does not fail.
+                let _ = write!(out, "{byte:02x}");
+            }
+            out + "' AS TEXT)"
+        }
+        Value::Text(text) => format!("'{}'", text.replace('\'', "''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: no text breaks out of its literal.
+
+    use super::*;
+
+    #[test]
+    fn texts_stay_in_their_literals() {
+        assert_eq!(literal(&Value::from("it's")), "'it''s'");
+        assert_eq!(literal(&Value::from("a\0b")), "CAST(x'610062' AS TEXT)");
+        assert_eq!(literal(&Value::from("\u{1b}[2J")), "CAST(x'1b5b324a' AS TEXT)");
+        assert_eq!(literal(&Value::from("'); DROP TABLE runs; --")), "'''); DROP TABLE runs; --'");
+        assert_eq!(literal(&Value::from(u64::MAX)), "'18446744073709551615'");
+        assert_eq!(literal(&Value::from(None::<u32>)), "NULL");
+    }
+}

@@ -1,0 +1,207 @@
+//! A ledger as Chrome's trace format: a process for each run, a thread for each step, a slice for
+//! each attempt, a mark for each decision. `format/inspect-export.md` describes it.
+//!
+//! Invariant: slices of a thread never overlap, since a step has one attempt at a time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
+
+use serde_json::{Value, json};
+
+use plan_ledger::ledger::Fold;
+use plan_ledger::log::LoggedRecord;
+use plan_ledger::plan::{AttemptToken, Event, Micros, RunId, StepEvent, StepNumber, StepRecord};
+
+use super::super::content::{Content, kind_name};
+use super::super::event_json::event_json;
+use super::super::page::escaped;
+use super::super::phrase::{phrase, subject};
+
+/// An attempt that has not ended.
+#[derive(Debug)]
+struct Open {
+    run: RunId,
+    step: StepNumber,
+    since: Micros,
+    attempt: u32,
+    worker: String,
+}
+
+/// What is remembered from record to record.
+#[derive(Debug, Default)]
+pub(super) struct Timeline {
+    open: BTreeMap<AttemptToken, Open>,
+    named: BTreeSet<(RunId, StepNumber)>,
+    last: Micros,
+    lines: u64,
+}
+
+impl Timeline {
+    pub(super) fn begin(out: &mut dyn Write) -> io::Result<()> {
+        out.write_all(b"{\"displayTimeUnit\":\"ms\",\"traceEvents\":[")
+    }
+
+    pub(super) fn record(
+        &mut self,
+        record: &LoggedRecord,
+        fold: &Fold,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        self.last = record.time;
+        let Content::Event(event) = Content::of(record) else { return Ok(()) };
+        match &event {
+            Event::RunStarted(started) => {
+                let args = json!({ "name": started.name });
+                let line =
+                    json!({ "ph": "M", "name": "process_name", "pid": started.run, "args": args });
+                self.line(&line, out)
+            }
+            Event::Step(step) => self.step(record, step, fold, out),
+            Event::RunEnded(ended) => {
+                self.named.retain(|(run, _)| *run != ended.run);
+                Ok(())
+            }
+            _ => Ok(()),
+        }?;
+        if is_mark(&event) { self.mark(record, &event, out) } else { Ok(()) }
+    }
+
+    fn step(
+        &mut self,
+        record: &LoggedRecord,
+        of: &StepRecord,
+        fold: &Fold,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        self.name(of, fold, out)?;
+        let (token, fate) = match &of.event {
+            StepEvent::Dispatched(dealt) => {
+                let open = Open {
+                    run: of.run,
+                    step: of.step,
+                    since: record.time,
+                    attempt: dealt.attempt,
+                    worker: dealt.worker.clone(),
+                };
+                self.open.insert(AttemptToken(record.seq), open);
+                return Ok(());
+            }
+            StepEvent::ReceiptRecorded(event) => (event.token, "reported"),
+            StepEvent::AttemptLost(event) => (event.token, "lost"),
+            _ => return Ok(()),
+        };
+        match self.open.remove(&token) {
+            Some(open) => self.slice(token, &open, record.time, fate, out),
+            // What dealt it is damaged: nobody knows when it began.
+            None => Ok(()),
+        }
+    }
+
+    /// The name of a step's thread, before anything stands on it.
+    fn name(&mut self, of: &StepRecord, fold: &Fold, out: &mut dyn Write) -> io::Result<()> {
+        if !self.named.insert((of.run, of.step)) {
+            return Ok(());
+        }
+        let step = fold.state.runs.get(&of.run).and_then(|run| run.step(of.step));
+        let name = match step {
+            Some(step) => format!("#{} {}", of.step, step.id()),
+            None => format!("#{}", of.step),
+        };
+        let args = json!({ "name": name });
+        let line = json!({
+            "ph": "M", "name": "thread_name", "pid": of.run, "tid": of.step, "args": args,
+        });
+        self.line(&line, out)?;
+        let args = json!({ "sort_index": of.step });
+        let line = json!({
+            "ph": "M", "name": "thread_sort_index", "pid": of.run, "tid": of.step, "args": args,
+        });
+        self.line(&line, out)
+    }
+
+    fn slice(
+        &mut self,
+        token: AttemptToken,
+        open: &Open,
+        end: Micros,
+        fate: &str,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let Open { run, step, since, attempt, worker } = open;
+        let line = json!({
+            "ph": "X", "cat": "attempt", "name": format!("attempt {attempt}"), "pid": run,
+            "tid": step, "ts": since, "dur": end.saturating_sub(*since),
+            "args": { "token": token, "worker": worker, "fate": fate },
+        });
+        self.line(&line, out)
+    }
+
+    fn mark(
+        &mut self,
+        record: &LoggedRecord,
+        event: &Event,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let (run, step) = subject(event);
+        let line = json!({
+            "ph": "i", "cat": "event", "name": kind_name(record.kind),
+            "s": if step.is_some() { "t" } else { "p" }, "pid": run, "tid": step,
+            "ts": record.time,
+            "args": { "seq": record.seq, "text": phrase(event), "event": event_json(event) },
+        });
+        self.line(&line, out)
+    }
+
+    fn line(&mut self, value: &Value, out: &mut dyn Write) -> io::Result<()> {
+        let comma = if self.lines == 0 { "" } else { "," };
+        self.lines += 1;
+        write!(out, "{comma}\n{}", escaped(&value.to_string()))
+    }
+
+    /// Attempts in flight reach to the last record.
+    pub(super) fn end(mut self, fold: &Fold, out: &mut dyn Write) -> io::Result<()> {
+        for (token, open) in std::mem::take(&mut self.open) {
+            self.slice(token, &open, self.last, "in_flight", out)?;
+        }
+        let last = fold.last.as_ref().map(|last| (last.seq, last.chain.to_string()));
+        let about = json!({
+            "schema": 1,
+            "last_seq": last.as_ref().map(|(seq, _)| seq),
+            "chain": last.as_ref().map(|(_, chain)| chain),
+            "damage": fold.damage.len(),
+        });
+        write!(out, "\n],\"otherData\":{about}}}\n")?;
+        out.flush()
+    }
+}
+
+/// What is shown as a mark: whatever somebody decided, and what it led to.
+fn is_mark(event: &Event) -> bool {
+    match event {
+        Event::Step(record) => !matches!(
+            record.event,
+            StepEvent::Dispatched(_) | StepEvent::LeaseRenewed(_) | StepEvent::ReceiptRecorded(_)
+        ),
+        Event::PlanActivated(_)
+        | Event::PlanReviewed(_)
+        | Event::Barrier(_)
+        | Event::RunEnded(_)
+        | Event::RunReopened(_)
+        | Event::RunPaused(_)
+        | Event::RunResumed(_)
+        | Event::ReplanRequested(_)
+        | Event::QuestionAsked(_)
+        | Event::QuestionAnswered(_)
+        | Event::QuestionExpired(_) => true,
+        Event::RunStarted(_)
+        | Event::PlanProposed(_)
+        | Event::PlanSteps(_)
+        | Event::PlanVerdict(_)
+        | Event::VariableSet(_)
+        | Event::CapChanged(_)
+        | Event::BudgetChanged(_)
+        | Event::ReplanWithdrawn(_)
+        | Event::RunForked(_)
+        | Event::StepsInherited(_) => false,
+    }
+}

@@ -1,0 +1,81 @@
+//! What a check comes to: its exit status, a verdict or a plan, by how it answers.
+
+use std::path::PathBuf;
+use std::process::ExitStatus;
+
+use plan_ledger::plan::Ruling;
+
+use super::job::EndedBy;
+use super::output::{OUTPUT_LENGTH_MAX, last_line, read_limited, tail};
+use super::{Answer, Subject, judge};
+
+/// How much of what a check printed goes into its evidence, in bytes.
+const EVIDENCE_LENGTH_MAX: u64 = 1 << 10;
+
+/// A check that has ended.
+pub(super) struct Ended {
+    pub(super) status: ExitStatus,
+    pub(super) by: Option<EndedBy>,
+    pub(super) output: PathBuf,
+    pub(super) errors: PathBuf,
+}
+
+impl Ended {
+    fn how(&self) -> String {
+        match (self.by, self.status.code()) {
+            (Some(by @ (EndedBy::Timeout(_) | EndedBy::Length(_))), _) => by.message(),
+            (_, Some(code)) => format!("exit status {code}"),
+            (_, None) => self.status.to_string(),
+        }
+    }
+
+    /// Why it gave no answer.
+    fn failure(&self) -> String {
+        let said = last_line(&tail(&self.errors, EVIDENCE_LENGTH_MAX));
+        said.map_or_else(|| self.how(), |said| format!("{}: {said}", self.how()))
+    }
+}
+
+/// The judgement, and its grounds.
+pub(super) fn ruling(subject: Subject, answer: Answer, ended: &Ended) -> (Option<Ruling>, String) {
+    let is_stopped = ended.by == Some(EndedBy::Stop);
+    let (ruling, evidence) = match answer {
+        Answer::Status => of_status(subject, ended),
+        _ if !ended.status.success() => (unheard(subject, answer), ended.failure()),
+        Answer::Verdict => match read_limited(&ended.output, OUTPUT_LENGTH_MAX)
+            .and_then(|printed| judge::verdict(&printed))
+        {
+            Ok((ruling, evidence)) => (Some(ruling), evidence),
+            Err(problem) => (None, problem),
+        },
+        Answer::Plan => {
+            let text = |bytes| String::from_utf8(bytes).map_err(|error| error.to_string());
+            match read_limited(&ended.output, OUTPUT_LENGTH_MAX).and_then(text) {
+                Ok(printed) => (Some(Ruling::Pass), printed),
+                Err(problem) => (Some(Ruling::Fail), problem),
+            }
+        }
+    };
+    (ruling.filter(|_| !is_stopped), evidence)
+}
+
+fn of_status(subject: Subject, ended: &Ended) -> (Option<Ruling>, String) {
+    let ruling = match (subject, ended.status.code()) {
+        (_, Some(0)) => Some(Ruling::Pass),
+        // A probe that says neither cannot tell.
+        (Subject::Doubt(_), Some(1)) => Some(Ruling::Fail),
+        (Subject::Doubt(_), _) => None,
+        _ => Some(Ruling::Fail),
+    };
+    let printed = tail(&ended.errors, EVIDENCE_LENGTH_MAX);
+    (ruling, format!("{}\n{printed}", ended.how()).trim_end().to_owned())
+}
+
+/// What a check comes to that did not run: a command that nobody saw pass does not, and who cannot
+/// be asked says nothing.
+pub(super) fn unheard(subject: Subject, answer: Answer) -> Option<Ruling> {
+    match (subject, answer) {
+        (Subject::Doubt(_), _) | (_, Answer::Verdict) => None,
+        _ => Some(Ruling::Fail),
+    }
+}

@@ -1,0 +1,351 @@
+//! The loop: deal, record, judge, renew, until nothing is left to deal.
+//!
+//! Invariants:
+//! - A ledger error stops dealing at once. What runs is waited for, and each receipt is tried
+//!   again at the end; those that could not be recorded are named.
+//! - Criteria of one subject are judged one after the other, each as soon as it can be, and they
+//!   count towards `max_parallel` like workers.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::thread::sleep;
+use std::time::Duration;
+
+use plan_ledger::error::{Error, Result};
+use plan_ledger::ledger::{Clock, Ledger, Task};
+use plan_ledger::plan::{AttemptToken, LostCause, Micros, RunId, RunStatus, State, StepStatus};
+
+use super::planner::Planning;
+use super::recover::recover;
+use super::summary::{Counts, RunOutcome, RunSummary, Session, Unrecorded};
+use super::words::title;
+use super::{
+    Answer, Check, Helpers, Marks, Observer, Progress, StartFailure, StepName, StopRequest,
+    Subject, Turn, Workers, summary,
+};
+
+/// The longest that the loop sleeps before it looks at its stop request again.
+pub(super) const WAIT_MAX: Duration = Duration::from_millis(100);
+
+/// Between two looks at whether another process has ended its turn, with nothing else to do.
+const TURN_WAIT: Duration = Duration::from_millis(50);
+
+/// How a loop works.
+#[derive(Debug, Clone, Copy)]
+pub struct Options<'a> {
+    /// How many workers and checks may run at once; 0 counts as 1.
+    pub max_parallel: usize,
+    /// What the plan's file says of its steps: taken whenever a version becomes active.
+    pub marks: Option<&'a Marks>,
+}
+
+/// Deal a run's steps until it has ended, somebody must answer, or the observer asks to stop.
+///
+/// An error is returned only if the loop could not begin; what happens later is in the summary.
+pub fn drive(
+    ledger: &Ledger,
+    clock: &dyn Clock,
+    run: RunId,
+    workers: &mut dyn Workers,
+    observer: &mut dyn Observer,
+    options: Options<'_>,
+) -> Result<RunSummary> {
+    let started = clock.now();
+    let lost = recover(ledger, run, workers, observer)?;
+    let session = Session { lost, ..Session::default() };
+    let helpers = workers.helpers();
+    let drive = Drive {
+        ledger,
+        clock,
+        run,
+        workers,
+        observer,
+        options,
+        session,
+        started,
+        running: BTreeMap::new(),
+        queued: VecDeque::new(),
+        checking: BTreeMap::new(),
+        probed: BTreeSet::new(),
+        helpers,
+        unjudged: BTreeSet::new(),
+        awaited: BTreeSet::new(),
+        planning: Planning::default(),
+        seen: 0,
+        met_version: 0,
+        notes: Vec::new(),
+        stop: StopRequest::None,
+        fatal: None,
+        unrecorded: Vec::new(),
+    };
+    drive.go()
+}
+
+/// A worker that runs.
+pub(super) struct Running {
+    pub(super) step: StepName,
+    slot: usize,
+    /// When its lease is to be renewed.
+    pub(super) renew_at: Micros,
+}
+
+/// A check that runs.
+pub(super) struct Checking {
+    pub(super) step: Option<StepName>,
+    pub(super) answer: Answer,
+    /// Held until its verdict is recorded.
+    pub(super) turn: Option<Turn>,
+}
+
+pub(super) struct Drive<'a> {
+    pub(super) ledger: &'a Ledger,
+    pub(super) clock: &'a dyn Clock,
+    pub(super) run: RunId,
+    pub(super) workers: &'a mut dyn Workers,
+    pub(super) observer: &'a mut dyn Observer,
+    pub(super) options: Options<'a>,
+    pub(super) session: Session,
+    started: Micros,
+    pub(super) running: BTreeMap<AttemptToken, Running>,
+    /// Checks that wait for a free place.
+    pub(super) queued: VecDeque<(Option<StepName>, Check)>,
+    /// What is being checked right now.
+    pub(super) checking: BTreeMap<Subject, Checking>,
+    /// Lost attempts that were probed.
+    pub(super) probed: BTreeSet<AttemptToken>,
+    /// Who is asked beside the workers.
+    pub(super) helpers: Helpers,
+    /// Criteria about which the judge had no verdict.
+    pub(super) unjudged: BTreeSet<(Subject, u32)>,
+    /// What another process was found to check: that is said once.
+    pub(super) awaited: BTreeSet<Subject>,
+    /// What became of requests for another plan.
+    pub(super) planning: Planning,
+    /// The last record when it was last looked what there is to do.
+    pub(super) seen: u64,
+    /// The plan version for which everything was done that comes before its first step is dealt.
+    pub(super) met_version: u32,
+    /// What was noticed.
+    pub(super) notes: Vec<(Option<StepName>, String)>,
+    pub(super) stop: StopRequest,
+    pub(super) fatal: Option<Error>,
+    pub(super) unrecorded: Vec<Unrecorded>,
+}
+
+impl Drive<'_> {
+    fn go(mut self) -> Result<RunSummary> {
+        self.count();
+        loop {
+            self.heed_stop_request();
+            self.end_revoked();
+            self.look_around();
+            // Before anything is dealt: dealing turns leases that have run out into losses, and
+            // after a machine has slept, those of our own living workers would be among them.
+            self.renew_leases();
+            if self.may_start()
+                && let Err(error) = self.start_all_that_may()
+            {
+                self.fail(error);
+            }
+            if self.is_idle() {
+                if self.may_start() && !self.queued.is_empty() {
+                    // Another process has the turn to check what is queued.
+                    sleep(TURN_WAIT);
+                    continue;
+                }
+                match self.goes_on() {
+                    Ok(true) => continue,
+                    Ok(false) => break,
+                    Err(error) => self.fail(error),
+                }
+                break;
+            }
+            if let Some(report) = self.workers.next(self.wait()) {
+                self.take(report);
+                self.take_remarks();
+            }
+        }
+        self.record_what_was_left();
+        self.summarize()
+    }
+
+    /// What somebody else has reported since the last look may be to be checked.
+    fn look_around(&mut self) {
+        let seen = self.ledger.head().seq;
+        if self.seen != seen {
+            self.seen = seen;
+            self.queue_checks_of_reported();
+        }
+    }
+
+    /// With nothing running, whether there is anything left to start or to wait for.
+    fn goes_on(&mut self) -> Result<bool> {
+        Ok(self.queue_plan_check() || self.wait_for_time()?)
+    }
+
+    pub(super) fn may_start(&self) -> bool {
+        self.stop == StopRequest::None && self.fatal.is_none()
+    }
+
+    fn is_idle(&self) -> bool {
+        self.running.is_empty() && self.checking.is_empty()
+    }
+
+    fn busy(&self) -> usize {
+        self.running.len() + self.checking.len()
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.busy() < self.options.max_parallel.max(1)
+    }
+
+    /// Checks first: they close steps, and closed steps open others.
+    fn start_all_that_may(&mut self) -> Result<()> {
+        // Deadlines pass also while every place is taken, and nothing is dealt.
+        self.ledger.tick()?;
+        self.meet_version()?;
+        self.queue_probes();
+        self.queue_planner();
+        self.start_checks()?;
+        while self.has_room() {
+            let slot = self.free_slot();
+            let worker = format!("{}/{slot}", self.workers.kind().as_str());
+            let task = match self.dispatch(&worker) {
+                Ok(Some(task)) => task,
+                Ok(None) if self.meet_version()? => continue,
+                Ok(None) => break,
+                // A run that has ended, or whose plan nobody approved yet, has nothing to deal:
+                // its summary says how it stands.
+                Err(error) if error.rejection().is_some() && !self.is_running() => break,
+                Err(error) => return Err(error),
+            };
+            self.start(&task, slot, worker)?;
+            self.heed_stop_request();
+            if !self.may_start() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Deal a step of the version that was met, and of no other.
+    fn dispatch(&self, worker: &str) -> Result<Option<Task>> {
+        let active = |state: &State| state.runs.get(&self.run).map_or(0, |run| run.active);
+        let is_met = |state: &State| active(state) == self.met_version;
+        self.ledger.dispatch_if(self.run, worker, &is_met)
+    }
+
+    fn start(&mut self, task: &Task, slot: usize, worker: String) -> Result<()> {
+        let step = StepName::of_task(task);
+        self.session.dealt += 1;
+        self.observer.progress(&Progress::Dispatched {
+            step: step.clone(),
+            title: title(task),
+            attempt: task.attempt,
+            token: task.token,
+            worker,
+        });
+        if let Err(failure) = self.workers.start(task) {
+            // What had begun is not released: it may have changed the world.
+            let (cause, what, error) = match failure {
+                StartFailure::NotBegun(error) => (LostCause::Released, "started", error),
+                StartFailure::Begun(error) => (LostCause::RunnerDied, "watched", error),
+            };
+            let detail = format!("its worker could not be {what}: {error}");
+            self.give_up(task.token, &step, cause, &detail);
+            return Err(error);
+        }
+        let renew_at = half_way(self.clock.now(), task.lease_until);
+        self.running.insert(task.token, Running { step: step.clone(), slot, renew_at });
+        self.observer.progress(&Progress::Started { step });
+        Ok(())
+    }
+
+    /// How long there is nothing to do but to wait for a report.
+    fn wait(&self) -> Duration {
+        let next = self.running.values().map(|running| running.renew_at).min();
+        let until = next.unwrap_or(Micros::MAX).saturating_sub(self.clock.now());
+        Duration::from_micros(until).min(WAIT_MAX)
+    }
+
+    fn free_slot(&self) -> usize {
+        let taken: BTreeSet<usize> = self.running.values().map(|running| running.slot).collect();
+        (1..=taken.len() + 1).find(|slot| !taken.contains(slot)).unwrap_or(1)
+    }
+
+    /// The state, unless it cannot be told any more: then nothing more is dealt.
+    pub(super) fn state(&mut self) -> Option<Arc<State>> {
+        self.ledger.state().map_err(|error| self.fail(error)).ok()
+    }
+
+    fn is_running(&mut self) -> bool {
+        let Some(state) = self.state() else { return false };
+        state.runs.get(&self.run).is_some_and(|run| run.status == RunStatus::Running)
+    }
+
+    pub(super) fn count(&mut self) {
+        let Some(state) = self.state() else { return };
+        let Some(run) = state.runs.get(&self.run) else { return };
+        let settled = run.count(StepStatus::Accepted) + run.count(StepStatus::Skipped);
+        let steps = run.active_version().map_or(0, |version| version.step_count);
+        self.observer.progress(&Progress::Counted { settled, steps });
+    }
+
+    pub(super) fn heed_stop_request(&mut self) {
+        let request = self.observer.stop_request();
+        if request <= self.stop {
+            return;
+        }
+        self.stop = request;
+        let reason = if request == StopRequest::Kill { "ending the workers" } else { "stopping" };
+        self.observer
+            .progress(&Progress::Draining { reason: reason.to_owned(), running: self.busy() });
+        if request == StopRequest::Kill {
+            self.workers.stop_all();
+        }
+    }
+
+    /// Deal no more, for this reason. The first one counts.
+    pub(super) fn fail(&mut self, error: Error) {
+        if self.fatal.is_none() {
+            let progress = Progress::Draining { reason: error.to_string(), running: self.busy() };
+            self.observer.progress(&progress);
+            self.fatal = Some(error);
+        }
+    }
+
+    fn summarize(self) -> Result<RunSummary> {
+        let state = self.ledger.state()?;
+        let Some(run) = state.runs.get(&self.run) else {
+            return Err(Error::from(plan_ledger::plan::Rejection::NoSuchRun));
+        };
+        let outcome = match (self.fatal, self.stop) {
+            (Some(error), _) => RunOutcome::Stopped { error, unrecorded: self.unrecorded },
+            (None, StopRequest::None) => summary::standing(run),
+            (None, _) => match summary::standing(run) {
+                RunOutcome::Waiting(_) => RunOutcome::Interrupted,
+                ended => ended,
+            },
+        };
+        let duration = self.clock.now().saturating_sub(self.started);
+        Ok(RunSummary {
+            run: run.name.clone(),
+            outcome,
+            counts: Counts::of(&state, run),
+            session: Session { duration, ..self.session },
+            failures: summary::failures(run),
+            failed_criteria: summary::failed_criteria(run),
+            notes: self.notes,
+            seen: self.seen,
+        })
+    }
+}
+
+/// The middle between two points in time: a lease is renewed when half of it is over.
+pub(super) fn half_way(now: Micros, until: Micros) -> Micros {
+    now.saturating_add(until.saturating_sub(now) / 2)
+}
+
+#[cfg(test)]
+#[path = "drive_tests.rs"]
+mod tests;

@@ -1,0 +1,173 @@
+//! Goal: what others do while a loop is at work, and a disk that is full for a moment, cost nobody
+//! anything.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use super::*;
+use plan_ledger::plan::Command;
+use plan_ledger::sim::SimDisk;
+
+/// A clock; when it is read for the n-th time, somebody acts first.
+struct Acting<'a> {
+    clock: &'a dyn Clock,
+    reads: AtomicU32,
+    nth: u32,
+    act: &'a (dyn Fn() + Sync),
+}
+
+impl std::fmt::Debug for Acting<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Acting")
+    }
+}
+
+impl Clock for Acting<'_> {
+    fn now(&self) -> Micros {
+        if self.reads.fetch_add(1, Ordering::Relaxed) + 1 == self.nth {
+            (self.act)();
+        }
+        self.clock.now()
+    }
+}
+
+/// Story: a run that paused was resumed by somebody in the moment between the loop's last look for work and
+/// its end. `ledger run --wait` waited for a later record than that, for ever.
+#[test]
+fn who_acts_while_a_loop_ends_is_behind_what_it_has_seen() {
+    let bench = Bench::new(&plan(2), TextPolicy::Judge);
+    let (run, by, reason) = (bench.run, "ana", "lunch");
+    bench.ledger.pause(run, by, reason).unwrap();
+    let resume = || drop(bench.ledger.resume(run, by).unwrap());
+    // The loop reads it when it begins, before it looks for work, and for its summary.
+    let (reads, nth) = (AtomicU32::new(0), 3);
+    let clock = Acting { clock: &*bench.clock, reads, nth, act: &resume };
+    let options = Options { max_parallel: 3, marks: None };
+    let (mut workers, mut observer) = (Scripted::new(), Quiet::new());
+    let summary = drive(&bench.ledger, &clock, run, &mut workers, &mut observer, options).unwrap();
+    assert_eq!((observer.dealt().len(), summary.session.dealt), (0, 0), "it paused");
+    assert!(summary.seen < bench.ledger.head().seq, "the record of the yes is among what it saw");
+    let summary = bench.drive(&mut workers, &mut observer);
+    assert!(matches!(summary.outcome, RunOutcome::Done), "{:?}", summary.outcome);
+    assert_eq!(summary.seen, bench.ledger.head().seq);
+}
+
+/// Time that somebody else moves, in microseconds.
+#[derive(Debug)]
+struct Moved(AtomicU64);
+
+impl Clock for Moved {
+    fn now(&self) -> Micros {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A worker that takes 30 seconds. From the second to the sixth one the disk has no room for a record, and at
+/// the end somebody else asks what is due.
+struct Slow<'a> {
+    inner: Scripted,
+    ledger: &'a Ledger,
+    clock: &'a Moved,
+    disk: &'a SimDisk,
+    run: RunId,
+    second: u32,
+}
+
+impl Slow<'_> {
+    /// Write until there is room for nothing.
+    fn fill(&self) {
+        self.disk.limit(0);
+        for length in [1 << 20, 1 << 10, 0] {
+            let filling = || Command::SetVariable {
+                run: self.run,
+                name: "filling".to_owned(),
+                value: plan_ledger::plan::Json::new(&"x".repeat(length).into()),
+                expected_version: None,
+                by: "ana".to_owned(),
+            };
+            let error = loop {
+                if let Err(error) = self.ledger.execute(&filling()) {
+                    break error;
+                }
+            };
+            assert_eq!(error.kind(), ErrorKind::DiskFull, "{error}");
+        }
+    }
+}
+
+impl Workers for Slow<'_> {
+    fn kind(&self) -> WorkerKind {
+        self.inner.kind()
+    }
+
+    fn confirm_dead(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn start(&mut self, task: &Task) -> std::result::Result<(), StartFailure> {
+        self.inner.start(task)
+    }
+
+    fn check(&mut self, check: &Check) -> Result<()> {
+        self.inner.check(check)
+    }
+
+    fn next(&mut self, wait: Duration) -> Option<Report> {
+        self.second += 1;
+        self.clock.0.fetch_add(1_000_000, Ordering::Relaxed);
+        match self.second {
+            2 => {
+                self.fill();
+                None
+            }
+            6 => {
+                self.disk.limit(u64::MAX);
+                None
+            }
+            30 => {
+                self.ledger.tick().unwrap();
+                self.inner.next(wait)
+            }
+            _ => None,
+        }
+    }
+
+    fn settled(&mut self, token: AttemptToken) {
+        self.inner.settled(token);
+    }
+
+    fn stop_all(&mut self) {
+        self.inner.stop_all();
+    }
+
+    fn resolve_doubt(&self) -> Option<Finding> {
+        None
+    }
+}
+
+/// Story: a sign of life met a full disk, and was the last one: though there was room again a moment later,
+/// the lease ran out, the worker that was at the step was ended, and its work was paid for once more.
+#[test]
+fn a_lease_is_kept_though_the_disk_was_full_once() {
+    let disk = SimDisk::new();
+    let clock = Arc::new(Moved(AtomicU64::new(1)));
+    let environment = Environment {
+        storage: Arc::new(disk.clone()),
+        clock: clock.clone(),
+        ..Environment::system()
+    };
+    let (ledger, _) = Ledger::open_or_create(Path::new("l"), &environment).unwrap();
+    let mut plan = plan(1);
+    plan.steps[0].lease_seconds = Some(6);
+    let run = ledger.start_run("test", &plan, RunPolicy::default()).unwrap();
+    let (inner, second) = (Scripted::new(), 0);
+    let mut workers = Slow { inner, ledger: &ledger, clock: &clock, disk: &disk, run, second };
+    let options = Options { max_parallel: 1, marks: None };
+    let mut observer = Quiet::new();
+    let summary = drive(&ledger, &*clock, run, &mut workers, &mut observer, options).unwrap();
+    let RunOutcome::Stopped { error, unrecorded } = &summary.outcome else { panic!() };
+    assert_eq!((error.kind(), unrecorded.len()), (ErrorKind::DiskFull, 0));
+    let state = ledger.state().unwrap();
+    let step = state.runs[&run].step(StepNumber(1)).unwrap();
+    assert_eq!((step.status, step.attempts), (StepStatus::Accepted, 1));
+}

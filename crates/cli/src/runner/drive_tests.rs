@@ -1,0 +1,448 @@
+//! Goal: the loop on a real ledger with workers that answer as the test says: it deals, records,
+//! judges, resumes and stops without losing or repeating anything.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::*;
+use crate::runner::{Checked, Pending, Report, StubOptions, StubWorkers, WorkerKind, output};
+use plan_ledger::error::ErrorKind;
+use plan_ledger::ledger::Environment;
+use plan_ledger::plan::{
+    Barrier, Criterion, FailureClass, Finding, Gate, Idempotence, OnTimeout, Plan, Receipt,
+    RunPolicy, Step, StepNumber, TextPolicy,
+};
+
+#[path = "drive_meanwhile_tests.rs"]
+mod meanwhile;
+
+struct Quiet {
+    seen: Vec<Progress>,
+    /// Ask for this once so many steps were dealt.
+    stop: Option<(usize, StopRequest)>,
+}
+
+impl Observer for Quiet {
+    fn progress(&mut self, progress: &Progress) {
+        self.seen.push(progress.clone());
+    }
+
+    fn stop_request(&mut self) -> StopRequest {
+        let dealt = self.dealt().len();
+        match self.stop {
+            Some((after, request)) if dealt >= after => request,
+            _ => StopRequest::None,
+        }
+    }
+}
+
+impl Quiet {
+    fn new() -> Self {
+        Self { seen: Vec::new(), stop: None }
+    }
+
+    fn dealt(&self) -> Vec<u32> {
+        let number = |progress: &Progress| match progress {
+            Progress::Dispatched { step, .. } => Some(step.number.0),
+            _ => None,
+        };
+        self.seen.iter().filter_map(number).collect()
+    }
+}
+
+/// Workers that fail the steps they are told to fail, once each.
+struct Scripted {
+    stub: StubWorkers,
+    fail: VecDeque<u32>,
+    checks_fail: bool,
+    cannot_start: Option<fn(Error) -> StartFailure>,
+    at_once_max: usize,
+    at_once: usize,
+}
+
+impl Scripted {
+    fn new() -> Self {
+        Self {
+            stub: StubWorkers::new(StubOptions::default()),
+            fail: VecDeque::new(),
+            checks_fail: false,
+            cannot_start: None,
+            at_once_max: 0,
+            at_once: 0,
+        }
+    }
+}
+
+impl Workers for Scripted {
+    fn kind(&self) -> WorkerKind {
+        WorkerKind::Process
+    }
+
+    fn confirm_dead(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn start(&mut self, task: &Task) -> std::result::Result<(), StartFailure> {
+        if let Some(failure) = self.cannot_start {
+            return Err(failure(Error::new(ErrorKind::DiskFull, "no room")));
+        }
+        self.at_once += 1;
+        self.at_once_max = self.at_once_max.max(self.at_once);
+        self.stub.start(task)?;
+        Ok(())
+    }
+
+    fn check(&mut self, check: &Check) -> Result<()> {
+        self.at_once += 1;
+        self.at_once_max = self.at_once_max.max(self.at_once);
+        self.stub.check(check)
+    }
+
+    fn next(&mut self, wait: Duration) -> Option<Report> {
+        let report = self.stub.next(wait)?;
+        self.at_once -= 1;
+        Some(match report {
+            Report::Finished(token, receipt) => {
+                let id = receipt.output.inline().unwrap().value()["stub"]
+                    .as_str()
+                    .unwrap_or("")
+                    .to_owned();
+                let number: u32 = id.trim_start_matches('s').parse().unwrap_or(0);
+                let outcome = match self.fail.iter().position(|each| *each == number) {
+                    Some(place) => {
+                        self.fail.remove(place);
+                        let class = FailureClass::Transient;
+                        output::failed(class, "it broke".to_owned())
+                    }
+                    None => receipt.outcome.clone(),
+                };
+                Report::Finished(token, Box::new(Receipt { outcome, ..*receipt }))
+            }
+            Report::Checked(checked) if self.checks_fail && checked.ruling.is_some() => {
+                Report::Checked(Checked {
+                    ruling: Some(plan_ledger::plan::Ruling::Fail),
+                    ..checked
+                })
+            }
+            other => other,
+        })
+    }
+
+    fn settled(&mut self, token: AttemptToken) {
+        self.stub.settled(token);
+    }
+
+    fn stop_all(&mut self) {
+        self.stub.stop_all();
+    }
+
+    fn resolve_doubt(&self) -> Option<Finding> {
+        None
+    }
+}
+
+struct Bench {
+    _folder: tempfile::TempDir,
+    ledger: Ledger,
+    clock: Arc<dyn Clock>,
+    run: RunId,
+}
+
+impl Bench {
+    fn new(plan: &Plan, text: TextPolicy) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let environment = Environment::system();
+        let (ledger, _) = Ledger::open_or_create(&folder.path().join("l"), &environment).unwrap();
+        let run =
+            ledger.start_run("test", plan, RunPolicy { text, ..RunPolicy::default() }).unwrap();
+        Self { _folder: folder, ledger, clock: environment.clock, run }
+    }
+
+    fn drive(&self, workers: &mut dyn Workers, observer: &mut Quiet) -> RunSummary {
+        let options = Options { max_parallel: 3, marks: None };
+        drive(&self.ledger, &*self.clock, self.run, workers, observer, options).unwrap()
+    }
+}
+
+/// Steps s1 to sN that depend on nothing.
+fn plan(count: u32) -> Plan {
+    let step = |number: u32| Step { id: format!("s{number}"), ..Step::default() };
+    Plan { title: "a plan".to_owned(), steps: (1..=count).map(step).collect(), ..Plan::default() }
+}
+
+#[test]
+fn stubs_finish_a_plan_within_the_cap() {
+    let bench = Bench::new(&plan(20), TextPolicy::Judge);
+    let (mut workers, mut observer) = (Scripted::new(), Quiet::new());
+    let summary = bench.drive(&mut workers, &mut observer);
+    assert!(matches!(summary.outcome, RunOutcome::Done), "{:?}", summary.outcome);
+    assert_eq!((summary.counts.accepted, summary.counts.attempts), (20, 20));
+    assert_eq!(workers.at_once_max, 3);
+    assert_eq!(observer.dealt(), (1..=20).collect::<Vec<u32>>());
+}
+
+#[test]
+fn a_transient_failure_is_dealt_again() {
+    let bench = Bench::new(&plan(3), TextPolicy::Judge);
+    let mut workers = Scripted { fail: [2, 2].into(), ..Scripted::new() };
+    let summary = bench.drive(&mut workers, &mut Quiet::new());
+    assert!(matches!(summary.outcome, RunOutcome::Done));
+    assert_eq!((summary.session.retries, summary.counts.attempts), (2, 5));
+    let mut workers = Scripted { fail: [2, 2, 2].into(), ..Scripted::new() };
+    let summary = Bench::new(&plan(3), TextPolicy::Judge).drive(&mut workers, &mut Quiet::new());
+    assert!(matches!(summary.outcome, RunOutcome::Failed));
+    assert_eq!(summary.failures.len(), 1);
+    assert_eq!(summary.failures[0].2, "it broke");
+}
+
+#[test]
+fn criteria_are_judged_by_others_than_the_worker() {
+    let mut plan = plan(2);
+    plan.steps[0].acceptance =
+        vec![Criterion::Command("true".into()), Criterion::Text("looks good".into())];
+    plan.steps[1].acceptance = vec![Criterion::Command("true".into())];
+    plan.test_criteria = vec![Criterion::Command("true".into())];
+    let bench = Bench::new(&plan, TextPolicy::Judge);
+    let summary = bench.drive(&mut Scripted::new(), &mut Quiet::new());
+    let RunOutcome::Waiting(items) = &summary.outcome else { panic!("{:?}", summary.outcome) };
+    assert!(matches!(
+        items.as_slice(),
+        [Pending::Verdicts { step, criteria }] if step.id == "s1" && criteria == &["looks good"]
+    ));
+    let trusting = Bench::new(&plan, TextPolicy::Trust);
+    let summary = trusting.drive(&mut Scripted::new(), &mut Quiet::new());
+    assert!(matches!(summary.outcome, RunOutcome::Done), "{:?}", summary.outcome);
+    assert_eq!(summary.counts.trusted, 1);
+}
+
+#[test]
+fn a_criterion_of_the_plan_that_does_not_hold_fails_the_run() {
+    let mut plan = plan(1);
+    plan.test_criteria = vec![Criterion::Command("false".into())];
+    let bench = Bench::new(&plan, TextPolicy::Judge);
+    let mut workers = Scripted { checks_fail: true, ..Scripted::new() };
+    let summary = bench.drive(&mut workers, &mut Quiet::new());
+    assert!(matches!(summary.outcome, RunOutcome::Failed), "{:?}", summary.outcome);
+    assert_eq!(summary.failed_criteria.len(), 1);
+}
+
+#[test]
+fn what_an_earlier_runner_had_in_flight_is_dealt_again_or_asked_about() {
+    let mut plan = plan(3);
+    plan.steps[1].idempotent = Some(Idempotence::No);
+    let bench = Bench::new(&plan, TextPolicy::Judge);
+    // One attempt is of somebody outside, who may still report.
+    for worker in ["process/1", "stub/2", "elsewhere"] {
+        bench.ledger.dispatch(bench.run, worker).unwrap().unwrap();
+    }
+    let mut observer = Quiet::new();
+    let summary = bench.drive(&mut Scripted::new(), &mut observer);
+    assert_eq!(summary.session.lost, 2);
+    assert_eq!(observer.dealt(), [1]);
+    let RunOutcome::Waiting(items) = &summary.outcome else { panic!("{:?}", summary.outcome) };
+    assert!(matches!(&items[0], Pending::Doubt { step } if step.number == StepNumber(2)));
+    assert!(matches!(&items[1], Pending::Held { worker, .. } if worker == "elsewhere"));
+    // A stub knows that it did nothing.
+    let mut stub = StubWorkers::new(StubOptions::default());
+    let mut observer = Quiet::new();
+    bench.drive(&mut stub, &mut observer);
+    assert_eq!(observer.dealt(), [2]);
+}
+
+#[test]
+fn a_stop_waits_and_a_kill_does_not() {
+    for (request, accepted, lost) in [(StopRequest::Drain, 2, 0), (StopRequest::Kill, 0, 2)] {
+        let bench = Bench::new(&plan(9), TextPolicy::Judge);
+        let mut observer = Quiet { seen: Vec::new(), stop: Some((2, request)) };
+        let summary = bench.drive(&mut Scripted::new(), &mut observer);
+        assert!(matches!(summary.outcome, RunOutcome::Interrupted), "{:?}", summary.outcome);
+        assert_eq!((summary.counts.accepted, summary.session.lost), (accepted, lost));
+        let summary = bench.drive(&mut Scripted::new(), &mut Quiet::new());
+        assert!(matches!(summary.outcome, RunOutcome::Done), "{:?}", summary.outcome);
+    }
+}
+
+#[test]
+fn a_machine_that_cannot_start_workers_stops_the_loop_and_loses_nothing() {
+    let bench = Bench::new(&plan(3), TextPolicy::Judge);
+    let mut workers = Scripted { cannot_start: Some(StartFailure::NotBegun), ..Scripted::new() };
+    let summary = bench.drive(&mut workers, &mut Quiet::new());
+    let RunOutcome::Stopped { error, unrecorded } = &summary.outcome else { panic!() };
+    assert_eq!((error.kind(), unrecorded.len()), (ErrorKind::DiskFull, 0));
+    let summary = bench.drive(&mut Scripted::new(), &mut Quiet::new());
+    assert!(matches!(summary.outcome, RunOutcome::Done));
+    assert_eq!(summary.counts.attempts, 4);
+}
+
+/// A worker that had been started, and was ended because a full disk left no room for its process id,
+/// was given back as if it had not begun: a step that must not be done twice was dealt again.
+#[test]
+fn what_had_begun_when_the_machine_failed_is_in_doubt() {
+    let mut plan = plan(1);
+    plan.steps[0].idempotent = Some(Idempotence::No);
+    let not_begun: fn(Error) -> StartFailure = StartFailure::NotBegun;
+    let cases = [(not_begun, StepStatus::Ready), (StartFailure::Begun, StepStatus::InDoubt)];
+    for (failure, expected) in cases {
+        let bench = Bench::new(&plan, TextPolicy::Judge);
+        let mut workers = Scripted { cannot_start: Some(failure), ..Scripted::new() };
+        let summary = bench.drive(&mut workers, &mut Quiet::new());
+        assert!(matches!(summary.outcome, RunOutcome::Stopped { .. }), "{:?}", summary.outcome);
+        let state = bench.ledger.state().unwrap();
+        assert_eq!(state.runs[&bench.run].step(StepNumber(1)).unwrap().status, expected);
+    }
+}
+
+/// Goal: a loop returns where only an answer or its deadline lets it go on; once that has passed,
+/// the next loop takes what it says.
+#[test]
+fn a_deadline_of_an_answer_is_not_waited_for_but_heeded() {
+    let mut plan = plan(2);
+    let on_timeout = Some(OnTimeout::Answer("skip".to_owned()));
+    let gate = Gate { deadline_seconds: Some(1), on_timeout, ..Gate::default() };
+    plan.steps[0].gate = Some(Box::new(Gate { question: "May it?".to_owned(), ..gate }));
+    let bench = Bench::new(&plan, TextPolicy::Judge);
+    loop {
+        let mut observer = Quiet::new();
+        let outcome = bench.drive(&mut Scripted::new(), &mut observer).outcome;
+        let waits = |progress: &Progress| matches!(progress, Progress::Waiting { .. });
+        assert!(!observer.seen.iter().any(waits), "{:?}", observer.seen);
+        match outcome {
+            RunOutcome::Done => return,
+            RunOutcome::Waiting(_) => std::thread::sleep(WAIT_MAX),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// Workers whose attempts are over while they work: somebody else gave them up.
+struct GivenUp<'a> {
+    ledger: &'a Ledger,
+    working: Vec<AttemptToken>,
+    ended: Vec<AttemptToken>,
+}
+
+impl Workers for GivenUp<'_> {
+    fn kind(&self) -> WorkerKind {
+        WorkerKind::Process
+    }
+
+    fn confirm_dead(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn start(&mut self, task: &Task) -> std::result::Result<(), StartFailure> {
+        self.working.push(task.token);
+        Ok(())
+    }
+
+    fn check(&mut self, _: &Check) -> Result<()> {
+        Ok(())
+    }
+
+    fn next(&mut self, _: Duration) -> Option<Report> {
+        if let Some(token) = self.ended.last().copied().filter(|it| self.working.contains(it)) {
+            self.working.retain(|working| *working != token);
+            return Some(Report::Stopped(token));
+        }
+        let token = *self.working.first()?;
+        if self.ended.is_empty() {
+            self.ledger.report_lost(token, LostCause::Revoked, "it is wanted elsewhere").unwrap();
+            return None;
+        }
+        self.working.remove(0);
+        Some(Report::Finished(token, Box::default()))
+    }
+
+    fn settled(&mut self, _: AttemptToken) {}
+
+    fn stop_all(&mut self) {}
+
+    fn stop(&mut self, token: AttemptToken) {
+        self.ended.push(token);
+    }
+
+    fn resolve_doubt(&self) -> Option<Finding> {
+        None
+    }
+}
+
+/// A worker whose attempt was given up by somebody else worked on, for nobody, beside the one that had
+/// its step now.
+#[test]
+fn a_worker_whose_attempt_is_over_is_ended() {
+    let bench = Bench::new(&plan(1), TextPolicy::Judge);
+    let mut workers = GivenUp { ledger: &bench.ledger, working: Vec::new(), ended: Vec::new() };
+    let summary = bench.drive(&mut workers, &mut Quiet::new());
+    assert!(matches!(summary.outcome, RunOutcome::Done), "{:?}", summary.outcome);
+    assert_eq!((workers.ended.len(), summary.counts.attempts), (1, 2));
+}
+
+/// Workers that go on until a barrier is late, or nobody notices that for long.
+struct Slow<'a> {
+    bench: &'a Bench,
+    working: Vec<AttemptToken>,
+    looks_left: u32,
+}
+
+impl Workers for Slow<'_> {
+    fn kind(&self) -> WorkerKind {
+        WorkerKind::Process
+    }
+
+    fn confirm_dead(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn start(&mut self, task: &Task) -> std::result::Result<(), StartFailure> {
+        self.working.push(task.token);
+        Ok(())
+    }
+
+    fn check(&mut self, _: &Check) -> Result<()> {
+        Ok(())
+    }
+
+    fn next(&mut self, _: Duration) -> Option<Report> {
+        let state = self.bench.ledger.state().unwrap();
+        if !state.runs[&self.bench.run].barriers["join"].is_late && self.looks_left > 0 {
+            self.looks_left -= 1;
+            std::thread::sleep(Duration::from_millis(20));
+            return None;
+        }
+        Some(Report::Finished(self.working.pop()?, Box::default()))
+    }
+
+    fn settled(&mut self, _: AttemptToken) {}
+
+    fn stop_all(&mut self) {}
+
+    fn resolve_doubt(&self) -> Option<Finding> {
+        None
+    }
+}
+
+/// Story: a barrier had a second to go, and workers that took longer had every place. With a place more the
+/// run failed in time; without one nothing looked at the clock, and the barrier was released late.
+#[test]
+fn a_deadline_passes_while_every_place_is_taken() {
+    let mut plan = plan(3);
+    let members = ["s1", "s2", "s3"].map(str::to_owned).to_vec();
+    let join = Barrier { id: "join".to_owned(), members, ..Barrier::default() };
+    plan.barriers.push(Barrier { deadline_seconds: Some(1), ..join });
+    let bench = Bench::new(&plan, TextPolicy::Trust);
+    let mut workers = Slow { bench: &bench, working: Vec::new(), looks_left: 500 };
+    let summary = bench.drive(&mut workers, &mut Quiet::new());
+    assert!(matches!(summary.outcome, RunOutcome::Failed), "{:?}", summary.outcome);
+}
+
+#[test]
+fn the_same_ledger_gives_the_same_sequence() {
+    let of = || {
+        let bench = Bench::new(&plan(12), TextPolicy::Trust);
+        let mut workers = Scripted { fail: [3, 7].into(), ..Scripted::new() };
+        let mut observer = Quiet::new();
+        bench.drive(&mut workers, &mut observer);
+        observer.dealt()
+    };
+    assert_eq!(of(), of());
+}

@@ -1,0 +1,283 @@
+//! Files that a plan names: how they are now, and whether somebody stayed within them.
+//!
+//! Paths are those of the plan, from the folder in which the runner works, as its workers do. An
+//! entry of `changes` is a file, a folder (with all below it), or a pattern: `*` is any part of
+//! one name, `**` any names.
+//!
+//! Left out on purpose: looking for files that changed and that nobody named.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Component, Path};
+
+use serde::Serialize;
+
+use plan_ledger::ledger::{PlannedFile, PlannedFiles, bytes_hash};
+use plan_ledger::plan::{Artifact, CompactPlan, CompactStep, ContentHash};
+
+use super::output::open_regular;
+
+/// How many files of a plan are recorded.
+const FILES_MAX: usize = 10_000;
+
+/// A file that a step is expected to change, as it is when the step is dealt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ChangedFile {
+    /// Its path, as the plan has it.
+    pub path: String,
+    /// What is there.
+    pub state: FileState,
+    /// The hash of its bytes, if it is a file.
+    pub hash: Option<ContentHash>,
+    /// The hash that it had when the plan was made.
+    pub planned_hash: Option<ContentHash>,
+    /// Whether it is another one than when the plan was made; `None` where nobody recorded how it
+    /// was, or it is no file.
+    pub changed: Option<bool>,
+}
+
+/// What is found at a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileState {
+    /// A file.
+    File,
+    /// A folder.
+    Folder,
+    /// Nothing.
+    Absent,
+    /// Something else, or a file that cannot be read.
+    Other,
+}
+
+/// How the files of a step are now, beside how they were.
+pub(super) fn changed_files(changes: &[String], planned: &[PlannedFile]) -> Vec<ChangedFile> {
+    let file = |path: &String| {
+        let (state, hash) = look(path);
+        let before = planned.iter().find(|file| file.path == *path).map(|file| file.hash);
+        let is_known = matches!(state, FileState::File | FileState::Absent);
+        ChangedFile {
+            path: path.clone(),
+            state,
+            hash,
+            planned_hash: before.flatten(),
+            changed: before.filter(|_| is_known).map(|before| before != hash),
+        }
+    };
+    changes.iter().map(file).collect()
+}
+
+/// How the files of a plan are now, to be recorded as how they were when it was made; `None`
+/// where it names none, or so many that nobody will compare them.
+pub(crate) fn planned_files(version: u32, plan: &CompactPlan) -> Option<PlannedFiles> {
+    let paths = plan.steps().flat_map(CompactStep::changes);
+    let files: BTreeMap<String, Option<ContentHash>> =
+        paths.take(FILES_MAX + 1).map(|path| (path.to_owned(), look(path).1)).collect();
+    let is_of_use = !files.is_empty() && files.len() <= FILES_MAX;
+    is_of_use.then_some(PlannedFiles { version, files })
+}
+
+/// What is at that path, and its hash if it is a file.
+fn look(path: &str) -> (FileState, Option<ContentHash>) {
+    let found = match fs::metadata(path) {
+        Ok(found) => found,
+        Err(error) => {
+            // One that may not be looked at is there all the same.
+            let is_absent = matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory);
+            return (if is_absent { FileState::Absent } else { FileState::Other }, None);
+        }
+    };
+    if found.is_dir() {
+        return (FileState::Folder, None);
+    }
+    // Reading what is no regular file may never end.
+    let hash = found.is_file().then(|| hash_of(path)).flatten();
+    (if hash.is_some() { FileState::File } else { FileState::Other }, hash)
+}
+
+fn hash_of(path: &str) -> Option<ContentHash> {
+    bytes_hash(&mut open_regular(Path::new(path)).ok()?).ok()
+}
+
+/// Completes the artifacts of a receipt with the hashes that their worker left out, and says what
+/// is wrong with them.
+pub(super) fn examine(artifacts: &mut [Artifact], changes: &[String]) -> Vec<String> {
+    let mut notes = Vec::new();
+    for artifact in artifacts {
+        let (state, hash) = look(&artifact.path);
+        match hash {
+            Some(hash) if artifact.hash.is_empty() => artifact.hash = hash.to_string(),
+            Some(hash) if ContentHash::parse(&artifact.hash).is_some_and(|said| said != hash) => {
+                notes.push(format!("the artifact {} has another hash: {hash}", artifact.path));
+            }
+            None if state == FileState::Absent => {
+                notes.push(format!("the artifact {} is not there", artifact.path));
+            }
+            _ => {}
+        }
+        if !changes.is_empty() && !is_within(&artifact.path, changes) {
+            notes.push(format!("the artifact {} is outside the step's changes", artifact.path));
+        }
+    }
+    notes
+}
+
+/// Whether a path is one of these, below one, or meant by a pattern of them.
+fn is_within(path: &str, changes: &[String]) -> bool {
+    let path = names(path);
+    changes.iter().any(|entry| matches(&names(entry), &path))
+}
+
+/// The names of a path, from the working folder where it leads there.
+fn names(path: &str) -> Vec<String> {
+    let own = std::env::current_dir().unwrap_or_default();
+    let path = Path::new(path);
+    let path = path.strip_prefix(&own).unwrap_or(path);
+    let mut names: Vec<String> = Vec::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir if names.last().is_some_and(|name| name != "..") => {
+                names.pop();
+            }
+            other => names.push(other.as_os_str().to_string_lossy().into_owned()),
+        }
+    }
+    names
+}
+
+/// Whether names are what an entry says, or below it.
+fn matches(entry: &[String], path: &[String]) -> bool {
+    let all_below = ["**".to_owned()];
+    let entry: Vec<&String> = entry.iter().chain(&all_below).collect();
+    let is_like = |pattern: &&String, name: &String| {
+        is_met(pattern.as_bytes(), name.as_bytes(), |byte| *byte == b'*', |one, other| one == other)
+    };
+    is_met(&entry, path, |pattern| *pattern == "**", is_like)
+}
+
+/// Whether all of a text is what all of a pattern says, some pieces of which stand for any number
+/// of others. Every place of the pattern that can be reached is followed at once, so that no
+/// pattern takes long.
+fn is_met<P, T>(
+    pattern: &[P],
+    text: &[T],
+    is_any: impl Fn(&P) -> bool,
+    is_same: impl Fn(&P, &T) -> bool,
+) -> bool {
+    let reach = |places: &mut BTreeSet<usize>| {
+        for (place, piece) in pattern.iter().enumerate() {
+            if places.contains(&place) && is_any(piece) {
+                places.insert(place + 1);
+            }
+        }
+    };
+    let mut places = BTreeSet::from([0]);
+    reach(&mut places);
+    for each in text {
+        let mut next = BTreeSet::new();
+        for place in places {
+            let Some(piece) = pattern.get(place) else { continue };
+            if is_any(piece) {
+                next.insert(place);
+            } else if is_same(piece, each) {
+                next.insert(place + 1);
+            }
+        }
+        reach(&mut next);
+        places = next;
+    }
+    places.contains(&pattern.len())
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: what is within a step's changes, and what is not.
+
+    use super::*;
+    use plan_ledger::plan::{Plan, Step};
+
+    #[test]
+    fn entries_are_files_folders_or_patterns() {
+        let own = std::env::current_dir().unwrap();
+        let absolute = own.join("src/a.rs").to_string_lossy().into_owned();
+        for (entry, path, expected) in [
+            ("src/a.rs", "src/a.rs", true),
+            ("src/a.rs", "./src/x/../a.rs", true),
+            ("src/a.rs", absolute.as_str(), true),
+            ("src/a.rs", "src/a.rs.bak", false),
+            ("src/a.rs", "a.rs", false),
+            ("src/", "src/deep/er.rs", true),
+            ("src", "source", false),
+            ("src/*.rs", "src/b.rs", true),
+            ("src/*.rs", "src/deep/b.rs", false),
+            ("src/**/*.rs", "src/b.rs", true),
+            ("src/**/*.rs", "src/deep/er/b.rs", true),
+            ("**/b.rs", "x/b.rs", true),
+            ("src/a.rs", "../src/a.rs", false),
+            (".", "anything", true),
+        ] {
+            assert_eq!(is_within(path, &[entry.to_owned()]), expected, "{entry} {path}");
+        }
+    }
+
+    #[test]
+    fn artifacts_get_hashes_and_remarks() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+        fs::write(path("a"), "text").unwrap();
+        let wrong = "0".repeat(64);
+        let mut artifacts = vec![
+            Artifact { path: path("a"), hash: String::new() },
+            Artifact { path: path("a"), hash: wrong.clone() },
+            Artifact { path: path("b"), hash: "sha1:77".to_owned() },
+        ];
+        let notes = examine(&mut artifacts, &[path("a")]);
+        let hash = bytes_hash(&mut &b"text"[..]).unwrap().to_string();
+        assert_eq!(artifacts[0].hash, hash);
+        assert_eq!(artifacts[1].hash, wrong, "what a worker said stands");
+        assert_eq!(notes.len(), 3, "{notes:?}");
+        assert!(notes[0].contains("another hash"), "{notes:?}");
+        assert!(notes[1].contains("not there"), "{notes:?}");
+        assert!(notes[2].contains("outside"), "{notes:?}");
+        assert_eq!(examine(&mut artifacts[..1], &[]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_cannot_be_looked_at_is_not_said_to_be_absent() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+        fs::write(path("a"), "text").unwrap();
+        std::os::unix::fs::symlink(path("b"), path("b")).unwrap();
+        assert_eq!(look(&path("none")).0, FileState::Absent);
+        assert_eq!(look(&path("a/b")).0, FileState::Absent, "a file has nothing below it");
+        assert_eq!(look(&path("b")).0, FileState::Other, "a link to itself");
+    }
+
+    #[test]
+    fn a_file_that_changed_since_planning_is_told_from_one_that_did_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+        for name in ["same", "other", "gone"] {
+            fs::write(path(name), "before").unwrap();
+        }
+        let names = ["same", "other", "gone", "new", "never"].map(path);
+        let step = Step { changes: names.to_vec().into(), ..Default::default() };
+        let plan = Plan { steps: vec![step], ..Plan::default() };
+        let planned = planned_files(1, &plan.into()).unwrap();
+        fs::write(path("other"), "after").unwrap();
+        fs::write(path("new"), "after").unwrap();
+        fs::remove_file(path("gone")).unwrap();
+        let before: Vec<PlannedFile> = planned
+            .files
+            .iter()
+            .map(|(path, hash)| PlannedFile { path: path.clone(), hash: *hash })
+            .collect();
+        let files = changed_files(&names, &before);
+        let changed: Vec<_> = files.iter().map(|file| file.changed.unwrap()).collect();
+        assert_eq!(changed, [false, true, true, true, false]);
+        let unknown = changed_files(&names, &[]);
+        assert!(unknown.iter().all(|file| file.changed.is_none()));
+    }
+}

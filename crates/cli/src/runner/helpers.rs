@@ -1,0 +1,91 @@
+//! Those who are asked beside the workers: a judge of text criteria, and a planner
+//! (`format/hand-off.md`).
+//!
+//! Invariant: what they say counts only where it is understood. What is not is no verdict and no
+//! plan, and waits for a person.
+
+use plan_ledger::plan::{ApprovalPolicy, Plan};
+
+/// Who is asked beside the workers, if anybody is.
+#[derive(Debug, Clone, Default)]
+pub struct Helpers {
+    /// Who judges text criteria.
+    pub judge: Option<Judge>,
+    /// Who makes other plans.
+    pub planner: Option<Planner>,
+}
+
+/// A command that judges text criteria.
+#[derive(Debug, Clone)]
+pub struct Judge {
+    /// The shell command.
+    pub command: String,
+}
+
+/// A command that makes another plan when one is asked for.
+#[derive(Debug, Clone)]
+pub struct Planner {
+    /// The shell command.
+    pub command: String,
+    /// Whether its plans wait for a person.
+    pub approval: ApprovalPolicy,
+    /// Reads what it prints, in any form that a plan file may have.
+    pub read: fn(&[u8]) -> Result<Plan, String>,
+}
+
+impl Judge {
+    /// The name under which its verdicts are recorded.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("judge:{}", program(&self.command))
+    }
+}
+
+impl Planner {
+    /// The name under which its plans are recorded.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("{PLANNER_PREFIX}{}", program(&self.command))
+    }
+}
+
+/// Seconds after which a judge or a planner is ended, where the plan has no timeout for its steps.
+pub(super) const TIMEOUT_SECONDS: u32 = 3600;
+
+/// How the names of planners begin.
+pub(crate) const PLANNER_PREFIX: &str = "planner:";
+
+/// Programs that only run others.
+const INTERPRETERS: [&str; 8] = ["sh", "bash", "env", "exec", "node", "python", "python3", "uvx"];
+
+/// The name of the program or script that a shell command starts, without its folder. Nothing else of
+/// the command is recorded: there may be a secret in it.
+fn program(command: &str) -> &str {
+    let words = command.split_whitespace().map(|word| word.trim_matches(['\'', '"']));
+    let names = words.filter(|word| !word.starts_with('-') && !is_assignment(word));
+    let names = names.map(|word| word.rsplit('/').find(|part| !part.is_empty()).unwrap_or(word));
+    let mut scripts = names.clone().filter(|name| !INTERPRETERS.contains(name));
+    scripts.next().or_else(|| names.clone().next()).unwrap_or_default()
+}
+
+fn is_assignment(word: &str) -> bool {
+    let name = word.split_once('=').map(|(name, _)| name);
+    name.is_some_and(|name| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'))
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: names are those of programs.
+
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_programs() {
+        let name = |command: &str| Judge { command: command.to_owned() }.name();
+        assert_eq!(name("./bin/judge.sh --strict"), "judge:judge.sh");
+        assert_eq!(name("MODEL=small 'my/judge' x"), "judge:judge");
+        assert_eq!(name("sh -e bin/judge.sh"), "judge:judge.sh");
+        assert_eq!(name("python3"), "judge:python3");
+        assert_eq!(name(""), "judge:");
+    }
+}

@@ -1,0 +1,145 @@
+//! What a judge of text criteria is told, and what its answer means (`format/hand-off.md`).
+//!
+//! Invariant: an answer that is not exactly a verdict is none.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use plan_ledger::plan::{Artifact, Json, Plan, Ruling, Run, State, Step};
+
+use super::hand_off::SCHEMA;
+use super::{Check, Subject};
+
+/// What a judge is told: the JSON on its standard input.
+#[derive(Serialize)]
+struct Question<'a> {
+    schema: u32,
+    run: &'a str,
+    plan: Brief<'a>,
+    /// The step as the plan has it; null for a criterion of the plan.
+    step: Option<Step>,
+    number: Option<u32>,
+    attempt: Option<u32>,
+    token: Option<u64>,
+    /// The criterion's 0-based place in its list.
+    criterion: u32,
+    /// What must hold.
+    text: &'a str,
+    /// The output under judgement.
+    output: Value,
+    /// The files that the attempt made.
+    artifacts: &'a [Artifact],
+}
+
+/// What a judge is told about the plan.
+#[derive(Serialize)]
+struct Brief<'a> {
+    title: &'a str,
+    outcome: &'a str,
+    goal: &'a str,
+    context: &'a str,
+}
+
+/// What a judge answers.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Answer {
+    verdict: Word,
+    #[serde(default)]
+    evidence: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Word {
+    Pass,
+    Fail,
+}
+
+/// The verdict in what a judge printed, and its grounds; or why there is none.
+pub(super) fn verdict(printed: &[u8]) -> Result<(Ruling, String), String> {
+    let Answer { verdict, evidence } = serde_json::from_slice(printed)
+        .map_err(|error| format!("it printed no verdict: {error}"))?;
+    let ruling = match verdict {
+        Word::Pass => Ruling::Pass,
+        Word::Fail => Ruling::Fail,
+    };
+    Ok((ruling, evidence))
+}
+
+/// What a judge is asked in a check of a text criterion; `None` if what it is about is gone.
+pub(super) fn question(state: &State, check: &Check) -> Option<Json> {
+    let criteria;
+    let asked = match check.subject {
+        Subject::Attempt(token) => {
+            let (run, number) = state.dealt.get(&token)?;
+            let run = state.runs.get(run)?;
+            let (plan, step) = (run.plan()?, run.plan_step(*number)?);
+            let held = run.step(*number)?;
+            let receipt = held.attempt()?.receipt.as_ref()?;
+            criteria = step.acceptance();
+            let text = criteria.get(usize::try_from(check.criterion).ok()?)?.body();
+            Question {
+                step: Some(plan.with_defaults(step)),
+                number: Some(number.0),
+                attempt: Some(held.attempts),
+                token: Some(token.0),
+                output: check.output.value(),
+                artifacts: &receipt.artifacts,
+                ..about(run, plan.header(), check.criterion, text)
+            }
+        }
+        Subject::Plan(run) => {
+            let run = state.runs.get(&run)?;
+            let plan = run.plan()?;
+            let text =
+                plan.header().test_criteria.get(usize::try_from(check.criterion).ok()?)?.body();
+            about(run, plan.header(), check.criterion, text)
+        }
+        Subject::Doubt(_) | Subject::Replan(_) => return None,
+    };
+    // Only map keys that are not strings could fail, and there are none.
+    Some(Json::from(serde_json::to_value(asked).unwrap_or_default()))
+}
+
+fn about<'a>(run: &'a Run, plan: &'a Plan, criterion: u32, text: &'a str) -> Question<'a> {
+    let Plan { title, outcome, goal, context, .. } = plan;
+    Question {
+        schema: SCHEMA,
+        run: &run.name,
+        plan: Brief { title, outcome, goal, context },
+        step: None,
+        number: None,
+        attempt: None,
+        token: None,
+        criterion,
+        text,
+        output: Value::Null,
+        artifacts: &[],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: a verdict is one that cannot be misunderstood.
+
+    use super::*;
+
+    #[test]
+    fn a_verdict_is_understood_or_is_none() {
+        let (ruling, evidence) = verdict(br#"{"verdict":"pass","evidence":"read it"}"#).unwrap();
+        assert_eq!((ruling, evidence.as_str()), (Ruling::Pass, "read it"));
+        assert_eq!(verdict(br#" {"verdict": "fail"} "#).unwrap().0, Ruling::Fail);
+        for printed in [
+            "",
+            "pass",
+            "\"pass\"",
+            r#"{"verdict":"Pass"}"#,
+            r#"{"evidence":"good"}"#,
+            r#"{"verdict":"pass"} and more"#,
+            r#"{"verdict":"pass","sure":false}"#,
+        ] {
+            assert!(verdict(printed.as_bytes()).is_err(), "{printed}");
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! What a process left behind, as a receipt: its exit status, its output, the end of its errors.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::ExitStatus;
+
+use rustix::fs::OFlags;
+use serde_json::Value;
+
+use plan_ledger::plan::{Disposition, FailureClass, Json, Outcome, Receipt, with_long_as_text};
+
+/// The largest output, in bytes, that a receipt may carry.
+pub(super) const OUTPUT_LENGTH_MAX: u64 = 8 << 20;
+
+/// How much of a worker's standard error a receipt keeps, in bytes.
+pub(super) const LOG_TAIL_LENGTH_MAX: u64 = 4 << 10;
+
+/// How much of one line goes into a message, in characters.
+const LINE_LENGTH_MAX: usize = 300;
+
+/// The exit status by which a program says "try again later" (`EX_TEMPFAIL`).
+const EXIT_TRY_AGAIN: i32 = 75;
+
+/// Exit statuses by which a shell says that it cannot execute, or cannot find, the command.
+const EXIT_NOT_EXECUTABLE: [i32; 2] = [126, 127];
+
+/// The receipt of a worker that wrote none itself.
+pub(super) fn receipt_of(status: ExitStatus, output: &Path, log_tail: String) -> Receipt {
+    let outcome = match (status.code(), status.signal()) {
+        (Some(0), _) => return receipt_of_output(output, log_tail),
+        (Some(code), _) => failed_with(code, &log_tail),
+        (None, Some(signal)) => {
+            failed(FailureClass::Transient, format!("killed by signal {signal}"))
+        }
+        (None, None) => failed(FailureClass::Unknown, format!("ended: {status}")),
+    };
+    // What a failed worker printed may explain the failure; it is kept if it is small enough.
+    let output = read_output(output).unwrap_or_default();
+    Receipt { outcome, output: output.into(), log_tail, ..Receipt::default() }
+}
+
+/// The receipt of a worker that succeeded: its standard output is its output.
+fn receipt_of_output(output: &Path, log_tail: String) -> Receipt {
+    match read_output(output) {
+        Ok(output) => Receipt { output: output.into(), log_tail, ..Receipt::default() },
+        Err(message) => {
+            let outcome = failed(FailureClass::Deterministic, message);
+            Receipt { outcome, log_tail, ..Receipt::default() }
+        }
+    }
+}
+
+/// The receipt that stands in for one that cannot be kept as it is. What it says of the world stands.
+pub(crate) fn unusable(message: String, receipt: &Receipt) -> Receipt {
+    let is_done = receipt.outcome == Outcome::Succeeded;
+    let disposition = receipt.disposition.or(is_done.then_some(Disposition::Landed));
+    let outcome = failed(FailureClass::Deterministic, message);
+    let Receipt { duration, cost, .. } = *receipt;
+    Receipt { outcome, cost, duration, disposition, ..Receipt::default() }
+}
+
+/// A failure without a payload.
+pub(super) fn failed(class: FailureClass, message: String) -> Outcome {
+    Outcome::Failed { class, message, payload: Json::default() }
+}
+
+fn failed_with(code: i32, log_tail: &str) -> Outcome {
+    let class = match code {
+        EXIT_TRY_AGAIN => FailureClass::Transient,
+        code if EXIT_NOT_EXECUTABLE.contains(&code) => FailureClass::Deterministic,
+        _ => FailureClass::Unknown,
+    };
+    let mut message = format!("exit status {code}");
+    if let Some(line) = last_line(log_tail) {
+        message.push_str(": ");
+        message.push_str(&line);
+    }
+    failed(class, message)
+}
+
+/// A file's content as a JSON value: JSON if it parses, else text; nothing is null.
+pub(super) fn read_output(path: &Path) -> Result<Json, String> {
+    let bytes = read_limited(path, OUTPUT_LENGTH_MAX)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let text = text.trim_end_matches(['\n', '\r']);
+    if text.is_empty() {
+        return Ok(Json::default());
+    }
+    // Work that is done is not refused for a number: its digits are kept.
+    let value = serde_json::from_str(&with_long_as_text(text));
+    Ok(Json::new(&value.unwrap_or_else(|_| Value::String(text.to_owned()))))
+}
+
+/// A file's bytes, if there are not more than that.
+pub(super) fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>, String> {
+    let cannot = |error: io::Error| format!("cannot read {}: {error}", path.display());
+    let file = open_regular(path).map_err(cannot)?;
+    let mut bytes = Vec::new();
+    // One byte more than allowed tells too much from just enough, whatever the file's length
+    // claims while somebody may still write to it.
+    file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(cannot)?;
+    if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > limit {
+        return Err(format!(
+            "the output is longer than {limit} bytes; write it to a file and name that as an \
+             artifact in the receipt"
+        ));
+    }
+    Ok(bytes)
+}
+
+/// Opens a file that a worker may have put there. What is no regular file is an error: opening a named
+/// pipe waits for somebody who writes, and reading a device may never end.
+pub(super) fn open_regular(path: &Path) -> io::Result<File> {
+    let at_once = OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(at_once).open(path)?;
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"))
+    }
+}
+
+/// The last bytes of a file as text; empty if it cannot be read.
+pub(super) fn tail(path: &Path, length: u64) -> String {
+    let read = || -> io::Result<Vec<u8>> {
+        let mut file = open_regular(path)?;
+        let end = file.seek(SeekFrom::End(0))?;
+        file.seek(SeekFrom::Start(end.saturating_sub(length)))?;
+        let mut bytes = Vec::new();
+        file.take(length).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    let bytes = read().unwrap_or_default();
+    // The cut may have gone through a character: drop what is left of it.
+    let start = bytes.iter().take(3).take_while(|byte| *byte & 0xC0 == 0x80).count();
+    String::from_utf8_lossy(bytes.get(start..).unwrap_or_default()).into_owned()
+}
+
+/// The last line that says something, not too long.
+pub(super) fn last_line(text: &str) -> Option<String> {
+    let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
+    Some(line.chars().take(LINE_LENGTH_MAX).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: any bytes become an output or a clear message, and tails start at a character.
+
+    use super::*;
+
+    fn file(content: &[u8]) -> tempfile::NamedTempFile {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), content).unwrap();
+        file
+    }
+
+    #[test]
+    fn output_is_json_or_text() {
+        let read = |bytes: &[u8]| read_output(file(bytes).path()).unwrap().to_string();
+        assert_eq!(read(b"{\"b\": 1, \"a\": 2}\n"), "{\"a\":2,\"b\":1}");
+        assert_eq!(read(b"done\n"), "\"done\"");
+        assert_eq!(read(b"{\"order\": 1234567890123456789}"), "{\"order\":1234567890123456789}");
+        assert_eq!(read(b"[99999999999999999999]"), "[\"99999999999999999999\"]");
+        assert_eq!(read(b"99999999999999999999 left"), "\"99999999999999999999 left\"");
+        assert_eq!(read(b"\n"), "null");
+        assert_eq!(read(b"\xff\xfe{"), "\"\u{fffd}\u{fffd}{\"");
+        assert_eq!(read("[".repeat(100_000).as_bytes()).len(), 100_002);
+    }
+
+    #[test]
+    fn a_limit_holds_at_its_edge() {
+        let file = file(b"12345");
+        assert_eq!(read_limited(file.path(), 5).unwrap().len(), 5);
+        assert!(read_limited(file.path(), 4).unwrap_err().contains("artifact"));
+    }
+
+    #[test]
+    fn a_tail_starts_at_a_character() {
+        let file = file("xx\u{20ac}yy".as_bytes());
+        assert_eq!(tail(file.path(), 4), "yy");
+        assert_eq!(tail(file.path(), 5), "\u{20ac}yy");
+        assert_eq!(tail(file.path(), 99), "xx\u{20ac}yy");
+        assert_eq!(last_line("a\nb  \n\n"), Some("b".to_owned()));
+    }
+}

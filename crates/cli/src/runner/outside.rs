@@ -1,0 +1,261 @@
+//! One attempt that was claimed from outside, done by a process, and the commands that judge it:
+//! `ledger work`.
+//!
+//! Invariant: the process, and what it left behind, is ended before this returns; what it may have
+//! done to the world without a receipt is then for the ledger's rules to judge.
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use plan_ledger::error::{Error, ErrorKind, Result};
+use plan_ledger::ledger::LedgerView;
+use plan_ledger::plan::{Idempotence, Micros, Output, Receipt, Ruling, Run, StepNumber};
+
+use super::check::{Judging, output_of};
+use super::job::{EndedBy, Job, JobSpec, STREAM_LENGTH_MAX, Streams, Variables};
+use super::scratch::Scratch;
+use super::{
+    Check, Checked, ProcessOptions, ProcessWorkers, Report, StartFailure, Workers as _, files,
+    orphans, worked,
+};
+
+/// Between two looks at whether it is to stop.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// An attempt, and who does it.
+#[derive(Debug)]
+pub(crate) struct OutsideWork<'a> {
+    /// The ledger's folder, absolute.
+    pub(crate) ledger: &'a Path,
+    /// Where the process's files are kept meanwhile.
+    pub(crate) folder: PathBuf,
+    /// What was dealt, as the hand-off has it.
+    pub(crate) task: &'a Value,
+    /// The shell command.
+    pub(crate) command: &'a str,
+}
+
+/// What is wanted of a process that runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// It goes on.
+    GoOn,
+    /// It is ended.
+    Stop,
+}
+
+/// How it ended.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// With a receipt.
+    Returned(Box<Receipt>),
+    /// By request.
+    Stopped,
+}
+
+/// Whose criteria are checked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Criteria {
+    /// Those of a reported step.
+    OfStep(StepNumber),
+    /// Those of the plan, once every step is settled.
+    OfPlan,
+}
+
+/// The first command among the criteria that nobody has judged yet.
+fn first_check(run: &Run, criteria: Criteria) -> Option<Check> {
+    let judging = Judging::default();
+    match criteria {
+        Criteria::OfStep(number) => judging.of_step(run, number),
+        Criteria::OfPlan => judging.of_plan(run),
+    }
+}
+
+/// Whether there is a command among the criteria that nobody has judged yet.
+pub(crate) fn has_check(run: &Run, criteria: Criteria) -> bool {
+    first_check(run, criteria).is_some()
+}
+
+/// Run the first command among the criteria that nobody has judged yet, as a runner does; `None` if
+/// there is none. `order` is asked ten times a second; a check that it ends says nothing.
+///
+/// # Errors
+/// The ledger cannot be read, or this machine has no room for the files of a process.
+pub(crate) fn check_outside(
+    view: &LedgerView,
+    run: &Run,
+    criteria: Criteria,
+    (ledger, folder): (&Path, &Path),
+    mut order: impl FnMut() -> Order,
+) -> Result<Option<Checked>> {
+    let Some(mut check) = first_check(run, criteria) else { return Ok(None) };
+    if let Criteria::OfStep(number) = criteria
+        && let Some(attempt) = run.step(number).and_then(|step| step.attempt())
+        && let Some(output @ Output::Blob(_)) = output_of(attempt)
+    {
+        check.output = match view.output(output) {
+            Ok(output) => output,
+            // Work that nobody can look at does not hold.
+            Err(error) if error.is_damage() => {
+                let Check { subject, criterion, .. } = check;
+                let (ruling, evidence) = (Some(Ruling::Fail), error.to_string());
+                return Ok(Some(Checked { subject, criterion, ruling, evidence }));
+            }
+            Err(error) => return Err(error),
+        };
+    }
+    let options = ProcessOptions { ledger: ledger.to_owned(), run: run.id, worker: None };
+    let mut workers = ProcessWorkers::within(folder.join("checks"), options);
+    workers.check(&check)?;
+    loop {
+        if let Some(Report::Checked(checked)) = workers.next(LOOK_AGAIN) {
+            return Ok(Some(checked));
+        }
+        if order() == Order::Stop {
+            workers.stop_all();
+        }
+    }
+}
+
+/// Throw the files of an attempt away, once its end is durable.
+pub(crate) fn forget_outside(folder: &Path, token: u64) {
+    Scratch::new(folder.to_owned()).forget(&token.to_string());
+}
+
+impl OutsideWork<'_> {
+    /// Do it. What its process leaves in files is kept until [`forget_outside`]. `order` is asked ten times a second.
+    ///
+    /// # Errors
+    /// This machine has no room for its files, or cannot watch it.
+    pub(crate) fn run(
+        &self,
+        mut order: impl FnMut() -> Order,
+    ) -> std::result::Result<End, StartFailure> {
+        let scratch = Scratch::new(self.folder.clone());
+        let stem = self.text("token");
+        let input = format!("{}\n", self.hand_off());
+        let timeout = self.task.pointer("/step/timeout_seconds").and_then(Value::as_u64);
+        let spec = JobSpec {
+            stem: stem.clone(),
+            name: format!("step {} ({})", self.text("number"), self.step()),
+            command: self.command,
+            environment: self.environment(scratch.path(&stem, "receipt")),
+            input: input.as_bytes(),
+            timeout_seconds: timeout.and_then(|seconds| u32::try_from(seconds).ok()),
+            streams: Streams::Separate,
+            stream_length_max: STREAM_LENGTH_MAX,
+        };
+        let (sender, ended) = channel();
+        let mut job = match Job::start(&spec, &scratch, (), &sender) {
+            Ok(job) => job,
+            Err(not_started) => {
+                let receipt = worked::not_started(&not_started.or_refusal()?);
+                return Ok(End::Returned(Box::new(receipt)));
+            }
+        };
+        while ended.recv_timeout(LOOK_AGAIN).is_err() {
+            job.enforce();
+            if order() == Order::Stop {
+                job.end(EndedBy::Stop);
+            }
+        }
+        self.end(&scratch, &stem, job, order).map_err(StartFailure::Begun)
+    }
+
+    fn end(
+        &self,
+        scratch: &Scratch,
+        stem: &str,
+        job: Job,
+        mut order: impl FnMut() -> Order,
+    ) -> Result<End> {
+        let duration = Micros::try_from(job.started.elapsed().as_micros()).unwrap_or(Micros::MAX);
+        let mut notes: Vec<String> =
+            orphans::remark(&job.end_leftovers(scratch)).into_iter().collect();
+        let aside = job.aside();
+        let (status, ended_by) = job.reap();
+        let status = status.map_err(|error| {
+            let message = format!("the worker's exit status is not known: {error}");
+            Error::new(ErrorKind::Io, message)
+        })?;
+        // One that ended by itself just before it would have been ended counts as it ended.
+        let ended_by = ended_by.filter(|_| status.code().is_none());
+        if ended_by == Some(EndedBy::Stop) {
+            return Ok(End::Stopped);
+        }
+        let ending = (status, ended_by);
+        let mut receipt = worked::receipt(scratch, stem, ending, self.idempotence());
+        let (mut artifacts, changes) = (std::mem::take(&mut receipt.artifacts), self.changes());
+        let (sender, examined) = channel();
+        aside.please(move || {
+            let noticed = files::examine(&mut artifacts, &changes);
+            let _ = sender.send((artifacts, noticed));
+        });
+        // Large ones take long, and the lease is to be kept meanwhile.
+        let (artifacts, noticed) = loop {
+            match examined.recv_timeout(LOOK_AGAIN) {
+                Ok(examined) => break examined,
+                Err(RecvTimeoutError::Timeout) => _ = order(),
+                Err(RecvTimeoutError::Disconnected) => {
+                    break (Vec::new(), vec!["its artifacts could not be looked at".to_owned()]);
+                }
+            }
+        };
+        receipt.artifacts = artifacts;
+        notes.extend(noticed);
+        let log_tail = worked::with_notes(receipt.log_tail, &notes);
+        Ok(End::Returned(Box::new(Receipt { duration, log_tail, ..receipt })))
+    }
+
+    /// The files that the step is expected to change.
+    fn changes(&self) -> Vec<String> {
+        let entries = self.task.pointer("/step/changes").cloned();
+        entries.and_then(|entries| serde_json::from_value(entries).ok()).unwrap_or_default()
+    }
+
+    fn idempotence(&self) -> Idempotence {
+        let word = self.task.pointer("/step/idempotent").cloned();
+        word.and_then(|word| serde_json::from_value(word).ok()).unwrap_or_default()
+    }
+
+    fn text(&self, member: &str) -> String {
+        match self.task.get(member) {
+            Some(Value::String(text)) => text.clone(),
+            Some(value) => value.to_string(),
+            None => String::new(),
+        }
+    }
+
+    fn step(&self) -> &str {
+        self.task.pointer("/step/id").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// What the worker is told: the task without what only its claimer needs.
+    fn hand_off(&self) -> Value {
+        let mut value = self.task.clone();
+        if let Some(members) = value.as_object_mut() {
+            for own in ["type", "worker", "lease_until_micros"] {
+                members.remove(own);
+            }
+        }
+        value
+    }
+
+    fn environment(&self, receipt: PathBuf) -> Variables {
+        [
+            ("LEDGER_DIR", self.ledger.into()),
+            ("LEDGER_RUN", self.text("run").into()),
+            ("LEDGER_STEP", self.step().into()),
+            ("LEDGER_STEP_NUMBER", self.text("number").into()),
+            ("LEDGER_ATTEMPT", self.text("attempt").into()),
+            ("LEDGER_TOKEN", self.text("token").into()),
+            ("LEDGER_IDEMPOTENCY_KEY", self.text("idempotency_key").into()),
+            ("LEDGER_RECEIPT", receipt.into()),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into()
+    }
+}

@@ -1,0 +1,194 @@
+//! What a run waits for: read off the state, for people and for programs.
+//!
+//! Invariant: a run that goes on without work to deal waits for something that is named here, with
+//! all that somebody needs who is to do something about it.
+
+use plan_ledger::plan::{
+    Asked, Attempt, ContentHash, Micros, Outcome, PauseCause, QuestionId, ReplanTrigger, Ruling,
+    Run, StepNumber, StepState, StepStatus, Subject,
+};
+
+use super::StepName;
+use super::check::may_hold;
+use super::summary::{open_plan_criteria, open_steps};
+
+/// What a run waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Pending {
+    /// Verdicts on a step's criteria.
+    Verdicts {
+        /// The step.
+        step: StepName,
+        /// The criteria without a verdict.
+        criteria: Vec<String>,
+    },
+    /// Verdicts on the plan's own criteria.
+    PlanVerdicts {
+        /// The criteria without a verdict.
+        criteria: Vec<String>,
+    },
+    /// Somebody who answers a question.
+    Question {
+        /// Its number.
+        id: QuestionId,
+        /// The step that it is about, if it is about one.
+        step: Option<StepName>,
+        /// What was asked, of whom, until when.
+        asked: Asked,
+    },
+    /// Somebody who approves or rejects a plan version that was proposed.
+    Review {
+        /// The version.
+        version: u32,
+        /// Hash of its plan.
+        hash: ContentHash,
+    },
+    /// Somebody who raises a budget, or says that the run goes on.
+    Paused {
+        /// Why it pauses.
+        cause: PauseCause,
+    },
+    /// Another version of the plan.
+    Replan {
+        /// Why.
+        trigger: ReplanTrigger,
+        /// The step from which work is done anew, if it is known.
+        from: Option<StepName>,
+        /// Why, for people.
+        reason: String,
+    },
+    /// Somebody who decides about a failure, since the plan leaves that to nobody here.
+    Decision {
+        /// The step.
+        step: StepName,
+        /// Why its attempt failed, as far as it is said in one line.
+        message: String,
+    },
+    /// Somebody who says what became of a lost attempt.
+    Doubt {
+        /// The step.
+        step: StepName,
+    },
+    /// A worker outside this runner, or the end of its lease.
+    Held {
+        /// The step.
+        step: StepName,
+        /// Who has it.
+        worker: String,
+        /// Until when, in microseconds since the Unix epoch.
+        lease_until: Micros,
+    },
+    /// A cap that other runs of the ledger use up, while so many steps are ready.
+    Caps {
+        /// Steps that are ready.
+        ready: u32,
+    },
+    /// Steps that nothing leads to any more, such as those behind a broken barrier.
+    Blocked {
+        /// How many.
+        steps: u32,
+    },
+}
+
+/// All that a run waits for before there is work to deal again; with work to deal, that too.
+#[must_use]
+pub fn pending(run: &Run) -> Vec<Pending> {
+    let mut pending: Vec<Pending> = questions(run).chain(reviews(run)).collect();
+    pending.extend(run.pause.clone().map(|cause| Pending::Paused { cause }));
+    pending.extend(run.request.as_ref().map(|request| Pending::Replan {
+        trigger: request.trigger.clone(),
+        from: request.from.map(|from| StepName::of(run, from)),
+        reason: request.reason.clone(),
+    }));
+    pending.extend(run.reported.iter().map(|number| reported(run, *number)));
+    for number in &run.in_doubt {
+        pending.push(Pending::Doubt { step: StepName::of(run, *number) });
+    }
+    pending.extend(held(run));
+    if !pending.is_empty() {
+        return pending;
+    }
+    let open = open_steps(run);
+    if open == 0 {
+        let criteria = open_plan_criteria(run);
+        return vec![Pending::PlanVerdicts { criteria }];
+    }
+    match u32::try_from(run.ready_count()).unwrap_or(u32::MAX) {
+        0 => vec![Pending::Blocked { steps: open }],
+        ready => vec![Pending::Caps { ready }],
+    }
+}
+
+fn questions(run: &Run) -> impl Iterator<Item = Pending> {
+    run.questions.iter().map(|(id, question)| Pending::Question {
+        id: *id,
+        step: question.step.map(|step| StepName::of(run, step)),
+        asked: question.asked.clone(),
+    })
+}
+
+/// Versions that may still become active, and about which no question says the same.
+fn reviews(run: &Run) -> impl Iterator<Item = Pending> {
+    let asked = |version: u32| {
+        let subject = Subject::Plan(version);
+        run.questions.values().any(|question| question.asked.subject == subject)
+    };
+    let proposed = (1..).zip(&run.versions).filter(move |(number, version)| {
+        version.review.is_none() && *number > run.active && !asked(*number)
+    });
+    proposed.map(|(version, proposed)| Pending::Review { version, hash: proposed.hash })
+}
+
+/// What a step waits for whose worker reported.
+fn reported(run: &Run, number: StepNumber) -> Pending {
+    let step = StepName::of(run, number);
+    let attempt = run.step(number).and_then(|step| step.attempt());
+    match attempt.filter(|attempt| !may_hold(attempt)) {
+        None => Pending::Verdicts { step, criteria: open_criteria(run, number) },
+        Some(attempt) => Pending::Decision { step, message: failure(attempt) },
+    }
+}
+
+/// Why an attempt failed.
+fn failure(attempt: &Attempt) -> String {
+    match attempt.receipt.as_ref().map(|receipt| &receipt.outcome) {
+        Some(Outcome::Failed { message, .. }) => message.clone(),
+        Some(Outcome::ReplanRequested { reason }) => reason.clone(),
+        Some(Outcome::Succeeded) | None => {
+            let failed = attempt.verdicts.values().find(|each| each.ruling == Ruling::Fail);
+            failed.map_or_else(String::new, |verdict| {
+                format!("criterion {}: {}", u64::from(verdict.criterion) + 1, verdict.evidence)
+            })
+        }
+    }
+}
+
+/// Attempts that somebody outside the loop has.
+fn held(run: &Run) -> Vec<Pending> {
+    let held = |(index, step): (usize, &StepState)| {
+        let attempt = step.attempt()?;
+        (step.status == StepStatus::Dispatched).then(|| Pending::Held {
+            step: StepName {
+                number: StepNumber(u32::try_from(index + 1).unwrap_or(u32::MAX)),
+                id: step.id().to_owned(),
+            },
+            worker: attempt.worker.clone(),
+            lease_until: attempt.lease_until,
+        })
+    };
+    if run.in_flight == 0 {
+        return Vec::new();
+    }
+    run.steps.iter().enumerate().filter_map(held).collect()
+}
+
+/// The criteria of a reported step that have no verdict yet.
+fn open_criteria(run: &Run, number: StepNumber) -> Vec<String> {
+    let verdicts = run.step(number).and_then(|step| step.attempt()).map(|a| &a.verdicts);
+    let Some(step) = run.plan_step(number) else { return Vec::new() };
+    (0..)
+        .zip(&step.acceptance())
+        .filter(|(index, _)| verdicts.is_none_or(|verdicts| !verdicts.contains_key(index)))
+        .map(|(_, criterion)| criterion.body().to_owned())
+        .collect()
+}

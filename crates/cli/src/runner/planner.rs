@@ -1,0 +1,281 @@
+//! Other plans, made by a command when one is asked for (`format/hand-off.md`).
+//!
+//! Invariants:
+//! - A planner is asked only while a request for another plan is open, and no version waits for a
+//!   review.
+//! - An answer that cannot be used is recorded, in the variable [`PLANNER`], and shown to the
+//!   planner when it is asked again. For one request that happens at most [`ANSWERS_MAX`] times,
+//!   also over several runners; then a person must.
+//!
+//! Left out on purpose: what a planner costs, which no budget counts.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use plan_ledger::error::{Error, Result};
+use plan_ledger::plan::{
+    ApprovalPolicy, Json, Plan, PlanVersion, ReplanRequest, ReplanTrigger, Review, Ruling, Run,
+    RunStatus, StepNumber, StepState,
+};
+
+use super::check::first_line;
+use super::drive::Drive;
+use super::hand_off::{SCHEMA, class_word};
+use super::helpers::{PLANNER_PREFIX, Planner, TIMEOUT_SECONDS};
+use super::words::trigger_json;
+use super::{Answer, Check, Progress, StopRequest, Subject};
+
+/// The variable that holds what a planner answered to the open request, as far as it was of no use.
+const PLANNER: &str = "ledger.planner";
+
+/// How often a planner is asked for one plan.
+const ANSWERS_MAX: usize = 3;
+
+/// What became of requests for another plan in one loop.
+#[derive(Debug, Default)]
+pub(super) struct Planning {
+    /// The request that a planner works on.
+    asked: Option<u64>,
+    /// Requests that are left to people.
+    left: BTreeSet<u64>,
+}
+
+/// Answers of a planner that could not be used.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Unusable {
+    /// The request: the record that asked.
+    request: u64,
+    /// What was wrong with each.
+    problems: Vec<String>,
+}
+
+/// What a planner printed.
+enum Said {
+    Plan(Box<Plan>),
+    /// There is no other plan to make, and why.
+    NoMore(String),
+}
+
+/// Whether a version of a plan was made by a planner.
+pub(crate) fn is_by_planner(version: &PlanVersion) -> bool {
+    version.reason.starts_with(PLANNER_PREFIX)
+}
+
+impl Drive<'_> {
+    /// Ask the planner, if another plan is asked for.
+    pub(super) fn queue_planner(&mut self) {
+        let Some(planner) = self.helpers.planner.clone() else { return };
+        let Some(state) = self.state() else { return };
+        let Some(run) = state.runs.get(&self.run) else { return };
+        let Some(request) = run.request.as_ref().filter(|it| may_be_asked(run, it)) else { return };
+        if self.planning.asked.is_some() || self.planning.left.contains(&request.seq) {
+            return;
+        }
+        let unusable = unusable(run, request);
+        if let Some(why) = left_to_people(run, request, &unusable) {
+            self.planning.left.insert(request.seq);
+            let note = format!("{} is not asked for another plan: {why}", planner.name());
+            self.note(None, note);
+            return;
+        }
+        self.planning.asked = Some(request.seq);
+        let environment = vec![("LEDGER_RUN".to_owned(), run.name.clone())];
+        let timeout = run.plan().and_then(|plan| plan.header().defaults.timeout_seconds);
+        let check = Check {
+            subject: Subject::Replan(run.id),
+            criterion: 0,
+            command: planner.command,
+            answer: Answer::Plan,
+            environment,
+            output: Json::from(situation(run, request, &unusable)),
+            timeout_seconds: timeout.or(Some(TIMEOUT_SECONDS)),
+        };
+        self.queued.push_front((None, check));
+    }
+
+    /// Propose what the planner printed, or record that it is of no use.
+    pub(super) fn take_plan(&mut self, ruling: Option<Ruling>, printed: &str) {
+        let Some(request) = self.planning.asked.take() else { return };
+        let Some(planner) = self.helpers.planner.clone() else { return };
+        let taken = match ruling {
+            // It was ended, since the loop is; the next runner asks again.
+            None if self.stop == StopRequest::Kill => return,
+            Some(Ruling::Pass) => match read(&planner, printed) {
+                Ok(said) => self.propose(&planner, request, &said),
+                Err(problem) => Ok(Some(problem)),
+            },
+            Some(Ruling::Fail) | None => Ok(Some(printed.to_owned())),
+        };
+        let recorded = taken.and_then(|problem| match problem {
+            Some(problem) => self.without_plan(&planner, request, problem),
+            None => Ok(()),
+        });
+        if let Err(error) = recorded {
+            self.fail(error);
+        }
+        self.count();
+    }
+
+    /// What is wrong with the plan, if it was refused.
+    fn propose(&mut self, planner: &Planner, request: u64, said: &Said) -> Result<Option<String>> {
+        let (run, by) = (self.run, planner.name());
+        let reason = {
+            let state = self.ledger.state()?;
+            let open = state.runs.get(&run).and_then(|run| run.request.as_ref());
+            let Some(open) = open.filter(|open| open.seq == request) else {
+                // Somebody answered it in the meantime.
+                return Ok(None);
+            };
+            format!("{by}: {}", open.reason)
+        };
+        let proposed = match said {
+            Said::NoMore(why) => {
+                return Ok(refused(self.ledger.withdraw_replan(run, &by, why))?.err());
+            }
+            Said::Plan(plan) => match planner.approval {
+                ApprovalPolicy::Automatic => self.ledger.propose(run, plan, &reason),
+                ApprovalPolicy::Required => self.ledger.propose_for_review(run, plan, &reason),
+            },
+        };
+        Ok(match refused(proposed)? {
+            Ok(version) => {
+                let state = self.ledger.state()?;
+                let is_active = state.runs.get(&run).is_some_and(|run| run.active == version);
+                self.observer.progress(&Progress::Proposed { version, by, is_active });
+                None
+            }
+            Err(problem) => Some(problem),
+        })
+    }
+
+    /// Record that an answer could not be used.
+    fn without_plan(&mut self, planner: &Planner, request: u64, problem: String) -> Result<()> {
+        let state = self.ledger.state()?;
+        let Some(run) = state.runs.get(&self.run) else { return Ok(()) };
+        let open = run.request.as_ref().filter(|open| open.seq == request);
+        let mut unusable = open.map(|open| unusable(run, open)).unwrap_or_default();
+        let note = format!("{} gave no plan of use: {}", planner.name(), first_line(&problem));
+        unusable.problems.push(problem);
+        self.note(None, note);
+        let value = Json::from(serde_json::to_value(&unusable).unwrap_or_default());
+        let set = self.ledger.set_variable(self.run, PLANNER, value, None, &planner.name());
+        // A run that has ended meanwhile needs no record of it.
+        refused(set).map(drop)
+    }
+}
+
+/// Whether the run may have another plan now. One that pauses for its budget may have the one that
+/// is asked for because of that: nothing else would make it go on.
+fn may_be_asked(run: &Run, request: &ReplanRequest) -> bool {
+    let is_free = run.pause.as_ref().is_none_or(|cause| {
+        cause.is_of_cost() && request.trigger == ReplanTrigger::BudgetExhausted
+    });
+    run.status == RunStatus::Running && is_free && run.newest_proposal().is_none()
+}
+
+/// Why a planner is not asked about a request, if it is not.
+fn left_to_people(run: &Run, request: &ReplanRequest, unusable: &Unusable) -> Option<String> {
+    if unusable.problems.len() >= ANSWERS_MAX {
+        return Some(format!("{ANSWERS_MAX} of its answers could not be used"));
+    }
+    let is_free =
+        matches!(request.trigger, ReplanTrigger::ScopeChange { .. } | ReplanTrigger::Extension);
+    let max = run.plan().and_then(|plan| plan.header().failure.max_replans).filter(|_| !is_free)?;
+    (run.replans >= max).then(|| format!("the plan allows {max} other plans, and has had them"))
+}
+
+/// A rule's refusal in words; an error for everything else.
+fn refused<T>(done: Result<T>) -> Result<std::result::Result<T, String>> {
+    match done {
+        Ok(done) => Ok(Ok(done)),
+        Err(error) if is_refusal(&error) => Ok(Err(error.to_string())),
+        Err(error) => Err(error),
+    }
+}
+
+fn is_refusal(error: &Error) -> bool {
+    error.rejection().is_some() || error.kind() == plan_ledger::error::ErrorKind::BadPlan
+}
+
+/// What is recorded about the answers to a request.
+fn unusable(run: &Run, request: &ReplanRequest) -> Unusable {
+    let recorded = run.variables.get(PLANNER);
+    let recorded = recorded.and_then(|it| serde_json::from_str(it.value.as_str()).ok());
+    recorded
+        .filter(|unusable: &Unusable| unusable.request == request.seq)
+        .unwrap_or(Unusable { request: request.seq, problems: Vec::new() })
+}
+
+/// What a planner printed: a plan, or `{"no_more": "why"}`.
+fn read(planner: &Planner, printed: &str) -> std::result::Result<Said, String> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct NoMore {
+        no_more: String,
+    }
+    if let Ok(NoMore { no_more }) = serde_json::from_str(printed) {
+        return Ok(Said::NoMore(no_more));
+    }
+    (planner.read)(printed.as_bytes()).map(|plan| Said::Plan(Box::new(plan)))
+}
+
+/// What a planner is told: the JSON on its standard input.
+fn situation(run: &Run, request: &ReplanRequest, unusable: &Unusable) -> Value {
+    let numbers = run.active_version().map(|version| version.numbers.clone()).unwrap_or_default();
+    let steps: Vec<Value> = numbers.iter().filter_map(|number| step(run, *number)).collect();
+    let variables: BTreeMap<&String, Value> = run
+        .variables
+        .iter()
+        .filter(|(name, _)| *name != PLANNER && *name != plan_ledger::ledger::PLANNED_FILES)
+        .map(|(name, variable)| (name, variable.value.value()))
+        .collect();
+    let rejected: Vec<u32> = (1..)
+        .zip(&run.versions)
+        .filter(|(_, version)| version.review == Some(Review::Rejected))
+        .map(|(number, _)| number)
+        .collect();
+    let verdicts: Vec<Value> = run
+        .plan_verdicts
+        .values()
+        .filter(|verdict| verdict.ruling == Ruling::Fail)
+        .map(|it| json!({ "criterion": it.criterion, "by": it.by, "evidence": it.evidence }))
+        .collect();
+    let from = request.from.and_then(|number| run.step(number)).map(StepState::id);
+    let limits = run.limits();
+    json!({
+        "schema": SCHEMA,
+        "run": run.name,
+        "request": {
+            "seq": request.seq, "trigger": trigger_json(&request.trigger), "from": from,
+            "reason": request.reason,
+        },
+        "version": run.active,
+        "plan": run.plan(),
+        "steps": steps,
+        "variables": variables,
+        "failed_criteria": verdicts,
+        "replans": {
+            "used": run.replans, "max": run.plan().and_then(|plan| plan.header().failure.max_replans),
+        },
+        "budget": { "limits": limits, "spent": run.spent() },
+        "rejected_versions": rejected,
+        "unusable_answers": unusable.problems,
+    })
+}
+
+/// How a step stands, for a planner.
+fn step(run: &Run, number: StepNumber) -> Option<Value> {
+    let step = run.step(number)?;
+    let failure = step.last_failure();
+    Some(json!({
+        "id": step.id(),
+        "number": number.0,
+        "status": step.status.to_string().replace(' ', "_"),
+        "attempts": step.attempts,
+        "last_failure": failure.map(|(class, message)| {
+            json!({ "class": class_word(*class), "message": message })
+        }),
+    }))
+}

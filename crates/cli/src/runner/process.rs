@@ -1,0 +1,342 @@
+//! Workers that are processes: a step's own command, or one command for all, run by the shell.
+//!
+//! What a worker is told and what it may answer is `format/hand-off.md`.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use plan_ledger::error::Result;
+use plan_ledger::ledger::{PlannedFiles, Task};
+use plan_ledger::plan::{
+    AttemptToken, CompactPlan, FailureClass, Finding, Idempotence, Receipt, RunId,
+};
+
+use super::checked;
+use super::job::{EndedBy, Job, JobSpec, STREAM_LENGTH_MAX, Streams, Variables};
+use super::orphans::{self, Orphan};
+use super::scratch::Scratch;
+use super::worked::{failed_receipt, not_started};
+use super::{
+    Answer, Check, Checked, HandOff, Helpers, PlanContext, Remark, Report, StartFailure, StepName,
+    Subject, WorkerKind, Workers,
+};
+use super::{files, scratch_folder};
+
+/// Where and how processes work.
+#[derive(Debug, Clone)]
+pub struct ProcessOptions {
+    /// The ledger's folder, absolute, so that it names the same folder from everywhere.
+    pub ledger: PathBuf,
+    /// The run.
+    pub run: RunId,
+    /// The command for steps that have none of their own.
+    pub worker: Option<String>,
+}
+
+/// Workers that are processes.
+pub struct ProcessWorkers {
+    options: ProcessOptions,
+    helpers: Helpers,
+    context: PlanContext,
+    pub(super) scratch: Scratch,
+    pub(super) remarks: Vec<Remark>,
+    jobs: BTreeMap<Key, Running>,
+    /// Reports of what could not be started.
+    ready: VecDeque<Report>,
+    pub(super) heard: (Sender<Heard>, Receiver<Heard>),
+    stream_length_max: u64,
+    /// When the limits of all that runs are looked at again.
+    look_at: Instant,
+}
+
+/// Between two looks at the limits of all that runs.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// What threads tell the one that waits for reports.
+pub(super) enum Heard {
+    /// A job has ended.
+    Ended(Key),
+    /// A worker's report is complete: its artifacts were looked at. What was noticed.
+    Examined(AttemptToken, Box<Receipt>, Vec<String>),
+}
+
+/// A job that runs.
+pub(super) struct Running {
+    pub(super) job: Job,
+    pub(super) known: Known,
+}
+
+/// What has to be known of a job when it has ended.
+pub(super) struct Known {
+    /// The files that its step is expected to change.
+    pub(super) changes: Vec<String>,
+    /// Whether its step may be done twice.
+    pub(super) idempotence: Idempotence,
+    /// How it answers, if it is a check.
+    pub(super) answer: Answer,
+}
+
+/// What a job is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Key {
+    Work(AttemptToken),
+    Check(Subject, u32),
+}
+
+impl ProcessWorkers {
+    /// No process is started yet.
+    #[must_use]
+    pub fn new(options: ProcessOptions) -> Self {
+        let folder = scratch_folder(&options.ledger, options.run);
+        Self::within(folder, options)
+    }
+
+    /// The same, with the files of the processes in that folder.
+    pub(super) fn within(folder: PathBuf, options: ProcessOptions) -> Self {
+        Self {
+            options,
+            helpers: Helpers::default(),
+            context: PlanContext::default(),
+            scratch: Scratch::new(folder),
+            remarks: Vec::new(),
+            jobs: BTreeMap::new(),
+            ready: VecDeque::new(),
+            heard: channel(),
+            stream_length_max: STREAM_LENGTH_MAX,
+            look_at: Instant::now(),
+        }
+    }
+
+    /// The same, with somebody to ask beside the workers.
+    #[must_use]
+    pub fn with_helpers(mut self, helpers: Helpers) -> Self {
+        self.helpers = helpers;
+        self
+    }
+
+    /// The same, with so much of the plan told to every worker.
+    #[must_use]
+    pub fn with_context(mut self, context: PlanContext) -> Self {
+        self.context = context;
+        self
+    }
+
+    fn environment(&self, task: &Task) -> Variables {
+        let receipt = self.scratch.path(&stem(Key::Work(task.token)), "receipt");
+        [
+            ("LEDGER_DIR", self.options.ledger.clone().into()),
+            ("LEDGER_RUN", task.run_name.clone().into()),
+            ("LEDGER_STEP", task.step.id.clone().into()),
+            ("LEDGER_STEP_NUMBER", task.number.to_string().into()),
+            ("LEDGER_ATTEMPT", task.attempt.to_string().into()),
+            ("LEDGER_TOKEN", task.token.to_string().into()),
+            ("LEDGER_IDEMPOTENCY_KEY", task.idempotency_key.clone().into()),
+            ("LEDGER_RECEIPT", receipt.into()),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into()
+    }
+
+    fn launch(
+        &mut self,
+        key: Key,
+        spec: &JobSpec<'_>,
+        known: Known,
+    ) -> std::result::Result<Option<std::io::Error>, StartFailure> {
+        match Job::start(spec, &self.scratch, Heard::Ended(key), &self.heard.0) {
+            Ok(job) => {
+                self.jobs.insert(key, Running { job, known });
+                Ok(None)
+            }
+            Err(not_started) => not_started.or_refusal().map(Some),
+        }
+    }
+
+    /// End what takes too long, or writes too much; when that is to be looked at again.
+    fn enforce_limits(&mut self) -> Option<Instant> {
+        let now = Instant::now();
+        if self.look_at <= now {
+            self.jobs.values_mut().for_each(|running| running.job.enforce());
+            self.look_at = now + LOOK_AGAIN;
+        }
+        (!self.jobs.is_empty()).then_some(self.look_at)
+    }
+}
+
+impl Workers for ProcessWorkers {
+    fn kind(&self) -> WorkerKind {
+        WorkerKind::Process
+    }
+
+    fn confirm_dead(&mut self) -> Result<()> {
+        let mut of_job: BTreeMap<Option<AttemptToken>, Vec<Orphan>> = BTreeMap::new();
+        for orphan in self.scratch.confirm_dead()? {
+            let token = orphan.stem().and_then(|stem| stem.parse().ok()).map(AttemptToken);
+            of_job.entry(token).or_default().push(orphan);
+        }
+        for (token, orphans) in of_job {
+            let text = orphans::remark(&orphans);
+            self.remarks.extend(text.map(|text| Remark { token, text }));
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, task: &Task) -> std::result::Result<(), StartFailure> {
+        let key = Key::Work(task.token);
+        let Some(command) = task.step.command.as_ref().or(self.options.worker.as_ref()) else {
+            let message = "the step has no command and there is no worker for it".to_owned();
+            let receipt = Box::new(failed_receipt(FailureClass::Deterministic, message));
+            self.ready.push_back(Report::Finished(task.token, receipt));
+            return Ok(());
+        };
+        let hand_off = HandOff::with_context(task, self.context).to_json();
+        let spec = JobSpec {
+            stem: stem(key),
+            name: StepName::of_task(task).to_string(),
+            command: &command.clone(),
+            environment: self.environment(task),
+            input: hand_off.as_bytes(),
+            timeout_seconds: task.step.timeout_seconds,
+            streams: Streams::Separate,
+            stream_length_max: self.stream_length_max,
+        };
+        let changes = task.step.changes.to_vec();
+        let idempotence = task.step.idempotent.unwrap_or_default();
+        let known = Known { changes, idempotence, answer: Answer::Status };
+        if let Some(refusal) = self.launch(key, &spec, known)? {
+            let receipt = Box::new(not_started(&refusal));
+            self.ready.push_back(Report::Finished(task.token, receipt));
+        }
+        Ok(())
+    }
+
+    fn shared_folder(&self) -> Option<&std::path::Path> {
+        Some(&self.options.ledger)
+    }
+
+    fn check(&mut self, check: &Check) -> Result<()> {
+        let key = Key::Check(check.subject, check.criterion);
+        let told = check.environment.iter().map(|(name, value)| (name.clone(), value.into()));
+        let own = ("LEDGER_DIR".to_owned(), self.options.ledger.clone().into());
+        let environment = told.chain([own]).collect();
+        let spec = JobSpec {
+            stem: stem(key),
+            name: format!("criterion {} of {:?}", check.criterion, check.subject),
+            command: &check.command,
+            environment,
+            input: check.output.as_str().as_bytes(),
+            timeout_seconds: check.timeout_seconds,
+            streams: match check.answer {
+                Answer::Status => Streams::Together,
+                Answer::Verdict | Answer::Plan => Streams::Separate,
+            },
+            stream_length_max: self.stream_length_max,
+        };
+        // What a check asks may be asked again.
+        let idempotence = Idempotence::Yes;
+        let known = Known { changes: Vec::new(), idempotence, answer: check.answer };
+        let launched = self.launch(key, &spec, known);
+        if let Some(refusal) = launched.map_err(StartFailure::into_error)? {
+            let Check { subject, criterion, .. } = *check;
+            let evidence = format!("cannot start: {refusal}");
+            let ruling = checked::unheard(subject, check.answer);
+            self.ready.push_back(Report::Checked(Checked { subject, criterion, ruling, evidence }));
+        }
+        Ok(())
+    }
+
+    fn next(&mut self, wait: Duration) -> Option<Report> {
+        if let Some(report) = self.ready.pop_front() {
+            return Some(report);
+        }
+        let give_up = Instant::now().checked_add(wait)?;
+        loop {
+            let look_at = self.enforce_limits();
+            let until = look_at.map_or(give_up, |look_at| look_at.min(give_up));
+            let left = until.saturating_duration_since(Instant::now());
+            match self.heard.1.recv_timeout(left) {
+                Ok(Heard::Ended(key)) => {
+                    // Each job sends its key once, so it is there.
+                    let Some(running) = self.jobs.remove(&key) else { continue };
+                    let report = self.report(key, running);
+                    if report.is_some() {
+                        return report;
+                    }
+                }
+                Ok(Heard::Examined(token, receipt, notes)) => {
+                    return Some(self.finished(token, receipt, &notes));
+                }
+                Err(_) if Instant::now() >= give_up => return None,
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn settled(&mut self, token: AttemptToken) {
+        self.scratch.forget(&stem(Key::Work(token)));
+    }
+
+    fn stop_all(&mut self) {
+        for running in self.jobs.values_mut() {
+            running.job.end(EndedBy::Stop);
+        }
+    }
+
+    fn stop(&mut self, token: AttemptToken) {
+        if let Some(running) = self.jobs.get_mut(&Key::Work(token)) {
+            running.job.end(EndedBy::Stop);
+        }
+    }
+
+    fn helpers(&self) -> Helpers {
+        self.helpers.clone()
+    }
+
+    fn planned_files(&self, version: u32, plan: &CompactPlan) -> Option<PlannedFiles> {
+        files::planned_files(version, plan)
+    }
+
+    fn remarks(&mut self) -> Vec<Remark> {
+        std::mem::take(&mut self.remarks)
+    }
+
+    fn resolve_doubt(&self) -> Option<Finding> {
+        None
+    }
+}
+
+impl Drop for ProcessWorkers {
+    /// Nobody is left to hear of what still runs.
+    fn drop(&mut self) {
+        for running in std::mem::take(&mut self.jobs).into_values() {
+            running.job.end_now(&self.scratch);
+        }
+        self.scratch.tidy_up();
+    }
+}
+
+impl std::fmt::Debug for ProcessWorkers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ProcessWorkers")
+            .field("options", &self.options)
+            .field("running", &self.jobs.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The name of a job's files.
+pub(super) fn stem(key: Key) -> String {
+    match key {
+        Key::Work(token) => token.to_string(),
+        Key::Check(Subject::Attempt(token), criterion) => format!("{token}-criterion-{criterion}"),
+        Key::Check(Subject::Doubt(token), _) => format!("{token}-probe"),
+        Key::Check(Subject::Plan(_), criterion) => format!("plan-criterion-{criterion}"),
+        Key::Check(Subject::Replan(_), _) => "planner".to_owned(),
+    }
+}
+
+#[cfg(test)]
+#[path = "process_tests.rs"]
+mod tests;

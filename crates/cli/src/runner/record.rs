@@ -1,0 +1,203 @@
+//! What workers report, and what is kept of their attempts: receipts, losses, leases, remarks.
+//!
+//! Invariants:
+//! - What belongs to an attempt on this machine is thrown away only after its end is durable.
+//! - A worker whose attempt is over (its lease ran out, another plan took its step away) is ended:
+//!   nobody waits for what it does, and somebody else may be doing it.
+
+use plan_ledger::error::{ErrorKind, Result};
+use plan_ledger::ledger::PLANNED_FILES;
+use plan_ledger::plan::{AttemptToken, LostCause, Micros, Receipt, Run, StepStatus};
+
+use super::drive::{Drive, half_way};
+use super::recover::status_of;
+use super::summary::Unrecorded;
+use super::words::describe;
+use super::{Progress, Report, StepName, output, take_marks};
+
+/// After a lease that could not be renewed.
+const RENEW_AGAIN: Micros = 1_000_000;
+
+/// Who records what a runner finds.
+const RUNNER: &str = "runner";
+
+impl Drive<'_> {
+    pub(super) fn take(&mut self, report: Report) {
+        match report {
+            Report::Finished(token, receipt) => {
+                if let Some(running) = self.running.remove(&token) {
+                    self.record(token, running.step, *receipt);
+                }
+            }
+            Report::Stopped(token) => {
+                if let Some(running) = self.running.remove(&token) {
+                    // Not released: it had begun, and may have changed the world.
+                    let detail = "its worker was ended by request before it reported";
+                    self.give_up(token, &running.step, LostCause::RunnerDied, detail);
+                }
+            }
+            Report::Checked(checked) => self.take_verdict(checked),
+        }
+    }
+
+    fn record(&mut self, token: AttemptToken, step: StepName, receipt: Receipt) {
+        match self.ledger.record_receipt(token, receipt.clone()) {
+            Ok(status) => {
+                self.workers.settled(token);
+                self.session.receipts += 1;
+                let (outcome, message) = describe(&receipt.outcome);
+                let is_retried =
+                    matches!(status, StepStatus::Ready | StepStatus::Waiting | StepStatus::Delayed);
+                self.session.retries += u32::from(outcome == "failed" && is_retried);
+                if status == StepStatus::Reported {
+                    self.queue_check_of_step(&step);
+                }
+                let duration = receipt.duration;
+                let progress =
+                    Progress::Receipt { step, token, outcome, message, duration, status };
+                self.observer.progress(&progress);
+                self.count();
+            }
+            Err(error) if error.rejection().is_some() => {
+                self.workers.settled(token);
+                self.session.refused += 1;
+                let reason = error.to_string();
+                self.observer.progress(&Progress::Refused { step, token, reason });
+            }
+            Err(error) if error.kind() == ErrorKind::TooLarge => {
+                // It was not kept, and never will be: the attempt ends with that as its failure.
+                let message = format!("its receipt is too large: {error}; name an artifact");
+                self.record(token, step, output::unusable(message, &receipt));
+            }
+            Err(error) => {
+                self.unrecorded.push(Unrecorded { step, token, receipt });
+                self.fail(error);
+            }
+        }
+    }
+
+    /// Record that an attempt will never report.
+    pub(super) fn give_up(
+        &mut self,
+        token: AttemptToken,
+        step: &StepName,
+        cause: LostCause,
+        detail: &str,
+    ) {
+        match self.ledger.report_lost(token, cause, detail) {
+            Ok(_) => {
+                self.workers.settled(token);
+                self.session.lost += 1;
+                let Some(state) = self.state() else { return };
+                self.observer.progress(&Progress::Lost {
+                    step: step.clone(),
+                    token,
+                    detail: detail.to_owned(),
+                    status: status_of(&state, self.run, step.number),
+                });
+            }
+            // Its lease ran out in the meantime: it is lost already.
+            Err(error) if error.rejection().is_some() => self.workers.settled(token),
+            // The next runner finds it in flight, and gives it up then.
+            Err(error) => self.fail(error),
+        }
+    }
+
+    pub(super) fn renew_leases(&mut self) {
+        let now = self.clock.now();
+        let due: Vec<AttemptToken> = self
+            .running
+            .iter()
+            .filter(|(_, running)| running.renew_at <= now)
+            .map(|(token, _)| *token)
+            .collect();
+        for token in due {
+            let renew_at = match self.ledger.renew(token) {
+                Ok(lease_until) => half_way(now, lease_until),
+                // Its lease ran out: its receipt will be refused.
+                Err(error) if error.rejection().is_some() => Micros::MAX,
+                // A full disk may have room again while its worker lives.
+                Err(error) => {
+                    self.fail(error);
+                    now.saturating_add(RENEW_AGAIN)
+                }
+            };
+            if let Some(running) = self.running.get_mut(&token) {
+                running.renew_at = renew_at;
+            }
+        }
+    }
+
+    /// A disk that was full may have room again by the time that the last worker is done.
+    pub(super) fn record_what_was_left(&mut self) {
+        let disk_was_full =
+            self.fatal.as_ref().is_some_and(|error| error.kind() == ErrorKind::DiskFull);
+        if disk_was_full {
+            for Unrecorded { step, token, receipt } in std::mem::take(&mut self.unrecorded) {
+                self.record(token, step, receipt);
+            }
+        }
+    }
+
+    /// End the workers whose attempts are over.
+    pub(super) fn end_revoked(&mut self) {
+        let Some(state) = self.state() else { return };
+        let is_over = |token: &AttemptToken| !state.in_flight.contains_key(token);
+        let over: Vec<AttemptToken> = self.running.keys().copied().filter(is_over).collect();
+        for token in over {
+            self.workers.stop(token);
+        }
+    }
+
+    /// Do what comes before any step of the active version is dealt; whether it is one that was not
+    /// met yet.
+    pub(super) fn meet_version(&mut self) -> Result<bool> {
+        let state = self.ledger.state()?;
+        let Some(run) = state.runs.get(&self.run) else { return Ok(false) };
+        if self.met_version == run.active {
+            return Ok(false);
+        }
+        self.note_planned_files(run)?;
+        if let Some(marks) = self.options.marks {
+            let taken = take_marks(self.ledger, self.run, marks)?;
+            if taken.is_any() {
+                self.note(None, taken.to_string());
+            }
+        }
+        self.met_version = run.active;
+        Ok(true)
+    }
+
+    /// Record how the files of the active version are, so that its workers can be told what has
+    /// changed since.
+    fn note_planned_files(&self, run: &Run) -> Result<()> {
+        if plan_ledger::ledger::PlannedFiles::of(run).is_some_and(|it| it.version == run.active) {
+            return Ok(());
+        }
+        let files = run.plan().and_then(|plan| self.workers.planned_files(run.active, plan));
+        let Some(files) = files else { return Ok(()) };
+        let seen = Some(run.variables.get(PLANNED_FILES).map_or(0, |variable| variable.version));
+        match self.ledger.set_variable(self.run, PLANNED_FILES, files.to_json(), seen, RUNNER) {
+            Err(error) if error.rejection().is_none() => Err(error),
+            // Somebody else did it, or the run is over.
+            _ => Ok(()),
+        }
+    }
+
+    /// Tell, and keep for the summary, what the workers noticed.
+    pub(super) fn take_remarks(&mut self) {
+        let state = self.state();
+        for remark in self.workers.remarks() {
+            let step = state.as_ref().zip(remark.token).and_then(|(state, token)| {
+                let (_, number) = state.dealt.get(&token)?;
+                Some(StepName::of(state.runs.get(&self.run)?, *number))
+            });
+            self.note(step, remark.text);
+        }
+    }
+
+    pub(super) fn note(&mut self, step: Option<StepName>, note: String) {
+        self.notes.push((step.clone(), note.clone()));
+        self.observer.progress(&Progress::Noted { step, note });
+    }
+}

@@ -1,0 +1,69 @@
+//! What an earlier runner left in flight.
+//!
+//! Invariant: an attempt is given up only after its worker is known to be dead; attempts that
+//! nobody of this kind hosted are left to their leases.
+
+use plan_ledger::error::Result;
+use plan_ledger::ledger::Ledger;
+use plan_ledger::plan::{AttemptToken, Command, LostCause, RunId, State, StepNumber, StepStatus};
+
+use super::{Observer, Progress, StepName, WorkerKind, Workers};
+
+/// Give up the attempts that an earlier runner hosted, once their workers are known to be dead,
+/// and answer the doubts that these workers can answer. How many attempts were given up.
+///
+/// Only for a run that no other thread of this process drives.
+pub fn recover(
+    ledger: &Ledger,
+    run: RunId,
+    workers: &mut dyn Workers,
+    observer: &mut dyn Observer,
+) -> Result<u32> {
+    workers.confirm_dead()?;
+    let remarks = workers.remarks();
+    let state = ledger.state()?;
+    let mut lost = 0;
+    for (token, (_, number)) in state.in_flight.iter().filter(|(_, (of, _))| *of == run) {
+        let Some(the_run) = state.runs.get(&run) else { continue };
+        let attempt = the_run.step(*number).and_then(|step| step.attempt());
+        if !attempt.is_some_and(|attempt| WorkerKind::hosted(&attempt.worker)) {
+            continue;
+        }
+        let remark = remarks.iter().find(|remark| remark.token == Some(*token));
+        let remark = remark.map(|remark| format!("; it {}", remark.text)).unwrap_or_default();
+        let detail = format!("the runner that hosted it ended before it reported{remark}");
+        ledger.report_lost(*token, LostCause::RunnerDied, &detail)?;
+        lost += 1;
+        observer.progress(&Progress::Lost {
+            step: StepName::of(the_run, *number),
+            token: *token,
+            detail,
+            status: status_of(&*ledger.state()?, run, *number),
+        });
+    }
+    // What is left of attempts that are over, or of checks, is of no attempt any more.
+    for remark in remarks.iter().filter(|remark| !is_in_flight(&state, run, remark.token)) {
+        let note = format!("an attempt or a check of an earlier runner {}", remark.text);
+        observer.progress(&Progress::Noted { step: None, note });
+    }
+    if let Some(finding) = workers.resolve_doubt() {
+        let by = workers.kind().judge().to_owned();
+        let in_doubt =
+            ledger.state()?.runs.get(&run).map(|run| run.in_doubt.clone()).unwrap_or_default();
+        for step in in_doubt {
+            let (by, evidence) = (by.clone(), String::new());
+            ledger.execute(&Command::ResolveDoubt { run, step, finding, by, evidence })?;
+        }
+    }
+    Ok(lost)
+}
+
+fn is_in_flight(state: &State, run: RunId, token: Option<AttemptToken>) -> bool {
+    token.and_then(|token| state.in_flight.get(&token)).is_some_and(|(of, _)| *of == run)
+}
+
+/// How a step stands now.
+pub(super) fn status_of(state: &State, run: RunId, number: StepNumber) -> StepStatus {
+    let step = state.runs.get(&run).and_then(|run| run.step(number));
+    step.map_or(StepStatus::Removed, |step| step.status)
+}

@@ -1,0 +1,273 @@
+//! The files of the attempts that run now, and the proof that an earlier runner's are dead.
+//!
+//! Each job (a worker or a check) has a stem, and files named after it: `.in` and `.out` are its
+//! standard input and output, `.err` its standard error, `.receipt` the receipt that it may
+//! write, `.pid` its process id and name. Everything here is disposable: the ledger never reads
+//! it.
+//!
+//! Invariants:
+//! - `.err` is locked through the open file that the job inherits as its standard error. The
+//!   kernel keeps that lock exactly as long as the job, or a descendant that kept the file open,
+//!   lives: also after the runner was killed. A free lock is the proof that nobody is left.
+//! - A process is ended only if its own environment names this ledger and this job: a process id
+//!   alone may have been given to somebody else by now.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use plan_ledger::error::{Error, ErrorKind, Result};
+
+use super::orphans::{self, Orphan};
+
+/// How long an ended process may take to let go of its lock.
+const DEATH_WAIT: Duration = Duration::from_secs(10);
+
+/// How much a note of a job may take, in bytes. A longer name is cut.
+const NOTE_LENGTH: usize = 512;
+
+/// Between two looks at the lock.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// The suffixes of a job's files.
+const SUFFIXES: [&str; 5] = ["in", "out", "receipt", "pid", "err"];
+
+/// The folder in which the jobs of one run keep their files.
+#[derive(Debug)]
+pub(super) struct Scratch {
+    folder: PathBuf,
+}
+
+impl Scratch {
+    /// In that folder, which is created when it is needed.
+    pub(super) fn new(folder: PathBuf) -> Self {
+        Self { folder }
+    }
+
+    /// The file of a job with that suffix.
+    pub(super) fn path(&self, stem: &str, suffix: &str) -> PathBuf {
+        self.folder.join(format!("{stem}.{suffix}"))
+    }
+
+    /// What [`WORK_VARIABLE`] holds in the processes of a job.
+    pub(super) fn work_name(&self, stem: &str) -> PathBuf {
+        self.folder.join(stem)
+    }
+
+    /// Create a job's files: its input with these bytes, its output empty, its error file locked.
+    pub(super) fn create(&self, stem: &str, input: &[u8]) -> Result<JobFiles> {
+        fs::create_dir_all(&self.folder)
+            .map_err(|error| Error::io("create the workers' folder", &self.folder, error))?;
+        let input_path = self.path(stem, "in");
+        fs::write(&input_path, input)
+            .map_err(|error| Error::io("write a worker's input", &input_path, error))?;
+        let input = File::open(&input_path)
+            .map_err(|error| Error::io("open a worker's input", &input_path, error))?;
+        remove(&self.path(stem, "receipt"))?;
+        let output = create(&self.path(stem, "out"))?;
+        let error_path = self.path(stem, "err");
+        let errors = create(&error_path)?;
+        errors
+            .lock()
+            .map_err(|error| Error::io("lock a worker's error file", &error_path, error))?;
+        // Room for what is noted once it runs: by then a full disk would come too late.
+        let note = self.path(stem, "pid");
+        fs::write(&note, [b' '; NOTE_LENGTH])
+            .map_err(|error| Error::io("make room for a worker's process id", &note, error))?;
+        Ok(JobFiles { input, output, errors })
+    }
+
+    /// Write down who a job is, for the runner that may have to end it, and for people: into the
+    /// room that was made before it was started.
+    pub(super) fn note_process(&self, stem: &str, pid: u32, name: &str) -> Result<()> {
+        let path = self.path(stem, "pid");
+        let mut note = format!("{pid} {name}").into_bytes();
+        note.truncate(NOTE_LENGTH);
+        let written =
+            OpenOptions::new().write(true).open(&path).and_then(|mut file| file.write_all(&note));
+        written.map_err(|error| Error::io("write a worker's process id", &path, error))
+    }
+
+    /// Throw away a job's files. What cannot be removed now is removed by the next runner.
+    pub(super) fn forget(&self, stem: &str) {
+        for suffix in SUFFIXES {
+            // Not being able to is harmless: see above.
+            let _ = fs::remove_file(self.path(stem, suffix));
+        }
+    }
+
+    /// Leave no empty folders behind.
+    pub(super) fn tidy_up(&self) {
+        // They are not empty if something could not be removed, or another run has its own.
+        if fs::remove_dir(&self.folder).is_ok()
+            && let Some(parent) = self.folder.parent()
+        {
+            let _ = fs::remove_dir(parent);
+        }
+    }
+
+    /// Make sure that no process of an earlier runner's jobs is alive, then throw all files away.
+    /// The processes that had to be ended.
+    ///
+    /// A lock tells whether somebody is left who holds it; a process that let go of it, and left
+    /// the group of its job, is found by its environment alone.
+    pub(super) fn confirm_dead(&self) -> Result<Vec<Orphan>> {
+        let ended = orphans::end(|work| work.starts_with(&self.folder), None);
+        self.confirm_unlocked()?;
+        match ended.iter().find(|orphan| orphan.is_there()) {
+            Some(alive) => {
+                Err(cannot_end(&self.folder, "an attempt or a check", &alive.describe()))
+            }
+            None => Ok(ended),
+        }
+    }
+
+    fn confirm_unlocked(&self) -> Result<()> {
+        let entries = match fs::read_dir(&self.folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(Error::io("list the workers' folder", &self.folder, error)),
+        };
+        let mut paths = Vec::new();
+        for entry in entries {
+            let entry = entry
+                .map_err(|error| Error::io("list the workers' folder", &self.folder, error))?;
+            paths.push(entry.path());
+        }
+        // All of them first: nothing of a job that lives may be removed.
+        for path in paths.iter().filter(|path| path.extension().is_some_and(|it| it == "err")) {
+            self.end_holder(path, DEATH_WAIT)?;
+        }
+        paths.iter().filter(|path| path.is_file()).try_for_each(|path| remove(path))
+    }
+
+    /// End whoever holds the lock of an error file.
+    fn end_holder(&self, errors: &Path, patience: Duration) -> Result<()> {
+        let file = OpenOptions::new()
+            .write(true)
+            .open(errors)
+            .map_err(|error| Error::io("open a worker's error file", errors, error))?;
+        let give_up = Instant::now() + patience;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(()),
+                Err(TryLockError::WouldBlock) => {}
+                Err(TryLockError::Error(error)) => {
+                    return Err(Error::io("lock a worker's error file", errors, error));
+                }
+            }
+            let stem = errors.file_stem().unwrap_or_default().to_string_lossy();
+            // A name that was cut may end within a character.
+            let note = fs::read(self.path(&stem, "pid")).unwrap_or_default();
+            let note = String::from_utf8_lossy(&note);
+            if Instant::now() >= give_up {
+                return Err(still_alive(errors, &note));
+            }
+            let work = self.work_name(&stem);
+            orphans::end(|other| other == work, None);
+            thread::sleep(LOOK_AGAIN);
+        }
+    }
+}
+
+/// What a job gets as its standard streams.
+pub(super) struct JobFiles {
+    pub(super) input: File,
+    pub(super) output: File,
+    pub(super) errors: File,
+}
+
+fn create(path: &Path) -> Result<File> {
+    // Append, so that two processes that share the file do not write over each other.
+    let _ = fs::remove_file(path);
+    OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(path)
+        .map_err(|error| Error::io("create a worker's file", path, error))
+}
+
+fn remove(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::io("remove a worker's file", path, error))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn still_alive(errors: &Path, note: &str) -> Error {
+    let (pid, name) = note.trim().split_once(' ').unwrap_or(("unknown", "an attempt"));
+    cannot_end(errors, name, &format!("process {pid}"))
+}
+
+fn cannot_end(at: &Path, name: &str, process: &str) -> Error {
+    let message = format!(
+        "{name}: its worker ({process}), started by a runner that has ended, is still alive \
+         and cannot be ended from here; end it and run again"
+    );
+    Error::new(ErrorKind::Locked, message).at_path(at)
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: an orphan is found by its lock, ended by its environment, and nobody else is.
+
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    fn scratch() -> (tempfile::TempDir, Scratch) {
+        let folder = tempfile::tempdir().unwrap();
+        let scratch = Scratch::new(folder.path().join("run-1"));
+        (folder, scratch)
+    }
+
+    #[test]
+    fn an_empty_or_missing_folder_holds_nobody() {
+        let (_folder, scratch) = scratch();
+        scratch.confirm_dead().unwrap();
+        scratch.create("7", b"{}").unwrap();
+        scratch.confirm_dead().unwrap();
+        assert!(!scratch.path("7", "in").exists());
+    }
+
+    #[test]
+    fn an_orphan_that_names_its_job_is_ended() {
+        let (_folder, scratch) = scratch();
+        let files = scratch.create("7", b"").unwrap();
+        let mut child = Command::new("sleep")
+            .arg("600")
+            .env(orphans::WORK_VARIABLE, scratch.work_name("7"))
+            .stderr(files.errors)
+            .spawn()
+            .unwrap();
+        // No pid file at all: as if the runner was killed right after the start.
+        scratch.confirm_dead().unwrap();
+        let status = child.wait().unwrap();
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9));
+    }
+
+    #[test]
+    fn a_stranger_with_the_lock_is_left_alone_and_named() {
+        let (_folder, scratch) = scratch();
+        let files = scratch.create("7", b"").unwrap();
+        let mut child = Command::new("sleep")
+            .arg("600")
+            .stdout(Stdio::null())
+            .stderr(files.errors)
+            .spawn()
+            .unwrap();
+        scratch.note_process("7", child.id(), "step 37 (build)").unwrap();
+        let path = scratch.path("7", "err");
+        let error = scratch.end_holder(&path, Duration::from_millis(50)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Locked);
+        let message = error.to_string();
+        assert!(message.contains("step 37 (build)"), "{message}");
+        assert!(message.contains(&child.id().to_string()), "{message}");
+        assert!(child.try_wait().unwrap().is_none());
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}

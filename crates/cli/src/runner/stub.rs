@@ -1,0 +1,129 @@
+//! Workers that answer at once, for nothing, and always the same: to drill a plan.
+//!
+//! Invariants: no thread, no clock (but a sleep where there is nothing to do), no randomness. The answer depends on the step alone, so two
+//! runs of a plan end with the same variables however often they were killed.
+
+use std::collections::VecDeque;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use plan_ledger::error::{Error, Result};
+use plan_ledger::ledger::Task;
+use plan_ledger::plan::{AttemptToken, Finding, Json, Receipt, Ruling, Step};
+
+use super::scratch::Scratch;
+use super::{Check, Checked, Report, StartFailure, Subject, WorkerKind, Workers};
+
+/// How stubs work.
+#[derive(Debug, Clone, Default)]
+pub struct StubOptions {
+    /// A file that gets one line, `<step number> <attempt>`, for each execution, before anything
+    /// of it is reported: a count outside the ledger.
+    pub tally: Option<PathBuf>,
+    /// The folder of the processes of an earlier runner of the same run, if there may be one.
+    pub scratch: Option<PathBuf>,
+}
+
+/// Workers that answer at once, for nothing, and always the same.
+#[derive(Debug)]
+pub struct StubWorkers {
+    tally: Option<PathBuf>,
+    scratch: Option<Scratch>,
+    ready: VecDeque<Report>,
+}
+
+impl StubWorkers {
+    /// Nothing is executed yet.
+    #[must_use]
+    pub fn new(options: StubOptions) -> Self {
+        let StubOptions { tally, scratch } = options;
+        Self { tally, scratch: scratch.map(Scratch::new), ready: VecDeque::new() }
+    }
+
+    fn count(&self, task: &Task) -> Result<()> {
+        let Some(path) = &self.tally else { return Ok(()) };
+        let line = format!("{} {}\n", task.number, task.attempt);
+        OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(path)
+            .and_then(|mut file| file.write_all(line.as_bytes()))
+            .map_err(|error| Error::io("count an execution", path, error))
+    }
+}
+
+impl Workers for StubWorkers {
+    fn kind(&self) -> WorkerKind {
+        WorkerKind::Stub
+    }
+
+    fn confirm_dead(&mut self) -> Result<()> {
+        self.scratch.as_ref().map_or(Ok(()), |scratch| scratch.confirm_dead().map(drop))
+    }
+
+    fn start(&mut self, task: &Task) -> std::result::Result<(), StartFailure> {
+        self.count(task)?;
+        let receipt = Receipt { output: canned_output(&task.step).into(), ..Receipt::default() };
+        self.ready.push_back(Report::Finished(task.token, Box::new(receipt)));
+        Ok(())
+    }
+
+    fn check(&mut self, check: &Check) -> Result<()> {
+        let (ruling, evidence) = match check.subject {
+            // As for `resolve_doubt`.
+            Subject::Doubt(_) => (Ruling::Fail, "not run: a lost stub worker did nothing"),
+            Subject::Attempt(_) | Subject::Plan(_) | Subject::Replan(_) => {
+                (Ruling::Pass, "not run: stub workers take every command as passed")
+            }
+        };
+        self.ready.push_back(Report::Checked(Checked {
+            subject: check.subject,
+            criterion: check.criterion,
+            ruling: Some(ruling),
+            evidence: evidence.to_owned(),
+        }));
+        Ok(())
+    }
+
+    fn next(&mut self, wait: Duration) -> Option<Report> {
+        let report = self.ready.pop_front();
+        if report.is_none() {
+            // Only a loop that waits for a time asks where nothing runs.
+            std::thread::sleep(wait);
+        }
+        report
+    }
+
+    fn settled(&mut self, _token: AttemptToken) {}
+
+    fn stop_all(&mut self) {
+        for report in &mut self.ready {
+            *report = match report {
+                Report::Finished(token, _) | Report::Stopped(token) => Report::Stopped(*token),
+                Report::Checked(checked) => {
+                    Report::Checked(Checked { ruling: None, ..checked.clone() })
+                }
+            };
+        }
+    }
+
+    /// A stub changes nothing in the world, so a lost one did not happen.
+    fn resolve_doubt(&self) -> Option<Finding> {
+        Some(Finding::DidNotHappen)
+    }
+}
+
+/// A short text for every output that the step declares, and who made it.
+fn canned_output(step: &Step) -> Json {
+    let mut output: Map<String, Value> = step
+        .outputs
+        .iter()
+        .map(|name| (name.clone(), Value::from(format!("{name} of {}", step.id))))
+        .collect();
+    output.insert("stub".to_owned(), Value::from(step.id.clone()));
+    Json::from(Value::Object(output))
+}

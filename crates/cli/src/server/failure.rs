@@ -1,0 +1,205 @@
+//! What the exit code says, and what an act can die of.
+//!
+//! Invariant: numbers and names are published (`format/cli-json.md`) and never change.
+
+use std::fmt;
+use std::io;
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+
+use plan_ledger::error::{Error, ErrorKind};
+use plan_ledger::ledger::time_text;
+use plan_ledger::plan::{Rejection, long_number};
+
+/// The exit codes, as `ledger --help` lists them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Code {
+    /// It was done.
+    Fine,
+    /// The run failed, or there is no more work.
+    Failed,
+    /// It was asked for in a way that cannot be meant.
+    Usage,
+    /// Somebody, or something, is waited for.
+    Waiting,
+    /// The ledger is damaged.
+    Damaged,
+    /// Another process has it.
+    Held,
+    /// The ledger's rules refuse it.
+    Refused,
+    /// Input or output failed.
+    Machine,
+}
+
+impl Code {
+    const ALL: [Self; 8] = [
+        Self::Fine,
+        Self::Failed,
+        Self::Usage,
+        Self::Waiting,
+        Self::Damaged,
+        Self::Held,
+        Self::Refused,
+        Self::Machine,
+    ];
+
+    /// The code with that number; what a newer program means by another one is not known here.
+    #[must_use]
+    pub fn of(number: u8) -> Self {
+        Self::ALL.into_iter().find(|code| code.number() == number).unwrap_or(Self::Machine)
+    }
+
+    /// The number that the process ends with.
+    #[must_use]
+    pub fn number(self) -> u8 {
+        match self {
+            Self::Fine => 0,
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::Waiting => 3,
+            Self::Damaged => 4,
+            Self::Held => 5,
+            Self::Refused => 6,
+            Self::Machine => 7,
+        }
+    }
+}
+
+impl From<Code> for ExitCode {
+    fn from(code: Code) -> Self {
+        Self::from(code.number())
+    }
+}
+
+/// Why a command came to nothing.
+#[derive(Debug)]
+pub enum Failure {
+    /// It was asked for in a way that cannot be meant.
+    Usage(String),
+    /// The ledger's rules do not let it happen.
+    Refused(String),
+    /// The ledger, or this machine, said no.
+    Ledger(Error),
+    /// Standard output cannot be written to.
+    Output(io::Error),
+}
+
+impl Failure {
+    /// What kind of failure it is.
+    #[must_use]
+    pub fn code(&self) -> Code {
+        match self {
+            Self::Usage(_) => Code::Usage,
+            Self::Refused(_) => Code::Refused,
+            Self::Ledger(error) => code_of(error),
+            Self::Output(_) => Code::Machine,
+        }
+    }
+
+    /// A plan file that cannot be read is wrong usage, whatever stands in the way.
+    #[must_use]
+    pub fn of_plan_file(error: &Error) -> Self {
+        Self::Usage(error.to_string())
+    }
+}
+
+/// The exit code for a ledger's error.
+#[must_use]
+pub fn code_of(error: &Error) -> Code {
+    match error.kind() {
+        ErrorKind::NotALedger | ErrorKind::BadPlan | ErrorKind::OutOfRange | ErrorKind::Pruned => {
+            Code::Usage
+        }
+        ErrorKind::Corrupt | ErrorKind::Tampered | ErrorKind::Ambiguous => Code::Damaged,
+        ErrorKind::Locked | ErrorKind::Fenced => Code::Held,
+        ErrorKind::Rejected
+        | ErrorKind::Conflict
+        | ErrorKind::TooLarge
+        | ErrorKind::Unencodable
+        | ErrorKind::Unsupported => Code::Refused,
+        // A kind that this program does not know yet comes from the engine, and so from I/O.
+        _ => Code::Machine,
+    }
+}
+
+impl Failure {
+    /// For programs: what they may match on, and what people read.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        let (kind, rejection) = match self {
+            Self::Usage(_) => ("usage".to_owned(), None),
+            Self::Refused(_) => ("rejected".to_owned(), None),
+            Self::Output(_) => ("output".to_owned(), None),
+            Self::Ledger(error) => {
+                (error.kind().name().to_owned(), error.rejection().map(Rejection::name))
+            }
+        };
+        let mut line = json!({
+            "type": "error", "kind": kind, "rejection": rejection,
+            "message": self.to_string(), "exit_code": self.code().number(),
+        });
+        if let (Self::Ledger(error), Some(members)) = (self, line.as_object_mut())
+            && let Some(Rejection::HeldBy { step, worker, lease_until }) = error.rejection()
+        {
+            members.insert("number".to_owned(), json!(step.0));
+            members.insert("worker".to_owned(), json!(worker));
+            members.insert("lease_until_micros".to_owned(), json!(lease_until));
+        }
+        line
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Ledger(error)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Usage(message) | Self::Refused(message) => f.write_str(message),
+            Self::Ledger(error) => match error.rejection() {
+                // The rules have no words for times.
+                Some(Rejection::HeldBy { step, worker, lease_until }) => {
+                    write!(f, "step {step} is held by {worker} until {}", time_text(*lease_until))
+                }
+                _ => write!(f, "{error}"),
+            },
+            Self::Output(error) => write!(f, "cannot write to standard output: {error}"),
+        }
+    }
+}
+
+/// A plan that is longer than an act may be.
+pub(super) fn plan_too_long() -> Failure {
+    let limit = super::MESSAGE_LENGTH_MAX;
+    let message = format!(
+        "the plan: a proposal is handed over as JSON of at most {limit} bytes, and this one has more; \
+         `ledger run` takes larger plan files, also for a run that is there (--replan)"
+    );
+    Error::new(ErrorKind::TooLarge, message).into()
+}
+
+/// What is longer than an act or its answer may be.
+pub(crate) fn too_long(what: &str) -> Failure {
+    let limit = super::MESSAGE_LENGTH_MAX;
+    let message = format!(
+        "{what}: expected at most {limit} bytes, found more; put large results into files, and \
+         name them as artifacts"
+    );
+    Error::new(ErrorKind::TooLarge, message).into()
+}
+
+/// That no number in a JSON text loses digits when it is read.
+pub(crate) fn expect_short_numbers(text: &str) -> Result<(), Failure> {
+    match long_number(text) {
+        None => Ok(()),
+        Some(number) => Err(Failure::Usage(format!(
+            "the whole number {number} has more than 64 bits, and would be rounded; write it as text, in \
+             quotes"
+        ))),
+    }
+}

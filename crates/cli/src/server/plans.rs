@@ -1,0 +1,187 @@
+//! What concerns the plan of a run: versions proposed, extended, judged, withdrawn.
+//!
+//! Invariant: a yes is bound to the hash of what was shown. Where the plan itself asks the
+//! question, the answer is one to that question, so that it is closed with it.
+
+use serde_json::json;
+
+use plan_ledger::error::Error;
+use plan_ledger::ledger::plan_draft;
+use plan_ledger::plan::{
+    ApprovalPolicy, Command, Event, NO, Named, OnFailure, Plan, PlanDraft, Question, QuestionId,
+    Rejection, Review, Run, RunPolicy, State, Step, Subject, TextPolicy, YES,
+};
+
+use super::carry_out::Hand;
+use super::find::{begins_with, check_name, run_of, run_or_only, status};
+use super::people::Said;
+use super::{Answer, Approval, Failure, OnFailureWord, Policy, TextWord, Word};
+
+/// A plan for a run.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Proposal<'a> {
+    pub(super) run: &'a str,
+    pub(super) plan: &'a Plan,
+    pub(super) reason: &'a str,
+    pub(super) policy: Policy,
+}
+
+impl From<Policy> for RunPolicy {
+    fn from(policy: Policy) -> Self {
+        Self {
+            approval: match policy.approval {
+                Approval::Automatic => ApprovalPolicy::Automatic,
+                Approval::Required => ApprovalPolicy::Required,
+            },
+            text: match policy.text {
+                TextWord::Judge => TextPolicy::Judge,
+                TextWord::Trust => TextPolicy::Trust,
+            },
+            on_failure: match policy.on_failure {
+                OnFailureWord::Continue => OnFailure::Continue,
+                OnFailureWord::FailFast => OnFailure::FailFast,
+            },
+        }
+    }
+}
+
+/// Start a run of a plan, or propose the next version of a run's.
+pub(super) fn propose(hand: Hand<'_>, proposal: &Proposal<'_>) -> Result<Answer, Failure> {
+    let Proposal { run: name, plan, reason, policy } = *proposal;
+    let draft = plan_draft(plan).map_err(Error::from)?;
+    let make = |state: &State| {
+        Ok(if let Some(run) = state.names.get(name) {
+            next_version(*run, draft.clone(), reason)
+        } else {
+            check_name(Named::Run, name)?;
+            let (name, draft) = (name.to_owned(), draft.clone());
+            Command::StartRun { name, policy: policy.into(), draft }
+        })
+    };
+    hand.act(&make, proposed)?
+}
+
+/// Propose a version of a run's plan with one more step.
+pub(super) fn add_step(
+    hand: Hand<'_>,
+    run: Option<&str>,
+    step: &Step,
+    reason: &str,
+) -> Result<Answer, Failure> {
+    let make = |state: &State| {
+        let run = run_or_only(state, run)?;
+        // What waits for a yes is built upon, so that two additions are not one against the other.
+        let newest = run.newest_proposal().map(|(_, version)| &*version.plan);
+        let plan = newest.or(run.plan()).ok_or(Rejection::NoActivePlan).map_err(Error::from)?;
+        let mut plan = plan.whole();
+        plan.steps.push(step.clone());
+        Ok(next_version(run.id, plan_draft(&plan).map_err(Error::from)?, reason))
+    };
+    hand.act(&make, proposed)?
+}
+
+fn next_version(run: plan_ledger::plan::RunId, draft: PlanDraft, reason: &str) -> Command {
+    Command::ProposePlan {
+        run,
+        draft,
+        reason: reason.to_owned(),
+        trigger: None,
+        approval: ApprovalPolicy::Automatic,
+    }
+}
+
+fn proposed(state: &State, events: &[(u64, Event)]) -> Result<Answer, Failure> {
+    let found = events.iter().find_map(|(_, event)| match event {
+        Event::PlanProposed(proposed) => Some((proposed.run, proposed.version, proposed.hash)),
+        _ => None,
+    });
+    let Some((Some(run), version, hash)) =
+        found.map(|(run, version, hash)| (state.runs.get(&run), version, hash))
+    else {
+        return Err(Failure::Refused("the run has ended in the meantime".to_owned()));
+    };
+    let is_active = run.active >= version;
+    let steps = usize::try_from(version.saturating_sub(1)).ok();
+    let steps = steps.and_then(|place| run.versions.get(place)).map_or(0, |each| each.step_count);
+    let line = json!({
+        "type": "proposed", "run": run.name, "version": version, "hash": hash, "steps": steps,
+        "active": is_active, "status": status(Some(run)),
+    });
+    let stands = if is_active { "is active" } else { "waits for somebody's yes" };
+    let text = format!("run {}: version {version}, {steps} steps, {stands}", run.name);
+    Ok(Answer::fine(line, text))
+}
+
+/// Say yes or no to the version that waits for it.
+pub(super) fn review(
+    hand: Hand<'_>,
+    run_name: &str,
+    word: Word,
+    said: &Said<'_>,
+) -> Result<Answer, Failure> {
+    let (review, answer, word) = match word {
+        Word::Approved => (Review::Approved, YES, "approved"),
+        Word::Rejected => (Review::Rejected, NO, "rejected"),
+    };
+    let make = |state: &State| {
+        let run = run_of(state, run_name)?;
+        let Some((version, proposed)) = run.newest_proposal() else {
+            let message = format!("run {}: no version of its plan waits for a yes", run.name);
+            return Err(Failure::Refused(message));
+        };
+        let hash = proposed.hash;
+        if let Some(seen) = said.shown.filter(|seen| !begins_with(hash, seen)) {
+            let found = hash.short();
+            return Err(Failure::Refused(format!(
+                "you were shown {seen}, but version {version} is {found}: look at it again with \
+                 `ledger plan review`"
+            )));
+        }
+        if let Some((id, question)) = question_about(run, version) {
+            return Ok(said.command(id, answer, question.asked.shown));
+        }
+        let (by, note) = (said.by.to_owned(), said.note.to_owned());
+        Ok(Command::ReviewPlan { run: run.id, version, hash, review, by, note })
+    };
+    hand.act(&make, |state, events| {
+        let run = run_of(state, run_name)?;
+        let reviewed = events.iter().find_map(|(_, event)| match event {
+            Event::PlanReviewed(reviewed) => Some((reviewed.version, reviewed.hash)),
+            _ => None,
+        });
+        let (version, hash) = reviewed.unwrap_or_default();
+        let line = json!({
+            "type": "reviewed", "run": run.name, "version": version, "hash": hash, "review": word,
+        });
+        let now = status(Some(run));
+        let text = format!("run {}: version {version} is {word}; the run is {now}", run.name);
+        Ok(Answer::fine(line, text))
+    })?
+}
+
+/// The question that asks whether a version may become active.
+pub(crate) fn question_about(run: &Run, version: u32) -> Option<(QuestionId, &Question)> {
+    let subject = Subject::Plan(version);
+    let mut about = run.questions.iter().filter(|(_, each)| each.asked.subject == subject);
+    about.next().map(|(id, question)| (*id, question))
+}
+
+/// Say that no other version is needed.
+pub(super) fn withdraw(
+    hand: Hand<'_>,
+    run_name: &str,
+    by: &str,
+    reason: &str,
+) -> Result<Answer, Failure> {
+    let make = |state: &State| {
+        let run = run_of(state, run_name)?.id;
+        Ok(Command::WithdrawReplan { run, by: by.to_owned(), reason: reason.to_owned() })
+    };
+    hand.act(&make, |state, _| {
+        let run = run_of(state, run_name)?;
+        let now = status(Some(run));
+        let line = json!({ "type": "withdrawn", "run": run.name, "status": now });
+        let text = format!("run {}: no other plan is needed; the run is {now}", run.name);
+        Ok(Answer::fine(line, text))
+    })?
+}

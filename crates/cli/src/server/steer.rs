@@ -1,0 +1,286 @@
+//! What steers runs: pauses, budgets, caps, variables, steps that are skipped or tried again, forks.
+
+use serde_json::{Value, json};
+
+use plan_ledger::ledger::ForkPoint;
+use plan_ledger::plan::{
+    CapScope, Command, Event, Json, Limits, Named, Run, RunId, State, StepEvent,
+};
+
+use super::carry_out::Hand;
+use super::find::{
+    check_name, name, run_of, run_or_only, status, step_json, step_of, step_to_change, with,
+};
+use super::people::step_status;
+use super::{Answer, BudgetChange, Failure, Scope};
+
+/// Carry out a command about a run, and say how the run stands then.
+fn on_run(
+    hand: Hand<'_>,
+    run_name: &str,
+    (kind, words): (&str, &str),
+    command: impl Fn(&Run) -> Command,
+) -> Result<Answer, Failure> {
+    let make = |state: &State| run_of(state, run_name).map(&command);
+    hand.act(&make, |state, _| {
+        let run = run_of(state, run_name)?;
+        let now = status(Some(run));
+        let line = json!({ "type": kind, "run": run.name, "status": now });
+        Ok(Answer::fine(line, format!("run {}: {words}", run.name)))
+    })?
+}
+
+pub(super) fn pause(hand: Hand<'_>, run: &str, by: &str, reason: &str) -> Result<Answer, Failure> {
+    on_run(hand, run, ("paused", "nothing more is dealt for now"), |run| Command::Pause {
+        run: run.id,
+        by: by.to_owned(),
+        reason: reason.to_owned(),
+    })
+}
+
+pub(super) fn resume(hand: Hand<'_>, run: &str, by: &str) -> Result<Answer, Failure> {
+    on_run(hand, run, ("resumed", "it may go on"), |run| Command::Resume {
+        run: run.id,
+        by: by.to_owned(),
+    })
+}
+
+pub(super) fn cancel(hand: Hand<'_>, run: &str, by: &str, reason: &str) -> Result<Answer, Failure> {
+    on_run(hand, run, ("cancelled", "it is cancelled"), |run| Command::CancelRun {
+        run: run.id,
+        by: by.to_owned(),
+        reason: reason.to_owned(),
+    })
+}
+
+pub(super) fn retry(
+    hand: Hand<'_>,
+    run_name: &str,
+    step: Option<&str>,
+    by: &str,
+) -> Result<Answer, Failure> {
+    let make = |state: &State| {
+        let (run, by) = (run_of(state, run_name)?, by.to_owned());
+        Ok(match step {
+            Some(step) => Command::Retry { run: run.id, step: step_to_change(run, step)?, by },
+            None => Command::RetryFailed { run: run.id, by },
+        })
+    };
+    hand.act(&make, |state, events| {
+        let run = run_of(state, run_name)?;
+        let reopened = events.iter().filter_map(|(_, event)| match event {
+            Event::Step(record) if matches!(record.event, StepEvent::Reopened(_)) => {
+                Some(record.step)
+            }
+            _ => None,
+        });
+        let steps: Vec<_> = reopened.collect();
+        let names: Vec<String> = steps.iter().map(|number| name(run, *number)).collect();
+        let numbers: Vec<u32> = steps.iter().map(|number| number.0).collect();
+        let now = status(Some(run));
+        let line = json!({ "type": "retried", "run": run.name, "numbers": numbers, "status": now });
+        let what = if names.is_empty() { "its own criteria".to_owned() } else { names.join(", ") };
+        Ok(Answer::fine(line, format!("run {}: {what}: tried again; it is {now}", run.name)))
+    })?
+}
+
+pub(super) fn skip(
+    hand: Hand<'_>,
+    (run_name, step): (&str, &str),
+    by: &str,
+    reason: &str,
+) -> Result<Answer, Failure> {
+    let make = |state: &State| {
+        let run = run_of(state, run_name)?;
+        let (by, reason) = (by.to_owned(), reason.to_owned());
+        Ok(Command::Skip { run: run.id, step: step_to_change(run, step)?, by, reason })
+    };
+    hand.act(&make, |state, _| {
+        let run = run_of(state, run_name)?;
+        let number = step_of(run, step)?;
+        let (step, now) = (step_status(run, number), status(Some(run)));
+        let more = json!({ "status": step.to_string(), "run_status": now });
+        let line = with(step_json("skipped", run, number), more);
+        let text = format!("{}: the step is {step}; the run is {now}", name(run, number));
+        Ok(Answer::fine(line, text))
+    })?
+}
+
+pub(super) fn set(
+    hand: Hand<'_>,
+    run: Option<&str>,
+    (variable, value): (&str, &Value),
+    if_version: Option<u64>,
+    by: &str,
+) -> Result<Answer, Failure> {
+    check_name(Named::Variable, variable)?;
+    let value = Json::new(value);
+    let make = |state: &State| {
+        let run = run_or_only(state, run)?.id;
+        let (name, value, by) = (variable.to_owned(), value.clone(), by.to_owned());
+        Ok(Command::SetVariable { run, name, value, expected_version: if_version, by })
+    };
+    hand.act(&make, |state, events| {
+        let set = events.iter().find_map(|(_, event)| match event {
+            Event::VariableSet(set) => Some((set.run, set.version)),
+            _ => None,
+        });
+        let (run, version) = set.unwrap_or((RunId(0), 0));
+        let run = state.runs.get(&run).map_or("", |run| &run.name);
+        let line = json!({ "type": "set", "run": run, "name": variable, "version": version });
+        Answer::fine(line, format!("{variable} of run {run}: version {version}"))
+    })
+}
+
+/// What may be spent, changed.
+pub(super) fn budget(
+    hand: Hand<'_>,
+    run: Option<&str>,
+    change: &BudgetChange,
+    by: &str,
+) -> Result<Answer, Failure> {
+    let make = |state: &State| {
+        let run = run.map(|name| run_of(state, name)).transpose()?;
+        let limits = match run {
+            Some(run) => run.limits(),
+            None => state.account.limits.unwrap_or_default(),
+        };
+        let limits = changed(limits, change)?;
+        Ok(Command::SetBudget { run: run.map(|run| run.id), limits, by: by.to_owned() })
+    };
+    hand.act(&make, |state, _| {
+        let run = run.map(|name| run_of(state, name)).transpose()?;
+        let (account, limits) = match run {
+            Some(run) => (run.account, run.limits()),
+            None => (state.account, state.account.limits.unwrap_or_default()),
+        };
+        let line = json!({
+            "type": "budget", "run": run.map(|run| &run.name), "limits": limits,
+            "spent": account.spent, "estimated": account.estimated,
+            "reserved": account.reserved, "attempts": account.attempts,
+            "is_paused": run.is_some_and(|run| run.pause.is_some()),
+        });
+        // What it comes to is shown by whoever has words for it.
+        Ok(Answer::fine(line, String::new()))
+    })?
+}
+
+fn changed(limits: Limits, change: &BudgetChange) -> Result<Option<Limits>, Failure> {
+    let mut limits = limits;
+    match change {
+        BudgetChange::AsPlanned => return Ok(None),
+        BudgetChange::Set(parts) => {
+            for (part, limit) in parts {
+                *part_of(&mut limits, part)? = *limit;
+            }
+        }
+        BudgetChange::Raise(parts) => {
+            for (part, by) in parts {
+                let limit = part_of(&mut limits, part)?.as_mut().ok_or_else(|| {
+                    Failure::Refused(format!("there is no limit of {part} that could be raised"))
+                })?;
+                *limit = limit.saturating_add(*by);
+            }
+        }
+    }
+    Ok(Some(limits))
+}
+
+fn part_of<'a>(limits: &'a mut Limits, part: &str) -> Result<&'a mut Option<u64>, Failure> {
+    match part {
+        "money_micros" => Ok(&mut limits.money_micros),
+        "tokens" => Ok(&mut limits.tokens),
+        "attempts" => Ok(&mut limits.attempts),
+        "wall_seconds" => Ok(&mut limits.wall_seconds),
+        _ => Err(Failure::Usage(format!(
+            "`{part}` is no part of a budget, expected one of: money_micros, tokens, attempts, \
+             wall_seconds"
+        ))),
+    }
+}
+
+pub(super) fn cap(
+    hand: Hand<'_>,
+    scope: &Scope,
+    limit: Option<u32>,
+    by: &str,
+) -> Result<Answer, Failure> {
+    let make = |state: &State| {
+        let scope = match scope {
+            Scope::Ledger => CapScope::Ledger,
+            Scope::Run(run) => CapScope::Run(run_of(state, run)?.id),
+            Scope::Owner(owner) => CapScope::Owner(owner.clone()),
+            Scope::Tag(tag) => CapScope::Tag(tag.clone()),
+        };
+        Ok(Command::SetCap { scope, limit, by: by.to_owned() })
+    };
+    hand.act(&make, |_, _| ())?;
+    let (kind, whose) = match scope {
+        Scope::Ledger => ("ledger", None),
+        Scope::Run(run) => ("run", Some(run)),
+        Scope::Owner(owner) => ("owner", Some(owner)),
+        Scope::Tag(tag) => ("tag", Some(tag)),
+    };
+    let line = json!({ "type": "cap", "scope": kind, "name": whose, "limit": limit });
+    let whose = whose.map_or_else(|| "the ledger".to_owned(), |name| format!("{kind} {name}"));
+    let text = match limit {
+        Some(limit) => format!("{whose}: at most {limit} attempts in flight"),
+        None => format!("{whose}: no cap"),
+    };
+    Ok(Answer::fine(line, text))
+}
+
+/// Begin a run as another one was.
+pub(super) fn fork(
+    hand: Hand<'_>,
+    (parent_name, new_name): (&str, &str),
+    at: Option<u64>,
+    step: Option<&str>,
+) -> Result<Answer, Failure> {
+    check_name(Named::Run, new_name)?;
+    let ledger = hand.ledger;
+    let parent = hand.look(|state| match state.names.get(parent_name) {
+        Some(run) => Ok(*run),
+        None => run_of(state, parent_name).map(|run| run.id),
+    })??;
+    let point = match (step, at) {
+        (Some(step), None) => ForkPoint::Before(step_of(&ledger.run(parent)?, step)?),
+        (None, Some(at)) => ForkPoint::After(at),
+        _ => {
+            let message = "a fork is `at` a record, or before a `step`";
+            return Err(Failure::Usage(message.to_owned()));
+        }
+    };
+    // Reading the other run takes time, and needs no lock.
+    let command = ledger.fork_command(parent, point, new_name)?;
+    hand.act(&|_| Ok(command.clone()), |_, _| ())?;
+    hand.look(|state| {
+        let run = run_of(state, new_name)?;
+        let at = run.forked.as_ref().map_or(0, |forked| forked.at_seq);
+        let now = status(Some(run));
+        let line =
+            json!({ "type": "forked", "run": new_name, "parent": parent_name, "at_seq": at });
+        let text =
+            format!("run {new_name}: forked from run {parent_name} at record {at}; it is {now}");
+        Ok(Answer::fine(line, text))
+    })?
+}
+
+/// Turn what is due into events.
+pub(super) fn tick(hand: Hand<'_>) -> Result<Answer, Failure> {
+    hand.ledger.tick_later(hand.later)?;
+    let (seq, due) = hand.look(|state| (state.seq, state.next_due()))?;
+    let line = json!({ "type": "ticked", "seq": seq, "next_due_micros": due });
+    Ok(Answer::fine(line, format!("record {seq}: nothing is due")))
+}
+
+/// Keep the state as it is now.
+pub(super) fn snapshot(hand: Hand<'_>) -> Result<Answer, Failure> {
+    let before = hand.ledger.warnings().len();
+    let made = hand.ledger.snapshot::<State>()?;
+    let (seq, hash, file) = (made.seq, made.state_hash, made.path.display().to_string());
+    let line =
+        json!({ "type": "snapshot", "seq": seq, "file": file, "state_hash": hash.to_string() });
+    let answer = Answer::fine(line, format!("record {seq}: state {hash}\n{file}"));
+    Ok(Answer { said: hand.ledger.warnings().into_iter().skip(before).collect(), ..answer })
+}

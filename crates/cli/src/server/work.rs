@@ -1,0 +1,381 @@
+//! What workers ask and say: claims, signs of life, receipts, side effects.
+//!
+//! Invariants:
+//! - One winner per claim; whoever loses is told who holds the step, and until when.
+//! - A receipt is recorded whether or not there is a next step to deal, and a refused one deals
+//!   none.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use crate::runner::{HandOff, WorkerKind, receipt_of_json, title};
+use plan_ledger::error::Error;
+use plan_ledger::ledger::{Make, Task, Wish, next_of, time_text};
+use plan_ledger::plan::{
+    Attempt, AttemptToken, Command, Event, LostCause, Micros, Named, Rejection, Run, RunStatus,
+    State, StepEvent, StepNumber, StepState, decide,
+};
+
+use super::carry_out::{Half, Hand};
+use super::find::{
+    attempt_of, check_name, name, run_or_only, status, step_json, step_to_change, with,
+};
+use super::{Answer, Code, EffectState, Failure, NextStep, Work, counted};
+
+/// Deal a step.
+pub(super) fn claim(
+    hand: Hand<'_>,
+    (run, step): (Option<&str>, Option<&str>),
+    worker: &str,
+    lease_seconds: Option<u32>,
+) -> Result<Half, Failure> {
+    check_worker(worker)?;
+    let lease = lease(lease_seconds)?;
+    // Leases that ran out give their steps back before anybody is told that nothing is ready.
+    hand.ledger.tick_later(hand.later)?;
+    let make = |state: &State| {
+        let run = run_or_only(state, run)?;
+        let step = step.map(|step| step_to_change(run, step)).transpose()?;
+        Ok(Command::Dispatch { run: run.id, step, worker: worker.to_owned(), lease })
+    };
+    let why = match hand.act(&make, Task::dealt) {
+        Ok(Some(task)) => {
+            return Ok(Half::Dealt(Answer::default(), Box::new(task), worker.to_owned()));
+        }
+        // It found that a budget is used up, or wrote what an earlier batch had no room for.
+        Ok(None) => None,
+        Err(Failure::Ledger(error)) if is_nothing(&error) => Some(error),
+        Err(failure) => return Err(failure),
+    };
+    let why_not =
+        |state: &State| Ok(Half::Answer(nothing(state, run_or_only(state, run)?, why.as_ref())));
+    hand.look(why_not)?
+}
+
+/// The names of workers that a runner hosts are its own: when it has died, they are dead too.
+fn check_worker(worker: &str) -> Result<(), Failure> {
+    check_name(Named::Worker, worker)?;
+    if WorkerKind::hosted(worker) {
+        let message =
+            format!("`{worker}` is the name of a worker that a runner hosts: take another");
+        return Err(Failure::Usage(message));
+    }
+    Ok(())
+}
+
+/// How long somebody wants to hold a step without a sign of life.
+fn lease(seconds: Option<u32>) -> Result<Option<Micros>, Failure> {
+    match seconds {
+        Some(0) => Err(Failure::Usage("a lease lasts a second at least".to_owned())),
+        seconds => Ok(seconds.map(|seconds| Micros::from(seconds).saturating_mul(1_000_000))),
+    }
+}
+
+/// Whether there is nothing to deal, which is an answer and no failure: a step that was asked for and
+/// may become ready by itself is waited for; one that is settled, or that somebody has, is refused.
+fn is_nothing(error: &Error) -> bool {
+    match error.rejection() {
+        Some(Rejection::NotReady(_, status)) => status.is_left(),
+        Some(
+            Rejection::NothingReady { .. }
+            | Rejection::CapReached { .. }
+            | Rejection::Paused(_)
+            | Rejection::BudgetReserved(_)
+            | Rejection::NoActivePlan
+            | Rejection::RunHasEnded(_),
+        ) => true,
+        _ => false,
+    }
+}
+
+/// So many of those who hold steps are named to people.
+const NAMED_MAX: usize = 3;
+
+/// There is nothing to deal: for now, or for ever; and who holds what.
+fn nothing(state: &State, run: &Run, why: Option<&Error>) -> Answer {
+    let is_over = matches!(run.status, RunStatus::Ended(_));
+    let written = if run.pause.is_some() { "paused" } else { "nothing_ready" };
+    let reason = why.and_then(Error::rejection).map_or(written, Rejection::name);
+    let message = match (why, &run.pause) {
+        (Some(error), _) => error.to_string(),
+        (None, Some(cause)) => Rejection::Paused(cause.clone()).to_string(),
+        (None, None) => "nothing is ready".to_owned(),
+    };
+    let held: Vec<_> = holders(state, run).collect();
+    let held_json = held.iter().map(|(number, step, attempt)| {
+        json!({
+            "step": step.id(), "number": number.0, "worker": attempt.worker,
+            "lease_until_micros": attempt.lease_until,
+        })
+    });
+    let code = if is_over { Code::Failed } else { Code::Waiting };
+    let line = json!({
+        "type": "nothing", "run": run.name, "status": status(Some(run)), "reason": reason,
+        "message": message, "in_flight": run.in_flight, "held": held_json.collect::<Vec<_>>(),
+        "next_due_micros": state.next_due().filter(|_| !is_over),
+    });
+    let mut said = vec![format!("run {}: nothing to deal: {message}", run.name)];
+    said.extend(held.iter().take(NAMED_MAX).map(|(number, step, attempt)| {
+        let until = time_text(attempt.lease_until);
+        format!("step {number} ({}) is held by {} until {until}", step.id(), attempt.worker)
+    }));
+    if held.len() > NAMED_MAX {
+        let more = u64::try_from(held.len() - NAMED_MAX).unwrap_or(u64::MAX);
+        said.push(format!("and {} by others: `ledger inspect queue`", counted(more, "step")));
+    }
+    Answer { code: code.number(), lines: vec![line], text: String::new(), said }
+}
+
+/// The steps of a run that somebody has.
+fn holders<'a>(
+    state: &'a State,
+    run: &'a Run,
+) -> impl Iterator<Item = (StepNumber, &'a StepState, &'a Attempt)> {
+    let of_run = state.in_flight.values().filter(|(id, _)| *id == run.id);
+    of_run.filter_map(|(_, number)| {
+        let step = run.step(*number)?;
+        Some((*number, step, step.attempt()?))
+    })
+}
+
+/// A step that was dealt: its hand-off, and what goes with it.
+pub(super) fn task_answer(task: &Task, worker: &str) -> Answer {
+    let hand_off = serde_json::to_value(HandOff::new(task)).unwrap_or_default();
+    let more = json!({ "type": "task", "worker": worker, "lease_until_micros": task.lease_until });
+    let mut text = format!(
+        "token {}: step {} ({}) of run {}, attempt {}, until {}\n  {}",
+        task.token,
+        task.number,
+        task.step.id,
+        task.run_name,
+        task.attempt,
+        time_text(task.lease_until),
+        title(task)
+    );
+    for (name, value) in &task.inputs {
+        let _ = write!(text, "\n  {name}: {value}");
+    }
+    if let Some(failure) = &task.last_failure {
+        let _ = write!(text, "\n  the attempt before failed: {failure}");
+    }
+    Answer::fine(with(hand_off, more), text)
+}
+
+/// Keep an attempt for longer.
+pub(super) fn renew(
+    hand: Hand<'_>,
+    token: u64,
+    lease_seconds: Option<u32>,
+) -> Result<Answer, Failure> {
+    let (token, lease) = (AttemptToken(token), lease(lease_seconds)?);
+    let make = |_: &State| Ok(Command::Renew { token, lease });
+    hand.act(&make, |state, _| {
+        let (run, number, step) = attempt_of(state, token)?;
+        let until = step.attempt().map_or(0, |attempt| attempt.lease_until);
+        let more = json!({ "token": token.0, "lease_until_micros": until });
+        let line = with(step_json("renewed", run, number), more);
+        let text = format!("{}: attempt {token} until {}", name(run, number), time_text(until));
+        Ok(Answer::fine(line, text))
+    })?
+}
+
+/// Give an attempt back.
+pub(super) fn release(
+    hand: Hand<'_>,
+    token: u64,
+    work: Work,
+    reason: &str,
+) -> Result<Answer, Failure> {
+    let token = AttemptToken(token);
+    let detail = if reason.is_empty() { "given back" } else { reason }.to_owned();
+    let cause = match work {
+        Work::NotBegun => LostCause::Released,
+        // The rules for one whose host died: it may have changed the world.
+        Work::Begun => LostCause::RunnerDied,
+    };
+    let make = |_: &State| Ok(Command::ReportLost { token, cause, detail: detail.clone() });
+    hand.act(&make, |state, _| token_answer("released", state, token))?
+}
+
+/// How the step of an attempt stands now.
+fn token_answer(kind: &str, state: &State, token: AttemptToken) -> Result<Answer, Failure> {
+    let (run, number, step) = attempt_of(state, token)?;
+    let (step, now) = (step.status.to_string(), status(Some(run)));
+    let more = json!({ "token": token.0, "status": step, "run_status": now });
+    let line = with(step_json(kind, run, number), more);
+    Ok(Answer::fine(line, format!("{}: {kind}; the step is {step}", name(run, number))))
+}
+
+/// What a worker returned.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Returned<'a> {
+    pub(super) receipt: &'a Value,
+    pub(super) duration: Micros,
+    pub(super) log_tail: &'a str,
+}
+
+/// Record what a worker returned, and deal it the next step if that is wanted.
+pub(super) fn receipt(
+    hand: Hand<'_>,
+    token: u64,
+    returned: &Returned<'_>,
+    next: Option<&NextStep>,
+) -> Result<Half, Failure> {
+    let token = AttemptToken(token);
+    let mut receipt = receipt_of_json(returned.receipt)
+        .map_err(|message| Failure::Usage(format!("this is not a receipt: {message}")))?;
+    receipt.duration = returned.duration;
+    returned.log_tail.clone_into(&mut receipt.log_tail);
+    let worker = match next {
+        Some(NextStep { worker: Some(worker) }) => {
+            check_worker(worker)?;
+            worker.clone()
+        }
+        Some(NextStep { worker: None }) => {
+            let worker = hand.look(|state| worker_of(state, token))?;
+            worker.map_or(Ok(String::new()), |name| check_worker(&name).map(|()| name))?
+        }
+        None => String::new(),
+    };
+    let command = Command::RecordReceipt { token, receipt };
+    let then = |state: &State, events: &[Event]| next_of(state, events, token, &worker);
+    let wish = Wish::<Failure> {
+        key: hand.key,
+        command: Make::Ready(&command),
+        then: next.is_some().then_some(&then),
+    };
+    let read = |state: &State, events: &[(u64, Event)]| {
+        if let Some(reason) = refused(events) {
+            return Ok(Taken::Refused(reason.to_owned()));
+        }
+        let answer = token_answer("receipt", state, token)?;
+        Ok::<_, Failure>(match Task::dealt(state, events) {
+            _ if next.is_none() => Taken::Done(answer),
+            Some(task) => Taken::WithNext(answer, Box::new(task)),
+            None => Taken::Alone(answer),
+        })
+    };
+    match hand.ledger.fulfil_later(&wish, read, hand.later)?? {
+        Taken::Done(answer) => Ok(Half::Answer(answer)),
+        Taken::WithNext(answer, task) => Ok(Half::Dealt(answer, task, worker)),
+        Taken::Alone(answer) => {
+            let now = hand.ledger.now();
+            let none =
+                |state: &State| Ok(Half::Answer(answer.and(why_none(state, token, &worker, now)?)));
+            hand.look(none)?
+        }
+        Taken::Refused(reason) => {
+            let mut answer = Answer::from(Failure::from(Error::from(Rejection::StaleToken(token))));
+            answer.said.push(format!("the receipt was kept as refused: {reason}"));
+            Ok(Half::Answer(answer))
+        }
+    }
+}
+
+/// What became of a receipt.
+enum Taken {
+    /// It was recorded, and nothing is left to say.
+    Done(Answer),
+    /// It was recorded, and that step was dealt behind it.
+    WithNext(Answer, Box<Task>),
+    /// It was recorded, and no step could be dealt behind it.
+    Alone(Answer),
+    /// It came too late.
+    Refused(String),
+}
+
+/// Why there is no next step for who just reported.
+fn why_none(
+    state: &State,
+    token: AttemptToken,
+    worker: &str,
+    now: Micros,
+) -> Result<Answer, Failure> {
+    let (run, ..) = attempt_of(state, token)?;
+    let command =
+        Command::Dispatch { run: run.id, step: None, worker: worker.to_owned(), lease: None };
+    let why = decide(state, now, &command).err().map(Error::from);
+    Ok(nothing(state, run, why.as_ref()))
+}
+
+/// Who has an attempt, as far as the state knows.
+fn worker_of(state: &State, token: AttemptToken) -> Option<String> {
+    let attempt = attempt_of(state, token).ok()?.2.attempt()?;
+    Some(attempt.worker.clone())
+}
+
+/// Why a receipt was refused, if it was.
+fn refused(events: &[(u64, Event)]) -> Option<&str> {
+    events.iter().find_map(|(_, event)| match event {
+        Event::Step(record) => match &record.event {
+            StepEvent::ReceiptRefused(refused) => Some(refused.reason.as_str()),
+            _ => None,
+        },
+        _ => None,
+    })
+}
+
+/// Say what a worker does to the world: before it does it, and after.
+pub(super) fn effect(
+    hand: Hand<'_>,
+    token: u64,
+    (key, effect): (&str, &str),
+    how_far: EffectState,
+) -> Result<Answer, Failure> {
+    let token = AttemptToken(token);
+    let word = match how_far {
+        EffectState::Intended => "intended",
+        EffectState::Committed => "committed",
+    };
+    let make = |_: &State| {
+        let key = key.to_owned();
+        Ok(match how_far {
+            EffectState::Intended => {
+                let effect = if effect.is_empty() { &key } else { effect };
+                Command::IntendEffect { token, effect: effect.to_owned(), key: key.clone() }
+            }
+            EffectState::Committed => Command::CommitEffect { token, key },
+        })
+    };
+    hand.act(&make, |state, _| {
+        let (run, number, _) = attempt_of(state, token)?;
+        let more = json!({ "token": token.0, "key": key, "state": word });
+        let line = with(step_json("effect", run, number), more);
+        Ok(Answer::fine(line, format!("{}: side effect {key} is {word}", name(run, number))))
+    })?
+}
+
+/// What verdicts were recorded.
+pub(super) struct Judged {
+    pub(super) count: usize,
+    /// The step that was judged; none for the plan.
+    pub(super) step: Option<StepNumber>,
+}
+
+/// The verdicts of somebody among the events of a commit.
+pub(super) fn judged(events: &[(u64, Event)], by: &str) -> Judged {
+    let mut judged = Judged { count: 0, step: None };
+    for (_, event) in events {
+        match event {
+            Event::PlanVerdict(event) if event.verdict.by == by => judged.count += 1,
+            Event::Step(record) => match &record.event {
+                StepEvent::VerdictRecorded(event) if event.verdict.by == by => {
+                    judged.count += 1;
+                    judged.step = Some(record.step);
+                }
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+    judged
+}
+
+/// The step whose question was answered in a commit.
+pub(super) fn answered(events: &[(u64, Event)]) -> Option<StepNumber> {
+    events.iter().find_map(|(_, event)| match event {
+        Event::Step(record) if matches!(record.event, StepEvent::Answered(_)) => Some(record.step),
+        _ => None,
+    })
+}

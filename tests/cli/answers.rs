@@ -1,0 +1,224 @@
+//! What somebody is told who only looked, or was refused: nothing that stands on a state which may
+//! not be durable. For each way to ask, through the library and through the socket.
+//!
+//! Method: the first one's record is written and waits at a gate in front of its sync; the second
+//! one is judged by the state that it left, which a clock shows that counts how often it is read.
+//! Then the sync succeeds, or fails, or the machine goes down.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use plan_ledger::plan::Json;
+use plan_ledger::sim::{Effect, Failure, Loss, Operation, OsError, Rule, SimDisk};
+use plan_ledger::{Clock, Environment, ErrorKind, Ledger, Plan, RunId, RunPolicy, Step};
+use plan_ledger_cli::server::{Act, SOCKET_NAME, while_serving};
+use serde_json::json;
+
+use super::golden::deterministic;
+use super::log_stop::eventually;
+use super::socket::requested;
+use super::trace::{Call, Traced};
+use super::turns::{Gate, Opened, is_segment};
+
+/// What somebody is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Done,
+    /// By the state: it is another one's already.
+    Refused,
+    /// Nobody knows.
+    Unknown,
+    /// The ledger takes nothing more.
+    Broken,
+}
+
+impl Told {
+    fn by<T>(answer: Result<Option<T>, plan_ledger::Error>) -> Self {
+        match answer {
+            Ok(Some(_)) => Self::Done,
+            Ok(None) => Self::Refused,
+            Err(error) => Self::of_kind(error.kind().name(), &error.to_string()),
+        }
+    }
+
+    fn of_kind(kind: &str, message: &str) -> Self {
+        let is = |wanted: ErrorKind| kind == wanted.name();
+        match kind {
+            "rejected" => Self::Refused,
+            _ if is(ErrorKind::OutcomeUnknown) => Self::Unknown,
+            _ if is(ErrorKind::Poisoned) => Self::Broken,
+            _ => panic!("{kind}: {message}"),
+        }
+    }
+}
+
+/// What becomes of the sync for which the first one waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Succeeds,
+    Fails,
+    PowerIsLost,
+}
+
+/// A clock that stands still, and counts who looks at it: that is done just before judging.
+#[derive(Debug, Clone, Default)]
+struct Counting(Arc<AtomicU64>);
+
+impl Clock for Counting {
+    fn now(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        1_700_000_000_000_000
+    }
+}
+
+/// A ledger with a run of one step, and the gate in front of its log's syncs.
+struct Table {
+    ledger: Ledger,
+    run: RunId,
+    disk: SimDisk,
+    gate: Gate,
+    clock: Counting,
+}
+
+const DIR: &str = "a.ledger";
+
+impl Table {
+    fn new() -> Self {
+        let (gate, clock) = (Gate::default(), Counting::default());
+        let watch = gate.clone();
+        let traced = Traced::watched(move |call| match call {
+            Call::Sync(path) if is_segment(path) => watch.pass(),
+            _ => {}
+        });
+        let disk = traced.disk.clone();
+        let (storage, own) = (Arc::new(traced), Arc::new(clock.clone()));
+        let environment = Environment { storage, clock: own, ..deterministic() };
+        let ledger = Ledger::create(Path::new(DIR), &environment).unwrap();
+        let steps = vec![Step { id: "s1".to_owned(), ..Step::default() }];
+        let plan = Plan { steps, ..Plan::default() };
+        let run = ledger.start_run("r", &plan, RunPolicy::default()).unwrap();
+        gate.close();
+        Self { ledger, run, disk, gate, clock }
+    }
+}
+
+/// Two ask for the same, the second one while the first waits for its sync; what each is told.
+/// `looks`: how often the clock is read for the second one until it is judged.
+fn both(table: &Table, ask: impl Fn(&str) -> Told + Sync, looks: u64, end: End) -> (Told, Told) {
+    let Table { disk, gate, clock, .. } = table;
+    let before = gate.arrived();
+    std::thread::scope(|scope| {
+        let _opened = Opened(gate.clone());
+        let ((sender, first), (other, second)) = (channel(), channel());
+        let ask = &ask;
+        scope.spawn(move || sender.send(ask("ana")));
+        eventually("the first one is at the gate", || gate.arrived() == before + 1);
+        let so_far = clock.0.load(Ordering::SeqCst);
+        scope.spawn(move || other.send(ask("bob")));
+        eventually("the second one is judged", || clock.0.load(Ordering::SeqCst) >= so_far + looks);
+        // It would be told at once, if it were. If that is not soon enough, it is told the same later.
+        std::thread::sleep(Duration::from_millis(20));
+        let early = (first.try_recv(), second.try_recv());
+        assert!(early.0.is_err() && early.1.is_err(), "told before the sync: {early:?}");
+        match end {
+            End::Succeeds => {}
+            End::Fails => {
+                let failure = Failure::Error(OsError::Io, Effect::Nothing);
+                disk.inject(Rule::next(failure).of(Operation::Sync));
+            }
+            End::PowerIsLost => disk.lose_power(Loss::Everything),
+        }
+        gate.open();
+        (first.recv().unwrap(), second.recv().unwrap())
+    })
+}
+
+/// What both were told is true: by the disk, after it has lost all that it may lose.
+fn check(table: Table, told: (Told, Told), end: End, again: impl Fn(&Ledger, RunId) -> Told) {
+    let Table { ledger, run, disk, .. } = table;
+    drop(ledger);
+    disk.lose_power(Loss::Everything);
+    let environment = Environment { storage: Arc::new(disk), ..deterministic() };
+    let (ledger, _) = Ledger::open(Path::new(DIR), &environment).unwrap();
+    let (expected, is_taken) = match end {
+        End::Succeeds => ((Told::Done, Told::Refused), Told::Refused),
+        // Nothing of the first one's is left: what it had is free for anybody.
+        End::Fails | End::PowerIsLost => ((Told::Unknown, Told::Broken), Told::Done),
+    };
+    assert_eq!(told, expected, "{end:?}");
+    assert_eq!(again(&ledger, run), is_taken, "{end:?}");
+}
+
+const ENDS: [End; 3] = [End::Succeeds, End::Fails, End::PowerIsLost];
+
+fn set(ledger: &Ledger, run: RunId, by: &str) -> Told {
+    let value = Json::new(&json!(by));
+    Told::by(ledger.set_variable(run, "v", value, Some(0), by).map(Some))
+}
+
+fn dispatch(ledger: &Ledger, run: RunId, worker: &str) -> Told {
+    Told::by(ledger.dispatch(run, worker))
+}
+
+/// Goal: who is refused because of what another one did is told so when that is durable, and never
+/// if it does not become durable: a claim that is held, and a version that is another one.
+#[test]
+fn a_refusal_waits_for_the_state_that_it_stands_on() {
+    for end in ENDS {
+        let table = Table::new();
+        let told = both(&table, |by| set(&table.ledger, table.run, by), 1, end);
+        check(table, told, end, |ledger, run| set(ledger, run, "cleo"));
+
+        let table = Table::new();
+        // What is due is looked for first.
+        let told = both(&table, |worker| dispatch(&table.ledger, table.run, worker), 2, end);
+        check(table, told, end, |ledger, run| dispatch(ledger, run, "cleo"));
+    }
+}
+
+/// An act of somebody, how often the clock is read until it is judged, and the same without a socket.
+type Asked<'a> = (&'a (dyn Fn(&str) -> Act + Sync), u64, fn(&Ledger, RunId, &str) -> Told);
+
+/// Goal: the same for whoever asks through the socket, where one thread judges the acts of many: a
+/// step that is held, by its name and as the next one, and a version that is another one.
+#[test]
+fn a_refusal_through_the_socket_waits_for_the_state_that_it_stands_on() {
+    let claim = |step: Option<&str>, worker: &str| Act::Claim {
+        run: None,
+        step: step.map(str::to_owned),
+        worker: worker.to_owned(),
+        lease_seconds: None,
+    };
+    let set_act = |by: &str| Act::Set {
+        run: None,
+        name: "v".to_owned(),
+        value: json!(by),
+        if_version: Some(0),
+        by: by.to_owned(),
+    };
+    let ways: [Asked<'_>; 3] = [
+        (&|worker| claim(Some("s1"), worker), 2, dispatch),
+        (&|worker| claim(None, worker), 2, dispatch),
+        (&set_act, 1, set),
+    ];
+    for (end, (act, looks, again)) in ENDS.into_iter().flat_map(|end| ways.map(|way| (end, way))) {
+        let (table, folder) = (Table::new(), tempfile::tempdir().unwrap());
+        let ask = |who: &str| {
+            let answer = requested(&folder.path().join(SOCKET_NAME), &act(who));
+            let line = &answer.lines[0];
+            match (answer.code, line["type"].as_str(), line["kind"].as_str()) {
+                (0, ..) => Told::Done,
+                (_, Some("nothing"), _) => Told::Refused,
+                (_, _, Some(kind)) => Told::of_kind(kind, &line.to_string()),
+                _ => panic!("{answer:?}"),
+            }
+        };
+        let complain = |complaint: &str| panic!("{complaint}");
+        let told =
+            while_serving(&table.ledger, folder.path(), complain, || both(&table, ask, looks, end));
+        check(table, told, end, |ledger, run| again(ledger, run, "cleo"));
+    }
+}

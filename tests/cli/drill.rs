@@ -1,0 +1,182 @@
+//! `ledger drill`: the seed test as a command, over the plans that it is promised for.
+
+use std::path::PathBuf;
+
+use super::command::{Ended, Place, passed_over};
+
+const PLANS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/plans/");
+
+/// Plans that other tools made, which are not part of the repository.
+pub(crate) fn shared_plan(name: &str) -> Option<PathBuf> {
+    let folder = std::env::var_os("PLAN_LEDGER_PLANS").map_or_else(
+        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/plans")),
+        PathBuf::from,
+    );
+    let path = folder.join(name);
+    if path.is_file() {
+        return Some(path);
+    }
+    passed_over(&format!("{} is missing; PLAN_LEDGER_PLANS names its folder", path.display()));
+    None
+}
+
+fn drill(place: &Place, plan: &str, more: &[&str]) -> Ended {
+    place.ledger_with(&[&["drill", plan], more].concat())
+}
+
+/// The checks of a drill that must pass.
+const CHECKS: [&str; 7] = [
+    "killed in flight",
+    "nothing accepted ran twice",
+    "dealt again once",
+    "same outcome",
+    "same variables",
+    "replay equals live state",
+    "cost 0",
+];
+
+/// Goal: the README's command works as it stands, and says what it proved.
+#[test]
+fn the_example_plan_passes_its_drill() {
+    let place = Place::new();
+    let plan = format!("{PLANS}migration.yaml");
+    let ended = drill(&place, &plan, &[]).code(0).says(&["killed at step 37", "all hold"]);
+    for check in CHECKS {
+        assert!(ended.out.contains(&format!("ok      {check}: ")), "{}", ended.out);
+    }
+    assert!(ended.err.is_empty(), "{}", ended.err);
+    assert!(place.snapshot().is_empty(), "a drill leaves nothing behind");
+}
+
+/// Goal: there is no step at which a kill does harm, alone or with others in flight.
+#[test]
+fn every_step_of_a_small_plan_can_be_the_one() {
+    let place = Place::new();
+    let plan = format!("{PLANS}tiny.yaml");
+    for kill_at in 1..=6 {
+        for parallel in ["1", "4"] {
+            let at = kill_at.to_string();
+            drill(&place, &plan, &["--kill-at", &at, "--max-parallel", parallel]).code(0);
+        }
+    }
+    drill(&place, &plan, &["--kill-at", "7"]).code(2).complains(&["the plan has 6 steps"]);
+    drill(&place, &plan, &["--kill-at", "0"]).code(2).complains(&["--kill-at"]);
+}
+
+/// Story: who tried the drill on a plan of their own, of fewer than 37 steps, was told that
+/// `--kill-at 37` was wrong, which they had not said.
+#[test]
+fn a_small_plan_is_killed_in_its_middle() {
+    let place = Place::new();
+    drill(&place, &format!("{PLANS}tiny.yaml"), &[]).code(0).says(&["killed at step 3"]);
+    place.write("one.yaml", "steps: [{id: a}]");
+    drill(&place, "one.yaml", &[]).code(0).says(&["killed at step 1"]);
+}
+
+/// Goal: a plan that another tool made, 145 nodes large, passes wherever it is killed.
+#[test]
+fn the_task_master_plan_passes_everywhere() {
+    let Some(plan) = shared_plan("taskmaster-testcraft.json") else { return };
+    let place = Place::new();
+    for kill_at in ["1", "37", "100", "145"] {
+        let ended = drill(&place, plan.to_str().unwrap(), &["--kill-at", kill_at]).code(0);
+        ended.says(&["all hold", "145 and 145 steps accepted"]);
+    }
+    drill(&place, plan.to_str().unwrap(), &["--kill-at", "146"]).code(2).complains(&["145 steps"]);
+}
+
+/// Goal: a program can read what a drill found.
+#[test]
+fn a_drill_speaks_json() {
+    let place = Place::new();
+    let plan = format!("{PLANS}tiny.yaml");
+    let lines = drill(&place, &plan, &["--kill-at", "3", "--json"]).code(0).lines();
+    let (summary, checks) = lines.split_last().unwrap();
+    let names: Vec<&str> = checks.iter().map(|check| check["name"].as_str().unwrap()).collect();
+    assert_eq!(names, CHECKS);
+    assert!(checks.iter().all(|check| check["type"] == "check" && check["holds"] == true));
+    assert_eq!(summary["type"], "summary");
+    assert_eq!(summary["kill_at"], 3);
+    assert_eq!(summary["steps"], 6);
+    assert_eq!(summary["holds"], true);
+}
+
+/// Goal: what a drill leaves when asked to is there to be looked at, and it takes over no folder
+/// of somebody else.
+#[test]
+fn a_drill_keeps_its_ledgers_when_asked() {
+    let place = Place::new();
+    let plan = format!("{PLANS}tiny.yaml");
+    drill(&place, &plan, &["--kill-at", "3", "--keep", "kept"]).code(0).says(&["kept in kept"]);
+    for ledger in ["kept/killed.ledger", "kept/whole.ledger"] {
+        let state = super::command::state_of(&place.path(ledger));
+        assert_eq!(state.runs.len(), 1, "{ledger}");
+    }
+    let before = place.snapshot();
+    drill(&place, &plan, &["--kill-at", "3", "--keep", "kept"]).code(2).complains(&["not empty"]);
+    assert!(place.snapshot() == before);
+}
+
+/// Goal: a plan that asks people is drilled to its end, before and after the kill: it ended as
+/// "waiting for somebody".
+#[test]
+fn a_drill_answers_what_the_plan_asks_of_people() {
+    let place = Place::new();
+    let plan = r#"
+title: Gated
+outcome: It is deployed.
+gate: { question: Is this the plan? }
+steps:
+  - { id: build, title: Build it, goal: Build. }
+  - { id: deploy, title: Deploy it, goal: Deploy., after: [build], gate: { question: Now? } }
+  - id: announce
+    title: Announce it
+    goal: Announce.
+    after: [deploy]
+    gate:
+      question: Tell everybody?
+      deadline_seconds: 3600
+      on_timeout: { answer: "no" }
+"#;
+    std::fs::write(place.path("gated.yaml"), plan).unwrap();
+    for kill_at in ["1", "2"] {
+        drill(&place, "gated.yaml", &["--kill-at", kill_at]).code(0).says(&["all hold"]);
+    }
+    drill(&place, "gated.yaml", &["--kill-at", "2", "--keep", "kept"]).code(0);
+    let told = place.ledger_with(&["inspect", "kept/killed.ledger", "records"]);
+    told.code(0).says(&["drill"]);
+}
+
+/// Goal: every change that a small run makes to the disk may be its last, with steady agents and
+/// with flaky ones; people and programs are told what was tried.
+#[test]
+fn every_crash_of_a_small_plan_is_survived() {
+    let place = Place::new();
+    let plan = format!("{PLANS}tiny.yaml");
+    for agents in ["steady", "flaky"] {
+        let more = ["--every-crash", "--agents", agents, "--seed", "3", "--json"];
+        let lines = drill(&place, &plan, &more).code(0).lines();
+        let line = &lines[0];
+        assert_eq!((&line["type"], &line["holds"]), (&"every_crash".into(), &true.into()));
+        let count = |field: &str| line[field].as_u64().unwrap();
+        assert!(count("points") > 40 && count("lives") == 4 * count("points"), "{line}");
+        assert!(count("executed_twice") > 0, "no crash came in flight: {line}");
+    }
+    let one = ["--every-crash", "--at", "20", "--max-parallel", "1"];
+    drill(&place, &plan, &one).code(0).says(&["receipts lost: 0", "cost: 0", "all hold"]);
+    let far = ["--every-crash", "--at", "1000000"];
+    drill(&place, &plan, &far).code(2).complains(&["--at 1000000"]);
+    drill(&place, &plan, &["--every-crash", "--kill-at", "3"]).code(2).complains(&["--kill-at"]);
+    drill(&place, &plan, &["--seed", "3"]).code(2).complains(&["--every-crash"]);
+    assert!(place.snapshot().is_empty(), "nothing is written to the real disk");
+}
+
+/// Story: a drill of a plan that comes to wait said "killed-second-2 ended with exit status: 3:" and
+/// nothing else. Goal: it says what the plan waits for.
+#[test]
+fn a_drill_says_what_its_plan_waits_for() {
+    let place = Place::new();
+    place.write("plan.yaml", "steps: [{id: a}, {id: b, after: [a]}]\nbudget: {attempts: 1}");
+    let told = drill(&place, "plan.yaml", &["--kill-at", "1"]).code(6);
+    told.complains(&["waits for what a drill does not do: paused"]);
+}

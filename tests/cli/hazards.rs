@@ -1,0 +1,220 @@
+//! The list of hazards is complete, and what it names exists; and those tests of it that belong
+//! nowhere else.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use plan_ledger::error::ErrorKind;
+use plan_ledger::format::{Codec, NewRecord};
+use plan_ledger::log::{Log, Verdict};
+use plan_ledger::sim::SimDisk;
+use plan_ledger::storage::{Medium, Storage};
+use plan_ledger::{Environment, Ledger};
+
+use super::lab::{
+    End, at, dir, fenced, kill, log_files, open, options, payloads, reader, record, whole,
+};
+
+/// Every function below a folder that is marked as a test.
+fn tests_below(folder: &Path, found: &mut Vec<String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            tests_below(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = fs::read_to_string(&path).unwrap();
+            let mut is_test = false;
+            for line in text.lines().map(str::trim) {
+                is_test |= line == "#[test]";
+                if let Some(name) = line.strip_prefix("fn ").and_then(|rest| rest.split('(').next())
+                {
+                    if is_test {
+                        found.push(name.to_owned());
+                    }
+                    is_test = false;
+                }
+            }
+        }
+    }
+}
+
+/// Goal: each hazard is shown not to occur by tests that exist, or by a sentence.
+#[test]
+fn every_hazard_is_answered() {
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    let mut tests = Vec::new();
+    tests_below(&root.join("tests"), &mut tests);
+    tests_below(&root.join("src"), &mut tests);
+    let text = fs::read_to_string(root.join("tests/hazards.md")).unwrap();
+    let rows: Vec<Vec<&str>> = text
+        .lines()
+        .filter(|line| line.starts_with("| H"))
+        .map(|line| line.trim_matches('|').split(" | ").map(str::trim).collect())
+        .collect();
+    let mut problems = Vec::new();
+    for (number, row) in (1..).zip(&rows) {
+        let [name, _, answer] = row[..] else { panic!("three cells, not {row:?}") };
+        assert_eq!(name, format!("H{number}"), "rows in order, none left out");
+        let named: Vec<&str> = answer.split('`').skip(1).step_by(2).collect();
+        let is_sentence = answer.starts_with("cannot ") && answer.len() > 60;
+        if !is_sentence && named.is_empty() {
+            problems.push(format!("{name} has no answer: {answer}"));
+        }
+        let missing = named.iter().filter(|test| !tests.iter().any(|each| each == *test));
+        problems.extend(missing.map(|test| format!("{name} names no test: {test}")));
+    }
+    assert_eq!(rows.len(), 66);
+    assert!(problems.is_empty(), "\n{}", problems.join("\n"));
+}
+
+/// Goal: a flipped bit in an acknowledged payload of zeros is damage, not a write that was torn,
+/// although the frame is full of zero sectors (H12).
+#[test]
+fn h12_a_flipped_bit_in_zeros_is_not_a_tear() {
+    let disk = SimDisk::new();
+    let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    let zeros = NewRecord { kind: 1, codec: Codec::Raw, schema: 1, payload: vec![0; 5000] };
+    for step in 0..3 {
+        log.append(std::slice::from_ref(&zeros), at(step)).unwrap();
+    }
+    kill(&disk, log);
+    let records = whole(&reader(&disk));
+    let path = reader(&disk).segments()[0].path.clone();
+    for hit in &records {
+        for place in (hit.offset..hit.offset + hit.size).step_by(37) {
+            let disk = disk.fork();
+            let byte = disk.read(&path).unwrap()[usize::try_from(place).unwrap()];
+            disk.overwrite(&path, place, &[byte ^ 1]).unwrap();
+            let error = open(&disk).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "byte {place}: {error}");
+        }
+    }
+}
+
+/// Goal: a segment that somebody removes under a writer is missed, at the latest when the log is
+/// opened: nothing that was acknowledged is given up in silence (H26).
+#[test]
+fn h26_a_segment_that_goes_under_a_writer_is_missed() {
+    let disk = SimDisk::new();
+    let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    log.append(&[record(1, 100)], at(1)).unwrap();
+    let path = reader(&disk).segments()[0].path.clone();
+    disk.remove(&path).unwrap();
+    let went_on = log.append(&[record(2, 100)], at(2)).is_ok();
+    kill(&disk, log);
+    let error = open(&disk).unwrap_err();
+    assert!(error.is_damage(), "after going on ({went_on}): {error}");
+    assert!(reader(&disk).records(1).any(|record| record.is_err()), "a reader says it too");
+}
+
+/// Goal: whoever opens a ledger on a medium that may lose it is told (H32).
+#[test]
+fn h32_a_weak_medium_is_told_when_a_ledger_is_opened() {
+    let disk = SimDisk::new();
+    disk.claim(Medium::Overlay);
+    let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+    let environment = Environment { storage, ..super::golden::deterministic() };
+    for _ in 0..2 {
+        let (ledger, report) = Ledger::open_or_create(&dir(), &environment).unwrap();
+        assert!(report.notes.iter().any(|note| note.contains("container")), "{report}");
+        ledger.close().unwrap();
+    }
+    disk.claim(Medium::Local);
+    let (_, report) = Ledger::open_or_create(&dir(), &environment).unwrap();
+    assert!(report.notes.is_empty(), "{report}");
+}
+
+/// Goal: dropping a handle loses nothing that was acknowledged, even if every call that dropping
+/// makes fails (H40).
+#[test]
+fn h40_a_dropped_handle_was_never_needed() {
+    let disk = SimDisk::new();
+    let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    for step in 0..5 {
+        log.append(&[record(step, 200)], at(step)).unwrap();
+    }
+    disk.crash_at(disk.calls() + 1);
+    drop(log);
+    disk.lose_power(plan_ledger::sim::Loss::Everything);
+    let (log, report) = open(&disk).unwrap();
+    assert_eq!(payloads(&whole(&log.reader().unwrap())).len(), 5);
+    assert_ne!(report.verdict, Verdict::Torn, "{report:?}");
+}
+
+/// Goal: a fence changes no byte of what it fences off (H50).
+#[test]
+fn h50_a_fence_leaves_every_byte_where_it_is() {
+    let (disk, _) = fenced(End::Killed);
+    let path = reader(&disk).segments().last().unwrap().path.clone();
+    let head = reader(&disk).head().cloned().unwrap();
+    // A write of which some sectors arrived.
+    disk.overwrite(&path, head.data_end, &[0xA5; 512]).unwrap();
+    disk.overwrite(&path, head.data_end + 1024, &[0x5A; 300]).unwrap();
+    let before: Vec<_> =
+        log_files(&disk).into_iter().map(|(path, _)| (disk.read(&path).unwrap(), path)).collect();
+    let environment = plan_ledger::log::LogOptions {
+        on_ambiguous: plan_ledger::log::OnAmbiguous::Fence,
+        ..options(&disk)
+    };
+    let opened = Log::open(&dir(), environment, at(900));
+    for (bytes, path) in before {
+        assert_eq!(disk.read(&path).unwrap(), bytes, "{} changed", path.display());
+    }
+    drop(opened);
+}
+
+/// Goal: a slot of HEAD that was not valid when a ledger was opened never comes back with what it
+/// said before, although only its padding was damaged and a power loss brings just that in order
+/// again.
+/// Method: garbage in the padding of the newer slot; a power loss before every call of opening and
+/// appending, of which in turn each single unsynced thing survives; then the log opens.
+#[test]
+fn a_slot_that_was_given_up_does_not_come_back() {
+    let disk = SimDisk::new();
+    let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    for step in 0..4 {
+        log.append(&[record(step, 300)], at(4 * step)).unwrap();
+    }
+    kill(&disk, log);
+    disk.lose_power(plan_ledger::sim::Loss::Nothing);
+    let (newest, _) = reader(&disk).head_view().newest().unwrap();
+    let padding = if newest == 0 { 2000 } else { 4096 + 2000 };
+    disk.overwrite(&dir().join("HEAD"), padding, &[0xA5]).unwrap();
+    assert_ne!(reader(&disk).head_view().newest().unwrap().0, newest, "the older one counts");
+    let calls = |disk: &SimDisk| {
+        let (log, _) = open(disk)?;
+        log.append(&[record(9, 100)], at(50)).map(drop)?;
+        log.close()
+    };
+    let whole_run = disk.fork();
+    calls(&whole_run).unwrap();
+    let mut losses = 0;
+    for call in disk.calls() + 1..=whole_run.calls() {
+        let crashed = disk.fork();
+        crashed.crash_at(call);
+        let _ = calls(&crashed);
+        for survivor in 0..crashed.unsynced().min(64) {
+            let disk = crashed.fork();
+            disk.lose_power(plan_ledger::sim::Loss::AllBut(1 << survivor));
+            let opened = open(&disk);
+            let (log, _) = opened.unwrap_or_else(|error| panic!("call {call}: {error}"));
+            assert!(payloads(&whole(&log.reader().unwrap())).len() >= 4, "call {call}");
+            losses += 1;
+        }
+    }
+    assert!(losses > 20, "{losses}");
+}
+
+/// Goal: space that was set aside for a segment and not used is given back when it is sealed (H29).
+#[test]
+fn h29_a_sealed_segment_gives_back_what_it_does_not_need() {
+    let disk = SimDisk::new();
+    let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    log.append(&[record(1, 300_000)], at(1)).unwrap();
+    let before = log_files(&disk).iter().map(|(_, length)| *length).sum::<usize>();
+    assert_eq!(before, 1 << 20, "the first segment has its full length");
+    log.append(&[record(2, 900_000)], at(2)).unwrap();
+    let first = log_files(&disk)[0].1;
+    assert!((300_000..320_000).contains(&first), "sealed, it has {first} bytes");
+}

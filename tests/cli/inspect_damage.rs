@@ -1,0 +1,293 @@
+//! `ledger inspect` over ledgers that were damaged at random: flipped, cut, zeroed, missing,
+//! swapped and foreign files.
+//!
+//! Method: a specimen with sealed, fenced and active segments, snapshots and outputs beside the
+//! log stands on the simulated disk, which counts every change. Each round damages a fork of it,
+//! looks at it with every command, in this process, and then opens it. A sample runs always;
+//! `PLAN_LEDGER_DAMAGED_LEDGERS=1000` says how many.
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use plan_ledger::log::{Item, Verdict};
+use plan_ledger::sim::SimDisk;
+use plan_ledger::{Environment, ErrorKind, Ledger};
+use plan_ledger_cli::commands;
+use serde_json::Value;
+
+use crate::command::json_lines;
+use crate::lab::{dir, open, reader, segments};
+use crate::mischief::{Specimen, digest, on_disk, put, specimen};
+
+const SEED: u64 = 37;
+const ROUNDS: u64 = 30;
+
+/// Random numbers from a seed (`SplitMix64`).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        let limit = u64::try_from(limit.max(1)).unwrap();
+        usize::try_from((z ^ (z >> 31)) % limit).unwrap()
+    }
+
+    /// An offset in a file: near its start half of the time, since most of what counts is there.
+    fn offset(&mut self, length: usize) -> usize {
+        let near = length.min(16 * 1024);
+        if self.below(2) == 0 { self.below(near) } else { self.below(length) }
+    }
+}
+
+fn wide(number: usize) -> u64 {
+    u64::try_from(number).unwrap()
+}
+
+/// Do something bad to a file; what it was.
+fn damage(random: &mut Random, disk: &SimDisk, files: &[PathBuf]) -> String {
+    // The text in LOCK is for people only.
+    let files: Vec<_> = files.iter().filter(|path| !path.ends_with("LOCK")).collect();
+    let path = files[random.below(files.len())];
+    let other = files[random.below(files.len())];
+    let bytes = disk.read(path).unwrap_or_default();
+    let at = random.offset(bytes.len());
+    let name = path.display();
+    match random.below(10) {
+        0..=3 if at < bytes.len() => {
+            let bit = 1 << random.below(8);
+            disk.overwrite(path, wide(at), &[bytes[at] ^ bit]).unwrap();
+            format!("bit {bit:#04x} of byte {at} of {name}")
+        }
+        4 if at < bytes.len() => {
+            disk.set_length(path, wide(at)).unwrap();
+            format!("{name} cut at {at}")
+        }
+        5 if at < bytes.len() => {
+            let at = at / 512 * 512;
+            let count = (bytes.len() - at).min(512);
+            disk.overwrite(path, wide(at), &vec![0; count]).unwrap();
+            format!("sector {at} of {name} is zero")
+        }
+        6 => {
+            let _ = plan_ledger::storage::Storage::remove(disk, path);
+            format!("{name} is gone")
+        }
+        7 => {
+            let (one, two) = (bytes, disk.read(other).unwrap_or_default());
+            put(disk, path, &two);
+            put(disk, other, &one);
+            format!("{name} and {} have changed places", other.display())
+        }
+        8 => {
+            let stranger = path.with_file_name("stranger \u{1b}[2J.seg");
+            put(disk, &stranger, &bytes);
+            format!("a stranger beside {name}")
+        }
+        _ => {
+            if disk.read(path).is_err() {
+                put(disk, path, &[]);
+            }
+            let junk: Vec<_> = (0_u8..=255).cycle().take(random.below(2_000)).collect();
+            disk.overwrite(path, wide(at), &junk).unwrap();
+            format!("{} bytes of junk at {at} of {name}", junk.len())
+        }
+    }
+}
+
+/// What a command printed, and its exit code.
+fn look(environment: &Environment, words: &[&str], what: &str) -> (u8, String) {
+    let mut out = Vec::new();
+    let folder = dir();
+    let words: Vec<&str> =
+        [folder.to_str().unwrap()].into_iter().chain(words.iter().copied()).collect();
+    let (code, error) = commands::inspect(&words, environment, &mut out);
+    let out = String::from_utf8(out).unwrap();
+    let is_obeyed = |c: char| c.is_control() && c != '\n';
+    assert!(!out.contains(is_obeyed), "{what}: {words:?}: {out:?}");
+    assert!([0, 2, 4, 6].contains(&code), "{what}: {words:?}: {code}: {error}");
+    if words.contains(&"--json") {
+        let args: Vec<_> =
+            ["inspect"].iter().chain(&words).map(|word| (*word).to_owned()).collect();
+        json_lines(&args, &out);
+    }
+    (code, out)
+}
+
+fn verdict(lines: &str) -> Option<(Value, Value)> {
+    let last: Value = serde_json::from_str(lines.lines().last()?).unwrap();
+    let opening = &last["health"]["opening"];
+    Some((opening["verdict"].clone(), opening["refusal"].clone()))
+}
+
+/// Every command, once as text and once as JSON.
+fn look_at_all(environment: &Environment, random: &mut Random, what: &str) -> (u8, String) {
+    let seq = (1 + random.below(40)).to_string();
+    let offset = random.offset(1 << 20).to_string();
+    let segment = random.below(5).to_string();
+    let all: [&[&str]; 13] = [
+        &["records"],
+        &["records", "--reverse", "--limit", "5"],
+        &["records", "--run", "r", "--kind", "accepted"],
+        &["record", &seq, "--hex"],
+        &["segments"],
+        &["head"],
+        &["snapshots"],
+        &["map"],
+        &["explain", &offset],
+        &["explain", &offset, "--segment", &segment],
+        &["verify", "--level", "snapshots", "--jobs", "1"],
+        &["constants"],
+        &["step", "r", "#1"],
+    ];
+    for words in all {
+        look(environment, words, what);
+        look(environment, &[words, &["--json"]].concat(), what);
+    }
+    for format in ["sql", "trace"] {
+        look(environment, &["export", "--format", format], what);
+    }
+    look(environment, &[], what);
+    // Its text goes to standard error.
+    look(environment, &["blobs", "--check", "--json"], what);
+    look(environment, &["--json"], what)
+}
+
+/// Goal: where a segment's file was copied over another one, every record that can still be read is in
+/// a region of records, in the map of the file that it was read from.
+/// Method: every pair of files. The first one of a number, or the last, once took all the records.
+#[test]
+fn a_copy_of_a_segment_takes_no_records_from_it() {
+    let specimen = specimen();
+    let all = segments(&specimen.disk);
+    let pairs = all.iter().flat_map(|from| all.iter().map(move |to| (&from.0, &to.0)));
+    for (from, to) in pairs.filter(|(from, to)| from != to) {
+        let disk = specimen.disk.fork();
+        let bytes = disk.read(from).unwrap();
+        disk.set_length(to, wide(bytes.len())).unwrap();
+        disk.overwrite(to, 0, &bytes).unwrap();
+        let what = format!("{} over {}", from.display(), to.display());
+        let (_, out) = look(&on_disk(&disk), &["map", "--json"], &what);
+        let lines = out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let regions: Vec<Value> = lines.filter(|line| line["type"] == "region").collect();
+        let is_of_records = |region: &&Value| {
+            ["records", "behind_damage", "unproven"].contains(&region["class"].as_str().unwrap())
+        };
+        let mut count = 0;
+        for item in reader(&disk).walk(1) {
+            let Item::Record(record, _) = item.unwrap() else { continue };
+            count += 1;
+            let has = |region: &Value| {
+                let [first, last] = ["first_seq", "last_seq"].map(|name| region[name].as_u64());
+                region["segment"] == record.segment
+                    && region["path"] != to.display().to_string()
+                    && (first..=last).contains(&Some(record.seq))
+            };
+            let is_there = regions.iter().filter(is_of_records).any(has);
+            assert!(is_there, "{what}: record {}: {regions:#?}", record.seq);
+        }
+        assert!(count > 5, "{what}: {count} records");
+    }
+}
+
+/// How a ledger took what was done to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Opened,
+    Refused,
+    NoLedger,
+}
+
+/// Damage a fork of the specimen, look at it, and open it.
+fn round(specimen: &Specimen, round: u64) -> Fate {
+    // Each has numbers of its own, so that it can be tried again alone.
+    let mut random = Random(SEED ^ round.rotate_left(32));
+    let disk = specimen.disk.fork();
+    let mut what = format!("seed {SEED}, round {round}");
+    for _ in 0..=random.below(2) {
+        what = format!("{what}: {}", damage(&mut random, &disk, &specimen.files));
+    }
+    let environment = on_disk(&disk);
+    let (before, changes) = (digest(&disk), disk.changes());
+    let summary = look_at_all(&environment, &mut random, &what);
+    assert_eq!(disk.changes(), changes, "{what}: something was written");
+    assert!(digest(&disk) == before, "{what}: something was changed");
+    let told = verdict(&summary.1);
+    let fate = match open(&disk.fork()) {
+        Err(error) if error.kind() == ErrorKind::NotALedger => {
+            assert_eq!(told, None, "{what}");
+            Fate::NoLedger
+        }
+        Err(error) => {
+            let expected = Some(("refused".into(), error.to_string().into()));
+            assert_eq!(told, expected, "{what}");
+            Fate::Refused
+        }
+        Ok((_, report)) => {
+            let word = match report.verdict {
+                Verdict::Clean => "clean",
+                Verdict::Unproven => "unproven_tail",
+                _ => "torn",
+            };
+            assert_eq!(told, Some((word.into(), Value::Null)), "{what}: {report:?}");
+            Fate::Opened
+        }
+    };
+    if let Err(error) = Ledger::open(&dir(), &environment) {
+        let code = if error.kind() == ErrorKind::NotALedger { 2 } else { 4 };
+        assert_eq!(summary.0, code, "{what}: {error}\n{}", summary.1);
+    }
+    fate
+}
+
+/// Goal: whatever happened to a ledger, every command looks at it without a panic and without a
+/// write, ends, and tells the verdict with which the engine then opens it, or the refusal.
+#[test]
+fn damaged_ledgers_are_looked_at_to_the_end() {
+    let rounds = std::env::var("PLAN_LEDGER_DAMAGED_LEDGERS");
+    let rounds = rounds.map_or(ROUNDS, |text| text.parse().unwrap());
+    let specimen = specimen();
+    let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let next = AtomicU64::new(0);
+    let work = || -> Vec<Fate> {
+        std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)).filter(|at| *at < rounds))
+            .map(|at| round(&specimen, at))
+            .collect()
+    };
+    let fates: Vec<Fate> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    let count = |fate| fates.iter().filter(|each| **each == fate).count();
+    let (opened, refused) = (count(Fate::Opened), count(Fate::Refused));
+    assert!(
+        opened * 10 > fates.len() && refused * 10 > fates.len(),
+        "{opened} opened, {refused} refused: the test has lost its teeth"
+    );
+}
+
+/// HEAD in a segment that another one has taken the place of, beyond where that one ends.
+#[test]
+fn a_head_that_contradicts_a_later_segment_is_told_before_it_is_opened() {
+    let specimen = specimen();
+    let (disk, environment) = (&specimen.disk, on_disk(&specimen.disk));
+    let head: &Path = &dir().join("HEAD");
+    let mut view = plan_ledger::format::HeadView::decode(&disk.read(head).unwrap());
+    let segments = plan_ledger::LedgerView::open(&dir(), &environment).unwrap().log().segments();
+    let before = &segments[segments.len() - 2].header.as_ref().unwrap().clone();
+    for slot in view.slots.iter_mut().flatten() {
+        (slot.ordinal, slot.segment) = (before.ordinal, before.segment);
+    }
+    let bytes: Vec<u8> =
+        view.slots.iter().flatten().flat_map(plan_ledger::format::Head::encode).collect();
+    put(disk, head, &bytes);
+    let refused = Ledger::open(&dir(), &environment).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Tampered, "{refused}");
+    let judged = plan_ledger::log::judge(&*Arc::clone(&environment.storage), &dir()).unwrap_err();
+    assert_eq!(judged.to_string(), refused.to_string());
+    assert_eq!(look(&environment, &[], "a contradicting HEAD").0, 4);
+}

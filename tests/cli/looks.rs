@@ -1,0 +1,87 @@
+//! What commands answer that only look, where not all of the ledger can be read.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use plan_ledger::plan::{Json, RunPolicy};
+use plan_ledger::{Environment, Ledger};
+
+use super::command::Place;
+
+/// Every command that shows something of the newest state.
+const LOOKS: [&str; 6] = [
+    "get count --run RUN",
+    "next RUN",
+    "budget RUN",
+    "plan history RUN",
+    "plan review RUN",
+    "questions",
+];
+
+/// A ledger in which a variable was set so often.
+fn counted(place: &Place, to: u64) {
+    let plan = serde_json::from_str(r#"{"steps": [{"id": "one"}]}"#).unwrap();
+    let ledger = Ledger::create(&place.path(".ledger"), &Environment::system()).unwrap();
+    let run = ledger.start_run("plan", &plan, RunPolicy::default()).unwrap();
+    for number in 1..=to {
+        let value = Json::new(&serde_json::json!(format!("number {number}")));
+        ledger.set_variable(run, "count", value, None, "me").unwrap();
+    }
+    ledger.close().unwrap();
+}
+
+/// The newest segment's bytes, where that text stands in it.
+fn at(place: &Place, text: &str) -> (PathBuf, Vec<u8>, usize) {
+    let mut files: Vec<_> = fs::read_dir(place.path(".ledger/log")).unwrap().collect();
+    assert_eq!(files.len(), 1);
+    let path = files.remove(0).unwrap().path();
+    let bytes = fs::read(&path).unwrap();
+    let found = bytes.windows(text.len()).position(|window| window == text.as_bytes()).unwrap();
+    (path, bytes, found)
+}
+
+/// Story: a record was damaged, and `get` went on to answer with the value from before it, `next` and
+/// `budget` with the state from before it: exit code 0, and not a word. Goal: what can be read is
+/// shown, whoever asks is told that it may be stale, and every such command ends as for a damaged
+/// ledger, also when it found nothing.
+#[test]
+fn an_answer_from_before_damage_is_called_one() {
+    let place = Place::new();
+    counted(&place, 9);
+    let looks = LOOKS.map(|line| line.replace("RUN", "plan"));
+    for line in &looks {
+        place.ledger(line).code(0);
+    }
+    let (path, mut bytes, found) = at(&place, "number 5");
+    bytes[found] ^= 1;
+    fs::write(path, bytes).unwrap();
+    let words = ["not all of the ledger can be read", "is missing", "`ledger inspect`"];
+    for line in &looks {
+        let shown = place.ledger(line).code(4).complains(&words);
+        assert!(!shown.out.is_empty(), "{line}");
+        let lines = place.ledger(&format!("{line} --json")).code(4).complains(&words).lines();
+        let error = lines.last().unwrap();
+        assert_eq!((&error["type"], &error["kind"]), (&"error".into(), &"corrupt".into()));
+        assert!(lines.len() > 1, "{line}: {lines:?}");
+    }
+    place.ledger("get count").code(4).says(&["number 4"]);
+    let missing = place.ledger("next another").code(4);
+    missing.complains(&["there is no run `another`", words[0]]);
+}
+
+/// Goal: so is an answer from before a record that only a newer program can read, and what to do is said.
+#[test]
+fn an_answer_from_before_a_newer_record_is_called_one() {
+    let place = Place::new();
+    let golden = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+        .join("format/golden/future-kind/ledger.hex");
+    for (file, bytes) in super::golden::parse(&fs::read_to_string(golden).unwrap()) {
+        let path = place.path(".ledger").join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+    let words = ["this is its state after record 8", "use a newer `ledger`"];
+    for line in LOOKS.map(|line| line.replace("RUN", "demo")) {
+        place.ledger(&line).code(4).complains(&words);
+    }
+}

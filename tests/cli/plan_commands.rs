@@ -1,0 +1,212 @@
+//! `ledger plan`: plan files are checked, compared and completed, and versions reviewed, as people do it.
+
+use std::path::Path;
+
+use plan_ledger::plan::{Review, RunStatus, TextPolicy};
+
+use super::command::{Place, start};
+
+const ROUGH: &str = "title: rough
+steps:
+  - {id: fetch, tools: [http_get], command: 'true', acceptance: [{cel: 'true'}]}
+  - {id: tell, after: [fetch], tools: [send_mail, shell], command: 'true', timeout_seconds: 7}
+";
+
+fn example(name: &str) -> String {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+        .join("examples")
+        .join(name)
+        .display()
+        .to_string()
+}
+
+/// Goal: warnings are said with their places, and are fatal only for who wants them to be.
+#[test]
+fn lint_warns() {
+    let place = Place::new();
+    place.write("plan.yaml", ROUGH);
+    let words = [
+        "steps[1] (tell).acceptance: no criteria",
+        "plan.yaml:4: warning: ",
+        "2 steps, 1 warning; hash ",
+    ];
+    place.ledger("plan lint plan.yaml").code(0).says(&words);
+    place.ledger("plan lint plan.yaml --strict").code(1);
+    let lines = place.ledger("plan lint plan.yaml --json").code(0).lines();
+    assert_eq!(lines[0]["place"], "steps[1] (tell).acceptance");
+    assert_eq!((lines[1]["steps"].as_u64(), lines[1]["warnings"].as_u64()), (Some(2), Some(1)));
+    place.write("fine.yaml", "steps: [{id: a, acceptance: [{cel: 'true'}]}]");
+    place.ledger("plan lint fine.yaml --strict").code(0).says(&["no warnings"]);
+    place.write("bad.yaml", "steps: [{id: a, after: [b]}]");
+    let words = ["bad.yaml:1: problem: steps[0] (a).after[0]: there is no step or barrier `b`"];
+    place.ledger("plan lint bad.yaml").code(2).says(&words).says(&["1 problem: the file cannot"]);
+    place.ledger("plan lint none.yaml").code(2).complains(&["none.yaml"]);
+}
+
+/// Goal: every kind of difference is told apart: steps and fields added, removed, changed, moved.
+#[test]
+fn diff_tells_what_differs() {
+    let place = Place::new();
+    place.write("old.yaml", "steps: [{id: a}, {id: b, goal: one}, {id: c}, {id: d, owner: ops}]");
+    let new = "title: new\nsteps: [{id: c}, {id: a}, {id: b, goal: two, priority: 3}, {id: e}]";
+    place.write("new.yaml", new);
+    place.ledger("plan diff old.yaml new.yaml").code(0).says(&[
+        "plan: title changed",
+        "1 step added: e",
+        "1 step removed: d",
+        "1 step changed: b (goal, priority)",
+        "1 step moved: c",
+        "  plan.title added: nothing -> \"new\"",
+        "  b.goal changed: \"one\" -> \"two\"",
+        "  b.priority added: nothing -> 3",
+    ]);
+    let found = place.ledger("plan diff old.yaml new.yaml --json").code(0).lines();
+    assert_eq!(found[0]["reordered"], serde_json::json!(["c"]));
+    assert_eq!(found[0]["changed"][0]["work"], "other");
+    assert_eq!(found[0]["changed"][0]["fields"][0]["change"], "changed");
+    assert_eq!(found[0]["fields"][0]["change"], "added");
+    let back = place.ledger("plan diff new.yaml old.yaml --json").code(0).lines();
+    assert_eq!(back[0]["fields"][0]["change"], "removed");
+    place.ledger("plan diff old.yaml old.yaml").code(0).says(&["no difference"]);
+    place.ledger("plan diff old.yaml").code(2);
+    place.ledger("plan diff old.yaml none.yaml").code(2).complains(&["none.yaml"]);
+}
+
+/// Goal: a rough plan is completed from the registry, what was filled in is marked, what was said stays,
+/// and doing it again gives the same bytes.
+#[test]
+fn enrich_completes_once() {
+    let place = Place::new();
+    place.write("plan.yaml", ROUGH);
+    let tools = example("tools.yaml");
+    let args = ["plan", "enrich", "plan.yaml", "--tools", &tools, "-o", "rich.json"];
+    place.ledger_with(&args).code(0).complains(&["2 of 2 steps were completed"]);
+    place.ledger_with(&args).code(2).complains(&["rich.json", "is there already"]);
+    let rich: serde_json::Value = serde_json::from_str(&place.read("rich.json")).unwrap();
+    let tell = &rich["steps"][1];
+    assert_eq!(
+        (tell["timeout_seconds"].as_u64(), tell["idempotent"].as_str()),
+        (Some(7), Some("no"))
+    );
+    assert_eq!(tell["retry"]["max_attempts"], 1);
+    assert_eq!(
+        tell["extra"]["enriched"],
+        serde_json::json!(["idempotent", "retry", "side_effects"])
+    );
+    let again = ["plan", "enrich", "rich.json", "--tools", &tools];
+    assert_eq!(place.ledger_with(&again).code(0).out, place.read("rich.json"));
+    let diff = place.ledger("plan diff plan.yaml rich.json").code(0);
+    diff.says(&["fetch (extra, idempotent, retry, timeout_seconds; the same work)"]);
+    place.ledger("run rich.json --stub").code(0);
+
+    place.write("tools.yaml", "tools: {shell: {timeout: 3}}");
+    let wrong = ["plan", "enrich", "plan.yaml", "--tools", "tools.yaml"];
+    place.ledger_with(&wrong).code(2).complains(&["tools.yaml", "unknown field", "timeout"]);
+    place.write("tools.yaml", "tools: {shell: {retry: {max_attempts: 0}}}");
+    place.ledger_with(&wrong).code(2).complains(&["would not be valid", "steps[1] (tell).retry"]);
+    let none = ["plan", "enrich", "plan.yaml", "--tools", "none.yaml"];
+    place.ledger_with(&none).code(2).complains(&["read the registry of tools", "none.yaml"]);
+}
+
+const ASKED: &str = "gate: {question: 'Is this the plan?', to: ana}
+steps: [{id: a, command: 'echo a >> $TALLY'}]
+";
+
+/// Story: a plan that asks for a yes is shown to Ana, who is late: the file changed, and her yes to
+/// the first version is refused. She approves the second, and only then anything is dealt.
+#[test]
+fn a_plan_waits_for_its_reviewer() {
+    let place = Place::new();
+    place.write("plan.yaml", ASKED);
+    let words = ["Is this the plan?", "asked of ana", "whether version 1 may become active"];
+    place.ledger("run plan.yaml").code(3).says(&words).says(&["yes|no|abort --by WHO"]);
+    place.ledger("run plan.yaml").code(3).says(&words);
+    let shown = place.ledger("plan review plan --json").code(3).lines()[0]["hash"].clone();
+    let shown = shown.as_str().unwrap().get(..12).unwrap().to_owned();
+    let review = place.ledger("plan review plan").code(3);
+    review.says(&["version 1, 1 steps", "asked: Is this the plan?", "1 step added: a"]);
+
+    place.write("plan.yaml", ASKED.replace("echo a", "echo b"));
+    place.ledger("run plan.yaml").code(6).complains(&["another plan than the file holds"]);
+    let proposed = place.ledger("run plan.yaml --replan --reason better").code(3);
+    proposed.complains(&["plan version 2 waits for somebody's yes"]);
+    let late = format!("plan approve plan --by ana --shown {shown}");
+    place.ledger(&late).code(6).complains(&["you were shown", "look at it again"]);
+    assert!(place.tally().is_empty());
+    let approved = place.ledger("plan approve plan --by ana --note fine --json").code(0).lines();
+    assert_eq!(
+        (approved[0]["version"].as_u64(), approved[0]["review"].as_str()),
+        (Some(2), Some("approved"))
+    );
+    place.ledger("plan approve plan --by ana").code(6).complains(&["no version of its plan waits"]);
+    place.ledger("plan review plan").code(0).says(&["no version of its plan waits"]);
+    place.ledger("questions").code(0).says(&["nothing waits for anybody"]);
+    place.ledger("run plan.yaml").code(0);
+    assert_eq!(place.tally(), ["b"]);
+    let state = place.state();
+    let run = state.run_named("plan").unwrap();
+    assert_eq!(run.versions[1].review, Some(Review::Approved));
+    assert!(run.questions.is_empty(), "the answer closed the question");
+}
+
+/// Goal: a version that was rejected is not dealt, and the run says what to do.
+#[test]
+fn a_rejected_plan_stays_where_it_was() {
+    let place = Place::new();
+    place.write("plan.yaml", ASKED);
+    place.ledger("run plan.yaml").code(3);
+    place.ledger("plan reject plan --by ana --note no").code(0).says(&["version 1 is rejected"]);
+    assert_eq!(place.state().run_named("plan").unwrap().status, RunStatus::Proposed);
+    place.ledger("run plan.yaml").code(6).complains(&["was rejected", "--replan"]);
+    place.ledger("plan reject none --by ana").code(2).complains(&["no run `none`"]);
+    assert!(place.tally().is_empty());
+}
+
+/// Story: a plan that is extended as it goes asks its planner for more steps, gets one more, and ends only
+/// when the planner says that there is no more to come.
+#[test]
+fn a_plan_that_continues_asks_for_more() {
+    let place = Place::new();
+    let first = "continues: true\nsteps:\n  - {id: a, command: 'echo a >> $TALLY'}\n";
+    place.write("plan.yaml", first);
+    let words = ["the planner is asked for more steps", "ledger plan withdraw plan --by WHO"];
+    place.ledger("run plan.yaml").code(3).says(&words);
+    place.write("plan.yaml", format!("{first}  - {{id: b, command: 'echo b >> $TALLY'}}\n"));
+    place.ledger("run plan.yaml --replan").code(3).says(&words);
+    place.ledger("inspect .ledger").code(0).says(&words);
+    assert_eq!(place.tally(), ["a", "b"]);
+    place.ledger("plan withdraw plan --by planner --reason done").code(0).says(&["is done"]);
+    place.ledger("run plan.yaml").code(0);
+}
+
+/// Story: what `plan show --json` printed of a file with ticked boxes was refused by `plan propose -`, for
+/// its `marks`; and a run of another tool's file waited all night for verdicts about its texts, where
+/// one of `ledger run` trusted its worker. Goal: what one command writes the other reads, and the same
+/// file means the same to both.
+#[test]
+fn a_proposed_file_means_what_a_run_of_it_means() {
+    let place = Place::new();
+    let prd = r#"{"project": "p", "userStories": [
+        {"id": "US-1", "title": "one", "acceptanceCriteria": ["it works"], "passes": true},
+        {"id": "US-2", "title": "two", "acceptanceCriteria": ["it works"], "passes": false}]}"#;
+    place.write("prd.json", prd);
+    place.ledger("init").code(0);
+    let shown = place.ledger("plan show prd.json --json").code(0).out;
+    assert!(shown.contains("\"marks\""), "{shown}");
+    place.write("shown.json", shown);
+    let with = |words: &[&str], file: &str| {
+        let input = std::fs::File::open(place.path(file)).unwrap();
+        start(place.command(words).stdin(input)).end()
+    };
+    let proposed = with(&["plan", "propose", "-", "--run", "shown"], "shown.json").code(0);
+    proposed.complains(&["marks of what is done are left out"]);
+    with(&["plan", "propose", "-", "--run", "piped"], "prd.json").code(0);
+    with(&["plan", "propose", "-"], "prd.json").code(2).complains(&["--run NAME"]);
+    place.write("blank", "");
+    with(&["plan", "propose", "-", "--run", "x"], "blank").code(2).complains(&["is empty"]);
+    place.ledger("plan propose prd.json --run trusted").code(0);
+    place.ledger("plan propose prd.json --run judged --text judge").code(0);
+    let text = |name: &str| place.state().run_named(name).unwrap().policy.text;
+    assert_eq!(["piped", "trusted"].map(text), [TextPolicy::Trust; 2]);
+    assert_eq!(["shown", "judged"].map(text), [TextPolicy::Judge; 2]);
+}

@@ -1,0 +1,278 @@
+//! A transcript of commands in a folder of their own, and what is replaced in it.
+
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use regex::Regex;
+
+use super::{bytes, ledgers};
+use crate::command::wait_until;
+
+/// What in the output depends on the machine or on the moment, and what stands in its place.
+const MOMENTS: &[(&str, &str)] = &[
+    (r"process \d+( on [\w.-]+)?", "process [PID]"),
+    (r"\(pid \d+\)", "(pid [PID])"),
+    (r"\((?:\d+[a-z]+ )+ago\)", "([TIME] ago)"),
+    (r"\bin \d+(?:d|h|m|s|ms|us)\b(?: \d+(?:h|m|s|ms|us)\b)*", "in [TIME]"),
+    // Times later than the fixed ledgers': of this run of the tests.
+    (r"\b20(?:2[4-9]|[3-9]\d)-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?Z?", "[NOW]"),
+    (r"\b(?:170[1-9]|17[1-9]\d|1[89]\d\d|[2-9]\d{3})\d{12}\b", "[NOW_MICROS]"),
+];
+
+/// How long something took.
+const DURATIONS: &[(&str, &str)] = &[
+    (r#""((?:elapsed|duration)_micros|seconds)":[\d.]+"#, "\"$1\":[DURATION]"),
+    (r"\b\d+(?:\.\d+)? s\b", "[DURATION]"),
+];
+
+/// Identifiers and hashes in what a command wrote; a pure number is none.
+const IDENTIFIERS: &[(&str, &str)] = &[
+    (r"\b[0-9a-f]{8} = [0-9a-f]{8}\b", "[HEX] = [HEX]"),
+    (r"\bchain [0-9a-f]{8}\b", "chain [HEX]"),
+    (r"-v(\d+)-[0-9a-f]{8}\.snap\b", "-v$1-[HEX].snap"),
+    (r"\b[0-9]*[a-f][0-9a-f]{11,63}\b", "[HEX]"),
+];
+
+/// Commands in one folder, and what came of them.
+pub(super) struct Session {
+    folder: tempfile::TempDir,
+    transcript: String,
+    filters: Vec<(Regex, &'static str)>,
+}
+
+impl Session {
+    /// A folder with these fixed ledgers, for commands that only read.
+    pub(super) fn reading(ledgers: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let session = Self { folder, transcript: String::new(), filters: compiled(MOMENTS) };
+        session.add(ledgers);
+        session
+    }
+
+    /// A folder for commands whose output depends on how long they take, and else on their input.
+    pub(super) fn timed() -> Self {
+        let mut session = Self::reading(&[]);
+        session.filters.extend(compiled(DURATIONS));
+        session
+    }
+
+    /// The same, for commands that write.
+    pub(super) fn writing(ledgers: &[&str]) -> Self {
+        let mut session = Self::timed();
+        session.add(ledgers);
+        session.filters.extend(compiled(IDENTIFIERS));
+        session
+    }
+
+    fn add(&self, ledgers: &[&str]) {
+        for name in ledgers {
+            ledgers::write(name, &self.path().join(name));
+        }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Write a file, which the transcript does not show.
+    pub(super) fn write(&self, name: &str, content: &str) {
+        let path = self.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    /// Run the program with each of these lines.
+    pub(super) fn run_all(&mut self, lines: &[&str]) {
+        for line in lines {
+            self.run(line);
+        }
+    }
+
+    /// Run the program with the words of this line; `'` quotes, and `NAME=value` before the words
+    /// sets variables of the environment.
+    pub(super) fn run(&mut self, line: &str) {
+        self.run_with_input(line, "");
+    }
+
+    /// Run it with that on its standard input.
+    pub(super) fn run_with_input(&mut self, line: &str, input: &str) {
+        let output = self.output(line, input);
+        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        self.record(line, &output, &out, &err);
+    }
+
+    /// Run it and record the SHA-256 of its standard output, which is long or recorded elsewhere.
+    pub(super) fn run_for_digest(&mut self, line: &str) {
+        let output = self.output(line, "");
+        let digest = digest(&output.stdout);
+        self.record(line, &output, &digest, &text(&output.stderr));
+    }
+
+    /// Record the SHA-256 of a file that a command wrote.
+    pub(super) fn file_digest(&mut self, name: &str) {
+        let bytes = fs::read(self.path().join(name)).unwrap();
+        self.note(&format!("file {name}: {}", digest(&bytes)));
+    }
+
+    /// Record the names of the files in a folder.
+    pub(super) fn listing(&mut self, folder: &str) {
+        let entries = fs::read_dir(self.path().join(folder)).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        for name in names {
+            self.note(&format!("{folder}: {}", name.to_string_lossy()));
+        }
+    }
+
+    /// Start a command that serves a ledger, run lines beside it, and end it with SIGTERM.
+    pub(super) fn serve(&mut self, line: &str, beside: &[&str]) {
+        let mut command = self.command(line);
+        let (out, err) = (self.path().join("serve-out"), self.path().join("serve-err"));
+        command.stdout(File::create(&out).unwrap()).stderr(File::create(&err).unwrap());
+        let mut child = command.stdin(Stdio::null()).spawn().unwrap();
+        wait_until("it serves", || fs::metadata(&out).unwrap().len() > 0);
+        self.run_all(beside);
+        let id = child.id().to_string();
+        assert!(Command::new("kill").args(["-s", "TERM", &id]).status().unwrap().success());
+        let status = child.wait().unwrap();
+        let (stdout, stderr) = (fs::read(out).unwrap(), fs::read(err).unwrap());
+        let output = Output { status, stdout, stderr };
+        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        self.record(line, &output, &out, &err);
+    }
+
+    /// Run it and record nothing; its standard output.
+    pub(super) fn quietly(&self, line: &str) -> String {
+        text(&self.output(line, "").stdout)
+    }
+
+    /// The token of the newest attempt at a step.
+    pub(super) fn token(&self, ledger: &str, run: &str, step: &str) -> u64 {
+        let shown = self.quietly(&format!("inspect {ledger} step {run} {step} --json"));
+        let digits = |text: &str| text.chars().take_while(char::is_ascii_digit).collect::<String>();
+        let tokens = shown.split("\"token\":").skip(1).filter_map(|text| digits(text).parse().ok());
+        tokens.max().unwrap()
+    }
+
+    /// Note something in the transcript.
+    pub(super) fn note(&mut self, text: &str) {
+        writeln!(self.transcript, "# {text}").unwrap();
+    }
+
+    /// Compare the transcript with the recorded one.
+    #[track_caller]
+    pub(super) fn assert_recorded(self, name: &str) {
+        assert_recorded(name, &self.transcript);
+    }
+
+    fn command(&self, line: &str) -> Command {
+        let mut words = split(line);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ledger"));
+        command.env_clear().env("NO_COLOR", "1").env("COLUMNS", "100");
+        for name in ["PATH", "TMPDIR", "TZ", "LLVM_PROFILE_FILE"] {
+            if let Some(value) = std::env::var_os(name) {
+                command.env(name, value);
+            }
+        }
+        while let Some((name, value)) = words.first().and_then(|word| variable(word)) {
+            command.env(name, value);
+            words.remove(0);
+        }
+        command.args(&words).current_dir(self.path());
+        command
+    }
+
+    fn output(&self, line: &str, input: &str) -> Output {
+        let mut command = self.command(line);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        // A command that does not read its input closes it.
+        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+        child.wait_with_output().unwrap()
+    }
+
+    fn record(&mut self, line: &str, output: &Output, out: &str, err: &str) {
+        let code = output.status.code().map_or("a signal".to_owned(), |code| code.to_string());
+        let is_variable = |word: &&str| variable(word).is_some();
+        let variables: String =
+            line.split(' ').take_while(is_variable).map(|word| format!("{word} ")).collect();
+        let words = line.strip_prefix(&variables).unwrap_or_default();
+        let mut block = format!("$ {variables}ledger {words}\nexit code: {code}\n");
+        for (name, stream) in [("stdout", out), ("stderr", err)] {
+            if !stream.is_empty() {
+                let end = if stream.ends_with('\n') { "" } else { "\n" };
+                write!(block, "--- {name}\n{stream}{end}").unwrap();
+            }
+        }
+        let block = self.normalized(&block);
+        writeln!(self.transcript, "{block}").unwrap();
+    }
+
+    fn normalized(&self, text: &str) -> String {
+        let real = self.path().canonicalize().unwrap();
+        let mut text = text.replace(&real.display().to_string(), "[FOLDER]");
+        text = text.replace(&self.path().display().to_string(), "[FOLDER]");
+        for (pattern, replacement) in &self.filters {
+            text = pattern.replace_all(&text, *replacement).into_owned();
+        }
+        text
+    }
+}
+
+/// Compare a text with the recorded one.
+#[track_caller]
+pub(super) fn assert_recorded(name: &str, text: &str) {
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/snapshots"));
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| insta::assert_snapshot!(name, text));
+}
+
+fn compiled(filters: &[(&str, &'static str)]) -> Vec<(Regex, &'static str)> {
+    filters.iter().map(|(pattern, with)| (Regex::new(pattern).unwrap(), *with)).collect()
+}
+
+fn digest(bytes: &[u8]) -> String {
+    format!("{} bytes, SHA-256 {}", bytes.len(), bytes::sha256(bytes))
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// `NAME=value`, if it is that.
+fn variable(word: &str) -> Option<(&str, &str)> {
+    let (name, value) = word.split_once('=')?;
+    let is_name = |name: &str| name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
+    (!name.is_empty() && is_name(name)).then_some((name, value))
+}
+
+/// The words of a line; `'` quotes.
+fn split(line: &str) -> Vec<String> {
+    let (mut words, mut word, mut is_quoted, mut is_open) =
+        (Vec::new(), String::new(), false, false);
+    for letter in line.chars() {
+        match letter {
+            '\'' => (is_quoted, is_open) = (!is_quoted, true),
+            ' ' if !is_quoted => {
+                if is_open {
+                    words.push(std::mem::take(&mut word));
+                }
+                is_open = false;
+            }
+            _ => {
+                word.push(letter);
+                is_open = true;
+            }
+        }
+    }
+    assert!(!is_quoted, "a quote is open: {line}");
+    if is_open {
+        words.push(word);
+    }
+    words
+}

@@ -1,0 +1,390 @@
+//! The socket of a ledger that is held: stale, long, silent, rude, crowded; and holders that die.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use plan_ledger::{BatchKey, Environment, Ledger, Plan, RunPolicy, Step};
+use plan_ledger_cli::server::{
+    Act, Answer, CONNECTIONS_MAX, Client, MESSAGE_LENGTH_MAX, SOCKET_NAME, hand_over, while_serving,
+};
+use serde_json::{Value, json};
+
+use super::command::{Place, start, wait_until};
+
+fn plan(count: usize) -> Plan {
+    let step = |number: usize| Step { id: format!("s{number}"), ..Step::default() };
+    Plan { steps: (1..=count).map(step).collect(), ..Plan::default() }
+}
+
+/// A ledger in that folder with a run of so many steps.
+pub(crate) fn ledger(dir: &Path, steps: usize) -> Ledger {
+    let ledger = Ledger::create(dir, &Environment::system()).unwrap();
+    ledger.start_run("r", &plan(steps), RunPolicy::default()).unwrap();
+    ledger
+}
+
+fn claim(worker: &str) -> Act {
+    Act::Claim { run: None, step: None, worker: worker.to_owned(), lease_seconds: None }
+}
+
+#[track_caller]
+pub(crate) fn quiet(complaint: &str) {
+    panic!("{complaint}");
+}
+
+/// One request on a connection, as somebody writes it who has no library.
+pub(crate) fn asked(stream: &UnixStream, request: &str) -> Answer {
+    (&mut &*stream).write_all(format!("{request}\n").as_bytes()).unwrap();
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer).unwrap();
+    serde_json::from_str(&answer).unwrap()
+}
+
+/// The answer to one act on a connection of its own.
+pub(crate) fn requested(socket: &Path, act: &Act) -> Answer {
+    asked(&UnixStream::connect(socket).unwrap(), &serde_json::to_string(act).unwrap())
+}
+
+/// Goal: the protocol needs nothing but a socket and JSON, and answers what it cannot understand.
+#[test]
+fn anybody_can_speak_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("a.ledger");
+    let ledger = ledger(&dir, 3);
+    while_serving(&ledger, &dir, quiet, || {
+        let stream = UnixStream::connect(dir.join(SOCKET_NAME)).unwrap();
+        let answer = asked(&stream, r#"{"act":"claim","run":"r","worker":"w","once":"k1"}"#);
+        assert_eq!((answer.code, answer.lines[0]["step"]["id"].as_str()), (0, Some("s1")));
+        // The same again under the same key: the same claim, and no other.
+        let again = asked(&stream, r#"{"act":"claim","run":"r","worker":"w","once":"k1"}"#);
+        assert_eq!(again, answer);
+        for (request, words) in [
+            ("", "no act"),
+            ("claim", "no act"),
+            ("[]", "no act"),
+            (r#"{"act":"fly"}"#, "unknown variant `fly`"),
+            (r#"{"act":"claim"}"#, "missing field `worker`"),
+            (r#"{"act":"claim","worker":"w","colour":1}"#, "unknown field `colour`"),
+            (r#"{"act":"renew","token":"x"}"#, "invalid type"),
+            (r#"{"act":"renew","token":1,"once":7}"#, "once"),
+            (r#"{"act":"set","name":"n","value":1,"by":"b","run":"none"}"#, "no run `none`"),
+        ] {
+            let answer = asked(&stream, request);
+            assert_eq!(answer.code, 2, "{request}: {answer:?}");
+            let message = answer.lines[0]["message"].as_str().unwrap();
+            assert!(message.contains(words), "{request}: {message}");
+        }
+        let long = format!(r#"{{"act":"renew","token":1,"once":"{}"}}"#, "k".repeat(65));
+        assert_eq!(asked(&stream, &long).code, 6);
+        assert_eq!(asked(&stream, r#"{"act":"renew","token":1}"#).code, 6);
+    });
+    assert!(!dir.join(SOCKET_NAME).exists());
+    assert_eq!(ledger.state().unwrap().in_flight.len(), 1);
+    ledger.close().unwrap();
+}
+
+/// Story: a fork was asked for through the socket, and a run of that name was there. Since every
+/// request has a key, it was taken for the same fork asked for again, and answered as done.
+#[test]
+fn a_fork_of_a_name_that_is_taken_is_refused_and_the_same_request_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("a.ledger");
+    let ledger = ledger(&dir, 1);
+    while_serving(&ledger, &dir, quiet, || {
+        let stream = UnixStream::connect(dir.join(SOCKET_NAME)).unwrap();
+        let fork = |once: &str| {
+            let request =
+                json!({ "act": "fork", "run": "r", "name": "other", "at": 5, "once": once });
+            asked(&stream, &request.to_string())
+        };
+        assert_eq!(fork("k1").code, 0);
+        assert_eq!(fork("k1").code, 0);
+        let refused = fork("k2");
+        assert_eq!((refused.code, refused.lines[0]["rejection"].as_str()), (6, Some("run_exists")));
+    });
+    assert_eq!(ledger.state().unwrap().runs.len(), 2);
+}
+
+/// Goal: a request that is too long is refused, whatever it is, and costs nobody else anything.
+#[test]
+fn a_message_has_a_limit() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("a.ledger");
+    let ledger = ledger(&dir, 1);
+    while_serving(&ledger, &dir, quiet, || {
+        let stream = UnixStream::connect(dir.join(SOCKET_NAME)).unwrap();
+        let writer = stream.try_clone().unwrap();
+        let flood = move || {
+            let piece = vec![b'x'; 1 << 20];
+            let pieces = usize::try_from(MESSAGE_LENGTH_MAX >> 20).unwrap() + 1;
+            // It is not read to its end.
+            (0..pieces).try_for_each(|_| (&writer).write_all(&piece))
+        };
+        let flooding = std::thread::spawn(flood);
+        let mut answer = String::new();
+        BufReader::new(&stream).read_line(&mut answer).unwrap();
+        let answer: Answer = serde_json::from_str(&answer).unwrap();
+        assert_eq!((answer.code, answer.lines[0]["kind"].as_str()), (6, Some("too_large")));
+        drop(stream);
+        let _ = flooding.join().unwrap();
+        let act = Act::Set {
+            run: None,
+            name: "n".to_owned(),
+            value: json!("v".repeat(usize::try_from(MESSAGE_LENGTH_MAX).unwrap())),
+            if_version: None,
+            by: "b".to_owned(),
+        };
+        let refused = hand_over(&dir, &act, &Environment::system()).unwrap_err();
+        assert_eq!(refused.json()["kind"], "too_large");
+        assert_eq!(hand_over(&dir, &claim("w"), &Environment::system()).unwrap().code, 0);
+    });
+}
+
+/// Goal: a path that no address of a socket can hold is served all the same.
+#[test]
+fn a_long_path_is_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let deep = folder.path().join("a".repeat(120)).join("b".repeat(120));
+    std::fs::create_dir_all(&deep).unwrap();
+    let dir = deep.join("c.ledger");
+    let ledger = ledger(&dir, 1);
+    while_serving(&ledger, &dir, quiet, || {
+        assert!(dir.join(SOCKET_NAME).exists());
+        assert_eq!(hand_over(&dir, &claim("w"), &Environment::system()).unwrap().code, 0);
+    });
+}
+
+/// Goal: more clients than are served at once come to their answers, each within its patience.
+#[test]
+fn a_crowd_is_served_in_turns() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("a.ledger");
+    let ledger = ledger(&dir, 1);
+    let socket = dir.join(SOCKET_NAME);
+    while_serving(&ledger, &dir, quiet, || {
+        let connect = || UnixStream::connect(&socket).unwrap();
+        let mut crowd: Vec<_> = (0..CONNECTIONS_MAX).map(|_| connect()).collect();
+        let tick = r#"{"act":"tick"}"#;
+        assert_eq!(asked(crowd.last().unwrap(), tick).code, 0);
+        let one_more = connect();
+        let mut told = String::new();
+        BufReader::new(&one_more).read_line(&mut told).unwrap();
+        let told: Value = serde_json::from_str(&told).unwrap();
+        assert_eq!(
+            (told["code"].as_u64(), told["lines"][0]["kind"].as_str()),
+            (Some(5), Some("busy"))
+        );
+        let served = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                assert_eq!(hand_over(&dir, &claim("w"), &Environment::system()).unwrap().code, 0);
+                served.store(true, Ordering::Release);
+            });
+            std::thread::sleep(Duration::from_millis(50));
+            assert!(!served.load(Ordering::Acquire));
+            crowd.pop();
+        });
+        assert!(served.into_inner());
+    });
+}
+
+/// Goal: a client that says nothing, or only half a message, disturbs nobody; the end of the
+/// service does not wait for it, and half a message is not acted upon.
+#[test]
+fn silent_clients_are_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("a.ledger");
+    let ledger = ledger(&dir, 2);
+    let mut silent = while_serving(&ledger, &dir, quiet, || {
+        let silent = UnixStream::connect(dir.join(SOCKET_NAME)).unwrap();
+        let half = UnixStream::connect(dir.join(SOCKET_NAME)).unwrap();
+        (&half).write_all(br#"{"act":"claim","worker":"half"}"#).unwrap();
+        assert_eq!(hand_over(&dir, &claim("w"), &Environment::system()).unwrap().code, 0);
+        silent
+    });
+    assert_eq!(silent.read(&mut [0]).unwrap(), 0, "it was told that it is over");
+    let state = ledger.state().unwrap();
+    assert_eq!(state.in_flight.len(), 1);
+}
+
+/// Goal: whatever lies where the socket is to be does not keep the next holder from serving.
+#[test]
+fn a_stale_socket_is_no_obstacle() {
+    let place = Place::new();
+    place.write("plan.yaml", "steps: [{id: a}, {id: b}, {id: c}]");
+    place.ledger("init").code(0);
+    place.ledger("plan propose plan.yaml").code(0);
+    let holder = start(&mut place.command(&["serve"]));
+    wait_until("it serves", || holder.said("serving"));
+    place.ledger("claim --worker w1").code(0);
+    holder.kill();
+    assert!(place.path(".ledger/serve.sock").exists());
+    // Nobody listens there: the command acts by itself, and readers do not mind.
+    place.ledger("claim --worker w2").code(0);
+    place.ledger("verify .ledger").code(0);
+    place.ledger("inspect .ledger").code(0);
+    let holder = start(&mut place.command(&["serve"]));
+    wait_until("it serves", || holder.said("serving"));
+    place.ledger("claim --worker w3").code(0);
+    holder.signal("TERM");
+    holder.end().code(0);
+    assert!(!place.path(".ledger/serve.sock").exists());
+    assert_eq!(place.state().in_flight.len(), 3);
+    place.write(".ledger/serve.sock", "what somebody put there");
+    place.ledger("claim --worker w4").code(3);
+    let holder = start(&mut place.command(&["serve"]));
+    wait_until("it serves", || holder.said("serving"));
+    place.ledger("tick").code(0);
+    holder.signal("TERM");
+    holder.end().code(0);
+}
+
+/// Goal: where somebody holds the ledger without serving it, who waits is let in when they are
+/// done, and told who it is if they are not done in time.
+#[test]
+fn a_holder_that_does_not_serve_is_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("a.ledger");
+    let held = ledger(&dir, 2);
+    let begun = Instant::now();
+    let refused = hand_over(&dir, &claim("w"), &Environment::system()).unwrap_err();
+    assert!(begun.elapsed() >= plan_ledger_cli::server::PATIENCE);
+    assert_eq!(refused.json()["exit_code"], 5);
+    let message = refused.to_string();
+    assert!(message.contains(&format!("process {}", std::process::id())), "{message}");
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| hand_over(&dir, &claim("w"), &Environment::system()));
+        std::thread::sleep(Duration::from_millis(100));
+        held.close().unwrap();
+        assert_eq!(waiting.join().unwrap().unwrap().code, 0);
+    });
+}
+
+/// Goal: an act that was carried out, and of which the answer never came, is not done again by its
+/// asker, who finds the ledger free.
+#[test]
+fn an_act_whose_answer_is_lost_is_done_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("a.ledger");
+    let held = ledger(&dir, 3);
+    let listener = UnixListener::bind(dir.join(SOCKET_NAME)).unwrap();
+    std::thread::scope(|scope| {
+        let asking = scope.spawn(|| hand_over(&dir, &claim("w"), &Environment::system()));
+        let (stream, _) = listener.accept().unwrap();
+        let mut request = String::new();
+        BufReader::new(&stream).read_line(&mut request).unwrap();
+        let mut request: Value = serde_json::from_str(&request).unwrap();
+        let once = request.as_object_mut().unwrap().remove("once").unwrap();
+        let key = BatchKey::new(once.as_str().unwrap().as_bytes()).unwrap();
+        let act: Act = serde_json::from_value(request).unwrap();
+        let done = act.carry_out(&held, Some(&key)).unwrap();
+        // It ends before it has answered.
+        drop(listener);
+        std::fs::remove_file(dir.join(SOCKET_NAME)).unwrap();
+        held.close().unwrap();
+        drop(stream);
+        let answer = asking.join().unwrap().unwrap();
+        assert_eq!(answer.lines[0]["token"], done.lines[0]["token"], "{answer:?}");
+    });
+    let (ledger, _) = Ledger::open(&dir, &Environment::system()).unwrap();
+    assert_eq!(ledger.state().unwrap().in_flight.len(), 1, "it was done twice");
+}
+
+/// Story: a holder had no room for a receipt, and the same was said again as if it were another one. What had been
+/// recorded the first time would have been refused as too late.
+#[test]
+fn what_is_asked_again_is_the_same_request() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("a.ledger");
+    let held = ledger(&dir, 3);
+    let listener = UnixListener::bind(dir.join(SOCKET_NAME)).unwrap();
+    let (act, environment) = (claim("w"), Environment::system());
+    std::thread::scope(|scope| {
+        let asking = scope.spawn(|| {
+            let mut client = Client::new(&dir, &environment);
+            let mut request = client.request(&act).unwrap();
+            [(); 3].map(|()| client.repeat(&mut request).unwrap())
+        });
+        let (stream, _) = listener.accept().unwrap();
+        let mut reader = BufReader::new(&stream);
+        let mut requests = [(); 2].map(|()| {
+            let mut request = String::new();
+            reader.read_line(&mut request).unwrap();
+            (&stream).write_all(b"{\"code\":7,\"lines\":[]}\n").unwrap();
+            request
+        });
+        assert_eq!(requests[0], requests[1]);
+        // It did it all the same, and is gone before it is asked for the third time.
+        let mut request: Value = serde_json::from_str(&std::mem::take(&mut requests[0])).unwrap();
+        let once = request.as_object_mut().unwrap().remove("once").unwrap();
+        let key = BatchKey::new(once.as_str().unwrap().as_bytes()).unwrap();
+        let done = act.carry_out(&held, Some(&key)).unwrap();
+        drop(listener);
+        std::fs::remove_file(dir.join(SOCKET_NAME)).unwrap();
+        held.close().unwrap();
+        drop(stream);
+        let [.., answer] = asking.join().unwrap();
+        assert_eq!(answer.lines[0]["token"], done.lines[0]["token"], "{answer:?}");
+    });
+}
+
+/// Story: the holder is killed again and again while eight clients set variables. Each act was
+/// done once, whether or not its answer came through.
+#[test]
+fn a_holder_that_dies_costs_no_act_and_doubles_none() {
+    const ACTS: u64 = 40;
+    const CLIENTS: u64 = 8;
+    let place = Place::new();
+    place.write("plan.yaml", "steps: [{id: a}]");
+    place.ledger("init").code(0);
+    place.ledger("plan propose plan.yaml").code(0);
+    let dir: PathBuf = place.path(".ledger");
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let act = |client: u64| {
+            let dir = &dir;
+            scope.spawn(move || {
+                let mut asking = Client::new(dir, &Environment::system());
+                for number in 0..ACTS {
+                    let act = Act::Set {
+                        run: None,
+                        name: format!("v{client}"),
+                        value: json!(number),
+                        if_version: Some(number),
+                        by: "b".to_owned(),
+                    };
+                    let answer = asking.ask(&act).unwrap();
+                    assert_eq!(answer.code, 0, "{client}/{number}: {answer:?}");
+                    assert_eq!(answer.lines[0]["version"], number + 1);
+                }
+            })
+        };
+        let clients: Vec<_> = (0..CLIENTS).map(act).collect();
+        let (place, over) = (&place, &is_over);
+        let murder = scope.spawn(move || {
+            let mut killed = 0;
+            while !over.load(Ordering::Acquire) {
+                let holder = start(&mut place.command(&["serve"]));
+                wait_until("it serves", || holder.said("serving") || over.load(Ordering::Acquire));
+                std::thread::sleep(Duration::from_millis(20 + killed % 7 * 5));
+                holder.kill();
+                killed += 1;
+            }
+            killed
+        });
+        for client in clients {
+            client.join().unwrap();
+        }
+        is_over.store(true, Ordering::Release);
+        assert!(murder.join().unwrap() > 0);
+    });
+    let state = place.state();
+    let run = state.runs.values().next().unwrap();
+    for client in 0..CLIENTS {
+        assert_eq!(run.variables[&format!("v{client}")].version, ACTS);
+    }
+    place.ledger("verify .ledger --level replay").code(0);
+}
