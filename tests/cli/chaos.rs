@@ -16,7 +16,7 @@ use plan_ledger::{Environment, Ledger, LedgerView, state_hash};
 
 use super::command::{Place, ids, start, wait_until};
 use super::dice::Dice;
-use super::pace::{self, Pace};
+use super::kill_pacing::{Pace, WAIT};
 
 /// SIGKILLs in one history.
 const KILLS: u32 = 20;
@@ -99,7 +99,7 @@ fn misbehaving_workers_and_twenty_kills_end_right() {
 fn history(seed: u64) {
     let place = Place::new();
     place.write("worker.sh", WORKER);
-    place.write("wait.sh", pace::WAIT);
+    place.write("wait.sh", WAIT);
     place.write("plan.yaml", plan());
     let mut limit = Pace::new(&place, STEPS_PER_KILL, KILLS);
     let mut dice = Dice(seed);

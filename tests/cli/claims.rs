@@ -5,7 +5,7 @@ use plan_ledger::plan::*;
 use plan_ledger::state_hash;
 use serde_json::json;
 
-use super::story::{Story, receipt, refusal};
+use super::scenario::{Story, receipt, refusal};
 
 /// The state in memory is the fold of the records, before a loss of power and behind it.
 fn holds(story: &mut Story) {

@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use crate::command::json_lines;
 use crate::lab::{dir, open, reader, segments};
-use crate::mischief::{Specimen, digest, on_disk, put, specimen};
+use crate::file_tampering::{Specimen, digest, on_disk, put, specimen};
 
 const SEED: u64 = 37;
 const ROUNDS: u64 = 30;

@@ -17,7 +17,7 @@ use crate::inspect::{
     success,
 };
 use crate::lab::dir;
-use crate::mischief::{on_disk, specimen};
+use crate::file_tampering::{on_disk, specimen};
 
 fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("no number: {value}"))

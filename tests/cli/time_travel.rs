@@ -258,7 +258,7 @@ fn whatever_happens_the_state_is_the_same_from_everywhere() {
         let disk = SimDisk::new();
         let environment = environment(&disk, 100);
         let ledger = Ledger::create(&dir(), &environment).unwrap();
-        let live = crate::wild::play(&ledger, seed, 1_500);
+        let live = crate::random_commands::play(&ledger, seed, 1_500);
         for kind in kinds_of(&ledger) {
             missing.remove(&kind);
         }

@@ -41,20 +41,20 @@ const LABORATORY: &[&str] = &[
     "salvage",
     "log_damage",
     "rare",
-    "people",
+    "operator_commands",
     "run",
-    "races",
+    "concurrent_claims",
 ];
 
 /// Where bugs of snapshots, prunes and blobs are looked for first.
 const BESIDE_THE_LOG: &[&str] = &["blobs", "snapshots", "based", "retention"];
 
 /// The same for bugs of plans.
-const OF_PLANS: &[&str] = &["claims", "stories", "facade", "people", "histories", "run", "races"];
+const OF_PLANS: &[&str] = &["claims", "workflows", "facade", "operator_commands", "histories", "run", "concurrent_claims"];
 
 /// The same for bugs of serving others.
 const OF_SERVICE: &[&str] =
-    &["answers", "facade", "outside", "socket", "acts", "races", "retention", "people", "run"];
+    &["answers", "facade", "external_workers", "socket", "acts", "concurrent_claims", "retention", "operator_commands", "run"];
 
 /// What is tried where nobody says what: bugs of all kinds that are found soon.
 const SAMPLE: &[Bug] = &[

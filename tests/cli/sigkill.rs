@@ -12,7 +12,7 @@ use plan_ledger::{Environment, Ledger, state_hash};
 use super::command::{Place, ids, start, wait_until};
 use super::dice::Dice;
 use super::drill::shared_plan;
-use super::pace::{self, Pace};
+use super::kill_pacing::{Pace, WAIT};
 
 /// Kills of one run.
 const KILLS: u32 = 20;
@@ -75,7 +75,7 @@ fn layered_plan(steps: usize) -> String {
 
 fn survives(place: &Place, plan: &Path, steps: usize, seed: u64) {
     let worker = place.write("worker.sh", WORKER);
-    place.write("wait.sh", pace::WAIT);
+    place.write("wait.sh", WAIT);
     let mut limit = Pace::new(place, STEPS_PER_KILL, KILLS);
     let worker = format!("sh {}", worker.display());
     // Every process that this run starts, at any remove, bears this in its environment.

@@ -5,7 +5,7 @@ use plan_ledger::plan::*;
 use plan_ledger::{ErrorKind, Ledger};
 use serde_json::{Value, json};
 
-use super::story::{HOUR, Story, money, plan, receipt, refusal};
+use super::scenario::{HOUR, Story, money, plan, receipt, refusal};
 
 fn numbers(story: &Story, ids: &[&str]) -> Vec<StepNumber> {
     ids.iter().map(|id| story.number(id)).collect()

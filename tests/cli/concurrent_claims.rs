@@ -186,7 +186,7 @@ fn of_8_processes_and_200_steps_each_step_has_one_winner() {
     ledger.close().unwrap();
     let child = |number: u32| {
         Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "races::child_that_claims", "--nocapture"])
+            .args(["--exact", "concurrent_claims::child_that_claims", "--nocapture"])
             .env(CHILD, format!("{number} {}", folder.display()))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
