@@ -1,7 +1,7 @@
-//! Workers that misbehave in every way they can, runners and workers that are killed at random, and
-//! what must be true all the same.
+//! Chaos test: misbehaving workers, and random SIGKILLs of workers and runners. The run must still
+//! end with every step accepted once and no process left.
 //!
-//! `PLAN_LEDGER_CHAOS_SEEDS=100..120` tries those seeds instead of the usual one.
+//! `PLAN_LEDGER_CHAOS_SEEDS=100..120` runs those seeds instead of the default one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -18,24 +18,24 @@ use super::command::{Place, ids, start, wait_until};
 use super::dice::Dice;
 use super::kill_pacing::{Pace, WAIT};
 
-/// SIGKILLs in one history.
+/// SIGKILLs per seed.
 const KILLS: u32 = 20;
 
-/// Steps that may get on for each of them.
+/// Steps that each kill releases.
 const STEPS_PER_KILL: u32 = STEPS / KILLS;
 
-/// The longest that anybody lives before the next kill.
+/// The longest time between two kills.
 const LIFE_MILLIS_MAX: u64 = 250;
 
-/// Says what it does before it does it, and then does one of many things, by its seed, its step and
-/// its attempt. Late attempts are good, so that a history has an end.
+/// The worker writes to the tally before it acts, and misbehaves by seed, step and attempt. Late
+/// attempts behave well, so that the run ends.
 const WORKER: &str = r#"#!/bin/bash
 echo "+ $LEDGER_STEP $LEDGER_ATTEMPT" >> "$TALLY"
 source ./wait.sh
-dice=$(( $(printf '%s' "$SEED $LEDGER_STEP $LEDGER_ATTEMPT" | cksum | cut -d' ' -f1) % 12 ))
-test "$LEDGER_ATTEMPT" -gt 5 && dice=11
+action=$(( $(printf '%s' "$SEED $LEDGER_STEP $LEDGER_ATTEMPT" | cksum | cut -d' ' -f1) % 12 ))
+test "$LEDGER_ATTEMPT" -gt 5 && action=11
 token=$LEDGER_TOKEN
-case $dice in
+case $action in
 0) kill -9 $$ ;;
 1) exit 3 ;;
 2) exec sleep 600 ;;
@@ -54,7 +54,7 @@ echo "! $LEDGER_STEP $LEDGER_ATTEMPT" >> "$TALLY"
 echo "done by $token"
 "#;
 
-/// Three layers of steps, every fifth of which must not be done twice; two of those have a probe.
+/// Layers of ten steps; every fifth step is not idempotent, and half of those have a probe.
 fn plan() -> String {
     let mut text = RETRIES.to_owned();
     for n in 0..STEPS {
@@ -73,7 +73,7 @@ fn plan() -> String {
 
 const STEPS: u32 = 40;
 
-/// Every failure is tried again, that of a forged or unreadable receipt too.
+/// Every failure is retried, including a forged or unreadable receipt.
 const RETRIES: &str = "defaults:
   timeout_seconds: 2
   retry: {max_attempts: 60, per_class: {deterministic: 60}}
@@ -86,33 +86,32 @@ fn seeds() -> Range<u64> {
     first.parse().unwrap()..last.parse().unwrap()
 }
 
-/// Goal: whatever workers do, and whoever is killed, the run ends right: every step is accepted
-/// exactly once, what must not be done twice is not, unless somebody decided that it did not happen,
-/// and no process of any worker is left.
+/// Every step is accepted exactly once, a non-idempotent step is repeated only after a decision
+/// that it did not happen, and no worker process is left.
 #[test]
-fn misbehaving_workers_and_twenty_kills_end_right() {
+fn run_survives_misbehaving_workers_and_twenty_kills() {
     for seed in seeds() {
-        history(seed);
+        run_seed(seed);
     }
 }
 
-fn history(seed: u64) {
+fn run_seed(seed: u64) {
     let place = Place::new();
     place.write("worker.sh", WORKER);
     place.write("wait.sh", WAIT);
     place.write("plan.yaml", plan());
     let mut limit = Pace::new(&place, STEPS_PER_KILL, KILLS);
-    let mut dice = Dice(seed);
+    let mut rng = Dice(seed);
     let begin = || {
         let words = ["run", "plan.yaml", "--max-parallel", "6", "--worker", "exec bash worker.sh"];
         start(place.command(&words).env("SEED", seed.to_string()))
     };
-    for life in 0..400 {
+    for start in 0..400 {
         let mut running = begin();
         while !limit.is_over() && !running.is_over() {
-            std::thread::sleep(Duration::from_millis(dice.below(LIFE_MILLIS_MAX)));
-            if dice.below(2) == 0 {
-                if kill_some_worker(&place, &mut dice) {
+            std::thread::sleep(Duration::from_millis(rng.below(LIFE_MILLIS_MAX)));
+            if rng.below(2) == 0 {
+                if kill_some_worker(&place, &mut rng) {
                     limit.killed();
                 }
             } else if !running.is_over() {
@@ -122,32 +121,32 @@ fn history(seed: u64) {
             }
         }
         let ended = running.end();
-        answer_doubts(&place, &mut dice);
+        answer_doubts(&place, &mut rng);
         match ended.status.code() {
             Some(0) => break,
-            // Killed, or somebody had to answer; or steps that have failed for good are taken up.
+            // Killed, or waiting for an answer or for a step that failed finally.
             None | Some(3) => {}
             other => panic!("seed {seed}: {other:?}: {ended:#?}"),
         }
-        assert!(life < 399, "seed {seed}: it never ends: {ended:#?}");
+        assert!(start < 399, "seed {seed}: the run does not end: {ended:#?}");
     }
-    // Of the last steps, as many are let go at once as there are workers.
+    // The last steps are released together, up to one per worker, so some kills may be missing.
     assert!(limit.kills() >= KILLS * 3 / 4, "seed {seed}: only {} kills", limit.kills());
-    judge(&place, seed);
+    check_run(&place, seed);
 }
 
-/// SIGKILL to one process of some worker; whether there was one.
-fn kill_some_worker(place: &Place, dice: &mut Dice) -> bool {
+/// Sends SIGKILL to a random process of a worker; false if there is none.
+fn kill_some_worker(place: &Place, rng: &mut Dice) -> bool {
     let workers = workers(place);
     if workers.is_empty() {
         return false;
     }
     let count = u64::try_from(workers.len()).unwrap();
-    let pid = workers[usize::try_from(dice.below(count)).unwrap()].to_string();
+    let pid = workers[usize::try_from(rng.below(count)).unwrap()].to_string();
     std::process::Command::new("kill").args(["-9", &pid]).status().unwrap().success()
 }
 
-/// The processes that belong to workers of this place's ledger.
+/// The processes of the workers of this ledger.
 fn workers(place: &Place) -> Vec<u32> {
     let folder = place.path(".ledger").canonicalize().unwrap_or_else(|_| place.path(".ledger"));
     let mark = format!("LEDGER_WORK={}/", folder.display());
@@ -160,16 +159,16 @@ fn workers(place: &Place) -> Vec<u32> {
     processes.filter(is_worker).collect()
 }
 
-/// Say of each doubt what the tally outside shows.
-fn answer_doubts(place: &Place, dice: &mut Dice) {
+/// Answers each unknown outcome by what the tally shows.
+fn answer_doubts(place: &Place, rng: &mut Dice) {
     if !place.path(".ledger").exists() {
         return;
     }
     let state = place.state();
     let Some(run) = state.run_named("plan") else { return };
     for step in ids(run, StepStatus::InDoubt) {
-        // A person takes a while; the next life may come first.
-        if dice.below(4) == 0 {
+        // People take their time; the next runner may start before the answer.
+        if rng.below(4) == 0 {
             continue;
         }
         let done = place.tally().iter().any(|line| line.starts_with(&format!("! {step} ")));
@@ -178,7 +177,7 @@ fn answer_doubts(place: &Place, dice: &mut Dice) {
     }
 }
 
-fn judge(place: &Place, seed: u64) {
+fn check_run(place: &Place, seed: u64) {
     wait_until("all processes are gone", || workers(place).is_empty());
     let state = place.state();
     let run = state.run_named("plan").unwrap();
@@ -188,14 +187,14 @@ fn judge(place: &Place, seed: u64) {
     let view = LedgerView::open(&place.path(".ledger"), &environment).unwrap();
     let chronicle = view.chronicle(run.id, u64::MAX).unwrap();
     let mut accepted: BTreeMap<StepNumber, u32> = BTreeMap::new();
-    let mut dealt: BTreeMap<StepNumber, u32> = BTreeMap::new();
-    // Attempts that somebody, or a rule, knows to have done nothing.
+    let mut dispatched: BTreeMap<StepNumber, u32> = BTreeMap::new();
+    // Attempts for which a decision records that they did nothing.
     let mut undone: BTreeMap<StepNumber, u32> = BTreeMap::new();
     for event in chronicle.records.iter().filter_map(|record| record.event.as_ref()) {
         let Event::Step(record) = event else { continue };
         match &record.event {
             StepEvent::Accepted(_) => *accepted.entry(record.step).or_default() += 1,
-            StepEvent::Dispatched(_) => *dealt.entry(record.step).or_default() += 1,
+            StepEvent::Dispatched(_) => *dispatched.entry(record.step).or_default() += 1,
             StepEvent::DoubtResolved(it) if it.finding == Finding::DidNotHappen => {
                 *undone.entry(record.step).or_default() += 1;
             }
@@ -216,10 +215,14 @@ fn judge(place: &Place, seed: u64) {
         assert!(times <= 1, "seed {seed}: {} was done {times} times", step.id());
         let is_done = times == 1 || matches!(step.accepted(), Some(AcceptedBasis::Landed { .. }));
         assert!(is_done, "seed {seed}: {} was never done", step.id());
-        // Each attempt but the last is one of which it is recorded that it did nothing.
-        let again = dealt[&number] - 1;
+        // For each attempt but the last it is recorded that it did nothing.
+        let repeated = dispatched[&number] - 1;
         let known = undone.get(&number).copied().unwrap_or(0);
-        assert!(known >= again, "seed {seed}: {} was dealt again without a decision", step.id());
+        assert!(
+            known >= repeated,
+            "seed {seed}: {} was re-dispatched without a decision",
+            step.id()
+        );
     }
     let (ledger, report) = Ledger::open(&place.path(".ledger"), &environment).unwrap();
     assert_eq!(

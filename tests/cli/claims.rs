@@ -1,124 +1,127 @@
-//! The promises about claims, one by one, each across a loss of power: who has a step, until when,
-//! under which key, within which caps and budgets; and what becomes of it when somebody is lost.
+//! Claims: exclusive attempts, leases, idempotency keys, caps, budgets, barriers and lost workers.
+//!
+//! Each property is checked again after a power loss, against the state folded from the log.
 
 use plan_ledger::plan::*;
 use plan_ledger::state_hash;
 use serde_json::json;
 
-use super::scenario::{Story, receipt, refusal};
+use super::scenario::{Scenario, receipt, refusal};
 
-/// The state in memory is the fold of the records, before a loss of power and behind it.
-fn holds(story: &mut Story) {
-    let (live, head) = (story.ledger().state_hash().unwrap(), story.ledger().head());
-    let folded = story.ledger().state_at(head.seq).unwrap();
-    assert_eq!(state_hash(&folded), live, "something is in memory, and not in the log");
-    // It compares the state behind the loss with the one before.
-    story.lose_power();
+/// Checks that the state in memory equals the fold of the log, before and after a power loss.
+fn assert_durable(scenario: &mut Scenario) {
+    let (live, head) = (scenario.ledger().state_hash().unwrap(), scenario.ledger().head());
+    let folded = scenario.ledger().state_at(head.seq).unwrap();
+    assert_eq!(state_hash(&folded), live, "the state in memory differs from the fold of the log");
+    // `lose_power` compares the recovered state with this one.
+    scenario.lose_power();
 }
 
-/// Goal: a claim that is given back, or runs out, does so in the log: nobody has it afterwards, not
-/// even for who folds the records again.
+/// A released claim and an expired claim are both recorded in the log and free the step.
 #[test]
-fn every_end_of_a_claim_is_on_record() {
+fn release_and_expiry_of_a_claim_are_recorded() {
     let of = json!({ "defaults": { "lease_seconds": 60 }, "steps": [{ "id": "a", "goal": "a" }] });
-    let mut story = Story::begin(&of);
-    let first = story.take("a");
-    holds(&mut story);
-    story.ledger().report_lost(first.token, LostCause::Released, "not mine").unwrap();
-    assert_eq!(story.status("a"), StepStatus::Ready);
-    holds(&mut story);
-    assert_eq!(story.status("a"), StepStatus::Ready);
+    let mut scenario = Scenario::begin(&of);
+    let first = scenario.dispatch("a");
+    assert_durable(&mut scenario);
+    scenario.ledger().report_lost(first.token, LostCause::Released, "not mine").unwrap();
+    assert_eq!(scenario.status("a"), StepStatus::Ready);
+    assert_durable(&mut scenario);
+    assert_eq!(scenario.status("a"), StepStatus::Ready);
 
-    let second = story.take("a");
+    let second = scenario.dispatch("a");
     assert_ne!(first.token, second.token);
-    story.wait(59);
-    assert_eq!(story.status("a"), StepStatus::Dispatched, "a second is left");
-    holds(&mut story);
-    story.wait(1);
-    assert_eq!(story.status("a"), StepStatus::Ready, "it ran out");
-    holds(&mut story);
+    scenario.wait(59);
+    assert_eq!(scenario.status("a"), StepStatus::Dispatched, "one second left");
+    assert_durable(&mut scenario);
+    scenario.wait(1);
+    assert_eq!(scenario.status("a"), StepStatus::Ready, "the lease has expired");
+    assert_durable(&mut scenario);
     let lost = |record: &StepRecord| matches!(record.event, StepEvent::AttemptLost(_));
-    assert_eq!(story.step_events().iter().filter(|record| lost(record)).count(), 2);
+    assert_eq!(scenario.step_events().iter().filter(|record| lost(record)).count(), 2);
 }
 
-/// Goal: a sign of life prolongs a claim from the moment when it came.
+/// A renewal extends the lease from the time of the renewal.
 #[test]
-fn a_sign_of_life_prolongs_the_claim() {
+fn renewal_extends_the_lease_from_now() {
     let of = json!({ "defaults": { "lease_seconds": 60 }, "steps": [{ "id": "a", "goal": "a" }] });
-    let mut story = Story::begin(&of);
-    let task = story.take("a");
+    let mut scenario = Scenario::begin(&of);
+    let task = scenario.dispatch("a");
     for _ in 0..3 {
-        story.wait(50);
-        let until = story.ledger().renew(task.token).unwrap();
-        assert_eq!(until, story.now() + 60_000_000);
-        holds(&mut story);
-        assert_eq!(story.status("a"), StepStatus::Dispatched);
+        scenario.wait(50);
+        let until = scenario.ledger().renew(task.token).unwrap();
+        assert_eq!(until, scenario.now() + 60_000_000);
+        assert_durable(&mut scenario);
+        assert_eq!(scenario.status("a"), StepStatus::Dispatched);
     }
-    story.wait(59);
-    assert_eq!(story.status("a"), StepStatus::Dispatched);
-    story.wait(1);
-    assert_eq!(story.status("a"), StepStatus::Ready);
+    scenario.wait(59);
+    assert_eq!(scenario.status("a"), StepStatus::Dispatched);
+    scenario.wait(1);
+    assert_eq!(scenario.status("a"), StepStatus::Ready);
 }
 
-/// Story: a lease had run out by the ledger's time, and the clock went back: claims and ticks went by
-/// the clock alone, and the step was still held; every other command went by the later of both.
+/// A lease that expired in ledger time stays expired when the wall clock moves back, whichever
+/// command notices it first. Claims and ticks used to follow the wall clock alone.
 #[test]
-fn a_lease_that_is_over_stays_over_when_the_clock_goes_back() {
+fn expired_lease_stays_expired_when_the_clock_goes_back() {
     let of = json!({ "defaults": { "lease_seconds": 60 }, "steps": [{ "id": "a", "goal": "a" }] });
-    for way in ["tick", "claim", "dispatch"] {
-        let mut story = Story::begin(&of);
-        let (task, dealt) = (story.take("a"), story.now());
-        // A record that is later than the lease, and fires no timer.
-        story.set_clock(dealt + 61_000_000);
-        story.ledger().set_variable(story.run, "v", Json::new(&json!(1)), None, "me").unwrap();
-        story.set_clock(dealt + 1_000_000);
-        match way {
-            "tick" => story.ledger().tick().unwrap(),
-            "claim" => drop(story.ledger().claim(story.run, task.number, "another").unwrap()),
-            _ => drop(story.ledger().dispatch(story.run, "another").unwrap().unwrap()),
+    for command in ["tick", "claim", "dispatch"] {
+        let mut scenario = Scenario::begin(&of);
+        let (task, dispatched_at) = (scenario.dispatch("a"), scenario.now());
+        // A record later than the end of the lease that fires no timer.
+        scenario.set_clock(dispatched_at + 61_000_000);
+        scenario
+            .ledger()
+            .set_variable(scenario.run, "v", Json::new(&json!(1)), None, "me")
+            .unwrap();
+        scenario.set_clock(dispatched_at + 1_000_000);
+        match command {
+            "tick" => scenario.ledger().tick().unwrap(),
+            "claim" => drop(scenario.ledger().claim(scenario.run, task.number, "another").unwrap()),
+            _ => drop(scenario.ledger().dispatch(scenario.run, "another").unwrap().unwrap()),
         }
         let lost = |record: &StepRecord| matches!(record.event, StepEvent::AttemptLost(_));
-        assert!(story.step_events().iter().any(lost), "{way}");
-        holds(&mut story);
+        assert!(scenario.step_events().iter().any(lost), "{command}");
+        assert_durable(&mut scenario);
     }
 }
 
-/// Goal: a step has one holder; another one is told who, and until when.
+/// A second claim of a dispatched step is rejected with the worker's name and the lease's end.
 #[test]
-fn a_step_has_one_holder() {
+fn second_claim_is_rejected_with_worker_and_lease() {
     let of = json!({ "steps": [{ "id": "a", "goal": "a" }] });
-    let mut story = Story::begin(&of);
-    let task = story.take("a");
+    let mut scenario = Scenario::begin(&of);
+    let task = scenario.dispatch("a");
     for _ in 0..2 {
-        let other = story.ledger().claim(story.run, task.number, "another");
+        let other = scenario.ledger().claim(scenario.run, task.number, "another");
         let (step, lease_until) = (task.number, task.lease_until);
         let worker = "worker of a".to_owned();
         assert_eq!(refusal(other), Rejection::HeldBy { step, worker, lease_until });
-        holds(&mut story);
+        assert_durable(&mut scenario);
     }
 }
 
-/// Goal: a receipt of a claim that ran out is not the receipt of whoever has the step now.
+/// A receipt for an expired attempt is rejected and does not count for the current one.
 #[test]
-fn a_late_receipt_is_not_that_of_the_next_holder() {
+fn late_receipt_does_not_count_for_the_next_attempt() {
     let of = json!({ "defaults": { "lease_seconds": 60 }, "steps": [
         { "id": "a", "goal": "a", "outputs": ["v"] }] });
-    let mut story = Story::begin(&of);
-    let late = story.take("a");
-    story.wait(60);
-    let now = story.take("a");
-    let refused = story.ledger().record_receipt(late.token, receipt(&json!("late")));
+    let mut scenario = Scenario::begin(&of);
+    let late = scenario.dispatch("a");
+    scenario.wait(60);
+    let now = scenario.dispatch("a");
+    let refused = scenario.ledger().record_receipt(late.token, receipt(&json!("late")));
     assert_eq!(refusal(refused), Rejection::StaleToken(late.token));
-    holds(&mut story);
-    assert_eq!(story.status("a"), StepStatus::Dispatched, "it is still the other's");
-    story.finish(&now, &json!("in time"));
-    assert_eq!(story.variable("v").value.value(), json!("in time"));
+    assert_durable(&mut scenario);
+    assert_eq!(scenario.status("a"), StepStatus::Dispatched, "the second attempt is still active");
+    scenario.finish(&now, &json!("in time"));
+    assert_eq!(scenario.variable("v").value.value(), json!("in time"));
 }
 
-/// Goal: what must not be done twice is not dealt again when its worker is lost, whatever lost it;
-/// what may be, is.
+/// A lost attempt that may have started is re-dispatched only if the step is idempotent;
+/// otherwise a person is asked.
 #[test]
-fn a_loss_of_what_must_not_be_done_twice_is_asked_about() {
+fn lost_non_idempotent_attempt_asks_a_person() {
     for (cause, is_begun) in [
         (LostCause::LeaseExpired, true),
         (LostCause::RunnerDied, true),
@@ -126,30 +129,30 @@ fn a_loss_of_what_must_not_be_done_twice_is_asked_about() {
     ] {
         for (idempotent, may_be_repeated) in [("yes", true), ("no", false), ("with_key", true)] {
             let of = json!({ "steps": [{ "id": "a", "goal": "a", "idempotent": idempotent }] });
-            let mut story = Story::begin(&of);
-            let task = story.take("a");
-            story.ledger().report_lost(task.token, cause, "gone").unwrap();
-            holds(&mut story);
-            let is_dealt = may_be_repeated || !is_begun;
-            let expected = if is_dealt { StepStatus::Ready } else { StepStatus::InDoubt };
-            assert_eq!(story.status("a"), expected, "{idempotent}, {cause:?}");
+            let mut scenario = Scenario::begin(&of);
+            let task = scenario.dispatch("a");
+            scenario.ledger().report_lost(task.token, cause, "gone").unwrap();
+            assert_durable(&mut scenario);
+            let is_redispatched = may_be_repeated || !is_begun;
+            let expected = if is_redispatched { StepStatus::Ready } else { StepStatus::InDoubt };
+            assert_eq!(scenario.status("a"), expected, "{idempotent}, {cause:?}");
         }
     }
 }
 
-/// Goal: each attempt has a key of its own, except where the world is to refuse a second use of it:
-/// then all have the same.
+/// Every attempt has its own idempotency key, except at a `with_key` step, whose attempts share
+/// one.
 #[test]
-fn keys_differ_where_they_should_and_nowhere_else() {
+fn idempotency_keys_are_shared_only_by_with_key_attempts() {
     for (idempotent, is_same) in [("yes", false), ("with_key", true)] {
         let of = json!({ "steps": [{ "id": "a", "goal": "a", "idempotent": idempotent }] });
-        let mut story = Story::begin(&of);
+        let mut scenario = Scenario::begin(&of);
         let mut keys = Vec::new();
         for _ in 0..3 {
-            let task = story.take("a");
+            let task = scenario.dispatch("a");
             keys.push(task.idempotency_key.clone());
-            story.ledger().report_lost(task.token, LostCause::RunnerDied, "gone").unwrap();
-            holds(&mut story);
+            scenario.ledger().report_lost(task.token, LostCause::RunnerDied, "gone").unwrap();
+            assert_durable(&mut scenario);
         }
         keys.sort();
         keys.dedup();
@@ -157,102 +160,102 @@ fn keys_differ_where_they_should_and_nowhere_else() {
     }
 }
 
-/// Goal: never more in flight than a cap allows, and as many as it allows.
+/// Exactly as many attempts are in flight as each cap allows.
 #[test]
-fn caps_are_kept_to_the_number() {
+fn caps_bound_attempts_in_flight_exactly() {
     let step = |n: u32| json!({ "id": format!("s{n}"), "goal": "g", "tags": ["db"], "owner": "o" });
     let steps: Vec<_> = (0..6).map(step).collect();
     for caps in
         [json!({ "run": 3 }), json!({ "owners": { "o": 3 } }), json!({ "tags": { "db": 3 } })]
     {
-        let mut story = Story::begin(&json!({ "caps": caps, "steps": steps }));
-        let first = story.take("s0");
-        story.take("s1");
-        story.take("s2");
-        let fourth = || refusal(story.ledger().claim(story.run, StepNumber(4), "w"));
+        let mut scenario = Scenario::begin(&json!({ "caps": caps, "steps": steps }));
+        let first = scenario.dispatch("s0");
+        scenario.dispatch("s1");
+        scenario.dispatch("s2");
+        let fourth = || refusal(scenario.ledger().claim(scenario.run, StepNumber(4), "w"));
         assert!(matches!(fourth(), Rejection::CapReached { limit: 3, .. }), "{caps}");
-        holds(&mut story);
-        story.finish(&first, &json!(1));
-        story.take("s3");
-        let fifth = refusal(story.ledger().claim(story.run, StepNumber(5), "w"));
+        assert_durable(&mut scenario);
+        scenario.finish(&first, &json!(1));
+        scenario.dispatch("s3");
+        let fifth = refusal(scenario.ledger().claim(scenario.run, StepNumber(5), "w"));
         assert!(matches!(fifth, Rejection::CapReached { limit: 3, .. }), "{caps}");
     }
 }
 
-/// Goal: what is in flight counts against a budget with what it is expected to cost.
+/// The cost estimates of attempts in flight count against the budget.
 #[test]
-fn a_budget_counts_what_is_in_flight() {
+fn budget_counts_reserved_cost_of_attempts_in_flight() {
     let step = |id: &str| json!({ "id": id, "goal": "g", "cost_estimate": { "tokens": 60 } });
     let of = json!({ "budget": { "tokens": 100 }, "steps": [step("a"), step("b")] });
-    let mut story = Story::begin(&of);
-    let first = story.take("a");
-    assert_eq!(story.state().account.reserved.tokens, 60);
-    let second = refusal(story.ledger().claim(story.run, StepNumber(2), "w"));
+    let mut scenario = Scenario::begin(&of);
+    let first = scenario.dispatch("a");
+    assert_eq!(scenario.run().account.reserved.tokens, 60);
+    let second = refusal(scenario.ledger().claim(scenario.run, StepNumber(2), "w"));
     assert!(matches!(second, Rejection::BudgetReserved(BudgetPart::Tokens)), "{second:?}");
-    holds(&mut story);
-    // It cost less than was thought: there is enough for the other.
+    assert_durable(&mut scenario);
+    // The attempt cost less than its estimate, so the budget has room for the other step.
     let cost = Cost { tokens: 30, ..Cost::default() };
     let cheap = Receipt { cost, ..receipt(&json!(1)) };
-    story.ledger().record_receipt(first.token, cheap).unwrap();
-    assert_eq!(story.state().account.spent.tokens, 30);
-    story.take("b");
-    holds(&mut story);
+    scenario.ledger().record_receipt(first.token, cheap).unwrap();
+    assert_eq!(scenario.run().account.spent.tokens, 30);
+    scenario.dispatch("b");
+    assert_durable(&mut scenario);
 }
 
-/// Goal: a barrier opens with the member that it waits for, and not one earlier.
+/// A barrier opens with the last member that it needs, and not before.
 #[test]
-fn a_barrier_opens_with_the_last_that_it_needs() {
+fn barrier_opens_with_the_last_needed_member() {
     for (needs, count) in [(json!("all"), 3), (json!({ "at_least": 2 }), 2), (json!("any"), 1)] {
         let of = json!({ "steps": [
             { "id": "a", "goal": "g" }, { "id": "b", "goal": "g" }, { "id": "c", "goal": "g" },
-            { "id": "behind", "goal": "g", "after": ["gate"] }],
+            { "id": "last", "goal": "g", "after": ["gate"] }],
             "barriers": [{ "id": "gate", "members": ["a", "b", "c"], "needs": needs }] });
-        let mut story = Story::begin(&of);
+        let mut scenario = Scenario::begin(&of);
         for (place, id) in (1..).zip(["a", "b", "c"]) {
-            assert_eq!(story.status("behind") == StepStatus::Ready, place > count, "{needs}");
+            assert_eq!(scenario.status("last") == StepStatus::Ready, place > count, "{needs}");
             if place <= count {
-                story.walk(id, &json!(place));
+                scenario.complete(id, &json!(place));
             }
-            holds(&mut story);
+            assert_durable(&mut scenario);
         }
-        assert_eq!(story.status("behind"), StepStatus::Ready, "{needs}");
+        assert_eq!(scenario.status("last"), StepStatus::Ready, "{needs}");
     }
 }
 
-/// Goal: a variable is set by who knows its version, and by nobody else.
+/// Setting a variable requires its current version.
 #[test]
-fn a_variable_is_set_by_who_knows_its_version() {
-    let mut story = Story::begin(&json!({ "steps": [{ "id": "a", "goal": "a" }] }));
-    let set = |story: &Story, version: Option<u64>, value: u32| {
+fn variable_update_requires_the_current_version() {
+    let mut scenario = Scenario::begin(&json!({ "steps": [{ "id": "a", "goal": "a" }] }));
+    let set = |scenario: &Scenario, version: Option<u64>, value: u32| {
         let value = Json::new(&json!(value));
-        story.ledger().set_variable(story.run, "v", value, version, "ana")
+        scenario.ledger().set_variable(scenario.run, "v", value, version, "ana")
     };
-    assert_eq!(set(&story, Some(0), 1).unwrap(), 1);
-    assert_eq!(set(&story, Some(1), 2).unwrap(), 2);
+    assert_eq!(set(&scenario, Some(0), 1).unwrap(), 1);
+    assert_eq!(set(&scenario, Some(1), 2).unwrap(), 2);
     for wrong in [0, 1, 3] {
-        let refused = refusal(set(&story, Some(wrong), 9));
+        let refused = refusal(set(&scenario, Some(wrong), 9));
         assert_eq!(refused, Rejection::VersionDiffers { expected: wrong, found: 2 });
-        holds(&mut story);
+        assert_durable(&mut scenario);
     }
-    assert_eq!(story.variable("v").value.value(), json!(2));
+    assert_eq!(scenario.variable("v").value.value(), json!(2));
 }
 
-/// Goal: a worker does not judge its own work.
+/// A worker cannot judge its own attempt.
 #[test]
-fn a_worker_is_not_its_own_judge() {
+fn worker_cannot_judge_its_own_attempt() {
     let of = json!({ "steps": [{ "id": "a", "goal": "a", "acceptance": ["it is good"] }] });
-    let mut story = Story::begin(&of);
-    let task = story.take("a");
-    assert_eq!(story.finish(&task, &json!(1)), StepStatus::Reported);
+    let mut scenario = Scenario::begin(&of);
+    let task = scenario.dispatch("a");
+    assert_eq!(scenario.finish(&task, &json!(1)), StepStatus::Reported);
     let verdict = |by: &str| Verdict {
         criterion: 0,
         ruling: Ruling::Pass,
         by: by.to_owned(),
-        evidence: "looked at it".to_owned(),
+        evidence: "checked it".to_owned(),
     };
-    let own = story.ledger().judge(task.token, vec![verdict("worker of a")]);
+    let own = scenario.ledger().judge(task.token, vec![verdict("worker of a")]);
     assert_eq!(refusal(own), Rejection::JudgedByWorker("worker of a".to_owned()));
-    holds(&mut story);
-    let other = story.ledger().judge(task.token, vec![verdict("ana")]).unwrap();
+    assert_durable(&mut scenario);
+    let other = scenario.ledger().judge(task.token, vec![verdict("ana")]).unwrap();
     assert_eq!(other, StepStatus::Accepted);
 }

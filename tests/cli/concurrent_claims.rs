@@ -1,4 +1,5 @@
-//! Many at once: threads and processes that want the same step, and the same variable.
+//! Concurrent threads and processes that claim the same steps and update the same variables: each
+//! step has one winner, and no update is lost.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -17,7 +18,7 @@ use plan_ledger::{
 use crate::golden::deterministic;
 use crate::lab::dir;
 
-/// Steps that depend on nothing, and whose attempts nobody loses.
+/// Independent steps whose leases do not expire during the test.
 fn plan(count: u32) -> Plan {
     let step = |number: u32| Step { id: format!("s{number}"), ..Step::default() };
     let mut plan = Plan { steps: (1..=count).map(step).collect(), ..Plan::default() };
@@ -29,14 +30,14 @@ fn simulated() -> Environment {
     Environment { storage: Arc::new(SimDisk::new()), ..deterministic() }
 }
 
-/// Who got a step, and what everybody else was told: who has it.
+/// The winners of a step, and the winner that each loser was told.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 struct Claims {
     winners: Vec<(String, u64)>,
-    told: Vec<(String, u64)>,
+    losers: Vec<(String, u64)>,
 }
 
-/// One claim of a named step; whatever it came to.
+/// Claims one step and records the result.
 fn claim(ledger: &Ledger, run: RunId, step: StepNumber, worker: &str, claims: &mut Claims) {
     match ledger.claim(run, step, worker) {
         Ok(task) => {
@@ -45,7 +46,7 @@ fn claim(ledger: &Ledger, run: RunId, step: StepNumber, worker: &str, claims: &m
         }
         Err(error) => match error.rejection() {
             Some(Rejection::HeldBy { step: held, worker, lease_until }) if *held == step => {
-                claims.told.push((worker.clone(), *lease_until));
+                claims.losers.push((worker.clone(), *lease_until));
             }
             _ => panic!("{error}"),
         },
@@ -54,32 +55,31 @@ fn claim(ledger: &Ledger, run: RunId, step: StepNumber, worker: &str, claims: &m
 
 fn check(claims: &BTreeMap<u32, Claims>, steps: u32, claimants: usize) {
     assert_eq!(claims.len(), usize::try_from(steps).unwrap());
-    for (step, Claims { winners, told }) in claims {
+    for (step, Claims { winners, losers }) in claims {
         let [winner] = winners.as_slice() else { panic!("step {step} was won by {winners:?}") };
-        assert_eq!(told.len(), claimants - 1, "step {step}");
-        assert!(told.iter().all(|each| each == winner), "step {step}: {winner:?}, {told:?}");
+        assert_eq!(losers.len(), claimants - 1, "step {step}");
+        assert!(losers.iter().all(|each| each == winner), "step {step}: {winner:?}, {losers:?}");
     }
 }
 
-/// Goal: of those who want the same step at the same time exactly one gets it, and every other is
-/// told who has it, and until when.
-/// Method: 64 threads; of 10,000 steps each is wanted by the eight threads that come by next.
+/// Of 64 threads, eight claim each of 10,000 steps at the same time. One wins; the others get the
+/// winner's name and the end of its lease.
 #[test]
-fn of_64_threads_and_10_000_steps_each_step_has_one_winner() {
+fn each_step_has_one_winner_among_64_threads() {
     const STEPS: u32 = 10_000;
     const CLAIMANTS: u32 = 8;
     let ledger = Ledger::create(&dir(), &simulated()).unwrap();
     let run = ledger.start_run("race", &plan(STEPS), RunPolicy::default()).unwrap();
-    let turn = AtomicU32::new(0);
+    let next_claim = AtomicU32::new(0);
     let all: Mutex<BTreeMap<u32, Claims>> = Mutex::default();
     std::thread::scope(|scope| {
         for thread in 0..64 {
-            let (ledger, turn, all) = (&ledger, &turn, &all);
+            let (ledger, next_claim, all) = (&ledger, &next_claim, &all);
             scope.spawn(move || {
                 let worker = format!("thread {thread}");
                 let mut own: BTreeMap<u32, Claims> = BTreeMap::new();
                 loop {
-                    let step = turn.fetch_add(1, Ordering::Relaxed) / CLAIMANTS + 1;
+                    let step = next_claim.fetch_add(1, Ordering::Relaxed) / CLAIMANTS + 1;
                     if step > STEPS {
                         break;
                     }
@@ -89,7 +89,7 @@ fn of_64_threads_and_10_000_steps_each_step_has_one_winner() {
                 for (step, mut claims) in own {
                     let entry = all.entry(step).or_default();
                     entry.winners.append(&mut claims.winners);
-                    entry.told.append(&mut claims.told);
+                    entry.losers.append(&mut claims.losers);
                 }
             });
         }
@@ -100,49 +100,50 @@ fn of_64_threads_and_10_000_steps_each_step_has_one_winner() {
     assert_eq!(state_hash(&ledger.state_at(ledger.head().seq).unwrap()), state_hash(&state));
 }
 
-/// Goal: whoever takes what comes next gets what nobody else got, until there is no more.
+/// 64 threads that dispatch the next step never get the same step, and leave none.
 #[test]
-fn of_64_threads_that_take_what_comes_next_no_two_get_the_same() {
+fn concurrent_dispatches_never_return_the_same_step() {
     const STEPS: u32 = 2_000;
     let ledger = Ledger::create(&dir(), &simulated()).unwrap();
     let run = ledger.start_run("race", &plan(STEPS), RunPolicy::default()).unwrap();
-    let dealt: Mutex<Vec<u32>> = Mutex::default();
+    let dispatched: Mutex<Vec<u32>> = Mutex::default();
     std::thread::scope(|scope| {
         for thread in 0..64 {
-            let (ledger, dealt) = (&ledger, &dealt);
+            let (ledger, dispatched) = (&ledger, &dispatched);
             scope.spawn(move || {
                 let worker = format!("thread {thread}");
                 while let Some(task) = ledger.dispatch(run, &worker).unwrap() {
-                    dealt.lock().unwrap().push(task.number.0);
+                    dispatched.lock().unwrap().push(task.number.0);
                 }
             });
         }
     });
-    let mut dealt = dealt.into_inner().unwrap();
-    dealt.sort_unstable();
-    assert_eq!(dealt, (1..=STEPS).collect::<Vec<_>>());
+    let mut dispatched = dispatched.into_inner().unwrap();
+    dispatched.sort_unstable();
+    assert_eq!(dispatched, (1..=STEPS).collect::<Vec<_>>());
 }
 
 const CHILD: &str = "LEDGER_TEST_RACE";
 const PROCESSES: u32 = 8;
 const STEPS: u32 = 200;
-/// So many steps are claimed before the ledger is left to the next process.
+/// Steps that a process claims before it closes the ledger.
 const AT_ONCE: usize = 8;
-/// What a child says when it has been at the ledger once; it goes on when it is told to. So each
-/// has won something, however late the system starts it.
-const FIRST_TURN_DONE: &str = "first turn done";
+/// Printed by a child after its first batch of claims. It waits for a line on standard input, so
+/// that each child wins some steps however late it starts.
+const FIRST_BATCH_DONE: &str = "first batch done";
 
-/// Not a test of its own: what each child process of the next one does.
+/// The body of each child process of `each_step_has_one_winner_among_8_processes`; not a test
+/// itself.
 #[test]
-fn child_that_claims() {
+fn child_process_claims_steps() {
     let Ok(which) = std::env::var(CHILD) else { return };
     let (number, folder) = which.split_once(' ').unwrap();
     let number: u32 = number.parse().unwrap();
     let worker = format!("process {number}");
     let order = (0..STEPS).map(|place| (place + number * STEPS / PROCESSES) % STEPS + 1);
-    for (turn, steps) in order.collect::<Vec<_>>().chunks(AT_ONCE).enumerate() {
-        if turn == 1 {
-            println!("\n{FIRST_TURN_DONE}");
+    for (batch, steps) in order.collect::<Vec<_>>().chunks(AT_ONCE).enumerate() {
+        if batch == 1 {
+            println!("\n{FIRST_BATCH_DONE}");
             std::io::stdin().read_line(&mut String::new()).unwrap();
         }
         let ledger = open_when_free(Path::new(folder));
@@ -150,19 +151,19 @@ fn child_that_claims() {
         for step in steps {
             let mut claims = Claims::default();
             claim(&ledger, run, StepNumber(*step), &worker, &mut claims);
-            let Claims { winners, told } = claims;
-            for (who, until) in winners {
-                println!("\nclaim {step} won {until} {who}");
+            let Claims { winners, losers } = claims;
+            for (worker, until) in winners {
+                println!("\nclaim {step} won {until} {worker}");
             }
-            for (who, until) in told {
-                println!("\nclaim {step} told {until} {who}");
+            for (worker, until) in losers {
+                println!("\nclaim {step} lost {until} {worker}");
             }
         }
         ledger.close().unwrap();
     }
 }
 
-/// The ledger, once nobody else has it.
+/// Opens the ledger, retrying while another process has the lock.
 fn open_when_free(folder: &Path) -> Ledger {
     loop {
         match Ledger::open(folder, &Environment::system()) {
@@ -175,10 +176,10 @@ fn open_when_free(folder: &Path) -> Ledger {
     }
 }
 
-/// Goal: processes that open the ledger one after another, and all want the same steps: one gets
-/// each, and the others are told who.
+/// Eight processes open the ledger in turn and claim the same 200 steps: each step has one winner,
+/// and the losers get its name.
 #[test]
-fn of_8_processes_and_200_steps_each_step_has_one_winner() {
+fn each_step_has_one_winner_among_8_processes() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("race.ledger");
     let ledger = Ledger::create(&folder, &Environment::system()).unwrap();
@@ -186,7 +187,7 @@ fn of_8_processes_and_200_steps_each_step_has_one_winner() {
     ledger.close().unwrap();
     let child = |number: u32| {
         Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "concurrent_claims::child_that_claims", "--nocapture"])
+            .args(["--exact", "concurrent_claims::child_process_claims_steps", "--nocapture"])
             .env(CHILD, format!("{number} {}", folder.display()))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -195,31 +196,32 @@ fn of_8_processes_and_200_steps_each_step_has_one_winner() {
     };
     let mut children: Vec<_> = (0..PROCESSES).map(child).collect();
     let mut all: BTreeMap<u32, Claims> = BTreeMap::new();
-    let mut said: Vec<_> =
+    let mut outputs: Vec<_> =
         children.iter_mut().map(|child| BufReader::new(child.stdout.take().unwrap())).collect();
     let mut lines: Vec<String> = Vec::new();
-    for said in &mut said {
-        lines.extend(said.lines().map(Result::unwrap).take_while(|line| line != FIRST_TURN_DONE));
+    for output in &mut outputs {
+        lines
+            .extend(output.lines().map(Result::unwrap).take_while(|line| line != FIRST_BATCH_DONE));
     }
     for child in &mut children {
         child.stdin.take().unwrap().write_all(b"\n").unwrap();
     }
-    for (mut child, said) in children.into_iter().zip(said) {
-        lines.extend(said.lines().map(Result::unwrap));
+    for (mut child, output) in children.into_iter().zip(outputs) {
+        lines.extend(output.lines().map(Result::unwrap));
         assert!(child.wait().unwrap().success());
     }
     for line in &lines {
         let Some(claimed) = line.strip_prefix("claim ") else { continue };
         let words: Vec<&str> = claimed.splitn(4, ' ').collect();
         let claims = all.entry(words[0].parse().unwrap()).or_default();
-        let list = if words[1] == "won" { &mut claims.winners } else { &mut claims.told };
+        let list = if words[1] == "won" { &mut claims.winners } else { &mut claims.losers };
         list.push((words[3].to_owned(), words[2].parse().unwrap()));
     }
     let processes = usize::try_from(PROCESSES).unwrap();
     check(&all, STEPS, processes);
     let winners: std::collections::BTreeSet<_> =
         all.values().map(|claims| claims.winners[0].0.clone()).collect();
-    assert_eq!(winners.len(), processes, "each has its first turn: {winners:?}");
+    assert_eq!(winners.len(), processes, "a process won nothing: {winners:?}");
     let view = LedgerView::open(&folder, &Environment::system()).unwrap();
     let run = view.run(run).unwrap();
     for (step, claims) in &all {
@@ -228,8 +230,7 @@ fn of_8_processes_and_200_steps_each_step_has_one_winner() {
     }
 }
 
-/// Threads that count in shared variables: each reads a value, and sets the next one if nobody
-/// came between. How often somebody did.
+/// Counts in shared variables with compare-and-set updates; returns the number of conflicts.
 fn count(ledger: &Ledger, run: RunId, threads: u64, updates: u64, variables: u64) -> u64 {
     let conflicts = AtomicU64::new(0);
     std::thread::scope(|scope| {
@@ -248,14 +249,14 @@ fn count(ledger: &Ledger, run: RunId, threads: u64, updates: u64, variables: u64
     let state = ledger.state().unwrap();
     let counts = state.runs[&run].variables.values().map(|variable| {
         let value = variable.value.value().as_u64().unwrap();
-        assert_eq!(variable.version, value, "set as often as it was counted up");
+        assert_eq!(variable.version, value, "the version counts the updates");
         value
     });
     assert_eq!(counts.sum::<u64>(), threads * updates, "updates were lost");
     conflicts.into_inner()
 }
 
-/// Whether nobody came between.
+/// Whether the update succeeded, that is, no other thread changed the variable.
 fn count_once(ledger: &Ledger, run: RunId, name: &str) -> bool {
     let (version, value) = match ledger.state().unwrap().runs[&run].variables.get(name) {
         Some(variable) => (variable.version, variable.value.value().as_u64().unwrap()),
@@ -277,22 +278,21 @@ fn count_once(ledger: &Ledger, run: RunId, name: &str) -> bool {
     }
 }
 
-/// Goal: of 100,000 updates by many threads at once, each bound to the version that it read, not
-/// one is lost.
+/// Of 100,000 concurrent compare-and-set updates none is lost.
 #[test]
-fn of_100_000_updates_that_are_bound_to_a_version_none_is_lost() {
+fn no_compare_and_set_update_is_lost() {
     let ledger = Ledger::create(&dir(), &simulated()).unwrap();
     let run = ledger.start_run("count", &plan(1), RunPolicy::default()).unwrap();
     let conflicts = count(&ledger, run, 16, 6_250, 8);
-    assert!(conflicts > 0, "nobody ever came between: no race");
+    assert!(conflicts > 0, "no conflict, so the threads never raced");
     let head = ledger.head();
     assert!(head.seq > 100_000);
     assert_eq!(state_hash(&ledger.state_at(head.seq).unwrap()), ledger.state_hash().unwrap());
 }
 
-/// Goal: the same on a real disk, where a sync takes its time and is shared.
+/// The same on a real disk, where threads share syncs.
 #[test]
-fn of_updates_on_a_real_disk_none_is_lost() {
+fn no_compare_and_set_update_is_lost_on_a_real_disk() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("count.ledger");
     let ledger = Ledger::create(&folder, &Environment::system()).unwrap();

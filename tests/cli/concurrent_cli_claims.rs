@@ -1,7 +1,8 @@
-//! Many shells, one ledger: exactly one winner for each step, and every loser is told who it is.
+//! Concurrent `ledger claim` commands from 64 shells: each step has one winner, and each loser is
+//! told who it is.
 //!
-//! Beside a holder there are 1,000 claims. Without one each claim opens the ledger, and there are
-//! fewer, but `PLAN_LEDGER_RACE_CLAIMS=1000` has all of them, too.
+//! With a server there are 1,000 claims. Without one each command opens the ledger itself, so there
+//! are fewer; `PLAN_LEDGER_RACE_CLAIMS=1000` runs all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Command, Stdio};
@@ -9,15 +10,15 @@ use std::time::Duration;
 
 use super::command::{Place, Running, json_lines, start, wait_until};
 
-/// Shells at once.
+/// Concurrent shells.
 const SHELLS: usize = 64;
 
-/// Claims in all, over all shells.
+/// Claims over all shells.
 fn claims(usual: usize) -> usize {
     std::env::var("PLAN_LEDGER_RACE_CLAIMS").map_or(usual, |text| text.parse().unwrap())
 }
 
-/// A run of so many steps that depend on nothing.
+/// A proposed run of independent steps.
 fn planned(steps: usize) -> Place {
     let place = Place::new();
     let steps: String = (1..=steps).map(|number| format!("  - {{id: s{number}}}\n")).collect();
@@ -27,13 +28,13 @@ fn planned(steps: usize) -> Place {
     place
 }
 
-fn holder(place: &Place) -> Running {
-    let holder = start(&mut place.command(&["serve"]));
-    wait_until("it serves", || holder.said("serving"));
-    holder
+fn server(place: &Place) -> Running {
+    let server = start(&mut place.command(&["serve"]));
+    wait_until("it serves", || server.said("serving"));
+    server
 }
 
-/// A shell that claims steps from a list, one command each.
+/// A shell that claims the steps of a list, one command each.
 fn shell(place: &Place, name: &str, steps: &[usize]) -> Command {
     let words: Vec<String> = steps.iter().map(ToString::to_string).collect();
     let script = format!(
@@ -48,33 +49,33 @@ fn shell(place: &Place, name: &str, steps: &[usize]) -> Command {
     shell
 }
 
-/// Each step is claimed by several shells at once; who wins it, and what the others are told.
-fn race(place: &Place, steps: usize, rivals: usize) {
-    // Shell k claims the steps of its group, in an order of its own.
-    let groups = SHELLS / rivals;
+/// Lets several shells claim each step at once, and checks winners and losers.
+fn race(place: &Place, steps: usize, contenders: usize) {
+    // Shell k claims the steps of its group, each shell of a group in another order.
+    let groups = SHELLS / contenders;
     let list = |shell: usize| -> Vec<usize> {
         let mut own: Vec<usize> =
             (1..=steps).filter(|step| step % groups == shell % groups).collect();
-        let turn = shell / groups % own.len().max(1);
-        own.rotate_left(turn);
+        let offset = shell / groups % own.len().max(1);
+        own.rotate_left(offset);
         own
     };
     let mut shells: Vec<Running> =
         (0..SHELLS).map(|k| start(&mut shell(place, &format!("shell-{k}"), &list(k)))).collect();
-    // A thousand claims, each of which opens the ledger, take longer than one command may.
+    // A thousand claims that open the ledger take longer than one command may.
     while !shells.iter_mut().all(Running::is_over) {
         std::thread::sleep(Duration::from_millis(20));
     }
     let args = ["claim".to_owned()];
     let mut winners: BTreeMap<u64, String> = BTreeMap::new();
-    let mut told: Vec<(u64, String)> = Vec::new();
+    let mut losers: Vec<(u64, String)> = Vec::new();
     let mut tokens = BTreeSet::new();
     for shell in shells {
         for line in json_lines(&args, &shell.end().code(0).out) {
             if line["kind"] == "locked" {
-                // On a machine with much else to do, the turn may not come within the patience of
-                // a command: it says that somebody has the ledger, by name unless that one is just
-                // writing it down, and is asked again.
+                // On a busy machine a command may give up waiting for the lock. It then reports
+                // that the ledger is locked (by name, unless the lock holder is just writing its
+                // name), and the shell tries again.
                 assert!(line["message"].as_str().unwrap().contains("held by another"), "{line}");
                 continue;
             }
@@ -86,34 +87,34 @@ fn race(place: &Place, steps: usize, rivals: usize) {
             } else {
                 assert_eq!(line["rejection"], "held_by");
                 assert!(line["lease_until_micros"].as_u64().is_some());
-                told.push((number, worker));
+                losers.push((number, worker));
             }
         }
     }
     assert_eq!(winners.len(), steps);
-    assert_eq!(told.len(), steps * rivals - steps);
-    for (number, worker) in told {
+    assert_eq!(losers.len(), steps * contenders - steps);
+    for (number, worker) in losers {
         assert_eq!(winners[&number], worker, "step {number}");
     }
     assert_eq!(place.state().in_flight.len(), steps);
 }
 
-/// Goal: one winner each, and losers that know who it is, where every command opens the ledger.
+/// Every command opens the ledger.
 #[test]
-fn sixty_four_shells_claim_without_a_holder() {
+fn claims_of_64_shells_without_a_server() {
     let steps = claims(192) / 4;
     let place = planned(steps);
     race(&place, steps, 4);
 }
 
-/// Goal: the same through the socket of somebody who holds it.
+/// Every command goes through the socket of a server.
 #[test]
-fn sixty_four_shells_claim_beside_a_holder() {
+fn claims_of_64_shells_through_a_server() {
     let steps = claims(1000) / 4;
     let place = planned(steps);
-    let holder = holder(&place);
+    let server = server(&place);
     race(&place, steps, 4);
-    holder.signal("TERM");
-    holder.end().code(0);
+    server.signal("TERM");
+    server.end().code(0);
     place.ledger("verify .ledger --level replay").code(0);
 }

@@ -1,4 +1,5 @@
-//! What commands answer that only look, where not all of the ledger can be read.
+//! Read-only commands over a ledger that is damaged, or newer than the program: they answer from
+//! the readable prefix, say so, and exit with the code for damage.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,8 +9,8 @@ use plan_ledger::{Environment, Ledger};
 
 use super::command::Place;
 
-/// Every command that shows something of the newest state.
-const LOOKS: [&str; 6] = [
+/// Every command that shows part of the newest state.
+const READS: [&str; 6] = [
     "get count --run RUN",
     "next RUN",
     "budget RUN",
@@ -18,7 +19,7 @@ const LOOKS: [&str; 6] = [
     "questions",
 ];
 
-/// A ledger in which a variable was set so often.
+/// Creates a ledger in which variable `count` was set `to` times.
 fn counted(place: &Place, to: u64) {
     let plan = serde_json::from_str(r#"{"steps": [{"id": "one"}]}"#).unwrap();
     let ledger = Ledger::create(&place.path(".ledger"), &Environment::system()).unwrap();
@@ -30,8 +31,8 @@ fn counted(place: &Place, to: u64) {
     ledger.close().unwrap();
 }
 
-/// The newest segment's bytes, where that text stands in it.
-fn at(place: &Place, text: &str) -> (PathBuf, Vec<u8>, usize) {
+/// The newest segment, its bytes, and the offset of `text` in them.
+fn find_in_segment(place: &Place, text: &str) -> (PathBuf, Vec<u8>, usize) {
     let mut files: Vec<_> = fs::read_dir(place.path(".ledger/log")).unwrap().collect();
     assert_eq!(files.len(), 1);
     let path = files.remove(0).unwrap().path();
@@ -40,23 +41,22 @@ fn at(place: &Place, text: &str) -> (PathBuf, Vec<u8>, usize) {
     (path, bytes, found)
 }
 
-/// Story: a record was damaged, and `get` went on to answer with the value from before it, `next` and
-/// `budget` with the state from before it: exit code 0, and not a word. Goal: what can be read is
-/// shown, whoever asks is told that it may be stale, and every such command ends as for a damaged
-/// ledger, also when it found nothing.
+/// After a damaged record, every read shows the state before it, warns that the state may be stale
+/// and exits with 4, even if it found nothing. Reads used to answer from before the damage with
+/// exit code 0 and no warning.
 #[test]
-fn an_answer_from_before_damage_is_called_one() {
+fn reads_of_a_damaged_ledger_warn_and_exit_4() {
     let place = Place::new();
     counted(&place, 9);
-    let looks = LOOKS.map(|line| line.replace("RUN", "plan"));
-    for line in &looks {
+    let reads = READS.map(|line| line.replace("RUN", "plan"));
+    for line in &reads {
         place.ledger(line).code(0);
     }
-    let (path, mut bytes, found) = at(&place, "number 5");
+    let (path, mut bytes, found) = find_in_segment(&place, "number 5");
     bytes[found] ^= 1;
     fs::write(path, bytes).unwrap();
     let words = ["not all of the ledger can be read", "is missing", "`ledger inspect`"];
-    for line in &looks {
+    for line in &reads {
         let shown = place.ledger(line).code(4).complains(&words);
         assert!(!shown.out.is_empty(), "{line}");
         let lines = place.ledger(&format!("{line} --json")).code(4).complains(&words).lines();
@@ -69,9 +69,9 @@ fn an_answer_from_before_damage_is_called_one() {
     missing.complains(&["there is no run `another`", words[0]]);
 }
 
-/// Goal: so is an answer from before a record that only a newer program can read, and what to do is said.
+/// A record that only a newer program can read has the same effect, with a hint to upgrade.
 #[test]
-fn an_answer_from_before_a_newer_record_is_called_one() {
+fn reads_before_a_newer_record_warn_and_exit_4() {
     let place = Place::new();
     let golden = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
         .join("format/golden/future-kind/ledger.hex");
@@ -81,7 +81,7 @@ fn an_answer_from_before_a_newer_record_is_called_one() {
         fs::write(path, bytes).unwrap();
     }
     let words = ["this is its state after record 8", "use a newer `ledger`"];
-    for line in LOOKS.map(|line| line.replace("RUN", "demo")) {
+    for line in READS.map(|line| line.replace("RUN", "demo")) {
         place.ledger(&line).code(4).complains(&words);
     }
 }

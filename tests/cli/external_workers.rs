@@ -1,12 +1,12 @@
-//! Steps done from outside of a runner: who judges them, for how long they are held, and what their
-//! workers are told of their files.
+//! `ledger work` and `ledger claim`: steps done outside a runner. Tests who judges them, how long a
+//! claim lasts, and what the hand-off says about files.
 
 use plan_ledger::plan::StepStatus;
 use serde_json::{Value, json};
 
 use super::command::{Ended, Place, start, wait_until};
 
-/// A plan whose commands note that they began, and wait for a file.
+/// A plan whose criteria record that they have started, then wait for a file.
 const GATED: &str = "test_criteria: [{command: 'echo plan >> $TALLY; while ! test -e plan-is-open; do sleep 0.01; done'}]
 steps:
   - {id: a, acceptance: [{command: 'echo a >> $TALLY; while ! test -e a-is-open; do sleep 0.01; done'}]}
@@ -22,10 +22,10 @@ fn of_type<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
     lines.iter().filter(|line| line["type"] == kind).collect()
 }
 
-/// Goal: `ledger work` runs the commands that judge, as `ledger run` does: with the output on standard
-/// input, after the worker, and again after another attempt; those of the plan behind the last step.
+/// `ledger work` runs criteria commands like `ledger run`: after the worker, with the output on
+/// standard input, again after each attempt; and the plan's own criteria after the last step.
 #[test]
-fn commands_that_judge_are_run_beside_the_worker_and_not_by_it() {
+fn criteria_commands_run_after_the_worker() {
     let place = Place::planned(
         "test_criteria: [{command: 'test -e b-is-done'}]
 steps:
@@ -65,10 +65,10 @@ steps:
     assert!(run.plan_verdicts.values().all(|verdict| verdict.by == "runner"), "{run:?}");
 }
 
-/// Goal: a worker that dies after its receipt and before the check leaves nothing hanging: the next
-/// one of its name checks first.
+/// When a worker dies between its receipt and the check, the next worker of the same name runs the
+/// check first. A worker of another name leaves it alone.
 #[test]
-fn a_check_that_a_crash_left_is_made_by_the_next_worker_of_that_name() {
+fn interrupted_check_is_rerun_by_a_worker_of_the_same_name() {
     let place = Place::planned(
         "steps:
   - {id: a, acceptance: [{command: 'echo $$ > checking; test -e open'}]}
@@ -82,7 +82,7 @@ fn a_check_that_a_crash_left_is_made_by_the_next_worker_of_that_name() {
     place.ledger("plan propose slow.yaml").code(0);
     let slow_words = [&["work", "slow"][..], &words[1..]].concat();
     let running = start(&mut place.command(&slow_words));
-    wait_until("it checks", || !place.read("checking").is_empty());
+    wait_until("the check runs", || !place.read("checking").is_empty());
     assert!(running.kill().was_killed());
     let state = place.state();
     assert_eq!(state.run_named("slow").unwrap().reported.len(), 1);
@@ -90,14 +90,17 @@ fn a_check_that_a_crash_left_is_made_by_the_next_worker_of_that_name() {
     place.write("open", "");
     let other = ["work", "slow", "--worker", "w2", "--", "true"];
     place.ledger_with(&other).code(3);
-    assert_eq!(place.state().run_named("slow").unwrap().reported.len(), 1, "it is not w2's");
+    assert_eq!(
+        place.state().run_named("slow").unwrap().reported.len(),
+        1,
+        "w2 must not run the check of w1"
+    );
     place.ledger_with(&slow_words).code(0).says(&["1 judged; the step is accepted", "is done"]);
 }
 
-/// Goal: a check that was ended says nothing: the step waits for its verdict, and the next worker of
-/// that name makes the check again.
+/// An interrupted check records no verdict; the next worker of that name runs it again.
 #[test]
-fn a_check_that_is_ended_is_no_verdict() {
+fn interrupted_check_records_no_verdict() {
     let place = Place::planned(
         "steps:
   - {id: a, acceptance: [{command: 'echo x >> $TALLY; test -e open || sleep 600'}]}
@@ -105,9 +108,9 @@ fn a_check_that_is_ended_is_no_verdict() {
     );
     let words = ["work", "--worker", "w1", "--", "true"];
     let mut running = start(&mut place.command(&words));
-    wait_until("it checks", || place.tally().len() == 1);
-    // The first one claims no more, and only the second one ends what runs.
-    wait_until("it ends", || {
+    wait_until("the check runs", || place.tally().len() == 1);
+    // The first signal stops further claims; the second one ends the check.
+    wait_until("the worker ends", || {
         running.signal("TERM");
         std::thread::sleep(std::time::Duration::from_millis(250));
         running.is_over()
@@ -123,41 +126,41 @@ fn a_check_that_is_ended_is_no_verdict() {
     place.ledger_with(&words).code(0).says(&["1 judged; the step is accepted", "is done"]);
 }
 
-/// Goal: a worker that takes longer than its lease keeps it.
+/// A worker that takes longer than its lease renews it.
 #[test]
-fn a_worker_gives_signs_of_life_while_it_works() {
+fn worker_renews_its_lease_while_it_runs() {
     let place = Place::planned("steps: [{id: a, lease_seconds: 4}]\n");
-    let looks = "for look in $(seq 400); do
+    let script = "for n in $(seq 400); do
         $LEDGER inspect \"$LEDGER_DIR\" records --kind lease_renewed | grep -q . && exit 0
         sleep 0.02
     done
     exit 1";
-    let looks = looks.replace("$LEDGER ", concat!(env!("CARGO_BIN_EXE_ledger"), " "));
-    let ended = work(&place, &[], &looks).code(0);
+    let script = script.replace("$LEDGER ", concat!(env!("CARGO_BIN_EXE_ledger"), " "));
+    let ended = work(&place, &[], &script).code(0);
     let last = ended.lines().last().cloned().unwrap();
     assert_eq!((&last["steps"], &last["status"]), (&json!(1), &json!("done")), "{ended:?}");
 }
 
-/// Goal: what a holder runs the checks of, too, is judged once.
+/// A check that both a server and a worker could run records one verdict.
 #[test]
-fn a_check_counts_once_however_many_make_it() {
+fn check_is_recorded_once_beside_a_server() {
     let place = Place::planned("steps: [{id: a, acceptance: [{command: 'test -e open'}]}]\n");
     place.write("open", "");
-    let holder = start(&mut place.command(&["serve"]));
-    wait_until("it serves", || holder.said("serving"));
+    let server = start(&mut place.command(&["serve"]));
+    wait_until("the server is up", || server.said("serving"));
     work(&place, &[], "true").code(0);
-    holder.signal("TERM");
-    holder.end().code(0);
+    server.signal("TERM");
+    server.end().code(0);
     place.ledger("verify .ledger --level replay").code(0);
     let step = place.ledger("inspect .ledger step plan a --json").code(0).lines();
     let attempt = of_type(&step, "attempt")[0];
     assert_eq!(attempt["verdicts"].as_array().unwrap().len(), 1, "{attempt}");
 }
 
-/// Goal: how files are is noted when a plan is proposed, so that a worker is told what has changed
-/// since, without any runner; a new step is noted too.
+/// `plan propose` records the hash of each file in `changes`, also of a new step, so that a
+/// hand-off reports changed files without any runner.
 #[test]
-fn files_are_noted_when_a_plan_is_proposed() {
+fn file_hashes_are_recorded_when_a_plan_is_proposed() {
     let place = Place::new();
     for name in ["same", "other"] {
         place.write(name, "before");
@@ -171,24 +174,24 @@ fn files_are_noted_when_a_plan_is_proposed() {
         let files = line["changes"].as_array().unwrap();
         files.iter().map(|file| file["changed"].clone()).collect()
     };
-    let told = place.ledger("claim --json").code(0).lines();
-    assert_eq!(changed(&told[0]), [json!(false), json!(true), json!(true)], "{told:?}");
+    let tasks = place.ledger("claim --json").code(0).lines();
+    assert_eq!(changed(&tasks[0]), [json!(false), json!(true), json!(true)], "{tasks:?}");
     let step = "{\"id\": \"b\", \"changes\": [\"other\"]}";
     place.ledger_with(&["plan", "add", "--step", step]).code(0);
-    let told = place.ledger("claim --json").code(0).lines();
-    assert_eq!(changed(&told[0]), [json!(false)], "the newest version was planned after it");
+    let tasks = place.ledger("claim --json").code(0).lines();
+    assert_eq!(changed(&tasks[0]), [json!(false)], "recorded when the new version was proposed");
 
     place.write("asked.yaml", "steps: [{id: a, changes: [same]}]\n");
     place.ledger("plan propose asked.yaml --approval required").code(0);
     place.write("same", "after");
     place.ledger("plan approve asked --by ana").code(0);
-    let told = place.ledger("claim asked --json").code(0).lines();
-    assert_eq!(changed(&told[0]), [json!(false)], "approved as it was then");
+    let tasks = place.ledger("claim asked --json").code(0).lines();
+    assert_eq!(changed(&tasks[0]), [json!(false)], "recorded when the version was proposed");
 }
 
-/// Goal: a step is held for as long as its claimer says, and longer when they say so again.
+/// `--lease` sets how long a claim lasts, and a renewal extends it.
 #[test]
-fn a_claim_lasts_as_long_as_is_asked_for() {
+fn claim_and_renewal_set_the_lease() {
     let place = Place::planned("steps: [{id: a}, {id: b}]\n");
     let until = |ended: Ended| ended.code(0).lines()[0]["lease_until_micros"].as_u64().unwrap();
     let minutes = |from: u64, to: u64| to.abs_diff(from) / 60_000_000;
@@ -204,25 +207,22 @@ fn a_claim_lasts_as_long_as_is_asked_for() {
     }
 }
 
-/// Goal: two workers of one name that live at the same time run a check once between them, that of a
-/// step as that of the plan; who comes second learns what came of it.
-///
-/// Method: the command notes that it began and waits for a file, so that the other worker begins
-/// while it runs. That it was not run twice is seen when both have ended.
+/// Two concurrent workers of the same name run each check once, for steps and for the plan. The
+/// command waits for a file, so the second worker starts while the check runs.
 #[test]
-fn two_workers_of_one_name_run_a_check_once() {
+fn concurrent_workers_of_one_name_run_a_check_once() {
     let place = Place::planned(GATED);
     let words = ["work", "--worker", "w", "--json", "--", "true"];
     let start = || start(&mut place.command(&words));
     let first = start();
-    wait_until("it checks the step", || place.tally() == ["a"]);
+    wait_until("the step's check runs", || place.tally() == ["a"]);
     let second = start();
-    // The second one leaves the check alone, does the other step, and ends: there is no more.
+    // The second worker skips the running check, does the other step, and ends.
     let second = second.end().code(3);
     assert_eq!(second.lines().last().unwrap()["steps"], 1, "{second:?}");
     place.write("a-is-open", "");
-    wait_until("it checks the plan", || place.tally() == ["a", "plan"]);
-    // The third waits for what comes of it.
+    wait_until("the plan's check runs", || place.tally() == ["a", "plan"]);
+    // The third worker waits for the verdict.
     let third = start();
     std::thread::sleep(std::time::Duration::from_millis(300));
     place.write("plan-is-open", "");
@@ -235,56 +235,56 @@ fn two_workers_of_one_name_run_a_check_once() {
     assert_eq!(left, 0);
 }
 
-/// Goal: a runner that begins while a worker from outside checks leaves the check to it, that of a
-/// step as that of the plan, does what else there is to do, and goes on with what came of it.
+/// A runner leaves a check that an external worker is running, does the other steps, and continues
+/// with the verdict. The same holds for the check of the plan.
 #[test]
-fn a_runner_leaves_a_check_to_the_worker_that_is_at_it() {
+fn runner_leaves_a_running_check_to_its_worker() {
     let place = Place::planned(GATED);
     let worker = start(&mut place.command(&["work", "--worker", "w", "--json", "--", "true"]));
-    wait_until("it checks the step", || place.tally() == ["a"]);
+    wait_until("the step's check runs", || place.tally() == ["a"]);
     let runner = start(&mut place.command(&["run", "plan.yaml", "--worker", "true"]));
-    wait_until("the runner does the other step", || {
+    wait_until("the runner completes the other step", || {
         let state = place.state();
         state.run_named("plan").is_some_and(|run| run.count(StepStatus::Accepted) == 1)
     });
-    assert_eq!(place.tally(), ["a"], "two run the check at once");
+    assert_eq!(place.tally(), ["a"], "two processes run the check");
     place.write("a-is-open", "");
-    wait_until("one of them checks the plan", || place.tally() == ["a", "plan"]);
+    wait_until("the plan's check runs", || place.tally() == ["a", "plan"]);
     std::thread::sleep(std::time::Duration::from_millis(300));
-    assert_eq!(place.tally(), ["a", "plan"], "two check the plan at once");
+    assert_eq!(place.tally(), ["a", "plan"], "two processes run the plan's check");
     place.write("plan-is-open", "");
     runner.end().code(0).complains(&["another process checks it"]);
     worker.end().code(0);
     assert_eq!(place.tally(), ["a", "plan"]);
 }
 
-/// Story: a run was cancelled while a worker from outside was at a step. Its sign of life was answered with
-/// "that is over", and it worked on beside whoever might have had the step by then.
+/// A worker whose run is cancelled is stopped when its renewal is rejected. It used to keep working
+/// beside the next worker of the step.
 #[test]
-fn a_worker_whose_attempt_is_over_is_ended() {
+fn worker_of_a_cancelled_run_is_stopped() {
     let place = Place::planned("steps: [{id: a, lease_seconds: 2}]");
     let command = "echo begun >> $TALLY; sleep 20; echo late >> $TALLY";
     let worker = start(&mut place.command(&["work", "--json", "--", "sh", "-c", command]));
-    wait_until("it has begun", || place.tally() == ["begun"]);
+    wait_until("the worker has started", || place.tally() == ["begun"]);
     place.ledger("cancel plan --by ana").code(0);
     let ended = worker.end().code(1);
     assert_eq!(place.tally(), ["begun"]);
     assert_eq!(ended.lines().last().unwrap()["steps"], 0, "{ended:?}");
 }
 
-/// Story: whoever served the ledger was stopped, and answered nothing. A worker's sign of life waited for the
-/// answer, up to a minute, and the worker's time-out with it.
+/// A stopped server does not delay the worker's timeout. The renewal used to wait a minute for its
+/// response, and the timeout with it.
 #[test]
-fn a_holder_that_is_silent_holds_up_no_time_out() {
+fn stopped_server_does_not_delay_a_timeout() {
     let plan = "steps: [{id: a, lease_seconds: 2, timeout_seconds: 3, retry: {max_attempts: 1}}]";
     let place = Place::planned(plan);
-    let holder = start(&mut place.command(&["serve"]));
-    wait_until("it is served", || place.path(".ledger/serve.sock").exists());
-    // It ends with the shell: both are of one process group.
+    let server = start(&mut place.command(&["serve"]));
+    wait_until("the server is up", || place.path(".ledger/serve.sock").exists());
+    // The `sleep` is in the shell's process group and ends with it.
     let command = "echo $$ >> $TALLY; sleep 600";
     let worker = start(&mut place.command(&["work", "--json", "--", "sh", "-c", command]));
-    wait_until("it has begun", || place.tally().len() == 1);
-    holder.signal("STOP");
+    wait_until("the worker has started", || place.tally().len() == 1);
+    server.signal("STOP");
     let stat = format!("/proc/{}/stat", place.tally()[0]);
     let is_over = || std::fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z "));
     for _ in 0..400 {
@@ -294,17 +294,17 @@ fn a_holder_that_is_silent_holds_up_no_time_out() {
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
     let was_over = is_over();
-    holder.signal("CONT");
+    server.signal("CONT");
     worker.end();
-    holder.signal("TERM");
-    holder.end().code(0);
-    assert!(was_over, "it worked on after its time-out");
+    server.signal("TERM");
+    server.end().code(0);
+    assert!(was_over, "the worker outlived its timeout");
 }
 
-/// Story: while a runner's own worker was at a step, another step was reported from outside. Nobody checked it:
-/// the runner ended with the advice to accept what only a command can judge.
+/// A step reported from outside while the runner is busy is checked by the runner. It used to end
+/// with the advice to accept the step by hand.
 #[test]
-fn what_is_reported_from_outside_beside_a_runner_is_checked() {
+fn external_receipt_beside_a_runner_is_checked() {
     let place = Place::new();
     place.write(
         "plan.yaml",
@@ -315,7 +315,7 @@ fn what_is_reported_from_outside_beside_a_runner_is_checked() {
     );
     let runner = ["run", "plan.yaml", "--worker", "true", "--max-parallel", "1"];
     let runner = start(&mut place.command(&runner));
-    wait_until("it is at the first step", || {
+    wait_until("the first step is in flight", || {
         place.path(".ledger/serve.sock").exists()
             && place.state().run_named("plan").is_some_and(|run| run.in_flight == 1)
     });
@@ -326,17 +326,17 @@ fn what_is_reported_from_outside_beside_a_runner_is_checked() {
     assert!(place.path("checked").exists());
 }
 
-/// Story: a worker left a process behind that held a port; the next attempts failed by it, and nobody said
-/// so. What a worker of `ledger run` leaves behind was ended and named all along.
+/// Processes that an external worker leaves behind are ended and named in the receipt, as in
+/// `ledger run`.
 #[test]
-fn what_a_worker_from_outside_leaves_behind_is_ended_and_named() {
+fn leftover_processes_are_ended_and_named() {
     let place = Place::planned("steps: [{id: a, changes: [made]}]");
     let command = r#"setsid sleep 600 >/dev/null 2>&1 & echo $! >> $TALLY; echo x > made
         echo '{"outcome":"succeeded","artifacts":[{"path":"made"},{"path":"none"}]}' > $LEDGER_RECEIPT"#;
     work(&place, &[], command).code(0);
     let stat = format!("/proc/{}/stat", place.tally()[0]);
-    // Whoever is killed takes a moment to be gone.
-    wait_until("it is ended", || {
+    // A killed process takes a moment to disappear.
+    wait_until("the process is gone", || {
         std::fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z "))
     });
     let records = place.ledger("inspect .ledger records --kind receipt_recorded --json").lines();
@@ -349,18 +349,18 @@ fn what_a_worker_from_outside_leaves_behind_is_ended_and_named() {
     assert_eq!(receipt["artifacts"][0]["hash"].as_str().unwrap().len(), 64, "{receipt}");
 }
 
-/// Story: Ctrl-C stopped a worker with work left, and its exit code said that the run was done: scripts went
-/// on to publish. Once or twice, the exit code is that of an interrupted `ledger run`.
+/// An interrupted worker exits with 3, as an interrupted `ledger run` does. It used to report
+/// success with work left.
 #[test]
-fn a_worker_that_is_interrupted_says_that_work_is_left() {
+fn interrupted_worker_exits_3() {
     for (interrupts, steps) in [(1, 1), (2, 0)] {
         let place = Place::planned("steps: [{id: a}, {id: b, after: [a]}]");
         let command = "echo begun >> $TALLY; while ! test -e go; do sleep 0.01; done";
         let worker = start(&mut place.command(&["work", "--json", "--", "sh", "-c", command]));
-        wait_until("it has begun", || place.tally() == ["begun"]);
+        wait_until("the worker has started", || place.tally() == ["begun"]);
         for _ in 0..interrupts {
             worker.signal("INT");
-            // Two at once are one to the program.
+            // Two signals at once would count as one.
             std::thread::sleep(std::time::Duration::from_millis(500));
         }
         if interrupts == 1 {
@@ -372,15 +372,14 @@ fn a_worker_that_is_interrupted_says_that_work_is_left() {
     }
 }
 
-/// Story: a step was taken from a worker, which did it again; its first receipt came too late, and was
-/// counted as a step that it did.
+/// A receipt that came too late is not counted as a completed step.
 #[test]
-fn a_receipt_that_came_too_late_is_not_counted_as_done() {
+fn late_receipt_is_not_counted_as_a_completed_step() {
     for max in [&[][..], &["--max", "1"]] {
         let place = Place::planned("steps: [{id: a}]");
         let words = [&["work", "--json"][..], max, &["--", "sh", "-c", WAITING]].concat();
         let worker = start(&mut place.command(&words));
-        wait_until("it has begun", || place.tally().len() == 1);
+        wait_until("the worker has started", || place.tally().len() == 1);
         place.ledger(&format!("release {} --begun", place.tally()[0])).code(0);
         place.write("go", "");
         let ended = worker.end().code(0);
@@ -389,5 +388,5 @@ fn a_receipt_that_came_too_late_is_not_counted_as_done() {
     }
 }
 
-/// A worker that says its token, and waits for a file.
+/// A worker that writes its token to the tally, then waits for a file.
 const WAITING: &str = "echo $LEDGER_TOKEN >> $TALLY; while ! test -e go; do sleep 0.01; done";

@@ -1,10 +1,10 @@
-//! Every file of a ledger, and every act of a clumsy hand: cut, grown, zeroed, deleted, copied,
-//! renamed, swapped with any other.
+//! Tampering with every file of a ledger: truncated, extended, zeroed, deleted, copied, renamed, or
+//! swapped with any other file.
 //!
-//! One oracle judges them all: nothing panics; every record that is served is an original; every
-//! acknowledged one that is not served is named by `verify`; the state is that of some record; an
-//! output is the original or an error; reading writes nothing; and a writer goes on with the live
-//! state or refuses and changes nothing.
+//! The same oracle checks every case. Nothing panics. Every served record is an original, and
+//! `verify` names every acknowledged record that is not served. The state is that of some record,
+//! and an output is the original or an error. Reading writes nothing. A writer continues with the
+//! live state, or refuses and changes nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
@@ -30,20 +30,20 @@ pub(crate) fn on_disk(disk: &SimDisk) -> Environment {
     Environment { storage: Arc::new(disk.clone()), blob_threshold: 1000, ..deterministic() }
 }
 
-/// A ledger with all that a ledger can have, and what it was.
+/// A ledger with every type of file, and its original content.
 pub(crate) struct Specimen {
     pub(crate) disk: SimDisk,
     records: Vec<LoggedRecord>,
     /// The hash of the state after each record.
     states: BTreeSet<ContentHash>,
     live: ContentHash,
-    /// What steps gave, and the record that names it if it lies beside the log.
+    /// The outputs of steps; for one in a blob, also the record that names it.
     outputs: Vec<(Output, Json, Option<u64>)>,
     pub(crate) files: Vec<PathBuf>,
 }
 
-/// Two segments that rotations sealed, one that a fence closed, and the newest; two snapshots;
-/// outputs beside the log.
+/// Two segments sealed by rotation, one closed by a fence, and the active one; two snapshots; and
+/// outputs in blobs.
 pub(crate) fn specimen() -> Specimen {
     let disk = SimDisk::new();
     let environment = on_disk(&disk);
@@ -56,13 +56,13 @@ pub(crate) fn specimen() -> Specimen {
     };
     output(&ledger, 1, 3000);
     output(&ledger, 2, 20);
-    // Each does not fit into what is left of the segment.
+    // Each value does not fit into the rest of its segment.
     ledger.set_variable(run, "v", large(3, 1_044_000), None, "me").unwrap();
     output(&ledger, 4, 5000);
     ledger.snapshot::<State>().unwrap();
     ledger.set_variable(run, "v", large(5, 1_060_000), None, "me").unwrap();
     output(&ledger, 6, 30);
-    // The write is done, its sync is not.
+    // A crash after the write, before its sync.
     disk.crash_at(disk.calls() + LOOKS + 3);
     let _ = ledger.set_variable(run, "w", Json::default(), None, "me");
     drop(ledger);
@@ -95,14 +95,14 @@ pub(crate) fn specimen() -> Specimen {
     let count =
         |folder: &str| files.iter().filter(|path| path.starts_with(dir().join(folder))).count();
     assert_eq!((count("log"), count("snap"), count("blob")), (4, 2, 3), "{files:?}");
-    assert_eq!(files.len(), 11, "and HEAD and LOCK: {files:?}");
+    assert_eq!(files.len(), 11, "with HEAD and LOCK: {files:?}");
     Specimen { disk, records, states, live, outputs, files }
 }
 
 #[derive(Debug, Clone)]
-enum Act<'a> {
+enum Change<'a> {
     SetLength(&'a Path, u64),
-    /// The sector of 512 bytes at that offset.
+    /// Zeroes the 512-byte sector at that offset.
     Zero(&'a Path, u64),
     Delete(&'a Path),
     Copy(&'a Path, PathBuf),
@@ -110,9 +110,9 @@ enum Act<'a> {
     Swap(&'a Path, &'a Path),
 }
 
-impl Act<'_> {
-    /// Whether a file is not, or no more, what it was.
-    fn ruins(&self, file: &Path) -> bool {
+impl Change<'_> {
+    /// Whether `file` no longer has its original content.
+    fn alters(&self, file: &Path) -> bool {
         match self {
             Self::SetLength(path, _) | Self::Zero(path, _) | Self::Delete(path) => *path == file,
             Self::Copy(_, to) => to == file,
@@ -130,21 +130,21 @@ pub(crate) fn put(disk: &SimDisk, path: &Path, bytes: &[u8]) {
     disk.overwrite(path, 0, bytes).unwrap();
 }
 
-fn carry_out(disk: &SimDisk, act: &Act<'_>) {
-    match act {
-        Act::SetLength(path, length) => disk.set_length(path, *length).unwrap(),
-        Act::Zero(path, offset) => {
+fn apply(disk: &SimDisk, change: &Change<'_>) {
+    match change {
+        Change::SetLength(path, length) => disk.set_length(path, *length).unwrap(),
+        Change::Zero(path, offset) => {
             let length = u64::try_from(disk.read(path).unwrap().len()).unwrap();
             let count = usize::try_from((length - offset).min(512)).unwrap();
             disk.overwrite(path, *offset, &vec![0; count]).unwrap();
         }
-        Act::Delete(path) => disk.remove(path).unwrap(),
-        Act::Copy(from, to) => put(disk, to, &disk.read(from).unwrap()),
-        Act::Rename(from, to) => {
+        Change::Delete(path) => disk.remove(path).unwrap(),
+        Change::Copy(from, to) => put(disk, to, &disk.read(from).unwrap()),
+        Change::Rename(from, to) => {
             put(disk, to, &disk.read(from).unwrap());
             disk.remove(from).unwrap();
         }
-        Act::Swap(one, two) => {
+        Change::Swap(one, two) => {
             let (first, second) = (disk.read(one).unwrap(), disk.read(two).unwrap());
             put(disk, one, &second);
             put(disk, two, &first);
@@ -152,12 +152,12 @@ fn carry_out(disk: &SimDisk, act: &Act<'_>) {
     }
 }
 
-/// All of a record but its place: what a fence re-wrote is still where it was before, too.
+/// A record without its position, which a fence may have changed.
 fn content(of: &LoggedRecord) -> impl PartialEq + use<'_> {
     (of.seq, of.time, of.kind, of.codec, of.schema, of.batch_left, &of.payload, of.chain)
 }
 
-/// The path of every file, and what is in it.
+/// The content hash of every file.
 pub(crate) fn digest(disk: &SimDisk) -> BTreeMap<PathBuf, [u8; 32]> {
     let files = disk.files(Path::new("/")).into_iter();
     files.map(|path| (path.clone(), content_hash(&disk.read(&path).unwrap()))).collect()
@@ -170,16 +170,16 @@ fn verified(environment: &Environment) -> VerifyReport {
         .unwrap()
 }
 
-/// What an act came to.
+/// How many cases ended in which way.
 #[derive(Debug, Default)]
-struct Toll {
+struct Outcomes {
     harmless: usize,
-    told: usize,
-    costly: usize,
+    reported: usize,
+    lossy: usize,
     refused: usize,
 }
 
-/// Names that a file of its folder might have, and that no file has.
+/// Unused names that a file of that folder could have.
 fn names(path: &Path) -> Vec<PathBuf> {
     let name = path.file_name().unwrap().to_str().unwrap();
     let mut names = vec![format!("{name}.tmp"), format!("{name}.bak"), format!("x{name}")];
@@ -204,76 +204,80 @@ fn names(path: &Path) -> Vec<PathBuf> {
 }
 
 impl Specimen {
-    fn judge(&self, act: &Act<'_>, toll: &mut Toll) {
-        let story = format!("{act:?}");
+    fn check(&self, change: &Change<'_>, outcomes: &mut Outcomes) {
+        let case = format!("{change:?}");
         let disk = self.disk.fork();
-        carry_out(&disk, act);
+        apply(&disk, change);
         let (before, environment) = (digest(&disk), on_disk(&disk));
         let storage: Arc<dyn Storage> = environment.storage.clone();
         let mut served = BTreeSet::new();
         for item in LogReader::open(&storage, &dir()).unwrap().walk(1) {
-            if let Item::Record(record, _) = item.unwrap_or_else(|e| panic!("{story}: {e}")) {
+            if let Item::Record(record, _) = item.unwrap_or_else(|e| panic!("{case}: {e}")) {
                 let original = self.records.get(usize::try_from(record.seq - 1).unwrap());
                 let is_original = original.is_some_and(|own| content(own) == content(&record));
-                assert!(is_original, "{story}: record {} was never written", record.seq);
-                assert!(served.insert(record.seq), "{story}: record {} twice", record.seq);
+                assert!(is_original, "{case}: record {} was never written", record.seq);
+                assert!(served.insert(record.seq), "{case}: record {} twice", record.seq);
             }
         }
         let report = verified(&environment);
         let all = self.records.iter().map(|each| each.seq);
         let missing: Vec<u64> = all.filter(|seq| !served.contains(seq)).collect();
-        self.check_missing(&report, &missing, act);
-        self.check_outputs(&environment, &report, &missing, &story);
+        self.check_missing(&report, &missing, change);
+        self.check_outputs(&environment, &report, &missing, &case);
         let fold = LedgerView::open(&dir(), &environment).unwrap().fold(u64::MAX).unwrap();
         let hash = state_hash(&fold.state);
-        assert!(self.states.contains(&hash), "{story}: a state that never was");
-        // The older slot of HEAD may not vouch for the last records: they are served as unproven.
+        assert!(self.states.contains(&hash), "{case}: not the state of any record");
+        // An older HEAD slot does not cover the last records: they are served as unproven.
         let is_all = missing.is_empty() && fold.unproven == 0;
-        assert!(!is_all || hash == self.live, "{story}: another state");
-        assert_eq!(digest(&disk), before, "{story}: a reader wrote");
+        assert!(!is_all || hash == self.live, "{case}: another state");
+        assert_eq!(digest(&disk), before, "{case}: reading changed a file");
 
         let log = log_digest(&disk);
         match Ledger::open(&dir(), &environment) {
             Ok((ledger, opened)) => {
-                // What lies before the snapshot that it went on from was not read.
+                // Records before the snapshot in use were not read.
                 let from = opened.from_snapshot.unwrap_or(0);
                 let needed = missing.iter().find(|seq| **seq > from);
-                assert_eq!(needed, None, "{story}: goes on without {missing:?}");
-                // A fence adds a note.
+                assert_eq!(needed, None, "{case}: opened without {missing:?}");
+                // Opening may add a note about a fence.
                 let last = u64::try_from(self.records.len()).unwrap();
                 let state = ledger.state_at(last).unwrap();
-                assert_eq!(state_hash(&state), self.live, "{story}");
+                assert_eq!(state_hash(&state), self.live, "{case}");
             }
             Err(error) => {
                 assert!(!error.to_string().is_empty());
-                assert_eq!(log_digest(&disk), log, "{story}: changed by who refused: {error}");
-                toll.refused += 1;
+                assert_eq!(
+                    log_digest(&disk),
+                    log,
+                    "{case}: the refused open changed the log: {error}"
+                );
+                outcomes.refused += 1;
             }
         }
         match (missing.is_empty(), report.condition()) {
-            (false, _) => toll.costly += 1,
-            (true, Condition::Whole) => toll.harmless += 1,
-            (true, _) => toll.told += 1,
+            (false, _) => outcomes.lossy += 1,
+            (true, Condition::Whole) => outcomes.harmless += 1,
+            (true, _) => outcomes.reported += 1,
         }
     }
 
-    fn check_missing(&self, report: &VerifyReport, missing: &[u64], act: &Act<'_>) {
+    fn check_missing(&self, report: &VerifyReport, missing: &[u64], change: &Change<'_>) {
         if missing.is_empty() {
             return;
         }
-        assert_eq!(report.condition(), Condition::Damaged, "{act:?}: {missing:?} are missing");
+        assert_eq!(report.condition(), Condition::Damaged, "{change:?}: {missing:?} are missing");
         let findings = &report.log.findings;
         let damage = findings.iter().filter(|each| each.class == Class::Damage);
         let named: Vec<_> = damage.filter_map(|each| each.missing.as_ref()).collect();
         let mut silent =
             missing.iter().filter(|seq| !named.iter().any(|range| range.contains(seq)));
-        // Without HEAD and the newest segment nothing knows where the log ended.
+        // Without both HEAD and the newest segment the end of the log is unknown.
         let head = dir().join("HEAD");
         let newest = self.files.iter().rfind(|path| path.starts_with(dir().join("log"))).unwrap();
-        let knows_end = !(act.ruins(&head) && act.ruins(newest));
+        let knows_end = !(change.alters(&head) && change.alters(newest));
         assert!(
             !knows_end || silent.next().is_none(),
-            "{act:?}: {missing:?} silently: {findings:#?}"
+            "{change:?}: {missing:?} silently: {findings:#?}"
         );
     }
 
@@ -282,26 +286,26 @@ impl Specimen {
         environment: &Environment,
         report: &VerifyReport,
         missing: &[u64],
-        story: &str,
+        case: &str,
     ) {
         let view = LedgerView::open(&dir(), environment).unwrap();
         for (output, original, named_by) in &self.outputs {
             match view.output(output) {
-                Ok(value) => assert!(value == *original, "{story}: another output"),
-                // A record that is missing names nothing any more.
+                Ok(value) => assert!(value == *original, "{case}: another output"),
+                // A missing record no longer names the output.
                 Err(_) if named_by.is_some_and(|seq| missing.contains(&seq)) => {}
                 Err(error) => {
                     let path = error.location().path.clone();
                     let is_named =
                         report.log.findings.iter().any(|each| Some(&each.path) == path.as_ref());
-                    assert!(is_named, "{story}: silent: {error}");
+                    assert!(is_named, "{case}: silent: {error}");
                 }
             }
         }
     }
 
-    /// Where a file is cut and where a sector of it is zeroed: at the borders of all frames and
-    /// of all parts, in small files everywhere, in large ones by the stride.
+    /// Where to truncate a file and zero a sector: around every frame and section, and at every
+    /// `stride`; small files more densely.
     fn offsets(&self, path: &Path, stride: u64) -> Vec<u64> {
         let length = u64::try_from(self.disk.read(path).unwrap().len()).unwrap();
         if length <= 16 << 10 {
@@ -320,71 +324,76 @@ impl Specimen {
         all.into_iter().collect()
     }
 
-    fn acts(&self, stride: u64) -> Vec<Act<'_>> {
-        let mut acts = Vec::new();
+    fn changes(&self, stride: u64) -> Vec<Change<'_>> {
+        let mut changes = Vec::new();
         for path in &self.files {
             let bytes = self.disk.read(path).unwrap();
             let length = u64::try_from(bytes.len()).unwrap();
             for offset in self.offsets(path, stride) {
-                acts.push(Act::SetLength(path, offset));
+                changes.push(Change::SetLength(path, offset));
                 let sector = offset / 512 * 512;
                 let place = usize::try_from(sector).unwrap();
                 if bytes[place..].iter().take(512).any(|byte| *byte != 0) {
-                    acts.push(Act::Zero(path, sector));
+                    changes.push(Change::Zero(path, sector));
                 }
             }
-            acts.extend([1, 4096, 8192].map(|more| Act::SetLength(path, length + more)));
-            acts.push(Act::Delete(path));
+            changes.extend([1, 4096, 8192].map(|more| Change::SetLength(path, length + more)));
+            changes.push(Change::Delete(path));
             for name in names(path) {
-                acts.extend([Act::Copy(path, name.clone()), Act::Rename(path, name)]);
+                changes.extend([Change::Copy(path, name.clone()), Change::Rename(path, name)]);
             }
             for other in self.files.iter().filter(|other| *other != path) {
-                acts.extend([Act::Copy(path, other.clone()), Act::Rename(path, other.clone())]);
+                changes.extend([
+                    Change::Copy(path, other.clone()),
+                    Change::Rename(path, other.clone()),
+                ]);
                 if path < other {
-                    acts.push(Act::Swap(path, other));
+                    changes.push(Change::Swap(path, other));
                 }
             }
         }
         let mut zeroed = BTreeSet::new();
-        acts.retain(|act| match act {
-            Act::Zero(path, sector) => zeroed.insert((*path, *sector)),
+        changes.retain(|change| match change {
+            Change::Zero(path, sector) => zeroed.insert((*path, *sector)),
             _ => true,
         });
-        acts
+        changes
     }
 }
 
-/// Goal: whatever is done to whichever file of a ledger, nothing is lost silently.
-/// Method: all acts on all files of a ledger with sealed, fenced and active segments, snapshots
-/// and outputs. `PLAN_LEDGER_MISCHIEF_STRIDE=1` cuts small files at every byte and zeroes every
-/// sector.
+/// No change to a file loses an acknowledged record silently.
+///
+/// Applies every change to every file of a ledger with sealed, fenced and active segments,
+/// snapshots and outputs. `PLAN_LEDGER_TAMPERING_STRIDE=1` truncates small files at every byte and
+/// zeroes every sector.
 #[test]
-fn no_act_on_any_file_costs_a_record_silently() {
-    let stride = std::env::var("PLAN_LEDGER_MISCHIEF_STRIDE").ok();
+fn no_file_change_loses_a_record_silently() {
+    let stride = std::env::var("PLAN_LEDGER_TAMPERING_STRIDE").ok();
     let stride = stride.map_or(1021, |stride| stride.parse().unwrap());
     let specimen = specimen();
-    let acts = specimen.acts(stride);
+    let changes = specimen.changes(stride);
     let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let tolls: Vec<Toll> = std::thread::scope(|scope| {
-        let judged = (0..threads).map(|first| {
-            let (specimen, acts) = (&specimen, &acts);
+    let outcomes: Vec<Outcomes> = std::thread::scope(|scope| {
+        let handles = (0..threads).map(|first| {
+            let (specimen, changes) = (&specimen, &changes);
             scope.spawn(move || {
-                let mut toll = Toll::default();
-                for act in acts.iter().skip(first).step_by(threads) {
-                    specimen.judge(act, &mut toll);
+                let mut outcomes = Outcomes::default();
+                for change in changes.iter().skip(first).step_by(threads) {
+                    specimen.check(change, &mut outcomes);
                 }
-                toll
+                outcomes
             })
         });
-        let judged: Vec<_> = judged.collect();
-        judged.into_iter().map(|thread| thread.join().unwrap()).collect()
+        let handles: Vec<_> = handles.collect();
+        handles.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
-    let sum = |of: fn(&Toll) -> usize| tolls.iter().map(of).sum::<usize>();
-    let (harmless, told) = (sum(|toll| toll.harmless), sum(|toll| toll.told));
-    let (costly, refused) = (sum(|toll| toll.costly), sum(|toll| toll.refused));
+    let sum = |of: fn(&Outcomes) -> usize| outcomes.iter().map(of).sum::<usize>();
+    let (harmless, reported) =
+        (sum(|outcomes| outcomes.harmless), sum(|outcomes| outcomes.reported));
+    let (lossy, refused) = (sum(|outcomes| outcomes.lossy), sum(|outcomes| outcomes.refused));
     eprintln!(
-        "{} acts: {harmless} harmless, {told} told, {costly} costly; {refused} refused",
-        acts.len()
+        "{} changes: {harmless} harmless, {reported} reported, {lossy} lossy; {refused} refused",
+        changes.len()
     );
-    assert!(harmless > 0 && told > 0 && costly > 0 && refused > 0);
+    assert!(harmless > 0 && reported > 0 && lossy > 0 && refused > 0);
 }

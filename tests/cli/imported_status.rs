@@ -1,4 +1,5 @@
-//! What a plan file marks as done or dropped: it is not dealt, however and whenever the run comes to it.
+//! `marks` in a plan file: steps that the file declares done or dropped are never dispatched,
+//! however and whenever the run starts on that plan version.
 
 use plan_ledger::plan::StepStatus;
 
@@ -11,23 +12,25 @@ const PAID: &str = "steps:
 marks: {done: {pay: 'tasks.md: line 3'}}
 ";
 
-/// Story: the plan had to be approved, its first step was done by hand before. Ana said yes while
-/// the runner waited for her, and the runner paid a second time.
+/// Marks count when a person approves the plan while the runner waits. The runner used to dispatch
+/// the marked step again.
 #[test]
-fn marks_are_taken_when_a_plan_is_approved() {
+fn marks_apply_when_the_plan_is_approved() {
     let place = Place::new();
     place.write("plan.yaml", format!("{GATE}{PAID}"));
     let run = start(&mut place.command(&["run", "plan.yaml", "--wait"]));
-    wait_until("somebody is asked", || place.ledger("questions").out.contains("Is this the plan?"));
+    wait_until("the question is open", || {
+        place.ledger("questions").out.contains("Is this the plan?")
+    });
     place.ledger("plan approve plan --by ana").code(0);
     run.end().code(0).complains(&["1 step is done already, as the file says"]);
     assert_eq!(place.tally(), ["ship"]);
 }
 
-/// Story: the file's next version, with work that was done meanwhile, waited for a yes. It was given to
-/// the runner that was at work, or after it had ended: both times the done step was dealt.
+/// Marks of a later version count when it is approved, during the run and after it. The marked step
+/// used to be dispatched both times.
 #[test]
-fn marks_of_a_later_version_are_taken_when_it_is_approved() {
+fn marks_of_a_later_version_apply_when_it_is_approved() {
     let slow =
         "steps:\n  - {id: slow, command: 'touch begun; until test -e go; do sleep 0.01; done'}\n";
     for is_at_work in [true, false] {
@@ -45,7 +48,7 @@ fn marks_of_a_later_version_are_taken_when_it_is_approved() {
         place.write("plan.yaml", format!("{GATE}{later}"));
         let run = start(&mut place.command(&["run", "plan.yaml", "--replan"]));
         if is_at_work {
-            wait_until("it is at work", || place.path("begun").exists());
+            wait_until("the step is running", || place.path("begun").exists());
             place.ledger("plan approve plan --by ana").code(0);
             place.write("go", "");
             run.end().code(0);
@@ -64,12 +67,11 @@ const TASKS: &str = r#"{"tasks": [
     {"id": 3, "title": "three", "status": "cancelled", "dependencies": []},
     {"id": 4, "title": "four", "status": "cancelled", "dependencies": []}]}"#;
 
-/// Story: a run was begun without its file (`plan propose` says that `ledger run` takes the marks), or
-/// its runner was killed after it had skipped the first of two steps. The next runner found a run in
-/// which something had happened, and dealt what was done, and what was dropped.
+/// Marks count when the runner starts on a run that has already begun: one proposed without a
+/// runner, or one whose runner died between two marks.
 #[test]
-fn marks_are_taken_by_who_comes_to_a_run_that_has_begun() {
-    for (earlier, dealt) in
+fn marks_apply_to_a_run_that_has_begun() {
+    for (earlier, dispatched) in
         [("claim tasks --step 2", &[][..]), ("skip tasks 3 --reason dropped", &["2"])]
     {
         let place = Place::new();
@@ -81,18 +83,17 @@ fn marks_are_taken_by_who_comes_to_a_run_that_has_begun() {
             .complains(&["`ledger run` takes them"]);
         place.ledger(earlier).code(0);
         place.ledger_with(&["run", "tasks.json", "--worker", "echo $LEDGER_STEP >> $TALLY"]);
-        assert_eq!(place.tally(), dealt, "{earlier}");
+        assert_eq!(place.tally(), dispatched, "{earlier}");
         let state = place.state();
         let run = state.run_named("tasks").unwrap();
         let closed = [StepStatus::Accepted, StepStatus::Skipped].map(|status| run.count(status));
-        assert_eq!(closed, [1 + u32::try_from(dealt.len()).unwrap(), 2], "{earlier}");
+        assert_eq!(closed, [1 + u32::try_from(dispatched.len()).unwrap(), 2], "{earlier}");
     }
 }
 
-/// Story: the box of a step that waited for a yes was ticked while the run stood, and the step was dealt
-/// all the same, without a word.
+/// A mark that is added while the run is stopped counts for a gated step.
 #[test]
-fn a_box_that_is_ticked_while_the_run_stands_counts() {
+fn checkbox_ticked_between_runs_is_honoured() {
     let place = Place::new();
     let plan = |marks: &str| {
         format!(
@@ -105,12 +106,12 @@ marks: {{done: {{{marks}}}}}
     };
     place.write("plan.yaml", plan(""));
     let run = start(&mut place.command(&["run", "plan.yaml"]));
-    wait_until("the first one fails", || place.tally().len() == 1);
+    wait_until("the first step fails", || place.tally().len() == 1);
     run.signal("INT");
     run.end().code(3);
     place.write("plan.yaml", plan("first: 'by ana', pay: 'by ana'"));
     let run = start(&mut place.command(&["run", "plan.yaml"]));
-    wait_until("the first one is tried again", || place.tally().len() > 1);
+    wait_until("the first step is retried", || place.tally().len() > 1);
     run.signal("INT");
     run.end().complains(&["1 step is done already", "mark of `first` does not count"]);
     let pay = place.ledger("inspect .ledger step plan pay").code(0);

@@ -18,8 +18,8 @@ use plan_ledger_cli::commands;
 use serde_json::Value;
 
 use crate::command::json_lines;
-use crate::lab::{dir, open, reader, segments};
 use crate::file_tampering::{Specimen, digest, on_disk, put, specimen};
+use crate::lab::{dir, open, reader, segments};
 
 const SEED: u64 = 37;
 const ROUNDS: u64 = 30;

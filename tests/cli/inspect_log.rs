@@ -12,12 +12,12 @@ use plan_ledger::{Environment, Ledger, LedgerView, Projection, RunPolicy, State,
 use serde_json::{Value, json};
 
 use crate::command::{Place, passed_over, start, wait_until};
+use crate::file_tampering::{on_disk, specimen};
 use crate::inspect::{
     change, deal, environment, frame_of, large, last_seq, look, look_live, reopen, segments, small,
     success,
 };
 use crate::lab::dir;
-use crate::file_tampering::{on_disk, specimen};
 
 fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("no number: {value}"))

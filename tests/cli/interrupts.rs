@@ -1,7 +1,8 @@
-//! Long work that somebody stops with Ctrl-C: real processes, real signals, surely in the middle.
+//! Ctrl-C during long commands: real processes and real signals.
 //!
-//! A process is in the middle where it waits for a reader that does not read, or was stopped
-//! (SIGSTOP) before it had done what is seen from outside. One that was too fast is tried again.
+//! The signal must arrive in the middle of the work. A process is in the middle while it waits for
+//! a reader that does not read, or when SIGSTOP caught it before its visible result. Attempts that
+//! were too fast are repeated.
 
 use std::fs;
 use std::io::Read as _;
@@ -15,10 +16,10 @@ use serde_json::json;
 
 use crate::command::{Ended, Place, Running, SIGINT, SIGTERM, has_signal, start, wait_until};
 
-/// How often a command may be too fast.
+/// Attempts to catch a command in the middle.
 const TRIES: usize = 200;
 
-/// A folder with a ledger, `.ledger`, that is not read in a moment.
+/// A folder with a ledger, `.ledger`, that takes a while to read.
 fn place() -> Place {
     let place = Place::new();
     let environment = Environment { blob_threshold: usize::MAX, ..Environment::system() };
@@ -33,19 +34,19 @@ fn place() -> Place {
     place
 }
 
-/// Whether a process heeds Ctrl-C by itself by now.
+/// Whether the process has installed its handler for Ctrl-C.
 fn heeds_ctrl_c(id: u32) -> bool {
     has_signal(&id.to_string(), "SigCgt", SIGINT)
 }
 
-/// A command that gets Ctrl-C while `is_in_the_middle` holds and nothing of it moves.
+/// Sends Ctrl-C to a command that is stopped while `is_in_the_middle` holds.
 fn interrupted(place: &Place, words: &[&str], is_in_the_middle: impl Fn(u32) -> bool) -> Ended {
     for _ in 0..TRIES {
-        // Of a try that was too fast.
+        // Left by an attempt that was too fast.
         let _ = fs::remove_file(place.path("out"));
         let mut running: Running = start(&mut place.command(words));
         let id = running.id();
-        wait_until("it has begun", || running.is_over() || is_in_the_middle(id));
+        wait_until("the command has started", || running.is_over() || is_in_the_middle(id));
         if running.is_over() {
             running.end().code(0);
             continue;
@@ -58,22 +59,22 @@ fn interrupted(place: &Place, words: &[&str], is_in_the_middle: impl Fn(u32) -> 
         if is_caught && ended.status.code() != Some(0) {
             return ended;
         }
-        // It had read everything and was about to end.
+        // The command had done its work and was about to end.
         ended.code(0);
     }
     panic!("{words:?} was too fast {TRIES} times");
 }
 
-/// What the folder holds besides the ledger.
+/// The files beside the ledger.
 fn others(place: &Place) -> Vec<PathBuf> {
     let all = fs::read_dir(place.path(".")).unwrap().map(|entry| entry.unwrap().path());
     all.filter(|path| !path.ends_with(".ledger")).collect()
 }
 
-/// Goal: a verification that is stopped says so, with the exit code that its help names, and finds
-/// no damage in what it did not read.
+/// An interrupted verification reports that it was stopped, exits with 3, and reports no damage in
+/// what it did not read.
 #[test]
-fn a_verification_can_be_interrupted() {
+fn verification_can_be_interrupted() {
     let place = place();
     let verify = ["verify", ".ledger", "--level", "replay", "--jobs", "1"];
     for words in [&verify[..], &["inspect", ".ledger", "verify", "--level", "replay"]] {
@@ -86,10 +87,10 @@ fn a_verification_can_be_interrupted() {
     assert_eq!(others(&place), Vec::<PathBuf>::new());
 }
 
-/// Goal: who verifies in the background of a script, which lets it ignore Ctrl-C, is not stopped by a
-/// Ctrl-C that is meant for what is in front. It was: only runners left ignored what was ignored.
+/// A verification that was started with SIGINT ignored, as in the background of a script, is not
+/// stopped by Ctrl-C.
 #[test]
-fn a_verification_that_was_started_to_ignore_ctrl_c_ignores_it() {
+fn verification_ignores_ctrl_c_if_started_so() {
     let place = place();
     for _ in 0..TRIES {
         let script = "trap '' INT; exec \"$0\" verify .ledger --level replay --jobs 1";
@@ -98,7 +99,7 @@ fn a_verification_that_was_started_to_ignore_ctrl_c_ignores_it() {
         let mut running = start(&mut shell);
         let id = running.id().to_string();
         let is_in_the_middle = || has_signal(&id, "SigCgt", SIGTERM);
-        wait_until("it has begun", || running.is_over() || is_in_the_middle());
+        wait_until("the command has started", || running.is_over() || is_in_the_middle());
         if running.is_over() {
             running.end().code(0);
             continue;
@@ -115,10 +116,9 @@ fn a_verification_that_was_started_to_ignore_ctrl_c_ignores_it() {
     panic!("it was too fast {TRIES} times");
 }
 
-/// Goal: an export into a file that is stopped leaves nothing, neither under the name that was
-/// asked for nor under another; one that is killed leaves nothing under that name.
+/// An interrupted export leaves no file; a killed one leaves none under the final name.
 #[test]
-fn an_export_that_is_interrupted_leaves_no_file() {
+fn interrupted_export_leaves_no_file() {
     let place = place();
     for words in [
         &["export", ".ledger", "-o", "out"][..],
@@ -137,22 +137,25 @@ fn an_export_that_is_interrupted_leaves_no_file() {
 
     let running = start(&mut place.command(&["export", ".ledger", "-o", "out"]));
     let part = place.path(&format!("out.{}.part", running.id()));
-    wait_until("it writes", || part.exists() || place.path("out").exists());
+    wait_until("the export has started", || part.exists() || place.path("out").exists());
     running.kill();
     if let Ok(text) = fs::read_to_string(place.path("out")) {
-        assert!(text.lines().last().unwrap().contains("\"type\":\"end\""), "it is half an export");
+        assert!(
+            text.lines().last().unwrap().contains("\"type\":\"end\""),
+            "the export is incomplete"
+        );
     }
 }
 
-/// Goal: an export whose reader does not read is stopped by Ctrl-C too: at once by the second one,
-/// and by the first as soon as somebody reads; what it wrote is not taken for the whole.
+/// An export that is blocked by its reader is ended by a second Ctrl-C at once, or by the first one
+/// as soon as the reader continues; its output has no end line.
 #[test]
-fn an_export_that_waits_for_its_reader_can_be_interrupted() {
+fn blocked_export_can_be_interrupted() {
     let place = place();
     let export = || {
         let mut command: Command = place.command(&["export", ".ledger"]);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        // What is written is more than a pipe holds.
+        // The export is larger than the pipe's buffer.
         child.stdout.as_mut().unwrap().read_exact(&mut [0; 100]).unwrap();
         child
     };
@@ -168,12 +171,12 @@ fn an_export_that_waits_for_its_reader_can_be_interrupted() {
     assert!(String::from_utf8(ended.stderr).unwrap().contains("stopped: it is not complete"));
 
     let mut child = export();
-    // Before it waits for its reader, the first signal would already end it in good order.
-    // It does when it sleeps, and at every look: a program that waits for the processor does not.
+    // The first signal must find it blocked. It counts as blocked when it sleeps at ten looks in a
+    // row, which a program that waits for the processor does not.
     let stat = Path::new("/proc").join(child.id().to_string()).join("stat");
     let sleeps = || fs::read_to_string(&stat).unwrap().contains(") S ");
     let pause = || std::thread::sleep(std::time::Duration::from_millis(2));
-    wait_until("it waits for its reader", || {
+    wait_until("the export waits for its reader", || {
         (0..10).all(|_| {
             pause();
             sleeps()
@@ -181,9 +184,9 @@ fn an_export_that_waits_for_its_reader_can_be_interrupted() {
     });
     let is_pending = |id: u32| has_signal(&id.to_string(), "ShdPnd", SIGINT);
     signal(child.id());
-    // Two signals that are pending at once are one.
-    wait_until("it has got the first", || !is_pending(child.id()));
-    wait_until("the second one ends it", || {
+    // Two pending signals would be delivered as one.
+    wait_until("the first signal has arrived", || !is_pending(child.id()));
+    wait_until("the second signal ends it", || {
         signal(child.id());
         child.try_wait().unwrap().is_some()
     });

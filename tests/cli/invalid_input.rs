@@ -1,5 +1,5 @@
-//! Everything that people get wrong: a code, a message that says where, what and what to do, and
-//! nothing that was changed.
+//! Invalid input: every mistake gets the right exit code and a message with the place, the cause
+//! and the remedy, and changes nothing.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,14 +13,14 @@ use super::command::{Ended, Place, passed_over};
 
 type Snapshot = BTreeMap<PathBuf, Option<Vec<u8>>>;
 
-/// The folder's content, without the text that says who last had the lock.
+/// All files below the folder except LOCK, which holds the name of its last owner.
 fn content(place: &Place) -> Snapshot {
     let mut found = place.snapshot();
     found.retain(|path, _| path.file_name().is_none_or(|name| name != "LOCK"));
     found
 }
 
-/// A command that must come to that code, say these words on standard error alone, and change
+/// Runs a command that must fail with `code`, print `words` on standard error only, and change
 /// nothing.
 #[track_caller]
 fn refused(place: &Place, line: &str, code: i32, words: &[&str]) -> Ended {
@@ -29,17 +29,17 @@ fn refused(place: &Place, line: &str, code: i32, words: &[&str]) -> Ended {
     assert!(content(place) == before, "{line}: the folder has changed");
     assert!(ended.out.is_empty(), "{line}: {}", ended.out);
     for line in ended.err.lines() {
-        let is_our_way = line.starts_with("ledger: ") || line.starts_with("  ");
-        assert!(is_our_way || !line.contains("panicked"), "{line}");
+        let is_formatted = line.starts_with("ledger: ") || line.starts_with("  ");
+        assert!(is_formatted || !line.contains("panicked"), "{line}");
     }
     ended
 }
 
 const GOOD: &str = "steps: [{id: one, command: 'true'}, {id: two, command: 'true'}]";
 
-/// Goal: a path that leads to no plan is named, with what is wrong about it.
+/// A path that is not a plan file is named with the reason.
 #[test]
-fn what_is_no_plan_file() {
+fn unreadable_plan_file_is_named() {
     let place = Place::new();
     fs::create_dir(place.path("folder")).unwrap();
     place.write("empty.yaml", "");
@@ -61,11 +61,10 @@ fn what_is_no_plan_file() {
     }
 }
 
-/// Story: a plan nested to within a few levels of what readers of JSON take passed its own reader,
-/// and was refused as an unreadable record when it was to be written. Goal: as deep as a value may
-/// be, it is written, dealt, shown and folded; a level more is refused with its place.
+/// A value at the depth limit is written, dispatched, shown and folded; one level more is rejected
+/// with its place. Such a plan used to pass its own reader and fail as an unreadable record.
 #[test]
-fn a_value_may_be_deep_and_no_deeper() {
+fn value_depth_is_limited() {
     let place = Place::new();
     let plan = |depth: usize| {
         let value = format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
@@ -86,9 +85,10 @@ fn a_value_may_be_deep_and_no_deeper() {
     }
 }
 
-/// Goal: a slip of the pen is shown by line and column, with the word that was probably meant.
+/// Mistakes in a plan file are reported with line and column, and with the word that was probably
+/// meant.
 #[test]
-fn slips_in_a_plan_have_a_place() {
+fn plan_mistakes_have_line_and_column() {
     let place = Place::new();
     place.write("syntax.yaml", "title: x\nsteps:\n  - id: a\n   goal: b\n");
     refused(&place, "run syntax.yaml", 2, &["syntax.yaml: line 4, column 4"]);
@@ -105,9 +105,9 @@ fn slips_in_a_plan_have_a_place() {
     refused(&place, "run twice.yaml", 2, &["line 1, column "]);
 }
 
-/// Goal: what cannot work is found before anything is dealt, all of it at once.
+/// Contradictions in a plan are all reported at once, before anything is dispatched.
 #[test]
-fn plans_that_contradict_themselves() {
+fn contradictory_plan_is_rejected() {
     let place = Place::new();
     let cycle = "steps:
   - {id: a, after: [c]}\n  - {id: b, after: [a]}\n  - {id: c, after: [b]}\n  - {id: d}\n";
@@ -129,9 +129,9 @@ fn plans_that_contradict_themselves() {
     refused(&place, "drill cel.yaml --kill-at 1", 2, &["steps[0] (a).condition", "CEL"]);
 }
 
-/// Goal: a step that nobody would do is found before the ledger is made.
+/// A step without a worker is reported before the ledger is created.
 #[test]
-fn a_step_without_a_worker() {
+fn step_without_a_worker_is_rejected() {
     let place = Place::new();
     place.write("plan.yaml", "steps: [{id: one, command: 'true'}, {id: orphan}]");
     let words = ["plan.yaml: step `orphan` has no command", "--worker CMD", "--stub"];
@@ -140,10 +140,9 @@ fn a_step_without_a_worker() {
     place.ledger("run plan.yaml --worker true").code(0);
 }
 
-/// Goal: a folder or file that belongs to somebody else is never taken for a ledger, nor made
-/// into one.
+/// A folder or file of another program is never treated as a ledger or turned into one.
 #[test]
-fn what_is_no_ledger() {
+fn foreign_folder_is_not_a_ledger() {
     let place = Place::new();
     place.write("plan.yaml", GOOD);
     place.write("file", "mine");
@@ -170,9 +169,9 @@ fn what_is_no_ledger() {
     }
 }
 
-/// Goal: the name under which a ledger is being made may be somebody's folder; it is left alone.
+/// The temporary folder of a new ledger may exist and belong to another program; it is left alone.
 #[test]
-fn a_folder_in_the_way_of_a_new_ledger() {
+fn foreign_temporary_folder_is_left_alone() {
     let place = Place::new();
     place.write("plan.yaml", GOOD);
     for precious in [
@@ -195,7 +194,7 @@ fn a_folder_in_the_way_of_a_new_ledger() {
     }
     place.write("f.new-ledger.tmp", "precious");
     refused(&place, "run plan.yaml --ledger f", 7, &["f.new-ledger.tmp: cannot create the folder"]);
-    // What an interrupted creation left is nobody's.
+    // The rest of an interrupted creation is removed.
     fs::create_dir_all(place.path("b.new-ledger.tmp/log")).unwrap();
     place.write("b.new-ledger.tmp/LOCK", "process 1");
     place.write("b.new-ledger.tmp/HEAD", "half");
@@ -203,11 +202,10 @@ fn a_folder_in_the_way_of_a_new_ledger() {
     place.ledger("run plan.yaml --ledger b").code(0);
 }
 
-/// Story: somebody keeps a copy of a ledger as `l.tmp`. Making `l` took whatever looked like a ledger
-/// there for the rest of an unfinished making, and erased it. Even under the name that a making has
-/// today, a ledger that was in use is somebody's.
+/// A copy of a ledger beside a new one is never deleted, not even under the name of the temporary
+/// folder. Creating `l` used to delete a copy named `l.tmp`.
 #[test]
-fn a_copy_beside_a_new_ledger_is_not_erased() {
+fn copy_beside_a_new_ledger_is_not_deleted() {
     let place = Place::new();
     place.write("plan.yaml", GOOD);
     place.ledger("run plan.yaml --ledger keep").code(0);
@@ -233,9 +231,9 @@ fn a_copy_beside_a_new_ledger_is_not_erased() {
     }
 }
 
-/// Story: an import into the name of a file read and wrote everything, and failed in its last step.
+/// A file at the path of a new ledger is reported at once. An import used to fail at its last step.
 #[test]
-fn a_file_in_the_place_of_a_new_ledger_is_named_at_once() {
+fn file_at_the_path_of_a_new_ledger_is_rejected() {
     let place = Place::new();
     place.write("plan.yaml", GOOD);
     place.ledger("run plan.yaml --ledger keep").code(0);
@@ -245,9 +243,9 @@ fn a_file_in_the_place_of_a_new_ledger_is_named_at_once() {
     refused(&place, line, 2, &["keep.jsonl: a ledger cannot be made here", "a file"]);
 }
 
-/// Goal: a ledger that may not be read says so, and is not taken for a missing or damaged one.
+/// A ledger without read permission is reported as such, not as missing or damaged.
 #[test]
-fn a_ledger_that_may_not_be_read() {
+fn unreadable_ledger_is_a_permission_error() {
     use std::os::unix::fs::PermissionsExt as _;
     let place = Place::new();
     place.write("plan.yaml", GOOD);
@@ -264,10 +262,10 @@ fn a_ledger_that_may_not_be_read() {
     assert!(content(&place) == before);
 }
 
-/// Goal: wherever an acknowledged byte is flipped, the ledger is refused with the place, and not
-/// a byte is changed by looking; put right again, it goes on.
+/// A ledger with any acknowledged byte flipped is refused with the place and left unchanged; once
+/// repaired, it continues.
 #[test]
-fn a_damaged_ledger_is_refused_with_the_place() {
+fn damaged_ledger_is_refused_with_the_place() {
     let place = Place::new();
     place.write("plan.yaml", GOOD);
     place.ledger("run plan.yaml").code(0);
@@ -281,7 +279,7 @@ fn a_damaged_ledger_is_refused_with_the_place() {
         damaged[at] ^= 0x10;
         fs::write(&segment, &damaged).unwrap();
         let words = [name, "nothing was changed", "offset ", "ledger inspect"];
-        // A header that cannot be trusted has no records to speak of.
+        // A header that cannot be trusted belongs to no record.
         let record = if at < 4096 { vec![] } else { vec!["record "] };
         let words = [&words[..], &record].concat();
         refused(&place, "run plan.yaml", 4, &words);
@@ -300,9 +298,9 @@ fn a_damaged_ledger_is_refused_with_the_place() {
     place.ledger("run plan.yaml").code(0).complains(&["run plan is done"]);
 }
 
-/// Goal: a ledger from the future is not called damaged: it needs a newer program.
+/// A ledger in a newer format asks for a newer program and is not called damaged.
 #[test]
-fn a_newer_format_is_not_damage() {
+fn newer_format_is_not_damage() {
     let place = Place::new();
     place.write("plan.yaml", GOOD);
     place.ledger("run plan.yaml").code(0);
@@ -316,9 +314,9 @@ fn a_newer_format_is_not_damage() {
     assert!(!ended.err.contains("damage"), "{}", ended.err);
 }
 
-/// Goal: a command line that cannot be meant says what was expected.
+/// Mistakes on the command line are reported with what was expected.
 #[test]
-fn wrong_command_lines() {
+fn invalid_command_line_is_explained() {
     let place = Place::new();
     place.write("plan.yaml", GOOD);
     refused(&place, "", 2, &["Usage: ledger"]);
@@ -333,11 +331,11 @@ fn wrong_command_lines() {
     place.ledger("--version").code(0).says(&["ledger "]);
 }
 
-/// Where the fields are that every version of the format keeps.
+/// Offsets of fields that every version of the format keeps.
 const MAJOR: usize = 8;
 const CRC: usize = 4092;
 
-/// The ledger's one segment, and where its acknowledged bytes end.
+/// The ledger's only segment, and the end of its acknowledged bytes.
 fn only_segment(place: &Place) -> (PathBuf, usize) {
     let ledger = place.path(".ledger");
     let view = LedgerView::open(&ledger, &Environment::system()).unwrap();
@@ -349,10 +347,10 @@ fn only_segment(place: &Place) -> (PathBuf, usize) {
     (segment, end)
 }
 
-/// Goal: whoever asks for JSON gets a line of JSON, also where the rest of the command line was not
-/// understood; words behind `--` are the worker's, and `inspect` has lines of its own.
+/// With `--json` an invalid command line is reported as a JSON line as well. Words after `--`
+/// belong to the worker, and `inspect` has its own output.
 #[test]
-fn what_is_not_understood_is_refused_in_the_form_that_was_asked_for() {
+fn usage_error_is_json_with_the_json_flag() {
     let place = Place::new();
     place.ledger("init").code(0);
     for line in
@@ -370,10 +368,9 @@ fn what_is_not_understood_is_refused_in_the_form_that_was_asked_for() {
     }
 }
 
-/// Goal: no run gets a name that would be taken for something else in a line of text, or for the
-/// number of another run.
+/// Run names that could be mistaken for other text or for a run number are rejected.
 #[test]
-fn what_a_run_may_not_be_called() {
+fn ambiguous_run_name_is_rejected() {
     let place = Place::new();
     place.write("plan.yaml", GOOD);
     place.ledger("init").code(0);
@@ -398,10 +395,9 @@ fn what_a_run_may_not_be_called() {
     }
 }
 
-/// Story: a worker's name and a variable's were taken with a line end in them, so that a refusal, which
-/// names the worker, and the answer, which names the variable, could say anything in lines of their own.
+/// Names of workers and variables are one line, so that they cannot forge lines of output.
 #[test]
-fn names_are_one_line() {
+fn multi_line_names_are_rejected() {
     let place = Place::new();
     place.write("plan.yaml", GOOD);
     place.ledger("init").code(0);
@@ -420,9 +416,9 @@ fn names_are_one_line() {
     assert!(place.state().in_flight.is_empty());
 }
 
-/// Story: `@FILE` of a file without end was read until no memory was left.
+/// A file without end is read only up to the size limit.
 #[test]
-fn a_file_without_end_is_not_read_to_its_end() {
+fn endless_file_is_read_up_to_the_limit() {
     let place = Place::new();
     place.write("plan.yaml", GOOD);
     place.ledger("init").code(0);
@@ -432,9 +428,9 @@ fn a_file_without_end_is_not_read_to_its_end() {
     }
 }
 
-/// Story: `--help` and `--version` said that all was well where nothing of them could be written.
+/// `--help` and `--version` fail when their output cannot be written.
 #[test]
-fn help_that_cannot_be_written_is_a_failure() {
+fn unwritable_help_is_a_failure() {
     let place = Place::new();
     for word in ["--help", "--version"] {
         let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
@@ -443,10 +439,10 @@ fn help_that_cannot_be_written_is_a_failure() {
     }
 }
 
-/// Story: a step without a title was shown by all lines of its goal, and what was proposed to type for
-/// a step whose id looks like an option was not understood.
+/// A step with a long goal is shown in one line, and the suggested command for a step whose id
+/// looks like an option works.
 #[test]
-fn a_strange_step_is_shown_in_a_line_and_can_be_named() {
+fn unusual_step_is_shown_in_one_line_and_can_be_named() {
     let place = Place::new();
     place.write("plan.yaml", "steps: [{id: '-x', goal: \"\\nfirst\\nsecond\"}]");
     place.ledger("init").code(0);

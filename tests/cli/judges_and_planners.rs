@@ -1,5 +1,5 @@
-//! `ledger run` with everything that real agents need: what they are told, who judges them, who
-//! makes another plan when theirs does not hold, and who is waited for.
+//! `ledger run` with hand-offs, judges, planners and people: what workers are told, who judges
+//! their results, who replaces a plan that does not hold, and what the run waits for.
 
 use std::fs;
 
@@ -10,21 +10,21 @@ use serde_json::{Value, json};
 use super::command::{Place, ids, start, wait_until};
 use super::published::check_told;
 
-/// Keeps what it is told in a file of its own.
-const KEEP: &str = "cat > told-$LEDGER_STEP-$LEDGER_ATTEMPT.json; ";
+/// Stores the hand-off in a file of its own.
+const STORE: &str = "cat > hand_off-$LEDGER_STEP-$LEDGER_ATTEMPT.json; ";
 
-/// What an attempt was told, as it is published.
-fn told(place: &Place, attempt: &str) -> Value {
-    let told = serde_json::from_str(&place.read(&format!("told-{attempt}.json"))).unwrap();
-    check_told("hand_off", &told);
-    told
+/// The hand-off of an attempt, checked against its published schema.
+fn hand_off(place: &Place, attempt: &str) -> Value {
+    let hand_off = serde_json::from_str(&place.read(&format!("hand_off-{attempt}.json"))).unwrap();
+    check_told("hand_off", &hand_off);
+    hand_off
 }
 
 fn run_of(place: &Place) -> Run {
     place.state().run_named("plan").unwrap().clone()
 }
 
-/// The verdicts of a run, in order: who said what.
+/// The verdicts of a run in order: the judge, and whether it passed.
 fn verdicts(place: &Place) -> Vec<(String, bool)> {
     let (ledger, _) = Ledger::open(&place.path(".ledger"), &Environment::system()).unwrap();
     let verdict = |event: Option<Event>| match event? {
@@ -39,13 +39,13 @@ fn verdicts(place: &Place) -> Vec<(String, bool)> {
     all.map(|it| (it.by, it.ruling == plan_ledger::plan::Ruling::Pass)).collect()
 }
 
-/// Story: a worker fails, then does what a criterion does not accept, then is lost with its runner.
-/// The fourth is told of all three, and why.
+/// The hand-off lists every earlier attempt with its failure: a failed one, one rejected by a
+/// criterion, and one that was lost with its runner.
 #[test]
-fn a_worker_is_told_of_every_attempt_before() {
+fn hand_off_lists_all_earlier_attempts() {
     let place = Place::new();
     let command = format!(
-        "{KEEP} case $LEDGER_ATTEMPT in 1) echo 'no such table' >&2; exit 3;; 2) echo 7;; \
+        "{STORE} case $LEDGER_ATTEMPT in 1) echo 'no such table' >&2; exit 3;; 2) echo 7;; \
          3) touch begun; sleep 60;; *) echo 8;; esac"
     );
     place.write(
@@ -57,11 +57,11 @@ fn a_worker_is_told_of_every_attempt_before() {
         ),
     );
     let running = start(&mut place.command(&["run", "plan.yaml"]));
-    wait_until("the third is at work", || place.path("begun").exists());
+    wait_until("the third attempt is running", || place.path("begun").exists());
     assert!(running.kill().was_killed());
     place.ledger("run plan.yaml").code(0).says(&["run plan: done"]);
-    assert_eq!(told(&place, "a-1")["previous_attempts"], json!([]));
-    let attempts = &told(&place, "a-4")["previous_attempts"];
+    assert_eq!(hand_off(&place, "a-1")["previous_attempts"], json!([]));
+    let attempts = &hand_off(&place, "a-4")["previous_attempts"];
     assert_eq!(attempts.as_array().unwrap().len(), 3);
     assert_eq!(attempts[0]["outcome"], "failed");
     assert_eq!(attempts[0]["message"], "exit status 3: no such table");
@@ -75,9 +75,10 @@ fn a_worker_is_told_of_every_attempt_before() {
     );
 }
 
-/// Goal: every worker sees the plan near its step, through barriers too, and all of it on request.
+/// The hand-off has the neighbours of the step in the plan, also through barriers, or the full plan
+/// on request.
 #[test]
-fn a_worker_sees_the_plan_near_its_step_or_all_of_it() {
+fn hand_off_has_the_neighbouring_steps_or_the_full_plan() {
     let place = Place::new();
     place.write(
         "plan.yaml",
@@ -90,33 +91,33 @@ fn a_worker_sees_the_plan_near_its_step_or_all_of_it() {
 barriers: [{id: both, members: [a, b]}]
 ",
     );
-    place.ledger_with(&["run", "plan.yaml", "--worker", KEEP]).code(0);
+    place.ledger_with(&["run", "plan.yaml", "--worker", STORE]).code(0);
     let ids = |list: &Value| -> Vec<String> {
         list.as_array().unwrap().iter().map(|it| it["id"].as_str().unwrap().to_owned()).collect()
     };
-    let near = &told(&place, "c-1")["plan"]["near"];
+    let near = &hand_off(&place, "c-1")["plan"]["near"];
     assert_eq!(ids(&near["before"]), ["a", "b"]);
     assert_eq!(near["before"][1]["changes"], json!(["b.txt"]));
     assert_eq!(ids(&near["after"]), ["d"]);
-    assert_eq!(ids(&told(&place, "a-1")["plan"]["near"]["after"]), ["c"]);
-    let apart = &told(&place, "e-1")["plan"];
+    assert_eq!(ids(&hand_off(&place, "a-1")["plan"]["near"]["after"]), ["c"]);
+    let apart = &hand_off(&place, "e-1")["plan"];
     assert_eq!((&apart["near"]["before"], &apart["near"]["after"]), (&json!([]), &json!([])));
     assert_eq!((&apart["goal"], apart.get("full")), (&json!("why"), None));
-    let full = ["run", "plan.yaml", "--run", "full", "--worker", KEEP, "--plan-context", "full"];
+    let full = ["run", "plan.yaml", "--run", "full", "--worker", STORE, "--plan-context", "full"];
     place.ledger_with(&full).code(0);
-    assert_eq!(ids(&told(&place, "e-1")["plan"]["full"]["steps"]), ["a", "b", "c", "d", "e"]);
+    assert_eq!(ids(&hand_off(&place, "e-1")["plan"]["full"]["steps"]), ["a", "b", "c", "d", "e"]);
 }
 
-/// Story: two steps change files. The second is told which of them are no longer as they were when
-/// the plan was made, and what it makes beside them is noticed.
+/// The hand-off says which files changed since the plan was made, and an artifact outside the
+/// step's `changes` is reported.
 #[test]
-fn a_worker_is_told_which_files_changed_and_watched_for_others() {
+fn hand_off_reports_changed_files_and_foreign_artifacts() {
     let place = Place::new();
     place.write("a.txt", "one");
     place.write("b.txt", "two");
     let receipt = r#"{"outcome":"succeeded","artifacts":[{"path":"b.txt"},{"path":"other.txt"}]}"#;
     let script = format!(
-        "#!/bin/sh\n{KEEP}\ncase $LEDGER_STEP in one) echo x >> a.txt;; two) echo y >> b.txt; \
+        "#!/bin/sh\n{STORE}\ncase $LEDGER_STEP in one) echo x >> a.txt;; two) echo y >> b.txt; \
          echo z > other.txt; echo '{receipt}' > $LEDGER_RECEIPT;; esac\n"
     );
     place.write("worker.sh", script);
@@ -130,10 +131,10 @@ fn a_worker_is_told_which_files_changed_and_watched_for_others() {
     let outside = "the artifact other.txt is outside the step's changes";
     let ended = place.ledger_with(&run).code(0).says(&["noticed: step 2 (two)", outside]);
     assert!(!ended.out.contains("b.txt"), "{}", ended.out);
-    let files = told(&place, "one-1")["changes"].clone();
+    let files = hand_off(&place, "one-1")["changes"].clone();
     assert_eq!((&files[0]["state"], &files[0]["changed"]), (&json!("file"), &json!(false)));
     assert_eq!((&files[1]["state"], &files[1]["changed"]), (&json!("folder"), &Value::Null));
-    let files = told(&place, "two-1")["changes"].clone();
+    let files = hand_off(&place, "two-1")["changes"].clone();
     let hash =
         |text: &str| plan_ledger::ledger::bytes_hash(&mut text.as_bytes()).unwrap().to_string();
     assert_eq!(files[0]["planned_hash"], hash("one"));
@@ -145,25 +146,25 @@ fn a_worker_is_told_which_files_changed_and_watched_for_others() {
     let step = place.ledger_with(&["inspect", ".ledger", "step", "plan", "two", "--full"]).code(0);
     step.says(&[outside, &hash("twoy\n")]);
 
-    // Another plan is made of what is there by then.
+    // A new run takes the files as they are now.
     place.write("plan.yaml", plan.replace("[a.txt, b.txt", "[b.txt, a.txt"));
     place.ledger_with(&[&run[..], &["--replan"]].concat()).code(6);
     let again = [&run[..], &["--run", "again"]].concat();
     place.ledger_with(&again).code(0);
-    assert_eq!(told(&place, "one-1")["changes"][0]["changed"], false);
+    assert_eq!(hand_off(&place, "one-1")["changes"][0]["changed"], false);
 }
 
-const JUDGED: &str = "outcome: all is told
+const JUDGED: &str = "outcome: all is hand_off
 steps:
   - {id: draft, command: 'echo text $LEDGER_ATTEMPT', acceptance: [{text: it is long}, {command: 'true'}]}
   - {id: print, after: [draft], command: 'true', acceptance: [{text: it is printed}]}
 test_criteria: [{text: the reader is happy}]
 ";
 
-/// Story: a judge finds the first draft too short and the second one good. It is asked for each text
-/// criterion, that of the plan included, after the commands; its verdicts bear its name.
+/// A judge decides each text criterion, those of the plan included, after the commands, and its
+/// verdicts carry its name.
 #[test]
-fn a_judge_decides_about_text_criteria() {
+fn judge_decides_text_criteria() {
     let place = Place::new();
     place.write("plan.yaml", JUDGED);
     place.write(
@@ -174,7 +175,7 @@ fn a_judge_decides_about_text_criteria() {
     );
     let run = ["run", "plan.yaml", "--judge", "sh judge.sh", "--max-parallel", "1"];
     place.ledger_with(&run).code(0).says(&["run plan: done", "2 of 2 steps accepted"]);
-    let by = |who: &str, pass| (who.to_owned(), pass);
+    let by = |judge: &str, pass| (judge.to_owned(), pass);
     assert_eq!(
         verdicts(&place),
         [
@@ -196,7 +197,7 @@ fn a_judge_decides_about_text_criteria() {
     assert_eq!((&asked["output"], &asked["attempt"]), (&json!("text 2"), &json!(2)));
     assert_eq!(
         (&asked["step"]["id"], &asked["plan"]["outcome"]),
-        (&json!("draft"), &json!("all is told"))
+        (&json!("draft"), &json!("all is hand_off"))
     );
     let asked = question(3);
     assert_eq!((&asked["text"], &asked["step"]), (&json!("the reader is happy"), &Value::Null));
@@ -204,10 +205,9 @@ fn a_judge_decides_about_text_criteria() {
     assert!(run.steps.iter().all(|step| step.accepted() == Some(&AcceptedBasis::Verdicts)));
 }
 
-/// Goal: what a judge says that is no verdict is none: a person is waited for, by name, and the
-/// judge is not asked in a circle.
+/// A judge that fails or prints no verdict is asked once; then the criterion waits for a person.
 #[test]
-fn a_judge_without_a_verdict_leaves_it_to_a_person() {
+fn judge_without_a_verdict_leaves_it_to_a_person() {
     let answers = [
         "echo rubbish",
         "echo '{\"verdict\":\"maybe\"}'",
@@ -228,7 +228,7 @@ fn a_judge_without_a_verdict_leaves_it_to_a_person() {
     }
 }
 
-/// The third step cannot be done; the planner knows another way.
+/// A plan whose second step cannot succeed.
 const STUCK: &str = "failure: {max_replans: 2}
 steps:
   - {id: a, command: 'echo a >> $TALLY'}
@@ -236,7 +236,7 @@ steps:
   - {id: c, after: [b], command: 'echo c >> $TALLY'}
 ";
 
-/// A planner that keeps what it is asked, and prints this file.
+/// A planner that stores its requests and prints `answer`.
 fn planner(place: &Place, answer: &str) -> String {
     place.write("answer", answer);
     let script = "n=$(ls request-* 2>/dev/null | wc -l); cat > request-$n.json; cat answer";
@@ -250,11 +250,11 @@ fn request(place: &Place, n: u32) -> Value {
     asked
 }
 
-/// Story: a step cannot be done. The planner is told how the run stands, and its plan is proposed;
-/// with `auto` it is carried out, with `ask` it waits for a yes. The work done before stays done, and
-/// the run goes on with the same file afterwards.
+/// The planner gets the state of the run and its plan is proposed: with `auto` it becomes active,
+/// with `ask` it waits for approval. Accepted work is kept, and the run continues with the same
+/// file.
 #[test]
-fn a_planner_is_asked_when_the_plan_does_not_hold() {
+fn planner_is_asked_when_the_plan_fails() {
     for approve in ["auto", "ask"] {
         let place = Place::new();
         place.write("plan.yaml", STUCK);
@@ -265,8 +265,11 @@ fn a_planner_is_asked_when_the_plan_does_not_hold() {
             let words = ["version 2 of the plan", "ledger plan approve plan --by WHO"];
             place.ledger_with(&run).code(3).says(&words);
             place.ledger_with(&run).code(3).says(&words);
-            assert_eq!(place.tally(), ["a"], "nothing is done before the yes");
-            assert!(!place.path("request-1.json").exists(), "it is not asked while its plan waits");
+            assert_eq!(place.tally(), ["a"], "nothing is dispatched before the approval");
+            assert!(
+                !place.path("request-1.json").exists(),
+                "the planner is not asked while its plan waits"
+            );
             place.ledger("plan approve plan --by ana").code(0);
         }
         place.ledger_with(&run).code(0).says(&["3 of 3 steps accepted"]);
@@ -290,10 +293,9 @@ fn a_planner_is_asked_when_the_plan_does_not_hold() {
     }
 }
 
-/// Story: while one worker is at work, a planner's plan takes its step away. The worker is ended at
-/// once, and not waited for; it used to work on, for nobody.
+/// A worker whose step a new plan version removes is killed at once.
 #[test]
-fn a_worker_whose_step_is_taken_away_is_ended() {
+fn worker_of_a_removed_step_is_killed() {
     let place = Place::new();
     let long = "  - {id: long, command: 'echo $$ >> $TALLY; exec sleep 600'}\n";
     place.write("plan.yaml", format!("{STUCK}{long}"));
@@ -302,12 +304,12 @@ fn a_worker_whose_step_is_taken_away_is_ended() {
     let run = ["run", "plan.yaml", "--planner", &slow, "--approve", "auto"];
     place.ledger_with(&run).code(0).says(&["3 of 3 steps accepted"]);
     let pid = place.tally().into_iter().find(|line| line.parse::<u32>().is_ok()).unwrap();
-    assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "it is still there");
+    assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "the worker is still alive");
 }
 
-/// Goal: a worker that takes longer than its lease keeps it, as long as its runner lives.
+/// The runner renews the lease of a worker that takes longer.
 #[test]
-fn a_lease_is_renewed_while_the_worker_works() {
+fn lease_is_renewed_while_the_worker_runs() {
     let place = Place::new();
     let step = "{id: a, lease_seconds: 1, command: 'echo x >> $TALLY; sleep 2.5'}";
     place.write("plan.yaml", format!("steps:\n  - {step}\n"));
@@ -317,25 +319,24 @@ fn a_lease_is_renewed_while_the_worker_works() {
     assert!(renewed.out.lines().count() >= 2, "{}", renewed.out);
 }
 
-/// Goal: what a killed runner's planner or judge was doing is ended by the next one, which asks again.
+/// A planner that outlived its killed runner is ended by the next runner, which asks again.
 #[test]
-fn a_planner_of_a_killed_runner_is_ended_and_asked_again() {
+fn planner_of_a_killed_runner_is_ended_and_asked_again() {
     let place = Place::new();
     place.write("plan.yaml", STUCK);
     let planner = planner(&place, &STUCK.replace("echo it cannot work >&2; false", "true"));
     let slow = format!("test -e asked || {{ touch asked; sleep 600; }}; {planner}");
     let run = ["run", "plan.yaml", "--planner", &slow, "--approve", "auto"];
     let running = start(&mut place.command(&run));
-    wait_until("the planner is at work", || place.path("asked").exists());
+    wait_until("the planner is running", || place.path("asked").exists());
     assert!(running.kill().was_killed());
     let ended = place.ledger_with(&run).code(0);
     ended.complains(&["an attempt or a check of an earlier runner left", "now ended: s"]);
 }
 
-/// Goal: a run that a planner took further goes on with the same file after a stop; with `--replan`
-/// the file's plan is proposed all the same.
+/// A run that its planner changed continues with the same file; `--replan` proposes the file again.
 #[test]
-fn a_planners_plan_is_gone_on_with() {
+fn run_continues_with_the_plan_of_its_planner() {
     let place = Place::new();
     let plan = format!("{STUCK}test_criteria: [{{text: good}}]\n");
     place.write("plan.yaml", &plan);
@@ -347,10 +348,10 @@ fn a_planners_plan_is_gone_on_with() {
     assert_eq!(run_of(&place).active, 3);
 }
 
-/// Goal: rubbish for a plan is recorded, shown to the planner, and does not go on for ever: neither in
-/// one life of the runner nor over several.
+/// An unusable answer of the planner is recorded and shown to it in the next request. After three
+/// the runner stops asking, also over restarts.
 #[test]
-fn a_planner_that_talks_rubbish_is_given_up() {
+fn planner_is_given_up_after_three_unusable_answers() {
     let cases = [
         ("no plan at all", "expected"),
         ("steps: []", "step"),
@@ -370,14 +371,14 @@ fn a_planner_that_talks_rubbish_is_given_up() {
         assert_eq!(problems.len(), 2, "{last}");
         assert!(problems[0].as_str().unwrap().contains(problem), "{problems:?}");
         place.ledger_with(&run).code(3);
-        assert!(!place.path("request-3.json").exists(), "the next life asked again");
+        assert!(!place.path("request-3.json").exists(), "the next runner asked again");
         place.ledger("inspect .ledger variables plan").code(0).says(&["ledger.planner"]);
     }
 }
 
-/// Goal: a plan that allows no more versions gets none, whatever a planner would say.
+/// No planner is asked once the replan limit is reached.
 #[test]
-fn a_planner_is_not_asked_beyond_the_cap() {
+fn planner_is_not_asked_beyond_the_replan_limit() {
     let place = Place::new();
     place.write("plan.yaml", STUCK.replace("max_replans: 2", "max_replans: 1"));
     let worse =
@@ -388,10 +389,9 @@ fn a_planner_is_not_asked_beyond_the_cap() {
     assert_eq!(run_of(&place).status, RunStatus::Ended(Ending::Failed));
 }
 
-/// Story: a plan that is extended as it goes. The planner adds a step each time that few are open,
-/// until it says that there is no more to do.
+/// The planner extends a plan whenever few steps are open, until it says that there is no more.
 #[test]
-fn a_planner_extends_a_plan_until_there_is_no_more() {
+fn planner_extends_the_plan_until_it_is_complete() {
     let place = Place::new();
     place.write(
         "plan.json",
@@ -417,10 +417,10 @@ else:
     assert_eq!(tally, ["s0", "s1", "s2", "s3"]);
 }
 
-/// Story: a run waits for Ana with `--wait`. She answers from another terminal, and it goes on; it
-/// needs nobody to start it again. Then it waits for a verdict, and is stopped.
+/// `run --wait` continues when a person answers in another terminal, then waits for a verdict until
+/// it is interrupted.
 #[test]
-fn a_run_waits_for_people_who_answer_elsewhere() {
+fn waiting_run_takes_answers_from_other_terminals() {
     for options in [&[][..], &["--json"]] {
         let place = Place::new();
         let plan = "steps:
@@ -433,14 +433,14 @@ fn a_run_waits_for_people_who_answer_elsewhere() {
             place.path(".ledger").exists() && place.ledger("questions").out.contains("Shall we?")
         };
         let mut running = start(&mut place.command(&run));
-        wait_until("somebody is asked", is_asked);
+        wait_until("the question is open", is_asked);
         assert!(!running.is_over());
         let question = run_of(&place).questions.keys().next().unwrap().0;
-        wait_until("the answer is taken", || {
+        wait_until("the answer is recorded", || {
             place.ledger(&format!("answer {question} yes --by ana")).status.success()
         });
         wait_until("the work is done", || place.tally().len() == 2);
-        // Said last: stopped before, it would be interrupted, and not waiting.
+        // Printed last; an earlier Ctrl-C would interrupt work, not a wait.
         wait_until("a verdict is waited for", || {
             running.complained("waits for a verdict on: fine") || running.said("\"verdicts\"")
         });

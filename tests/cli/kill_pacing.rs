@@ -1,11 +1,11 @@
-//! Workers that wait until enough was killed, so that no machine is too fast for a test of kills: a
-//! run gets on by so many steps for each SIGKILL, however quick its workers are.
+//! Pacing for tests that kill processes: each SIGKILL releases a fixed number of steps, so that no
+//! machine finishes the run before enough kills have happened.
 
 use super::command::Place;
 
-/// For a worker's script: wait until one more step may be done, and count this one as done. One that
-/// was done before, by a worker that was killed with its receipt, is not counted twice. A timeout or
-/// a kill ends the wait as it ends any work.
+/// Shell code for a worker: waits until another step is released, then counts this one as done.
+/// A step whose earlier worker was killed with its receipt is not counted twice. Timeouts and kills
+/// end the wait like any other work.
 pub(crate) const WAIT: &str = r#"
 is_due() {
   grep -qxF "$LEDGER_STEP" "$TALLY.done" && return
@@ -15,7 +15,7 @@ until is_due 2>/dev/null; do sleep 0.01; done
 echo "$LEDGER_STEP" >> "$TALLY.done"
 "#;
 
-/// How far the workers of a place may get.
+/// How many steps the workers of a place may do.
 pub(crate) struct Pace<'a> {
     place: &'a Place,
     steps_per_kill: u32,
@@ -27,13 +27,13 @@ impl<'a> Pace<'a> {
     pub(crate) fn new(place: &'a Place, steps_per_kill: u32, kills_due: u32) -> Self {
         place.write("tally.done", "");
         let new = Self { place, steps_per_kill, kills: 0, kills_due };
-        new.tell();
+        new.release();
         new
     }
 
     pub(crate) fn killed(&mut self) {
         self.kills += 1;
-        self.tell();
+        self.release();
     }
 
     pub(crate) fn kills(&self) -> u32 {
@@ -44,7 +44,7 @@ impl<'a> Pace<'a> {
         self.kills >= self.kills_due
     }
 
-    fn tell(&self) {
+    fn release(&self) {
         let steps = if self.is_over() { u32::MAX } else { self.kills * self.steps_per_kill };
         self.place.write("tally.pace", steps.to_string());
     }

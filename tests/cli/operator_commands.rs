@@ -1,5 +1,5 @@
-//! People and a run, as they see each other: what the run waits for, what there is to type, what
-//! comes of it.
+//! What an operator sees and types while a run waits: gates, delays, probes, budgets, pauses, forks
+//! and failure decisions, in text and JSON.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ const GATED: &str = "steps:
     gate: {question: 'Is the window open?', to: ana, deadline_seconds: 86400, on_timeout: {answer: skip}}
 ";
 
-/// The number of the only question of the ledger.
+/// The number of the ledger's only open question.
 fn question(place: &Place) -> u64 {
     let state = place.state();
     let mut open = state.questions.keys();
@@ -25,10 +25,10 @@ fn question(place: &Place) -> u64 {
     id.0
 }
 
-/// Story: a deployment waits for Ana. The run ends its process meanwhile, says whom it waits for
-/// and what to type, and goes on where it was when she has answered.
+/// A gated run ends with exit code 3 and names the question, the person and the command to type.
+/// After the answer it continues where it was.
 #[test]
-fn a_gate_asks_and_costs_nothing_while_it_waits() {
+fn gated_run_exits_3_and_continues_after_the_answer() {
     let place = Place::new();
     place.write("plan.yaml", GATED);
     let asked = ["step 2 (deploy)", "asked of ana", "Is the window open?", "yes|no|skip --by WHO"];
@@ -63,7 +63,7 @@ fn a_gate_asks_and_costs_nothing_while_it_waits() {
         .ledger("answer plan build yes --by ana")
         .code(6)
         .complains(&["nothing is asked about it"]);
-    assert_eq!(place.state().seq, before, "a refusal records nothing");
+    assert_eq!(place.state().seq, before, "a rejected command records nothing");
 
     let answered = place.ledger("answer plan deploy yes --by ana --note seen --json").code(0);
     let lines = answered.lines();
@@ -76,9 +76,9 @@ fn a_gate_asks_and_costs_nothing_while_it_waits() {
     assert_eq!(place.tally(), ["build", "deploy"]);
 }
 
-/// Goal: an answer that names what was shown is taken, and a no is a failure with a name.
+/// An answer can name the hash of what was shown. "no" fails the step.
 #[test]
-fn an_answer_may_be_bound_to_what_was_shown() {
+fn answer_can_be_bound_to_the_shown_hash() {
     let place = Place::new();
     place.write("plan.yaml", GATED);
     place.ledger("run plan.yaml").code(3);
@@ -90,10 +90,9 @@ fn an_answer_may_be_bound_to_what_was_shown() {
     place.ledger("run plan.yaml").code(1);
 }
 
-/// Story: a step fails twice and works the third time, each try a second after the last. The runner waits
-/// the seconds out, and says for what.
+/// The runner waits for backoff delays and says until when and for which step.
 #[test]
-fn delays_are_waited_out() {
+fn runner_waits_for_backoff_delays() {
     let place = Place::new();
     place.write(
         "plan.yaml",
@@ -119,10 +118,9 @@ fn delays_are_waited_out() {
     assert_eq!(lines.last().unwrap()["session"]["retries"], 1);
 }
 
-/// Story: a run waits for the deadline of its gate, a day away. Ana answers meanwhile, and it goes on
-/// at once.
+/// `run --wait` continues as soon as the question is answered, long before the gate's deadline.
 #[test]
-fn an_answer_reaches_a_run_that_waits() {
+fn waiting_run_continues_when_answered() {
     let place = Place::new();
     place.write("plan.yaml", GATED);
     let run = super::command::start(&mut place.command(&["run", "plan.yaml", "--wait"]));
@@ -134,10 +132,10 @@ fn an_answer_reaches_a_run_that_waits() {
     assert_eq!(place.tally(), ["build", "deploy"]);
 }
 
-/// Story: the verdict on the last step ended a run that waited for it, and its last line was `ended`, which
-/// says how a run stands that had ended before. Goal: whoever watches a run gets its summary.
+/// A run that an answer ends prints its `summary` line. It used to print `ended`, the line of a run
+/// that had ended earlier.
 #[test]
-fn a_run_that_an_answer_ends_has_a_summary() {
+fn run_ended_by_an_answer_prints_a_summary() {
     for (verb, outcome, code) in [("accept", "done", 0), ("reject", "failed", 1)] {
         let place = Place::new();
         let plan =
@@ -145,7 +143,7 @@ fn a_run_that_an_answer_ends_has_a_summary() {
         place.write("plan.yaml", plan);
         let words = ["run", "plan.yaml", "--wait", "--json"];
         let run = super::command::start(&mut place.command(&words));
-        super::command::wait_until("it waits", || run.said("\"waits\""));
+        super::command::wait_until("the runner waits", || run.said("\"waits\""));
         place.ledger(&format!("{verb} plan a --by ana")).code(0);
         let lines = run.end().code(code).lines();
         let last = lines.last().unwrap();
@@ -154,10 +152,9 @@ fn a_run_that_an_answer_ends_has_a_summary() {
     }
 }
 
-/// Goal: a run that only waits for a time can be stopped at once, says for what it waited, and
-/// deals nothing before that time.
+/// Ctrl-C ends a waiting run at once; it says what it waited for, and nothing is dispatched early.
 #[test]
-fn a_wait_can_be_interrupted() {
+fn waiting_run_can_be_interrupted() {
     let place = Place::new();
     place.write(
         "plan.yaml",
@@ -169,7 +166,7 @@ fn a_wait_can_be_interrupted() {
   - {id: count, after: [slow], command: echo 1, outputs: [rows]}
 ",
     );
-    for dealt in [1, 0] {
+    for dispatched in [1, 0] {
         let run = super::command::start(&mut place.command(&["run", "plan.yaml", "--json"]));
         let is_delayed = || {
             let view = LedgerView::open(&place.path(".ledger"), &Environment::system());
@@ -180,18 +177,18 @@ fn a_wait_can_be_interrupted() {
             };
             fold.is_ok_and(|fold| is_delayed(&fold.state))
         };
-        // That it waits is told last of all.
-        super::command::wait_until("the loop waits", || is_delayed() && run.said("\"waiting\""));
+        // The `waiting` line is printed last.
+        super::command::wait_until("the runner waits", || is_delayed() && run.said("\"waiting\""));
         run.signal("INT");
         let lines = run.end().code(3).lines();
         assert_eq!(lines.last().unwrap()["outcome"], "interrupted");
-        assert_eq!(lines.last().unwrap()["session"]["dealt"], dealt);
+        assert_eq!(lines.last().unwrap()["session"]["dealt"], dispatched);
     }
     assert_eq!(place.tally(), ["x"]);
     let step = |id: &str| place.ledger(&format!("inspect .ledger step plan {id}")).code(0);
     step("slow").says(&[
         "delayed",
-        "it failed and waits, until",
+        "it failed and is delayed, until",
         "(in 59m",
         "after: exit status 1",
     ]);
@@ -200,9 +197,9 @@ fn a_wait_can_be_interrupted() {
     place.ledger("inspect .ledger").code(0).says(&words);
 }
 
-/// Goal: with `--wait` a deadline is waited for too, and what it says happens.
+/// With `--wait` the runner also waits for deadlines and carries out their default answer.
 #[test]
-fn deadlines_are_waited_for_when_asked() {
+fn waiting_run_waits_for_deadlines() {
     let place = Place::new();
     let soon = GATED.replace("86400", "1");
     place.write("plan.yaml", soon);
@@ -217,20 +214,20 @@ const PROBED: &str = "steps:
     probe: echo $LEDGER_IDEMPOTENCY_KEY > key; exit $(cat verdict)
 ";
 
-/// Story: the runner is killed while a letter is sent. The next runner does not send it again, but
-/// asks the plan's probe; what that finds is in the log. A probe that cannot tell leaves it to a person.
+/// After a runner was killed, the next one runs the probe of a non-idempotent step and records its
+/// finding. An inconclusive probe leaves the decision to a person.
 #[test]
-fn a_probe_answers_for_a_person() {
+fn probe_resolves_an_unknown_outcome() {
     for (verdict, code, tally) in [("0", 0, 1), ("1", 0, 2), ("7", 3, 1)] {
         let place = Place::new();
         place.write("plan.yaml", PROBED);
         let mut first = super::command::start(&mut place.command(&["run", "plan.yaml"]));
-        super::command::wait_until("it has begun", || {
+        super::command::wait_until("the worker has started", || {
             place.path("begun").exists() || first.is_over()
         });
         assert!(first.kill().was_killed());
         place.write("verdict", verdict);
-        // The second time it need not sleep.
+        // A `sleep` that returns at once, for the second attempt.
         place.write("sleep", "#!/bin/sh\n");
         let path = format!("{}:{}", place.path("").display(), std::env::var("PATH").unwrap());
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
@@ -244,8 +241,8 @@ fn a_probe_answers_for_a_person() {
         assert_eq!(evidence, format!("exit status {verdict}"));
         assert_eq!(place.read("key"), "plan/send/1\n");
         assert_eq!(place.tally().len(), tally, "{verdict}");
-        let doubts = ended.lines().last().unwrap()["waiting_for"].to_string();
-        assert_eq!(doubts.contains("doubt"), code == 3, "{doubts}");
+        let waiting_for = ended.lines().last().unwrap()["waiting_for"].to_string();
+        assert_eq!(waiting_for.contains("doubt"), code == 3, "{waiting_for}");
         let records = place.ledger("inspect .ledger records --kind doubt_resolved --json").lines();
         let found = records.iter().find(|line| line["type"] == "record");
         assert_eq!(found.is_some(), code == 0);
@@ -259,11 +256,10 @@ fn a_probe_answers_for_a_person() {
     }
 }
 
-/// Story: a letter is sent, and the worker that sent it is stopped for its time-out, or is killed, before
-/// it says so: it was sent three times, and its probe was not asked. A worker that ends by itself and says
-/// that it failed is taken at its word, and tries again.
+/// A non-idempotent attempt whose worker is stopped by a timeout or a signal has an unknown outcome
+/// and is probed, not repeated. A worker that exits with a failure is believed and retried.
 #[test]
-fn what_must_not_be_done_twice_is_in_doubt_when_its_worker_is_ended() {
+fn stopped_non_idempotent_attempt_is_probed_not_repeated() {
     let ends = [("sleep 60", 0, 1), ("kill -9 $$", 0, 1), ("exit 1", 1, 3)];
     for work in ["run plan.yaml", "work -- true"] {
         for (end, code, sent) in ends {
@@ -282,17 +278,16 @@ fn what_must_not_be_done_twice_is_in_doubt_when_its_worker_is_ended() {
             place.ledger("plan propose plan.yaml").code(0);
             place.ledger(work);
             assert_eq!(place.tally().len(), sent, "{work}: {end}");
-            // The probe is asked by a runner, whoever did the work.
+            // The probe is run by the runner, whichever command ran the worker.
             place.ledger("run plan.yaml").code(code);
             assert_eq!(place.tally().len(), sent, "{work}: {end}");
         }
     }
 }
 
-/// Story: a budget of two attempts is used up after two of three steps. The run pauses and says how it is
-/// raised; raised, it goes on by itself.
+/// An exhausted budget pauses the run, which prints how to raise it. A raised budget unpauses it.
 #[test]
-fn a_budget_that_is_used_up_pauses_and_asks() {
+fn exhausted_budget_pauses_and_prints_how_to_raise_it() {
     let place = Place::new();
     place.write(
         "plan.yaml",
@@ -328,9 +323,9 @@ steps:
     place.ledger("budget --tokens none --by ana").code(0).says(&["the ledger: may spend no limit"]);
 }
 
-/// Goal: a paused run deals nothing until somebody says so.
+/// A paused run dispatches nothing until it is unpaused.
 #[test]
-fn pause_and_resume() {
+fn paused_run_dispatches_nothing_until_unpaused() {
     let place = Place::new();
     place.write("plan.yaml", GATED);
     place.ledger("run plan.yaml").code(3);
@@ -339,16 +334,16 @@ fn pause_and_resume() {
     place.ledger("answer plan deploy yes --by ana").code(0);
     let ended = place.ledger("run plan.yaml").code(3);
     ended.says(&["it pauses, by ana", "ledger resume plan --by WHO"]);
-    place.ledger("inspect .ledger step plan deploy").code(0).says(&["the run pauses: ana said so"]);
+    place.ledger("inspect .ledger step plan deploy").code(0).says(&["the run is paused: ana said so"]);
     assert_eq!(place.ledger("resume plan --by ana --json").code(0).lines()[0]["type"], "resumed");
     place.ledger("resume plan --by ana").code(6).complains(&["the run does not pause"]);
     place.ledger("pause none --by ana").code(2).complains(&["there is no run `none`"]);
     place.ledger("run plan.yaml").code(0);
 }
 
-/// Story: what would have come of it, had the gate not been opened? A fork from before the step knows.
+/// A fork before a gated step starts in the state of that time and gets another answer.
 #[test]
-fn a_fork_begins_as_the_other_run_was() {
+fn fork_starts_in_the_state_before_the_step() {
     let place = Place::new();
     place.write("plan.yaml", GATED);
     place.ledger("run plan.yaml").code(3);
@@ -377,9 +372,9 @@ fn a_fork_begins_as_the_other_run_was() {
     assert_eq!(place.tally(), ["build", "deploy"], "only the first run deployed");
 }
 
-/// Goal: where the plan leaves failures to somebody else, the run says so and takes the decision.
+/// With an external decider the run asks for the decision, and `answer` records it.
 #[test]
-fn somebody_else_decides_about_a_failure() {
+fn external_decision_about_a_failure_is_recorded() {
     let place = Place::new();
     place.write(
         "plan.yaml",
@@ -402,9 +397,9 @@ steps: [{id: a, command: 'echo $LEDGER_ATTEMPT >> $TALLY; test -e repaired'}]
     assert_eq!(records[0]["event"]["rule"], "answer:ana");
 }
 
-/// Goal: a failed step that somebody is asked about takes each of the answers.
+/// An escalated failure takes each of its answers.
 #[test]
-fn a_failure_that_is_escalated_is_answered() {
+fn escalated_failure_takes_each_answer() {
     for (answer, code, status) in [
         ("skip", 0, RunStatus::Ended(Ending::Done)),
         ("fail", 1, RunStatus::Ended(Ending::Failed)),
@@ -433,10 +428,10 @@ steps: [{id: a, command: 'echo broken >&2; false'}]
     }
 }
 
-/// Story: a worker knows that its payment went through before it broke, and says so in its receipt: the
-/// step is not done twice, and its failed criteria are in the next hand-off.
+/// A receipt with the disposition `landed` prevents a second attempt, and failed criteria are in
+/// the next hand-off.
 #[test]
-fn what_a_worker_says_of_the_world_counts() {
+fn landed_disposition_prevents_a_second_attempt() {
     let place = Place::new();
     place.write(
         "plan.yaml",
@@ -467,10 +462,9 @@ fn what_a_worker_says_of_the_world_counts() {
     assert_eq!(second["failed_criteria"][0]["criterion"], 0);
 }
 
-/// Story: a run was cancelled with a failed step in it. Whoever asked why the step stands still was told to
-/// type a command that is refused.
+/// `inspect why` suggests no command that the state of the run would reject.
 #[test]
-fn nothing_is_advised_in_a_run_that_is_cancelled() {
+fn cancelled_run_suggests_no_commands() {
     let place = Place::new();
     let plan = "steps:
   - {id: a, command: 'false', retry: {max_attempts: 1}}
@@ -485,10 +479,9 @@ fn nothing_is_advised_in_a_run_that_is_cancelled() {
     place.ledger("retry plan a").code(6);
 }
 
-/// Story: the criterion that a run named as its second was the first in the records of the same run. People
-/// count from 1, everywhere.
+/// Criteria count from 1 in every text for people.
 #[test]
-fn a_criterion_has_one_number_for_people() {
+fn criteria_count_from_1_in_all_texts() {
     let place = Place::new();
     let criteria = "[{command: 'true'}, {command: 'false'}]";
     place.write(
@@ -500,12 +493,10 @@ fn a_criterion_has_one_number_for_people() {
     records.says(&["criterion 1 passes", "criterion 2 fails"]);
 }
 
-/// Goal: a step that must not be done twice, times out each time, and did not happen by its probe each
-/// time, is dealt as often as its retry policy allows; then a person is asked.
-/// Story: a time-out leaves such a step in doubt, and only failures were counted: it was dealt, ended and
-/// probed without an end.
+/// A step whose attempts time out and did not happen by its probe is dispatched as often as its
+/// retry policy allows; then a person is asked. Timeouts used not to count as attempts.
 #[test]
-fn a_probe_deals_no_more_attempts_than_the_plan_allows() {
+fn timeouts_and_probes_respect_the_attempt_limit() {
     let place = Place::new();
     place.write(
         "plan.yaml",
@@ -516,11 +507,9 @@ fn a_probe_deals_no_more_attempts_than_the_plan_allows() {
     assert_eq!(std::fs::read_to_string(place.path("tally")).unwrap(), "x\nx\n");
 }
 
-/// Story: a payment was made, and a criterion found fault with it. Its failure was answered with `fail`, and
-/// another version of the plan had it in doubt: the probe found that it had landed, and the step was accepted
-/// with the criterion that it does not meet.
+/// A probe does not accept an attempt that a criterion rejected, not even after a new plan version.
 #[test]
-fn a_probe_accepts_nothing_that_a_criterion_rejected() {
+fn probe_does_not_accept_a_rejected_attempt() {
     let place = Place::new();
     let plan = |more: &str| {
         format!(
@@ -537,7 +526,7 @@ fn a_probe_accepts_nothing_that_a_criterion_rejected() {
     place.write("plan.yaml", plan("  - {id: y, command: 'true'}\n"));
     place.ledger("plan propose plan.yaml --run plan").code(0);
     place.ledger("run plan.yaml").code(3).says(&["is in doubt: an attempt may have done it"]);
-    assert!(!place.path("probed").exists(), "what it could find is known");
+    assert!(!place.path("probed").exists(), "the outcome is known, so no probe is needed");
     place.ledger("answer plan pay landed --by ana").code(0);
     place.ledger("run plan.yaml").code(0);
     assert_eq!(place.tally(), ["pay"]);

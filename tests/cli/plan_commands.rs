@@ -1,4 +1,4 @@
-//! `ledger plan`: plan files are checked, compared and completed, and versions reviewed, as people do it.
+//! `ledger plan lint`, `diff`, `enrich`, `review`, `approve`, `reject`, `withdraw` and `propose`.
 
 use std::path::Path;
 
@@ -20,9 +20,9 @@ fn example(name: &str) -> String {
         .to_string()
 }
 
-/// Goal: warnings are said with their places, and are fatal only for who wants them to be.
+/// Warnings name their place and are fatal only with `--strict`; problems are always fatal.
 #[test]
-fn lint_warns() {
+fn lint_reports_warnings_and_problems() {
     let place = Place::new();
     place.write("plan.yaml", ROUGH);
     let words = [
@@ -43,9 +43,9 @@ fn lint_warns() {
     place.ledger("plan lint none.yaml").code(2).complains(&["none.yaml"]);
 }
 
-/// Goal: every kind of difference is told apart: steps and fields added, removed, changed, moved.
+/// `diff` reports added, removed, changed and moved steps and fields.
 #[test]
-fn diff_tells_what_differs() {
+fn diff_reports_every_difference() {
     let place = Place::new();
     place.write("old.yaml", "steps: [{id: a}, {id: b, goal: one}, {id: c}, {id: d, owner: ops}]");
     let new = "title: new\nsteps: [{id: c}, {id: a}, {id: b, goal: two, priority: 3}, {id: e}]";
@@ -60,11 +60,11 @@ fn diff_tells_what_differs() {
         "  b.goal changed: \"one\" -> \"two\"",
         "  b.priority added: nothing -> 3",
     ]);
-    let found = place.ledger("plan diff old.yaml new.yaml --json").code(0).lines();
-    assert_eq!(found[0]["reordered"], serde_json::json!(["c"]));
-    assert_eq!(found[0]["changed"][0]["work"], "other");
-    assert_eq!(found[0]["changed"][0]["fields"][0]["change"], "changed");
-    assert_eq!(found[0]["fields"][0]["change"], "added");
+    let difference = place.ledger("plan diff old.yaml new.yaml --json").code(0).lines();
+    assert_eq!(difference[0]["reordered"], serde_json::json!(["c"]));
+    assert_eq!(difference[0]["changed"][0]["work"], "other");
+    assert_eq!(difference[0]["changed"][0]["fields"][0]["change"], "changed");
+    assert_eq!(difference[0]["fields"][0]["change"], "added");
     let back = place.ledger("plan diff new.yaml old.yaml --json").code(0).lines();
     assert_eq!(back[0]["fields"][0]["change"], "removed");
     place.ledger("plan diff old.yaml old.yaml").code(0).says(&["no difference"]);
@@ -72,10 +72,10 @@ fn diff_tells_what_differs() {
     place.ledger("plan diff old.yaml none.yaml").code(2).complains(&["none.yaml"]);
 }
 
-/// Goal: a rough plan is completed from the registry, what was filled in is marked, what was said stays,
-/// and doing it again gives the same bytes.
+/// `enrich` fills gaps from the tool registry, marks what it filled in, keeps explicit values, and
+/// is idempotent.
 #[test]
-fn enrich_completes_once() {
+fn enrich_is_idempotent() {
     let place = Place::new();
     place.write("plan.yaml", ROUGH);
     let tools = example("tools.yaml");
@@ -112,10 +112,10 @@ const ASKED: &str = "gate: {question: 'Is this the plan?', to: ana}
 steps: [{id: a, command: 'echo a >> $TALLY'}]
 ";
 
-/// Story: a plan that asks for a yes is shown to Ana, who is late: the file changed, and her yes to
-/// the first version is refused. She approves the second, and only then anything is dealt.
+/// A plan with a gate waits for its reviewer. An approval of an outdated version is rejected, and
+/// nothing is dispatched before the newest version is approved.
 #[test]
-fn a_plan_waits_for_its_reviewer() {
+fn plan_waits_for_its_reviewer() {
     let place = Place::new();
     place.write("plan.yaml", ASKED);
     let words = ["Is this the plan?", "asked of ana", "whether version 1 may become active"];
@@ -149,9 +149,9 @@ fn a_plan_waits_for_its_reviewer() {
     assert!(run.questions.is_empty(), "the answer closed the question");
 }
 
-/// Goal: a version that was rejected is not dealt, and the run says what to do.
+/// A rejected version is never dispatched, and the run says how to continue.
 #[test]
-fn a_rejected_plan_stays_where_it_was() {
+fn rejected_plan_is_not_dispatched() {
     let place = Place::new();
     place.write("plan.yaml", ASKED);
     place.ledger("run plan.yaml").code(3);
@@ -162,10 +162,9 @@ fn a_rejected_plan_stays_where_it_was() {
     assert!(place.tally().is_empty());
 }
 
-/// Story: a plan that is extended as it goes asks its planner for more steps, gets one more, and ends only
-/// when the planner says that there is no more to come.
+/// A plan with `continues` asks its planner for more steps and ends when the request is withdrawn.
 #[test]
-fn a_plan_that_continues_asks_for_more() {
+fn continuing_plan_asks_for_more_steps() {
     let place = Place::new();
     let first = "continues: true\nsteps:\n  - {id: a, command: 'echo a >> $TALLY'}\n";
     place.write("plan.yaml", first);
@@ -179,12 +178,10 @@ fn a_plan_that_continues_asks_for_more() {
     place.ledger("run plan.yaml").code(0);
 }
 
-/// Story: what `plan show --json` printed of a file with ticked boxes was refused by `plan propose -`, for
-/// its `marks`; and a run of another tool's file waited all night for verdicts about its texts, where
-/// one of `ledger run` trusted its worker. Goal: what one command writes the other reads, and the same
-/// file means the same to both.
+/// `plan propose -` reads what `plan show --json` prints, marks included, and a proposed file gets
+/// the same text policy as under `ledger run`.
 #[test]
-fn a_proposed_file_means_what_a_run_of_it_means() {
+fn proposed_file_equals_the_file_of_a_run() {
     let place = Place::new();
     let prd = r#"{"project": "p", "userStories": [
         {"id": "US-1", "title": "one", "acceptanceCriteria": ["it works"], "passes": true},

@@ -1,55 +1,55 @@
-//! Workers from outside that cannot say what they did, or what they are to do: the ledger is held, the
-//! disk is full, the result is too large.
+//! External workers that cannot reach the ledger: another process has the lock, the disk is full,
+//! or the result is too large. Receipts are retried and kept, and no step is claimed in vain.
 
 use plan_ledger::{Environment, Ledger};
 
 use super::command::{Place, Running, start, wait_until};
 
-/// A worker that says its token, and waits for a file.
+/// A worker that writes its token to the tally, then waits for a file.
 const WAITING: &str = "echo $LEDGER_TOKEN >> $TALLY; while ! test -e go; do sleep 0.01; done";
 
-fn hold(place: &Place) -> Ledger {
+fn lock_ledger(place: &Place) -> Ledger {
     Ledger::open(&place.path(".ledger"), &Environment::system()).unwrap().0
 }
 
-/// Wait until it says so, and still lives.
+/// Waits until a running worker has printed `words` on standard error.
 #[track_caller]
-fn wait_until_it_says(worker: &mut Running, words: &str) {
+fn wait_until_complains(worker: &mut Running, words: &str) {
     wait_until(words, || worker.complained(words) || worker.is_over());
-    assert!(worker.complained(words) && !worker.is_over(), "it ended without saying {words:?}");
+    assert!(worker.complained(words) && !worker.is_over(), "the worker ended without {words:?}");
 }
 
-/// Story: a hundred workers had one ledger, and whoever wanted to report while others had it for more than
-/// five seconds ended with its receipt: the work was done again, by somebody who was paid for it again.
+/// A receipt is retried while another process has the lock. Workers used to give up after five
+/// seconds, and the work was done and paid for again.
 #[test]
-fn a_receipt_is_said_until_somebody_takes_it() {
+fn receipt_is_retried_until_the_lock_is_free() {
     let place = Place::planned("steps: [{id: a}, {id: b}]");
     let words = ["work", "--json", "--max", "1", "--", "sh", "-c", WAITING];
     let mut worker = start(&mut place.command(&words));
-    wait_until("it has begun", || place.tally().len() == 1);
-    let held = hold(&place);
+    wait_until("the worker has started", || place.tally().len() == 1);
+    let locked = lock_ledger(&place);
     place.write("go", "");
-    wait_until_it_says(&mut worker, "the receipt of attempt");
-    held.close().unwrap();
+    wait_until_complains(&mut worker, "the receipt of attempt");
+    locked.close().unwrap();
     let ended = worker.end().code(0);
     assert_eq!(ended.lines().last().unwrap()["steps"], 1, "{ended:?}");
     assert_eq!(ended.err.matches("not recorded yet").count(), 1, "{}", ended.err);
     assert!(place.state().in_flight.is_empty());
 }
 
-/// Story: a receipt that nobody took before the end of its lease was gone, with all that its worker had
-/// written.
+/// A receipt that could not be recorded before its lease expired is kept with the files of its
+/// worker.
 #[test]
-fn the_files_of_a_receipt_that_nobody_took_are_kept() {
+fn unrecorded_receipt_keeps_its_files() {
     let place = Place::planned("steps: [{id: a, lease_seconds: 1}]");
     let command = format!("{WAITING}; echo all my work");
     let mut worker = start(&mut place.command(&["work", "--json", "--", "sh", "-c", &command]));
-    wait_until("it has begun", || place.tally().len() == 1);
-    let held = hold(&place);
+    wait_until("the worker has started", || place.tally().len() == 1);
+    let locked = lock_ledger(&place);
     place.write("go", "");
-    wait_until_it_says(&mut worker, "the receipt of attempt");
+    wait_until_complains(&mut worker, "the receipt of attempt");
     let ended = worker.end().code(5);
-    held.close().unwrap();
+    locked.close().unwrap();
     let folder = ended.err.split_once("its files are in ").unwrap().1.lines().next().unwrap();
     let output = std::path::Path::new(folder).join(format!("{}.out", place.tally()[0]));
     let content = std::fs::read_to_string(output).unwrap();
@@ -57,24 +57,23 @@ fn the_files_of_a_receipt_that_nobody_took_are_kept() {
     assert_eq!(content, "all my work\n");
 }
 
-/// Story: a worker that was to wait for ever for a step ended because others had the ledger for five seconds.
+/// `work --wait` also waits for the lock.
 #[test]
-fn a_worker_that_waits_for_a_step_waits_for_the_ledger() {
+fn waiting_worker_waits_for_the_lock() {
     let place = Place::planned("steps: [{id: a}]");
-    let held = hold(&place);
+    let locked = lock_ledger(&place);
     place.ledger("work -- true").code(5);
     let mut worker = start(&mut place.command(&["work", "--json", "--wait", "--", "true"]));
-    wait_until_it_says(&mut worker, "no step could be claimed yet");
-    held.close().unwrap();
+    wait_until_complains(&mut worker, "no step could be claimed yet");
+    locked.close().unwrap();
     let ended = worker.end().code(0);
     assert_eq!(ended.lines().last().unwrap()["steps"], 1, "{ended:?}");
 }
 
-/// Story: an output of zeros is six times as long in JSON, and no request could hold it; one that nests as deep as a
-/// value may was too deep for a request. The worker ended, and the next one did the step again, for ever. As in a run,
-/// that is the failure.
+/// An output that cannot be recorded fails the attempt, through the file and through the socket.
+/// The worker used to end, and the next one repeated the step without end.
 #[test]
-fn an_output_that_cannot_be_kept_is_a_failure() {
+fn oversized_output_fails_the_attempt() {
     let place = Place::planned("steps: [{id: a, retry: {max_attempts: 1}}]");
     place.ledger("plan propose plan.yaml --run served").code(0);
     place.write("deep", ["[".repeat(127), "]".repeat(127)].concat());
@@ -86,18 +85,17 @@ fn an_output_that_cannot_be_kept_is_a_failure() {
         step.says(&["its receipt cannot be kept", "deterministic"]);
     };
     fails("plan", "head -c 4000000 /dev/zero");
-    let holder = start(&mut place.command(&["serve"]));
-    wait_until("it serves", || holder.said("serving"));
+    let server = start(&mut place.command(&["serve"]));
+    wait_until("the server is up", || server.said("serving"));
     fails("served", "cat deep");
-    holder.signal("TERM");
-    holder.end().code(0);
+    server.signal("TERM");
+    server.end().code(0);
 }
 
-/// Story: a person accepted what the last step had done, the worker of another one had ended before the
-/// plan's own criteria, and one had been killed while it checked them. Whoever waited for a step then waited for ever:
-/// it looked for such criteria only before it began to wait.
+/// A worker that waits for a step also runs the plan's criteria when they become due. It used to
+/// look for them only before it began to wait.
 #[test]
-fn who_waits_for_a_step_checks_the_plan_when_it_is_time() {
+fn waiting_worker_runs_due_plan_criteria() {
     let plan = "test_criteria: [{command: 'echo plan >> $TALLY; test -e open || sleep 600'}]
 steps: [{id: a, acceptance: [{text: it is nice}]}]
 ";
@@ -106,14 +104,14 @@ steps: [{id: a, acceptance: [{text: it is nice}]}]
     let begin =
         |name: &str| start(&mut place.command(&[&words[..], &[name, "--", "true"]].concat()));
     let first = begin("w1");
-    wait_until("it has reported", || {
+    wait_until("the first step is reported", || {
         let state = place.state();
         state.run_named("plan").is_some_and(|run| run.reported.len() == 1)
     });
     let second = begin("w2");
     place.ledger("accept plan a --by ana").code(0);
-    wait_until("one of both checks the plan", || place.tally() == ["plan"]);
-    // Whoever it is, the other one does it then.
+    wait_until("the plan's check runs", || place.tally() == ["plan"]);
+    // Kills the worker that runs the check; the other one must take over.
     let checks = |worker: &Running| {
         let name = worker.id().to_string();
         let children = format!("/proc/{name}/task/{name}/children");
@@ -127,9 +125,9 @@ steps: [{id: a, acceptance: [{text: it is nice}]}]
     assert_eq!(place.tally(), ["plan", "plan"]);
 }
 
-/// Story: a worker whose log had no room took a step each time that it was started, and gave none back.
+/// A worker that cannot write its log claims no step.
 #[test]
-fn a_worker_that_cannot_say_what_it_does_takes_no_step() {
+fn worker_without_output_claims_no_step() {
     let place = Place::planned("steps: [{id: a}]");
     let full = std::fs::File::create("/dev/full").unwrap();
     let words = ["work", "--", "sh", "-c", "echo begun >> $TALLY"];
@@ -141,11 +139,11 @@ fn a_worker_that_cannot_say_what_it_does_takes_no_step() {
     assert_eq!(place.tally(), ["begun"]);
 }
 
-/// Story: a ledger was in a folder of a name that is no text. Workers were told of another folder, to which they could
-/// write no receipt: what they said was a failure became a success, by their exit status.
+/// A ledger folder and a temporary folder with names that are not UTF-8 still receive receipts.
+/// Workers used to get a wrong path, and a reported failure became a success.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_folder_of_any_name_gets_its_receipts() {
+fn receipts_arrive_in_folders_with_non_utf8_names() {
     use std::os::unix::ffi::OsStrExt as _;
 
     let place = Place::planned("steps: [{id: a, retry: {max_attempts: 1}}]");

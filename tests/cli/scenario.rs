@@ -1,5 +1,5 @@
-//! What the stories share: a ledger on a simulated disk, a clock that is set by hand, and a power
-//! loss wherever the story wants one.
+//! `Scenario`: one run in a ledger on a simulated disk, with a manual clock and power losses on
+//! demand. The tests of `claims` and `workflows` share it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,20 +15,20 @@ use crate::golden::deterministic;
 
 pub(crate) const HOUR: u64 = 3_600;
 
-/// A clock that only moves when it is told to.
+/// A clock that moves only when the test sets it.
 #[derive(Debug)]
-struct Hands(AtomicU64);
+struct ManualClock(AtomicU64);
 
-impl Clock for Hands {
+impl Clock for ManualClock {
     fn now(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
 /// One run of one plan.
-pub(crate) struct Story {
+pub(crate) struct Scenario {
     disk: SimDisk,
-    clock: Arc<Hands>,
+    clock: Arc<ManualClock>,
     /// `None` only while the machine is off.
     ledger: Option<Ledger>,
     pub(crate) run: RunId,
@@ -47,13 +47,13 @@ pub(crate) fn money(money_micros: u64) -> Cost {
     Cost { money_micros, ..Cost::default() }
 }
 
-impl Story {
+impl Scenario {
     pub(crate) fn begin(of: &Value) -> Self {
         let (disk, clock) =
-            (SimDisk::new(), Arc::new(Hands(AtomicU64::new(1_700_000_000_000_000))));
+            (SimDisk::new(), Arc::new(ManualClock(AtomicU64::new(1_700_000_000_000_000))));
         let environment = environment(&disk, &clock);
         let ledger = Ledger::create(Path::new("a.ledger"), &environment).unwrap();
-        let run = ledger.start_run("story", &plan(of), RunPolicy::default()).unwrap();
+        let run = ledger.start_run("scenario", &plan(of), RunPolicy::default()).unwrap();
         Self { disk, clock, ledger: Some(ledger), run, losses: 0 }
     }
 
@@ -61,7 +61,7 @@ impl Story {
         self.ledger.as_ref().unwrap()
     }
 
-    /// The power goes, and comes back: what was acknowledged is there, and nothing else counts.
+    /// Cuts the power and reopens the ledger: the acknowledged state must be unchanged.
     pub(crate) fn lose_power(&mut self) {
         let (head, hash) = (self.ledger().head(), self.ledger().state_hash().unwrap());
         self.losses += 1;
@@ -72,22 +72,22 @@ impl Story {
         let environment = environment(&self.disk, &self.clock);
         let (ledger, _) = Ledger::open(Path::new("a.ledger"), &environment).unwrap();
         let then = ledger.state_at(head.seq).unwrap();
-        assert_eq!(state_hash(&then), hash, "what was acknowledged is another state now");
+        assert_eq!(state_hash(&then), hash, "a power loss changed the acknowledged state");
         self.ledger = Some(ledger);
     }
 
-    /// The ledger as somebody sees it who takes no lock.
+    /// A read-only view, opened without the lock.
     pub(crate) fn view(&self) -> LedgerView {
         LedgerView::open(Path::new("a.ledger"), &environment(&self.disk, &self.clock)).unwrap()
     }
 
-    /// Let time pass, and the ledger notice.
+    /// Advances the clock and ticks the ledger.
     pub(crate) fn wait(&self, seconds: u64) {
         self.clock.0.fetch_add(seconds * 1_000_000, Ordering::Relaxed);
         self.ledger().tick().unwrap();
     }
 
-    /// The clock moves, and nobody tells the ledger.
+    /// Sets the clock without a tick.
     pub(crate) fn set_clock(&self, time: u64) {
         self.clock.0.store(time, Ordering::Relaxed);
     }
@@ -96,16 +96,16 @@ impl Story {
         self.clock.now()
     }
 
-    pub(crate) fn state(&self) -> Run {
+    pub(crate) fn run(&self) -> Run {
         self.ledger().run(self.run).unwrap()
     }
 
     pub(crate) fn number(&self, id: &str) -> StepNumber {
-        self.state().step_named(id).unwrap()
+        self.run().step_named(id).unwrap()
     }
 
     pub(crate) fn step(&self, id: &str) -> StepState {
-        let run = self.state();
+        let run = self.run();
         run.step(run.step_named(id).unwrap()).unwrap().clone()
     }
 
@@ -114,13 +114,13 @@ impl Story {
     }
 
     pub(crate) fn variable(&self, name: &str) -> Variable {
-        self.state().variables[name].clone()
+        self.run().variables[name].clone()
     }
 
-    /// Deal the step that is next in the queue, which is this one.
-    pub(crate) fn take(&self, id: &str) -> Task {
+    /// Dispatches the next step of the queue, which must be `id`.
+    pub(crate) fn dispatch(&self, id: &str) -> Task {
         let task = self.ledger().dispatch(self.run, &format!("worker of {id}")).unwrap().unwrap();
-        assert_eq!(task.step.id, id, "another step was dealt");
+        assert_eq!(task.step.id, id, "another step was dispatched");
         task
     }
 
@@ -128,15 +128,15 @@ impl Story {
         self.finish_for(task, output, 0)
     }
 
-    /// A successful receipt that says what the attempt cost.
+    /// Records a successful receipt with its cost.
     pub(crate) fn finish_for(&self, task: &Task, output: &Value, micros: u64) -> StepStatus {
         let receipt = Receipt { cost: money(micros), ..receipt(output) };
         self.ledger().record_receipt(task.token, receipt).unwrap()
     }
 
-    /// The whole way of a step whose worker succeeds at once.
-    pub(crate) fn walk(&self, id: &str, output: &Value) {
-        assert_eq!(self.finish(&self.take(id), output), StepStatus::Accepted, "{id}");
+    /// Dispatches a step and reports success at once.
+    pub(crate) fn complete(&self, id: &str, output: &Value) {
+        assert_eq!(self.finish(&self.dispatch(id), output), StepStatus::Accepted, "{id}");
     }
 
     pub(crate) fn fail(
@@ -152,14 +152,14 @@ impl Story {
         self.ledger().record_receipt(task.token, receipt).unwrap()
     }
 
-    /// The one question that is open.
+    /// The only open question.
     pub(crate) fn question(&self) -> OpenQuestion {
         let mut open = self.ledger().questions().unwrap();
         assert_eq!(open.len(), 1, "{open:?}");
         open.remove(0)
     }
 
-    /// Answer a question as somebody who was shown what it is about.
+    /// Answers a question as a person who was shown its current subject.
     pub(crate) fn answer(
         &self,
         question: &OpenQuestion,
@@ -168,17 +168,17 @@ impl Story {
     ) -> Result<(), plan_ledger::Error> {
         let shown = question.question.asked.shown;
         let (answer, by) = (answer.to_owned(), by.to_owned());
-        let reply = Reply { answer, by, note: "in the story".to_owned(), shown };
+        let reply = Reply { answer, by, note: "in the scenario".to_owned(), shown };
         self.ledger().answer(question.id, reply).map(drop)
     }
 
-    /// Everything that happened, with its record.
+    /// All events of the log with their record numbers.
     pub(crate) fn events(&self) -> Vec<(u64, Event)> {
         let records = self.ledger().replay(1).unwrap();
         records.into_iter().filter_map(|each| Some((each.seq, each.event?))).collect()
     }
 
-    /// What happened to steps.
+    /// All step events of the log.
     pub(crate) fn step_events(&self) -> Vec<StepRecord> {
         let of_step = |(_, event)| match event {
             Event::Step(record) => Some(record),
@@ -196,7 +196,7 @@ impl Story {
         self.events().into_iter().rev().find_map(of_version).unwrap()
     }
 
-    /// What was decided about failures, in order.
+    /// All failure decisions, in order.
     pub(crate) fn decisions(&self) -> Vec<FailureDecided> {
         let decided = |record: StepRecord| match record.event {
             StepEvent::FailureDecided(decided) => Some(decided),
@@ -206,19 +206,19 @@ impl Story {
     }
 
     pub(crate) fn ended(&self) -> Option<Ending> {
-        match self.state().status {
+        match self.run().status {
             RunStatus::Ended(ending) => Some(ending),
             RunStatus::Proposed | RunStatus::Running => None,
         }
     }
 }
 
-fn environment(disk: &SimDisk, clock: &Arc<Hands>) -> Environment {
+fn environment(disk: &SimDisk, clock: &Arc<ManualClock>) -> Environment {
     Environment { storage: Arc::new(disk.clone()), clock: clock.clone(), ..deterministic() }
 }
 
-/// Why somebody was refused.
+/// The rejection that a command must have come back with.
 pub(crate) fn refusal<T>(result: Result<T, plan_ledger::Error>) -> Rejection {
-    let Err(error) = result else { panic!("it was not refused") };
+    let Err(error) = result else { panic!("the command was not rejected") };
     error.rejection().unwrap_or_else(|| panic!("{error}")).clone()
 }

@@ -1,5 +1,5 @@
-//! The main promise, tried from outside: a run with real workers is killed with SIGKILL at random
-//! moments, twenty times, and goes on each time as if nothing had been.
+//! A run with real workers survives SIGKILLs of its runner at random moments: nothing accepted is
+//! lost or repeated, and no process is left.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,17 +14,17 @@ use super::dice::Dice;
 use super::drill::shared_plan;
 use super::kill_pacing::{Pace, WAIT};
 
-/// Kills of one run.
+/// Kills per run.
 const KILLS: u32 = 20;
 
-/// Steps that may get on for each of them: not so many that the run ends before the last.
+/// Steps that each kill releases: too few for the run to end before the last kill.
 const STEPS_PER_KILL: u32 = 6;
 
-/// The longest that a life of the runner lasts from when it, or its first worker, started: such
-/// that twenty of them get somewhere.
+/// The longest life of a runner, from its start or from the start of its first worker: long enough
+/// for twenty runners to make progress.
 const LIFE_MILLIS_MAX: u64 = 160;
 
-/// Says who it is before it works, outside the ledger.
+/// Writes its step and attempt to the tally, which is outside the ledger, before it works.
 const WORKER: &str = "#!/bin/sh
 echo \"$LEDGER_STEP $LEDGER_ATTEMPT\" >> \"$TALLY\"
 sleep 0.05
@@ -32,24 +32,23 @@ sleep 0.05
 echo done
 ";
 
-/// Goal: nothing accepted is done again, nothing is lost, nobody is left behind: a plan of 145
-/// steps with dependencies, barriers and a cap.
+/// A plan of 145 steps with dependencies, barriers and a cap.
 #[test]
-fn a_run_survives_twenty_kills() {
+fn run_survives_twenty_kills() {
     let place = Place::new();
     let plan = place.write("plan.yaml", layered_plan(145));
-    survives(&place, &plan, 145, 2);
+    check_survives_kills(&place, &plan, 145, 2);
 }
 
-/// Goal: the same for a plan that another tool made.
+/// A plan file of Task Master.
 #[test]
-fn a_task_master_run_survives_twenty_kills() {
+fn task_master_run_survives_twenty_kills() {
     let Some(plan) = shared_plan("taskmaster-testcraft.json") else { return };
-    survives(&Place::new(), &plan, 145, 3);
+    check_survives_kills(&Place::new(), &plan, 145, 3);
 }
 
-/// Layers of eight; each step waits for one or two of the layer before, each fourth layer for a
-/// barrier over all of it.
+/// Layers of eight steps. Each step depends on one or two of the layer before; every fourth layer
+/// waits for a barrier over the whole layer before.
 fn layered_plan(steps: usize) -> String {
     use std::fmt::Write as _;
     let (mut text, mut barriers) = ("caps: {run: 7}\nsteps:\n".to_owned(), String::new());
@@ -73,14 +72,14 @@ fn layered_plan(steps: usize) -> String {
     format!("{text}barriers:\n{barriers}")
 }
 
-fn survives(place: &Place, plan: &Path, steps: usize, seed: u64) {
+fn check_survives_kills(place: &Place, plan: &Path, steps: usize, seed: u64) {
     let worker = place.write("worker.sh", WORKER);
     place.write("wait.sh", WAIT);
     let mut limit = Pace::new(place, STEPS_PER_KILL, KILLS);
     let worker = format!("sh {}", worker.display());
-    // Every process that this run starts, at any remove, bears this in its environment.
+    // Every descendant process of this run has this variable in its environment.
     let mark = format!("PLAN_LEDGER_TEST={}-{seed}", place.path("").display());
-    let mut dice = Dice(seed);
+    let mut rng = Dice(seed);
     let begin = || {
         let (name, value) = mark.split_once('=').unwrap();
         let plan = plan.to_str().unwrap();
@@ -89,43 +88,43 @@ fn survives(place: &Place, plan: &Path, steps: usize, seed: u64) {
         start(place.command(&words).args(["--worker", &worker]).env(name, value))
     };
     let mut done = BTreeSet::new();
-    // On a machine that is busy with other things, lives last longer until one gets somewhere.
+    // On a busy machine the lives grow until one makes progress.
     let mut life_millis_max = LIFE_MILLIS_MAX;
     while !limit.is_over() {
         let before = place.tally().len();
         let mut running = begin();
-        if dice.below(4) > 0 {
+        if rng.below(4) > 0 {
             let started = || place.tally().len() > before || running.is_over();
             wait_until("a worker has started", started);
         }
-        std::thread::sleep(Duration::from_millis(dice.below(life_millis_max)));
+        std::thread::sleep(Duration::from_millis(rng.below(life_millis_max)));
         let ended = running.kill();
-        assert!(ended.was_killed(), "it ended before it was killed enough: {ended:#?}");
+        assert!(ended.was_killed(), "the run ended before the last kill: {ended:#?}");
         limit.killed();
-        assert_nothing_again(&done, &place.tally()[before..]);
-        // A kill may come before there is a ledger at all.
+        assert_nothing_repeated(&done, &place.tally()[before..]);
+        // A kill may come before the ledger exists.
         if place.path(".ledger").exists() {
             done = accepted(place, &done);
         }
         life_millis_max = if done.is_empty() { life_millis_max * 5 / 4 } else { LIFE_MILLIS_MAX };
     }
-    assert!(!done.is_empty(), "no life got anywhere");
+    assert!(!done.is_empty(), "no runner made progress");
     let before = place.tally().len();
     begin().end().code(0);
-    assert_nothing_again(&done, &place.tally()[before..]);
+    assert_nothing_repeated(&done, &place.tally()[before..]);
     assert_all_done(place, steps);
-    assert_nobody_left(&mark);
+    assert_no_process_left(&mark);
 }
 
-/// No step that was accepted before a life began was started in it.
-fn assert_nothing_again(done: &BTreeSet<String>, lines: &[String]) {
+/// Checks that no step accepted before this life was started in it.
+fn assert_nothing_repeated(done: &BTreeSet<String>, lines: &[String]) {
     for line in lines {
         let step = line.split(' ').next().unwrap();
         assert!(!done.contains(step), "{step} was accepted and was started again");
     }
 }
 
-/// What the ledger says is accepted: never less than it said before.
+/// The accepted steps; none of `before` may be missing.
 fn accepted(place: &Place, before: &BTreeSet<String>) -> BTreeSet<String> {
     let state = place.state();
     let now = state.run_named("r").map(|run| ids(run, StepStatus::Accepted)).unwrap_or_default();
@@ -146,7 +145,7 @@ fn assert_all_done(place: &Place, steps: usize) {
         "a reader's fold is the live state"
     );
     assert_eq!(report.verdict, "clean");
-    // Each start that the workers counted is an attempt that the ledger knows.
+    // Each start that the workers counted is an attempt in the ledger.
     let started: BTreeSet<(String, u32)> = place
         .tally()
         .iter()
@@ -157,16 +156,16 @@ fn assert_all_done(place: &Place, steps: usize) {
     for step in &run.steps {
         assert!(
             started.contains(&(step.id().to_owned(), step.attempts)),
-            "the last one did the work"
+            "the last attempt did the work"
         );
     }
 }
 
-/// No process bears the mark any more.
-fn assert_nobody_left(mark: &str) {
+/// Checks that no process has `mark` in its environment.
+fn assert_no_process_left(mark: &str) {
     for entry in fs::read_dir("/proc").unwrap().flatten() {
         let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
-        let bears = environment.split(|byte| *byte == 0).any(|each| each == mark.as_bytes());
-        assert!(!bears, "{} is still alive", entry.path().display());
+        let is_marked = environment.split(|byte| *byte == 0).any(|each| each == mark.as_bytes());
+        assert!(!is_marked, "{} is still alive", entry.path().display());
     }
 }

@@ -1,17 +1,18 @@
-//! The words by which people name steps and runs: an id or a name, or a number as `#37`.
+//! How commands name steps and runs: by id or name, or by number as `#37`. A bare number is always
+//! an id or a name, and an ambiguous word is rejected.
 
 use super::command::Place;
 
-/// The status of the step of that number.
+/// The status of step `number` (from 1).
 fn status(place: &Place, number: usize) -> String {
     place.state().run_named("plan").unwrap().steps[number - 1].status.to_string()
 }
 
-/// Story: a step whose id was `3` was removed, and `ledger skip plan 3` skipped the third one, whose
-/// id was `2`; so did a slip in a plan of the ids `10.1`, `10` and `20`. Goal: a bare number is an id
-/// and nothing else; a step that is gone is told as gone, and a slip with what was meant.
+/// A bare number is a step id and never a step number. A removed step is reported as removed, and
+/// an unknown id that is a valid step number gets a hint. `ledger skip plan 3` used to skip the
+/// third step if no step had the id `3`.
 #[test]
-fn a_bare_number_is_an_id_and_no_number() {
+fn bare_number_is_a_step_id() {
     let first = "steps: [{id: '1.1'}, {id: '1'}, {id: '2'}, {id: '3'}]";
     let place = Place::planned(first);
     place.write("plan.yaml", first.replace(", {id: '3'}", ""));
@@ -36,10 +37,10 @@ fn a_bare_number_is_an_id_and_no_number() {
     assert_eq!(status(&slip, 3), "ready");
 }
 
-/// Goal: a word that could mean two steps means none of them, and the message says how each is
-/// named; what the program itself tells people to type means the right one.
+/// A word that is the id of one step and the number of another is rejected with both spellings, and
+/// the commands that the program suggests are unambiguous.
 #[test]
-fn a_word_for_two_steps_means_neither() {
+fn ambiguous_step_word_is_rejected() {
     let place = Place::planned("steps: [{id: '#2'}, {id: two}]\nfailure: {decider: external}");
     let both = "the id of one, and the number of another";
     place.ledger_with(&["skip", "plan", "#2", "--reason", "x"]).code(2).complains(&[both]);
@@ -52,10 +53,9 @@ fn a_word_for_two_steps_means_neither() {
     assert_eq!(status(&place, 1), "failed");
 }
 
-/// Story: `ledger cancel 1` cancelled the first run, whose name was `2`. Goal: runs have the rule of
-/// steps.
+/// The same rule for runs. `ledger cancel 1` used to cancel the first run, named `2`.
 #[test]
-fn a_bare_number_is_the_name_of_a_run() {
+fn bare_number_is_a_run_name() {
     let place = Place::planned("steps: [{id: a}]");
     place.ledger("plan propose plan.yaml --run 1").code(0);
     let named = |word: &str| {

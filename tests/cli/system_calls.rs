@@ -1,5 +1,4 @@
-//! The real program on a real kernel: in which order it asks the system for things, and what it
-//! makes of a system that does less at once than it was asked to.
+//! The real program on a real kernel: the order of its system calls, and short, interrupted calls.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,7 +8,7 @@ use plan_ledger::plan::StepStatus;
 
 use super::command::{Place, ids, passed_over, start};
 
-/// Steps that fill more than one segment, one of them with an output that becomes a blob.
+/// A plan whose outputs fill more than one segment, one of them large enough for a blob.
 fn plan() -> String {
     let step = |n: usize| {
         let size = if n == 7 { 100_000 } else { 60_000 };
@@ -21,32 +20,32 @@ fn plan() -> String {
     format!("steps:\n{}", (0..24).map(step).collect::<String>())
 }
 
-/// A call that the kernel has answered.
+/// A completed system call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Call {
     Write(PathBuf),
     Sync(PathBuf),
     Rename(PathBuf, PathBuf),
-    /// A worker, or a process of a worker.
+    /// A worker, or a child process of one.
     Start,
 }
 
-/// What strace wrote, in the order in which the calls were answered: the process, and the call.
+/// Parses strace output: process and call, in the order of completion.
 fn calls(text: &str, folder: &Path) -> Vec<(String, Call)> {
     let mut unfinished: Vec<(String, String)> = Vec::new();
     let mut calls = Vec::new();
     for line in text.lines() {
         let Some((process, rest)) = line.split_once(' ') else { continue };
         let rest = rest.trim_start();
-        if let Some(begun) = rest.strip_suffix(" <unfinished ...>") {
-            unfinished.push((process.to_owned(), begun.to_owned()));
+        if let Some(call) = rest.strip_suffix(" <unfinished ...>") {
+            unfinished.push((process.to_owned(), call.to_owned()));
             continue;
         }
         let whole = if rest.starts_with("<... ") {
-            let begun = unfinished.iter().rposition(|(other, _)| other == process);
-            let Some(begun) = begun else { continue };
-            let (_, begun) = unfinished.remove(begun);
-            format!("{begun}{}", rest.split_once("resumed>").map_or("", |(_, end)| end))
+            let call = unfinished.iter().rposition(|(other, _)| other == process);
+            let Some(call) = call else { continue };
+            let (_, call) = unfinished.remove(call);
+            format!("{call}{}", rest.split_once("resumed>").map_or("", |(_, end)| end))
         } else {
             rest.to_owned()
         };
@@ -61,7 +60,7 @@ fn call(line: &str, folder: &Path) -> Option<Call> {
     if answer.starts_with('-') {
         return None;
     }
-    // `-y` puts the path of an open file in angle brackets.
+    // With `-y`, strace prints the path of an open file in angle brackets.
     let open = || {
         let path = arguments.split_once('<')?.1.split_once('>')?.0;
         Some(folder.join(path))
@@ -78,13 +77,13 @@ fn call(line: &str, folder: &Path) -> Option<Call> {
     }
 }
 
-/// Run `ledger` under strace; `None` where there is none, or it may not trace.
+/// Runs `ledger` under strace; `None` if strace is missing or may not trace.
 fn traced(place: &Place, words: &[&str]) -> Option<Vec<(String, Call)>> {
-    let told = place.path("trace");
+    let trace = place.path("trace");
     let mut strace = Command::new("strace");
     strace.args(["-f", "-y", "-s", "4096", "-e"]);
     strace.arg("trace=pwrite64,write,fdatasync,fsync,rename,renameat,renameat2,execve");
-    strace.arg("-o").arg(&told).arg(env!("CARGO_BIN_EXE_ledger")).args(words);
+    strace.arg("-o").arg(&trace).arg(env!("CARGO_BIN_EXE_ledger")).args(words);
     strace.current_dir(place.path("")).env("TALLY", place.path("tally"));
     let can_trace = Command::new("strace").args(["-o", "/dev/null", "true"]).output();
     if !can_trace.is_ok_and(|output| output.status.success()) {
@@ -92,12 +91,12 @@ fn traced(place: &Place, words: &[&str]) -> Option<Vec<(String, Call)>> {
         return None;
     }
     start(&mut strace).end().code(0);
-    let text = String::from_utf8_lossy(&std::fs::read(&told).unwrap()).into_owned();
+    let text = String::from_utf8_lossy(&std::fs::read(&trace).unwrap()).into_owned();
     Some(calls(&text, &place.path("").canonicalize().unwrap()))
 }
 
-/// A name as it will be when the file has its own, and the folder above, too.
-fn drafts(path: &Path) -> PathBuf {
+/// The final name of a file that still has a temporary name, or is in a temporary folder.
+fn final_name(path: &Path) -> PathBuf {
     PathBuf::from(path.to_string_lossy().replace(".new-ledger.tmp", "").replace(".tmp", ""))
 }
 
@@ -105,28 +104,29 @@ fn is_segment(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "seg")
 }
 
-/// Whether a file is the ledger's own, and not its workers' scratch.
+/// Whether a file belongs to the ledger itself, not to its workers' scratch folder.
 fn is_of_ledger(path: &Path) -> bool {
-    let is_ledger = |folder: &&Path| drafts(folder).extension().is_some_and(|it| it == "ledger");
+    let is_ledger =
+        |folder: &&Path| final_name(folder).extension().is_some_and(|it| it == "ledger");
     let ledger = path.ancestors().find(is_ledger);
     ledger.is_some_and(|ledger| !path.starts_with(ledger.join("work")))
 }
 
-/// What is not durable, seen from outside.
+/// Tracks what is not durable yet, as an observer of the system calls.
 #[derive(Default)]
-struct Shadow {
-    /// Files with bytes that were not synced.
+struct DurabilityTracker {
+    /// Files with unsynced bytes.
     dirty: BTreeSet<PathBuf>,
-    /// Folders with names that were not synced.
+    /// Folders with unsynced names.
     unnamed: BTreeSet<PathBuf>,
-    /// The segment that records are written to.
+    /// The segment that receives records.
     active: Option<PathBuf>,
     renamed: Vec<PathBuf>,
     acks: usize,
 }
 
-impl Shadow {
-    fn see(&mut self, call: &Call) {
+impl DurabilityTracker {
+    fn observe(&mut self, call: &Call) {
         match call {
             Call::Write(path) => self.write(path),
             Call::Sync(path) => {
@@ -140,7 +140,7 @@ impl Shadow {
 
     fn write(&mut self, path: &Path) {
         if path.ends_with("HEAD") {
-            // It says that everything is durable: so it must be.
+            // HEAD declares the log durable, so it must be.
             if let Some(active) = &self.active {
                 assert!(!self.dirty.contains(active), "HEAD before {}", active.display());
             }
@@ -149,7 +149,7 @@ impl Shadow {
         if is_record || path.ends_with("HEAD") {
             let log = |folder: &PathBuf| !folder.ends_with("snap");
             let unnamed: Vec<_> = self.unnamed.iter().filter(|folder| log(folder)).collect();
-            // HEAD is made in the draft of a new ledger before the draft has its name.
+            // HEAD is created before the folder of a new ledger gets its final name.
             assert!(unnamed.is_empty(), "{} before {unnamed:?} was synced", path.display());
         }
         if is_of_ledger(path) {
@@ -160,12 +160,12 @@ impl Shadow {
     fn rename(&mut self, from: &Path, to: &Path) {
         let below = |path: &PathBuf| path.starts_with(from) && !path.ends_with("LOCK");
         let dirty: Vec<_> = self.dirty.iter().filter(|path| below(path)).collect();
-        assert!(dirty.is_empty(), "{} got its name, and {dirty:?} is dirty", to.display());
+        assert!(dirty.is_empty(), "{} was renamed before {dirty:?} was synced", to.display());
         if to.extension().is_some_and(|extension| extension == "ledger") {
             for folder in [from.to_owned(), from.join("log")] {
                 assert!(!self.unnamed.contains(&folder), "{} unsynced", folder.display());
             }
-            self.active = self.active.as_deref().map(drafts);
+            self.active = self.active.as_deref().map(final_name);
         }
         if is_segment(to) {
             self.active = Some(to.to_owned());
@@ -176,51 +176,55 @@ impl Shadow {
 
     fn acknowledged(&mut self, what: &str) {
         let active = self.active.as_ref().filter(|active| self.dirty.contains(*active));
-        assert!(active.is_none(), "{what}, and {active:?} is not synced");
-        assert!(self.unnamed.is_empty(), "{what}, and {:?} is not synced", self.unnamed);
+        assert!(active.is_none(), "{what}, but {active:?} is not synced");
+        assert!(self.unnamed.is_empty(), "{what}, but {:?} is not synced", self.unnamed);
         self.acks += 1;
     }
 }
 
-/// Goal: the order of system calls is the promise (H19, H20, H21, H28, H41, H52): create, write,
-/// fdatasync, rename, fsync of the folder, and only then HEAD and whatever follows from an
-/// acknowledgement, such as that a worker is started.
-/// Method: strace of the real program: a new ledger, a rotation, a blob, a snapshot.
+/// System calls come in the order that durability requires (H19, H20, H21, H28, H41, H52): create,
+/// write, fdatasync, rename, fsync of the folder, and only then HEAD and anything that depends on
+/// an acknowledgement, such as the start of a worker.
+///
+/// Traces the real program while it creates a ledger, a second segment, a blob and a snapshot.
 #[test]
-fn the_kernel_is_asked_in_the_order_that_the_promise_needs() {
+fn system_calls_follow_the_durability_order() {
     let place = Place::new();
     place.write("plan.yaml", plan());
     let run = ["run", "plan.yaml", "--ledger", "a.ledger", "--max-parallel", "1"];
     let Some(calls) = traced(&place, &run) else { return };
-    let mut shadow = Shadow::default();
-    // The first start is the program's own.
+    let mut tracker = DurabilityTracker::default();
+    // The first execve is the program itself.
     let first = calls.iter().position(|(_, call)| *call == Call::Start).unwrap();
     let own = &calls[first].0;
     for (place, (process, call)) in calls.iter().enumerate().skip(first + 1) {
         let is_worker = process != own && *call == Call::Start;
         let is_first = !calls[..place].iter().any(|(other, _)| other == process);
-        // What a worker starts itself follows from nothing.
+        // Processes that a worker starts depend on no acknowledgement.
         if *call != Call::Start || (is_worker && is_first) {
-            shadow.see(call);
+            tracker.observe(call);
         }
     }
     let count = |part: &str| {
-        shadow.renamed.iter().filter(|path| path.to_string_lossy().contains(part)).count()
+        tracker.renamed.iter().filter(|path| path.to_string_lossy().contains(part)).count()
     };
-    assert!(shadow.acks >= 24, "each worker was waited for: {}", shadow.acks);
-    assert!(count(".seg") >= 2, "a segment was made, and a rotation: {:?}", shadow.renamed);
-    assert!(count("/blob/") == 1, "a blob: {:?}", shadow.renamed);
-    assert!(shadow.renamed.contains(&place.path("a.ledger").canonicalize().unwrap()));
+    assert!(tracker.acks >= 24, "too few acknowledgements: {}", tracker.acks);
+    assert!(count(".seg") >= 2, "too few segments: {:?}", tracker.renamed);
+    assert!(count("/blob/") == 1, "no blob: {:?}", tracker.renamed);
+    assert!(tracker.renamed.contains(&place.path("a.ledger").canonicalize().unwrap()));
 
     let calls = traced(&place, &["snapshot", "a.ledger"]).unwrap();
-    let mut shadow = Shadow::default();
-    calls.iter().filter(|(_, call)| *call != Call::Start).for_each(|(_, call)| shadow.see(call));
-    let made = shadow.renamed.iter().any(|path| path.to_string_lossy().contains("/snap/"));
-    assert!(made, "a snapshot: {:?}", shadow.renamed);
-    assert!(shadow.unnamed.is_empty(), "{:?}", shadow.unnamed);
+    let mut tracker = DurabilityTracker::default();
+    calls
+        .iter()
+        .filter(|(_, call)| *call != Call::Start)
+        .for_each(|(_, call)| tracker.observe(call));
+    let made = tracker.renamed.iter().any(|path| path.to_string_lossy().contains("/snap/"));
+    assert!(made, "no snapshot: {:?}", tracker.renamed);
+    assert!(tracker.unnamed.is_empty(), "{:?}", tracker.unnamed);
 }
 
-/// The library of `tests/shim`, compiled; `None` where there is no compiler.
+/// The compiled library of `tests/shim`; `None` without a C compiler.
 fn shim(place: &Place) -> Option<PathBuf> {
     let library = place.path("unreliable.so");
     let source =
@@ -236,10 +240,11 @@ fn shim(place: &Place) -> Option<PathBuf> {
     Some(library)
 }
 
-/// Goal: calls that a signal interrupts, and reads and writes that do half of what they were asked
-/// to, change nothing (H39): the run ends, each step is done once, and every byte is right.
-/// Method: a C library in front of the real one strikes the n-th call of a kind, for the first ones
-/// one by one, and then every second and every third one.
+/// Interrupted calls and short reads and writes change nothing (H39): the run ends, each step is
+/// done once, and every byte is correct.
+///
+/// A preloaded C library fails the n-th call of each type, first single calls, then every second
+/// and third one.
 #[test]
 fn h39_short_and_interrupted_calls_change_nothing() {
     let place = Place::new();
@@ -262,34 +267,34 @@ fn h39_short_and_interrupted_calls_change_nothing() {
     ];
     for (call, ways) in kinds {
         for how in ways {
-            let mut struck = 0;
+            let mut injected = 0;
             for (nth, every) in [(1, 0), (2, 0), (3, 0), (5, 0), (8, 0), (13, 0), (1, 2), (2, 3)] {
-                let strike = [call, how, &nth.to_string(), &every.to_string()];
-                struck += struck_run(&place, &library, strike);
+                let fault = [call, how, &nth.to_string(), &every.to_string()];
+                injected += run_with_faults(&place, &library, fault);
             }
-            assert!(struck > 0, "{call} was never {how}");
+            assert!(injected > 0, "{call} was never {how}");
         }
     }
 }
 
-/// One run with calls that are struck; how many were.
-fn struck_run(place: &Place, library: &Path, [call, how, nth, every]: [&str; 4]) -> usize {
-    let story = format!("{call} {how}, from {nth}, every {every}");
-    for name in ["tally", "told"] {
+/// One run with failing calls; returns how many failed.
+fn run_with_faults(place: &Place, library: &Path, [call, how, nth, every]: [&str; 4]) -> usize {
+    let case = format!("{call} {how}, from {nth}, every {every}");
+    for name in ["tally", "injected"] {
         let _ = std::fs::remove_file(place.path(name));
     }
     let _ = std::fs::remove_dir_all(place.path("x.ledger"));
     let mut command = place.command(&["run", "plan.yaml", "--ledger", "x.ledger", "--quiet"]);
-    command.env("LD_PRELOAD", library).env("UNRELIABLE_TOLD", place.path("told"));
+    command.env("LD_PRELOAD", library).env("UNRELIABLE_TOLD", place.path("injected"));
     command.env("UNRELIABLE_CALL", call).env("UNRELIABLE_HOW", how);
     command.env("UNRELIABLE_NTH", nth).env("UNRELIABLE_EVERY", every);
     let ended = start(&mut command).end();
-    assert_eq!(ended.status.code(), Some(0), "{story}: {ended:#?}");
-    assert_eq!(place.tally(), ["a", "b"], "{story}");
+    assert_eq!(ended.status.code(), Some(0), "{case}: {ended:#?}");
+    assert_eq!(place.tally(), ["a", "b"], "{case}");
     let verified = place.ledger("verify x.ledger --level replay");
-    assert_eq!(verified.status.code(), Some(0), "{story}: {verified:#?}");
+    assert_eq!(verified.status.code(), Some(0), "{case}: {verified:#?}");
     let state = super::command::state_of(&place.path("x.ledger"));
     let run = state.run_named("plan").unwrap();
-    assert_eq!(ids(run, StepStatus::Accepted).len(), 2, "{story}");
-    place.read("told").len()
+    assert_eq!(ids(run, StepStatus::Accepted).len(), 2, "{case}");
+    place.read("injected").len()
 }

@@ -1,13 +1,13 @@
-//! A run whose bytes in a snapshot are not those of its hash, met by every command of the binary:
-//! none takes it for a run that is not there, and all say the same.
+//! A run whose bytes in a snapshot do not match its hash: every command reports the damage and how
+//! to repair it, and none treats the run as missing.
 
 use plan_ledger::{Environment, Ledger};
 
 use super::command::{Place, start, wait_until};
 use super::snapshots::make_forged;
 
-/// What looks at the run, or at any of its steps.
-const LINES: &[&str] = &[
+/// Commands that read the run or one of its steps.
+const COMMANDS: &[&str] = &[
     "get v --run plan",
     "get v",
     "next",
@@ -73,9 +73,9 @@ const LINES: &[&str] = &[
     "inspect .ledger records --run plan --step a",
 ];
 
-/// A ledger with one run, a step of which is claimed, behind a snapshot that forges the run; and
-/// the token of the claim.
-fn forged() -> (Place, String) {
+/// A ledger with one run, one claimed step, and a newer snapshot with a forged run; and the token
+/// of the claim.
+fn forged_ledger() -> (Place, String) {
     let place = Place::new();
     place.write(
         "plan.yaml",
@@ -95,10 +95,10 @@ fn forged() -> (Place, String) {
     (place, token)
 }
 
-/// The lines that do not end with the exit code for damage, and how they end.
-fn wrong(place: &Place, token: &str) -> Vec<String> {
-    let mut wrong = Vec::new();
-    for line in LINES {
+/// The commands that do not exit with the code for damage, with their output.
+fn commands_without_damage(place: &Place, token: &str) -> Vec<String> {
+    let mut commands_without_damage = Vec::new();
+    for line in COMMANDS {
         let line = line.replace("TOKEN", token);
         for form in ["", " --json"] {
             let line = match line.split_once(" -- ") {
@@ -108,49 +108,49 @@ fn wrong(place: &Place, token: &str) -> Vec<String> {
             let ended = place.ledger(&line);
             let code = ended.status.code();
             if code != Some(4) || !ended.err.contains("remove the files in `snap/`") {
-                wrong.push(format!("{line}: {code:?}\n{}{}", ended.out, ended.err));
+                commands_without_damage
+                    .push(format!("{line}: {code:?}\n{}{}", ended.out, ended.err));
             }
         }
     }
-    wrong
+    commands_without_damage
 }
 
-/// Goal: whoever asks for the run in any way is told of the damage and what to do, with the exit
-/// code for it; nothing is written; and without the snapshot all is well.
+/// Every command exits with 4, names the damage and the repair, and writes nothing. Without the
+/// snapshot all is well.
 #[test]
-fn every_command_says_the_same_of_a_forged_run() {
-    let (place, token) = forged();
+fn every_command_reports_a_forged_run() {
+    let (place, token) = forged_ledger();
     let root = place.ledger("root .ledger").code(0).out;
-    assert_eq!(wrong(&place, &token), [""; 0]);
-    assert_eq!(place.ledger("root .ledger").code(0).out, root, "something was written");
+    assert_eq!(commands_without_damage(&place, &token), [""; 0]);
+    assert_eq!(place.ledger("root .ledger").code(0).out, root, "a command wrote to the log");
     std::fs::remove_dir_all(place.path(".ledger/snap")).unwrap();
     place.ledger("get v").code(0);
     place.ledger(&format!("receipt {token}")).code(0);
 }
 
-/// Goal: the same of whoever holds the ledger for others.
+/// The same through a server.
 #[test]
-fn whoever_serves_a_forged_run_says_so_to_everybody() {
-    let (place, token) = forged();
+fn server_reports_a_forged_run() {
+    let (place, token) = forged_ledger();
     let root = place.ledger("root .ledger").code(0).out;
-    let mut holder = start(&mut place.command(&["serve"]));
-    wait_until("it serves", || holder.said("serving"));
-    let mut wrong = wrong(&place, &token);
-    // A runner wants the ledger for itself.
-    wrong.retain(|line| !line.starts_with("run "));
-    assert_eq!(wrong, [""; 0]);
-    assert!(!holder.is_over());
-    assert_eq!(place.ledger("root .ledger").code(0).out, root, "something was written");
-    holder.kill();
+    let mut server = start(&mut place.command(&["serve"]));
+    wait_until("the server is up", || server.said("serving"));
+    let mut commands_without_damage = commands_without_damage(&place, &token);
+    // `ledger run` needs the lock itself.
+    commands_without_damage.retain(|line| !line.starts_with("run "));
+    assert_eq!(commands_without_damage, [""; 0]);
+    assert!(!server.is_over());
+    assert_eq!(place.ledger("root .ledger").code(0).out, root, "a command wrote to the log");
+    server.kill();
 }
 
-/// Goal: a snapshot that is asked for does not carry the forged run on, whether or not anybody has
-/// looked at it: it is made of what is older, and whoever opens the ledger next is well.
+/// A new snapshot is made from older state than the forged one, and the ledger is usable again.
 #[test]
-fn a_snapshot_on_request_is_made_without_the_forged_one() {
-    let (place, token) = forged();
-    let said = place.ledger("snapshot .ledger").code(0).err;
-    assert!(said.contains("the snapshot is not used"), "{said}");
+fn requested_snapshot_ignores_the_forged_one() {
+    let (place, token) = forged_ledger();
+    let warnings = place.ledger("snapshot .ledger").code(0).err;
+    assert!(warnings.contains("the snapshot is not used"), "{warnings}");
     place.ledger("get v").code(0);
     place.ledger(&format!("receipt {token}")).code(0);
 }

@@ -1,17 +1,17 @@
-//! What a ledger is for, told to the end: a coding agent that was wrong, a loan, a hundred agents,
-//! a worker that praises itself. Each story loses its power in the middle.
+//! Complete workflows through the library: a repair by a coding agent, a loan approval, a hundred
+//! agents, gates, budgets, forks and corrections. Each loses power on the way.
 
 use plan_ledger::plan::*;
 use plan_ledger::{ErrorKind, Ledger};
 use serde_json::{Value, json};
 
-use super::scenario::{HOUR, Story, money, plan, receipt, refusal};
+use super::scenario::{HOUR, Scenario, money, plan, receipt, refusal};
 
-fn numbers(story: &Story, ids: &[&str]) -> Vec<StepNumber> {
-    ids.iter().map(|id| story.number(id)).collect()
+fn numbers(scenario: &Scenario, ids: &[&str]) -> Vec<StepNumber> {
+    ids.iter().map(|id| scenario.number(id)).collect()
 }
 
-/// A repair in steps, of which the second says where to look, and the last one may be any.
+/// The plan of a repair. `locate` is the goal of its second step, `last` its last step.
 fn repair(locate: &str, last: &Value) -> Value {
     json!({
         "title": "Logins time out",
@@ -33,71 +33,76 @@ fn repair(locate: &str, last: &Value) -> Value {
     })
 }
 
-/// Goal: a wrong root cause is found out by its consequences, the plan is changed from there on
-/// and nowhere else, and what was tried is not tried again: three attempts, not twelve.
+/// A broken assumption changes the plan from the step that caused it and nowhere else, and retries
+/// stop at once: three attempts in all, although twelve are allowed.
 #[test]
-fn a_coding_agent_whose_root_cause_was_wrong() {
+fn broken_assumption_replans_from_the_step_that_caused_it() {
     let pool = json!({ "id": "tune_pool", "goal": "size the pool", "after": ["fix"] });
-    let mut story = Story::begin(&repair("find the cause", &pool));
-    story.walk("reproduce", &json!("login_times_out"));
-    story.walk("locate", &json!("src/pool.rs"));
+    let mut scenario = Scenario::begin(&repair("find the cause", &pool));
+    scenario.complete("reproduce", &json!("login_times_out"));
+    scenario.complete("locate", &json!("src/pool.rs"));
 
-    // The first attempt is turned down by a criterion, and the second is told by which.
-    let first = story.take("fix");
+    // A criterion rejects the first attempt, and the second attempt is told which one.
+    let first = scenario.dispatch("fix");
     assert_eq!(first.failed_criteria, []);
-    story.finish(&first, &json!({ "passed": 11, "total": 12 }));
-    let second = story.take("fix");
+    scenario.finish(&first, &json!({ "passed": 11, "total": 12 }));
+    let second = scenario.dispatch("fix");
     assert_eq!((second.attempt, second.inputs[0].1.as_str()), (2, "\"src/pool.rs\""));
     assert_eq!(second.failed_criteria[0].by, "policy:cel");
     assert!(second.last_failure.as_ref().unwrap().contains("output.passed"), "{second:?}");
-    let explaining = story.take("explain");
+    let explaining = scenario.dispatch("explain");
 
-    // The second finds out that what the plan stands on is not so.
+    // The second attempt finds that an assumption of the plan is false.
     let message = "no connection is ever waited for";
-    story.fail(&second, FailureClass::AssumptionBroken, message, 0);
-    let (locate, fix) = (story.number("locate"), story.number("fix"));
-    let decided = story.decisions().pop().unwrap();
+    scenario.fail(&second, FailureClass::AssumptionBroken, message, 0);
+    let (locate, fix) = (scenario.number("locate"), scenario.number("fix"));
+    let decided = scenario.decisions().pop().unwrap();
     assert_eq!((decided.rule.as_str(), decided.decision), ("wrong-cause", Decision::Replan));
-    story.lose_power();
-    let request = story.state().request.unwrap();
+    scenario.lose_power();
+    let request = scenario.run().request.unwrap();
     assert_eq!(request.trigger, ReplanTrigger::AssumptionBroken { token: second.token });
     assert_eq!((request.from, request.reason.as_str()), (Some(locate), message));
-    assert_eq!(story.ended(), None, "it waits for the planner");
+    assert_eq!(scenario.ended(), None, "the run waits for the planner");
 
-    // The new version differs in step 2, which is told what was tried, and behind step 3.
+    // The new version changes step 2 and whatever follows it.
     let guard = json!({ "id": "guard", "goal": "keep the test", "after": ["fix"] });
     let better = repair("find the cause; it is not in src/pool.rs", &guard);
-    let removed = story.number("tune_pool");
-    let version = story.ledger().propose(story.run, &plan(&better), "not src/pool.rs").unwrap();
-    let activated = story.activated();
+    let removed = scenario.number("tune_pool");
+    let version =
+        scenario.ledger().propose(scenario.run, &plan(&better), "not src/pool.rs").unwrap();
+    let activated = scenario.activated();
     assert_eq!((version, activated.request), (2, request.seq));
-    assert_eq!(activated.preserved, numbers(&story, &["reproduce"]));
-    assert_eq!(activated.invalidated, numbers(&story, &["locate", "explain"]));
+    assert_eq!(activated.preserved, numbers(&scenario, &["reproduce"]));
+    assert_eq!(activated.invalidated, numbers(&scenario, &["locate", "explain"]));
     assert_eq!(activated.removed, [removed]);
-    assert_eq!(activated.added, numbers(&story, &["guard"]));
+    assert_eq!(activated.added, numbers(&scenario, &["guard"]));
     assert_eq!(
         (activated.trusted, activated.untrusted),
         (vec!["test".into()], vec!["cause".into()])
     );
-    assert!(story.variable("test").is_trusted && !story.variable("cause").is_trusted);
-    let late = story.ledger().record_receipt(explaining.token, receipt(&json!("the pool")));
-    assert_eq!(refusal(late), Rejection::StaleToken(explaining.token), "it was taken away");
+    assert!(scenario.variable("test").is_trusted && !scenario.variable("cause").is_trusted);
+    let late = scenario.ledger().record_receipt(explaining.token, receipt(&json!("the pool")));
+    assert_eq!(
+        refusal(late),
+        Rejection::StaleToken(explaining.token),
+        "the replan ended the attempt"
+    );
 
-    story.lose_power();
-    story.walk("locate", &json!("src/session.rs"));
-    assert!(story.variable("cause").is_trusted);
-    let third = story.take("fix");
+    scenario.lose_power();
+    scenario.complete("locate", &json!("src/session.rs"));
+    assert!(scenario.variable("cause").is_trusted);
+    let third = scenario.dispatch("fix");
     assert_eq!((third.attempt, third.inputs[0].1.as_str()), (3, "\"src/session.rs\""));
-    story.finish(&third, &json!({ "passed": 12, "total": 12 }));
-    story.walk("guard", &json!(null));
-    story.walk("explain", &json!("sessions were never closed"));
-    assert_eq!(story.ended(), Some(Ending::Done));
-    let run = story.state();
+    scenario.finish(&third, &json!({ "passed": 12, "total": 12 }));
+    scenario.complete("guard", &json!(null));
+    scenario.complete("explain", &json!("sessions were never closed"));
+    assert_eq!(scenario.ended(), Some(Ending::Done));
+    let run = scenario.run();
     assert_eq!(run.step(fix).unwrap().attempts, 3, "not twelve");
     assert_eq!((run.replans, run.active), (1, 2));
 }
 
-/// The loan: what every telling of it has in common.
+/// The loan approval: its plan.
 fn loan() -> Value {
     json!({
         "title": "Loan approval",
@@ -121,161 +126,163 @@ fn loan() -> Value {
     })
 }
 
-/// Goal: a bureau that is down is asked again, later each time, and nobody has to wait for it
-/// with a process.
+/// A 503 is transient: the step is delayed with growing backoff, without a process that waits.
 #[test]
-fn loan_a_503_is_transient_and_tried_again_with_backoff() {
-    let mut story = Story::begin(&loan());
+fn transient_failure_is_retried_with_backoff() {
+    let mut scenario = Scenario::begin(&loan());
     for (attempt, wait) in [(1, 30), (2, 60)] {
-        let task = story.take("pull_credit");
+        let task = scenario.dispatch("pull_credit");
         assert_eq!(task.attempt, attempt);
-        story.fail(&task, FailureClass::Unknown, "HTTP 503 from the bureau", 40_000);
-        let decided = story.decisions().pop().unwrap();
+        scenario.fail(&task, FailureClass::Unknown, "HTTP 503 from the bureau", 40_000);
+        let decided = scenario.decisions().pop().unwrap();
         assert_eq!(decided.class, FailureClass::Transient, "as the plan hints");
-        assert_eq!(decided.decision, Decision::RetryAt(story.now() + wait * 1_000_000));
-        let step = story.number("pull_credit");
-        story.lose_power();
-        story.wait(wait - 1);
-        let early = refusal(story.ledger().claim(story.run, step, "hasty"));
+        assert_eq!(decided.decision, Decision::RetryAt(scenario.now() + wait * 1_000_000));
+        let step = scenario.number("pull_credit");
+        scenario.lose_power();
+        scenario.wait(wait - 1);
+        let early = refusal(scenario.ledger().claim(scenario.run, step, "early"));
         assert_eq!(early, Rejection::NotReady(step, StepStatus::Delayed));
-        assert!(story.ledger().dispatch(story.run, "hasty").unwrap().is_none());
-        story.wait(1);
-        assert_eq!(story.status("pull_credit"), StepStatus::Ready);
+        assert!(scenario.ledger().dispatch(scenario.run, "early").unwrap().is_none());
+        scenario.wait(1);
+        assert_eq!(scenario.status("pull_credit"), StepStatus::Ready);
     }
-    let task = story.take("pull_credit");
-    assert_eq!(story.finish_for(&task, &json!(640), 40_000), StepStatus::Accepted);
-    assert_eq!(story.variable("score").value.as_str(), "640");
-    assert_eq!(story.state().spent(), money(120_000), "failed attempts cost, too");
+    let task = scenario.dispatch("pull_credit");
+    assert_eq!(scenario.finish_for(&task, &json!(640), 40_000), StepStatus::Accepted);
+    assert_eq!(scenario.variable("score").value.as_str(), "640");
+    assert_eq!(scenario.run().spent(), money(120_000), "failed attempts cost, too");
 }
 
-/// The loan up to the question whether it may go ahead.
-fn loan_in_review() -> Story {
-    let story = Story::begin(&loan());
-    story.finish_for(&story.take("pull_credit"), &json!(640), 40_000);
-    story.finish_for(&story.take("assess"), &json!({ "risk": "review" }), 60_000);
-    story
+/// The loan approval, up to the question whether the loan may go ahead.
+fn loan_in_review() -> Scenario {
+    let scenario = Scenario::begin(&loan());
+    scenario.finish_for(&scenario.dispatch("pull_credit"), &json!(640), 40_000);
+    scenario.finish_for(&scenario.dispatch("assess"), &json!({ "risk": "review" }), 60_000);
+    scenario
 }
 
-/// Goal: a borderline case waits for a person, for 48 hours, and then for another one; whoever is
-/// late, or looks at something else, is told so.
+/// A borderline case waits 48 hours for one person, then for another. A late answer, and an answer
+/// to something else than what was shown, are rejected.
 #[test]
-fn loan_a_review_waits_for_a_person_and_then_for_another() {
-    let mut story = loan_in_review();
-    let asked = story.question();
+fn gate_escalates_to_a_second_person_at_its_deadline() {
+    let mut scenario = loan_in_review();
+    let asked = scenario.question();
     let gate = &asked.question.asked;
     assert_eq!((gate.to.as_deref(), gate.text.as_str()), (Some("ann"), "May this loan go ahead?"));
-    assert_eq!(gate.deadline, Some(story.now() + 48 * HOUR * 1_000_000));
-    assert_eq!((asked.run, asked.question.step), (story.run, Some(story.number("review"))));
-    assert_eq!(story.status("review"), StepStatus::Gated);
+    assert_eq!(gate.deadline, Some(scenario.now() + 48 * HOUR * 1_000_000));
+    assert_eq!((asked.run, asked.question.step), (scenario.run, Some(scenario.number("review"))));
+    assert_eq!(scenario.status("review"), StepStatus::Gated);
 
-    story.wait(48 * HOUR - 1);
-    assert_eq!(story.question(), asked, "she has one second left");
-    story.lose_power();
-    story.wait(1);
-    let escalated = story.question();
+    scenario.wait(48 * HOUR - 1);
+    assert_eq!(scenario.question(), asked, "one second left");
+    scenario.lose_power();
+    scenario.wait(1);
+    let escalated = scenario.question();
     assert_ne!(escalated.id, asked.id);
     assert_eq!(escalated.question.asked.to.as_deref(), Some("bob"));
-    let late = refusal(story.answer(&asked, "ann", YES));
+    let late = refusal(scenario.answer(&asked, "ann", YES));
     assert_eq!(late, Rejection::NoSuchQuestion(asked.id));
-    assert_eq!(story.status("review"), StepStatus::Gated, "late is not yes");
+    assert_eq!(scenario.status("review"), StepStatus::Gated, "late is not yes");
 
     let mut other = escalated.clone();
     other.question.asked.shown = ContentHash([7; 32]);
     let expected = escalated.question.asked.shown;
     let found = other.question.asked.shown;
-    let unseen = refusal(story.answer(&other, "bob", YES));
+    let unseen = refusal(scenario.answer(&other, "bob", YES));
     assert_eq!(unseen, Rejection::HashDiffers { expected, found });
-    let unknown = refusal(story.answer(&escalated, "bob", "perhaps"));
+    let unknown = refusal(scenario.answer(&escalated, "bob", "perhaps"));
     assert!(matches!(unknown, Rejection::NotAnOption { answer, .. } if answer == "perhaps"));
 
-    story.lose_power();
-    story.answer(&escalated, "bob", YES).unwrap();
-    assert_eq!(story.ledger().questions().unwrap(), []);
-    story.walk("review", &json!("plausible"));
-    let answered = story.step_events().into_iter().find_map(|record| match record.event {
+    scenario.lose_power();
+    scenario.answer(&escalated, "bob", YES).unwrap();
+    assert_eq!(scenario.ledger().questions().unwrap(), []);
+    scenario.complete("review", &json!("plausible"));
+    let answered = scenario.step_events().into_iter().find_map(|record| match record.event {
         StepEvent::Answered(answered) => Some((answered.by, answered.answer, answered.shown)),
         _ => None,
     });
     assert_eq!(answered, Some(("bob".to_owned(), YES.to_owned(), expected)));
 }
 
-/// Goal: a no is a no: the step fails, and the offer is never written.
+/// A "no" fails the step, and the offer is never dispatched.
 #[test]
-fn loan_a_no_ends_it() {
-    let story = loan_in_review();
-    story.answer(&story.question(), "ann", NO).unwrap();
-    assert_eq!(story.status("review"), StepStatus::Failed);
-    assert_eq!((story.ended(), story.status("offer")), (Some(Ending::Failed), StepStatus::Waiting));
+fn negative_answer_fails_the_gated_step() {
+    let scenario = loan_in_review();
+    scenario.answer(&scenario.question(), "ann", NO).unwrap();
+    assert_eq!(scenario.status("review"), StepStatus::Failed);
+    assert_eq!(
+        (scenario.ended(), scenario.status("offer")),
+        (Some(Ending::Failed), StepStatus::Waiting)
+    );
 }
 
-/// Goal: a case that needs no review is never asked about.
+/// A case that needs no review asks no question.
 #[test]
-fn loan_a_clear_case_passes_by_the_gate() {
-    let story = Story::begin(&loan());
-    story.walk("pull_credit", &json!(790));
-    story.walk("assess", &json!("low"));
+fn skipped_step_asks_no_question() {
+    let scenario = Scenario::begin(&loan());
+    scenario.complete("pull_credit", &json!(790));
+    scenario.complete("assess", &json!("low"));
     assert_eq!(
-        (story.ledger().questions().unwrap(), story.status("review")),
+        (scenario.ledger().questions().unwrap(), scenario.status("review")),
         (vec![], StepStatus::Skipped)
     );
-    story.walk("offer", &json!("at 3 percent"));
-    assert_eq!(story.ended(), Some(Ending::Done));
+    scenario.complete("offer", &json!("at 3 percent"));
+    assert_eq!(scenario.ended(), Some(Ending::Done));
 }
 
-/// Goal: 25 cents are 25 cents. What would go beyond is not begun; the run pauses, asks, survives,
-/// and goes on when somebody raises the budget, which is a record.
+/// A step that would exceed the budget is not dispatched. The run pauses and asks, keeps both over
+/// a power loss, and continues when a person raises the budget.
 #[test]
-fn loan_a_budget_of_25_cents_pauses_asks_and_is_raised() {
-    let mut story = loan_in_review();
-    story.answer(&story.question(), "ann", YES).unwrap();
-    story.finish_for(&story.take("review"), &json!(null), 100_000);
-    assert_eq!(story.state().spent(), money(200_000));
-    // The offer may cost 100,000 and 50,000 are left.
-    assert!(story.ledger().dispatch(story.run, "writer").unwrap().is_none());
+fn exhausted_budget_pauses_the_run_until_it_is_raised() {
+    let mut scenario = loan_in_review();
+    scenario.answer(&scenario.question(), "ann", YES).unwrap();
+    scenario.finish_for(&scenario.dispatch("review"), &json!(null), 100_000);
+    assert_eq!(scenario.run().spent(), money(200_000));
+    // The offer may cost 100,000, and 50,000 are left.
+    assert!(scenario.ledger().dispatch(scenario.run, "writer").unwrap().is_none());
     let cause = PauseCause::RunBudget(BudgetPart::Money);
-    assert_eq!(story.state().pause, Some(cause.clone()));
-    assert_eq!(story.question().question.asked.subject, Subject::Budget);
-    story.lose_power();
-    assert!(story.ledger().dispatch(story.run, "writer").unwrap().is_none());
-    let (ledger, run) = (story.ledger(), story.run);
-    let offer = story.number("offer");
+    assert_eq!(scenario.run().pause, Some(cause.clone()));
+    assert_eq!(scenario.question().question.asked.subject, Subject::Budget);
+    scenario.lose_power();
+    assert!(scenario.ledger().dispatch(scenario.run, "writer").unwrap().is_none());
+    let (ledger, run) = (scenario.ledger(), scenario.run);
+    let offer = scenario.number("offer");
     assert_eq!(refusal(ledger.claim(run, offer, "writer")), Rejection::Paused(cause.clone()));
-    assert_eq!(ledger.questions().unwrap().len(), 1, "nobody is asked twice");
+    assert_eq!(ledger.questions().unwrap().len(), 1, "the question is not repeated");
 
     let limits = |micros| Some(Limits { money_micros: Some(micros), ..Limits::default() });
     ledger.set_budget(Some(run), limits(200_000), "ann").unwrap();
-    assert_eq!(story.state().pause, Some(cause), "that is less");
+    assert_eq!(scenario.run().pause, Some(cause), "200,000 is too low");
     ledger.set_budget(Some(run), limits(400_000), "ann").unwrap();
-    assert_eq!((story.state().pause, ledger.questions().unwrap()), (None, vec![]));
-    let task = story.take("offer");
-    assert_eq!(story.state().account.reserved, money(100_000));
-    story.finish_for(&task, &json!("at 9 percent"), 90_000);
-    let account = story.state().account;
+    assert_eq!((scenario.run().pause, ledger.questions().unwrap()), (None, vec![]));
+    let task = scenario.dispatch("offer");
+    assert_eq!(scenario.run().account.reserved, money(100_000));
+    scenario.finish_for(&task, &json!("at 9 percent"), 90_000);
+    let account = scenario.run().account;
     assert_eq!((account.spent, account.reserved), (money(290_000), Cost::default()));
-    assert_eq!(story.ended(), Some(Ending::Done));
+    assert_eq!(scenario.ended(), Some(Ending::Done));
 }
 
-/// Goal: whoever is asked about a budget may also want another plan, or an end.
+/// The budget question also takes `replan` and `abort`.
 #[test]
-fn loan_a_budget_that_is_not_raised_ends_in_another_plan_or_not_at_all() {
+fn budget_question_takes_replan_and_abort() {
     for (answer, ending) in [(REPLAN, None), (ABORT, Some(Ending::Aborted))] {
-        let story = loan_in_review();
-        story.answer(&story.question(), "ann", YES).unwrap();
-        story.finish_for(&story.take("review"), &json!(null), 240_000);
-        // More was spent than there was: settled truly, and paused at once.
-        assert_eq!(story.state().spent(), money(340_000));
-        story.answer(&story.question(), "ann", answer).unwrap();
-        assert_eq!(story.ended(), ending, "{answer}");
-        let trigger = story.state().request.map(|request| request.trigger);
+        let scenario = loan_in_review();
+        scenario.answer(&scenario.question(), "ann", YES).unwrap();
+        scenario.finish_for(&scenario.dispatch("review"), &json!(null), 240_000);
+        // The attempt cost more than the budget: the full cost is recorded, and the run pauses.
+        assert_eq!(scenario.run().spent(), money(340_000));
+        scenario.answer(&scenario.question(), "ann", answer).unwrap();
+        assert_eq!(scenario.ended(), ending, "{answer}");
+        let trigger = scenario.run().request.map(|request| request.trigger);
         let expected = (answer == REPLAN).then_some(ReplanTrigger::BudgetExhausted);
         assert_eq!(trigger, expected, "{answer}");
     }
 }
 
-/// Goal: when the attempts at a step are used up, another plan is asked for; it keeps what still
-/// counts, and says of every step and variable whether it does.
+/// When all attempts are used, the run requests a replan. The new version keeps the work that is
+/// still valid, and its activation lists every step and variable that it keeps or drops.
 #[test]
-fn loan_exhausted_retries_lead_to_another_plan() {
+fn exhausted_retries_request_a_replan() {
     let of = |papers: &str, bureau: &str| {
         json!({
             "title": "Loan approval",
@@ -291,182 +298,184 @@ fn loan_exhausted_retries_lead_to_another_plan() {
             ]
         })
     };
-    let mut story = Story::begin(&of("collect the papers", "bureau_a"));
+    let mut scenario = Scenario::begin(&of("collect the papers", "bureau_a"));
     for (id, output) in [("identify", "J. Doe"), ("papers", "two pay slips"), ("income", "4000")] {
-        story.walk(id, &json!(output));
+        scenario.complete(id, &json!(output));
     }
     let mut last = None;
     for _ in 0..2 {
-        let task = story.take("bureau_a");
-        story.fail(&task, FailureClass::Transient, "HTTP 503", 0);
+        let task = scenario.dispatch("bureau_a");
+        scenario.fail(&task, FailureClass::Transient, "HTTP 503", 0);
         last = Some(task.token);
     }
-    let decided = story.decisions().pop().unwrap();
+    let decided = scenario.decisions().pop().unwrap();
     assert_eq!(decided.rule, "replan.attempts_exhausted");
-    let bureau = story.number("bureau_a");
-    story.lose_power();
-    let request = story.state().request.unwrap();
+    let bureau = scenario.number("bureau_a");
+    scenario.lose_power();
+    let request = scenario.run().request.unwrap();
     assert_eq!(request.trigger, ReplanTrigger::RetriesExhausted { token: last.unwrap() });
-    assert_eq!((request.from, story.ended()), (Some(bureau), None));
+    assert_eq!((request.from, scenario.ended()), (Some(bureau), None));
 
     let other = plan(&of("collect the papers, and bank statements", "bureau_b"));
-    story.ledger().propose(story.run, &other, "bureau A is down").unwrap();
-    let activated = story.activated();
+    scenario.ledger().propose(scenario.run, &other, "bureau A is down").unwrap();
+    let activated = scenario.activated();
     assert_eq!(activated.request, request.seq);
-    assert_eq!(activated.preserved, numbers(&story, &["identify"]));
-    assert_eq!(activated.invalidated, numbers(&story, &["papers", "income"]));
+    assert_eq!(activated.preserved, numbers(&scenario, &["identify"]));
+    assert_eq!(activated.invalidated, numbers(&scenario, &["papers", "income"]));
     assert_eq!((activated.removed, activated.added.len()), (vec![bureau], 1));
     assert_eq!(activated.trusted, ["identity"]);
     assert_eq!(activated.untrusted, ["income", "papers"]);
-    assert_eq!(story.status("identify"), StepStatus::Accepted);
-    assert_eq!(story.status("papers"), StepStatus::Ready);
+    assert_eq!(scenario.status("identify"), StepStatus::Accepted);
+    assert_eq!(scenario.status("papers"), StepStatus::Ready);
 
-    // One other plan was allowed. What a person wants changed does not count.
+    // The plan allows one replan; a change of scope by a person does not count.
     let third = plan(&of("collect everything", "bureau_c"));
     let trigger = ReplanTrigger::NewEvidence { by: "planner".to_owned() };
-    let (ledger, run) = (story.ledger(), story.run);
+    let (ledger, run) = (scenario.ledger(), scenario.run);
     let limited = refusal(ledger.propose_for(run, &third, "why not", Some(trigger)));
     assert_eq!(limited, Rejection::ReplanLimit(1));
     let trigger = ReplanTrigger::ScopeChange { by: "ann".to_owned() };
     assert_eq!(ledger.propose_for(run, &third, "I want it", Some(trigger)).unwrap(), 3);
 
-    story.lose_power();
+    scenario.lose_power();
     for id in ["papers", "income", "bureau_c", "assess"] {
-        story.walk(id, &json!("done"));
+        scenario.complete(id, &json!("done"));
     }
-    assert_eq!(story.ended(), Some(Ending::Done));
-    assert!(story.state().variables.values().all(|variable| variable.is_trusted));
-    assert_eq!(story.step("identify").attempts, 1, "kept, not done again");
+    assert_eq!(scenario.ended(), Some(Ending::Done));
+    assert!(scenario.run().variables.values().all(|variable| variable.is_trusted));
+    assert_eq!(scenario.step("identify").attempts, 1, "kept, not repeated");
 }
 
-/// Goal: a score of yesterday is better than none; one that is older is not.
+/// A variable is used as the fallback value up to its maximum age, and not beyond.
 #[test]
-fn loan_a_cached_score_stands_in_if_it_is_under_24_hours_old() {
+fn fallback_variable_is_used_up_to_its_maximum_age() {
     let of = json!({ "steps": [
         { "id": "pull_credit", "goal": "ask", "outputs": ["score"], "retry": { "max_attempts": 2 },
           "fallback": { "variable": { "name": "cached_score", "max_age_seconds": 24 * HOUR } } },
         { "id": "assess", "goal": "assess", "after": ["pull_credit"], "inputs": ["score"] }
     ]});
-    for (age, stands_in) in [(23 * HOUR, true), (24 * HOUR, true), (24 * HOUR + 1, false)] {
-        let mut story = Story::begin(&of);
+    for (age, is_fresh) in [(23 * HOUR, true), (24 * HOUR, true), (24 * HOUR + 1, false)] {
+        let mut scenario = Scenario::begin(&of);
         let score = Json::new(&json!(655));
-        story.ledger().set_variable(story.run, "cached_score", score, Some(0), "batch").unwrap();
-        story.wait(age);
-        story.lose_power();
+        scenario
+            .ledger()
+            .set_variable(scenario.run, "cached_score", score, Some(0), "batch")
+            .unwrap();
+        scenario.wait(age);
+        scenario.lose_power();
         for _ in 0..2 {
-            let task = story.take("pull_credit");
-            story.fail(&task, FailureClass::Transient, "HTTP 503", 0);
+            let task = scenario.dispatch("pull_credit");
+            scenario.fail(&task, FailureClass::Transient, "HTTP 503", 0);
         }
-        let decided = story.decisions().pop().unwrap();
-        let step = story.step("pull_credit");
-        if !stands_in {
+        let decided = scenario.decisions().pop().unwrap();
+        let step = scenario.step("pull_credit");
+        if !is_fresh {
             assert_eq!((decided.decision, step.status), (Decision::Fail, StepStatus::Failed));
-            assert_eq!(story.ended(), Some(Ending::Failed));
+            assert_eq!(scenario.ended(), Some(Ending::Failed));
             continue;
         }
         assert_eq!((decided.decision, step.status), (Decision::Fallback, StepStatus::Accepted));
         let reason = format!("variable cached_score, {age} s old");
         assert_eq!(step.accepted(), Some(&AcceptedBasis::Fallback { reason }));
-        let origin = Origin::Fallback { step: story.number("pull_credit") };
-        assert_eq!(story.variable("score").origin, origin);
-        let task = story.take("assess");
+        let origin = Origin::Fallback { step: scenario.number("pull_credit") };
+        assert_eq!(scenario.variable("score").origin, origin);
+        let task = scenario.dispatch("assess");
         assert_eq!(task.inputs, [("score".to_owned(), Json::new(&json!(655)))]);
     }
 }
 
-/// Goal: the sixth step waits for all five before it, in whatever order they end and whatever
-/// happens in between.
+/// A step after a barrier waits for all five members, in any order and across power losses.
 #[test]
-fn five_steps_and_a_barrier_before_the_sixth() {
+fn barrier_of_five_opens_across_power_losses() {
     let five = ["north", "east", "south", "west", "middle"];
     let mut steps: Vec<Value> = five.iter().map(|id| json!({ "id": id, "goal": "look" })).collect();
     steps.push(json!({ "id": "sum", "goal": "put it together", "after": ["all"] }));
     let of = json!({ "steps": steps, "barriers": [{ "id": "all", "members": five }] });
-    let mut story = Story::begin(&of);
-    let sum = story.number("sum");
-    let mut tasks: Vec<_> = five.iter().map(|id| story.take(id)).collect();
+    let mut scenario = Scenario::begin(&of);
+    let sum = scenario.number("sum");
+    let mut tasks: Vec<_> = five.iter().map(|id| scenario.dispatch(id)).collect();
     tasks.rotate_left(2);
     let last = tasks.pop().unwrap();
     for task in &tasks {
-        story.finish(task, &json!("seen"));
-        story.lose_power();
-        assert_eq!(story.state().barriers["all"].status, BarrierStatus::Closed);
-        let early = refusal(story.ledger().claim(story.run, sum, "hasty"));
+        scenario.finish(task, &json!("seen"));
+        scenario.lose_power();
+        assert_eq!(scenario.run().barriers["all"].status, BarrierStatus::Closed);
+        let early = refusal(scenario.ledger().claim(scenario.run, sum, "early"));
         assert_eq!(early, Rejection::NotReady(sum, StepStatus::Waiting));
     }
-    story.finish(&last, &json!("seen"));
-    let released = story.events().into_iter().find_map(|(_, event)| match event {
+    scenario.finish(&last, &json!("seen"));
+    let released = scenario.events().into_iter().find_map(|(_, event)| match event {
         Event::Barrier(changed) => Some((changed.change, changed.arrived, changed.needed)),
         _ => None,
     });
     assert_eq!(released, Some((BarrierChange::Released, 5, 5)));
-    story.walk("sum", &json!("a map"));
-    assert_eq!(story.ended(), Some(Ending::Done));
+    scenario.complete("sum", &json!("a map"));
+    assert_eq!(scenario.ended(), Some(Ending::Done));
 }
 
-/// Goal: agent 40 of 100 dies, and the machine with it: the ledger holds the 39 receipts, knows
-/// that 40 never came back, and deals it again, to one agent.
+/// Agent 40 of 100 dies together with the machine: the 39 receipts are kept, and its step is
+/// re-dispatched once when the lease expires.
 #[test]
-fn agent_40_of_100_dies() {
+fn step_of_a_dead_agent_is_redispatched_once() {
     let steps: Vec<Value> =
         (1..=100).map(|number| json!({ "id": format!("part {number}"), "goal": "do" })).collect();
     let of = json!({ "defaults": { "lease_seconds": 60 }, "steps": steps });
-    let mut story = Story::begin(&of);
-    let deal = |story: &Story, agent: u32| {
-        story.ledger().dispatch(story.run, &format!("agent {agent}")).unwrap().unwrap()
+    let mut scenario = Scenario::begin(&of);
+    let dispatch = |scenario: &Scenario, agent: u32| {
+        scenario.ledger().dispatch(scenario.run, &format!("agent {agent}")).unwrap().unwrap()
     };
     for agent in 1..=39 {
-        let task = deal(&story, agent);
-        story.finish(&task, &json!(agent));
+        let task = dispatch(&scenario, agent);
+        scenario.finish(&task, &json!(agent));
     }
-    let fortieth = deal(&story, 40);
-    story.lose_power();
+    let fortieth = dispatch(&scenario, 40);
+    scenario.lose_power();
 
-    let receipts = |story: &Story| {
+    let receipts = |scenario: &Scenario| {
         let is_receipt =
             |record: &StepRecord| matches!(record.event, StepEvent::ReceiptRecorded(_));
-        story.step_events().iter().filter(|record| is_receipt(record)).count()
+        scenario.step_events().iter().filter(|record| is_receipt(record)).count()
     };
-    assert_eq!(receipts(&story), 39);
-    let run = story.state();
+    assert_eq!(receipts(&scenario), 39);
+    let run = scenario.run();
     assert_eq!((run.count(StepStatus::Accepted), run.count(StepStatus::Ready)), (39, 60));
-    let held = refusal(story.ledger().claim(story.run, StepNumber(40), "agent 41"));
+    let held = refusal(scenario.ledger().claim(scenario.run, StepNumber(40), "agent 41"));
     let (worker, lease_until) = ("agent 40".to_owned(), fortieth.lease_until);
     assert_eq!(held, Rejection::HeldBy { step: StepNumber(40), worker, lease_until });
 
-    story.wait(60);
-    let lost = story.step_events().into_iter().find_map(|record| match record.event {
+    scenario.wait(60);
+    let lost = scenario.step_events().into_iter().find_map(|record| match record.event {
         StepEvent::AttemptLost(lost) => Some((record.step, lost.token, lost.cause, lost.then)),
         _ => None,
     });
     let expected = (StepNumber(40), fortieth.token, LostCause::LeaseExpired, AfterLoss::DealAgain);
     assert_eq!(lost, Some(expected));
-    let again = deal(&story, 41);
+    let again = dispatch(&scenario, 41);
     assert_eq!((again.number, again.attempt), (StepNumber(40), 2));
-    // It was not dead after all. What it says is kept, and counts for nothing.
-    let late = story.ledger().record_receipt(fortieth.token, receipt(&json!("late")));
+    // The first agent was alive after all. Its receipt is rejected.
+    let late = scenario.ledger().record_receipt(fortieth.token, receipt(&json!("late")));
     assert_eq!(refusal(late), Rejection::StaleToken(fortieth.token));
-    story.finish(&again, &json!(41));
+    scenario.finish(&again, &json!(41));
     for agent in 42..=101 {
-        let task = deal(&story, agent);
+        let task = dispatch(&scenario, agent);
         assert_eq!(task.number, StepNumber(agent - 1));
-        story.finish(&task, &json!(agent));
+        scenario.finish(&task, &json!(agent));
     }
-    assert_eq!((story.ended(), receipts(&story)), (Some(Ending::Done), 100));
-    assert_eq!(story.state().account.attempts, 101);
+    assert_eq!((scenario.ended(), receipts(&scenario)), (Some(Ending::Done), 100));
+    assert_eq!(scenario.run().account.attempts, 101);
 }
 
-/// Goal: the executor that marks its own work as done is refused, whatever way it tries; somebody
-/// else's word counts, and is on record.
+/// A worker cannot accept its own attempt, neither by a receipt nor by a verdict. The verdict of
+/// another judge counts.
 #[test]
-fn an_executor_may_not_mark_its_own_work_as_done() {
+fn worker_cannot_accept_its_own_attempt() {
     let of = json!({ "steps": [
         { "id": "migrate", "goal": "move the rows", "acceptance": ["every row is there"] }
     ]});
-    let mut story = Story::begin(&of);
-    let task = story.take("migrate");
-    let says = json!({ "accepted": true, "status": "done" });
-    assert_eq!(story.finish(&task, &says), StepStatus::Reported, "a receipt is a claim");
+    let mut scenario = Scenario::begin(&of);
+    let task = scenario.dispatch("migrate");
+    let output = json!({ "accepted": true, "status": "done" });
+    assert_eq!(scenario.finish(&task, &output), StepStatus::Reported, "a receipt is a claim");
     let verdict = |by: &str| Verdict {
         criterion: 0,
         ruling: Ruling::Pass,
@@ -474,229 +483,243 @@ fn an_executor_may_not_mark_its_own_work_as_done() {
         evidence: "counted them".to_owned(),
     };
     let itself = "worker of migrate";
-    let judged = refusal(story.ledger().judge(task.token, vec![verdict(itself)]));
+    let judged = refusal(scenario.ledger().judge(task.token, vec![verdict(itself)]));
     assert_eq!(judged, Rejection::JudgedByWorker(itself.to_owned()));
-    story.lose_power();
-    assert_eq!(story.status("migrate"), StepStatus::Reported);
-    // One honest verdict does not carry a second one of its own.
+    scenario.lose_power();
+    assert_eq!(scenario.status("migrate"), StepStatus::Reported);
+    // A verdict of the worker in the same command rejects the whole command.
     let both = vec![verdict("ann"), Verdict { criterion: 1, ..verdict(itself) }];
-    assert_eq!(refusal(story.ledger().judge(task.token, both)), Rejection::NoSuchCriterion(1));
-    assert_eq!(story.status("migrate"), StepStatus::Reported, "refused as a whole");
-    let status = story.ledger().judge(task.token, vec![verdict("ann")]).unwrap();
+    assert_eq!(refusal(scenario.ledger().judge(task.token, both)), Rejection::NoSuchCriterion(1));
+    assert_eq!(scenario.status("migrate"), StepStatus::Reported, "the whole command is rejected");
+    let status = scenario.ledger().judge(task.token, vec![verdict("ann")]).unwrap();
     assert_eq!(status, StepStatus::Accepted);
-    assert_eq!(story.step("migrate").accepted(), Some(&AcceptedBasis::Verdicts));
-    assert_eq!(story.ended(), Some(Ending::Done));
+    assert_eq!(scenario.step("migrate").accepted(), Some(&AcceptedBasis::Verdicts));
+    assert_eq!(scenario.ended(), Some(Ending::Done));
 }
 
-/// Goal: a value that is no answer at all does not pass for one: `system_error` is outside of what
-/// a compliance check may say, and never becomes a variable that others read.
+/// An output outside the expected set fails its criterion and never becomes a variable.
 #[test]
-fn a_compliance_flag_outside_of_its_expected_set_is_turned_down() {
+fn output_that_fails_its_criterion_sets_no_variable() {
     let of = json!({ "steps": [
         { "id": "check", "goal": "check the applicant", "outputs": ["compliance_flag"],
           "acceptance": [{ "cel": "output.compliance_flag in ['pass', 'fail', 'review']" }] },
         { "id": "decide", "goal": "decide", "after": ["check"], "inputs": ["compliance_flag"] }
     ]});
-    let mut story = Story::begin(&of);
-    let task = story.take("check");
-    let status = story.finish(&task, &json!({ "compliance_flag": "system_error" }));
-    assert_eq!(status, StepStatus::Ready, "it is tried again");
-    assert!(!story.state().variables.contains_key("compliance_flag"));
-    story.lose_power();
-    let again = story.take("check");
+    let mut scenario = Scenario::begin(&of);
+    let task = scenario.dispatch("check");
+    let status = scenario.finish(&task, &json!({ "compliance_flag": "system_error" }));
+    assert_eq!(status, StepStatus::Ready, "it is retried");
+    assert!(!scenario.run().variables.contains_key("compliance_flag"));
+    scenario.lose_power();
+    let again = scenario.dispatch("check");
     let failed = &again.failed_criteria;
     assert_eq!((failed.len(), failed[0].criterion, failed[0].ruling), (1, 0, Ruling::Fail));
-    assert_eq!(story.finish(&again, &json!({ "compliance_flag": "review" })), StepStatus::Accepted);
-    let task = story.take("decide");
+    assert_eq!(
+        scenario.finish(&again, &json!({ "compliance_flag": "review" })),
+        StepStatus::Accepted
+    );
+    let task = scenario.dispatch("decide");
     assert_eq!(task.inputs[0].1.as_str(), "\"review\"");
 }
 
-/// Goal: a worker is told which criteria the attempt before did not meet, but never of such as the
-/// new version of the plan puts in another place or does not have.
+/// A worker gets the failed criteria of the previous attempt, unless the new plan version moved or
+/// removed them.
 #[test]
-fn a_worker_is_told_of_criteria_that_its_plan_still_has() {
+fn failed_criteria_are_passed_on_while_the_plan_has_them() {
     let of = |second: &str| {
         json!({ "steps": [
             { "id": "kept", "goal": "g", "acceptance": [{ "cel": "output.ok" }] },
             { "id": "other", "goal": "g", "acceptance": [{ "cel": second }] }
         ]})
     };
-    let story = Story::begin(&of("output.ok"));
+    let scenario = Scenario::begin(&of("output.ok"));
     for id in ["kept", "other"] {
-        let task = story.ledger().claim(story.run, story.number(id), "w").unwrap();
-        assert_eq!(story.finish(&task, &json!({ "ok": false })), StepStatus::Ready, "{id}");
+        let task = scenario.ledger().claim(scenario.run, scenario.number(id), "w").unwrap();
+        assert_eq!(scenario.finish(&task, &json!({ "ok": false })), StepStatus::Ready, "{id}");
     }
-    story.ledger().propose(story.run, &plan(&of("output.fine")), "other words").unwrap();
-    for (id, told) in [("kept", 1), ("other", 0)] {
-        let task = story.take(id);
-        assert_eq!((task.failed_criteria.len(), task.attempt), (told, 2), "{id}");
+    scenario.ledger().propose(scenario.run, &plan(&of("output.fine")), "other words").unwrap();
+    for (id, count) in [("kept", 1), ("other", 0)] {
+        let task = scenario.dispatch(id);
+        assert_eq!((task.failed_criteria.len(), task.attempt), (count, 2), "{id}");
         assert!(task.last_failure.unwrap().contains("output.ok"), "{id}");
     }
 }
 
-/// Goal: waiting for a person costs nothing: no process, no record, no attempt, no timer; for
-/// years, and over any number of restarts.
+/// A gate that waits uses no process, record, attempt or timer, for years and over restarts.
 #[test]
-fn waiting_at_a_gate_costs_nothing_and_survives_restarts() {
+fn waiting_gate_costs_nothing_and_survives_restarts() {
     let of = json!({ "budget": { "money_micros": 1, "attempts": 1 }, "steps": [
         { "id": "launch", "goal": "launch it", "gate": { "question": "Now?" } }
     ]});
-    let mut story = Story::begin(&of);
-    let (asked, events) = (story.question(), story.events());
+    let mut scenario = Scenario::begin(&of);
+    let (asked, events) = (scenario.question(), scenario.events());
     for _ in 0..12 {
-        story.wait(30 * 24 * HOUR);
-        story.lose_power();
-        assert!(story.ledger().dispatch(story.run, "eager").unwrap().is_none());
+        scenario.wait(30 * 24 * HOUR);
+        scenario.lose_power();
+        assert!(scenario.ledger().dispatch(scenario.run, "eager").unwrap().is_none());
     }
-    assert_eq!((story.events(), story.question()), (events, asked.clone()));
-    assert_eq!(story.ledger().state().unwrap().next_due(), None);
-    let run = story.state();
+    assert_eq!((scenario.events(), scenario.question()), (events, asked.clone()));
+    assert_eq!(scenario.ledger().state().unwrap().next_due(), None);
+    let run = scenario.run();
     assert_eq!((run.account.attempts, run.spent()), (0, Cost::default()));
-    story.answer(&asked, "ann", YES).unwrap();
-    let again = refusal(story.answer(&asked, "ann", YES));
-    assert_eq!(again, Rejection::NoSuchQuestion(asked.id), "it was answered");
-    story.walk("launch", &json!("up"));
-    assert_eq!(story.ended(), Some(Ending::Done));
+    scenario.answer(&asked, "ann", YES).unwrap();
+    let again = refusal(scenario.answer(&asked, "ann", YES));
+    assert_eq!(again, Rejection::NoSuchQuestion(asked.id), "the question is closed");
+    scenario.complete("launch", &json!("up"));
+    assert_eq!(scenario.ended(), Some(Ending::Done));
 }
 
-/// Goal: what was done to the world is done once, although the worker that did it died before it
-/// could say so.
+/// An effect with an idempotency key happens once, although the worker dies before its receipt.
 #[test]
-fn a_payment_is_made_once_although_its_worker_dies() {
+fn effect_happens_once_although_its_worker_dies() {
     let of = json!({ "defaults": { "lease_seconds": 60 }, "steps": [
         { "id": "pay", "goal": "pay 100", "idempotent": "with_key", "side_effects": ["payment"] }
     ]});
-    let mut story = Story::begin(&of);
-    let first = story.take("pay");
+    let mut scenario = Scenario::begin(&of);
+    let first = scenario.dispatch("pay");
     let key = first.idempotency_key.clone();
-    let ledger = story.ledger();
+    let ledger = scenario.ledger();
     assert_eq!(
         refusal(ledger.commit_effect(first.token, &key)),
         Rejection::NoSuchEffect(key.clone()),
-        "nothing is done that was not meant"
+        "an effect needs an intent"
     );
     ledger.intend_effect(first.token, "pay 100", &key).unwrap();
     let commit = ledger.commit_effect(first.token, &key).unwrap();
-    story.lose_power();
-    story.wait(60);
-    let second = story.take("pay");
+    scenario.lose_power();
+    scenario.wait(60);
+    let second = scenario.dispatch("pay");
     assert_eq!((second.attempt, &second.idempotency_key), (2, &key));
-    let known = refusal(story.ledger().intend_effect(second.token, "pay 100", &key));
+    let known = refusal(scenario.ledger().intend_effect(second.token, "pay 100", &key));
     assert_eq!(known, Rejection::EffectKnown { key: key.clone(), committed: commit.ack.seq });
-    story.finish(&second, &json!("it was paid before"));
-    assert_eq!(story.state().effects.len(), 1);
+    scenario.finish(&second, &json!("it was paid before"));
+    assert_eq!(scenario.run().effects.len(), 1);
 }
 
-/// Goal: a run that somebody holds up deals nothing and loses nothing.
+/// A paused run dispatches nothing; attempts in flight may still report.
 #[test]
-fn a_pause_holds_up_what_was_not_begun() {
+fn paused_run_dispatches_nothing() {
     let of = json!({ "steps": [{ "id": "a", "goal": "a" }, { "id": "b", "goal": "b" }] });
-    let mut story = Story::begin(&of);
-    let task = story.take("a");
-    story.ledger().pause(story.run, "ann", "lunch").unwrap();
+    let mut scenario = Scenario::begin(&of);
+    let task = scenario.dispatch("a");
+    scenario.ledger().pause(scenario.run, "ann", "lunch").unwrap();
     let cause = Rejection::Paused(PauseCause::Person("ann".to_owned()));
-    assert_eq!(refusal(story.ledger().pause(story.run, "bob", "tea")), cause);
-    assert_eq!(story.finish(&task, &json!(1)), StepStatus::Accepted, "what was begun goes on");
-    story.lose_power();
-    assert!(story.ledger().dispatch(story.run, "w").unwrap().is_none());
-    story.ledger().resume(story.run, "ann").unwrap();
-    assert_eq!(refusal(story.ledger().resume(story.run, "ann")), Rejection::NotPaused);
-    story.walk("b", &json!(2));
-    assert_eq!(story.ended(), Some(Ending::Done));
+    assert_eq!(refusal(scenario.ledger().pause(scenario.run, "bob", "tea")), cause);
+    assert_eq!(
+        scenario.finish(&task, &json!(1)),
+        StepStatus::Accepted,
+        "an attempt in flight may report"
+    );
+    scenario.lose_power();
+    assert!(scenario.ledger().dispatch(scenario.run, "w").unwrap().is_none());
+    scenario.ledger().resume(scenario.run, "ann").unwrap();
+    assert_eq!(refusal(scenario.ledger().resume(scenario.run, "ann")), Rejection::NotPaused);
+    scenario.complete("b", &json!(2));
+    assert_eq!(scenario.ended(), Some(Ending::Done));
 }
 
-/// Goal: where the plan leaves failures to somebody else, a failed attempt waits for them, over
-/// restarts, and what they decide is on record like any rule.
+/// With an external decider a failed attempt waits, over restarts, and the decision is recorded
+/// like that of a rule.
 #[test]
-fn a_failure_waits_for_a_decider_from_outside() {
+fn failure_waits_for_an_external_decider() {
     let of = json!({ "failure": { "decider": "external" }, "steps": [{ "id": "a", "goal": "a" }] });
-    let mut story = Story::begin(&of);
-    let task = story.take("a");
+    let mut scenario = Scenario::begin(&of);
+    let task = scenario.dispatch("a");
     let step = task.number;
-    assert_eq!(story.fail(&task, FailureClass::Unknown, "odd", 0), StepStatus::Reported);
-    story.lose_power();
-    assert!(story.ledger().dispatch(story.run, "w").unwrap().is_none());
-    let decide = |story: &Story, decision| {
-        story.ledger().decide_failure(story.run, step, decision, "model 7", "looks like a glitch")
+    assert_eq!(scenario.fail(&task, FailureClass::Unknown, "odd", 0), StepStatus::Reported);
+    scenario.lose_power();
+    assert!(scenario.ledger().dispatch(scenario.run, "w").unwrap().is_none());
+    let decide = |scenario: &Scenario, decision| {
+        scenario.ledger().decide_failure(
+            scenario.run,
+            step,
+            decision,
+            "model 7",
+            "looks like a glitch",
+        )
     };
-    assert_eq!(refusal(decide(&story, Decision::Fallback)), Rejection::NoFallback(step));
-    let at = story.now() + 5_000_000;
-    assert_eq!(decide(&story, Decision::RetryAt(at)).unwrap(), StepStatus::Delayed);
-    assert_eq!(story.decisions()[0].rule, "model 7");
-    assert_eq!(refusal(decide(&story, Decision::Retry)), Rejection::NothingFailed);
-    story.wait(5);
-    story.walk("a", &json!(1));
-    assert_eq!(story.ended(), Some(Ending::Done));
+    assert_eq!(refusal(decide(&scenario, Decision::Fallback)), Rejection::NoFallback(step));
+    let at = scenario.now() + 5_000_000;
+    assert_eq!(decide(&scenario, Decision::RetryAt(at)).unwrap(), StepStatus::Delayed);
+    assert_eq!(scenario.decisions()[0].rule, "model 7");
+    assert_eq!(refusal(decide(&scenario, Decision::Retry)), Rejection::NothingFailed);
+    scenario.wait(5);
+    scenario.complete("a", &json!(1));
+    assert_eq!(scenario.ended(), Some(Ending::Done));
 }
 
-/// Goal: an open request for another plan may turn out to be none, and a plan that is extended as
-/// it goes ends when its planner says so.
+/// A replan request can be withdrawn. A plan that is extended step by step ends when its planner
+/// withdraws the last request.
 #[test]
-fn a_planner_says_that_there_is_no_more_to_do() {
+fn withdrawn_replan_request_ends_the_run() {
     let of = |count: usize| {
         let steps: Vec<Value> =
             (0..count).map(|number| json!({ "id": number.to_string(), "goal": "g" })).collect();
         json!({ "continues": true, "extend_at": 1, "steps": steps })
     };
-    let mut story = Story::begin(&of(1));
-    story.walk("0", &json!(0));
-    assert_eq!(story.state().request.unwrap().trigger, ReplanTrigger::Extension);
-    story.lose_power();
-    let (ledger, run) = (story.ledger(), story.run);
+    let mut scenario = Scenario::begin(&of(1));
+    scenario.complete("0", &json!(0));
+    assert_eq!(scenario.run().request.unwrap().trigger, ReplanTrigger::Extension);
+    scenario.lose_power();
+    let (ledger, run) = (scenario.ledger(), scenario.run);
     let trigger = ReplanTrigger::NewEvidence { by: "ann".to_owned() };
     let open = refusal(ledger.request_replan(run, trigger.clone(), None, "look"));
     assert!(matches!(open, Rejection::ReplanIsOpen(_)));
     ledger.propose(run, &plan(&of(2)), "one more").unwrap();
-    assert_eq!(story.activated().preserved, [StepNumber(1)]);
+    assert_eq!(scenario.activated().preserved, [StepNumber(1)]);
     let seq = ledger.request_replan(run, trigger, None, "look").unwrap();
-    assert_eq!(story.state().request.unwrap().seq, seq);
+    assert_eq!(scenario.run().request.unwrap().seq, seq);
     ledger.withdraw_replan(run, "ann", "it was nothing").unwrap();
     assert_eq!(refusal(ledger.withdraw_replan(run, "ann", "")), Rejection::NoReplanRequested);
-    story.walk("1", &json!(1));
-    assert_eq!(story.ended(), None, "there may be more");
+    scenario.complete("1", &json!(1));
+    assert_eq!(scenario.ended(), None, "the plan may still be extended");
     ledger.withdraw_replan(run, "planner", "that was all").unwrap();
-    assert_eq!(story.ended(), Some(Ending::Done));
+    assert_eq!(scenario.ended(), Some(Ending::Done));
 }
 
-/// Goal: a run forked before a step is what the run was then, costs nothing of what was spent
-/// then, and goes its own way; the one that it was forked from does not notice.
+/// A fork before a step has the state of that record, none of its costs, and no influence on the
+/// original run.
 #[test]
-fn a_run_is_forked_before_a_step_and_goes_its_own_way() {
+fn fork_before_a_step_is_independent_of_its_parent() {
     use plan_ledger::ForkPoint;
     let of = json!({ "budget": { "money_micros": 100 }, "steps": [
         { "id": "draw", "goal": "draw", "outputs": ["colour"] },
         { "id": "paint", "goal": "paint", "after": ["draw"], "inputs": ["colour"] },
         { "id": "hang", "goal": "hang", "after": ["paint"] }
     ]});
-    let mut story = Story::begin(&of);
-    story.finish_for(&story.take("draw"), &json!("red"), 60);
-    let before = story.ledger().head();
-    story.fail(&story.take("paint"), FailureClass::Transient, "spilt", 10);
-    let painting = story.take("paint");
-    story.finish_for(&painting, &json!("done"), 10);
-    story.lose_power();
-    let ledger = story.ledger();
-    let (parent, paint) = (story.run, story.number("paint"));
+    let mut scenario = Scenario::begin(&of);
+    scenario.finish_for(&scenario.dispatch("draw"), &json!("red"), 60);
+    let before = scenario.ledger().head();
+    scenario.fail(&scenario.dispatch("paint"), FailureClass::Transient, "spilt", 10);
+    let painting = scenario.dispatch("paint");
+    scenario.finish_for(&painting, &json!("done"), 10);
+    scenario.lose_power();
+    let ledger = scenario.ledger();
+    let (parent, paint) = (scenario.run, scenario.number("paint"));
     let fork = ledger.fork(parent, ForkPoint::Before(paint), "in blue").unwrap();
     let run = ledger.run(fork).unwrap();
     let forked = run.forked.clone().unwrap();
     assert_eq!((forked.parent, forked.at_seq), (parent, before.seq));
-    assert_eq!(forked.chain, ContentHash(before.chain.0), "as the log has it");
+    assert_eq!(forked.chain, ContentHash(before.chain.0), "the chain value of the log");
     assert_eq!((forked.spent, run.spent()), (money(60), Cost::default()));
     assert_eq!(run.step(paint).unwrap().status, StepStatus::Ready);
     assert_eq!(run.step(paint).unwrap().attempts, 0);
     ledger.set_variable(fork, "colour", Json::new(&json!("blue")), Some(1), "ann").unwrap();
     let task = ledger.dispatch(fork, "w").unwrap().unwrap();
     assert_eq!((task.number, task.inputs[0].1.as_str()), (paint, "\"blue\""));
-    assert_eq!(story.variable("colour").value.as_str(), "\"red\"");
-    assert_eq!(story.status("paint"), StepStatus::Accepted);
+    assert_eq!(scenario.variable("colour").value.as_str(), "\"red\"");
+    assert_eq!(scenario.status("paint"), StepStatus::Accepted);
 
-    // After any record; and a step that was never dealt is before itself now.
-    let last = ledger.fork(parent, ForkPoint::Before(story.number("hang")), "now").unwrap();
+    // A fork at any record; a step that was never dispatched forks at the head.
+    let last = ledger.fork(parent, ForkPoint::Before(scenario.number("hang")), "now").unwrap();
     assert_eq!(ledger.run(last).unwrap().step(paint).unwrap().status, StepStatus::Accepted);
     let again = ledger.fork(fork, ForkPoint::After(ledger.head().seq), "in green").unwrap();
     assert_eq!(ledger.run(again).unwrap().variables["colour"].value.as_str(), "\"blue\"");
-    assert_eq!(ledger.run(again).unwrap().count(StepStatus::Ready), 1, "in flight there, not here");
+    assert_eq!(
+        ledger.run(again).unwrap().count(StepStatus::Ready),
+        1,
+        "in flight in the parent, not in the fork"
+    );
     let name = refusal(ledger.fork(parent, ForkPoint::After(before.seq), "now"));
     assert_eq!(name, Rejection::RunExists(last));
     let none = refusal(ledger.fork(fork, ForkPoint::After(before.seq), "too early"));
@@ -707,30 +730,27 @@ fn a_run_is_forked_before_a_step_and_goes_its_own_way() {
     assert_eq!(no_step, Rejection::NoSuchStep(StepNumber(9)));
 }
 
-/// A fork may begin at any record, also inside of what was written at once. A version of which only
-/// the header stood there came along with no steps and the hash of the whole plan, and no snapshot
-/// of such a state could be read again.
-///
-/// Goal: a fork takes over what was whole at its record, and what is known of it: which variables
-/// count, and who is to be asked about a version.
+/// A fork at any record of a batch takes over complete plan versions only, with the questions and
+/// the trust of that record. A fork after the header of a version used to copy a version without
+/// steps, and no snapshot of that state could be read again.
 #[test]
-fn a_fork_inside_of_a_batch_takes_over_what_was_whole() {
+fn fork_inside_a_batch_takes_complete_versions_only() {
     use plan_ledger::ForkPoint;
     let of = |goal: &str| {
         json!({ "steps": [{ "id": "a", "goal": goal, "outputs": ["x"] }, { "id": "b", "goal": "b" }],
                 "gate": { "question": "This plan?", "to": "ann" } })
     };
-    let mut story = Story::begin(&of("first"));
-    story.answer(&story.question(), "ann", YES).unwrap();
-    story.walk("a", &json!(1));
-    let before = story.ledger().head().seq;
-    assert_eq!(story.ledger().propose(story.run, &plan(&of("second")), "better").unwrap(), 2);
-    let last = story.ledger().head().seq;
+    let mut scenario = Scenario::begin(&of("first"));
+    scenario.answer(&scenario.question(), "ann", YES).unwrap();
+    scenario.complete("a", &json!(1));
+    let before = scenario.ledger().head().seq;
+    assert_eq!(scenario.ledger().propose(scenario.run, &plan(&of("second")), "better").unwrap(), 2);
+    let last = scenario.ledger().head().seq;
     assert_eq!(last, before + 3, "a header, its steps, a question");
     for (seq, versions) in [(before, 1), (before + 1, 1), (before + 2, 2), (last, 2)] {
         let name = format!("at {seq}");
-        let fork = story.ledger().fork(story.run, ForkPoint::After(seq), &name).unwrap();
-        let run = story.ledger().run(fork).unwrap();
+        let fork = scenario.ledger().fork(scenario.run, ForkPoint::After(seq), &name).unwrap();
+        let run = scenario.ledger().run(fork).unwrap();
         assert_eq!(run.versions.len(), versions, "{name}");
         for version in &run.versions {
             assert_eq!(plan_ledger::plan_hash(&version.plan.whole()), version.hash, "{name}");
@@ -739,59 +759,59 @@ fn a_fork_inside_of_a_batch_takes_over_what_was_whole() {
         let expected = if versions == 2 { vec![Subject::Plan(2)] } else { vec![] };
         assert_eq!(asked, expected, "{name}");
     }
-    story.ledger().snapshot::<plan_ledger::State>().unwrap();
-    story.lose_power();
-    assert_eq!(story.ledger().warnings(), Vec::<String>::new());
+    scenario.ledger().snapshot::<plan_ledger::State>().unwrap();
+    scenario.lose_power();
+    assert_eq!(scenario.ledger().warnings(), Vec::<String>::new());
 
-    // What fell with a version is not trusted by a fork of it either.
-    let questions = story.ledger().questions().unwrap();
-    let of_parent = questions.iter().find(|each| each.run == story.run).unwrap();
-    story.answer(of_parent, "ann", YES).unwrap();
-    assert!(!story.variable("x").is_trusted);
-    let point = ForkPoint::After(story.ledger().head().seq);
-    let fork = story.ledger().fork(story.run, point, "in doubt").unwrap();
-    assert!(!story.ledger().run(fork).unwrap().variables["x"].is_trusted);
+    // A fork does not trust a variable that the new version made untrusted.
+    let questions = scenario.ledger().questions().unwrap();
+    let of_parent = questions.iter().find(|each| each.run == scenario.run).unwrap();
+    scenario.answer(of_parent, "ann", YES).unwrap();
+    assert!(!scenario.variable("x").is_trusted);
+    let point = ForkPoint::After(scenario.ledger().head().seq);
+    let fork = scenario.ledger().fork(scenario.run, point, "untrusted").unwrap();
+    assert!(!scenario.ledger().run(fork).unwrap().variables["x"].is_trusted);
 }
 
-/// Goal: of a run that ended long ago the state holds a summary, and the log the rest: it can be
-/// read whole, and forked, as if it had ended just now.
+/// A run that ended long ago is kept as a summary in the state and read back from the log: it can
+/// be shown and forked like one that has just ended.
 #[test]
-fn a_run_that_ended_long_ago_can_be_read_and_forked() {
+fn retired_run_can_be_read_and_forked() {
     use plan_ledger::ForkPoint;
     let of = json!({ "steps": [
         { "id": "a", "goal": "a", "outputs": ["x"] }, { "id": "b", "goal": "b", "after": ["a"] }
     ]});
-    let mut story = Story::begin(&of);
-    story.walk("a", &json!(1));
-    story.walk("b", &json!(2));
-    let ended = story.state();
-    assert_eq!(story.ended(), Some(Ending::Done));
+    let mut scenario = Scenario::begin(&of);
+    scenario.complete("a", &json!(1));
+    scenario.complete("b", &json!(2));
+    let ended = scenario.run();
+    assert_eq!(scenario.ended(), Some(Ending::Done));
     let short = plan(&json!({ "steps": [{ "id": "only", "goal": "g" }] }));
     for number in 0..ENDED_KEPT {
-        assert!(story.ledger().state().unwrap().runs.contains_key(&story.run), "{number}");
+        assert!(scenario.ledger().state().unwrap().runs.contains_key(&scenario.run), "{number}");
         let name = format!("later {number}");
-        let run = story.ledger().start_run(&name, &short, RunPolicy::default()).unwrap();
-        let task = story.ledger().dispatch(run, "w").unwrap().unwrap();
-        story.finish(&task, &json!(null));
+        let run = scenario.ledger().start_run(&name, &short, RunPolicy::default()).unwrap();
+        let task = scenario.ledger().dispatch(run, "w").unwrap().unwrap();
+        scenario.finish(&task, &json!(null));
     }
-    let state = story.ledger().state().unwrap();
-    assert!(!state.runs.contains_key(&story.run));
-    assert_eq!(state.summaries[&story.run].accepted, 2);
-    story.lose_power();
-    let again = story.state();
+    let state = scenario.ledger().state().unwrap();
+    assert!(!state.runs.contains_key(&scenario.run));
+    assert_eq!(state.summaries[&scenario.run].accepted, 2);
+    scenario.lose_power();
+    let again = scenario.run();
     assert_eq!((again.status, again.ended), (ended.status, ended.ended));
     assert_eq!(again.variables["x"].value, ended.variables["x"].value);
     assert_eq!(again.step(StepNumber(2)).unwrap().attempts, 1);
-    let ledger = story.ledger();
-    let view = story.view();
-    assert_eq!(view.run(story.run).unwrap().ended, ended.ended);
+    let ledger = scenario.ledger();
+    let view = scenario.view();
+    assert_eq!(view.run(scenario.run).unwrap().ended, ended.ended);
     assert_eq!(refusal(view.run(RunId(999))), Rejection::NoSuchRun);
     assert_eq!(refusal(ledger.run(RunId(999))), Rejection::NoSuchRun);
-    let name = refusal(ledger.start_run("story", &short, RunPolicy::default()));
-    assert_eq!(name, Rejection::RunExists(story.run), "its name stays its own");
+    let name = refusal(ledger.start_run("scenario", &short, RunPolicy::default()));
+    assert_eq!(name, Rejection::RunExists(scenario.run), "its name stays taken");
     let late = ForkPoint::After(ledger.head().seq);
     for (point, name) in [(ForkPoint::Before(StepNumber(2)), "b again"), (late, "as it ended")] {
-        let fork = ledger.fork(story.run, point, name).unwrap();
+        let fork = ledger.fork(scenario.run, point, name).unwrap();
         let run = ledger.run(fork).unwrap();
         assert_eq!(run.step(StepNumber(1)).unwrap().status, StepStatus::Accepted, "{name}");
         assert_eq!(run.variables["x"].value, ended.variables["x"].value, "{name}");
@@ -799,60 +819,62 @@ fn a_run_that_ended_long_ago_can_be_read_and_forked() {
     assert_eq!(ready(ledger, "b again"), 1);
 }
 
-/// Story: whoever corrected what an attempt had cost could name any sum as what it was charged with so
-/// far, and so much was taken from what the run had spent.
+/// A cost correction must state what the attempt was charged so far. It used to accept any sum and
+/// to subtract it from the cost of the run.
 #[test]
-fn a_correction_that_is_wrong_about_what_was_charged_is_refused() {
-    let mut story = Story::begin(&json!({ "steps": [
+fn cost_correction_with_wrong_charge_is_rejected() {
+    let mut scenario = Scenario::begin(&json!({ "steps": [
         { "id": "a", "goal": "a" }, { "id": "b", "goal": "b", "cost_estimate": { "money_micros": 10 } }
     ]}));
-    let correct = |story: &Story, token, to, charged: Option<u64>| {
-        story.ledger().correct_cost(token, money(to), charged.map(money), "ann")
+    let correct = |scenario: &Scenario, token, to, charged: Option<u64>| {
+        scenario.ledger().correct_cost(token, money(to), charged.map(money), "ann")
     };
     let wrong = |expected, found| Rejection::ChargedDiffers {
         expected: money(expected),
         found: money(found),
     };
-    let first = story.take("a");
-    assert!(matches!(refusal(correct(&story, first.token, 7, Some(5))), Rejection::HeldBy { .. }));
-    story.finish_for(&first, &json!(1), 5);
-    let error = correct(&story, first.token, 7, Some(50)).unwrap_err();
+    let first = scenario.dispatch("a");
+    assert!(matches!(
+        refusal(correct(&scenario, first.token, 7, Some(5))),
+        Rejection::HeldBy { .. }
+    ));
+    scenario.finish_for(&first, &json!(1), 5);
+    let error = correct(&scenario, first.token, 7, Some(50)).unwrap_err();
     assert_eq!(error.rejection(), Some(&wrong(50, 5)));
     assert!(error.to_string().contains("with 5 millionths and 0 tokens, expected 50"), "{error}");
-    assert_eq!(story.state().spent(), money(5));
-    correct(&story, first.token, 7, Some(5)).unwrap();
-    story.lose_power();
-    assert_eq!(refusal(correct(&story, first.token, 8, Some(5))), wrong(5, 7), "once only");
-    correct(&story, first.token, 8, Some(7)).unwrap();
-    // A refused receipt of an attempt that had reported changes nothing of that.
-    story.ledger().record_receipt(first.token, receipt(&json!(2))).unwrap_err();
-    assert_eq!(refusal(correct(&story, first.token, 9, Some(0))), wrong(0, 8));
+    assert_eq!(scenario.run().spent(), money(5));
+    correct(&scenario, first.token, 7, Some(5)).unwrap();
+    scenario.lose_power();
+    assert_eq!(refusal(correct(&scenario, first.token, 8, Some(5))), wrong(5, 7), "once only");
+    correct(&scenario, first.token, 8, Some(7)).unwrap();
+    // A rejected second receipt does not change the charged cost.
+    scenario.ledger().record_receipt(first.token, receipt(&json!(2))).unwrap_err();
+    assert_eq!(refusal(correct(&scenario, first.token, 9, Some(0))), wrong(0, 8));
 
-    let lost = story.take("b");
-    story.ledger().report_lost(lost.token, LostCause::RunnerDied, "").unwrap();
-    assert_eq!(refusal(correct(&story, lost.token, 3, Some(4))), wrong(4, 10));
+    let lost = scenario.dispatch("b");
+    scenario.ledger().report_lost(lost.token, LostCause::RunnerDied, "").unwrap();
+    assert_eq!(refusal(correct(&scenario, lost.token, 3, Some(4))), wrong(4, 10));
     let command = Command::CorrectCost {
         token: lost.token,
         cost: money(3),
         charged: Some(money(4)),
         by: "ann".to_owned(),
     };
-    assert_eq!(refusal(story.ledger().execute(&command)), wrong(4, 10));
+    assert_eq!(refusal(scenario.ledger().execute(&command)), wrong(4, 10));
     let late = Receipt { cost: money(6), ..receipt(&json!(2)) };
-    story.ledger().record_receipt(lost.token, late).unwrap_err();
-    assert_eq!(refusal(correct(&story, lost.token, 3, Some(10))), wrong(10, 6));
-    correct(&story, lost.token, 3, Some(6)).unwrap();
-    assert_eq!(story.state().spent(), money(11));
+    scenario.ledger().record_receipt(lost.token, late).unwrap_err();
+    assert_eq!(refusal(correct(&scenario, lost.token, 3, Some(10))), wrong(10, 6));
+    correct(&scenario, lost.token, 3, Some(6)).unwrap();
+    assert_eq!(scenario.run().spent(), money(11));
 }
 
-/// Story: what was answered about a run that had ended changed once 64 others had ended: `dispatch`
-/// gave nothing to do and then an error, as if there had never been such a run.
+/// Commands to an ended run are rejected, also after 64 later runs have ended and it was retired.
 #[test]
-fn what_is_said_of_a_run_that_ended_does_not_change_when_others_end() {
-    let story = Story::begin(&json!({ "steps": [{ "id": "a", "goal": "a" }] }));
-    let task = story.take("a");
-    story.finish(&task, &json!(1));
-    let (ledger, run) = (story.ledger(), story.run);
+fn commands_to_a_retired_run_are_rejected() {
+    let scenario = Scenario::begin(&json!({ "steps": [{ "id": "a", "goal": "a" }] }));
+    let task = scenario.dispatch("a");
+    scenario.finish(&task, &json!(1));
+    let (ledger, run) = (scenario.ledger(), scenario.run);
     assert!(ledger.dispatch(run, "w").unwrap().is_none());
     assert_eq!(refusal(ledger.pause(run, "me", "")), Rejection::RunHasEnded(Ending::Done));
     let late = || refusal(ledger.record_receipt(task.token, receipt(&json!(2))));
@@ -861,13 +883,13 @@ fn what_is_said_of_a_run_that_ended_does_not_change_when_others_end() {
     for number in 0..ENDED_KEPT {
         let name = format!("later {number}");
         let run = ledger.start_run(&name, &short, RunPolicy::default()).unwrap();
-        story.finish(&ledger.dispatch(run, "w").unwrap().unwrap(), &json!(null));
+        scenario.finish(&ledger.dispatch(run, "w").unwrap().unwrap(), &json!(null));
     }
     assert!(ledger.dispatch(run, "w").unwrap().is_none());
     let retired = ledger.pause(run, "me", "").unwrap_err();
     assert_eq!(retired.rejection(), Some(&Rejection::RunRetired(Ending::Done)));
     assert!(retired.to_string().contains("so have 64 others since"), "{retired}");
-    // Nothing is known of the attempt any more, and its receipt has no place.
+    // The attempt is unknown by now, and its late receipt is not recorded.
     let head = ledger.head();
     assert_eq!(late(), Rejection::StaleToken(task.token));
     assert_eq!(ledger.head(), head);

@@ -50,11 +50,28 @@ const LABORATORY: &[&str] = &[
 const BESIDE_THE_LOG: &[&str] = &["blobs", "snapshots", "based", "retention"];
 
 /// The same for bugs of plans.
-const OF_PLANS: &[&str] = &["claims", "workflows", "facade", "operator_commands", "histories", "run", "concurrent_claims"];
+const OF_PLANS: &[&str] = &[
+    "claims",
+    "workflows",
+    "facade",
+    "operator_commands",
+    "histories",
+    "run",
+    "concurrent_claims",
+];
 
 /// The same for bugs of serving others.
-const OF_SERVICE: &[&str] =
-    &["answers", "facade", "external_workers", "socket", "acts", "concurrent_claims", "retention", "operator_commands", "run"];
+const OF_SERVICE: &[&str] = &[
+    "answers",
+    "facade",
+    "external_workers",
+    "socket",
+    "acts",
+    "concurrent_claims",
+    "retention",
+    "operator_commands",
+    "run",
+];
 
 /// What is tried where nobody says what: bugs of all kinds that are found soon.
 const SAMPLE: &[Bug] = &[
