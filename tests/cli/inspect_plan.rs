@@ -133,7 +133,9 @@ fn people_are_told_what_they_came_for() {
         .has("in doubt  attempt  token  worker")
         .has("last failure  #4 transient: never works");
     tell(&["view", "debug"]).has("steps.1.status: \"Ready\" -> \"Dispatched\"");
-    tell(&["view", "user"]).has("1 of 6 steps").has("a person must find out whether step 3 was done");
+    tell(&["view", "user"])
+        .has("1 of 6 steps")
+        .has("a person must find out whether step 3 was done");
     tell(&["progress"]).has("] 1/6 accepted, 1 failed").has("steps that were left");
 }
 

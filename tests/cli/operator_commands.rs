@@ -334,7 +334,10 @@ fn paused_run_dispatches_nothing_until_unpaused() {
     place.ledger("answer plan deploy yes --by ana").code(0);
     let ended = place.ledger("run plan.yaml").code(3);
     ended.says(&["it pauses, by ana", "ledger resume plan --by WHO"]);
-    place.ledger("inspect .ledger step plan deploy").code(0).says(&["the run is paused: ana said so"]);
+    place
+        .ledger("inspect .ledger step plan deploy")
+        .code(0)
+        .says(&["the run is paused: ana said so"]);
     assert_eq!(place.ledger("resume plan --by ana --json").code(0).lines()[0]["type"], "resumed");
     place.ledger("resume plan --by ana").code(6).complains(&["the run does not pause"]);
     place.ledger("pause none --by ana").code(2).complains(&["there is no run `none`"]);
