@@ -1,10 +1,15 @@
 //! What may be asked of a ledger.
 
-use super::{
-    ApprovalPolicy, AttemptToken, CapScope, ContentHash, Cost, Decision, Finding, HashedStep, Json,
-    Limits, LostCause, Micros, Plan, QuestionId, Receipt, ReplanTrigger, Review, Run, RunId,
-    RunPolicy, StepNumber, Verdict,
-};
+use crate::plan::event::plan_event::{HashedStep, Review};
+use crate::plan::event::question::QuestionId;
+use crate::plan::event::receipt::Receipt;
+use crate::plan::event::run_event::{ApprovalPolicy, CapScope, ReplanTrigger, RunPolicy};
+use crate::plan::event::step_event::{Decision, Finding, LostCause, Verdict};
+use crate::plan::model::budget::{Cost, Limits};
+use crate::plan::model::plan::Plan;
+use crate::plan::state::run::Run;
+use crate::plan::value::ids::{AttemptToken, ContentHash, Micros, RunId, StepNumber};
+use crate::plan::value::json::Json;
 
 /// A request. Deciding about it changes nothing; only the events that it leads to do.
 #[derive(Debug, Clone)]

@@ -2,7 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use super::{Command, Event, MAX_BATCH_EVENTS, Micros, Rejection, RunId, State, decide, settle};
+use crate::plan::command::Command;
+use crate::plan::decide::{MAX_BATCH_EVENTS, decide};
+use crate::plan::event::Event;
+use crate::plan::rejection::Rejection;
+use crate::plan::settle::settle;
+use crate::plan::state::State;
+use crate::plan::value::ids::{Micros, RunId};
 
 /// Judges a command, folds its events and all that follows from them into the state, and answers
 /// with these events: one atomic batch, of which the first has sequence number `next_seq` and all
@@ -105,37 +111,6 @@ impl Batch {
             for event in follows {
                 self.add(state, event);
             }
-        }
-    }
-}
-
-impl Event {
-    /// The run that the event is about, if it is about one.
-    #[must_use]
-    pub fn run(&self) -> Option<RunId> {
-        match self {
-            Self::RunStarted(event) => Some(event.run),
-            Self::PlanProposed(event) => Some(event.run),
-            Self::PlanSteps(event) => Some(event.run),
-            Self::PlanReviewed(event) => Some(event.run),
-            Self::PlanActivated(event) => Some(event.run),
-            Self::Step(event) => Some(event.run),
-            Self::PlanVerdict(event) => Some(event.run),
-            Self::VariableSet(event) => Some(event.run),
-            Self::Barrier(event) => Some(event.run),
-            Self::CapChanged(_) => None,
-            Self::RunEnded(event) => Some(event.run),
-            Self::RunReopened(event) => Some(event.run),
-            Self::RunPaused(event) => Some(event.run),
-            Self::RunResumed(event) => Some(event.run),
-            Self::BudgetChanged(event) => event.run,
-            Self::QuestionAsked(event) => Some(event.run),
-            Self::QuestionAnswered(event) => Some(event.run),
-            Self::QuestionExpired(event) => Some(event.run),
-            Self::ReplanRequested(event) => Some(event.run),
-            Self::ReplanWithdrawn(event) => Some(event.run),
-            Self::RunForked(event) => Some(event.run),
-            Self::StepsInherited(event) => Some(event.run),
         }
     }
 }

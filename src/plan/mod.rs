@@ -10,102 +10,101 @@
 //!   sense (only a forged log holds one) changes nothing but the sequence number.
 //! - A receipt is a claim. Only verdicts, or a policy that is written down, accept a step.
 
-mod account;
 mod apply;
-mod barrier_state;
-mod canonical;
 mod command;
-mod compact;
-mod control_event;
-mod criterion;
-mod cycle;
 mod decide;
-mod defaults;
-mod diff;
-mod enrich;
 mod event;
 mod execute;
 mod explain;
-mod expression;
-mod forest;
-mod glance;
-mod graph;
-mod ids;
-mod json;
-mod links;
-mod lint;
 mod model;
-mod names;
-mod nearest;
-mod numbers;
-mod output;
-mod policy;
-mod problem;
-mod question;
-mod ready;
 mod rejection;
-mod replan;
-mod run;
-mod runs;
-mod seldom;
 mod settle;
 mod state;
-mod step;
-mod step_event;
-mod step_state;
-mod step_status;
 #[cfg(test)]
 mod tests;
-mod transition;
 mod validate;
+mod value;
 mod view;
-mod work_event;
 
-pub use account::{Account, BudgetPart, Limits};
-pub use barrier_state::*;
-pub use command::*;
-pub use compact::{CompactPlan, CompactStep, Texts};
-pub use control_event::*;
-pub use criterion::Criterion;
+pub use command::{Command, PlanDraft};
 pub use decide::{MAX_BATCH_EVENTS, decide};
-pub use diff::{ChangedStep, FieldChange, PlanDiff, WorkChange, diff};
-pub use enrich::{Tool, ToolRegistry, enrich};
-pub use event::*;
+pub use event::Event;
+pub use event::plan_event::{
+    HashedStep, PlanActivated, PlanProposed, PlanReviewed, PlanSteps, PlanVerdict, Review,
+};
+pub use event::question::{
+    ABORT, Answered, Asked, Expired, FAIL, NO, Question, QuestionId, RELEASE, REPLAN, RETRY, SKIP,
+    Subject, WAIT, WITHDRAWN, YES,
+};
+pub use event::receipt::{Artifact, BlobOutput, Outcome, Output, Receipt};
+pub use event::run_event::{
+    ApprovalPolicy, BarrierChange, BarrierChanged, BudgetChanged, CapChanged, CapScope, Ending,
+    InheritedStep, OnFailure, Origin, PauseCause, QuestionAnswered, QuestionAsked, QuestionExpired,
+    ReplanRequested, ReplanTrigger, ReplanWithdrawn, RunEnded, RunForked, RunPaused, RunPolicy,
+    RunReopened, RunResumed, RunStarted, StepsInherited, TextPolicy, VariableSet,
+};
+pub use event::step_event::{
+    Accepted, AcceptedBasis, AfterFailure, AfterLoss, AttemptLost, Condition, ConditionJudged,
+    CostCorrected, Decision, DelayElapsed, Dispatched, DoubtResolved, EffectCommitted,
+    EffectIntended, FailureDecided, Finding, LeaseRenewed, LostCause, ReceiptRecorded,
+    ReceiptRefused, Reopened, Ruling, Skipped, StepEvent, StepFailed, StepRecord, Verdict,
+    VerdictRecorded,
+};
+pub use event::step_status::StepStatus;
 pub use execute::execute;
-pub use explain::{Explanation, Holder, Line, MissingAt, Reason, Shortage, StepReasons, explain};
-pub use forest::{Branch, forest};
-pub use glance::Glance;
-pub use ids::*;
-pub use json::{JSON_DEPTH_MAX, Json, canonical};
-pub use links::{Dependency, Near, SharedLinks};
-pub use lint::lint;
-pub use model::*;
+pub use explain::explain;
+pub use explain::explanation::{Explanation, StepReasons};
+pub use explain::reason::{Holder, MissingAt, Reason, Shortage};
+pub use explain::text::Line;
+pub use model::budget::{Budget, BudgetPart, Cost, Limits};
+pub use model::criterion::Criterion;
+pub use model::diff::{ChangedStep, FieldChange, PlanDiff, WorkChange, diff};
+pub use model::enrich::{Tool, ToolRegistry, enrich};
+pub use model::fields::Extra;
+pub use model::graph::tree::{Branch, forest};
+pub use model::plan::{Barrier, BarrierNeeds, Caps, Defaults, OnBreak, Phase, Plan};
+pub use model::policy::{
+    Decider, Disposition, FailureAction, FailureMatch, FailurePolicy, FailureRule,
+};
+pub use model::problem::Problem;
+pub use model::step::{
+    FailureClass, Fallback, Gate, Idempotence, OnFalse, OnTimeout, RetryPolicy, Step,
+};
+pub use rejection::Rejection;
 #[doc(hidden)]
-pub use names::number_meant;
-pub use names::{Named, name_fault};
+pub use settle::disposition::is_said_to_have_landed;
+pub use settle::settle;
+pub(crate) use settle::variables::declared;
+pub use state::account::Account;
+pub use state::barrier_state::{BarrierState, BarrierStatus};
+pub use state::compact::bytes::Texts;
+pub use state::compact::plan::CompactPlan;
+pub use state::compact::step::CompactStep;
+pub use state::links::{Dependency, Near, SharedLinks};
+pub use state::overview::{Glance, RunSummary};
+pub use state::queue::Ready;
+pub use state::run::{
+    Effect, Lane, PlanVersion, Queue, ReplanRequest, Run, RunStatus, Tally, Timer, Variable,
+};
+pub use state::runs::{Form, PackedPlan, PackedRun, PlanKey, Runs};
+pub use state::step_state::{Attempt, Hold, StepState};
+pub use state::{ENDED_KEPT, State};
+pub use validate::lint::lint;
+pub use validate::validator::VALUE_DEPTH_MAX;
+pub use validate::{STEPS_MAX, validate};
+#[cfg(test)]
+pub(crate) use value::ids::SECOND;
+pub use value::ids::{AttemptToken, ContentHash, Micros, RunId, StepNumber};
+pub use value::json::{JSON_DEPTH_MAX, Json, canonical};
+#[doc(hidden)]
+pub use value::names::number_meant;
+pub use value::names::{Named, name_fault};
 #[cfg(feature = "plan-files")]
 #[doc(hidden)]
-pub use nearest::nearest;
+pub use value::nearest::nearest;
 #[doc(hidden)]
-pub use numbers::{long_number, with_long_as_text};
-pub use output::{BlobOutput, Output};
-pub use policy::*;
-pub use problem::Problem;
-pub use question::*;
-pub use ready::Ready;
-pub use rejection::Rejection;
-pub use run::*;
-pub use runs::{Form, PackedPlan, PackedRun, PlanKey, Runs};
-pub use seldom::{Blank, Seldom};
-pub(crate) use settle::declared;
-#[doc(hidden)]
-pub use settle::is_said_to_have_landed;
-pub use settle::settle;
-pub use state::*;
-pub use step::*;
-pub use step_event::*;
-pub use step_state::*;
-pub use step_status::*;
-pub use validate::{STEPS_MAX, VALUE_DEPTH_MAX, validate};
-pub use view::*;
-pub use work_event::*;
+pub use value::numbers::{long_number, with_long_as_text};
+pub use value::rare_field::{Blank, Seldom};
+pub use view::execution::{ExecutionState, Remaining, execution_state};
+pub use view::operator::{BarrierRow, Flight, OperatorView, VersionRow, operator_view};
+pub use view::user::{Activity, Need, UserView, user_view};

@@ -4,10 +4,15 @@
 
 use std::fmt;
 
-use super::{
-    AttemptToken, BudgetPart, CapScope, ContentHash, Cost, Disposition, Micros, PauseCause,
-    QuestionId, RunId, StepNumber,
-};
+use crate::plan::event::question::QuestionId;
+use crate::plan::event::run_event::{CapScope, Ending, PauseCause};
+use crate::plan::event::step_status::StepStatus;
+use crate::plan::model::budget::{BudgetPart, Cost};
+use crate::plan::model::policy::Disposition;
+use crate::plan::model::problem::Problem;
+use crate::plan::state::ENDED_KEPT;
+use crate::plan::value::ids::{AttemptToken, ContentHash, Micros, RunId, StepNumber};
+use crate::plan::value::json::{JSON_DEPTH_MAX, Json};
 
 /// Why a command was refused. Nothing was written but, where a receipt is refused with
 /// [`Rejection::StaleToken`], that receipt: what a worker did is kept, also if it does not count.
@@ -15,7 +20,7 @@ use super::{
 #[non_exhaustive]
 pub enum Rejection {
     /// The plan is not valid: all its problems.
-    InvalidPlan(Vec<super::Problem>),
+    InvalidPlan(Vec<Problem>),
     /// Nothing new may be called that: why.
     BadName(&'static str),
     /// There is a run of that name.
@@ -23,9 +28,9 @@ pub enum Rejection {
     /// There is no such run.
     NoSuchRun,
     /// The run has ended.
-    RunHasEnded(super::Ending),
-    /// The run has ended, and so have [`super::ENDED_KEPT`] others after it: a summary is left of it.
-    RunRetired(super::Ending),
+    RunHasEnded(Ending),
+    /// The run has ended, and so have [`crate::plan::ENDED_KEPT`] others after it: a summary is left of it.
+    RunRetired(Ending),
     /// The run has no active plan version yet.
     NoActivePlan,
     /// There is no such version, or it is not waiting for a review.
@@ -40,7 +45,7 @@ pub enum Rejection {
     /// There is no such step in the active version.
     NoSuchStep(StepNumber),
     /// The step is not ready, and this is its status.
-    NotReady(StepNumber, super::StepStatus),
+    NotReady(StepNumber, StepStatus),
     /// Somebody has it.
     HeldBy {
         /// The step.
@@ -215,7 +220,7 @@ impl fmt::Display for Rejection {
                 write!(f, "there is a run of that name already (run {run}); choose another name")
             }
             Self::NoSuchRun => f.write_str("there is no such run"),
-            Self::RunHasEnded(super::Ending::Failed) => f.write_str(
+            Self::RunHasEnded(Ending::Failed) => f.write_str(
                 "the run has ended: it failed; retry what failed, or propose another plan",
             ),
             Self::RunHasEnded(ending) => {
@@ -226,7 +231,7 @@ impl fmt::Display for Rejection {
                 "the run has ended: it {}; so have {} others since, and only a summary is left of \
                  it; start another one, or fork it",
                 how(*ending),
-                super::ENDED_KEPT
+                ENDED_KEPT
             ),
             Self::NoActivePlan => {
                 f.write_str("the run has no active plan version yet; approve one first")
@@ -367,33 +372,26 @@ impl fmt::Display for Rejection {
 }
 
 /// How a run ended, behind "it".
-fn how(ending: super::Ending) -> &'static str {
+fn how(ending: Ending) -> &'static str {
     match ending {
-        super::Ending::Done => "is done",
-        super::Ending::Failed => "failed",
-        super::Ending::Cancelled => "was cancelled",
-        super::Ending::Aborted => "was aborted",
+        Ending::Done => "is done",
+        Ending::Failed => "failed",
+        Ending::Cancelled => "was cancelled",
+        Ending::Aborted => "was aborted",
     }
 }
 
-impl fmt::Display for CapScope {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Ledger => f.write_str("the ledger"),
-            Self::Run(run) => write!(f, "run {run}"),
-            Self::Owner(owner) => write!(f, "owner {owner}"),
-            Self::Tag(tag) => write!(f, "tag {tag}"),
-        }
-    }
-}
-
-impl fmt::Display for PauseCause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Person(by) => write!(f, "{by} said so"),
-            Self::RunBudget(part) => write!(f, "its budget of {part} is used up"),
-            Self::LedgerBudget(part) => write!(f, "the ledger's budget of {part} is used up"),
-            Self::StepLimit(step) => write!(f, "an attempt of step {step} cost more than it may"),
+impl Json {
+    /// That [`Json::value`] gives back what it was made of.
+    ///
+    /// # Errors
+    /// `TooDeep`.
+    pub fn expect_readable(&self) -> Result<(), Rejection> {
+        match self.depth() {
+            found if found > JSON_DEPTH_MAX => {
+                Err(Rejection::TooDeep { found, limit: JSON_DEPTH_MAX })
+            }
+            _ => Ok(()),
         }
     }
 }

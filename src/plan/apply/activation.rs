@@ -6,13 +6,21 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::count_up;
-use crate::plan::links::Links;
-use crate::plan::{
-    Barrier, BarrierNeeds, BarrierState, BarrierStatus, CompactPlan, CompactStep, Fallback, Hold,
-    Micros, OnBreak, PlanActivated, Question, QuestionId, RELEASE, ReplanTrigger, Run, RunStatus,
-    Seldom, StepNumber, StepState, StepStatus, Subject, WAIT,
-};
+use super::counts::count_up;
+use crate::plan::event::plan_event::PlanActivated;
+use crate::plan::event::question::{Question, QuestionId, RELEASE, Subject, WAIT};
+use crate::plan::event::run_event::ReplanTrigger;
+use crate::plan::event::step_status::StepStatus;
+use crate::plan::model::plan::{Barrier, BarrierNeeds, OnBreak};
+use crate::plan::model::step::Fallback;
+use crate::plan::state::barrier_state::{BarrierState, BarrierStatus};
+use crate::plan::state::compact::plan::CompactPlan;
+use crate::plan::state::compact::step::CompactStep;
+use crate::plan::state::links::Links;
+use crate::plan::state::run::{Run, RunStatus};
+use crate::plan::state::step_state::{Hold, StepState};
+use crate::plan::value::ids::{Micros, StepNumber};
+use crate::plan::value::rare_field::Seldom;
 
 impl Run {
     pub(super) fn activate(&mut self, activated: &PlanActivated, time: Micros) {

@@ -6,11 +6,15 @@
 use std::collections::BTreeSet;
 use std::collections::btree_map::Entry;
 
-use crate::plan::{
-    BarrierStatus, BudgetChanged, ENDED_KEPT, Ending, Micros, PauseCause, QuestionId,
-    ReplanRequest, ReplanRequested, ReplanTrigger, Run, RunEnded, RunId, RunStatus, State,
-    StepStatus, StepsInherited, Timer,
+use crate::plan::event::question::QuestionId;
+use crate::plan::event::run_event::{
+    BudgetChanged, Ending, PauseCause, ReplanRequested, ReplanTrigger, RunEnded, StepsInherited,
 };
+use crate::plan::event::step_status::StepStatus;
+use crate::plan::state::barrier_state::BarrierStatus;
+use crate::plan::state::run::{ReplanRequest, Run, RunStatus, Timer};
+use crate::plan::state::{ENDED_KEPT, State};
+use crate::plan::value::ids::{Micros, RunId};
 
 impl State {
     /// Changes a run in a way that may open or close one question, and no other.

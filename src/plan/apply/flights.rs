@@ -5,8 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{count_down, count_up};
-use crate::plan::{AttemptToken, Micros, Run, RunId, State, StepNumber, StepStatus, Timer};
+use super::counts::{count_down, count_up};
+use crate::plan::event::step_status::StepStatus;
+use crate::plan::state::State;
+use crate::plan::state::run::{Run, Timer};
+use crate::plan::value::ids::{AttemptToken, Micros, RunId, StepNumber};
 
 /// An attempt in flight.
 #[derive(Debug, PartialEq, Eq)]

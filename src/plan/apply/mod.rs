@@ -11,19 +11,26 @@
 
 mod activation;
 mod control;
+mod counts;
 mod flights;
 mod money;
-pub(super) mod questions;
+mod questions;
 mod status;
 mod steps;
+mod transition;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{
-    CapChanged, CapScope, Event, HashedStep, Micros, PlanProposed, PlanVersion, QuestionId, Run,
-    RunId, RunStarted, State, StepNumber, StepRecord, Variable, VariableSet, expression,
-};
+use crate::plan::event::Event;
+use crate::plan::event::plan_event::{HashedStep, PlanProposed};
+use crate::plan::event::question::QuestionId;
+use crate::plan::event::run_event::{CapChanged, CapScope, RunStarted, VariableSet};
+use crate::plan::event::step_event::StepRecord;
+use crate::plan::state::State;
+use crate::plan::state::run::{PlanVersion, Run, Variable};
+use crate::plan::value::expression;
+use crate::plan::value::ids::{Micros, RunId, StepNumber};
 use flights::Flight;
 
 /// What the ledger's lists hold of a step.
@@ -277,26 +284,5 @@ impl Run {
     /// When the first of its timers is due.
     fn next_due(&self) -> Option<Micros> {
         self.timers.first().map(|(due, _)| *due)
-    }
-
-    /// The number of every step that the run ever had.
-    pub(super) fn step_numbers(&self) -> impl Iterator<Item = StepNumber> + use<> {
-        (1..=u32::try_from(self.steps.len()).unwrap_or(u32::MAX)).map(StepNumber)
-    }
-}
-
-// An entry that is down to 0 is dropped, so that equal states have equal maps.
-
-fn count_up<K: Ord + Clone>(counts: &mut BTreeMap<K, u32>, key: &K) {
-    match counts.get_mut(key) {
-        Some(count) => *count = count.saturating_add(1),
-        None => drop(counts.insert(key.clone(), 1)),
-    }
-}
-
-fn count_down<K: Ord>(counts: &mut BTreeMap<K, u32>, key: &K) {
-    match counts.get_mut(key) {
-        Some(count) if *count > 1 => *count -= 1,
-        _ => drop(counts.remove(key)),
     }
 }

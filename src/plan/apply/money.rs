@@ -3,11 +3,16 @@
 //! Invariant: `reserved` is the sum over the attempts in flight, and `estimated` the sum over the
 //! lost attempts whose cost nobody said.
 
-use crate::plan::{AttemptToken, Cost, Effect, Receipt, Run, StepEvent, StepNumber};
+use crate::plan::event::receipt::Receipt;
+use crate::plan::event::step_event::StepEvent;
+use crate::plan::model::budget::Cost;
+use crate::plan::state::account::Account;
+use crate::plan::state::run::{Effect, Run};
+use crate::plan::value::ids::{AttemptToken, StepNumber};
 
 /// A change of the books: what is no longer there, and what is new.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     pub(super) spent: (Cost, Cost),
     pub(super) estimated: (Cost, Cost),
     pub(super) reserved: (Cost, Cost),
@@ -146,7 +151,7 @@ impl Run {
     }
 }
 
-impl crate::plan::Account {
+impl Account {
     /// Enters a change.
     pub(super) fn enter(&mut self, entry: Entry) {
         let change = |held: Cost, (gone, new): (Cost, Cost)| held.minus(gone).plus(new);

@@ -1,12 +1,15 @@
 //! What questions and answers change: what is open, until when, and what waits for it.
 
-use crate::plan::{
-    ABORT, Answered, Asked, BarrierStatus, Expired, FAIL, Micros, OnBreak, OnTimeout, Question,
-    QuestionId, Run, StepEvent, StepNumber, Subject, Timer, WAIT, YES,
+use crate::plan::event::question::{
+    ABORT, Answered, Asked, Expired, FAIL, Question, QuestionId, Subject, TIMEOUT, WAIT, YES,
 };
-
-/// Who answers where nobody did in time.
-pub(in crate::plan) const TIMEOUT: &str = "policy:timeout";
+use crate::plan::event::step_event::StepEvent;
+use crate::plan::model::plan::OnBreak;
+use crate::plan::model::step::OnTimeout;
+use crate::plan::state::barrier_state::BarrierStatus;
+use crate::plan::state::run::{Run, Timer};
+use crate::plan::state::step_state::Hold;
+use crate::plan::value::ids::{Micros, StepNumber};
 
 impl Run {
     /// Enters a question about a step, or its end.
@@ -65,7 +68,7 @@ impl Run {
         self.questions.get(&question).is_some_and(|each| each.step.is_none())
     }
 
-    fn with_hold(&mut self, number: StepNumber, change: impl FnOnce(&mut crate::plan::Hold)) {
+    fn with_hold(&mut self, number: StepNumber, change: impl FnOnce(&mut Hold)) {
         if let Some(step) = self.steps.get_mut(number.index()) {
             step.change_hold(change);
         }

@@ -7,13 +7,19 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{count_down, count_up};
-use crate::plan::links::Links;
+use super::counts::{count_down, count_up};
+use crate::plan::event::run_event::{BarrierChange, BarrierChanged};
+use crate::plan::event::step_event::Ruling;
+use crate::plan::event::step_status::StepStatus;
+use crate::plan::model::plan::OnBreak;
 use crate::plan::settle::has_consequence;
-use crate::plan::{
-    BarrierChange, BarrierChanged, BarrierState, BarrierStatus, CompactStep, Lane, Micros, OnBreak,
-    QuestionId, Queue, Ruling, Run, StepNumber, StepState, StepStatus, Timer, expression,
-};
+use crate::plan::state::barrier_state::BarrierStatus;
+use crate::plan::state::compact::step::CompactStep;
+use crate::plan::state::links::Links;
+use crate::plan::state::run::{Lane, Queue, Run, Timer};
+use crate::plan::state::step_state::StepState;
+use crate::plan::value::expression;
+use crate::plan::value::ids::{Micros, StepNumber};
 
 impl Run {
     /// Moves a step to another status, with all that follows.
@@ -266,63 +272,5 @@ impl Run {
             }
         }
         self.review_barrier(id);
-    }
-}
-
-impl BarrierState {
-    /// Enters a member of that status where it belongs.
-    pub(super) fn place(&mut self, member: StepNumber, status: StepStatus) {
-        self.arrived.remove(&member);
-        self.failed.remove(&member);
-        if status.is_closed() {
-            self.arrived.insert(member);
-        } else if status == StepStatus::Failed {
-            self.failed.insert(member);
-        }
-    }
-
-    /// Whether somebody let go what waits for it, and its need is still not met.
-    pub(in crate::plan) fn is_overruled(&self) -> bool {
-        self.status == BarrierStatus::Released && !self.has_enough()
-    }
-
-    /// Whether as many as are needed have arrived.
-    pub(in crate::plan) fn has_enough(&self) -> bool {
-        let needed = self.needed.saturating_sub(u32::from(bug!(BarrierReleasedEarly)));
-        u32::try_from(self.arrived.len()).map_or(true, |arrived| arrived >= needed)
-    }
-
-    /// Whether as many as are needed can no longer arrive.
-    pub(super) fn is_out_of_reach(&self) -> bool {
-        if self.is_late {
-            return true;
-        }
-        let possible = self.members.len().saturating_sub(self.failed.len());
-        u32::try_from(possible).is_ok_and(|possible| possible < self.needed)
-    }
-
-    /// Whether somebody must be asked what is done about it.
-    pub(in crate::plan) fn asks(&self) -> bool {
-        self.status == BarrierStatus::Broken
-            && self.on_break == OnBreak::Ask
-            && self.question.is_none()
-    }
-
-    /// The open question about it, if it is no longer broken.
-    pub(in crate::plan) fn asked_in_vain(&self) -> Option<QuestionId> {
-        self.question.filter(|_| self.status != BarrierStatus::Broken)
-    }
-
-    /// What follows from how the members stand.
-    pub(in crate::plan) fn due(&self) -> Option<BarrierChange> {
-        if self.status != BarrierStatus::Closed {
-            None
-        } else if self.has_enough() {
-            Some(BarrierChange::Released)
-        } else if self.is_out_of_reach() {
-            Some(BarrierChange::Broken)
-        } else {
-            None
-        }
     }
 }

@@ -3,13 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::money::Entry;
-use crate::plan::settle::failure_of;
-use crate::plan::transition::{Next, transition};
-use crate::plan::{
-    AcceptedBasis, AfterFailure, AfterLoss, Attempt, AttemptToken, Blank, CompactStep, Condition,
-    ConditionJudged, Cost, Decision, Dispatched, FailureDecided, Fallback, Finding, Hold, Micros,
-    Ruling, Run, Seldom, StepEvent, StepNumber, StepState, StepStatus, Verdict,
+use super::transition::{Next, transition};
+use crate::plan::event::step_event::{
+    AcceptedBasis, AfterFailure, AfterLoss, Condition, ConditionJudged, Decision, Dispatched,
+    FailureDecided, Finding, Ruling, StepEvent, Verdict,
 };
+use crate::plan::event::step_status::StepStatus;
+use crate::plan::model::budget::Cost;
+use crate::plan::model::step::Fallback;
+use crate::plan::settle::reported::failure_of;
+use crate::plan::state::compact::step::CompactStep;
+use crate::plan::state::run::Run;
+use crate::plan::state::step_state::{Attempt, Hold, StepState};
+use crate::plan::value::ids::{AttemptToken, Micros, StepNumber};
+use crate::plan::value::rare_field::{Blank, Seldom};
 
 impl Run {
     /// Folds an event in; what it changed in the books.

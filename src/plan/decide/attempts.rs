@@ -2,14 +2,23 @@
 
 use std::collections::BTreeSet;
 
-use super::{questions, step_event};
-use crate::plan::settle::used_up;
-use crate::plan::{
-    AfterLoss, Attempt, AttemptLost, AttemptToken, BarrierChange, BudgetPart, CompactStep, Cost,
-    DelayElapsed, Event, Idempotence, LeaseRenewed, LostCause, Micros, Outcome, Output, PauseCause,
-    Receipt, ReceiptRecorded, ReceiptRefused, Rejection, Run, RunStatus, State, StepEvent,
-    StepNumber, StepStatus, Timer, Verdict, VerdictRecorded,
+use crate::plan::event::Event;
+use crate::plan::event::receipt::{Outcome, Output, Receipt};
+use crate::plan::event::run_event::PauseCause;
+use crate::plan::event::step_event::{
+    AfterLoss, AttemptLost, LeaseRenewed, LostCause, ReceiptRecorded, ReceiptRefused, StepEvent,
+    Verdict, VerdictRecorded,
 };
+use crate::plan::event::step_status::StepStatus;
+use crate::plan::model::budget::Cost;
+use crate::plan::model::step::Idempotence;
+use crate::plan::rejection::Rejection;
+use crate::plan::settle::budget::used_up;
+use crate::plan::state::State;
+use crate::plan::state::compact::step::CompactStep;
+use crate::plan::state::run::{Run, RunStatus};
+use crate::plan::state::step_state::Attempt;
+use crate::plan::value::ids::{AttemptToken, Micros, StepNumber};
 
 /// An attempt that is in flight.
 fn in_flight(
@@ -38,7 +47,7 @@ pub(super) fn renew(
     let lease_until = now.saturating_add(lease).max(attempt.lease_until);
     let lease_until = if bug!(RenewalForgotten) { attempt.lease_until } else { lease_until };
     let renewed = LeaseRenewed { token, lease_until };
-    Ok(vec![step_event(run.id, number, StepEvent::LeaseRenewed(renewed))])
+    Ok(vec![Event::step(run.id, number, StepEvent::LeaseRenewed(renewed))])
 }
 
 pub(super) fn report_lost(
@@ -52,7 +61,7 @@ pub(super) fn report_lost(
 }
 
 /// The loss of an attempt of a step.
-pub(super) fn lost(
+pub(crate) fn lost(
     run: &Run,
     number: StepNumber,
     token: AttemptToken,
@@ -62,15 +71,11 @@ pub(super) fn lost(
     let is_doubtful = is_doubtful_once_lost(run, number, cause);
     let then = if is_doubtful { AfterLoss::InDoubt } else { AfterLoss::DealAgain };
     let lost = AttemptLost { token, cause, detail: detail.to_owned(), then };
-    step_event(run.id, number, StepEvent::AttemptLost(lost))
+    Event::step(run.id, number, StepEvent::AttemptLost(lost))
 }
 
 /// Whether an attempt in flight, once it is lost, may have done what must not be done twice.
-pub(in crate::plan) fn is_doubtful_once_lost(
-    run: &Run,
-    number: StepNumber,
-    cause: LostCause,
-) -> bool {
+pub(crate) fn is_doubtful_once_lost(run: &Run, number: StepNumber, cause: LostCause) -> bool {
     let idempotence = run
         .plan()
         .zip(run.plan_step(number))
@@ -83,7 +88,7 @@ pub(in crate::plan) fn is_doubtful_once_lost(
 }
 
 /// The losses of those of a run's attempts in flight that a decision takes away.
-pub(super) fn revoked(
+pub(crate) fn revoked(
     run: &Run,
     numbers: impl Iterator<Item = StepNumber>,
     detail: &str,
@@ -94,41 +99,6 @@ pub(super) fn revoked(
         Some(lost(run, number, token, LostCause::Revoked, detail))
     };
     numbers.filter_map(revoke).collect()
-}
-
-/// What the first timer that is due leads to. The next one is judged by what this one leaves:
-/// [`super::super::execute`] asks again until nothing is due.
-pub(super) fn tick(state: &State, now: Micros) -> Vec<Event> {
-    for (_, id) in state.due.iter().take_while(|(due, _)| *due <= now) {
-        let Some(run) = state.runs.get(id) else { continue };
-        for (due, timer) in run.timers.iter().take_while(|(due, _)| *due <= now) {
-            let events = fired(state, run, (*due, timer), now);
-            if !events.is_empty() {
-                return events;
-            }
-        }
-    }
-    Vec::new()
-}
-
-fn fired(state: &State, run: &Run, (due, timer): (Micros, &Timer), now: Micros) -> Vec<Event> {
-    match timer {
-        Timer::Lease(token) => {
-            let number = state.in_flight.get(token).map(|(_, step)| *step);
-            let detail = "no sign of life before the lease ran out";
-            let lost = number.map(|step| lost(run, step, *token, LostCause::LeaseExpired, detail));
-            lost.into_iter().collect()
-        }
-        Timer::Delay(number) => {
-            let elapsed = StepEvent::DelayElapsed(DelayElapsed { due });
-            vec![step_event(run.id, *number, elapsed)]
-        }
-        Timer::Question(id) => questions::expired(state, run, *id, now),
-        Timer::Barrier(id) => {
-            questions::changed(run, id, BarrierChange::Late).into_iter().collect()
-        }
-        Timer::Wall => used_up(run, PauseCause::RunBudget(BudgetPart::Wall)),
-    }
 }
 
 /// Whether an attempt cost more than one of its step may.
@@ -163,7 +133,7 @@ pub(super) fn record_receipt(
     if let Ok((run, number, _)) = in_flight(state, token) {
         let is_over = is_over_limit(run, number, receipt.cost);
         let recorded = ReceiptRecorded { token, receipt };
-        let mut events = vec![step_event(run.id, number, StepEvent::ReceiptRecorded(recorded))];
+        let mut events = vec![Event::step(run.id, number, StepEvent::ReceiptRecorded(recorded))];
         if is_over {
             events.extend(used_up(run, PauseCause::StepLimit(number)));
         }
@@ -178,7 +148,7 @@ pub(super) fn record_receipt(
         None => return Err(Rejection::StaleToken(token)),
     };
     let refused = ReceiptRefused { token, reason, receipt };
-    Ok(vec![step_event(*run, *number, StepEvent::ReceiptRefused(refused))])
+    Ok(vec![Event::step(*run, *number, StepEvent::ReceiptRefused(refused))])
 }
 
 pub(super) fn judge(
@@ -207,13 +177,13 @@ pub(super) fn judge(
     }
     let event = |verdict: &Verdict| {
         let recorded = VerdictRecorded { token, verdict: verdict.clone() };
-        step_event(run.id, *number, StepEvent::VerdictRecorded(recorded))
+        Event::step(run.id, *number, StepEvent::VerdictRecorded(recorded))
     };
     Ok(verdicts.iter().map(event).collect())
 }
 
 /// Refuses a criterion that does not exist or has a verdict, and notes that it has one now.
-pub(super) fn check_criterion(
+pub(crate) fn check_criterion(
     judged: &mut BTreeSet<u32>,
     criteria: usize,
     index: u32,

@@ -1,14 +1,24 @@
 //! Budgets: what is covered, what happens when it is not, and who may change that.
 
-use super::{open_run, running};
-use crate::plan::{
-    Account, BudgetChanged, BudgetPart, Cost, CostCorrected, Event, Glance, Limits, Micros,
-    PauseCause, Rejection, ReplanTrigger, ReplanWithdrawn, Run, RunId, RunPaused, RunResumed,
-    State, StepEvent, StepStatus, Subject,
+use super::ask::questions_withdrawn;
+use super::lookup::{not_available, open_run, running, step_of};
+use crate::plan::event::Event;
+use crate::plan::event::question::Subject;
+use crate::plan::event::run_event::{
+    BudgetChanged, PauseCause, ReplanTrigger, ReplanWithdrawn, RunPaused, RunResumed,
 };
+use crate::plan::event::step_event::{CostCorrected, StepEvent};
+use crate::plan::event::step_status::StepStatus;
+use crate::plan::model::budget::{BudgetPart, Cost, Limits};
+use crate::plan::rejection::Rejection;
+use crate::plan::state::State;
+use crate::plan::state::account::Account;
+use crate::plan::state::overview::Glance;
+use crate::plan::state::run::Run;
+use crate::plan::value::ids::{AttemptToken, Micros, RunId};
 
 /// Whether a budget covers another attempt.
-pub(super) enum Cover {
+pub(crate) enum Cover {
     Yes,
     /// Only if attempts in flight cost less than was set aside for them.
     Later(BudgetPart),
@@ -16,7 +26,7 @@ pub(super) enum Cover {
 }
 
 /// Whether the budgets of a run and of the ledger cover an attempt that may cost so much.
-pub(super) fn cover(state: &State, run: &Run, now: Micros, cost: Cost) -> Cover {
+pub(crate) fn cover(state: &State, run: &Run, now: Micros, cost: Cost) -> Cover {
     let of_ledger = state.account.limits.unwrap_or_default();
     covered(state, run, (run.limits(), of_ledger), now, cost)
 }
@@ -114,7 +124,7 @@ fn waits_for_budget(glance: &Glance) -> bool {
 
 /// The run goes on, and nobody needs to answer for that any more.
 fn resumed(run: &Run, by: &str) -> Vec<Event> {
-    let mut events = super::questions::withdrawn(run, &Subject::Budget, by);
+    let mut events = questions_withdrawn(run, &Subject::Budget, by);
     events.push(Event::RunResumed(RunResumed { run: run.id, by: by.to_owned() }));
     events
 }
@@ -167,7 +177,7 @@ pub(super) fn resume(
 /// What an attempt really cost, where its receipt said something else, or there is none.
 pub(super) fn correct(
     state: &State,
-    token: crate::plan::AttemptToken,
+    token: AttemptToken,
     cost: Cost,
     charged: Option<Cost>,
     by: &str,
@@ -175,7 +185,7 @@ pub(super) fn correct(
     let (run, number) = state.dealt.get(&token).ok_or(Rejection::StaleToken(token))?;
     let run = open_run(state, *run)?;
     if state.in_flight.contains_key(&token) {
-        return Err(super::not_available(super::step_of(run, *number)?, *number));
+        return Err(not_available(step_of(run, *number)?, *number));
     }
     let estimated = run.estimates.get(&token).copied();
     if let (Some(found), Some(expected)) = (estimated, charged)
@@ -186,5 +196,5 @@ pub(super) fn correct(
     // What a receipt said is in the log, and whoever corrects it has read it there.
     let charged = estimated.or(charged).ok_or(Rejection::NotEstimated(token))?;
     let corrected = CostCorrected { token, cost, charged, by: by.to_owned() };
-    Ok(vec![super::step_event(run.id, *number, StepEvent::CostCorrected(corrected))])
+    Ok(vec![Event::step(run.id, *number, StepEvent::CostCorrected(corrected))])
 }

@@ -4,12 +4,22 @@
 use std::collections::BTreeSet;
 
 use super::budget::{Cover, cover};
-use super::{expect_name, not_available, running, step_event, step_of};
-use crate::plan::settle::used_up;
-use crate::plan::{
-    CapScope, CompactPlan, CompactStep, Cost, Dispatched, Event, Idempotence, Micros, Named,
-    Rejection, Run, RunId, State, StepEvent, StepNumber, StepState, StepStatus,
-};
+use super::lookup::{expect_name, not_available, running, step_of};
+use crate::plan::event::Event;
+use crate::plan::event::run_event::CapScope;
+use crate::plan::event::step_event::{Dispatched, StepEvent};
+use crate::plan::event::step_status::StepStatus;
+use crate::plan::model::budget::Cost;
+use crate::plan::model::step::Idempotence;
+use crate::plan::rejection::Rejection;
+use crate::plan::settle::budget::used_up;
+use crate::plan::state::State;
+use crate::plan::state::compact::plan::CompactPlan;
+use crate::plan::state::compact::step::CompactStep;
+use crate::plan::state::run::Run;
+use crate::plan::state::step_state::StepState;
+use crate::plan::value::ids::{Micros, RunId, StepNumber};
+use crate::plan::value::names::Named;
 
 pub(super) fn dispatch(
     state: &State,
@@ -41,11 +51,11 @@ pub(super) fn dispatch(
         idempotency_key: idempotency_key(run, step, plan, plan_step, attempt),
         reserved,
     };
-    Ok(vec![step_event(run.id, number, StepEvent::Dispatched(dispatched))])
+    Ok(vec![Event::step(run.id, number, StepEvent::Dispatched(dispatched))])
 }
 
 /// What is set aside for an attempt: what it is expected to cost, or else what it may.
-pub(in crate::plan) fn reservation(step: CompactStep<'_>) -> Cost {
+pub(crate) fn reservation(step: CompactStep<'_>) -> Cost {
     step.cost_estimate().or(step.cost_limit()).unwrap_or_default()
 }
 
@@ -97,7 +107,7 @@ fn first(state: &State, run: &Run) -> Result<StepNumber, Rejection> {
     let mut refused = None;
     for ((_, number), (owner, tags)) in &run.heads {
         #[cfg(test)]
-        crate::plan::run::LANES_LOOKED_AT.with(|count| count.set(count.get() + 1));
+        crate::plan::state::run::LANES_LOOKED_AT.with(|count| count.set(count.get() + 1));
         match check_lane(state, run, owner.as_deref(), tags) {
             Ok(()) => return Ok(*number),
             Err(reason) => refused = refused.or(Some(reason)),

@@ -2,10 +2,11 @@
 //!
 //! A key is used once in a run: whoever finds it committed must not do it again.
 
-use super::step_event;
-use crate::plan::{
-    AttemptToken, EffectCommitted, EffectIntended, Event, Rejection, State, StepEvent,
-};
+use crate::plan::event::Event;
+use crate::plan::event::step_event::{EffectCommitted, EffectIntended, StepEvent};
+use crate::plan::rejection::Rejection;
+use crate::plan::state::State;
+use crate::plan::value::ids::AttemptToken;
 
 pub(super) fn intend(
     state: &State,
@@ -22,7 +23,7 @@ pub(super) fn intend(
     }
     let (effect, key) = (effect.to_owned(), key.to_owned());
     let intended = EffectIntended { token, effect, key };
-    Ok(vec![step_event(*run, *number, StepEvent::EffectIntended(intended))])
+    Ok(vec![Event::step(*run, *number, StepEvent::EffectIntended(intended))])
 }
 
 pub(super) fn commit(
@@ -41,7 +42,7 @@ pub(super) fn commit(
             }
             let key = key.to_owned();
             events.push(StepEvent::EffectCommitted(EffectCommitted { token, key }));
-            Ok(events.into_iter().map(|event| step_event(*run, *number, event)).collect())
+            Ok(events.into_iter().map(|event| Event::step(*run, *number, event)).collect())
         }
         Some(known) => {
             Err(Rejection::EffectKnown { key: key.to_owned(), committed: known.committed })

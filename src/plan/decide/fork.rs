@@ -1,12 +1,20 @@
 //! A run that begins as another one was at some record: the same versions, the same numbers, the
 //! same finished work and variables. What was in flight then is dealt anew.
 
-use super::{questions, versions};
-use crate::plan::{
-    BarrierChange, BarrierChanged, ContentHash, Event, HashedStep, InheritedStep, Micros,
-    PlanActivated, PlanDraft, PlanReviewed, PlanVersion, Rejection, Run, RunForked, RunId,
-    RunStarted, State, StepNumber, StepStatus, StepsInherited, Variable, VariableSet,
+use super::ask::plan_question;
+use crate::plan::command::PlanDraft;
+use crate::plan::decide::versions;
+use crate::plan::event::Event;
+use crate::plan::event::plan_event::{HashedStep, PlanActivated, PlanReviewed};
+use crate::plan::event::run_event::{
+    BarrierChange, BarrierChanged, InheritedStep, RunForked, RunStarted, StepsInherited,
+    VariableSet,
 };
+use crate::plan::event::step_status::StepStatus;
+use crate::plan::rejection::Rejection;
+use crate::plan::state::State;
+use crate::plan::state::run::{PlanVersion, Run, Variable};
+use crate::plan::value::ids::{ContentHash, Micros, RunId, StepNumber};
 
 /// How many steps one record describes.
 const CHUNK: usize = 1_000;
@@ -95,7 +103,7 @@ fn copied(
             note: String::new(),
         }));
     } else if number > parent.active {
-        events.extend(questions::about_plan(run, number, &draft, now));
+        events.extend(plan_question(run, number, &draft, now));
     }
     if !version.numbers.is_empty() {
         let is_active = number == parent.active;

@@ -6,33 +6,35 @@
 //! - The clock is an argument, and only commands look at it.
 //! - Whatever a caller sends, the answer is events or a [`Rejection`], never a panic.
 //!
-//! Left out on purpose: the validity of a plan ([`super::Plan`] in, all problems out), which the
+//! Left out on purpose: the validity of a plan ([`crate::plan::Plan`] in, all problems out), which the
 //! caller asks about before it makes a draft. Here only what would break the books is refused.
 
-mod attempts;
+mod activation;
+mod answers;
+mod ask;
+pub(crate) mod attempts;
 mod budget;
-mod dispatch;
+pub(crate) mod dispatch;
 mod effects;
+mod fallbacks;
 mod fork;
-mod questions;
+mod lookup;
 mod replans;
 mod runs;
-mod stand_ins;
+mod timers;
 mod versions;
 
-pub(super) use attempts::is_doubtful_once_lost;
-pub(super) use dispatch::reservation;
-
-use super::{
-    Command, Event, Micros, Named, Rejection, Run, RunId, RunStatus, State, StepEvent, StepNumber,
-    StepRecord, StepState, StepStatus, name_fault,
-};
+use crate::plan::command::Command;
+use crate::plan::event::Event;
+use crate::plan::rejection::Rejection;
+use crate::plan::state::State;
+use crate::plan::value::ids::Micros;
 
 /// How many events one command may lead to: they are one atomic batch in the log.
 pub const MAX_BATCH_EVENTS: usize = 65_000;
 
 /// The events that a command leads to in this state, or why it is refused. What names another
-/// record (`previous` of step events, `request` of activations) is filled in by [`super::execute`].
+/// record (`previous` of step events, `request` of activations) is filled in by [`crate::plan::execute`].
 pub fn decide(state: &State, now: Micros, command: &Command) -> Result<Vec<Event>, Rejection> {
     let events = judge(state, now, command)?;
     if events.len() > MAX_BATCH_EVENTS {
@@ -65,7 +67,7 @@ fn judge(state: &State, now: Micros, command: &Command) -> Result<Vec<Event>, Re
             attempts::record_receipt(state, *token, receipt)
         }
         Command::Judge { token, verdicts } => attempts::judge(state, *token, verdicts),
-        Command::Tick => Ok(attempts::tick(state, now)),
+        Command::Tick => Ok(timers::tick(state, now)),
         Command::JudgePlan { run, verdicts } => runs::judge_plan(state, *run, verdicts),
         Command::TakeOver { run, steps } => runs::take_over(state, *run, steps),
         Command::Skip { run, step, by, reason } => runs::skip(state, *run, *step, by, reason),
@@ -82,8 +84,8 @@ fn judge(state: &State, now: Micros, command: &Command) -> Result<Vec<Event>, Re
         Command::IntendEffect { token, effect, key } => effects::intend(state, *token, effect, key),
         Command::CommitEffect { token, key } => effects::commit(state, *token, key),
         Command::Answer { question, answer, by, note, shown } => {
-            let reply = questions::Reply { answer, by, note };
-            questions::answer(state, now, *question, *shown, &reply)
+            let reply = answers::Reply { answer, by, note };
+            answers::answer(state, now, *question, *shown, &reply)
         }
         Command::SetBudget { run, limits, by } => budget::set_budget(state, now, *run, *limits, by),
         Command::CorrectCost { token, cost, charged, by } => {
@@ -102,54 +104,4 @@ fn judge(state: &State, now: Micros, command: &Command) -> Result<Vec<Event>, Re
             fork::fork(state, now, name, parent, (*at_seq, *chain))
         }
     }
-}
-
-fn run_of(state: &State, run: RunId) -> Result<&Run, Rejection> {
-    state.runs.get(&run).ok_or_else(|| match state.summaries.get(&run) {
-        Some(summary) => Rejection::RunRetired(summary.ending),
-        None => Rejection::NoSuchRun,
-    })
-}
-
-/// That something new may be called that.
-fn expect_name(of: Named, name: &str) -> Result<(), Rejection> {
-    name_fault(of, name).map_or(Ok(()), |fault| Err(Rejection::BadName(fault)))
-}
-
-/// The run, if it has not ended.
-fn open_run(state: &State, run: RunId) -> Result<&Run, Rejection> {
-    let run = run_of(state, run)?;
-    match run.status {
-        RunStatus::Ended(ending) => Err(Rejection::RunHasEnded(ending)),
-        RunStatus::Proposed | RunStatus::Running => Ok(run),
-    }
-}
-
-/// The run, if it executes a plan.
-fn running(state: &State, run: RunId) -> Result<&Run, Rejection> {
-    let run = open_run(state, run)?;
-    if run.status == RunStatus::Proposed { Err(Rejection::NoActivePlan) } else { Ok(run) }
-}
-
-/// A step of the active version.
-fn step_of(run: &Run, number: StepNumber) -> Result<&StepState, Rejection> {
-    run.step(number)
-        .filter(|step| step.status != StepStatus::Removed)
-        .ok_or(Rejection::NoSuchStep(number))
-}
-
-/// Why a step that somebody has in flight, or that is in a wrong status, may not be had.
-fn not_available(step: &StepState, number: StepNumber) -> Rejection {
-    match step.attempt() {
-        Some(attempt) if step.status == StepStatus::Dispatched => Rejection::HeldBy {
-            step: number,
-            worker: attempt.worker.clone(),
-            lease_until: attempt.lease_until,
-        },
-        _ => Rejection::NotReady(number, step.status),
-    }
-}
-
-fn step_event(run: RunId, step: StepNumber, event: StepEvent) -> Event {
-    Event::Step(StepRecord { run, step, previous: 0, event })
 }

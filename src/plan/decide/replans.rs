@@ -1,12 +1,25 @@
 //! Requests for another plan, and decisions about failures that somebody else makes.
 
-use super::{open_run, running, step_of};
-use crate::plan::settle::{Failure, carried_out, failure_of, may_fall_back};
-use crate::plan::{
-    AfterFailure, CompactStep, Decider, Decision, Ending, Event, FailureClass, FailureDecided,
-    Fallback, Micros, Rejection, ReplanRequested, ReplanTrigger, ReplanWithdrawn, Ruling, Run,
-    RunEnded, RunId, State, StepEvent, StepFailed, StepNumber, StepStatus,
+use super::lookup::{open_run, running, step_of};
+use crate::plan::event::Event;
+use crate::plan::event::run_event::{
+    Ending, ReplanRequested, ReplanTrigger, ReplanWithdrawn, RunEnded,
 };
+use crate::plan::event::step_event::{
+    AfterFailure, Decision, FailureDecided, Ruling, StepEvent, StepFailed,
+};
+use crate::plan::event::step_status::StepStatus;
+use crate::plan::model::policy::Decider;
+use crate::plan::model::step::{FailureClass, Fallback};
+use crate::plan::rejection::Rejection;
+use crate::plan::settle::failure::Failure;
+use crate::plan::settle::fallback::may_fall_back;
+use crate::plan::settle::outcome::carried_out;
+use crate::plan::settle::reported::failure_of;
+use crate::plan::state::State;
+use crate::plan::state::compact::step::CompactStep;
+use crate::plan::state::run::Run;
+use crate::plan::value::ids::{Micros, RunId, StepNumber};
 
 pub(super) fn request(
     state: &State,
@@ -55,7 +68,7 @@ fn without_another_plan(run: &Run, trigger: &ReplanTrigger, by: &str) -> Option<
             rule: "precondition.withdrawn".to_owned(),
             reason: format!("{by} wants no other plan for a precondition that does not hold"),
         };
-        let event = super::step_event(run.id, *number, StepEvent::Failed(failed));
+        let event = Event::step(run.id, *number, StepEvent::Failed(failed));
         return (*ruling == Ruling::Fail).then_some(event);
     }
     let has_failed = run.plan_verdicts.values().any(|each| each.ruling == Ruling::Fail);

@@ -3,15 +3,24 @@
 use std::collections::BTreeSet;
 
 use super::attempts::{check_criterion, revoked};
-use super::{
-    expect_name, not_available, open_run, run_of, running, stand_ins, step_event, step_of,
+use super::lookup::{expect_name, not_available, open_run, run_of, running, step_of};
+use crate::plan::decide::fallbacks;
+use crate::plan::event::Event;
+use crate::plan::event::plan_event::PlanVerdict;
+use crate::plan::event::question::{Asked, Subject};
+use crate::plan::event::run_event::{
+    CapChanged, CapScope, Ending, Origin, QuestionAsked, RunEnded, RunReopened, VariableSet,
 };
-use crate::plan::{
-    Accepted, AcceptedBasis, Asked, CapChanged, CapScope, DoubtResolved, Ending, Event, Finding,
-    Json, Named, Origin, PlanVerdict, QuestionAsked, Rejection, Reopened, Ruling, Run, RunEnded,
-    RunId, RunReopened, RunStatus, Skipped, State, StepEvent, StepNumber, StepStatus, Subject,
-    VariableSet, Verdict,
+use crate::plan::event::step_event::{
+    Accepted, AcceptedBasis, DoubtResolved, Finding, Reopened, Ruling, Skipped, StepEvent, Verdict,
 };
+use crate::plan::event::step_status::StepStatus;
+use crate::plan::rejection::Rejection;
+use crate::plan::state::State;
+use crate::plan::state::run::{Run, RunStatus};
+use crate::plan::value::ids::{RunId, StepNumber};
+use crate::plan::value::json::Json;
+use crate::plan::value::names::Named;
 
 /// The plan's own criteria are judged once every step is closed: before, there is nothing to
 /// judge, and no criterion waits for a verdict.
@@ -53,10 +62,10 @@ pub(super) fn take_over(
         }
         if seen.insert(*number) {
             let basis = AcceptedBasis::DoneBefore { source: source.clone() };
-            events.push(step_event(run.id, *number, StepEvent::Accepted(Accepted { basis })));
+            events.push(Event::step(run.id, *number, StepEvent::Accepted(Accepted { basis })));
         }
     }
-    events.extend(stand_ins::let_go(run, seen));
+    events.extend(fallbacks::let_go(run, seen));
     Ok(events)
 }
 
@@ -73,8 +82,8 @@ pub(super) fn skip(
         return Err(not_available(step, number));
     }
     let skipped = Skipped { by: by.to_owned(), reason: reason.to_owned() };
-    let mut events = vec![step_event(run.id, number, StepEvent::Skipped(skipped))];
-    events.extend(stand_ins::let_go(run, BTreeSet::from([number])));
+    let mut events = vec![Event::step(run.id, number, StepEvent::Skipped(skipped))];
+    events.extend(fallbacks::let_go(run, BTreeSet::from([number])));
     Ok(events)
 }
 
@@ -92,10 +101,10 @@ pub(super) fn resolve_doubt(
     };
     let (by_whom, evidence) = (by.to_owned(), evidence.to_owned());
     let resolved = DoubtResolved { token: attempt.token, finding, by: by_whom, evidence };
-    let mut events = vec![step_event(run.id, number, StepEvent::DoubtResolved(resolved))];
+    let mut events = vec![Event::step(run.id, number, StepEvent::DoubtResolved(resolved))];
     if finding == Finding::Landed {
         let basis = AcceptedBasis::Landed { by: by.to_owned() };
-        events.push(step_event(run.id, number, StepEvent::Accepted(Accepted { basis })));
+        events.push(Event::step(run.id, number, StepEvent::Accepted(Accepted { basis })));
     }
     Ok(events)
 }
@@ -111,8 +120,8 @@ pub(super) fn retry_failed(state: &State, run: RunId, by: &str) -> Result<Vec<Ev
         return judged_again(run, by);
     }
     let tried = |number: StepNumber| {
-        if stand_ins::is_spare(run, number) {
-            stand_ins::spared(run, number)
+        if fallbacks::is_spare(run, number) {
+            fallbacks::spared(run, number)
         } else {
             reopened(run, number, by)
         }
@@ -152,7 +161,7 @@ pub(super) fn retry(
         return Err(Rejection::NothingFailed);
     }
     let mut events = vec![reopened(run, number, by)];
-    events.extend(stand_ins::of(run, number).map(|spare| stand_ins::spared(run, spare)));
+    events.extend(fallbacks::of(run, number).map(|spare| fallbacks::spared(run, spare)));
     events.extend(run_reopened(run, is_over, by));
     Ok(events)
 }
@@ -178,7 +187,7 @@ enum IsOver {
 }
 
 fn reopened(run: &Run, number: StepNumber, by: &str) -> Event {
-    step_event(run.id, number, StepEvent::Reopened(Reopened { by: by.to_owned() }))
+    Event::step(run.id, number, StepEvent::Reopened(Reopened { by: by.to_owned() }))
 }
 
 fn run_reopened(run: &Run, is_over: IsOver, by: &str) -> Option<Event> {

@@ -3,15 +3,28 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::activation::activation;
+use super::ask::{plan_question, questions_withdrawn};
 use super::attempts::revoked;
-use super::{budget, expect_name, open_run, questions, run_of};
-use crate::plan::replan::activation;
-use crate::plan::{
-    ApprovalPolicy, CompactPlan, ContentHash, Ending, Event, HashedStep, Micros, Named,
-    PlanActivated, PlanDraft, PlanProposed, PlanReviewed, PlanSteps, PlanVersion, Problem,
-    Rejection, ReplanRequested, ReplanTrigger, Review, Run, RunId, RunPolicy, RunReopened,
-    RunStarted, RunStatus, State, StepNumber, Subject, canonical,
+use super::lookup::{expect_name, open_run, run_of};
+use crate::plan::command::PlanDraft;
+use crate::plan::decide::budget;
+use crate::plan::event::Event;
+use crate::plan::event::plan_event::{
+    HashedStep, PlanActivated, PlanProposed, PlanReviewed, PlanSteps, Review,
 };
+use crate::plan::event::question::Subject;
+use crate::plan::event::run_event::{
+    ApprovalPolicy, Ending, ReplanRequested, ReplanTrigger, RunPolicy, RunReopened, RunStarted,
+};
+use crate::plan::model::problem::Problem;
+use crate::plan::rejection::Rejection;
+use crate::plan::state::State;
+use crate::plan::state::compact::plan::CompactPlan;
+use crate::plan::state::run::{PlanVersion, Run, RunStatus};
+use crate::plan::value::ids::{ContentHash, Micros, RunId, StepNumber};
+use crate::plan::value::json::canonical;
+use crate::plan::value::names::Named;
 
 /// Who approves where nobody has to.
 const AUTOMATIC: &str = "policy:automatic";
@@ -56,7 +69,7 @@ pub(super) fn start_run(
     let mut events = vec![Event::RunStarted(RunStarted { run, name: name.to_owned(), policy })];
     events.extend(proposal(run, 1, draft, count, ""));
     if needs_review(policy, draft) {
-        events.extend(questions::about_plan(run, 1, draft, now));
+        events.extend(plan_question(run, 1, draft, now));
         return Ok(events);
     }
     events.push(approval(run, 1, draft.hash));
@@ -114,7 +127,7 @@ pub(super) fn propose(
     if wanted == ApprovalPolicy::Required || needs_review(run.policy, draft) {
         // Nobody is asked about a run that is over: whoever wants it to go on reviews the version.
         let is_open = !matches!(run.status, RunStatus::Ended(_));
-        let asked = is_open.then(|| questions::about_plan(run.id, version, draft, now));
+        let asked = is_open.then(|| plan_question(run.id, version, draft, now));
         events.extend(asked.flatten());
         return Ok(events);
     }
@@ -154,7 +167,7 @@ pub(super) fn review(
     if proposed.hash != hash {
         return Err(Rejection::HashDiffers { expected: proposed.hash, found: hash });
     }
-    let mut events = questions::withdrawn(run, &Subject::Plan(version), said.0);
+    let mut events = questions_withdrawn(run, &Subject::Plan(version), said.0);
     events.extend(reviewed(state, now, run, (version, review), said)?);
     Ok(events)
 }

@@ -1,19 +1,20 @@
 //! The reasons of one step, read off the state.
 
-use super::limits;
+use super::context::{Asked, holder};
 use super::reason::{Holder, MissingAt, Reason};
-use crate::plan::settle::{failure_of, unjudged_of, writers_left};
-use crate::plan::{
-    BarrierStatus, Decider, Dependency, Micros, Question, QuestionId, Ruling, Run, RunStatus,
-    State, StepNumber, StepState, StepStatus, expression,
-};
-
-/// What is asked.
-pub(super) struct Asked<'a> {
-    pub(super) state: &'a State,
-    pub(super) run: &'a Run,
-    pub(super) now: Micros,
-}
+use crate::plan::event::question::{Question, QuestionId};
+use crate::plan::event::step_event::Ruling;
+use crate::plan::event::step_status::StepStatus;
+use crate::plan::explain::limits;
+use crate::plan::model::policy::Decider;
+use crate::plan::settle::opening::writers_left;
+use crate::plan::settle::reported::{failure_of, unjudged_of};
+use crate::plan::state::barrier_state::BarrierStatus;
+use crate::plan::state::links::Dependency;
+use crate::plan::state::run::RunStatus;
+use crate::plan::state::step_state::StepState;
+use crate::plan::value::expression;
+use crate::plan::value::ids::StepNumber;
 
 impl Asked<'_> {
     /// What keeps all steps of the run, or would keep this one, if nothing of its own did.
@@ -167,18 +168,4 @@ fn asked(id: QuestionId, question: &Question) -> Reason {
         deadline: question.asked.deadline,
         options: question.asked.options.clone(),
     }
-}
-
-/// Who has an attempt of a step.
-pub(super) fn holder(run: &Run, number: StepNumber) -> Option<Holder> {
-    let step = run.step(number)?;
-    let attempt = step.attempt()?;
-    Some(Holder {
-        run: run.id,
-        step: number,
-        id: step.id().to_owned(),
-        token: attempt.token,
-        worker: attempt.worker.clone(),
-        lease_until: attempt.lease_until,
-    })
 }

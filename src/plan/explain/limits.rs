@@ -2,12 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use super::find::{Asked, holder};
+use super::context::{Asked, holder};
 use super::reason::{Holder, Reason, Shortage};
-use crate::plan::decide::reservation;
-use crate::plan::{
-    Account, BudgetPart, CapScope, CompactStep, Cost, Limits, Run, RunId, StepNumber, StepState,
-};
+use crate::plan::decide::dispatch::reservation;
+use crate::plan::event::run_event::CapScope;
+use crate::plan::model::budget::{BudgetPart, Cost, Limits};
+use crate::plan::state::account::Account;
+use crate::plan::state::compact::step::CompactStep;
+use crate::plan::state::run::Run;
+use crate::plan::state::step_state::StepState;
+use crate::plan::value::ids::{RunId, StepNumber};
 
 /// What keeps a step from being dealt although nothing of its own does.
 pub(super) fn reached(asked: &Asked<'_>, number: StepNumber) -> Vec<Reason> {

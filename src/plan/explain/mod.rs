@@ -8,47 +8,23 @@
 //!
 //! Left out on purpose: what to type to get on, which is the caller's language.
 
+mod context;
+pub(crate) mod explanation;
 mod find;
 mod limits;
-mod reason;
+pub(crate) mod reason;
 #[cfg(test)]
 pub(super) mod tests;
-mod text;
+pub(crate) mod text;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-pub use reason::*;
-pub use text::Line;
-
-use super::{Micros, Rejection, RunId, State, StepNumber, StepStatus};
-
-/// Why a step is not dealt.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Explanation {
-    /// The run.
-    pub run: RunId,
-    /// The step that was asked about.
-    pub step: StepNumber,
-    /// When it was asked.
-    pub now: Micros,
-    /// What holds for the run as a whole.
-    pub run_reasons: Vec<Reason>,
-    /// The step and every other one that it waits for, directly or not, each once.
-    pub steps: BTreeMap<StepNumber, StepReasons>,
-    /// The request for another plan that is open, if one is.
-    pub request: Option<super::ReplanRequest>,
-}
-
-/// Why one step of a chain is not dealt.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StepReasons {
-    /// Its author's name for it.
-    pub id: String,
-    /// How it stands.
-    pub status: StepStatus,
-    /// What it waits for. None: nothing about itself keeps it.
-    pub reasons: Vec<Reason>,
-}
+use crate::plan::rejection::Rejection;
+use crate::plan::state::State;
+use crate::plan::value::ids::{Micros, RunId, StepNumber};
+use context::Asked;
+use explanation::{Explanation, StepReasons};
+use reason::Reason;
 
 /// Why a step is not dealt at that time.
 ///
@@ -63,7 +39,7 @@ pub fn explain(
     let run = state.runs.get(&run).ok_or(Rejection::NoSuchRun)?;
     run.step(step).ok_or(Rejection::NoSuchStep(step))?;
     let now = now.max(state.time);
-    let asked = find::Asked { state, run, now };
+    let asked = Asked { state, run, now };
     let mut steps = BTreeMap::new();
     let mut open = vec![step];
     while let Some(number) = open.pop() {
@@ -77,27 +53,4 @@ pub fn explain(
     }
     let request = run.request.clone();
     Ok(Explanation { run: run.id, step, now, run_reasons: asked.whole(step), steps, request })
-}
-
-impl Explanation {
-    /// The entry of the step that was asked about.
-    fn own(&self) -> Option<&StepReasons> {
-        self.steps.get(&self.step)
-    }
-
-    /// Whether it may be dealt now.
-    #[must_use]
-    pub fn may_be_dealt(&self) -> bool {
-        self.own().is_some_and(|own| own.status == StepStatus::Ready && own.reasons.is_empty())
-            && self.run_reasons.is_empty()
-    }
-
-    /// The steps at the ends of the chain: those that wait for no other step.
-    #[must_use]
-    pub fn roots(&self) -> BTreeSet<StepNumber> {
-        let is_root =
-            |entry: &&StepReasons| entry.reasons.iter().all(|reason| reason.leads_to().is_empty());
-        let roots = self.steps.iter().filter(|(_, entry)| is_root(entry));
-        roots.map(|(number, _)| *number).collect()
-    }
 }

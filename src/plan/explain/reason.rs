@@ -1,13 +1,17 @@
 //! What may keep a step from being dealt, as data.
 //!
-//! The invariants are those of [`super::Explanation`].
+//! The invariants are those of [`crate::plan::Explanation`].
 
 use std::collections::BTreeSet;
 
-use crate::plan::{
-    AttemptToken, BarrierStatus, BudgetPart, CapScope, ContentHash, Ending, FailureClass, Micros,
-    PauseCause, QuestionId, Ruling, RunId, StepNumber, StepStatus, Subject,
-};
+use crate::plan::event::question::{QuestionId, Subject};
+use crate::plan::event::run_event::{CapScope, Ending, PauseCause};
+use crate::plan::event::step_event::Ruling;
+use crate::plan::event::step_status::StepStatus;
+use crate::plan::model::budget::BudgetPart;
+use crate::plan::model::step::FailureClass;
+use crate::plan::state::barrier_state::BarrierStatus;
+use crate::plan::value::ids::{AttemptToken, ContentHash, Micros, RunId, StepNumber};
 
 /// Something that keeps a step from being dealt.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,14 +3,21 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use super::explanation::{Explanation, StepReasons};
 use super::reason::{Holder, MissingAt, Reason, Shortage};
-use super::{Explanation, StepReasons};
-use crate::plan::{BarrierStatus, CapScope, Micros, Ruling, StepNumber, StepStatus, Subject};
+use crate::plan::event::question::Subject;
+use crate::plan::event::run_event::CapScope;
+use crate::plan::event::step_event::Ruling;
+use crate::plan::event::step_status::StepStatus;
+use crate::plan::state::barrier_state::BarrierStatus;
+use crate::plan::value::ids::{Micros, StepNumber};
 
 /// How far from the step that was asked about lines are still shown.
 const DEPTH_MAX: usize = 12;
+
 /// How many lines are shown.
 const LINES_MAX: usize = 200;
+
 /// How many names or holders a line shows.
 const NAMES_MAX: usize = 8;
 

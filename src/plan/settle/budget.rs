@@ -1,11 +1,12 @@
 //! What happens when a budget is used up: the run pauses and somebody is asked. Nothing is killed.
 
-use crate::plan::{
-    ABORT, Asked, Event, PauseCause, QuestionAsked, REPLAN, Run, RunPaused, Subject,
-};
+use crate::plan::event::Event;
+use crate::plan::event::question::{ABORT, Asked, REPLAN, Subject};
+use crate::plan::event::run_event::{PauseCause, QuestionAsked, RunPaused};
+use crate::plan::state::run::Run;
 
 /// The run pauses, and somebody is asked.
-pub(in crate::plan) fn used_up(run: &Run, cause: PauseCause) -> Vec<Event> {
+pub(crate) fn used_up(run: &Run, cause: PauseCause) -> Vec<Event> {
     let what = match &cause {
         PauseCause::RunBudget(part) => format!("the run's budget of {part} is used up"),
         PauseCause::LedgerBudget(part) => format!("the ledger's budget of {part} is used up"),

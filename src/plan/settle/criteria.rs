@@ -2,17 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use crate::plan::{
-    Attempt, CompactStep, Criterion, Json, Output, Ruling, Run, StepNumber, TextPolicy, Verdict,
-    expression,
-};
+use crate::plan::event::receipt::Output;
+use crate::plan::event::run_event::TextPolicy;
+use crate::plan::event::step_event::{Ruling, Verdict};
+use crate::plan::model::criterion::Criterion;
+use crate::plan::state::compact::step::CompactStep;
+use crate::plan::state::run::Run;
+use crate::plan::state::step_state::Attempt;
+use crate::plan::value::expression;
+use crate::plan::value::ids::StepNumber;
+use crate::plan::value::json::Json;
 
 /// Who judges `text` criteria where the run takes the worker's word.
-pub(in crate::plan) const TRUST: &str = "policy:trust";
+pub(crate) const TRUST: &str = "policy:trust";
+
 /// Who judges expressions.
 const CEL: &str = "policy:cel";
 
-pub(super) fn failed_criterion(criteria: &[Criterion], verdict: &Verdict) -> String {
+pub(crate) fn failed_criterion(criteria: &[Criterion], verdict: &Verdict) -> String {
     let place = usize::try_from(verdict.criterion).ok();
     let body = place.and_then(|place| criteria.get(place)).map_or("", Criterion::body);
     // People count from 1.
@@ -21,7 +28,7 @@ pub(super) fn failed_criterion(criteria: &[Criterion], verdict: &Verdict) -> Str
 }
 
 /// The criteria that no verdict names.
-pub(super) fn unjudged(criteria: &[Criterion], verdicts: &BTreeMap<u32, Verdict>) -> Vec<u32> {
+pub(crate) fn unjudged(criteria: &[Criterion], verdicts: &BTreeMap<u32, Verdict>) -> Vec<u32> {
     (0..u32::try_from(criteria.len()).unwrap_or(u32::MAX))
         .filter(|index| !verdicts.contains_key(index))
         .collect()
@@ -36,19 +43,19 @@ fn those(missing: &[u32], criteria: &[Criterion], is_meant: fn(&Criterion) -> bo
 }
 
 /// Those of the missing criteria that are expressions.
-pub(super) fn of_cel(criteria: &[Criterion], missing: &[u32]) -> Vec<u32> {
+pub(crate) fn of_cel(criteria: &[Criterion], missing: &[u32]) -> Vec<u32> {
     those(missing, criteria, |each| matches!(each, Criterion::Cel(_)))
 }
 
 /// Those of the missing criteria for which the run takes the worker's word.
-pub(super) fn trusted(run: &Run, criteria: &[Criterion], missing: &[u32]) -> Vec<u32> {
+pub(crate) fn trusted(run: &Run, criteria: &[Criterion], missing: &[u32]) -> Vec<u32> {
     if run.policy.text != TextPolicy::Trust {
         return Vec::new();
     }
     those(missing, criteria, |each| matches!(each, Criterion::Text(_)))
 }
 
-pub(super) fn trust(criterion: u32) -> Verdict {
+pub(crate) fn trust(criterion: u32) -> Verdict {
     Verdict {
         criterion,
         ruling: Ruling::Pass,
@@ -72,7 +79,7 @@ pub(super) fn judged(run: &Run, number: StepNumber, attempt: &Attempt, place: u3
 }
 
 /// The judgement of a criterion of the plan that is an expression, over variables.
-pub(super) fn judged_of_plan(run: &Run, criteria: &[Criterion], place: u32) -> Verdict {
+pub(crate) fn judged_of_plan(run: &Run, criteria: &[Criterion], place: u32) -> Verdict {
     verdict(run, criteria, place, None)
 }
 
@@ -85,7 +92,7 @@ fn verdict(run: &Run, criteria: &[Criterion], place: u32, output: Option<&Json>)
 }
 
 /// An expression, judged by the variables of a run.
-pub(super) fn judge(run: &Run, body: &str, output: Option<&Json>) -> expression::Judgement {
+pub(crate) fn judge(run: &Run, body: &str, output: Option<&Json>) -> expression::Judgement {
     let value = |name: &str| run.variables.get(name).map(|variable| variable.value.clone());
     let all = || {
         let variables = run.variables.iter();

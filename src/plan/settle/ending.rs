@@ -2,13 +2,22 @@
 
 use super::budget::used_up;
 use super::criteria::{failed_criterion, judged_of_plan, of_cel, trust, trusted, unjudged};
-use super::opening;
-use crate::plan::{
-    Answered, Asked, BarrierChange, BarrierChanged, BarrierState, BarrierStatus, Ending, Event,
-    FAIL, OnBreak, OnFailure, PauseCause, PlanVerdict, QuestionAnswered, QuestionAsked, QuestionId,
-    RELEASE, ReplanRequested, ReplanTrigger, ReplanWithdrawn, Ruling, Run, RunEnded, State,
-    StepStatus, Subject, Verdict, WAIT, WITHDRAWN,
+use crate::plan::event::Event;
+use crate::plan::event::plan_event::PlanVerdict;
+use crate::plan::event::question::{
+    Answered, Asked, FAIL, QuestionId, RELEASE, Subject, WAIT, WITHDRAWN,
 };
+use crate::plan::event::run_event::{
+    BarrierChange, BarrierChanged, Ending, OnFailure, PauseCause, QuestionAnswered, QuestionAsked,
+    ReplanRequested, ReplanTrigger, ReplanWithdrawn, RunEnded,
+};
+use crate::plan::event::step_event::{Ruling, Verdict};
+use crate::plan::event::step_status::StepStatus;
+use crate::plan::model::plan::OnBreak;
+use crate::plan::settle::opening;
+use crate::plan::state::State;
+use crate::plan::state::barrier_state::{BarrierState, BarrierStatus};
+use crate::plan::state::run::Run;
 
 pub(super) fn of_barrier(run: &Run, id: &str) -> Vec<Event> {
     let Some(barrier) = run.barriers.get(id) else { return Vec::new() };

@@ -6,17 +6,24 @@
 //! - A decision that cannot be carried out (no attempts left, no fallback left) is passed over, so
 //!   that the next rule decides; the last built-in rule always can.
 
-use super::carry_out::{carried_out, may_fall_back};
-use super::{failure_of, is_decided_by_rules};
-use crate::plan::{
-    AfterFailure, Attempt, CompactStep, Decision, Disposition, Event, FailureAction, FailureClass,
-    FailureDecided, FailureMatch, FailureRule, Idempotence, Micros, OnTimeout, Outcome,
-    RetryPolicy, Run, SECOND, StepEvent, StepNumber, StepRecord, StepStatus,
+use super::disposition::{disposition_of, is_once};
+use super::fallback::may_fall_back;
+use super::outcome::carried_out;
+use super::reported::is_decided_by_rules;
+use crate::plan::event::Event;
+use crate::plan::event::step_event::{
+    AfterFailure, Decision, FailureDecided, StepEvent, StepRecord,
 };
+use crate::plan::event::step_status::StepStatus;
+use crate::plan::model::policy::{Disposition, FailureAction, FailureMatch, FailureRule};
+use crate::plan::model::step::{FailureClass, OnTimeout, RetryPolicy};
+use crate::plan::state::run::Run;
+use crate::plan::state::step_state::Attempt;
+use crate::plan::value::ids::{Micros, SECOND, StepNumber};
 
 /// A failed attempt, with all that a rule may look at.
 #[derive(Debug)]
-pub(in crate::plan) struct Failure<'a> {
+pub(crate) struct Failure<'a> {
     run: &'a Run,
     number: StepNumber,
     attempt: &'a Attempt,
@@ -77,81 +84,8 @@ impl Ruled {
     }
 }
 
-/// The class of a failure: the worker's, or where it does not know, the one that the plan hints
-/// at by a word of the message.
-pub(super) fn classified(
-    run: &Run,
-    number: StepNumber,
-    class: FailureClass,
-    message: &str,
-) -> FailureClass {
-    if class != FailureClass::Unknown {
-        return class;
-    }
-    let hints = run.plan_step(number).map(CompactStep::failure_hints).unwrap_or_default();
-    let hinted = hints.into_iter().find(|(word, _)| message.contains(word.as_str()));
-    hinted.map_or(class, |(_, class)| class)
-}
-
-/// What a failed attempt left in the world, as far as it is known.
-pub(super) fn disposition_of(run: &Run, number: StepNumber, attempt: &Attempt) -> Disposition {
-    let receipt = attempt.receipt.as_ref();
-    if let Some(disposition) = receipt.and_then(|receipt| receipt.disposition) {
-        return disposition;
-    }
-    if !is_once(run, number) {
-        return Disposition::DidNotHappen;
-    }
-    if receipt.is_some_and(|receipt| receipt.outcome == Outcome::Succeeded) {
-        // Who says that it is done says that it landed, whatever a criterion says of it.
-        return Disposition::Landed;
-    }
-    // What its own receipt names it did, whoever meant to do that, or did it, before.
-    let said = receipt.into_iter().flat_map(|receipt| &receipt.side_effects);
-    let keys = attempt.effects.iter().chain(said);
-    let mut own = keys.filter_map(|key| run.effects.get(key)).peekable();
-    if own.peek().is_none() {
-        Disposition::DidNotHappen
-    } else if own.all(|effect| effect.committed != 0) {
-        Disposition::Landed
-    } else {
-        Disposition::InDoubt
-    }
-}
-
-/// Whether a step must not be done twice.
-fn is_once(run: &Run, number: StepNumber) -> bool {
-    let step = run.plan().zip(run.plan_step(number));
-    step.is_some_and(|(plan, step)| plan.idempotence_of(step) == Idempotence::No)
-}
-
-/// Whether the worker of a step's last attempt said itself that it landed, though that failed.
-#[doc(hidden)]
-pub fn is_said_to_have_landed(run: &Run, number: StepNumber) -> bool {
-    let attempt = run.step(number).and_then(|step| step.attempt());
-    attempt.is_some_and(|attempt| {
-        attempt.receipt.is_some() && disposition_of(run, number, attempt) == Disposition::Landed
-    })
-}
-
-/// Whether the failed attempt of a step did, or may have done, what must not be done twice, and
-/// nobody has said yet what is done about it.
-pub(in crate::plan) fn may_have_landed(run: &Run, number: StepNumber) -> bool {
-    let step = run.step(number);
-    step.and_then(|step| Some((step, step.attempt()?))).is_some_and(|(step, attempt)| {
-        let is_open = match step.status {
-            StepStatus::Gated => true,
-            StepStatus::Reported => failure_of(run, number).is_some(),
-            _ => false,
-        };
-        is_open
-            && is_once(run, number)
-            && disposition_of(run, number, attempt) != Disposition::DidNotHappen
-    })
-}
-
 impl<'a> Failure<'a> {
-    pub(in crate::plan) fn of(
+    pub(crate) fn of(
         run: &'a Run,
         number: StepNumber,
         attempt: &'a Attempt,
@@ -176,12 +110,12 @@ impl<'a> Failure<'a> {
     }
 
     /// What the attempt left in the world, as far as it is known.
-    pub(in crate::plan) fn disposition(&self) -> Disposition {
+    pub(crate) fn disposition(&self) -> Disposition {
         self.disposition
     }
 
     /// Whether doing the work again can do no harm: it did not happen, or may happen twice.
-    pub(in crate::plan) fn may_be_repeated(&self) -> bool {
+    pub(crate) fn may_be_repeated(&self) -> bool {
         self.disposition == Disposition::DidNotHappen || self.is_idempotent()
     }
 

@@ -8,26 +8,29 @@
 //!
 //! Left out on purpose: what falls due, which needs a clock (`Command::Tick`).
 
-mod budget;
-mod carry_out;
+mod answers;
+pub(crate) mod budget;
 mod criteria;
+pub(crate) mod disposition;
 mod ending;
-mod failure;
-mod opening;
+pub(crate) mod failure;
+pub(crate) mod fallback;
+pub(crate) mod opening;
+pub(crate) mod outcome;
+pub(crate) mod reported;
+pub(crate) mod variables;
 
-use std::collections::BTreeMap;
-
-use super::{
-    Accepted, AcceptedBasis, Attempt, CompactStep, Decider, Event, FailureClass, Json, Micros,
-    Origin, Outcome, Output, Ruling, Run, RunId, RunStatus, State, StepEvent, StepNumber,
-    StepRecord, StepStatus, VariableSet, VerdictRecorded,
-};
-pub(super) use budget::used_up;
-pub(super) use carry_out::{carried_out, may_fall_back};
-use criteria::{TRUST, failed_criterion, judged, trust, trusted, unjudged};
-pub use failure::is_said_to_have_landed;
-pub(super) use failure::{Failure, may_have_landed};
-pub(super) use opening::writers_left;
+use crate::plan::event::Event;
+use crate::plan::event::step_event::{Accepted, AcceptedBasis, StepEvent, VerdictRecorded};
+use crate::plan::state::State;
+use crate::plan::state::run::{Run, RunStatus};
+use crate::plan::state::step_state::Attempt;
+use crate::plan::value::ids::{Micros, RunId, StepNumber};
+use answers::{asked_again, is_answered, is_unasked, of_answer};
+use criteria::{TRUST, judged, trust};
+use failure::Failure;
+use reported::{Call, call, is_decided_by_rules};
+use variables::variables;
 
 /// The events of one thing that follows by itself in a run; none when all is settled.
 #[must_use]
@@ -45,93 +48,30 @@ pub fn settle(state: &State, run: RunId) -> Vec<Event> {
     first.unwrap_or_else(|| ending::of_run(state, run))
 }
 
-/// What a reported step calls for.
-enum Call<'a> {
-    Judge(Vec<u32>),
-    Trust(Vec<u32>),
-    Accept,
-    Decide(FailureClass, String, &'a Attempt),
-}
-
 /// Whether something follows from how a step stands.
-pub(super) fn has_consequence(run: &Run, number: StepNumber) -> bool {
+pub(crate) fn has_consequence(run: &Run, number: StepNumber) -> bool {
     match call(run, number) {
         Some(Call::Decide(..)) => is_decided_by_rules(run),
         Some(_) => true,
         None => {
-            carry_out::is_answered(run, number)
-                || carry_out::is_unasked(run, number)
+            is_answered(run, number)
+                || is_unasked(run, number)
                 || opening::has_consequence(run, number)
         }
     }
-}
-
-/// Whether the rules decide about failures, and nobody else.
-fn is_decided_by_rules(run: &Run) -> bool {
-    run.plan().is_none_or(|plan| plan.header().failure.decider == Decider::Rules)
-}
-
-/// Class and message of a reported step's failure, if it failed.
-pub(super) fn failure_of(run: &Run, number: StepNumber) -> Option<(FailureClass, String)> {
-    match call(run, number)? {
-        Call::Decide(class, message, _) => Some((class, message)),
-        Call::Judge(_) | Call::Trust(_) | Call::Accept => None,
-    }
-}
-
-/// The criteria of a reported step that wait for a verdict.
-pub(super) fn unjudged_of(run: &Run, number: StepNumber) -> Vec<u32> {
-    let attempt = run.step(number).and_then(|step| step.attempt());
-    let criteria = run.plan_step(number).map(CompactStep::acceptance).unwrap_or_default();
-    attempt.map_or_else(Vec::new, |attempt| unjudged(&criteria, &attempt.verdicts))
-}
-
-fn call(run: &Run, number: StepNumber) -> Option<Call<'_>> {
-    let step = run.step(number).filter(|step| step.status == StepStatus::Reported)?;
-    let attempt = step.attempt()?;
-    match &attempt.receipt.as_ref()?.outcome {
-        Outcome::Succeeded => {}
-        Outcome::Failed { class, message, .. } => {
-            let class = failure::classified(run, number, *class, message);
-            return Some(Call::Decide(class, message.clone(), attempt));
-        }
-        Outcome::ReplanRequested { reason } => {
-            let message = format!("the worker asks for another plan: {reason}");
-            return Some(Call::Decide(FailureClass::AssumptionBroken, message, attempt));
-        }
-    }
-    let criteria = run.plan_step(number).map(CompactStep::acceptance).unwrap_or_default();
-    if let Some(failed) = attempt.verdicts.values().find(|each| each.ruling == Ruling::Fail) {
-        let message = failed_criterion(&criteria, failed);
-        return Some(Call::Decide(FailureClass::Unknown, message, attempt));
-    }
-    let missing = unjudged(&criteria, &attempt.verdicts);
-    if missing.is_empty() {
-        return Some(Call::Accept);
-    }
-    let judgeable = criteria::of_cel(&criteria, &missing);
-    if !judgeable.is_empty() {
-        return Some(Call::Judge(judgeable));
-    }
-    let trusted = trusted(run, &criteria, &missing);
-    (!trusted.is_empty()).then_some(Call::Trust(trusted))
-}
-
-fn step_event(run: &Run, step: StepNumber, event: StepEvent) -> Event {
-    Event::Step(StepRecord { run: run.id, step, previous: 0, event })
 }
 
 fn step_consequence(run: &Run, number: StepNumber, time: Micros) -> Vec<Event> {
     let Some(attempt) = run.step(number).and_then(|step| step.attempt()) else {
         return opening::consequence(run, number, time);
     };
-    let event = |event| step_event(run, number, event);
+    let event = |event| Event::step(run.id, number, event);
     let verdict = |verdict| {
         event(StepEvent::VerdictRecorded(VerdictRecorded { token: attempt.token, verdict }))
     };
     match call(run, number) {
-        None if carry_out::is_unasked(run, number) => carry_out::asked_again(run, number, time),
-        None => carry_out::of_answer(run, number, time),
+        None if is_unasked(run, number) => asked_again(run, number, time),
+        None => of_answer(run, number, time),
         Some(Call::Judge(criteria)) => {
             criteria.into_iter().map(|place| verdict(judged(run, number, attempt, place))).collect()
         }
@@ -157,59 +97,4 @@ fn basis(run: &Run, number: StepNumber, attempt: &Attempt) -> AcceptedBasis {
     } else {
         AcceptedBasis::Verdicts
     }
-}
-
-/// The variables that an accepted attempt sets: the step's outputs, then what its receipt adds.
-fn variables(run: &Run, number: StepNumber, attempt: &Attempt) -> Vec<Event> {
-    let Some(receipt) = &attempt.receipt else { return Vec::new() };
-    let mut values =
-        run.plan_step(number).map(|step| outputs(step, &receipt.output)).unwrap_or_default();
-    values.extend(receipt.variables.iter().cloned());
-    set_all(run, values, &Origin::Step { step: number, token: attempt.token })
-}
-
-fn set_all(run: &Run, values: BTreeMap<String, Json>, origin: &Origin) -> Vec<Event> {
-    let set = |(name, value): (String, Json)| {
-        let version = run.variables.get(&name).map_or(0, |variable| variable.version);
-        Event::VariableSet(VariableSet {
-            run: run.id,
-            name,
-            value,
-            version: version.saturating_add(1),
-            origin: origin.clone(),
-            since: 0,
-        })
-    };
-    values.into_iter().map(set).collect()
-}
-
-/// The values of a step's outputs. With an output that is a blob they are those that were taken
-/// out of it when the receipt came.
-fn outputs(step: CompactStep<'_>, output: &Output) -> BTreeMap<String, Json> {
-    match output {
-        Output::Inline(value) => declared(step.outputs(), value),
-        Output::Blob(blob) => {
-            let named = |(name, _): &&(String, Json)| step.outputs().contains(name);
-            blob.values.iter().filter(named).cloned().collect()
-        }
-    }
-}
-
-/// The values of the outputs that a step declares, by their names: each its key of the output, or a single one
-/// all of it.
-pub(crate) fn declared<'a>(
-    outputs: impl Iterator<Item = &'a str> + Clone,
-    output: &Json,
-) -> BTreeMap<String, Json> {
-    let is_only = match outputs.clone().take(2).count() {
-        0 => return BTreeMap::new(),
-        count => count == 1,
-    };
-    let whole = output.value();
-    let value_of = |name: &str| match whole.get(name) {
-        Some(value) => Some(Json::new(value)),
-        None if is_only => Some(output.clone()),
-        None => None,
-    };
-    outputs.filter_map(|name| Some((name.to_owned(), value_of(name)?))).collect()
 }

@@ -6,12 +6,19 @@
 use std::collections::BTreeSet;
 
 use super::criteria::judge;
-use super::step_event;
-use crate::plan::{
-    Accepted, AcceptedBasis, Asked, CompactStep, Condition, ConditionJudged, Event, FailureClass,
-    Micros, NO, OnFalse, ReplanRequested, ReplanTrigger, Ruling, Run, SKIP, Skipped, StepEvent,
-    StepFailed, StepNumber, StepState, StepStatus, Subject, YES, expression,
+use crate::plan::event::Event;
+use crate::plan::event::question::{Asked, NO, SKIP, Subject, YES};
+use crate::plan::event::run_event::{ReplanRequested, ReplanTrigger};
+use crate::plan::event::step_event::{
+    Accepted, AcceptedBasis, Condition, ConditionJudged, Ruling, Skipped, StepEvent, StepFailed,
 };
+use crate::plan::event::step_status::StepStatus;
+use crate::plan::model::step::{FailureClass, OnFalse};
+use crate::plan::state::compact::step::CompactStep;
+use crate::plan::state::run::Run;
+use crate::plan::state::step_state::StepState;
+use crate::plan::value::expression;
+use crate::plan::value::ids::{Micros, StepNumber};
 
 /// What an open step calls for.
 enum Call<'a> {
@@ -117,11 +124,7 @@ fn is_false_for_good(run: &Run, number: StepNumber, place: u32) -> bool {
 }
 
 /// The other steps whose work is left to do and may set what a precondition is judged by.
-pub(in crate::plan) fn writers_left(
-    run: &Run,
-    number: StepNumber,
-    place: u32,
-) -> BTreeSet<StepNumber> {
+pub(crate) fn writers_left(run: &Run, number: StepNumber, place: u32) -> BTreeSet<StepNumber> {
     let index = usize::try_from(place).ok();
     let plan = run.plan_step(number);
     let Some(body) = plan.zip(index).and_then(|(step, index)| step.preconditions().get(index))
@@ -138,7 +141,7 @@ pub(in crate::plan) fn writers_left(
 
 impl Run {
     /// A step and all that wait for it, directly or not.
-    pub(in crate::plan) fn behind(&self, number: StepNumber) -> BTreeSet<StepNumber> {
+    pub(crate) fn behind(&self, number: StepNumber) -> BTreeSet<StepNumber> {
         let (mut behind, mut open) = (BTreeSet::new(), vec![number]);
         while let Some(next) = open.pop() {
             if !behind.insert(next) {
@@ -156,7 +159,7 @@ impl Run {
 /// The events of what an open step calls for.
 pub(super) fn consequence(run: &Run, number: StepNumber, time: Micros) -> Vec<Event> {
     let Some(call) = call(run, number) else { return Vec::new() };
-    let event = |event| vec![step_event(run, number, event)];
+    let event = |event| vec![Event::step(run.id, number, event)];
     match call {
         Call::NotNeeded => event(skipped("policy:fallback", "nothing called it to stand in")),
         Call::StoodIn(step) => {
@@ -177,7 +180,7 @@ pub(super) fn consequence(run: &Run, number: StepNumber, time: Micros) -> Vec<Ev
             let bodies = run.plan_step(number).map(CompactStep::preconditions).unwrap_or_default();
             let body = |place: u32| usize::try_from(place).ok().and_then(|place| bodies.get(place));
             let one = |place| judged(run, Condition::Pre(place), body(place).unwrap_or_default());
-            places.into_iter().map(|place| step_event(run, number, one(place))).collect()
+            places.into_iter().map(|place| Event::step(run.id, number, one(place))).collect()
         }
         Call::PreconditionFalse(place, on_false) => {
             precondition_false(run, number, place, on_false)
@@ -216,10 +219,10 @@ fn precondition_false(run: &Run, number: StepNumber, place: u32, on_false: OnFal
     let precondition = u64::from(place) + 1;
     let what = format!("precondition {precondition} (`{body}`) does not hold");
     match on_false {
-        OnFalse::Skip => vec![step_event(run, number, skipped("policy:precondition", &what))],
+        OnFalse::Skip => vec![Event::step(run.id, number, skipped("policy:precondition", &what))],
         OnFalse::Fail => {
             let class = FailureClass::AssumptionBroken;
-            vec![step_event(run, number, failed(class, "precondition.false", what))]
+            vec![Event::step(run.id, number, failed(class, "precondition.false", what))]
         }
         OnFalse::Wait => vec![Event::ReplanRequested(ReplanRequested {
             run: run.id,

@@ -1,25 +1,17 @@
 //! Tests of the state machine as a whole: what each command does and refuses, and that whatever
 //! is asked of it, its books balance.
 
-mod books;
+mod budget_pause;
 mod commands;
-mod consequences;
-mod costs;
-mod dice;
-mod fallbacks;
-mod forged;
-mod late;
-mod leftovers;
-mod other_plans;
-mod outlive;
-mod plans;
-mod policy;
+mod failure;
+mod forged_events;
+mod invariants;
+mod late_barriers;
+mod limits;
 mod random;
-mod reference;
-mod refusals;
-mod replans;
-mod requests;
-mod scale;
-mod stories;
+mod regressions;
+mod rejections;
+mod replan;
+mod settle;
 pub(super) mod support;
 mod views;

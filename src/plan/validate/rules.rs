@@ -3,17 +3,79 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-use super::graph::{Item, shown};
-use super::{Judge, ZERO_SECONDS};
-use crate::plan::{
-    ABORT, Criterion, FAIL, FailureAction, FailureMatch, Gate, NO, OnTimeout, REPLAN, RETRY, SKIP,
-    Step, YES, expression,
-};
+use super::cycles::FALLBACK;
+use super::validator::{Judge, ZERO_SECONDS, fault_of};
+use crate::plan::event::question::{ABORT, FAIL, NO, REPLAN, RETRY, SKIP, YES};
+use crate::plan::model::criterion::Criterion;
+use crate::plan::model::graph::cycle::Cycle;
+use crate::plan::model::graph::edges::{Item, node_item, shown};
+use crate::plan::model::policy::{FailureAction, FailureMatch};
+use crate::plan::model::step::{Fallback, Gate, OnTimeout, Step};
+use crate::plan::value::expression;
+
+impl<'a> Judge<'a> {
+    /// A cycle as a path of ids.
+    fn path(&self, cycle: &Cycle) -> String {
+        let name = |node: usize| match node_item(self.plan, node) {
+            Some(item) => shown(item.id),
+            None => String::new(),
+        };
+        let mut path: Vec<String> = cycle.shown.iter().map(|node| name(*node)).collect();
+        if let Some(hidden) = cycle.length.checked_sub(path.len()).filter(|count| *count > 0) {
+            path.push(format!("({hidden} more)"));
+        }
+        path.push(name(cycle.first));
+        path.join(" -> ")
+    }
+
+    pub(super) fn cycle(&mut self, item: Item<'_>, field: &str, node: usize) {
+        for cycle in self.cycles.remove(&node).unwrap_or_default() {
+            let path = self.path(&cycle);
+            let text = format!(
+                "a cycle, each waits for the next: {path}; remove one of these dependencies"
+            );
+            self.problems.push(item.problem(format_args!(".{field}[{}]", cycle.position), text));
+        }
+    }
+
+    pub(super) fn fallback(&mut self, item: Item<'_>, fallback: &'a Fallback) {
+        let text = match fallback {
+            Fallback::Step(name) if name == item.id => {
+                Some("a step cannot stand in for itself; name another".to_owned())
+            }
+            Fallback::Step(name) => self.member(name),
+            Fallback::Value { value, .. } => fault_of(value),
+            Fallback::Owner(name) | Fallback::Variable { name, .. } if name.trim().is_empty() => {
+                Some("the name is empty; write it, or leave the fallback out".to_owned())
+            }
+            Fallback::Owner(_) | Fallback::Variable { .. } => None,
+        };
+        self.problems.extend(text.map(|text| item.problem(".fallback", text)));
+    }
+
+    pub(super) fn stand_in_cycle(&mut self, item: Item<'_>, node: usize) {
+        for cycle in self.stand_in_cycles.remove(&node).unwrap_or_default() {
+            let path = self.path(&cycle);
+            let text = format!(
+                "a cycle through a fallback, each waits for the next or is stood in for by it: \
+                 {path}; name a fallback for `{}` that does not wait for it",
+                shown(item.id)
+            );
+            let field = match cycle.position {
+                FALLBACK => ".fallback".to_owned(),
+                position => format!(".after[{position}]"),
+            };
+            self.problems.push(item.problem(field, text));
+        }
+    }
+}
 
 /// What may be answered to the gate of a step.
 pub(super) const STEP_GATE_ANSWERS: &[&str] = &[YES, NO, SKIP];
+
 /// What may be answered to the gate of a plan.
 pub(super) const PLAN_GATE_ANSWERS: &[&str] = &[YES, NO, ABORT];
+
 /// What may be answered to a failure.
 const FAILURE_ANSWERS: &[&str] = &[RETRY, SKIP, FAIL, REPLAN, ABORT];
 

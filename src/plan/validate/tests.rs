@@ -3,11 +3,13 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::super::{
-    Caps, Cost, Criterion, Defaults, FailureAction, FailureClass, FailureMatch, FailureRule,
-    Fallback, Gate, OnTimeout, Phase,
-};
+use super::validator::{FAILURE_CLASSES, VALUE_DEPTH_MAX};
 use super::*;
+use crate::plan::model::graph::edges::ids;
+use crate::plan::{
+    Caps, Cost, Criterion, Defaults, FailureAction, FailureClass, FailureMatch, FailureRule,
+    Fallback, Gate, OnTimeout, Phase, RetryPolicy,
+};
 
 fn step(id: &str, after: &[&str]) -> Step {
     let after = after.iter().map(|id| (*id).to_owned()).collect();

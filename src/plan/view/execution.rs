@@ -4,7 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::plan::{Account, Limits, Micros, Run, RunStatus, StepNumber, StepStatus};
+use crate::plan::event::step_status::StepStatus;
+use crate::plan::model::budget::Limits;
+use crate::plan::state::account::Account;
+use crate::plan::state::run::{Run, RunStatus};
+use crate::plan::value::ids::{Micros, StepNumber};
 
 /// The execution state of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -78,7 +82,7 @@ pub fn execution_state(run: &Run, now: Micros) -> ExecutionState {
 }
 
 /// For how long a run has gone on, or did.
-pub(super) fn elapsed(run: &Run, now: Micros) -> Micros {
+pub(crate) fn elapsed(run: &Run, now: Micros) -> Micros {
     let until = match (run.status, run.ended) {
         (RunStatus::Ended(_), Some((_, ended))) => ended,
         _ => now,

@@ -8,10 +8,6 @@
 //!
 //! Left out on purpose: what happened on the way here, which the log holds.
 
-mod execution;
-mod operator;
-mod user;
-
-pub use execution::{ExecutionState, Remaining, execution_state};
-pub use operator::{BarrierRow, Flight, OperatorView, VersionRow, operator_view};
-pub use user::{Activity, Need, UserView, user_view};
+pub(crate) mod execution;
+pub(crate) mod operator;
+pub(crate) mod user;

@@ -5,11 +5,17 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::execution::{Remaining, elapsed};
-use crate::plan::{
-    Account, AttemptToken, BarrierStatus, ContentHash, Cost, FailureClass, Micros, PauseCause,
-    Question, QuestionId, ReplanRequest, Review, Run, RunId, RunStatus, StepNumber, StepStatus,
-    Tally,
-};
+use crate::plan::event::plan_event::Review;
+use crate::plan::event::question::{Question, QuestionId};
+use crate::plan::event::run_event::PauseCause;
+use crate::plan::event::step_status::StepStatus;
+use crate::plan::model::budget::Cost;
+use crate::plan::model::step::FailureClass;
+use crate::plan::state::account::Account;
+use crate::plan::state::barrier_state::{BarrierState, BarrierStatus};
+use crate::plan::state::run::{PlanVersion, ReplanRequest, Run, RunStatus, Tally};
+use crate::plan::state::step_state::StepState;
+use crate::plan::value::ids::{AttemptToken, ContentHash, Micros, RunId, StepNumber};
 
 /// What an operator wants to know of a run.
 #[derive(Debug, Clone, Serialize)]
@@ -141,7 +147,7 @@ pub fn operator_view(run: &Run, now: Micros) -> OperatorView {
 }
 
 fn versions(run: &Run) -> Vec<VersionRow> {
-    let row = |(each, version): (&crate::plan::PlanVersion, u32)| VersionRow {
+    let row = |(each, version): (&PlanVersion, u32)| VersionRow {
         version,
         hash: each.hash,
         reason: each.reason.clone(),
@@ -162,7 +168,7 @@ fn last_failure(run: &Run) -> Option<(StepNumber, FailureClass, String)> {
 fn flights(run: &Run, status: StepStatus) -> Vec<Flight> {
     let held = run.steps.iter().zip((1..).map(StepNumber));
     let held = held.filter(|(step, _)| step.status == status);
-    let flight = |(step, number): (&crate::plan::StepState, StepNumber)| {
+    let flight = |(step, number): (&StepState, StepNumber)| {
         let attempt = step.attempt()?;
         Some(Flight {
             step: number,
@@ -180,7 +186,7 @@ fn flights(run: &Run, status: StepStatus) -> Vec<Flight> {
 
 fn barriers(run: &Run) -> Vec<BarrierRow> {
     let closed = run.barriers.iter().filter(|(_, each)| each.status != BarrierStatus::Released);
-    let row = |(id, each): (&String, &crate::plan::BarrierState)| BarrierRow {
+    let row = |(id, each): (&String, &BarrierState)| BarrierRow {
         id: id.clone(),
         status: each.status,
         arrived: each.arrived.len(),

@@ -5,9 +5,12 @@ use std::fmt;
 use serde::Serialize;
 
 use super::execution::elapsed;
-use crate::plan::{
-    ContentHash, Ending, Micros, OnTimeout, QuestionId, Run, RunStatus, StepNumber, StepStatus,
-};
+use crate::plan::event::question::QuestionId;
+use crate::plan::event::run_event::Ending;
+use crate::plan::event::step_status::StepStatus;
+use crate::plan::model::step::OnTimeout;
+use crate::plan::state::run::{Run, RunStatus};
+use crate::plan::value::ids::{ContentHash, Micros, StepNumber};
 
 /// What a person who waits for a run wants to know.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -1,0 +1,316 @@
+//! What a new version means for the work that was done under the one before.
+//!
+//! A step *falls* if it cannot count on what it was built on: it is new, its own work changed, it
+//! failed (and so is open again), or something that it depends on fell. A fallen step that had
+//! work is invalidated; work that did not fall is preserved. Nothing is lost or kept silently:
+//! the lists stand in the record of the activation.
+//!
+//! Invariants: steps are matched by id, over all versions of the run; a number is never given to
+//! another id. Cycles and names that nobody knows end the walk, not the program.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::attempts::is_doubtful_once_lost;
+use crate::plan::event::plan_event::PlanActivated;
+use crate::plan::event::question::{RELEASE, WAIT};
+use crate::plan::event::run_event::Origin;
+use crate::plan::event::step_event::{AcceptedBasis, LostCause};
+use crate::plan::event::step_status::StepStatus;
+use crate::plan::model::plan::{Barrier, BarrierNeeds, OnBreak};
+use crate::plan::settle::disposition::may_have_landed;
+use crate::plan::state::compact::plan::CompactPlan;
+use crate::plan::state::compact::step::CompactStep;
+use crate::plan::state::links::{Dependency, Links};
+use crate::plan::state::run::{Run, Variable};
+use crate::plan::state::step_state::StepState;
+use crate::plan::value::ids::{ContentHash, StepNumber};
+
+/// The activation of a version of a run's plan, computed.
+pub(crate) fn activation(
+    run: &Run,
+    version: u32,
+    plan: &Arc<CompactPlan>,
+    hashes: &[ContentHash],
+) -> PlanActivated {
+    let numbers = numbers(run, plan);
+    let links = Links::new(plan, &numbers, highest(run, &numbers));
+    let mut walk = Walk::new(run, plan, &links, &numbers);
+    walk.start(&numbers, hashes);
+    let answers = walk.answers();
+    let anew = walk.begins_anew(&numbers, hashes);
+    let fallen = walk.fallen;
+    let has_work = |number: &&StepNumber| run.step(**number).is_some_and(has_work);
+    let present: BTreeSet<StepNumber> = numbers.iter().copied().collect();
+    let is_gone = |number: &StepNumber| {
+        let there = run.step(*number).is_some_and(|step| step.status != StepStatus::Removed);
+        there && !present.contains(number)
+    };
+    let removed: Vec<StepNumber> = run.step_numbers().filter(is_gone).collect();
+    let counts_no_more = |variable: &Variable| match variable.origin {
+        Origin::Step { step, .. } | Origin::Fallback { step } => {
+            fallen.contains(&step) || removed.contains(&step)
+        }
+        Origin::Person(_) => false,
+    };
+    let (mut trusted, mut untrusted) = (Vec::new(), Vec::new());
+    for (name, variable) in &run.variables {
+        let list = if counts_no_more(variable) { &mut untrusted } else { &mut trusted };
+        list.push(name.clone());
+    }
+    let is_listed = |number: &&StepNumber| has_work(number) || anew.contains(number);
+    let is_over = |number: &&StepNumber| fallen.contains(number) || anew.contains(number);
+    let (invalidated, preserved): (Vec<StepNumber>, Vec<StepNumber>) =
+        numbers.iter().filter(is_listed).partition(is_over);
+    let taken = invalidated.iter().chain(&removed);
+    PlanActivated {
+        run: run.id,
+        version,
+        trusted,
+        untrusted,
+        added: numbers.iter().filter(|number| run.step(**number).is_none()).copied().collect(),
+        request: 0,
+        held: taken.filter(|number| is_held(run, **number)).copied().collect(),
+        answers,
+        since: 0,
+        preserved,
+        invalidated,
+        removed,
+        numbers,
+    }
+}
+
+/// Whether the last attempt of a step did, or may have done, what must not be done twice. One in
+/// flight is lost first.
+fn is_held(run: &Run, number: StepNumber) -> bool {
+    match run.step(number).map(|step| step.status) {
+        Some(StepStatus::InDoubt) => true,
+        Some(StepStatus::Failed) => run.step(number).is_some_and(|step| step.attempt().is_some()),
+        Some(StepStatus::Dispatched) => is_doubtful_once_lost(run, number, LostCause::Revoked),
+        _ => may_have_landed(run, number),
+    }
+}
+
+/// What somebody said about a barrier, as far as it is not carried out and over.
+fn answered(run: &Run, barrier: &Barrier) -> Option<&'static str> {
+    let before = run.plan()?.header().barriers.iter().find(|before| before.id == barrier.id)?;
+    let state = run.barriers.get(&barrier.id).filter(|_| before == barrier)?;
+    if state.is_overruled() {
+        Some(RELEASE)
+    } else {
+        (state.on_break != barrier.on_break && state.on_break == OnBreak::Wait).then_some(WAIT)
+    }
+}
+
+/// The number of each step of a plan: the one that its id ever had in the run, or the next.
+fn numbers(run: &Run, plan: &CompactPlan) -> Vec<StepNumber> {
+    let known: BTreeMap<&str, StepNumber> =
+        run.steps.iter().map(StepState::id).zip(run.step_numbers()).collect();
+    let mut last = u32::try_from(run.steps.len()).unwrap_or(u32::MAX);
+    let mut number_of = |step: CompactStep<'_>| {
+        known.get(step.id()).copied().unwrap_or_else(|| {
+            last = last.saturating_add(1);
+            StepNumber(last)
+        })
+    };
+    plan.steps().map(&mut number_of).collect()
+}
+
+/// How many steps the run will have had.
+fn highest(run: &Run, numbers: &[StepNumber]) -> usize {
+    let last = numbers.iter().max().map_or(0, |number| number.index().saturating_add(1));
+    run.steps.len().max(last)
+}
+
+/// Whether a step has something to lose.
+fn has_work(step: &StepState) -> bool {
+    // Somebody may have been asked about a failed attempt.
+    let is_asked = step.status == StepStatus::Gated && step.attempt().is_some();
+    is_asked
+        || matches!(
+            step.status,
+            StepStatus::Accepted
+                | StepStatus::Skipped
+                | StepStatus::Reported
+                | StepStatus::Dispatched
+                | StepStatus::InDoubt
+        )
+}
+
+/// For each step that set a variable, the steps that name it as an input.
+fn readers(
+    run: &Run,
+    plan: &CompactPlan,
+    numbers: &[StepNumber],
+) -> BTreeMap<StepNumber, Vec<StepNumber>> {
+    let mut readers: BTreeMap<StepNumber, Vec<StepNumber>> = BTreeMap::new();
+    for (step, number) in plan.steps().zip(numbers) {
+        for name in step.inputs() {
+            let origin = run.variables.get(name).map(|variable| &variable.origin);
+            if let Some(Origin::Step { step: writer, .. } | Origin::Fallback { step: writer }) =
+                origin
+                && writer != number
+            {
+                readers.entry(*writer).or_default().push(*number);
+            }
+        }
+    }
+    readers
+}
+
+struct Walk<'a> {
+    run: &'a Run,
+    links: &'a Links,
+    plan: &'a CompactPlan,
+    /// Barriers of which as many members as are needed had arrived.
+    met: BTreeSet<&'a str>,
+    fallen: BTreeSet<StepNumber>,
+    /// Barriers whose waiting steps fell with a member.
+    passed_on: BTreeSet<&'a str>,
+    /// The steps that read what a step has set.
+    readers: BTreeMap<StepNumber, Vec<StepNumber>>,
+}
+
+impl<'a> Walk<'a> {
+    fn new(run: &'a Run, plan: &'a CompactPlan, links: &'a Links, numbers: &[StepNumber]) -> Self {
+        let (fallen, passed_on) = (BTreeSet::new(), BTreeSet::new());
+        let readers = readers(run, plan, numbers);
+        let mut walk = Self { run, links, plan, met: BTreeSet::new(), fallen, passed_on, readers };
+        let is_met = |barrier: &&Barrier| {
+            if answered(run, barrier) == Some(RELEASE) {
+                return true;
+            }
+            let members = links.members(&barrier.members);
+            let needed = match barrier.needs {
+                BarrierNeeds::All => members.len(),
+                BarrierNeeds::Any => 1,
+                BarrierNeeds::AtLeast(count) => usize::try_from(count).unwrap_or(usize::MAX),
+            };
+            members.iter().filter(|member| walk.had_arrived(**member)).count() >= needed
+        };
+        let met = plan
+            .header()
+            .barriers
+            .iter()
+            .filter(is_met)
+            .map(|barrier| barrier.id.as_str())
+            .collect();
+        walk.met = met;
+        walk
+    }
+
+    fn start(&mut self, numbers: &[StepNumber], hashes: &[ContentHash]) {
+        let before = self.hashes_before();
+        let mut open = Vec::new();
+        for ((step, number), hash) in self.plan.steps().zip(numbers).zip(hashes) {
+            let state = self.run.step(*number).map(|state| state.status);
+            let is_open_again = matches!(
+                state,
+                None | Some(StepStatus::Removed | StepStatus::Failed | StepStatus::Cancelled)
+            );
+            let is_changed = before.get(number).is_some_and(|before| before != hash);
+            if is_open_again || is_changed || self.has_new_unsettled_input(step, *number) {
+                open.push(*number);
+            }
+        }
+        // What a step that is no longer there had set, nothing may stand on.
+        let present: BTreeSet<StepNumber> = numbers.iter().copied().collect();
+        let gone = self.readers.iter().filter(|(writer, _)| !present.contains(writer));
+        open.extend(gone.flat_map(|(_, readers)| readers));
+        self.walk(open);
+    }
+
+    fn walk(&mut self, mut open: Vec<StepNumber>) {
+        while let Some(number) = open.pop() {
+            if !self.fallen.insert(number) {
+                continue;
+            }
+            open.extend(self.links.dependents(number));
+            open.extend(self.readers.get(&number).into_iter().flatten());
+            open.extend(self.links.stands_in_for(number).iter().filter(|other| {
+                let basis = self.run.step(**other).and_then(|step| step.accepted());
+                basis == Some(&AcceptedBasis::StoodIn { step: number })
+            }));
+            open.extend(self.spare_of(number));
+            if !self.had_arrived(number) {
+                continue;
+            }
+            // A member that had arrived takes with it what passed the barrier. Of one that had
+            // not, nobody who passed knew anything.
+            for id in self.links.memberships(number) {
+                if self.passed_on.insert(id) {
+                    open.extend(self.links.waiters(id));
+                }
+            }
+        }
+    }
+
+    /// A step's fallback, if it was skipped without ever having been dealt: it may be called again.
+    fn spare_of(&self, number: StepNumber) -> Option<StepNumber> {
+        let is_spare = |step: &StepState| step.status == StepStatus::Skipped && step.attempts == 0;
+        let fallback = self.links.fallback_of(number);
+        fallback.filter(|fallback| self.run.step(*fallback).is_some_and(is_spare))
+    }
+
+    /// Open steps that have fallen back, and whose fallback the version takes away: it has another one,
+    /// or other work for it. Without this they would have none.
+    fn begins_anew(&self, numbers: &[StepNumber], hashes: &[ContentHash]) -> BTreeSet<StepNumber> {
+        let before = self.hashes_before();
+        let is_taken = |number: StepNumber, step: CompactStep<'_>, hash: &ContentHash| {
+            let Some(state) = self.run.step(number) else { return false };
+            let Some(was) = self.run.plan_step(number) else { return false };
+            let waits = state.hold().stand_in.is_some();
+            let is_kept = before.get(&number) == Some(hash)
+                && was.fallback() == step.fallback()
+                && (!waits || was.is_held_like(step));
+            let has_fallen_back = state.has_fallen_back && state.attempt().is_none();
+            has_fallen_back && state.status.is_open() && !is_kept
+        };
+        let steps = self.plan.steps().zip(numbers).zip(hashes);
+        let taken = steps.filter(|((step, number), hash)| is_taken(**number, *step, hash));
+        taken.map(|((_, number), _)| *number).collect()
+    }
+
+    /// The answers that still count: the version says the same of the barrier, and no member that
+    /// had arrived falls.
+    fn answers(&self) -> Vec<(String, String)> {
+        let is_as_it_was = |barrier: &&Barrier| {
+            let state = self.run.barriers.get(&barrier.id);
+            let members = self.links.members(&barrier.members);
+            state.is_some_and(|state| {
+                let mut arrived = state.arrived.iter();
+                arrived.all(|each| members.contains(each) && !self.fallen.contains(each))
+            })
+        };
+        let unchanged = self.plan.header().barriers.iter().filter(is_as_it_was);
+        let answer =
+            |barrier: &Barrier| Some((barrier.id.clone(), answered(self.run, barrier)?.to_owned()));
+        unchanged.filter_map(answer).collect()
+    }
+
+    fn had_arrived(&self, number: StepNumber) -> bool {
+        self.run.step(number).is_some_and(|step| step.status.is_closed())
+    }
+
+    fn hashes_before(&self) -> BTreeMap<StepNumber, ContentHash> {
+        let Some(active) = self.run.active_version() else { return BTreeMap::new() };
+        active.numbers.iter().copied().zip(active.step_hashes.iter().copied()).collect()
+    }
+
+    /// Whether a step waits for something that is not settled and that it did not wait for
+    /// before: another name, or a barrier that now needs more. (Work that was taken over may
+    /// stand on inputs that never were settled; that alone does not make it fall.)
+    fn has_new_unsettled_input(&self, step: CompactStep<'_>, number: StepNumber) -> bool {
+        let Some(before) = self.run.plan_step(number) else { return false };
+        let waited_before = |name: &str| {
+            let input = self.run.links.dependency(name);
+            before.after().contains(name) && !self.run.is_settled(&input)
+        };
+        let is_settled = |name: &str| match self.links.dependency(name) {
+            Dependency::Step(on) => self.had_arrived(on),
+            Dependency::Barrier(id) => self.met.contains(id.as_str()),
+            Dependency::Unknown(_) => false,
+        };
+        step.after().any(|name| !is_settled(name) && !waited_before(name))
+    }
+}

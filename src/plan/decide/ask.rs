@@ -1,0 +1,62 @@
+//! TODO
+
+use crate::plan::command::PlanDraft;
+use crate::plan::event::Event;
+use crate::plan::event::question::{
+    ABORT, Answered, Asked, NO, Question, QuestionId, Subject, WITHDRAWN, YES,
+};
+use crate::plan::event::run_event::{
+    BarrierChange, BarrierChanged, QuestionAnswered, QuestionAsked,
+};
+use crate::plan::state::barrier_state::BarrierStatus;
+use crate::plan::state::run::Run;
+use crate::plan::value::ids::{Micros, RunId};
+
+/// A change of a barrier, with its counts.
+pub(crate) fn barrier_changed(run: &Run, id: &str, change: BarrierChange) -> Option<Event> {
+    let barrier = run.barriers.get(id).filter(|each| each.status != BarrierStatus::Released)?;
+    Some(Event::Barrier(BarrierChanged {
+        run: run.id,
+        barrier: id.to_owned(),
+        change,
+        arrived: u32::try_from(barrier.arrived.len()).unwrap_or(u32::MAX),
+        needed: barrier.needed,
+    }))
+}
+
+/// The end of the questions about something that no longer matters.
+pub(crate) fn questions_withdrawn(run: &Run, subject: &Subject, by: &str) -> Vec<Event> {
+    let about = run.questions.iter().filter(|(_, each)| each.asked.subject == *subject);
+    let event = |(id, question): (&QuestionId, &Question)| {
+        let answered = Answered {
+            question: *id,
+            answer: WITHDRAWN.to_owned(),
+            by: by.to_owned(),
+            note: "it no longer needs an answer".to_owned(),
+            shown: question.asked.shown,
+        };
+        Event::QuestionAnswered(QuestionAnswered { run: run.id, answered })
+    };
+    about.map(event).collect()
+}
+
+/// The question whether a version may become active, as its plan asks it.
+pub(crate) fn plan_question(
+    run: RunId,
+    version: u32,
+    draft: &PlanDraft,
+    now: Micros,
+) -> Option<Event> {
+    let gate = draft.header.gate.as_ref()?;
+    let deadline = |seconds: u64| now.saturating_add(seconds.saturating_mul(1_000_000));
+    let asked = Asked {
+        subject: Subject::Plan(version),
+        text: gate.question.clone(),
+        shown: draft.hash,
+        options: [YES, NO, ABORT].map(str::to_owned).to_vec(),
+        to: gate.to.clone(),
+        deadline: gate.deadline_seconds.map(deadline),
+        on_timeout: gate.on_timeout.clone(),
+    };
+    Some(Event::QuestionAsked(QuestionAsked { run, asked }))
+}

@@ -1,0 +1,46 @@
+//! TODO
+
+use super::answers::question_expired;
+use super::ask::barrier_changed;
+use super::attempts::lost;
+use crate::plan::event::Event;
+use crate::plan::event::run_event::{BarrierChange, PauseCause};
+use crate::plan::event::step_event::{DelayElapsed, LostCause, StepEvent};
+use crate::plan::model::budget::BudgetPart;
+use crate::plan::settle::budget::used_up;
+use crate::plan::state::State;
+use crate::plan::state::run::{Run, Timer};
+use crate::plan::value::ids::Micros;
+
+/// What the first timer that is due leads to. The next one is judged by what this one leaves:
+/// [`crate::plan::execute`] asks again until nothing is due.
+pub(super) fn tick(state: &State, now: Micros) -> Vec<Event> {
+    for (_, id) in state.due.iter().take_while(|(due, _)| *due <= now) {
+        let Some(run) = state.runs.get(id) else { continue };
+        for (due, timer) in run.timers.iter().take_while(|(due, _)| *due <= now) {
+            let events = fired(state, run, (*due, timer), now);
+            if !events.is_empty() {
+                return events;
+            }
+        }
+    }
+    Vec::new()
+}
+
+fn fired(state: &State, run: &Run, (due, timer): (Micros, &Timer), now: Micros) -> Vec<Event> {
+    match timer {
+        Timer::Lease(token) => {
+            let number = state.in_flight.get(token).map(|(_, step)| *step);
+            let detail = "no sign of life before the lease ran out";
+            let lost = number.map(|step| lost(run, step, *token, LostCause::LeaseExpired, detail));
+            lost.into_iter().collect()
+        }
+        Timer::Delay(number) => {
+            let elapsed = StepEvent::DelayElapsed(DelayElapsed { due });
+            vec![Event::step(run.id, *number, elapsed)]
+        }
+        Timer::Question(id) => question_expired(state, run, *id, now),
+        Timer::Barrier(id) => barrier_changed(run, id, BarrierChange::Late).into_iter().collect(),
+        Timer::Wall => used_up(run, PauseCause::RunBudget(BudgetPart::Wall)),
+    }
+}

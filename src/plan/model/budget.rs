@@ -1,0 +1,120 @@
+//! TODO
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::fields::is_default;
+use crate::plan::value::ids::Micros;
+
+/// What may be spent, as a record holds it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Money, in millionths of the currency unit.
+    pub money_micros: Option<u64>,
+    /// Tokens, in and out together.
+    pub tokens: Option<u64>,
+    /// Attempts.
+    pub attempts: Option<u64>,
+    /// Seconds of wall time since the start.
+    pub wall_seconds: Option<u64>,
+}
+
+impl Limits {
+    /// Until when a run that started then may go on.
+    #[must_use]
+    pub fn until(&self, started: Micros) -> Option<Micros> {
+        let seconds = self.wall_seconds?;
+        Some(started.saturating_add(seconds.saturating_mul(1_000_000)))
+    }
+}
+
+impl From<Budget> for Limits {
+    fn from(budget: Budget) -> Self {
+        let Budget { money_micros, tokens, attempts, wall_seconds } = budget;
+        Self { money_micros, tokens, attempts, wall_seconds }
+    }
+}
+
+/// A part of a budget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum BudgetPart {
+    /// Money, in millionths of the currency unit.
+    Money,
+    /// Tokens.
+    Tokens,
+    /// Attempts.
+    Attempts,
+    /// Wall time, in seconds.
+    Wall,
+}
+
+impl fmt::Display for BudgetPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Money => "money",
+            Self::Tokens => "tokens",
+            Self::Attempts => "attempts",
+            Self::Wall => "wall time",
+        })
+    }
+}
+
+impl Cost {
+    /// The sum, at most as much as can be counted.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            money_micros: self.money_micros.saturating_add(other.money_micros),
+            tokens: self.tokens.saturating_add(other.tokens),
+        }
+    }
+
+    /// The smaller of both, part by part.
+    #[must_use]
+    pub fn at_most(self, other: Self) -> Self {
+        Self {
+            money_micros: self.money_micros.min(other.money_micros),
+            tokens: self.tokens.min(other.tokens),
+        }
+    }
+
+    /// The difference, at least nothing.
+    #[must_use]
+    pub fn minus(self, other: Self) -> Self {
+        Self {
+            money_micros: self.money_micros.saturating_sub(other.money_micros),
+            tokens: self.tokens.saturating_sub(other.tokens),
+        }
+    }
+}
+
+/// What a run may spend.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct Budget {
+    /// Money, in millionths of the currency unit.
+    #[serde(skip_serializing_if = "is_default")]
+    pub money_micros: Option<u64>,
+    /// Tokens, in and out together.
+    #[serde(skip_serializing_if = "is_default")]
+    pub tokens: Option<u64>,
+    /// Attempts.
+    #[serde(skip_serializing_if = "is_default")]
+    pub attempts: Option<u64>,
+    /// Seconds of wall time.
+    #[serde(skip_serializing_if = "is_default")]
+    pub wall_seconds: Option<u64>,
+}
+
+/// What one attempt costs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct Cost {
+    /// Money, in millionths of the currency unit.
+    pub money_micros: u64,
+    /// Tokens, in and out together.
+    pub tokens: u64,
+}

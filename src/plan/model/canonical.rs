@@ -1,0 +1,127 @@
+//! The bytes that a plan is stored and hashed as, and what makes a step the same work.
+//!
+//! Invariant: two plans have the same text exactly when they are equal, because defaults are
+//! left out and everything else is written in one way only (RFC 8785). Numbers are exact up to
+//! 2^53; [`crate::plan::validate`] refuses larger ones.
+
+use serde::Serialize;
+
+use super::criterion::Criterion;
+use super::plan::{Defaults, Plan};
+use super::step::Step;
+use crate::plan::value::json::canonical;
+
+/// What a step's own hash covers: the work, not when, by whom or how often it is done.
+#[derive(Serialize)]
+struct Work<'a> {
+    #[serde(skip_serializing_if = "str::is_empty")]
+    goal: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    command: Option<&'a str>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    inputs: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    condition: Option<&'a str>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    changes: &'a [String],
+    #[serde(skip_serializing_if = "<[Criterion]>::is_empty")]
+    acceptance: &'a [Criterion],
+}
+
+impl Plan {
+    /// The canonical text: what is stored, and what the plan's hash is taken over.
+    #[must_use]
+    pub fn canonical(&self) -> String {
+        canonical(self)
+    }
+}
+
+impl Step {
+    /// The canonical text of what makes it the same work: goal, command, inputs, condition,
+    /// changes and acceptance. A new title, priority, owner, cost or retry policy is not new work.
+    #[must_use]
+    pub fn identity(&self, defaults: &Defaults) -> String {
+        canonical(&Work {
+            goal: &self.goal,
+            command: self.command.as_deref().or(defaults.command.as_deref()),
+            inputs: &self.inputs,
+            condition: self.condition.as_deref(),
+            changes: &self.changes,
+            acceptance: &self.acceptance,
+        })
+    }
+
+    /// The step with the plan's defaults where it does not say.
+    #[must_use]
+    pub fn with_defaults(&self, defaults: &Defaults) -> Self {
+        let mut step = self.clone();
+        step.owner = step.owner.or_else(|| defaults.owner.clone());
+        step.command = step.command.or_else(|| defaults.command.clone());
+        step.retry = step.retry.or_else(|| defaults.retry.clone().map(Box::new));
+        step.idempotent = step.idempotent.or(defaults.idempotent);
+        step.timeout_seconds = step.timeout_seconds.or(defaults.timeout_seconds);
+        step.lease_seconds = step.lease_seconds.or(defaults.lease_seconds);
+        step
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Idempotence, RetryPolicy};
+
+    fn build() -> Step {
+        Step { id: "build".into(), goal: "it compiles".into(), ..Step::default() }
+    }
+
+    #[test]
+    fn defaults_are_left_out() {
+        let plan = Plan { steps: vec![build()], ..Plan::default() };
+        assert_eq!(plan.canonical(), r#"{"steps":[{"goal":"it compiles","id":"build"}]}"#);
+        assert_eq!(Plan::default().canonical(), r#"{"steps":[]}"#);
+    }
+
+    #[test]
+    fn the_text_reads_back_as_the_same_plan() {
+        let mut plan = Plan { title: "t".into(), steps: vec![build()], ..Plan::default() };
+        plan.extra.insert("x".into(), serde_json::json!({"b": [1, 2.5, null], "a": "\u{e9}"}));
+        let back: Plan = serde_json::from_str(&plan.canonical()).unwrap();
+        assert_eq!(back, plan);
+        assert_eq!(back.canonical(), plan.canonical());
+    }
+
+    #[test]
+    fn identity_is_the_work_only() {
+        let defaults = Defaults { command: Some("make".into()), ..Defaults::default() };
+        let step = build();
+        let same = Step {
+            id: "b".into(),
+            title: "Build".into(),
+            priority: 3,
+            owner: Some("ci".into()),
+            command: Some("make".into()),
+            retry: Some(Box::new(RetryPolicy::default())),
+            after: vec!["x".into()],
+            ..build()
+        };
+        assert_eq!(step.identity(&defaults), same.identity(&defaults));
+        assert_eq!(step.identity(&defaults), r#"{"command":"make","goal":"it compiles"}"#);
+        assert_ne!(step.identity(&defaults), step.identity(&Defaults::default()));
+        let other = Step { acceptance: vec![Criterion::Text("ok".into())], ..build() };
+        assert_ne!(step.identity(&defaults), other.identity(&defaults));
+    }
+
+    #[test]
+    fn a_step_says_more_than_the_defaults() {
+        let defaults = Defaults {
+            owner: Some("any".into()),
+            idempotent: Some(Idempotence::Yes),
+            timeout_seconds: Some(60),
+            ..Defaults::default()
+        };
+        let step = Step { idempotent: Some(Idempotence::No), ..build() }.with_defaults(&defaults);
+        assert_eq!(step.owner.as_deref(), Some("any"));
+        assert_eq!(step.idempotent, Some(Idempotence::No));
+        assert_eq!((step.timeout_seconds, step.lease_seconds), (Some(60), None));
+    }
+}

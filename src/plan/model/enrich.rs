@@ -1,0 +1,233 @@
+//! Completing a rough plan: what is known about its tools goes into the steps that use them.
+//!
+//! Invariants:
+//! - Only what a step does not say is filled in; what the plan's defaults say for all steps counts
+//!   as said. What was filled in is marked in the step.
+//! - The result is a pure function of plan and registry, and completing it again changes nothing.
+//!
+//! Left out on purpose: guessing. A tool that the registry does not know adds nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::fields::is_default;
+use super::plan::Plan;
+use super::step::{Idempotence, RetryPolicy, Step};
+
+/// Where a step says what was filled in.
+const MARK: &str = "enriched";
+
+/// What is known about tools.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ToolRegistry {
+    /// Each tool, by the name that steps use.
+    pub tools: BTreeMap<String, Tool>,
+}
+
+/// What is known about a tool.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Tool {
+    /// How often, and how soon, its work is tried again.
+    #[serde(skip_serializing_if = "is_default")]
+    pub retry: Option<RetryPolicy>,
+    /// Seconds after which it is stopped.
+    #[serde(skip_serializing_if = "is_default")]
+    pub timeout_seconds: Option<u32>,
+    /// Seconds for which an attempt is held without a sign of life.
+    #[serde(skip_serializing_if = "is_default")]
+    pub lease_seconds: Option<u32>,
+    /// What it does to the world outside.
+    #[serde(skip_serializing_if = "is_default")]
+    pub side_effects: Vec<String>,
+    /// Whether using it twice is as good as using it once.
+    #[serde(skip_serializing_if = "is_default")]
+    pub idempotent: Option<Idempotence>,
+}
+
+/// The plan with what the registry knows in its steps. Of several tools of a step the most
+/// careful counts: fewest attempts, longest timeout and lease, all side effects, and `no` before
+/// `with_key` before `yes`.
+#[must_use]
+pub fn enrich(plan: &Plan, registry: &ToolRegistry) -> Plan {
+    let mut rich = plan.clone();
+    for step in &mut rich.steps {
+        let tools = step.tools.iter().filter_map(|name| registry.tools.get(name));
+        if let Some(known) = all_of(tools) {
+            complete(step, plan, known);
+        }
+    }
+    rich
+}
+
+/// What holds for a step that uses all of these tools.
+fn all_of<'a>(tools: impl Iterator<Item = &'a Tool>) -> Option<Tool> {
+    tools.cloned().reduce(|one, other| {
+        let mut effects = BTreeSet::new();
+        let both = one.side_effects.into_iter().chain(other.side_effects);
+        Tool {
+            retry: fewer(one.retry, other.retry),
+            timeout_seconds: one.timeout_seconds.max(other.timeout_seconds),
+            lease_seconds: one.lease_seconds.max(other.lease_seconds),
+            side_effects: both.filter(|effect| effects.insert(effect.clone())).collect(),
+            idempotent: careful(one.idempotent, other.idempotent),
+        }
+    })
+}
+
+/// The policy with fewer attempts; of equals the one with the longer wait, and else the first.
+fn fewer(one: Option<RetryPolicy>, other: Option<RetryPolicy>) -> Option<RetryPolicy> {
+    let care = |policy: &RetryPolicy| (policy.max_attempts, u32::MAX - policy.backoff_seconds);
+    match (one, other) {
+        (Some(one), Some(other)) if care(&other) < care(&one) => Some(other),
+        (one, other) => one.or(other),
+    }
+}
+
+/// The more careful of two answers.
+fn careful(one: Option<Idempotence>, other: Option<Idempotence>) -> Option<Idempotence> {
+    let care = |each: &Option<Idempotence>| match each {
+        None => 0,
+        Some(Idempotence::Yes) => 1,
+        Some(Idempotence::WithKey) => 2,
+        Some(Idempotence::No) => 3,
+    };
+    if care(&other) > care(&one) { other } else { one }
+}
+
+fn complete(step: &mut Step, plan: &Plan, known: Tool) {
+    let defaults = &plan.defaults;
+    let mut filled = Vec::new();
+    if defaults.retry.is_none() {
+        fill(&mut step.retry, known.retry.map(Box::new), "retry", &mut filled);
+    }
+    if defaults.timeout_seconds.is_none() {
+        fill(&mut step.timeout_seconds, known.timeout_seconds, "timeout_seconds", &mut filled);
+    }
+    if defaults.lease_seconds.is_none() {
+        fill(&mut step.lease_seconds, known.lease_seconds, "lease_seconds", &mut filled);
+    }
+    if defaults.idempotent.is_none() {
+        fill(&mut step.idempotent, known.idempotent, "idempotent", &mut filled);
+    }
+    if step.side_effects.is_empty() && !known.side_effects.is_empty() {
+        step.side_effects = known.side_effects.into();
+        filled.push("side_effects");
+    }
+    if !filled.is_empty() {
+        mark(step, &filled);
+    }
+}
+
+fn fill<T>(field: &mut Option<T>, known: Option<T>, name: &'static str, filled: &mut Vec<&str>) {
+    if field.is_none() && known.is_some() {
+        *field = known;
+        filled.push(name);
+    }
+}
+
+/// Adds to what was filled in before, from another registry.
+fn mark(step: &mut Step, filled: &[&str]) {
+    let before = step.extra.get(MARK).and_then(Value::as_array).cloned().unwrap_or_default();
+    let before = before.iter().filter_map(Value::as_str);
+    let all: BTreeSet<&str> = before.chain(filled.iter().copied()).collect();
+    let all = json!(all);
+    step.extra.insert(MARK.to_owned(), all);
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: only gaps are filled, all that is filled is marked, and twice is as good as once.
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn registry() -> ToolRegistry {
+        let retry = |max_attempts, backoff_seconds| {
+            Some(RetryPolicy { max_attempts, backoff_seconds, ..RetryPolicy::default() })
+        };
+        let shell = Tool {
+            retry: retry(3, 5),
+            timeout_seconds: Some(60),
+            idempotent: Some(Idempotence::Yes),
+            ..Tool::default()
+        };
+        let mail = Tool {
+            retry: retry(1, 0),
+            timeout_seconds: Some(30),
+            lease_seconds: Some(90),
+            side_effects: vec!["mail".into()],
+            idempotent: Some(Idempotence::No),
+        };
+        let pay = Tool {
+            side_effects: vec!["payment".into(), "mail".into()],
+            idempotent: Some(Idempotence::WithKey),
+            ..Tool::default()
+        };
+        ToolRegistry {
+            tools: [("shell", shell), ("mail", mail), ("pay", pay)]
+                .map(|(name, tool)| (name.to_owned(), tool))
+                .into(),
+        }
+    }
+
+    fn step(tools: &[&str]) -> Step {
+        let tools = tools.iter().map(|tool| (*tool).to_owned()).collect::<Vec<_>>();
+        Step { id: "a".into(), tools: tools.into(), ..Step::default() }
+    }
+
+    fn enriched(step: Step) -> Step {
+        let plan = Plan { steps: vec![step], ..Plan::default() };
+        enrich(&plan, &registry()).steps.remove(0)
+    }
+
+    #[test]
+    fn the_most_careful_tool_counts() {
+        let found = enriched(step(&["shell", "mail", "pay", "unknown"]));
+        assert_eq!(found.retry.map(|retry| retry.max_attempts), Some(1));
+        assert_eq!((found.timeout_seconds, found.lease_seconds), (Some(60), Some(90)));
+        assert_eq!(found.idempotent, Some(Idempotence::No));
+        assert_eq!(*found.side_effects, ["mail", "payment"]);
+        let all = ["idempotent", "lease_seconds", "retry", "side_effects", "timeout_seconds"];
+        assert_eq!(found.extra[MARK], json!(all));
+    }
+
+    #[test]
+    fn what_is_said_stays() {
+        let said = Step {
+            timeout_seconds: Some(5),
+            idempotent: Some(Idempotence::Yes),
+            side_effects: vec!["own".into()].into(),
+            ..step(&["mail"])
+        };
+        let found = enriched(said.clone());
+        assert_eq!((found.timeout_seconds, found.idempotent), (Some(5), Some(Idempotence::Yes)));
+        assert_eq!(*found.side_effects, ["own"]);
+        assert_eq!(found.extra[MARK], json!(["lease_seconds", "retry"]));
+        assert_eq!(enriched(step(&["unknown"])), step(&["unknown"]));
+        let mut plan = Plan { steps: vec![step(&["pay"])], ..Plan::default() };
+        plan.defaults.idempotent = Some(Idempotence::No);
+        assert_eq!(enrich(&plan, &registry()).steps[0].idempotent, None);
+    }
+
+    proptest! {
+        #[test]
+        fn twice_is_as_good_as_once(
+            tools in prop::collection::vec(prop::sample::select(vec!["shell", "mail", "pay", "x"]), 0..4),
+            timeout in prop::option::of(1_u32..9),
+            default in prop::option::of(1_u32..9),
+        ) {
+            let mut plan = Plan {
+                steps: vec![Step { timeout_seconds: timeout, ..step(&tools) }],
+                ..Plan::default()
+            };
+            plan.defaults.lease_seconds = default;
+            let once = enrich(&plan, &registry());
+            prop_assert_eq!(enrich(&once, &registry()), once);
+        }
+    }
+}

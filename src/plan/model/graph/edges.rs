@@ -1,0 +1,82 @@
+//! A plan as a graph of what waits for what, and the places of its nodes.
+//!
+//! Nodes are numbered: the steps in plan order, then the barriers. A step waits for what its
+//! `after` names, a barrier for its members. Names that lead nowhere are no edges.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::fmt::Display;
+
+use super::cycle::Edge;
+use crate::plan::model::plan::Plan;
+use crate::plan::model::problem::Problem;
+use crate::plan::model::step::Fallback;
+
+/// A place in one of the plan's lists.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Item<'a> {
+    pub(crate) list: &'static str,
+    pub(crate) index: usize,
+    pub(crate) id: &'a str,
+}
+
+impl Item<'_> {
+    pub(crate) fn problem(self, field: impl Display, message: impl Into<String>) -> Problem {
+        Problem { place: format!("{self}{field}"), message: message.into() }
+    }
+}
+
+impl Display for Item<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}[{}]", self.list, self.index)?;
+        match self.id {
+            "" => Ok(()),
+            id => write!(f, " ({})", shown(id)),
+        }
+    }
+}
+
+/// An id as it can be printed.
+pub(crate) fn shown(id: &str) -> String {
+    id.escape_debug().to_string()
+}
+
+/// The ids of all nodes.
+pub(crate) fn ids(plan: &Plan) -> impl Iterator<Item = &str> {
+    let barriers = plan.barriers.iter().map(|barrier| barrier.id.as_str());
+    plan.steps.iter().map(|step| step.id.as_str()).chain(barriers)
+}
+
+/// Everybody who does a step of the plan, or stands in for who does.
+pub(crate) fn owners(plan: &Plan) -> BTreeSet<&str> {
+    let own = plan.steps.iter().filter_map(|step| plan.owner_of(step));
+    let stand_ins = plan.steps.iter().filter_map(|step| match step.fallback.as_deref() {
+        Some(Fallback::Owner(owner)) => Some(owner.as_str()),
+        _ => None,
+    });
+    own.chain(stand_ins).collect()
+}
+
+/// What each node waits for. A name that is listed twice is one edge.
+pub(crate) fn edges(plan: &Plan, nodes: &BTreeMap<&str, usize>) -> Vec<Vec<Edge>> {
+    let barriers = plan.barriers.iter().map(|barrier| &barrier.members);
+    let lists = plan.steps.iter().map(|step| &step.after).chain(barriers);
+    lists
+        .map(|names| {
+            let mut seen = BTreeSet::new();
+            let known = names.iter().enumerate().filter_map(|(position, name)| {
+                nodes.get(name.as_str()).map(|to| Edge { to: *to, position })
+            });
+            known.filter(|edge| seen.insert(edge.to)).collect()
+        })
+        .collect()
+}
+
+/// A node's place in the plan.
+pub(crate) fn node_item(plan: &Plan, node: usize) -> Option<Item<'_>> {
+    let Some(index) = node.checked_sub(plan.steps.len()) else {
+        let step = plan.steps.get(node)?;
+        return Some(Item { list: "steps", index: node, id: &step.id });
+    };
+    plan.barriers.get(index).map(|barrier| Item { list: "barriers", index, id: &barrier.id })
+}

@@ -1,0 +1,14 @@
+//! TODO
+
+pub(crate) mod budget;
+pub(crate) mod canonical;
+pub(crate) mod criterion;
+pub(crate) mod defaults;
+pub(crate) mod diff;
+pub(crate) mod enrich;
+pub(crate) mod fields;
+pub(crate) mod graph;
+pub(crate) mod plan;
+pub(crate) mod policy;
+pub(crate) mod problem;
+pub(crate) mod step;

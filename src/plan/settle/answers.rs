@@ -1,0 +1,75 @@
+//! TODO
+
+use super::disposition::disposition_of;
+use super::failure::Failure;
+use super::outcome::{asked, carried_out};
+use crate::plan::event::Event;
+use crate::plan::event::question::{ABORT, REPLAN, RETRY, SKIP};
+use crate::plan::event::step_event::{AfterFailure, Decision, FailureDecided, Skipped, StepEvent};
+use crate::plan::event::step_status::StepStatus;
+use crate::plan::state::run::Run;
+use crate::plan::value::ids::{Micros, StepNumber};
+
+/// Whether a failure that somebody was asked about has an answer that is not carried out yet.
+pub(super) fn is_answered(run: &Run, number: StepNumber) -> bool {
+    run.step(number).is_some_and(|step| {
+        step.status == StepStatus::Gated && step.attempt().is_some() && step.hold().answer.is_some()
+    })
+}
+
+/// Whether somebody must be asked again about a failure: the run's end closed the question, and
+/// then the run went on.
+pub(super) fn is_unasked(run: &Run, number: StepNumber) -> bool {
+    run.step(number).is_some_and(|step| {
+        step.status == StepStatus::Gated
+            && step.attempt().is_some()
+            && step.hold().question.is_none()
+            && step.hold().answer.is_none()
+    })
+}
+
+/// Whoever is asked again has as much time as at first.
+pub(super) fn asked_again(run: &Run, number: StepNumber, time: Micros) -> Vec<Event> {
+    let step = run.step(number);
+    let Some((step, attempt)) = step.and_then(|step| Some((step, step.attempt()?))) else {
+        return Vec::new();
+    };
+    let (class, message) = step.last_failure().cloned().unwrap_or_default();
+    let mut events = vec![asked(run, number, attempt.token, message.clone())];
+    if let Some(ask) = Failure::of(run, number, attempt, class, message).ask() {
+        ask.complete(&mut events, time);
+    }
+    events
+}
+
+/// What follows from the answer to a question about a failure.
+pub(super) fn of_answer(run: &Run, number: StepNumber, time: Micros) -> Vec<Event> {
+    let Some(step) = run.step(number).filter(|_| is_answered(run, number)) else {
+        return Vec::new();
+    };
+    let (Some(attempt), Some((answer, by))) = (step.attempt(), &step.hold().answer) else {
+        return Vec::new();
+    };
+    if answer == SKIP {
+        let reason = "the answer to its failure".to_owned();
+        let skipped = Skipped { by: by.clone(), reason };
+        return vec![Event::step(run.id, number, StepEvent::Skipped(skipped))];
+    }
+    let decision = match answer.as_str() {
+        RETRY => Decision::Retry,
+        REPLAN => Decision::Replan,
+        ABORT => Decision::Abort,
+        _ => Decision::Fail,
+    };
+    let (class, message) = step.last_failure().cloned().unwrap_or_default();
+    let decided = FailureDecided {
+        token: attempt.token,
+        class,
+        decision,
+        rule: format!("answer:{by}"),
+        reason: message,
+        disposition: disposition_of(run, number, attempt),
+        then: AfterFailure::Over,
+    };
+    carried_out(run, number, decided, None, time)
+}

@@ -1,0 +1,67 @@
+//! TODO
+
+use super::reported::failure_of;
+use crate::plan::event::receipt::Outcome;
+use crate::plan::event::step_status::StepStatus;
+use crate::plan::model::policy::Disposition;
+use crate::plan::model::step::Idempotence;
+use crate::plan::state::run::Run;
+use crate::plan::state::step_state::Attempt;
+use crate::plan::value::ids::StepNumber;
+
+/// What a failed attempt left in the world, as far as it is known.
+pub(crate) fn disposition_of(run: &Run, number: StepNumber, attempt: &Attempt) -> Disposition {
+    let receipt = attempt.receipt.as_ref();
+    if let Some(disposition) = receipt.and_then(|receipt| receipt.disposition) {
+        return disposition;
+    }
+    if !is_once(run, number) {
+        return Disposition::DidNotHappen;
+    }
+    if receipt.is_some_and(|receipt| receipt.outcome == Outcome::Succeeded) {
+        // Who says that it is done says that it landed, whatever a criterion says of it.
+        return Disposition::Landed;
+    }
+    // What its own receipt names it did, whoever meant to do that, or did it, before.
+    let said = receipt.into_iter().flat_map(|receipt| &receipt.side_effects);
+    let keys = attempt.effects.iter().chain(said);
+    let mut own = keys.filter_map(|key| run.effects.get(key)).peekable();
+    if own.peek().is_none() {
+        Disposition::DidNotHappen
+    } else if own.all(|effect| effect.committed != 0) {
+        Disposition::Landed
+    } else {
+        Disposition::InDoubt
+    }
+}
+
+/// Whether a step must not be done twice.
+pub(crate) fn is_once(run: &Run, number: StepNumber) -> bool {
+    let step = run.plan().zip(run.plan_step(number));
+    step.is_some_and(|(plan, step)| plan.idempotence_of(step) == Idempotence::No)
+}
+
+/// Whether the worker of a step's last attempt said itself that it landed, though that failed.
+#[doc(hidden)]
+pub fn is_said_to_have_landed(run: &Run, number: StepNumber) -> bool {
+    let attempt = run.step(number).and_then(|step| step.attempt());
+    attempt.is_some_and(|attempt| {
+        attempt.receipt.is_some() && disposition_of(run, number, attempt) == Disposition::Landed
+    })
+}
+
+/// Whether the failed attempt of a step did, or may have done, what must not be done twice, and
+/// nobody has said yet what is done about it.
+pub(crate) fn may_have_landed(run: &Run, number: StepNumber) -> bool {
+    let step = run.step(number);
+    step.and_then(|step| Some((step, step.attempt()?))).is_some_and(|(step, attempt)| {
+        let is_open = match step.status {
+            StepStatus::Gated => true,
+            StepStatus::Reported => failure_of(run, number).is_some(),
+            _ => false,
+        };
+        is_open
+            && is_once(run, number)
+            && disposition_of(run, number, attempt) != Disposition::DidNotHappen
+    })
+}

@@ -1,0 +1,65 @@
+//! TODO
+
+use std::collections::BTreeMap;
+
+use super::variables::{declared, set_all};
+use crate::plan::event::Event;
+use crate::plan::event::run_event::Origin;
+use crate::plan::event::step_event::{Accepted, AcceptedBasis, StepEvent};
+use crate::plan::event::step_status::StepStatus;
+use crate::plan::model::step::Fallback;
+use crate::plan::state::compact::step::CompactStep;
+use crate::plan::state::run::Run;
+use crate::plan::value::ids::{Micros, SECOND, StepNumber};
+use crate::plan::value::json::Json;
+
+/// Whether a step has a fallback that was not used yet and can stand in now.
+pub(crate) fn may_fall_back(run: &Run, number: StepNumber, time: Micros) -> bool {
+    let Some(step) = run.step(number).filter(|step| !step.has_fallen_back) else { return false };
+    match run.plan_step(number).and_then(CompactStep::fallback) {
+        None => false,
+        Some(Fallback::Step(_)) => run.links.fallback_of(number).is_some_and(|other| {
+            let status = run.step(other).map_or(StepStatus::Removed, |step| step.status);
+            // One that was skipped did nothing that could stand in.
+            other != number && (status.is_left() || status == StepStatus::Accepted)
+        }),
+        Some(Fallback::Owner(owner)) => step.owner() != Some(&owner),
+        Some(fallback @ (Fallback::Value { .. } | Fallback::Variable { .. })) => {
+            stand_in_value(run, &fallback, time).is_some()
+        }
+    }
+}
+
+/// The value that stands in, and where it is from, if it is not too old.
+fn stand_in_value(run: &Run, fallback: &Fallback, time: Micros) -> Option<(Json, String)> {
+    let fresh = |since: Micros, most: Option<u64>| {
+        let age = time.saturating_sub(since) / SECOND;
+        most.is_none_or(|most| age <= most).then_some(age)
+    };
+    match fallback {
+        Fallback::Value { value, max_age_seconds } => {
+            let age = fresh(run.activated, *max_age_seconds)?;
+            Some((Json::new(value), format!("the plan's value, {age} s old")))
+        }
+        Fallback::Variable { name, max_age_seconds } => {
+            let variable = run.variables.get(name)?;
+            let age = fresh(variable.time, *max_age_seconds)?;
+            Some((variable.value.clone(), format!("variable {name}, {age} s old")))
+        }
+        Fallback::Step(_) | Fallback::Owner(_) => None,
+    }
+}
+
+/// The acceptance of a step for which a value stands in, and the variables that it sets.
+pub(crate) fn value_events(run: &Run, number: StepNumber, time: Micros) -> Vec<Event> {
+    let step = run.plan_step(number);
+    let fallback = step.and_then(CompactStep::fallback);
+    let Some((value, reason)) = fallback.and_then(|each| stand_in_value(run, &each, time)) else {
+        return Vec::new();
+    };
+    let basis = AcceptedBasis::Fallback { reason };
+    let mut events = vec![Event::step(run.id, number, StepEvent::Accepted(Accepted { basis }))];
+    let values = step.map_or_else(BTreeMap::new, |step| declared(step.outputs(), &value));
+    events.extend(set_all(run, values, &Origin::Fallback { step: number }));
+    events
+}

@@ -1,0 +1,88 @@
+//! Decisions about failed attempts, carried out: fallbacks, questions and their answers, requests.
+//!
+//! Invariant: every decision is one event, and what carries it out follows in the same batch.
+
+use super::disposition::may_have_landed;
+use super::fallback::value_events;
+use crate::plan::event::Event;
+use crate::plan::event::question::{ABORT, Asked, FAIL, REPLAN, RETRY, SKIP, Subject};
+use crate::plan::event::receipt::Outcome;
+use crate::plan::event::run_event::{ReplanRequested, ReplanTrigger};
+use crate::plan::event::step_event::{AfterFailure, Decision, FailureDecided, StepEvent};
+use crate::plan::model::step::FailureClass;
+use crate::plan::state::run::Run;
+use crate::plan::value::ids::{AttemptToken, Micros, StepNumber};
+
+/// A decision about a failed attempt, with the events that carry it out.
+pub(crate) fn carried_out(
+    run: &Run,
+    number: StepNumber,
+    mut decided: FailureDecided,
+    from: Option<StepNumber>,
+    time: Micros,
+) -> Vec<Event> {
+    let token = decided.token;
+    let (class, reason) = (decided.class, decided.reason.clone());
+    let decision = decided.decision;
+    let is_final = matches!(decision, Decision::Fail | Decision::Replan | Decision::Abort);
+    if is_final && may_have_landed(run, number) {
+        decided.then = AfterFailure::Held;
+    }
+    let mut events = vec![Event::step(run.id, number, StepEvent::FailureDecided(decided))];
+    match decision {
+        Decision::Replan if run.has_room_for_request() => {
+            let trigger = match class {
+                FailureClass::AssumptionBroken if asks_for_replan(run, number) => {
+                    ReplanTrigger::ExecutorRequest { token }
+                }
+                FailureClass::AssumptionBroken => ReplanTrigger::AssumptionBroken { token },
+                FailureClass::Transient | FailureClass::Unknown => {
+                    ReplanTrigger::RetriesExhausted { token }
+                }
+                // The budget of the run may have much left: what failed is a step.
+                FailureClass::Deterministic | FailureClass::BudgetExhausted => {
+                    ReplanTrigger::Failure { token }
+                }
+            };
+            let from = from.or(Some(number));
+            events.push(Event::ReplanRequested(ReplanRequested {
+                run: run.id,
+                trigger,
+                from,
+                reason,
+            }));
+        }
+        Decision::Escalate => events.push(asked(run, number, token, reason)),
+        Decision::Fallback => events.extend(value_events(run, number, time)),
+        _ => {}
+    }
+    events
+}
+
+impl Run {
+    /// Whether another plan may be asked for. One that is asked for because few steps are left waits
+    /// for any that is needed: the planner is asked for more again behind it.
+    pub(crate) fn has_room_for_request(&self) -> bool {
+        let open = self.request.as_ref();
+        open.is_none_or(|request| request.trigger == ReplanTrigger::Extension)
+    }
+}
+
+pub(crate) fn asked(run: &Run, number: StepNumber, token: AttemptToken, text: String) -> Event {
+    let asked = Asked {
+        subject: Subject::Failure(token),
+        text,
+        shown: run.step_hash(number).unwrap_or_default(),
+        options: [RETRY, SKIP, FAIL, REPLAN, ABORT].map(str::to_owned).to_vec(),
+        to: None,
+        deadline: None,
+        on_timeout: None,
+    };
+    Event::step(run.id, number, StepEvent::Asked(asked))
+}
+
+fn asks_for_replan(run: &Run, number: StepNumber) -> bool {
+    let attempt = run.step(number).and_then(|step| step.attempt());
+    let receipt = attempt.and_then(|attempt| attempt.receipt.as_ref());
+    receipt.is_some_and(|receipt| matches!(receipt.outcome, Outcome::ReplanRequested { .. }))
+}

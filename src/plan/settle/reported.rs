@@ -1,0 +1,87 @@
+//! TODO
+
+use super::criteria::{failed_criterion, of_cel, trusted, unjudged};
+use crate::plan::event::receipt::Outcome;
+use crate::plan::event::step_event::Ruling;
+use crate::plan::event::step_status::StepStatus;
+use crate::plan::model::policy::Decider;
+use crate::plan::model::step::FailureClass;
+use crate::plan::state::compact::step::CompactStep;
+use crate::plan::state::run::Run;
+use crate::plan::state::step_state::Attempt;
+use crate::plan::value::ids::StepNumber;
+
+/// The class of a failure: the worker's, or where it does not know, the one that the plan hints
+/// at by a word of the message.
+pub(super) fn classified(
+    run: &Run,
+    number: StepNumber,
+    class: FailureClass,
+    message: &str,
+) -> FailureClass {
+    if class != FailureClass::Unknown {
+        return class;
+    }
+    let hints = run.plan_step(number).map(CompactStep::failure_hints).unwrap_or_default();
+    let hinted = hints.into_iter().find(|(word, _)| message.contains(word.as_str()));
+    hinted.map_or(class, |(_, class)| class)
+}
+
+/// What a reported step calls for.
+pub(crate) enum Call<'a> {
+    Judge(Vec<u32>),
+    Trust(Vec<u32>),
+    Accept,
+    Decide(FailureClass, String, &'a Attempt),
+}
+
+/// Whether the rules decide about failures, and nobody else.
+pub(crate) fn is_decided_by_rules(run: &Run) -> bool {
+    run.plan().is_none_or(|plan| plan.header().failure.decider == Decider::Rules)
+}
+
+/// Class and message of a reported step's failure, if it failed.
+pub(crate) fn failure_of(run: &Run, number: StepNumber) -> Option<(FailureClass, String)> {
+    match call(run, number)? {
+        Call::Decide(class, message, _) => Some((class, message)),
+        Call::Judge(_) | Call::Trust(_) | Call::Accept => None,
+    }
+}
+
+/// The criteria of a reported step that wait for a verdict.
+pub(crate) fn unjudged_of(run: &Run, number: StepNumber) -> Vec<u32> {
+    let attempt = run.step(number).and_then(|step| step.attempt());
+    let criteria = run.plan_step(number).map(CompactStep::acceptance).unwrap_or_default();
+    attempt.map_or_else(Vec::new, |attempt| unjudged(&criteria, &attempt.verdicts))
+}
+
+pub(crate) fn call(run: &Run, number: StepNumber) -> Option<Call<'_>> {
+    let step = run.step(number).filter(|step| step.status == StepStatus::Reported)?;
+    let attempt = step.attempt()?;
+    match &attempt.receipt.as_ref()?.outcome {
+        Outcome::Succeeded => {}
+        Outcome::Failed { class, message, .. } => {
+            let class = classified(run, number, *class, message);
+            return Some(Call::Decide(class, message.clone(), attempt));
+        }
+        Outcome::ReplanRequested { reason } => {
+            let message = format!("the worker asks for another plan: {reason}");
+            return Some(Call::Decide(FailureClass::AssumptionBroken, message, attempt));
+        }
+    }
+    let criteria = run.plan_step(number).map(CompactStep::acceptance).unwrap_or_default();
+    if let Some(failed) = attempt.verdicts.values().find(|each| each.ruling == Ruling::Fail) {
+        let message = failed_criterion(&criteria, failed);
+        return Some(Call::Decide(FailureClass::Unknown, message, attempt));
+    }
+    let missing = unjudged(&criteria, &attempt.verdicts);
+    if missing.is_empty() {
+        return Some(Call::Accept);
+    }
+    let judgeable = of_cel(&criteria, &missing);
+    if !judgeable.is_empty() {
+        return Some(Call::Judge(judgeable));
+    }
+    let trusted = trusted(run, &criteria, &missing);
+    (!trusted.is_empty()).then_some(Call::Trust(trusted))
+}

@@ -1,0 +1,67 @@
+//! TODO
+
+use std::collections::BTreeMap;
+
+use crate::plan::event::Event;
+use crate::plan::event::receipt::Output;
+use crate::plan::event::run_event::{Origin, VariableSet};
+use crate::plan::state::compact::step::CompactStep;
+use crate::plan::state::run::Run;
+use crate::plan::state::step_state::Attempt;
+use crate::plan::value::ids::StepNumber;
+use crate::plan::value::json::Json;
+
+/// The variables that an accepted attempt sets: the step's outputs, then what its receipt adds.
+pub(crate) fn variables(run: &Run, number: StepNumber, attempt: &Attempt) -> Vec<Event> {
+    let Some(receipt) = &attempt.receipt else { return Vec::new() };
+    let mut values =
+        run.plan_step(number).map(|step| outputs(step, &receipt.output)).unwrap_or_default();
+    values.extend(receipt.variables.iter().cloned());
+    set_all(run, values, &Origin::Step { step: number, token: attempt.token })
+}
+
+pub(crate) fn set_all(run: &Run, values: BTreeMap<String, Json>, origin: &Origin) -> Vec<Event> {
+    let set = |(name, value): (String, Json)| {
+        let version = run.variables.get(&name).map_or(0, |variable| variable.version);
+        Event::VariableSet(VariableSet {
+            run: run.id,
+            name,
+            value,
+            version: version.saturating_add(1),
+            origin: origin.clone(),
+            since: 0,
+        })
+    };
+    values.into_iter().map(set).collect()
+}
+
+/// The values of a step's outputs. With an output that is a blob they are those that were taken
+/// out of it when the receipt came.
+fn outputs(step: CompactStep<'_>, output: &Output) -> BTreeMap<String, Json> {
+    match output {
+        Output::Inline(value) => declared(step.outputs(), value),
+        Output::Blob(blob) => {
+            let named = |(name, _): &&(String, Json)| step.outputs().contains(name);
+            blob.values.iter().filter(named).cloned().collect()
+        }
+    }
+}
+
+/// The values of the outputs that a step declares, by their names: each its key of the output, or a single one
+/// all of it.
+pub(crate) fn declared<'a>(
+    outputs: impl Iterator<Item = &'a str> + Clone,
+    output: &Json,
+) -> BTreeMap<String, Json> {
+    let is_only = match outputs.clone().take(2).count() {
+        0 => return BTreeMap::new(),
+        count => count == 1,
+    };
+    let whole = output.value();
+    let value_of = |name: &str| match whole.get(name) {
+        Some(value) => Some(Json::new(value)),
+        None if is_only => Some(output.clone()),
+        None => None,
+    };
+    outputs.filter_map(|name| Some((name.to_owned(), value_of(name)?))).collect()
+}

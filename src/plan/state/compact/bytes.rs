@@ -1,0 +1,107 @@
+//! Numbers, byte strings and lists of texts, one behind the other.
+
+use serde::{Serialize, Serializer};
+
+/// A list of texts in a step.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Texts<'a>(&'a [u8]);
+
+impl<'a> Texts<'a> {
+    pub(crate) fn of(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    /// The one at a place.
+    #[must_use]
+    pub fn get(&self, place: usize) -> Option<&'a str> {
+        self.clone().nth(place)
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether it is one of them.
+    #[must_use]
+    pub fn contains(&self, text: &str) -> bool {
+        self.clone().any(|each| each == text)
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn owned(self) -> Vec<String> {
+        self.map(str::to_owned).collect()
+    }
+}
+
+impl<'a> Iterator for Texts<'a> {
+    type Item = &'a str;
+
+    fn next(&mut self) -> Option<&'a str> {
+        let (bytes, rest) = take_bytes(self.0)?;
+        self.0 = rest;
+        Some(text(bytes))
+    }
+}
+
+/// A list of texts.
+impl Serialize for Texts<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.clone())
+    }
+}
+
+/// Texts were texts when they were put there.
+pub(crate) fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap_or_default()
+}
+
+pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_length(out, bytes.len());
+    out.extend_from_slice(bytes);
+}
+
+pub(crate) fn put_length(out: &mut Vec<u8>, length: usize) {
+    put_number(out, length.try_into().unwrap_or(u64::MAX));
+}
+
+pub(crate) fn take_bytes(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = take_number(bytes)?;
+    rest.split_at_checked(length.try_into().ok()?)
+}
+
+/// Seven bits a byte, the low ones first; the eighth says that more follow.
+pub(crate) fn put_number(out: &mut Vec<u8>, mut number: u64) {
+    loop {
+        let low = u8::try_from(number & 0x7F).expect("masked to 7 bits");
+        number >>= 7;
+        if number == 0 {
+            return out.push(low);
+        }
+        out.push(low | 0x80);
+    }
+}
+
+/// How many bytes a length takes.
+pub(crate) fn length_size(length: usize) -> usize {
+    number_size(length.try_into().unwrap_or(u64::MAX))
+}
+
+/// How many bytes a number takes.
+pub(crate) fn number_size(number: u64) -> usize {
+    std::iter::successors(Some(number), |rest| Some(rest >> 7).filter(|rest| *rest > 0)).count()
+}
+
+pub(crate) fn take_number(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let (mut number, mut rest) = (0, bytes);
+    for shift in (0..64).step_by(7) {
+        let (byte, behind) = rest.split_first()?;
+        (number, rest) = (number | u64::from(byte & 0x7F) << shift, behind);
+        if byte & 0x80 == 0 {
+            return Some((number, rest));
+        }
+    }
+    None
+}

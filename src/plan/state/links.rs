@@ -1,0 +1,228 @@
+//! Who waits for whom in the active version: names made into numbers, once per activation.
+//!
+//! Invariants: `Links` is a pure function of the plan and its step numbers, so it is no part of
+//! the state hash. A name that the plan does not know is a dependency that is never settled:
+//! validation reports it, and here it only keeps its step from being dealt.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::plan::model::step::Fallback;
+use crate::plan::state::compact::plan::CompactPlan;
+use crate::plan::state::compact::step::CompactStep;
+use crate::plan::value::expression;
+use crate::plan::value::ids::StepNumber;
+
+/// Something that a step waits for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Dependency {
+    /// A step.
+    Step(StepNumber),
+    /// A barrier, by id.
+    Barrier(String),
+    /// A name that the plan does not know: it is never settled.
+    Unknown(String),
+}
+
+/// The steps around one, by their places in the active plan, ascending.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Near {
+    /// Those that it waits for, also through a barrier.
+    pub before: Vec<usize>,
+    /// Those that wait for it, also through a barrier.
+    pub after: Vec<usize>,
+}
+
+/// Lookups by step number and by name.
+#[derive(Debug, Default)]
+pub(crate) struct Links {
+    /// Whose links they are: the names are read there.
+    plan: Arc<CompactPlan>,
+    /// The place of each step, by number; [`NOWHERE`] of one that the plan does not have.
+    places: Vec<u32>,
+    /// Its steps, by id.
+    by_id: Vec<StepNumber>,
+    /// Each step that another one waits for, and that one.
+    dependents: Vec<(StepNumber, StepNumber)>,
+    memberships: BTreeMap<StepNumber, Vec<String>>,
+    waiters: BTreeMap<String, Vec<StepNumber>>,
+    /// The barriers that have a deadline.
+    timed: Vec<String>,
+    fallbacks: BTreeMap<StepNumber, StepNumber>,
+    stands_in_for: BTreeMap<StepNumber, Vec<StepNumber>>,
+    watchers: BTreeMap<String, Vec<(StepNumber, u32)>>,
+    writers: BTreeMap<String, Vec<StepNumber>>,
+    /// The steps that set any variable, if a precondition looks at all of them.
+    all_writers: Vec<StepNumber>,
+}
+
+/// The place of a step that is not in the plan.
+const NOWHERE: u32 = u32::MAX;
+
+/// Lookups that runs of one plan have in common, if their steps have the same numbers.
+#[derive(Debug)]
+pub struct SharedLinks {
+    pub(crate) numbers: Vec<StepNumber>,
+    pub(crate) steps: usize,
+    pub(crate) links: Arc<Links>,
+}
+
+impl Links {
+    /// The links of a plan whose steps have these numbers, in a run that ever had `steps` steps.
+    pub(crate) fn new(plan: &Arc<CompactPlan>, numbers: &[StepNumber], steps: usize) -> Self {
+        let mut links =
+            Self { plan: Arc::clone(plan), places: vec![NOWHERE; steps], ..Self::default() };
+        for (place, number) in (0..).zip(numbers.iter().take(plan.len())) {
+            if let Some(entry) = links.places.get_mut(number.index()) {
+                *entry = place;
+                links.by_id.push(*number);
+            }
+        }
+        // Each id is found once, and not whenever two are compared.
+        let named = links.by_id.iter().map(|number| (links.id_of(*number), *number));
+        let mut named: Vec<_> = named.collect();
+        named.sort_by_key(|(id, _)| *id);
+        links.by_id = named.into_iter().map(|(_, number)| number).collect();
+        for barrier in &plan.header().barriers {
+            links.waiters.insert(barrier.id.clone(), Vec::new());
+            links.timed.extend(barrier.deadline_seconds.map(|_| barrier.id.clone()));
+            for member in links.members(&barrier.members) {
+                links.memberships.entry(member).or_default().push(barrier.id.clone());
+            }
+        }
+        for (step, number) in plan.steps().zip(numbers) {
+            for dependency in links.dependencies(step) {
+                links.add_dependent(&dependency, *number);
+            }
+            for (place, expression) in (0..).zip(step.preconditions()) {
+                for variable in expression::variables(expression) {
+                    links.watchers.entry(variable).or_default().push((*number, place));
+                }
+            }
+            step.outputs().for_each(|variable| links.add_writer(variable, *number));
+            if let Some(Fallback::Step(name)) = step.fallback()
+                && let Some(other) = links.step_named(&name)
+            {
+                links.fallbacks.insert(*number, other);
+                links.stands_in_for.entry(other).or_default().push(*number);
+            }
+        }
+        if links.watchers.contains_key(expression::ALL) {
+            let writers = plan.steps().zip(numbers).filter(|(step, _)| !step.outputs().is_empty());
+            links.all_writers = writers.map(|(_, number)| *number).collect();
+        }
+        // Those of one step stay in plan order.
+        links.dependents.sort_by_key(|(on, _)| *on);
+        // They stay as they are for long.
+        links.dependents.shrink_to_fit();
+        links.writers.values_mut().for_each(Vec::shrink_to_fit);
+        links
+    }
+
+    fn add_dependent(&mut self, dependency: &Dependency, number: StepNumber) {
+        match dependency {
+            Dependency::Step(on) => self.dependents.push((*on, number)),
+            Dependency::Barrier(id) => {
+                if let Some(waiters) = self.waiters.get_mut(id) {
+                    waiters.push(number);
+                }
+            }
+            Dependency::Unknown(_) => {}
+        }
+    }
+
+    /// A step is named once, however often it names the variable.
+    fn add_writer(&mut self, variable: &str, number: StepNumber) {
+        match self.writers.get_mut(variable) {
+            Some(writers) if writers.last() == Some(&number) => {}
+            Some(writers) => writers.push(number),
+            None => drop(self.writers.insert(variable.to_owned(), vec![number])),
+        }
+    }
+
+    /// The barriers that have a deadline.
+    pub(crate) fn timed_barriers(&self) -> &[String] {
+        &self.timed
+    }
+
+    /// What a step waits for, each thing once.
+    pub(crate) fn dependencies(&self, step: CompactStep<'_>) -> BTreeSet<Dependency> {
+        step.after().map(|name| self.dependency(name)).collect()
+    }
+
+    /// What a name in `after` means.
+    pub(crate) fn dependency(&self, name: &str) -> Dependency {
+        match self.step_named(name) {
+            Some(number) => Dependency::Step(number),
+            None if self.waiters.contains_key(name) => Dependency::Barrier(name.to_owned()),
+            None => Dependency::Unknown(name.to_owned()),
+        }
+    }
+
+    /// The steps of those names.
+    pub(crate) fn members(&self, names: &[String]) -> BTreeSet<StepNumber> {
+        names.iter().filter_map(|name| self.step_named(name)).collect()
+    }
+
+    pub(crate) fn step_named(&self, id: &str) -> Option<StepNumber> {
+        let behind = self.by_id.partition_point(|number| self.id_of(*number) <= id);
+        let number = *self.by_id.get(behind.checked_sub(1)?)?;
+        (self.id_of(number) == id).then_some(number)
+    }
+
+    /// The step's place in the plan's list.
+    pub(crate) fn place(&self, number: StepNumber) -> Option<usize> {
+        let place = *self.places.get(number.index())?;
+        usize::try_from(place).ok().filter(|_| place != NOWHERE)
+    }
+
+    fn id_of(&self, number: StepNumber) -> &str {
+        let step = self.place(number).and_then(|place| self.plan.step(place));
+        step.map_or("", CompactStep::id)
+    }
+
+    /// The steps that name this one in `after`.
+    pub(crate) fn dependents(&self, number: StepNumber) -> impl Iterator<Item = &StepNumber> {
+        let from = self.dependents.partition_point(|(on, _)| *on < number);
+        let rest = self.dependents.get(from..).unwrap_or_default().iter();
+        rest.take_while(move |(on, _)| *on == number).map(|(_, dependent)| dependent)
+    }
+
+    /// The barriers that a step is a member of.
+    pub(crate) fn memberships(&self, number: StepNumber) -> &[String] {
+        self.memberships.get(&number).map_or(&[], Vec::as_slice)
+    }
+
+    /// The step that stands in for this one when it fails for good.
+    pub(crate) fn fallback_of(&self, number: StepNumber) -> Option<StepNumber> {
+        self.fallbacks.get(&number).copied()
+    }
+
+    /// Whether any precondition names a variable.
+    pub(crate) fn has_watchers(&self) -> bool {
+        !self.watchers.is_empty()
+    }
+
+    /// The preconditions that name a variable, each with its step.
+    pub(crate) fn watchers(&self, variable: &str) -> &[(StepNumber, u32)] {
+        self.watchers.get(variable).map_or(&[], Vec::as_slice)
+    }
+
+    /// The steps whose outputs set a variable.
+    pub(crate) fn writers(&self, variable: &str) -> &[StepNumber] {
+        if variable == expression::ALL {
+            return &self.all_writers;
+        }
+        self.writers.get(variable).map_or(&[], Vec::as_slice)
+    }
+
+    /// The steps that this one stands in for when they fail for good.
+    pub(crate) fn stands_in_for(&self, number: StepNumber) -> &[StepNumber] {
+        self.stands_in_for.get(&number).map_or(&[], Vec::as_slice)
+    }
+
+    /// The steps that name this barrier in `after`.
+    pub(crate) fn waiters(&self, barrier: &str) -> &[StepNumber] {
+        self.waiters.get(barrier).map_or(&[], Vec::as_slice)
+    }
+}

@@ -1,0 +1,342 @@
+//! Random commands: mostly such as make sense for the world as it stands, some that do not.
+
+use std::collections::BTreeMap;
+
+use super::rng::Dice;
+use crate::plan::tests::support::*;
+use crate::plan::*;
+
+/// What a world's commands are about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scene {
+    /// A few runs, worked on.
+    Work,
+    /// Many runs that end soon.
+    Crowd,
+}
+
+/// Runs as they were at some record, for forks.
+pub(crate) type Past = BTreeMap<u64, Run>;
+
+const BY: &str = "ann";
+
+impl Dice {
+    /// A command that may or may not make sense for the world as it stands.
+    pub(in crate::plan::tests) fn command(
+        &mut self,
+        scene: Scene,
+        world: &World,
+        past: &Past,
+    ) -> Command {
+        let state = &world.state;
+        let is_open = |run: &&Run| !matches!(run.status, RunStatus::Ended(_));
+        let open: Vec<RunId> = state.runs.values().filter(is_open).map(|run| run.id).collect();
+        let all: Vec<RunId> = state.runs.keys().copied().collect();
+        if (open.is_empty() && self.below(3) > 0) || (scene == Scene::Crowd && self.one_in(2)) {
+            return self.start(world);
+        }
+        let run = match self.below(40) {
+            0 => RunId(77),
+            1..=3 if !all.is_empty() => self.pick(&all),
+            _ if !open.is_empty() => self.pick(&open),
+            _ => RunId(1),
+        };
+        if scene == Scene::Crowd && self.one_in(2) {
+            return Command::CancelRun { run, by: BY.to_owned(), reason: "enough".to_owned() };
+        }
+        let is_proposed = |run: &Run| run.status == RunStatus::Proposed;
+        if state.runs.get(&run).is_some_and(is_proposed) && self.one_in(2) {
+            return self.propose(world, run);
+        }
+        if !state.questions.is_empty() && self.one_in(8) {
+            return self.answer(state);
+        }
+        // Mostly, something is dealt where there is nothing to report or to judge.
+        let is_idle = state.in_flight.is_empty() && self.below(8) > 0;
+        let is_judged = state.runs.values().all(|run| run.reported.is_empty());
+        match self.below(100) {
+            0..=19 => self.deal(state, run),
+            20..=42 | 60..=72 if is_idle => self.deal(state, run),
+            20..=42 => self.report(state),
+            43..=54 if is_judged && self.below(8) > 0 => self.report(state),
+            43..=54 => Command::Judge { token: self.reported(state), verdicts: self.verdicts() },
+            55..=59 => Command::Tick,
+            60..=79 => self.about_attempts(state, run),
+            80..=94 => self.about_runs(world, run),
+            95..=96 => self.propose(world, run),
+            97 => self.fork(world, past),
+            _ => self.start(world),
+        }
+    }
+
+    fn step_of(&mut self, state: &State, run: RunId) -> StepNumber {
+        let steps = state.runs.get(&run).map_or(0, |run| run.steps.len());
+        StepNumber(1 + self.below(u32::try_from(steps).unwrap() + 1))
+    }
+
+    fn deal(&mut self, state: &State, run: RunId) -> Command {
+        let step = if self.one_in(4) { Some(self.step_of(state, run)) } else { None };
+        let worker = self.pick(&["worker-1", "worker-2"]).to_owned();
+        Command::Dispatch { run, step, worker, lease: self.lease() }
+    }
+
+    fn lease(&mut self) -> Option<Micros> {
+        self.maybe(3, |dice| Micros::from(1 + dice.below(2_000)) * SECOND)
+    }
+
+    fn report(&mut self, state: &State) -> Command {
+        Command::RecordReceipt { token: self.token(state), receipt: self.receipt() }
+    }
+
+    fn about_attempts(&mut self, state: &State, run: RunId) -> Command {
+        let token = self.token(state);
+        let step = self.doubtful(state, run);
+        let by = BY.to_owned();
+        match self.below(14) {
+            0 | 1 => Command::Renew { token, lease: self.lease() },
+            2..=4 => {
+                let causes = [LostCause::RunnerDied, LostCause::Released, LostCause::LeaseExpired];
+                Command::ReportLost { token, cause: self.pick(&causes), detail: "gone".to_owned() }
+            }
+            5 | 6 => {
+                let finding = self.pick(&[Finding::Landed, Finding::DidNotHappen]);
+                Command::ResolveDoubt { run, step, finding, by, evidence: String::new() }
+            }
+            7 | 13 => Command::IntendEffect { token, effect: "mail".to_owned(), key: self.key() },
+            8 => {
+                let mut effects = state.runs.get(&run).into_iter().flat_map(|run| &run.effects);
+                let meant = effects.rfind(|(_, effect)| effect.committed == 0);
+                let known = meant.map(|(key, effect)| (effect.token, key.clone()));
+                let (token, key) = known.unwrap_or_else(|| (token, self.key()));
+                Command::CommitEffect { token, key }
+            }
+            9 => {
+                let charged = self.maybe(2, Self::cost);
+                Command::CorrectCost { token, cost: self.cost(), charged, by }
+            }
+            _ => {
+                let decision = self.pick(&[
+                    Decision::Retry,
+                    Decision::Fail,
+                    Decision::RetryAt(state.time + 4 * SECOND),
+                    Decision::Fallback,
+                    Decision::Replan,
+                    Decision::Escalate,
+                    Decision::Abort,
+                    Decision::Doubt,
+                ]);
+                let step = self.failed(state, run);
+                let (rule, reason) = ("judge".to_owned(), "why not".to_owned());
+                Command::DecideFailure { run, step, decision, rule, reason }
+            }
+        }
+    }
+
+    fn about_runs(&mut self, world: &World, run: RunId) -> Command {
+        let state = &world.state;
+        let step = self.step_of(state, run);
+        let (by, reason) = (BY.to_owned(), "because".to_owned());
+        match self.below(26) {
+            0 => Command::JudgePlan { run, verdicts: self.verdicts() },
+            1 | 2 => {
+                Command::JudgePlan { run, verdicts: vec![verdict(self.below(2), Ruling::Pass, BY)] }
+            }
+            3 => Command::TakeOver { run, steps: vec![(step, reason.clone()), (step, reason)] },
+            4 => Command::Skip { run, step, by, reason },
+            5 => Command::RetryFailed { run, by },
+            6 => Command::Retry { run, step, by },
+            7..=10 => Command::SetVariable {
+                run,
+                name: self.pick(&["u", "v", "w"]).to_owned(),
+                value: Json::from(serde_json::json!(self.below(6))),
+                expected_version: self.pick(&[None, None, Some(0), Some(1)]),
+                by,
+            },
+            11 | 12 => {
+                let tag = CapScope::Tag(self.pick(&["gpu", "db"]).to_owned());
+                let owner = CapScope::Owner("x".to_owned());
+                let scope =
+                    self.pick(&[CapScope::Ledger, CapScope::Run(run), owner, tag.clone(), tag]);
+                let limit = self.pick(&[None, None, Some(0), Some(1), Some(2)]);
+                Command::SetCap { scope, limit, by }
+            }
+            13 if self.one_in(3) => Command::CancelRun { run, by, reason },
+            13 | 14 => Command::Pause { run, by, reason },
+            15 | 16 => Command::Resume { run, by },
+            17..=19 => self.budget_of(run, state),
+            20 => Command::RequestReplan {
+                run,
+                trigger: self.trigger(),
+                from: self.maybe(2, |_| step),
+                reason,
+            },
+            21 | 22 => Command::WithdrawReplan { run, by, reason },
+            _ => Command::Tick,
+        }
+    }
+
+    fn budget_of(&mut self, run: RunId, state: &State) -> Command {
+        let of = self.pick(&[Some(run), Some(run), Some(run), None]);
+        let spent = match of.and_then(|run| state.runs.get(&run)) {
+            Some(run) => run.account,
+            None => state.account,
+        };
+        let mut more = |spent: u64| self.maybe(3, |dice| spent + u64::from(dice.below(30)));
+        let limits = Limits {
+            money_micros: more(spent.spent.money_micros),
+            tokens: more(spent.spent.tokens),
+            attempts: more(spent.attempts),
+            wall_seconds: None,
+        };
+        let limits = self.pick(&[None, Some(limits), Some(limits)]);
+        Command::SetBudget { run: of, limits, by: BY.to_owned() }
+    }
+
+    fn trigger(&mut self) -> ReplanTrigger {
+        let by = BY.to_owned();
+        self.pick(&[
+            ReplanTrigger::ScopeChange { by: by.clone() },
+            ReplanTrigger::NewEvidence { by },
+            ReplanTrigger::BudgetExhausted,
+        ])
+    }
+
+    fn start(&mut self, world: &World) -> Command {
+        let runs = world.state.names.len();
+        let taken = self.below(4);
+        let name = if self.one_in(9) { format!("run-{taken}") } else { format!("run-{runs}") };
+        Command::StartRun { name, policy: self.policy(), draft: draft(&self.plan()) }
+    }
+
+    fn fork(&mut self, world: &World, past: &Past) -> Command {
+        let seqs: Vec<u64> = past.keys().copied().collect();
+        if seqs.is_empty() {
+            return Command::Tick;
+        }
+        let at_seq = self.pick(&seqs);
+        let parent = Box::new(past[&at_seq].clone());
+        let name = format!("fork-{}", world.state.seq);
+        Command::ForkRun { name, parent, at_seq, chain: ContentHash([7; 32]) }
+    }
+
+    /// A new version, a small change of the active one, or the review of a proposed one.
+    fn propose(&mut self, world: &World, run: RunId) -> Command {
+        let known = world.state.runs.get(&run);
+        let waiting =
+            known.and_then(|run| run.versions.last()).filter(|each| each.review.is_none());
+        if let (Some(known), Some(version)) = (known, waiting)
+            && self.below(10) > 1
+        {
+            return Command::ReviewPlan {
+                run,
+                version: u32::try_from(known.versions.len()).unwrap(),
+                hash: if self.one_in(10) { ContentHash::default() } else { version.hash },
+                review: self.pick(&[Review::Approved, Review::Approved, Review::Rejected]),
+                by: BY.to_owned(),
+                note: String::new(),
+            };
+        }
+        let plan = match known.and_then(Run::plan) {
+            Some(active) if self.below(4) > 0 => self.varied(&active.whole()),
+            _ => self.plan(),
+        };
+        let trigger = self.maybe(2, Self::trigger);
+        Command::ProposePlan {
+            run,
+            draft: draft(&plan),
+            reason: "better".to_owned(),
+            trigger,
+            approval: ApprovalPolicy::Automatic,
+        }
+    }
+
+    fn answer(&mut self, state: &State) -> Command {
+        let open: Vec<(QuestionId, RunId)> =
+            state.questions.iter().map(|(question, run)| (*question, *run)).collect();
+        let (question, run) = self.pick(&open);
+        let asked = &state.runs[&run].questions[&question].asked;
+        let answer = match self.below(10) {
+            0 => "perhaps".to_owned(),
+            1..=5 => asked.options[0].clone(),
+            _ => self.pick(&asked.options),
+        };
+        let shown = if self.one_in(12) { ContentHash::default() } else { asked.shown };
+        Command::Answer { question, answer, by: BY.to_owned(), note: String::new(), shown }
+    }
+
+    fn key(&mut self) -> String {
+        format!("key-{}", self.below(3))
+    }
+
+    /// A token: mostly one in flight, sometimes one that is over, sometimes none at all.
+    fn token(&mut self, state: &State) -> AttemptToken {
+        let live: Vec<AttemptToken> = state.in_flight.keys().copied().collect();
+        let ever: Vec<AttemptToken> = state.dealt.keys().copied().collect();
+        match self.below(20) {
+            0 => AttemptToken(u64::from(self.below(300))),
+            1..=3 if !ever.is_empty() => self.pick(&ever),
+            _ if !live.is_empty() => self.pick(&live),
+            _ if !ever.is_empty() => self.pick(&ever),
+            _ => AttemptToken(0),
+        }
+    }
+
+    fn reported(&mut self, state: &State) -> AttemptToken {
+        let steps = state
+            .runs
+            .values()
+            .flat_map(|run| run.reported.iter().filter_map(|number| run.step(*number)?.attempt()));
+        let tokens: Vec<AttemptToken> = steps.map(|attempt| attempt.token).collect();
+        if tokens.is_empty() { self.token(state) } else { self.pick(&tokens) }
+    }
+
+    fn doubtful(&mut self, state: &State, run: RunId) -> StepNumber {
+        let found = state.runs.get(&run).and_then(|run| run.in_doubt.first().copied());
+        found.unwrap_or_else(|| self.step_of(state, run))
+    }
+
+    fn failed(&mut self, state: &State, run: RunId) -> StepNumber {
+        let found = state.runs.get(&run).and_then(|run| run.reported.first().copied());
+        found.unwrap_or_else(|| self.step_of(state, run))
+    }
+
+    fn verdicts(&mut self) -> Vec<Verdict> {
+        let one = |dice: &mut Self, n| {
+            let ruling = if dice.one_in(8) { Ruling::Fail } else { Ruling::Pass };
+            let by = dice.pick(&["ann", "ann", "ann", "worker-1"]);
+            verdict(n, ruling, by)
+        };
+        match self.below(3) {
+            0 => vec![one(self, 0), one(self, 1)],
+            _ => vec![{
+                let n = self.below(3);
+                one(self, n)
+            }],
+        }
+    }
+
+    pub(in crate::plan::tests) fn receipt(&mut self) -> Receipt {
+        let class = self.class();
+        let mut receipt = match self.below(10) {
+            0..=2 => {
+                let message = self.pick(&["it broke", "too slow"]).to_owned();
+                let outcome = Outcome::Failed { class, message, payload: Json::default() };
+                let disposition = self.maybe(4, Self::disposition);
+                Receipt { outcome, disposition, ..Receipt::default() }
+            }
+            3 if self.one_in(3) => Receipt {
+                outcome: Outcome::ReplanRequested { reason: "why not".to_owned() },
+                ..Receipt::default()
+            },
+            _ => Receipt {
+                output: Json::from(serde_json::json!({ "v": self.below(6), "w": 1 })).into(),
+                ..Receipt::default()
+            },
+        };
+        let value = Json::from(serde_json::json!(self.below(6)));
+        receipt.variables = self.maybe(4, |_| ("u".to_owned(), value)).into_iter().collect();
+        receipt.side_effects = self.maybe(8, Self::key).into_iter().collect();
+        receipt.cost = self.cost();
+        receipt
+    }
+}

@@ -1,0 +1,325 @@
+//! Advice about a plan: what may be run, but hardly was meant.
+//!
+//! Invariants: nothing here keeps a plan from being run, and each warning has its place and says
+//! what to do. Linear in the plan (times a logarithm), and in its steps for each failure rule.
+//!
+//! Left out on purpose: what is wrong in any case, which `validate` reports.
+
+use std::collections::BTreeSet;
+use std::fmt::Display;
+
+use crate::plan::model::budget::Cost;
+use crate::plan::model::graph::edges::{Item, owners, shown};
+use crate::plan::model::plan::Plan;
+use crate::plan::model::policy::{Decider, FailureAction, FailureMatch, FailureRule};
+use crate::plan::model::problem::Problem;
+use crate::plan::model::step::{Gate, Idempotence, OnFalse, RetryPolicy, Step};
+
+/// All warnings about a plan, in plan order.
+#[must_use]
+pub fn lint(plan: &Plan) -> Vec<Problem> {
+    let written = plan.steps.iter().flat_map(|step| &step.outputs).map(String::as_str).collect();
+    let tags = plan.steps.iter().flat_map(|step| &step.tags).map(String::as_str).collect();
+    let mut linter = Linter { plan, written, tags, warnings: Vec::new() };
+    for (index, step) in plan.steps.iter().enumerate() {
+        linter.step(Item { list: "steps", index, id: &step.id }, step);
+    }
+    linter.caps();
+    linter.header();
+    linter.rules();
+    linter.retry(&"defaults", plan.defaults.retry.as_ref());
+    linter.warnings
+}
+
+struct Linter<'a> {
+    plan: &'a Plan,
+    /// Variables that a step sets.
+    written: BTreeSet<&'a str>,
+    /// Tags that a step has.
+    tags: BTreeSet<&'a str>,
+    warnings: Vec<Problem>,
+}
+
+impl Linter<'_> {
+    fn warn(&mut self, place: impl Into<String>, message: impl Into<String>) {
+        self.warnings.push(Problem { place: place.into(), message: message.into() });
+    }
+
+    fn step(&mut self, item: Item<'_>, step: &Step) {
+        let mut warn = |field: &str, text: &str| self.warnings.push(item.problem(field, text));
+        if step.acceptance.is_empty() {
+            warn(".acceptance", "no criteria: the worker's receipt alone accepts it; add one");
+        }
+        let said = step.idempotent.or(self.plan.defaults.idempotent);
+        if !step.side_effects.is_empty() && said.is_none() {
+            let text = "it has side effects and does not say whether they may happen twice: a \
+                        lost attempt is done again; say yes, no or with_key";
+            warn(".idempotent", text);
+        }
+        match (self.plan.idempotence_of(step), &step.probe) {
+            (Idempotence::No, None) => {
+                let text = "no probe: after a lost attempt a person must say what happened; \
+                            write a command that can tell";
+                warn(".probe", text);
+            }
+            (Idempotence::Yes | Idempotence::WithKey, Some(_)) => {
+                let text = "it is never run, since the step may be done again; say idempotent: no";
+                warn(".probe", text);
+            }
+            (Idempotence::No, Some(_)) | (Idempotence::Yes | Idempotence::WithKey, None) => {}
+        }
+        if step.preconditions.is_empty() && step.on_false != OnFalse::default() {
+            warn(".on_false", "there are no preconditions that could be false");
+        }
+        self.inputs(item, step);
+        self.costs(item, step);
+        self.retry(&item, step.retry.as_deref());
+        if let Some(gate) = &step.gate {
+            self.gate(&format_args!("{item}.gate"), gate);
+        }
+    }
+
+    fn inputs(&mut self, item: Item<'_>, step: &Step) {
+        for (index, name) in step.inputs.iter().enumerate() {
+            if !self.written.contains(name.as_str()) {
+                let name = shown(name);
+                let text = format!(
+                    "no step has the output `{name}`: it is null unless somebody sets it by hand"
+                );
+                self.warnings.push(item.problem(format_args!(".inputs[{index}]"), text));
+            }
+        }
+    }
+
+    fn costs(&mut self, item: Item<'_>, step: &Step) {
+        let Some(estimate) = step.cost_estimate else { return };
+        let is_over = |money: Option<u64>, tokens: Option<u64>| {
+            money.is_some_and(|most| estimate.money_micros > most)
+                || tokens.is_some_and(|most| estimate.tokens > most)
+        };
+        if let Some(Cost { money_micros, tokens }) = step.cost_limit
+            && is_over(Some(money_micros), Some(tokens))
+        {
+            let text = "more than cost_limit allows: the run pauses after every attempt";
+            self.warnings.push(item.problem(".cost_estimate", text));
+        }
+        if is_over(self.plan.budget.money_micros, self.plan.budget.tokens) {
+            let text = "more than the plan's whole budget: it is never dealt";
+            self.warnings.push(item.problem(".cost_estimate", text));
+        }
+    }
+
+    fn retry(&mut self, place: &dyn Display, retry: Option<&RetryPolicy>) {
+        let Some(retry) = retry.filter(|retry| retry.backoff_seconds == 0) else { return };
+        for (field, is_given) in [
+            ("backoff_percent", retry.backoff_percent.is_some()),
+            ("backoff_max_seconds", retry.backoff_max_seconds.is_some()),
+            ("jitter_percent", retry.jitter_percent.is_some()),
+        ] {
+            if is_given {
+                let text = "there is no wait that it could change; give backoff_seconds too";
+                self.warn(format!("{place}.retry.{field}"), text);
+            }
+        }
+    }
+
+    fn gate(&mut self, place: &dyn Display, gate: &Gate) {
+        if gate.deadline_seconds.is_some() && gate.on_timeout.is_none() {
+            let text = "nothing happens when the deadline passes, but that the question is \
+                        asked without one; say on_timeout";
+            self.warn(format!("{place}.deadline_seconds"), text);
+        }
+    }
+
+    fn caps(&mut self) {
+        let plan = self.plan;
+        let owners = owners(plan);
+        for owner in plan.caps.owners.keys().filter(|owner| !owners.contains(owner.as_str())) {
+            let text = "no step has this owner, so the cap does nothing";
+            self.warn(format!("caps.owners.{}", shown(owner)), text);
+        }
+        for tag in plan.caps.tags.keys() {
+            if !self.tags.contains(tag.as_str()) {
+                let text = "no step has this tag, so the cap does nothing";
+                self.warn(format!("caps.tags.{}", shown(tag)), text);
+            }
+        }
+    }
+
+    fn header(&mut self) {
+        if self.plan.extend_at.is_some() && !self.plan.continues {
+            let text =
+                "nobody is asked for more steps, since the plan does not say continues: true";
+            self.warn("extend_at", text);
+        }
+        if let Some(gate) = &self.plan.gate {
+            self.gate(&"gate", gate);
+        }
+    }
+
+    fn rules(&mut self) {
+        let policy = &self.plan.failure;
+        if policy.decider == Decider::External && !policy.rules.is_empty() {
+            let text = "somebody else decides about failures, so the rules do nothing; say \
+                        decider: rules, or leave them out";
+            self.warn("failure.rules", text);
+            return;
+        }
+        let mut last: Option<&FailureRule> = None;
+        for (index, rule) in policy.rules.iter().enumerate() {
+            let item = Item { list: "failure.rules", index, id: &rule.id };
+            if let Some(last) = last {
+                let text = format!(
+                    "it is never reached: rule `{}` before it decides about every failure",
+                    shown(&last.id)
+                );
+                self.warnings.push(item.problem("", text));
+            } else {
+                self.rule(item, rule);
+            }
+            if last.is_none() && decides_all(rule) {
+                last = Some(rule);
+            }
+        }
+    }
+
+    fn rule(&mut self, item: Item<'_>, rule: &FailureRule) {
+        if let Some(tag) = &rule.when.tag
+            && !self.tags.contains(tag.as_str())
+        {
+            let text = "no step has this tag, so the rule does nothing";
+            self.warnings.push(item.problem(".when.tag", text));
+        }
+        let may_match = |step: &&Step| rule.when.step.as_ref().is_none_or(|id| *id == step.id);
+        let mut steps = self.plan.steps.iter().filter(may_match);
+        if rule.then == FailureAction::Fallback && steps.all(|step| step.fallback.is_none()) {
+            let text = "no step that it is about has a fallback, so the rule does nothing";
+            self.warnings.push(item.problem(".then", text));
+        }
+    }
+}
+
+/// Whether no failure comes to the rules behind this one.
+fn decides_all(rule: &FailureRule) -> bool {
+    let is_always_possible = match rule.then {
+        FailureAction::Retry | FailureAction::Fallback => false,
+        FailureAction::Replan { .. }
+        | FailureAction::Escalate { .. }
+        | FailureAction::Fail
+        | FailureAction::Abort => true,
+    };
+    is_always_possible && rule.when == FailureMatch::default()
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: every warning is raised where it belongs, and nothing is raised about a good plan.
+
+    use super::*;
+    use crate::plan::{Budget, Criterion, Fallback, OnTimeout};
+
+    fn good(id: &str) -> Step {
+        Step { id: id.into(), acceptance: vec![Criterion::Cel("true".into())], ..Step::default() }
+    }
+
+    fn places(plan: &Plan) -> Vec<String> {
+        lint(plan).into_iter().map(|warning| warning.place).collect()
+    }
+
+    #[test]
+    fn a_plan_that_says_what_it_means_has_no_warning() {
+        let writer = Step { outputs: vec!["rows".into()], ..good("a") };
+        let reader = Step {
+            inputs: vec!["rows".into()],
+            side_effects: vec!["mail".into()].into(),
+            idempotent: Some(Idempotence::No),
+            probe: Some("true".into()),
+            owner: Some("ops".into()),
+            gate: Some(Box::new(Gate {
+                question: "Go?".into(),
+                deadline_seconds: Some(5),
+                on_timeout: Some(OnTimeout::Abort),
+                ..Gate::default()
+            })),
+            ..good("b")
+        };
+        let mut plan = Plan { steps: vec![writer, reader], ..Plan::default() };
+        plan.caps.owners.insert("ops".into(), 1);
+        assert_eq!(lint(&plan), Vec::new());
+    }
+
+    #[test]
+    fn warnings_about_steps() {
+        let doubtful = RetryPolicy {
+            backoff_percent: Some(200),
+            jitter_percent: Some(10),
+            ..RetryPolicy::default()
+        };
+        let first = Step {
+            acceptance: Vec::new(),
+            side_effects: vec!["mail".into()].into(),
+            inputs: vec!["nowhere".into()],
+            on_false: OnFalse::Skip,
+            probe: Some("true".into()),
+            cost_estimate: Some(Cost { money_micros: 7, tokens: 0 }),
+            cost_limit: Some(Cost { money_micros: 5, tokens: 0 }),
+            retry: Some(Box::new(doubtful)),
+            gate: Some(Box::new(Gate { deadline_seconds: Some(1), ..Gate::default() })),
+            ..good("a")
+        };
+        let second = Step { idempotent: Some(Idempotence::No), ..good("b") };
+        let plan = Plan {
+            steps: vec![first, second],
+            budget: Budget { money_micros: Some(6), ..Budget::default() },
+            ..Plan::default()
+        };
+        assert_eq!(
+            places(&plan),
+            [
+                "steps[0] (a).acceptance",
+                "steps[0] (a).idempotent",
+                "steps[0] (a).probe",
+                "steps[0] (a).on_false",
+                "steps[0] (a).inputs[0]",
+                "steps[0] (a).cost_estimate",
+                "steps[0] (a).cost_estimate",
+                "steps[0] (a).retry.backoff_percent",
+                "steps[0] (a).retry.jitter_percent",
+                "steps[0] (a).gate.deadline_seconds",
+                "steps[1] (b).probe",
+            ]
+        );
+    }
+
+    #[test]
+    fn warnings_about_the_plan() {
+        let owned = Step { fallback: Some(Box::new(Fallback::Owner("ops".into()))), ..good("a") };
+        let mut plan =
+            Plan { steps: vec![owned, good("b")], extend_at: Some(1), ..Plan::default() };
+        plan.caps.owners = [("ops".to_owned(), 1), ("nobody".to_owned(), 1)].into();
+        plan.caps.tags = [("gpu".to_owned(), 1)].into();
+        let rule = |id: &str, when, then| FailureRule { id: id.into(), when, then };
+        let of_b = FailureMatch { step: Some("b".into()), ..FailureMatch::default() };
+        let tagged = FailureMatch { tag: Some("gpu".into()), ..FailureMatch::default() };
+        plan.failure.rules = vec![
+            rule("one", of_b, FailureAction::Fallback),
+            rule("two", tagged, FailureAction::Fail),
+            rule("three", FailureMatch::default(), FailureAction::Fallback),
+            rule("four", FailureMatch::default(), FailureAction::Abort),
+            rule("five", FailureMatch::default(), FailureAction::Retry),
+        ];
+        assert_eq!(
+            places(&plan),
+            [
+                "caps.owners.nobody",
+                "caps.tags.gpu",
+                "extend_at",
+                "failure.rules[0] (one).then",
+                "failure.rules[1] (two).when.tag",
+                "failure.rules[4] (five)",
+            ]
+        );
+        plan.failure.decider = Decider::External;
+        assert!(places(&plan).contains(&"failure.rules".to_owned()));
+    }
+}

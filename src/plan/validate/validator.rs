@@ -1,0 +1,259 @@
+//! TODO
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
+
+use serde_json::{Number, Value};
+
+use super::cycles::{by_node, with_fallbacks};
+use crate::plan::model::fields::Extra;
+use crate::plan::model::graph::cycle::{Cycle, find_cycles};
+use crate::plan::model::graph::edges::{Item, edges, ids, node_item, owners, shown};
+use crate::plan::model::plan::Plan;
+use crate::plan::model::problem::Problem;
+use crate::plan::model::step::RetryPolicy;
+use crate::plan::value::nearest::nearest;
+
+/// For how many unknown names the closest known one is looked for: each costs a scan of all.
+pub(super) const SUGGESTIONS_MAX: u32 = 32;
+
+/// The largest whole number up to which the canonical form holds all exactly.
+pub(super) const EXACT_MAX: u64 = 1 << 53;
+
+/// How many levels of lists and fields a value may have. Readers of JSON stop at 128, and a plan, a
+/// task and a line of `--json` have some levels around it.
+pub const VALUE_DEPTH_MAX: usize = 120;
+
+pub(super) const FAILURE_CLASSES: [&str; 5] =
+    ["transient", "deterministic", "assumption_broken", "budget_exhausted", "unknown"];
+
+/// The plan under judgement. Steps and barriers are nodes: the steps first, then the barriers.
+pub(crate) struct Judge<'a> {
+    pub(super) plan: &'a Plan,
+    /// The node of each id; of an id that is there twice, the first.
+    pub(super) nodes: BTreeMap<&'a str, usize>,
+    pub(super) phases: BTreeSet<&'a str>,
+    /// Cycles by the node that they are reported at.
+    pub(super) cycles: BTreeMap<usize, Vec<Cycle>>,
+    /// Cycles that close only when fallbacks stand in, by the node that they are reported at.
+    pub(super) stand_in_cycles: BTreeMap<usize, Vec<Cycle>>,
+    /// Everybody who does a step, or stands in for who does.
+    pub(super) owners: BTreeSet<&'a str>,
+    pub(super) suggestions_left: u32,
+    pub(super) problems: Vec<Problem>,
+}
+
+impl<'a> Judge<'a> {
+    pub(super) fn new(plan: &'a Plan) -> Self {
+        let mut nodes = BTreeMap::new();
+        for (node, id) in ids(plan).enumerate() {
+            nodes.entry(id).or_insert(node);
+        }
+        let edges = edges(plan, &nodes);
+        let cycles = by_node(find_cycles(&edges));
+        // As long as the steps themselves wait for each other, no more is known.
+        let stand_in_cycles = if cycles.is_empty() {
+            by_node(with_fallbacks(plan, &nodes, edges))
+        } else {
+            BTreeMap::new()
+        };
+        Self {
+            plan,
+            nodes,
+            phases: plan.phases.iter().map(|phase| phase.id.as_str()).collect(),
+            cycles,
+            stand_in_cycles,
+            owners: owners(plan),
+            suggestions_left: SUGGESTIONS_MAX,
+            problems: Vec::new(),
+        }
+    }
+
+    pub(super) fn report(&mut self, place: impl Into<String>, message: impl Into<String>) {
+        self.problems.push(Problem { place: place.into(), message: message.into() });
+    }
+}
+
+impl<'a> Judge<'a> {
+    /// An id must be something that can be written on one line and found again.
+    pub(super) fn id(&mut self, item: Item<'_>) {
+        let text = if item.id.is_empty() {
+            "the id is empty; give it a name"
+        } else if item.id.chars().any(char::is_control) {
+            "the id has a control character; use what can be printed on one line"
+        } else if item.id.trim() != item.id {
+            "the id begins or ends with white space; remove it"
+        } else {
+            return;
+        };
+        self.problems.push(item.problem(".id", text));
+    }
+
+    pub(super) fn unique(&mut self, item: Item<'_>, node: usize) {
+        let Some(first) = self.nodes.get(item.id).filter(|first| **first != node) else { return };
+        if let Some(first) = node_item(self.plan, *first)
+            && !item.id.is_empty()
+        {
+            let text = format!("the id is taken by {first}; steps and barriers share one space");
+            self.problems.push(item.problem(".id", text));
+        }
+    }
+
+    /// A list of names: none twice, each of something that is there.
+    pub(super) fn named(
+        &mut self,
+        item: Item<'_>,
+        field: &str,
+        names: &'a [String],
+        judge: fn(&mut Self, &'a str) -> Option<String>,
+    ) {
+        let mut seen = BTreeMap::new();
+        for (position, name) in names.iter().enumerate() {
+            let text = match seen.insert(name.as_str(), position) {
+                Some(first) => Some(format!(
+                    "`{}` is listed already, at {field}[{first}]; remove one",
+                    shown(name)
+                )),
+                None => judge(self, name),
+            };
+            if let Some(text) = text {
+                self.problems.push(item.problem(format_args!(".{field}[{position}]"), text));
+            }
+        }
+    }
+
+    pub(super) fn after(&mut self, name: &'a str) -> Option<String> {
+        if self.nodes.contains_key(name) {
+            return None;
+        }
+        if self.phases.contains(name) {
+            return Some(format!(
+                "`{}` is a phase, and phases order nothing; name its steps, or a barrier over them",
+                shown(name)
+            ));
+        }
+        let hint = self.suggestion(name, ids(self.plan));
+        Some(format!("there is no step or barrier `{}`{hint}", shown(name)))
+    }
+
+    pub(super) fn member(&mut self, name: &'a str) -> Option<String> {
+        let steps = self.plan.steps.len();
+        match self.nodes.get(name) {
+            Some(node) if *node < steps => None,
+            Some(_) => {
+                let name = shown(name);
+                Some(format!("`{name}` is a barrier; members are steps, name its members"))
+            }
+            None => {
+                let hint = self.suggestion(name, ids(self.plan).take(steps));
+                Some(format!("there is no step `{}`{hint}", shown(name)))
+            }
+        }
+    }
+
+    pub(super) fn suggestion(
+        &mut self,
+        name: &str,
+        names: impl Iterator<Item = &'a str>,
+    ) -> String {
+        let near = self.suggestions_left.checked_sub(1).and_then(|left| {
+            self.suggestions_left = left;
+            nearest(name, names)
+        });
+        match near {
+            Some(near) => format!("; did you mean `{}`?", shown(near)),
+            None => "; correct the name, or remove it".to_owned(),
+        }
+    }
+
+    pub(super) fn limits(
+        &mut self,
+        place: &dyn Display,
+        retry: Option<&RetryPolicy>,
+        timeout: Option<u32>,
+        lease: Option<u32>,
+    ) {
+        if let Some(retry) = retry {
+            if retry.max_attempts == 0 {
+                let text = "max_attempts is 0, expected 1 or more; the first attempt counts";
+                self.report(format!("{place}.retry.max_attempts"), text);
+            }
+            for (class, attempts) in &retry.per_class {
+                let text = if !FAILURE_CLASSES.contains(&class.as_str()) {
+                    format!("no such failure class, expected one of {}", FAILURE_CLASSES.join(", "))
+                } else if *attempts == 0 {
+                    "0 attempts, expected 1 or more; the first attempt counts".to_owned()
+                } else {
+                    continue;
+                };
+                self.report(format!("{place}.retry.per_class.{}", shown(class)), text);
+            }
+            if let Some(percent) = retry.jitter_percent.filter(|percent| *percent > 100) {
+                let text = format!(
+                    "{percent} percent, expected at most 100: a wait is never less than none"
+                );
+                self.report(format!("{place}.retry.jitter_percent"), text);
+            }
+        }
+        for (field, seconds) in [("timeout_seconds", timeout), ("lease_seconds", lease)] {
+            if seconds == Some(0) {
+                self.report(format!("{place}.{field}"), ZERO_SECONDS);
+            }
+        }
+    }
+
+    pub(super) fn exact(&mut self, item: Item<'_>, field: &str, amounts: &[u64]) {
+        if amounts.iter().any(|amount| *amount > EXACT_MAX) {
+            self.problems.push(item.problem(field, TOO_LARGE));
+        }
+    }
+
+    pub(super) fn extra(&mut self, place: &dyn Display, extra: &Extra) {
+        for (name, value) in extra {
+            if let Some(fault) = fault_of(value) {
+                self.report(format!("{place}.extra.{}", shown(name)), fault);
+            }
+        }
+    }
+}
+
+pub(super) const ZERO_CAP: &str =
+    "a cap of 0 would stop everything; expected 1 or more, or leave it out";
+
+pub(super) const ZERO_BUDGET: &str =
+    "a budget of 0 would stop everything; expected 1 or more, or leave it out";
+
+pub(crate) const ZERO_SECONDS: &str = "0 seconds, expected 1 or more, or leave it out";
+
+pub(super) const TOO_LARGE: &str =
+    "a number over 2^53 is not held exactly; write it as text, or use a smaller one";
+
+/// Whether a number is within the exact range. A fraction beyond it is refused too: whether it
+/// was written as a whole number with more digits can no longer be told.
+pub(super) fn is_small(number: &Number) -> bool {
+    match number.as_u64().or_else(|| number.as_i64().map(i64::unsigned_abs)) {
+        Some(whole) => whole <= EXACT_MAX,
+        None => number.as_f64().is_some_and(|number| number.abs() <= 2_f64.powi(53)),
+    }
+}
+
+/// Why a value cannot be kept as it is: the canonical form does not hold its numbers, or readers of
+/// JSON stop before its innermost one.
+pub(crate) fn fault_of(value: &Value) -> Option<String> {
+    let mut rest = vec![(value, 0)];
+    while let Some((value, depth)) = rest.pop() {
+        if depth > VALUE_DEPTH_MAX {
+            return Some(format!(
+                "lists and fields within each other over more than {VALUE_DEPTH_MAX} levels, which \
+                 readers of JSON may refuse; make it flatter, or write it as text"
+            ));
+        }
+        match value {
+            Value::Number(number) if !is_small(number) => return Some(TOO_LARGE.to_owned()),
+            Value::Array(items) => rest.extend(items.iter().map(|item| (item, depth + 1))),
+            Value::Object(fields) => rest.extend(fields.values().map(|field| (field, depth + 1))),
+            Value::Null | Value::Bool(_) | Value::String(_) | Value::Number(_) => {}
+        }
+    }
+    None
+}

@@ -1,0 +1,208 @@
+//! JSON values as the log holds them: canonical text (RFC 8785), in which whole numbers of up to 64
+//! bits keep their digits.
+//!
+//! Two values are equal exactly when their texts are, and a record that holds one decodes
+//! without a self-describing format.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// How many levels of lists and objects within each other a value may have: a reader of JSON reads no
+/// more.
+pub const JSON_DEPTH_MAX: usize = 127;
+
+/// A JSON value in canonical form.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Json(String);
+
+impl Json {
+    /// The canonical form of a value.
+    #[must_use]
+    pub fn new(value: &Value) -> Self {
+        let mut text = String::new();
+        write_value(value, &mut text);
+        Self(text)
+    }
+
+    /// A value by its canonical text, as the log or a blob holds it: it is not looked at.
+    pub(crate) fn from_canonical(text: String) -> Self {
+        Self(text)
+    }
+
+    /// The canonical text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// How many levels of lists and objects it has within each other.
+    #[must_use]
+    pub fn depth(&self) -> usize {
+        let (mut depth, mut deepest) = (0_usize, 0);
+        let (mut is_quoted, mut is_escaped) = (false, false);
+        for byte in self.0.bytes() {
+            match byte {
+                _ if is_escaped => is_escaped = false,
+                b'\\' => is_escaped = true,
+                b'"' => is_quoted = !is_quoted,
+                b'[' | b'{' if !is_quoted => {
+                    depth += 1;
+                    deepest = deepest.max(depth);
+                }
+                b']' | b'}' if !is_quoted => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+        }
+        deepest
+    }
+}
+
+impl Json {
+    /// The value. Text that is not JSON (only possible in a record that somebody forged) is
+    /// given back as a JSON string, so that reading a ledger never fails on it.
+    #[must_use]
+    pub fn value(&self) -> Value {
+        serde_json::from_str(&self.0).unwrap_or_else(|_| Value::String(self.0.clone()))
+    }
+}
+
+impl Default for Json {
+    /// `null`.
+    fn default() -> Self {
+        Self("null".to_owned())
+    }
+}
+
+impl From<Value> for Json {
+    fn from(value: Value) -> Self {
+        Self::new(&value)
+    }
+}
+
+impl fmt::Debug for Json {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for Json {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Appends the canonical text of a value.
+fn write_value(value: &Value, out: &mut String) {
+    match value {
+        Value::Number(number) if number.is_f64() => out.push_str(&canonical(number)),
+        // A double would not hold all of its digits.
+        Value::Number(number) => out.push_str(&number.to_string()),
+        Value::Null | Value::Bool(_) | Value::String(_) => out.push_str(&canonical(value)),
+        Value::Array(items) => {
+            out.push('[');
+            for (place, item) in items.iter().enumerate() {
+                out.push_str(if place == 0 { "" } else { "," });
+                write_value(item, out);
+            }
+            out.push(']');
+        }
+        Value::Object(members) => {
+            let mut members: Vec<(&String, &Value)> = members.iter().collect();
+            members.sort_by(|one, other| one.0.encode_utf16().cmp(other.0.encode_utf16()));
+            out.push('{');
+            for (place, (name, member)) in members.into_iter().enumerate() {
+                out.push_str(if place == 0 { "" } else { "," });
+                out.push_str(&canonical(name));
+                out.push(':');
+                write_value(member, out);
+            }
+            out.push('}');
+        }
+    }
+}
+
+/// The canonical text (RFC 8785) of anything that serializes to JSON with string keys.
+#[must_use]
+pub fn canonical<T: Serialize>(value: &T) -> String {
+    // Only a map with keys that are not strings, or a number that is not finite, can fail, and
+    // neither a `serde_json::Value` nor a type of this module holds one.
+    serde_json_canonicalizer::to_string(value).unwrap_or_else(|_| "null".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::tests::support::*;
+    use crate::plan::{Command, FailureClass, Outcome, Receipt, Rejection, RunId, RunPolicy};
+
+    fn nested(depth: usize) -> Json {
+        // Brackets in texts do not count.
+        let inner = serde_json::json!({ "[{\"\\": "\\\"[[" });
+        Json::new(&(1..depth).fold(inner, |value, _| serde_json::json!([value])))
+    }
+
+    /// Story: a worker returned the number of an order, 1234567890123456789, and the next step was told to
+    /// ship 1234567890123456800.
+    #[test]
+    fn whole_numbers_of_64_bits_keep_their_digits() {
+        let text = r#"{"least":-9223372036854775808,"most":18446744073709551615,"order":1234567890123456789}"#;
+        let value = Json::new(&serde_json::from_str(text).unwrap());
+        assert_eq!(value.as_str(), text);
+        assert_eq!(Json::new(&value.value()), value);
+    }
+
+    /// Goal: all other values are what they were, as the logs that are there hold them.
+    #[test]
+    fn other_values_are_canonical_as_ever() {
+        for text in [
+            "null",
+            "-0",
+            "-0.0",
+            "1.0",
+            "1e20",
+            "1e21",
+            "1e19",
+            "0.1",
+            "9007199254740992",
+            "5e-324",
+            r#""\u0000\u001f\u007f\u00e9\"\\\/\b\f\n\r\t\ud83d\ude00""#,
+            r#"{"\ufb33":1,"\ud83d\ude00":2,"a":[],"":{},"\u0000":[true,[false]]}"#,
+        ] {
+            let value: Value = serde_json::from_str(text).unwrap();
+            let json = Json::new(&value);
+            assert_eq!(json.as_str(), canonical(&value), "{text}");
+            assert_eq!(Json::new(&json.value()), json, "{text}");
+        }
+    }
+
+    /// Story: a value that nested deeper than a reader of JSON goes was taken, and came back as a text:
+    /// `[[...]]` as `"[[...]]"`, for workers and for expressions.
+    #[test]
+    fn a_value_that_nests_too_deeply_to_be_read_again_is_refused() {
+        let mut world = World::with(&plan(vec![step("a", &[])]), RunPolicy::default());
+        let token = world.deal("a");
+        let set = |value| {
+            let (run, name, by) = (RunId(1), "v".to_owned(), "me".to_owned());
+            Command::SetVariable { run, name, value, expected_version: None, by }
+        };
+        let report = |receipt| Command::RecordReceipt { token, receipt };
+        let output = |value: Json| report(Receipt { output: value.into(), ..Receipt::default() });
+        let failure = |payload| {
+            let (class, message) = (FailureClass::Unknown, String::new());
+            let outcome = Outcome::Failed { class, message, payload };
+            report(Receipt { outcome, ..Receipt::default() })
+        };
+        let (most, over) = (nested(JSON_DEPTH_MAX), nested(JSON_DEPTH_MAX + 1));
+        assert_eq!(Json::new(&most.value()), most);
+        assert_ne!(Json::new(&over.value()), over);
+        let refused = Rejection::TooDeep { found: JSON_DEPTH_MAX + 1, limit: JSON_DEPTH_MAX };
+        for command in [set(over.clone()), output(over.clone()), failure(over)] {
+            assert_eq!(world.ask(command), Err(refused.clone()));
+        }
+        for command in [set(most.clone()), output(most)] {
+            world.ask(command).unwrap();
+        }
+    }
+}
