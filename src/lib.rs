@@ -27,9 +27,9 @@ macro_rules! bug {
 }
 
 pub mod error;
-pub mod format;
 #[cfg(feature = "plan-files")]
-pub mod import;
+pub mod files;
+pub mod format;
 #[cfg(any(test, feature = "sim"))]
 pub mod lab;
 pub mod ledger;

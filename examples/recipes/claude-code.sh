@@ -1,25 +1,25 @@
 #!/bin/sh
-# A worker that gives every step to Claude Code, in print mode:
+# A worker that runs every step with Claude Code in print mode:
 #
 #   ledger run plan.yaml --worker examples/recipes/claude-code.sh
 #
-# It needs claude and jq. A step's `tools` are the tools that the agent may use without being asked;
-# CLAUDE_FLAGS adds options, such as CLAUDE_FLAGS='--model sonnet --max-turns 40'. What the agent
-# costs is in the receipt, so that the plan's budget holds.
+# Requires claude and jq. The `tools` of a step are the tools that the agent may use without asking.
+# CLAUDE_FLAGS adds options, such as CLAUDE_FLAGS='--model sonnet --max-turns 40'. The receipt has the
+# cost of the agent, so that the plan's budget is enforced.
 set -eu
 
 task=$(cat)
 tools=$(printf '%s' "$task" |
     jq -r '.step.tools // [] | if . == [] then ["Read", "Edit", "Write", "Glob", "Grep"] else . end | join(",")')
-prompt='Standard input is one step of a plan, as JSON. Do what step.goal says, and only that; it is
-done when all of step.acceptance holds, which somebody else will check. inputs has the values that the
-step builds on, plan.near the steps around it, and previous_attempts what went wrong before: do not
-repeat it. Change the files in changes and no others. One whose changed is true is no longer as it was
-when the plan was made: look at it again first. Answer with the output of the step and nothing else.
-If the step cannot be done as the plan has it, change nothing and answer with one line that begins
-with REPLAN: and says why.'
+prompt='Standard input is one step of a plan, as JSON. Do what step.goal says, and nothing else. The
+step is done when everything in step.acceptance is true; another party checks this. inputs has the values
+that the step needs, plan.near has the steps around it, and previous_attempts has the errors of earlier
+attempts: avoid them. Change only the files in changes. A file whose changed is true was modified after
+the plan was made: read it again first. Answer with the output of the step and nothing else. If the step
+cannot be done as planned, change nothing and answer with one line that begins with REPLAN: and gives the
+reason.'
 
-# Flags are words: they are meant to be parted.
+# The flags are split into words on purpose.
 # shellcheck disable=SC2086
 answer=$(printf '%s' "$task" |
     claude -p "$prompt" --output-format json --permission-mode acceptEdits \

@@ -1,25 +1,25 @@
 #!/bin/sh
-# A worker that gives every step to the Codex CLI, without its terminal:
+# A worker that runs every step with the Codex CLI in non-interactive mode:
 #
 #   ledger run plan.yaml --worker examples/recipes/codex.sh
 #
-# It needs codex and jq. CODEX_FLAGS adds options, such as CODEX_FLAGS='--model gpt-5-codex' or
-# --skip-git-repo-check. The tokens that the agent used are in the receipt, so that the plan's budget
-# holds.
+# Requires codex and jq. CODEX_FLAGS adds options, such as CODEX_FLAGS='--model gpt-5-codex' or
+# --skip-git-repo-check. The receipt has the number of tokens that the agent used, so that the plan's
+# budget is enforced.
 set -eu
 
 task=$(cat)
 files=$(mktemp -d)
 trap 'rm -r "$files"' EXIT
-prompt='At the end is one step of a plan, as JSON. Do what step.goal says, and only that; it is done
-when all of step.acceptance holds, which somebody else will check. inputs has the values that the step
-builds on, plan.near the steps around it, and previous_attempts what went wrong before: do not repeat
-it. Change the files in changes and no others. One whose changed is true is no longer as it was when the
-plan was made: look at it again first. Your last message is the output of the step and nothing else. If
-the step cannot be done as the plan has it, change nothing, and let your last message be one line that
-begins with REPLAN: and says why.'
+prompt='At the end is one step of a plan, as JSON. Do what step.goal says, and nothing else. The step is
+done when everything in step.acceptance is true; another party checks this. inputs has the values that the
+step needs, plan.near has the steps around it, and previous_attempts has the errors of earlier attempts:
+avoid them. Change only the files in changes. A file whose changed is true was modified after the plan was
+made: read it again first. Your last message is the output of the step and nothing else. If the step
+cannot be done as planned, change nothing, and let your last message be one line that begins with REPLAN:
+and gives the reason.'
 
-# Flags are words: they are meant to be parted.
+# The flags are split into words on purpose.
 # shellcheck disable=SC2086
 printf '%s\n\n%s\n' "$prompt" "$task" |
     codex exec --sandbox workspace-write --json --output-last-message "$files/last" \

@@ -1,11 +1,11 @@
 #!/bin/sh
-# A worker without a model: a script for each step, steps/ID.sh, or steps/default.sh for all others:
+# A worker without a model: it runs the script steps/ID.sh for each step, or steps/default.sh:
 #
 #   ledger run plan.yaml --worker examples/recipes/plain.sh
 #
-# A script gets the hand-off on its standard input and the LEDGER_* variables. What it prints is the
-# output of the step; exit status 75 says "try again", and any other but 0 that it failed. STEPS names
-# another folder.
+# A script gets the hand-off on standard input and the LEDGER_* variables. Its standard output is the
+# output of the step. Exit status 75 means "try again"; any other status except 0 means that the step
+# failed. STEPS names another folder.
 set -eu
 
 for script in "${STEPS:-steps}/$LEDGER_STEP.sh" "${STEPS:-steps}/default.sh"; do

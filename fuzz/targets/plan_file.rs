@@ -4,38 +4,38 @@
 #![cfg_attr(fuzzing, no_main)]
 
 use plan_ledger::Plan;
-use plan_ledger::import::{self, Form, Imported};
+use plan_ledger::files::{self, ExportFormat, PlanFile};
 
 fn check(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    let checked = import::check_text("fuzz", text, None);
-    let Ok(imported) = import::parse("fuzz", text) else {
-        assert!(checked.imported.is_none() && !checked.findings.is_empty());
+    let checked = files::lint_text("fuzz", text, None);
+    let Ok(imported) = files::parse("fuzz", text) else {
+        assert!(checked.plan_file.is_none() && !checked.diagnostics.is_empty());
         return;
     };
-    assert_eq!(checked.imported.as_ref(), Some(&imported));
+    assert_eq!(checked.plan_file.as_ref(), Some(&imported));
     let canonical = imported.plan.canonical();
     let again: Plan = serde_json_from(&canonical);
     assert_eq!(again, imported.plan);
     assert_eq!(again.canonical(), canonical);
-    for form in [Form::Yaml, Form::Json, Form::Markdown] {
+    for form in [ExportFormat::Yaml, ExportFormat::Json, ExportFormat::Markdown] {
         stays(&imported, form);
     }
-    for form in [Form::Dot, Form::Mermaid] {
-        import::written(&imported, form).expect("a picture can be drawn of any plan");
+    for form in [ExportFormat::Dot, ExportFormat::Mermaid] {
+        files::render(&imported, form).expect("a picture can be drawn of any plan");
     }
 }
 
 /// What is written reads as it was; what a form cannot say, such as deep nesting, is refused.
-fn stays(imported: &Imported, form: Form) {
-    let Ok(written) = import::written(imported, form) else { return };
-    let again = import::parse("written", &written).expect("what is written can be read");
+fn stays(imported: &PlanFile, form: ExportFormat) {
+    let Ok(written) = files::render(imported, form) else { return };
+    let again = files::parse("written", &written).expect("what is written can be read");
     assert_eq!((&again.plan, &again.done), (&imported.plan, &imported.done));
-    assert_eq!(import::written(&again, form).expect("it was written before"), written);
+    assert_eq!(files::render(&again, form).expect("it was written before"), written);
 }
 
 fn serde_json_from(text: &str) -> Plan {
-    import::parse("canonical", text).expect("the canonical form is a plan file").plan
+    files::parse("canonical", text).expect("the canonical form is a plan file").plan
 }
 
 plan_ledger_fuzz::target!(check);

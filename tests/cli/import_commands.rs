@@ -1,5 +1,4 @@
-//! `ledger plan lint`, `show` and `export` over every form, as people and programs use them; and
-//! that every form can be run and drilled.
+//! `ledger plan lint`, `show` and `export` on every plan file format, and runs and drills of each.
 
 use std::path::Path;
 
@@ -13,10 +12,9 @@ fn fixture(name: &str) -> String {
     folder.join(name).display().to_string()
 }
 
-/// Goal: people see the form, the steps, what is done and what waits for what; programs get one
-/// document that is a plan by the published schema.
+/// The text has format, steps, marks and dependencies; the JSON is valid by the published schema.
 #[test]
-fn a_plan_is_shown() {
+fn plan_show_prints_text_json_and_graphs() {
     let place = Place::new();
     let words = [
         "Shop (Ralph file): 3 steps, 1 done, 0 dropped; hash ",
@@ -33,9 +31,9 @@ fn a_plan_is_shown() {
                 place.ledger_with(&[&["plan", "show", &fixture(name)], form].concat()).code(0);
             let document: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
             assert!(document["steps"].is_array(), "{name}");
-            let faults: Vec<String> =
+            let errors: Vec<String> =
                 validator.iter_errors(&document).map(|error| error.to_string()).collect();
-            assert!(faults.is_empty(), "{name}: {faults:?}");
+            assert!(errors.is_empty(), "{name}: {errors:?}");
         }
     }
     let dot =
@@ -45,8 +43,8 @@ fn a_plan_is_shown() {
         "  \"T001\" -> \"T002\";",
         "\"T002..T003\" -> \"T004\";",
     ]);
-    let picture = ["plan", "show", &fixture("openspec.md"), "--format", "mermaid"];
-    place.ledger_with(&picture).code(0).says(&[
+    let mermaid = ["plan", "show", &fixture("openspec.md"), "--format", "mermaid"];
+    place.ledger_with(&mermaid).code(0).says(&[
         "flowchart LR\n",
         "n1[\"1.1: Build the frame\"]",
         "n1 --> n2",
@@ -55,10 +53,9 @@ fn a_plan_is_shown() {
     place.ledger_with(&later).code(0).says(&["later (task-master file): 1 step,"]);
 }
 
-/// Goal: what is exported is the same plan with the same marks, also after the way back, and no
-/// file is overwritten.
+/// An export keeps plan and marks, also on a second round trip, and overwrites no file.
 #[test]
-fn a_plan_is_exported() {
+fn plan_export_round_trips_and_overwrites_nothing() {
     let place = Place::new();
     let hash = |name: &str| {
         place.ledger_with(&["plan", "lint", name, "--json"]).code(0).lines().pop().unwrap()["hash"]
@@ -74,14 +71,13 @@ fn a_plan_is_exported() {
             assert_eq!(again.out, place.read(&out), "{out}");
         }
     }
-    let taken = ["plan", "export", &fixture("own.yaml"), "-o", "steps.md.md"];
-    place.ledger_with(&taken).code(2).complains(&["is there already"]);
+    let existing = ["plan", "export", &fixture("own.yaml"), "-o", "steps.md.md"];
+    place.ledger_with(&existing).code(2).complains(&["is there already"]);
     place.ledger_with(&["plan", "export", "none.md"]).code(2).complains(&["none.md"]);
 }
 
-/// Goal: whoever asks a command that reads plans for help is told which files it takes.
 #[test]
-fn help_names_the_forms() {
+fn help_of_commands_that_read_plans_names_the_formats() {
     let place = Place::new();
     for command in ["run", "drill", "plan lint", "plan show", "plan export"] {
         let help = place.ledger(&format!("{command} --help")).code(0);
@@ -89,10 +85,10 @@ fn help_names_the_forms() {
     }
 }
 
-/// Goal: every finding has its file and line, for people and for programs; a file that holds no
-/// plan is said to be none, with the forms that are known.
+/// Every diagnostic has file and line, in text and in JSON. A file without a plan is rejected with the
+/// list of known formats.
 #[test]
-fn lint_says_everything() {
+fn plan_lint_reports_every_problem_with_its_line() {
     let place = Place::new();
     place.write("bad.md", "# T\n- [ ] T001 a (depends on T007)\n- [ ] T001 b\n");
     let ended = place.ledger("plan lint bad.md").code(2);
@@ -112,25 +108,24 @@ fn lint_says_everything() {
     let of = |kind: &str| lines.iter().filter(|line| line["type"] == kind).count();
     assert_eq!((of("warning"), of("note"), of("summary")), (6, 2, 1), "{lines:?}");
     assert!(
-        lines.iter().any(|line| line["message"]
-            .as_str()
-            .unwrap_or("")
-            .contains("order taken as dependency"))
+        lines
+            .iter()
+            .any(|line| line["message"].as_str().unwrap_or("").contains("the order is used"))
     );
     for (name, content, words) in [
         ("empty.md", &b""[..], "the file is empty"),
         (
             "words.md",
             b"# Words\n\nand more\n",
-            "no task was found in this Markdown: expected our own form",
+            "no task was found in this Markdown: expected the native format",
         ),
-        ("other.json", b"{\"a\": 1}", "the JSON is no plan: expected our own form"),
+        ("other.json", b"{\"a\": 1}", "the JSON is not a plan: expected the native format"),
         (
             "users",
             b"root:x:0:0\nana:x:1:1\n",
-            "line 1, column 1: expected fields, found text that is no plan: expected our own form",
+            "line 1, column 1: expected fields, found other text: expected the native format",
         ),
-        ("broken.json", b"{\"steps\": [", "EOF while parsing"),
+        ("broken.json", b"{\"steps\": [", "the file ends inside a list"),
     ] {
         place.write(name, content);
         place.ledger(&format!("plan lint {name}")).code(2).says(&[name, words]);
@@ -147,10 +142,10 @@ fn lint_says_everything() {
     place.ledger_with(&tag).code(2).says(&["has no tags"]);
 }
 
-/// Goal: every form can be run; what the file says is done is taken over with its source, and
-/// with --fresh is done all the same.
+/// A run accepts the steps that the file marks as done, and dispatches the others; a drill dispatches
+/// all of them.
 #[test]
-fn every_form_runs() {
+fn every_format_can_be_run_and_drilled() {
     for (name, steps, done) in [
         ("ralph.json", 3, 1),
         ("ordered.json", 3, 0),
@@ -169,8 +164,8 @@ fn every_form_runs() {
         let run = state.runs.values().next().unwrap();
         let accepted = ids(run, StepStatus::Accepted).len() + ids(run, StepStatus::Skipped).len();
         assert_eq!(accepted, steps, "{name}");
-        let dealt = run.steps.iter().filter(|step| step.attempts > 0).count();
-        assert_eq!(dealt, steps - done - ids(run, StepStatus::Skipped).len(), "{name}");
+        let dispatched = run.steps.iter().filter(|step| step.attempts > 0).count();
+        assert_eq!(dispatched, steps - done - ids(run, StepStatus::Skipped).len(), "{name}");
         place
             .ledger_with(&["drill", &source, "--kill-at", "2"])
             .code(0)
@@ -178,9 +173,9 @@ fn every_form_runs() {
     }
 }
 
-/// Goal: each file of another repository passes its drill, in which every step is executed.
+/// Files of real projects.
 #[test]
-fn real_files_pass_their_drills() {
+fn real_files_pass_a_drill() {
     for (name, steps) in [
         ("ralph-hauler-ui.json", 24),
         ("beads-skyhook.jsonl", 7),

@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use crate::server::counted;
 use plan_ledger::error::{Error, ErrorKind};
-use plan_ledger::import;
+use plan_ledger::files;
 use plan_ledger::ledger::{Environment, Ledger, OpenQuestion, Reply, state_hash};
 use plan_ledger::plan::{State, StepNumber};
 
@@ -80,7 +80,7 @@ const KILL_AT: u32 = 37;
 
 /// The step at which to kill. A plan that cannot be run, or has no such step, is wrong usage.
 fn kill_at(args: &DrillArgs) -> Result<u32, Failure> {
-    let plan = import::read(&args.plan).map_err(|error| Failure::of_plan_file(&error))?.plan;
+    let plan = files::read(&args.plan).map_err(|error| Failure::of_plan_file(&error))?.plan;
     let file = args.plan.display();
     let steps = u32::try_from(plan.steps.len()).unwrap_or(u32::MAX);
     match args.kill_at {

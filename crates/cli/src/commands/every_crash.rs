@@ -19,7 +19,7 @@ use crate::runner::{
     Check, Observer, Options, Progress, Report, RunOutcome, StartFailure, StopRequest, StubOptions,
     StubWorkers, WorkerKind, Workers, drive,
 };
-use plan_ledger::import;
+use plan_ledger::files;
 use plan_ledger::lab::{self, Crash};
 use plan_ledger::ledger::{Clock, Environment, Ledger, SegmentSizes, Task, state_hash};
 use plan_ledger::plan::{
@@ -40,7 +40,7 @@ const ATTEMPTS_NEEDED: u32 = 3;
 
 /// `ledger drill --every-crash`.
 pub(super) fn every_crash(args: &DrillArgs) -> Result<Code, Failure> {
-    let plan = import::read(&args.plan).map_err(|error| Failure::of_plan_file(&error))?.plan;
+    let plan = files::read(&args.plan).map_err(|error| Failure::of_plan_file(&error))?.plan;
     let drill = Drill { plan, args };
     let failed = |what: String| Failure::Refused(format!("the run without a crash: {what}"));
     let (first, film) = lab::film_of(|disk| drill.live(disk)).map_err(failed)?;

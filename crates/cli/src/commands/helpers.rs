@@ -4,7 +4,7 @@
 use clap::{Args, ValueEnum};
 
 use crate::runner::{Helpers, Judge, PlanContext, Planner};
-use plan_ledger::import;
+use plan_ledger::files;
 use plan_ledger::plan::{ApprovalPolicy, Plan};
 
 /// What a planner's answer is called in messages about it.
@@ -71,6 +71,6 @@ impl HelperArgs {
 /// of no account: the run knows better.
 fn read_answer(printed: &[u8]) -> Result<Plan, String> {
     let text = std::str::from_utf8(printed).map_err(|error| error.to_string())?;
-    let imported = import::parse(ANSWER_NAME, text).map_err(|error| error.to_string())?;
+    let imported = files::parse(ANSWER_NAME, text).map_err(|error| error.to_string())?;
     Ok(imported.plan)
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
-use plan_ledger::import::{self, Checked, Finding, Form, Imported, Severity};
+use plan_ledger::files::{self, LintReport, Diagnostic, ExportFormat, PlanFile, Severity};
 use plan_ledger::ledger::plan_hash;
 use plan_ledger::plan::Step;
 
@@ -115,7 +115,7 @@ enum FormWord {
     Mermaid,
 }
 
-impl From<FormWord> for Form {
+impl From<FormWord> for ExportFormat {
     fn from(word: FormWord) -> Self {
         match word {
             FormWord::Yaml => Self::Yaml,
@@ -129,13 +129,13 @@ impl From<FormWord> for Form {
 
 /// `ledger plan lint`.
 pub(super) fn lint(args: &LintArgs) -> Result<Code, Failure> {
-    let checked = import::check(&args.file, args.tag.as_deref());
-    let Checked { imported, findings } = checked.map_err(|error| Failure::of_plan_file(&error))?;
-    for finding in &findings {
+    let checked = files::lint(&args.file, args.tag.as_deref());
+    let LintReport { plan_file: imported, diagnostics } = checked.map_err(|error| Failure::of_plan_file(&error))?;
+    for finding in &diagnostics {
         tell(&args.file, finding, args)?;
     }
     let count =
-        |severity: Severity| findings.iter().filter(|finding| finding.severity == severity).count();
+        |severity: Severity| diagnostics.iter().filter(|each| each.severity == severity).count();
     let (problems, warnings) = (count(Severity::Problem), count(Severity::Warning));
     let plan = imported.as_ref().map(|imported| &imported.plan);
     let hash = plan.map(plan_hash);
@@ -155,8 +155,8 @@ pub(super) fn lint(args: &LintArgs) -> Result<Code, Failure> {
     Ok(if args.strict && warnings > 0 { Code::Failed } else { Code::Fine })
 }
 
-fn tell(file: &Path, finding: &Finding, args: &LintArgs) -> Result<(), Failure> {
-    let Finding { severity, line, place, message } = finding;
+fn tell(file: &Path, finding: &Diagnostic, args: &LintArgs) -> Result<(), Failure> {
+    let Diagnostic { severity, line, place, message } = finding;
     if args.json {
         let line = json!({
             "type": severity.to_string(), "line": line, "place": place, "message": message,
@@ -176,8 +176,8 @@ fn counted(count: usize, what: &str) -> String {
     }
 }
 
-fn read(file: &Path, tag: Option<&str>) -> Result<Imported, Failure> {
-    import::read_tag(file, tag).map_err(|error| Failure::of_plan_file(&error))
+fn read(file: &Path, tag: Option<&str>) -> Result<PlanFile, Failure> {
+    files::read_tag(file, tag).map_err(|error| Failure::of_plan_file(&error))
 }
 
 /// `ledger plan show`.
@@ -211,14 +211,14 @@ pub(super) fn export(args: &ExportArgs) -> Result<Code, Failure> {
     Ok(Code::Fine)
 }
 
-fn text(file: &Path, imported: &Imported, form: FormWord) -> Result<String, Failure> {
-    let text = import::written(imported, form.into());
+fn text(file: &Path, imported: &PlanFile, form: FormWord) -> Result<String, Failure> {
+    let text = files::render(imported, form.into());
     text.map_err(|error| Failure::of_plan_file(&error.at_path(file)))
 }
 
 /// A plan as people look at it: its head, and a line for each step.
-fn overview(imported: &Imported) -> String {
-    let Imported { plan, done, skipped, format, .. } = imported;
+fn overview(imported: &PlanFile) -> String {
+    let PlanFile { plan, done, skipped, format, .. } = imported;
     let mut lines = Vec::new();
     let title = if plan.title.is_empty() { "a plan without a title" } else { &plan.title };
     lines.push(format!(

@@ -11,7 +11,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use plan_ledger::error::Error;
-use plan_ledger::import::{self, Form, Imported};
+use plan_ledger::files::{self, ExportFormat, PlanFile};
 use plan_ledger::plan::{FieldChange, Plan, PlanDiff, WorkChange, diff, enrich, validate};
 
 use super::exit::{Code, Failure};
@@ -128,7 +128,7 @@ pub(super) fn plan(args: &PlanArgs) -> Result<Code, Failure> {
 }
 
 fn read(file: &Path) -> Result<Plan, Failure> {
-    let imported = import::read(file).map_err(|error| Failure::of_plan_file(&error))?;
+    let imported = files::read(file).map_err(|error| Failure::of_plan_file(&error))?;
     Ok(imported.plan)
 }
 
@@ -199,9 +199,9 @@ fn shortened(value: &Value) -> String {
 }
 
 fn enrich_file(args: &EnrichArgs) -> Result<Code, Failure> {
-    let imported = import::read(&args.file).map_err(|error| Failure::of_plan_file(&error))?;
+    let imported = files::read(&args.file).map_err(|error| Failure::of_plan_file(&error))?;
     let registry =
-        import::read_tools(&args.tools).map_err(|error| Failure::of_plan_file(&error))?;
+        files::read_tool_registry(&args.tools).map_err(|error| Failure::of_plan_file(&error))?;
     let rich = enrich(&imported.plan, &registry);
     let problems: Vec<String> = validate(&rich).iter().map(ToString::to_string).collect();
     if !problems.is_empty() {
@@ -213,7 +213,7 @@ fn enrich_file(args: &EnrichArgs) -> Result<Code, Failure> {
     }
     let count = rich.steps.iter().zip(&imported.plan.steps).filter(|(one, other)| one != other);
     let (count, steps) = (count.count(), rich.steps.len());
-    let text = import::written(&Imported { plan: rich, ..imported }, Form::Json)
+    let text = files::render(&PlanFile { plan: rich, ..imported }, ExportFormat::Json)
         .map_err(|error| Failure::of_plan_file(&error.at_path(&args.file)))?;
     match &args.output {
         None => print(&text)?,

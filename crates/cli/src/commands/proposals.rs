@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::server::{Act, Approval, OnFailureWord, Policy, TextWord, run_or_only};
-use plan_ledger::import;
+use plan_ledger::files;
 use plan_ledger::ledger::time_text;
 use plan_ledger::plan::{Review, Run, Step};
 
@@ -65,9 +65,9 @@ enum ApprovalChoice {
 pub(super) fn propose(args: &ProposeArgs) -> Result<Code, Failure> {
     let is_standard = args.plan.as_os_str() == "-";
     let read = if is_standard {
-        import::read_from("standard input", io::stdin().lock())
+        files::read_from("standard input", io::stdin().lock())
     } else {
-        import::read(&args.plan)
+        files::read(&args.plan)
     };
     let imported = read.map_err(|error| Failure::of_plan_file(&error))?;
     if !(imported.statuses.is_empty() && imported.done.is_empty() && imported.skipped.is_empty()) {
@@ -89,7 +89,7 @@ pub(super) fn propose(args: &ProposeArgs) -> Result<Code, Failure> {
         text: match args.text {
             Some(TextChoice::Judge) => TextWord::Judge,
             // As for `ledger run`: files of other tools do not mean their texts as criteria.
-            None if imported.format.is_own() => TextWord::Judge,
+            None if imported.format.is_native() => TextWord::Judge,
             Some(TextChoice::Trust) | None => TextWord::Trust,
         },
         on_failure: if args.fail_fast { OnFailureWord::FailFast } else { OnFailureWord::Continue },

@@ -1,7 +1,7 @@
 //! Which run a plan file means, and how it is made ready to be driven: started, resumed,
 //! replanned or opened again.
 
-use plan_ledger::import::{Imported, PlanFormat};
+use plan_ledger::files::{PlanFile, PlanFormat};
 use plan_ledger::ledger::{Ledger, expect_sound, plan_hash};
 use plan_ledger::plan::{
     Command, CompactPlan, ContentHash, Ending, OnFailure, Plan, Rejection, Review, Run, RunId,
@@ -30,7 +30,7 @@ pub(super) enum Next {
 pub(super) fn ready(
     ledger: &Ledger,
     name: &str,
-    imported: &Imported,
+    imported: &PlanFile,
     args: &RunArgs,
 ) -> Result<Next, Failure> {
     let policy = policy(imported.format, args);
@@ -135,7 +135,7 @@ fn is_overtaken(run: &Run, hash: ContentHash) -> bool {
 
 /// Text criteria of our own plans wait for somebody; other tools' files do not mean them so.
 fn policy(format: PlanFormat, args: &RunArgs) -> RunPolicy {
-    let is_own = format.is_own();
+    let is_own = format.is_native();
     let text = match args.text {
         Some(TextChoice::Trust) => TextPolicy::Trust,
         None if args.helpers.judge.is_some() => TextPolicy::Judge,
@@ -153,7 +153,7 @@ fn rejected(run: &Run, hash: ContentHash) -> Option<u32> {
 }
 
 /// Between the run's plan and the file's, indented.
-fn difference(old: Option<Plan>, imported: &Imported) -> String {
+fn difference(old: Option<Plan>, imported: &PlanFile) -> String {
     match old {
         Some(old) => {
             let text = diff(&old, &imported.plan).to_string();

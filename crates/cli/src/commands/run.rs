@@ -10,7 +10,7 @@ use crate::runner::{
     StubWorkers, Workers, drive, recover, scratch_folder,
 };
 use crate::server::{check_name, open_in_turn, while_serving};
-use plan_ledger::import::{self, Imported};
+use plan_ledger::files::{self, PlanFile};
 use plan_ledger::ledger::{Clock, Environment, Ledger, LedgerView, OpenReport, state_hash};
 use plan_ledger::plan::{Ending, Glance, Micros, Named, RunId, RunStatus};
 
@@ -22,7 +22,7 @@ use super::{harmless, json, print, say, text, waiting};
 
 /// `ledger run`.
 pub(super) fn run(args: &RunArgs) -> Result<Code, Failure> {
-    let imported = import::read(&args.plan).map_err(|error| Failure::of_plan_file(&error))?;
+    let imported = files::read(&args.plan).map_err(|error| Failure::of_plan_file(&error))?;
     let name = run_name(args)?;
     check_plan(&imported, args)?;
     let environment = super::acting::environment();
@@ -112,7 +112,7 @@ fn run_name(args: &RunArgs) -> Result<String, Failure> {
 }
 
 /// What can be known to go wrong is said before anything is written.
-fn check_plan(imported: &Imported, args: &RunArgs) -> Result<(), Failure> {
+fn check_plan(imported: &PlanFile, args: &RunArgs) -> Result<(), Failure> {
     check_worker(imported, args).or_else(|failure| match is_over(args) {
         Some(()) => Ok(()),
         None => Err(failure),
@@ -128,7 +128,7 @@ fn is_over(args: &RunArgs) -> Option<()> {
 }
 
 /// Somebody must be there for every step that will be dealt.
-fn check_worker(imported: &Imported, args: &RunArgs) -> Result<(), Failure> {
+fn check_worker(imported: &PlanFile, args: &RunArgs) -> Result<(), Failure> {
     if args.stub || args.worker.as_ref().is_some_and(|worker| !worker.trim().is_empty()) {
         return Ok(());
     }

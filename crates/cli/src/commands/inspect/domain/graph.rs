@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use crate::commands::exit::{Code, Failure};
-use plan_ledger::import::{dot_quoted, mermaid_quoted};
+use plan_ledger::files::{escape_dot, escape_mermaid};
 use plan_ledger::plan::{
     BarrierStatus, Branch, Plan, PlanVersion, Run, StepNumber, StepStatus, forest,
 };
@@ -200,7 +200,7 @@ fn colours(status: StepStatus) -> (&'static str, &'static str) {
 }
 
 fn print_dot(run: &Run, version: &PlanVersion, page: &mut Page<'_>) -> Result<(), Failure> {
-    let quoted = |text: &str| dot_quoted(&plain(text));
+    let quoted = |text: &str| escape_dot(&plain(text));
     page.line(&format!("digraph \"{}\" {{", quoted(&run.name)))?;
     page.line("  rankdir=LR;")?;
     page.line("  node [shape=box, style=\"rounded,filled\", fontname=\"sans-serif\"];")?;
@@ -233,7 +233,7 @@ fn print_dot(run: &Run, version: &PlanVersion, page: &mut Page<'_>) -> Result<()
 
 fn print_mermaid(run: &Run, version: &PlanVersion, page: &mut Page<'_>) -> Result<(), Failure> {
     // Nodes go by place, since ids may be anything.
-    let quoted = |text: &str| mermaid_quoted(&plain(text));
+    let quoted = |text: &str| escape_mermaid(&plain(text));
     page.line("flowchart LR")?;
     let plan = version.plan.whole();
     let branches = forest(&plan);

@@ -1,0 +1,145 @@
+//! Diagnostics of a plan file: where, what is wrong, and what to do.
+//!
+//! A file that cannot be parsed has one syntax error with a line and a column. A file that can be
+//! parsed is checked completely, and reports every problem at once.
+
+use std::fmt;
+
+use crate::error::{Error, ErrorKind};
+use crate::plan::{Problem, Rejection};
+
+/// The severity of a diagnostic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// The plan is invalid.
+    Problem,
+    /// The plan is valid, but probably not what its author meant.
+    Warning,
+    /// An explanation of how the file was read where it is ambiguous.
+    Note,
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Problem => "problem",
+            Self::Warning => "warning",
+            Self::Note => "note",
+        })
+    }
+}
+
+/// One problem, warning or note about a plan file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// The severity.
+    pub severity: Severity,
+    /// The line of the file, counted from 1, if known.
+    pub line: Option<u64>,
+    /// The path of the field in the plan or in the file; empty if the line is enough.
+    pub place: String,
+    /// What is wrong, what was expected and found, and what to do.
+    pub message: String,
+}
+
+impl Diagnostic {
+    /// A diagnostic with a line and no path.
+    pub(super) fn at_line(
+        severity: Severity,
+        line: Option<u64>,
+        message: impl Into<String>,
+    ) -> Self {
+        Self { severity, line, place: String::new(), message: message.into() }
+    }
+
+    /// A diagnostic with a path. Its line is looked up later.
+    pub(super) fn at_path(severity: Severity, place: String, message: impl Into<String>) -> Self {
+        Self { severity, line: None, place, message: message.into() }
+    }
+
+    /// The diagnostic of a syntax error. The message does not repeat the line.
+    pub(super) fn from_error(line: Option<u64>, error: &Error) -> Self {
+        let prefix = line.map_or_else(String::new, |line| format!("line {line}, "));
+        let message = error.message();
+        let message = message.strip_prefix(&prefix).unwrap_or(message);
+        Self::at_line(Severity::Problem, line, message)
+    }
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(line) = self.line {
+            write!(f, "line {line}: ")?;
+        }
+        if !self.place.is_empty() {
+            write!(f, "{}: ", self.place)?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+/// The result of reading a plan file, or a part of it.
+pub(super) type ReadResult<T> = Result<T, ReadError>;
+
+/// Why a file has no valid plan.
+#[derive(Debug)]
+pub(super) enum ReadError {
+    /// The file could not be parsed from some place on.
+    Syntax {
+        /// The line, if known.
+        line: Option<u64>,
+        /// The column in that line, counted from 1, if known.
+        column: Option<u64>,
+        /// The message, which includes line and column.
+        error: Error,
+    },
+    /// The file could be parsed, and these are all of its problems.
+    Invalid(Vec<Diagnostic>),
+}
+
+impl ReadError {
+    /// A syntax error at a line and a column, both counted from 1.
+    pub(super) fn at(line: u64, column: u64, message: &str) -> Self {
+        let error = plan_error(format!("line {line}, column {column}: {message}"));
+        Self::Syntax { line: Some(line), column: Some(column), error }
+    }
+}
+
+impl From<Error> for ReadError {
+    fn from(error: Error) -> Self {
+        Self::Syntax { line: None, column: None, error }
+    }
+}
+
+impl From<ReadError> for Error {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Syntax { error, .. } => error,
+            ReadError::Invalid(diagnostics) => {
+                let problem = |diagnostic: Diagnostic| {
+                    let place = match (diagnostic.line, diagnostic.place.as_str()) {
+                        (None, place) => place.to_owned(),
+                        (Some(line), "") => format!("line {line}"),
+                        (Some(line), place) => format!("line {line}: {place}"),
+                    };
+                    Problem { place, message: diagnostic.message }
+                };
+                Rejection::InvalidPlan(diagnostics.into_iter().map(problem).collect()).into()
+            }
+        }
+    }
+}
+
+/// An error about the content of a plan file. Control characters that it quotes are escaped, so
+/// that the file cannot send escape sequences to a terminal.
+pub(super) fn plan_error(message: impl AsRef<str>) -> Error {
+    let mut text = String::new();
+    for char in message.as_ref().chars() {
+        if char.is_control() {
+            text.extend(char.escape_debug());
+        } else {
+            text.push(char);
+        }
+    }
+    Error::new(ErrorKind::BadPlan, text)
+}

@@ -1,0 +1,12 @@
+//! A plan under construction: its steps with their place in the file, the statuses that the file
+//! gives them, and the diagnostics so far.
+//!
+//! Every reader ends in [`PlanDraft::validate`], so that plans from all formats follow the same
+//! rules and every problem has a line of the file.
+
+mod implicit_order;
+mod plan_draft;
+mod task_status;
+
+pub(super) use implicit_order::{Concurrency, ImplicitOrder};
+pub(super) use plan_draft::{PlanDraft, SourceMap, StepSource, ValidPlan, tool_extra};

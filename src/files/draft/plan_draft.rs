@@ -1,0 +1,238 @@
+//! The plan under construction, and the check of the finished plan.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::task_status::TaskStatus;
+use crate::files::diagnostic::{Diagnostic, ReadError, Severity};
+use crate::files::plan_file::{PlanFile, PlanFormat};
+use crate::files::syntax::LineIndex;
+use crate::plan::{self, Plan, Problem, Step};
+
+/// The place of a step in the file.
+#[derive(Debug, Clone)]
+pub(in crate::files) enum StepSource {
+    /// A line.
+    Line(u64),
+    /// A path in a JSON text, and the name of the field with the step's dependencies.
+    Path { item: String, dependencies: &'static str },
+}
+
+/// How a path in the plan maps to a place in the file.
+#[derive(Debug, Clone)]
+pub(in crate::files) enum SourceMap {
+    /// A path in the plan is a path in the YAML text.
+    Yaml,
+    /// A path in the plan is a path in the JSON text.
+    Json,
+    /// Each step has a source.
+    Steps(Vec<StepSource>),
+}
+
+/// A plan under construction.
+#[derive(Debug)]
+pub(in crate::files) struct PlanDraft {
+    pub(in crate::files) plan_file: PlanFile,
+    pub(in crate::files) source_map: SourceMap,
+    /// Problems and warnings of the reader, before the plan itself is checked.
+    pub(in crate::files) diagnostics: Vec<Diagnostic>,
+}
+
+impl PlanDraft {
+    /// An empty draft for a file of another tool.
+    pub(in crate::files) fn new(format: PlanFormat) -> Self {
+        let plan_file = PlanFile::new(Plan::default(), format);
+        Self::complete(plan_file, SourceMap::Steps(Vec::new()))
+    }
+
+    /// A draft of a plan that has been read completely.
+    pub(in crate::files) fn complete(plan_file: PlanFile, source_map: SourceMap) -> Self {
+        Self { plan_file, source_map, diagnostics: Vec::new() }
+    }
+
+    pub(in crate::files) fn add_step(&mut self, step: Step, source: StepSource) {
+        self.plan_file.plan.steps.push(step);
+        if let SourceMap::Steps(sources) = &mut self.source_map {
+            sources.push(source);
+        }
+    }
+
+    /// Records the status word of a step. `source` names the file and the mark.
+    pub(in crate::files) fn set_status(&mut self, id: &str, word: &str, source: String) {
+        match TaskStatus::parse(word) {
+            TaskStatus::Done => self.plan_file.done.insert(id.to_owned(), source),
+            TaskStatus::Dropped => self.plan_file.skipped.insert(id.to_owned(), source),
+            TaskStatus::Open => None,
+        };
+        self.plan_file.statuses.insert(id.to_owned(), word.to_owned());
+    }
+
+    pub(in crate::files) fn add_note(&mut self, line: Option<u64>, message: impl Into<String>) {
+        self.plan_file.notes.push(Diagnostic::at_line(Severity::Note, line, message));
+    }
+
+    pub(in crate::files) fn add_problem(&mut self, line: Option<u64>, message: impl Into<String>) {
+        self.diagnostics.push(Diagnostic::at_line(Severity::Problem, line, message));
+    }
+
+    /// Checks the plan. Returns it, or every problem with its line.
+    pub(in crate::files) fn validate(mut self, text: &str) -> Result<ValidPlan, ReadError> {
+        let plan = &self.plan_file.plan;
+        let locator = LineLocator { source_map: self.source_map, text };
+        let own = locator.locate(plan, self.diagnostics);
+        let is_problem = |diagnostic: &Diagnostic| diagnostic.severity == Severity::Problem;
+        let (mut problems, warnings): (Vec<_>, Vec<_>) = own.into_iter().partition(is_problem);
+        // If no task could be read, the reader has reported why; "no steps" would only repeat it.
+        if problems.is_empty() || !plan.steps.is_empty() {
+            problems.extend(locator.convert(plan, plan::validate(plan), Severity::Problem));
+        }
+        problems.extend(unknown_marks(&self.plan_file));
+        if !problems.is_empty() {
+            return Err(ReadError::Invalid(problems));
+        }
+        let dropped = dropped_dependencies(&self.plan_file);
+        let notes = locator.convert(plan, dropped, Severity::Note);
+        self.plan_file.notes.extend(warnings);
+        self.plan_file.notes.extend(notes);
+        Ok(ValidPlan { plan_file: self.plan_file, source_map: locator.source_map })
+    }
+}
+
+/// Marks of steps that the plan does not have.
+fn unknown_marks(plan_file: &PlanFile) -> Vec<Diagnostic> {
+    let PlanFile { plan, done, skipped, statuses, .. } = plan_file;
+    let ids: BTreeSet<&str> = plan.steps.iter().map(|step| step.id.as_str()).collect();
+    let lists = [("done", done), ("skipped", skipped), ("statuses", statuses)];
+    let names = lists.iter().flat_map(|(list, marks)| marks.keys().map(move |id| (list, id)));
+    let unknown = names.filter(|(_, id)| !ids.contains(id.as_str()));
+    unknown
+        .map(|(list, id)| {
+            let message = format!("there is no step `{}`; remove the mark", id.escape_debug());
+            Diagnostic::at_path(Severity::Problem, format!("marks.{list}"), message)
+        })
+        .collect()
+}
+
+/// Dependencies on steps that the file marks as dropped.
+fn dropped_dependencies(plan_file: &PlanFile) -> Vec<Problem> {
+    if plan_file.skipped.is_empty() {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    for (index, step) in plan_file.plan.steps.iter().enumerate() {
+        for (position, name) in step.after.iter().enumerate() {
+            if let Some(source) = plan_file.skipped.get(name) {
+                let id = step.id.escape_debug();
+                let place = format!("steps[{index}] ({id}).after[{position}]");
+                let message = format!(
+                    "`{}` is marked as dropped ({source}): it is skipped, and this step does not \
+                     wait for it",
+                    name.escape_debug()
+                );
+                found.push(Problem { place, message });
+            }
+        }
+    }
+    found
+}
+
+/// A valid plan, and the places of its parts.
+#[derive(Debug)]
+pub(in crate::files) struct ValidPlan {
+    pub(in crate::files) plan_file: PlanFile,
+    source_map: SourceMap,
+}
+
+impl ValidPlan {
+    /// The warnings of the plan's lint rules.
+    pub(in crate::files) fn warnings(&self, text: &str) -> Vec<Diagnostic> {
+        let plan = &self.plan_file.plan;
+        let locator = LineLocator { source_map: self.source_map.clone(), text };
+        locator.convert(plan, plan::lint(plan), Severity::Warning)
+    }
+}
+
+/// Finds the lines of paths.
+struct LineLocator<'a> {
+    source_map: SourceMap,
+    text: &'a str,
+}
+
+impl LineLocator<'_> {
+    fn convert(&self, plan: &Plan, problems: Vec<Problem>, severity: Severity) -> Vec<Diagnostic> {
+        let mut lines = None;
+        problems
+            .into_iter()
+            .map(|Problem { place, message }| {
+                let line = self.line(plan, &place, &mut lines);
+                Diagnostic { severity, line, place, message }
+            })
+            .collect()
+    }
+
+    /// Adds the lines to diagnostics of a reader. If one has no line, its place is a path.
+    fn locate(&self, plan: &Plan, mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
+        let mut lines = None;
+        for diagnostic in diagnostics.iter_mut().filter(|diagnostic| diagnostic.line.is_none()) {
+            let place = &diagnostic.place;
+            diagnostic.line = match &self.source_map {
+                SourceMap::Yaml => self.line(plan, place, &mut lines),
+                SourceMap::Json | SourceMap::Steps(_) => {
+                    lines.get_or_insert_with(|| LineIndex::of_json(self.text)).line(place)
+                }
+            };
+        }
+        diagnostics
+    }
+
+    /// The line of a place such as `steps[3] (build).after[1]`.
+    fn line(&self, plan: &Plan, place: &str, lines: &mut Option<LineIndex>) -> Option<u64> {
+        let path = without_id(plan, place);
+        match &self.source_map {
+            SourceMap::Yaml => {
+                lines.get_or_insert_with(|| LineIndex::of_yaml(self.text)).line(&path)
+            }
+            SourceMap::Json => {
+                lines.get_or_insert_with(|| LineIndex::of_json(self.text)).line(&path)
+            }
+            SourceMap::Steps(sources) => {
+                let index = path.strip_prefix("steps[")?.split(']').next()?;
+                match sources.get(index.parse::<usize>().ok()?)? {
+                    StepSource::Line(line) => Some(*line),
+                    StepSource::Path { item, dependencies } => {
+                        let is_after = path.contains("].after");
+                        let path =
+                            if is_after { format!("{item}.{dependencies}") } else { item.clone() };
+                        lines.get_or_insert_with(|| LineIndex::of_json(self.text)).line(&path)
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A path from a place, which has the id of the step in parentheses for readability.
+fn without_id(plan: &Plan, place: &str) -> String {
+    let Some((list, rest)) = place.split_once('[') else { return place.to_owned() };
+    let Some((index, rest)) = rest.split_once(']') else { return place.to_owned() };
+    let id = index.parse::<usize>().ok().and_then(|index| match list {
+        "steps" => plan.steps.get(index).map(|step| step.id.as_str()),
+        "barriers" => plan.barriers.get(index).map(|barrier| barrier.id.as_str()),
+        "phases" => plan.phases.get(index).map(|phase| phase.id.as_str()),
+        "failure.rules" => plan.failure.rules.get(index).map(|rule| rule.id.as_str()),
+        _ => None,
+    });
+    let shown = id.map(|id| format!(" ({})", id.escape_debug()));
+    let rest = shown.and_then(|shown| rest.strip_prefix(shown.as_str())).unwrap_or(rest);
+    format!("{list}[{index}]{rest}")
+}
+
+/// The `extra` of a plan or step: fields of a tool that have no counterpart in a plan.
+pub(in crate::files) fn tool_extra(
+    tool: &str,
+    fields: serde_json::Map<String, serde_json::Value>,
+) -> plan::Extra {
+    if fields.is_empty() {
+        return plan::Extra::new();
+    }
+    BTreeMap::from([(tool.to_owned(), serde_json::Value::Object(fields))])
+}

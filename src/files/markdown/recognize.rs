@@ -1,0 +1,60 @@
+//! Tells Markdown from YAML.
+
+use super::list_markers::{strip_checkbox, strip_marker};
+
+/// Fields of a plan that Markdown does not set at the start of a line, outside of code.
+const PLAN_FIELDS: &[&str] = &[
+    "steps", "title", "goal", "outcome", "context", "phases", "barriers", "defaults", "caps",
+    "budget",
+];
+
+/// Whether a text other than JSON is Markdown.
+pub(in crate::files) fn is_markdown(text: &str) -> bool {
+    let text = without_front_matter(text);
+    let mut is_code = false;
+    let mut is_found = false;
+    for line in text.lines() {
+        if line.starts_with("```") || line.starts_with("~~~") {
+            is_code = !is_code;
+        }
+        if is_code {
+            continue;
+        }
+        if sets_field(line) {
+            return false;
+        }
+        is_found |= is_markdown_line(line);
+    }
+    is_found
+}
+
+/// Whether a line sets a field of a plan in YAML. The name may be quoted, with space before the
+/// colon.
+fn sets_field(line: &str) -> bool {
+    let name = line.split_once(':').map_or("", |(name, _)| name.trim_end());
+    let quoted = |quote: char| name.strip_prefix(quote)?.strip_suffix(quote);
+    PLAN_FIELDS.contains(&quoted('"').or_else(|| quoted('\'')).unwrap_or(name))
+}
+
+/// Whether a line is a heading, or an item with a checkbox or a number.
+fn is_markdown_line(line: &str) -> bool {
+    let heading = line.trim_start_matches('#');
+    let level = line.len().saturating_sub(heading.len());
+    let item = strip_marker(line);
+    (1..=6).contains(&level) && heading.starts_with([' ', '\t'])
+        || strip_checkbox(item).0.is_some()
+        || (item.len() < line.len() && line.trim_start().starts_with(|c: char| c.is_ascii_digit()))
+}
+
+fn without_front_matter(text: &str) -> &str {
+    let mut lines = text.split_inclusive('\n');
+    let Some(first) = lines.next().filter(|line| line.trim_end() == "---") else { return text };
+    let mut length = first.len();
+    for line in lines {
+        length = length.saturating_add(line.len());
+        if line.trim_end() == "---" {
+            return text.get(length..).unwrap_or_default();
+        }
+    }
+    text
+}

@@ -1,0 +1,126 @@
+//! The context of a plan: the Markdown text without its tasks and known sections.
+//!
+//! Invariant: no line outside of the taken ranges is lost, except headings without any text below
+//! them. The work is linear in the length of the text.
+
+use std::ops::Range;
+
+use super::document::Document;
+use super::list_markers::{strip_checkbox, strip_marker};
+
+/// A text from which ranges are taken.
+pub(super) struct RemainingText<'a> {
+    document: &'a Document<'a>,
+    taken: Vec<Range<usize>>,
+}
+
+impl<'a> RemainingText<'a> {
+    pub(super) fn new(document: &'a Document<'a>) -> Self {
+        Self { document, taken: Vec::new() }
+    }
+
+    pub(super) fn take(&mut self, range: Range<usize>) {
+        self.taken.push(range);
+    }
+
+    /// Whether any part of a range was taken.
+    pub(super) fn overlaps_taken(&self, range: Range<usize>) -> bool {
+        self.taken.iter().any(|taken| taken.start < range.end && range.start < taken.end)
+    }
+
+    /// The items of a section that has no other text.
+    pub(super) fn only_items(&self, at: usize, range: Range<usize>) -> Option<Vec<String>> {
+        let section = self.document.sections.get(at)?;
+        let mut from = section.body;
+        let mut items = Vec::new();
+        for item in &section.items {
+            let between = self.document.slice(from..item.range.start);
+            if !between.trim().is_empty() {
+                return None;
+            }
+            from = item.range.end;
+            let text = self.document.slice(item.range.clone());
+            let text = strip_checkbox(strip_marker(text)).1.trim();
+            let lines: Vec<&str> = text.lines().map(str::trim).collect();
+            items.push(lines.join("\n"));
+        }
+        items.retain(|item| !item.is_empty());
+        self.document.slice(from..range.end).trim().is_empty().then_some(items)
+    }
+
+    /// The text that was not taken.
+    pub(super) fn into_text(mut self) -> String {
+        self.taken.sort_by_key(|range| (range.start, range.end));
+        let sections = &self.document.sections;
+        let mut texts: Vec<String> = Vec::new();
+        let mut next = 0_usize;
+        for section in sections {
+            let mut text = String::new();
+            let mut from = section.body;
+            while let Some(taken) =
+                self.taken.get(next).filter(|taken| taken.start < section.range.end)
+            {
+                text.push_str(self.document.slice(from.min(taken.start)..taken.start));
+                from = from.max(taken.end);
+                // A range that reaches into the next section is handled there again.
+                if taken.end > section.range.end {
+                    break;
+                }
+                next = next.saturating_add(1);
+            }
+            text.push_str(self.document.slice(from.min(section.range.end)..section.range.end));
+            texts.push(without_extra_lines(&text));
+        }
+        self.with_headings(&texts)
+    }
+
+    /// Joins the sections that have text, each with its heading.
+    fn with_headings(&self, texts: &[String]) -> String {
+        let sections = &self.document.sections;
+        let mut is_kept = vec![false; sections.len()];
+        for (at, text) in texts.iter().enumerate().rev() {
+            if !text.is_empty() || is_kept.get(at).copied().unwrap_or_default() {
+                // A heading stays if any section below it has text.
+                let mut ancestor = Some(at);
+                while let Some(flag) = ancestor.and_then(|at| is_kept.get_mut(at)) {
+                    *flag = true;
+                    ancestor = ancestor.and_then(|at| sections.get(at)?.parent);
+                    if ancestor.and_then(|at| is_kept.get(at)).copied().unwrap_or_default() {
+                        break;
+                    }
+                }
+            }
+        }
+        let mut parts = Vec::new();
+        for ((section, text), is_kept) in sections.iter().zip(texts).zip(is_kept) {
+            let is_taken = self.is_taken(section.range.start);
+            if is_kept && section.level > 0 && !is_taken {
+                parts.push(self.document.slice(section.range.start..section.body).trim());
+            }
+            if !text.is_empty() {
+                parts.push(text);
+            }
+        }
+        parts.join("\n\n")
+    }
+
+    fn is_taken(&self, at: usize) -> bool {
+        let before = self.taken.partition_point(|range| range.start <= at);
+        let last = before.checked_sub(1).and_then(|last| self.taken.get(last));
+        last.is_some_and(|range| range.contains(&at))
+    }
+}
+
+/// Removes repeated blank lines, blank lines at the start and end, and rules at the end.
+fn without_extra_lines(text: &str) -> String {
+    let mut lines: Vec<&str> = Vec::new();
+    for line in text.lines().map(str::trim_end) {
+        if !(line.is_empty() && lines.last().is_none_or(|last| last.is_empty())) {
+            lines.push(line);
+        }
+    }
+    while lines.last().is_some_and(|line| line.is_empty() || *line == "---") {
+        lines.pop();
+    }
+    lines.join("\n")
+}

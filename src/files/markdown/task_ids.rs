@@ -1,0 +1,202 @@
+//! Ids of tasks in Markdown, the tags in brackets after them, and references to other tasks.
+
+/// The text of a task, split into id, tags and words.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct TaskHead<'a> {
+    pub(super) id: Option<String>,
+    /// The tags in brackets, such as `P` or `US1`.
+    pub(super) tags: Vec<&'a str>,
+    pub(super) text: &'a str,
+}
+
+/// The ids that a file uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum IdStyle {
+    /// Ids of spec-kit, such as `T001` or `T031a`.
+    SpecKit,
+    /// Numbers with dots, or letters with a number.
+    Any,
+    /// No ids.
+    None,
+}
+
+/// Splits the text of a task.
+pub(super) fn split_head(text: &str, style: IdStyle) -> TaskHead<'_> {
+    let mut head = TaskHead { id: None, tags: Vec::new(), text: text.trim() };
+    loop {
+        if let Some((tag, rest)) = bracketed(head.text) {
+            if head.id.is_none() && is_id(tag, style) {
+                head.id = Some(tag.to_owned());
+            } else {
+                head.tags.push(tag);
+            }
+            head.text = rest;
+        } else if let Some((id, rest)) =
+            Some(head.text).filter(|_| head.id.is_none()).and_then(|text| leading_id(text, style))
+        {
+            head.id = Some(id.to_owned());
+            head.text = rest;
+        } else {
+            return head;
+        }
+    }
+}
+
+/// A word in brackets that is not a link, and the text after it.
+fn bracketed(text: &str) -> Option<(&str, &str)> {
+    let (tag, rest) = text.strip_prefix('[')?.split_once(']')?;
+    let is_word = |c: char| c.is_alphanumeric() || c == '-' || c == '_';
+    let is_tag = !tag.is_empty() && tag.len() <= 20 && tag.chars().all(is_word);
+    let is_end = rest.is_empty() || rest.starts_with(char::is_whitespace) || rest.starts_with('[');
+    (is_tag && is_end).then(|| (tag, rest.trim_start()))
+}
+
+/// The id at the start of a text, and the words after it.
+fn leading_id(text: &str, style: IdStyle) -> Option<(&str, &str)> {
+    let marks: &[char] = &['*', '`', '_'];
+    let start = text.trim_start_matches(marks);
+    let (start, has_keyword) = ["Task ", "task ", "Step ", "step "]
+        .iter()
+        .find_map(|word| start.strip_prefix(word).filter(|rest| rest.starts_with(is_digit)))
+        .map_or((start, false), |rest| (rest, true));
+    let end = start.find(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)));
+    let (word, rest) = start.split_at(end.unwrap_or(start.len()));
+    let id = word.trim_end_matches(['.', '-', '_']);
+    // A plain number is an id only before punctuation: `3.`, `3)`, `3:`.
+    let is_marked = id.len() < word.len() || rest.starts_with([')', ':', '*', '`']);
+    let is_number = id.chars().all(is_digit);
+    if !is_id(id, style) || (is_number && !is_marked && !has_keyword) {
+        return None;
+    }
+    let rest = rest.trim_start_matches(marks).trim_start();
+    let rest = rest.trim_start_matches([':', ')', '.', '-', '\u{2013}', '\u{2014}']);
+    Some((id, rest.trim_start()))
+}
+
+fn is_digit(c: char) -> bool {
+    c.is_ascii_digit()
+}
+
+/// Whether a word is an id in this style.
+pub(super) fn is_id(word: &str, style: IdStyle) -> bool {
+    let digits = word.trim_start_matches(|c: char| c.is_ascii_alphabetic());
+    let letters = word.len().saturating_sub(digits.len());
+    match style {
+        IdStyle::None => false,
+        IdStyle::SpecKit => {
+            let number = digits.trim_end_matches(|c: char| c.is_ascii_lowercase());
+            let suffix = digits.len().saturating_sub(number.len());
+            word.starts_with('T')
+                && letters == 1
+                && number.len() >= 2
+                && suffix <= 2
+                && number.chars().all(is_digit)
+        }
+        IdStyle::Any => {
+            let number = digits.trim_start_matches(['-', '_']);
+            let number = number.strip_suffix(|c: char| c.is_ascii_lowercase()).unwrap_or(number);
+            let is_upper = word.chars().take(letters).all(|c| c.is_ascii_uppercase());
+            letters <= 10
+                && is_upper
+                && number.starts_with(is_digit)
+                && number.ends_with(is_digit)
+                && !number.contains("..")
+                && number.chars().all(|c| is_digit(c) || c == '.' || c == '-')
+                && !(letters == 0 && number.contains('-'))
+        }
+    }
+}
+
+/// The dependencies in a text: the ids after "depends on" or "blocked by", up to the first other
+/// word.
+pub(super) fn inline_dependencies(text: &str, style: IdStyle) -> Vec<String> {
+    let lower = text.to_ascii_lowercase();
+    let mut found = Vec::new();
+    for words in ["depends on", "depends:", "blocked by", "(after ", "[after "] {
+        for (at, _) in lower.match_indices(words) {
+            let rest = text.get(at.saturating_add(words.len())..).unwrap_or_default();
+            found.extend(id_references(rest, style));
+        }
+    }
+    found
+}
+
+/// The ids at the start of a text. `T001-T003` is a range.
+fn id_references(text: &str, style: IdStyle) -> Vec<String> {
+    let mut found = Vec::new();
+    for word in text.split(|c: char| c.is_whitespace() || c == ',' || c == '&' || c == ';') {
+        let is_end = word.ends_with([')', ']']);
+        let word =
+            word.trim_matches(|c: char| !(c.is_alphanumeric() || c == '-')).trim_matches('-');
+        match word.split_once(['-', '\u{2013}']) {
+            _ if is_id(word, style) => found.push(word.to_owned()),
+            Some((first, last)) if is_id(first, style) && is_id(last, style) => {
+                found.push(format!("{first}-{last}"));
+            }
+            _ if ["", "and", "task", "tasks", "step", "steps", "on"]
+                .contains(&word.to_ascii_lowercase().as_str()) => {}
+            _ => break,
+        }
+        if is_end {
+            break;
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(text: &str, style: IdStyle) -> (Option<String>, String, String) {
+        let head = split_head(text, style);
+        (head.id, head.tags.join(" "), head.text.to_owned())
+    }
+
+    #[test]
+    fn ids_are_recognized_and_words_are_not() {
+        let some = |id: &str, tags: &str, text: &str| {
+            (Some(id.to_owned()), tags.to_owned(), text.to_owned())
+        };
+        let none = |text: &str| (None, String::new(), text.to_owned());
+        assert_eq!(
+            parts("T031a [P] [US2] Do it", IdStyle::SpecKit),
+            some("T031a", "P US2", "Do it")
+        );
+        assert_eq!(parts("**T001** Do it", IdStyle::SpecKit), some("T001", "", "Do it"));
+        assert_eq!(parts("[T001] [P] Do it", IdStyle::SpecKit), some("T001", "P", "Do it"));
+        assert_eq!(parts("SC-001: x", IdStyle::SpecKit), none("SC-001: x"));
+        assert_eq!(parts("Test it", IdStyle::SpecKit), none("Test it"));
+        for (text, id) in [
+            ("1.1 Do it", "1.1"),
+            ("1. Do it", "1"),
+            ("2) Do it", "2"),
+            ("US-001: Do it", "US-001"),
+            ("`API-7` Do it", "API-7"),
+            ("Task 3: Do it", "3"),
+            ("1.2.3b - Do it", "1.2.3b"),
+        ] {
+            assert_eq!(parts(text, IdStyle::Any), some(id, "", "Do it"), "{text}");
+        }
+        for text in ["3 apples", "see [1](x)", "[link](x) y", "utf8 is it", "a.b c", "10-20 lines"]
+        {
+            assert_eq!(parts(text, IdStyle::Any), none(text));
+        }
+    }
+
+    #[test]
+    fn inline_dependencies_are_found() {
+        assert_eq!(
+            inline_dependencies("x (depends on T012, T013) y T9", IdStyle::SpecKit),
+            ["T012", "T013"]
+        );
+        assert_eq!(
+            inline_dependencies("Depends on tasks 1.1 and 1.2.", IdStyle::Any),
+            ["1.1", "1.2"]
+        );
+        assert_eq!(inline_dependencies("(depends on T002-T005)", IdStyle::SpecKit), ["T002-T005"]);
+        assert!(
+            inline_dependencies("depends on the weather and T001", IdStyle::SpecKit).is_empty()
+        );
+    }
+}

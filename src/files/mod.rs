@@ -1,0 +1,35 @@
+//! Plan files: the native format as YAML, JSON or Markdown, and the files of other tools.
+//!
+//! [`read`] detects the format from the content, never from the file name, and returns a valid
+//! [`PlanFile`] or an error with every problem and its line. [`lint`] also returns warnings and
+//! notes. [`render`] writes any plan in the native format or as a graph.
+//!
+//! Invariants:
+//! - No information is lost: fields without a counterpart in a plan go to `extra`, and statuses
+//!   are kept beside the plan, so that progress does not change the plan's hash.
+//! - The same text always gives the same plan, and a rendered plan reads back as the same plan
+//!   with the same marks.
+
+mod detect;
+mod diagnostic;
+mod draft;
+mod markdown;
+mod native;
+mod plan_file;
+mod read;
+mod records;
+mod schema;
+mod syntax;
+mod tools;
+mod write;
+
+pub use diagnostic::{Diagnostic, Severity};
+pub use plan_file::{PlanFile, PlanFormat};
+pub use read::{LintReport, lint, lint_text, parse, parse_tag, read, read_from, read_tag};
+pub use schema::schema;
+pub use syntax::FILE_BYTES_MAX;
+pub use tools::read_tool_registry;
+pub use write::{ExportFormat, escape_dot, escape_mermaid, render};
+
+#[cfg(test)]
+mod tests;

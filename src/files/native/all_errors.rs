@@ -1,0 +1,287 @@
+//! Collects all errors of a native plan after the strict parser stopped at the first one.
+//!
+//! JSON is parsed again field by field. In YAML the type of a value depends on where it is, so the
+//! entry or line with the error is blanked out and the rest is parsed again.
+//!
+//! Invariant: this only adds errors to the first one; a file that the strict parser accepts never
+//! gets here. The number of errors is bounded.
+
+use serde_json::{Map, Value};
+
+use super::marks::MarkedPlan;
+use crate::files::diagnostic::{Diagnostic, ReadError, ReadResult, Severity};
+use crate::files::syntax::{LineIndex, parse_yaml, plain_message};
+use crate::plan::{Plan, Step};
+
+/// How many errors are collected.
+const ERRORS_MAX: usize = 50;
+
+/// The largest YAML text that is parsed again, in bytes.
+const YAML_BYTES_MAX: usize = 1024 * 1024;
+
+/// The errors of a well-formed JSON text.
+pub(super) fn in_json(text: &str, value: &Value) -> Vec<Diagnostic> {
+    let mut check = JsonCheck { lines: LineIndex::of_json(text), errors: Vec::new() };
+    let Some(fields) = value.as_object() else { return Vec::new() };
+    for (name, value) in fields {
+        match (name.as_str(), value.as_array()) {
+            ("steps", Some(steps)) => {
+                for (index, step) in steps.iter().enumerate() {
+                    check.step(&format!("steps[{index}]"), step);
+                }
+            }
+            ("marks", _) => check.parse::<MarkedPlan>(name, &one_field(name, value)),
+            _ => check.parse::<Plan>(name, &one_field(name, value)),
+        }
+    }
+    check.errors
+}
+
+fn one_field(name: &str, value: &Value) -> Map<String, Value> {
+    Map::from_iter([(name.to_owned(), value.clone())])
+}
+
+/// Parses the parts of a JSON plan one by one.
+struct JsonCheck {
+    lines: LineIndex,
+    errors: Vec<Diagnostic>,
+}
+
+impl JsonCheck {
+    fn step(&mut self, path: &str, step: &Value) {
+        let Some(fields) = step.as_object() else {
+            return self.report(path, "expected a step: an object with an id");
+        };
+        if !fields.contains_key("id") {
+            self.report(path, "missing field `id`");
+        }
+        for (name, value) in fields {
+            let mut fields = one_field(name, value);
+            fields.entry("id").or_insert_with(|| Value::String("x".to_owned()));
+            self.parse::<Step>(&format!("{path}.{name}"), &fields);
+        }
+    }
+
+    fn parse<T: serde::de::DeserializeOwned>(&mut self, path: &str, fields: &Map<String, Value>) {
+        if let Err(error) = serde_json::from_value::<T>(Value::Object(fields.clone())) {
+            self.report(path, &plain_message(&error.to_string()));
+        }
+    }
+
+    fn report(&mut self, path: &str, message: &str) {
+        if self.errors.len() < ERRORS_MAX {
+            let (line, place) = (self.lines.line(path), path.to_owned());
+            let message = message.to_owned();
+            self.errors.push(Diagnostic { severity: Severity::Problem, line, place, message });
+        }
+    }
+}
+
+/// The errors of a YAML text, given the first one.
+pub(super) fn in_yaml(text: &str, first: ReadError) -> Vec<Diagnostic> {
+    let mut recovery = YamlRecovery {
+        original: text.lines().collect(),
+        lines: text.lines().map(str::to_owned).collect(),
+        errors: Vec::new(),
+        last_entry: None,
+    };
+    if text.len() <= YAML_BYTES_MAX
+        && let Some(error) = recovery.until_well_formed(first)
+    {
+        recovery.until_valid(error);
+    }
+    recovery.errors
+}
+
+/// Blanks out one error after another in a YAML text, until the rest is valid.
+struct YamlRecovery<'a> {
+    original: Vec<&'a str>,
+    lines: Vec<String>,
+    errors: Vec<Diagnostic>,
+    /// Line and column of the last error, if only one entry of its line was blanked out. The rest
+    /// of that line can still have errors.
+    last_entry: Option<(u64, u64)>,
+}
+
+impl YamlRecovery<'_> {
+    /// The next error; `None` if the rest is valid, or no longer well-formed.
+    fn next_error(&self) -> Option<ReadError> {
+        let rest = self.lines.join("\n");
+        let parsed: ReadResult<MarkedPlan> = parse_yaml(&rest);
+        parsed.err().filter(|_| !LineIndex::of_yaml(&rest).is_empty())
+    }
+
+    /// Blanks out syntax errors from the top down. If the text does not become well-formed, only
+    /// the first error is kept, since the others may follow from it.
+    fn until_well_formed(&mut self, first: ReadError) -> Option<ReadError> {
+        let (mut next, mut last) = (first, 0);
+        while LineIndex::of_yaml(&self.lines.join("\n")).is_empty() {
+            let ReadError::Syntax { line: Some(line), error, .. } = next else { return None };
+            let at = index(line).filter(|_| line > last && self.errors.len() < ERRORS_MAX);
+            if !at.is_some_and(|at| blank_field(&mut self.lines, at)) {
+                self.errors.truncate(1);
+                return None;
+            }
+            self.errors.push(Diagnostic::from_error(Some(line), &error));
+            last = line;
+            let parsed: ReadResult<MarkedPlan> = parse_yaml(&self.lines.join("\n"));
+            next = parsed.err()?;
+        }
+        Some(next)
+    }
+
+    /// Blanks out errors in a well-formed text.
+    fn until_valid(&mut self, first: ReadError) {
+        let mut next = first;
+        for _ in 0..ERRORS_MAX {
+            let ReadError::Syntax { line: Some(line), column, error } = next else { break };
+            let Some(at) = index(line) else { break };
+            // An error on an empty line is caused by the blanking.
+            if self.lines.get(at).is_none_or(|line| line.trim().is_empty()) {
+                break;
+            }
+            let place = column.map(|column| (line, column));
+            let is_missing = error.message().contains("missing field");
+            // So is an error where an entry was blanked out.
+            let is_blanked = place.is_some() && self.last_entry == place;
+            if !is_blanked && self.is_new(line, is_missing) {
+                self.errors.push(Diagnostic::from_error(Some(line), &error));
+            }
+            let entry_column = column.filter(|_| !is_missing && !is_blanked);
+            let line_at = self.lines.get(at);
+            let shortened =
+                entry_column.zip(line_at).and_then(|(column, line)| without_entry(line, column));
+            let is_changed = match (shortened, self.lines.get_mut(at)) {
+                (Some(shortened), Some(line)) => {
+                    *line = shortened;
+                    self.last_entry = place;
+                    true
+                }
+                _ if is_missing => blank_map(&mut self.lines, at),
+                _ => blank_field(&mut self.lines, at),
+            };
+            match self.next_error().filter(|_| is_changed) {
+                Some(error) => next = error,
+                None => break,
+            }
+        }
+    }
+
+    /// Whether an error on this line is a separate mistake.
+    fn is_new(&self, line: u64, is_missing: bool) -> bool {
+        // A second error on a line usually follows from the first, unless only the entry with the
+        // first one was blanked out.
+        let is_reported = self.errors.iter().any(|error| error.line == Some(line));
+        let is_in_rest_of_line = self.last_entry.is_some_and(|(last, _)| last == line);
+        // The error of a field whose content was blanked out is caused by the blanking.
+        let below = index(line).map_or(usize::MAX, |at| at.saturating_add(1));
+        let is_emptied = !is_missing
+            && self.lines.get(below).is_some_and(|line| line.trim().is_empty())
+            && self.original.get(below).is_some_and(|line| !line.trim().is_empty());
+        (!is_reported || is_in_rest_of_line) && !is_emptied
+    }
+}
+
+/// The index of a line that is counted from 1.
+fn index(line: u64) -> Option<usize> {
+    usize::try_from(line).ok()?.checked_sub(1)
+}
+
+/// Blanks out the entry at a column, in a list or map in brackets; `None` if the column is not
+/// inside brackets.
+fn without_entry(line: &str, column: u64) -> Option<String> {
+    let mut chars: Vec<char> = line.chars().collect();
+    let (begin, end) = entry_at(&chars, usize::try_from(column).ok()?.checked_sub(1)?)?;
+    let entry = chars.get_mut(begin..end)?;
+    let has_content = entry.iter().any(|c| !c.is_whitespace());
+    entry.fill(' ');
+    has_content.then(|| chars.into_iter().collect())
+}
+
+/// The range of the bracketed entry at an index of a line, including the comma after it.
+fn entry_at(chars: &[char], at: usize) -> Option<(usize, usize)> {
+    // The starts of the open entries, and the open quote.
+    let (mut open, mut quote): (Vec<usize>, Option<char>) = (Vec::new(), None);
+    // The entry at the index: its start, and the bracket depth.
+    let mut entry: Option<(usize, usize)> = None;
+    for (place, c) in chars.iter().copied().enumerate() {
+        if place == at {
+            entry = Some((*open.last()?, open.len()));
+        }
+        match (c, quote) {
+            (c, Some(of)) => {
+                quote = quote.filter(|_| c != of);
+                continue;
+            }
+            ('"' | '\'', None) => quote = Some(c),
+            _ => {}
+        }
+        let next = place.saturating_add(1);
+        let begin = entry.filter(|(_, depth)| *depth == open.len()).map(|(begin, _)| begin);
+        match (c, begin) {
+            ('{' | '[', _) => open.push(next),
+            (',', Some(begin)) => return Some((begin, next)),
+            ('}' | ']', Some(begin)) => return Some((begin, place)),
+            (',', None) => {
+                if let Some(last) = open.last_mut() {
+                    *last = next;
+                }
+            }
+            ('}' | ']', None) => drop(open.pop()),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Blanks out a field: its line, and the lines below that are indented deeper. Returns whether
+/// there was anything to blank out.
+fn blank_field(lines: &mut [String], at: usize) -> bool {
+    let Some(line) = lines.get_mut(at) else { return false };
+    let content = line.trim_start();
+    if content.is_empty() {
+        return false;
+    }
+    let mut indent = line.len().saturating_sub(content.len());
+    // The first field of an item follows the dash. The dash stays if the item has more fields.
+    let inner = content.strip_prefix("- ").map(str::trim_start);
+    let (kept, has_dash) = match inner {
+        Some(inner) if inner.contains(": ") || inner.ends_with(':') => {
+            indent = line.len().saturating_sub(inner.len());
+            (line.get(..indent).unwrap_or_default().trim_end().to_owned(), true)
+        }
+        _ => (String::new(), false),
+    };
+    if has_dash && kept.trim() == content.trim() {
+        return false;
+    }
+    *line = kept;
+    for line in lines.iter_mut().skip(at.saturating_add(1)) {
+        let content = line.trim_start();
+        let depth = line.len().saturating_sub(content.len());
+        if !content.is_empty() && depth <= indent {
+            break;
+        }
+        line.clear();
+    }
+    true
+}
+
+/// Blanks out a map: the field on this line and all fields next to it.
+fn blank_map(lines: &mut [String], at: usize) -> bool {
+    let Some(line) = lines.get(at) else { return false };
+    let content = line.trim_start();
+    let indent = line.len().saturating_sub(content.len());
+    // The fields of an item are indented deeper than its dash.
+    let least = indent.saturating_add(usize::from(content.starts_with('-')));
+    let has_content = !content.is_empty();
+    for (place, line) in lines.iter_mut().enumerate().skip(at) {
+        let content = line.trim_start();
+        let depth = line.len().saturating_sub(content.len());
+        if place > at && !content.is_empty() && depth < least {
+            break;
+        }
+        line.clear();
+    }
+    has_content
+}

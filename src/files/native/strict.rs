@@ -1,0 +1,34 @@
+//! Strict parsing of native plans in JSON and YAML.
+
+use serde_json::Value;
+
+use super::all_errors;
+use super::marks::MarkedPlan;
+use crate::files::diagnostic::{Diagnostic, ReadError, ReadResult, plan_error};
+use crate::files::draft::{PlanDraft, SourceMap};
+use crate::files::plan_file::PlanFormat;
+use crate::files::syntax;
+
+/// Parses a native JSON plan. `value` is the same text as an untyped value.
+pub(in crate::files) fn parse_json(text: &str, value: &Value) -> ReadResult<PlanDraft> {
+    match syntax::parse_json::<MarkedPlan>(text) {
+        Ok(plan) => Ok(PlanDraft::complete(plan.into_plan_file(PlanFormat::Json), SourceMap::Json)),
+        Err(error) => Err(with_all_errors(error, |_| all_errors::in_json(text, value))),
+    }
+}
+
+/// Parses a native YAML plan.
+pub(in crate::files) fn parse_yaml(text: &str) -> ReadResult<PlanDraft> {
+    match syntax::parse_yaml::<MarkedPlan>(text) {
+        Ok(plan) => Ok(PlanDraft::complete(plan.into_plan_file(PlanFormat::Yaml), SourceMap::Yaml)),
+        Err(error) => Err(with_all_errors(error, |first| all_errors::in_yaml(text, first))),
+    }
+}
+
+/// Replaces the first error by all of them, if there are several.
+fn with_all_errors(first: ReadError, collect: impl Fn(ReadError) -> Vec<Diagnostic>) -> ReadError {
+    let ReadError::Syntax { line, column, error } = first else { return first };
+    let copy = || ReadError::Syntax { line, column, error: plan_error(error.message()) };
+    let all = collect(copy());
+    if all.len() > 1 { ReadError::Invalid(all) } else { copy() }
+}

@@ -1,0 +1,89 @@
+//! The content of a plan file: its plan, and what the file records beside the plan.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::diagnostic::Diagnostic;
+use crate::plan::{Extra, Plan};
+
+/// A plan read from a file, with the statuses that the file gives to its steps.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlanFile {
+    /// The plan, which is valid.
+    pub plan: Plan,
+    /// Steps that the file marks as done. The value names the file and the mark.
+    pub done: BTreeMap<String, String>,
+    /// Steps that the file marks as dropped. The value names the file and the mark.
+    pub skipped: BTreeMap<String, String>,
+    /// The status of each step that has one, spelled as in the file.
+    pub statuses: BTreeMap<String, String>,
+    /// Fields of steps that the author's tool updates during the work, as in the file.
+    pub progress: BTreeMap<String, Extra>,
+    /// How the file was read where it is ambiguous.
+    pub notes: Vec<Diagnostic>,
+    /// The format of the file.
+    pub format: PlanFormat,
+}
+
+impl PlanFile {
+    /// A plan without marks and notes.
+    pub(super) fn new(plan: Plan, format: PlanFormat) -> Self {
+        Self {
+            plan,
+            done: BTreeMap::new(),
+            skipped: BTreeMap::new(),
+            statuses: BTreeMap::new(),
+            progress: BTreeMap::new(),
+            notes: Vec::new(),
+            format,
+        }
+    }
+}
+
+/// The format of a plan file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PlanFormat {
+    /// The native format as YAML.
+    Yaml,
+    /// The native format as JSON.
+    Json,
+    /// The native format as Markdown.
+    NativeMarkdown,
+    /// The `tasks.json` of task-master.
+    TaskMaster,
+    /// The `prd.json` of Ralph.
+    Ralph,
+    /// The `issues.jsonl` of beads.
+    Beads,
+    /// Any other list of tasks in JSON.
+    Records,
+    /// The `tasks.md` of spec-kit.
+    SpecKit,
+    /// Any other plan in Markdown, `OpenSpec` included.
+    Markdown,
+}
+
+impl PlanFormat {
+    /// Whether this is the native format, in which `format/plan.md` defines every field.
+    #[must_use]
+    pub fn is_native(self) -> bool {
+        matches!(self, Self::Yaml | Self::Json | Self::NativeMarkdown)
+    }
+}
+
+impl fmt::Display for PlanFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Yaml => "YAML plan",
+            Self::Json => "JSON plan",
+            Self::NativeMarkdown => "native Markdown plan",
+            Self::TaskMaster => "task-master file",
+            Self::Ralph => "Ralph file",
+            Self::Beads => "beads file",
+            Self::Records => "JSON list of tasks",
+            Self::SpecKit => "spec-kit file",
+            Self::Markdown => "Markdown plan",
+        })
+    }
+}

@@ -1,0 +1,109 @@
+//! Strict YAML 1.2. Text that looks like a number stays as it was written.
+
+use std::borrow::Cow;
+
+use serde::de::DeserializeOwned;
+use serde_saphyr::{DefaultMessageFormatter, Error as YamlError, MessageFormatter, Options};
+
+use super::messages::{did_you_mean, number_range, plain_message};
+use crate::files::diagnostic::{ReadError, ReadResult, plan_error};
+
+/// The nesting limit. JSON readers stop at 128, and a plan is stored as JSON.
+const DEPTH_MAX: usize = 64;
+
+/// The limit on parser events. An event takes at least one byte, so the file size is the real
+/// bound.
+const EVENTS_MAX: usize = 64 * 1024 * 1024;
+
+/// How many events aliases may repeat.
+const ALIAS_EVENTS_MAX: usize = 100_000;
+
+/// Parses a value of a known type.
+pub(in crate::files) fn parse_yaml<T: DeserializeOwned>(text: &str) -> ReadResult<T> {
+    serde_saphyr::from_str_with_options(text, options()).map_err(|error| yaml_error(&error))
+}
+
+fn options() -> Options {
+    serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_events: EVENTS_MAX,
+            max_nodes: EVENTS_MAX,
+            max_depth: DEPTH_MAX,
+        },
+        alias_limits: serde_saphyr::alias_limits! {
+            max_total_replayed_events: ALIAS_EVENTS_MAX,
+        },
+        // YAML 1.2: only `true` and `false` are booleans; `no` and `on` stay text.
+        strict_booleans: true,
+        emit_comments: false,
+        with_snippet: false,
+    }
+}
+
+fn yaml_error(error: &YamlError) -> ReadError {
+    let error = error.without_snippet();
+    let hint = match error {
+        YamlError::SerdeUnknownField { field, expected, .. } => {
+            did_you_mean(field, expected.iter().copied())
+        }
+        YamlError::SerdeUnknownVariant { variant, expected, .. } => {
+            did_you_mean(variant, expected.iter().copied())
+        }
+        _ => String::new(),
+    };
+    let message = error.render_with_formatter(&PlainMessages);
+    let Some(place) = error.location() else {
+        return plan_error(format!("{message}{hint}")).into();
+    };
+    let (line, column) = (place.line(), place.column());
+    let suffix = format!(" at line {line}, column {column}");
+    let message = message.replacen(&suffix, "", 1);
+    ReadError::at(line, column, &format!("{message}{hint}"))
+}
+
+/// Replaces the messages of the YAML library by messages for the author of a plan.
+struct PlainMessages;
+
+impl MessageFormatter for PlainMessages {
+    fn format_message<'a>(&self, error: &'a YamlError) -> Cow<'a, str> {
+        match error {
+            YamlError::Unexpected { expected, .. } => match *expected {
+                "sequence start" | "seq" => "expected a list",
+                "mapping start" | "map" => "expected fields, as in `title: Text`",
+                "an integer" => "expected a whole number",
+                "null" => "expected nothing",
+                _ => "expected text",
+            }
+            .into(),
+            YamlError::Eof { .. } => "the file ends where a value is expected".into(),
+            YamlError::NullIntoString { .. } => "nothing is written here, expected text".into(),
+            YamlError::MultipleDocuments { .. } => {
+                "the file has more than one YAML document, expected one plan; split the file".into()
+            }
+            YamlError::InvalidScalar { ty, .. } => match number_range(ty) {
+                Some(range) => format!("expected {range}").into(),
+                None => format!("expected {ty}").into(),
+            },
+            YamlError::InvalidBooleanStrict { .. } => "expected true or false".into(),
+            YamlError::NonFiniteFloat { .. } => {
+                "the number is not finite or too large; write it as text".into()
+            }
+            YamlError::DuplicateMappingKey { key: Some(key), .. } => {
+                format!("duplicate field `{key}`; remove one").into()
+            }
+            YamlError::UnknownAnchor { .. } => {
+                "the alias has no anchor; define it with `&`, or write the name in quotes".into()
+            }
+            YamlError::Budget { .. }
+            | YamlError::AliasReplayCounterOverflow { .. }
+            | YamlError::AliasReplayLimitExceeded { .. }
+            | YamlError::AliasExpansionLimitExceeded { .. }
+            | YamlError::AliasReplayStackDepthExceeded { .. } => format!(
+                "the file is nested too deeply, or its aliases repeat too much: at most \
+                 {DEPTH_MAX} levels and {ALIAS_EVENTS_MAX} repeated values"
+            )
+            .into(),
+            _ => plain_message(&DefaultMessageFormatter.format_message(error)).into(),
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! Renders plans: the native format as YAML, JSON and Markdown, and graphs of the dependencies.
+//!
+//! Invariant: a rendered native plan reads back as the same plan with the same marks. This is
+//! checked on every call, so a value that a format cannot express is an error.
+
+mod graph;
+mod markdown;
+mod render;
+
+pub use graph::{escape_dot, escape_mermaid};
+pub use render::{ExportFormat, render};

@@ -1,0 +1,74 @@
+//! Renders a plan file in an export format.
+
+use serde::Serialize;
+
+use super::{graph, markdown};
+use crate::error::Result;
+use crate::files::diagnostic::plan_error;
+use crate::files::native::Marks;
+use crate::files::plan_file::PlanFile;
+use crate::files::read::parse;
+use crate::plan::Plan;
+
+/// An output format for a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExportFormat {
+    /// The native format as YAML.
+    Yaml,
+    /// The native format as JSON.
+    Json,
+    /// The native format as Markdown.
+    Markdown,
+    /// A dependency graph for Graphviz.
+    Dot,
+    /// A dependency graph for Mermaid.
+    Mermaid,
+}
+
+impl ExportFormat {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Yaml => "YAML",
+            Self::Json => "JSON",
+            Self::Markdown => "Markdown",
+            Self::Dot => "Graphviz",
+            Self::Mermaid => "Mermaid",
+        }
+    }
+}
+
+/// The fields of a native plan file.
+#[derive(Serialize)]
+struct NativeFile<'a> {
+    #[serde(flatten)]
+    plan: &'a Plan,
+    #[serde(skip_serializing_if = "Marks::is_empty")]
+    marks: Marks,
+}
+
+/// Renders a plan with its marks. A native format is parsed again, and a plan that would read back
+/// differently is an error.
+pub fn render(plan_file: &PlanFile, format: ExportFormat) -> Result<String> {
+    let file = || NativeFile { plan: &plan_file.plan, marks: Marks::of(plan_file) };
+    let text = match format {
+        ExportFormat::Yaml => serde_saphyr::to_string(&file()).map_err(|error| error.to_string()),
+        ExportFormat::Json => serde_json::to_string_pretty(&file())
+            .map(|text| text + "\n")
+            .map_err(|error| error.to_string()),
+        ExportFormat::Markdown => Ok(markdown::render(plan_file)),
+        ExportFormat::Dot => return Ok(graph::dot(&plan_file.plan)),
+        ExportFormat::Mermaid => return Ok(graph::mermaid(&plan_file.plan)),
+    };
+    let cannot = |why: &str| {
+        let name = format.name();
+        plan_error(format!("cannot write the plan as {name}: {why}; choose another format"))
+    };
+    let text = text.map_err(|why| cannot(&why))?;
+    match parse("plan", &text) {
+        Ok(again) if again.plan == plan_file.plan && Marks::of(&again) == Marks::of(plan_file) => {
+            Ok(text)
+        }
+        Ok(_) => Err(cannot("it would read back as a different plan")),
+        Err(error) => Err(cannot(&format!("it would not read back ({})", error.message()))),
+    }
+}
