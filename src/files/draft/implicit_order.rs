@@ -14,7 +14,7 @@ use crate::plan::Barrier;
 
 /// How a task is ordered among its siblings.
 #[derive(Clone, Copy)]
-pub(in crate::files) enum Concurrency {
+pub(crate) enum Concurrency {
     /// It waits for all tasks before it.
     Sequential,
     /// It may run at the same time as its parallel siblings.
@@ -22,7 +22,7 @@ pub(in crate::files) enum Concurrency {
 }
 
 /// The dependencies of the next task, given the tasks so far.
-pub(in crate::files) struct ImplicitOrder {
+pub(crate) struct ImplicitOrder {
     /// The dependencies of the next parallel task.
     previous: Vec<String>,
     /// Parallel tasks after `previous`.
@@ -32,11 +32,11 @@ pub(in crate::files) struct ImplicitOrder {
     /// The tasks of the current phase.
     phase_tasks: BTreeSet<String>,
     /// The barriers made so far.
-    pub(in crate::files) barriers: Vec<Barrier>,
+    pub(crate) barriers: Vec<Barrier>,
 }
 
 impl ImplicitOrder {
-    pub(in crate::files) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::after(Vec::new())
     }
 
@@ -51,7 +51,7 @@ impl ImplicitOrder {
     }
 
     /// The order of the subtasks of the next task.
-    pub(in crate::files) fn subtasks(&mut self, concurrency: Concurrency) -> Self {
+    pub(crate) fn subtasks(&mut self, concurrency: Concurrency) -> Self {
         let previous = match concurrency {
             Concurrency::Sequential if !self.parallel.is_empty() => self.parallel.clone(),
             Concurrency::Sequential => self.previous.clone(),
@@ -61,7 +61,7 @@ impl ImplicitOrder {
     }
 
     /// Adds a task and returns its dependencies.
-    pub(in crate::files) fn add(&mut self, id: &str, concurrency: Concurrency) -> Vec<String> {
+    pub(crate) fn add(&mut self, id: &str, concurrency: Concurrency) -> Vec<String> {
         self.phase_tasks.insert(id.to_owned());
         match concurrency {
             Concurrency::Parallel => {
@@ -78,7 +78,7 @@ impl ImplicitOrder {
     }
 
     /// Adds a task whose dependencies are written in the file, and returns all of them.
-    pub(in crate::files) fn add_with_dependencies(
+    pub(crate) fn add_with_dependencies(
         &mut self,
         id: &str,
         concurrency: Concurrency,
@@ -108,7 +108,7 @@ impl ImplicitOrder {
     }
 
     /// Adds a task after its subtasks, and returns its dependencies on them.
-    pub(in crate::files) fn add_parent(
+    pub(crate) fn add_parent(
         &mut self,
         id: &str,
         concurrency: Concurrency,
@@ -127,7 +127,7 @@ impl ImplicitOrder {
         if subtasks.parallel.is_empty() { subtasks.previous } else { subtasks.parallel }
     }
 
-    pub(in crate::files) fn end_phase(&mut self) {
+    pub(crate) fn end_phase(&mut self) {
         if !self.parallel.is_empty() {
             self.previous = std::mem::take(&mut self.parallel);
         }

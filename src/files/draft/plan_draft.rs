@@ -10,7 +10,7 @@ use crate::plan::{self, Plan, Problem, Step};
 
 /// The place of a step in the file.
 #[derive(Debug, Clone)]
-pub(in crate::files) enum StepSource {
+pub(crate) enum StepSource {
     /// A line.
     Line(u64),
     /// A path in a JSON text, and the name of the field with the step's dependencies.
@@ -19,7 +19,7 @@ pub(in crate::files) enum StepSource {
 
 /// How a path in the plan maps to a place in the file.
 #[derive(Debug, Clone)]
-pub(in crate::files) enum SourceMap {
+pub(crate) enum SourceMap {
     /// A path in the plan is a path in the YAML text.
     Yaml,
     /// A path in the plan is a path in the JSON text.
@@ -30,26 +30,26 @@ pub(in crate::files) enum SourceMap {
 
 /// A plan under construction.
 #[derive(Debug)]
-pub(in crate::files) struct PlanDraft {
-    pub(in crate::files) plan_file: PlanFile,
-    pub(in crate::files) source_map: SourceMap,
+pub(crate) struct PlanDraft {
+    pub(crate) plan_file: PlanFile,
+    pub(crate) source_map: SourceMap,
     /// Problems and warnings of the reader, before the plan itself is checked.
-    pub(in crate::files) diagnostics: Vec<Diagnostic>,
+    pub(crate) diagnostics: Vec<Diagnostic>,
 }
 
 impl PlanDraft {
     /// An empty draft for a file of another tool.
-    pub(in crate::files) fn new(format: PlanFormat) -> Self {
+    pub(crate) fn new(format: PlanFormat) -> Self {
         let plan_file = PlanFile::new(Plan::default(), format);
         Self::complete(plan_file, SourceMap::Steps(Vec::new()))
     }
 
     /// A draft of a plan that has been read completely.
-    pub(in crate::files) fn complete(plan_file: PlanFile, source_map: SourceMap) -> Self {
+    pub(crate) fn complete(plan_file: PlanFile, source_map: SourceMap) -> Self {
         Self { plan_file, source_map, diagnostics: Vec::new() }
     }
 
-    pub(in crate::files) fn add_step(&mut self, step: Step, source: StepSource) {
+    pub(crate) fn add_step(&mut self, step: Step, source: StepSource) {
         self.plan_file.plan.steps.push(step);
         if let SourceMap::Steps(sources) = &mut self.source_map {
             sources.push(source);
@@ -57,7 +57,7 @@ impl PlanDraft {
     }
 
     /// Records the status word of a step. `source` names the file and the mark.
-    pub(in crate::files) fn set_status(&mut self, id: &str, word: &str, source: String) {
+    pub(crate) fn set_status(&mut self, id: &str, word: &str, source: String) {
         match TaskStatus::parse(word) {
             TaskStatus::Done => self.plan_file.done.insert(id.to_owned(), source),
             TaskStatus::Dropped => self.plan_file.skipped.insert(id.to_owned(), source),
@@ -66,16 +66,16 @@ impl PlanDraft {
         self.plan_file.statuses.insert(id.to_owned(), word.to_owned());
     }
 
-    pub(in crate::files) fn add_note(&mut self, line: Option<u64>, message: impl Into<String>) {
+    pub(crate) fn add_note(&mut self, line: Option<u64>, message: impl Into<String>) {
         self.plan_file.notes.push(Diagnostic::at_line(Severity::Note, line, message));
     }
 
-    pub(in crate::files) fn add_problem(&mut self, line: Option<u64>, message: impl Into<String>) {
+    pub(crate) fn add_problem(&mut self, line: Option<u64>, message: impl Into<String>) {
         self.diagnostics.push(Diagnostic::at_line(Severity::Problem, line, message));
     }
 
     /// Checks the plan. Returns it, or every problem with its line.
-    pub(in crate::files) fn validate(mut self, text: &str) -> Result<ValidPlan, ReadError> {
+    pub(crate) fn validate(mut self, text: &str) -> Result<ValidPlan, ReadError> {
         let plan = &self.plan_file.plan;
         let locator = LineLocator { source_map: self.source_map, text };
         let own = locator.locate(plan, self.diagnostics);
@@ -137,14 +137,14 @@ fn dropped_dependencies(plan_file: &PlanFile) -> Vec<Problem> {
 
 /// A valid plan, and the places of its parts.
 #[derive(Debug)]
-pub(in crate::files) struct ValidPlan {
-    pub(in crate::files) plan_file: PlanFile,
+pub(crate) struct ValidPlan {
+    pub(crate) plan_file: PlanFile,
     source_map: SourceMap,
 }
 
 impl ValidPlan {
     /// The warnings of the plan's lint rules.
-    pub(in crate::files) fn warnings(&self, text: &str) -> Vec<Diagnostic> {
+    pub(crate) fn warnings(&self, text: &str) -> Vec<Diagnostic> {
         let plan = &self.plan_file.plan;
         let locator = LineLocator { source_map: self.source_map.clone(), text };
         locator.convert(plan, plan::lint(plan), Severity::Warning)
@@ -227,7 +227,7 @@ fn without_id(plan: &Plan, place: &str) -> String {
 }
 
 /// The `extra` of a plan or step: fields of a tool that have no counterpart in a plan.
-pub(in crate::files) fn tool_extra(
+pub(crate) fn tool_extra(
     tool: &str,
     fields: serde_json::Map<String, serde_json::Value>,
 ) -> plan::Extra {

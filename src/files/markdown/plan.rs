@@ -18,7 +18,7 @@ use crate::plan::{Criterion, Phase, Step};
 const EXTRA: &str = "markdown";
 
 /// Reads a Markdown text, if it has a task.
-pub(in crate::files) fn parse(name: &str, text: &str) -> Option<PlanDraft> {
+pub(crate) fn parse(name: &str, text: &str) -> Option<PlanDraft> {
     let text = text.replace("\r\n", "\n");
     let document = Document::new(&text);
     let selection = select_tasks(&document)?;

@@ -9,7 +9,7 @@ const PLAN_FIELDS: &[&str] = &[
 ];
 
 /// Whether a text other than JSON is Markdown.
-pub(in crate::files) fn is_markdown(text: &str) -> bool {
+pub(crate) fn is_markdown(text: &str) -> bool {
     let text = without_front_matter(text);
     let mut is_code = false;
     let mut is_found = false;

@@ -17,12 +17,12 @@ use crate::files::syntax::plain_message;
 use crate::plan::{Plan, Step};
 
 /// Whether a text begins with the header of a native plan.
-pub(in crate::files) fn is_native_markdown(text: &str) -> bool {
+pub(crate) fn is_native_markdown(text: &str) -> bool {
     text.lines().find(|line| !line.trim().is_empty()).is_some_and(|line| line.trim() == HEADER)
 }
 
 /// Parses a native plan in Markdown.
-pub(in crate::files) fn parse_markdown(name: &str, text: &str) -> ReadResult<PlanDraft> {
+pub(crate) fn parse_markdown(name: &str, text: &str) -> ReadResult<PlanDraft> {
     let mut parser = Parser::default();
     for (number, line) in (1_u64..).zip(text.split('\n')) {
         parser.line(number, line.strip_suffix('\r').unwrap_or(line));

@@ -1,11 +1,11 @@
 //! The layout of a native plan in Markdown, shared by the reader and the writer.
 
 /// The first line.
-pub(in crate::files) const HEADER: &str = "<!-- ledger plan 1 -->";
+pub(crate) const HEADER: &str = "<!-- ledger plan 1 -->";
 
 /// How the value of a step field is written on one line.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::files) enum ValueKind {
+pub(crate) enum ValueKind {
     /// One name in backquotes.
     Name,
     /// Names in backquotes.
@@ -16,7 +16,7 @@ pub(in crate::files) enum ValueKind {
 
 /// The step fields that are written on one line each: name, label and kind, in the order of
 /// output.
-pub(in crate::files) const STEP_FIELDS: &[(&str, &str, ValueKind)] = &[
+pub(crate) const STEP_FIELDS: &[(&str, &str, ValueKind)] = &[
     ("after", "After", ValueKind::Names),
     ("phase", "Phase", ValueKind::Name),
     ("owner", "Owner", ValueKind::Name),
@@ -35,9 +35,9 @@ pub(in crate::files) const STEP_FIELDS: &[(&str, &str, ValueKind)] = &[
 ];
 
 /// The plan fields that are texts: name and section title.
-pub(in crate::files) const TEXT_SECTIONS: &[(&str, &str)] =
+pub(crate) const TEXT_SECTIONS: &[(&str, &str)] =
     &[("outcome", "Outcome"), ("goal", "Goal"), ("context", "Context")];
 
 /// The plan fields that are lists of lines: name and section title.
-pub(in crate::files) const LIST_SECTIONS: &[(&str, &str)] =
+pub(crate) const LIST_SECTIONS: &[(&str, &str)] =
     &[("test_criteria", "Test criteria"), ("risks", "Risks"), ("open_questions", "Open questions")];

@@ -14,28 +14,28 @@ use crate::files::plan_file::{PlanFile, PlanFormat};
 use crate::plan::{Extra, Plan};
 
 /// The name of the field.
-pub(in crate::files) const MARKS_FIELD: &str = "marks";
+pub(crate) const MARKS_FIELD: &str = "marks";
 
 /// The progress of the work on a plan, by the ids of its steps.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(in crate::files) struct Marks {
+pub(crate) struct Marks {
     /// Steps that are done. The value names the file and the mark.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(in crate::files) done: BTreeMap<String, String>,
+    pub(crate) done: BTreeMap<String, String>,
     /// Steps that were dropped. The value names the file and the mark.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(in crate::files) skipped: BTreeMap<String, String>,
+    pub(crate) skipped: BTreeMap<String, String>,
     /// The status of steps, spelled as in the tool that the plan came from.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(in crate::files) statuses: BTreeMap<String, String>,
+    pub(crate) statuses: BTreeMap<String, String>,
     /// Fields of steps that this tool updates during the work.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(in crate::files) progress: BTreeMap<String, Extra>,
+    pub(crate) progress: BTreeMap<String, Extra>,
 }
 
 impl Marks {
-    pub(in crate::files) fn of(plan_file: &PlanFile) -> Self {
+    pub(crate) fn of(plan_file: &PlanFile) -> Self {
         Self {
             done: plan_file.done.clone(),
             skipped: plan_file.skipped.clone(),
@@ -44,7 +44,7 @@ impl Marks {
         }
     }
 
-    pub(in crate::files) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 

@@ -51,13 +51,13 @@ const FOREIGN_STEP_FIELDS: [&str; 20] = [
 ];
 
 /// Whether a JSON value is a native plan: it has steps, and they are not those of another tool.
-pub(in crate::files) fn is_native(value: &Value) -> bool {
+pub(crate) fn is_native(value: &Value) -> bool {
     value.get("steps").is_some_and(|steps| !has_foreign_steps(value, steps))
 }
 
 /// Whether a JSON value without steps has other fields of a native plan. The strict parser then
 /// reports what is missing.
-pub(in crate::files) fn resembles_native(value: &Value) -> bool {
+pub(crate) fn resembles_native(value: &Value) -> bool {
     let names = ["title", "goal", "outcome", "context", "phases"];
     names.iter().chain(&NATIVE_FIELDS).any(|name| value.get(name).is_some())
 }

@@ -10,7 +10,7 @@ use crate::files::plan_file::PlanFormat;
 use crate::files::syntax;
 
 /// Parses a native JSON plan. `value` is the same text as an untyped value.
-pub(in crate::files) fn parse_json(text: &str, value: &Value) -> ReadResult<PlanDraft> {
+pub(crate) fn parse_json(text: &str, value: &Value) -> ReadResult<PlanDraft> {
     match syntax::parse_json::<MarkedPlan>(text) {
         Ok(plan) => Ok(PlanDraft::complete(plan.into_plan_file(PlanFormat::Json), SourceMap::Json)),
         Err(error) => Err(with_all_errors(error, |_| all_errors::in_json(text, value))),
@@ -18,7 +18,7 @@ pub(in crate::files) fn parse_json(text: &str, value: &Value) -> ReadResult<Plan
 }
 
 /// Parses a native YAML plan.
-pub(in crate::files) fn parse_yaml(text: &str) -> ReadResult<PlanDraft> {
+pub(crate) fn parse_yaml(text: &str) -> ReadResult<PlanDraft> {
     match syntax::parse_yaml::<MarkedPlan>(text) {
         Ok(plan) => Ok(PlanDraft::complete(plan.into_plan_file(PlanFormat::Yaml), SourceMap::Yaml)),
         Err(error) => Err(with_all_errors(error, |first| all_errors::in_yaml(text, first))),

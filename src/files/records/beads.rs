@@ -55,7 +55,7 @@ const TYPES: &[&str] =
 
 /// Parses JSON Lines, each with its line number. `None` if the first line is not a JSON object; an
 /// error if a later line is not.
-pub(in crate::files) fn json_lines(text: &str) -> Option<ReadResult<Vec<(u64, Value)>>> {
+pub(crate) fn json_lines(text: &str) -> Option<ReadResult<Vec<(u64, Value)>>> {
     let mut values = Vec::new();
     for (line, content) in (1_u64..).zip(text.lines()) {
         if content.trim().is_empty() {
@@ -75,7 +75,7 @@ pub(in crate::files) fn json_lines(text: &str) -> Option<ReadResult<Vec<(u64, Va
 }
 
 /// Whether a value is an issue of beads.
-pub(in crate::files) fn is_issue(value: &Value) -> bool {
+pub(crate) fn is_issue(value: &Value) -> bool {
     let has = |name: &str| value.get(name).is_some();
     let has_typed_dependency = || {
         let edges = value.get("dependencies").and_then(Value::as_array);
@@ -90,7 +90,7 @@ pub(in crate::files) fn is_issue(value: &Value) -> bool {
 }
 
 /// The issues of a JSON value, each with its line: a list of issues, or one issue.
-pub(in crate::files) fn issues(value: &Value, text: &str) -> Option<Vec<(u64, Value)>> {
+pub(crate) fn issues(value: &Value, text: &str) -> Option<Vec<(u64, Value)>> {
     match value {
         Value::Array(items) if items.iter().any(is_issue) && items.iter().all(Value::is_object) => {
             let lines = LineIndex::of_json(text);
@@ -110,7 +110,7 @@ fn is_tombstone(value: &Value) -> bool {
 }
 
 /// Reads issues, each with its line.
-pub(in crate::files) fn parse(name: &str, issues: &[(u64, Value)]) -> PlanDraft {
+pub(crate) fn parse(name: &str, issues: &[(u64, Value)]) -> PlanDraft {
     let mut reader = BeadsReader {
         name,
         draft: PlanDraft::new(PlanFormat::Beads),

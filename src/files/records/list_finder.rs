@@ -84,7 +84,7 @@ impl Record<'_> {
 
 /// Whether the tasks under `tasks` have fields that task-master does not have, and none that only
 /// task-master has.
-pub(in crate::files) fn has_foreign_task_fields(value: &Value) -> bool {
+pub(crate) fn has_foreign_task_fields(value: &Value) -> bool {
     let tasks = value.get("tasks").and_then(Value::as_array);
     let has_any = |names: &[&str]| {
         tasks.into_iter().flatten().any(|task| names.iter().any(|name| task.get(name).is_some()))

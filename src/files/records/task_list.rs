@@ -22,10 +22,10 @@ use crate::files::draft::{Concurrency, ImplicitOrder, PlanDraft, StepSource, too
 use crate::files::plan_file::PlanFormat;
 use crate::plan::{Criterion, Phase, Step};
 
-pub(in crate::files) use super::list_finder::has_foreign_task_fields;
+pub(crate) use super::list_finder::has_foreign_task_fields;
 
 /// Reads a JSON value, if it has a list of tasks.
-pub(in crate::files) fn parse(name: &str, value: &Value) -> Option<PlanDraft> {
+pub(crate) fn parse(name: &str, value: &Value) -> Option<PlanDraft> {
     let found = list_finder::find(value)?;
     let format = if found.key == "userStories" { PlanFormat::Ralph } else { PlanFormat::Records };
     let mut reader =

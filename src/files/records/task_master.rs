@@ -44,13 +44,13 @@ const VOLATILE: [&str; 5] =
     ["updated", "updatedAt", "lastModified", "completedAt", "completedCount"];
 
 /// Whether a JSON value is a task-master file.
-pub(in crate::files) fn is_task_master(value: &Value) -> bool {
+pub(crate) fn is_task_master(value: &Value) -> bool {
     !value.get("steps").is_some_and(Value::is_array)
         && (has_tasks(value) || tags(value).next().is_some())
 }
 
 /// Reads the plan of one tag: the requested one, or `master`, or the only one.
-pub(in crate::files) fn parse(
+pub(crate) fn parse(
     name: &str,
     value: &Value,
     tag: Option<&str>,

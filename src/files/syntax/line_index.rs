@@ -16,11 +16,11 @@ const STACK_BYTES: usize = 32 * 1024 * 1024;
 
 /// Lines by path, such as `steps[3].after[1]`.
 #[derive(Debug, Default)]
-pub(in crate::files) struct LineIndex(BTreeMap<String, u64>);
+pub(crate) struct LineIndex(BTreeMap<String, u64>);
 
 impl LineIndex {
     /// Indexes a JSON text.
-    pub(in crate::files) fn of_json(text: &str) -> Self {
+    pub(crate) fn of_json(text: &str) -> Self {
         let mut scanner = JsonScanner { rest: text.as_bytes(), line: 1, lines: BTreeMap::new() };
         scanner.value("");
         Self(scanner.lines)
@@ -28,7 +28,7 @@ impl LineIndex {
 
     /// Indexes a YAML text; empty if the text cannot be parsed. A deeply nested text needs more
     /// stack than the caller's thread may have, so a thread with a large stack parses it.
-    pub(in crate::files) fn of_yaml(text: &str) -> Self {
+    pub(crate) fn of_yaml(text: &str) -> Self {
         let read = || {
             let mut lines = Self::default();
             if let Ok(node) = parse_yaml::<Spanned<Node>>(text) {
@@ -44,12 +44,12 @@ impl LineIndex {
     }
 
     /// Whether the text could not be parsed.
-    pub(in crate::files) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// The line of a path, or of its nearest ancestor.
-    pub(in crate::files) fn line(&self, path: &str) -> Option<u64> {
+    pub(crate) fn line(&self, path: &str) -> Option<u64> {
         let mut path = path;
         loop {
             if let Some(line) = self.0.get(path) {

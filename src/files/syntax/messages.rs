@@ -6,7 +6,7 @@
 use crate::plan::nearest;
 
 /// Rewrites a message of a library.
-pub(in crate::files) fn plain_message(message: &str) -> String {
+pub(crate) fn plain_message(message: &str) -> String {
     if let Some(text) = SYNTAX_MESSAGES.iter().find(|(known, _)| *known == message) {
         return text.1.to_owned();
     }

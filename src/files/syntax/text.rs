@@ -11,14 +11,14 @@ use crate::files::diagnostic::plan_error;
 pub const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// Reads a file. `kind` names what it is in messages, such as "plan file".
-pub(in crate::files) fn read_text(path: &Path, kind: &str) -> Result<String> {
+pub(crate) fn read_text(path: &Path, kind: &str) -> Result<String> {
     let action = format!("read the {kind}, check its path");
     let file = File::open(path).map_err(|source| Error::io(&action, path, source))?;
     read_text_from(file, path, kind)
 }
 
 /// Reads an open stream. Messages use `path` as its name.
-pub(in crate::files) fn read_text_from(from: impl Read, path: &Path, kind: &str) -> Result<String> {
+pub(crate) fn read_text_from(from: impl Read, path: &Path, kind: &str) -> Result<String> {
     let action = format!("read the {kind}, check its path");
     let mut bytes = Vec::new();
     // One byte over the limit shows that the file is too large, whatever size its metadata claims.
@@ -44,12 +44,12 @@ fn decode(bytes: Vec<u8>) -> Result<String> {
     })
 }
 
-pub(in crate::files) fn without_byte_order_mark(text: &str) -> &str {
+pub(crate) fn without_byte_order_mark(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
 /// Whether a text has nothing but comments and document markers.
-pub(in crate::files) fn is_blank(text: &str) -> bool {
+pub(crate) fn is_blank(text: &str) -> bool {
     text.lines()
         .map(str::trim)
         .all(|line| line.is_empty() || line.starts_with('#') || line == "---" || line == "...")

@@ -19,7 +19,7 @@ const EVENTS_MAX: usize = 64 * 1024 * 1024;
 const ALIAS_EVENTS_MAX: usize = 100_000;
 
 /// Parses a value of a known type.
-pub(in crate::files) fn parse_yaml<T: DeserializeOwned>(text: &str) -> ReadResult<T> {
+pub(crate) fn parse_yaml<T: DeserializeOwned>(text: &str) -> ReadResult<T> {
     serde_saphyr::from_str_with_options(text, options()).map_err(|error| yaml_error(&error))
 }
 
