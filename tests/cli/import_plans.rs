@@ -16,7 +16,8 @@ const NATIVE_FORMATS: [ExportFormat; 3] =
     [ExportFormat::Yaml, ExportFormat::Json, ExportFormat::Markdown];
 
 fn fixture(name: &str) -> PlanFile {
-    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("tests/fixtures/plans");
+    let folder =
+        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("tests/fixtures/plans");
     files::read(&folder.join(name)).unwrap()
 }
 
@@ -65,7 +66,8 @@ fn assert_round_trips(plan_file: &PlanFile) {
 
 #[test]
 fn every_fixture_round_trips_through_every_format() {
-    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("tests/fixtures/plans");
+    let folder =
+        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("tests/fixtures/plans");
     let mut count = 0;
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

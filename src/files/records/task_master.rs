@@ -50,11 +50,7 @@ pub(crate) fn is_task_master(value: &Value) -> bool {
 }
 
 /// Reads the plan of one tag: the requested one, or `master`, or the only one.
-pub(crate) fn parse(
-    name: &str,
-    value: &Value,
-    tag: Option<&str>,
-) -> ReadResult<PlanDraft> {
+pub(crate) fn parse(name: &str, value: &Value, tag: Option<&str>) -> ReadResult<PlanDraft> {
     let (tag, body) = select_tag(value, tag)?;
     let mut diagnostics = Vec::new();
     let path = tag.map_or_else(|| "tasks".to_owned(), |tag| format!("{tag}.tasks"));

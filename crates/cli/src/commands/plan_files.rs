@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
-use plan_ledger::files::{self, LintReport, Diagnostic, ExportFormat, PlanFile, Severity};
+use plan_ledger::files::{self, Diagnostic, ExportFormat, LintReport, PlanFile, Severity};
 use plan_ledger::ledger::plan_hash;
 use plan_ledger::plan::Step;
 
@@ -130,7 +130,8 @@ impl From<FormWord> for ExportFormat {
 /// `ledger plan lint`.
 pub(super) fn lint(args: &LintArgs) -> Result<Code, Failure> {
     let checked = files::lint(&args.file, args.tag.as_deref());
-    let LintReport { plan_file: imported, diagnostics } = checked.map_err(|error| Failure::of_plan_file(&error))?;
+    let LintReport { plan_file: imported, diagnostics } =
+        checked.map_err(|error| Failure::of_plan_file(&error))?;
     for finding in &diagnostics {
         tell(&args.file, finding, args)?;
     }
