@@ -544,9 +544,7 @@ class Golden(LedgerCase):
     EXPECTED = {
         "minimal": ("whole", None), "good": ("whole", None), "fenced": ("whole", None),
         "torn": ("unproven_tail", (SEGMENT, 5504)), "corrupt": ("damaged", (SEGMENT, 4480)),
-        "pruned": ("whole", None), "good-state-2": ("whole", None), "pruned-state-2": ("whole", None),
-        "good-plain": ("whole", None), "pruned-plain": ("whole", None), "based": ("whole", None),
-        "good-state-3": ("whole", None), "pruned-state-3": ("whole", None),
+        "pruned": ("whole", None), "based": ("whole", None),
         "future-ro-compat": ("whole", None), "future-kind": ("whole", None),
         "future-major": ("refused", None), "future-incompat": ("refused", None),
     }

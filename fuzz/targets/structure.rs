@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use plan_ledger::format::{
     Chain, Codec, FOOTER_SIZE, Footer, HEAD_SLOT_SIZE, Head, HeadState, HeadSync, HeadView,
-    HeaderReplica, INDEX_HEADER_SIZE, Index, IndexBuilder, NewRecord, Packing, Reason,
+    HeaderReplica, INDEX_HEADER_SIZE, Index, IndexBuilder, NewRecord, Reason,
     SNAPSHOT_HEADER_SIZE, SegmentHeader, SegmentName, SnapshotBase, SnapshotHeader, SnapshotName,
     index_crc, peek_seek_length, read_seeks,
 };
@@ -139,14 +139,11 @@ fn snapshot(fields: &mut Fields<'_>) {
         version: fields.u32().max(1),
         body_length: fields.u64(),
         body_hash: fields.array(),
-        packing: match fields.u8() % 2 {
-            0 => Packing::Plain,
-            _ => Packing::Packed { stored: fields.u64() },
-        },
+        stored_length: fields.u64(),
         base: None,
     };
     let base = SnapshotBase { seq: fields.u64(), state_hash: fields.array() };
-    let is_based = fields.u8() % 2 == 1 && header.packing != Packing::Plain;
+    let is_based = fields.u8() % 2 == 1;
     header.base = Some(base).filter(|base| is_based && (1..header.seq).contains(&base.seq));
     let name = header.name();
     assert_eq!(SnapshotName::parse(&name.to_string()), Some(name));

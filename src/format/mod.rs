@@ -47,9 +47,8 @@ pub use segment::{
     SegmentHeader, SegmentName,
 };
 pub use snapshot::{
-    Packing, SNAPSHOT_BASES_MAX, SNAPSHOT_CHUNK_SIZE, SNAPSHOT_CRC_SIZE, SNAPSHOT_HEADER_SIZE,
-    SnapshotBase, SnapshotFault, SnapshotHeader, SnapshotName, is_projection_name,
-    snapshot_chunk_crc,
+    SNAPSHOT_BASES_MAX, SNAPSHOT_CHUNK_SIZE, SNAPSHOT_CRC_SIZE, SNAPSHOT_HEADER_SIZE, SnapshotBase,
+    SnapshotFault, SnapshotHeader, SnapshotName, is_projection_name, snapshot_chunk_crc,
 };
 
 /// A 16-byte identifier: of a ledger, of a segment, of a chain's genesis.

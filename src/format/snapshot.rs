@@ -20,12 +20,7 @@ pub const SNAPSHOT_CHUNK_SIZE: usize = 1 << 20;
 /// Size of the sum behind each chunk.
 pub const SNAPSHOT_CRC_SIZE: usize = 4;
 
-/// The flag of a packed snapshot, and the minor version that has it.
-const PACKED: u32 = 1;
-const PACKED_MINOR: u16 = 1;
-/// Those of a based one.
-const BASED: u32 = 2;
-const BASED_MINOR: u16 = 2;
+const FORMAT_MINOR: u16 = 0;
 /// So many snapshots may lie below a based one, each the base of the one above.
 pub const SNAPSHOT_BASES_MAX: usize = 8;
 const MAGIC: [u8; 8] = [0x89, b'P', b'L', b'S', 0x0D, 0x0A, 0x1A, 0x0A];
@@ -82,9 +77,9 @@ pub struct SnapshotHeader {
     pub body_length: u64,
     /// BLAKE3 of the body.
     pub body_hash: [u8; 32],
-    /// How its chunks hold the body.
-    pub packing: Packing,
-    /// The snapshot that the body says the differences from, if it does; only of a packed one.
+    /// Bytes of all chunks.
+    pub stored_length: u64,
+    /// The snapshot that the body says the differences from, if it does.
     pub base: Option<SnapshotBase>,
 }
 
@@ -95,18 +90,6 @@ pub struct SnapshotBase {
     pub seq: u64,
     /// The hash of its state.
     pub state_hash: [u8; 32],
-}
-
-/// How the chunks of a snapshot hold its body.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Packing {
-    /// As it is: format 1.0.
-    Plain,
-    /// Each behind its length, as an LZ4 block where that is shorter.
-    Packed {
-        /// Bytes of all chunks.
-        stored: u64,
-    },
 }
 
 /// What is wrong with a snapshot's header.
@@ -140,8 +123,7 @@ pub const fn is_projection_name(name: &str) -> bool {
     true
 }
 
-/// The sum behind chunk `index` of the snapshot at a record: of its data and, if it is packed, of
-/// the length before.
+/// The checksum of chunk `index` of the snapshot at a record: over its length and its data.
 #[must_use]
 pub fn snapshot_chunk_crc(chain: &Chain, index: u64, data: &[&[u8]]) -> u32 {
     crc32(crc32(0, &[&chain.0, &index.to_le_bytes()]), data)
@@ -155,14 +137,9 @@ impl SnapshotHeader {
         let out = bytes.as_mut_slice();
         put(out, at::MAGIC, &MAGIC);
         put(out, at::MAJOR, &FORMAT_MAJOR.to_le_bytes());
-        if let Packing::Packed { stored } = self.packing {
-            put(out, at::MINOR, &PACKED_MINOR.to_le_bytes());
-            put(out, at::INCOMPAT, &PACKED.to_le_bytes());
-            put(out, at::STORED, &stored.to_le_bytes());
-        }
+        put(out, at::MINOR, &FORMAT_MINOR.to_le_bytes());
+        put(out, at::STORED, &self.stored_length.to_le_bytes());
         if let Some(base) = &self.base {
-            put(out, at::MINOR, &BASED_MINOR.to_le_bytes());
-            put(out, at::INCOMPAT, &(PACKED | BASED).to_le_bytes());
             put(out, at::BASE_SEQ, &base.seq.to_le_bytes());
             put(out, at::BASE_HASH, &base.state_hash);
         }
@@ -198,23 +175,14 @@ impl SnapshotHeader {
         if sum != u32_at(bytes, at::CRC) {
             return Err(SnapshotFault::Crc);
         }
-        let flags = u32_at(bytes, at::INCOMPAT);
-        if u16_at(bytes, at::MAJOR) != FORMAT_MAJOR || flags & !(PACKED | BASED) != 0 {
+        if u16_at(bytes, at::MAJOR) != FORMAT_MAJOR || u32_at(bytes, at::INCOMPAT) != 0 {
             return Err(SnapshotFault::Version);
         }
         let is_zero = |from: usize, to: usize| bytes.get(from..to).is_some_and(all_zero);
-        let stored = u64_at(bytes, at::STORED);
-        let packing = match (flags & PACKED, stored) {
-            (PACKED, stored) => Packing::Packed { stored },
-            (_, 0) if flags == 0 => Packing::Plain,
-            _ => return Err(SnapshotFault::Field("its flags, or reserved bytes")),
-        };
-        let base = match (flags & BASED, array(bytes, at::BASE_HASH)) {
-            (BASED, Some(state_hash)) => {
-                Some(SnapshotBase { seq: u64_at(bytes, at::BASE_SEQ), state_hash })
-            }
-            _ if is_zero(at::BASE_SEQ, at::RESERVED) => None,
-            _ => return Err(SnapshotFault::Field("reserved bytes")),
+        let base = match (u64_at(bytes, at::BASE_SEQ), array(bytes, at::BASE_HASH)) {
+            (seq @ 1.., Some(state_hash)) => Some(SnapshotBase { seq, state_hash }),
+            _ if is_zero(at::BASE_HASH, at::RESERVED) => None,
+            _ => return Err(SnapshotFault::Field("the hash of its base")),
         };
         let [length] = array(bytes, at::NAME_LENGTH).ok_or(SnapshotFault::Short)?;
         let end = at::NAME + usize::from(length);
@@ -241,13 +209,13 @@ impl SnapshotHeader {
             version: u32_at(bytes, at::VERSION),
             body_length: u64_at(bytes, at::BODY_LENGTH),
             body_hash: array(bytes, at::BODY_HASH).ok_or(SnapshotFault::Short)?,
-            packing,
+            stored_length: u64_at(bytes, at::STORED),
             base,
         };
         if header.seq == 0 || header.version == 0 {
             return Err(SnapshotFault::Field("seq or version, which begin at 1"));
         }
-        if header.base.is_some_and(|base| !(1..header.seq).contains(&base.seq)) {
+        if header.base.is_some_and(|base| base.seq >= header.seq) {
             return Err(SnapshotFault::Field("the record of its base"));
         }
         if header.file_length().is_none() {
@@ -259,21 +227,11 @@ impl SnapshotHeader {
     /// The exact length of the file; `None` if no file can be so long.
     #[must_use]
     pub fn file_length(&self) -> Option<u64> {
-        self.stored_length()?.checked_add(512)
-    }
-
-    /// How long its chunks are; `None` if they cannot be.
-    #[must_use]
-    pub fn stored_length(&self) -> Option<u64> {
         let chunks = self.body_length.div_ceil(CHUNK_LENGTH);
-        let most = |around: u64| self.body_length.checked_add(chunks.checked_mul(around)?);
-        match self.packing {
-            Packing::Plain => most(4),
-            Packing::Packed { stored } => {
-                let least = chunks.checked_mul(9)?;
-                (least..=most(8)?).contains(&stored).then_some(stored)
-            }
-        }
+        let shortest = chunks.checked_mul(9)?;
+        let longest = self.body_length.checked_add(chunks.checked_mul(8)?)?;
+        let is_possible = (shortest..=longest).contains(&self.stored_length);
+        self.stored_length.checked_add(512).filter(|_| is_possible)
     }
 
     /// The name that its file has.
@@ -369,7 +327,7 @@ mod tests {
             version: 7,
             body_length: 8,
             body_hash: [9; 32],
-            packing: Packing::Packed { stored: 10 },
+            stored_length: 10,
             base: None,
         }
     }
@@ -391,8 +349,6 @@ mod tests {
     /// Goal: what is written is what is read, every flipped bit is noticed, every cut is.
     #[test]
     fn every_flipped_bit_and_every_cut_of_a_header_is_noticed() {
-        let plain = SnapshotHeader { packing: Packing::Plain, ..header() };
-        assert_eq!(SnapshotHeader::decode(&plain.encode()), Ok(plain));
         for header in [header(), based()] {
             let bytes = header.encode();
             assert_eq!(SnapshotHeader::decode(&bytes), Ok(header));
@@ -417,12 +373,11 @@ mod tests {
             SnapshotHeader::decode(&sealed(bytes.clone(), offset, field)).unwrap_err()
         };
         assert_eq!(fault(at::MAJOR, &[2, 0]), SnapshotFault::Version);
-        assert_eq!(fault(at::INCOMPAT, &[5]), SnapshotFault::Version);
-        let fields: [(usize, &[u8]); 15] = [
-            (at::INCOMPAT, &[0]),
-            (at::INCOMPAT, &[2]),
-            (at::INCOMPAT, &[3]),
+        assert_eq!(fault(at::INCOMPAT, &[1]), SnapshotFault::Version);
+        let fields: [(usize, &[u8]); 14] = [
+            (at::BASE_SEQ, &[3]),
             (at::BASE_HASH, &[1]),
+            (at::STORED, &[0]),
             (at::STORED, &[8]),
             (at::STORED, &[17]),
             (at::SEQ, &[0; 8]),
@@ -441,7 +396,7 @@ mod tests {
         }
         assert!(SnapshotHeader::decode(&sealed(bytes.clone(), at::MINOR, &[9])).is_ok());
         let bytes = based().encode();
-        for (offset, field) in [(at::BASE_SEQ, 0_u8), (at::BASE_SEQ, 3), (at::INCOMPAT, 1)] {
+        for (offset, field) in [(at::BASE_SEQ, 0_u8), (at::BASE_SEQ, 3)] {
             let found = SnapshotHeader::decode(&sealed(bytes.clone(), offset, &[field]));
             assert!(matches!(found, Err(SnapshotFault::Field(_))), "{offset}: {found:?}");
         }

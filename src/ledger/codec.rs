@@ -1,8 +1,8 @@
 //! Events as bytes: the only place that names bincode, and the only one that knows record kinds.
 //!
 //! Invariants:
-//! - A kind's number, and the bytes of each schema of it, never change their meaning; golden
-//!   ledgers in `format/` fix them. A new field is a new schema number, decoded beside the old.
+//! - A kind's number and its bytes never change their meaning; golden ledgers in `format/` fix them.
+//!   A new field needs a new schema number.
 //! - Payloads are bincode 1.3 with variable-length integers, a size limit and no trailing bytes;
 //!   plans travel as canonical JSON, the form that they are hashed in.
 //! - A payload that its kind does not explain is an error, never a missing event.
@@ -16,11 +16,12 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Codec, NewRecord, PAYLOAD_LENGTH_MAX, SKIPPABLE_KINDS_FROM};
 use crate::log::LoggedRecord;
-use crate::plan::{Event, RunId, State, StepEvent, StepNumber, StepRecord, canonical};
+use crate::plan::{Event, RunId, StepEvent, StepNumber, StepRecord, canonical};
 
 use super::kind::Kind;
-use super::receipt_codec::{self, InlineRecorded, InlineRefused};
-use super::schema;
+
+/// The schema number of every kind.
+pub(super) const SCHEMA: u16 = 1;
 
 /// A step event's payload: who it is about, then the event's own fields.
 #[derive(Serialize, Deserialize)]
@@ -58,9 +59,7 @@ pub fn encode(event: &Event) -> NewRecord {
         Event::StepsInherited(event) => (Codec::Bincode, bytes(event)),
         Event::Step(record) => (Codec::Bincode, encode_step(record)),
     };
-    let (kind, schema) = (Kind::of(event), schema::lowest(event));
-    let payload = schema::shorten(payload, kind, schema);
-    NewRecord { kind: kind.number(), codec, schema, payload }
+    NewRecord { kind: Kind::of(event).number(), codec, schema: SCHEMA, payload }
 }
 
 fn step_bytes<T: Serialize>(run: RunId, step: StepNumber, previous: u64, event: &T) -> Vec<u8> {
@@ -74,14 +73,8 @@ fn encode_step(record: &StepRecord) -> Vec<u8> {
         StepEvent::Dispatched(event) => step_bytes(run, step, previous, event),
         StepEvent::LeaseRenewed(event) => step_bytes(run, step, previous, event),
         StepEvent::AttemptLost(event) => step_bytes(run, step, previous, event),
-        StepEvent::ReceiptRecorded(event) => match InlineRecorded::of(event) {
-            Some(event) => step_bytes(run, step, previous, &event),
-            None => step_bytes(run, step, previous, event),
-        },
-        StepEvent::ReceiptRefused(event) => match InlineRefused::of(event) {
-            Some(event) => step_bytes(run, step, previous, &event),
-            None => step_bytes(run, step, previous, event),
-        },
+        StepEvent::ReceiptRecorded(event) => step_bytes(run, step, previous, event),
+        StepEvent::ReceiptRefused(event) => step_bytes(run, step, previous, event),
         StepEvent::VerdictRecorded(event) => step_bytes(run, step, previous, event),
         StepEvent::Accepted(event) => step_bytes(run, step, previous, event),
         StepEvent::FailureDecided(event) => step_bytes(run, step, previous, event),
@@ -110,7 +103,7 @@ pub(super) fn kind_of<P>(record: &LoggedRecord<P>) -> Result<Option<Kind>> {
         return Ok(None);
     }
     let kind = Kind::from_number(record.kind).ok_or_else(|| newer(record, "kind"))?;
-    if !(1..=schema::newest(kind)).contains(&record.schema) {
+    if record.schema != SCHEMA {
         return Err(newer(record, "schema"));
     }
     Ok(Some(kind))
@@ -127,13 +120,10 @@ pub fn decode<P: AsRef<[u8]>>(record: &LoggedRecord<P>) -> Result<Option<Event>>
     let event = match (kind, record.codec) {
         (Kind::PlanProposed, Codec::Json) => json(payload).map(Event::PlanProposed),
         (Kind::PlanSteps, Codec::Json) => json(payload).map(Event::PlanSteps),
-        (_, Codec::Bincode) => schema::lengthened(payload, kind, record.schema, |payload| {
-            decode_bincode(kind, record.schema, payload)
-        }),
+        (_, Codec::Bincode) => decode_bincode(kind, payload),
         _ => Err(format!("a codec that is not used for it ({:?})", record.codec)),
     };
-    let is_lowest = event.as_ref().map_or(Ok(()), |event| schema::check(event, record.schema));
-    is_lowest.and(event).map(Some).map_err(|what| {
+    event.map(Some).map_err(|what| {
         Error::new(
             ErrorKind::Corrupt,
             format!(
@@ -146,7 +136,7 @@ pub fn decode<P: AsRef<[u8]>>(record: &LoggedRecord<P>) -> Result<Option<Event>>
     })
 }
 
-fn decode_bincode(kind: Kind, schema: u16, payload: &[u8]) -> std::result::Result<Event, String> {
+fn decode_bincode(kind: Kind, payload: &[u8]) -> std::result::Result<Event, String> {
     match kind {
         Kind::RunStarted => value(payload).map(Event::RunStarted),
         Kind::PlanReviewed => value(payload).map(Event::PlanReviewed),
@@ -170,13 +160,7 @@ fn decode_bincode(kind: Kind, schema: u16, payload: &[u8]) -> std::result::Resul
         Kind::Dispatched => of_step(payload, StepEvent::Dispatched),
         Kind::LeaseRenewed => of_step(payload, StepEvent::LeaseRenewed),
         Kind::AttemptLost => of_step(payload, StepEvent::AttemptLost),
-        Kind::ReceiptRecorded if schema == receipt_codec::INLINE => {
-            of_step(payload, |event: InlineRecorded<'_>| StepEvent::ReceiptRecorded(event.into()))
-        }
         Kind::ReceiptRecorded => of_step(payload, StepEvent::ReceiptRecorded),
-        Kind::ReceiptRefused if schema == receipt_codec::INLINE => {
-            of_step(payload, |event: InlineRefused<'_>| StepEvent::ReceiptRefused(event.into()))
-        }
         Kind::ReceiptRefused => of_step(payload, StepEvent::ReceiptRefused),
         Kind::VerdictRecorded => of_step(payload, StepEvent::VerdictRecorded),
         Kind::Accepted => of_step(payload, StepEvent::Accepted),
@@ -237,11 +221,6 @@ fn options() -> impl bincode::Options {
 /// How many bytes a value takes in a payload, at least.
 pub(super) fn length<T: Serialize>(value: &T) -> u64 {
     bincode::DefaultOptions::new().serialized_size(value).unwrap_or(u64::MAX)
-}
-
-/// Write the bytes that a state's hash is taken over, piece by piece.
-pub(super) fn write_state(out: &mut impl io::Write, state: &State) -> io::Result<()> {
-    bincode::DefaultOptions::new().serialize_into(out, state).map_err(io::Error::other)
 }
 
 /// Write one value of a snapshot's body.

@@ -258,12 +258,12 @@ fn of_control_steps() -> Vec<Event> {
     .into()
 }
 
-/// Events whose kinds have a later schema, in that schema.
-fn of_later_schemas() -> Vec<Event> {
-    [of_schema_2(), of_appended_fields(), of_appended_variants()].concat()
+/// Events with values in the fields that most events leave empty, and in the later variants.
+fn of_rare_values() -> Vec<Event> {
+    [of_blob_receipts(), of_rare_fields(), of_rare_variants()].concat()
 }
 
-fn of_appended_fields() -> Vec<Event> {
+fn of_rare_fields() -> Vec<Event> {
     let token = AttemptToken(299);
     let mut events = vec![Event::PlanActivated(PlanActivated {
         run: RunId(1),
@@ -336,7 +336,7 @@ fn of_appended_fields() -> Vec<Event> {
     events
 }
 
-fn of_appended_variants() -> Vec<Event> {
+fn of_rare_variants() -> Vec<Event> {
     let run = RunId(1);
     let mut events = vec![
         Event::VariableSet(VariableSet {
@@ -368,7 +368,7 @@ fn of_appended_variants() -> Vec<Event> {
 }
 
 /// Receipts whose output is a blob.
-fn of_schema_2() -> Vec<Event> {
+fn of_blob_receipts() -> Vec<Event> {
     let token = AttemptToken(299);
     let blob = BlobOutput {
         hash: ContentHash([0xCD; 32]),
@@ -385,13 +385,13 @@ fn of_schema_2() -> Vec<Event> {
 }
 
 fn all() -> Vec<Event> {
-    [of_plan(), of_steps(), of_later_schemas(), of_control(), of_control_steps()].concat()
+    [of_plan(), of_steps(), of_rare_values(), of_control(), of_control_steps()].concat()
 }
 
 fn render(events: &[Event]) -> String {
     let mut text = String::from(
-        "# Payload of one event of every kind: `kind number codec payload`, with `schema` where it\n\
-         # is not 1, then the event. These bytes are fixed: a change needs a new schema number.\n",
+        "# Payload of one event of every kind: `kind number codec payload`, then the event. All have\n\
+         # schema 1.\n",
     );
     for event in events {
         let record = encode(event);
@@ -402,12 +402,9 @@ fn render(events: &[Event]) -> String {
         };
         let hex: String = record.payload.iter().map(|byte| format!("{byte:02x}")).collect();
         let kind = Kind::of(event);
-        let schema = match record.schema {
-            1 => String::new(),
-            newer => format!(" schema {newer}"),
-        };
+        assert_eq!(record.schema, 1);
         let (name, number) = (kind.name(), kind.number());
-        writeln!(text, "\n{name} {number} {codec} {hex}{schema}\n# {event:?}").unwrap();
+        writeln!(text, "\n{name} {number} {codec} {hex}\n# {event:?}").unwrap();
     }
     text
 }
@@ -486,6 +483,6 @@ fn newer_kinds_and_schemas_are_refused_or_skipped() {
     let unsupported = crate::ErrorKind::Unsupported;
     assert_eq!(decode(&logged(999, 1)).unwrap_err().kind(), unsupported);
     assert_eq!(decode(&logged(1, 2)).unwrap_err().kind(), unsupported);
-    assert_eq!(decode(&logged(35, 4)).unwrap_err().kind(), unsupported);
+    assert_eq!(decode(&logged(35, 2)).unwrap_err().kind(), unsupported);
     assert_eq!(decode(&logged(0x8123, 5)).unwrap(), None);
 }

@@ -22,9 +22,9 @@ use super::projection::Projection;
 /// So many bytes of a snapshot are decoded at a time.
 const PIECE: usize = 64 << 10;
 
-/// Whether a snapshot is one of that projection, and of a version that is read.
+/// Whether a snapshot is one of that projection, and of its version.
 pub(super) fn is_read<P: Projection>(name: &SnapshotName) -> bool {
-    name.projection == P::NAME && (P::OLDEST..=P::VERSION).contains(&name.version)
+    name.projection == P::NAME && name.version == P::VERSION
 }
 
 /// What a snapshot holds, after every check but that for a note that contradicts it, and that of
@@ -61,7 +61,7 @@ fn read<P: Projection>(
         see(base);
     }
     let (value, header) = decode::<P>(file, below)?;
-    if value.hash_in(header.version).0 != header.state_hash && !bug!(SnapshotStateTrusted) {
+    if value.hash().0 != header.state_hash && !bug!(SnapshotStateTrusted) {
         return Err(unusable(&path, "its state is not the one that its header says"));
     }
     Ok((value, header))
@@ -140,11 +140,10 @@ fn bases(folder: SnapshotFolder<'_>, of: &SnapshotReader) -> Result<Vec<Snapshot
 /// What a file holds, after every check of the file itself.
 fn decode<P: Projection>(mut file: SnapshotReader, base: Option<P>) -> Result<(P, SnapshotHeader)> {
     let path = file.path().to_owned();
-    let version = file.header().version;
     // Decoders ask for a few bytes at a time.
     let mut input = BufReader::with_capacity(PIECE, &mut file);
     let decoded = match base {
-        None => P::decode_version(version, &mut input),
+        None => P::decode(&mut input),
         Some(base) => P::decode_changes(base, &mut input),
     };
     let ahead = u64::try_from(input.buffer().len()).unwrap_or(u64::MAX);

@@ -7,7 +7,7 @@ use crate::plan::{ContentHash, State};
 
 use super::hash::{hash_of, state_hash};
 use super::replay::{Recorded, fold, fold_in};
-use super::{state_body, state_body_v2, state_body_v3};
+use super::state_body;
 
 /// Whose a projection is. Only this crate can name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,13 +78,9 @@ pub trait Projection: Default {
     /// which are the ledger's own. It is checked when the program is compiled.
     const NAME: &'static str;
 
-    /// Version of what `apply` means and of what `encode` writes, from 1. A snapshot of a later
-    /// version, or of one before [`Projection::OLDEST`], is not looked at: the log is folded
-    /// instead.
+    /// Version of what `apply` means and of what `encode` writes, from 1. A snapshot of another
+    /// version is ignored: the log is folded instead.
     const VERSION: u32;
-
-    /// The oldest version whose snapshots are read still: what `apply` means is the same since.
-    const OLDEST: u32 = Self::VERSION;
 
     /// Whose it is. There is nothing to be said here outside of this crate.
     #[doc(hidden)]
@@ -111,14 +107,6 @@ pub trait Projection: Default {
     /// What the reader says, and bytes that make no sense.
     fn decode(input: &mut dyn io::Read) -> io::Result<Self>;
 
-    /// Read what `encode` wrote in a version from [`Projection::OLDEST`] on.
-    ///
-    /// # Errors
-    /// As [`Projection::decode`].
-    fn decode_version(_version: u32, input: &mut dyn io::Read) -> io::Result<Self> {
-        Self::decode(input)
-    }
-
     /// Write what [`Projection::decode_changes`] needs to make this of `base`, which stands in an older
     /// snapshot.
     ///
@@ -134,12 +122,6 @@ pub trait Projection: Default {
     /// As [`Projection::decode`]; that snapshots of this projection are based on no other.
     fn decode_changes(_base: Self, _input: &mut dyn io::Read) -> io::Result<Self> {
         Err(whole())
-    }
-
-    /// The hash that it has in snapshots of that version.
-    #[must_use]
-    fn hash_in(&self, _version: u32) -> ContentHash {
-        self.hash()
     }
 
     /// What is wrong with bytes that `decode` took over and that were looked at only later.
@@ -168,8 +150,7 @@ fn whole() -> io::Error {
 /// The state of the ledger: plans, steps, queues, variables, barriers.
 impl Projection for State {
     const NAME: &'static str = "state";
-    const VERSION: u32 = 4;
-    const OLDEST: u32 = 2;
+    const VERSION: u32 = 1;
     const KEPT_FOR: KeptFor = KeptFor::Ledger;
 
     fn apply(&mut self, recorded: &Recorded) {
@@ -188,14 +169,6 @@ impl Projection for State {
         state_body::decode(Self::default(), input)
     }
 
-    fn decode_version(version: u32, input: &mut dyn io::Read) -> io::Result<Self> {
-        match version {
-            2 => state_body_v2::decode(input),
-            3 => state_body_v3::decode(input),
-            _ => Self::decode(input),
-        }
-    }
-
     fn encode_changes(&self, base: &Self, out: &mut dyn io::Write) -> io::Result<()> {
         state_body::encode(self, base, out)
     }
@@ -206,10 +179,6 @@ impl Projection for State {
 
     fn hash(&self) -> ContentHash {
         state_hash(self)
-    }
-
-    fn hash_in(&self, version: u32) -> ContentHash {
-        if version == 2 { state_body_v2::state_hash(self) } else { self.hash() }
     }
 
     fn fault(&self) -> Option<&str> {

@@ -20,8 +20,8 @@ use crate::log::{
 use crate::plan::{RunId, RunStatus, State};
 
 use super::codec;
+use super::hash::state_hash;
 use super::load::load_whole;
-use super::projection::Projection as _;
 use super::replay::{LedgerView, fold_in, recorded};
 use super::{Ledger, snapshots};
 
@@ -365,7 +365,7 @@ impl Search<'_> {
 
     fn check(&self, name: &SnapshotName, state: &State) -> Result<SnapshotHeader> {
         let (_, header) = load_whole::<State>(self.reader, name)?;
-        if header.state_hash == state.hash_in(header.version).0 {
+        if header.state_hash == state_hash(state).0 {
             return Ok(header);
         }
         let message = format!("snapshot {name} is not what the log folds to; it may be deleted");

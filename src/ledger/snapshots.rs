@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{Chain, Packing, SnapshotBase, SnapshotHeader, SnapshotName};
+use crate::format::{Chain, SnapshotBase, SnapshotHeader, SnapshotName};
 use crate::log::{LogReader, SnapshotList, SnapshotNote, write_snapshot};
 use crate::plan::{ContentHash, Micros, State};
 use crate::storage::Storage;
@@ -314,7 +314,7 @@ pub(super) fn make<P: Projection>(
         version: P::VERSION,
         body_length: 0,
         body_hash: [0; 32],
-        packing: Packing::Plain,
+        stored_length: 0,
         base: None,
     };
     let is_anchor = |name| reader.retention().is_some_and(|retention| retention.is_anchor(name));

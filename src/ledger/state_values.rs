@@ -1,11 +1,10 @@
-//! What of a state is not inside of a run, as a row of values: what the state's hash is of, and how
-//! bodies of versions 2 and 3 begin (`format/snapshot.md`, section 3).
+//! The values that the hash of a state is taken over (`format/snapshot.md`, section 3).
 
 use std::io;
 
 use crate::plan::{ContentHash, Run, State};
 
-use super::codec::{Values, put};
+use super::codec::put;
 use super::hash::hash_of_pieces;
 use super::run_body::{self, put_count, put_many};
 
@@ -33,25 +32,4 @@ pub(super) fn encode(state: &State, out: &mut impl io::Write) -> io::Result<()> 
 /// The hash of a run.
 pub(super) fn run_hash(run: &Run) -> ContentHash {
     hash_of_pieces(|out| run_body::encode(run, out))
-}
-
-/// Read the values, but for those of runs.
-pub(super) fn decode(input: &mut Values<'_>) -> io::Result<State> {
-    let (seq, time, account) = input.take()?;
-    Ok(State {
-        seq,
-        time,
-        account,
-        names: input.take_many()?,
-        ended: input.take_many()?,
-        summaries: input.take_many()?,
-        caps: input.take_many()?,
-        in_flight: input.take_many()?,
-        in_flight_by_owner: input.take_many()?,
-        in_flight_by_tag: input.take_many()?,
-        due: input.take_many()?,
-        questions: input.take_many()?,
-        dealt: input.take_many()?,
-        ..State::default()
-    })
 }

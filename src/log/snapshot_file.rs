@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{
-    ContentHasher, Packing, SNAPSHOT_CHUNK_SIZE, SNAPSHOT_HEADER_SIZE, SnapshotHeader,
-    SnapshotName, pack, snapshot_chunk_crc,
+    ContentHasher, SNAPSHOT_CHUNK_SIZE, SNAPSHOT_HEADER_SIZE, SnapshotHeader, SnapshotName, pack,
+    snapshot_chunk_crc,
 };
 use crate::storage::{EntryKind, Storage, StorageFile};
 
@@ -61,9 +61,9 @@ pub fn list_snapshots(storage: &dyn Storage, dir: &Path) -> Result<SnapshotList>
     Ok(list)
 }
 
-/// Write a snapshot durably, packed. `body` writes its body; `header` needs neither its length nor
+/// Write a snapshot durably. `body` writes its body; `header` needs neither its length nor
 /// its hash, which are filled in; the header as it was written, and the file. A sound file that has
-/// the name already and says the same, packed or not, or says it without a base, is left as it is;
+/// the name already and says the same, or says it without a base, is left as it is;
 /// another one makes way.
 ///
 /// # Errors
@@ -125,10 +125,10 @@ fn give_name(
     storage.sync_dir(folder).map_err(|error| Error::io("sync the folder", folder, error))
 }
 
-/// Whether a sound file with the same name may stay: it is the same, packed or not, or says the same
-/// without a base.
+/// Whether a sound file with the same name may stay: it is the same, however it is packed,
+/// or says the same without a base.
 fn is_as_good(there: &SnapshotHeader, header: &SnapshotHeader) -> bool {
-    let there = SnapshotHeader { packing: header.packing, ..there.clone() };
+    let there = SnapshotHeader { stored_length: header.stored_length, ..there.clone() };
     let SnapshotHeader { body_length, body_hash, .. } = *header;
     let said = SnapshotHeader { body_length, body_hash, base: header.base, ..there.clone() };
     there == *header || (there.base.is_none() && header.base.is_some() && said == *header)
@@ -159,7 +159,7 @@ fn fill(
         return Err(Error::io("encode the snapshot", path, error).as_kind(ErrorKind::Unencodable));
     }
     writer.header.body_hash = writer.hasher.finish();
-    writer.header.packing = Packing::Packed { stored: writer.end - CHUNKS_START };
+    writer.header.stored_length = writer.end - CHUNKS_START;
     let header = writer.header;
     // The header comes last: it holds the body's hash. The file has no name yet in any case.
     file.write_at(&header.encode(), 0)

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{
-    Chain, ContentHasher, Packing, SNAPSHOT_CHUNK_SIZE, SNAPSHOT_CRC_SIZE, SNAPSHOT_HEADER_SIZE,
+    Chain, ContentHasher, SNAPSHOT_CHUNK_SIZE, SNAPSHOT_CRC_SIZE, SNAPSHOT_HEADER_SIZE,
     SnapshotFault, SnapshotHeader, SnapshotName, Uid, snapshot_chunk_crc, unpack,
 };
 use crate::storage::{Access, Storage, StorageFile};
@@ -265,17 +265,9 @@ impl SnapshotReader {
 
     /// The next chunk's part of the body, of so many bytes; `None` if it does not hold.
     fn chunk(&mut self, size: usize) -> Result<Option<Vec<u8>>> {
-        let (prefix, data) = match self.header.packing {
-            Packing::Plain => (Vec::new(), size),
-            Packing::Packed { .. } => {
-                let prefix = self.stored(self.next, PREFIX)?;
-                let Ok(word) = <[u8; PREFIX]>::try_from(prefix.as_slice()) else {
-                    return Ok(None);
-                };
-                let data = usize::try_from(u32::from_le_bytes(word)).unwrap_or(usize::MAX);
-                (prefix, data)
-            }
-        };
+        let prefix = self.stored(self.next, PREFIX)?;
+        let Ok(word) = <[u8; PREFIX]>::try_from(prefix.as_slice()) else { return Ok(None) };
+        let data = usize::try_from(u32::from_le_bytes(word)).unwrap_or(usize::MAX);
         if data == 0 || data > size {
             return Ok(None);
         }
@@ -302,7 +294,7 @@ impl SnapshotReader {
     }
 }
 
-/// Bytes of a packed chunk's length.
+/// Bytes of a chunk's length.
 const PREFIX: usize = 4;
 
 impl SnapshotReader {

@@ -4,9 +4,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use plan_ledger::format::{
-    Packing, SNAPSHOT_BASES_MAX, SnapshotBase, SnapshotHeader, SnapshotName,
-};
+use plan_ledger::format::{SNAPSHOT_BASES_MAX, SnapshotBase, SnapshotHeader, SnapshotName};
 use plan_ledger::ledger::{Condition, Through};
 use plan_ledger::plan::State;
 use plan_ledger::sim::SimDisk;
@@ -33,7 +31,6 @@ pub(crate) fn write(
         time: state.time,
         chain: view.log().chain_at(seq).unwrap().unwrap(),
         state_hash: state_hash(&state).0,
-        packing: Packing::Plain,
         base: Some(base),
         ..header
     };
@@ -386,7 +383,7 @@ fn a_snapshot_from_beyond_the_log_does_not_stand_in_the_way() {
     let (disk, environment) = climbed(3);
     let mut header = SnapshotHeader::decode(&disk.read(&path(&names(&disk)[2])).unwrap()).unwrap();
     header.seq = 21 * STEP;
-    header.packing = Packing::Packed { stored: 3 << 20 };
+    header.stored_length = 3 << 20;
     header.body_length = 3 << 20;
     let stray = path(&header.name());
     let file = disk.create(&stray).unwrap();

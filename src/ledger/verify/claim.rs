@@ -8,7 +8,6 @@ use crate::log::{Finding, LogReader, LoggedRecord, SnapshotNote};
 use crate::plan::{ContentHash, State};
 
 use super::super::projection::Projection;
-use super::replay::Moment;
 use super::{VerifyReport, at_record};
 
 /// What is said, and where.
@@ -47,18 +46,16 @@ pub(super) fn of_notes<'a>(
 }
 
 impl Claim {
-    /// Whether it is about the ledger's own state, in a version that this program knows: then at
-    /// which record, and in which version.
-    pub(super) fn moment(&self) -> Option<Moment> {
+    /// The record at which it is about the ledger's own state, in the version that this program
+    /// knows; `None` if it is about another projection.
+    pub(super) fn state_seq(&self) -> Option<u64> {
         let SnapshotNote { projection, version, seq, .. } = &self.said;
-        let is_known =
-            projection == State::NAME && (State::OLDEST..=State::VERSION).contains(version);
-        is_known.then_some((*seq, *version))
+        (projection == State::NAME && *version == State::VERSION).then_some(*seq)
     }
 
     /// What is wrong with it, where these are the hashes of the state.
-    pub(super) fn against(&self, hashes: &BTreeMap<Moment, ContentHash>) -> Option<Finding> {
-        let hash = hashes.get(&self.moment()?)?.to_string();
+    pub(super) fn against(&self, hashes: &BTreeMap<u64, ContentHash>) -> Option<Finding> {
+        let hash = hashes.get(&self.state_seq()?)?.to_string();
         (self.said.state_hash != hash && !bug!(SnapshotUncompared))
             .then(|| self.differs("state hash", &self.said.state_hash, &hash))
     }

@@ -17,12 +17,12 @@ use super::super::blobs::{self, BlobSurvey, BlobUse, Named};
 use super::super::load;
 use super::beside::{Checked, Snapshots, blob_finding, stranger};
 use super::claim::Claim;
-use super::replay::{Moment, Replayed, replay};
+use super::replay::{Replayed, replay};
 use super::{Level, Phase, Progress, VerifyReport, VerifyRequest};
 
 /// A piece, and for whoever wants to know how far it is, how many bytes it is about.
 enum Piece<'a> {
-    Replay(BTreeSet<Moment>),
+    Replay(BTreeSet<u64>),
     Snapshot(&'a SnapshotName, u64),
     Blob(&'a BlobUse),
 }
@@ -51,7 +51,7 @@ pub(super) fn check(
     let (names, mut pieces) = (&snapshots.list.names, Vec::new());
     let mut total = 0_u64;
     if request.level == Level::Replay {
-        pieces.push(Piece::Replay(moments(&claims, names)));
+        pieces.push(Piece::Replay(claimed_seqs(&claims, names)));
         total = total.saturating_add(report.log.counts.frame_bytes);
     }
     for name in names {
@@ -130,12 +130,11 @@ fn lost(
     Ok(again.filter_map(|(blob, state)| blob_finding(&reader, blob, &state)).collect())
 }
 
-/// At which records somebody says what the state was. Some of the snapshots may turn out to say
-/// nothing.
-fn moments(claims: &[Claim], names: &[SnapshotName]) -> BTreeSet<Moment> {
-    let of_state = names.iter().filter(|name| load::is_read::<State>(name));
-    let of_names = of_state.map(|name| (name.seq, name.version));
-    claims.iter().filter_map(Claim::moment).chain(of_names).collect()
+/// The records for which a note or a snapshot claims a state hash. Some of the snapshots may turn
+/// out to be unreadable.
+fn claimed_seqs(claims: &[Claim], names: &[SnapshotName]) -> BTreeSet<u64> {
+    let of_names = names.iter().filter(|name| load::is_read::<State>(name)).map(|name| name.seq);
+    claims.iter().filter_map(Claim::state_seq).chain(of_names).collect()
 }
 
 fn work<'a>(piece: Piece<'a>, snapshots: &Snapshots<'_>, tally: &Tally<'_>) -> Outcome<'a> {

@@ -8,19 +8,15 @@ use crate::log::{Finding, Item, LogReader, Proof, Tally};
 use crate::plan::{ContentHash, State};
 
 use super::super::hash::state_hash;
-use super::super::projection::Projection as _;
 use super::super::replay::{fold_in, recorded};
 use super::super::snapshots;
 use super::at_record;
-
-/// A record, and the version of the state's encoding that its hash is of.
-pub(super) type Moment = (u64, u32);
 
 /// What folding came to.
 #[derive(Debug, Default)]
 pub(super) struct Replayed {
     /// The hashes that were asked for, as far as folding came.
-    pub(super) hashes: BTreeMap<Moment, ContentHash>,
+    pub(super) hashes: BTreeMap<u64, ContentHash>,
     /// The last record that was folded, and the hash of the state; none if it was asked to stop, or
     /// there is nothing to fold on.
     pub(super) state: Option<(u64, ContentHash)>,
@@ -37,17 +33,17 @@ const STEP: u64 = 1024;
 /// `Io`.
 pub(super) fn replay(
     reader: &LogReader,
-    wanted: BTreeSet<Moment>,
+    wanted: BTreeSet<u64>,
     tally: &Tally<'_>,
 ) -> Result<Replayed> {
     let mut replayed = Replayed::default();
     let Some(mut state) = ground(reader) else { return Ok(replayed) };
     let mut wanted = wanted.into_iter().peekable();
-    let mut see = |state: &State, hashes: &mut BTreeMap<Moment, ContentHash>| {
-        while let Some((seq, version)) = wanted.next_if(|(seq, _)| *seq <= state.seq) {
+    let mut see = |state: &State, hashes: &mut BTreeMap<u64, ContentHash>| {
+        while let Some(seq) = wanted.next_if(|seq| *seq <= state.seq) {
             // What came before the ground cannot be told any more.
             if seq == state.seq {
-                hashes.insert((seq, version), state.hash_in(version));
+                hashes.insert(seq, state_hash(state));
             }
         }
     };

@@ -38,7 +38,7 @@ use runs::Runs;
 pub const ENDED_KEPT: usize = 64;
 
 /// The fold of all events up to one sequence number.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default)]
 pub struct State {
     /// Sequence number of the last record that was folded in; 0 before the first.
     pub seq: u64,

@@ -202,7 +202,7 @@ pub enum RunStatus {
 }
 
 /// One version of a run's plan.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone)]
 pub struct PlanVersion {
     /// Hash of its canonical bytes.
     pub hash: ContentHash,
@@ -211,7 +211,6 @@ pub struct PlanVersion {
     /// What a reviewer said, if anybody did.
     pub review: Option<Review>,
     /// The whole plan, once all of its steps were read. Covered by `hash`.
-    #[serde(skip)]
     pub plan: Arc<CompactPlan>,
     /// The hash of each step, in plan order.
     pub step_hashes: Vec<ContentHash>,

@@ -15,8 +15,6 @@ use std::fmt;
 use std::ops::Index;
 use std::sync::{Arc, OnceLock};
 
-use serde::{Serialize, Serializer};
-
 use super::links::SharedLinks;
 use super::overview::Glance;
 use super::run::Run;
@@ -264,14 +262,6 @@ impl Index<&RunId> for Runs {
 
     fn index(&self, id: &RunId) -> &Run {
         self.get(id).expect("a run of that number")
-    }
-}
-
-impl Serialize for Runs {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // The length is said before: what cannot be unpacked must show as too few.
-        let runs: BTreeMap<_, _> = self.iter().collect();
-        runs.serialize(serializer)
     }
 }
 
