@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use plan_ledger::ledger::{Level, VerifyRequest, verify};
+use plan_ledger::ledger::{VerifyLevel, VerifyRequest, verify};
 use plan_ledger::plan::{Receipt, RunPolicy, Step};
 use plan_ledger::{Environment, Ledger, Plan, State};
 
@@ -129,7 +129,8 @@ fn verified(c: &mut Criterion) {
     made.close().expect("a clean close");
     let mut group = c.benchmark_group("verify");
     group.throughput(Throughput::Elements(records));
-    for level in [Level::Crc, Level::Chain, Level::Snapshots, Level::Replay] {
+    for level in [VerifyLevel::Crc, VerifyLevel::Chain, VerifyLevel::Snapshots, VerifyLevel::Replay]
+    {
         let (jobs, watch) = (NonZeroUsize::MIN.saturating_add(1), &|_| ControlFlow::Continue(()));
         group.bench_function(format!("{level:?}").to_lowercase(), |b| {
             let request = VerifyRequest { level, jobs, expected: None, watch };

@@ -7,7 +7,7 @@ use std::io;
 
 use plan_ledger::plan::{Cost, StepEvent, StepNumber};
 use plan_ledger::{
-    Environment, Event, Ledger, Plan, Projection, Receipt, Recorded, RunId, RunPolicy,
+    Environment, Event, Ledger, Plan, Projection, Receipt, RecordedEvent, RunId, RunPolicy,
 };
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +24,7 @@ impl Projection for SpentByOwner {
     const NAME: &'static str = "spent_by_owner";
     const VERSION: u32 = 1;
 
-    fn apply(&mut self, recorded: &Recorded) {
+    fn apply(&mut self, recorded: &RecordedEvent) {
         match &recorded.event {
             Some(Event::PlanSteps(added)) => {
                 let owners = added.steps.iter().map(|each| each.step.owner.clone());

@@ -44,7 +44,7 @@ pub mod zoo;
 pub use error::{Error, ErrorKind, Location, Result};
 pub use ledger::{
     Ack, BatchKey, Clock, Commit, Environment, ForkPoint, Housekeeping, IdSource, Ledger,
-    LedgerView, OnAmbiguous, OpenQuestion, OpenReport, Projection, Recorded, Reply, Snapshot, Task,
-    plan_hash, state_hash,
+    LedgerView, OnAmbiguous, OpenQuestion, OpenReport, Projection, RecordedEvent, Reply, Snapshot,
+    Task, plan_hash, state_hash,
 };
 pub use plan::{Command, Event, Plan, Receipt, RunId, RunPolicy, State, Step, StepNumber};

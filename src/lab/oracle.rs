@@ -384,7 +384,7 @@ fn log_options(environment: &Environment) -> LogOptions {
     LogOptions {
         head_sync: HeadSync::Interval,
         segments: environment.segments,
-        stream_of: crate::ledger::RUNS,
+        stream_of: crate::ledger::RUN_STREAMS,
         ..LogOptions::new(environment.storage.clone(), UidSource::new(move || ids.next_id()))
     }
 }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::error::{Error, ErrorKind};
 use crate::format::{HeadSync, NewRecord, Uid};
 use crate::ledger::{
-    Clock, Environment, Housekeeping, IdSource, Ledger, OnAmbiguous, SegmentSizes, Through,
+    Clock, Environment, Housekeeping, IdSource, Ledger, OnAmbiguous, RetentionLimit, SegmentSizes,
 };
 use crate::log::{Batch, Durability, Item, LogReader, LoggedRecord, Proof};
 use crate::plan::State;
@@ -322,7 +322,7 @@ impl Trial {
         self.model.pruned = self.model.pruned.max(last);
         self.publish();
         let Some(ledger) = &self.ledger else { return Ok(()) };
-        match ledger.prune(Through::Record(last), None, &format!("lab {place}")) {
+        match ledger.prune(RetentionLimit::Record(last), None, &format!("lab {place}")) {
             Ok(_) => self.acknowledge(),
             Err(error) if error.kind() == ErrorKind::Rejected => Ok(()),
             Err(error) => self.failed(&error),

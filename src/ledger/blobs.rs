@@ -1,73 +1,59 @@
-//! Outputs that are too large for a record: stored before the command that brings them is
-//! decided, resolved for who asks, listed, and collected on command.
+//! Outputs that are too large for a record. They are stored as blobs before their command is decided,
+//! resolved on request, listed, and garbage-collected on command.
 //!
 //! Invariants:
 //! - A record names a blob only after the blob is durable.
-//! - Folding never reads a blob: what is missing or damaged is an error for who asks for it.
-//! - Nothing is collected while a command of this handle is between storing and naming, nor in a
-//!   ledger of which any record cannot be read.
+//! - A fold never reads a blob. A missing or damaged blob is an error only for the reader of that
+//!   output.
+//! - Nothing is collected while a command of this handle holds a reservation, nor in a ledger with a
+//!   record that cannot be read.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::{
-    BlobId, BlobList, BlobReader, BlobState, BlobStore, Item, LogReader, LoggedRecord,
+    BlobId, BlobList, BlobReader, BlobState, BlobStore, Item, Log, LogReader, LoggedRecord,
 };
 use crate::plan::{
-    AttemptToken, BlobOutput, Command, ContentHash, Event, Json, Output, Receipt, Rejection, State,
-    StepEvent, declared,
+    BlobOutput, ContentHash, Event, Json, Output, Receipt, Rejection, State, StepEvent, declared,
 };
 
-use super::Ledger;
-use super::codec;
-use super::kind::Kind;
-use super::load::load_whole;
-use super::replay::LedgerView;
+use super::codec::event::{decode, kind_of};
+use super::codec::kind::Kind;
+use super::snapshot::load::load_validated;
 
-/// The blobs of a ledger that is open for writing.
+/// The blobs of an open ledger.
 #[derive(Debug)]
-pub(super) struct Blobs {
+pub(crate) struct OutputStore {
     store: BlobStore,
     /// Shared from storing a blob until the record that names it is durable; exclusive while
     /// collecting.
-    naming: RwLock<()>,
+    reservations: RwLock<()>,
 }
 
-impl Blobs {
-    pub(super) fn new(store: BlobStore) -> Self {
-        Self { store, naming: RwLock::new(()) }
-    }
-
-    /// To be held until the record that names what is stored is durable.
-    pub(super) fn naming(&self) -> RwLockReadGuard<'_, ()> {
-        self.naming.read().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// How closely blobs are looked at.
+/// How thoroughly blobs are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlobCheck {
-    /// Whether the files are there and have the right lengths.
+    /// That the files exist and have the right lengths.
     Presence,
-    /// Their hashes too.
+    /// Also their hashes.
     Content,
 }
 
-/// A blob that is stored, or that a record names.
+/// A blob that is stored, or named by a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlobUse {
     /// Its name.
     pub id: BlobId,
     /// Its file.
     pub path: PathBuf,
-    /// How many records name it; an anchor of a pruned log counts as one, since it stands for them.
+    /// How many records name it. An anchor of a pruned log counts as one.
     pub records: u64,
     /// The first of them, by sequence number.
     pub first_seq: Option<u64>,
-    /// How it was found.
+    /// The state of its file.
     pub state: BlobState,
 }
 
@@ -76,26 +62,26 @@ pub struct BlobUse {
 pub struct BlobSurvey {
     /// The blobs, by hash.
     pub blobs: Vec<BlobUse>,
-    /// Blobs that were never finished, or are being written.
+    /// Blobs that are unfinished, or being written.
     pub unfinished: Vec<PathBuf>,
-    /// Files that do not belong there.
-    pub strangers: Vec<PathBuf>,
+    /// Unknown files.
+    pub unknown_files: Vec<PathBuf>,
     /// Whether every record could be read: if not, any blob may be named by one that could not.
     pub is_complete: bool,
 }
 
-/// What collecting removed.
+/// What a garbage collection removed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Collected {
+pub struct CollectedBlobs {
     /// Blobs that no record named.
     pub blobs: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Blobs that were never finished.
+    /// Unfinished blobs.
     pub unfinished: u64,
 }
 
-/// The blob that an event names, if it names one.
+/// The blob that an event names, if any.
 #[must_use]
 pub fn blob_of(event: &Event) -> Option<BlobId> {
     let Event::Step(record) = event else { return None };
@@ -114,54 +100,57 @@ fn id_of(blob: &BlobOutput) -> BlobId {
     BlobId { hash: blob.hash.0, length: blob.length }
 }
 
-fn resolve(blobs: &BlobReader, output: &Output) -> Result<Json> {
+/// The value of an output, read from its blob if necessary.
+pub(crate) fn resolve(blobs: &BlobReader, output: &Output) -> Result<Json> {
     let blob = match output {
         Output::Inline(value) => return Ok(value.clone()),
         Output::Blob(blob) => id_of(blob),
     };
     let text = String::from_utf8(blobs.get(&blob)?).map_err(|_| {
-        Error::new(ErrorKind::Corrupt, "the blob has the right hash, but is no text")
+        Error::new(ErrorKind::Corrupt, "the blob has the right hash but is not UTF-8 text")
             .at_path(&blobs.path(&blob))
     })?;
     Ok(Json::from_canonical(text))
 }
 
-impl Ledger {
-    /// What a worker produced, wherever it is kept.
-    ///
-    /// # Errors
-    /// `Corrupt`, naming the file, if it is in a blob that is missing or damaged; `Io`.
-    pub fn output(&self, output: &Output) -> Result<Json> {
-        resolve(self.blobs.store.reader(), output)
+impl OutputStore {
+    pub(crate) fn new(store: BlobStore) -> Self {
+        Self { store, reservations: RwLock::new(()) }
     }
 
-    /// Remove the blobs that no record names, and what was never finished.
-    ///
-    /// # Errors
-    /// `Corrupt` and `Unsupported` if a record cannot be read, which might name any blob: nothing was
-    /// removed then; `Poisoned` and `Fenced`, since the next writer may name what this one knows no record of; `Io`.
-    pub fn collect_blobs(&self) -> Result<Collected> {
-        self.log.expect_own_process()?;
-        let _nobody_names_any = self.blobs.naming.write().unwrap_or_else(PoisonError::into_inner);
+    /// A reservation, to be kept until the record that names a stored blob is durable.
+    pub(crate) fn reserve(&self) -> RwLockReadGuard<'_, ()> {
+        self.reservations.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// See [`crate::Ledger::output`].
+    pub(crate) fn resolve(&self, output: &Output) -> Result<Json> {
+        resolve(self.store.reader(), output)
+    }
+
+    /// Remove the blobs that no record names, and unfinished ones; see
+    /// [`crate::Ledger::collect_blobs`].
+    pub(crate) fn collect(&self, log: &Log) -> Result<CollectedBlobs> {
+        log.expect_own_process()?;
+        let _no_reservations = self.reservations.write().unwrap_or_else(PoisonError::into_inner);
         let mut named = BTreeSet::new();
-        let reader = self.reader()?;
+        let reader = log.reader()?;
         named.extend(anchored(&reader)?.into_iter().map(|(id, _)| id.hash));
         for record in reader.records(reader.first_seq()) {
             let record = record?;
-            if let Some(id) = codec::decode(&record)?.as_ref().and_then(blob_of) {
+            if let Some(id) = decode(&record)?.as_ref().and_then(blob_of) {
                 named.insert(id.hash);
             }
         }
-        let store = &self.blobs.store;
-        // Reading the log may have taken long, and so may removing.
+        // Reading the log and removing files may take long: check the right to write each time.
         let remove = |path: &Path| {
             if !bug!(CollectedByAnyone) {
-                self.log.expect_writer()?;
+                log.expect_writer()?;
             }
-            store.remove(path)
+            self.store.remove(path)
         };
-        let BlobList { blobs, unfinished, strangers: _ } = store.reader().list()?;
-        let mut collected = Collected::default();
+        let BlobList { blobs, unfinished, strangers: _ } = self.store.reader().list()?;
+        let mut collected = CollectedBlobs::default();
         for blob in blobs.iter().filter(|blob| !named.contains(&blob.id.hash)) {
             remove(&blob.path)?;
             collected.blobs += 1;
@@ -174,25 +163,42 @@ impl Ledger {
         Ok(collected)
     }
 
-    /// A command with its output where it belongs. What a receipt brings inline and is too large
-    /// becomes a blob; a blob that a caller names must be there.
-    pub(super) fn stored<'a>(&self, command: &'a Command) -> Result<Cow<'a, Command>> {
-        let Command::RecordReceipt { token, receipt } = command else {
-            return Ok(Cow::Borrowed(command));
+    /// Store the output of a receipt as a blob if it is larger than the threshold, and return what
+    /// replaces it. A blob that the receipt names must exist. `declared_outputs` has the names that the
+    /// step declares; `None` if the attempt was never dispatched.
+    pub(crate) fn store(
+        &self,
+        receipt: &Receipt,
+        threshold: usize,
+        declared_outputs: impl FnOnce() -> Result<Option<Vec<String>>>,
+    ) -> Result<Option<Output>> {
+        let value = match &receipt.output {
+            Output::Inline(value) => value,
+            Output::Blob(blob) => return self.keep_named(blob).map(|()| None),
         };
-        Ok(match self.stored_output(*token, receipt)? {
-            None => Cow::Borrowed(command),
-            Some(output) => {
-                let receipt = Receipt { output, ..receipt.clone() };
-                Cow::Owned(Command::RecordReceipt { token: *token, receipt })
-            }
-        })
+        if value.as_str().len() <= threshold {
+            return Ok(None);
+        }
+        // A receipt for an attempt that was never dispatched is rejected: nothing will name the blob.
+        let Some(names) = declared_outputs()? else { return Ok(None) };
+        let values: Vec<_> =
+            declared(names.iter().map(String::as_str), value).into_iter().collect();
+        // The values that a fold needs stay in the record. If they are most of the output, a blob
+        // saves nothing.
+        let kept: usize = values.iter().map(|(_, value)| value.as_str().len()).sum();
+        if value.as_str().len().saturating_sub(kept) <= threshold {
+            return Ok(None);
+        }
+        value.expect_readable()?;
+        let id = self.store.put(value.as_str().as_bytes())?;
+        let blob = BlobOutput { hash: ContentHash(id.hash), length: id.length, values };
+        Ok(Some(Output::Blob(blob)))
     }
 
-    /// See to it that the output is there that a caller names. No record names it yet: if there is none,
-    /// that is the caller's mistake, and nothing is damaged.
+    /// Make sure that a blob exists which a caller names. No record names it yet, so a missing one is
+    /// the caller's mistake and not damage.
     fn keep_named(&self, blob: &BlobOutput) -> Result<()> {
-        let (id, store) = (id_of(blob), &self.blobs.store);
+        let (id, store) = (id_of(blob), &self.store);
         store.keep(&id).map_err(|error| match store.reader().check(&id) {
             BlobState::Missing | BlobState::WrongLength(_) => {
                 Rejection::NoSuchOutput(blob.hash).into()
@@ -200,81 +206,35 @@ impl Ledger {
             BlobState::Intact | BlobState::WrongHash(_) | BlobState::Unreadable(_) => error,
         })
     }
+}
 
-    /// The output that takes the receipt's place, if another one does.
-    fn stored_output(&self, token: AttemptToken, receipt: &Receipt) -> Result<Option<Output>> {
-        let value = match &receipt.output {
-            Output::Inline(value) => value,
-            Output::Blob(blob) => return self.keep_named(blob).map(|()| None),
-        };
-        let threshold = self.environment.blob_threshold;
-        if value.as_str().len() <= threshold {
-            return Ok(None);
-        }
-        let outputs = {
-            let mut shared = self.lock()?;
-            shared.refresh(&self.log)?;
-            let state = &shared.state;
-            // An attempt that was never dealt is refused: nothing will name the blob.
-            let Some((run, step)) = state.dealt.get(&token) else { return Ok(None) };
-            state
-                .runs
-                .get(run)
-                .and_then(|run| run.plan_step(*step))
-                .map(|step| step.outputs().owned())
-        };
-        let values: Vec<_> =
-            declared(outputs.iter().flatten().map(String::as_str), value).into_iter().collect();
-        // What the fold needs stays in the record. Where that is most of it, nothing is gained.
-        let kept: usize = values.iter().map(|(_, value)| value.as_str().len()).sum();
-        if value.as_str().len().saturating_sub(kept) <= threshold {
-            return Ok(None);
-        }
-        value.expect_readable()?;
-        let id = self.blobs.store.put(value.as_str().as_bytes())?;
-        let blob = BlobOutput { hash: ContentHash(id.hash), length: id.length, values };
-        Ok(Some(Output::Blob(blob)))
+/// The state of an output's blob; `None` for an inline output.
+pub(crate) fn blob_state(log: &LogReader, output: &Output) -> Option<BlobState> {
+    match output {
+        Output::Inline(_) => None,
+        Output::Blob(blob) => Some(log.blobs().check(&id_of(blob))),
     }
 }
 
-impl LedgerView {
-    /// What a worker produced, wherever it is kept.
-    ///
-    /// # Errors
-    /// As [`Ledger::output`].
-    pub fn output(&self, output: &Output) -> Result<Json> {
-        resolve(&self.log().blobs(), output)
-    }
-
-    /// How the blob of an output is found; `None` for one that is no blob.
-    #[must_use]
-    pub fn blob_state(&self, output: &Output) -> Option<BlobState> {
-        match output {
-            Output::Inline(_) => None,
-            Output::Blob(blob) => Some(self.log().blobs().check(&id_of(blob))),
+/// See [`crate::LedgerView::blobs`].
+pub(crate) fn survey_with(log: &LogReader, check: BlobCheck) -> Result<BlobSurvey> {
+    let mut survey = survey(log, named(log)?)?;
+    if check == BlobCheck::Content {
+        let reader = log.blobs();
+        for blob in &mut survey.blobs {
+            blob.state = reader.check(&blob.id);
         }
     }
-
-    /// All blobs: those that are stored, and those that records name. Damage is no error here.
-    pub fn blobs(&self, check: BlobCheck) -> Result<BlobSurvey> {
-        let mut survey = survey(self.log(), named(self.log())?)?;
-        if check == BlobCheck::Content {
-            let reader = self.log().blobs();
-            for blob in &mut survey.blobs {
-                blob.state = reader.check(&blob.id);
-            }
-        }
-        Ok(survey)
-    }
+    Ok(survey)
 }
 
-/// The blobs that intact records name, and anchors.
-pub(super) fn named(log: &LogReader) -> Result<Named> {
-    let mut named = Named::anchored(log);
+/// The blobs that intact records and anchors name.
+pub(crate) fn named(log: &LogReader) -> Result<NamedBlobs> {
+    let mut named = NamedBlobs::anchored(log);
     let mut walk = log.walk(1);
     while let Some(item) = walk.pass() {
         match item? {
-            Item::Record(record, _) => match codec::decode(&record) {
+            Item::Record(record, _) => match decode(&record) {
                 Ok(event) => {
                     if let Some(id) = event.as_ref().and_then(blob_of) {
                         named.add(id, record.seq);
@@ -289,30 +249,49 @@ pub(super) fn named(log: &LogReader) -> Result<Named> {
     Ok(named)
 }
 
-/// The blob that a record names, if it names one.
+/// The blobs that the records up to `last` name.
 ///
 /// # Errors
-/// `Unsupported` and `Corrupt` where it cannot be told.
-pub(super) fn named_in<P: AsRef<[u8]>>(record: &LoggedRecord<P>) -> Result<Option<BlobId>> {
-    match codec::kind_of(record)? {
+/// `Corrupt`, `Unsupported` and `Io` if a record cannot be read.
+pub(crate) fn named_up_to(reader: &LogReader, last: u64) -> Result<BTreeSet<BlobId>> {
+    let mut named = BTreeSet::new();
+    for item in reader.walk(reader.first_seq()) {
+        match item? {
+            Item::Record(record, _) if record.seq > last => break,
+            Item::Record(record, _) => {
+                named.extend(decode(&record)?.as_ref().and_then(blob_of));
+            }
+            Item::Damage(damage) => return Err(damage.into_error()),
+            Item::Derived(_) | Item::OpenEnd { .. } => {}
+        }
+    }
+    Ok(named)
+}
+
+/// The blob that a record names, if any.
+///
+/// # Errors
+/// `Unsupported` and `Corrupt` if the record cannot be decoded.
+pub(crate) fn named_in<P: AsRef<[u8]>>(record: &LoggedRecord<P>) -> Result<Option<BlobId>> {
+    match kind_of(record)? {
         Some(Kind::ReceiptRecorded | Kind::ReceiptRefused) => {
-            Ok(codec::decode(record)?.as_ref().and_then(blob_of))
+            Ok(decode(record)?.as_ref().and_then(blob_of))
         }
         _ => Ok(None),
     }
 }
 
-/// The blobs that records name, how often and where first.
+/// The blobs that records name, how often, and the first record of each.
 #[derive(Debug)]
-pub(super) struct Named {
+pub(crate) struct NamedBlobs {
     uses: BTreeMap<BlobId, (u64, Option<u64>)>,
     /// Whether every record could be read.
     is_complete: bool,
 }
 
-impl Named {
-    /// Those that the anchors of a log name: what they stand for comes before its records.
-    pub(super) fn anchored(log: &LogReader) -> Self {
+impl NamedBlobs {
+    /// The blobs that the anchors of a log name: anchors come before all records.
+    pub(crate) fn anchored(log: &LogReader) -> Self {
         let anchored = anchored(log);
         let mut named = Self { uses: BTreeMap::new(), is_complete: anchored.is_ok() };
         for (id, seq) in anchored.into_iter().flatten() {
@@ -321,23 +300,23 @@ impl Named {
         named
     }
 
-    /// Whether it is named, as far as that can be told.
-    pub(super) fn may_have(&self, id: &BlobId) -> bool {
+    /// Whether a blob is or may be named.
+    pub(crate) fn may_have(&self, id: &BlobId) -> bool {
         !self.is_complete || self.uses.contains_key(id)
     }
 
-    /// This record names it; those that were added before come before it.
-    pub(super) fn add(&mut self, id: BlobId, seq: u64) {
+    /// Add a record that names a blob. Records are added in order.
+    pub(crate) fn add(&mut self, id: BlobId, seq: u64) {
         self.uses.entry(id).or_insert((0, Some(seq))).0 += 1;
     }
 }
 
-/// The blobs that are stored, and those that are named; whether they are there, with the right
-/// lengths. What is named is looked for after it was named: it was stored before.
-pub(super) fn survey(log: &LogReader, named: Named) -> Result<BlobSurvey> {
-    let Named { uses: mut named, is_complete } = named;
+/// The stored blobs and the named ones, and whether they exist with the right lengths. The files are
+/// listed after the records were read: a blob is stored before it is named.
+pub(crate) fn survey(log: &LogReader, named: NamedBlobs) -> Result<BlobSurvey> {
+    let NamedBlobs { uses: mut named, is_complete } = named;
     let reader = log.blobs();
-    let BlobList { blobs, unfinished, strangers } = reader.list()?;
+    let BlobList { blobs, unfinished, strangers: unknown_files } = reader.list()?;
     let stored: BTreeMap<_, _> = blobs.iter().map(|blob| (blob.id.hash, blob.id.length)).collect();
     for blob in blobs {
         let is_named = named.range(from_hash(blob.id.hash)..).next();
@@ -358,11 +337,11 @@ pub(super) fn survey(log: &LogReader, named: Named) -> Result<BlobSurvey> {
         state: found(&id),
     };
     let blobs = named.into_iter().map(of).collect();
-    Ok(BlobSurvey { blobs, unfinished, strangers, is_complete })
+    Ok(BlobSurvey { blobs, unfinished, unknown_files, is_complete })
 }
 
-/// The blobs that the anchors of a log name which begins later, and the anchor's record: the records
-/// that named them first may be gone.
+/// The blobs that the anchors of a pruned log name, each with the anchor's record: the records that
+/// named them first may be gone.
 fn anchored(reader: &LogReader) -> Result<Vec<(BlobId, u64)>> {
     let retention = reader.retention().filter(|_| reader.first_seq() > 1);
     let anchors = retention.map(|retention| retention.note.anchors.as_slice()).unwrap_or_default();
@@ -370,7 +349,7 @@ fn anchored(reader: &LogReader) -> Result<Vec<(BlobId, u64)>> {
     for anchor in anchors {
         reader.check_anchor(anchor)?;
         let Some(name) = anchor.name() else { continue };
-        let (state, _) = load_whole::<State>(reader, &name)?;
+        let (state, _) = load_validated::<State>(reader, &name)?;
         let steps = state.runs.values().flat_map(|run| &run.steps);
         let receipts = steps.filter_map(|step| step.attempt()).filter_map(|it| it.receipt.as_ref());
         named.extend(receipts.filter_map(|receipt| match &receipt.output {

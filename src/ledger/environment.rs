@@ -1,4 +1,5 @@
-//! What a ledger takes from the world: disk, clock and identifiers, each as an argument.
+//! The environment of a ledger: storage, clock, identifiers and settings, all passed as arguments, so
+//! that tests replace any of them. Also the text form of times and durations.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,53 +10,54 @@ use crate::log::{Housekeeping, LogOptions, OnAmbiguous, SegmentSizes, UidSource}
 use crate::plan::Micros;
 use crate::storage::{DiskStorage, Storage};
 
-use super::snapshots::RUNG;
-use super::streams::RUNS;
+use super::codec::streams::RUN_STREAMS;
 
-/// Outputs from 64 KiB on are blobs, unless somebody wants it otherwise.
-const BLOB_THRESHOLD: usize = 64 << 10;
+/// The default of [`Environment::blob_threshold`].
+const DEFAULT_BLOB_THRESHOLD: usize = 64 << 10;
+/// The default of [`Environment::snapshot_every`].
+pub(crate) const DEFAULT_SNAPSHOT_INTERVAL: u64 = 65_536;
 
-/// Where the time comes from.
+/// A source of time.
 pub trait Clock: Send + Sync + fmt::Debug {
     /// Microseconds since the Unix epoch. It may jump; the ledger's own time never goes back.
     fn now(&self) -> Micros;
 }
 
-/// Where identifiers come from.
+/// A source of identifiers.
 pub trait IdSource: Send + Sync + fmt::Debug {
     /// A new identifier.
     fn next_id(&self) -> Uid;
 }
 
-/// Everything that a ledger takes from the world.
+/// Storage, clock, identifiers and settings of a ledger.
 #[derive(Debug, Clone)]
 pub struct Environment {
-    /// The disk.
+    /// The storage.
     pub storage: Arc<dyn Storage>,
     /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// Where identifiers come from.
+    /// The source of identifiers.
     pub ids: Arc<dyn IdSource>,
-    /// Text for people who ask who holds the ledger.
+    /// Describes this process in the lock file, for people who find the ledger locked.
     pub holder: String,
     /// When HEAD is synced; see [`HeadSync`].
     pub head_sync: HeadSync,
-    /// Who does what can wait; see [`Housekeeping`].
+    /// Whether housekeeping runs inline or on a thread; see [`Housekeeping`].
     pub housekeeping: Housekeeping,
-    /// What opening does where it cannot be told what was acknowledged; see [`OnAmbiguous`].
+    /// How opening treats a log whose acknowledged end is unknown; see [`OnAmbiguous`].
     pub on_ambiguous: OnAmbiguous,
-    /// Outputs whose canonical JSON has more bytes than this are kept beside the log, in blobs.
+    /// An output whose canonical JSON has more bytes than this is stored as a blob.
     pub blob_threshold: usize,
-    /// A snapshot of the state is made and kept at every multiple of so many records, so that opening
-    /// and looking back need not fold more than that; from 65,536 on, one that is small is made
-    /// and kept at every sixteenth of the way, too. `None`: only on request.
+    /// A full snapshot of the state is made and kept at every multiple of this many records, which
+    /// limits what opening and time travel fold. From 65,536 on, delta snapshots are made in between,
+    /// as long as they are small. `None`: only on request.
     pub snapshot_every: Option<u64>,
-    /// How long the log's segments are made; see [`SegmentSizes`].
+    /// The sizes of the log's segments; see [`SegmentSizes`].
     pub segments: SegmentSizes,
 }
 
 impl Environment {
-    /// This machine: its disk, its clock, random identifiers.
+    /// This machine: its disk and clock, and random identifiers.
     #[must_use]
     pub fn system() -> Self {
         let clock = SystemClock;
@@ -69,13 +71,13 @@ impl Environment {
             head_sync: HeadSync::Interval,
             housekeeping: Housekeeping::Thread,
             on_ambiguous: OnAmbiguous::Refuse,
-            blob_threshold: BLOB_THRESHOLD,
-            snapshot_every: Some(RUNG),
+            blob_threshold: DEFAULT_BLOB_THRESHOLD,
+            snapshot_every: Some(DEFAULT_SNAPSHOT_INTERVAL),
             segments: SegmentSizes::USUAL,
         }
     }
 
-    pub(super) fn log_options(&self) -> LogOptions {
+    pub(crate) fn log_options(&self) -> LogOptions {
         let ids = self.ids.clone();
         let uids = UidSource::new(move || ids.next_id());
         LogOptions {
@@ -84,7 +86,7 @@ impl Environment {
             housekeeping: self.housekeeping,
             on_ambiguous: self.on_ambiguous,
             segments: self.segments,
-            stream_of: RUNS,
+            stream_of: RUN_STREAMS,
             ..LogOptions::new(self.storage.clone(), uids)
         }
     }
@@ -95,7 +97,10 @@ impl Environment {
 pub struct SystemClock;
 
 impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "this is where time enters as an argument")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "time enters the crate here, and is an argument from here on"
+    )]
     fn now(&self) -> Micros {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Micros::try_from(since.as_micros()).unwrap_or(Micros::MAX)
@@ -113,17 +118,17 @@ impl IdSource for RandomIds {
     }
 }
 
-/// A time as people read it, in UTC: `2026-11-21T03:38:36.000000Z`.
+/// A time in UTC: `2026-11-21T03:38:36.000000Z`.
 #[must_use]
 pub fn time_text(time: Micros) -> String {
-    // Beyond the year 9999 the library cannot write it, and nobody can have meant it.
+    // The library cannot format times after the year 9999.
     const LAST: Micros = 253_402_300_799_000_000;
     let time = UNIX_EPOCH + Duration::from_micros(time.min(LAST));
     humantime::format_rfc3339_micros(time).to_string()
 }
 
-/// The time that somebody wrote: in UTC (`2026-11-21T03:38:36Z`, `2026-11-21 03:38:36`), or how
-/// long ago (`2h`, `1d 4h`).
+/// Parse a time in UTC (`2026-11-21T03:38:36Z`, `2026-11-21 03:38:36`), or one relative to `now`:
+/// how long ago (`2h`, `1d 4h`).
 #[must_use]
 pub fn parse_time(text: &str, now: Micros) -> Option<Micros> {
     if let Some(ago) = parse_duration(text) {
@@ -133,7 +138,7 @@ pub fn parse_time(text: &str, now: Micros) -> Option<Micros> {
     Micros::try_from(time.duration_since(UNIX_EPOCH).ok()?.as_micros()).ok()
 }
 
-/// How long something lasts, as somebody wrote it: `90s`, `2h 30m`.
+/// Parse a duration: `90s`, `2h 30m`.
 #[must_use]
 pub fn parse_duration(text: &str) -> Option<Duration> {
     humantime::parse_duration(text).ok()
@@ -141,12 +146,11 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: times are read as they are written.
-
     use super::*;
 
+    /// Goal: formatted times parse to the same time, and relative times count back from now.
     #[test]
-    fn times_are_read_back() {
+    fn times_round_trip_as_text() {
         let time = 1_763_696_316_123_456;
         assert_eq!(parse_time(&time_text(time), 0), Some(time));
         assert_eq!(parse_time("1970-01-01 00:00:07", 0), Some(7_000_000));

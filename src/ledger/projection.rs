@@ -1,31 +1,72 @@
-//! Projections: folds of the log that somebody wants to keep, the ledger's own state among them.
+//! Projections: pure folds of the log, the ledger's own state among them.
+//!
+//! A fold passes every record to a projection as a [`RecordedEvent`]. A projection can be kept in
+//! snapshots, so that a fold does not have to begin with record 1.
+//!
+//! Invariant: the result depends on the records alone.
 
 use std::io;
 
+use crate::error::Result;
 use crate::format::is_projection_name;
-use crate::plan::{ContentHash, State};
+use crate::log::LoggedRecord;
+use crate::plan::{ContentHash, Event, Micros, State};
 
-use super::hash::{hash_of, state_hash};
-use super::replay::{Recorded, fold, fold_in};
-use super::state_body;
+use super::codec::event::decode;
+use super::codec::hash::hash_of;
 
-/// Whose a projection is. Only this crate can name it.
+/// A record of the log and its event.
+#[derive(Debug, Clone)]
+pub struct RecordedEvent {
+    /// Sequence number.
+    pub seq: u64,
+    /// Microseconds since the Unix epoch.
+    pub time: Micros,
+    /// The event; `None` for a note.
+    pub event: Option<Event>,
+}
+
+/// Decode a record.
+///
+/// # Errors
+/// `Unsupported` for a record of a newer program; `Corrupt` for an invalid payload.
+pub(crate) fn decode_record<P: AsRef<[u8]>>(record: &LoggedRecord<P>) -> Result<RecordedEvent> {
+    Ok(RecordedEvent { seq: record.seq, time: record.time, event: decode(record)? })
+}
+
+/// Fold a record into a state.
+pub(crate) fn apply_record(state: &mut State, record: &RecordedEvent) {
+    match &record.event {
+        Some(event) => state.apply(record.seq, record.time, event),
+        None => state.pass(record.seq, record.time),
+    }
+}
+
+/// As [`apply_record`], without a copy of the event.
+pub(crate) fn apply_owned_record(state: &mut State, record: RecordedEvent) {
+    match record.event {
+        Some(event) => state.take(record.seq, record.time, event),
+        None => state.pass(record.seq, record.time),
+    }
+}
+
+/// The owner of a projection. Only this crate can name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KeptFor {
-    /// The ledger's.
+pub enum ProjectionOwner {
+    /// The ledger itself.
     Ledger,
-    /// Somebody's who uses the crate.
+    /// A program that uses the crate.
     User,
 }
 
-/// Whether a projection may have the name that it has.
+/// Whether a projection may have its name.
 ///
-/// A user's own could be called `state`: the note of its snapshot spoke of the ledger's state, and
-/// said something else of it than the snapshots of that. Such a program is not compiled any more.
+/// A user's projection must not be called `state`: its snapshot notes would contradict those of the
+/// ledger's own state. Such a program does not compile:
 ///
 /// ```compile_fail
 /// # use std::io;
-/// # use plan_ledger::{Ledger, Projection, Recorded};
+/// # use plan_ledger::{Ledger, Projection, RecordedEvent};
 /// #[derive(Default)]
 /// struct Mine;
 ///
@@ -33,7 +74,7 @@ pub enum KeptFor {
 ///     const NAME: &'static str = "state";
 ///     const VERSION: u32 = 1;
 ///     // ...
-/// #   fn apply(&mut self, _: &Recorded) {}
+/// #   fn apply(&mut self, _: &RecordedEvent) {}
 /// #   fn encode(&self, _: &mut dyn io::Write) -> io::Result<()> { Ok(()) }
 /// #   fn decode(_: &mut dyn io::Read) -> io::Result<Self> { Ok(Self) }
 /// }
@@ -43,11 +84,11 @@ pub enum KeptFor {
 /// # fn main() { let _ = keep as fn(&Ledger) -> _; }
 /// ```
 ///
-/// Under any other name it is:
+/// Under any other name it does:
 ///
 /// ```
 /// # use std::io;
-/// # use plan_ledger::{Ledger, Projection, Recorded};
+/// # use plan_ledger::{Ledger, Projection, RecordedEvent};
 /// #[derive(Default)]
 /// struct Mine;
 ///
@@ -55,7 +96,7 @@ pub enum KeptFor {
 ///     const NAME: &'static str = "mine";
 ///     const VERSION: u32 = 1;
 ///     // ...
-/// #   fn apply(&mut self, _: &Recorded) {}
+/// #   fn apply(&mut self, _: &RecordedEvent) {}
 /// #   fn encode(&self, _: &mut dyn io::Write) -> io::Result<()> { Ok(()) }
 /// #   fn decode(_: &mut dyn io::Read) -> io::Result<Self> { Ok(Self) }
 /// }
@@ -64,128 +105,85 @@ pub enum KeptFor {
 /// # }
 /// # fn main() { let _ = keep as fn(&Ledger) -> _; }
 /// ```
-pub(super) const fn is_name_of(kept_for: KeptFor, name: &str) -> bool {
-    let is_ours = matches!(name.as_bytes(), b"state" | b"metrics");
-    is_projection_name(name) && (!is_ours || matches!(kept_for, KeptFor::Ledger))
+pub(crate) const fn is_valid_name(owner: ProjectionOwner, name: &str) -> bool {
+    let is_reserved = matches!(name.as_bytes(), b"state" | b"metrics");
+    is_projection_name(name) && (!is_reserved || matches!(owner, ProjectionOwner::Ledger))
 }
 
-/// A fold of the log, with a form in which it can be kept in a snapshot.
+/// A fold of the log that can be kept in snapshots.
 ///
-/// A projection is a pure function of the records: no clock, no randomness, no order of a hash
-/// map. Its default is what it is before the first record.
+/// A projection is a pure function of the records: no clock, no randomness, no iteration order of a
+/// hash map. Its default is its value before the first record.
 pub trait Projection: Default {
-    /// Its name in files: 1 to 64 characters of `a-z`, `0-9` and `_`, but not `state` or `metrics`,
-    /// which are the ledger's own. It is checked when the program is compiled.
+    /// Its name in files: 1 to 64 characters of `a-z`, `0-9` and `_`, except `state` and `metrics`,
+    /// which are the ledger's own. It is checked at compile time.
     const NAME: &'static str;
 
-    /// Version of what `apply` means and of what `encode` writes, from 1. A snapshot of another
+    /// Version of the meaning of `apply` and of the bytes of `encode`, from 1. A snapshot of another
     /// version is ignored: the log is folded instead.
     const VERSION: u32;
 
-    /// Whose it is. There is nothing to be said here outside of this crate.
+    /// The owner. Programs that use the crate leave it alone.
     #[doc(hidden)]
-    const KEPT_FOR: KeptFor = KeptFor::User;
+    const OWNER: ProjectionOwner = ProjectionOwner::User;
 
-    /// Fold a record in. Total: whatever the record says, there is a result.
-    fn apply(&mut self, recorded: &Recorded);
+    /// Fold a record in. Every record has a result: this cannot fail.
+    fn apply(&mut self, record: &RecordedEvent);
 
-    /// The same, of a record that nobody needs afterwards.
-    fn take(&mut self, recorded: Recorded) {
-        self.apply(&recorded);
+    /// As [`Projection::apply`], of a record that is not needed afterwards.
+    fn apply_owned(&mut self, record: RecordedEvent) {
+        self.apply(&record);
     }
 
-    /// Write everything that `decode` needs. Equal projections write equal bytes, packing aside.
+    /// Write everything that `decode` needs. Equal projections write equal bytes, except for
+    /// compression.
     ///
     /// # Errors
-    /// What the writer says; anything else means that there can be no snapshot of this one.
+    /// Those of the writer. Any other error means that this value cannot have a snapshot.
     fn encode(&self, out: &mut dyn io::Write) -> io::Result<()>;
 
-    /// Read what `encode` wrote, to the end. The bytes are those of a file: sums were checked,
-    /// but they may still be anything, so no length in them may be believed.
+    /// Read what `encode` wrote, to the end. The checksums of the file are valid, but its bytes may
+    /// still be anything: trust no length in them.
     ///
     /// # Errors
-    /// What the reader says, and bytes that make no sense.
+    /// Those of the reader, and bytes that encode no such projection.
     fn decode(input: &mut dyn io::Read) -> io::Result<Self>;
 
-    /// Write what [`Projection::decode_changes`] needs to make this of `base`, which stands in an older
-    /// snapshot.
+    /// Write the differences from `base`, the value of an older snapshot.
     ///
     /// # Errors
-    /// As [`Projection::encode`]; that snapshots of this projection are based on no other.
+    /// As [`Projection::encode`]; `Unsupported` for a projection without delta snapshots.
     fn encode_changes(&self, _base: &Self, _out: &mut dyn io::Write) -> io::Result<()> {
-        Err(whole())
+        Err(no_deltas())
     }
 
-    /// Read what [`Projection::encode_changes`] wrote of `base`.
+    /// Apply what [`Projection::encode_changes`] wrote to `base`.
     ///
     /// # Errors
-    /// As [`Projection::decode`]; that snapshots of this projection are based on no other.
+    /// As [`Projection::decode`]; `Unsupported` for a projection without delta snapshots.
     fn decode_changes(_base: Self, _input: &mut dyn io::Read) -> io::Result<Self> {
-        Err(whole())
+        Err(no_deltas())
     }
 
-    /// What is wrong with bytes that `decode` took over and that were looked at only later.
+    /// The fault that was found since in bytes whose decoding `decode` deferred.
     #[must_use]
     fn fault(&self) -> Option<&str> {
         None
     }
 
-    /// Look at all that `decode` left for later: what is wrong with any of it.
+    /// Decode everything that `decode` deferred, and return the first fault.
     #[must_use]
-    fn check(&self) -> Option<&str> {
+    fn validate(&self) -> Option<&str> {
         None
     }
 
-    /// What two equal projections have in common: the hash of what `encode` writes.
+    /// A hash that equal projections share: by default, of the bytes of `encode`.
     #[must_use]
     fn hash(&self) -> ContentHash {
         hash_of(|out| self.encode(out))
     }
 }
 
-fn whole() -> io::Error {
-    io::Error::new(io::ErrorKind::Unsupported, "snapshots of this projection are based on no other")
-}
-
-/// The state of the ledger: plans, steps, queues, variables, barriers.
-impl Projection for State {
-    const NAME: &'static str = "state";
-    const VERSION: u32 = 1;
-    const KEPT_FOR: KeptFor = KeptFor::Ledger;
-
-    fn apply(&mut self, recorded: &Recorded) {
-        fold(self, recorded);
-    }
-
-    fn take(&mut self, recorded: Recorded) {
-        fold_in(self, recorded);
-    }
-
-    fn encode(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        state_body::encode(self, &Self::default(), out)
-    }
-
-    fn decode(input: &mut dyn io::Read) -> io::Result<Self> {
-        state_body::decode(Self::default(), input)
-    }
-
-    fn encode_changes(&self, base: &Self, out: &mut dyn io::Write) -> io::Result<()> {
-        state_body::encode(self, base, out)
-    }
-
-    fn decode_changes(base: Self, input: &mut dyn io::Read) -> io::Result<Self> {
-        state_body::decode(base, input)
-    }
-
-    fn hash(&self) -> ContentHash {
-        state_hash(self)
-    }
-
-    fn fault(&self) -> Option<&str> {
-        self.runs.fault()
-    }
-
-    fn check(&self) -> Option<&str> {
-        self.runs.check()
-    }
+fn no_deltas() -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, "this projection has no delta snapshots")
 }

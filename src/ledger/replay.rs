@@ -1,221 +1,187 @@
-//! Folding records into a state.
+//! Folds a whole log, damaged or not, into a state, and reports what could not be used.
+//!
+//! [`fold`] reads from the first record and goes on after damage if a snapshot bridges it;
+//! [`fold_recent`] starts at the newest valid snapshot and reads less.
+//!
+//! Invariants:
+//! - The state is that of the last record before any damage, unless a snapshot replaces what is
+//!   missing.
+//! - Records that were not read are not reported as valid: the caller learns from which record on the
+//!   log was read.
 
 use std::ops::ControlFlow;
-use std::path::Path;
 
 use crate::error::Result;
 use crate::format::{SnapshotHeader, SnapshotName};
-use crate::log::{Damage, DerivedDamage, Item, LogReader, LoggedRecord, Proof};
-use crate::plan::{Event, Micros, State};
+use crate::log::{Damage, DerivedDamage, Item, LogReader, LoggedRecord, Proof, SnapshotNote};
+use crate::plan::State;
 
-use super::environment::Environment;
-use super::load::{self, load_whole};
-use super::projection::Projection;
-use super::{codec, snapshots};
+use super::codec::event::decode;
+use super::snapshot::load::{load, load_validated};
+use super::snapshot::store;
 
-/// A record and what it means.
-#[derive(Debug, Clone)]
-pub struct Recorded {
-    /// Sequence number.
-    pub seq: u64,
-    /// Microseconds since the Unix epoch.
-    pub time: Micros,
-    /// What happened; `None` for a record that concerns the log only.
-    pub event: Option<Event>,
-}
+/// How many snapshots [`fold_recent`] tries, newest first, before it reads everything: as many as a
+/// damaged base can have on top of it, that base, and one more.
+const SNAPSHOTS_TRIED_MAX: usize = 18;
 
-pub(super) fn recorded<P: AsRef<[u8]>>(record: &LoggedRecord<P>) -> Result<Recorded> {
-    Ok(Recorded { seq: record.seq, time: record.time, event: codec::decode(record)? })
-}
-
-/// Fold a record into a state.
-pub(super) fn fold(state: &mut State, recorded: &Recorded) {
-    match &recorded.event {
-        Some(event) => state.apply(recorded.seq, recorded.time, event),
-        None => state.pass(recorded.seq, recorded.time),
-    }
-}
-
-/// Fold a record into a state that nobody needs afterwards.
-pub(super) fn fold_in(state: &mut State, recorded: Recorded) {
-    match recorded.event {
-        Some(event) => state.take(recorded.seq, recorded.time, event),
-        None => state.pass(recorded.seq, recorded.time),
-    }
-}
-
-/// A ledger as somebody sees it who takes no lock and writes nothing: live, closed or damaged. It stays as
-/// it was when it was opened: what is written later is seen by who opens it again, or follows it.
-#[derive(Debug, Clone)]
-pub struct LedgerView {
-    reader: LogReader,
-}
-
-/// What folding a log begins with.
+/// The state from which a fold began.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ground {
-    /// With record 1.
+pub enum FoldOrigin {
+    /// The empty state before record 1.
     Start,
-    /// The log begins later: with the state of a snapshot at this record. Records up to it are
-    /// counted, and not folded.
+    /// The log is pruned: the snapshot at this record. Records up to it are counted, not folded.
     Anchor(u64),
-    /// With the state of a snapshot at this record. Records before it were not read.
+    /// The snapshot at this record. Records before it were not read.
     Snapshot(u64),
-    /// The log begins later, and there is no state to begin with: why.
-    Nowhere(String),
+    /// The log is pruned and no state is left to begin with: the reason.
+    Missing(String),
 }
 
-/// Who is shown a fold as it grows.
-pub type FoldWatch<'a> = &'a mut dyn FnMut(&Fold, Proof) -> ControlFlow<()>;
+/// A callback that sees a fold after each durable record, and may end it.
+pub type FoldObserver<'a> = &'a mut dyn FnMut(&Fold, Proof) -> ControlFlow<()>;
 
-/// What a view adds up to.
+/// The result of folding a log.
 #[derive(Debug, Clone)]
 pub struct Fold {
     /// The state after the last record before any damage.
     pub state: State,
     /// Acknowledged bytes that cannot be read, in order.
     pub damage: Vec<Damage>,
-    /// Indexes and footers that do not hold, in order: every record is read without them.
+    /// Invalid indexes and footers, in order. Every record is read without them.
     pub derived: Vec<DerivedDamage>,
-    /// Records that are intact and stand behind damage: they are not part of the state.
-    pub behind_damage: u64,
-    /// Records beyond what HEAD says is durable: a write that is going on, or one that was cut
-    /// short and will be judged when the ledger is opened. They are no part of the state, unless
-    /// HEAD is lost and nothing better is left.
+    /// Intact records after damage. They are not part of the state.
+    pub after_damage: u64,
+    /// Records after the durable end that HEAD names: a write in progress, or one that was cut short
+    /// and will be judged when the ledger is opened. They are not part of the state, unless HEAD is
+    /// lost.
     pub unproven: u64,
-    /// All intact records, wherever they stand.
+    /// All intact records, before and after damage.
     pub records: u64,
-    /// The last intact record, wherever it stands.
+    /// The last intact record, before or after damage.
     pub last: Option<LoggedRecord>,
-    /// What folding began with.
-    pub ground: Ground,
-    /// The record of the snapshot that the state was taken over from, behind damage.
+    /// The state from which the fold began.
+    pub origin: FoldOrigin,
+    /// The record of the snapshot from which the fold went on after damage.
     pub from_snapshot: Option<u64>,
-    /// Snapshots that could not be used there, and why.
+    /// Why other snapshots could not be used for that.
     pub ignored_snapshots: Vec<String>,
-    /// Why folding ended early although the bytes are intact: a record of a newer program.
+    /// Why the fold ended early although the bytes are intact: a record of a newer program.
     pub unreadable: Option<String>,
-    /// Something before the last record is missing in the state.
-    is_behind_damage: bool,
+    /// A record before the last one is missing in the state.
+    is_after_damage: bool,
 }
 
-impl LedgerView {
-    /// Look at a ledger.
-    ///
-    /// # Errors
-    /// `NotALedger`, and `Io`. Damage is no error here.
-    pub fn open(dir: &Path, environment: &Environment) -> Result<Self> {
-        Ok(Self { reader: LogReader::open(&environment.storage, dir)? })
-    }
-
-    /// The log beneath: segments, HEAD, records, damage.
-    #[must_use]
-    pub fn log(&self) -> &LogReader {
-        &self.reader
-    }
-
-    /// The state after record `seq`: the newest good snapshot at or before it, and the records
-    /// since.
-    ///
-    /// # Errors
-    /// `OutOfRange` beyond the last durable record; `Corrupt` for damage between the two.
-    pub fn state_at(&self, seq: u64) -> Result<State> {
-        self.project(seq)
-    }
-
-    /// Any projection after record `seq`.
-    ///
-    /// # Errors
-    /// As [`LedgerView::state_at`].
-    pub fn project<P: Projection>(&self, seq: u64) -> Result<P> {
-        Ok(snapshots::project_at(&self.reader, seq)?.value)
-    }
-
-    /// Check a snapshot in every way that this program can: the file, that it belongs to this
-    /// log, and, if it is of the ledger's own state, what it holds. Runs that it has from the one it is
-    /// based on are checked with that one. Its names are in
-    /// [`LogReader::snapshots`].
-    ///
-    /// # Errors
-    /// `Corrupt` with file and offset; `Unsupported`; `Io`.
-    pub fn check_snapshot(&self, name: &SnapshotName) -> Result<SnapshotHeader> {
-        load::check(&self.reader, name)
-    }
-
-    /// Fold everything that can be trusted up to record `seq`, and say what cannot. A good
-    /// snapshot behind damage stands for what is missing: folding goes on from it, and the damage
-    /// is reported all the same.
-    pub fn fold(&self, seq: u64) -> Result<Fold> {
-        self.fold_with(seq, &mut |_, _| ControlFlow::Continue(()))
-    }
-
-    /// The same, and show what there is after each record that is durable: it is the last one
-    /// then, and the state is the one after it, unless it stands behind damage. Folding ends early
-    /// where `watch` says so.
-    ///
-    /// # Errors
-    /// As [`LedgerView::fold`].
-    pub fn fold_with(&self, seq: u64, watch: FoldWatch<'_>) -> Result<Fold> {
-        let mut fold = Fold::on(State::default(), Ground::Start);
-        fold.begin(&self.reader, seq);
-        // Looked up when the first damage shows.
-        let mut snapshots = None;
-        let has_witness = self.reader.has_witness();
-        let mut walk = self.reader.walk(1);
-        while let Some(item) = walk.pass() {
-            match item? {
-                Item::Derived(damage) => fold.derived.push(damage),
-                Item::Damage(damage) if damage.first_seq > seq => break,
-                Item::Damage(damage) => {
-                    fold.is_behind_damage |= fold.concerns(&damage);
-                    fold.damage.push(damage);
+/// Fold everything that can be trusted up to record `seq`. `observe` sees each durable record.
+///
+/// # Errors
+/// `Io`. Damage is no error here.
+pub(crate) fn fold(reader: &LogReader, seq: u64, observe: FoldObserver<'_>) -> Result<Fold> {
+    let mut fold = Fold::new(State::default(), FoldOrigin::Start);
+    fold.begin(reader, seq);
+    // Listed when the first damage is found.
+    let mut snapshots = None;
+    let has_witness = reader.has_witness();
+    let mut walk = reader.walk(1);
+    while let Some(item) = walk.pass() {
+        match item? {
+            Item::Derived(damage) => fold.derived.push(damage),
+            Item::Damage(damage) if damage.first_seq > seq => break,
+            Item::Damage(damage) => {
+                fold.is_after_damage |= fold.is_affected_by(&damage);
+                fold.damage.push(damage);
+            }
+            Item::OpenEnd { .. } => {}
+            Item::Record(record, _) if record.seq > seq => break,
+            Item::Record(_, Proof::Unproven) if has_witness => {
+                fold.records += 1;
+                fold.unproven += 1;
+            }
+            Item::Record(record, proof) => {
+                fold.add(record, proof);
+                if fold.is_after_damage {
+                    let names = snapshots.get_or_insert_with(|| fold.list_snapshots(reader));
+                    fold.resume_from_snapshot(reader, names);
                 }
-                Item::OpenEnd { .. } => {}
-                Item::Record(record, _) if record.seq > seq => break,
-                Item::Record(_, Proof::Unproven) if has_witness => {
-                    fold.records += 1;
-                    fold.unproven += 1;
-                }
-                Item::Record(record, proof) => {
-                    fold.add(record, proof);
-                    if fold.is_behind_damage {
-                        let names = snapshots.get_or_insert_with(|| fold.snapshots(&self.reader));
-                        fold.take_over(&self.reader, names);
-                    }
-                    if watch(&fold, proof).is_break() {
-                        break;
-                    }
+                if observe(&fold, proof).is_break() {
+                    break;
                 }
             }
         }
-        Ok(fold)
     }
+    Ok(fold)
+}
+
+/// The result of [`fold`] from the newest valid snapshot on: earlier records are not read, and damage
+/// among them is not found. If segments are damaged or missing, or there is damage after the snapshot,
+/// the whole log is read.
+///
+/// # Errors
+/// `Io`. Damage is no error here.
+pub(crate) fn fold_recent(reader: &LogReader) -> Result<Fold> {
+    if reader.first_seq() == 1 && reader.has_witness() && reader.is_row_whole()? {
+        let names = store::names::<State>(reader).unwrap_or_default();
+        for name in names.iter().rev().take(SNAPSHOTS_TRIED_MAX) {
+            let Ok((state, header)) = load::<State>(reader, name) else {
+                continue;
+            };
+            if let Some(fold) = fold_after(reader, state, &header)? {
+                return Ok(fold);
+            }
+        }
+    }
+    fold(reader, u64::MAX, &mut |_, _| ControlFlow::Continue(()))
+}
+
+/// Fold the records after a snapshot; `None` if anything is wrong there.
+fn fold_after(reader: &LogReader, state: State, header: &SnapshotHeader) -> Result<Option<Fold>> {
+    let mut fold = Fold::new(state, FoldOrigin::Snapshot(header.seq));
+    fold.records = header.seq;
+    let mut walk = reader.walk(header.seq);
+    while let Some(item) = walk.pass() {
+        match item? {
+            Item::Record(record, _) if record.seq <= header.seq => record.keep(&mut fold.last),
+            Item::Record(_, Proof::Unproven) => {
+                fold.records += 1;
+                fold.unproven += 1;
+            }
+            Item::Record(record, Proof::Proven) => {
+                let note = SnapshotNote::in_record(&record);
+                if note.is_some_and(|note| note.contradicts(header)) {
+                    return Ok(None);
+                }
+                fold.add(record, Proof::Proven);
+            }
+            Item::Derived(damage) => fold.derived.push(damage),
+            Item::OpenEnd { .. } => {}
+            Item::Damage(_) | Item::Record(_, Proof::BehindDamage) => return Ok(None),
+        }
+    }
+    Ok(Some(fold).filter(|fold| fold.unreadable.is_none() && fold.state.runs.fault().is_none()))
 }
 
 impl Fold {
-    /// Nothing yet, on that ground.
-    pub(super) fn on(state: State, ground: Ground) -> Self {
+    fn new(state: State, origin: FoldOrigin) -> Self {
         Self {
             state,
             damage: Vec::new(),
             derived: Vec::new(),
-            behind_damage: 0,
+            after_damage: 0,
             unproven: 0,
             records: 0,
             last: None,
-            ground,
+            origin,
             from_snapshot: None,
             ignored_snapshots: Vec::new(),
             unreadable: None,
-            is_behind_damage: false,
+            is_after_damage: false,
         }
     }
 
-    /// A state that was folded elsewhere, and of which nothing is known to be wrong.
+    /// A state that was folded elsewhere, without any known damage.
     #[must_use]
     pub fn of(state: State) -> Self {
-        let ground = Ground::Snapshot(state.seq);
-        Self::on(state, ground)
+        let origin = FoldOrigin::Snapshot(state.seq);
+        Self::new(state, origin)
     }
 
     /// Whether the state is the one after the last record.
@@ -227,61 +193,62 @@ impl Fold {
     /// The first record that was read.
     #[must_use]
     pub fn read_from(&self) -> u64 {
-        match self.ground {
-            Ground::Snapshot(at) => at,
-            Ground::Start | Ground::Anchor(_) | Ground::Nowhere(_) => 1,
+        match self.origin {
+            FoldOrigin::Snapshot(at) => at,
+            FoldOrigin::Start | FoldOrigin::Anchor(_) | FoldOrigin::Missing(_) => 1,
         }
     }
 
-    /// Begin with a snapshot, where the log begins later.
+    /// In a pruned log, begin with a snapshot.
     fn begin(&mut self, reader: &LogReader, seq: u64) {
         if reader.first_seq() == 1 {
             return;
         }
-        let (ground, ignored) = snapshots::ground(reader, seq);
+        let (oldest, ignored) = store::oldest_state(reader, seq);
         self.ignored_snapshots.extend(ignored.iter().map(ToString::to_string));
-        if let Some((state, header)) = ground {
+        if let Some((state, header)) = oldest {
             self.state = state;
-            self.ground = Ground::Anchor(header.seq);
+            self.origin = FoldOrigin::Anchor(header.seq);
             return;
         }
         let first = reader.first_seq();
-        let what =
-            format!("the log begins at record {first}, and there is no state to go on from before");
-        // An archive has no snapshots, and is whole without.
+        let what = format!("the log begins at record {first}, and no earlier state is left");
+        // An archive has no snapshots, and is complete without.
         if reader.manifest().is_none() {
             self.unreadable = Some(what.clone());
         }
-        self.ground = Ground::Nowhere(what);
+        self.origin = FoldOrigin::Missing(what);
     }
 
-    /// Whether damage stands between what folding began with and what follows.
-    fn concerns(&self, damage: &Damage) -> bool {
-        match self.ground {
-            Ground::Anchor(at) | Ground::Snapshot(at) => damage.first_seq.max(damage.last_seq) > at,
-            Ground::Start | Ground::Nowhere(_) => true,
+    /// Whether damage lies between the origin and the records after it.
+    fn is_affected_by(&self, damage: &Damage) -> bool {
+        match self.origin {
+            FoldOrigin::Anchor(at) | FoldOrigin::Snapshot(at) => {
+                damage.first_seq.max(damage.last_seq) > at
+            }
+            FoldOrigin::Start | FoldOrigin::Missing(_) => true,
         }
     }
 
-    pub(super) fn add(&mut self, record: LoggedRecord<&[u8]>, proof: Proof) {
+    fn add(&mut self, record: LoggedRecord<&[u8]>, proof: Proof) {
         self.records += 1;
         self.unproven += u64::from(proof == Proof::Unproven);
-        let is_folded = match self.ground {
-            Ground::Start => true,
-            Ground::Anchor(at) | Ground::Snapshot(at) => record.seq > at,
-            Ground::Nowhere(_) => false,
+        let is_folded = match self.origin {
+            FoldOrigin::Start => true,
+            FoldOrigin::Anchor(at) | FoldOrigin::Snapshot(at) => record.seq > at,
+            FoldOrigin::Missing(_) => false,
         };
         if !is_folded {
             record.keep(&mut self.last);
             return;
         }
-        // Behind a snapshot that was taken over nothing is missing, though the chain has a gap.
-        let has_ground = self.from_snapshot.is_some() || self.ground != Ground::Start;
-        self.is_behind_damage |= proof == Proof::BehindDamage && !has_ground;
-        if self.is_behind_damage {
-            self.behind_damage += 1;
+        // After a snapshot nothing is missing, although the chain has a gap before it.
+        let is_bridged = self.from_snapshot.is_some() || self.origin != FoldOrigin::Start;
+        self.is_after_damage |= proof == Proof::BehindDamage && !is_bridged;
+        if self.is_after_damage {
+            self.after_damage += 1;
         } else if self.unreadable.is_none() {
-            match codec::decode(&record) {
+            match decode(&record) {
                 Ok(Some(event)) => self.state.take(record.seq, record.time, event),
                 Ok(None) => self.state.pass(record.seq, record.time),
                 Err(error) => self.unreadable = Some(error.to_string()),
@@ -290,25 +257,24 @@ impl Fold {
         record.keep(&mut self.last);
     }
 
-    /// The state's snapshots.
-    fn snapshots(&mut self, reader: &LogReader) -> Vec<SnapshotName> {
-        snapshots::names::<State>(reader).unwrap_or_else(|error| {
+    fn list_snapshots(&mut self, reader: &LogReader) -> Vec<SnapshotName> {
+        store::names::<State>(reader).unwrap_or_else(|error| {
             self.ignored_snapshots.push(error.to_string());
             Vec::new()
         })
     }
 
-    /// Go on from a snapshot at the last record, if there is a good one: it stands for all that
-    /// is missing before.
-    fn take_over(&mut self, reader: &LogReader, names: &[SnapshotName]) {
+    /// Go on from a valid snapshot at the last record, if there is one: it replaces everything that is
+    /// missing before.
+    fn resume_from_snapshot(&mut self, reader: &LogReader, names: &[SnapshotName]) {
         let Some(seq) = self.last.as_ref().map(|last| last.seq) else { return };
         for name in names.iter().filter(|name| name.seq == seq) {
-            match load_whole::<State>(reader, name) {
+            match load_validated::<State>(reader, name) {
                 Ok((state, _)) => {
                     self.state = state;
                     self.from_snapshot = Some(seq);
-                    self.is_behind_damage = false;
-                    self.behind_damage = 0;
+                    self.is_after_damage = false;
+                    self.after_damage = 0;
                     self.unreadable = None;
                     return;
                 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use plan_ledger::error::ErrorKind;
 use plan_ledger::format::{Codec, NewRecord};
-use plan_ledger::ledger::{Archived, Through, archive, salvage};
+use plan_ledger::ledger::{ArchiveReport, RetentionLimit, archive, salvage};
 use plan_ledger::log::{Batch, BatchKey, KIND_GAP, Log};
 use plan_ledger::plan::{Cost, Json, LostCause, RunId, StepNumber};
 use plan_ledger::sim::{Effect, Fault, SimDisk};
@@ -138,7 +138,7 @@ fn a_writer_takes_no_head_of_its_own_for_an_older_one() {
 fn exported(disk: &SimDisk, to: Option<u64>) -> (String, Result<Option<(u64, u64)>, Error>) {
     let mut out = Vec::new();
     let done = view(disk).export(1, to, &|_| None, &mut out);
-    let behind = done.map(|done| done.behind.map(|behind| (behind.first, behind.last)));
+    let behind = done.map(|done| done.unexported.map(|behind| (behind.first, behind.last)));
     (String::from_utf8(out).unwrap(), behind)
 }
 
@@ -271,7 +271,7 @@ fn prunable() -> SimDisk {
     disk
 }
 
-fn archived(disk: &SimDisk) -> Result<Archived, Error> {
+fn archived(disk: &SimDisk) -> Result<ArchiveReport, Error> {
     archive(&dir(), Path::new("/old.tar"), None, &quiet(disk))
 }
 
@@ -331,7 +331,7 @@ fn an_archive_removes_no_file_of_somebody_else() {
     assert!(!left.iter().any(|path| path.to_string_lossy().contains("-1.part")), "{left:?}");
 }
 
-fn salvaged(disk: &SimDisk) -> Result<plan_ledger::ledger::Salvaged, Error> {
+fn salvaged(disk: &SimDisk) -> Result<plan_ledger::ledger::SalvageReport, Error> {
     salvage(&dir(), Path::new("/rescued"), &quiet(disk))
 }
 
@@ -341,7 +341,7 @@ fn salvaged(disk: &SimDisk) -> Result<plan_ledger::ledger::Salvaged, Error> {
 fn a_pruned_log_whose_note_is_damaged_is_not_salvaged() {
     let disk = prunable();
     let ledger = open(&disk);
-    ledger.prune(Through::Ended, None, "ann").unwrap();
+    ledger.prune(RetentionLimit::EndedRuns, None, "ann").unwrap();
     ledger.close().unwrap();
     let seq = reader(&disk).retention().unwrap().seq;
     let note = reader(&disk).record(seq).unwrap().unwrap();
@@ -387,7 +387,7 @@ fn the_key_of_a_batch_that_is_not_whole_is_not_salvaged() {
     disk.overwrite(&log_files(&disk)[0].0, second.offset + 60, &[7]).unwrap();
 
     let done = salvaged(&disk).unwrap();
-    assert_eq!((done.records, done.lost, done.alone), (4, 2, 1));
+    assert_eq!((done.records, done.lost, done.unbatched), (4, 2, 1));
     let of_key = &done.ranges[0];
     assert!(of_key.0 == 1 && of_key.1.what.contains("the key of a batch"), "{of_key:?}");
     let options = options(&disk);
@@ -420,15 +420,15 @@ fn what_an_attempt_from_before_a_prune_is_charged_with_is_in_the_rows() {
         ledger.set_variable(run, "v", Json::new(&number.into()), None, "ann").unwrap();
         ledger.snapshot::<State>().unwrap();
     }
-    ledger.prune(Through::Record(pruned), None, "ann").unwrap();
+    ledger.prune(RetentionLimit::Record(pruned), None, "ann").unwrap();
     ledger.report_lost(lost, LostCause::RunnerDied, "gone").unwrap();
     let cost = Cost { tokens: 40, ..Cost::default() };
     ledger.record_receipt(done, Receipt { cost, ..Receipt::default() }).unwrap();
     let spent = ledger.state().unwrap().runs[&run].account.spent;
     ledger.close().unwrap();
-    let chronicle = view(&disk).chronicle(run, u64::MAX).unwrap();
-    assert_eq!(chronicle.since, pruned + 1);
-    let costs = chronicle.costs();
+    let history = view(&disk).run_history(run, u64::MAX).unwrap();
+    assert_eq!(history.since, pruned + 1);
+    let costs = history.costs();
     assert_eq!(costs[&StepNumber(1)].spent.tokens, 500);
     assert_eq!(costs[&StepNumber(1)].estimated.tokens, 500);
     let sum: u64 = costs.values().map(|cost| cost.spent.tokens).sum();
@@ -440,7 +440,7 @@ fn what_an_attempt_from_before_a_prune_is_charged_with_is_in_the_rows() {
 fn a_run_that_began_after_a_prune_has_metrics() {
     let disk = prunable();
     let ledger = open(&disk);
-    ledger.prune(Through::Ended, None, "ann").unwrap();
+    ledger.prune(RetentionLimit::EndedRuns, None, "ann").unwrap();
     let run = ledger.start_run("later", &plan(2), RunPolicy::default()).unwrap();
     let task = ledger.dispatch(run, "w").unwrap().unwrap();
     ledger.record_receipt(task.token, Receipt::default()).unwrap();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use plan_ledger::format::{SNAPSHOT_BASES_MAX, SnapshotBase, SnapshotHeader, SnapshotName};
-use plan_ledger::ledger::{Condition, Through};
+use plan_ledger::ledger::{LedgerCondition, RetentionLimit};
 use plan_ledger::plan::State;
 use plan_ledger::sim::SimDisk;
 use plan_ledger::storage::Storage as _;
@@ -84,7 +84,7 @@ fn a_state_is_the_same_from_a_snapshot_and_its_bases() {
         assert_eq!(state_hash(&view.state_at(seq).unwrap()), *hash, "{seq}");
     }
     assert_eq!(opened(&disk, &environment), (hashes[hashes.len() - 1], Some(100), vec![]));
-    assert_eq!(replayed(&environment).condition(), Condition::Whole);
+    assert_eq!(replayed(&environment).condition(), LedgerCondition::Whole);
     let lengths: Vec<_> =
         names(&disk).iter().map(|name| view.check_snapshot(name).unwrap().body_length).collect();
     assert!(lengths[1] < lengths[0] && lengths[2] < lengths[0], "{lengths:?}");
@@ -183,7 +183,7 @@ fn a_base_that_is_gone_or_another_is_noticed() {
         assert_eq!((hash, from), (hashes[hashes.len() - 1], Some(60)), "{story}: {notes:?}");
         let is_said = notes[0].contains(&names[2].to_string());
         assert!(is_said && notes[0].contains("based on"), "{story}: {notes:?}");
-        assert_ne!(replayed(&environment).condition(), Condition::Whole, "{story}");
+        assert_ne!(replayed(&environment).condition(), LedgerCondition::Whole, "{story}");
         let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
         let made = ledger.snapshot::<State>().unwrap();
         ledger.close().unwrap();
@@ -232,7 +232,7 @@ fn a_whole_snapshot_is_worth_more_than_a_based_one() {
     view.check_snapshot(&names[2]).unwrap();
     write(&disk, &environment, &names[0], 80);
     assert_eq!(base_at(80), None);
-    assert_eq!(replayed(&environment).condition(), Condition::Whole);
+    assert_eq!(replayed(&environment).condition(), LedgerCondition::Whole);
 }
 
 /// A ledger that grew past so many steps, whose runs went on at each.
@@ -285,7 +285,7 @@ fn a_ledger_that_grows_has_a_snapshot_at_every_step() {
 fn a_prune_leaves_no_snapshot_without_its_base() {
     let (disk, environment) = climbed(30);
     let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
-    let through = Through::Record(30 * STEP);
+    let through = RetentionLimit::Record(30 * STEP);
     let refused = ledger.prune(through, None, "ann").unwrap_err();
     assert!(refused.to_string().contains("based on no other, found 0"), "{refused}");
     for seed in [50, 51] {
@@ -345,7 +345,7 @@ fn a_large_base_of_small_snapshots_is_kept() {
     });
     let expected = [(16, false), (20, true), (21, false), (22, false), (23, false)];
     assert_eq!(lengths.take(5).collect::<Vec<_>>(), expected);
-    assert_eq!(replayed(&environment).condition(), Condition::Whole);
+    assert_eq!(replayed(&environment).condition(), LedgerCondition::Whole);
 }
 
 /// Story: a snapshot that somebody had asked for went two steps later, and a prune, which stands on none
@@ -367,7 +367,7 @@ fn two_snapshots_that_somebody_asked_for_are_enough_for_a_prune() {
         ledger.close().unwrap();
     }
     let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
-    let plan = ledger.prune(Through::Record(17 * STEP), None, "ann").unwrap().plan;
+    let plan = ledger.prune(RetentionLimit::Record(17 * STEP), None, "ann").unwrap().plan;
     assert!(names(&disk).iter().filter(|name| asked.contains(&name.seq)).count() == 2, "{asked:?}");
     assert!(
         plan.anchors

@@ -61,8 +61,8 @@ pub(crate) fn work(ledger: &Ledger, run: RunId, output: Json) -> Output {
     receipts(&ledger.replay(task.token.0).unwrap()).pop().unwrap()
 }
 
-fn receipts(records: &[plan_ledger::Recorded]) -> Vec<Output> {
-    let output = |record: &plan_ledger::Recorded| match record.event.as_ref()? {
+fn receipts(records: &[plan_ledger::RecordedEvent]) -> Vec<Output> {
+    let output = |record: &plan_ledger::RecordedEvent| match record.event.as_ref()? {
         Event::Step(record) => match &record.event {
             StepEvent::ReceiptRecorded(event) => Some(event.receipt.output.clone()),
             StepEvent::ReceiptRefused(event) => Some(event.receipt.output.clone()),

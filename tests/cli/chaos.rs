@@ -185,12 +185,12 @@ fn check_run(place: &Place, seed: u64) {
     assert_eq!(run.count(StepStatus::Accepted), STEPS, "seed {seed}");
     let environment = Environment::system();
     let view = LedgerView::open(&place.path(".ledger"), &environment).unwrap();
-    let chronicle = view.chronicle(run.id, u64::MAX).unwrap();
+    let history = view.run_history(run.id, u64::MAX).unwrap();
     let mut accepted: BTreeMap<StepNumber, u32> = BTreeMap::new();
     let mut dispatched: BTreeMap<StepNumber, u32> = BTreeMap::new();
     // Attempts for which a decision records that they did nothing.
     let mut undone: BTreeMap<StepNumber, u32> = BTreeMap::new();
-    for event in chronicle.records.iter().filter_map(|record| record.event.as_ref()) {
+    for event in history.records.iter().filter_map(|record| record.event.as_ref()) {
         let Event::Step(record) = event else { continue };
         match &record.event {
             StepEvent::Accepted(_) => *accepted.entry(record.step).or_default() += 1,

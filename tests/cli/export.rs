@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use plan_ledger::format::{FOOTER_SIZE, Footer};
-use plan_ledger::ledger::{Imported, import};
+use plan_ledger::ledger::{ImportReport, import};
 use plan_ledger::log::{BlobState, Item, LogReader};
 use plan_ledger::plan::{Json, Output};
 use plan_ledger::sim::{Effect, Fault, Loss, SimDisk};
@@ -39,7 +39,7 @@ fn export(disk: &SimDisk, dir: &Path, from: u64, to: Option<u64>) -> Result<Stri
     Ok(String::from_utf8(out).unwrap())
 }
 
-fn import_into(disk: &SimDisk, dir: &Path, text: &[u8]) -> Result<Imported, Error> {
+fn import_into(disk: &SimDisk, dir: &Path, text: &[u8]) -> Result<ImportReport, Error> {
     // Identifiers that the exported ledger has not used.
     let environment = Environment { ids: Environment::system().ids, ..on_disk(disk) };
     import(dir, &mut &*text, &environment)

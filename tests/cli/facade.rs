@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use plan_ledger::ledger::{Make, Wish};
+use plan_ledger::ledger::{CommandSource, Transaction};
 use plan_ledger::plan::{BarrierNeeds, Event, Json, Rejection, RunStatus, StepEvent};
 use plan_ledger::sim::{Effect, Fault, SimDisk};
 use plan_ledger::{
@@ -444,9 +444,9 @@ fn a_fork_does_not_wait_for_threads_of_its_parent() {
                 may_go.lock().unwrap().recv().unwrap();
                 Ok(Command::Tick)
             };
-            let wish: Wish<'_, plan_ledger::Error> =
-                Wish { key: None, command: Make::Of(&make), then: None };
-            ledger.fulfil(&wish, |_, _| ()).map(drop)
+            let wish: Transaction<'_, plan_ledger::Error> =
+                Transaction { key: None, command: CommandSource::FromState(&make), and_then: None };
+            ledger.transact(&wish, |_, _| ()).map(drop)
         });
         is_inside.recv().unwrap();
         disk.become_another_process();

@@ -13,13 +13,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use plan_ledger::format::content_hash;
-use plan_ledger::ledger::{Condition, Level, VerifyReport, VerifyRequest, blob_of, decode, verify};
+use plan_ledger::ledger::{
+    LedgerCondition, VerifyLevel, VerifyReport, VerifyRequest, blob_of, decode, verify,
+};
 use plan_ledger::log::{Class, Item, LogReader, LoggedRecord};
 use plan_ledger::plan::{ContentHash, Json, Output};
 use plan_ledger::sim::SimDisk;
 use plan_ledger::storage::Storage;
 use plan_ledger::{
-    Environment, Ledger, LedgerView, Projection, Recorded, RunPolicy, State, state_hash,
+    Environment, Ledger, LedgerView, Projection, RecordedEvent, RunPolicy, State, state_hash,
 };
 
 use crate::blobs::{large, plan, work};
@@ -86,7 +88,7 @@ pub(crate) fn specimen() -> Specimen {
                 |output: &Output| matches!(output, Output::Blob(own) if own.hash.0 == blob.hash);
             outputs.iter_mut().find(|output| is_it(&output.0)).unwrap().2 = Some(record.seq);
         }
-        let recorded = Recorded { seq: record.seq, time: record.time, event };
+        let recorded = RecordedEvent { seq: record.seq, time: record.time, event };
         Projection::apply(&mut state, &recorded);
         states.insert(state_hash(&state));
     }
@@ -165,7 +167,7 @@ pub(crate) fn digest(disk: &SimDisk) -> BTreeMap<PathBuf, [u8; 32]> {
 
 fn verified(environment: &Environment) -> VerifyReport {
     let watch = |_| ControlFlow::Continue(());
-    let (level, jobs) = (Level::Snapshots, NonZeroUsize::MIN);
+    let (level, jobs) = (VerifyLevel::Snapshots, NonZeroUsize::MIN);
     verify(&dir(), environment, VerifyRequest { level, jobs, expected: None, watch: &watch })
         .unwrap()
 }
@@ -256,7 +258,7 @@ impl Specimen {
         }
         match (missing.is_empty(), report.condition()) {
             (false, _) => outcomes.lossy += 1,
-            (true, Condition::Whole) => outcomes.harmless += 1,
+            (true, LedgerCondition::Whole) => outcomes.harmless += 1,
             (true, _) => outcomes.reported += 1,
         }
     }
@@ -265,7 +267,11 @@ impl Specimen {
         if missing.is_empty() {
             return;
         }
-        assert_eq!(report.condition(), Condition::Damaged, "{change:?}: {missing:?} are missing");
+        assert_eq!(
+            report.condition(),
+            LedgerCondition::Damaged,
+            "{change:?}: {missing:?} are missing"
+        );
         let findings = &report.log.findings;
         let damage = findings.iter().filter(|each| each.class == Class::Damage);
         let named: Vec<_> = damage.filter_map(|each| each.missing.as_ref()).collect();

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use plan_ledger::format::{Codec, HeadSync, NewRecord, Uid, content_hash};
-use plan_ledger::ledger::{Clock, IdSource, Through};
+use plan_ledger::ledger::{Clock, IdSource, RetentionLimit};
 use plan_ledger::log::Log;
 use plan_ledger::plan::{Json, Receipt, RunPolicy};
 use plan_ledger::sim::SimDisk;
@@ -172,7 +172,7 @@ fn pruned() -> SimDisk {
     let run = ledger.state().unwrap().run_named("demo").unwrap().id;
     ledger.dispatch(run, "worker").unwrap().unwrap();
     ledger.snapshot::<State>().unwrap();
-    ledger.prune(Through::Record(11), None, "ann").unwrap();
+    ledger.prune(RetentionLimit::Record(11), None, "ann").unwrap();
     ledger.close().unwrap();
     disk
 }

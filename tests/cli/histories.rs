@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use plan_ledger::ledger::{Change, EndKind, ForkPoint, Metrics, Parted, RunMetrics};
+use plan_ledger::ledger::{
+    AttemptEndKind, DivergenceCause, FieldChange, ForkPoint, Metrics, RunMetrics,
+};
 use plan_ledger::plan::{
     Cost, Event, FailureClass, Json, LostCause, Outcome, RetryPolicy, StepStatus,
 };
@@ -123,7 +125,7 @@ fn metrics_count_what_their_definitions_say() {
 }
 
 /// Makes a change in a tree that holds what the change says that was there.
-fn change_in(tree: &mut Value, change: &Change) {
+fn change_in(tree: &mut Value, change: &FieldChange) {
     let (name, place) = change.path.split_last().unwrap();
     let mut at = tree;
     for name in place {
@@ -190,17 +192,20 @@ fn two_runs_part_at_the_first_attempt_that_went_another_way() {
         work(&ledger, run, brought(1));
     }
     let same = ledger.compare(one, other).unwrap();
-    assert!(same.parting.is_none() && same.steps.is_empty() && same.variables.is_empty());
+    assert!(same.divergence.is_none() && same.steps.is_empty() && same.variables.is_empty());
     work(&ledger, one, brought(2));
     work(&ledger, other, failed(FailureClass::Transient));
     work(&ledger, other, brought(2));
     work(&ledger, one, brought(3));
     work(&ledger, other, brought(4));
     let found = ledger.compare(one, other).unwrap();
-    let parting = found.parting.unwrap();
-    assert_eq!(parting.what, Parted::Attempt { step: "second".to_owned(), attempt: 1 });
+    let parting = found.divergence.unwrap();
+    assert_eq!(parting.what, DivergenceCause::Attempt { step: "second".to_owned(), attempt: 1 });
     let kinds = found.attempts[0].ends.each_ref().map(|end| end.as_ref().map(|end| end.kind));
-    assert_eq!(kinds, [Some(EndKind::Succeeded), Some(EndKind::Failed(FailureClass::Transient))]);
+    assert_eq!(
+        kinds,
+        [Some(AttemptEndKind::Succeeded), Some(AttemptEndKind::Failed(FailureClass::Transient))]
+    );
     assert_eq!(found.attempts.len(), 3, "second twice, and third, which brought another value");
     assert_eq!(found.variables.keys().collect::<Vec<_>>(), ["of_third"]);
     let second = &found.steps[0];
@@ -218,13 +223,13 @@ fn a_fork_parts_from_its_parent_behind_the_fork() {
     let parent = ledger.start_run("parent", &plan("same"), RunPolicy::default()).unwrap();
     work(&ledger, parent, brought(1));
     let fork = ledger.fork(parent, ForkPoint::After(ledger.head().seq), "fork").unwrap();
-    assert!(ledger.compare(parent, fork).unwrap().parting.is_none());
+    assert!(ledger.compare(parent, fork).unwrap().divergence.is_none());
     work(&ledger, parent, brought(2));
     work(&ledger, fork, brought(5));
     let found = ledger.compare(parent, fork).unwrap();
     assert_eq!(
-        found.parting.unwrap().what,
-        Parted::Attempt { step: "second".to_owned(), attempt: 1 }
+        found.divergence.unwrap().what,
+        DivergenceCause::Attempt { step: "second".to_owned(), attempt: 1 }
     );
     assert_eq!(found.spent.map(|cost| cost.money_micros), [200, 200]);
 }

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::process::Command;
 
-use plan_ledger::ledger::Through;
+use plan_ledger::ledger::RetentionLimit;
 use plan_ledger::plan::Json;
 use plan_ledger::{Environment, Ledger, LedgerView, Plan, Receipt, RunPolicy, State};
 use serde_json::{Value, json};
@@ -354,7 +354,7 @@ fn pruned() -> Place {
     ledger.set_variable(run, "v", Json::new(&1.into()), None, "ann").unwrap();
     ledger.snapshot::<State>().unwrap();
     ledger.set_variable(run, "v", Json::new(&2.into()), None, "ann").unwrap();
-    let pruned = ledger.prune(Through::Ended, None, "ann").unwrap();
+    let pruned = ledger.prune(RetentionLimit::EndedRuns, None, "ann").unwrap();
     assert!(pruned.plan.last_seq > 10, "{pruned:?}");
     ledger.close().unwrap();
     place

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use plan_ledger::ledger::Changed;
+use plan_ledger::ledger::ChangedField;
 use plan_ledger::plan::{Json, explain};
 use plan_ledger::{Ledger, LedgerView, Plan, Receipt, RunPolicy, StepNumber, state_hash};
 use serde_json::{Value, json};
@@ -126,7 +126,7 @@ fn put(tree: &mut Value, path: &[String], value: Option<&Value>) {
     }
 }
 
-fn replay(mut tree: Value, changes: &[Changed]) -> Value {
+fn replay(mut tree: Value, changes: &[ChangedField]) -> Value {
     for changed in changes {
         let whose = changed.run.map_or_else(|| "ledger".to_owned(), |run| run.to_string());
         let path = [&[whose], changed.change.path.as_slice()].concat();

@@ -391,7 +391,7 @@ fn readers_only_read_and_only_a_window_at_once() {
 /// Goal: the records of a run are found, over sealed segments too, whose footers name the rule.
 #[test]
 fn the_records_of_a_run_are_a_stream() {
-    use plan_ledger::ledger::{RUNS, decode};
+    use plan_ledger::ledger::{RUN_STREAMS, decode};
     use plan_ledger::plan::{Json, Receipt, RunPolicy};
     let disk = SimDisk::new();
     let environment = plan_ledger::Environment {
@@ -417,7 +417,7 @@ fn the_records_of_a_run_are_a_stream() {
         let of = |record: &&LoggedRecord| {
             decode(record).unwrap().and_then(|event| event.run()) == Some(run)
         };
-        let found = reader.records_of_stream(u64::from(run.0), RUNS, 1).map(Result::unwrap);
+        let found = reader.records_of_stream(u64::from(run.0), RUN_STREAMS, 1).map(Result::unwrap);
         let found: Vec<_> = found.collect();
         assert!(found.len() > 40 && found.iter().eq(all.iter().filter(of)));
     }
@@ -425,5 +425,5 @@ fn the_records_of_a_run_are_a_stream() {
     let place = first.len() - 4096;
     let footer =
         plan_ledger::format::Footer::decode(&first[place..], u64::try_from(place).unwrap());
-    assert_eq!(footer.unwrap().stream_rule, RUNS.rule);
+    assert_eq!(footer.unwrap().stream_rule, RUN_STREAMS.rule);
 }

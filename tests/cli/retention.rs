@@ -6,15 +6,16 @@ use std::path::{Path, PathBuf};
 use plan_ledger::error::ErrorKind;
 use plan_ledger::format::{Codec, NewRecord};
 use plan_ledger::ledger::{
-    Archived, Condition, Ground, Level, Phase, Progress, Through, VerifyReport, VerifyRequest,
-    archive, archive_environment, verify,
+    ArchiveReport, FoldOrigin, LedgerCondition, RetentionLimit, VerifyLevel, VerifyPhase,
+    VerifyProgress, VerifyReport, VerifyRequest, archive, archive_environment, verify,
 };
 use plan_ledger::log::{Class, Item, KIND_RETENTION_NOTE, Log, Manifest, Proof};
 use plan_ledger::plan::{ContentHash, FailureClass, Json, Outcome, Output, Receipt, RunId};
 use plan_ledger::sim::{Effect, Fault, Loss, SimDisk};
 use plan_ledger::storage::{Access, Storage as _};
 use plan_ledger::{
-    Command, Environment, Ledger, LedgerView, Projection, Recorded, RunPolicy, State, state_hash,
+    Command, Environment, Ledger, LedgerView, Projection, RecordedEvent, RunPolicy, State,
+    state_hash,
 };
 
 use crate::command::{Place, start, wait_until};
@@ -102,7 +103,7 @@ fn truth(disk: &SimDisk) -> Vec<ContentHash> {
     for record in reader(disk).records(1) {
         let record = record.unwrap();
         let event = plan_ledger::ledger::decode(&record).unwrap();
-        Projection::apply(&mut state, &Recorded { seq: record.seq, time: record.time, event });
+        Projection::apply(&mut state, &RecordedEvent { seq: record.seq, time: record.time, event });
         hashes.push(state_hash(&state));
     }
     hashes
@@ -112,9 +113,10 @@ fn place(number: usize) -> u64 {
     u64::try_from(number).unwrap()
 }
 
-const LEVELS: [Level; 4] = [Level::Crc, Level::Chain, Level::Snapshots, Level::Replay];
+const LEVELS: [VerifyLevel; 4] =
+    [VerifyLevel::Crc, VerifyLevel::Chain, VerifyLevel::Snapshots, VerifyLevel::Replay];
 
-fn verified(disk: &SimDisk, level: Level) -> VerifyReport {
+fn verified(disk: &SimDisk, level: VerifyLevel) -> VerifyReport {
     let request = VerifyRequest {
         level,
         jobs: std::num::NonZeroUsize::MIN.saturating_add(2),
@@ -125,10 +127,15 @@ fn verified(disk: &SimDisk, level: Level) -> VerifyReport {
 }
 
 /// Nothing is wrong with the ledger, and verification says so.
-fn expect_whole(disk: &SimDisk, levels: &[Level], story: &str) {
+fn expect_whole(disk: &SimDisk, levels: &[VerifyLevel], story: &str) {
     for level in levels {
         let report = verified(disk, *level);
-        assert_eq!(report.condition(), Condition::Whole, "{story}: {:?}", report.log.findings);
+        assert_eq!(
+            report.condition(),
+            LedgerCondition::Whole,
+            "{story}: {:?}",
+            report.log.findings
+        );
         let damage = report.log.findings.iter().find(|finding| finding.class != Class::Warning);
         assert!(damage.is_none(), "{story}: {damage:?}");
     }
@@ -159,13 +166,13 @@ fn a_fold_from_an_anchor_is_the_fold_from_the_start() {
     let hashes = truth(&disk);
     let before = held(&disk);
     let segments = log_files(&disk);
-    let plan = view(&disk).plan_prune(Through::Record(u64::MAX)).unwrap_err();
+    let plan = view(&disk).plan_prune(RetentionLimit::Record(u64::MAX)).unwrap_err();
     assert_eq!(plan.kind(), ErrorKind::Rejected, "{plan}");
-    let plan = view(&disk).plan_prune(Through::Ended).unwrap();
+    let plan = view(&disk).plan_prune(RetentionLimit::EndedRuns).unwrap();
     assert!(plan.open_runs.is_empty() && plan.segments.len() >= 2, "{plan:?}");
 
     let ledger = open(&disk);
-    let pruned = ledger.prune(Through::Ended, None, "ann").unwrap();
+    let pruned = ledger.prune(RetentionLimit::EndedRuns, None, "ann").unwrap();
     assert_eq!(pruned.plan, plan, "what was planned is what was done");
     assert_eq!(pruned.removal.segments, plan.segments);
     let left: Vec<_> = log_files(&disk).into_iter().map(|(path, _)| path).collect();
@@ -185,12 +192,15 @@ fn a_fold_from_an_anchor_is_the_fold_from_the_start() {
             assert_eq!(state_hash(&live.unwrap()), *hash, "{seq}");
             assert_eq!(state_hash(&seen.unwrap()), *hash, "{seq}");
             let fold = view(&disk).fold(seq).unwrap();
-            assert_eq!((state_hash(&fold.state), fold.ground), (*hash, Ground::Anchor(older)));
+            assert_eq!((state_hash(&fold.state), fold.origin), (*hash, FoldOrigin::Anchor(older)));
         }
     }
     ledger.close().unwrap();
     expect_whole(&disk, &LEVELS, "pruned");
-    assert_eq!(verified(&disk, Level::Replay).state.unwrap().1, open(&disk).state_hash().unwrap());
+    assert_eq!(
+        verified(&disk, VerifyLevel::Replay).state.unwrap().1,
+        open(&disk).state_hash().unwrap()
+    );
 
     // What is left has the chain that it had, from any side.
     let after = held(&disk);
@@ -234,7 +244,7 @@ impl Projection for Count {
     const NAME: &'static str = "count";
     const VERSION: u32 = 1;
 
-    fn apply(&mut self, _: &Recorded) {
+    fn apply(&mut self, _: &RecordedEvent) {
         self.0 += 1;
     }
 
@@ -261,7 +271,7 @@ fn a_crash_anywhere_in_a_prune_is_finished_by_the_next_open() {
         let ledger = open(disk);
         let before = disk.calls();
         disk.crash_at(before.saturating_add(crash));
-        let pruned = ledger.prune(Through::Ended, None, "ann");
+        let pruned = ledger.prune(RetentionLimit::EndedRuns, None, "ann");
         let calls = disk.calls() - before;
         drop(ledger);
         (pruned, calls)
@@ -310,7 +320,7 @@ fn a_crash_anywhere_in_a_prune_is_finished_by_the_next_open() {
                 assert_eq!(first, 1, "{story}: {report}");
                 untouched += 1;
             }
-            expect_whole(&disk, &[Level::Replay], &story);
+            expect_whole(&disk, &[VerifyLevel::Replay], &story);
             let before = held(&disk);
             open(&disk).close().unwrap();
             assert_eq!(held(&disk), before, "{story}: opened again");
@@ -326,14 +336,14 @@ fn a_prune_does_not_go_on_without_its_anchors() {
     let disk = five();
     let clean = disk.fork();
     let ledger = open(&clean);
-    let plan = ledger.prune(Through::Ended, None, "ann").unwrap().plan;
+    let plan = ledger.prune(RetentionLimit::EndedRuns, None, "ann").unwrap().plan;
     let files = log_files(&disk).len();
     let mut noted = 0;
     for call in disk.calls() + 1..=clean.calls() {
         let disk = disk.fork();
         disk.crash_at(call);
         if let Ok((ledger, _)) = Ledger::open(&dir(), &quiet(&disk)) {
-            let _ = ledger.prune(Through::Ended, None, "ann");
+            let _ = ledger.prune(RetentionLimit::EndedRuns, None, "ann");
         }
         disk.crash_at(u64::MAX);
         disk.kill_process();
@@ -367,7 +377,7 @@ fn a_call_that_fails_in_a_prune_leaves_a_ledger_that_goes_on() {
     let calm = disk.fork();
     let ledger = open(&calm);
     let before = calm.calls();
-    let plan = ledger.prune(Through::Ended, None, "ann").unwrap().plan;
+    let plan = ledger.prune(RetentionLimit::EndedRuns, None, "ann").unwrap().plan;
     let calls = calm.calls() - before;
     let (mut poisoned, mut asked_again) = (0, 0);
     for call in calls - 45..=calls {
@@ -377,10 +387,10 @@ fn a_call_that_fails_in_a_prune_leaves_a_ledger_that_goes_on() {
             let fault =
                 Fault { call: disk.calls() + call, kind: std::io::ErrorKind::Other, effect };
             disk.fail_at(fault);
-            if ledger.prune(Through::Ended, None, "ann").is_ok() {
+            if ledger.prune(RetentionLimit::EndedRuns, None, "ann").is_ok() {
                 continue;
             }
-            let again = ledger.prune(Through::Ended, None, "ann");
+            let again = ledger.prune(RetentionLimit::EndedRuns, None, "ann");
             let is_done = reader(&disk).first_seq() == plan.last_seq + 1;
             match again {
                 // What was begun was finished first, and then there was nothing to do.
@@ -401,7 +411,7 @@ fn a_call_that_fails_in_a_prune_leaves_a_ledger_that_goes_on() {
             drop(ledger);
             let ledger = open(&disk);
             ledger.close().unwrap();
-            expect_whole(&disk, &[Level::Replay], &format!("{fault:?}"));
+            expect_whole(&disk, &[VerifyLevel::Replay], &format!("{fault:?}"));
         }
     }
     assert!(poisoned > 2 && asked_again > 10, "{poisoned} {asked_again}");
@@ -420,7 +430,7 @@ fn a_segment_without_a_record_is_not_pruned_alone() {
         ledger.snapshot::<State>().unwrap();
     }
     assert_eq!(view(&disk).log().segments().len(), 2);
-    let refused = ledger.prune(Through::Record(u64::MAX), None, "ann").unwrap_err();
+    let refused = ledger.prune(RetentionLimit::Record(u64::MAX), None, "ann").unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Rejected, "{refused}");
     assert!(refused.to_string().contains("no record"), "{refused}");
     ledger.close().unwrap();
@@ -433,7 +443,7 @@ fn a_segment_without_a_record_is_not_pruned_alone() {
         ledger.execute(&cap(limit)).unwrap();
         ledger.snapshot::<State>().unwrap();
     }
-    let pruned = ledger.prune(Through::Record(u64::MAX), None, "ann").unwrap();
+    let pruned = ledger.prune(RetentionLimit::Record(u64::MAX), None, "ann").unwrap();
     assert_eq!((pruned.plan.first_seq, pruned.removal.segments.len()), (1, 2));
     ledger.close().unwrap();
     expect_whole(&disk, &LEVELS, "two were pruned");
@@ -445,9 +455,9 @@ fn a_pruned_log_is_pruned_again() {
     let disk = five();
     let hashes = truth(&disk);
     let ledger = open(&disk);
-    let first = ledger.prune(Through::Ended, None, "ann").unwrap();
+    let first = ledger.prune(RetentionLimit::EndedRuns, None, "ann").unwrap();
     assert!(log_files(&disk).len() >= 2);
-    let error = ledger.prune(Through::Record(u64::MAX), None, "ann").unwrap_err();
+    let error = ledger.prune(RetentionLimit::Record(u64::MAX), None, "ann").unwrap_err();
     assert!(error.to_string().contains("ledger snapshot"), "{error}");
     ledger.close().unwrap();
     for name in ["five", "six"] {
@@ -462,7 +472,7 @@ fn a_pruned_log_is_pruned_again() {
     ended_run(&ledger, "seven");
     ledger.snapshot::<State>().unwrap();
     let (seq, hash) = (ledger.head().seq, ledger.state_hash().unwrap());
-    let second = ledger.prune(Through::Record(u64::MAX), None, "bob").unwrap();
+    let second = ledger.prune(RetentionLimit::Record(u64::MAX), None, "bob").unwrap();
     assert_eq!(second.plan.first_seq, first.plan.last_seq + 1);
     assert!(second.plan.last_seq > first.plan.anchors[0].seq);
     assert_eq!(second.plan.open_runs, ["open"]);
@@ -491,7 +501,7 @@ fn the_ladder_keeps_the_anchors() {
     let disk = five();
     let ledger = open(&disk);
     ledger.snapshot::<Count>().unwrap();
-    let plan = ledger.prune(Through::Ended, None, "ann").unwrap().plan;
+    let plan = ledger.prune(RetentionLimit::EndedRuns, None, "ann").unwrap().plan;
     for number in 0..6 {
         let run = ledger.state().unwrap().run_named("open").unwrap().id;
         ledger.set_variable(run, "v", Json::new(&number.into()), None, "ann").unwrap();
@@ -514,7 +524,7 @@ fn the_ladder_keeps_the_anchors() {
 fn damage_of_an_anchor_is_damage() {
     let disk = five();
     let ledger = open(&disk);
-    let plan = ledger.prune(Through::Ended, None, "ann").unwrap().plan;
+    let plan = ledger.prune(RetentionLimit::EndedRuns, None, "ann").unwrap().plan;
     let hash = ledger.state_hash().unwrap();
     ledger.close().unwrap();
     let file = |number: usize| dir().join("snap").join(&plan.anchors[number].file);
@@ -531,7 +541,7 @@ fn damage_of_an_anchor_is_damage() {
             }
             for level in LEVELS {
                 let report = verified(&disk, level);
-                assert_eq!(report.condition(), Condition::Damaged, "{number} {level:?}");
+                assert_eq!(report.condition(), LedgerCondition::Damaged, "{number} {level:?}");
                 let damage: Vec<_> =
                     report.log.findings.iter().filter(|it| it.class == Class::Damage).collect();
                 assert_eq!(damage.len(), 1, "{damage:?}");
@@ -552,7 +562,7 @@ fn damage_of_an_anchor_is_damage() {
     let error = Ledger::open(&dir(), &quiet(&disk)).unwrap_err();
     assert!(error.is_damage() && error.to_string().contains("no snapshot"), "{error}");
     let fold = view(&disk).fold(u64::MAX).unwrap();
-    assert!(matches!(fold.ground, Ground::Nowhere(_)) && fold.unreadable.is_some());
+    assert!(matches!(fold.origin, FoldOrigin::Missing(_)) && fold.unreadable.is_some());
     assert!(fold.records > 0 && fold.damage.is_empty());
 }
 
@@ -570,7 +580,7 @@ fn segments_that_no_note_covers_are_missing() {
     assert!(!view(&lost).fold(u64::MAX).unwrap().damage.is_empty());
 
     let ledger = open(&disk);
-    let plan = ledger.prune(Through::Ended, None, "ann").unwrap().plan;
+    let plan = ledger.prune(RetentionLimit::EndedRuns, None, "ann").unwrap().plan;
     ledger.close().unwrap();
     let lost = disk.fork();
     lost.remove(&log_files(&disk)[0].0).unwrap();
@@ -578,7 +588,7 @@ fn segments_that_no_note_covers_are_missing() {
     assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
     let damage = view(&lost).fold(u64::MAX).unwrap().damage.remove(0);
     assert_eq!(damage.first_seq, plan.last_seq + 1, "{damage:?}");
-    assert_eq!(verified(&lost, Level::Crc).condition(), Condition::Damaged);
+    assert_eq!(verified(&lost, VerifyLevel::Crc).condition(), LedgerCondition::Damaged);
 
     // Another first segment than the one that the note speaks of.
     let first = reader(&disk).segments()[0].clone();
@@ -587,7 +597,7 @@ fn segments_that_no_note_covers_are_missing() {
     disk.overwrite(&first.path, 0, &header.encode()).unwrap();
     let error = Ledger::open(&dir(), &quiet(&disk)).unwrap_err();
     assert!(error.to_string().contains("cut off"), "{error}");
-    assert_eq!(verified(&disk, Level::Crc).condition(), Condition::Damaged);
+    assert_eq!(verified(&disk, VerifyLevel::Crc).condition(), LedgerCondition::Damaged);
 }
 
 /// Goal: a prune that may not be is refused with its reason, and changes nothing.
@@ -604,29 +614,29 @@ fn a_prune_that_may_not_be_is_refused() {
         }
         assert_eq!((ledger.head(), log_files(&disk), snapshots(&disk)), before);
     };
-    refused(&ledger, Through::Ended, &["one segment"]);
+    refused(&ledger, RetentionLimit::EndedRuns, &["one segment"]);
     let run = started_run(&ledger, "first");
     ledger.close().unwrap();
     fence(&disk);
     let ledger = open(&disk);
     ended_run(&ledger, "second");
-    refused(&ledger, Through::Ended, &["run `first` has not ended", "records 1 to"]);
-    refused(&ledger, Through::Record(2), &["whole segments", "found 2"]);
+    refused(&ledger, RetentionLimit::EndedRuns, &["run `first` has not ended", "records 1 to"]);
+    refused(&ledger, RetentionLimit::Record(2), &["whole segments", "found 2"]);
     let words = ["two verified snapshots", "found 0", "ledger snapshot"];
-    refused(&ledger, Through::Record(u64::MAX), &words);
+    refused(&ledger, RetentionLimit::Record(u64::MAX), &words);
     let task = ledger.dispatch(run, "worker").unwrap().unwrap();
     ledger.record_receipt(task.token, Receipt::default()).unwrap();
     ledger.snapshot::<State>().unwrap();
-    refused(&ledger, Through::Ended, &["two verified snapshots", "found 1"]);
+    refused(&ledger, RetentionLimit::EndedRuns, &["two verified snapshots", "found 1"]);
     ended_run(&ledger, "third");
     ledger.snapshot::<State>().unwrap();
     // One of the two is damaged.
     let path = snapshots(&disk).remove(0);
     let byte = disk.read(&path).unwrap()[600];
     disk.overwrite(&path, 600, &[byte ^ 1]).unwrap();
-    refused(&ledger, Through::Ended, &["found 1", "chunk 0"]);
+    refused(&ledger, RetentionLimit::EndedRuns, &["found 1", "chunk 0"]);
     disk.overwrite(&path, 600, &[byte]).unwrap();
-    ledger.prune(Through::Ended, None, "ann").unwrap();
+    ledger.prune(RetentionLimit::EndedRuns, None, "ann").unwrap();
 }
 
 /// Goal: a key with which a command may still be asked for again does not go.
@@ -642,7 +652,7 @@ fn a_key_that_is_still_compared_is_not_pruned() {
     ledger.snapshot::<State>().unwrap();
     ended_run(&ledger, "one");
     ledger.snapshot::<State>().unwrap();
-    let error = ledger.prune(Through::Ended, None, "ann").unwrap_err();
+    let error = ledger.prune(RetentionLimit::EndedRuns, None, "ann").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
     assert!(error.to_string().contains("record 1 is the key of a batch"), "{error}");
     assert_eq!(ledger.execute_once(&key, &cap(9)).unwrap().ack.seq, 2);
@@ -673,7 +683,7 @@ fn a_forged_snapshot_is_no_anchor() {
     disk.remove(&path).unwrap();
     (header.state_hash, header.body_length) = (state.hash().0, 0);
     plan_ledger::log::write_snapshot(&disk, &dir(), header, |out| state.encode(out)).unwrap();
-    let error = view(&disk).plan_prune(Through::Ended).unwrap_err();
+    let error = view(&disk).plan_prune(RetentionLimit::EndedRuns).unwrap_err();
     assert!(error.to_string().contains("not what the log folds to"), "{error}");
 }
 
@@ -698,7 +708,7 @@ fn outputs_that_only_an_anchor_names_are_kept() {
         ledger.snapshot::<State>().unwrap();
     }
     let through = ledger.state().unwrap().runs[&run].steps[0].last_seq;
-    let plan = ledger.prune(Through::Record(u64::MAX), None, "ann").unwrap().plan;
+    let plan = ledger.prune(RetentionLimit::Record(u64::MAX), None, "ann").unwrap().plan;
     assert!(plan.last_seq >= through && plan.open_runs == ["long"], "{plan:?}");
     let state = ledger.state().unwrap();
     let kept = state.runs[&run].steps[0].attempt().and_then(|it| it.receipt.as_ref());
@@ -715,7 +725,7 @@ fn outputs_that_only_an_anchor_names_are_kept() {
 fn a_note_that_makes_no_sense_covers_nothing() {
     let disk = five();
     let ledger = open(&disk);
-    let plan = ledger.prune(Through::Ended, None, "ann").unwrap().plan;
+    let plan = ledger.prune(RetentionLimit::EndedRuns, None, "ann").unwrap().plan;
     drop(ledger);
     let good = reader(&disk).retention().unwrap().note.clone();
     let change: [&dyn Fn(&mut plan_ledger::log::RetentionNote); 8] = [
@@ -738,7 +748,7 @@ fn a_note_that_makes_no_sense_covers_nothing() {
         log.close().unwrap();
         // The older note still counts, and the newer one is named.
         assert_eq!(reader(&disk).first_seq(), plan.last_seq + 1, "{number}");
-        let report = verified(&disk, Level::Crc);
+        let report = verified(&disk, VerifyLevel::Crc);
         let finding = report.log.findings.iter().find(|it| it.what.contains("retention note"));
         assert!(finding.is_some_and(|it| it.class == Class::Damage), "{number}");
     }
@@ -751,7 +761,7 @@ fn a_note_of_another_log_removes_nothing() {
     let disk = five();
     let pruned = disk.fork();
     let ledger = open(&pruned);
-    ledger.prune(Through::Ended, None, "ann").unwrap();
+    ledger.prune(RetentionLimit::EndedRuns, None, "ann").unwrap();
     drop(ledger);
     let good = reader(&pruned).retention().unwrap().note.clone();
     let mut other = good.clone();
@@ -828,12 +838,12 @@ fn tar() -> PathBuf {
     PathBuf::from("/old.tar")
 }
 
-fn archived(disk: &SimDisk, through: Option<u64>) -> Archived {
+fn archived(disk: &SimDisk, through: Option<u64>) -> ArchiveReport {
     archive(&dir(), &tar(), through, &quiet(disk)).unwrap()
 }
 
 /// What verification says of the archive in its file; an error where it cannot even be opened.
-fn verified_file(disk: &SimDisk, level: Level) -> Result<VerifyReport, plan_ledger::Error> {
+fn verified_file(disk: &SimDisk, level: VerifyLevel) -> Result<VerifyReport, plan_ledger::Error> {
     let inside = archive_environment(&tar(), &quiet(disk))?;
     let watch = &|_| std::ops::ControlFlow::Continue(());
     let jobs = std::num::NonZeroUsize::MIN;
@@ -867,7 +877,7 @@ fn with_outputs() -> SimDisk {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Lost,
-    Collected,
+    CollectedBlobs,
     /// And the same output is stored again, and named by another record.
     CollectedAndBack,
     /// The record that named it first is pruned; another one names it, too, and it is lost.
@@ -878,7 +888,9 @@ enum Fate {
 /// like of them came back; one that is lost, and still named, is.
 #[test]
 fn what_is_pruned_while_it_is_verified_is_no_damage() {
-    for fate in [Fate::Lost, Fate::Collected, Fate::CollectedAndBack, Fate::LostThoughNamedAgain] {
+    for fate in
+        [Fate::Lost, Fate::CollectedBlobs, Fate::CollectedAndBack, Fate::LostThoughNamedAgain]
+    {
         let disk = SimDisk::new();
         let environment = Environment { blob_threshold: 100, ..quiet(&disk) };
         let ledger = Ledger::create(&dir(), &environment).unwrap();
@@ -912,24 +924,26 @@ fn what_is_pruned_while_it_is_verified_is_no_damage() {
             name_again();
         }
         let is_lost = matches!(fate, Fate::Lost | Fate::LostThoughNamedAgain);
-        let watch = |progress: Progress| {
+        let watch = |progress: VerifyProgress| {
             // Snapshots are checked before outputs.
-            let is_before = progress.phase == Phase::Derived && reader(&disk).first_seq() == 1;
+            let is_before =
+                progress.phase == VerifyPhase::Derived && reader(&disk).first_seq() == 1;
             if is_before && fate != Fate::Lost {
-                ledger.prune(Through::Ended, None, "ann").unwrap();
+                ledger.prune(RetentionLimit::EndedRuns, None, "ann").unwrap();
             }
             if is_before && !is_lost {
                 assert_eq!(ledger.collect_blobs().unwrap().blobs, 1);
             } else if is_before && disk.read(&blob).is_ok() {
                 disk.remove(&blob).unwrap();
             }
-            let is_at_the_end = progress.phase == Phase::Derived && progress.done == progress.total;
+            let is_at_the_end =
+                progress.phase == VerifyPhase::Derived && progress.done == progress.total;
             if is_at_the_end && fate == Fate::CollectedAndBack {
                 name_again();
             }
             std::ops::ControlFlow::Continue(())
         };
-        let level = Level::Snapshots;
+        let level = VerifyLevel::Snapshots;
         let jobs = std::num::NonZeroUsize::MIN;
         let request = VerifyRequest { level, jobs, expected: None, watch: &watch };
         let report = verify(&dir(), &environment, request).unwrap();
@@ -981,7 +995,7 @@ fn an_archive_is_a_ledger_to_be_read() {
                 let jobs = std::num::NonZeroUsize::MIN;
                 let request = VerifyRequest { level, jobs, expected: None, watch };
                 let report = verify(&path, &environment, request).unwrap();
-                assert_eq!(report.condition(), Condition::Whole, "{:?}", report.log.findings);
+                assert_eq!(report.condition(), LedgerCondition::Whole, "{:?}", report.log.findings);
                 assert_eq!(report.log.last.unwrap().seq, manifest.last_seq);
             }
             let view = LedgerView::open(&path, &environment).unwrap();
@@ -1019,8 +1033,8 @@ fn no_flipped_byte_of_an_archive_goes_unnoticed() {
             byte[0]
         };
         disk.overwrite(&tar(), at, &[byte ^ (1 << (at % 8))]).unwrap();
-        let is_noticed = match verified_file(&disk, Level::Chain) {
-            Ok(report) => report.condition() == Condition::Damaged,
+        let is_noticed = match verified_file(&disk, VerifyLevel::Chain) {
+            Ok(report) => report.condition() == LedgerCondition::Damaged,
             Err(error) => error.is_damage() || error.kind() == ErrorKind::Unsupported,
         };
         assert!(is_noticed, "byte {at} of {length}");
@@ -1028,13 +1042,13 @@ fn no_flipped_byte_of_an_archive_goes_unnoticed() {
         disk.overwrite(&tar(), at, &[byte]).unwrap();
     }
     assert!(noticed > 300, "{noticed}");
-    let report = verified_file(&disk, Level::Replay).unwrap();
-    assert_eq!(report.condition(), Condition::Whole);
+    let report = verified_file(&disk, VerifyLevel::Replay).unwrap();
+    assert_eq!(report.condition(), LedgerCondition::Whole);
     // Cut short, or longer.
     let whole = disk.read(&tar()).unwrap();
     for length in [300, 511, 512, 5000, whole.len() - 1024, whole.len() - 1, whole.len() + 512] {
         disk.set_length(&tar(), place(length)).unwrap();
-        let error = verified_file(&disk, Level::Crc).unwrap_err();
+        let error = verified_file(&disk, VerifyLevel::Crc).unwrap_err();
         assert!(error.is_damage(), "{length}: {error}");
         disk.set_length(&tar(), place(whole.len())).unwrap();
         disk.overwrite(&tar(), 0, &whole).unwrap();
@@ -1047,17 +1061,17 @@ fn a_pruned_log_is_archived_from_where_it_begins() {
     let disk = five();
     let first = reader(&disk).segments()[1].header.as_ref().unwrap().prev_last_seq;
     let ledger = open(&disk);
-    let plan = ledger.prune(Through::Record(first), None, "ann").unwrap().plan;
+    let plan = ledger.prune(RetentionLimit::Record(first), None, "ann").unwrap().plan;
     drop(ledger);
     assert_eq!(plan.segments.len(), 1);
     let made = archived(&disk, None);
     assert_eq!(made.manifest.first_seq, first + 1);
     assert_eq!(made.manifest.chain_before, plan.chain.to_string());
-    let report = verified_file(&disk, Level::Replay).unwrap();
-    assert_eq!((report.condition(), report.state), (Condition::Whole, None));
+    let report = verified_file(&disk, VerifyLevel::Replay).unwrap();
+    assert_eq!((report.condition(), report.state), (LedgerCondition::Whole, None));
     let inside = archive_environment(&tar(), &quiet(&disk)).unwrap();
     let fold = LedgerView::open(&tar(), &inside).unwrap().fold(u64::MAX).unwrap();
-    assert!(matches!(fold.ground, Ground::Nowhere(_)) && fold.unreadable.is_none());
+    assert!(matches!(fold.origin, FoldOrigin::Missing(_)) && fold.unreadable.is_none());
     assert_eq!(fold.last.unwrap().seq, made.manifest.last_seq);
 }
 
@@ -1080,8 +1094,8 @@ fn a_crash_while_an_archive_is_made_leaves_none_or_a_whole_one() {
             archive(&dir(), &tar(), None, &quiet(&disk)).unwrap_err();
             let disk = Restart::Power(loss).of(&disk);
             if disk.read(&tar()).is_ok() {
-                let report = verified_file(&disk, Level::Chain).unwrap();
-                assert_eq!(report.condition(), Condition::Whole, "{crash} {loss:?}");
+                let report = verified_file(&disk, VerifyLevel::Chain).unwrap();
+                assert_eq!(report.condition(), LedgerCondition::Whole, "{crash} {loss:?}");
                 made += 1;
             } else {
                 archived(&disk, None);
@@ -1227,7 +1241,7 @@ fn a_follower_that_a_prune_overtakes_is_told() {
     assert_eq!(behind.next(zero).unwrap().unwrap().seq, 1);
     assert!(ahead.next(zero).unwrap().is_some());
     let ledger = open(&disk);
-    let pruned = ledger.prune(Through::Ended, None, "ann").unwrap();
+    let pruned = ledger.prune(RetentionLimit::EndedRuns, None, "ann").unwrap();
     let mut last = 1;
     let error = loop {
         match behind.next(zero) {
@@ -1263,21 +1277,28 @@ fn readers_beside_a_prune_see_no_damage() {
                     fill(&ledger, run, 10);
                     ledger.snapshot::<State>().unwrap();
                 }
-                count += usize::from(ledger.prune(Through::Record(u64::MAX), None, "ann").is_ok());
+                count += usize::from(
+                    ledger.prune(RetentionLimit::Record(u64::MAX), None, "ann").is_ok(),
+                );
                 ledger.close().unwrap();
             }
             count
         });
         while !is_over.load(std::sync::atomic::Ordering::SeqCst) || looks == 0 {
             let request = VerifyRequest {
-                level: Level::Chain,
+                level: VerifyLevel::Chain,
                 jobs: std::num::NonZeroUsize::MIN,
                 expected: None,
                 watch: &|_| std::ops::ControlFlow::Continue(()),
             };
             match verify(&dir, &environment, request) {
                 Ok(report) => {
-                    assert_eq!(report.condition(), Condition::Whole, "{:?}", report.log.findings);
+                    assert_eq!(
+                        report.condition(),
+                        LedgerCondition::Whole,
+                        "{:?}",
+                        report.log.findings
+                    );
                     looks += 1;
                 }
                 Err(error) => assert_eq!(error.kind(), ErrorKind::Io, "{error}"),
@@ -1301,7 +1322,7 @@ fn a_history_that_was_pruned_is_refused_and_a_later_one_is_whole() {
     let ledger = open(&disk);
     let [one, two] = ["later", "latest"].map(|name| started_run(&ledger, name));
     let whole = ledger.trace(one).unwrap();
-    ledger.prune(Through::Ended, None, "ann").unwrap();
+    ledger.prune(RetentionLimit::EndedRuns, None, "ann").unwrap();
     for (one, other) in [(RunId(1), two), (one, RunId(1))] {
         let kind = ledger.compare(one, other).unwrap_err().kind();
         assert_eq!(kind, ErrorKind::Pruned);

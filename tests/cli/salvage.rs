@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use plan_ledger::ledger::{Salvaged, salvage};
+use plan_ledger::ledger::{SalvageReport, salvage};
 use plan_ledger::log::{GapNote, KIND_GAP, LoggedRecord};
 use plan_ledger::plan::Json;
 use plan_ledger::sim::{Effect, Fault, SimDisk};
@@ -60,7 +60,7 @@ fn story() -> (SimDisk, BTreeMap<u64, LoggedRecord>) {
 
 /// What must hold of any salvage: the damaged ledger is as it was; each record is the original's
 /// or a gap; a gap stands for what a reader cannot serve; the new ledger opens clean.
-fn check(disk: &SimDisk, original: &BTreeMap<u64, LoggedRecord>, story: &str) -> Salvaged {
+fn check(disk: &SimDisk, original: &BTreeMap<u64, LoggedRecord>, story: &str) -> SalvageReport {
     let before = log_digest(disk);
     let served = survey(disk);
     let done =
@@ -127,7 +127,7 @@ fn check(disk: &SimDisk, original: &BTreeMap<u64, LoggedRecord>, story: &str) ->
 fn a_whole_ledger_is_salvaged_whole() {
     let (disk, original) = story();
     let done = check(&disk, &original, "whole");
-    assert_eq!((done.lost, done.alone, done.blobs, done.blobs_lost), (0, 0, 3, 0));
+    assert_eq!((done.lost, done.unbatched, done.blobs, done.blobs_lost), (0, 0, 3, 0));
     assert!(done.ranges.is_empty(), "{:?}", done.ranges);
     assert_eq!(done.ack.unwrap().seq, *original.keys().last().unwrap());
 }
@@ -169,7 +169,7 @@ fn three_hundred_damaged_ledgers_give_all_that_can_be_read() {
         }
         let done = check(&disk, &original, &story);
         lost += u64::from(done.lost > 0);
-        alone += u64::from(done.alone > 0);
+        alone += u64::from(done.unbatched > 0);
         nothing += u64::from(done.ack.is_none());
     }
     assert!(lost > 100 && alone > 5 && nothing < 100, "{lost} {alone} {nothing}");

@@ -9,14 +9,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use plan_ledger::format::{Codec, NewRecord, SnapshotHeader, SnapshotName};
-use plan_ledger::ledger::{Condition, Level, RUNS, VerifyReport, VerifyRequest, verify};
+use plan_ledger::ledger::{
+    LedgerCondition, RUN_STREAMS, VerifyLevel, VerifyReport, VerifyRequest, verify,
+};
 use plan_ledger::log::{Housekeeping, Log, LogOptions, SnapshotNote};
 use plan_ledger::plan::{ContentHash, Form, Glance, PackedRun, State};
 use plan_ledger::sim::{Effect, Fault, Loss, SimDisk};
 use plan_ledger::storage::{Access, Storage};
 use plan_ledger::{
-    Environment, ErrorKind, Ledger, LedgerView, Plan, Projection, Recorded, RunPolicy, Snapshot,
-    Step, state_hash,
+    Environment, ErrorKind, Ledger, LedgerView, Plan, Projection, RecordedEvent, RunPolicy,
+    Snapshot, Step, state_hash,
 };
 
 use crate::lab::{dir, log_files, options, reader};
@@ -65,7 +67,7 @@ pub(crate) fn truth(disk: &SimDisk) -> Vec<ContentHash> {
     for record in reader(disk).records(1) {
         let record = record.unwrap();
         let event = plan_ledger::ledger::decode(&record).unwrap();
-        let recorded = Recorded { seq: record.seq, time: record.time, event };
+        let recorded = RecordedEvent { seq: record.seq, time: record.time, event };
         Projection::apply(&mut state, &recorded);
         hashes.push(state_hash(&state));
     }
@@ -95,7 +97,7 @@ pub(crate) fn opened(
 /// What the most thorough check says.
 pub(crate) fn replayed(environment: &Environment) -> VerifyReport {
     let request = VerifyRequest {
-        level: Level::Replay,
+        level: VerifyLevel::Replay,
         jobs: NonZeroUsize::MIN,
         expected: None,
         watch: &|_| ControlFlow::Continue(()),
@@ -487,7 +489,7 @@ fn kept_after(quarters: u64, bytes: u64) -> Vec<u64> {
 
 /// Adds so many records of a kind that may be passed over.
 pub(crate) fn append_unknown(disk: &SimDisk, mut count: u64) {
-    let options = LogOptions { stream_of: RUNS, ..options(disk) };
+    let options = LogOptions { stream_of: RUN_STREAMS, ..options(disk) };
     let (log, _) = Log::open(&dir(), options, 0).unwrap();
     while count > 0 {
         let some = count.min(1000);
@@ -506,7 +508,7 @@ impl Projection for Count {
     const NAME: &'static str = "count";
     const VERSION: u32 = 3;
 
-    fn apply(&mut self, _: &Recorded) {
+    fn apply(&mut self, _: &RecordedEvent) {
         self.0 += 1;
     }
 
@@ -529,7 +531,7 @@ impl Projection for Long {
     const NAME: &'static str = "long";
     const VERSION: u32 = 1;
 
-    fn apply(&mut self, recorded: &Recorded) {
+    fn apply(&mut self, recorded: &RecordedEvent) {
         let mut dice = crate::dice::Dice(recorded.seq);
         // Some of it packs well, some does not.
         let sides = if (recorded.seq / 11).is_multiple_of(2) { 2 } else { 256 };
@@ -600,7 +602,7 @@ fn snapshots_of_another_version_are_ignored() {
     let then = truth(&disk)[usize::try_from(older.seq).unwrap()];
     assert_eq!(state_hash(&view.state_at(older.seq).unwrap()), then);
     let report = replayed(&environment);
-    assert_eq!((report.condition(), report.snapshots), (Condition::Whole, 1), "{report:?}");
+    assert_eq!((report.condition(), report.snapshots), (LedgerCondition::Whole, 1), "{report:?}");
     // And it goes on: the next snapshot is of this version, beside the old one.
     let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
     let made = ledger.snapshot::<State>().unwrap();
@@ -636,7 +638,7 @@ fn a_run_that_is_not_the_one_of_its_hash_is_never_acted_upon() {
     let found = view.log().snapshots().unwrap().names;
     let name = found.iter().find(|name| name.seq == forged.seq).unwrap();
     assert_eq!(view.check_snapshot(name).unwrap_err().kind(), ErrorKind::Corrupt);
-    assert_ne!(replayed(&environment).condition(), Condition::Whole);
+    assert_ne!(replayed(&environment).condition(), LedgerCondition::Whole);
 
     disk.remove(&forged.path).unwrap();
     let (ledger, report) = Ledger::open(&dir(), &environment).unwrap();
@@ -691,7 +693,7 @@ impl Projection for Shy {
     const NAME: &'static str = "shy";
     const VERSION: u32 = 1;
 
-    fn apply(&mut self, _: &Recorded) {}
+    fn apply(&mut self, _: &RecordedEvent) {}
 
     fn encode(&self, out: &mut dyn io::Write) -> io::Result<()> {
         out.write_all(b"half of it")?;
@@ -778,7 +780,7 @@ fn a_view_goes_on_from_a_snapshot_behind_damage() {
         let whole = if expected.is_some() { hashes.len() - 1 } else { seq - 1 };
         assert_eq!(state_hash(&fold.state), hashes[whole], "{seq}");
         let behind = if expected.is_some() { 0 } else { hashes.len() - 1 - seq };
-        assert_eq!(fold.behind_damage, place(behind), "{seq}");
+        assert_eq!(fold.after_damage, place(behind), "{seq}");
         assert_eq!(place(hashes.len() - 2), fold.records, "{seq}");
         // Without the snapshots there is no state behind the damage.
         for path in files(&disk) {
@@ -829,7 +831,7 @@ fn bodies_that_were_forged_are_refused() {
     state.encode(&mut body).unwrap();
     let taken = |body: &[u8]| {
         let read = State::decode(&mut &*body).ok().filter(|read| read.hash() == state.hash());
-        read.filter(|read| read.check().is_none())
+        read.filter(|read| read.validate().is_none())
     };
     let whole = format!("{state:?}");
     assert_eq!(taken(&body).map(|read| format!("{read:?}")), Some(whole.clone()));
@@ -905,7 +907,7 @@ impl Projection for Seen {
     const NAME: &'static str = "seen";
     const VERSION: u32 = 1;
 
-    fn apply(&mut self, recorded: &Recorded) {
+    fn apply(&mut self, recorded: &RecordedEvent) {
         self.0.push((recorded.seq, recorded.time));
     }
 
@@ -987,7 +989,7 @@ impl Projection for Single {
     const NAME: &'static str = "single";
     const VERSION: u32 = 1;
 
-    fn apply(&mut self, _: &Recorded) {
+    fn apply(&mut self, _: &RecordedEvent) {
         // Whoever else is let in has the time to come.
         for _ in 0..1_000 {
             if ALIVE.load(Ordering::SeqCst) > 1 {
@@ -1113,5 +1115,5 @@ fn a_plan_with_numbers_of_many_digits_is_the_same_in_a_snapshot() {
     let state = ledger.state().unwrap();
     assert_eq!(state.runs.check(), None);
     assert_eq!(*state.runs[&run].versions[0].plan, plan);
-    assert_eq!(replayed(&environment).condition(), Condition::Whole);
+    assert_eq!(replayed(&environment).condition(), LedgerCondition::Whole);
 }

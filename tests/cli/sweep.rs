@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 
 use plan_ledger::format::{Codec, NewRecord, Reason};
-use plan_ledger::ledger::{Condition, Level, VerifyRequest, verify as verify_ledger};
+use plan_ledger::ledger::{LedgerCondition, VerifyLevel, VerifyRequest, verify as verify_ledger};
 use plan_ledger::log::{
     Class, Finding, Item, Log, LogReader, LoggedRecord, Proof, Verification, VerifyOptions, verify,
 };
@@ -318,12 +318,12 @@ fn every_flipped_bit_of_a_snapshot_is_located() {
     let look = || {
         let watch = |_| ControlFlow::Continue(());
         let jobs = NonZeroUsize::MIN;
-        let level = Level::Snapshots;
+        let level = VerifyLevel::Snapshots;
         let request = VerifyRequest { level, jobs, expected: None, watch: &watch };
         verify_ledger(&dir(), &environment, request).unwrap()
     };
     let clean = look();
-    assert_eq!((clean.snapshots, clean.notes, clean.condition()), (1, 1, Condition::Whole));
+    assert_eq!((clean.snapshots, clean.notes, clean.condition()), (1, 1, LedgerCondition::Whole));
     let length = u64::try_from(disk.read(&path).unwrap().len()).unwrap();
     let stride = usize::try_from(stride()).unwrap();
     for bit in (0..length * 8).step_by(stride) {
@@ -333,7 +333,7 @@ fn every_flipped_bit_of_a_snapshot_is_located() {
         assert!(contains(finding, &path, bit / 8), "bit {bit}: {finding}");
         let class = if finding.what.contains("newer") { Class::Newer } else { Class::Derived };
         assert_eq!(finding.class, class, "bit {bit}: {finding}");
-        assert_ne!(found.condition(), Condition::Whole, "bit {bit}");
+        assert_ne!(found.condition(), LedgerCondition::Whole, "bit {bit}");
         if bit % 64 == 0 {
             let view = LedgerView::open(&dir(), &environment).unwrap();
             let fold = view.fold(u64::MAX).unwrap();

@@ -346,7 +346,7 @@ fn same_from_everywhere(
     assert_eq!((report.notes, ledger.state_hash().unwrap()), (Vec::new(), from_start[&last]));
 }
 
-fn fold(state: &mut State, recorded: &plan_ledger::Recorded) {
+fn fold(state: &mut State, recorded: &plan_ledger::RecordedEvent) {
     plan_ledger::Projection::apply(state, recorded);
 }
 

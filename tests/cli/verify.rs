@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use plan_ledger::error::ErrorKind;
 use plan_ledger::format::{Chain, Codec, HeadSync, NewRecord};
-use plan_ledger::ledger::{Condition, Level, VerifyRequest, verify as verify_ledger};
+use plan_ledger::ledger::{LedgerCondition, VerifyLevel, VerifyRequest, verify as verify_ledger};
 use plan_ledger::log::{
     Class, Completion, Expectation, Expected, Finding, Item, Links, Log, LogOptions, LoggedRecord,
     SegmentSizes, Verification, VerifyOptions, root, verify,
@@ -450,7 +450,7 @@ fn ledger(dir: &Path) -> Environment {
     environment
 }
 
-fn request(level: Level) -> VerifyRequest<'static> {
+fn request(level: VerifyLevel) -> VerifyRequest<'static> {
     VerifyRequest { level, jobs: jobs(1), expected: None, watch: &|_| ControlFlow::Continue(()) }
 }
 
@@ -460,8 +460,8 @@ fn replay_comes_to_the_live_state() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("a.ledger");
     let environment = ledger(&dir);
-    let report = verify_ledger(&dir, &environment, request(Level::Replay)).unwrap();
-    assert_eq!(report.condition(), Condition::Whole);
+    let report = verify_ledger(&dir, &environment, request(VerifyLevel::Replay)).unwrap();
+    assert_eq!(report.condition(), LedgerCondition::Whole);
     let (live, _) = Ledger::open(&dir, &environment).unwrap();
     assert_eq!(report.state, Some((live.head().seq, live.state_hash().unwrap())));
 }
@@ -475,7 +475,7 @@ fn snapshot_notes_are_held_against_the_log() {
     let right = {
         let dir = folder.path().join("right.ledger");
         let environment = ledger(&dir);
-        let report = verify_ledger(&dir, &environment, request(Level::Replay)).unwrap();
+        let report = verify_ledger(&dir, &environment, request(VerifyLevel::Replay)).unwrap();
         let chain = report.log.last.unwrap().chain.to_string();
         (report.state.unwrap().0, chain, report.state.unwrap().1.to_string())
     };
@@ -501,7 +501,9 @@ fn snapshot_notes_are_held_against_the_log() {
         let kind = plan_ledger::log::KIND_SNAPSHOT_NOTE;
         log.append(&[NewRecord { kind, codec: Codec::Json, schema: 1, payload }], at(1)).unwrap();
         log.close().unwrap();
-        for (level, expected) in [Level::Snapshots, Level::Replay].into_iter().zip(expected) {
+        for (level, expected) in
+            [VerifyLevel::Snapshots, VerifyLevel::Replay].into_iter().zip(expected)
+        {
             let report = verify_ledger(&copy, &Environment::system(), request(level)).unwrap();
             assert_eq!(report.notes, 1);
             let count = report.log.count(Class::Damage);
@@ -540,8 +542,8 @@ fn a_lost_output_is_damage() {
     }
     ledger.close().unwrap();
     let look = |level| verify_ledger(&dir, &environment, request(level)).unwrap();
-    let whole = look(Level::Replay);
-    assert_eq!((whole.blobs, whole.condition()), (2, Condition::Whole));
+    let whole = look(VerifyLevel::Replay);
+    assert_eq!((whole.blobs, whole.condition()), (2, LedgerCondition::Whole));
     let mut blobs: Vec<PathBuf> = Vec::new();
     for inner in fs::read_dir(dir.join("blob")).unwrap() {
         for file in fs::read_dir(inner.unwrap().path()).unwrap() {
@@ -550,12 +552,12 @@ fn a_lost_output_is_damage() {
     }
     fs::remove_file(&blobs[0]).unwrap();
     fs::write(&blobs[1], "x".repeat(502)).unwrap();
-    assert_eq!(look(Level::Chain).condition(), Condition::Whole, "nobody asked");
-    let found = look(Level::Replay);
+    assert_eq!(look(VerifyLevel::Chain).condition(), LedgerCondition::Whole, "nobody asked");
+    let found = look(VerifyLevel::Replay);
     let mut named: Vec<_> = found.log.findings.iter().map(|each| each.path.clone()).collect();
     named.sort();
     blobs.sort();
-    assert_eq!((named, found.condition()), (blobs, Condition::Damaged));
+    assert_eq!((named, found.condition()), (blobs, LedgerCondition::Damaged));
     assert_eq!(found.state, whole.state);
 }
 

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 
 use plan_ledger::ledger::{
-    BlobCheck, Condition, Level, Phase, Progress, VerifyReport, VerifyRequest, blob_of, decode,
-    encode, verify,
+    BlobCheck, LedgerCondition, VerifyLevel, VerifyPhase, VerifyProgress, VerifyReport,
+    VerifyRequest, blob_of, decode, encode, verify,
 };
 use plan_ledger::log::{Class, Log, SnapshotNote};
 use plan_ledger::plan::{
@@ -47,17 +47,17 @@ fn beside(disk: &SimDisk, folder: &str) -> Vec<PathBuf> {
 
 fn looked_at(
     environment: &Environment,
-    level: Level,
+    level: VerifyLevel,
     jobs: usize,
-    watch: &(dyn Fn(Progress) -> ControlFlow<()> + Sync),
+    watch: &(dyn Fn(VerifyProgress) -> ControlFlow<()> + Sync),
 ) -> VerifyReport {
     let jobs = NonZeroUsize::new(jobs).unwrap();
     verify(&dir(), environment, VerifyRequest { level, jobs, expected: None, watch }).unwrap()
 }
 
 /// What verifying finds, which is the same for any number of jobs.
-fn found(environment: &Environment, level: Level) -> VerifyReport {
-    let watch = |progress: Progress| {
+fn found(environment: &Environment, level: VerifyLevel) -> VerifyReport {
+    let watch = |progress: VerifyProgress| {
         assert!(progress.done <= progress.total, "{progress:?}");
         ControlFlow::Continue(())
     };
@@ -108,8 +108,13 @@ fn tell_lies(disk: &SimDisk, seed: u64) -> Vec<u64> {
 #[test]
 fn threads_name_all_that_is_wrong_beside_the_log() {
     let (healthy, environment) = rich();
-    let whole = found(&environment, Level::Replay);
-    assert_eq!((whole.condition(), whole.blobs), (Condition::Whole, 4), "{:?}", whole.log.findings);
+    let whole = found(&environment, VerifyLevel::Replay);
+    assert_eq!(
+        (whole.condition(), whole.blobs),
+        (LedgerCondition::Whole, 4),
+        "{:?}",
+        whole.log.findings
+    );
     assert_eq!(whole.state.unwrap().1, *truth(&healthy).last().unwrap());
     let files = [beside(&healthy, "snap"), beside(&healthy, "blob")].concat();
     for seed in 0..60 {
@@ -127,7 +132,7 @@ fn threads_name_all_that_is_wrong_beside_the_log() {
         }
         let environment = quiet(&disk);
         let (beside, all) =
-            (found(&environment, Level::Snapshots), found(&environment, Level::Replay));
+            (found(&environment, VerifyLevel::Snapshots), found(&environment, VerifyLevel::Replay));
         let is_named = |path: &PathBuf| beside.log.findings.iter().any(|each| each.path == *path);
         // Two flips of one bit are none.
         let is_hurt = |path: &&PathBuf| disk.read(path).unwrap() != healthy.read(path).unwrap();
@@ -150,10 +155,12 @@ fn threads_name_all_that_is_wrong_beside_the_log() {
 #[test]
 fn a_stop_is_heard_beside_the_log() {
     let (_disk, environment) = rich();
-    for (level, jobs) in [(Level::Snapshots, 1), (Level::Snapshots, 3), (Level::Replay, 1)] {
+    for (level, jobs) in
+        [(VerifyLevel::Snapshots, 1), (VerifyLevel::Snapshots, 3), (VerifyLevel::Replay, 1)]
+    {
         let seen = Mutex::new(Vec::new());
-        let watch = |progress: Progress| {
-            if progress.phase == Phase::Log {
+        let watch = |progress: VerifyProgress| {
+            if progress.phase == VerifyPhase::Log {
                 return ControlFlow::Continue(());
             }
             seen.lock().unwrap().push(progress);
@@ -163,9 +170,9 @@ fn a_stop_is_heard_beside_the_log() {
         let seen = seen.into_inner().unwrap();
         assert!((1..=jobs).contains(&seen.len()), "{level:?}, {jobs} jobs: {seen:?}");
         assert!(seen.iter().all(|each| (1..each.total).contains(&each.done)), "{seen:?}");
-        assert_eq!(report.condition(), Condition::Stopped, "{:?}", report.log.findings);
+        assert_eq!(report.condition(), LedgerCondition::Stopped, "{:?}", report.log.findings);
         let checked = usize::try_from(report.snapshots).unwrap();
-        assert_eq!(checked, if level == Level::Replay { 0 } else { seen.len() });
+        assert_eq!(checked, if level == VerifyLevel::Replay { 0 } else { seen.len() });
         assert_eq!(report.state, None);
     }
 }
@@ -177,7 +184,7 @@ fn verifying_knows_of_the_same_outputs_as_a_survey() {
     let (_disk, environment) = rich();
     let survey = LedgerView::open(&dir(), &environment).unwrap().blobs(BlobCheck::Content).unwrap();
     let named = survey.blobs.iter().filter(|blob| blob.records > 0).count();
-    let report = found(&environment, Level::Snapshots);
+    let report = found(&environment, VerifyLevel::Snapshots);
     assert_eq!(usize::try_from(report.blobs).unwrap(), named);
     assert!(named >= 4 && survey.is_complete, "{survey:?}");
 }
@@ -187,7 +194,7 @@ fn verifying_knows_of_the_same_outputs_as_a_survey() {
 #[test]
 fn the_length_of_an_output_is_not_believed() {
     let (disk, environment) = rich();
-    let before = found(&environment, Level::Replay);
+    let before = found(&environment, VerifyLevel::Replay);
     let log = reader(&disk);
     let events = log.records(1).map(|record| decode(&record.unwrap()).unwrap());
     let mut event = events.flatten().find(|event| blob_of(event).is_some()).unwrap();
@@ -200,7 +207,7 @@ fn the_length_of_an_output_is_not_believed() {
     let (log, _) = Log::open(&dir(), options(&disk), u64::MAX / 4).unwrap();
     log.append(&[encode(&event)], u64::MAX / 4).unwrap();
     log.close().unwrap();
-    let after = found(&environment, Level::Replay);
+    let after = found(&environment, VerifyLevel::Replay);
     assert_eq!(after.blobs, before.blobs + 1);
     let [finding] = after.log.findings.as_slice() else { panic!("{:?}", after.log.findings) };
     assert!(finding.what.contains("18446744073709551615 bytes: missing"), "{finding:?}");

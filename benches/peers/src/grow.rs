@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use plan_ledger::format::{Codec, NewRecord};
-use plan_ledger::ledger::{Condition, Level, RUNS, VerifyRequest, encode};
+use plan_ledger::ledger::{LedgerCondition, VerifyLevel, RUN_STREAMS, VerifyRequest, encode};
 use plan_ledger::log::{Batch, Log, LogOptions};
 use plan_ledger::plan::Json;
 use plan_ledger::{
@@ -294,11 +294,11 @@ fn state_at(dir: &Path) -> Result<Figures> {
 fn verified(dir: &Path) -> Result<Figures> {
     let jobs = std::thread::available_parallelism()?;
     let watch = &|_| ControlFlow::Continue(());
-    let request = VerifyRequest { level: Level::Replay, jobs, expected: None, watch };
+    let request = VerifyRequest { level: VerifyLevel::Replay, jobs, expected: None, watch };
     let started = Instant::now();
     let report = plan_ledger::ledger::verify(dir, &Environment::system(), request)?;
     let took = started.elapsed().as_secs_f64();
-    if report.condition() != Condition::Whole {
+    if report.condition() != LedgerCondition::Whole {
         return Err("the ledger is not whole".into());
     }
     Ok(vec![("verified with every state, ms", took * 1e3)])
@@ -377,7 +377,7 @@ fn rung(dir: &Path) -> Result<State> {
 
 impl Grower {
     fn new(dir: &Path, state: State) -> Result<Self> {
-        let options = LogOptions { stream_of: RUNS, ..log_options() };
+        let options = LogOptions { stream_of: RUN_STREAMS, ..log_options() };
         let (log, _) = Log::open(dir, options, now())?;
         let (run, open) = (state.runs.open().next_back(), state.in_flight.keys().next().copied());
         Ok(Self { state, log, bulk: Vec::new(), run, open })

@@ -1,99 +1,99 @@
-//! What was derived from the log, or lies beside it, in pieces that several threads share: snapshots,
-//! outputs, and the fold of everything.
+//! Checks snapshots and blobs and folds the log, as tasks that several threads share.
 //!
 //! Invariants:
-//! - What is found is the same for any number of jobs, and comes in the same order.
-//! - The fold does not know what is said of the state: it notes hashes, and they are compared at the
+//! - The findings and their order are the same for any number of threads.
+//! - The fold does not know the claimed state hashes: it records its own, and they are compared at the
 //!   end.
 
 use std::collections::BTreeSet;
 
 use crate::error::Result;
 use crate::format::SnapshotName;
+use crate::ledger::blobs::{self, BlobSurvey, BlobUse, NamedBlobs};
+use crate::ledger::snapshot::load;
 use crate::log::{BlobState, Completion, Finding, Tally, share_out};
 use crate::plan::State;
 
-use super::super::blobs::{self, BlobSurvey, BlobUse, Named};
-use super::super::load;
-use super::beside::{Checked, Snapshots, blob_finding, stranger};
-use super::claim::Claim;
-use super::replay::{Replayed, replay};
-use super::{Level, Phase, Progress, VerifyReport, VerifyRequest};
+use super::claims::StateClaim;
+use super::files::{SnapshotCheck, SnapshotVerifier, blob_finding, unknown_file};
+use super::replay::{ReplayResult, replay};
+use super::report::{VerifyLevel, VerifyPhase, VerifyProgress, VerifyReport, VerifyRequest};
 
-/// A piece, and for whoever wants to know how far it is, how many bytes it is about.
-enum Piece<'a> {
+/// A task, with its size in bytes for progress.
+enum VerifyTask<'a> {
     Replay(BTreeSet<u64>),
     Snapshot(&'a SnapshotName, u64),
     Blob(&'a BlobUse),
 }
 
-/// What a piece came to.
-enum Outcome<'a> {
-    Replayed(Result<Replayed>),
-    Snapshot(Checked),
+/// The result of a task.
+enum TaskResult<'a> {
+    Replay(Result<ReplayResult>),
+    Snapshot(SnapshotCheck),
     Blob(&'a BlobUse, BlobState),
-    /// It was asked to stop before.
+    /// The verification was stopped before.
     Skipped,
 }
 
-/// Check the snapshots and outputs, fold the log if that is wanted, and hold what was said of the
-/// state against it. `claims` are those of the log's notes.
+/// Check the snapshots and blobs, fold the log if requested, and compare the claimed state hashes.
+/// `claims` are those of the log's snapshot notes.
 ///
 /// # Errors
 /// `Io`.
-pub(super) fn check(
-    snapshots: &Snapshots<'_>,
+pub(crate) fn check(
+    snapshots: &SnapshotVerifier<'_>,
     survey: &BlobSurvey,
-    mut claims: Vec<Claim>,
+    mut claims: Vec<StateClaim>,
     request: VerifyRequest<'_>,
     report: &mut VerifyReport,
 ) -> Result<()> {
-    let (names, mut pieces) = (&snapshots.list.names, Vec::new());
+    let (names, mut tasks) = (&snapshots.list.names, Vec::new());
     let mut total = 0_u64;
-    if request.level == Level::Replay {
-        pieces.push(Piece::Replay(claimed_seqs(&claims, names)));
+    if request.level == VerifyLevel::Replay {
+        tasks.push(VerifyTask::Replay(claimed_seqs(&claims, names)));
         total = total.saturating_add(report.log.counts.frame_bytes);
     }
     for name in names {
         if snapshots.is_pruned(name) {
-            report.log.keep([snapshots.pruned(name)]);
+            report.log.keep([snapshots.pruned_finding(name)]);
             continue;
         }
         let length = snapshots.length(name);
-        pieces.push(Piece::Snapshot(name, length));
+        tasks.push(VerifyTask::Snapshot(name, length));
         total = total.saturating_add(length);
     }
     for blob in survey.blobs.iter().filter(|blob| blob.records > 0) {
-        pieces.push(Piece::Blob(blob));
+        tasks.push(VerifyTask::Blob(blob));
         total = total.saturating_add(blob.id.length);
     }
-    let watch = |done, total| (request.watch)(Progress { phase: Phase::Derived, done, total });
+    let watch =
+        |done, total| (request.watch)(VerifyProgress { phase: VerifyPhase::Derived, done, total });
     let tally = Tally::new(&watch, total);
-    let outcomes = share_out(request.jobs, pieces, |piece| work(piece, snapshots, &tally));
-    let (mut replayed, mut bad) = (Replayed::default(), Vec::new());
-    for outcome in outcomes {
-        match outcome {
-            Outcome::Replayed(outcome) => replayed = outcome?,
-            Outcome::Snapshot(checked) => {
+    let results = share_out(request.jobs, tasks, |task| run(task, snapshots, &tally));
+    let (mut replayed, mut bad) = (ReplayResult::default(), Vec::new());
+    for result in results {
+        match result {
+            TaskResult::Replay(result) => replayed = result?,
+            TaskResult::Snapshot(check) => {
                 report.snapshots += 1;
-                match checked {
-                    Checked::Good(claim) => claims.push(claim),
-                    Checked::Bad(finding) => report.log.keep([finding]),
-                    Checked::Nothing => {}
+                match check {
+                    SnapshotCheck::Valid(claim) => claims.push(claim),
+                    SnapshotCheck::Bad(finding) => report.log.keep([finding]),
+                    SnapshotCheck::Skipped => {}
                 }
             }
-            Outcome::Blob(blob, state) => {
+            TaskResult::Blob(blob, state) => {
                 report.blobs += 1;
                 bad.extend((state != BlobState::Intact).then_some((blob, state)));
             }
-            Outcome::Skipped => {}
+            TaskResult::Skipped => {}
         }
     }
-    report.log.keep(lost(bad, snapshots, &tally)?);
-    report.log.keep(snapshots.strangers());
-    report.log.keep(survey.strangers.iter().cloned().map(stranger));
-    claims.sort_by_key(|claim| claim.said.seq);
-    report.log.keep(claims.iter().filter_map(|claim| claim.against(&replayed.hashes)));
+    report.log.keep(lost_blobs(bad, snapshots, &tally)?);
+    report.log.keep(snapshots.unknown_files());
+    report.log.keep(survey.unknown_files.iter().cloned().map(unknown_file));
+    claims.sort_by_key(|claim| claim.claimed.seq);
+    report.log.keep(claims.iter().filter_map(|claim| claim.compare(&replayed.hashes)));
     report.log.keep(replayed.fault);
     report.state = replayed.state;
     if tally.is_stopped() {
@@ -102,11 +102,12 @@ pub(super) fn check(
     Ok(())
 }
 
-/// What is wrong with outputs that were found like this, and are still named: what was pruned since the
-/// log was read may have been collected, too, and even stored again, so all are looked at once more.
-fn lost(
+/// The findings about bad blobs that are still named. Since the log was read, a prune may have removed
+/// the records that named a blob, and the blob may have been collected or stored again: each is checked
+/// once more.
+fn lost_blobs(
     bad: Vec<(&BlobUse, BlobState)>,
-    snapshots: &Snapshots<'_>,
+    snapshots: &SnapshotVerifier<'_>,
     tally: &Tally<'_>,
 ) -> Result<Vec<Finding>> {
     bug!(BlobLossForgiven => return Ok(Vec::new()));
@@ -114,13 +115,12 @@ fn lost(
         return Ok(Vec::new());
     }
     let reader = snapshots.reader_now()?;
-    let anchored = Named::anchored(&reader);
+    let anchored = NamedBlobs::anchored(&reader);
     let is_named =
         |blob: &BlobUse| blob.first_seq >= Some(reader.first_seq()) || anchored.may_have(&blob.id);
     let bad = bad.into_iter().map(|(blob, _)| blob);
     let (mut named, pruned): (Vec<_>, Vec<_>) = bad.partition(|blob| is_named(blob));
-    // Where the record that named it first is gone, another one may name it. To find that out
-    // takes reading the log once more.
+    // If the first record that named a blob is gone, another one may name it: read the log again.
     if !pruned.is_empty() && !tally.is_stopped() {
         let by_any = blobs::named(&reader)?;
         named.extend(pruned.into_iter().filter(|blob| by_any.may_have(&blob.id)));
@@ -132,26 +132,31 @@ fn lost(
 
 /// The records for which a note or a snapshot claims a state hash. Some of the snapshots may turn
 /// out to be unreadable.
-fn claimed_seqs(claims: &[Claim], names: &[SnapshotName]) -> BTreeSet<u64> {
-    let of_names = names.iter().filter(|name| load::is_read::<State>(name)).map(|name| name.seq);
-    claims.iter().filter_map(Claim::state_seq).chain(of_names).collect()
+fn claimed_seqs(claims: &[StateClaim], names: &[SnapshotName]) -> BTreeSet<u64> {
+    let of_names =
+        names.iter().filter(|name| load::is_supported::<State>(name)).map(|name| name.seq);
+    claims.iter().filter_map(StateClaim::state_seq).chain(of_names).collect()
 }
 
-fn work<'a>(piece: Piece<'a>, snapshots: &Snapshots<'_>, tally: &Tally<'_>) -> Outcome<'a> {
+fn run<'a>(
+    task: VerifyTask<'a>,
+    snapshots: &SnapshotVerifier<'_>,
+    tally: &Tally<'_>,
+) -> TaskResult<'a> {
     if tally.is_stopped() {
-        return Outcome::Skipped;
+        return TaskResult::Skipped;
     }
-    match piece {
-        Piece::Replay(wanted) => Outcome::Replayed(replay(snapshots.reader, wanted, tally)),
-        Piece::Snapshot(name, length) => {
-            let checked = snapshots.check(name);
+    match task {
+        VerifyTask::Replay(wanted) => TaskResult::Replay(replay(snapshots.reader, wanted, tally)),
+        VerifyTask::Snapshot(name, length) => {
+            let check = snapshots.check(name);
             tally.advance(length);
-            Outcome::Snapshot(checked)
+            TaskResult::Snapshot(check)
         }
-        Piece::Blob(blob) => {
+        VerifyTask::Blob(blob) => {
             let state = snapshots.reader.blobs().check(&blob.id);
             tally.advance(blob.id.length);
-            Outcome::Blob(blob, state)
+            TaskResult::Blob(blob, state)
         }
     }
 }

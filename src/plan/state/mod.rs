@@ -23,8 +23,6 @@ pub(crate) mod step_state;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Serialize;
-
 use crate::plan::event::question::QuestionId;
 use crate::plan::event::run_event::CapScope;
 use crate::plan::value::ids::{AttemptToken, Micros, RunId, StepNumber};

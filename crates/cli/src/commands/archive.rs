@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::server::{Act, Extent, hand_over};
 use plan_ledger::error::{Error, ErrorKind};
-use plan_ledger::ledger::{Archived, Environment, LedgerView};
+use plan_ledger::ledger::{ArchiveReport, Environment, LedgerView};
 use plan_ledger::log::ArchivedIn;
 
 use super::acting::{self, print_answer};
@@ -108,8 +108,8 @@ fn archive_and_prune(
 }
 
 /// Refuse to prune what is not in the archive: what is left of a damaged output may be all there is.
-fn expect_complete(made: &Archived) -> Result<(), Failure> {
-    let Archived { path, manifest, .. } = made;
+fn expect_complete(made: &ArchiveReport) -> Result<(), Failure> {
+    let ArchiveReport { path, manifest, .. } = made;
     if manifest.missing_blobs.is_empty() {
         return Ok(());
     }
@@ -125,7 +125,7 @@ fn expect_complete(made: &Archived) -> Result<(), Failure> {
     Err(Failure::Ledger(Error::new(ErrorKind::Rejected, message).at_path(path)))
 }
 
-fn tell(args: &ArchiveArgs, made: &Archived) -> Result<(), Failure> {
+fn tell(args: &ArchiveArgs, made: &ArchiveReport) -> Result<(), Failure> {
     let manifest = &made.manifest;
     let is_segment = |name: &str| name.starts_with("log/");
     let is_blob = |name: &str| name.starts_with("blob/");

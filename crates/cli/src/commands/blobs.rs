@@ -132,7 +132,7 @@ fn text(survey: &BlobSurvey, sums: &Sums, collected: Option<&Answer>) -> String 
     }
     for (paths, what) in [
         (&survey.unfinished, "unfinished, or being written"),
-        (&survey.strangers, "that do not belong there"),
+        (&survey.unknown_files, "that do not belong there"),
     ] {
         if !paths.is_empty() {
             let _ = writeln!(text, "  {} {what}", paths.len());
@@ -162,7 +162,7 @@ fn json_lines(survey: &BlobSurvey, sums: &Sums, collected: Option<&Answer>) -> S
     let summary = json!({
         "type": "summary", "blobs": sums.stored, "bytes": sums.bytes, "named": sums.named,
         "unnamed": sums.unnamed, "bad": sums.bad, "unfinished": survey.unfinished.len(),
-        "strangers": survey.strangers.len(), "complete": survey.is_complete,
+        "strangers": survey.unknown_files.len(), "complete": survey.is_complete,
         "collected": collected,
     });
     let lines = survey.blobs.iter().map(blob).chain([summary]);

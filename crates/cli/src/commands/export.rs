@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use plan_ledger::error::Error;
-use plan_ledger::ledger::{Environment, Exported, LedgerView};
+use plan_ledger::ledger::{Environment, ExportReport, LedgerView};
 use plan_ledger::log::LoggedRecord;
 
 use super::exit::{Code, Failure};
@@ -96,14 +96,14 @@ fn write_range(
     for missing in &done.missing {
         say(&format!("left out: {missing}"));
     }
-    if let Some(behind) = done.behind {
+    if let Some(behind) = done.unexported {
         say(&format!(
             "left out: records {} to {}, which are whole; as far as HEAD says nobody was told of them",
             behind.first, behind.last
         ));
     }
     if let Some(path) = output {
-        let Exported { first_seq, last_seq, chain, blobs, .. } = &done;
+        let ExportReport { first_seq, last_seq, chain, blobs, .. } = &done;
         say(&format!(
             "records {first_seq} to {last_seq} (chain {}) and {blobs} blobs are in {}",
             chain.short(),
@@ -115,7 +115,7 @@ fn write_range(
 
 /// What became of an export.
 enum Outcome {
-    Done(Exported),
+    Done(ExportReport),
     /// Whoever read it went away, which is no error.
     ReaderGone,
     /// Somebody wanted it to stop.

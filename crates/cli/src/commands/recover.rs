@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::json;
 
-use plan_ledger::ledger::{Environment, OnAmbiguous, Salvaged, salvage};
+use plan_ledger::ledger::{Environment, OnAmbiguous, SalvageReport, salvage};
 use plan_ledger::log::LostRange;
 
 use super::exit::{Code, Failure};
@@ -107,7 +107,7 @@ fn range_text(first: u64, range: &LostRange) -> String {
     )
 }
 
-fn salvaged_text(done: &Salvaged, to: &Path) -> String {
+fn salvaged_text(done: &SalvageReport, to: &Path) -> String {
     let mut text = match done.ack {
         None => "nothing can be salvaged: no record can be read\n".to_owned(),
         Some(ack) => format!(
@@ -132,7 +132,7 @@ fn salvaged_text(done: &Salvaged, to: &Path) -> String {
         );
     }
     for (count, what) in [
-        (done.alone, "records of batches that are not whole stand alone now"),
+        (done.unbatched, "records of batches that are not whole stand alone now"),
         (done.unproven, "records that were written but, as far as HEAD says, never acknowledged"),
         (done.blobs, "blobs copied"),
         (done.blobs_lost, "blobs that records name are missing or damaged"),
@@ -144,7 +144,7 @@ fn salvaged_text(done: &Salvaged, to: &Path) -> String {
     text
 }
 
-fn salvaged_json(done: &Salvaged) -> serde_json::Value {
+fn salvaged_json(done: &SalvageReport) -> serde_json::Value {
     let range = |(first, range): &(u64, LostRange)| {
         json!({
             "first": first, "last": range.last, "file": range.file, "offset": range.offset,
@@ -157,7 +157,7 @@ fn salvaged_json(done: &Salvaged) -> serde_json::Value {
         "last_seq": done.ack.map(|ack| ack.seq),
         "chain": done.ack.map(|ack| ack.chain.to_string()),
         "records": done.records,
-        "alone": done.alone,
+        "alone": done.unbatched,
         "unproven": done.unproven,
         "lost": done.lost,
         "ranges": done.ranges.iter().map(range).collect::<Vec<_>>(),

@@ -102,7 +102,7 @@ pub(super) fn serve(args: &ServeArgs) -> Result<Code, Failure> {
         while signals.request() == StopRequest::None {
             ledger.tick()?;
             // Whoever holds one that cannot be written to keeps everybody from opening it again.
-            ledger.expect_writable()?;
+            ledger.flush()?;
             std::thread::sleep(LOOK_AGAIN);
         }
         Ok(Code::Fine)

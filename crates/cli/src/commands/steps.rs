@@ -196,7 +196,7 @@ Examples:
   ledger note 'the network was down from 3 to 4' --by ana
   ledger note 'took the small model' --step build  within a worker: $LEDGER_RUN, $LEDGER_STEP
 
-It stands in the log, and changes nothing: `ledger inspect DIR records --kind remark`.";
+It stands in the log, and changes nothing: `ledger inspect DIR records --kind note`.";
 
 /// `ledger note`.
 #[derive(Debug, Args)]

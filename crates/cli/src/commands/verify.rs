@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 
 use plan_ledger::error::Error;
 use plan_ledger::ledger::{
-    Condition, Environment, Level, Phase, Progress, VerifyReport, VerifyRequest,
+    Environment, LedgerCondition, VerifyLevel, VerifyPhase, VerifyProgress, VerifyReport,
+    VerifyRequest,
 };
 use plan_ledger::log::{Class, Completion, Expectation, Expected, Finding, Verdict};
 
@@ -133,10 +134,10 @@ pub(super) fn verify(
     }
     let shown = Watch::new(Unit::Bytes, dir)?;
     let jobs = args.jobs.unwrap_or_else(jobs);
-    let watch = |progress: Progress| {
+    let watch = |progress: VerifyProgress| {
         let message = match progress.phase {
-            Phase::Log => "reading",
-            Phase::Derived => "comparing",
+            VerifyPhase::Log => "reading",
+            VerifyPhase::Derived => "comparing",
         };
         shown.show(message, progress.done, progress.total);
         if shown.is_stopped() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -153,10 +154,10 @@ pub(super) fn verify(
         super::print_to(out, &super::harmless(&text(&report, wanted)))?;
     }
     Ok(match report.condition() {
-        Condition::Whole => Code::Fine,
-        Condition::Damaged => Code::Damaged,
-        Condition::Newer => Code::Refused,
-        Condition::Stopped => Code::Waiting,
+        LedgerCondition::Whole => Code::Fine,
+        LedgerCondition::Damaged => Code::Damaged,
+        LedgerCondition::Newer => Code::Refused,
+        LedgerCondition::Stopped => Code::Waiting,
     })
 }
 
@@ -172,12 +173,12 @@ pub(super) fn root(args: &RootArgs, environment: &Environment) -> Result<Code, F
     Ok(Code::Fine)
 }
 
-fn level(choice: LevelChoice) -> Level {
+fn level(choice: LevelChoice) -> VerifyLevel {
     match choice {
-        LevelChoice::Crc => Level::Crc,
-        LevelChoice::Chain => Level::Chain,
-        LevelChoice::Snapshots => Level::Snapshots,
-        LevelChoice::Replay => Level::Replay,
+        LevelChoice::Crc => VerifyLevel::Crc,
+        LevelChoice::Chain => VerifyLevel::Chain,
+        LevelChoice::Snapshots => VerifyLevel::Snapshots,
+        LevelChoice::Replay => VerifyLevel::Replay,
     }
 }
 
@@ -190,12 +191,12 @@ fn class_word(class: Class) -> &'static str {
     }
 }
 
-fn condition_word(condition: Condition) -> &'static str {
+fn condition_word(condition: LedgerCondition) -> &'static str {
     match condition {
-        Condition::Whole => "whole",
-        Condition::Damaged => "damaged",
-        Condition::Newer => "newer",
-        Condition::Stopped => "stopped",
+        LedgerCondition::Whole => "whole",
+        LedgerCondition::Damaged => "damaged",
+        LedgerCondition::Newer => "newer",
+        LedgerCondition::Stopped => "stopped",
     }
 }
 
@@ -236,10 +237,10 @@ fn text(report: &VerifyReport, wanted: Wanted<'_>) -> String {
     }
     let dir = wanted.dir.display();
     let condition = match report.condition() {
-        Condition::Whole => "whole",
-        Condition::Damaged => "damaged",
-        Condition::Newer => "partly written by a newer program; use a newer `ledger`",
-        Condition::Stopped => "not known: it was asked to stop",
+        LedgerCondition::Whole => "whole",
+        LedgerCondition::Damaged => "damaged",
+        LedgerCondition::Newer => "partly written by a newer program; use a newer `ledger`",
+        LedgerCondition::Stopped => "not known: it was asked to stop",
     };
     lines.push(format!("ledger {dir}: {condition}"));
     let counts = log.counts;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 
-use plan_ledger::ledger::{EarlierAttempt, EarlierEnd, Task};
+use plan_ledger::ledger::{EarlierAttempt, EarlierAttemptEnd, Task};
 use plan_ledger::plan::{CompactPlan, FailureClass, LostCause, Step, Verdict};
 
 use super::files::{ChangedFile, changed_files};
@@ -117,14 +117,14 @@ impl<'a> FailedCriterion<'a> {
 impl<'a> PreviousAttempt<'a> {
     fn of(earlier: &'a EarlierAttempt) -> Self {
         let (outcome, class) = match earlier.end {
-            EarlierEnd::Lost(cause) => ("lost", Some(lost_word(cause))),
-            EarlierEnd::Failed(class) if earlier.failed_criteria.is_empty() => {
+            EarlierAttemptEnd::Lost(cause) => ("lost", Some(lost_word(cause))),
+            EarlierAttemptEnd::Failed(class) if earlier.failed_criteria.is_empty() => {
                 ("failed", Some(class_word(class)))
             }
-            EarlierEnd::Failed(class) => ("rejected", Some(class_word(class))),
-            EarlierEnd::Rejected => ("rejected", None),
-            EarlierEnd::ReplanRequested => ("replan_requested", None),
-            EarlierEnd::Succeeded => ("succeeded", None),
+            EarlierAttemptEnd::Failed(class) => ("rejected", Some(class_word(class))),
+            EarlierAttemptEnd::Rejected => ("rejected", None),
+            EarlierAttemptEnd::ReplanRequested => ("replan_requested", None),
+            EarlierAttemptEnd::Succeeded => ("succeeded", None),
         };
         Self {
             attempt: earlier.attempt,

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use plan_ledger::error::{Error, Result};
-use plan_ledger::ledger::{Ledger, Make, Wish, plan_hash, step_hash};
+use plan_ledger::ledger::{CommandSource, Ledger, Transaction, plan_hash, step_hash};
 use plan_ledger::plan::{
     Accepted, AcceptedBasis, Command, ContentHash, Event, Plan, Rejection, Run, RunId, RunStatus,
     State, Step, StepEvent, StepNumber, StepState,
@@ -177,8 +177,12 @@ fn take_over(ledger: &Ledger, run: RunId, marks: &Marks) -> Result<usize> {
         }
         _ => false,
     };
-    let wish = Wish { key: None, command: Make::<Error>::Of(&command), then: None };
-    match ledger.fulfil(&wish, |_, events| events.iter().filter(is_taken).count()) {
+    let wish = Transaction {
+        key: None,
+        command: CommandSource::<Error>::FromState(&command),
+        and_then: None,
+    };
+    match ledger.transact(&wish, |_, events| events.iter().filter(is_taken).count()) {
         Ok((_, count)) => Ok(count),
         Err(error) if matches!(error.rejection(), Some(Rejection::RunHasEnded(_))) => Ok(0),
         Err(error) => Err(error),

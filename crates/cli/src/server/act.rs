@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use plan_ledger::ledger::Through;
+use plan_ledger::ledger::RetentionLimit;
 use plan_ledger::log::ArchivedIn;
 use plan_ledger::plan::{Plan, Ruling, Step};
 
@@ -354,13 +354,13 @@ pub enum Extent {
     EndedUpTo(u64),
 }
 
-impl From<Extent> for Through {
+impl From<Extent> for RetentionLimit {
     fn from(extent: Extent) -> Self {
         match extent {
             Extent::Record(_) if plan_ledger::bug!(PrunedBeyond) => Self::Record(u64::MAX),
             Extent::Record(last) => Self::Record(last),
-            Extent::Ended => Self::Ended,
-            Extent::EndedUpTo(last) => Self::EndedUpTo(last),
+            Extent::Ended => Self::EndedRuns,
+            Extent::EndedUpTo(last) => Self::EndedRunsUpTo(last),
         }
     }
 }

@@ -4,7 +4,7 @@
 //! - An act finds what it names, is judged, written and answered with nothing in between.
 //! - Nobody gets an answer before it, and all that it stands on, is durable.
 
-use plan_ledger::ledger::{Later, Ledger, Make, Task, Wish};
+use plan_ledger::ledger::{CommandSource, Ledger, PendingCommits, Task, Transaction};
 use plan_ledger::log::BatchKey;
 use plan_ledger::plan::{Command, Event, State, Verdict};
 
@@ -19,7 +19,7 @@ pub(super) struct Hand<'a> {
     pub(super) ledger: &'a Ledger,
     pub(super) key: Option<&'a BatchKey>,
     /// What is to be durable before the answer is given.
-    pub(super) later: &'a Later,
+    pub(super) later: &'a PendingCommits,
 }
 
 impl Hand<'_> {
@@ -29,13 +29,14 @@ impl Hand<'_> {
         make: &dyn Fn(&State) -> Result<Command, Failure>,
         read: impl FnOnce(&State, &[(u64, Event)]) -> T,
     ) -> Result<T, Failure> {
-        let wish = Wish { key: self.key, command: Make::Of(make), then: None };
-        self.ledger.fulfil_later(&wish, read, self.later)
+        let wish =
+            Transaction { key: self.key, command: CommandSource::FromState(make), and_then: None };
+        self.ledger.transact_deferred(&wish, read, self.later)
     }
 
     /// Look at the state as it is.
     pub(super) fn look<T>(self, read: impl FnOnce(&State) -> T) -> Result<T, Failure> {
-        Ok(self.ledger.look_later(read, self.later)?)
+        Ok(self.ledger.read_deferred(read, self.later)?)
     }
 }
 
@@ -68,7 +69,7 @@ impl Half {
         match self {
             Self::Answer(answer) => answer,
             Self::Dealt(before, task, worker) => {
-                before.and(work::task_answer(&ledger.with_earlier(*task), &worker))
+                before.and(work::task_answer(&ledger.complete_task(*task), &worker))
             }
         }
     }
@@ -81,9 +82,9 @@ impl Act {
     /// `Usage` for a name that is not there or an act that cannot be meant; `Refused`; and what
     /// the ledger says.
     pub fn carry_out(&self, ledger: &Ledger, key: Option<&BatchKey>) -> Result<Answer, Failure> {
-        let later = Later::default();
+        let later = PendingCommits::default();
         let outcome = self.begin(Hand { ledger, key, later: &later });
-        later.settle(ledger)?;
+        ledger.wait_pending(&later)?;
         outcome.map(|half| half.finish(ledger))
     }
 

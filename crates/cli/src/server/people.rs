@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 
 use plan_ledger::error::Error;
-use plan_ledger::ledger::Remark;
+use plan_ledger::ledger::Note;
 use plan_ledger::plan::{
     AttemptToken, Command, CompactStep, Criterion, Decision, Event, Finding, Question, QuestionId,
     Rejection, Ruling, Run, State, StepNumber, StepState, StepStatus, Verdict,
@@ -316,8 +316,8 @@ pub(super) fn note(
         let line = json!({ "run": run.name, "step": id, "number": number });
         Ok::<_, Failure>(((Some(run.id), number), line))
     })??;
-    let remark = Remark { run: found.0, step: found.1, by: by.to_owned(), text: text.to_owned() };
-    let seq = hand.ledger.remark(&remark, hand.key)?.seq;
+    let note = Note { run: found.0, step: found.1, by: by.to_owned(), text: text.to_owned() };
+    let seq = hand.ledger.add_note(&note, hand.key)?.seq;
     let line = with(json!({ "type": "noted", "seq": seq }), named);
     Ok(Answer::fine(line, format!("record {seq}: noted")))
 }

@@ -15,7 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, getrlimit};
 use serde_json::{Value, json};
 
-use plan_ledger::ledger::Later;
+use plan_ledger::ledger::PendingCommits;
 use plan_ledger::log::BatchKey;
 
 use super::bell::Phase;
@@ -167,11 +167,11 @@ impl<'scope, 'env, 'l> Reception<'scope, 'env, 'l> {
                     }
                     match caught(|| understood(&message)) {
                         Err(failure) => {
-                            let (later, outcome) = (Later::default(), Err(failure));
+                            let (later, outcome) = (PendingCommits::default(), Err(failure));
                             together.push(Begun { mouth, later, outcome });
                         }
                         Ok((act, key)) if act.is_quick() => {
-                            let (key, later) = (key.as_ref(), Later::default());
+                            let (key, later) = (key.as_ref(), PendingCommits::default());
                             let hand = Hand { ledger: desk.ledger, key, later: &later };
                             let outcome = caught(|| act.begin(hand));
                             together.push(Begun { mouth, later, outcome });

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use plan_ledger::ledger::{Collected, PrunePlan};
+use plan_ledger::ledger::{CollectedBlobs, PrunePlan};
 use plan_ledger::log::ArchivedIn;
 
 use super::carry_out::Hand;
@@ -36,7 +36,7 @@ pub(super) fn prune(
 
 /// Remove the outputs that no record names.
 pub(super) fn collect_blobs(hand: Hand<'_>) -> Result<Answer, Failure> {
-    let Collected { blobs, bytes, unfinished } = hand.ledger.collect_blobs()?;
+    let CollectedBlobs { blobs, bytes, unfinished } = hand.ledger.collect_blobs()?;
     let line = json!({
         "type": "collected", "blobs": blobs, "bytes": bytes, "unfinished": unfinished,
     });

@@ -21,7 +21,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::{Builder, Scope};
 
 use plan_ledger::error::{Error, ErrorKind};
-use plan_ledger::ledger::{Later, Ledger};
+use plan_ledger::ledger::{Ledger, PendingCommits};
 
 use super::bell::Bell;
 use super::carry_out::Half;
@@ -101,7 +101,7 @@ impl Desk<'_> {
     ) {
         for together in begun {
             for Begun { mouth, later, outcome } in together {
-                let settled = caught(|| later.settle(self.ledger).map_err(Failure::from));
+                let settled = caught(|| self.ledger.wait_pending(&later).map_err(Failure::from));
                 match settled.and(outcome) {
                     Ok(half) if half.takes_time() => {
                         self.take_time(scope, mouth, move || Ok(half.finish(self.ledger)));
@@ -138,7 +138,7 @@ impl Desk<'_> {
 /// An act that was begun, and what its answer waits for.
 pub(super) struct Begun {
     pub(super) mouth: Arc<Mouth>,
-    pub(super) later: Later,
+    pub(super) later: PendingCommits,
     pub(super) outcome: Result<Half, Failure>,
 }
 

@@ -268,7 +268,7 @@ pub(super) fn fork(
 
 /// Turn what is due into events.
 pub(super) fn tick(hand: Hand<'_>) -> Result<Answer, Failure> {
-    hand.ledger.tick_later(hand.later)?;
+    hand.ledger.tick_deferred(hand.later)?;
     let (seq, due) = hand.look(|state| (state.seq, state.next_due()))?;
     let line = json!({ "type": "ticked", "seq": seq, "next_due_micros": due });
     Ok(Answer::fine(line, format!("record {seq}: nothing is due")))

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::runner::{HandOff, WorkerKind, receipt_of_json, title};
 use plan_ledger::error::Error;
-use plan_ledger::ledger::{Make, Task, Wish, next_of, time_text};
+use plan_ledger::ledger::{CommandSource, Task, Transaction, next_dispatch, time_text};
 use plan_ledger::plan::{
     Attempt, AttemptToken, Command, Event, LostCause, Micros, Named, Rejection, Run, RunStatus,
     State, StepEvent, StepNumber, StepState, decide,
@@ -33,13 +33,13 @@ pub(super) fn claim(
     check_worker(worker)?;
     let lease = lease(lease_seconds)?;
     // Leases that ran out give their steps back before anybody is told that nothing is ready.
-    hand.ledger.tick_later(hand.later)?;
+    hand.ledger.tick_deferred(hand.later)?;
     let make = |state: &State| {
         let run = run_or_only(state, run)?;
         let step = step.map(|step| step_to_change(run, step)).transpose()?;
         Ok(Command::Dispatch { run: run.id, step, worker: worker.to_owned(), lease })
     };
-    let why = match hand.act(&make, Task::dealt) {
+    let why = match hand.act(&make, Task::dispatched) {
         Ok(Some(task)) => {
             return Ok(Half::Dealt(Answer::default(), Box::new(task), worker.to_owned()));
         }
@@ -239,24 +239,24 @@ pub(super) fn receipt(
         None => String::new(),
     };
     let command = Command::RecordReceipt { token, receipt };
-    let then = |state: &State, events: &[Event]| next_of(state, events, token, &worker);
-    let wish = Wish::<Failure> {
+    let and_then = |state: &State, events: &[Event]| next_dispatch(state, events, token, &worker);
+    let transaction = Transaction::<Failure> {
         key: hand.key,
-        command: Make::Ready(&command),
-        then: next.is_some().then_some(&then),
+        command: CommandSource::Given(&command),
+        and_then: next.is_some().then_some(&and_then),
     };
     let read = |state: &State, events: &[(u64, Event)]| {
         if let Some(reason) = refused(events) {
             return Ok(Taken::Refused(reason.to_owned()));
         }
         let answer = token_answer("receipt", state, token)?;
-        Ok::<_, Failure>(match Task::dealt(state, events) {
+        Ok::<_, Failure>(match Task::dispatched(state, events) {
             _ if next.is_none() => Taken::Done(answer),
             Some(task) => Taken::WithNext(answer, Box::new(task)),
             None => Taken::Alone(answer),
         })
     };
-    match hand.ledger.fulfil_later(&wish, read, hand.later)?? {
+    match hand.ledger.transact_deferred(&transaction, read, hand.later)?? {
         Taken::Done(answer) => Ok(Half::Answer(answer)),
         Taken::WithNext(answer, task) => Ok(Half::Dealt(answer, task, worker)),
         Taken::Alone(answer) => {

@@ -9,7 +9,7 @@ use plan_ledger::format::{
     INDEX_HEADER_SIZE, INDEX_LENGTH_MAX, INDEX_RECORDS_MAX, PAYLOAD_LENGTH_MAX, SEEK_STEP,
     SEGMENT_HEADER_SIZE, SKIPPABLE_KINDS_FROM, SNAPSHOT_CHUNK_SIZE, SNAPSHOT_HEADER_SIZE,
 };
-use plan_ledger::ledger::{GAPS_MAX, Kind, Projection};
+use plan_ledger::ledger::{GAP_RECORDS_MAX, Kind, Projection};
 use plan_ledger::log::{BLOB_LENGTH_MAX, FINDINGS_MAX, KEY_WINDOW};
 use plan_ledger::plan::{ENDED_KEPT, MAX_BATCH_EVENTS, STEPS_MAX, State};
 
@@ -83,7 +83,7 @@ fn limits() -> [Constant; 10] {
         most("steps_max", wide(STEPS_MAX), "steps", "of one plan"),
         most("ended_runs_kept", wide(ENDED_KEPT), "runs", "that ended stay whole in the state"),
         most("findings_max", wide(FINDINGS_MAX), "findings", "that `verify` lists"),
-        most("gaps_max", GAPS_MAX, "records", "that a salvage may leave a gap for"),
+        most("gaps_max", GAP_RECORDS_MAX, "records", "that a salvage may leave a gap for"),
     ]
 }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use plan_ledger::format::SKIPPABLE_KINDS_FROM;
-use plan_ledger::ledger::{Kind, Remark, decode};
+use plan_ledger::ledger::{Kind, Note, decode};
 use plan_ledger::log::{
     GapNote, LoggedRecord, Proof, RecoveryNote, Retention, RetentionNote, SnapshotNote,
 };
@@ -11,7 +11,7 @@ use plan_ledger::plan::{Event, RunId};
 
 use super::event_json::{event_json, note_json};
 use super::page::time_json;
-use super::phrase::{gap_text, note, phrase, pruned_text, remark_text, snapshot_text, subject};
+use super::phrase::{gap_text, note, note_text, phrase, pruned_text, snapshot_text, subject};
 use super::text::{Paint, plain};
 
 /// What a record's payload turned out to be.
@@ -20,7 +20,7 @@ pub(super) enum Content {
     /// Something happened.
     Event(Event),
     /// A fence was made.
-    Note(RecoveryNote),
+    Recovery(RecoveryNote),
     /// A record that a salvage could not take over.
     Gap(GapNote),
     /// The state was kept.
@@ -30,7 +30,7 @@ pub(super) enum Content {
     /// The batch has a name.
     Key(String),
     /// Somebody said something.
-    Remark(Remark),
+    Note(Note),
     /// A kind that this program does not know and may pass over.
     Skipped,
     /// It cannot be read, for this reason.
@@ -43,7 +43,7 @@ impl Content {
             Ok(Some(event)) => Self::Event(event),
             Ok(None) if record.kind == Kind::RecoveryNote.number() => {
                 match RecoveryNote::decode(&record.payload) {
-                    Some(note) => Self::Note(note),
+                    Some(note) => Self::Recovery(note),
                     None => Self::Unreadable("a recovery note that cannot be read".to_owned()),
                 }
             }
@@ -61,8 +61,8 @@ impl Content {
             Ok(None) if record.kind == Kind::BatchKey.number() => {
                 Self::Key(String::from_utf8_lossy(&record.payload).into_owned())
             }
-            Ok(None) if record.kind == Kind::Remark.number() => {
-                Remark::in_record(record).map_or(Self::Skipped, Self::Remark)
+            Ok(None) if record.kind == Kind::Note.number() => {
+                Note::in_record(record).map_or(Self::Skipped, Self::Note)
             }
             Ok(None) => SnapshotNote::in_record(record).map_or(Self::Skipped, Self::Snapshot),
             Err(error) => Self::Unreadable(error.to_string()),
@@ -72,7 +72,7 @@ impl Content {
     pub(super) fn run(&self) -> Option<RunId> {
         match self {
             Self::Event(event) => subject(event).0,
-            Self::Remark(remark) => remark.run,
+            Self::Note(comment) => comment.run,
             _ => None,
         }
     }
@@ -82,12 +82,12 @@ impl Content {
 pub(in crate::commands) fn meaning(record: &LoggedRecord) -> Option<Value> {
     let (content, fields) = match Content::of(record) {
         Content::Event(event) => (kind_name(record.kind), event_json(&event)),
-        Content::Note(note) => (kind_name(record.kind), note_json(&note)),
+        Content::Recovery(note) => (kind_name(record.kind), note_json(&note)),
         Content::Gap(gap) => (kind_name(record.kind), json!(gap)),
         Content::Snapshot(note) => (kind_name(record.kind), json!(note)),
         Content::Pruned(note) => (kind_name(record.kind), json!(note)),
         Content::Key(key) => (kind_name(record.kind), json!({ "key": key })),
-        Content::Remark(remark) => (kind_name(record.kind), json!(remark)),
+        Content::Note(comment) => (kind_name(record.kind), json!(comment)),
         Content::Skipped | Content::Unreadable(_) => return None,
     };
     Some(json!({ content: fields }))
@@ -103,12 +103,12 @@ pub(super) fn kind_name(number: u16) -> String {
 pub(super) fn record_json(record: &LoggedRecord, proof: Proof, content: &Content) -> Value {
     let (event, unreadable) = match content {
         Content::Event(event) => (event_json(event), None),
-        Content::Note(note) => (note_json(note), None),
+        Content::Recovery(note) => (note_json(note), None),
         Content::Gap(gap) => (json!(gap), None),
         Content::Snapshot(note) => (json!(note), None),
         Content::Pruned(note) => (json!(note), None),
         Content::Key(key) => (json!({ "key": key }), None),
-        Content::Remark(remark) => (json!(remark), None),
+        Content::Note(comment) => (json!(comment), None),
         Content::Skipped => (Value::Null, None),
         Content::Unreadable(why) => (Value::Null, Some(why)),
     };
@@ -141,12 +141,12 @@ pub(super) fn proof_word(proof: Proof) -> &'static str {
 pub(super) fn content_text(record: &LoggedRecord, content: &Content) -> (Paint, String) {
     match content {
         Content::Event(event) => (Paint::None, phrase(event)),
-        Content::Note(recovery) => (Paint::Notice, note(recovery)),
+        Content::Recovery(recovery) => (Paint::Notice, note(recovery)),
         Content::Gap(gap) => (Paint::Notice, gap_text(gap)),
         Content::Snapshot(note) => (Paint::Faint, snapshot_text(note)),
         Content::Pruned(note) => (Paint::Notice, pruned_text(note)),
         Content::Key(key) => (Paint::Faint, format!("the batch is named {}", plain(key))),
-        Content::Remark(remark) => (Paint::Notice, remark_text(remark)),
+        Content::Note(comment) => (Paint::Notice, note_text(comment)),
         Content::Skipped => {
             let text = format!(
                 "{} bytes of a kind that this program does not know (kinds from \

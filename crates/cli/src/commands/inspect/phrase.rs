@@ -1,6 +1,6 @@
 //! An event in one phrase, for people.
 
-use plan_ledger::ledger::Remark;
+use plan_ledger::ledger::Note;
 use plan_ledger::log::{GapNote, RecoveryNote, RetentionNote, SnapshotNote};
 use plan_ledger::plan::{
     AcceptedBasis, AfterLoss, BarrierChange, BlobOutput, CapScope, Event, Finding, Origin, Outcome,
@@ -260,10 +260,10 @@ pub(super) fn snapshot_text(note: &SnapshotNote) -> String {
 }
 
 /// Somebody said something.
-pub(super) fn remark_text(remark: &Remark) -> String {
-    let step = remark.step.map(|step| format!(" about step #{step}")).unwrap_or_default();
-    let text = plain(&remark.text);
-    format!("{} notes{step}: {text}", plain(&remark.by))
+pub(super) fn note_text(note: &Note) -> String {
+    let step = note.step.map(|step| format!(" about step #{step}")).unwrap_or_default();
+    let text = plain(&note.text);
+    format!("{} notes{step}: {text}", plain(&note.by))
 }
 
 /// The oldest records were pruned.

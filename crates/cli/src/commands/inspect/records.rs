@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::commands::exit::{Code, Failure};
 use plan_ledger::error::Result as LedgerResult;
 use plan_ledger::format::FrameFault;
-use plan_ledger::ledger::{LedgerView, RUNS, time_text};
+use plan_ledger::ledger::{LedgerView, RUN_STREAMS, time_text};
 use plan_ledger::log::{Damage, Item, LoggedRecord, Proof};
 use plan_ledger::plan::{Event, RunId};
 
@@ -66,7 +66,9 @@ fn items<'a>(
     let log = view.log();
     match (filter.reverse, filter.run, filter.kinds.as_slice()) {
         (true, ..) => Box::new(log.walk_back(filter.to)),
-        (false, Some(run), _) => Box::new(log.walk_of_stream(u64::from(run.0), RUNS, filter.from)),
+        (false, Some(run), _) => {
+            Box::new(log.walk_of_stream(u64::from(run.0), RUN_STREAMS, filter.from))
+        }
         (false, None, [kind]) => Box::new(log.walk_of_kind(*kind, filter.from)),
         (false, None, _) => Box::new(log.walk(filter.from)),
     }

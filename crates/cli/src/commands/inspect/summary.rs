@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::json;
 
 use crate::commands::exit::{Code, Failure};
-use plan_ledger::ledger::{Environment, Ground, expect_sound, state_hash};
+use plan_ledger::ledger::{Environment, FoldOrigin, expect_sound, state_hash};
 use plan_ledger::log::Verdict;
 use plan_ledger::plan::{
     BarrierState, BarrierStatus, Glance, Run, RunId, StepNumber, StepState, StepStatus,
@@ -65,9 +65,9 @@ fn print_json(
             "bytes": bytes,
             "records": survey.fold.records,
             "first_seq": log.first_seq(),
-            "folded_from": match survey.fold.ground {
-                Ground::Anchor(seq) | Ground::Snapshot(seq) => Some(seq),
-                Ground::Start | Ground::Nowhere(_) => None,
+            "folded_from": match survey.fold.origin {
+                FoldOrigin::Anchor(seq) | FoldOrigin::Snapshot(seq) => Some(seq),
+                FoldOrigin::Start | FoldOrigin::Missing(_) => None,
             },
             "archive": log.manifest().is_some(),
             "head": last.map(|last| json!({
@@ -92,12 +92,12 @@ fn print(
     survey.print_damage(page)?;
     print_runs(survey, dir, page)?;
     other_runs::print(&survey.fold.state, page)?;
-    match &survey.fold.ground {
-        Ground::Nowhere(why) => {
+    match &survey.fold.origin {
+        FoldOrigin::Missing(why) => {
             page.line("")?;
             page.line(&format!("{}: `records` shows what there is", plain(why)))?;
         }
-        Ground::Snapshot(seq) => {
+        FoldOrigin::Snapshot(seq) => {
             page.line("")?;
             let text = format!(
                 "read from record {seq} on, where a snapshot is; `verify` reads everything"

@@ -84,8 +84,8 @@ impl Survey {
         for damage in &self.fold.derived {
             page.painted(Paint::Notice, &derived_text(damage))?;
         }
-        if self.fold.behind_damage > 0 {
-            let records = counted(self.fold.behind_damage, "intact record");
+        if self.fold.after_damage > 0 {
+            let records = counted(self.fold.after_damage, "intact record");
             let text = format!(
                 "{records} behind the damage: `records` shows them, no state can be built on them"
             );
@@ -119,7 +119,7 @@ impl Survey {
         json!({
             "status": word,
             "damage": self.fold.damage.len(),
-            "behind_damage": self.fold.behind_damage,
+            "behind_damage": self.fold.after_damage,
             "unproven": self.fold.unproven,
             "unreadable": self.fold.unreadable,
             "opening": self.health.opening_json(),

@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::commands::exit::{Code, Failure};
-use plan_ledger::ledger::Milestone;
+use plan_ledger::ledger::ProgressPoint;
 use plan_ledger::plan::{Account, BudgetPart, Limits, Micros, Run, RunId};
 
 use super::super::Form;
@@ -152,7 +152,7 @@ pub(super) fn budget(
         }
     }
     if args.chart {
-        let course = scene.chronicle(id)?.course(&run);
+        let course = scene.chronicle(id)?.progress(&run);
         match look.form {
             Form::Json => milestones(id, &course, page)?,
             Form::Text => charts(&scene, &run, &course, page)?,
@@ -173,11 +173,11 @@ fn print(parts: &[Part], page: &mut Page<'_>) -> Result<(), Failure> {
 /// How far a run was, record by record, for programs.
 pub(super) fn milestones(
     run: RunId,
-    course: &[Milestone],
+    course: &[ProgressPoint],
     page: &mut Page<'_>,
 ) -> Result<(), Failure> {
     course.iter().try_for_each(|milestone| {
-        let Milestone { seq, time, spent, attempts, closed, steps } = milestone;
+        let ProgressPoint { seq, time, spent, attempts, closed, steps } = milestone;
         let fields = json!({
             "run": run, "seq": seq, "time": time_json(*time), "attempts": attempts,
             "spent": super::super::event_json::cost_json(*spent), "closed": closed, "steps": steps,
@@ -187,12 +187,12 @@ pub(super) fn milestones(
 }
 
 /// A part, its limit, and what a milestone says of it.
-type Drawn = (BudgetPart, Option<u64>, fn(&Milestone) -> u64);
+type Drawn = (BudgetPart, Option<u64>, fn(&ProgressPoint) -> u64);
 
 fn charts(
     scene: &Scene<'_>,
     run: &Run,
-    course: &[Milestone],
+    course: &[ProgressPoint],
     page: &mut Page<'_>,
 ) -> Result<(), Failure> {
     scene.since(page)?;

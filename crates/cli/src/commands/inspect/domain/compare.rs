@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use crate::commands::exit::{Code, Failure};
 use crate::commands::plans::{diff_json, diff_text};
 use plan_ledger::ledger::{
-    AttemptDifference, AttemptEnd, Comparison, EndKind, Pair, Parted, Parting, StepDifference,
+    AttemptDifference, AttemptEnd, AttemptEndKind, Divergence, DivergenceCause, Pair,
+    RunComparison, StepDifference,
 };
 use plan_ledger::plan::{Cost, RunId, StepStatus};
 
@@ -42,9 +43,18 @@ pub(super) fn compare(
     scene.end(page)
 }
 
-fn print_json(found: &Comparison, page: &mut Page<'_>) -> Result<(), Failure> {
-    let Comparison { runs, status, parting, attempts, steps, variables, versions, plan, spent } =
-        found;
+fn print_json(found: &RunComparison, page: &mut Page<'_>) -> Result<(), Failure> {
+    let RunComparison {
+        runs,
+        status,
+        divergence,
+        attempts,
+        steps,
+        variables,
+        versions,
+        plan,
+        spent,
+    } = found;
     let mut plan = diff_json(plan);
     if let Value::Object(fields) = &mut plan {
         fields.remove("type");
@@ -55,7 +65,7 @@ fn print_json(found: &Comparison, page: &mut Page<'_>) -> Result<(), Failure> {
         &json!({
             "runs": runs,
             "status": status.map(status_word),
-            "parting": parting.as_ref().map(parting_json),
+            "parting": divergence.as_ref().map(divergence_json),
             "attempts": attempts.iter().map(attempt_json).collect::<Vec<_>>(),
             "steps": steps.iter().map(step_json).collect::<Vec<_>>(),
             "variables": values.collect::<Vec<_>>(),
@@ -66,13 +76,15 @@ fn print_json(found: &Comparison, page: &mut Page<'_>) -> Result<(), Failure> {
     )
 }
 
-fn parting_json(parting: &Parting) -> Value {
-    let Parting { seqs, what } = parting;
+fn divergence_json(divergence: &Divergence) -> Value {
+    let Divergence { seqs, what } = divergence;
     match what {
-        Parted::Attempt { step, attempt } => {
+        DivergenceCause::Attempt { step, attempt } => {
             json!({ "is": "attempt", "step": step, "attempt": attempt, "seqs": seqs })
         }
-        Parted::Version(version) => json!({ "is": "version", "version": version, "seqs": seqs }),
+        DivergenceCause::Version(version) => {
+            json!({ "is": "version", "version": version, "seqs": seqs })
+        }
     }
 }
 
@@ -96,27 +108,27 @@ fn step_json(difference: &StepDifference) -> Value {
 }
 
 /// How an attempt went, in a word.
-fn end_word(kind: EndKind) -> String {
+fn end_word(kind: AttemptEndKind) -> String {
     match kind {
-        EndKind::InFlight => "in_flight".to_owned(),
-        EndKind::Lost(cause) => format!("lost_{}", words(&cause, '_')),
-        EndKind::Succeeded => "succeeded".to_owned(),
-        EndKind::Failed(class) => format!("failed_{}", words(&class, '_')),
-        EndKind::ReplanRequested => "replan_requested".to_owned(),
+        AttemptEndKind::InFlight => "in_flight".to_owned(),
+        AttemptEndKind::Lost(cause) => format!("lost_{}", words(&cause, '_')),
+        AttemptEndKind::Succeeded => "succeeded".to_owned(),
+        AttemptEndKind::Failed(class) => format!("failed_{}", words(&class, '_')),
+        AttemptEndKind::ReplanRequested => "replan_requested".to_owned(),
     }
 }
 
-fn print(found: &Comparison, names: &Pair<String>, page: &mut Page<'_>) -> Result<(), Failure> {
+fn print(found: &RunComparison, names: &Pair<String>, page: &mut Page<'_>) -> Result<(), Failure> {
     let [one, other] = names;
     page.painted(Paint::Heading, &format!("run {one} and run {other}"))?;
-    match &found.parting {
+    match &found.divergence {
         None => page.line("  nothing that was decided differs")?,
-        Some(Parting { seqs, what }) => {
+        Some(Divergence { seqs, what }) => {
             let what = match what {
-                Parted::Attempt { step, attempt } => {
+                DivergenceCause::Attempt { step, attempt } => {
                     format!("attempt {attempt} of {}", plain(step))
                 }
-                Parted::Version(version) => format!("version {version} of the plan"),
+                DivergenceCause::Version(version) => format!("version {version} of the plan"),
             };
             let seq = |seq: &Option<u64>| {
                 seq.map_or_else(|| "never".to_owned(), |seq| format!("record {seq}"))
@@ -142,7 +154,7 @@ fn print(found: &Comparison, names: &Pair<String>, page: &mut Page<'_>) -> Resul
 
 /// What there is of both, side by side.
 fn print_sides(
-    found: &Comparison,
+    found: &RunComparison,
     names: &Pair<String>,
     page: &mut Page<'_>,
 ) -> Result<(), Failure> {
@@ -192,7 +204,7 @@ fn print_attempts(attempts: &[AttemptDifference], page: &mut Page<'_>) -> Result
     page.table(&table, 2)
 }
 
-fn print_variables(found: &Comparison, page: &mut Page<'_>) -> Result<(), Failure> {
+fn print_variables(found: &RunComparison, page: &mut Page<'_>) -> Result<(), Failure> {
     if found.variables.is_empty() {
         return Ok(());
     }

@@ -69,7 +69,7 @@ fn owners(run: &Run, rows: &[(StepNumber, StepCost)]) -> BTreeMap<String, StepCo
         let owner =
             run.step(*number).and_then(|step| step.owner().map(str::to_owned)).unwrap_or_default();
         let sum = owners.entry(owner).or_default();
-        *sum = sum.with(cost);
+        *sum = sum.plus(cost);
     }
     owners
 }

@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::commands::exit::{Code, Failure};
-use plan_ledger::ledger::Changed;
+use plan_ledger::ledger::ChangedField;
 use plan_ledger::plan::{RunId, State, StepNumber};
 
 use super::super::Form;
@@ -78,7 +78,7 @@ fn records(from: u64, to: u64, look: Look<'_>, page: &mut Page<'_>) -> Result<Co
 /// What a change is about: a run, or the ledger; and in it a step, a variable, or all of it.
 type Group = (Option<RunId>, (u8, u64), String);
 
-fn group<'a>(changed: &'a Changed, state: &State) -> (Group, &'a [String]) {
+fn group<'a>(changed: &'a ChangedField, state: &State) -> (Group, &'a [String]) {
     let path = changed.change.path.as_slice();
     let run = changed.run;
     match path {
@@ -99,8 +99,8 @@ fn group<'a>(changed: &'a Changed, state: &State) -> (Group, &'a [String]) {
     }
 }
 
-fn print(changes: &[Changed], state: &State, page: &mut Page<'_>) -> Result<(), Failure> {
-    let mut groups: BTreeMap<Group, Vec<(&[String], &Changed)>> = BTreeMap::new();
+fn print(changes: &[ChangedField], state: &State, page: &mut Page<'_>) -> Result<(), Failure> {
+    let mut groups: BTreeMap<Group, Vec<(&[String], &ChangedField)>> = BTreeMap::new();
     for changed in changes {
         let (group, rest) = group(changed, state);
         groups.entry(group).or_default().push((rest, changed));
@@ -128,7 +128,11 @@ fn print(changes: &[Changed], state: &State, page: &mut Page<'_>) -> Result<(), 
     Ok(())
 }
 
-fn print_field(path: &[String], changed: &Changed, page: &mut Page<'_>) -> Result<(), Failure> {
+fn print_field(
+    path: &[String],
+    changed: &ChangedField,
+    page: &mut Page<'_>,
+) -> Result<(), Failure> {
     let name = if path.is_empty() { "(all of it)".to_owned() } else { plain(&path.join(".")) };
     let (before, after) =
         (shown(changed.change.before.as_ref()), shown(changed.change.after.as_ref()));

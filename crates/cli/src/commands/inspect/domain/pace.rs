@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::json;
 
 use crate::commands::exit::{Code, Failure};
-use plan_ledger::ledger::Milestone;
+use plan_ledger::ledger::ProgressPoint;
 use plan_ledger::plan::{Micros, Run, StepStatus, user_view};
 
 use super::super::Form;
@@ -44,7 +44,7 @@ pub(super) fn progress(
     page: &mut Page<'_>,
 ) -> Result<Code, Failure> {
     let (mut scene, id) = Scene::of_run(look, args.at, args.run.as_deref())?;
-    let course = scene.chronicle(id)?.course(scene.run(id)?);
+    let course = scene.chronicle(id)?.progress(scene.run(id)?);
     let run = scene.run(id)?;
     let phases = phases(run);
     match look.form {
@@ -134,7 +134,7 @@ fn print(
 fn chart(
     scene: &Scene<'_>,
     run: &Run,
-    course: &[Milestone],
+    course: &[ProgressPoint],
     page: &mut Page<'_>,
 ) -> Result<(), Failure> {
     let left = course.iter().map(|each| (each.time, each.steps.saturating_sub(each.closed)));

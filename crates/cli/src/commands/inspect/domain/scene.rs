@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::commands::exit::{Code, Failure};
 use plan_ledger::error::{Error, ErrorKind};
-use plan_ledger::ledger::{Chronicle, Fold, LedgerView, expect_sound};
+use plan_ledger::ledger::{Fold, LedgerView, RunHistory, expect_sound};
 use plan_ledger::log::Damage;
 use plan_ledger::plan::{Micros, Run, RunId, RunSummary, State, StepNumber};
 
@@ -181,8 +181,8 @@ impl<'a> Scene<'a> {
     pub(in crate::commands::inspect) fn chronicle(
         &mut self,
         run: RunId,
-    ) -> Result<Chronicle, Failure> {
-        let chronicle = self.view.chronicle(run, self.state.seq)?;
+    ) -> Result<RunHistory, Failure> {
+        let chronicle = self.view.run_history(run, self.state.seq)?;
         for damage in &chronicle.damage {
             self.meet(damage.clone());
         }

@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::json;
 
 use crate::commands::exit::{Code, Failure};
-use plan_ledger::ledger::{Stretch, StretchKind, Track};
+use plan_ledger::ledger::{IntervalKind, StepTimeline, TimelineInterval};
 use plan_ledger::plan::{Micros, Run, RunId, StepNumber, StepState};
 
 use super::super::Form;
@@ -38,7 +38,7 @@ pub(in crate::commands::inspect) struct TimelineArgs {
     at: At,
 }
 
-type Row = (StepNumber, Track);
+type Row = (StepNumber, StepTimeline);
 
 pub(super) fn timeline(
     args: &TimelineArgs,
@@ -46,12 +46,12 @@ pub(super) fn timeline(
     page: &mut Page<'_>,
 ) -> Result<Code, Failure> {
     let (mut scene, id) = Scene::of_run(look, args.at, args.run.as_deref())?;
-    let mut rows: Vec<Row> = scene.chronicle(id)?.tracks().into_iter().collect();
+    let mut rows: Vec<Row> = scene.chronicle(id)?.timelines().into_iter().collect();
     if let Some(last) = args.last {
-        rows.sort_by_key(|(_, track)| track.stretches.last().map(|stretch| stretch.seq));
+        rows.sort_by_key(|(_, track)| track.intervals.last().map(|stretch| stretch.seq));
         rows.drain(..rows.len().saturating_sub(last));
     }
-    rows.sort_by_key(|(_, track)| track.stretches.first().map(|stretch| stretch.seq));
+    rows.sort_by_key(|(_, track)| track.intervals.first().map(|stretch| stretch.seq));
     let run = scene.run(id)?;
     match look.form {
         Form::Json => print_json(id, run, &rows, page)?,
@@ -66,7 +66,7 @@ pub(super) fn timeline(
 
 fn print_json(id: RunId, run: &Run, rows: &[Row], page: &mut Page<'_>) -> Result<(), Failure> {
     for (number, track) in rows {
-        for Stretch { from, until, kind, seq, worker } in &track.stretches {
+        for TimelineInterval { from, until, kind, seq, worker } in &track.intervals {
             page.json(
                 "stretch",
                 &json!({
@@ -86,17 +86,17 @@ fn print_json(id: RunId, run: &Run, rows: &[Row], page: &mut Page<'_>) -> Result
 }
 
 /// A stretch's cells, and the one in which it ends.
-fn cells(kind: StretchKind) -> (char, char, Paint) {
+fn cells(kind: IntervalKind) -> (char, char, Paint) {
     match kind {
-        StretchKind::InFlight => ('=', '>', Paint::Heading),
-        StretchKind::Succeeded => ('=', '+', Paint::Good),
-        StretchKind::Failed => ('=', 'x', Paint::Bad),
-        StretchKind::ReplanRequested => ('=', 'r', Paint::Notice),
-        StretchKind::Lost => ('=', '!', Paint::Bad),
-        StretchKind::Judged => ('~', '~', Paint::Notice),
-        StretchKind::Delayed => (':', ':', Paint::Notice),
-        StretchKind::Asked => ('?', '?', Paint::Notice),
-        StretchKind::InDoubt => ('?', '?', Paint::Bad),
+        IntervalKind::InFlight => ('=', '>', Paint::Heading),
+        IntervalKind::Succeeded => ('=', '+', Paint::Good),
+        IntervalKind::Failed => ('=', 'x', Paint::Bad),
+        IntervalKind::ReplanRequested => ('=', 'r', Paint::Notice),
+        IntervalKind::Lost => ('=', '!', Paint::Bad),
+        IntervalKind::Judged => ('~', '~', Paint::Notice),
+        IntervalKind::Delayed => (':', ':', Paint::Notice),
+        IntervalKind::Asked => ('?', '?', Paint::Notice),
+        IntervalKind::InDoubt => ('?', '?', Paint::Bad),
     }
 }
 
@@ -120,10 +120,10 @@ impl Scale {
 
     /// The bar of a step: what stands in each column. Later stretches stand above earlier ones,
     /// but none hides how an attempt ended.
-    fn bar(&self, track: &Track) -> Vec<Option<(char, Paint)>> {
+    fn bar(&self, track: &StepTimeline) -> Vec<Option<(char, Paint)>> {
         let mut bar = vec![None; usize::try_from(self.columns).unwrap_or(0)];
         let mut ends = Vec::new();
-        for Stretch { from, until, kind, .. } in &track.stretches {
+        for TimelineInterval { from, until, kind, .. } in &track.intervals {
             let (inside, end, paint) = cells(*kind);
             let (first, last) = (self.column(*from), self.column(until.unwrap_or(self.until)));
             for column in first..=last {
@@ -165,7 +165,7 @@ fn painted(bar: &[Option<(char, Paint)>], style: Style) -> String {
 }
 
 fn print(scene: &Scene<'_>, run: &Run, rows: &[Row], page: &mut Page<'_>) -> Result<(), Failure> {
-    let starts = rows.iter().filter_map(|(_, track)| track.stretches.first());
+    let starts = rows.iter().filter_map(|(_, track)| track.intervals.first());
     let Some(from) = starts.map(|stretch| stretch.from).min() else {
         return page.line("nothing was dealt yet");
     };
@@ -191,7 +191,7 @@ fn print(scene: &Scene<'_>, run: &Run, rows: &[Row], page: &mut Page<'_>) -> Res
 /// Until when is drawn: until now while an attempt is in flight. Where only people are waited for,
 /// that is cut short, so that the work stays wider than the wait.
 fn until(scene: &Scene<'_>, run: &Run, rows: &[Row], from: Micros) -> Micros {
-    let stretches = || rows.iter().flat_map(|(_, track)| &track.stretches);
+    let stretches = || rows.iter().flat_map(|(_, track)| &track.intervals);
     let known = stretches().flat_map(|each| [Some(each.from), each.until]).flatten();
     let last = known.max().unwrap_or(from).max(from + 1);
     let mut open = stretches().filter(|each| each.until.is_none()).peekable();
@@ -199,7 +199,7 @@ fn until(scene: &Scene<'_>, run: &Run, rows: &[Row], from: Micros) -> Micros {
         return last;
     }
     let now = run.ended.map_or(scene.now, |(_, time)| time).max(last);
-    if open.any(|each| each.kind == StretchKind::InFlight) {
+    if open.any(|each| each.kind == IntervalKind::InFlight) {
         now
     } else {
         now.min(last.saturating_add((last - from) / 4 + 1))
@@ -212,7 +212,7 @@ const SUMS: usize = 16;
 fn print_row(
     run: &Run,
     number: StepNumber,
-    track: &Track,
+    track: &StepTimeline,
     scale: &Scale,
     names: usize,
     page: &mut Page<'_>,
@@ -223,7 +223,7 @@ fn print_row(
     let mark = status.map_or(' ', status_mark);
     let mark = page.style.paint(status.map_or(Paint::None, status_paint), &mark.to_string());
     let bar = painted(&scale.bar(track), page.style);
-    let attempts = track.stretches.iter().filter(|stretch| stretch.kind.is_attempt());
+    let attempts = track.intervals.iter().filter(|stretch| stretch.kind.is_attempt());
     let worked: Micros =
         attempts.map(|each| each.until.unwrap_or(scale.until).saturating_sub(each.from)).sum();
     let worked =
@@ -239,12 +239,12 @@ mod tests {
 
     use super::*;
 
-    fn stretch(from: Micros, until: Option<Micros>, kind: StretchKind) -> Stretch {
-        Stretch { from, until, kind, seq: from, worker: None }
+    fn stretch(from: Micros, until: Option<Micros>, kind: IntervalKind) -> TimelineInterval {
+        TimelineInterval { from, until, kind, seq: from, worker: None }
     }
 
-    fn drawn(stretches: Vec<Stretch>, columns: u64) -> String {
-        let track = Track { stretches, attempts: 1 };
+    fn drawn(stretches: Vec<TimelineInterval>, columns: u64) -> String {
+        let track = StepTimeline { intervals: stretches, attempts: 1 };
         let scale = Scale { from: 0, until: 1_000, columns };
         painted(&scale.bar(&track), Style::PLAIN)
     }
@@ -252,22 +252,22 @@ mod tests {
     #[test]
     fn attempts_and_waits_stand_where_they_were() {
         let stretches = vec![
-            stretch(0, Some(200), StretchKind::Failed),
-            stretch(200, Some(500), StretchKind::Delayed),
-            stretch(500, Some(800), StretchKind::Succeeded),
+            stretch(0, Some(200), IntervalKind::Failed),
+            stretch(200, Some(500), IntervalKind::Delayed),
+            stretch(500, Some(800), IntervalKind::Succeeded),
         ];
         assert_eq!(drawn(stretches, 10), "==x::===+ ");
-        assert_eq!(drawn(vec![stretch(900, None, StretchKind::InFlight)], 10), "         >");
+        assert_eq!(drawn(vec![stretch(900, None, IntervalKind::InFlight)], 10), "         >");
     }
 
     #[test]
     fn the_shortest_attempt_shows_beside_the_longest_wait() {
         let stretches = vec![
-            stretch(0, Some(1), StretchKind::Lost),
-            stretch(1, Some(998), StretchKind::InDoubt),
-            stretch(998, Some(999), StretchKind::Failed),
+            stretch(0, Some(1), IntervalKind::Lost),
+            stretch(1, Some(998), IntervalKind::InDoubt),
+            stretch(998, Some(999), IntervalKind::Failed),
         ];
         assert_eq!(drawn(stretches, 10), "!????????x");
-        assert_eq!(drawn(vec![stretch(0, Some(0), StretchKind::Succeeded)], 1), "+");
+        assert_eq!(drawn(vec![stretch(0, Some(0), IntervalKind::Succeeded)], 1), "+");
     }
 }

@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
-use plan_ledger::ledger::{Change, Recorded, Traced};
+use plan_ledger::ledger::{FieldChange, RecordedEvent, TracedRecord};
 use plan_ledger::plan::{
     Account, Activity, BarrierRow, Event, ExecutionState, Flight, Need, OperatorView, Remaining,
     ReplanRequest, RunId, Tally, UserView, VersionRow,
@@ -196,8 +196,8 @@ pub(super) fn execution_json(run: RunId, state: &ExecutionState) -> Value {
 }
 
 /// A record of a run, and what it changed.
-pub(super) fn traced_json(traced: &Traced) -> Value {
-    let Traced { seq, time, event, changes, replan } = traced;
+pub(super) fn traced_json(traced: &TracedRecord) -> Value {
+    let TracedRecord { seq, time, event, changes, replan } = traced;
     json!({
         "seq": seq,
         "time": time_json(*time),
@@ -208,7 +208,7 @@ pub(super) fn traced_json(traced: &Traced) -> Value {
 }
 
 /// A record of a run, when nobody knows what it changed.
-pub(super) fn untraced_json(record: &Recorded, event: &Event) -> Value {
+pub(super) fn untraced_json(record: &RecordedEvent, event: &Event) -> Value {
     json!({
         "seq": record.seq,
         "time": time_json(record.time),
@@ -219,7 +219,7 @@ pub(super) fn untraced_json(record: &Recorded, event: &Event) -> Value {
 }
 
 /// A field that changed.
-pub(super) fn change_json(change: &Change) -> Value {
-    let Change { path, before, after } = change;
+pub(super) fn change_json(change: &FieldChange) -> Value {
+    let FieldChange { path, before, after } = change;
     json!({ "path": path, "before": before, "after": after })
 }

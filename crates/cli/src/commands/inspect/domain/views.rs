@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::commands::exit::{Code, Failure};
 use crate::commands::folder::Folder;
-use plan_ledger::ledger::{Recorded, Remains, Traced, time_text};
+use plan_ledger::ledger::{PartialTrace, RecordedEvent, TracedRecord, time_text};
 use plan_ledger::plan::{
     Event, Micros, Need, RunId, UserView, execution_state, operator_view, user_view,
 };
@@ -160,16 +160,17 @@ struct Story {
     /// Up to which record what each of them changed is not told, since they were pruned.
     untold: u64,
     /// Records, and what they changed.
-    traced: Vec<Traced>,
+    traced: Vec<TracedRecord>,
     /// Records behind what could not be read: what they changed is not known.
-    behind: Vec<Recorded>,
+    behind: Vec<RecordedEvent>,
 }
 
 impl Story {
     /// All there is up to the record of the scene; what is missing is noted there.
     fn of(scene: &mut Scene<'_>, id: RunId) -> Result<Self, Failure> {
         let last = scene.state.seq;
-        let Remains { after: untold, records: mut traced, cut } = scene.view.remains(id)?;
+        let PartialTrace { after: untold, records: mut traced, cut } =
+            scene.view.partial_trace(id)?;
         traced.retain(|record| record.seq <= last);
         let Some(cut) = cut else { return Ok(Self { untold, traced, behind: Vec::new() }) };
         scene.miss(format!("what changed is only known as far as it can be folded: {cut}"));
@@ -199,7 +200,7 @@ fn debug(scene: &mut Scene<'_>, id: RunId, page: &mut Page<'_>) -> Result<(), Fa
         let text = format!("what changed is told from record {} on", untold.saturating_add(1));
         page.painted(Paint::Notice, &text)?;
     }
-    for Traced { seq, time, event, changes, replan } in &traced {
+    for TracedRecord { seq, time, event, changes, replan } in &traced {
         print_record(*seq, *time, event, page)?;
         for change in changes {
             let text = format!("           {}", plain(&change.to_string()));

@@ -1,0 +1,96 @@
+//! BLAKE3 hashes of plans, steps and files. The plan rules use them but, being pure, do not compute
+//! them.
+
+use std::io;
+
+use crate::format::{ContentHasher, content_hash};
+use crate::plan::{
+    ContentHash, Defaults, HashedStep, Output, Plan, PlanDraft, Rejection, Step, validate,
+};
+
+/// Hash of a plan's canonical bytes. An approval is bound to it.
+#[must_use]
+pub fn plan_hash(plan: &Plan) -> ContentHash {
+    ContentHash(content_hash(plan.canonical().as_bytes()))
+}
+
+/// Hash of everything that defines a step's work: equal hashes mean the same work.
+#[doc(hidden)]
+pub fn step_hash(step: &Step, defaults: &Defaults) -> ContentHash {
+    ContentHash(content_hash(step.identity(defaults).as_bytes()))
+}
+
+/// Hash of an output's canonical text, inline or in a blob.
+pub(crate) fn output_hash(output: &Output) -> ContentHash {
+    match output {
+        Output::Inline(value) => ContentHash(content_hash(value.as_str().as_bytes())),
+        Output::Blob(blob) => blob.hash,
+    }
+}
+
+/// Hash of all bytes of a reader: of a file, as receipts and hand-offs name it.
+///
+/// # Errors
+/// Those of the reader.
+pub fn bytes_hash(from: &mut dyn io::Read) -> io::Result<ContentHash> {
+    let mut hasher = HashWriter(ContentHasher::default());
+    io::copy(from, &mut hasher)?;
+    Ok(ContentHash(hasher.0.finish()))
+}
+
+/// Hash of everything that `write` writes.
+pub(crate) fn hash_of(write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>) -> ContentHash {
+    hash_of_pieces(|out| write(out))
+}
+
+/// As [`hash_of`], with a writer of a known type: encoders write millions of pieces.
+pub(crate) fn hash_of_pieces(
+    write: impl FnOnce(&mut HashBuffer<'_>) -> io::Result<()>,
+) -> ContentHash {
+    let mut hasher = HashWriter(ContentHasher::default());
+    // Encoders write a few bytes at a time; a hasher is fast with many.
+    let mut out = io::BufWriter::with_capacity(PIECE, &mut hasher);
+    // A hasher accepts everything. If a value cannot be encoded, the hash covers what came before it,
+    // and there is no snapshot: writing one fails in the same place.
+    let _ = write(&mut out);
+    let _ = io::Write::flush(&mut out);
+    drop(out);
+    ContentHash(hasher.0.finish())
+}
+
+/// How many bytes are hashed at a time.
+const PIECE: usize = 64 << 10;
+
+type HashBuffer<'a> = io::BufWriter<&'a mut HashWriter>;
+
+/// Hashes everything that is written to it.
+pub(crate) struct HashWriter(ContentHasher);
+
+impl io::Write for HashWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The draft of a plan, with its hashes, ready to be proposed.
+///
+/// # Errors
+/// `InvalidPlan`, with all of its problems.
+pub fn plan_draft(plan: &Plan) -> Result<PlanDraft, Rejection> {
+    let problems = validate(plan);
+    if !problems.is_empty() {
+        return Err(Rejection::InvalidPlan(problems));
+    }
+    let hashed =
+        |step: &Step| HashedStep { hash: step_hash(step, &plan.defaults), step: step.clone() };
+    Ok(PlanDraft {
+        hash: plan_hash(plan),
+        steps: plan.steps.iter().map(hashed).collect(),
+        header: Box::new(Plan { steps: Vec::new(), ..plan.clone() }),
+    })
+}

@@ -1,0 +1,13 @@
+//! How events, notes and state values are encoded as bytes, and the hashes over them.
+//!
+//! `event` maps an event to a record and back, `kind` numbers and names the kinds of records, and
+//! `values` holds the primitive encoding that payloads and snapshot bodies share.
+
+pub(crate) mod event;
+#[cfg(test)]
+mod golden_tests;
+pub(crate) mod hash;
+pub(crate) mod kind;
+pub(crate) mod note;
+pub(crate) mod streams;
+pub(crate) mod values;

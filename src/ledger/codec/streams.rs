@@ -1,0 +1,18 @@
+//! The stream of a record: that of the run that its event is about. Notes, and events about no run,
+//! belong to no stream.
+//!
+//! Invariant: the rule never changes its meaning, since its number is in the footer of every sealed
+//! segment. Another rule gets another number.
+
+use crate::log::{LoggedRecord, StreamOf};
+
+use super::event::decode;
+
+/// Stream rule 1: the stream's number is the run's.
+pub const RUN_STREAMS: StreamOf = StreamOf { rule: 1, of: run_of };
+
+fn run_of(record: &LoggedRecord) -> Option<u64> {
+    // A record that cannot be decoded belongs to no run; a fold reports why.
+    let event = decode(record).ok()??;
+    event.run().map(|run| u64::from(run.0))
+}

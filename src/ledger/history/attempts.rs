@@ -1,0 +1,132 @@
+//! Earlier attempts at a step, from its records, so that the next worker does not repeat their
+//! failures.
+//!
+//! Invariant: pruned or damaged records are omitted. They never prevent a dispatch.
+
+use crate::log::LogReader;
+use crate::plan::{
+    AttemptToken, FailureClass, LostCause, Micros, Outcome, Receipt, Ruling, StepEvent, Verdict,
+};
+
+use super::step_events::step_events;
+
+/// The most earlier attempts that a task contains, the newest ones.
+pub const EARLIER_ATTEMPTS_MAX: usize = 20;
+
+/// An earlier attempt at a step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EarlierAttempt {
+    /// Its number at the step, from 1.
+    pub attempt: u32,
+    /// Its token.
+    pub token: AttemptToken,
+    /// Its worker.
+    pub worker: String,
+    /// When it was dispatched.
+    pub dispatched: Micros,
+    /// How it ended.
+    pub end: EarlierAttemptEnd,
+    /// Why, for people: the message of its receipt, or how it was lost.
+    pub message: String,
+    /// The failed verdicts.
+    pub failed_criteria: Vec<Verdict>,
+    /// The end of what it wrote to standard error, or other notes.
+    pub log_tail: String,
+}
+
+/// How an earlier attempt ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EarlierAttemptEnd {
+    /// It never reported.
+    Lost(LostCause),
+    /// It reported a failure.
+    Failed(FailureClass),
+    /// It reported success, but failed a criterion.
+    Rejected,
+    /// It asked for another plan.
+    ReplanRequested,
+    /// It succeeded, but a new plan or a person wants the step done again.
+    Succeeded,
+}
+
+/// The attempts before the one that record `dispatched` began, the oldest first.
+pub(crate) fn before(log: &LogReader, dispatched: AttemptToken) -> Vec<EarlierAttempt> {
+    let mut found = Vec::new();
+    let mut summary = AttemptSummary::default();
+    for read in step_events(log, dispatched.0) {
+        let Ok((record, event)) = read else { break };
+        match event {
+            StepEvent::Dispatched(_) if record.seq == dispatched.0 => {}
+            StepEvent::Dispatched(event) => {
+                let token = AttemptToken(record.seq);
+                let AttemptSummary { end, message, mut verdicts, log_tail } =
+                    std::mem::take(&mut summary);
+                verdicts.reverse();
+                found.push(EarlierAttempt {
+                    attempt: event.attempt,
+                    token,
+                    worker: event.worker,
+                    dispatched: record.time,
+                    end: end.unwrap_or(EarlierAttemptEnd::Lost(LostCause::Revoked)),
+                    message,
+                    failed_criteria: verdicts,
+                    log_tail,
+                });
+                if found.len() >= EARLIER_ATTEMPTS_MAX {
+                    break;
+                }
+            }
+            event => summary.add(event),
+        }
+    }
+    found.reverse();
+    found
+}
+
+/// What is known about an attempt so far, while its records are read from the last to the first.
+#[derive(Default)]
+struct AttemptSummary {
+    end: Option<EarlierAttemptEnd>,
+    message: String,
+    verdicts: Vec<Verdict>,
+    log_tail: String,
+}
+
+impl AttemptSummary {
+    fn add(&mut self, event: StepEvent) {
+        match event {
+            StepEvent::AttemptLost(lost) => {
+                self.end = Some(EarlierAttemptEnd::Lost(lost.cause));
+                self.message = lost.detail;
+            }
+            StepEvent::VerdictRecorded(recorded) if recorded.verdict.ruling == Ruling::Fail => {
+                self.verdicts.push(recorded.verdict);
+            }
+            // The class that the decision used counts, not the one that the worker reported.
+            StepEvent::FailureDecided(decided) => {
+                self.end = Some(EarlierAttemptEnd::Failed(decided.class));
+            }
+            StepEvent::ReceiptRecorded(recorded) => self.add_receipt(recorded.receipt),
+            _ => {}
+        }
+    }
+
+    fn add_receipt(&mut self, receipt: Receipt) {
+        self.log_tail = receipt.log_tail;
+        self.end = Some(match receipt.outcome {
+            Outcome::Failed { class, message, .. } => {
+                self.message = message;
+                match self.end {
+                    Some(decided @ EarlierAttemptEnd::Failed(_)) => decided,
+                    _ => EarlierAttemptEnd::Failed(class),
+                }
+            }
+            Outcome::ReplanRequested { reason } => {
+                self.message = reason;
+                EarlierAttemptEnd::ReplanRequested
+            }
+            Outcome::Succeeded if self.verdicts.is_empty() => EarlierAttemptEnd::Succeeded,
+            Outcome::Succeeded => EarlierAttemptEnd::Rejected,
+        });
+    }
+}

@@ -1,0 +1,90 @@
+//! A run with all of its records, and for a fork those of the runs it descends from.
+//!
+//! Invariant: of a sealed segment, only the records that its footer lists for the run are read.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::ledger::codec::streams::RUN_STREAMS;
+use crate::ledger::projection::{RecordedEvent, decode_record};
+use crate::ledger::snapshot::store;
+use crate::log::LogReader;
+use crate::plan::{Event, Run, RunId, State};
+
+use super::run::run_of;
+
+/// A run and its records.
+#[derive(Debug, Clone)]
+pub(crate) struct Lineage {
+    pub(crate) run: Run,
+    /// Its records, in order; for a fork, those of its ancestors first.
+    pub(crate) records: Vec<RecordedEvent>,
+}
+
+impl Lineage {
+    /// The run, complete, and all of its records.
+    ///
+    /// # Errors
+    /// `Rejected` if there is no such run; `Pruned` if its first records were pruned;
+    /// `Corrupt` and `Io`.
+    pub(crate) fn of(reader: &LogReader, id: RunId) -> Result<Self> {
+        let run = run_of(reader, id)?;
+        let mut records = records(reader, id, u64::MAX)?;
+        let (mut child, mut forked) = (id, run.forked.clone());
+        // A parent has a lower number than its fork, so this ends.
+        while let Some(fork) = forked.filter(|fork| fork.parent < child) {
+            let mut ancestor = self::records(reader, fork.parent, fork.at_seq)?;
+            child = fork.parent;
+            forked = ancestor.iter().find_map(|record| match &record.event {
+                Some(Event::RunForked(fork)) => Some(fork.clone()),
+                _ => None,
+            });
+            ancestor.append(&mut records);
+            records = ancestor;
+        }
+        Ok(Self { run, records })
+    }
+}
+
+/// The first record from which the log can be folded, and the state before it, for a run that began
+/// later.
+///
+/// # Errors
+/// `Pruned` if a part of the run's records was pruned.
+pub(crate) fn complete_from(reader: &LogReader, id: RunId) -> Result<(u64, State)> {
+    let (first, before) = foldable_from(reader)?;
+    if before.runs.contains_key(&id) || before.summaries.contains_key(&id) {
+        let message = format!(
+            "run {id} began before record {first}, and its earlier records were pruned; look for them \
+             in an archive"
+        );
+        return Err(Error::new(ErrorKind::Pruned, message).at_path(reader.dir()).at_seq(first));
+    }
+    Ok((first, before))
+}
+
+/// The first record from which the log can be folded, and the state before it.
+pub(crate) fn foldable_from(reader: &LogReader) -> Result<(u64, State)> {
+    let first = reader.first_seq();
+    if first <= 1 {
+        return Ok((1, State::default()));
+    }
+    // The older anchor is the oldest state.
+    let anchors = reader.retention().map(|retention| &retention.note.anchors);
+    let anchor = anchors.and_then(|anchors| anchors.first()).map(|anchor| anchor.seq);
+    let last = anchor.unwrap_or_else(|| first.saturating_sub(1));
+    let before = store::project_at::<State>(reader, last)?.value;
+    Ok((last.saturating_add(1), before))
+}
+
+/// The records of a run, up to record `last`.
+fn records(reader: &LogReader, id: RunId, last: u64) -> Result<Vec<RecordedEvent>> {
+    let mut found = Vec::new();
+    let (first, _) = complete_from(reader, id)?;
+    for record in reader.records_of_stream(u64::from(id.0), RUN_STREAMS, first) {
+        let record = record?;
+        if record.seq > last {
+            break;
+        }
+        found.push(decode_record(&record)?);
+    }
+    Ok(found)
+}

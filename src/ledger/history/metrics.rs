@@ -1,0 +1,357 @@
+//! Metrics of plans and policies: counts over the records of runs.
+//!
+//! Invariants:
+//! - Every figure is a ratio of two counts, so that those of several runs can be added up.
+//! - [`Metrics`] is a pure fold of the records. Trust and budgets are read from the state.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::{fmt, io};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::ledger::codec::hash::output_hash;
+use crate::ledger::codec::streams::RUN_STREAMS;
+use crate::ledger::codec::values::{put, take};
+use crate::ledger::projection::{Projection, ProjectionOwner, RecordedEvent, decode_record};
+use crate::ledger::snapshot::store;
+use crate::log::{Item, LogReader, Proof};
+use crate::plan::{
+    Accepted, AcceptedBasis, BudgetPart, ContentHash, Event, FailureClass, FailureDecided, Limits,
+    Micros, PlanActivated, ReplanTrigger, Run, RunId, StepEvent, StepNumber, StepRecord,
+};
+
+use super::run::run_of;
+
+/// The field of a step's `extra` with its author's estimate of the duration in seconds.
+pub const ESTIMATE_FIELD: &str = "estimate_seconds";
+
+/// Counters of all runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Metrics {
+    runs: BTreeMap<RunId, RunCounters>,
+}
+
+/// Counters of one run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct RunCounters {
+    attempts: u64,
+    replans: u64,
+    /// The open replan request asks for an extension.
+    is_extension: bool,
+    failed: u64,
+    exhausted: u64,
+    classified: u64,
+    contradicted: u64,
+    redone: u64,
+    changed: u64,
+    steps: BTreeMap<StepNumber, StepCounters>,
+}
+
+/// Counters of one step.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct StepCounters {
+    dispatched: Micros,
+    /// Time from dispatch to receipt, of all attempts.
+    took: Micros,
+    /// The class of its first failure since it was last accepted, skipped or invalidated.
+    first: Option<FailureClass>,
+    is_contradicted: bool,
+    is_exhausted: bool,
+    /// Hash of the output in its last receipt.
+    output: ContentHash,
+    is_accepted: bool,
+    /// Hash of its output before a replan invalidated it.
+    invalidated: Option<ContentHash>,
+}
+
+/// A part of a whole.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Ratio {
+    /// The part.
+    pub part: u64,
+    /// The whole.
+    pub of: u64,
+}
+
+/// The metrics of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RunMetrics {
+    /// Activated versions after the first, without extensions / dispatched attempts.
+    pub replan_frequency: Ratio,
+    /// Steps that used up their attempts / steps with a failed attempt. A step counts again after it
+    /// was accepted or invalidated.
+    pub retry_exhaustion: Ratio,
+    /// First failures whose class was not contradicted later / first failures with a class. A class is
+    /// contradicted if a later failure of the same work has another class; if it was `transient` and
+    /// the attempts were used up; or if it was `deterministic` or `assumption_broken` and the same
+    /// work was accepted in the end.
+    pub first_classification: Ratio,
+    /// Steps with a different output than before / steps that were accepted, invalidated by a replan
+    /// and accepted again. The others were repeated for nothing.
+    pub replan_precision: Ratio,
+    /// Trusted variables / variables.
+    pub state_trust: Ratio,
+    /// Spent / limit, for each limited part of the budget.
+    pub budget_use: BTreeMap<BudgetPart, Ratio>,
+    /// Microseconds from dispatch to receipt, all attempts / estimated microseconds, over the steps that
+    /// reported and have an [`ESTIMATE_FIELD`].
+    pub step_time: Ratio,
+}
+
+impl Ratio {
+    fn new(part: u64, of: u64) -> Self {
+        Self { part, of }
+    }
+
+    /// The part in a thousand; `None` if the whole is 0.
+    #[must_use]
+    pub fn per_mille(self) -> Option<u64> {
+        self.part.saturating_mul(1000).checked_div(self.of)
+    }
+}
+
+impl fmt::Display for Ratio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {}", self.part, self.of)
+    }
+}
+
+impl Metrics {
+    /// The metrics of a run, after the last counted record.
+    #[must_use]
+    pub fn of(&self, run: &Run) -> RunMetrics {
+        let none = RunCounters::default();
+        let counts = self.runs.get(&run.id).unwrap_or(&none);
+        let trusted = run.variables.values().filter(|variable| variable.is_trusted).count();
+        RunMetrics {
+            replan_frequency: Ratio::new(counts.replans, counts.attempts),
+            retry_exhaustion: Ratio::new(counts.exhausted, counts.failed),
+            first_classification: Ratio::new(
+                counts.classified.saturating_sub(counts.contradicted),
+                counts.classified,
+            ),
+            replan_precision: Ratio::new(counts.changed, counts.redone),
+            state_trust: Ratio::new(count(trusted), count(run.variables.len())),
+            budget_use: budget_use(run),
+            step_time: counts.step_time(run),
+        }
+    }
+}
+
+fn count(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
+}
+
+fn budget_use(run: &Run) -> BTreeMap<BudgetPart, Ratio> {
+    let Limits { money_micros, tokens, attempts, wall_seconds } = run.limits();
+    let (account, spent) = (&run.account, run.account.spent);
+    let ended = run.ended.map(|(_, time)| time.saturating_sub(run.started) / 1_000_000);
+    let parts = [
+        (BudgetPart::Money, money_micros, Some(spent.money_micros)),
+        (BudgetPart::Tokens, tokens, Some(spent.tokens)),
+        (BudgetPart::Attempts, attempts, Some(account.attempts)),
+        // An open run has no end: a view measures up to its own time.
+        (BudgetPart::Wall, wall_seconds, ended),
+    ];
+    let used = parts.into_iter().filter_map(|(part, limit, spent)| Some((part, limit?, spent?)));
+    used.map(|(part, limit, spent)| (part, Ratio::new(spent, limit))).collect()
+}
+
+impl RunCounters {
+    fn step(&mut self, number: StepNumber) -> &mut StepCounters {
+        self.steps.entry(number).or_default()
+    }
+
+    fn step_time(&self, run: &Run) -> Ratio {
+        let mut ratio = Ratio::default();
+        for (number, step) in self.steps.iter().filter(|(_, step)| step.took > 0) {
+            let plan = run.plan_step(*number);
+            let estimate = plan.and_then(|plan| plan.extra().get(ESTIMATE_FIELD)?.as_u64());
+            if let Some(seconds) = estimate {
+                ratio.part = ratio.part.saturating_add(step.took);
+                ratio.of = ratio.of.saturating_add(seconds.saturating_mul(1_000_000));
+            }
+        }
+        ratio
+    }
+
+    fn activated(&mut self, activated: &PlanActivated) {
+        let is_extension = std::mem::take(&mut self.is_extension);
+        let is_copy = activated.since != 0;
+        self.replans += u64::from(activated.version > 1 && !is_extension && !is_copy);
+        for number in activated.invalidated.iter().chain(&activated.removed) {
+            let step = self.step(*number);
+            step.close();
+            step.invalidated = step.is_accepted.then_some(step.output);
+            step.is_accepted = false;
+        }
+        for number in &activated.removed {
+            self.step(*number).invalidated = None;
+        }
+    }
+
+    fn decided(&mut self, number: StepNumber, decided: &FailureDecided) {
+        // The failure was counted when the question about it was asked.
+        if decided.rule.starts_with("answer:") {
+            return;
+        }
+        let step = self.step(number);
+        let is_first = step.first.is_none();
+        let first = *step.first.get_or_insert(decided.class);
+        let is_known = first != FailureClass::Unknown;
+        let is_exhausted = decided.is_exhausted() && !step.is_exhausted;
+        step.is_exhausted |= decided.is_exhausted();
+        let is_transient = first == FailureClass::Transient;
+        let differs = decided.class != first || (is_transient && decided.is_exhausted());
+        self.failed += u64::from(is_first);
+        self.exhausted += u64::from(is_exhausted);
+        self.classified += u64::from(is_first && is_known);
+        if is_known && differs {
+            self.contradict(number);
+        }
+    }
+
+    fn contradict(&mut self, number: StepNumber) {
+        let step = self.step(number);
+        let is_new = !std::mem::replace(&mut step.is_contradicted, true);
+        self.contradicted += u64::from(is_new);
+    }
+
+    fn accepted(&mut self, number: StepNumber, accepted: &Accepted) {
+        let is_work = matches!(
+            accepted.basis,
+            AcceptedBasis::Receipt | AcceptedBasis::Verdicts | AcceptedBasis::WorkersWord
+        );
+        let hopeless = [FailureClass::Deterministic, FailureClass::AssumptionBroken];
+        if is_work && self.step(number).first.is_some_and(|first| hopeless.contains(&first)) {
+            self.contradict(number);
+        }
+        let step = self.step(number);
+        step.close();
+        step.is_accepted = is_work;
+        let (output, invalidated) = (step.output, step.invalidated.take());
+        if let Some(before) = invalidated.filter(|_| is_work) {
+            self.redone += 1;
+            self.changed += u64::from(before != output);
+        }
+    }
+
+    fn add(&mut self, time: Micros, record: &StepRecord) {
+        let number = record.step;
+        match &record.event {
+            StepEvent::Dispatched(_) => {
+                self.attempts += 1;
+                self.step(number).dispatched = time;
+            }
+            StepEvent::ReceiptRecorded(recorded) => {
+                let step = self.step(number);
+                step.output = output_hash(&recorded.receipt.output);
+                step.took = step.took.saturating_add(time.saturating_sub(step.dispatched));
+            }
+            StepEvent::FailureDecided(decided) => self.decided(number, decided),
+            StepEvent::Accepted(accepted) => self.accepted(number, accepted),
+            StepEvent::Skipped(_) => self.step(number).close(),
+            _ => {}
+        }
+    }
+}
+
+impl StepCounters {
+    /// The next failure counts as the first again.
+    fn close(&mut self) {
+        self.first = None;
+        self.is_contradicted = false;
+        self.is_exhausted = false;
+    }
+}
+
+impl Projection for Metrics {
+    const NAME: &'static str = "metrics";
+    const VERSION: u32 = 1;
+    const OWNER: ProjectionOwner = ProjectionOwner::Ledger;
+
+    fn apply(&mut self, record: &RecordedEvent) {
+        let Some(event) = &record.event else { return };
+        let Some(run) = event.run() else { return };
+        let counts = self.runs.entry(run).or_default();
+        match event {
+            Event::PlanActivated(activated) => counts.activated(activated),
+            Event::ReplanRequested(requested) => {
+                counts.is_extension = requested.trigger == ReplanTrigger::Extension;
+            }
+            Event::ReplanWithdrawn(_) => counts.is_extension = false,
+            Event::Step(event) => counts.add(record.time, event),
+            _ => {}
+        }
+    }
+
+    fn encode(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        let ids: BTreeSet<RunId> = self.runs.keys().copied().collect();
+        put(out, &ids)?;
+        self.runs.values().try_for_each(|counts| put(out, counts))
+    }
+
+    fn decode(input: &mut dyn io::Read) -> io::Result<Self> {
+        let ids: BTreeSet<RunId> = take(input)?;
+        let counts = ids.into_iter().map(|id| Ok((id, take(input)?)));
+        Ok(Self { runs: counts.collect::<io::Result<_>>()? })
+    }
+}
+
+/// The metrics of a run; see [`crate::Ledger::metrics`].
+pub(crate) fn metrics_of(reader: &LogReader, run: RunId) -> Result<RunMetrics> {
+    let found = run_of(reader, run)?;
+    Ok(count_run(reader, run)?.of(&found))
+}
+
+/// The counters of a run: with those of all runs from a snapshot if there is one, or else only of this
+/// one from its records.
+fn count_run(reader: &LogReader, run: RunId) -> Result<Metrics> {
+    let has_snapshot = store::names::<Metrics>(reader).is_ok_and(|names| !names.is_empty());
+    if !has_snapshot && let Some(counted) = count_records_of(reader, run)? {
+        return Ok(counted);
+    }
+    Ok(store::project::<Metrics>(reader, u64::MAX)?.value)
+}
+
+/// The counters of one run from its records; `None` if some may be missing because of damage.
+///
+/// # Errors
+/// `Pruned` if a part of its records was pruned.
+fn count_records_of(reader: &LogReader, run: RunId) -> Result<Option<Metrics>> {
+    let mut counted = Metrics::default();
+    let mut is_first = reader.first_seq() > 1;
+    for item in reader.walk_of_stream(u64::from(run.0), RUN_STREAMS, reader.first_seq()) {
+        match item? {
+            Item::Record(_, Proof::Unproven) if reader.has_witness() => {}
+            Item::Record(record, _) => match decode_record(&record) {
+                Ok(record) => {
+                    if std::mem::take(&mut is_first) && !begins_run(&record) {
+                        return Err(pruned_run(reader, run));
+                    }
+                    counted.apply(&record);
+                }
+                Err(_) => return Ok(None),
+            },
+            Item::Damage(_) => return Ok(None),
+            Item::Derived(_) | Item::OpenEnd { .. } => {}
+        }
+    }
+    // A run that was not pruned has at least one record.
+    if is_first { Err(pruned_run(reader, run)) } else { Ok(Some(counted)) }
+}
+
+fn pruned_run(reader: &LogReader, run: RunId) -> Error {
+    let first = reader.first_seq();
+    let message = format!(
+        "run {run} began before record {first}, and its earlier records were pruned; look for them in \
+         an archive"
+    );
+    Error::new(ErrorKind::Pruned, message).at_path(reader.dir()).at_seq(first)
+}
+
+/// Whether a run begins with this record.
+fn begins_run(record: &RecordedEvent) -> bool {
+    matches!(record.event, Some(Event::RunStarted(_) | Event::RunForked(_)))
+}

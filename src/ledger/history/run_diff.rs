@@ -1,0 +1,159 @@
+//! The difference between two states of a run, field by field. Lists that follow from the rest
+//! (queues, lanes, timers, what is due) are not compared.
+//!
+//! Invariant: applying all reported changes in order leads from nothing to the run as it is.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::plan::{AttemptToken, Run, State, StepState};
+
+/// The change of a field.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FieldChange {
+    /// The path of the field: the names of the fields and entries that lead to it.
+    pub path: Vec<String>,
+    /// Its old value; `None` if it did not exist.
+    pub before: Option<Value>,
+    /// Its new value; `None` if it no longer exists.
+    pub after: Option<Value>,
+}
+
+/// An earlier state of a run, in the form in which it is compared.
+#[derive(Debug, Clone)]
+pub(crate) struct RunDiff {
+    head: Value,
+    lists: BTreeMap<&'static str, BTreeMap<String, Value>>,
+    steps: Vec<StepState>,
+}
+
+impl Default for RunDiff {
+    fn default() -> Self {
+        Self { head: json!({}), lists: BTreeMap::new(), steps: Vec::new() }
+    }
+}
+
+impl RunDiff {
+    /// The changes since the last call.
+    pub(crate) fn update(&mut self, run: &Run) -> Vec<FieldChange> {
+        let mut changes = Vec::new();
+        let head = head(run);
+        compare(&[], Some(&self.head), Some(&head), &mut changes);
+        self.head = head;
+        for (name, after) in lists(run) {
+            let before = self.lists.insert(name, after.clone()).unwrap_or_default();
+            for key in before.keys().chain(after.keys().filter(|key| !before.contains_key(*key))) {
+                let path = [name.to_owned(), key.clone()];
+                compare(&path, before.get(key), after.get(key), &mut changes);
+            }
+        }
+        for (place, step) in run.steps.iter().enumerate() {
+            if self.steps.get(place) == Some(step) {
+                continue;
+            }
+            let before = self.steps.get(place).map(value);
+            let path = ["steps".to_owned(), place.saturating_add(1).to_string()];
+            compare(&path, before.as_ref(), Some(&value(step)), &mut changes);
+            match self.steps.get_mut(place) {
+                Some(own) => own.clone_from(step),
+                None => self.steps.push(step.clone()),
+            }
+        }
+        changes
+    }
+}
+
+fn value(of: &impl Serialize) -> Value {
+    // A value that has no JSON form is shown as null.
+    serde_json::to_value(of).unwrap_or_default()
+}
+
+/// The fields with single values.
+fn head(run: &Run) -> Value {
+    json!({
+        "name": run.name,
+        "status": value(&run.status),
+        "pause": value(&run.pause),
+        "abort": run.abort,
+        "active": run.active,
+        "request": value(&run.request),
+        "is_complete": run.is_complete,
+        "replans": run.replans,
+        "in_flight": run.in_flight,
+        "account": value(&run.account),
+        "tally": value(&run.tally),
+        "counts": value(&run.counts),
+        "versions": run.versions.iter().map(|version| json!({
+            "hash": version.hash.to_string(),
+            "review": value(&version.review),
+        })).collect::<Vec<_>>(),
+    })
+}
+
+/// The fields that are maps.
+fn lists(run: &Run) -> [(&'static str, BTreeMap<String, Value>); 6] {
+    fn list<K, V: Serialize>(
+        of: &BTreeMap<K, V>,
+        name: impl Fn(&K) -> String,
+    ) -> BTreeMap<String, Value> {
+        of.iter().map(|(key, each)| (name(key), value(each))).collect()
+    }
+    [
+        ("barriers", list(&run.barriers, String::clone)),
+        ("variables", list(&run.variables, String::clone)),
+        ("questions", list(&run.questions, |id| id.0.to_string())),
+        ("effects", list(&run.effects, String::clone)),
+        ("plan_verdicts", list(&run.plan_verdicts, u32::to_string)),
+        ("estimates", list(&run.estimates, AttemptToken::to_string)),
+    ]
+}
+
+fn compare(
+    path: &[String],
+    before: Option<&Value>,
+    after: Option<&Value>,
+    changes: &mut Vec<FieldChange>,
+) {
+    if before == after {
+        return;
+    }
+    if let (Some(Value::Object(before)), Some(Value::Object(after))) = (before, after) {
+        let keys = before.keys().chain(after.keys().filter(|key| !before.contains_key(*key)));
+        for key in keys {
+            let path = [path, std::slice::from_ref(key)].concat();
+            compare(&path, before.get(key), after.get(key), changes);
+        }
+        return;
+    }
+    let (path, before, after) = (path.to_vec(), before.cloned(), after.cloned());
+    changes.push(FieldChange { path, before, after });
+}
+
+/// The ledger-wide fields of a state.
+pub(crate) fn ledger_fields(state: &State) -> Value {
+    let caps = state.caps.iter().map(|(scope, limit)| (scope.to_string(), json!(limit)));
+    json!({
+        "account": value(&state.account),
+        "caps": Value::Object(caps.collect()),
+        "names": value(&state.names),
+    })
+}
+
+/// The differences between two values.
+pub(crate) fn differences(before: &Value, after: &Value) -> Vec<FieldChange> {
+    let mut changes = Vec::new();
+    compare(&[], Some(before), Some(after), &mut changes);
+    changes
+}
+
+impl fmt::Display for FieldChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |value: &Option<Value>| {
+            value.as_ref().map_or_else(|| "nothing".to_owned(), Value::to_string)
+        };
+        write!(f, "{}: {} -> {}", self.path.join("."), shown(&self.before), shown(&self.after))
+    }
+}

@@ -1,0 +1,158 @@
+//! Timelines: when each step was worked on, and what it waited for in between. The wait before the
+//! first dispatch is not included; the plan explains it.
+//!
+//! Invariant: the intervals of a step do not overlap and are in order of time; at most the last one is
+//! open.
+
+use std::collections::BTreeMap;
+
+use crate::ledger::projection::RecordedEvent;
+use crate::plan::{AfterLoss, Decision, Event, Micros, Outcome, StepEvent, StepNumber};
+
+/// What a step did over time.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StepTimeline {
+    /// Its intervals, in order.
+    pub intervals: Vec<TimelineInterval>,
+    /// How many attempts were dispatched.
+    pub attempts: u32,
+}
+
+/// An interval in which a step did, or waited for, one thing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TimelineInterval {
+    /// Its start.
+    pub from: Micros,
+    /// Its end; `None` while it is open.
+    pub until: Option<Micros>,
+    /// What the step did or waited for.
+    pub kind: IntervalKind,
+    /// The record that began it.
+    pub seq: u64,
+    /// The worker of the attempt, if it is one.
+    pub worker: Option<String>,
+}
+
+/// What a step does or waits for in an interval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IntervalKind {
+    /// An attempt that has not ended.
+    InFlight,
+    /// An attempt that reported success.
+    Succeeded,
+    /// An attempt that reported a failure.
+    Failed,
+    /// An attempt that asked for another plan.
+    ReplanRequested,
+    /// An attempt that never reported.
+    Lost,
+    /// Waiting for verdicts, or for a decision.
+    Judged,
+    /// Waiting before a retry.
+    Delayed,
+    /// Waiting for an answer.
+    Asked,
+    /// Waiting for the outcome of a lost attempt.
+    InDoubt,
+}
+
+/// The timeline of each step that appears in the records of a run.
+pub(crate) fn timelines(records: &[RecordedEvent]) -> BTreeMap<StepNumber, StepTimeline> {
+    let mut timelines: BTreeMap<StepNumber, StepTimeline> = BTreeMap::new();
+    for record in records {
+        let Some(Event::Step(step)) = &record.event else { continue };
+        timelines.entry(step.step).or_default().add(record, &step.event);
+    }
+    timelines.retain(|_, timeline| !timeline.intervals.is_empty());
+    timelines
+}
+
+impl StepTimeline {
+    fn add(&mut self, record: &RecordedEvent, event: &StepEvent) {
+        use IntervalKind as Kind;
+        match event {
+            StepEvent::Dispatched(dispatched) => {
+                self.begin(record, Kind::InFlight);
+                self.attempts = self.attempts.saturating_add(1);
+                let worker = Some(dispatched.worker.clone());
+                self.intervals
+                    .last_mut()
+                    .into_iter()
+                    .for_each(|last| last.worker.clone_from(&worker));
+            }
+            StepEvent::ReceiptRecorded(recorded) => {
+                self.finish_attempt(match &recorded.receipt.outcome {
+                    Outcome::Succeeded => Kind::Succeeded,
+                    Outcome::Failed { .. } => Kind::Failed,
+                    Outcome::ReplanRequested { .. } => Kind::ReplanRequested,
+                });
+                self.begin(record, Kind::Judged);
+            }
+            StepEvent::AttemptLost(lost) => {
+                self.finish_attempt(Kind::Lost);
+                match lost.then {
+                    AfterLoss::DealAgain => self.end(record.time),
+                    AfterLoss::InDoubt => self.begin(record, Kind::InDoubt),
+                }
+            }
+            StepEvent::FailureDecided(decided) => match decided.decision {
+                Decision::RetryAt(_) => self.begin(record, Kind::Delayed),
+                Decision::Doubt => self.begin(record, Kind::InDoubt),
+                Decision::Escalate => {}
+                _ => self.end(record.time),
+            },
+            StepEvent::Asked(_) => self.begin(record, Kind::Asked),
+            StepEvent::Answered(_)
+            | StepEvent::Expired(_)
+            | StepEvent::Accepted(_)
+            | StepEvent::Skipped(_)
+            | StepEvent::Failed(_)
+            | StepEvent::DelayElapsed(_)
+            | StepEvent::DoubtResolved(_) => self.end(record.time),
+            StepEvent::LeaseRenewed(_)
+            | StepEvent::ReceiptRefused(_)
+            | StepEvent::VerdictRecorded(_)
+            | StepEvent::Reopened(_)
+            | StepEvent::ConditionJudged(_)
+            | StepEvent::EffectIntended(_)
+            | StepEvent::EffectCommitted(_)
+            | StepEvent::CostCorrected(_) => {}
+        }
+    }
+
+    /// Set the outcome of the attempt in flight.
+    fn finish_attempt(&mut self, kind: IntervalKind) {
+        let open = self.intervals.last_mut().filter(|last| last.until.is_none());
+        if let Some(last) = open.filter(|last| last.kind == IntervalKind::InFlight) {
+            last.kind = kind;
+        }
+    }
+
+    fn end(&mut self, time: Micros) {
+        let Some(last) = self.intervals.last_mut().filter(|last| last.until.is_none()) else {
+            return;
+        };
+        last.until = Some(time);
+        // Drop a wait of no duration.
+        if last.from == time && !last.kind.is_attempt() {
+            self.intervals.pop();
+        }
+    }
+
+    fn begin(&mut self, record: &RecordedEvent, kind: IntervalKind) {
+        self.end(record.time);
+        let (from, seq) = (record.time, record.seq);
+        self.intervals.push(TimelineInterval { from, until: None, kind, seq, worker: None });
+    }
+}
+
+impl IntervalKind {
+    /// Whether it is an attempt.
+    #[must_use]
+    pub fn is_attempt(self) -> bool {
+        matches!(
+            self,
+            Self::InFlight | Self::Succeeded | Self::Failed | Self::ReplanRequested | Self::Lost
+        )
+    }
+}

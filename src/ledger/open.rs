@@ -1,0 +1,165 @@
+//! Creates and opens a ledger: recovery of the log, the fold of the state, and a report of both.
+
+use std::fmt;
+use std::path::Path;
+
+use crate::error::Result;
+use crate::log::{self, Log, Verdict};
+use crate::plan::State;
+use crate::storage::Medium;
+
+use super::environment::Environment;
+use super::snapshot::load::UnboundSnapshot;
+use super::snapshot::prefetch::Prefetch;
+use super::snapshot::scheduler::SnapshotScheduler;
+use super::snapshot::store;
+use super::transaction::engine::Engine;
+
+/// The result of opening a ledger, for people and for programs.
+#[derive(Debug, Clone)]
+pub struct OpenReport {
+    /// The ledger was created by this call.
+    pub created: bool,
+    /// The end of the log: `clean`, `unproven_tail`, `torn` or `ambiguous_forced`.
+    pub verdict: String,
+    /// Things a person should know, one line each; none after a clean close.
+    pub notes: Vec<String>,
+    /// Sequence number of the last record.
+    pub last_seq: u64,
+    /// The record of the snapshot from which the state was folded; `None`: from the start.
+    pub from_snapshot: Option<u64>,
+}
+
+/// Create a ledger in a folder that does not exist yet.
+///
+/// # Errors
+/// As [`super::Ledger::create`].
+pub(crate) fn create(dir: &Path, environment: &Environment) -> Result<Engine> {
+    let time = environment.clock.now();
+    let log = Log::create(dir, environment.log_options(), time)?;
+    Ok(engine(log, environment, None)?.0)
+}
+
+/// Open a ledger, and recover it if necessary.
+///
+/// # Errors
+/// As [`super::Ledger::open`].
+pub(crate) fn open(dir: &Path, environment: &Environment) -> Result<(Engine, OpenReport)> {
+    let time = environment.clock.now();
+    let prefetch = Prefetch::start(dir, environment);
+    let (log, report) = Log::open(dir, environment.log_options(), time)?;
+    let mut report = OpenReport::opened(&report, log.ack().seq);
+    let (engine, from_snapshot) = engine(log, environment, prefetch.wait())?;
+    report.from_snapshot = from_snapshot;
+    report.notes.extend(engine.warnings());
+    Ok((engine, report))
+}
+
+/// Open the ledger in a folder, or create one if the folder does not exist.
+///
+/// # Errors
+/// As [`create`] and [`open`].
+pub(crate) fn open_or_create(
+    dir: &Path,
+    environment: &Environment,
+) -> Result<(Engine, OpenReport)> {
+    match environment.storage.list(dir) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            match create(dir, environment) {
+                Ok(engine) => {
+                    let medium = environment.storage.medium(dir);
+                    Ok((engine, OpenReport::created(medium.unwrap_or(Medium::Local))))
+                }
+                // Another process created it in the meantime, and may have it locked.
+                Err(_) if environment.storage.list(dir).is_ok() => open(dir, environment),
+                Err(error) => Err(error),
+            }
+        }
+        _ => open(dir, environment),
+    }
+}
+
+/// The engine on a log, and the record of the snapshot from which its state was folded.
+fn engine(
+    log: Log,
+    environment: &Environment,
+    newest: Option<UnboundSnapshot<State>>,
+) -> Result<(Engine, Option<u64>)> {
+    let reader = log.reader()?;
+    let projected = store::project_newest(&reader, newest)?;
+    let scheduler = SnapshotScheduler::new(environment, reader.dir(), projected.from.unwrap_or(0));
+    scheduler.warn_all(&projected.ignored);
+    Ok((Engine::new(log, environment, scheduler, projected.value), projected.from))
+}
+
+impl OpenReport {
+    fn created(medium: Medium) -> Self {
+        let notes = warning(medium).into_iter().collect();
+        Self { created: true, verdict: "clean".to_owned(), notes, last_seq: 0, from_snapshot: None }
+    }
+
+    fn opened(report: &log::OpenReport, last_seq: u64) -> Self {
+        let mut notes: Vec<String> = warning(report.medium).into_iter().collect();
+        let is_forced = report.verdict == Verdict::Ambiguous;
+        if is_forced {
+            notes.push(
+                "acknowledged records may be missing at the end of the log; the intact ones were \
+                 recovered, as requested"
+                    .to_owned(),
+            );
+        }
+        if let Some(survivors) = report.survivors.filter(|_| !is_forced) {
+            notes.push(format!(
+                "the last process ended during a commit: records {} to {} were complete and were \
+                 recovered",
+                survivors.first, survivors.last
+            ));
+        }
+        for range in &report.discarded {
+            let what = if is_forced {
+                "that are not a complete record"
+            } else {
+                "of an unfinished, unacknowledged write"
+            };
+            notes.push(format!(
+                "{} bytes {what} were fenced off (offset {}, blake3 {}); they stay in the file",
+                range.length, range.offset, range.blake3
+            ));
+        }
+        if !report.strangers.is_empty() {
+            notes.push(format!(
+                "unknown files in the folder `log`, ignored: {}",
+                report.strangers.join(", ")
+            ));
+        }
+        match &report.pruned {
+            Ok(removal) if removal.segments.is_empty() => {}
+            Ok(removal) => notes.push(format!(
+                "an interrupted prune was finished: {} segments, {} bytes",
+                removal.segments.len(),
+                removal.bytes
+            )),
+            Err(why) => notes.push(format!("an interrupted prune cannot be finished: {why}")),
+        }
+        let verdict = match report.verdict {
+            Verdict::Clean => "clean",
+            Verdict::Unproven => "unproven_tail",
+            Verdict::Ambiguous => "ambiguous_forced",
+            _ => "torn",
+        };
+        Self { created: false, verdict: verdict.to_owned(), notes, last_seq, from_snapshot: None }
+    }
+}
+
+/// The warning about an unsuitable file system.
+fn warning(medium: Medium) -> Option<String> {
+    medium.warning().map(|why| format!("the ledger is on {why}"))
+}
+
+impl fmt::Display for OpenReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verb = if self.created { "created" } else { "opened" };
+        write!(f, "{verb} at record {} ({})", self.last_seq, self.verdict)?;
+        self.notes.iter().try_for_each(|note| write!(f, "\n  {note}"))
+    }
+}

@@ -1,0 +1,244 @@
+//! Archives: the oldest segments of a ledger and the blobs that they name, in one file
+//! (`format/retention.md`, section 5).
+//!
+//! Invariants:
+//! - The file gets its name only after it was read back and verified.
+//! - The ledger is only read; no file is removed or overwritten except the archive's own temporary one.
+//! - A blob that cannot be read is an error; only one that is missing or damaged is listed as missing.
+
+use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::Chain;
+use crate::ledger::blobs::named_up_to;
+use crate::ledger::environment::Environment;
+use crate::ledger::verify::archive::{Content, SequentialReader, measure};
+use crate::ledger::verify::report::{LedgerCondition, VerifyLevel, VerifyRequest};
+use crate::ledger::verify::run::verify;
+use crate::log::{
+    ARCHIVE_FORMAT, ArchivedFile, BlobState, Class, LogReader, MANIFEST, Manifest, archive_head,
+    uid_text,
+};
+use crate::storage::{Access, ArchiveStorage, ArchiveWriter, Storage, StorageFile};
+
+use super::prune::{RetentionLimit, SegmentPrefix};
+
+/// How many temporary names are tried.
+const TEMPORARY_NAMES_MAX: u32 = 1000;
+
+/// A new archive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArchiveReport {
+    /// Its file.
+    pub path: PathBuf,
+    /// Its length in bytes.
+    pub length: u64,
+    /// BLAKE3 of all of it, in hexadecimal.
+    pub blake3: String,
+    /// Its manifest.
+    pub manifest: Manifest,
+}
+
+/// All entries except the manifest, in order.
+type Contents = Vec<(String, Content)>;
+
+/// Make an archive of the oldest segments of the ledger `dir`: those whose runs have all ended, up to
+/// record `through`. The file `to` must not exist.
+///
+/// # Errors
+/// `Rejected` if there is no such segment, naming the open run; `Corrupt` if a segment is damaged; `Io`,
+/// also for a blob that cannot be read; `DiskFull`. No file is left.
+pub fn archive(
+    dir: &Path,
+    to: &Path,
+    through: Option<u64>,
+    environment: &Environment,
+) -> Result<ArchiveReport> {
+    let storage = &environment.storage;
+    let reader = LogReader::open(storage, dir)?;
+    if reader.manifest().is_some() {
+        let message = "this is an archive already; copy the file";
+        return Err(Error::new(ErrorKind::Rejected, message).at_path(dir));
+    }
+    if storage.open(to, Access::Read).is_ok() {
+        let there = std::io::ErrorKind::AlreadyExists;
+        return Err(Error::io("make the archive", to, there.into()));
+    }
+    let prefix = limited(&reader, through)?;
+    let (contents, missing_blobs) = contents(&reader, &prefix)?;
+    let manifest = manifest(&**storage, &reader, &prefix, &contents, missing_blobs)?;
+    let (temporary, file) = create_beside(&**storage, to)?;
+    let made = write(&**storage, &temporary, &*file, &manifest, &contents)
+        .and_then(|()| read_back(&temporary, environment))
+        .and_then(|()| {
+            let (length, blake3) = measure(&**storage, &Content::File(temporary.clone()))?;
+            give_name(&**storage, &temporary, to)?;
+            Ok(ArchiveReport { path: to.to_owned(), length, blake3, manifest })
+        });
+    if made.is_err() {
+        let _ = storage.remove(&temporary);
+    }
+    made
+}
+
+/// The segments whose runs have ended, up to a record.
+fn limited(reader: &LogReader, through: Option<u64>) -> Result<SegmentPrefix> {
+    let limit = through.map_or(RetentionLimit::EndedRuns, RetentionLimit::EndedRunsUpTo);
+    SegmentPrefix::of(reader, limit)
+}
+
+/// All entries except the manifest, and the missing blobs.
+fn contents(reader: &LogReader, prefix: &SegmentPrefix) -> Result<(Contents, Vec<String>)> {
+    let Some((_, last, _)) = prefix.segments.last() else { return Ok((Vec::new(), Vec::new())) };
+    let mut contents = vec![("HEAD".to_owned(), Content::Bytes(archive_head(last, &prefix.next)))];
+    for (path, header, _) in &prefix.segments {
+        contents.push((format!("log/{}", header.name()), Content::File(path.clone())));
+    }
+    let (blobs, mut missing) = (reader.blobs(), Vec::new());
+    for id in named_up_to(reader, prefix.next.prev_last_seq)? {
+        let (path, hex) = (blobs.path(&id), id.hex());
+        match blobs.check(&id) {
+            BlobState::Intact => {
+                let name = format!("blob/{}/{hex}", hex.get(..2).unwrap_or_default());
+                contents.push((name, Content::File(path)));
+            }
+            BlobState::Unreadable(why) => return Err(unreadable(&path, &why)),
+            BlobState::Missing | BlobState::WrongLength(_) | BlobState::WrongHash(_) => {
+                missing.push(hex);
+            }
+        }
+    }
+    Ok((contents, missing))
+}
+
+fn unreadable(path: &Path, why: &str) -> Error {
+    let message = format!("cannot read an output to archive: {why}; try again");
+    Error::new(ErrorKind::Io, message).at_path(path)
+}
+
+fn manifest(
+    storage: &dyn Storage,
+    reader: &LogReader,
+    prefix: &SegmentPrefix,
+    contents: &[(String, Content)],
+    missing_blobs: Vec<String>,
+) -> Result<Manifest> {
+    let mut files = Vec::new();
+    for (name, content) in contents {
+        let (length, blake3) = measure(storage, content)?;
+        files.push(ArchivedFile { name: name.clone(), length, blake3 });
+    }
+    let (first, next) = (prefix.segments.first().map(|(_, header, _)| header), &prefix.next);
+    Ok(Manifest {
+        format: ARCHIVE_FORMAT.to_owned(),
+        ledger_uid: uid_text(&next.ledger),
+        genesis_uid: uid_text(&next.genesis),
+        first_ordinal: first.map_or(0, |first| first.ordinal),
+        last_ordinal: next.ordinal.saturating_sub(1),
+        first_seq: reader.first_seq(),
+        last_seq: next.prev_last_seq,
+        chain_before: first.map_or(Chain::GENESIS, |first| first.prev_chain).to_string(),
+        chain: next.prev_chain.to_string(),
+        files,
+        missing_blobs,
+    })
+}
+
+fn write(
+    storage: &dyn Storage,
+    path: &Path,
+    file: &dyn StorageFile,
+    manifest: &Manifest,
+    contents: &[(String, Content)],
+) -> Result<()> {
+    let io = |error| Error::io("write the archive", path, error);
+    let mut writer = ArchiveWriter::new(file);
+    let head = manifest.encode();
+    let length = u64::try_from(head.len()).unwrap_or(u64::MAX);
+    writer.add(MANIFEST, length, &mut head.as_slice()).map_err(io)?;
+    for ((name, content), entry) in contents.iter().zip(&manifest.files) {
+        match content {
+            Content::Bytes(bytes) => writer.add(name, entry.length, &mut bytes.as_slice()),
+            Content::File(source) => {
+                let open = storage.open(source, Access::Read);
+                let file =
+                    open.map_err(|error| Error::io("read a file to archive", source, error))?;
+                writer.add(name, entry.length, &mut SequentialReader::new(file))
+            }
+        }
+        .map_err(io)?;
+    }
+    writer.finish().map_err(io)
+}
+
+/// Verify the archive that was written.
+fn read_back(path: &Path, environment: &Environment) -> Result<()> {
+    let inside = archive_environment(path, environment)?;
+    let request = VerifyRequest {
+        level: VerifyLevel::Snapshots,
+        jobs: NonZeroUsize::MIN,
+        expected: None,
+        watch: &|_| ControlFlow::Continue(()),
+    };
+    let report = verify(path, &inside, request)?;
+    if report.condition() == LedgerCondition::Whole {
+        return Ok(());
+    }
+    let found = report.log.findings.iter().find(|finding| finding.class != Class::Warning);
+    let what = found.map_or_else(String::new, |finding| format!(": {finding}"));
+    let message = format!("the archive is invalid when it is read back{what}; try again");
+    Err(Error::new(ErrorKind::Corrupt, message).at_path(path))
+}
+
+/// An environment in which the archive in a file is a readable ledger at the file's path.
+///
+/// # Errors
+/// `NotALedger` for a file that is not an archive; `Corrupt` if a byte outside of the archived files is
+/// wrong; `Io`.
+pub fn archive_environment(path: &Path, environment: &Environment) -> Result<Environment> {
+    let storage = ArchiveStorage::open(&environment.storage, path, MANIFEST);
+    let storage = storage.map_err(|error| match error.kind() {
+        std::io::ErrorKind::Unsupported => {
+            let message = "not a ledger: this file is not an archive; name a folder that `ledger init` \
+                           or `ledger run` created, or a file that `ledger archive` created";
+            Error::new(ErrorKind::NotALedger, message).at_path(path)
+        }
+        std::io::ErrorKind::InvalidData => {
+            Error::io("read the archive", path, error).as_kind(ErrorKind::Corrupt)
+        }
+        _ => Error::io("read the archive", path, error),
+    })?;
+    Ok(Environment { storage: Arc::new(storage), ..environment.clone() })
+}
+
+/// Create a temporary file beside the archive, under an unused name: existing files, also those that a
+/// killed process left, are not touched.
+fn create_beside(storage: &dyn Storage, to: &Path) -> Result<(PathBuf, Box<dyn StorageFile>)> {
+    let mut number = 0;
+    loop {
+        let mut name = to.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".{}-{number}.part", storage.process()));
+        let path = to.with_file_name(name);
+        match storage.create(&path) {
+            Ok(file) => return Ok((path, file)),
+            Err(error) if is_taken(&error) && number < TEMPORARY_NAMES_MAX => number += 1,
+            Err(error) => return Err(Error::io("write the archive", &path, error)),
+        }
+    }
+}
+
+fn is_taken(error: &std::io::Error) -> bool {
+    error.kind() == std::io::ErrorKind::AlreadyExists
+}
+
+/// Rename the file, durably.
+fn give_name(storage: &dyn Storage, temporary: &Path, to: &Path) -> Result<()> {
+    storage
+        .rename(temporary, to)
+        .map_err(|error| Error::io("give the archive its name", to, error))?;
+    let folder = to.parent().unwrap_or(Path::new(""));
+    storage.sync_dir(folder).map_err(|error| Error::io("sync the folder", folder, error))
+}

@@ -1,0 +1,7 @@
+//! Archives and prunes the oldest segments of a log, on command only.
+//!
+//! An archive is a copy of segments and their blobs in one file. A prune removes segments after a
+//! note in the log names two verified snapshots, the anchors, that replace them.
+
+pub(crate) mod archive;
+pub(crate) mod prune;

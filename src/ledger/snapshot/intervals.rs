@@ -1,0 +1,110 @@
+//! The distances between the state's snapshots: full snapshots and, between two of them, delta
+//! snapshots. Every fourth delta is the base of those after it, and the full snapshot is the base of
+//! these (`format/snapshot.md`, section 6).
+
+/// The smallest distance between delta snapshots, in records.
+const DELTA_INTERVAL_MIN: u64 = 4096;
+/// The number of delta intervals in a full interval.
+const DELTAS_PER_FULL: u64 = 16;
+/// The number of delta snapshots that share a base.
+const DELTAS_PER_BASE: u64 = 4;
+
+/// The distances, in records.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SnapshotIntervals {
+    full: u64,
+    /// Equal to `full` if there are no delta snapshots.
+    delta: u64,
+}
+
+impl SnapshotIntervals {
+    /// Full snapshots at this distance; deltas between them unless they would be too close.
+    pub(crate) fn new(full: u64) -> Self {
+        let delta = full / DELTAS_PER_FULL;
+        let has_deltas = delta >= DELTA_INTERVAL_MIN && full.is_multiple_of(DELTAS_PER_FULL);
+        Self { full, delta: if has_deltas { delta } else { full } }
+    }
+
+    /// The last place of a full snapshot up to a record.
+    pub(crate) fn full_before(self, seq: u64) -> u64 {
+        seq - seq % self.full
+    }
+
+    /// The last place of a full or delta snapshot up to a record.
+    pub(crate) fn any_before(self, seq: u64) -> u64 {
+        seq - seq % self.delta
+    }
+
+    /// Whether a full snapshot is due at a record.
+    pub(crate) fn is_full(self, seq: u64) -> bool {
+        seq.is_multiple_of(self.full)
+    }
+
+    /// Whether a delta snapshot is due at a record.
+    pub(crate) fn is_delta(self, seq: u64) -> bool {
+        seq.is_multiple_of(self.delta) && !self.is_full(seq)
+    }
+
+    /// The number of records between a delta snapshot and the place of its base.
+    pub(crate) fn span(self, seq: u64) -> u64 {
+        self.base_seqs(seq).into_iter().map(|base| seq - base).find(|span| *span > 0).unwrap_or(0)
+    }
+
+    /// The places of possible bases of a delta snapshot, the nearest first.
+    pub(crate) fn bases(self, seq: u64) -> impl Iterator<Item = u64> {
+        let (is_delta, [near, far]) = (self.is_delta(seq), self.base_seqs(seq));
+        let seqs = [Some(near), Some(far).filter(|far| *far != near)].into_iter().flatten();
+        seqs.filter(move |base| is_delta && (1..seq).contains(base))
+    }
+
+    fn base_seqs(self, seq: u64) -> [u64; 2] {
+        [seq - seq % (self.delta * DELTAS_PER_BASE).min(self.full), self.full_before(seq)]
+    }
+
+    /// The first record whose delta snapshots retention has to examine again, given one of the newest
+    /// snapshots: earlier ones were examined while they were newer.
+    pub(crate) fn recheck_from(self, newest: u64) -> u64 {
+        self.full_before(newest).saturating_sub(self.full)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: full snapshots that are closer together than deltas may be have no deltas between them.
+    #[test]
+    fn deltas_exist_only_between_distant_full_snapshots() {
+        assert_eq!(SnapshotIntervals::new(65_536).delta, DELTA_INTERVAL_MIN);
+        assert_eq!(SnapshotIntervals::new(1 << 20).delta, 1 << 16);
+        for full in [1, 50, 16_384, 65_535, 65_537] {
+            assert_eq!(SnapshotIntervals::new(full).delta, full);
+            assert!(!SnapshotIntervals::new(full).is_delta(full * 3));
+        }
+    }
+
+    /// Goal: the base of a delta is a fourth one, the base of that is a full snapshot, and a full
+    /// snapshot has no base.
+    #[test]
+    fn bases_of_deltas() {
+        let intervals = SnapshotIntervals::new(65_536);
+        let bases = |seq| intervals.bases(seq).collect::<Vec<_>>();
+        let delta = |count: u64| count * DELTA_INTERVAL_MIN;
+        for (seq, expected) in [
+            (delta(1), vec![]),
+            (delta(4), vec![]),
+            (delta(5), vec![delta(4)]),
+            (delta(16), vec![]),
+            (delta(17), vec![delta(16)]),
+            (delta(20), vec![delta(16)]),
+            (delta(23), vec![delta(20), delta(16)]),
+            (delta(23) + 1, vec![]),
+        ] {
+            assert_eq!(bases(seq), expected, "{seq}");
+        }
+        let spans = [1, 3, 4, 8, 15, 16, 17, 24].map(|count| intervals.span(delta(count)));
+        assert_eq!(spans, [1, 3, 4, 8, 3, 0, 1, 8].map(delta));
+        let odd = SnapshotIntervals::new(50);
+        assert_eq!((odd.bases(100).count(), odd.span(100)), (0, 0));
+    }
+}

@@ -1,0 +1,238 @@
+//! Loads a snapshot and its bases, and validates them.
+//!
+//! Invariants:
+//! - A loaded value has the state hash of its header, its file's checksums are valid, and it fits the
+//!   log. The hash also covers what the bases contributed.
+//! - A chain of bases is limited, whatever the headers claim.
+
+use std::collections::BTreeMap;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{SNAPSHOT_BASES_MAX, SnapshotHeader, SnapshotName};
+use crate::log::{LogReader, SnapshotFolder, SnapshotReader};
+use crate::plan::{Form, PackedRun, RunId, State};
+
+use crate::ledger::projection::Projection;
+
+/// The size of the read buffer for decoding.
+const PIECE: usize = 64 << 10;
+
+/// Whether a snapshot is of this projection, in its version.
+pub(crate) fn is_supported<P: Projection>(name: &SnapshotName) -> bool {
+    name.projection == P::NAME && name.version == P::VERSION
+}
+
+/// The value of a snapshot, after every check except two: whether a later snapshot note contradicts
+/// it, and what decoding deferred.
+///
+/// # Errors
+/// `Corrupt` with file and offset; `Unsupported`; `Io`.
+pub(crate) fn load<P: Projection>(
+    reader: &LogReader,
+    name: &SnapshotName,
+) -> Result<(P, SnapshotHeader)> {
+    load_and_inspect_base(reader, name, |_| {})
+}
+
+/// As [`load`]; `inspect_base` gets the value of the base, if there is one.
+fn load_and_inspect_base<P: Projection>(
+    reader: &LogReader,
+    name: &SnapshotName,
+    inspect_base: impl FnOnce(&P),
+) -> Result<(P, SnapshotHeader)> {
+    let file = reader.open_snapshot(name)?;
+    read(reader.snapshot_folder(), file, inspect_base)
+}
+
+/// The value of a file and its bases, after every check of the files.
+fn read<P: Projection>(
+    folder: SnapshotFolder<'_>,
+    file: SnapshotReader,
+    inspect_base: impl FnOnce(&P),
+) -> Result<(P, SnapshotHeader)> {
+    let path = file.path().to_owned();
+    let base = read_base::<P>(folder, &file)?;
+    if let Some(base) = &base {
+        inspect_base(base);
+    }
+    let (value, header) = decode::<P>(file, base)?;
+    if value.hash().0 != header.state_hash && !bug!(SnapshotStateTrusted) {
+        return Err(unusable(&path, "its state does not have the hash in its header"));
+    }
+    Ok((value, header))
+}
+
+/// A loaded snapshot that was not yet checked against the log.
+#[derive(Debug)]
+pub(crate) struct UnboundSnapshot<P> {
+    name: SnapshotName,
+    value: P,
+    header: SnapshotHeader,
+}
+
+impl<P: Projection> UnboundSnapshot<P> {
+    /// The newest snapshot in a folder, if it is valid.
+    pub(crate) fn newest(folder: SnapshotFolder<'_>) -> Option<Self> {
+        let names = folder.list().ok()?.names;
+        let name = names.into_iter().rfind(is_supported::<P>)?;
+        let (value, header) = read::<P>(folder, folder.open(&name).ok()?, |_| {}).ok()?;
+        Some(Self { name, value, header })
+    }
+
+    pub(crate) fn has_name(&self, name: &SnapshotName) -> bool {
+        self.name == *name
+    }
+
+    /// Check that it belongs to the log. The result is that of [`load`].
+    ///
+    /// # Errors
+    /// As [`load`].
+    pub(crate) fn bind(self, reader: &LogReader) -> Result<(P, SnapshotHeader)> {
+        reader.expect_fitting(&self.header, &path_of(reader, &self.name))?;
+        Ok((self.value, self.header))
+    }
+}
+
+/// The value of a snapshot's base, if it has one.
+fn read_base<P: Projection>(folder: SnapshotFolder<'_>, of: &SnapshotReader) -> Result<Option<P>> {
+    let mut value = None;
+    for base in bases(folder, of)?.into_iter().rev() {
+        let name = base.header().name();
+        let decoded = decode::<P>(base, value).map_err(|error| bad_base(of, &name, error))?;
+        value = Some(decoded.0);
+    }
+    Ok(value)
+}
+
+/// The error of a snapshot with a bad base.
+fn bad_base(of: &SnapshotReader, base: &SnapshotName, error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Io => error,
+        kind => {
+            let what = format!("its base {base} cannot be used: {error}");
+            Error::new(kind, what).at_path(of.path())
+        }
+    }
+}
+
+/// The bases of a snapshot, the nearest first.
+fn bases(folder: SnapshotFolder<'_>, of: &SnapshotReader) -> Result<Vec<SnapshotReader>> {
+    let mut files: Vec<SnapshotReader> = Vec::new();
+    loop {
+        let above = files.last().unwrap_or(of).header();
+        let Some(name) = above.base_name() else { return Ok(files) };
+        match folder.open_base(above).map_err(|error| bad_base(of, &name, error))? {
+            None => return Ok(files),
+            Some(_) if files.len() == SNAPSHOT_BASES_MAX => {
+                return Err(unusable(of.path(), "too many bases"));
+            }
+            Some(base) => files.push(base),
+        }
+    }
+}
+
+/// The value of a file on its base, after every check of the file itself.
+fn decode<P: Projection>(mut file: SnapshotReader, base: Option<P>) -> Result<(P, SnapshotHeader)> {
+    let path = file.path().to_owned();
+    // Decoders read a few bytes at a time.
+    let mut input = BufReader::with_capacity(PIECE, &mut file);
+    let decoded = match base {
+        None => P::decode(&mut input),
+        Some(base) => P::decode_changes(base, &mut input),
+    };
+    let buffered = u64::try_from(input.buffer().len()).unwrap_or(u64::MAX);
+    let value = match decoded {
+        Ok(value) => value,
+        Err(error) => return Err(decode_error(file, &path, &error)),
+    };
+    let unread = file.unread().saturating_add(buffered);
+    if unread > 0 {
+        let what = format!("{unread} bytes follow the end of its state");
+        return Err(unusable(&path, &what));
+    }
+    Ok((value, file.check()?))
+}
+
+/// As [`load`], and decode everything.
+///
+/// # Errors
+/// As [`load`].
+pub(crate) fn load_validated<P: Projection>(
+    reader: &LogReader,
+    name: &SnapshotName,
+) -> Result<(P, SnapshotHeader)> {
+    let (value, header) = load::<P>(reader, name)?;
+    match value.validate() {
+        Some(fault) => Err(unusable(&path_of(reader, name), fault)),
+        None => Ok((value, header)),
+    }
+}
+
+/// Damage that the reader found explains the error; otherwise the bytes never encoded a state.
+fn decode_error(mut file: SnapshotReader, path: &Path, error: &std::io::Error) -> Error {
+    let what = format!("checksums match but the body cannot be decoded: {error}");
+    file.take_fault().or_else(|| file.check().err()).unwrap_or_else(|| unusable(path, &what))
+}
+
+pub(crate) fn unusable(path: &Path, what: &str) -> Error {
+    let message = format!("{what}; the snapshot is not used, and may be deleted");
+    Error::new(ErrorKind::Corrupt, message).at_path(path)
+}
+
+pub(crate) fn path_of(reader: &LogReader, name: &SnapshotName) -> PathBuf {
+    reader.dir().join("snap").join(name.to_string())
+}
+
+/// Check a snapshot as far as this program can: its file, that it belongs to the log, and for the
+/// ledger's own state its content. Runs that it takes from its base are checked with the base.
+pub(crate) fn check(reader: &LogReader, name: &SnapshotName) -> Result<SnapshotHeader> {
+    if is_supported::<State>(name) {
+        let mut in_base = BTreeMap::new();
+        let (state, header) = load_and_inspect_base(reader, name, |base: &State| {
+            in_base = packed_runs(base).collect()
+        })?;
+        for (id, packed) in packed_runs(&state) {
+            if !in_base.get(&id).is_some_and(|base| Arc::ptr_eq(base, &packed)) {
+                let _ = state.runs.get(&id);
+            }
+        }
+        if let Some(fault) = state.runs.fault() {
+            return Err(unusable(&path_of(reader, name), fault));
+        }
+        if state.seq == header.seq {
+            return Ok(header);
+        }
+        let what =
+            format!("its header is at record {}, its state at record {}", header.seq, state.seq);
+        return Err(unusable(&path_of(reader, name), &what));
+    }
+    let file = reader.open_snapshot(name)?;
+    for base in bases(reader.snapshot_folder(), &file)? {
+        let name = base.header().name();
+        base.check().map_err(|error| bad_base(&file, &name, error))?;
+    }
+    file.check()
+}
+
+/// The runs of a state that were not decompressed yet.
+fn packed_runs(state: &State) -> impl Iterator<Item = (RunId, Arc<PackedRun>)> {
+    state.runs.forms().filter_map(|(id, form)| match form {
+        Form::Packed(packed) => Some((id, Arc::clone(packed))),
+        Form::Whole(_) => None,
+    })
+}
+
+/// Fail if a run in the state turned out to be invalid when it was decompressed: nothing may be
+/// decided from such a state.
+#[doc(hidden)]
+pub fn expect_sound(state: &State) -> Result<()> {
+    bug!(RunFaultIgnored => return Ok(()));
+    let Some(fault) = state.runs.fault() else { return Ok(()) };
+    let message = format!(
+        "{fault}; nothing was written; remove the files in `snap/` of the ledger and open it again"
+    );
+    Err(Error::new(ErrorKind::Corrupt, message))
+}

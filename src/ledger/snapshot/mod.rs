@@ -1,0 +1,19 @@
+//! Snapshots: states of a projection in files of their own, so that opening and looking back do not
+//! fold the whole log.
+//!
+//! `store` folds from the best snapshot and makes new ones; `load` reads and validates one;
+//! `scheduler` decides when the state's snapshots are made, `intervals` how far apart, and
+//! `retention` which are kept. `state_body`, `run_body`, `compression` and `state_hash` are the
+//! encoding of the state. Snapshots are derived data: a bad one is reported and the next older one is
+//! used, except for the anchors of a pruned log.
+
+pub(crate) mod compression;
+pub(crate) mod intervals;
+pub(crate) mod load;
+pub(crate) mod prefetch;
+pub(crate) mod retention;
+pub(crate) mod run_body;
+pub(crate) mod scheduler;
+pub(crate) mod state_body;
+pub(crate) mod state_hash;
+pub(crate) mod store;

@@ -1,0 +1,44 @@
+//! Reads the newest snapshot of the state on a second thread while the log is recovered: neither
+//! needs the other until both are done.
+//!
+//! Invariants:
+//! - The result is used only if it fits the recovered log and is the snapshot that would be read
+//!   anyway. Errors are ignored here: the regular read meets and reports them.
+//! - The thread writes nothing, and it ends before the `Prefetch` is dropped.
+
+use std::path::Path;
+use std::thread::JoinHandle;
+
+use crate::log::{Housekeeping, SnapshotFolder};
+use crate::plan::State;
+
+use crate::ledger::environment::Environment;
+
+use super::load::UnboundSnapshot;
+
+#[derive(Debug)]
+pub(crate) struct Prefetch(Option<JoinHandle<Option<UnboundSnapshot<State>>>>);
+
+impl Prefetch {
+    /// Start to read the newest snapshot of the ledger in `dir`, unless housekeeping is inline.
+    pub(crate) fn start(dir: &Path, environment: &Environment) -> Self {
+        if environment.housekeeping == Housekeeping::Inline {
+            return Self(None);
+        }
+        let (storage, dir) = (environment.storage.clone(), dir.to_owned());
+        let work = move || UnboundSnapshot::newest(SnapshotFolder::of(&*storage, &dir));
+        Self(std::thread::Builder::new().name("newest-snapshot".to_owned()).spawn(work).ok())
+    }
+
+    /// The snapshot, if a valid one was found.
+    pub(crate) fn wait(mut self) -> Option<UnboundSnapshot<State>> {
+        self.0.take()?.join().ok().flatten()
+    }
+}
+
+impl Drop for Prefetch {
+    fn drop(&mut self) {
+        // After a panic, the regular read does the work again.
+        let _ = self.0.take().map(JoinHandle::join);
+    }
+}

@@ -1,0 +1,419 @@
+//! One run in a snapshot of the state, and the plans of its versions (`format/snapshot.md`, section 3).
+//!
+//! Invariants:
+//! - A run is a sequence of values, none longer than a record may be.
+//! - Invalid bytes are an error, never a panic, and no count in them is trusted before that many
+//!   values have been read.
+//! - A decoded plan has the hash of its version, and the same lookup tables as after a fold.
+
+use std::io;
+use std::sync::{Arc, OnceLock};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::format::{ContentHasher, content_hash};
+use crate::plan::{
+    Account, CompactPlan, ContentHash, Glance, Micros, PackedPlan, PackedRun, PauseCause, Plan,
+    PlanVersion, Queue, ReplanRequest, Review, Run, RunForked, RunId, RunPolicy, RunStatus, Step,
+    StepNumber, Tally, canonical,
+};
+
+use crate::ledger::codec::hash::plan_hash;
+use crate::ledger::codec::values::{Values, put};
+
+use super::compression::decompress;
+
+/// A run's fields that are single values.
+#[derive(Serialize, Deserialize)]
+struct RunHead {
+    id: RunId,
+    name: String,
+    policy: RunPolicy,
+    started: Micros,
+    forked: Option<RunForked>,
+    status: RunStatus,
+    ended: Option<(u64, Micros)>,
+    pause: Option<PauseCause>,
+    abort: Option<String>,
+    active: u32,
+    activated: Micros,
+    request: Option<ReplanRequest>,
+    is_complete: bool,
+    replans: u32,
+    in_flight: u32,
+    account: Account,
+    tally: Tally,
+}
+
+impl RunHead {
+    fn of(run: &Run) -> Self {
+        Self {
+            id: run.id,
+            name: run.name.clone(),
+            policy: run.policy,
+            started: run.started,
+            forked: run.forked.clone(),
+            status: run.status,
+            ended: run.ended,
+            pause: run.pause.clone(),
+            abort: run.abort.clone(),
+            active: run.active,
+            activated: run.activated,
+            request: run.request.clone(),
+            is_complete: run.is_complete,
+            replans: run.replans,
+            in_flight: run.in_flight,
+            account: run.account,
+            tally: run.tally,
+        }
+    }
+
+    fn into_run(self) -> Run {
+        let mut run = Run::new(self.id, &self.name, self.policy, self.started);
+        run.forked = self.forked;
+        run.status = self.status;
+        run.ended = self.ended;
+        run.pause = self.pause;
+        run.abort = self.abort;
+        run.active = self.active;
+        run.activated = self.activated;
+        run.request = self.request;
+        run.is_complete = self.is_complete;
+        run.replans = self.replans;
+        run.in_flight = self.in_flight;
+        run.account = self.account;
+        run.tally = self.tally;
+        run
+    }
+}
+
+/// Write a run without the plans of its versions.
+pub(crate) fn encode(run: &Run, out: &mut impl io::Write) -> io::Result<()> {
+    put(out, &RunHead::of(run))?;
+    put_count(out, run.versions.len())?;
+    run.versions.iter().try_for_each(|version| encode_version(version, out))?;
+    put_many(out, &run.steps)?;
+    put_many(out, &run.barriers)?;
+    put_many(out, &run.variables)?;
+    put_many(out, &run.questions)?;
+    put_many(out, &run.effects)?;
+    put_many(out, run.ready())?;
+    put_many(out, &run.capped_tags)?;
+    put_count(out, run.lanes.len())?;
+    for (lane, queue) in &run.lanes {
+        put(out, lane)?;
+        put_many(out, queue)?;
+    }
+    put_many(out, &run.reported)?;
+    put_many(out, &run.in_doubt)?;
+    put_many(out, &run.dealt)?;
+    put_many(out, &run.in_flight_by_owner)?;
+    put_many(out, &run.in_flight_by_tag)?;
+    put_many(out, &run.timers)?;
+    put_many(out, &run.due)?;
+    put_many(out, &run.due_barriers)?;
+    put_many(out, &run.fatal_barriers)?;
+    put_many(out, &run.counts)?;
+    put_many(out, &run.plan_verdicts)?;
+    put_many(out, &run.estimates)
+}
+
+/// Read a run. `version` reads one version and finds its plan.
+pub(crate) fn decode<'a>(
+    input: &mut Values<'a>,
+    mut version: impl FnMut(&mut Values<'a>) -> io::Result<PlanVersion>,
+) -> io::Result<Run> {
+    let mut run = input.take::<RunHead>()?.into_run();
+    for _ in 0..input.take::<u64>()? {
+        run.versions.push(version(input)?);
+    }
+    run.steps = input.take_many()?;
+    run.barriers = input.take_many()?;
+    run.variables = input.take_many()?;
+    run.questions = input.take_many()?;
+    run.effects = input.take_many()?;
+    let ready: Vec<_> = input.take_many()?;
+    run.capped_tags = input.take_many()?;
+    for _ in 0..input.take::<u64>()? {
+        let lane = input.take()?;
+        run.lanes.insert(lane, input.take_many()?);
+    }
+    // The queue is encoded twice, and kept once.
+    if run.lanes.values().any(Queue::is_empty) || !run.ready().eq(ready) {
+        return Err(invalid("the queue differs from its lanes"));
+    }
+    run.reported = input.take_many()?;
+    run.in_doubt = input.take_many()?;
+    run.dealt = input.take_many()?;
+    run.in_flight_by_owner = input.take_many()?;
+    run.in_flight_by_tag = input.take_many()?;
+    run.timers = input.take_many()?;
+    run.due = input.take_many()?;
+    run.due_barriers = input.take_many()?;
+    run.fatal_barriers = input.take_many()?;
+    run.counts = input.take_many()?;
+    run.plan_verdicts = input.take_many()?;
+    run.estimates = input.take_many()?;
+    Ok(run)
+}
+
+/// A version's fields that are single values.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct VersionHead {
+    pub(crate) hash: ContentHash,
+    pub(crate) reason: String,
+    pub(crate) review: Option<Review>,
+    pub(crate) step_count: u32,
+}
+
+fn encode_version(version: &PlanVersion, out: &mut impl io::Write) -> io::Result<()> {
+    put(
+        out,
+        &VersionHead {
+            hash: version.hash,
+            reason: version.reason.clone(),
+            review: version.review,
+            step_count: version.step_count,
+        },
+    )?;
+    put_many(out, &version.step_hashes)?;
+    put_many(out, &version.numbers)
+}
+
+/// The version with that plan.
+pub(crate) fn version_of(
+    head: VersionHead,
+    step_hashes: Vec<ContentHash>,
+    plan: &Arc<CompactPlan>,
+    numbers: Vec<StepNumber>,
+) -> PlanVersion {
+    let VersionHead { hash, reason, review, step_count } = head;
+    let plan = Arc::clone(plan);
+    PlanVersion { hash, reason, review, plan, step_hashes, numbers, step_count }
+}
+
+/// The text of a plan in canonical JSON: the plan without its steps, then each step.
+pub(crate) fn plan_text(plan: &CompactPlan) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    put(&mut text, &canonical(plan.header()))?;
+    put_count(&mut text, plan.len())?;
+    plan.steps().try_for_each(|step| put(&mut text, &canonical(&step.whole())))?;
+    Ok(text)
+}
+
+/// The plan that a text encodes.
+pub(crate) fn plan_of(header: &str, steps: &[&str]) -> io::Result<Plan> {
+    let mut plan: Plan = from_json(header)?;
+    if !plan.steps.is_empty() {
+        return Err(invalid("the header of a plan contains steps"));
+    }
+    plan.steps = steps.iter().map(|step| from_json::<Step>(step)).collect::<io::Result<_>>()?;
+    Ok(plan)
+}
+
+/// An empty list of steps in a plan's canonical text.
+const NO_STEPS: &str = r#""steps":[]"#;
+
+/// The hash of a plan, from the parts of its text: far cheaper than encoding the plan again. `None`
+/// if the place of its steps is ambiguous.
+fn hash_of_text(header: &str, steps: &[&str]) -> Option<ContentHash> {
+    let (before, after) = header.split_once(NO_STEPS)?;
+    if after.contains(NO_STEPS) {
+        return None;
+    }
+    let mut text = ContentHasher::default();
+    text.update(before.as_bytes());
+    text.update(b"\"steps\":[");
+    for (at, step) in steps.iter().enumerate() {
+        text.update(if at == 0 { b"" } else { b"," });
+        text.update(step.as_bytes());
+    }
+    text.update(b"]");
+    text.update(after.as_bytes());
+    Some(ContentHash(text.finish()))
+}
+
+/// Reject a complete plan that does not have its version's hash. Only in the middle of a batch does a
+/// version lack steps.
+pub(crate) fn expect_plan(head: &VersionHead, steps: usize, hash: ContentHash) -> io::Result<()> {
+    let count = u32::try_from(steps).unwrap_or(u32::MAX);
+    if count == head.step_count && hash != head.hash {
+        return Err(invalid("a plan differs from its hash"));
+    }
+    Ok(())
+}
+
+fn unpack_version(
+    input: &mut Values<'_>,
+    plan: Option<&Arc<PackedPlan>>,
+) -> io::Result<PlanVersion> {
+    let head: VersionHead = input.take()?;
+    let step_hashes: Vec<ContentHash> = input.take()?;
+    let count = u64::try_from(step_hashes.len()).unwrap_or(u64::MAX);
+    let plan = plan.filter(|plan| plan.key == (head.hash, count));
+    let plan = plan.ok_or_else(|| invalid("a version has no plan"))?;
+    let plan = unpack_plan(plan, &head)?;
+    Ok(version_of(head, step_hashes, plan, input.take_many()?))
+}
+
+fn unpack_plan<'a>(packed: &'a PackedPlan, head: &VersionHead) -> io::Result<&'a Arc<CompactPlan>> {
+    if let Some(plan) = packed.plan.get() {
+        return Ok(plan);
+    }
+    let text = decompress(&packed.bytes)?;
+    let mut input = Values::new(&text);
+    let (header, steps) = input.take::<(&str, Vec<&str>)>()?;
+    let plan = plan_of(header, &steps)?;
+    expect_end(&mut input)?;
+    // Text with this hash is the text of the plan with this hash.
+    if hash_of_text(header, &steps) != Some(head.hash) {
+        expect_plan(head, steps.len(), plan_hash(&plan))?;
+    }
+    Ok(packed.plan.get_or_init(|| Arc::new(plan.into())))
+}
+
+/// Whether the bytes of a run have the run's hash.
+pub(crate) fn has_own_hash(packed: &PackedRun) -> bool {
+    decompress(&packed.bytes).is_ok_and(|bytes| has_hash(packed, &bytes))
+}
+
+fn has_hash(packed: &PackedRun, bytes: &[u8]) -> bool {
+    ContentHash(content_hash(bytes)) == packed.hash
+}
+
+/// Decode a packed run.
+///
+/// # Errors
+/// Why the bytes are not the run with its hash.
+pub(crate) fn unpack(packed: &PackedRun) -> Result<Run, String> {
+    let bytes = decompress(&packed.bytes).map_err(|error| error.to_string())?;
+    let run = || {
+        let mut input = Values::new(&bytes);
+        let mut plans = packed.plans.iter();
+        let run = decode(&mut input, |input| unpack_version(input, plans.next()))?;
+        expect_end(&mut input)?;
+        Ok::<_, io::Error>(run)
+    };
+    if !has_hash(packed, &bytes) && !bug!(RunBytesTrusted) {
+        return Err("its bytes do not have its hash".to_owned());
+    }
+    let mut run = run().map_err(|error| error.to_string())?;
+    let active = usize::try_from(run.active).ok().and_then(|active| active.checked_sub(1));
+    match active.and_then(|active| packed.plans.get(active)) {
+        Some(plan) => run.relink(&plan.links),
+        None => run.relink(&OnceLock::new()),
+    }
+    if Glance::of(&run) != packed.glance && !bug!(GlanceTrusted) {
+        return Err("its overview differs from its content".to_owned());
+    }
+    Ok(run)
+}
+
+pub(crate) fn expect_end(input: &mut Values<'_>) -> io::Result<()> {
+    if input.is_at_end() { Ok(()) } else { Err(invalid("unexpected bytes after the end")) }
+}
+
+pub(crate) fn put_count(out: &mut impl io::Write, count: usize) -> io::Result<()> {
+    put(out, &u64::try_from(count).map_err(io::Error::other)?)
+}
+
+/// Write a collection: its length, then each item.
+pub(crate) fn put_many<C>(out: &mut impl io::Write, items: C) -> io::Result<()>
+where
+    C: IntoIterator<IntoIter: ExactSizeIterator<Item: Serialize>>,
+{
+    let mut items = items.into_iter();
+    put_count(out, items.len())?;
+    items.try_for_each(|item| put(out, &item))
+}
+
+fn from_json<T: DeserializeOwned>(text: &str) -> io::Result<T> {
+    serde_json::from_str(text).map_err(|error| invalid(&error.to_string()))
+}
+
+pub(crate) fn invalid(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cmp::Reverse;
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn parts(json: &str) -> (Plan, String, Vec<String>) {
+        let plan: Plan = serde_json::from_str(json).unwrap();
+        let header = canonical(&Plan { steps: Vec::new(), ..plan.clone() });
+        let steps = plan.steps.iter().map(canonical).collect();
+        (plan, header, steps)
+    }
+
+    fn hash(header: &str, steps: &[String]) -> Option<ContentHash> {
+        hash_of_text(header, &steps.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
+    /// Goal: the hash of the parts is that of the plan, or none where it is ambiguous.
+    #[test]
+    fn hash_of_text_parts_is_the_hash_of_the_plan() {
+        for (json, is_plain) in [
+            (r#"{"steps": []}"#, true),
+            (r#"{"steps": [{"id": "a"}]}"#, true),
+            (
+                r#"{"title": "\"steps\":[]", "steps": [{"id": "a"}, {"id": "b", "title": "\u00f6"}]}"#,
+                true,
+            ),
+            (r#"{"extra": {"steps": [1]}, "steps": [{"id": "a"}]}"#, true),
+            (r#"{"extra": {"steps": []}, "steps": [{"id": "a"}]}"#, false),
+            (r#"{"extra": {"steps": []}, "steps": []}"#, false),
+        ] {
+            let (plan, header, steps) = parts(json);
+            assert_eq!(hash(&header, &steps), is_plain.then(|| plan_hash(&plan)), "{json}");
+        }
+    }
+
+    /// Goal: parts of another plan whose concatenation equals this plan's text are rejected.
+    #[test]
+    fn parts_of_another_plan_with_the_same_text_are_rejected() {
+        let (plan, _, steps) = parts(r#"{"extra": {"steps": [7]}, "steps": [{"id": "a"}]}"#);
+        let header = format!(r#"{{"extra":{{"steps":[]}},"steps":[{}]}}"#, steps[0]);
+        assert_eq!(hash(&header, &["7".to_owned()]), Some(plan_hash(&plan)), "the texts are equal");
+        assert!(plan_of(&header, &[]).is_err());
+        let step = steps[0].as_str();
+        let twice = format!("{step},{step}");
+        assert!(plan_of(r#"{"steps":[]}"#, &[&twice]).is_err());
+    }
+
+    /// Goal: a run whose queue differs from its lanes is rejected.
+    #[test]
+    fn queue_that_differs_from_its_lanes_is_rejected() {
+        let mut run = Run::new(RunId(1), "run", RunPolicy::default(), 1);
+        let (key, other) = ((Reverse(7777), StepNumber(1)), (Reverse(7777), StepNumber(2)));
+        run.lanes.insert((None, BTreeSet::new()), BTreeSet::from([key]));
+        let bytes_of = |value: &(Reverse<i32>, StepNumber)| {
+            let mut bytes = Vec::new();
+            put(&mut bytes, value).unwrap();
+            bytes
+        };
+        let encoded = |run: &Run| {
+            let mut bytes = Vec::new();
+            encode(run, &mut bytes).unwrap();
+            bytes
+        };
+        let none = |_: &mut Values<'_>| Err(invalid("no version expected"));
+        let bytes = encoded(&run);
+        assert!(decode(&mut Values::new(&bytes), none).unwrap().ready().eq([key]));
+        let (one, two) = (bytes_of(&key), bytes_of(&other));
+        let places = bytes.windows(one.len()).enumerate().filter(|(_, window)| *window == one);
+        let places: Vec<usize> = places.map(|(place, _)| place).collect();
+        assert_eq!(places.len(), 2);
+        for place in places {
+            let mut forged = bytes.clone();
+            forged.splice(place..place + one.len(), two.clone());
+            assert!(decode(&mut Values::new(&forged), none).is_err());
+        }
+        run.lanes.insert((Some("x".to_owned()), BTreeSet::new()), BTreeSet::new());
+        assert!(decode(&mut Values::new(&encoded(&run)), none).is_err());
+    }
+}

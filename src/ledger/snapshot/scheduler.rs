@@ -1,0 +1,266 @@
+//! Makes the state's snapshots in the background: a full snapshot at every interval and, between two
+//! of them, delta snapshots as long as they are small compared to the records that they save folding.
+//!
+//! Invariants:
+//! - An error here is only a warning. No command fails because of a snapshot, and with
+//!   [`Housekeeping::Thread`] none waits for one.
+//! - A note is returned only after the file of its snapshot is durable.
+//! - The thread ends before the scheduler is dropped.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use crate::error::{Error, Result};
+use crate::format::SnapshotName;
+use crate::log::{Housekeeping, LogReader, SnapshotNote};
+use crate::plan::State;
+use crate::storage::Storage;
+
+use crate::ledger::environment::{DEFAULT_SNAPSHOT_INTERVAL, Environment};
+use crate::ledger::projection::Projection as _;
+
+use super::intervals::SnapshotIntervals;
+use super::retention::remove_old_snapshots;
+use super::store::{SnapshotLock, Validation, make, names};
+
+/// The next delta snapshot is skipped if the file of the newest one has more than this many bytes for
+/// each record of its span: about as much as the records themselves.
+const WORTHWHILE_BYTES_PER_RECORD: u64 = 512;
+/// How many different warnings are kept.
+const WARNINGS_MAX: usize = 256;
+
+/// Makes the state's snapshots.
+#[derive(Debug)]
+pub(crate) struct SnapshotScheduler {
+    writer: SnapshotWriter,
+    housekeeping: Housekeeping,
+    trigger: SnapshotTrigger,
+    /// The last place that has a snapshot, or for which one was tried.
+    tried: u64,
+    worker: Option<SnapshotThread>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SnapshotTrigger {
+    Interval,
+    OnRequest,
+}
+
+#[derive(Debug, Clone)]
+struct SnapshotWriter {
+    storage: Arc<dyn Storage>,
+    dir: PathBuf,
+    intervals: SnapshotIntervals,
+    results: Arc<Mutex<SnapshotResults>>,
+    lock: SnapshotLock,
+}
+
+/// Notes and warnings that were not collected yet.
+#[derive(Debug, Default)]
+struct SnapshotResults {
+    notes: Vec<SnapshotNote>,
+    warnings: Vec<String>,
+}
+
+impl SnapshotResults {
+    /// Keep each warning once: every time travel meets the same damaged snapshot.
+    fn warn(&mut self, warning: String) {
+        if self.warnings.len() < WARNINGS_MAX && !self.warnings.contains(&warning) {
+            self.warnings.push(warning);
+        }
+    }
+
+    fn warn_all(&mut self, errors: &[Error]) {
+        for error in errors {
+            self.warn(error.to_string());
+        }
+    }
+}
+
+#[derive(Debug)]
+struct SnapshotThread {
+    storage: Arc<dyn Storage>,
+    /// The process in which the thread runs: a forked process does not have it.
+    process: u32,
+    /// Dropped first, which ends the thread.
+    queue: Option<Sender<u64>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl SnapshotScheduler {
+    /// The scheduler of the ledger in `dir`, whose newest valid snapshot is at record `newest`.
+    pub(crate) fn new(environment: &Environment, dir: &Path, newest: u64) -> Self {
+        let every = environment.snapshot_every.filter(|every| *every > 0);
+        let full = every.unwrap_or(DEFAULT_SNAPSHOT_INTERVAL);
+        Self {
+            writer: SnapshotWriter {
+                storage: environment.storage.clone(),
+                dir: dir.to_owned(),
+                intervals: SnapshotIntervals::new(full),
+                results: Arc::default(),
+                lock: SnapshotLock::default(),
+            },
+            housekeeping: environment.housekeeping,
+            trigger: if every.is_some() {
+                SnapshotTrigger::Interval
+            } else {
+                SnapshotTrigger::OnRequest
+            },
+            tried: newest,
+            worker: None,
+        }
+    }
+
+    /// The log has reached record `last`: make the last full snapshot and the last delta, if they are
+    /// due. A log that grew a lot at once skips others.
+    pub(crate) fn on_commit(&mut self, last: u64) {
+        if self.trigger == SnapshotTrigger::Interval {
+            let intervals = self.writer.intervals;
+            self.request(intervals.full_before(last));
+            self.request(intervals.any_before(last));
+        }
+    }
+
+    fn request(&mut self, seq: u64) {
+        if seq <= self.tried {
+            return;
+        }
+        self.tried = seq;
+        match self.housekeeping {
+            Housekeeping::Inline => self.writer.make_or_warn(seq),
+            Housekeeping::Thread => self.enqueue(seq),
+        }
+    }
+
+    fn enqueue(&mut self, seq: u64) {
+        if self.worker.is_none() {
+            match SnapshotThread::start(self.writer.clone()) {
+                Ok(worker) => self.worker = Some(worker),
+                Err(error) => {
+                    self.warn(format!("cannot start the snapshot thread: {error}"));
+                }
+            }
+        }
+        let queue = self.worker.as_ref().and_then(|worker| worker.queue.as_ref());
+        // A thread that has ended left a warning.
+        let _ = queue.map(|queue| queue.send(seq));
+    }
+
+    pub(crate) fn intervals(&self) -> SnapshotIntervals {
+        self.writer.intervals
+    }
+
+    /// The lock that is held while snapshots are written or removed.
+    pub(crate) fn snapshot_lock(&self) -> SnapshotLock {
+        self.writer.lock.clone()
+    }
+
+    /// Notes on snapshots that are durable, each returned once.
+    pub(crate) fn take_notes(&self) -> Vec<SnapshotNote> {
+        std::mem::take(&mut self.writer.results().notes)
+    }
+
+    pub(crate) fn warn(&self, warning: String) {
+        self.writer.results().warn(warning);
+    }
+
+    pub(crate) fn warn_all(&self, errors: &[Error]) {
+        self.writer.results().warn_all(errors);
+    }
+
+    /// All warnings so far.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        self.writer.results().warnings.clone()
+    }
+
+    /// Wait for the snapshot in progress, and end the thread.
+    pub(crate) fn finish(&mut self) {
+        self.worker = None;
+    }
+}
+
+impl SnapshotWriter {
+    fn make_or_warn(&self, seq: u64) {
+        let done = catch_unwind(AssertUnwindSafe(|| self.make(seq)));
+        let warning = match done {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => format!("no snapshot at record {seq}: {error}"),
+            Err(_) => format!("no snapshot at record {seq}: the snapshot thread panicked"),
+        };
+        self.results().warn(warning);
+    }
+
+    fn make(&self, seq: u64) -> Result<()> {
+        let guard = self.lock.lock();
+        let reader = LogReader::open(&self.storage, &self.dir)?;
+        let names = names::<State>(&reader)?;
+        let newest = names.iter().rev().find(|name| name.seq < seq);
+        if !self.intervals.is_full(seq) && !self.is_worthwhile(&reader, newest) {
+            return Ok(());
+        }
+        let at = |base: u64| {
+            let is_base =
+                move |name: &&SnapshotName| (name.seq, name.version) == (base, State::VERSION);
+            names.iter().filter(is_base).cloned()
+        };
+        let bases: Vec<_> = self.intervals.bases(seq).flat_map(at).collect();
+        // Full validation would decompress every run that ever was.
+        let validation = Validation::Deferred;
+        let (_, note, ignored) =
+            make::<State>(&*self.storage, &reader, seq, validation, &bases, &guard)?;
+        let mut results = self.results();
+        results.notes.push(note);
+        results.warn_all(&ignored);
+        drop(results);
+        remove_old_snapshots::<State>(&*self.storage, &reader, self.intervals)
+    }
+
+    /// Whether another delta is worth its bytes, judged by the newest snapshot.
+    fn is_worthwhile(&self, reader: &LogReader, newest: Option<&SnapshotName>) -> bool {
+        newest.filter(|name| self.intervals.is_delta(name.seq)).is_none_or(|name| {
+            // A snapshot that cannot be opened does not prevent another one.
+            let header = reader.snapshot_folder().header(name).ok().flatten();
+            let length = header.and_then(|header| header.file_length()).unwrap_or(0);
+            length <= WORTHWHILE_BYTES_PER_RECORD.saturating_mul(self.intervals.span(name.seq))
+        })
+    }
+
+    fn results(&self) -> MutexGuard<'_, SnapshotResults> {
+        // Two lists that only grow: a panic between two calls leaves them usable.
+        self.results.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl SnapshotThread {
+    fn start(writer: SnapshotWriter) -> std::io::Result<Self> {
+        let (queue, requests): (Sender<u64>, Receiver<u64>) = channel();
+        let (storage, process) = (writer.storage.clone(), writer.storage.process());
+        let work = move || {
+            while let Ok(mut seq) = requests.recv() {
+                // If requests piled up, skip deltas that a newer request replaces.
+                while !writer.intervals.is_full(seq)
+                    && let Ok(newer) = requests.try_recv()
+                {
+                    seq = newer;
+                }
+                writer.make_or_warn(seq);
+            }
+        };
+        let thread = std::thread::Builder::new().name("snapshots".to_owned()).spawn(work)?;
+        Ok(Self { storage, process, queue: Some(queue), thread: Some(thread) })
+    }
+}
+
+impl Drop for SnapshotThread {
+    fn drop(&mut self) {
+        self.queue = None;
+        if self.storage.process() != self.process {
+            return;
+        }
+        // Panics are caught in the thread and become warnings.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}

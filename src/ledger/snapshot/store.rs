@@ -1,0 +1,353 @@
+//! Folds a projection from its best snapshot, and makes new snapshots.
+//!
+//! Invariants:
+//! - A snapshot is used only if every check of `format/snapshot.md` holds. A bad one is reported and
+//!   never fatal: the next older one is tried, and finally record 1.
+//! - A fold reads the log through a [`LogReader`] and does not touch the live state.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{Chain, SnapshotBase, SnapshotHeader, SnapshotName};
+use crate::log::{LogReader, SnapshotList, SnapshotNote, write_snapshot};
+use crate::plan::{ContentHash, Micros, State};
+use crate::storage::Storage;
+
+use crate::ledger::projection::{Projection, decode_record, is_valid_name};
+
+use super::load::{UnboundSnapshot, is_supported, load, load_validated, path_of, unusable};
+
+/// Held while a snapshot is made or removed, or becomes an anchor: a writer removes unfinished files
+/// and cannot tell a left-over from another writer's file in progress. It also limits the memory and
+/// CPU that snapshots take to one at a time.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SnapshotLock(Arc<Mutex<()>>);
+
+/// While this exists, no other snapshot is made or removed.
+pub(crate) type SnapshotGuard<'a> = MutexGuard<'a, ()>;
+
+impl SnapshotLock {
+    pub(crate) fn lock(&self) -> SnapshotGuard<'_> {
+        // It guards files, each of which is complete or absent whatever panicked.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A new snapshot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The last record that was folded in.
+    pub seq: u64,
+    /// Hash of the state.
+    pub state_hash: ContentHash,
+    /// Its file.
+    pub path: PathBuf,
+}
+
+/// A projection at a record.
+#[derive(Debug)]
+pub(crate) struct Projected<P> {
+    pub(crate) value: P,
+    /// The last record that was folded in; 0 for none.
+    pub(crate) seq: u64,
+    pub(crate) time: Micros,
+    pub(crate) chain: Chain,
+    /// The record of the snapshot from which the fold began; `None` for the start of the log.
+    pub(crate) from: Option<u64>,
+    /// Why other snapshots were not used.
+    pub(crate) ignored: Vec<Error>,
+}
+
+/// How a snapshot is validated before a fold continues from it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Validation {
+    /// Runs are validated when they are first used.
+    Deferred,
+    /// Everything is validated now.
+    Full,
+}
+
+/// A projection after record `seq`, or after the last durable one if there are fewer.
+///
+/// # Errors
+/// `Corrupt` for damage after the newest valid snapshot; `Unsupported`; `Io`. A bad snapshot is no
+/// error.
+pub(crate) fn project<P: Projection>(reader: &LogReader, seq: u64) -> Result<Projected<P>> {
+    project_with(reader, seq, Validation::Deferred, None)
+}
+
+/// As [`project`], after the last durable record, with a snapshot that was already loaded.
+///
+/// # Errors
+/// As [`project`].
+pub(crate) fn project_newest<P: Projection>(
+    reader: &LogReader,
+    newest: Option<UnboundSnapshot<P>>,
+) -> Result<Projected<P>> {
+    project_with(reader, u64::MAX, Validation::Deferred, newest)
+}
+
+fn project_with<P: Projection>(
+    reader: &LogReader,
+    seq: u64,
+    validation: Validation,
+    loaded: Option<UnboundSnapshot<P>>,
+) -> Result<Projected<P>> {
+    // Listing thousands of snapshots takes as long as reading one, so try the cached list first. If one
+    // of it cannot be used, it may have been removed since.
+    if let Some(list) = reader.snapshots_listed()
+        && let Ok(projected) = project_from(reader, seq, validation, None, &list, Vec::new())
+        && projected.from.is_some()
+        && projected.ignored.is_empty()
+    {
+        return Ok(projected);
+    }
+    let (list, ignored) = match reader.list_snapshots() {
+        Ok(list) => (list, Vec::new()),
+        Err(error) => (Arc::default(), vec![error]),
+    };
+    project_from(reader, seq, validation, loaded, &list, ignored)
+}
+
+/// The projection from the best snapshot of a list; `ignored` has the errors so far.
+fn project_from<P: Projection>(
+    reader: &LogReader,
+    seq: u64,
+    validation: Validation,
+    mut loaded: Option<UnboundSnapshot<P>>,
+    list: &SnapshotList,
+    mut ignored: Vec<Error>,
+) -> Result<Projected<P>> {
+    for name in of_projection::<P>(reader, list).rev().filter(|name| name.seq <= seq) {
+        let loaded = match (loaded.take_if(|loaded| loaded.has_name(name)), validation) {
+            (Some(loaded), Validation::Deferred) => loaded.bind(reader),
+            (_, Validation::Deferred) => load::<P>(reader, name),
+            (_, Validation::Full) => load_validated::<P>(reader, name),
+        };
+        let tried = loaded.map(|(value, header)| {
+            fold_from(reader, seq, Projected::loaded(value, &header), Some(&header))
+        });
+        match tried {
+            Ok(Ok(projected)) => match projected.value.fault() {
+                Some(fault) => ignored.push(unusable(&path_of(reader, name), fault)),
+                None => return Ok(Projected { ignored, ..projected }),
+            },
+            Ok(Err(FoldError::Contradicted(error))) | Err(error) => ignored.push(error),
+            Ok(Err(FoldError::Failed(error))) => return Err(error),
+        }
+    }
+    if reader.first_seq() > 1 {
+        return Err(no_origin::<P>(reader, seq, list, &ignored));
+    }
+    match fold_from(reader, seq, Projected::empty(), None) {
+        Ok(projected) => Ok(Projected { ignored, ..projected }),
+        Err(FoldError::Failed(error) | FoldError::Contradicted(error)) => Err(error),
+    }
+}
+
+/// The error of a pruned log without a usable snapshot.
+fn no_origin<P: Projection>(
+    reader: &LogReader,
+    seq: u64,
+    list: &SnapshotList,
+    ignored: &[Error],
+) -> Error {
+    let what = format!("the log begins at record {}", reader.first_seq());
+    let mut names = of_projection::<P>(reader, list);
+    if let Some(oldest) = names.by_ref().map(|name| name.seq).find(|oldest| *oldest > seq) {
+        let message = format!(
+            "{what}, and the oldest snapshot of `{}` is at record {oldest}; ask for that record or a \
+             later one",
+            P::NAME
+        );
+        return Error::new(ErrorKind::Pruned, message).at_path(reader.dir()).at_seq(seq);
+    }
+    let tried: Vec<_> = ignored.iter().map(ToString::to_string).collect();
+    let tried = if tried.is_empty() { "there is no snapshot".to_owned() } else { tried.join("; ") };
+    let is_anchored = P::NAME == State::NAME && reader.retention().is_some();
+    let kind = if is_anchored { ErrorKind::Corrupt } else { ErrorKind::Pruned };
+    let message =
+        format!("{what}, and no snapshot of `{}` replaces the earlier ones: {tried}", P::NAME);
+    Error::new(kind, message).at_path(reader.dir())
+}
+
+/// A projection after exactly that record.
+///
+/// # Errors
+/// As [`project`], and `OutOfRange` if there is no such durable record.
+pub(crate) fn project_at<P: Projection>(reader: &LogReader, seq: u64) -> Result<Projected<P>> {
+    project_at_with(reader, seq, Validation::Deferred)
+}
+
+fn project_at_with<P: Projection>(
+    reader: &LogReader,
+    seq: u64,
+    validation: Validation,
+) -> Result<Projected<P>> {
+    let projected = project_with::<P>(reader, seq, validation, None)?;
+    if projected.seq == seq {
+        return Ok(projected);
+    }
+    Err(out_of_range(reader, projected.seq, seq))
+}
+
+/// The error for a record past the end of the log.
+pub(crate) fn out_of_range(reader: &LogReader, last: u64, found: u64) -> Error {
+    let what = match (last, reader.has_witness()) {
+        (0, false) => "HEAD vouches for no record; `ledger verify` shows what is there",
+        _ => "ask for that record or an earlier one",
+    };
+    let message = format!("expected a record up to {last}, found {found}; {what}");
+    Error::new(ErrorKind::OutOfRange, message).at_path(reader.dir())
+}
+
+impl<P: Projection> Projected<P> {
+    fn empty() -> Self {
+        const {
+            assert!(
+                is_valid_name(P::OWNER, P::NAME),
+                "the name of a projection: a-z, 0-9 and _; `state` and `metrics` are the ledger's"
+            );
+            assert!(P::VERSION > 0, "versions of projections begin at 1");
+        }
+        let (value, chain) = (P::default(), Chain::GENESIS);
+        Self { value, seq: 0, time: 0, chain, from: None, ignored: Vec::new() }
+    }
+
+    fn loaded(value: P, header: &SnapshotHeader) -> Self {
+        let (seq, time, chain) = (header.seq, header.time, header.chain);
+        Self { value, seq, time, chain, from: Some(seq), ignored: Vec::new() }
+    }
+}
+
+/// Why a fold from a snapshot failed.
+enum FoldError {
+    /// A snapshot note in the log contradicts the snapshot.
+    Contradicted(Error),
+    /// The log cannot be read: another snapshot would not help.
+    Failed(Error),
+}
+
+impl From<Error> for FoldError {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+fn fold_from<P: Projection>(
+    reader: &LogReader,
+    seq: u64,
+    mut projected: Projected<P>,
+    snapshot: Option<&SnapshotHeader>,
+) -> std::result::Result<Projected<P>, FoldError> {
+    if projected.seq >= seq {
+        return Ok(projected);
+    }
+    reader.pass_records(projected.seq + 1, seq, |record| {
+        if let Some(header) = snapshot
+            && let Some(note) = SnapshotNote::in_record(&record)
+            && note.contradicts(header)
+        {
+            let path = path_of(reader, &header.name());
+            let what = format!("the snapshot note in record {} contradicts it", record.seq);
+            return Err(FoldError::Contradicted(unusable(&path, &what)));
+        }
+        projected.value.apply_owned(decode_record(&record)?);
+        projected.seq = record.seq;
+        projected.time = record.time;
+        projected.chain = record.chain;
+        Ok(())
+    })?;
+    Ok(projected)
+}
+
+/// The snapshots of a projection from which the log can be folded, oldest first.
+pub(crate) fn names<P: Projection>(reader: &LogReader) -> Result<Vec<SnapshotName>> {
+    let list = reader.snapshots()?;
+    Ok(of_projection::<P>(reader, &list).cloned().collect())
+}
+
+fn of_projection<'a, P: Projection>(
+    reader: &LogReader,
+    list: &'a SnapshotList,
+) -> impl DoubleEndedIterator<Item = &'a SnapshotName> + use<'a, P> {
+    let first_seq = reader.first_seq();
+    let is_reachable = move |name: &SnapshotName| name.seq.saturating_add(1) >= first_seq;
+    list.names.iter().filter(move |name| is_supported::<P>(name) && is_reachable(name))
+}
+
+/// Make a durable snapshot of a projection at a record, based on the first usable one of `bases`, and
+/// the note that goes with it. With [`Validation::Deferred`], runs that were not decompressed since the
+/// previous snapshot are copied after a check of their hash.
+///
+/// # Errors
+/// Those of folding and writing; then no file is left.
+pub(crate) fn make<P: Projection>(
+    storage: &dyn Storage,
+    reader: &LogReader,
+    seq: u64,
+    validation: Validation,
+    bases: &[SnapshotName],
+    _guard: &SnapshotGuard<'_>,
+) -> Result<(Snapshot, SnapshotNote, Vec<Error>)> {
+    let mut projected = project_at_with::<P>(reader, seq, validation)?;
+    let Some((ledger, genesis)) = reader.uids().filter(|_| seq > 0) else {
+        let message = "there is no record yet to make a snapshot of";
+        return Err(Error::new(ErrorKind::OutOfRange, message));
+    };
+    let state_hash = projected.value.hash();
+    let header = SnapshotHeader {
+        ledger,
+        genesis,
+        seq,
+        time: projected.time,
+        chain: projected.chain,
+        state_hash: state_hash.0,
+        projection: P::NAME.to_owned(),
+        version: P::VERSION,
+        body_length: 0,
+        body_hash: [0; 32],
+        stored_length: 0,
+        base: None,
+    };
+    let is_anchor = |name| reader.retention().is_some_and(|retention| retention.is_anchor(name));
+    // A bad anchor is replaced by one of the same form.
+    let bases = if is_anchor(&header.name()) { &[] } else { bases };
+    let base = bases.iter().find_map(|name| match load::<P>(reader, name) {
+        Ok((base, header)) => {
+            Some((base, SnapshotBase { seq: header.seq, state_hash: header.state_hash }))
+        }
+        Err(error) => {
+            projected.ignored.push(error);
+            None
+        }
+    });
+    let header = SnapshotHeader { base: base.as_ref().map(|(_, base)| *base), ..header };
+    let (header, path) = write_snapshot(storage, reader.dir(), header, |out| match &base {
+        None => projected.value.encode(out),
+        Some((base, _)) => projected.value.encode_changes(base, out),
+    })?;
+    let note = SnapshotNote::of(&header);
+    Ok((Snapshot { seq, state_hash, path }, note, projected.ignored))
+}
+
+/// The state from which a fold of a pruned log begins: that of its oldest valid snapshot up to record
+/// `seq`; and the errors of older ones.
+pub(crate) fn oldest_state(
+    reader: &LogReader,
+    seq: u64,
+) -> (Option<(State, SnapshotHeader)>, Vec<Error>) {
+    let mut ignored = Vec::new();
+    let names = names::<State>(reader).unwrap_or_else(|error| {
+        ignored.push(error);
+        Vec::new()
+    });
+    for name in names.iter().filter(|name| name.seq <= seq) {
+        match load_validated::<State>(reader, name) {
+            Ok(loaded) => return (Some(loaded), ignored),
+            Err(error) => ignored.push(error),
+        }
+    }
+    (None, ignored)
+}

@@ -1,0 +1,39 @@
+//! Corrections of what an attempt cost, checked against the attempt's records.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::ledger::history::cost::charged;
+use crate::plan::{AttemptToken, Command, Cost, Rejection, State};
+
+use super::commit::{Commit, step_of_attempt};
+use super::engine::Engine;
+use super::spec::{CommandSource, Transaction};
+
+/// See [`crate::Ledger::correct_cost`].
+pub(crate) fn correct_cost(
+    engine: &Engine,
+    token: AttemptToken,
+    cost: Cost,
+    expected: Option<Cost>,
+    by: &str,
+) -> Result<Commit> {
+    let last_of = |state: &State| step_of_attempt(state, token).map_or(0, |step| step.last_seq);
+    loop {
+        let last = last_of(&*engine.state()?);
+        let found = charged(&engine.reader()?, last, token)?;
+        let build = |state: &State| match (expected, found) {
+            _ if last_of(state) != last => {
+                Err(Error::new(ErrorKind::Conflict, "the step changed in the meantime"))
+            }
+            (Some(expected), Some(found)) if expected != found => {
+                Err(Rejection::ChargedDiffers { expected, found }.into())
+            }
+            _ => Ok(Command::CorrectCost { token, cost, charged: expected, by: by.to_owned() }),
+        };
+        let command = CommandSource::FromState(&build);
+        let transaction = Transaction { key: None, command, and_then: None };
+        match engine.transact(&transaction, |_, _| ()) {
+            Err(error) if error.kind() == ErrorKind::Conflict => {}
+            corrected => return corrected.map(|(commit, ())| commit),
+        }
+    }
+}

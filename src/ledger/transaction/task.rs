@@ -1,0 +1,133 @@
+//! The task that a worker gets when a step is dispatched to it.
+
+use std::sync::Arc;
+
+use crate::ledger::history::attempts::{self, EarlierAttempt};
+use crate::plan::{
+    AttemptToken, CompactPlan, Dispatched, Event, Json, Micros, Near, RunId, State, Step,
+    StepEvent, StepNumber, Verdict,
+};
+
+use super::engine::Engine;
+use super::planned_files::{PLANNED_FILES, PlannedFile, PlannedFiles};
+
+/// A dispatched step, with everything that a worker needs.
+#[derive(Debug, Clone)]
+pub struct Task {
+    /// The run.
+    pub run: RunId,
+    /// The run's name.
+    pub run_name: String,
+    /// The step's number.
+    pub number: StepNumber,
+    /// The step, with the plan's defaults filled in.
+    pub step: Step,
+    /// The whole plan.
+    pub plan: Arc<CompactPlan>,
+    /// The neighbours of the step in the plan.
+    pub near: Near,
+    /// The secret that proves the claim.
+    pub token: AttemptToken,
+    /// The attempt's number at this step, from 1.
+    pub attempt: u32,
+    /// When the lease expires unless it is renewed, in microseconds.
+    pub lease_until: Micros,
+    /// The key that side effects should carry to other systems.
+    pub idempotency_key: String,
+    /// Values of the variables that the step names as inputs; `null` for one that is not set.
+    pub inputs: Vec<(String, Json)>,
+    /// Why the previous attempt failed, if it did.
+    pub last_failure: Option<String>,
+    /// The failed verdicts on the previous attempt, if it was judged.
+    pub failed_criteria: Vec<Verdict>,
+    /// The earlier attempts, the oldest first.
+    pub earlier: Vec<EarlierAttempt>,
+    /// The files that the step is expected to change, as they were when the plan was made, as far as
+    /// that was recorded.
+    pub planned_files: Vec<PlannedFile>,
+}
+
+impl Task {
+    /// The task that a batch of events dispatched, if any, as far as the state knows it: [`complete`]
+    /// adds the rest.
+    #[doc(hidden)]
+    pub fn dispatched(state: &State, events: &[(u64, Event)]) -> Option<Self> {
+        let (seq, run, number, dispatched) =
+            events.iter().find_map(|(seq, event)| match event {
+                Event::Step(record) => match &record.event {
+                    StepEvent::Dispatched(event) => Some((*seq, record.run, record.step, event)),
+                    _ => None,
+                },
+                _ => None,
+            })?;
+        let run = state.runs.get(&run)?;
+        let plan = run.active_version()?.plan.clone();
+        let step = plan.with_defaults(run.plan_step(number)?);
+        let Dispatched { attempt, lease_until, idempotency_key, .. } = dispatched.clone();
+        let state = run.step(number)?;
+        let value = |name: &String| {
+            let variable = run.variables.get(name);
+            (name.clone(), variable.map(|each| each.value.clone()).unwrap_or_default())
+        };
+        Some(Self {
+            run: run.id,
+            run_name: run.name.clone(),
+            number,
+            inputs: step.inputs.iter().map(value).collect(),
+            planned_files: Vec::new(),
+            near: run.near(number),
+            step,
+            plan,
+            token: AttemptToken(seq),
+            attempt,
+            lease_until,
+            idempotency_key,
+            last_failure: state.last_failure().map(|(_, message)| message.clone()),
+            failed_criteria: state.failed_criteria().to_vec(),
+            earlier: Vec::new(),
+        })
+    }
+}
+
+/// Add what is read without the lock: the earlier attempts, as far as the log has them, and the
+/// planned files.
+pub(crate) fn complete(engine: &Engine, mut task: Task) -> Task {
+    task.planned_files = planned_files(engine, task.run, &task.step);
+    // Reading the log takes time, and a first attempt has no earlier ones.
+    if task.attempt > 1
+        && let Ok(log) = engine.reader()
+    {
+        task.earlier = attempts::before(&log, task.token);
+    }
+    task
+}
+
+/// The recorded files of a step, for the active version of its run's plan.
+fn planned_files(engine: &Engine, run: RunId, step: &Step) -> Vec<PlannedFile> {
+    if step.changes.is_empty() {
+        return Vec::new();
+    }
+    let planned = planned_files_of_run(engine, run);
+    let file = |path: &String| {
+        let hash = *planned.as_ref()?.files.get(path)?;
+        Some(PlannedFile { path: path.clone(), hash })
+    };
+    step.changes.iter().filter_map(file).collect()
+}
+
+fn planned_files_of_run(engine: &Engine, id: RunId) -> Option<Arc<PlannedFiles>> {
+    // The value is parsed after the lock is released.
+    let (active, version, value) = {
+        let shared = engine.lock().ok()?;
+        let run = shared.state.runs.get(&id)?;
+        let variable = run.variables.get(PLANNED_FILES)?;
+        let cached = engine.planned_files.get(id, variable.version);
+        let value = cached.ok_or_else(|| variable.value.clone());
+        (run.active, variable.version, value)
+    };
+    let files = match value {
+        Ok(files) => files,
+        Err(value) => engine.planned_files.parse(id, version, value.as_str()),
+    };
+    Some(files).filter(|files| files.version == active)
+}

@@ -1,0 +1,158 @@
+//! Reads a damaged log as a sequence of records that can be salvaged and ranges that cannot.
+//!
+//! Invariants: the items are in the order of sequence numbers, and cover each number exactly once. A
+//! read error costs the rest of its segment, and no other segment.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, ErrorKind};
+use crate::log::{
+    Damage, Item, KIND_RETENTION_NOTE, KIND_SNAPSHOT_NOTE, LogReader, LoggedRecord, Proof, Walk,
+};
+
+use crate::ledger::codec::event::decode;
+
+/// An item of a damaged log.
+#[derive(Debug)]
+pub(crate) enum SalvageItem {
+    /// A record to salvage.
+    Record(LoggedRecord, Proof),
+    /// Lost records; `last_seq` is below `first_seq` if the damage cost none.
+    Lost(Damage),
+    /// An intact record that is not salvaged.
+    Excluded(Damage),
+}
+
+/// Reads the items of a damaged log, in order.
+pub(crate) struct DamagedLogReader<'a> {
+    reader: &'a LogReader,
+    walk: Walk<'a>,
+    next_seq: u64,
+    /// A record after a gap that was reported first.
+    pending: Option<(LoggedRecord, Proof)>,
+    is_at_end: bool,
+}
+
+impl<'a> DamagedLogReader<'a> {
+    pub(crate) fn new(reader: &'a LogReader) -> Self {
+        Self { reader, walk: reader.walk(1), next_seq: 1, pending: None, is_at_end: false }
+    }
+
+    fn record(&mut self, record: LoggedRecord, proof: Proof) -> SalvageItem {
+        if record.seq > self.next_seq {
+            let last = record.seq - 1;
+            self.pending = Some((record, proof));
+            return self.lost(&self.folder(), last, "these records are missing without a trace");
+        }
+        self.next_seq = record.seq.saturating_add(1);
+        match exclusion_reason(&record) {
+            None => SalvageItem::Record(record, proof),
+            Some(what) => SalvageItem::Excluded(excluded(self.reader, &record, what)),
+        }
+    }
+
+    /// The records from the next one to `last` are lost, somewhere in a file.
+    fn lost(&mut self, path: &Path, last: u64, what: &str) -> SalvageItem {
+        let first_seq = self.next_seq;
+        self.next_seq = last.saturating_add(1);
+        let (path, what) = (path.to_owned(), what.to_owned());
+        SalvageItem::Lost(Damage { path, offset: 0, end: 0, first_seq, last_seq: last, what })
+    }
+
+    fn folder(&self) -> PathBuf {
+        folder(self.reader)
+    }
+
+    fn damage(&mut self, damage: Damage) -> SalvageItem {
+        let first_seq = self.next_seq;
+        self.next_seq = first_seq.max(damage.last_seq.saturating_add(1));
+        // Records that were returned already are not lost.
+        SalvageItem::Lost(Damage { first_seq, ..damage })
+    }
+
+    /// Continue with the next readable segment.
+    fn unreadable(&mut self, error: &Error) -> Option<SalvageItem> {
+        let path = error.location().path.clone().unwrap_or_else(|| self.folder());
+        let segments = self.reader.segments();
+        let base = segments
+            .iter()
+            .filter_map(|segment| segment.header.as_ref().ok())
+            .map(|header| header.base_seq)
+            .filter(|base| *base > self.next_seq)
+            .min();
+        let last = if let Some(base) = base {
+            self.walk = self.reader.walk(base);
+            base - 1
+        } else {
+            self.is_at_end = true;
+            self.last_durable().filter(|last| *last >= self.next_seq)?
+        };
+        Some(self.lost(&path, last, &error.to_string()))
+    }
+
+    fn last_durable(&self) -> Option<u64> {
+        self.reader.head().map(|head| head.durable_seq)
+    }
+}
+
+impl Iterator for DamagedLogReader<'_> {
+    type Item = SalvageItem;
+
+    fn next(&mut self) -> Option<SalvageItem> {
+        if let Some((record, proof)) = self.pending.take() {
+            return Some(self.record(record, proof));
+        }
+        while !self.is_at_end {
+            match self.walk.next() {
+                None => {
+                    self.is_at_end = true;
+                    let last = self.last_durable().filter(|last| *last >= self.next_seq)?;
+                    let what = "acknowledged according to HEAD, but missing";
+                    return Some(self.lost(&self.folder(), last, what));
+                }
+                // It was returned, or reported as lost, before.
+                Some(Ok(Item::Record(record, _))) if record.seq < self.next_seq => {}
+                Some(Ok(Item::Record(record, proof))) => return Some(self.record(record, proof)),
+                Some(Ok(Item::Damage(damage))) => return Some(self.damage(damage)),
+                Some(Ok(Item::Derived(_) | Item::OpenEnd { .. })) => {}
+                Some(Err(error)) => match self.unreadable(&error) {
+                    Some(item) => return Some(item),
+                    None => return None,
+                },
+            }
+        }
+        None
+    }
+}
+
+/// The range that replaces an intact record in the new ledger.
+pub(crate) fn excluded(reader: &LogReader, record: &LoggedRecord, what: String) -> Damage {
+    let of = |header: &crate::format::SegmentHeader| header.ordinal == record.segment;
+    let path = reader
+        .segments()
+        .into_iter()
+        .find(|segment| segment.header.as_ref().is_ok_and(of))
+        .map_or_else(|| folder(reader), |segment| segment.path);
+    let (offset, end) = (record.offset, record.offset.saturating_add(record.size));
+    let (first_seq, last_seq) = (record.seq, record.seq);
+    Damage { path, offset, end, first_seq, last_seq, what }
+}
+
+fn folder(reader: &LogReader) -> PathBuf {
+    let segments = reader.segments();
+    let folder = segments.first().and_then(|segment| segment.path.parent());
+    folder.unwrap_or(Path::new("log")).to_owned()
+}
+
+/// Why an intact record is not salvaged, if so.
+fn exclusion_reason(record: &LoggedRecord) -> Option<String> {
+    if record.kind == KIND_SNAPSHOT_NOTE {
+        return Some("a note about a snapshot, which is not salvaged".to_owned());
+    }
+    if record.kind == KIND_RETENTION_NOTE {
+        return Some("a note about pruned segments".to_owned());
+    }
+    let error = decode(record).err()?;
+    // A newer program can read a record that this one cannot.
+    (error.kind() == ErrorKind::Corrupt).then(|| error.to_string())
+}

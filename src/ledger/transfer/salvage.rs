@@ -1,0 +1,265 @@
+//! Salvages the intact records and blobs of a damaged ledger into a new one (`format/export.md`,
+//! section 3).
+//!
+//! Invariants:
+//! - The damaged ledger is only read.
+//! - Sequence numbers are kept, since they are attempt tokens. A gap record replaces each record that
+//!   cannot be salvaged.
+//! - A complete batch stays a batch. If a record of a batch is missing, those before it become single
+//!   records and those after it stay together. The batch loses its idempotency key, which would claim
+//!   that all of it is there.
+//! - The new ledger has its own uid and genesis, so that it cannot be mistaken for the old one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{Chain, NewRecord};
+use crate::log::{
+    Ack, BlobId, BlobState, Damage, GapNote, Genesis, KIND_BATCH_KEY, LogBuilder, LogReader,
+    LoggedRecord, LostRange, Proof,
+};
+use crate::storage::Storage;
+
+use crate::ledger::blobs::blob_of;
+use crate::ledger::codec::event::decode;
+use crate::ledger::environment::Environment;
+
+use super::damaged_log::{DamagedLogReader, SalvageItem, excluded};
+use super::prune_evidence;
+
+/// The most gap records of a salvaged ledger. A header that implies more is not trusted.
+pub const GAP_RECORDS_MAX: u64 = 1 << 22;
+/// Why an idempotency key is not salvaged.
+const KEY_OF_INCOMPLETE_BATCH: &str = "the key of a batch with a missing record";
+/// The most ranges in a report.
+const RANGES_MAX: usize = 1000;
+
+/// The result of a salvage.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SalvageReport {
+    /// The last record of the new ledger; `None` if there was nothing to salvage, and no ledger was
+    /// created.
+    pub ack: Option<Ack>,
+    /// Salvaged records.
+    pub records: u64,
+    /// Those of them that were part of an incomplete batch.
+    pub unbatched: u64,
+    /// Those of them that were not acknowledged according to HEAD.
+    pub unproven: u64,
+    /// Lost records.
+    pub lost: u64,
+    /// The first 1,000 damaged ranges, each with its first record, also those that cost no record.
+    pub ranges: Vec<(u64, LostRange)>,
+    /// The number of further ranges.
+    pub ranges_more: u64,
+    /// A range that needs too many gap records: the salvage ended before it.
+    pub not_bridged: Option<(u64, u64)>,
+    /// Copied blobs.
+    pub blobs: u64,
+    /// Named blobs that are missing or damaged.
+    pub blobs_lost: u64,
+}
+
+/// Reject a pruned log: its state cannot be folded from the records that are left.
+fn expect_unpruned(reader: &LogReader, storage: &dyn Storage) -> Result<()> {
+    if reader.first_seq() == 1 {
+        return prune_evidence::find(reader, storage).map_or(Ok(()), Err);
+    }
+    let message = format!(
+        "the log begins at record {}: its state cannot be folded from its records alone; restore it \
+         from a copy, or read it with `ledger inspect`",
+        reader.first_seq()
+    );
+    Err(Error::new(ErrorKind::Rejected, message).at_path(reader.dir()))
+}
+
+/// Create the ledger `to`, which must not exist, from the intact records of the ledger `from`.
+///
+/// # Errors
+/// `NotALedger`; `Rejected` for a pruned log; `Io`, `DiskFull` and `Locked`. Damage is no error. An error
+/// leaves no file.
+pub fn salvage(from: &Path, to: &Path, environment: &Environment) -> Result<SalvageReport> {
+    let reader = LogReader::open(&environment.storage, from)?;
+    expect_unpruned(&reader, &*environment.storage)?;
+    let incomplete = incomplete_batches(&reader);
+    let time = environment.clock.now();
+    let builder = LogBuilder::create(to, environment.log_options(), Genesis::Own, time)?;
+    let mut salvager = Salvager {
+        builder,
+        reader: &reader,
+        from,
+        incomplete,
+        before: Some(Chain::GENESIS),
+        pending: None,
+        named: BTreeSet::new(),
+        report: SalvageReport::empty(),
+    };
+    for item in DamagedLogReader::new(&reader) {
+        match item {
+            SalvageItem::Record(record, proof) => salvager.record(record, proof)?,
+            SalvageItem::Lost(damage) | SalvageItem::Excluded(damage) => salvager.lost(damage)?,
+        }
+        if salvager.report.not_bridged.is_some() {
+            break;
+        }
+    }
+    salvager.close_gap(None)?;
+    salvager.blobs()?;
+    let Salvager { builder, mut report, .. } = salvager;
+    if report.records > 0 {
+        report.ack = Some(builder.finish()?);
+    }
+    Ok(report)
+}
+
+/// Runs of records whose batch lacks a later record: the first and last of each.
+fn incomplete_batches(reader: &LogReader) -> BTreeMap<u64, u64> {
+    let mut incomplete = BTreeMap::new();
+    let mut open: Option<(u64, u64, u16)> = None;
+    for item in DamagedLogReader::new(reader) {
+        open = match (item, open) {
+            (SalvageItem::Lost(damage), Some(_)) if damage.last_seq < damage.first_seq => open,
+            (SalvageItem::Lost(_) | SalvageItem::Excluded(_), open) => {
+                incomplete.extend(open.map(|(first, last, _)| (first, last)));
+                None
+            }
+            (SalvageItem::Record(record, _), open) => {
+                let continued = open.filter(|(_, _, left)| left - 1 == record.batch_left);
+                if continued.is_none() {
+                    incomplete.extend(open.map(|(first, last, _)| (first, last)));
+                }
+                let first = continued.map_or(record.seq, |(first, _, _)| first);
+                (record.batch_left > 0).then_some((first, record.seq, record.batch_left))
+            }
+        };
+    }
+    incomplete.extend(open.map(|(first, last, _)| (first, last)));
+    incomplete
+}
+
+struct Salvager<'a> {
+    builder: LogBuilder,
+    reader: &'a LogReader,
+    from: &'a Path,
+    incomplete: BTreeMap<u64, u64>,
+    /// Chain value of the previous record in the damaged ledger.
+    before: Option<Chain>,
+    /// A range whose gap records are not written yet, since the chain after it is unknown.
+    pending: Option<(u64, LostRange)>,
+    named: BTreeSet<BlobId>,
+    report: SalvageReport,
+}
+
+impl Salvager<'_> {
+    fn record(&mut self, record: LoggedRecord, proof: Proof) -> Result<()> {
+        self.close_gap(Some(record.chain))?;
+        let range = self.incomplete.range(..=record.seq).next_back();
+        let is_incomplete = range.is_some_and(|(_, last)| record.seq <= *last);
+        if is_incomplete && record.kind == KIND_BATCH_KEY {
+            self.lost(excluded(self.reader, &record, KEY_OF_INCOMPLETE_BATCH.to_owned()))?;
+            self.before = Some(record.chain);
+            return Ok(());
+        }
+        let batch_left = if is_incomplete { 0 } else { record.batch_left };
+        if let Ok(Some(event)) = decode(&record) {
+            self.named.extend(blob_of(&event));
+        }
+        let LoggedRecord { kind, codec, schema, payload, .. } = record;
+        let time = record.time.max(self.builder.time());
+        self.builder.push(&NewRecord { kind, codec, schema, payload }, time, batch_left)?;
+        self.before = Some(record.chain);
+        self.report.records += 1;
+        self.report.unbatched += u64::from(is_incomplete);
+        self.report.unproven += u64::from(proof == Proof::Unproven);
+        Ok(())
+    }
+
+    fn lost(&mut self, damage: Damage) -> Result<()> {
+        let (first, last) = (damage.first_seq, damage.last_seq);
+        let range = LostRange {
+            last,
+            file: relative(&damage.path, self.from),
+            offset: damage.offset,
+            end: damage.end,
+            what: damage.what,
+            chain_before: None,
+            chain_after: None,
+        };
+        if last < first {
+            self.report_range(first, range);
+            return Ok(());
+        }
+        self.close_gap(None)?;
+        let count = last.saturating_sub(first).saturating_add(1);
+        if self.report.lost.saturating_add(count) > GAP_RECORDS_MAX {
+            self.report.not_bridged = Some((first, last));
+            self.report_range(first, range);
+            return Ok(());
+        }
+        self.report.lost += count;
+        let chain_before = self.before.take().map(|chain| chain.to_string());
+        self.pending = Some((first, LostRange { chain_before, ..range }));
+        Ok(())
+    }
+
+    /// Write the gap records of the last range. `after` is the chain of the record after it.
+    fn close_gap(&mut self, after: Option<Chain>) -> Result<()> {
+        let Some((first, mut range)) = self.pending.take() else { return Ok(()) };
+        range.chain_after = after.map(|chain| chain.to_string());
+        for seq in first..=range.last {
+            let range = (seq == first).then(|| range.clone());
+            let note = GapNote { seq, first, range };
+            self.builder.push(&note.record(), self.builder.time(), 0)?;
+        }
+        self.report_range(first, range);
+        Ok(())
+    }
+
+    fn report_range(&mut self, first: u64, range: LostRange) {
+        if self.report.ranges.len() < RANGES_MAX {
+            self.report.ranges.push((first, range));
+        } else {
+            self.report.ranges_more += 1;
+        }
+    }
+
+    /// Copy the blobs that are intact.
+    fn blobs(&mut self) -> Result<()> {
+        let (blobs, store) = (self.reader.blobs(), self.builder.blobs());
+        for blob in blobs.list().unwrap_or_default().blobs {
+            if let Ok(bytes) = blobs.get(&blob.id) {
+                store.put(&bytes)?;
+                self.report.blobs += 1;
+            }
+        }
+        let is_lost = |id: &&BlobId| blobs.check(id) != BlobState::Intact;
+        let lost = self.named.iter().filter(is_lost).count();
+        self.report.blobs_lost = u64::try_from(lost).unwrap_or(u64::MAX);
+        Ok(())
+    }
+}
+
+impl SalvageReport {
+    fn empty() -> Self {
+        Self {
+            ack: None,
+            records: 0,
+            unbatched: 0,
+            unproven: 0,
+            lost: 0,
+            ranges: Vec::new(),
+            ranges_more: 0,
+            not_bridged: None,
+            blobs: 0,
+            blobs_lost: 0,
+        }
+    }
+}
+
+/// A path relative to the damaged ledger, in the same form on every machine.
+fn relative(path: &Path, dir: &Path) -> String {
+    let path = path.strip_prefix(dir).unwrap_or(path);
+    let parts = path.components().map(|part| part.as_os_str().to_string_lossy());
+    parts.collect::<Vec<_>>().join("/")
+}

@@ -1,0 +1,132 @@
+//! Checks the files beside the log: snapshots, which can be made again, and blobs, which cannot.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{SNAPSHOT_CHUNK_SIZE, SNAPSHOT_CRC_SIZE, SNAPSHOT_HEADER_SIZE, SnapshotName};
+use crate::ledger::blobs::BlobUse;
+use crate::ledger::snapshot::load;
+use crate::log::{Anchor, BlobState, Class, Finding, LogReader, SnapshotList, SnapshotNote};
+use crate::storage::{Access, Storage};
+
+use super::claims::StateClaim;
+
+/// Checks the snapshots of a ledger one by one.
+pub(crate) struct SnapshotVerifier<'a> {
+    pub(crate) reader: &'a LogReader,
+    pub(crate) storage: &'a Arc<dyn Storage>,
+    pub(crate) list: &'a SnapshotList,
+    /// Bad anchors, which were reported already.
+    pub(crate) bad: &'a [Anchor],
+}
+
+/// The result of checking a snapshot.
+pub(crate) enum SnapshotCheck {
+    Valid(StateClaim),
+    Bad(Finding),
+    /// It was reported already, or removed in the meantime.
+    Skipped,
+}
+
+impl SnapshotVerifier<'_> {
+    /// The length of a snapshot's file, for progress.
+    pub(crate) fn length(&self, name: &SnapshotName) -> u64 {
+        self.length_of(&self.path(name)).unwrap_or(0)
+    }
+
+    fn length_of(&self, path: &Path) -> std::io::Result<u64> {
+        self.storage.open(path, Access::Read)?.length()
+    }
+
+    fn path(&self, name: &SnapshotName) -> PathBuf {
+        self.list.folder.join(name.to_string())
+    }
+
+    /// A reader of the log as it is now.
+    pub(crate) fn reader_now(&self) -> Result<LogReader> {
+        LogReader::open(self.storage, self.reader.dir())
+    }
+
+    /// Whether the records after a snapshot were pruned, so that no fold can begin with it.
+    pub(crate) fn is_pruned(&self, name: &SnapshotName) -> bool {
+        name.seq.saturating_add(1) < self.reader.first_seq()
+    }
+
+    /// The finding about such a snapshot.
+    pub(crate) fn pruned_finding(&self, name: &SnapshotName) -> Finding {
+        let what = "the record of this snapshot was pruned, so the snapshot is of no use; it may be \
+                    deleted";
+        finding(Class::Warning, self.path(name), 0..0, what.to_owned())
+    }
+
+    pub(crate) fn check(&self, name: &SnapshotName) -> SnapshotCheck {
+        let path = self.path(name);
+        if self.bad.iter().any(|anchor| anchor.name().as_ref() == Some(name)) {
+            return SnapshotCheck::Skipped;
+        }
+        let is_anchor = self.reader.first_seq() > 1
+            && self.reader.retention().is_some_and(|retention| retention.is_anchor(name));
+        let class = if is_anchor { Class::Damage } else { Class::Derived };
+        match load::check(self.reader, name) {
+            Ok(header) => {
+                let place = finding(class, path, 0..HEADER, "the snapshot".to_owned());
+                SnapshotCheck::Valid(StateClaim { place, claimed: SnapshotNote::of(&header) })
+            }
+            Err(error) => match self.length_of(&path) {
+                // A writer that made a newer one may have removed it in the meantime.
+                Err(gone) if gone.kind() == std::io::ErrorKind::NotFound => SnapshotCheck::Skipped,
+                length => {
+                    SnapshotCheck::Bad(bad_snapshot(class, path, length.unwrap_or(0), &error))
+                }
+            },
+        }
+    }
+
+    /// Findings about unknown files.
+    pub(crate) fn unknown_files(&self) -> impl Iterator<Item = Finding> {
+        self.list.strangers.iter().map(|name| unknown_file(self.list.folder.join(name)))
+    }
+}
+
+/// [`SNAPSHOT_HEADER_SIZE`] as a file length.
+const HEADER: u64 = 512;
+/// The longest chunk, with its length and checksum.
+const CHUNK: u64 = (1 << 20) + 8;
+const _: () = assert!(
+    SNAPSHOT_HEADER_SIZE == 512 && SNAPSHOT_CHUNK_SIZE + SNAPSHOT_CRC_SIZE == (1 << 20) + 4,
+    "HEADER and CHUNK are the format's"
+);
+
+/// The finding about a bad snapshot: in its header, in a chunk, or somewhere in the file.
+fn bad_snapshot(class: Class, path: PathBuf, length: u64, error: &Error) -> Finding {
+    let range = match error.location().offset {
+        None => 0..length,
+        Some(offset) if offset < HEADER => 0..HEADER,
+        Some(offset) => offset..offset.saturating_add(CHUNK).min(length).max(offset),
+    };
+    let is_newer = error.kind() == ErrorKind::Unsupported;
+    let class = if is_newer { Class::Newer } else { class };
+    finding(class, path, range, error.message().to_owned())
+}
+
+/// The finding about a blob that a record names, unless it is intact. A lost blob is damage, since it
+/// cannot be made again. A fold does not need it.
+pub(crate) fn blob_finding(log: &LogReader, blob: &BlobUse, state: &BlobState) -> Option<Finding> {
+    let seq = blob.first_seq.filter(|_| *state != BlobState::Intact)?;
+    let length = blob.id.length;
+    let what = format!("output of record {seq}, {length} bytes: {state}");
+    // A blob that was missing when an archive was made is no damage of the archive.
+    let missing = log.manifest().map(|manifest| manifest.missing_blobs.as_slice());
+    let was_missing = missing.unwrap_or_default().contains(&blob.id.hex());
+    let class = if was_missing { Class::Warning } else { Class::Damage };
+    Some(finding(class, blob.path.clone(), 0..length, what))
+}
+
+pub(crate) fn unknown_file(path: PathBuf) -> Finding {
+    finding(Class::Warning, path, 0..0, "unknown file, ignored".to_owned())
+}
+
+fn finding(class: Class, path: PathBuf, range: std::ops::Range<u64>, what: String) -> Finding {
+    Finding { class, path, offset: range.start, end: range.end, missing: None, what }
+}

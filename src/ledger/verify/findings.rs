@@ -1,0 +1,25 @@
+//! Findings about single records.
+
+use std::path::PathBuf;
+
+use crate::log::{Class, Finding, LogReader, LoggedRecord};
+
+/// A finding about an intact record.
+pub(crate) fn at_record<P>(reader: &LogReader, record: &LoggedRecord<P>, what: String) -> Finding {
+    Finding {
+        class: Class::Damage,
+        path: segment_of(reader, record),
+        offset: record.offset,
+        end: record.offset.saturating_add(record.size),
+        missing: None,
+        what,
+    }
+}
+
+fn segment_of<P>(reader: &LogReader, record: &LoggedRecord<P>) -> PathBuf {
+    let segments = reader.segments().into_iter();
+    let is_own = |ordinal: u64| ordinal == record.segment;
+    let mut own =
+        segments.filter(|each| each.header.as_ref().is_ok_and(|header| is_own(header.ordinal)));
+    own.next().map(|segment| segment.path).unwrap_or_default()
+}

@@ -1,0 +1,115 @@
+//! Runs a verification: the log first, then what lies beside it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use crate::error::Result;
+use crate::ledger::blobs::{self, NamedBlobs};
+use crate::ledger::codec::event::kind_of;
+use crate::ledger::environment::Environment;
+use crate::log::{
+    self, BlobId, KIND_RETENTION_NOTE, KIND_SNAPSHOT_NOTE, Links, LogReader, LoggedRecord,
+    VerifyOptions,
+};
+
+use super::files::SnapshotVerifier;
+use super::report::{VerifyLevel, VerifyPhase, VerifyProgress, VerifyReport, VerifyRequest};
+use super::{anchors, archive, claims, derived};
+
+/// Verify a ledger.
+///
+/// # Errors
+/// `NotALedger`; `Io` if not even names and headers can be read. Damage is no error.
+pub fn verify(
+    dir: &Path,
+    environment: &Environment,
+    request: VerifyRequest<'_>,
+) -> Result<VerifyReport> {
+    let noted = Mutex::new(NotedRecords::default());
+    let examine = |record: &LoggedRecord<&[u8]>| {
+        NotedRecords::add(&noted, record, request.level);
+        // Payloads are validated by the level `replay`.
+        kind_of(record).err()
+    };
+    let links = if request.level == VerifyLevel::Crc { Links::Trusted } else { Links::Computed };
+    let watch =
+        |done, total| (request.watch)(VerifyProgress { phase: VerifyPhase::Log, done, total });
+    let options = VerifyOptions {
+        links,
+        jobs: request.jobs,
+        expected: request.expected,
+        watch: &watch,
+        examine: &examine,
+    };
+    let log = log::verify(&environment.storage, dir, options)?;
+    let mut report = VerifyReport { log, snapshots: 0, notes: 0, blobs: 0, state: None };
+    if report.is_stopped() {
+        return Ok(report);
+    }
+    let noted = noted.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let retention: Vec<_> = noted.retention.into_values().collect();
+    let view = LogReader::open(&environment.storage, dir)?;
+    anchors::notes(&view, &retention, &mut report)?;
+    let bad = anchors::files(&|| LogReader::open(&environment.storage, dir), &mut report)?;
+    archive::check(dir, environment, &view, &mut report)?;
+    if request.level < VerifyLevel::Snapshots {
+        return Ok(report);
+    }
+    // List the names first: a reader that is opened later knows every record they refer to.
+    let list = LogReader::open(&environment.storage, dir)?.snapshots()?;
+    let reader = LogReader::open(&environment.storage, dir)?;
+    let claims = claims::of_notes(&reader, noted.snapshots.values(), &mut report)?;
+    let storage = &environment.storage;
+    let snapshots = SnapshotVerifier { reader: &reader, storage, list: &list, bad: &bad };
+    let mut named = NamedBlobs::anchored(&reader);
+    for ((seq, ..), id) in noted.blobs {
+        named.add(id, seq);
+    }
+    let survey = blobs::survey(&reader, named)?;
+    derived::check(&snapshots, &survey, claims, request, &mut report)?;
+    Ok(report)
+}
+
+/// Records that later checks need. They are collected while the log is read; a part of it may be read
+/// twice.
+#[derive(Default)]
+struct NotedRecords {
+    retention: BTreeMap<RecordPlace, LoggedRecord>,
+    snapshots: BTreeMap<RecordPlace, LoggedRecord>,
+    blobs: BTreeMap<RecordPlace, BlobId>,
+}
+
+/// A record's number, segment and offset.
+type RecordPlace = (u64, u64, u64);
+
+impl NotedRecords {
+    fn add(all: &Mutex<Self>, record: &LoggedRecord<&[u8]>, level: VerifyLevel) {
+        // The lock is rarely taken: few records are noted.
+        let all = || all.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_deep = level >= VerifyLevel::Snapshots;
+        let place = (record.seq, record.segment, record.offset);
+        match record.kind {
+            KIND_RETENTION_NOTE => {
+                all().retention.insert(place, record.clone().into_owned());
+            }
+            KIND_SNAPSHOT_NOTE if is_deep => {
+                all().snapshots.insert(place, record.clone().into_owned());
+            }
+            _ if is_deep => {
+                if let Ok(Some(id)) = blobs::named_in(record) {
+                    all().blobs.insert(place, id);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The last durable record of a ledger: its root, to be kept elsewhere.
+///
+/// # Errors
+/// `NotALedger`; `Ambiguous` and `Corrupt` if it is unknown; `Io`.
+pub fn root(dir: &Path, environment: &Environment) -> Result<log::Ack> {
+    log::root(&environment.storage, dir)
+}
