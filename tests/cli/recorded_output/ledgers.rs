@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use crate::golden::deterministic;
 use crate::lab::{dir, reader};
-use crate::{time_travel, wild};
+use crate::{random_commands, time_travel};
 
 /// The number of the step that is in flight when the process of `killed` is killed.
 const KILLED_AT: u32 = 37;
@@ -398,7 +398,7 @@ fn waiting_steps(ledger: &Ledger) {
 pub(super) fn history(seed: u64) -> SimDisk {
     let disk = SimDisk::new();
     let ledger = Ledger::create(&dir(), &time_travel::environment(&disk, 64)).unwrap();
-    wild::play(&ledger, seed, 260);
+    random_commands::play(&ledger, seed, 260);
     ledger.close().unwrap();
     disk
 }
