@@ -1,42 +1,41 @@
-//! What is explained is what is so.
+//! `explain` agrees with what a claim would find, and its text names the roots.
 
 use super::*;
 use crate::plan::tests::support::*;
 use crate::plan::*;
 
-/// Whether a step may be dealt, and why not, agree with what a claim of it would find.
-pub(in crate::plan) fn agrees(state: &State, run: &Run, step: StepNumber) {
+/// Checks that the explanation of a step agrees with the result of a claim.
+pub(in crate::plan) fn agrees_with_claim(state: &State, run: &Run, step: StepNumber) {
     let why = explain(state, run.id, step, state.time).unwrap();
     let worker = "w".to_owned();
     let claim = Command::Dispatch { run: run.id, step: Some(step), worker, lease: None };
-    let is_dealt = |events: &Vec<Event>| {
-        let dealt = |event: &Event| {
+    let has_dispatch = |events: &Vec<Event>| {
+        let dispatched = |event: &Event| {
             matches!(event, Event::Step(record)
                 if matches!(record.event, StepEvent::Dispatched(_)))
         };
-        events.iter().any(dealt)
+        events.iter().any(dispatched)
     };
     let claimed = decide(state, state.time, &claim);
-    let may = claimed.as_ref().is_ok_and(is_dealt);
-    assert_eq!(why.may_be_dealt(), may, "{why}\n{claimed:?}\n{:?}", run.step(step));
+    let may = claimed.as_ref().is_ok_and(has_dispatch);
+    assert_eq!(why.may_be_dispatched(), may, "{why}\n{claimed:?}\n{:?}", run.step(step));
     for (number, entry) in &why.steps {
         let is_over = entry.status.is_closed() || entry.status == StepStatus::Ready;
-        // A step that follows from nothing else (a cycle) still names what it waits for.
+        // A step in a dependency cycle still names what it waits for.
         assert_eq!(entry.reasons.is_empty(), is_over, "step {number} of {why}");
-        for next in entry.reasons.iter().flat_map(Reason::leads_to) {
+        for next in entry.reasons.iter().flat_map(BlockReason::leads_to) {
             assert!(why.steps.contains_key(&next), "{next} is missing in {why}");
         }
     }
     if let Err(Rejection::CapReached { scope, .. }) = claimed {
-        let named =
-            |reason: &Reason| matches!(reason, Reason::Cap { scope: of, .. } if *of == scope);
+        let named = |reason: &BlockReason| matches!(reason, BlockReason::Cap { scope: of, .. } if *of == scope);
         assert!(why.run_reasons.iter().any(named), "{why}");
     }
 }
 
-/// Goal: the whole chain is named, down to whoever holds the root and until when.
+/// The explanation follows the whole chain down to the active attempt and the end of its lease.
 #[test]
-fn the_chain_ends_with_who_holds_the_root() {
+fn chain_ends_at_the_active_attempt() {
     let mut all = plan(vec![
         step("root", &[]),
         step("left", &["root"]),
@@ -45,12 +44,12 @@ fn the_chain_ends_with_who_holds_the_root() {
         step("last", &["join"]),
     ]);
     all.barriers.push(barrier("both", &["left", "right"], BarrierNeeds::All));
-    let mut world = World::with(&all, trust());
-    world.deal("root");
-    let number = world.number("last");
-    let why = explain(&world.state, RunId(1), number, world.now).unwrap();
+    let mut ledger = TestLedger::with(&all, trust());
+    ledger.dispatch("root");
+    let number = ledger.number("last");
+    let why = explain(&ledger.state, RunId(1), number, ledger.now).unwrap();
     assert_eq!(why.steps.len(), 5, "each step once");
-    assert_eq!(why.roots(), [world.number("root")].into());
+    assert_eq!(why.roots(), [ledger.number("root")].into());
     let text = why.to_string();
     let expected = "\
 step 5 (last) is waiting
@@ -63,34 +62,34 @@ step 5 (last) is waiting
     assert!(text.contains("step 1 (root) is dispatched, see above"), "{text}");
 }
 
-/// Goal: a precondition names what it reads, and who is left that may set it.
+/// A false precondition names its variables and the remaining steps that may set them.
 #[test]
-fn a_precondition_names_who_may_still_make_it_true() {
+fn precondition_names_the_steps_that_may_satisfy_it() {
     let mut waits = step("waits", &[]);
     waits.preconditions = vec!["score > 600".to_owned()].into();
     let mut writer = step("writer", &[]);
     writer.outputs = vec!["score".to_owned()];
-    let mut world = World::with(&plan(vec![waits, writer]), trust());
-    let why =
-        |world: &World| explain(&world.state, RunId(1), world.number("waits"), world.now).unwrap();
-    let before = why(&world);
-    let Some(Reason::Precondition { writers, variables, ruling, .. }) =
+    let mut ledger = TestLedger::with(&plan(vec![waits, writer]), trust());
+    let why = |ledger: &TestLedger| {
+        explain(&ledger.state, RunId(1), ledger.number("waits"), ledger.now).unwrap()
+    };
+    let before = why(&ledger);
+    let Some(BlockReason::Precondition { writers, variables, ruling, .. }) =
         before.steps[&StepNumber(1)].reasons.first()
     else {
         panic!("{before}");
     };
     assert_eq!((writers.len(), variables.len(), *ruling), (1, 1, Some(Ruling::Fail)));
     assert!(before.to_string().contains("may be set by step 2 (writer)"), "{before}");
-    world.work("writer");
-    let after = why(&world);
-    assert!(after.to_string().contains("no step that is left sets it"), "{after}");
+    ledger.complete("writer");
+    let after = why(&ledger);
+    assert!(after.to_string().contains("no remaining step sets it"), "{after}");
     assert_eq!(after.request.unwrap().from, Some(StepNumber(1)));
 }
 
-/// Goal: a full cap names everyone who holds a part of it; a budget what it lacks; a gate whom
-/// it asked.
+/// A full cap names the attempts that count against it, a budget its shortage, a gate the person.
 #[test]
-fn limits_and_gates_name_holders_sums_and_people() {
+fn limits_and_gates_name_attempts_shortages_and_people() {
     let gate = Gate {
         question: "go?".to_owned(),
         to: Some("ann".to_owned()),
@@ -104,32 +103,32 @@ fn limits_and_gates_name_holders_sums_and_people() {
     ]);
     all.caps.tags.insert("gpu".to_owned(), 1);
     all.budget.attempts = Some(1);
-    let mut world = World::with(&all, trust());
-    world.deal("one");
-    let text = |world: &World, id: &str| {
-        explain(&world.state, RunId(1), world.number(id), world.now).unwrap().to_string()
+    let mut ledger = TestLedger::with(&all, trust());
+    ledger.dispatch("one");
+    let text = |ledger: &TestLedger, id: &str| {
+        explain(&ledger.state, RunId(1), ledger.number(id), ledger.now).unwrap().to_string()
     };
-    let two = text(&world, "two");
+    let two = text(&ledger, "two");
     assert!(two.contains("the cap of 1 for tag gpu in run 1 is reached: worker-1 has step 1"));
     assert!(two.contains("run 1's budget of attempts does not cover it: 1 spent"), "{two}");
-    let gated = text(&world, "gated");
+    let gated = text(&ledger, "gated");
     assert!(gated.contains("ann was asked (question "), "{gated}");
     assert!(gated.contains("go?; yes|no|skip), for 60 s more"), "{gated}");
 }
 
-/// Goal: what nobody may ask about is refused, and a long chain takes no recursion.
+/// Unknown runs and steps are rejected, and a long chain needs no recursion.
 #[test]
-fn odd_questions_have_an_answer() {
+fn unknown_steps_and_long_chains_are_handled() {
     let id = |number: u32| format!("s{number}");
     let chain = |number: u32| match number {
         0 => step("s0", &[]),
         _ => step(&id(number), &[&id(number - 1)]),
     };
-    let world = World::with(&plan((0..20_000).map(chain).collect()), trust());
-    let why = explain(&world.state, RunId(1), StepNumber(20_000), world.now).unwrap();
+    let ledger = TestLedger::with(&plan((0..20_000).map(chain).collect()), trust());
+    let why = explain(&ledger.state, RunId(1), StepNumber(20_000), ledger.now).unwrap();
     assert_eq!((why.steps.len(), why.roots().len()), (20_000, 1));
     assert!(why.to_string().lines().count() < 30);
-    let ask = |run, step| explain(&world.state, run, step, 0).unwrap_err();
+    let ask = |run, step| explain(&ledger.state, run, step, 0).unwrap_err();
     assert_eq!(ask(RunId(2), StepNumber(1)), Rejection::NoSuchRun);
     assert_eq!(ask(RunId(1), StepNumber(20_001)), Rejection::NoSuchStep(StepNumber(20_001)));
 }

@@ -1,15 +1,14 @@
-//! The books, recomputed from scratch: everything derived, from nothing but the statuses and
-//! attempts of the steps, the plan's text and the statuses of the barriers.
+//! The invariants of the state, recomputed from scratch: everything derived, from nothing but the
+//! statuses and attempts of the steps, the text of the plan and the statuses of the barriers.
 //!
-//! It shares no code with the fold: names are looked up in lists, the slow way.
+//! Shares no code with `apply`; names are looked up by linear search.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::plan::*;
 
-/// Panics if any derived part of the state differs from what its sources say, or if anything is
-/// left to follow.
+/// Panics if any derived part of the state is wrong, or if a consequence is still pending.
 pub(super) fn check(state: &State) {
     check_derived(state);
     let mut account = Account { limits: state.account.limits, ..Account::default() };
@@ -27,8 +26,8 @@ pub(super) fn check(state: &State) {
     }
 }
 
-/// Panics if a list, count or timer does not follow from the statuses and attempts of the steps:
-/// no event may ever bring them apart, forged ones included.
+/// Panics if a list, count or timer does not follow from the statuses and attempts of the steps.
+/// Must hold after any event, also a forged one.
 pub(super) fn check_derived(state: &State) {
     let mut in_flight = BTreeMap::new();
     let mut by_owner: BTreeMap<String, u32> = BTreeMap::new();
@@ -46,7 +45,7 @@ pub(super) fn check_derived(state: &State) {
             if step.status != StepStatus::Dispatched {
                 continue;
             }
-            let attempt = step.attempt().expect("what is in flight has an attempt");
+            let attempt = step.attempt().expect("a step in flight has an attempt");
             in_flight.insert(attempt.token, (run.id, number));
             step.tags().iter().for_each(|tag| *by_tag.entry(tag.clone()).or_default() += 1);
             assert_eq!(state.dealt.get(&attempt.token), Some(&(run.id, number)));
@@ -56,7 +55,10 @@ pub(super) fn check_derived(state: &State) {
         }
     }
     for (token, (run, _)) in &state.dealt {
-        assert!(state.runs[run].dealt.contains(token), "what retires with a run is its own");
+        assert!(
+            state.runs[run].dealt.contains(token),
+            "the run lists the tokens that retire with it"
+        );
     }
     assert_eq!(state.in_flight, in_flight);
     assert_eq!(state.in_flight_by_owner, by_owner);
@@ -65,12 +67,12 @@ pub(super) fn check_derived(state: &State) {
     assert_eq!(state.questions, questions);
 }
 
-/// Why a step is not dealt is what a claim of it finds: of another step every time.
+/// `explain` and a claim must agree about every step, one step per call.
 fn check_explanation(state: &State, run: &Run) {
     let steps = u64::try_from(run.steps.len()).unwrap();
     if let Some(place) = state.seq.checked_rem(steps) {
         let number = StepNumber(u32::try_from(place + 1).unwrap());
-        crate::plan::explain::tests::agrees(state, run, number);
+        crate::plan::explain::tests::agrees_with_claim(state, run, number);
     }
 }
 
@@ -84,9 +86,9 @@ fn check_run(run: &Run) {
     check_timers(run);
     check_account(run);
     if run.status == RunStatus::Running {
-        // Between commands nothing is left to follow.
+        // No consequence is pending between commands.
         assert!(run.due.is_empty() && run.due_barriers.is_empty());
-        assert!(settle_is_quiet(run));
+        assert!(has_no_pending_consequence(run));
     }
     let plan = version.plan.whole();
     for (step, number) in plan.steps.iter().zip(&version.numbers) {
@@ -95,23 +97,23 @@ fn check_run(run: &Run) {
             step.after.iter().map(String::as_str).filter(|name| !is_settled(run, name)).collect();
         assert_eq!(usize::try_from(state.unmet).unwrap(), waits.len(), "unmet of {}", step.id);
         assert_eq!(run.waiting_for(*number).len(), waits.len());
-        let holds = holds(step, state);
+        let is_held_back = is_held_back(step, state);
         match state.status {
             StepStatus::Ready => {
-                assert!(waits.is_empty() && !holds, "{} is ready too early", step.id);
+                assert!(waits.is_empty() && !is_held_back, "{} is ready too early", step.id);
             }
             StepStatus::Waiting => {
-                assert!(!waits.is_empty() || holds, "{} waits for nothing", step.id);
+                assert!(!waits.is_empty() || is_held_back, "{} waits without a reason", step.id);
             }
             StepStatus::Dispatched | StepStatus::Reported => assert!(waits.is_empty()),
-            StepStatus::Accepted if stands_on_inputs(state) => {
-                assert!(waits.is_empty(), "{} stands on what is not settled", step.id);
+            StepStatus::Accepted if depends_on_inputs(state) => {
+                assert!(waits.is_empty(), "{} depends on an unsettled step", step.id);
             }
             _ => {}
         }
         let has_attempt = match state.status {
             StepStatus::Dispatched | StepStatus::Reported | StepStatus::InDoubt => true,
-            // Somebody was asked about its failure, or it failed for good and may have landed.
+            // A question about its failure is open, or it failed finally and may have landed.
             StepStatus::Gated | StepStatus::Failed => state.attempt().is_some(),
             _ => false,
         };
@@ -120,8 +122,8 @@ fn check_run(run: &Run) {
     }
 }
 
-/// Whether anything but what it depends on keeps a step from being dealt.
-fn holds(step: &Step, state: &StepState) -> bool {
+/// Whether something other than its dependencies keeps a step from being dispatched.
+fn is_held_back(step: &Step, state: &StepState) -> bool {
     let hold = state.hold();
     let passed = hold.preconditions.values().filter(|ruling| **ruling == Ruling::Pass).count();
     hold.is_on_call
@@ -134,9 +136,9 @@ fn holds(step: &Step, state: &StepState) -> bool {
         || state.attempt().is_some()
 }
 
-/// Whether a step was accepted because it was dealt and worked on. What was done before, or
-/// landed after its step had changed, may stand on inputs that are not settled.
-fn stands_on_inputs(step: &StepState) -> bool {
+/// Whether a step was accepted through an attempt. Earlier work, and work that landed after its
+/// step changed, may depend on inputs that are not settled.
+fn depends_on_inputs(step: &StepState) -> bool {
     let elsewhere = |basis: &AcceptedBasis| {
         matches!(basis, AcceptedBasis::DoneBefore { .. } | AcceptedBasis::Landed { .. })
     };
@@ -146,7 +148,7 @@ fn stands_on_inputs(step: &StepState) -> bool {
 fn check_numbers(run: &Run, version: &PlanVersion) {
     assert_eq!(version.numbers.len(), version.plan.len());
     let ids: BTreeSet<&str> = run.steps.iter().map(StepState::id).collect();
-    assert_eq!(ids.len(), run.steps.len(), "one number per id, for ever");
+    assert_eq!(ids.len(), run.steps.len(), "each id keeps its number");
     for (step, number) in version.plan.steps().zip(&version.numbers) {
         assert_eq!(run.step(*number).unwrap().id(), step.id());
         assert_eq!(run.step_named(step.id()), Some(*number));
@@ -194,7 +196,7 @@ fn check_lists(run: &Run, version: &PlanVersion) {
     assert_eq!(run.in_doubt, with[&StepStatus::InDoubt]);
 }
 
-/// The timers of a run, from what they are about.
+/// The timers that the run must have.
 fn check_timers(run: &Run) {
     let mut timers = BTreeSet::new();
     let is_over = matches!(run.status, RunStatus::Ended(_));
@@ -231,7 +233,7 @@ fn check_timers(run: &Run) {
 fn check_account(run: &Run) {
     let sum = |costs: &mut dyn Iterator<Item = Cost>| costs.fold(Cost::default(), Cost::plus);
     let mut reserved = run.steps.iter().filter_map(|step| Some(step.attempt()?.reserved));
-    // What is in doubt was lost, and is charged already.
+    // An attempt with an unknown outcome was lost, and is charged already.
     assert!(sum(&mut reserved).money_micros >= run.account.reserved.money_micros);
     assert_eq!(run.account.estimated, sum(&mut run.estimates.values().copied()));
     let Cost { money_micros, tokens } = run.account.spent;
@@ -239,7 +241,7 @@ fn check_account(run: &Run) {
     assert!(money_micros >= estimated.money_micros && tokens >= estimated.tokens);
 }
 
-fn settle_is_quiet(run: &Run) -> bool {
+fn has_no_pending_consequence(run: &Run) -> bool {
     let mut state = State::default();
     state.runs.insert(run.id, run.clone());
     settle(&state, run.id).is_empty()
@@ -264,14 +266,17 @@ fn check_barriers(run: &Run, version: &PlanVersion) {
         let needed = usize::try_from(state.needed).unwrap();
         let possible = state.members.len() - state.failed.len();
         match state.status {
-            // Somebody who was asked may have let it go.
+            // A person may have released it in an answer.
             BarrierStatus::Released => {
                 assert!(state.arrived.len() >= needed || state.on_break == OnBreak::Ask);
             }
             BarrierStatus::Broken => {
                 assert!(possible < needed || state.is_late);
                 let is_over = run.status != RunStatus::Running || state.on_break != OnBreak::Wait;
-                assert!(is_over || state.arrived.len() < needed, "nobody waits for who came");
+                assert!(
+                    is_over || state.arrived.len() < needed,
+                    "closed although enough members arrived"
+                );
             }
             BarrierStatus::Closed if run.status == RunStatus::Running => {
                 assert!(state.arrived.len() < needed && possible >= needed);

@@ -1,17 +1,17 @@
-//! Tests of the state machine as a whole: what each command does and refuses, and that whatever
-//! is asked of it, its books balance.
+//! Tests of the state machine as a whole: what each command does, what it rejects, and that the
+//! state keeps its invariants whatever is asked of it.
 
-mod budget_pause;
+mod batch_overflow;
+mod budgets;
 mod commands;
-mod failure;
-mod forged_events;
+mod complexity;
+mod failures;
 mod invariants;
 mod late_barriers;
-mod limits;
 mod random;
 mod regressions;
 mod rejections;
-mod replan;
-mod settle;
+mod settlement;
 pub(super) mod support;
+mod versions;
 mod views;

@@ -1,16 +1,16 @@
-//! How each command says no.
+//! How each command is rejected.
 
 use super::support::*;
 use crate::plan::*;
 
-fn one() -> World {
-    World::with(&plan(vec![step("a", &[]), step("b", &["a"])]), RunPolicy::default())
+fn one() -> TestLedger {
+    TestLedger::with(&plan(vec![step("a", &[]), step("b", &["a"])]), RunPolicy::default())
 }
 
 const ABSENT: RunId = RunId(9);
 
 #[test]
-fn what_names_no_run_is_refused() {
+fn unknown_run_is_rejected() {
     let by = || "ann".to_owned();
     let (step, reason) = (StepNumber(1), String::new());
     let hash = ContentHash::default();
@@ -53,46 +53,46 @@ fn what_names_no_run_is_refused() {
         },
         Command::CancelRun { run: ABSENT, by: by(), reason },
     ];
-    let mut world = one();
+    let mut ledger = one();
     for command in commands {
-        let answer = world.ask(command.clone());
+        let answer = ledger.execute(command.clone());
         assert_eq!(answer, Err(Rejection::NoSuchRun), "{command:?}");
     }
 }
 
 #[test]
-fn a_run_needs_a_name_of_its_own() {
-    let mut world = one();
+fn run_name_is_unique_and_valid() {
+    let mut ledger = one();
     let start = |name: &str| Command::StartRun {
         name: name.to_owned(),
         policy: RunPolicy::default(),
         draft: draft(&plan(vec![])),
     };
-    assert_eq!(world.ask(start("demo")), Err(Rejection::RunExists(RunId(1))));
-    assert!(matches!(world.ask(start(" ")), Err(Rejection::BadName(_))));
-    assert!(world.ask(start("other")).is_ok());
+    assert_eq!(ledger.execute(start("demo")), Err(Rejection::RunExists(RunId(1))));
+    assert!(matches!(ledger.execute(start(" ")), Err(Rejection::BadName(_))));
+    assert!(ledger.execute(start("other")).is_ok());
 }
 
 #[test]
-fn ids_that_would_break_the_books_are_refused() {
-    let mut world = one();
+fn invalid_ids_are_rejected() {
+    let mut ledger = one();
     let mut twice = plan(vec![step("x", &[]), step("x", &[])]);
-    assert!(matches!(world.propose(&twice), Err(Rejection::InvalidPlan(_))));
+    assert!(matches!(ledger.propose(&twice), Err(Rejection::InvalidPlan(_))));
     twice = plan(vec![step("x", &[])]);
     twice.barriers = vec![barrier("x", &["x"], BarrierNeeds::All)];
-    assert!(matches!(world.propose(&twice), Err(Rejection::InvalidPlan(_))));
+    assert!(matches!(ledger.propose(&twice), Err(Rejection::InvalidPlan(_))));
 }
 
 #[test]
-fn the_active_plan_is_not_proposed_again() {
-    let mut world = one();
-    let same = world.run().plan().unwrap().whole();
-    assert_eq!(world.propose(&same), Err(Rejection::SamePlan(1)));
+fn active_plan_cannot_be_proposed_again() {
+    let mut ledger = one();
+    let same = ledger.run().plan().unwrap().whole();
+    assert_eq!(ledger.propose(&same), Err(Rejection::SamePlan(1)));
 }
 
 #[test]
-fn an_automatic_run_takes_no_review() {
-    let mut world = one();
+fn automatic_run_takes_no_review() {
+    let mut ledger = one();
     let review = Command::ReviewPlan {
         run: RunId(1),
         version: 1,
@@ -101,173 +101,177 @@ fn an_automatic_run_takes_no_review() {
         by: "ann".to_owned(),
         note: String::new(),
     };
-    assert_eq!(world.ask(review), Err(Rejection::NoSuchVersion(1)), "it was approved by policy");
+    assert_eq!(ledger.execute(review), Err(Rejection::NoSuchVersion(1)), "the policy approved it");
 }
 
 #[test]
-fn only_a_ready_step_is_dealt() {
-    let mut world = one();
+fn only_ready_steps_are_dispatched() {
+    let mut ledger = one();
     let absent = StepNumber(7);
-    assert_eq!(world.ask(dispatch(Some(absent))), Err(Rejection::NoSuchStep(absent)));
+    assert_eq!(ledger.execute(dispatch_command(Some(absent))), Err(Rejection::NoSuchStep(absent)));
     let waiting = Rejection::NotReady(StepNumber(2), StepStatus::Waiting);
-    assert_eq!(world.try_deal("b"), Err(waiting));
-    world.work("a");
+    assert_eq!(ledger.try_dispatch("b"), Err(waiting));
+    ledger.complete("a");
     let done = Rejection::NotReady(StepNumber(1), StepStatus::Accepted);
-    assert_eq!(world.try_deal("a"), Err(done));
+    assert_eq!(ledger.try_dispatch("a"), Err(done));
 }
 
 #[test]
-fn a_token_that_was_never_dealt_is_stale() {
-    let mut world = one();
+fn unknown_token_is_stale() {
+    let mut ledger = one();
     let token = AttemptToken(1);
     let stale = Err(Rejection::StaleToken(token));
     let (cause, detail) = (LostCause::RunnerDied, String::new());
-    assert_eq!(world.ask(Command::Renew { token, lease: None }), stale);
-    assert_eq!(world.ask(Command::ReportLost { token, cause, detail }), stale);
-    assert_eq!(world.ask(Command::Judge { token, verdicts: vec![] }), stale);
+    assert_eq!(ledger.execute(Command::Renew { token, lease: None }), stale);
+    assert_eq!(ledger.execute(Command::ReportLost { token, cause, detail }), stale);
+    assert_eq!(ledger.execute(Command::Judge { token, verdicts: vec![] }), stale);
     let receipt = Receipt::default();
-    assert_eq!(world.ask(Command::RecordReceipt { token, receipt }), stale);
+    assert_eq!(ledger.execute(Command::RecordReceipt { token, receipt }), stale);
 }
 
 #[test]
-fn an_attempt_that_reported_is_over() {
-    let mut world = one();
-    let token = world.deal("a");
-    world.report(token, Receipt::default());
-    assert_eq!(world.ask(Command::Renew { token, lease: None }), Err(Rejection::StaleToken(token)));
-    assert_eq!(kinds(&world.report(token, Receipt::default())), "ReceiptRefused");
-    assert_eq!(world.status("a"), StepStatus::Accepted);
+fn second_receipt_is_rejected() {
+    let mut ledger = one();
+    let token = ledger.dispatch("a");
+    ledger.report(token, Receipt::default());
+    assert_eq!(
+        ledger.execute(Command::Renew { token, lease: None }),
+        Err(Rejection::StaleToken(token))
+    );
+    assert_eq!(kinds(&ledger.report(token, Receipt::default())), "ReceiptRefused");
+    assert_eq!(ledger.status("a"), StepStatus::Accepted);
 }
 
 #[test]
-fn a_criterion_is_judged_once_by_somebody_else() {
+fn criterion_is_judged_once_and_not_by_the_worker() {
     let judged = Step {
         acceptance: vec![Criterion::Text("good".to_owned()), Criterion::Command("true".to_owned())],
         ..step("a", &[])
     };
-    let mut world = World::with(&plan(vec![judged]), RunPolicy::default());
-    let token = world.deal("a");
-    world.report(token, Receipt::default());
+    let mut ledger = TestLedger::with(&plan(vec![judged]), RunPolicy::default());
+    let token = ledger.dispatch("a");
+    ledger.report(token, Receipt::default());
     let pass = |criterion, by| verdict(criterion, Ruling::Pass, by);
     let judge = |verdicts| Command::Judge { token, verdicts };
     let own = Rejection::JudgedByWorker("worker-1".to_owned());
-    assert_eq!(world.ask(judge(vec![pass(0, "worker-1")])), Err(own));
+    assert_eq!(ledger.execute(judge(vec![pass(0, "worker-1")])), Err(own));
     let absent = Err(Rejection::NoSuchCriterion(2));
-    assert_eq!(world.ask(judge(vec![pass(0, "ann"), pass(2, "ann")])), absent);
+    assert_eq!(ledger.execute(judge(vec![pass(0, "ann"), pass(2, "ann")])), absent);
     let twice = Err(Rejection::NoSuchCriterion(0));
-    assert_eq!(world.ask(judge(vec![pass(0, "ann"), pass(0, "ann")])), twice);
-    world.ask(judge(vec![pass(0, "ann")])).unwrap();
-    assert_eq!(world.ask(judge(vec![pass(0, "bob")])), twice);
-    assert_eq!(world.status("a"), StepStatus::Reported);
+    assert_eq!(ledger.execute(judge(vec![pass(0, "ann"), pass(0, "ann")])), twice);
+    ledger.execute(judge(vec![pass(0, "ann")])).unwrap();
+    assert_eq!(ledger.execute(judge(vec![pass(0, "bob")])), twice);
+    assert_eq!(ledger.status("a"), StepStatus::Reported);
 }
 
 #[test]
-fn the_plan_is_not_judged_before_its_steps_are_closed() {
+fn plan_criteria_wait_for_closed_steps() {
     let mut judged = plan(vec![step("a", &[])]);
     judged.test_criteria = vec![Criterion::Command("true".to_owned())];
-    let mut world = World::with(&judged, RunPolicy::default());
+    let mut ledger = TestLedger::with(&judged, RunPolicy::default());
     let verdicts = vec![verdict(0, Ruling::Pass, "ann")];
     let judge = Command::JudgePlan { run: RunId(1), verdicts };
-    assert_eq!(world.ask(judge.clone()), Err(Rejection::NoSuchCriterion(0)));
-    world.work("a");
-    assert_eq!(world.run().status, RunStatus::Running);
-    assert_eq!(kinds(&world.ask(judge).unwrap()), "PlanVerdict RunEnded");
-    assert_eq!(world.run().status, RunStatus::Ended(Ending::Done));
+    assert_eq!(ledger.execute(judge.clone()), Err(Rejection::NoSuchCriterion(0)));
+    ledger.complete("a");
+    assert_eq!(ledger.run().status, RunStatus::Running);
+    assert_eq!(kinds(&ledger.execute(judge).unwrap()), "PlanVerdict RunEnded");
+    assert_eq!(ledger.run().status, RunStatus::Ended(Ending::Done));
 }
 
 #[test]
-fn what_is_in_flight_is_neither_skipped_nor_taken_over() {
-    let mut world = one();
-    world.deal("a");
+fn step_in_flight_cannot_be_skipped_or_taken_over() {
+    let mut ledger = one();
+    ledger.dispatch("a");
     let (run, step) = (RunId(1), StepNumber(1));
     let (by, reason) = ("ann".to_owned(), String::new());
     let skip = Command::Skip { run, step, by, reason };
-    assert!(matches!(world.ask(skip), Err(Rejection::HeldBy { .. })));
+    assert!(matches!(ledger.execute(skip), Err(Rejection::HeldBy { .. })));
     let take = Command::TakeOver { run, steps: vec![(step, String::new())] };
-    assert!(matches!(world.ask(take), Err(Rejection::HeldBy { .. })));
+    assert!(matches!(ledger.execute(take), Err(Rejection::HeldBy { .. })));
 }
 
 #[test]
-fn only_doubt_is_resolved_and_only_failure_retried() {
-    let mut world = one();
+fn resolve_and_retry_require_a_matching_status() {
+    let mut ledger = one();
     let (run, step, finding) = (RunId(1), StepNumber(1), Finding::Landed);
     let resolve =
         Command::ResolveDoubt { run, step, finding, by: "ann".to_owned(), evidence: String::new() };
-    assert_eq!(world.ask(resolve), Err(Rejection::NotReady(step, StepStatus::Ready)));
+    assert_eq!(ledger.execute(resolve), Err(Rejection::NotReady(step, StepStatus::Ready)));
     let retry = Command::RetryFailed { run, by: "ann".to_owned() };
-    assert_eq!(world.ask(retry), Err(Rejection::NothingFailed));
+    assert_eq!(ledger.execute(retry), Err(Rejection::NothingFailed));
     let retry = |step| Command::Retry { run, step, by: "ann".to_owned() };
-    assert_eq!(world.ask(retry(step)), Err(Rejection::NothingFailed));
+    assert_eq!(ledger.execute(retry(step)), Err(Rejection::NothingFailed));
     let nowhere = StepNumber(99);
-    assert_eq!(world.ask(retry(nowhere)), Err(Rejection::NoSuchStep(nowhere)));
+    assert_eq!(ledger.execute(retry(nowhere)), Err(Rejection::NoSuchStep(nowhere)));
 }
 
 #[test]
-fn a_cap_of_zero_is_refused() {
+fn cap_of_zero_is_rejected() {
     let cap = Command::SetCap { scope: CapScope::Ledger, limit: Some(0), by: "ann".to_owned() };
-    assert_eq!(one().ask(cap), Err(Rejection::ZeroCap));
+    assert_eq!(one().execute(cap), Err(Rejection::ZeroCap));
 }
 
 #[test]
-fn a_run_that_is_done_takes_no_more_commands() {
-    let mut world = one();
-    world.work("a");
-    world.work("b");
+fn ended_run_rejects_commands() {
+    let mut ledger = one();
+    ledger.complete("a");
+    ledger.complete("b");
     let done = Err(Rejection::RunHasEnded(Ending::Done));
-    assert_eq!(world.ask(dispatch(None)), done);
-    assert_eq!(world.propose(&plan(vec![])), done);
+    assert_eq!(ledger.execute(dispatch_command(None)), done);
+    assert_eq!(ledger.propose(&plan(vec![])), done);
     let retry = Command::RetryFailed { run: RunId(1), by: "ann".to_owned() };
-    assert_eq!(world.ask(retry), done);
+    assert_eq!(ledger.execute(retry), done);
     let (run, step) = (RunId(1), StepNumber(1));
-    assert_eq!(world.ask(Command::Retry { run, step, by: "ann".to_owned() }), done);
+    assert_eq!(ledger.execute(Command::Retry { run, step, by: "ann".to_owned() }), done);
 }
 
 #[test]
-fn more_than_a_batch_holds_is_refused_as_a_whole() {
+fn oversized_command_is_rejected_as_a_whole() {
     let many = plan((0..65_001).map(|n| step(&format!("s{n}"), &[])).collect());
-    let mut world = World::with(&many, RunPolicy::default());
+    let mut ledger = TestLedger::with(&many, RunPolicy::default());
     let done = |n| (StepNumber(n), "file".to_owned());
     let take = Command::TakeOver { run: RunId(1), steps: (1..=65_001).map(done).collect() };
     let limit = MAX_BATCH_EVENTS;
-    assert_eq!(world.ask(take), Err(Rejection::TooManyEvents { events: 65_001, limit }));
+    assert_eq!(ledger.execute(take), Err(Rejection::TooManyEvents { events: 65_001, limit }));
 }
 
-fn external() -> World {
-    let mut external = plan(vec![Step { idempotent: Some(Idempotence::No), ..step("a", &[]) }]);
-    external.failure.decider = Decider::External;
-    let mut world = World::with(&external, RunPolicy::default());
-    let token = world.deal("a");
+fn external_decider_ledger() -> TestLedger {
+    let mut external_decider_ledger =
+        plan(vec![Step { idempotent: Some(Idempotence::No), ..step("a", &[]) }]);
+    external_decider_ledger.failure.decider = Decider::External;
+    let mut ledger = TestLedger::with(&external_decider_ledger, RunPolicy::default());
+    let token = ledger.dispatch("a");
     let disposition = Some(Disposition::InDoubt);
-    world.report(token, Receipt { disposition, ..failed(FailureClass::Unknown) });
-    world
+    ledger.report(token, Receipt { disposition, ..failed(FailureClass::Unknown) });
+    ledger
 }
 
-/// A world in which a step may not be dealt until somebody says yes, and another waits for money.
-fn strict() -> World {
+/// A ledger with a gated step and a step over the budget.
+fn gated_ledger() -> TestLedger {
     let gate = Some(Gate { question: "Go?".to_owned(), ..Gate::default() }.into());
     let cost_estimate = Some(Cost { money_micros: 5, tokens: 0 });
     let dear = |id: &str| Step { cost_estimate, ..step(id, &[]) };
-    let mut strict = plan(vec![Step { gate, ..step("gated", &[]) }, dear("x"), dear("y")]);
-    strict.budget.money_micros = Some(5);
-    strict.failure.max_replans = Some(0);
-    World::with(&strict, RunPolicy::default())
+    let mut gated_ledger = plan(vec![Step { gate, ..step("gated", &[]) }, dear("x"), dear("y")]);
+    gated_ledger.budget.money_micros = Some(5);
+    gated_ledger.failure.max_replans = Some(0);
+    TestLedger::with(&gated_ledger, RunPolicy::default())
 }
 
-/// A world in which a summary is left of run 1.
-fn retired() -> World {
-    let mut world = one();
+/// A ledger whose run 1 is retired to a summary.
+fn retired_ledger() -> TestLedger {
+    let mut ledger = one();
     for number in 0..=ENDED_KEPT {
         let (run, by) = (RunId(u32::try_from(number).unwrap() + 1), "ann".to_owned());
-        world.ask(Command::CancelRun { run, by, reason: String::new() }).unwrap();
+        ledger.execute(Command::CancelRun { run, by, reason: String::new() }).unwrap();
         let (name, policy) = (format!("{number}"), RunPolicy::default());
         let draft = draft(&plan(vec![step("a", &[])]));
-        world.ask(Command::StartRun { name, policy, draft }).unwrap();
+        ledger.execute(Command::StartRun { name, policy, draft }).unwrap();
     }
-    world
+    ledger
 }
 
-/// Refusals about runs, plans and variables.
-fn of_runs() -> Vec<(World, Command)> {
+/// Rejections about runs, plans and variables.
+fn run_rejections() -> Vec<(TestLedger, Command)> {
     let run = RunId(1);
     let by = || "ann".to_owned();
     let start = |name: &str, policy, plan: &Plan| Command::StartRun {
@@ -293,12 +297,12 @@ fn of_runs() -> Vec<(World, Command)> {
     let required = RunPolicy { approval: ApprovalPolicy::Required, ..RunPolicy::default() };
     let small = plan(vec![step("a", &[])]);
     let mut proposed = one();
-    proposed.ask(start("other", required, &small)).unwrap();
+    proposed.execute(start("other", required, &small)).unwrap();
     let other = Command::Dispatch { run: RunId(2), step: None, worker: by(), lease: None };
     let mut cancelled = one();
-    cancelled.ask(Command::CancelRun { run, by: by(), reason: by() }).unwrap();
+    cancelled.execute(Command::CancelRun { run, by: by(), reason: by() }).unwrap();
     let mut paused = one();
-    paused.ask(Command::Pause { run, by: by(), reason: by() }).unwrap();
+    paused.execute(Command::Pause { run, by: by(), reason: by() }).unwrap();
     let request = Command::RequestReplan {
         run,
         trigger: ReplanTrigger::NewEvidence { by: by() },
@@ -306,18 +310,18 @@ fn of_runs() -> Vec<(World, Command)> {
         reason: by(),
     };
     let mut asked = one();
-    asked.ask(request.clone()).unwrap();
+    asked.execute(request.clone()).unwrap();
     let (name, value, expected_version) = (by(), Json::default(), Some(5));
     let set = Command::SetVariable { run, name, value, expected_version, by: by() };
     let cap = Command::SetCap { scope: CapScope::Ledger, limit: Some(0), by: by() };
     let twice = plan(vec![step("a", &[]), step("a", &[])]);
-    let second = World { state: proposed.state.clone(), log: Vec::new(), now: proposed.now };
+    let second = TestLedger { state: proposed.state.clone(), log: Vec::new(), now: proposed.now };
     vec![
         (one(), start("new", required, &twice)),
         (one(), start("-x", required, &small)),
         (one(), start("demo", required, &small)),
         (one(), Command::Dispatch { run: ABSENT, step: None, worker: by(), lease: None }),
-        (cancelled, dispatch(None)),
+        (cancelled, dispatch_command(None)),
         (second, other),
         (one(), review(run, 9)),
         (proposed, review(RunId(2), 1)),
@@ -325,61 +329,62 @@ fn of_runs() -> Vec<(World, Command)> {
         (one(), propose(&plan(vec![step("a", &[]), step("b", &["a"])]))),
         (one(), cap),
         (one(), Command::RetryFailed { run, by: by() }),
-        (late(), Command::RetryFailed { run, by: by() }),
-        (paused, dispatch(None)),
+        (late_ledger(), Command::RetryFailed { run, by: by() }),
+        (paused, dispatch_command(None)),
         (one(), Command::Resume { run, by: by() }),
         (asked, request),
         (one(), Command::WithdrawReplan { run, by: by(), reason: by() }),
-        (strict(), propose(&small)),
+        (gated_ledger(), propose(&small)),
         (one(), Command::JudgePlan { run, verdicts: vec![verdict(0, Ruling::Pass, "ann")] }),
-        (retired(), Command::Pause { run, by: by(), reason: by() }),
+        (retired_ledger(), Command::Pause { run, by: by(), reason: by() }),
     ]
 }
 
-/// A run that a barrier failed, which was not released in time.
-fn late() -> World {
+/// A run that failed because a barrier was not released in time.
+fn late_ledger() -> TestLedger {
     let mut timed = plan(vec![step("a", &[]), step("b", &["join"])]);
     let join = barrier("join", &["a"], BarrierNeeds::All);
     timed.barriers.push(Barrier { deadline_seconds: Some(1), ..join });
-    let mut late = World::with(&timed, RunPolicy::default());
-    late.now += 2 * SECOND;
-    late.ask(Command::Tick).unwrap();
-    late
+    let mut late_ledger = TestLedger::with(&timed, RunPolicy::default());
+    late_ledger.now += 2 * SECOND;
+    late_ledger.execute(Command::Tick).unwrap();
+    late_ledger
 }
 
-/// Refusals about steps, attempts, questions and effects.
-fn of_steps() -> Vec<(World, Command)> {
+/// Rejections about steps, attempts, questions and effects.
+fn step_rejections() -> Vec<(TestLedger, Command)> {
     let run = RunId(1);
     let by = || "ann".to_owned();
     let held = || {
         let mut held = one();
-        let token = held.deal("a");
+        let token = held.dispatch("a");
         (held, token)
     };
     let (held_world, token) = held();
-    let mut capped = World::with(&plan(vec![step("a", &[]), step("b", &[])]), RunPolicy::default());
-    capped.ask(Command::SetCap { scope: CapScope::Ledger, limit: Some(1), by: by() }).unwrap();
-    capped.deal("a");
+    let mut capped =
+        TestLedger::with(&plan(vec![step("a", &[]), step("b", &[])]), RunPolicy::default());
+    capped.execute(Command::SetCap { scope: CapScope::Ledger, limit: Some(1), by: by() }).unwrap();
+    capped.dispatch("a");
     let text = Criterion::Text("x".to_owned());
     let judged = plan(vec![Step { acceptance: vec![text], ..step("a", &[]) }]);
-    let mut judged = World::with(&judged, RunPolicy::default());
-    let own = judged.deal("a");
+    let mut judged = TestLedger::with(&judged, RunPolicy::default());
+    let own = judged.dispatch("a");
     judged.report(own, Receipt::default());
     let verdicts = vec![verdict(0, Ruling::Pass, "worker-1")];
     let mut reported = one();
-    let known = reported.deal("a");
+    let known = reported.dispatch("a");
     reported.report(known, Receipt::default());
     let cost = Cost::default();
     let correct = Command::CorrectCost { token: known, cost, charged: None, by: by() };
     let (mut lost, lost_token) = held();
     let detail = String::new();
     let cause = LostCause::RunnerDied;
-    lost.ask(Command::ReportLost { token: lost_token, cause, detail }).unwrap();
+    lost.execute(Command::ReportLost { token: lost_token, cause, detail }).unwrap();
     let charged = Some(Cost { tokens: 7, ..cost });
     let wrong = Command::CorrectCost { token: lost_token, cost, charged, by: by() };
-    let mut short = strict();
-    short.deal("x");
-    let gated = strict();
+    let mut short = gated_ledger();
+    short.dispatch("x");
+    let gated = gated_ledger();
     let (question, asked) = gated.run().questions.iter().next().unwrap();
     let (question, shown) = (*question, asked.asked.shown);
     let answer = |question, shown| Command::Answer {
@@ -398,38 +403,38 @@ fn of_steps() -> Vec<(World, Command)> {
         reason: by(),
     };
     vec![
-        (one(), dispatch(Some(StepNumber(99)))),
-        (one(), dispatch(Some(StepNumber(2)))),
-        (held_world, dispatch(Some(StepNumber(1)))),
-        (capped, dispatch(None)),
-        (held().0, dispatch(None)),
+        (one(), dispatch_command(Some(StepNumber(99)))),
+        (one(), dispatch_command(Some(StepNumber(2)))),
+        (held_world, dispatch_command(Some(StepNumber(1)))),
+        (capped, dispatch_command(None)),
+        (held().0, dispatch_command(None)),
         (one(), Command::Renew { token: AttemptToken(token.0 + 999), lease: None }),
         (judged, Command::Judge { token: own, verdicts }),
-        (short, dispatch(Some(StepNumber(3)))),
+        (short, dispatch_command(Some(StepNumber(3)))),
         (reported, correct),
         (lost, wrong),
         (one(), answer(QuestionId(99), ContentHash::default())),
         (gated, maybe),
         (one(), decide(Decision::Fail)),
-        (external(), decide(Decision::Retry)),
-        (external(), decide(Decision::Fallback)),
+        (external_decider_ledger(), decide(Decision::Retry)),
+        (external_decider_ledger(), decide(Decision::Fallback)),
     ]
 }
 
-/// Refusals about side effects, and of too much at once.
-fn of_effects() -> Vec<(World, Command)> {
+/// Rejections about side effects and oversized commands.
+fn effect_rejections() -> Vec<(TestLedger, Command)> {
     let by = || "ann".to_owned();
     let held = || {
         let mut held = one();
-        let token = held.deal("a");
+        let token = held.dispatch("a");
         (held, token)
     };
     let (mut meant, meant_token) = held();
     let intend = Command::IntendEffect { token: meant_token, effect: "mail".to_owned(), key: by() };
-    meant.ask(intend.clone()).unwrap();
+    meant.execute(intend.clone()).unwrap();
     let (unmeant, unmeant_token) = held();
     let many = plan((0..65_001).map(|n| step(&format!("s{n}"), &[])).collect());
-    let many = World::with(&many, RunPolicy::default());
+    let many = TestLedger::with(&many, RunPolicy::default());
     let steps = (1..=65_001).map(|n| (StepNumber(n), by())).collect();
     let run = RunId(1);
     let deep =
@@ -443,10 +448,10 @@ fn of_effects() -> Vec<(World, Command)> {
     ]
 }
 
-/// Goal: no reason without a name, a sentence, a place in the published table, and a command that
-/// leads to it.
+/// Every rejection has a name, a message and a place in the published table, and some command is
+/// rejected with it.
 #[test]
-fn every_refusal_can_be_had_and_has_a_published_name() {
+fn every_rejection_is_reachable_and_published() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/format/cli-json.md");
     let text = std::fs::read_to_string(path).unwrap();
     let table = text.split("| `rejection` | why |").nth(1).unwrap();
@@ -454,12 +459,14 @@ fn every_refusal_can_be_had_and_has_a_published_name() {
     let name = |line: &str| line.split('`').nth(1).unwrap().to_owned();
     let published: std::collections::BTreeSet<String> = rows.map(name).collect();
     let mut found = std::collections::BTreeSet::new();
-    for (mut world, command) in of_runs().into_iter().chain(of_steps()).chain(of_effects()) {
-        let refused = world.ask(command).unwrap_err();
+    for (mut ledger, command) in
+        run_rejections().into_iter().chain(step_rejections()).chain(effect_rejections())
+    {
+        let refused = ledger.execute(command).unwrap_err();
         assert!(refused.to_string().len() > 15, "{refused:?}");
         assert!(found.insert(refused.name().to_owned()), "twice: {refused:?}");
     }
-    // The rules know nothing of files: the ledger says this one.
+    // Only the ledger, which knows files, returns this one.
     found.insert(Rejection::NoSuchOutput(ContentHash::default()).name().to_owned());
     assert_eq!(found, published);
 }

@@ -1,30 +1,31 @@
-//! A ledger without a disk: a state, its log, and short ways to ask.
+//! `TestLedger`: a state, its event log and a clock in memory, with short helpers for commands.
 
 use crate::format::content_hash;
 use crate::plan::*;
 
-pub(in crate::plan) struct World {
+pub(in crate::plan) struct TestLedger {
     pub(in crate::plan) state: State,
     pub(in crate::plan) log: Vec<(u64, Micros, Event)>,
     pub(in crate::plan) now: Micros,
 }
 
-impl World {
+impl TestLedger {
     pub(in crate::plan) fn new() -> Self {
         Self { state: State::default(), log: Vec::new(), now: 1_000 * SECOND }
     }
 
-    /// A world with one run, number 1, of that plan.
+    /// A ledger with one run, number 1, of that plan.
     pub(in crate::plan) fn with(plan: &Plan, policy: RunPolicy) -> Self {
-        let mut world = Self::new();
+        let mut ledger = Self::new();
         let name = "demo".to_owned();
-        world.ask(Command::StartRun { name, policy, draft: draft(plan) }).unwrap();
-        world
+        ledger.execute(Command::StartRun { name, policy, draft: draft(plan) }).unwrap();
+        ledger
     }
 
-    /// Judges a command and checks that the answer and the state belong together.
+    /// Executes a command, logs its events, and checks that only accepted commands change the
+    /// state.
     #[expect(clippy::needless_pass_by_value, reason = "most commands are made for the call")]
-    pub(in crate::plan) fn ask(&mut self, command: Command) -> Result<Vec<Event>, Rejection> {
+    pub(in crate::plan) fn execute(&mut self, command: Command) -> Result<Vec<Event>, Rejection> {
         let next = self.state.seq + 1;
         let before = self.state.seq;
         let events = execute(&mut self.state, next, self.now, &command);
@@ -35,7 +36,7 @@ impl World {
                 }
                 assert_eq!(self.state.seq, before + u64::try_from(events.len()).unwrap());
             }
-            Err(_) => assert_eq!(self.state.seq, before, "a refusal changes nothing"),
+            Err(_) => assert_eq!(self.state.seq, before, "a rejected command changes nothing"),
         }
         events
     }
@@ -57,35 +58,35 @@ impl World {
         self.step(id).status
     }
 
-    /// Deals a step by name and answers with the token.
-    pub(in crate::plan) fn deal(&mut self, id: &str) -> AttemptToken {
-        self.try_deal(id).unwrap()
+    /// Dispatches a step by name; returns the token.
+    pub(in crate::plan) fn dispatch(&mut self, id: &str) -> AttemptToken {
+        self.try_dispatch(id).unwrap()
     }
 
-    pub(in crate::plan) fn try_deal(&mut self, id: &str) -> Result<AttemptToken, Rejection> {
+    pub(in crate::plan) fn try_dispatch(&mut self, id: &str) -> Result<AttemptToken, Rejection> {
         let step = Some(self.number(id));
-        self.ask(dispatch(step)).map(|_| self.step(id).attempt().unwrap().token)
+        self.execute(dispatch_command(step)).map(|_| self.step(id).attempt().unwrap().token)
     }
 
     pub(in crate::plan) fn report(&mut self, token: AttemptToken, receipt: Receipt) -> Vec<Event> {
-        self.ask(Command::RecordReceipt { token, receipt }).unwrap()
+        self.execute(Command::RecordReceipt { token, receipt }).unwrap()
     }
 
-    /// Deals a step and reports success.
-    pub(in crate::plan) fn work(&mut self, id: &str) {
-        let token = self.deal(id);
+    /// Dispatches a step and reports success.
+    pub(in crate::plan) fn complete(&mut self, id: &str) {
+        let token = self.dispatch(id);
         self.report(token, Receipt::default());
     }
 
-    /// Deals a step and reports a failure of that class.
+    /// Dispatches a step and reports a failure of that class.
     pub(in crate::plan) fn fail(&mut self, id: &str, class: FailureClass) -> Vec<Event> {
-        let token = self.deal(id);
+        let token = self.dispatch(id);
         self.report(token, failed(class))
     }
 
     pub(in crate::plan) fn propose(&mut self, plan: &Plan) -> Result<Vec<Event>, Rejection> {
         let reason = "a test".to_owned();
-        self.ask(Command::ProposePlan {
+        self.execute(Command::ProposePlan {
             run: RunId(1),
             draft: draft(plan),
             reason,
@@ -95,7 +96,7 @@ impl World {
     }
 }
 
-pub(in crate::plan) fn dispatch(step: Option<StepNumber>) -> Command {
+pub(in crate::plan) fn dispatch_command(step: Option<StepNumber>) -> Command {
     Command::Dispatch { run: RunId(1), step, worker: "worker-1".to_owned(), lease: None }
 }
 
@@ -113,7 +114,7 @@ pub(in crate::plan) fn trust() -> RunPolicy {
     RunPolicy { text: TextPolicy::Trust, ..RunPolicy::default() }
 }
 
-/// A step that waits for those.
+/// A step that depends on `after`.
 pub(in crate::plan) fn step(id: &str, after: &[&str]) -> Step {
     let after = after.iter().map(|&name| name.to_owned()).collect();
     Step { id: id.to_owned(), goal: format!("do {id}"), after, ..Step::default() }
@@ -128,7 +129,7 @@ pub(in crate::plan) fn plan(steps: Vec<Step>) -> Plan {
     Plan { steps, ..Plan::default() }
 }
 
-/// A plan as the facade would propose it, valid or not.
+/// A plan as the ledger would propose it, valid or not.
 pub(in crate::plan) fn draft(plan: &Plan) -> PlanDraft {
     let mut header = Box::new(plan.clone());
     header.steps.clear();
@@ -142,7 +143,7 @@ pub(in crate::plan) fn draft(plan: &Plan) -> PlanDraft {
     }
 }
 
-/// What kind of events these are, in order, for comparison.
+/// The names of the events, in order.
 pub(in crate::plan) fn kinds(events: &[Event]) -> String {
     let names: Vec<String> = events.iter().map(kind).collect();
     names.join(" ")

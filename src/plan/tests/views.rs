@@ -1,9 +1,9 @@
-//! The views say what is so, at the commit that made it so.
+//! The views show the state as of the command that was executed last.
 
 use super::support::*;
 use crate::plan::*;
 
-fn gated() -> World {
+fn gated() -> TestLedger {
     let gate = Gate { question: "publish?".to_owned(), ..Gate::default() };
     let mut all = plan(vec![
         Step { title: "Write it".to_owned(), ..step("write", &[]) },
@@ -12,46 +12,45 @@ fn gated() -> World {
     ]);
     all.title = "Article".to_owned();
     all.budget.money_micros = Some(1000);
-    World::with(&all, trust())
+    TestLedger::with(&all, trust())
 }
 
-/// Goal: a person sees what is done, what is going on and what needs them, right after each
-/// command.
+/// The user view shows progress, current work and open questions after each command.
 #[test]
-fn a_user_sees_progress_work_and_what_needs_them() {
-    let mut world = gated();
-    let view = |world: &World| user_view(world.run(), world.now);
-    assert_eq!(view(&world).to_string(), "Article: 0 of 3 steps\n  a step is ready to begin");
-    let token = world.deal("write");
-    world.now += 60 * SECOND;
-    let works = Activity::Works { step: StepNumber(1), what: "Write it".to_owned(), attempt: 1 };
-    assert_eq!(view(&world).now, [works]);
-    world.report(token, Receipt::default());
-    let asked = view(&world);
+fn user_view_shows_progress_and_questions() {
+    let mut ledger = gated();
+    let view = |ledger: &TestLedger| user_view(ledger.run(), ledger.now);
+    assert_eq!(view(&ledger).to_string(), "Article: 0 of 3 steps\n  1 step is ready");
+    let token = ledger.dispatch("write");
+    ledger.now += 60 * SECOND;
+    let works = Activity::Working { step: StepNumber(1), what: "Write it".to_owned(), attempt: 1 };
+    assert_eq!(view(&ledger).now, [works]);
+    ledger.report(token, Receipt::default());
+    let asked = view(&ledger);
     assert_eq!((asked.done, asked.of, asked.expected), (1, 3, None));
-    let Some(Need::Answer { question, options, shown, .. }) = asked.needs.first() else {
+    let Some(RequiredAction::Answer { question, options, shown, .. }) = asked.needs.first() else {
         panic!("{asked:?}");
     };
     assert_eq!(options[..], [YES, NO, SKIP]);
-    assert!(asked.to_string().contains("somebody must answer question "), "{asked}");
+    assert!(asked.to_string().contains("a person must answer question "), "{asked}");
     let (question, shown) = (*question, *shown);
     let (by, note) = ("ann".to_owned(), String::new());
-    world.ask(Command::Answer { question, answer: YES.into(), by, note, shown }).unwrap();
-    let goes_on = view(&world);
-    assert!(goes_on.needs.is_empty());
-    assert_eq!(goes_on.expected, Some(2 * 60 * SECOND), "a minute for each of two steps");
-    world.work("publish");
-    world.work("tell");
-    assert_eq!(view(&world).now, [Activity::Ended(Ending::Done)]);
+    ledger.execute(Command::Answer { question, answer: YES.into(), by, note, shown }).unwrap();
+    let running = view(&ledger);
+    assert!(running.needs.is_empty());
+    assert_eq!(running.expected, Some(2 * 60 * SECOND), "a minute for each of two steps");
+    ledger.complete("publish");
+    ledger.complete("tell");
+    assert_eq!(view(&ledger).now, [Activity::Ended(Ending::Done)]);
 }
 
-/// Goal: an operator sees who has what until when, and what failed last.
+/// The operator view shows leases, the last failures and totals.
 #[test]
-fn an_operator_sees_flights_failures_and_sums() {
-    let mut world = gated();
-    world.fail("write", FailureClass::Transient);
-    world.deal("write");
-    let view = operator_view(world.run(), world.now);
+fn operator_view_shows_leases_failures_and_totals() {
+    let mut ledger = gated();
+    ledger.fail("write", FailureClass::Transient);
+    ledger.dispatch("write");
+    let view = operator_view(ledger.run(), ledger.now);
     let flight = &view.in_flight[0];
     assert_eq!(
         (flight.attempt, flight.worker.as_str(), flight.id.as_str()),
@@ -66,16 +65,16 @@ fn an_operator_sees_flights_failures_and_sums() {
     assert_eq!(view.remaining.money_micros, Some(1000));
 }
 
-/// Goal: the eight fields with which an agent goes on.
+/// The execution state has the eight fields that an agent needs to continue.
 #[test]
-fn the_execution_state_has_its_fields() {
-    let mut world = gated();
-    let token = world.deal("write");
+fn execution_state_has_its_fields() {
+    let mut ledger = gated();
+    let token = ledger.dispatch("write");
     let cost = Cost { money_micros: 300, tokens: 7 };
     let side_effects = vec!["post/1".to_owned()];
-    world.report(token, Receipt { side_effects, cost, ..Receipt::default() });
-    world.now += 5 * SECOND;
-    let state = execution_state(world.run(), world.now);
+    ledger.report(token, Receipt { side_effects, cost, ..Receipt::default() });
+    ledger.now += 5 * SECOND;
+    let state = execution_state(ledger.run(), ledger.now);
     let ids = |list: &std::collections::BTreeMap<StepNumber, String>| {
         list.values().cloned().collect::<Vec<_>>().join(" ")
     };

@@ -1,4 +1,4 @@
-//! What is refused, where, and with which words.
+//! Every problem is reported with its place and message.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -30,7 +30,7 @@ fn lines(plan: &Plan) -> Vec<String> {
 }
 
 #[test]
-fn a_good_plan_has_no_problems() {
+fn valid_plan_has_no_problems() {
     let good = plan(
         vec![step("a", &[]), step("b", &["a"]), step("c", &["gate"])],
         vec![barrier("gate", &["a", "b"], BarrierNeeds::AtLeast(2))],
@@ -39,12 +39,12 @@ fn a_good_plan_has_no_problems() {
 }
 
 #[test]
-fn an_empty_plan_is_a_problem() {
+fn empty_plan_is_a_problem() {
     assert_eq!(lines(&Plan::default()), ["steps: the plan has no steps; add at least one"]);
 }
 
 #[test]
-fn every_problem_has_its_place_in_plan_order() {
+fn problems_have_places_in_plan_order() {
     let mut wrong = plan(
         vec![
             step("", &[]),
@@ -76,7 +76,7 @@ fn every_problem_has_its_place_in_plan_order() {
              `build`?",
             "steps[1] (build).after[2]: `tset` is listed already, at after[0]; remove one",
             "steps[2] (test).phase: there is no phase `prop`; did you mean `prep`?",
-            "steps[2] (test).after[0]: `prep` is a phase, and phases order nothing; name its \
+            "steps[2] (test).after[0]: `prep` is a phase, which implies no order; name its \
              steps, or a barrier over them",
             "steps[3] (build).id: the id is taken by steps[1] (build); steps and barriers \
              share one space",
@@ -98,9 +98,9 @@ fn every_problem_has_its_place_in_plan_order() {
     );
 }
 
-/// Goal: a value is kept to its innermost part, or refused with its place.
+/// Values up to the depth limit are accepted; deeper ones are rejected with their place.
 #[test]
-fn values_have_a_greatest_depth() {
+fn value_depth_is_limited() {
     let nested = |depth| (0..depth).fold(json!(1), |value, _| json!([value]));
     for (depth, is_fine) in [(VALUE_DEPTH_MAX, true), (VALUE_DEPTH_MAX + 1, false)] {
         let mut deep = step("a", &[]);
@@ -118,7 +118,7 @@ fn values_have_a_greatest_depth() {
 }
 
 #[test]
-fn limits_of_nothing_are_problems() {
+fn zero_limits_are_problems() {
     let retry = RetryPolicy {
         max_attempts: 0,
         per_class: [("transient".to_owned(), 0), ("transiant".to_owned(), 1)].into(),
@@ -174,7 +174,7 @@ fn limits_of_nothing_are_problems() {
 }
 
 #[test]
-fn expressions_gates_and_hints_must_mean_something() {
+fn invalid_expressions_gates_and_hints_are_problems() {
     let gate = |seconds, on_timeout| {
         let question = "Go?".to_owned();
         Some(Gate { question, to: None, deadline_seconds: seconds, on_timeout })
@@ -195,7 +195,7 @@ fn expressions_gates_and_hints_must_mean_something() {
     let mut fine = step("d", &[]);
     fine.gate = gate(Some(1), answer("skip")).map(Box::new);
     let mut wrong = plan(vec![bad, other, third, fine], Vec::new());
-    // A plan is not skipped.
+    // `skip` is not an answer to the gate of a plan.
     wrong.gate = gate(Some(1), answer("skip"));
     wrong.test_criteria = vec![Criterion::Cel(")".into())];
     wrong.budget.attempts = Some(0);
@@ -223,7 +223,7 @@ fn expressions_gates_and_hints_must_mean_something() {
 }
 
 #[test]
-fn failure_rules_name_what_is_there() {
+fn failure_rules_name_existing_steps() {
     let mut own = step("a", &[]);
     own.owner = Some("ops".into());
     own.fallback = Some(Box::new(Fallback::Owner("backup".into())));
@@ -253,52 +253,52 @@ fn failure_rules_name_what_is_there() {
             "failure.rules[0] (one).when.step: there is no step `aa`; correct the name, or remove it",
             "failure.rules[0] (one).when.owner: no step has the owner `opps`; did you mean \
              `ops`?",
-            "failure.rules[0] (one).when.message: an empty text is in every message; leave it \
+            "failure.rules[0] (one).when.message: an empty text matches every message; leave it \
              out to match all",
             "failure.rules[0] (one).when.failures: failures is 0, expected 1 or more; the \
              first failure is 1",
             "failure.rules[0] (one).then.replan.from: there is no step `b`; correct the name, or remove it",
-            "failure.rules[1] (one).id: the id is taken by failure.rules[0]; records name it",
-            "failure.rules[1] (one).then.escalate.on_timeout: `yes` is no answer, expected \
-             one of retry, skip, fail, replan, abort",
+            "failure.rules[1] (one).id: the id is taken by failure.rules[0]; every rule needs its own",
+            "failure.rules[1] (one).then.escalate.on_timeout: `yes` is not an answer, \
+             expected one of retry, skip, fail, replan, abort",
             "failure.rules[2].id: the id is empty; give it a name",
         ]
     );
 }
 
-/// A step that failed would wait for its stand-in, and that for the step.
+/// A fallback must not depend on the step that it replaces.
 #[test]
-fn a_fallback_must_be_able_to_come_to_it() {
-    let standing = |id: &str, after: &[&str], fallback: &str| Step {
+fn fallback_cannot_depend_on_its_step() {
+    let with_fallback = |id: &str, after: &[&str], fallback: &str| Step {
         fallback: Some(Box::new(Fallback::Step(fallback.into()))),
         ..step(id, after)
     };
-    let mutual = plan(vec![standing("a", &[], "b"), standing("b", &[], "a")], Vec::new());
+    let mutual = plan(vec![with_fallback("a", &[], "b"), with_fallback("b", &[], "a")], Vec::new());
     assert_eq!(
         lines(&mutual),
-        ["steps[0] (a).fallback: a cycle through a fallback, each waits for the next or is \
-          stood in for by it: a -> b -> a; name a fallback for `a` that does not wait for it"]
+        ["steps[0] (a).fallback: a cycle through a fallback, each waits for the next or \
+          falls back to it: a -> b -> a; name a fallback for `a` that does not wait for it"]
     );
-    let behind = plan(
-        vec![standing("a", &[], "c"), step("b", &["all"]), step("c", &["b"])],
+    let indirect = plan(
+        vec![with_fallback("a", &[], "c"), step("b", &["all"]), step("c", &["b"])],
         vec![barrier("all", &["a"], BarrierNeeds::All)],
     );
-    assert_eq!(lines(&behind).len(), 1);
-    assert!(lines(&behind)[0].contains("a -> c -> b -> all -> a"), "{:?}", lines(&behind));
+    assert_eq!(lines(&indirect).len(), 1);
+    assert!(lines(&indirect)[0].contains("a -> c -> b -> all -> a"), "{:?}", lines(&indirect));
     let before =
-        plan(vec![standing("a", &["c"], "b"), step("b", &["c"]), step("c", &[])], Vec::new());
+        plan(vec![with_fallback("a", &["c"], "b"), step("b", &["c"]), step("c", &[])], Vec::new());
     assert_eq!(lines(&before), Vec::<String>::new());
 }
 
 #[test]
-fn the_failure_classes_are_those_of_the_type() {
+fn failure_classes_match_the_type() {
     for class in FAILURE_CLASSES {
         assert!(serde_json::from_value::<super::super::FailureClass>(json!(class)).is_ok());
     }
 }
 
 #[test]
-fn a_cycle_is_printed_as_a_path_through_barriers() {
+fn cycle_is_printed_as_a_path_through_barriers() {
     let round = plan(
         vec![step("a", &["x", "b"]), step("b", &["gate"]), step("x", &[])],
         vec![barrier("gate", &["x", "a"], BarrierNeeds::Any)],
@@ -323,7 +323,7 @@ fn each_cycle_is_reported_once() {
 }
 
 #[test]
-fn a_chain_of_many_steps_is_judged_without_recursion() {
+fn long_chain_is_validated_without_recursion() {
     const STEPS: u32 = 100_000;
     let id = |number: u32| format!("s{number}");
     let steps: Vec<Step> = (0..STEPS)
@@ -342,19 +342,20 @@ fn a_chain_of_many_steps_is_judged_without_recursion() {
 }
 
 #[test]
-fn many_unknown_names_cost_no_search_each() {
+fn unknown_names_are_searched_a_limited_number_of_times() {
     let steps =
         (0..100_000).map(|number| step(&format!("s{number}"), &[&format!("t{number}")])).collect();
     assert_eq!(validate(&plan(steps, Vec::new())).len(), 100_000);
 }
 
 #[test]
-fn too_many_steps_are_refused() {
+fn too_many_steps_are_rejected() {
     let many = plan(vec![step("a", &[]); STEPS_MAX + 1], Vec::new());
     assert_eq!(lines(&many)[0], "steps: 1000001 steps, at most 1000000; split the plan");
 }
 
-/// The reference: take away nodes that wait for nothing, until none is left or none goes.
+/// The reference algorithm: removes nodes without dependencies until none is left or none can be
+/// removed.
 fn has_cycle(plan: &Plan) -> bool {
     let mut open: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let names: BTreeSet<&str> = ids(plan).collect();
@@ -379,7 +380,7 @@ fn has_cycle(plan: &Plan) -> bool {
     }
 }
 
-/// Any plan at all: names from so small a set that they meet, and from anywhere.
+/// Any plan: names from a small set, so that they collide, and arbitrary ones.
 fn any_plan() -> impl Strategy<Value = Plan> {
     let name = prop_oneof![8 => "[a-h]", 1 => "\\PC{0,4}", 1 => ".{0,3}"];
     let names = prop::collection::vec(name.clone(), 0..4);
@@ -396,7 +397,7 @@ fn any_plan() -> impl Strategy<Value = Plan> {
     lists.prop_map(|(steps, barriers)| plan(steps, barriers))
 }
 
-/// Plans whose ids are unique, so that the reference and the judge mean the same graph.
+/// Plans with unique ids, so that the reference and the validator see the same graph.
 fn named_plan() -> impl Strategy<Value = Plan> {
     let waits = prop::collection::vec(0_usize..14, 0..3);
     let lists = (prop::collection::vec(waits.clone(), 1..10), prop::collection::vec(waits, 0..4));
@@ -419,14 +420,14 @@ fn named_plan() -> impl Strategy<Value = Plan> {
 
 proptest! {
     #[test]
-    fn any_plan_is_judged(any in any_plan()) {
+    fn any_plan_is_validated(any in any_plan()) {
         let problems = validate(&any);
         prop_assert!(problems.iter().all(|problem| !problem.place.is_empty()));
         prop_assert_eq!(problems, validate(&any));
     }
 
     #[test]
-    fn a_cycle_is_reported_exactly_when_there_is_one(named in named_plan()) {
+    fn cycle_is_reported_exactly_when_there_is_one(named in named_plan()) {
         let problems = validate(&named);
         let cycles: Vec<&Problem> =
             problems.iter().filter(|problem| problem.message.contains("a cycle")).collect();

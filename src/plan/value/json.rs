@@ -181,8 +181,8 @@ mod tests {
     /// `[[...]]` as `"[[...]]"`, for workers and for expressions.
     #[test]
     fn a_value_that_nests_too_deeply_to_be_read_again_is_refused() {
-        let mut world = World::with(&plan(vec![step("a", &[])]), RunPolicy::default());
-        let token = world.deal("a");
+        let mut world = TestLedger::with(&plan(vec![step("a", &[])]), RunPolicy::default());
+        let token = world.dispatch("a");
         let set = |value| {
             let (run, name, by) = (RunId(1), "v".to_owned(), "me".to_owned());
             Command::SetVariable { run, name, value, expected_version: None, by }
@@ -199,10 +199,10 @@ mod tests {
         assert_ne!(Json::new(&over.value()), over);
         let refused = Rejection::TooDeep { found: JSON_DEPTH_MAX + 1, limit: JSON_DEPTH_MAX };
         for command in [set(over.clone()), output(over.clone()), failure(over)] {
-            assert_eq!(world.ask(command), Err(refused.clone()));
+            assert_eq!(world.execute(command), Err(refused.clone()));
         }
         for command in [set(most.clone()), output(most)] {
-            world.ask(command).unwrap();
+            world.execute(command).unwrap();
         }
     }
 }

@@ -56,10 +56,10 @@ mod tests {
     #[test]
     fn names_that_cannot_be_typed_are_refused_whoever_asks() {
         let all = plan(vec![step("a", &[])]);
-        let mut world = World::with(&all, RunPolicy::default());
+        let mut world = TestLedger::with(&all, RunPolicy::default());
         let mut ask = |of, name: &str| {
             let (run, by, name) = (RunId(1), "me".to_owned(), name.to_owned());
-            world.ask(match of {
+            world.execute(match of {
                 Named::Run => {
                     let (policy, draft) = (RunPolicy::default(), draft(&all));
                     Command::StartRun { name, policy, draft }

@@ -1,39 +1,41 @@
-//! Random commands: mostly such as make sense for the world as it stands, some that do not.
+//! Random commands: most of them sensible in the current state, some not.
 
 use std::collections::BTreeMap;
 
-use super::rng::Dice;
+use super::rng::TestRng;
 use crate::plan::tests::support::*;
 use crate::plan::*;
 
-/// What a world's commands are about.
+/// The runs that the commands are about.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Scene {
-    /// A few runs, worked on.
-    Work,
+pub(super) enum Workload {
+    /// A few runs with steps in progress.
+    FewRuns,
     /// Many runs that end soon.
-    Crowd,
+    ManyRuns,
 }
 
 /// Runs as they were at some record, for forks.
-pub(crate) type Past = BTreeMap<u64, Run>;
+pub(super) type Past = BTreeMap<u64, Run>;
 
 const BY: &str = "ann";
 
-impl Dice {
-    /// A command that may or may not make sense for the world as it stands.
-    pub(in crate::plan::tests) fn command(
+impl TestRng {
+    /// A command that may or may not be accepted.
+    pub(super) fn command(
         &mut self,
-        scene: Scene,
-        world: &World,
+        workload: Workload,
+        ledger: &TestLedger,
         past: &Past,
     ) -> Command {
-        let state = &world.state;
+        let state = &ledger.state;
         let is_open = |run: &&Run| !matches!(run.status, RunStatus::Ended(_));
         let open: Vec<RunId> = state.runs.values().filter(is_open).map(|run| run.id).collect();
         let all: Vec<RunId> = state.runs.keys().copied().collect();
-        if (open.is_empty() && self.below(3) > 0) || (scene == Scene::Crowd && self.one_in(2)) {
-            return self.start(world);
+        if (open.is_empty() && self.below(3) > 0)
+            || (workload == Workload::ManyRuns && self.one_in(2))
+        {
+            return self.start(ledger);
         }
         let run = match self.below(40) {
             0 => RunId(77),
@@ -41,56 +43,58 @@ impl Dice {
             _ if !open.is_empty() => self.pick(&open),
             _ => RunId(1),
         };
-        if scene == Scene::Crowd && self.one_in(2) {
+        if workload == Workload::ManyRuns && self.one_in(2) {
             return Command::CancelRun { run, by: BY.to_owned(), reason: "enough".to_owned() };
         }
         let is_proposed = |run: &Run| run.status == RunStatus::Proposed;
         if state.runs.get(&run).is_some_and(is_proposed) && self.one_in(2) {
-            return self.propose(world, run);
+            return self.propose(ledger, run);
         }
         if !state.questions.is_empty() && self.one_in(8) {
             return self.answer(state);
         }
-        // Mostly, something is dealt where there is nothing to report or to judge.
+        // Mostly dispatches where there is nothing to report or to judge.
         let is_idle = state.in_flight.is_empty() && self.below(8) > 0;
         let is_judged = state.runs.values().all(|run| run.reported.is_empty());
         match self.below(100) {
-            0..=19 => self.deal(state, run),
-            20..=42 | 60..=72 if is_idle => self.deal(state, run),
+            0..=19 => self.dispatch(state, run),
+            20..=42 | 60..=72 if is_idle => self.dispatch(state, run),
             20..=42 => self.report(state),
             43..=54 if is_judged && self.below(8) > 0 => self.report(state),
-            43..=54 => Command::Judge { token: self.reported(state), verdicts: self.verdicts() },
+            43..=54 => {
+                Command::Judge { token: self.reported_token(state), verdicts: self.verdicts() }
+            }
             55..=59 => Command::Tick,
-            60..=79 => self.about_attempts(state, run),
-            80..=94 => self.about_runs(world, run),
-            95..=96 => self.propose(world, run),
-            97 => self.fork(world, past),
-            _ => self.start(world),
+            60..=79 => self.attempt_command(state, run),
+            80..=94 => self.run_command(ledger, run),
+            95..=96 => self.propose(ledger, run),
+            97 => self.fork(ledger, past),
+            _ => self.start(ledger),
         }
     }
 
-    fn step_of(&mut self, state: &State, run: RunId) -> StepNumber {
+    fn any_step(&mut self, state: &State, run: RunId) -> StepNumber {
         let steps = state.runs.get(&run).map_or(0, |run| run.steps.len());
         StepNumber(1 + self.below(u32::try_from(steps).unwrap() + 1))
     }
 
-    fn deal(&mut self, state: &State, run: RunId) -> Command {
-        let step = if self.one_in(4) { Some(self.step_of(state, run)) } else { None };
+    fn dispatch(&mut self, state: &State, run: RunId) -> Command {
+        let step = if self.one_in(4) { Some(self.any_step(state, run)) } else { None };
         let worker = self.pick(&["worker-1", "worker-2"]).to_owned();
         Command::Dispatch { run, step, worker, lease: self.lease() }
     }
 
     fn lease(&mut self) -> Option<Micros> {
-        self.maybe(3, |dice| Micros::from(1 + dice.below(2_000)) * SECOND)
+        self.maybe(3, |rng| Micros::from(1 + rng.below(2_000)) * SECOND)
     }
 
     fn report(&mut self, state: &State) -> Command {
         Command::RecordReceipt { token: self.token(state), receipt: self.receipt() }
     }
 
-    fn about_attempts(&mut self, state: &State, run: RunId) -> Command {
+    fn attempt_command(&mut self, state: &State, run: RunId) -> Command {
         let token = self.token(state);
-        let step = self.doubtful(state, run);
+        let step = self.unresolved_step(state, run);
         let by = BY.to_owned();
         match self.below(14) {
             0 | 1 => Command::Renew { token, lease: self.lease() },
@@ -125,16 +129,16 @@ impl Dice {
                     Decision::Abort,
                     Decision::Doubt,
                 ]);
-                let step = self.failed(state, run);
+                let step = self.failed_step(state, run);
                 let (rule, reason) = ("judge".to_owned(), "why not".to_owned());
                 Command::DecideFailure { run, step, decision, rule, reason }
             }
         }
     }
 
-    fn about_runs(&mut self, world: &World, run: RunId) -> Command {
-        let state = &world.state;
-        let step = self.step_of(state, run);
+    fn run_command(&mut self, ledger: &TestLedger, run: RunId) -> Command {
+        let state = &ledger.state;
+        let step = self.any_step(state, run);
         let (by, reason) = (BY.to_owned(), "because".to_owned());
         match self.below(26) {
             0 => Command::JudgePlan { run, verdicts: self.verdicts() },
@@ -163,7 +167,7 @@ impl Dice {
             13 if self.one_in(3) => Command::CancelRun { run, by, reason },
             13 | 14 => Command::Pause { run, by, reason },
             15 | 16 => Command::Resume { run, by },
-            17..=19 => self.budget_of(run, state),
+            17..=19 => self.budget_command(run, state),
             20 => Command::RequestReplan {
                 run,
                 trigger: self.trigger(),
@@ -175,13 +179,13 @@ impl Dice {
         }
     }
 
-    fn budget_of(&mut self, run: RunId, state: &State) -> Command {
+    fn budget_command(&mut self, run: RunId, state: &State) -> Command {
         let of = self.pick(&[Some(run), Some(run), Some(run), None]);
         let spent = match of.and_then(|run| state.runs.get(&run)) {
             Some(run) => run.account,
             None => state.account,
         };
-        let mut more = |spent: u64| self.maybe(3, |dice| spent + u64::from(dice.below(30)));
+        let mut more = |spent: u64| self.maybe(3, |rng| spent + u64::from(rng.below(30)));
         let limits = Limits {
             money_micros: more(spent.spent.money_micros),
             tokens: more(spent.spent.tokens),
@@ -201,27 +205,27 @@ impl Dice {
         ])
     }
 
-    fn start(&mut self, world: &World) -> Command {
-        let runs = world.state.names.len();
+    fn start(&mut self, ledger: &TestLedger) -> Command {
+        let runs = ledger.state.names.len();
         let taken = self.below(4);
         let name = if self.one_in(9) { format!("run-{taken}") } else { format!("run-{runs}") };
         Command::StartRun { name, policy: self.policy(), draft: draft(&self.plan()) }
     }
 
-    fn fork(&mut self, world: &World, past: &Past) -> Command {
+    fn fork(&mut self, ledger: &TestLedger, past: &Past) -> Command {
         let seqs: Vec<u64> = past.keys().copied().collect();
         if seqs.is_empty() {
             return Command::Tick;
         }
         let at_seq = self.pick(&seqs);
         let parent = Box::new(past[&at_seq].clone());
-        let name = format!("fork-{}", world.state.seq);
+        let name = format!("fork-{}", ledger.state.seq);
         Command::ForkRun { name, parent, at_seq, chain: ContentHash([7; 32]) }
     }
 
     /// A new version, a small change of the active one, or the review of a proposed one.
-    fn propose(&mut self, world: &World, run: RunId) -> Command {
-        let known = world.state.runs.get(&run);
+    fn propose(&mut self, ledger: &TestLedger, run: RunId) -> Command {
+        let known = ledger.state.runs.get(&run);
         let waiting =
             known.and_then(|run| run.versions.last()).filter(|each| each.review.is_none());
         if let (Some(known), Some(version)) = (known, waiting)
@@ -268,20 +272,20 @@ impl Dice {
         format!("key-{}", self.below(3))
     }
 
-    /// A token: mostly one in flight, sometimes one that is over, sometimes none at all.
+    /// A token: mostly in flight, sometimes of an earlier attempt, sometimes unknown.
     fn token(&mut self, state: &State) -> AttemptToken {
-        let live: Vec<AttemptToken> = state.in_flight.keys().copied().collect();
-        let ever: Vec<AttemptToken> = state.dealt.keys().copied().collect();
+        let in_flight: Vec<AttemptToken> = state.in_flight.keys().copied().collect();
+        let dispatched: Vec<AttemptToken> = state.dealt.keys().copied().collect();
         match self.below(20) {
             0 => AttemptToken(u64::from(self.below(300))),
-            1..=3 if !ever.is_empty() => self.pick(&ever),
-            _ if !live.is_empty() => self.pick(&live),
-            _ if !ever.is_empty() => self.pick(&ever),
+            1..=3 if !dispatched.is_empty() => self.pick(&dispatched),
+            _ if !in_flight.is_empty() => self.pick(&in_flight),
+            _ if !dispatched.is_empty() => self.pick(&dispatched),
             _ => AttemptToken(0),
         }
     }
 
-    fn reported(&mut self, state: &State) -> AttemptToken {
+    fn reported_token(&mut self, state: &State) -> AttemptToken {
         let steps = state
             .runs
             .values()
@@ -290,20 +294,20 @@ impl Dice {
         if tokens.is_empty() { self.token(state) } else { self.pick(&tokens) }
     }
 
-    fn doubtful(&mut self, state: &State, run: RunId) -> StepNumber {
+    fn unresolved_step(&mut self, state: &State, run: RunId) -> StepNumber {
         let found = state.runs.get(&run).and_then(|run| run.in_doubt.first().copied());
-        found.unwrap_or_else(|| self.step_of(state, run))
+        found.unwrap_or_else(|| self.any_step(state, run))
     }
 
-    fn failed(&mut self, state: &State, run: RunId) -> StepNumber {
+    fn failed_step(&mut self, state: &State, run: RunId) -> StepNumber {
         let found = state.runs.get(&run).and_then(|run| run.reported.first().copied());
-        found.unwrap_or_else(|| self.step_of(state, run))
+        found.unwrap_or_else(|| self.any_step(state, run))
     }
 
     fn verdicts(&mut self) -> Vec<Verdict> {
-        let one = |dice: &mut Self, n| {
-            let ruling = if dice.one_in(8) { Ruling::Fail } else { Ruling::Pass };
-            let by = dice.pick(&["ann", "ann", "ann", "worker-1"]);
+        let one = |rng: &mut Self, n| {
+            let ruling = if rng.one_in(8) { Ruling::Fail } else { Ruling::Pass };
+            let by = rng.pick(&["ann", "ann", "ann", "worker-1"]);
             verdict(n, ruling, by)
         };
         match self.below(3) {
@@ -315,7 +319,7 @@ impl Dice {
         }
     }
 
-    pub(in crate::plan::tests) fn receipt(&mut self) -> Receipt {
+    pub(super) fn receipt(&mut self) -> Receipt {
         let class = self.class();
         let mut receipt = match self.below(10) {
             0..=2 => {

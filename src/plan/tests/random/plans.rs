@@ -1,15 +1,15 @@
-//! Random plans, with everything that a plan can say.
+//! Random plans that use every feature of the plan format.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::rng::Dice;
+use super::rng::TestRng;
 use crate::plan::tests::support::*;
 use crate::plan::*;
 
 const VARIABLES: [&str; 3] = ["u", "v", "w"];
 
-impl Dice {
-    pub(in crate::plan::tests) fn plan(&mut self) -> Plan {
+impl TestRng {
+    pub(super) fn plan(&mut self) -> Plan {
         let ids: BTreeSet<String> =
             (0..=self.below(8)).map(|_| format!("s{}", self.below(14))).collect();
         let ids: Vec<String> = ids.into_iter().collect();
@@ -29,13 +29,13 @@ impl Dice {
         }
         plan.budget = self.budget();
         plan.failure = self.failure_policy(&ids);
-        plan.gate = self.maybe(14, |dice| dice.gate(&[YES, NO, ABORT]));
+        plan.gate = self.maybe(14, |rng| rng.gate(&[YES, NO, ABORT]));
         plan.defaults.owner = self.pick(&[None, Some("y".to_owned())]);
         plan
     }
 
     fn budget(&mut self) -> Budget {
-        let mut part = |sides, most| self.maybe(sides, |dice| u64::from(dice.below(most)));
+        let mut part = |sides, most| self.maybe(sides, |rng| u64::from(rng.below(most)));
         Budget {
             money_micros: part(7, 40),
             tokens: part(9, 20),
@@ -62,19 +62,19 @@ impl Dice {
         let when = FailureMatch {
             class: self.maybe(3, Self::class),
             disposition: self.maybe(4, Self::disposition),
-            step: self.maybe(5, |dice| dice.pick(ids)),
+            step: self.maybe(5, |rng| rng.pick(ids)),
             owner: self.maybe(6, |_| "x".to_owned()),
             tag: self.maybe(8, |_| "gpu".to_owned()),
             message: self.maybe(6, |_| "slow".to_owned()),
-            failures: self.maybe(4, |dice| 1 + dice.below(3)),
+            failures: self.maybe(4, |rng| 1 + rng.below(3)),
         };
         let then = match self.below(7) {
             0 | 1 => FailureAction::Retry,
             2 => FailureAction::Fallback,
-            3 => FailureAction::Replan { from: self.maybe(2, |dice| dice.pick(ids)) },
+            3 => FailureAction::Replan { from: self.maybe(2, |rng| rng.pick(ids)) },
             4 | 5 => FailureAction::Escalate {
                 to: self.maybe(2, |_| "ann".to_owned()),
-                deadline_seconds: self.maybe(2, |dice| u64::from(dice.below(20))),
+                deadline_seconds: self.maybe(2, |rng| u64::from(rng.below(20))),
                 on_timeout: self.on_timeout(&[RETRY, SKIP, FAIL, "perhaps"]),
             },
             _ if self.one_in(3) => FailureAction::Abort,
@@ -87,16 +87,16 @@ impl Dice {
         Gate {
             question: format!("go {}?", self.below(2)),
             to: self.maybe(2, |_| "ann".to_owned()),
-            deadline_seconds: self.maybe(2, |dice| u64::from(dice.below(30))),
+            deadline_seconds: self.maybe(2, |rng| u64::from(rng.below(30))),
             on_timeout: self.on_timeout(answers),
         }
     }
 
     fn criteria(&mut self, names: &[&str]) -> Vec<Criterion> {
-        let one = |dice: &mut Self| match dice.below(3) {
+        let one = |rng: &mut Self| match rng.below(3) {
             0 => Criterion::Text("good".to_owned()),
             1 => Criterion::Command("true".to_owned()),
-            _ => Criterion::Cel(dice.expression(names)),
+            _ => Criterion::Cel(rng.expression(names)),
         };
         (0..self.pick(&[0, 0, 0, 1, 2])).map(|_| one(self)).collect()
     }
@@ -105,13 +105,13 @@ impl Dice {
         let members: Vec<String> = (0..=self.below(4)).map(|_| self.pick(ids)).collect();
         let mut members: Vec<&str> = members.iter().map(String::as_str).collect();
         if self.one_in(40) {
-            members.push("nobody");
+            members.push("missing");
         }
         let some = BarrierNeeds::AtLeast(self.below(4));
         let needs = self.pick(&[BarrierNeeds::All, BarrierNeeds::Any, some]);
         Barrier {
             on_break: self.pick(&[OnBreak::Fail, OnBreak::Wait, OnBreak::Ask, OnBreak::Ask]),
-            deadline_seconds: self.maybe(4, |dice| dice.below(90)),
+            deadline_seconds: self.maybe(4, |rng| rng.below(90)),
             ..barrier(&format!("g{n}"), &members, needs)
         }
     }
@@ -128,7 +128,7 @@ impl Dice {
                 .into(),
             inputs: self.pick(&[vec![], vec![], vec!["u".to_owned()], vec!["v".to_owned()]]),
             acceptance: self.criteria(&["u", "v", "output.v", "output.w"]),
-            condition: self.maybe(14, |dice| dice.expression(&VARIABLES)),
+            condition: self.maybe(14, |rng| rng.expression(&VARIABLES)),
             preconditions: match self.below(16) {
                 0 => vec![self.expression(&VARIABLES)],
                 1 => vec![self.expression(&VARIABLES), self.expression(&VARIABLES)],
@@ -145,10 +145,10 @@ impl Dice {
                 Seldom::default()
             },
             retry: self.retry().map(Box::new),
-            fallback: self.maybe(5, |dice| dice.fallback(ids).into()),
+            fallback: self.maybe(5, |rng| rng.fallback(ids).into()),
             cost_estimate: self.maybe(2, Self::cost),
             cost_limit: self.maybe(4, Self::cost),
-            gate: self.maybe(8, |dice| dice.gate(&[YES, NO, SKIP, "perhaps"]).into()),
+            gate: self.maybe(8, |rng| rng.gate(&[YES, NO, SKIP, "perhaps"]).into()),
             ..step(&ids[place], &after)
         }
     }
@@ -165,13 +165,13 @@ impl Dice {
         }
         if !barriers.is_empty() && self.one_in(3) {
             let waited = self.pick(barriers);
-            // Mostly no cycle: a member rarely waits for its own barrier.
+            // Rarely a cycle: a member seldom waits for its own barrier.
             if !waited.members.contains(&ids[place]) || self.one_in(10) {
                 after.push(waited.id);
             }
         }
         if self.one_in(100) {
-            after.push("nobody".to_owned());
+            after.push("missing".to_owned());
         }
         after
     }
@@ -202,8 +202,8 @@ impl Dice {
         }
     }
 
-    /// A plan that differs a little: in one step, or by one that is gone.
-    pub(in crate::plan::tests) fn varied(&mut self, plan: &Plan) -> Plan {
+    /// A plan with one step changed or removed.
+    pub(super) fn varied(&mut self, plan: &Plan) -> Plan {
         let mut next = plan.clone();
         let Some(last) = next.steps.len().checked_sub(1) else { return self.plan() };
         let place = self.below(u32::try_from(last + 1).unwrap());
@@ -211,9 +211,9 @@ impl Dice {
         let ids: Vec<String> = next.steps.iter().map(|step| step.id.clone()).collect();
         match self.below(8) {
             0 => drop(next.steps.remove(place)),
-            1 => next.steps[place].gate = self.maybe(2, |dice| dice.gate(&[YES, NO, SKIP]).into()),
+            1 => next.steps[place].gate = self.maybe(2, |rng| rng.gate(&[YES, NO, SKIP]).into()),
             2 => next.steps[place].preconditions = vec![self.expression(&VARIABLES)].into(),
-            3 => next.steps[place].fallback = self.maybe(2, |dice| dice.fallback(&ids).into()),
+            3 => next.steps[place].fallback = self.maybe(2, |rng| rng.fallback(&ids).into()),
             4 => drop(next.barriers.pop()),
             5 => next.failure = self.failure_policy(&ids),
             _ => next.steps[place].goal = format!("goal {}", self.below(3)),

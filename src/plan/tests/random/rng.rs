@@ -1,13 +1,13 @@
-//! Chance that is the same on every machine.
+//! The random numbers of the tests, the same on every machine.
 
 use crate::plan::{ApprovalPolicy, Disposition, OnFailure, TextPolicy};
 use crate::plan::{Cost, FailureClass, OnTimeout, RunPolicy};
 
-/// The `SplitMix64` generator: small, and the same on every machine.
-pub(crate) struct Dice(pub(in crate::plan::tests) u64);
+/// The `SplitMix64` generator.
+pub(super) struct TestRng(pub(super) u64);
 
-impl Dice {
-    pub(in crate::plan::tests) fn roll(&mut self) -> u64 {
+impl TestRng {
+    pub(super) fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -15,30 +15,26 @@ impl Dice {
         z ^ (z >> 31)
     }
 
-    /// Below `sides`.
-    pub(in crate::plan::tests) fn below(&mut self, sides: u32) -> u32 {
-        u32::try_from(self.roll() % u64::from(sides.max(1))).unwrap()
+    /// A number below `sides`.
+    pub(super) fn below(&mut self, bound: u32) -> u32 {
+        u32::try_from(self.next_u64() % u64::from(bound.max(1))).unwrap()
     }
 
-    pub(in crate::plan::tests) fn one_in(&mut self, sides: u32) -> bool {
-        self.below(sides) == 0
+    pub(super) fn one_in(&mut self, bound: u32) -> bool {
+        self.below(bound) == 0
     }
 
-    pub(in crate::plan::tests) fn pick<T: Clone>(&mut self, of: &[T]) -> T {
-        let place = self.below(u32::try_from(of.len()).unwrap());
-        of[usize::try_from(place).unwrap()].clone()
+    pub(super) fn pick<T: Clone>(&mut self, of: &[T]) -> T {
+        let index = self.below(u32::try_from(of.len()).unwrap());
+        of[usize::try_from(index).unwrap()].clone()
     }
 
-    /// The value, in one of so many cases.
-    pub(in crate::plan::tests) fn maybe<T>(
-        &mut self,
-        sides: u32,
-        make: impl FnOnce(&mut Self) -> T,
-    ) -> Option<T> {
-        self.one_in(sides).then(|| make(self))
+    /// The value with a probability of one in `sides`.
+    pub(super) fn maybe<T>(&mut self, bound: u32, make: impl FnOnce(&mut Self) -> T) -> Option<T> {
+        self.one_in(bound).then(|| make(self))
     }
 
-    pub(in crate::plan::tests) fn policy(&mut self) -> RunPolicy {
+    pub(super) fn policy(&mut self) -> RunPolicy {
         RunPolicy {
             approval: self.pick(&[
                 ApprovalPolicy::Automatic,
@@ -51,7 +47,7 @@ impl Dice {
         }
     }
 
-    pub(in crate::plan::tests) fn class(&mut self) -> FailureClass {
+    pub(super) fn class(&mut self) -> FailureClass {
         self.pick(&[
             FailureClass::Transient,
             FailureClass::Transient,
@@ -63,15 +59,15 @@ impl Dice {
         ])
     }
 
-    pub(in crate::plan::tests) fn disposition(&mut self) -> Disposition {
+    pub(super) fn disposition(&mut self) -> Disposition {
         self.pick(&[Disposition::DidNotHappen, Disposition::InDoubt, Disposition::Landed])
     }
 
-    pub(in crate::plan::tests) fn cost(&mut self) -> Cost {
+    pub(super) fn cost(&mut self) -> Cost {
         Cost { money_micros: u64::from(self.below(6)), tokens: u64::from(self.below(3)) }
     }
 
-    pub(in crate::plan::tests) fn on_timeout(&mut self, answers: &[&str]) -> Option<OnTimeout> {
+    pub(super) fn on_timeout(&mut self, answers: &[&str]) -> Option<OnTimeout> {
         let answer = OnTimeout::Answer(self.pick(answers).to_owned());
         let escalate = OnTimeout::EscalateTo("boss".to_owned());
         self.pick(&[
@@ -83,8 +79,8 @@ impl Dice {
         ])
     }
 
-    /// A comparison of a variable with a number, as the reference model can judge it, too.
-    pub(in crate::plan::tests) fn expression(&mut self, names: &[&str]) -> String {
+    /// A comparison of a variable with a number, which the reference model can judge as well.
+    pub(super) fn expression(&mut self, names: &[&str]) -> String {
         let (name, op) = (self.pick(names), self.pick(&["<", ">=", "=="]));
         format!("{name} {op} {}", self.below(5))
     }

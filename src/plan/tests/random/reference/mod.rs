@@ -1,23 +1,24 @@
-//! A reference model: small, slow and plain. It reads the same events as the fold does, keeps its
-//! own books in its own words, and shares no code with `decide`, `apply` and `settle` beyond the
-//! public types. After every command both must agree, and these must hold:
+//! The reference model: small, slow and simple. It reads the same events as `apply`, keeps its own
+//! records, and shares no code with `decide`, `apply` and `settle` beyond the public types. After
+//! every command both must agree, and these invariants must hold:
 //!
-//! 1. One winner per claim: a step is dealt only if nobody has it.
+//! 1. A step has at most one active attempt.
 //! 2. Caps (ledger, run, owner, tag) are never exceeded.
-//! 3. What is spent and set aside never exceeds a budget when a step is dealt.
-//! 4. A step is dealt only if all that it waits for is settled, its condition and preconditions
-//!    hold by the values of that moment, its gate was opened by a yes bound to what the step is
-//!    now, and no delay, question or stand-in holds it back; and then it is ready, too.
-//! 5. What must not be done twice and is in doubt is not dealt before somebody said what happened,
-//!    whatever becomes of the plan meanwhile.
-//! 6. Accepted needs a passed verdict for every criterion, or a basis that is written down; no
-//!    verdict is the worker's own; an expression is judged as it reads.
-//! 7. A stale token never changes a step, and what a lost attempt cost is charged until known.
-//! 8. Every failure has exactly one decision, with a rule; one that was escalated has one more.
-//! 9. At most one request for another plan is open; one for more steps gives way to any other.
-//! 10. Nothing that stands on work that fell stays accepted, nothing of it stays in flight.
-//! 11. An ended run has no live attempt, timer or question; a done one has all it was to have.
-//! 12. Every open question is about something that still is as it was when it was asked.
+//! 3. Spent and reserved costs never exceed a budget when a step is dispatched.
+//! 4. A step is ready, and can be dispatched, exactly when all its dependencies are settled, its
+//!    condition and preconditions hold by the current values, its gate was opened for its current
+//!    content, and no delay, question or fallback holds it back.
+//! 5. A non-idempotent attempt with an unknown outcome is not repeated before a person has resolved
+//!    it, whatever becomes of the plan.
+//! 6. An accepted step has a passed verdict for every criterion, or a recorded basis. No verdict is
+//!    by the worker itself, and expressions are judged by their value.
+//! 7. A stale token never changes a step, and the reserved cost of a lost attempt stays charged
+//!    until its real cost is known.
+//! 8. Every failure has exactly one decision, with a rule; an escalated failure has one more.
+//! 9. At most one replan request is open; a request for more steps gives way to any other.
+//! 10. No step that depends on invalidated work stays accepted or in flight.
+//! 11. An ended run has no active attempt, timer or question; a done run is complete.
+//! 12. Every open question is about a subject that has not changed since it was asked.
 
 mod plans;
 mod runs;
@@ -27,13 +28,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::plan::*;
 
-/// How a step stands, in the model's words.
+/// The status of a step in the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Phase {
+enum StepPhase {
     Open,
-    Dealt,
+    Dispatched,
     Reported,
-    /// Somebody was asked about its failure.
+    /// A person was asked about its failure.
     Asked,
     Doubt,
     Accepted,
@@ -44,34 +45,34 @@ pub(crate) enum Phase {
 }
 
 /// One step.
-#[expect(clippy::struct_excessive_bools, reason = "facts that have nothing to do with each other")]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 #[derive(Debug, Clone)]
-pub(crate) struct Work {
+struct StepModel {
     id: String,
-    phase: Phase,
+    phase: StepPhase,
     owner: Option<String>,
     token: Option<AttemptToken>,
     worker: String,
     reserved: Cost,
     receipt: Option<Receipt>,
     verdicts: BTreeMap<u32, Verdict>,
-    /// The hash to which somebody said yes.
+    /// The hash for which its gate was opened.
     yes: Option<ContentHash>,
     run_if: Option<bool>,
     delay: Option<Micros>,
     stand_in: Option<StepNumber>,
     is_on_call: bool,
     has_fallen_back: bool,
-    /// An answer about its failure, or its gate, that is not carried out.
+    /// An answer about its failure or gate that has not been applied yet.
     answer: Option<String>,
     has_landed: bool,
     stands_for_value: bool,
-    /// Its last failed attempt did, or may have done, its work.
+    /// Its last failed attempt has landed, or may have.
     may_have_landed: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Value {
+struct Value {
     json: Json,
     version: u64,
     writer: Option<StepNumber>,
@@ -79,7 +80,7 @@ pub(crate) struct Value {
 
 /// One run.
 #[derive(Debug)]
-pub(crate) struct Life {
+struct RunModel {
     name: String,
     policy: RunPolicy,
     started: Micros,
@@ -89,16 +90,16 @@ pub(crate) struct Life {
     versions: Vec<(ContentHash, Plan, Vec<ContentHash>, Option<Review>)>,
     active: u32,
     numbers: Vec<StepNumber>,
-    works: Vec<Work>,
+    works: Vec<StepModel>,
     request: Option<(u64, ReplanTrigger)>,
-    /// Versions that count towards the plan's limit.
+    /// Versions that count against the replan limit.
     replans: u32,
     questions: BTreeMap<QuestionId, (Option<StepNumber>, Asked)>,
     released: BTreeSet<String>,
     /// Barriers that were not released in time.
     late: BTreeSet<String>,
-    /// What somebody said about barriers.
-    said: BTreeMap<String, String>,
+    /// The answers of people about barriers.
+    barrier_answers: BTreeMap<String, String>,
     values: BTreeMap<String, Value>,
     plan_verdicts: BTreeMap<u32, Ruling>,
     effects: BTreeMap<String, (AttemptToken, bool)>,
@@ -112,17 +113,17 @@ pub(crate) struct Life {
     is_forked: bool,
 }
 
-/// The whole ledger, as the model sees it.
+/// The whole ledger.
 #[derive(Default)]
-pub(crate) struct Reference {
-    runs: BTreeMap<RunId, Life>,
+pub(super) struct Reference {
+    runs: BTreeMap<RunId, RunModel>,
     caps: BTreeMap<CapScope, u32>,
     limits: Option<Limits>,
-    /// What the dice reached, and how often.
+    /// How often each event was reached.
     pub(super) seen: BTreeMap<&'static str, u32>,
 }
 
-pub(crate) fn sum(costs: impl Iterator<Item = Cost>) -> Cost {
+fn sum(costs: impl Iterator<Item = Cost>) -> Cost {
     costs.fold(Cost::default(), |sum, cost| Cost {
         money_micros: sum.money_micros + cost.money_micros,
         tokens: sum.tokens + cost.tokens,
@@ -130,8 +131,9 @@ pub(crate) fn sum(costs: impl Iterator<Item = Cost>) -> Cost {
 }
 
 impl Reference {
-    /// Reads the events of a batch of which the first is record `first`, and compares the books.
-    pub(super) fn after(&mut self, state: &State, first: u64, events: &[Event]) {
+    /// Reads the events of a batch that starts at record `first`, and compares the result with
+    /// `state`.
+    pub(super) fn check_batch(&mut self, state: &State, first: u64, events: &[Event]) {
         let mut activated = BTreeSet::new();
         for (seq, event) in (first..).zip(events) {
             if let Event::PlanActivated(change) = event {
@@ -139,33 +141,36 @@ impl Reference {
             }
             self.read(seq, state.time, event);
         }
-        for (id, life) in &mut self.runs {
+        for (id, run_model) in &mut self.runs {
             let Some(run) = state.runs.get(id) else {
-                assert_eq!(state.summaries[id].spent, life.spent);
-                assert!(matches!(life.status, RunStatus::Ended(_)));
+                assert_eq!(state.summaries[id].spent, run_model.spent);
+                assert!(matches!(run_model.status, RunStatus::Ended(_)));
                 continue;
             };
             if activated.contains(id) {
-                // What a new version leaves without an object is closed without an answer.
-                life.questions.retain(|question, _| run.questions.contains_key(question));
+                // Questions whose subject a new version removed are closed without an answer.
+                run_model.questions.retain(|question, _| run.questions.contains_key(question));
             }
-            life.is_forked = false;
-            life.compare(run);
+            run_model.is_forked = false;
+            run_model.compare(run);
         }
-        assert_eq!(state.account.spent, sum(self.runs.values().map(|life| life.spent)));
-        assert_eq!(state.account.reserved, sum(self.runs.values().map(|life| life.reserved)));
+        assert_eq!(state.account.spent, sum(self.runs.values().map(|run_model| run_model.spent)));
+        assert_eq!(
+            state.account.reserved,
+            sum(self.runs.values().map(|run_model| run_model.reserved))
+        );
         assert_eq!(state.caps, self.caps);
     }
 
-    fn note(&mut self, what: &'static str) {
+    fn count(&mut self, what: &'static str) {
         *self.seen.entry(what).or_default() += 1;
     }
 
     fn read(&mut self, seq: u64, time: Micros, event: &Event) {
         match event {
             Event::RunStarted(started) => {
-                let life = Life::new(started, time);
-                assert!(self.runs.insert(started.run, life).is_none(), "one run per number");
+                let run_model = RunModel::new(started, time);
+                assert!(self.runs.insert(started.run, run_model).is_none(), "one run per number");
             }
             Event::CapChanged(changed) => {
                 match changed.limit {
@@ -174,39 +179,39 @@ impl Reference {
                 };
             }
             Event::BudgetChanged(changed) => match changed.run {
-                Some(run) => self.life(run).limits = changed.limits,
+                Some(run) => self.run_model(run).limits = changed.limits,
                 None => self.limits = changed.limits,
             },
             Event::Step(record) => {
-                self.note_step(&record.event);
+                self.count_step(&record.event);
                 let number = record.step;
                 if let StepEvent::Dispatched(dispatched) = &record.event {
-                    self.life(record.run).dealt(seq, time, number, dispatched);
+                    self.run_model(record.run).dispatched(seq, time, number, dispatched);
                     self.check_caps(record.run, number);
                     self.check_budgets(record.run, time);
                 } else {
-                    self.life(record.run).step(seq, time, number, &record.event);
+                    self.run_model(record.run).step(seq, time, number, &record.event);
                 }
             }
             other => {
-                self.note_other(other);
+                self.count_other(other);
                 let run = other.run().unwrap();
-                self.life(run).read(seq, time, other);
+                self.run_model(run).read(seq, time, other);
             }
         }
     }
 
-    fn life(&mut self, run: RunId) -> &mut Life {
+    fn run_model(&mut self, run: RunId) -> &mut RunModel {
         self.runs.get_mut(&run).expect("a run that was started")
     }
 
-    fn note_step(&mut self, event: &StepEvent) {
-        self.note(match event {
+    fn count_step(&mut self, event: &StepEvent) {
+        self.count(match event {
             StepEvent::Dispatched(_) => "dispatched",
             StepEvent::AttemptLost(_) => "lost",
             StepEvent::ReceiptRefused(_) => "refused",
             StepEvent::Accepted(accepted) => match accepted.basis {
-                AcceptedBasis::StoodIn { .. } => "stood in",
+                AcceptedBasis::StoodIn { .. } => "fallback accepted",
                 AcceptedBasis::Fallback { .. } => "value",
                 _ => "accepted",
             },
@@ -234,8 +239,8 @@ impl Reference {
         });
     }
 
-    fn note_other(&mut self, event: &Event) {
-        self.note(match event {
+    fn count_other(&mut self, event: &Event) {
+        self.count(match event {
             Event::Barrier(barrier) => match barrier.change {
                 BarrierChange::Released => "released",
                 BarrierChange::Broken => "broken",
@@ -264,56 +269,63 @@ impl Reference {
 
     /// Invariant 2, by counting.
     fn check_caps(&self, run: RunId, number: StepNumber) {
-        let life = &self.runs[&run];
-        let caps = &life.plan().caps;
-        let work = life.work(number);
-        let dealt = |life: &Life, is_meant: &dyn Fn(&Life, StepNumber) -> bool| {
-            let numbers = life.numbers.iter();
-            let flying = numbers.filter(|each| life.work(**each).phase == Phase::Dealt);
-            flying.filter(|each| is_meant(life, **each)).count()
-        };
-        let all = |is_meant: &dyn Fn(&Life, StepNumber) -> bool| -> usize {
-            self.runs.values().map(|life| dealt(life, is_meant)).sum()
+        let run_model = &self.runs[&run];
+        let caps = &run_model.plan().caps;
+        let work = run_model.work(number);
+        let dispatched =
+            |run_model: &RunModel, is_meant: &dyn Fn(&RunModel, StepNumber) -> bool| {
+                let numbers = run_model.numbers.iter();
+                let flying =
+                    numbers.filter(|each| run_model.work(**each).phase == StepPhase::Dispatched);
+                flying.filter(|each| is_meant(run_model, **each)).count()
+            };
+        let all = |is_meant: &dyn Fn(&RunModel, StepNumber) -> bool| -> usize {
+            self.runs.values().map(|run_model| dispatched(run_model, is_meant)).sum()
         };
         let below = |limit: Option<&u32>, count: usize, what: &str| {
             assert!(limit.is_none_or(|limit| u32::try_from(count).unwrap() <= *limit), "{what}");
         };
         let of_ledger = |scope: CapScope| self.caps.get(&scope);
         below(of_ledger(CapScope::Ledger), all(&|_, _| true), "cap of the ledger");
-        below(of_ledger(CapScope::Run(run)), dealt(life, &|_, _| true), "cap of the run");
-        below(caps.run.as_ref(), dealt(life, &|_, _| true), "the plan's cap of the run");
+        below(of_ledger(CapScope::Run(run)), dispatched(run_model, &|_, _| true), "cap of the run");
+        below(caps.run.as_ref(), dispatched(run_model, &|_, _| true), "the plan's cap of the run");
         if let Some(owner) = work.owner.clone() {
-            let is_his = |life: &Life, each| life.work(each).owner.as_ref() == Some(&owner);
+            let is_his =
+                |run_model: &RunModel, each| run_model.work(each).owner.as_ref() == Some(&owner);
             below(of_ledger(CapScope::Owner(owner.clone())), all(&is_his), "cap of an owner");
-            below(caps.owners.get(&owner), dealt(life, &is_his), "the plan's cap of an owner");
+            below(
+                caps.owners.get(&owner),
+                dispatched(run_model, &is_his),
+                "the plan's cap of an owner",
+            );
         }
-        for tag in &life.text(number).tags {
-            let has_it = |life: &Life, each| life.text(each).tags.contains(tag);
+        for tag in &run_model.text(number).tags {
+            let has_it = |run_model: &RunModel, each| run_model.text(each).tags.contains(tag);
             below(of_ledger(CapScope::Tag(tag.clone())), all(&has_it), "cap of a tag");
-            below(caps.tags.get(tag), dealt(life, &has_it), "the plan's cap of a tag");
+            below(caps.tags.get(tag), dispatched(run_model, &has_it), "the plan's cap of a tag");
         }
     }
 
-    /// Invariant 3, by adding up.
+    /// Invariant 3, by summing.
     fn check_budgets(&self, run: RunId, time: Micros) {
-        let life = &self.runs[&run];
-        let limits = life.limits.unwrap_or_else(|| life.plan().budget.into());
+        let run_model = &self.runs[&run];
+        let limits = run_model.limits.unwrap_or_else(|| run_model.plan().budget.into());
         let within = |limits: &Limits, cost: Cost, attempts: u64| {
             assert!(limits.money_micros.is_none_or(|limit| cost.money_micros <= limit), "money");
             assert!(limits.tokens.is_none_or(|limit| cost.tokens <= limit), "tokens");
             assert!(limits.attempts.is_none_or(|limit| attempts <= limit), "attempts");
         };
-        within(&limits, sum([life.spent, life.reserved].into_iter()), life.attempts);
-        let end = limits.wall_seconds.map(|seconds| life.started + seconds * 1_000_000);
+        within(&limits, sum([run_model.spent, run_model.reserved].into_iter()), run_model.attempts);
+        let end = limits.wall_seconds.map(|seconds| run_model.started + seconds * 1_000_000);
         assert!(end.is_none_or(|end| time < end), "wall time");
-        let all = self.runs.values().flat_map(|life| [life.spent, life.reserved]);
-        let attempts = self.runs.values().map(|life| life.attempts).sum();
+        let all = self.runs.values().flat_map(|run_model| [run_model.spent, run_model.reserved]);
+        let attempts = self.runs.values().map(|run_model| run_model.attempts).sum();
         within(&self.limits.unwrap_or_default(), sum(all), attempts);
     }
 }
 
-/// Whether what a decision leads to does the work once more, or other work for the same end.
-pub(crate) fn is_done_again(decided: &FailureDecided, fallback: Option<&Fallback>) -> bool {
+/// Whether a decision repeats the work, or does other work for the same purpose.
+fn repeats_work(decided: &FailureDecided, fallback: Option<&Fallback>) -> bool {
     match decided.decision {
         Decision::Retry | Decision::RetryAt(_) => true,
         Decision::Fallback => matches!(fallback, Some(Fallback::Owner(_) | Fallback::Step(_))),
@@ -321,14 +333,10 @@ pub(crate) fn is_done_again(decided: &FailureDecided, fallback: Option<&Fallback
     }
 }
 
-/// Whether an expression of the kind that the dice make (`name op number`) holds.
-pub(crate) fn holds(
-    expression: &str,
-    values: &BTreeMap<String, Value>,
-    output: Option<&Json>,
-) -> bool {
+/// Whether a random expression (`name op number`) holds.
+fn holds(expression: &str, values: &BTreeMap<String, Value>, output: Option<&Json>) -> bool {
     let words: Vec<&str> = expression.split(' ').collect();
-    let [name, op, number] = words[..] else { unreachable!("no expression of the dice") };
+    let [name, op, number] = words[..] else { unreachable!("no expression of the rng") };
     let found = match name.strip_prefix("output.") {
         Some(field) => output.and_then(|output| output.value().get(field)?.as_i64()),
         None => values.get(name).and_then(|value| value.json.value().as_i64()),

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Life, Phase, Work};
+use super::{RunModel, StepModel, StepPhase};
 use crate::plan::*;
 
-impl Work {
+impl StepModel {
     fn new(id: &str) -> Self {
         Self {
             id: id.to_owned(),
-            phase: Phase::Open,
+            phase: StepPhase::Open,
             owner: None,
             token: None,
             worker: String::new(),
@@ -29,10 +29,10 @@ impl Work {
         }
     }
 
-    /// A new version takes its work, but not what its attempt did to the world.
+    /// A new version keeps what the attempt of a step did, but not its work.
     fn hold(&mut self) {
-        if self.phase != Phase::Asked {
-            self.phase = Phase::Doubt;
+        if self.phase != StepPhase::Asked {
+            self.phase = StepPhase::Doubt;
         }
         (self.yes, self.run_if, self.stand_in, self.delay) = (None, None, None, None);
         self.answer = None;
@@ -41,30 +41,30 @@ impl Work {
     fn has_work(&self) -> bool {
         matches!(
             self.phase,
-            Phase::Accepted
-                | Phase::Skipped
-                | Phase::Reported
-                | Phase::Asked
-                | Phase::Dealt
-                | Phase::Doubt
+            StepPhase::Accepted
+                | StepPhase::Skipped
+                | StepPhase::Reported
+                | StepPhase::Asked
+                | StepPhase::Dispatched
+                | StepPhase::Doubt
         )
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        matches!(self.phase, Phase::Accepted | Phase::Skipped)
+        matches!(self.phase, StepPhase::Accepted | StepPhase::Skipped)
     }
 }
 
-impl Life {
+impl RunModel {
     pub(super) fn plan(&self) -> &Plan {
         &self.versions[usize::try_from(self.active).unwrap() - 1].1
     }
 
-    pub(super) fn work(&self, number: StepNumber) -> &Work {
+    pub(super) fn work(&self, number: StepNumber) -> &StepModel {
         &self.works[usize::try_from(number.0).unwrap() - 1]
     }
 
-    pub(super) fn work_mut(&mut self, number: StepNumber) -> &mut Work {
+    pub(super) fn work_mut(&mut self, number: StepNumber) -> &mut StepModel {
         &mut self.works[usize::try_from(number.0).unwrap() - 1]
     }
 
@@ -95,7 +95,7 @@ impl Life {
     pub(super) fn activated(&mut self, change: &PlanActivated) {
         let version = usize::try_from(change.version).unwrap() - 1;
         let (_, plan, hashes, review) = self.versions[version].clone();
-        assert_eq!(review, Some(Review::Approved), "only what was approved becomes active");
+        assert_eq!(review, Some(Review::Approved), "an unapproved version became active");
         assert_eq!(change.numbers.len(), plan.steps.len());
         assert_eq!(change.request, self.request_seq().unwrap_or(0));
         if !self.is_forked {
@@ -107,21 +107,25 @@ impl Life {
         for (step, number) in plan.steps.iter().zip(&change.numbers) {
             if usize::try_from(number.0).unwrap() > self.works.len() {
                 assert_eq!(usize::try_from(number.0).unwrap(), self.works.len() + 1);
-                self.works.push(Work::new(&step.id));
+                self.works.push(StepModel::new(&step.id));
             }
             let falls = change.invalidated.contains(number);
             let is_held = change.held.contains(number);
             let work = self.work_mut(*number);
-            assert_eq!(work.id, step.id, "a number belongs to one id for ever");
-            let is_out = matches!(work.phase, Phase::Failed | Phase::Gone);
+            assert_eq!(work.id, step.id, "a step number changed its id");
+            let is_out = matches!(work.phase, StepPhase::Failed | StepPhase::Gone);
             if is_held {
                 work.hold();
             } else if is_out && work.token.is_some() {
-                *work = Work { phase: Phase::Doubt, token: work.token, ..Work::new(&step.id) };
-            } else if (is_out || work.phase == Phase::Cancelled || falls)
-                && work.phase != Phase::Doubt
+                *work = StepModel {
+                    phase: StepPhase::Doubt,
+                    token: work.token,
+                    ..StepModel::new(&step.id)
+                };
+            } else if (is_out || work.phase == StepPhase::Cancelled || falls)
+                && work.phase != StepPhase::Doubt
             {
-                *work = Work::new(&step.id);
+                *work = StepModel::new(&step.id);
             }
             if changed.contains(number) {
                 (work.yes, work.run_if, work.stand_in) = (None, None, None);
@@ -153,13 +157,13 @@ impl Life {
             .map(|barrier| barrier.id.clone())
             .collect();
         self.released = kept;
-        self.said = change.answers.iter().cloned().collect();
-        let said = &self.said;
-        self.late.retain(|id| said.get(id).is_some_and(|answer| answer == WAIT));
-        self.put_on_call();
+        self.barrier_answers = change.answers.iter().cloned().collect();
+        let barrier_answers = &self.barrier_answers;
+        self.late.retain(|id| barrier_answers.get(id).is_some_and(|answer| answer == WAIT));
+        self.hold_back_fallbacks();
     }
 
-    /// Another plan for what went wrong, of which there may be so many.
+    /// Counts an activated replan against the limit.
     fn count_replan(&mut self) {
         let trigger = self.request.as_ref().map(|(_, trigger)| trigger);
         let is_wanted =
@@ -169,22 +173,22 @@ impl Life {
         }
         self.replans += 1;
         let max = self.plan().failure.max_replans;
-        assert!(max.is_none_or(|max| self.replans <= max), "one version too many");
+        assert!(max.is_none_or(|max| self.replans <= max), "the replan limit is exceeded");
     }
 
     fn remove_others(&mut self, change: &PlanActivated) {
         for place in 1..=u32::try_from(self.works.len()).unwrap() {
             let number = StepNumber(place);
-            if !self.numbers.contains(&number) && self.work(number).phase != Phase::Gone {
+            if !self.numbers.contains(&number) && self.work(number).phase != StepPhase::Gone {
                 let is_held = change.held.contains(&number);
                 let work = self.work_mut(number);
                 let token = work.token.filter(|_| is_held);
-                *work = Work { phase: Phase::Gone, token, ..Work::new(&work.id) };
+                *work = StepModel { phase: StepPhase::Gone, token, ..StepModel::new(&work.id) };
             }
         }
     }
 
-    /// Steps about which a version says something else than the one before.
+    /// Steps that differ between two versions.
     fn changed(
         &self,
         change: &PlanActivated,
@@ -215,23 +219,35 @@ impl Life {
         };
         for (place, number) in change.numbers.iter().enumerate() {
             if !had(number) {
-                // What was in flight was taken away by a record before this one.
+                // A record before this one has revoked the attempt.
                 assert!(!change.preserved.contains(number));
-                let robbed = self.has_lost_fallback(*number, &plan.steps[place], hashes[place]);
-                assert!(!robbed || falls(number), "its fallback was used for something else");
+                let has_lost_fallback =
+                    self.has_lost_fallback(*number, &plan.steps[place], hashes[place]);
+                assert!(
+                    !has_lost_fallback || falls(number),
+                    "its fallback was used for another step"
+                );
                 continue;
             }
-            assert_ne!(falls(number), change.preserved.contains(number), "one or the other");
+            assert_ne!(
+                falls(number),
+                change.preserved.contains(number),
+                "kept and invalidated at once"
+            );
             if falls(number) {
-                assert_ne!(self.work(*number).phase, Phase::Dealt, "revoked first");
+                assert_ne!(
+                    self.work(*number).phase,
+                    StepPhase::Dispatched,
+                    "its attempt must be revoked first"
+                );
                 continue;
             }
             let step = &plan.steps[place];
             if self.numbers.contains(number) {
-                assert_eq!(self.hash(*number), hashes[place], "changed work falls");
+                assert_eq!(self.hash(*number), hashes[place], "changed work must be invalidated");
             }
             for on in step.after.iter().filter_map(id_of) {
-                assert!(!falls(&on), "{} stands on {on}, which fell", step.id);
+                assert!(!falls(&on), "{} depends on {on}, which was invalidated", step.id);
             }
             for name in &step.inputs {
                 let writer = self.values.get(name).and_then(|value| value.writer);
@@ -244,48 +260,52 @@ impl Life {
             }
         }
         for number in &change.removed {
-            assert_ne!(self.work(*number).phase, Phase::Dealt, "revoked first");
+            assert_ne!(
+                self.work(*number).phase,
+                StepPhase::Dispatched,
+                "its attempt must be revoked first"
+            );
         }
     }
 
-    /// Whether an open step has used its fallback, and a version makes either of them another.
+    /// Whether an open step has used its fallback, and the new version changes either.
     fn has_lost_fallback(&self, number: StepNumber, step: &Step, hash: ContentHash) -> bool {
         self.numbers.contains(&number) && {
             let (work, before) = (self.work(number), self.text(number));
             let is_other = self.hash(number) != hash || before.fallback != step.fallback;
-            work.phase == Phase::Open && work.has_fallen_back && is_other
+            work.phase == StepPhase::Open && work.has_fallen_back && is_other
         }
     }
 
-    /// Invariant 5, from one version to the next.
+    /// Invariant 5 across versions.
     fn check_held(&self, change: &PlanActivated) {
         for number in change.invalidated.iter().chain(&change.removed) {
             let work = self.work(*number);
             let is_once = self.idempotence(*number) == Idempotence::No;
             let must = match work.phase {
-                Phase::Doubt => true,
-                Phase::Asked => is_once && work.may_have_landed,
-                Phase::Failed => work.token.is_some(),
+                StepPhase::Doubt => true,
+                StepPhase::Asked => is_once && work.may_have_landed,
+                StepPhase::Failed => work.token.is_some(),
                 _ => false,
             };
             assert!(!must || change.held.contains(number), "5: {work:?}");
         }
         for number in &change.held {
             let work = self.work(*number);
-            let had = [Phase::Doubt, Phase::Asked, Phase::Reported, Phase::Failed];
+            let had = [StepPhase::Doubt, StepPhase::Asked, StepPhase::Reported, StepPhase::Failed];
             assert!(had.contains(&work.phase) && work.token.is_some(), "held: {work:?}");
         }
     }
 
-    /// Nobody's word about a barrier is taken back, and no other is made up.
+    /// Answers about barriers are neither dropped nor invented.
     fn check_answers(&self, change: &PlanActivated, plan: &Plan) {
         let let_go = change.answers.iter().filter(|(_, answer)| answer == RELEASE);
         let let_go: Vec<String> = let_go.map(|(id, _)| id.clone()).collect();
-        assert_eq!(let_go, self.still_let_go(change, plan));
+        assert_eq!(let_go, self.still_released(change, plan));
     }
 
-    /// Barriers that somebody let go, and of which nothing that they saw has changed.
-    fn still_let_go(&self, change: &PlanActivated, plan: &Plan) -> Vec<String> {
+    /// Barriers that a person released and that have not changed since.
+    fn still_released(&self, change: &PlanActivated, plan: &Plan) -> Vec<String> {
         if self.active == 0 {
             return Vec::new();
         }
@@ -304,8 +324,8 @@ impl Life {
         plan.barriers.iter().filter(is_let_go).map(|barrier| barrier.id.clone()).collect()
     }
 
-    /// Who is only there to stand in for others, and was not called.
-    fn put_on_call(&mut self) {
+    /// Holds back steps that only serve as a fallback and were not called.
+    fn hold_back_fallbacks(&mut self) {
         for number in self.numbers.clone() {
             let fallback = match self.text(number).fallback.as_deref() {
                 Some(Fallback::Step(id)) => self.named(id),
@@ -315,7 +335,7 @@ impl Life {
             let work = self.work_mut(number);
             work.stand_in = work.stand_in.filter(|stand_in| Some(*stand_in) == fallback);
             if work.stand_in.is_some() && !is_based {
-                *work = Work { owner: work.owner.clone(), ..Work::new(&work.id) };
+                *work = StepModel { owner: work.owner.clone(), ..StepModel::new(&work.id) };
             }
         }
         for number in self.numbers.clone() {
@@ -350,9 +370,10 @@ impl Life {
                 self.released.insert(changed.barrier.clone());
             }
             BarrierChange::Overruled => {
-                let is_said = self.said.get(&barrier.id).is_some_and(|answer| answer == RELEASE);
-                let is_free = is_said || self.is_forked || self.is_awaited(barrier);
-                assert!(is_free, "nobody let {} go", barrier.id);
+                let is_released_by_answer =
+                    self.barrier_answers.get(&barrier.id).is_some_and(|answer| answer == RELEASE);
+                let is_free = is_released_by_answer || self.is_forked || self.is_awaited(barrier);
+                assert!(is_free, "{} was released by no answer", barrier.id);
                 self.released.insert(changed.barrier.clone());
                 self.late.remove(&changed.barrier);
             }
@@ -365,16 +386,16 @@ impl Life {
         }
     }
 
-    /// Whether a barrier is late, was to be waited for all the same, and everybody has come.
+    /// Whether a late barrier was to be waited for, and all members have arrived.
     fn is_awaited(&self, barrier: &Barrier) -> bool {
-        let waits = match self.said.get(&barrier.id).map(String::as_str) {
+        let waits = match self.barrier_answers.get(&barrier.id).map(String::as_str) {
             Some(answer) => answer == WAIT,
             None => barrier.on_break == OnBreak::Wait,
         };
         waits && self.late.contains(&barrier.id) && self.has_enough(barrier)
     }
 
-    /// Nobody is kept waiting for members that have come.
+    /// No barrier waits for members that have arrived.
     pub(super) fn check_barriers(&self) {
         if self.status != RunStatus::Running {
             return;

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Life, Phase, Value, Work, sum};
+use super::{RunModel, StepModel, StepPhase, Value, sum};
 use crate::plan::*;
 
-impl Life {
+impl RunModel {
     pub(super) fn new(started: &RunStarted, time: Micros) -> Self {
         Self {
             name: started.name.clone(),
@@ -23,7 +23,7 @@ impl Life {
             questions: BTreeMap::new(),
             released: BTreeSet::new(),
             late: BTreeSet::new(),
-            said: BTreeMap::new(),
+            barrier_answers: BTreeMap::new(),
             values: BTreeMap::new(),
             plan_verdicts: BTreeMap::new(),
             effects: BTreeMap::new(),
@@ -74,7 +74,7 @@ impl Life {
             }
             Event::QuestionAnswered(event) => {
                 if let Subject::Barrier(id) = self.answered(&event.answered).subject {
-                    self.said.insert(id, event.answered.answer.clone());
+                    self.barrier_answers.insert(id, event.answered.answer.clone());
                 }
             }
             Event::QuestionExpired(event) => drop(self.expired(time, &event.expired)),
@@ -82,7 +82,7 @@ impl Life {
                 let before = self.request.replace((seq, requested.trigger.clone()));
                 let gives_way =
                     before.is_none_or(|(_, trigger)| trigger == ReplanTrigger::Extension);
-                assert!(gives_way, "one request at a time");
+                assert!(gives_way, "two replan requests");
             }
             Event::ReplanWithdrawn(_) => {
                 let (_, trigger) = self.request.take().expect("a request to withdraw");
@@ -97,10 +97,10 @@ impl Life {
     fn inherited(&mut self, inherited: &StepsInherited) {
         for each in &inherited.steps {
             let phase = match each.status {
-                StepStatus::Accepted => Phase::Accepted,
-                StepStatus::Skipped => Phase::Skipped,
-                StepStatus::Failed => Phase::Failed,
-                _ => Phase::Open,
+                StepStatus::Accepted => StepPhase::Accepted,
+                StepStatus::Skipped => StepPhase::Skipped,
+                StepStatus::Failed => StepPhase::Failed,
+                _ => StepPhase::Open,
             };
             self.work_mut(each.step).phase = phase;
         }
@@ -108,7 +108,7 @@ impl Life {
 
     fn set(&mut self, set: &VariableSet) {
         let before = self.values.get(&set.name).map_or(0, |value| value.version);
-        assert!(self.is_forked || set.version == before + 1, "no update is lost");
+        assert!(self.is_forked || set.version == before + 1, "a variable update was lost");
         let writer = match &set.origin {
             Origin::Step { step, .. } | Origin::Fallback { step } => Some(*step),
             Origin::Person(_) => None,
@@ -129,15 +129,15 @@ impl Life {
         assert!(self.plan_verdicts.insert(*criterion, *ruling).is_none());
     }
 
-    /// Enters an answer, and says what the question was.
+    /// Records an answer and returns its question.
     pub(super) fn answered(&mut self, answered: &Answered) -> Asked {
         let (_, asked) = self.questions.remove(&answered.question).expect("an open question");
-        assert_eq!(asked.shown, answered.shown, "bound to what was shown");
+        assert_eq!(asked.shown, answered.shown, "the answer is bound to what was shown");
         assert!(answered.answer == "withdrawn" || asked.options.contains(&answered.answer));
         asked
     }
 
-    /// Enters that nobody answered; the question, if it is no longer open.
+    /// Records a timeout and returns the question if it is closed by it.
     pub(super) fn expired(&mut self, time: Micros, expired: &Expired) -> Option<Asked> {
         let (_, asked) = self.questions.get_mut(&expired.question).expect("an open question");
         assert!(asked.deadline.take().is_some_and(|deadline| deadline <= time), "too early");
@@ -146,23 +146,24 @@ impl Life {
     }
 
     fn ended(&mut self, ended: &RunEnded) {
-        let is_live = |phase: Phase| self.works.iter().any(|work| work.phase == phase);
+        let is_live = |phase: StepPhase| self.works.iter().any(|work| work.phase == phase);
         assert!(!matches!(self.status, RunStatus::Ended(_)));
-        assert!(!is_live(Phase::Dealt), "an ended run has nothing in flight");
+        assert!(!is_live(StepPhase::Dispatched), "an ended run has nothing in flight");
         if ended.ending == Ending::Done {
-            let closed = [Phase::Accepted, Phase::Skipped];
+            let closed = [StepPhase::Accepted, StepPhase::Skipped];
             assert!(self.numbers.iter().all(|number| closed.contains(&self.work(*number).phase)));
             let passed = |place: usize| {
                 let verdict = self.plan_verdicts.get(&u32::try_from(place).unwrap());
                 verdict == Some(&Ruling::Pass)
             };
             assert!((0..self.plan().test_criteria.len()).all(passed), "the plan's criteria");
-            assert!(!self.plan().continues || self.is_complete, "the planner may want more");
+            assert!(!self.plan().continues || self.is_complete, "the planner may add steps");
         }
         if matches!(ended.ending, Ending::Cancelled | Ending::Aborted) {
-            let is_open = |work: &&mut Work| matches!(work.phase, Phase::Open | Phase::Asked);
+            let is_open =
+                |work: &&mut StepModel| matches!(work.phase, StepPhase::Open | StepPhase::Asked);
             for work in self.works.iter_mut().filter(is_open) {
-                (work.phase, work.token) = (Phase::Cancelled, None);
+                (work.phase, work.token) = (StepPhase::Cancelled, None);
             }
         }
         self.status = RunStatus::Ended(ended.ending);
@@ -171,7 +172,7 @@ impl Life {
         self.is_paused = false;
     }
 
-    /// Compares the books with those of the fold.
+    /// Compares the model with the state.
     pub(super) fn compare(&self, run: &Run) {
         assert_eq!((run.status, run.active), (self.status, self.active), "{}", self.name);
         assert_eq!(run.pause.is_some(), self.is_paused);
@@ -216,11 +217,11 @@ impl Life {
         for (step, asked) in self.questions.values() {
             match (&asked.subject, step) {
                 (Subject::Gate, Some(number)) => {
-                    assert_eq!(self.work(*number).phase, Phase::Open);
-                    assert_eq!(self.hash(*number), asked.shown, "a gate shows what the step is");
+                    assert_eq!(self.work(*number).phase, StepPhase::Open);
+                    assert_eq!(self.hash(*number), asked.shown, "a gate shows the current step");
                 }
                 (Subject::Failure(token), Some(number)) => {
-                    assert_eq!(self.work(*number).phase, Phase::Asked);
+                    assert_eq!(self.work(*number).phase, StepPhase::Asked);
                     assert_eq!(self.work(*number).token, Some(*token));
                 }
                 (Subject::Plan(version), None) => {

@@ -1,6 +1,6 @@
-//! Steps in the reference model: claims, receipts, verdicts, failures, questions, money.
+//! Steps in the reference model: claims, receipts, verdicts, failures, questions and costs.
 
-use super::{Life, Phase, Work, holds, is_done_again};
+use super::{RunModel, StepModel, StepPhase, holds, repeats_work};
 use crate::plan::*;
 
 fn plus(a: Cost, b: Cost) -> Cost {
@@ -12,31 +12,31 @@ fn less(a: Cost, b: Cost) -> Cost {
     Cost { money_micros: a.money_micros - b.money_micros, tokens: a.tokens - b.tokens }
 }
 
-impl Work {
-    /// Whether its attempt failed, and nothing is decided about it.
+impl StepModel {
+    /// Whether its attempt failed and no decision has been made.
     fn has_failed(&self) -> bool {
         let failed = |receipt: &Receipt| receipt.outcome != Outcome::Succeeded;
-        self.phase == Phase::Reported
+        self.phase == StepPhase::Reported
             && (self.receipt.as_ref().is_some_and(failed)
                 || self.verdicts.values().any(|verdict| verdict.ruling == Ruling::Fail))
     }
 
-    fn end(&mut self, phase: Phase) {
+    fn end(&mut self, phase: StepPhase) {
         self.phase = phase;
         (self.token, self.answer, self.delay, self.stand_in) = (None, None, None, None);
         (self.has_landed, self.stands_for_value) = (false, false);
     }
 }
 
-impl Life {
+impl RunModel {
     pub(super) fn idempotence(&self, number: StepNumber) -> Idempotence {
         self.text(number).idempotent.unwrap_or(Idempotence::Yes)
     }
 
-    /// Whether nothing keeps an open step from being dealt. Invariant 4.
+    /// Whether nothing holds back an open step. Invariant 4.
     fn is_free(&self, number: StepNumber) -> bool {
         let (work, text) = (self.work(number), self.text(number));
-        work.phase == Phase::Open
+        work.phase == StepPhase::Open
             && text.after.iter().all(|name| self.is_settled(name))
             && (text.condition.is_none() || work.run_if == Some(true))
             && text.preconditions.iter().all(|each| holds(each, &self.values, None))
@@ -46,7 +46,7 @@ impl Life {
             && !work.is_on_call
     }
 
-    pub(super) fn dealt(
+    pub(super) fn dispatched(
         &mut self,
         seq: u64,
         time: Micros,
@@ -54,8 +54,8 @@ impl Life {
         dispatched: &Dispatched,
     ) {
         assert_eq!(self.status, RunStatus::Running);
-        assert!(!self.is_paused, "a run that pauses deals nothing");
-        assert!(self.is_free(number), "{:?} is not free", self.work(number));
+        assert!(!self.is_paused, "a paused run dispatched a step");
+        assert!(self.is_free(number), "{:?} is held back", self.work(number));
         let text = self.text(number);
         let expected = text.cost_estimate.or(text.cost_limit).unwrap_or_default();
         assert_eq!(dispatched.reserved, expected);
@@ -65,7 +65,7 @@ impl Life {
         self.reserved = plus(self.reserved, dispatched.reserved);
         self.attempts += 1;
         let work = self.work_mut(number);
-        work.phase = Phase::Dealt;
+        work.phase = StepPhase::Dispatched;
         work.token = Some(AttemptToken(seq));
         work.worker.clone_from(&dispatched.worker);
         work.reserved = dispatched.reserved;
@@ -74,7 +74,12 @@ impl Life {
     }
 
     /// The step, which must have that attempt and be in that phase.
-    fn with(&mut self, number: StepNumber, token: AttemptToken, phase: Phase) -> &mut Work {
+    fn with(
+        &mut self,
+        number: StepNumber,
+        token: AttemptToken,
+        phase: StepPhase,
+    ) -> &mut StepModel {
         let work = self.work_mut(number);
         assert_eq!((work.token, work.phase), (Some(token), phase), "a stale token");
         work
@@ -83,13 +88,15 @@ impl Life {
     #[expect(clippy::too_many_lines, reason = "one arm for each event")]
     pub(super) fn step(&mut self, seq: u64, time: Micros, number: StepNumber, event: &StepEvent) {
         match event {
-            StepEvent::Dispatched(_) => unreachable!("read by `dealt`"),
-            StepEvent::LeaseRenewed(renewed) => _ = self.with(number, renewed.token, Phase::Dealt),
+            StepEvent::Dispatched(_) => unreachable!("read by `dispatched`"),
+            StepEvent::LeaseRenewed(renewed) => {
+                _ = self.with(number, renewed.token, StepPhase::Dispatched)
+            }
             StepEvent::AttemptLost(lost) => self.lost(number, lost),
             StepEvent::ReceiptRecorded(recorded) => self.recorded(number, recorded),
             StepEvent::ReceiptRefused(refused) => {
                 assert!(
-                    !(self.work(number).phase == Phase::Dealt
+                    !(self.work(number).phase == StepPhase::Dispatched
                         && self.work(number).token == Some(refused.token))
                 );
                 if let Some(estimate) = self.estimates.remove(&refused.token) {
@@ -101,26 +108,29 @@ impl Life {
             StepEvent::FailureDecided(decided) => self.decided(number, decided),
             StepEvent::Skipped(_) => {
                 let phase = self.work(number).phase;
-                assert!(!matches!(phase, Phase::Dealt | Phase::Accepted | Phase::Skipped));
+                assert!(!matches!(
+                    phase,
+                    StepPhase::Dispatched | StepPhase::Accepted | StepPhase::Skipped
+                ));
                 self.close_question(number);
-                self.work_mut(number).end(Phase::Skipped);
+                self.work_mut(number).end(StepPhase::Skipped);
             }
             StepEvent::Failed(_) => {
-                assert_eq!(self.work(number).phase, Phase::Open);
+                assert_eq!(self.work(number).phase, StepPhase::Open);
                 self.close_question(number);
-                self.work_mut(number).end(Phase::Failed);
+                self.work_mut(number).end(StepPhase::Failed);
             }
             StepEvent::Reopened(_) => {
                 let work = self.work_mut(number);
-                assert_eq!(work.phase, Phase::Failed);
-                work.phase = if work.token.is_some() { Phase::Asked } else { Phase::Open };
+                assert_eq!(work.phase, StepPhase::Failed);
+                work.phase = if work.token.is_some() { StepPhase::Asked } else { StepPhase::Open };
                 (work.yes, work.run_if, work.delay) = (None, None, None);
             }
             StepEvent::DoubtResolved(doubt) => {
-                let work = self.with(number, doubt.token, Phase::Doubt);
+                let work = self.with(number, doubt.token, StepPhase::Doubt);
                 match doubt.finding {
                     Finding::Landed => work.has_landed = true,
-                    Finding::DidNotHappen => (work.phase, work.token) = (Phase::Open, None),
+                    Finding::DidNotHappen => (work.phase, work.token) = (StepPhase::Open, None),
                 }
             }
             StepEvent::ConditionJudged(judged) => self.condition(number, judged),
@@ -131,7 +141,7 @@ impl Life {
             }
             StepEvent::Asked(asked) => {
                 self.close_question(number);
-                assert_eq!(asked.shown, self.hash(number), "shows what the step is");
+                assert_eq!(asked.shown, self.hash(number), "the question shows the current step");
                 self.questions.insert(QuestionId(seq), (Some(number), asked.clone()));
             }
             StepEvent::Answered(answered) => {
@@ -152,19 +162,19 @@ impl Life {
                 }
             }
             StepEvent::EffectIntended(effect) => {
-                self.with(number, effect.token, Phase::Dealt);
+                self.with(number, effect.token, StepPhase::Dispatched);
                 let before = self.effects.insert(effect.key.clone(), (effect.token, false));
                 assert!(before.is_none_or(|(_, is_done)| !is_done), "never done twice");
             }
             StepEvent::EffectCommitted(effect) => {
-                self.with(number, effect.token, Phase::Dealt);
-                let known = self.effects.get_mut(&effect.key).expect("meant before it is done");
+                self.with(number, effect.token, StepPhase::Dispatched);
+                let known = self.effects.get_mut(&effect.key).expect("an effect needs an intent");
                 assert!(!std::mem::replace(&mut known.1, true), "done once");
             }
             StepEvent::CostCorrected(corrected) => {
                 let estimate = self.estimates.remove(&corrected.token);
                 assert!(estimate.is_none_or(|estimate| estimate == corrected.charged));
-                // Who corrects a receipt may be wrong about what was charged.
+                // A correction may state a wrong earlier charge.
                 let known = less(self.spent, super::sum(self.estimates.values().copied()));
                 let charged = estimate.unwrap_or(Cost {
                     money_micros: corrected.charged.money_micros.min(known.money_micros),
@@ -183,11 +193,11 @@ impl Life {
         let has_intent = self.effects.values().any(|(token, _)| *token == lost.token);
         let may_repeat = self.idempotence(number) != Idempotence::No
             || (lost.cause == LostCause::Released && !has_intent);
-        let work = self.with(number, lost.token, Phase::Dealt);
+        let work = self.with(number, lost.token, StepPhase::Dispatched);
         let reserved = std::mem::take(&mut work.reserved);
         match lost.then {
-            AfterLoss::DealAgain => (work.phase, work.token) = (Phase::Open, None),
-            AfterLoss::InDoubt => work.phase = Phase::Doubt,
+            AfterLoss::DealAgain => (work.phase, work.token) = (StepPhase::Open, None),
+            AfterLoss::InDoubt => work.phase = StepPhase::Doubt,
         }
         assert_eq!(lost.then == AfterLoss::DealAgain, may_repeat, "5");
         self.reserved = less(self.reserved, reserved);
@@ -196,9 +206,9 @@ impl Life {
     }
 
     fn recorded(&mut self, number: StepNumber, recorded: &ReceiptRecorded) {
-        let work = self.with(number, recorded.token, Phase::Dealt);
+        let work = self.with(number, recorded.token, StepPhase::Dispatched);
         let reserved = std::mem::take(&mut work.reserved);
-        work.phase = Phase::Reported;
+        work.phase = StepPhase::Reported;
         work.receipt = Some(recorded.receipt.clone());
         for key in &recorded.receipt.side_effects {
             self.effects.entry(key.clone()).or_insert((recorded.token, true)).1 = true;
@@ -214,8 +224,8 @@ impl Life {
         let what = &text.acceptance[usize::try_from(*criterion).unwrap()];
         let policy = self.policy.text;
         let values = self.values.clone();
-        let work = self.with(number, judged.token, Phase::Reported);
-        assert_ne!(*by, work.worker, "nobody judges their own work");
+        let work = self.with(number, judged.token, StepPhase::Reported);
+        assert_ne!(*by, work.worker, "a worker judged its own attempt");
         let output = work.receipt.as_ref().and_then(|receipt| receipt.output.inline());
         match (by.as_str(), what) {
             ("policy:cel", Criterion::Cel(body)) => {
@@ -236,21 +246,21 @@ impl Life {
         let all = work.verdicts.len() == count && work.verdicts.values().all(passed);
         let trusted = work.verdicts.values().any(is_trusted);
         let claims = work.receipt.as_ref().is_some_and(|each| each.outcome == Outcome::Succeeded);
-        let is_reported = work.phase == Phase::Reported && claims;
+        let is_reported = work.phase == StepPhase::Reported && claims;
         let is_right = match basis {
             AcceptedBasis::Receipt => is_reported && count == 0,
             AcceptedBasis::Verdicts => is_reported && count > 0 && all && !trusted,
             AcceptedBasis::WorkersWord => is_reported && all && trusted,
-            AcceptedBasis::DoneBefore { .. } => work.phase == Phase::Open,
-            AcceptedBasis::Landed { .. } => work.phase == Phase::Doubt && work.has_landed,
+            AcceptedBasis::DoneBefore { .. } => work.phase == StepPhase::Open,
+            AcceptedBasis::Landed { .. } => work.phase == StepPhase::Doubt && work.has_landed,
             AcceptedBasis::StoodIn { step } => {
-                work.stand_in == Some(*step) && self.work(*step).phase == Phase::Accepted
+                work.stand_in == Some(*step) && self.work(*step).phase == StepPhase::Accepted
             }
             AcceptedBasis::Fallback { .. } => work.stands_for_value,
         };
         assert!(is_right, "{basis:?} of {work:?}");
         self.close_question(number);
-        self.work_mut(number).end(Phase::Accepted);
+        self.work_mut(number).end(StepPhase::Accepted);
     }
 
     /// Invariant 8.
@@ -260,7 +270,7 @@ impl Life {
         let fallback = self.text(number).fallback.clone();
         let work = self.work(number);
         assert_eq!(work.token, Some(decided.token));
-        let is_answer = work.phase == Phase::Asked && work.answer.is_some();
+        let is_answer = work.phase == StepPhase::Asked && work.answer.is_some();
         assert!(work.has_failed() || is_answer, "nothing failed: {work:?}");
         assert!(!decided.rule.is_empty());
         assert_eq!(is_answer, decided.rule.starts_with("answer:"));
@@ -271,17 +281,21 @@ impl Life {
         {
             assert_eq!(decided.decision, Decision::Doubt, "5");
         }
-        let said = work.receipt.as_ref().filter(|_| must_not_repeat);
-        if said.is_some_and(|it| it.outcome == Outcome::Succeeded && it.disposition.is_none()) {
-            assert_eq!(decided.disposition, Disposition::Landed, "5: whoever succeeded did it");
+        let receipt = work.receipt.as_ref().filter(|_| must_not_repeat);
+        if receipt.is_some_and(|it| it.outcome == Outcome::Succeeded && it.disposition.is_none()) {
+            assert_eq!(decided.disposition, Disposition::Landed, "5: a success has landed");
         }
-        let named = said.is_some_and(|it| it.disposition.is_none() && !it.side_effects.is_empty());
-        assert!(!named || decided.disposition != Disposition::DidNotHappen, "5: it says so itself");
+        let named =
+            receipt.is_some_and(|it| it.disposition.is_none() && !it.side_effects.is_empty());
+        assert!(
+            !named || decided.disposition != Disposition::DidNotHappen,
+            "5: the receipt names the effect"
+        );
         let is_known = !must_not_repeat || decided.disposition == Disposition::DidNotHappen;
-        let may_be_done_again = is_known || is_answer;
-        assert!(may_be_done_again || !is_done_again(decided, fallback.as_deref()), "5");
+        let may_be_repeated = is_known || is_answer;
+        assert!(may_be_repeated || !repeats_work(decided, fallback.as_deref()), "5");
         let made = self.decisions.entry(decided.token).or_default();
-        // An attempt that may have landed is asked about again until somebody lets it be repeated.
+        // A landed attempt is asked about again until a person allows another one.
         let is_held = |made: &Decision| {
             matches!(made, Decision::Escalate | Decision::Replan | Decision::Fail | Decision::Abort)
         };
@@ -300,14 +314,14 @@ impl Life {
         work.answer = None;
         work.may_have_landed = may_have_landed;
         match decided.decision {
-            Decision::Retry => (work.phase, work.delay) = (Phase::Open, None),
-            Decision::RetryAt(due) => (work.phase, work.delay) = (Phase::Open, Some(due)),
-            Decision::Fail | Decision::Replan | Decision::Abort => work.phase = Phase::Failed,
-            Decision::Escalate => return work.phase = Phase::Asked,
-            Decision::Doubt => return work.phase = Phase::Doubt,
+            Decision::Retry => (work.phase, work.delay) = (StepPhase::Open, None),
+            Decision::RetryAt(due) => (work.phase, work.delay) = (StepPhase::Open, Some(due)),
+            Decision::Fail | Decision::Replan | Decision::Abort => work.phase = StepPhase::Failed,
+            Decision::Escalate => return work.phase = StepPhase::Asked,
+            Decision::Doubt => return work.phase = StepPhase::Doubt,
             Decision::Fallback => {
-                assert!(!work.has_fallen_back, "a fallback is used once");
-                work.phase = Phase::Open;
+                assert!(!work.has_fallen_back, "a fallback was used twice");
+                work.phase = StepPhase::Open;
                 work.has_fallen_back = true;
                 work.stand_in = stand_in;
                 match *fallback.expect("a fallback") {
@@ -334,7 +348,7 @@ impl Life {
         let is_so = holds(body, &self.values, None);
         assert_eq!(judged.ruling == Ruling::Pass, is_so, "{body}");
         let work = self.work_mut(number);
-        assert_eq!(work.phase, Phase::Open);
+        assert_eq!(work.phase, StepPhase::Open);
         if judged.which == Condition::RunIf {
             work.run_if = Some(is_so);
         }
@@ -346,23 +360,23 @@ impl Life {
         for (number, step) in (1..).map(StepNumber).zip(&run.steps) {
             let work = self.work(number);
             let phase = match step.status {
-                StepStatus::Gated if step.attempt().is_some() => Phase::Asked,
+                StepStatus::Gated if step.attempt().is_some() => StepPhase::Asked,
                 StepStatus::Waiting
                 | StepStatus::Ready
                 | StepStatus::Gated
-                | StepStatus::Delayed => Phase::Open,
-                StepStatus::Dispatched => Phase::Dealt,
-                StepStatus::InDoubt => Phase::Doubt,
-                StepStatus::Reported => Phase::Reported,
-                StepStatus::Accepted => Phase::Accepted,
-                StepStatus::Failed => Phase::Failed,
-                StepStatus::Skipped => Phase::Skipped,
-                StepStatus::Removed => Phase::Gone,
-                StepStatus::Cancelled => Phase::Cancelled,
+                | StepStatus::Delayed => StepPhase::Open,
+                StepStatus::Dispatched => StepPhase::Dispatched,
+                StepStatus::InDoubt => StepPhase::Doubt,
+                StepStatus::Reported => StepPhase::Reported,
+                StepStatus::Accepted => StepPhase::Accepted,
+                StepStatus::Failed => StepPhase::Failed,
+                StepStatus::Skipped => StepPhase::Skipped,
+                StepStatus::Removed => StepPhase::Gone,
+                StepStatus::Cancelled => StepPhase::Cancelled,
             };
             assert_eq!((step.id(), phase), (work.id.as_str(), work.phase));
             assert_eq!(step.attempt().map(|attempt| attempt.token), work.token);
-            if work.phase == Phase::Gone {
+            if work.phase == StepPhase::Gone {
                 continue;
             }
             assert_eq!(step.owner(), work.owner.as_deref(), "owner of {}", work.id);
@@ -374,11 +388,11 @@ impl Life {
         }
     }
 
-    /// Nothing that could be judged or decided is left over.
-    fn check_decided(&self, number: StepNumber, work: &Work) {
+    /// No verdict or decision is pending.
+    fn check_decided(&self, number: StepNumber, work: &StepModel) {
         let is_external = self.plan().failure.decider == Decider::External;
         assert!(is_external || !work.has_failed(), "8: {work:?}");
-        if work.phase == Phase::Reported && !work.has_failed() {
+        if work.phase == StepPhase::Reported && !work.has_failed() {
             let criteria = &self.text(number).acceptance;
             let waits = |(place, criterion): (u32, &Criterion)| {
                 let is_for_people = match criterion {
@@ -390,9 +404,9 @@ impl Life {
             };
             assert!((0..).zip(criteria).any(waits), "6: {work:?}");
         }
-        if work.phase == Phase::Asked {
+        if work.phase == StepPhase::Asked {
             let is_asked = self.questions.values().any(|(step, _)| *step == Some(number));
-            assert!(is_asked, "nobody is asked about {work:?}");
+            assert!(is_asked, "no question about {work:?}");
         }
     }
 }

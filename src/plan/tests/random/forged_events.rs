@@ -1,26 +1,26 @@
-//! Events that no command leads to: only a forged log holds them, and they change nothing.
+//! Events that no command produces and only a forged log holds.
 
-use super::support::*;
+use super::rng::TestRng;
 use crate::plan::tests::invariants;
-use crate::plan::tests::random::rng::Dice;
+use crate::plan::tests::support::*;
 use crate::plan::*;
 
 #[expect(clippy::needless_pass_by_value, reason = "every event is made for the call")]
-fn unchanged(world: &World, event: Event) {
-    let mut state = world.state.clone();
+fn unchanged(ledger: &TestLedger, event: Event) {
+    let mut state = ledger.state.clone();
     let seq = state.seq + 1;
     state.apply(seq, 0, &event);
     assert_eq!(state.seq, seq);
-    assert_eq!(state.time, world.state.time, "time never goes back");
-    state.seq = world.state.seq;
+    assert_eq!(state.time, ledger.state.time, "time never goes back");
+    state.seq = ledger.state.seq;
     if let Event::Step(record) = &event
         && let Some(run) = state.runs.get_mut(&record.run)
         && let Some(step) = run.steps.get_mut(record.step.index())
     {
         assert_eq!(step.last_seq, seq);
-        step.last_seq = world.run().steps[record.step.index()].last_seq;
+        step.last_seq = ledger.run().steps[record.step.index()].last_seq;
     }
-    assert_eq!(format!("{state:?}"), format!("{:?}", world.state), "{event:?}");
+    assert_eq!(format!("{state:?}"), format!("{:?}", ledger.state), "{event:?}");
     invariants::check(&state);
 }
 
@@ -43,68 +43,69 @@ fn activation(version: u32, numbers: &[u32]) -> Event {
 }
 
 #[test]
-fn an_activation_that_does_not_fit_its_version_changes_nothing() {
+fn mismatched_activation_changes_nothing() {
     let two = plan(vec![step("a", &[]), step("b", &["a"])]);
-    let mut world = World::with(&two, RunPolicy::default());
-    world.deal("a");
+    let mut ledger = TestLedger::with(&two, RunPolicy::default());
+    ledger.dispatch("a");
     for numbers in [&[1][..], &[1, 1], &[2, 1], &[1, 4_000_000_000], &[0, 1], &[1, 2, 3]] {
-        unchanged(&world, activation(1, numbers));
+        unchanged(&ledger, activation(1, numbers));
     }
-    unchanged(&world, activation(0, &[1, 2]));
-    unchanged(&world, activation(2, &[1, 2]));
+    unchanged(&ledger, activation(0, &[1, 2]));
+    unchanged(&ledger, activation(2, &[1, 2]));
 }
 
 #[test]
-fn steps_of_no_version_change_nothing() {
-    let world = World::with(&plan(vec![step("a", &[])]), RunPolicy::default());
+fn steps_without_a_version_change_nothing() {
+    let ledger = TestLedger::with(&plan(vec![step("a", &[])]), RunPolicy::default());
     let steps = draft(&plan(vec![step("x", &[])])).steps;
     for version in [0, 1, 2, u32::MAX] {
         let steps = steps.clone();
-        unchanged(&world, Event::PlanSteps(PlanSteps { run: RunId(1), version, steps }));
+        unchanged(&ledger, Event::PlanSteps(PlanSteps { run: RunId(1), version, steps }));
     }
 }
 
 #[test]
-fn step_events_out_of_place_change_only_the_last_sequence_number() {
-    let mut world = World::with(&plan(vec![step("a", &[]), step("b", &[])]), RunPolicy::default());
-    let token = world.deal("a");
+fn misplaced_step_events_change_only_the_last_seq() {
+    let mut ledger =
+        TestLedger::with(&plan(vec![step("a", &[]), step("b", &[])]), RunPolicy::default());
+    let token = ledger.dispatch("a");
     let other = AttemptToken(token.0 + 1_000);
     let event = |step, event| {
         Event::Step(StepRecord { run: RunId(1), step: StepNumber(step), previous: 0, event })
     };
     let receipt = Receipt::default();
     let recorded = ReceiptRecorded { token: other, receipt };
-    unchanged(&world, event(1, StepEvent::ReceiptRecorded(recorded.clone())));
-    unchanged(&world, event(2, StepEvent::ReceiptRecorded(recorded.clone())));
-    unchanged(&world, event(0, StepEvent::ReceiptRecorded(recorded.clone())));
-    unchanged(&world, event(99, StepEvent::ReceiptRecorded(recorded)));
-    unchanged(&world, event(1, StepEvent::Accepted(Accepted { basis: AcceptedBasis::Receipt })));
-    unchanged(&world, event(2, StepEvent::Reopened(Reopened { by: String::new() })));
+    unchanged(&ledger, event(1, StepEvent::ReceiptRecorded(recorded.clone())));
+    unchanged(&ledger, event(2, StepEvent::ReceiptRecorded(recorded.clone())));
+    unchanged(&ledger, event(0, StepEvent::ReceiptRecorded(recorded.clone())));
+    unchanged(&ledger, event(99, StepEvent::ReceiptRecorded(recorded)));
+    unchanged(&ledger, event(1, StepEvent::Accepted(Accepted { basis: AcceptedBasis::Receipt })));
+    unchanged(&ledger, event(2, StepEvent::Reopened(Reopened { by: String::new() })));
     let renewed = LeaseRenewed { token: other, lease_until: 0 };
-    unchanged(&world, event(1, StepEvent::LeaseRenewed(renewed)));
+    unchanged(&ledger, event(1, StepEvent::LeaseRenewed(renewed)));
 }
 
 #[test]
 fn events_of_unknown_runs_change_nothing() {
-    let world = World::with(&plan(vec![step("a", &[])]), RunPolicy::default());
+    let ledger = TestLedger::with(&plan(vec![step("a", &[])]), RunPolicy::default());
     let run = RunId(7);
     let reason = String::new();
-    unchanged(&world, Event::RunEnded(RunEnded { run, ending: Ending::Done, reason }));
-    unchanged(&world, Event::RunReopened(RunReopened { run, by: String::new() }));
+    unchanged(&ledger, Event::RunEnded(RunEnded { run, ending: Ending::Done, reason }));
+    unchanged(&ledger, Event::RunReopened(RunReopened { run, by: String::new() }));
     let change = BarrierChange::Released;
     let barrier = "gate".to_owned();
     for run in [RunId(1), run] {
         let barrier = barrier.clone();
         unchanged(
-            &world,
+            &ledger,
             Event::Barrier(BarrierChanged { run, barrier, change, arrived: 0, needed: 0 }),
         );
     }
     let started = RunStarted { run: RunId(1), name: "other".into(), policy: trust() };
-    unchanged(&world, Event::RunStarted(started));
+    unchanged(&ledger, Event::RunStarted(started));
 }
 
-impl Dice {
+impl TestRng {
     fn few(&mut self) -> u64 {
         u64::from(self.below(60))
     }
@@ -268,7 +269,7 @@ impl Dice {
         }
     }
 
-    /// Any event, of a few runs, steps and tokens, some of which there are.
+    /// Any event, with runs, steps and tokens from a small range, some of which exist.
     #[expect(clippy::too_many_lines, reason = "one arm for each event")]
     fn event(&mut self, state: &State) -> Event {
         let run = RunId(1 + self.below(3));
@@ -321,7 +322,7 @@ impl Dice {
             }),
             7 => Event::CapChanged(CapChanged {
                 scope: CapScope::Tag(self.pick(&["gpu", "db"]).to_owned()),
-                limit: self.maybe(2, |dice| dice.below(2)),
+                limit: self.maybe(2, |rng| rng.below(2)),
                 by: String::new(),
             }),
             8 => Event::RunEnded(RunEnded {
@@ -376,53 +377,53 @@ impl Dice {
     }
 }
 
-fn activation_of(run: RunId, version: u32, dice: &mut Dice) -> Event {
-    let count = 1 + dice.below(5);
+fn activation_of(run: RunId, version: u32, rng: &mut TestRng) -> Event {
+    let count = 1 + rng.below(5);
     let in_order: Vec<StepNumber> = (1..=count).map(StepNumber).collect();
-    let any = dice.numbers();
+    let any = rng.numbers();
     Event::PlanActivated(PlanActivated {
         run,
         version,
-        numbers: dice.pick(&[in_order.clone(), in_order, any]),
-        preserved: dice.numbers(),
-        invalidated: dice.numbers(),
-        removed: dice.numbers(),
-        added: dice.numbers(),
+        numbers: rng.pick(&[in_order.clone(), in_order, any]),
+        preserved: rng.numbers(),
+        invalidated: rng.numbers(),
+        removed: rng.numbers(),
+        added: rng.numbers(),
         trusted: vec![],
-        untrusted: vec![dice.word()],
-        request: dice.few(),
-        held: dice.numbers(),
-        answers: vec![(dice.word(), dice.pick(&[WAIT, RELEASE]).to_owned())],
-        since: dice.pick(&[0, 0, 7, Micros::MAX]),
+        untrusted: vec![rng.word()],
+        request: rng.few(),
+        held: rng.numbers(),
+        answers: vec![(rng.word(), rng.pick(&[WAIT, RELEASE]).to_owned())],
+        since: rng.pick(&[0, 0, 7, Micros::MAX]),
     })
 }
 
-/// Whatever a log holds, folding it, settling it and ticking on it never panics, what is derived
-/// follows from what it is derived from, and a snapshot is the same state.
+/// Whatever a log holds, applying, settling and ticking never panic, derived state stays
+/// consistent, and a snapshot restores the same state.
 #[test]
-fn events_at_random_keep_what_is_derived_right() {
+fn random_events_keep_derived_state_consistent() {
     for seed in 0..400 {
-        let mut dice = Dice(seed);
-        let mut world = World::new();
+        let mut rng = TestRng(seed);
+        let mut ledger = TestLedger::new();
         for name in ["one", "two"] {
-            let (name, policy) = (name.to_owned(), dice.policy());
-            let started = Command::StartRun { name, policy, draft: draft(&dice.plan()) };
-            world.ask(started).unwrap();
+            let (name, policy) = (name.to_owned(), rng.policy());
+            let started = Command::StartRun { name, policy, draft: draft(&rng.plan()) };
+            ledger.execute(started).unwrap();
         }
-        let mut state = world.state;
+        let mut state = ledger.state;
         for _ in 0..120 {
-            let event = dice.event(&state);
-            let (seq, time) = (state.seq + 1, dice.time());
+            let event = rng.event(&state);
+            let (seq, time) = (state.seq + 1, rng.time());
             state.apply(seq, time, &event);
             invariants::check_derived(&state);
-            if dice.one_in(10) {
-                let run = RunId(1 + dice.below(3));
+            if rng.one_in(10) {
+                let run = RunId(1 + rng.below(3));
                 for event in settle(&state, run) {
                     state.apply(state.seq + 1, 0, &event);
                 }
                 invariants::check_derived(&state);
             }
-            if dice.one_in(30) {
+            if rng.one_in(30) {
                 let next = state.seq + 1;
                 let _ = execute(&mut state, next, u64::MAX, &Command::Tick);
                 invariants::check_derived(&state);

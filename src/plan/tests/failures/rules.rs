@@ -1,0 +1,323 @@
+//! Failure rules, backoff, clock jumps, new evidence, and failures of attempts that may have
+//! landed.
+
+use crate::ledger::state_hash;
+use crate::plan::tests::invariants;
+use crate::plan::tests::support::*;
+use crate::plan::*;
+
+const CLASSES: [FailureClass; 5] = [
+    FailureClass::Transient,
+    FailureClass::Unknown,
+    FailureClass::Deterministic,
+    FailureClass::AssumptionBroken,
+    FailureClass::BudgetExhausted,
+];
+
+fn decided(events: &[Event]) -> FailureDecided {
+    let found = events.iter().find_map(|event| match event {
+        Event::Step(StepRecord { event: StepEvent::FailureDecided(decided), .. }) => {
+            Some(decided.clone())
+        }
+        _ => None,
+    });
+    found.expect("a decision")
+}
+
+/// The decision and the rule for the first failure of a step with three attempts, and the status of
+/// the step after it.
+fn outcome(
+    class: FailureClass,
+    disposition: Disposition,
+    idempotent: Idempotence,
+) -> (Decision, String, StepStatus) {
+    let retry = Some(RetryPolicy { max_attempts: 3, ..RetryPolicy::default() }.into());
+    let step = Step { retry, idempotent: Some(idempotent), ..step("a", &[]) };
+    let mut ledger = TestLedger::with(&plan(vec![step]), RunPolicy::default());
+    let token = ledger.dispatch("a");
+    let events = ledger.report(token, Receipt { disposition: Some(disposition), ..failed(class) });
+    invariants::check(&ledger.state);
+    let decided = decided(&events);
+    assert_eq!((decided.class, decided.disposition), (class, disposition));
+    (decided.decision, decided.rule, ledger.status("a"))
+}
+
+#[test]
+fn each_class_and_disposition_has_its_rule() {
+    use Disposition::{DidNotHappen, InDoubt, Landed};
+    let by_class = |class| match class {
+        FailureClass::Transient | FailureClass::Unknown => {
+            (Decision::Retry, "retry.attempts_left".to_owned(), StepStatus::Ready)
+        }
+        FailureClass::Deterministic => {
+            (Decision::Fail, "fail.class_deterministic".to_owned(), StepStatus::Failed)
+        }
+        FailureClass::AssumptionBroken => {
+            (Decision::Fail, "fail.class_assumption_broken".to_owned(), StepStatus::Failed)
+        }
+        FailureClass::BudgetExhausted => {
+            (Decision::Fail, "fail.class_budget_exhausted".to_owned(), StepStatus::Failed)
+        }
+    };
+    for class in CLASSES {
+        // An idempotent step is decided by its class alone.
+        for disposition in [DidNotHappen, InDoubt, Landed] {
+            assert_eq!(outcome(class, disposition, Idempotence::Yes), by_class(class));
+            assert_eq!(outcome(class, disposition, Idempotence::WithKey), by_class(class));
+        }
+        // For a non-idempotent step the disposition comes first.
+        assert_eq!(outcome(class, DidNotHappen, Idempotence::No), by_class(class));
+        let (doubt, landed) = ("doubt.disposition".to_owned(), "escalate.landed".to_owned());
+        let in_doubt = (Decision::Doubt, doubt, StepStatus::InDoubt);
+        assert_eq!(outcome(class, InDoubt, Idempotence::No), in_doubt);
+        let asked = (Decision::Escalate, landed, StepStatus::Gated);
+        assert_eq!(outcome(class, Landed, Idempotence::No), asked);
+    }
+}
+
+/// A rule of the plan precedes the built-in rules.
+#[test]
+fn rule_of_the_plan_precedes_the_built_in_one() {
+    let when = FailureMatch { class: Some(FailureClass::Transient), ..FailureMatch::default() };
+    let rule = FailureRule { id: "no-luck".to_owned(), when, then: FailureAction::Fail };
+    let failure = FailurePolicy { rules: vec![rule], ..FailurePolicy::default() };
+    let steps = vec![step("a", &[]), step("b", &[])];
+    let mut ledger = TestLedger::with(&Plan { failure, ..plan(steps) }, RunPolicy::default());
+    let events = ledger.fail("a", FailureClass::Transient);
+    assert_eq!((decided(&events).decision, &*decided(&events).rule), (Decision::Fail, "no-luck"));
+    let events = ledger.fail("b", FailureClass::Unknown);
+    assert_eq!(decided(&events).rule, "retry.attempts_left");
+}
+
+#[test]
+fn jittered_backoff_is_deterministic() {
+    let retry = Some(
+        RetryPolicy {
+            max_attempts: 5,
+            backoff_seconds: 100,
+            jitter_percent: Some(50),
+            ..RetryPolicy::default()
+        }
+        .into(),
+    );
+    let of = |id: &str| Step { retry: retry.clone(), ..step(id, &[]) };
+    let steps = plan(vec![of("a"), of("b"), of("c")]);
+    let live = || {
+        let mut ledger = TestLedger::with(&steps, RunPolicy::default());
+        let decisions: Vec<Decision> = ["a", "b", "c"]
+            .map(|id| decided(&ledger.fail(id, FailureClass::Transient)).decision)
+            .into();
+        (ledger, decisions)
+    };
+    let ((ledger, first), (_, again)) = (live(), live());
+    assert_eq!(first, again);
+    let waits = first.iter().map(|decision| match decision {
+        Decision::RetryAt(at) => at - ledger.now,
+        other => panic!("{other:?}"),
+    });
+    let waits: Vec<Micros> = waits.collect();
+    assert!(waits.iter().all(|wait| (50 * SECOND..=100 * SECOND).contains(wait)), "{waits:?}");
+    assert!(waits[0] != waits[1] && waits[1] != waits[2], "neighbours differ: {waits:?}");
+    let mut folded = State::default();
+    ledger.log.iter().for_each(|(seq, time, event)| folded.apply(*seq, *time, event));
+    assert_eq!(state_hash(&folded), state_hash(&ledger.state));
+}
+
+/// A clock that jumps ahead expires leases by records; one that jumps back expires none twice.
+#[test]
+fn clock_jumps_are_harmless() {
+    let lease = |id| Step { lease_seconds: Some(10), ..step(id, &[]) };
+    let mut ledger = TestLedger::with(&plan(vec![lease("a"), lease("b")]), RunPolicy::default());
+    let start = ledger.now;
+    let lost = ledger.dispatch("a");
+    ledger.now = start + 10 * 365 * 24 * 3600 * SECOND;
+    assert_eq!(kinds(&ledger.execute(Command::Tick).unwrap()), "AttemptLost");
+    assert_eq!(ledger.status("a"), StepStatus::Ready);
+    ledger.now = start - 500 * SECOND;
+    assert_eq!(kinds(&ledger.execute(Command::Tick).unwrap()), "");
+    let token = ledger.dispatch("a");
+    assert_ne!(token, lost);
+    assert!(ledger.step("a").attempt().unwrap().lease_until > ledger.state.time);
+    assert_eq!(kinds(&ledger.execute(Command::Tick).unwrap()), "", "the new lease has just begun");
+    let late = Command::RecordReceipt { token: lost, receipt: Receipt::default() };
+    assert!(matches!(ledger.execute(late).unwrap()[..], [Event::Step(ref record)]
+        if matches!(record.event, StepEvent::ReceiptRefused(_))));
+    ledger.report(token, Receipt::default());
+    ledger.complete("b");
+    invariants::check(&ledger.state);
+    assert_eq!(ledger.run().status, RunStatus::Ended(Ending::Done));
+}
+
+/// New evidence requests a replan. The version that answers it keeps unaffected work and revokes
+/// attempts on affected work.
+#[test]
+fn new_evidence_leads_to_a_new_version() {
+    let of = |goal: &str| {
+        let find = Step { goal: goal.to_owned(), ..step("find", &[]) };
+        plan(vec![step("read", &[]), find, step("fix", &["find"])])
+    };
+    let mut ledger = TestLedger::with(&of("look at the parser"), RunPolicy::default());
+    ledger.complete("read");
+    ledger.complete("find");
+    let trigger = ReplanTrigger::NewEvidence { by: "ann".to_owned() };
+    let (from, reason) = (Some(ledger.number("find")), "it is the cache".to_owned());
+    ledger.execute(Command::RequestReplan { run: RunId(1), trigger, from, reason }).unwrap();
+    let request = ledger.state.seq;
+    let revoked = ledger.dispatch("fix");
+    let events = ledger.propose(&of("look at the cache")).unwrap();
+    let activated = events.iter().find_map(|event| match event {
+        Event::PlanActivated(activated) => Some(activated.clone()),
+        _ => None,
+    });
+    let activated = activated.unwrap();
+    assert_eq!(activated.request, request);
+    assert_eq!(activated.preserved, [ledger.number("read")]);
+    assert_eq!(activated.invalidated, [ledger.number("find"), ledger.number("fix")]);
+    assert!(!ledger.state.in_flight.contains_key(&revoked));
+    assert_eq!(ledger.status("fix"), StepStatus::Waiting);
+    assert_eq!((ledger.run().replans, &ledger.run().request), (1, &None));
+    ledger.complete("find");
+    ledger.complete("fix");
+    assert_eq!(ledger.run().status, RunStatus::Ended(Ending::Done));
+}
+
+fn pay(id: &str) -> Step {
+    Step { idempotent: Some(Idempotence::No), ..step(id, &[]) }
+}
+
+/// A transient failure of an attempt that reported a payment.
+fn paid_and_failed() -> Receipt {
+    let side_effects = vec!["payment".to_owned()];
+    Receipt { side_effects, ..failed(FailureClass::Transient) }
+}
+
+fn answer(ledger: &mut TestLedger, answer: &str) {
+    let (question, asked) = ledger.run().questions.iter().next().expect("an open question");
+    let (question, shown) = (*question, asked.asked.shown);
+    let (answer, by, note) = (answer.to_owned(), "ann".to_owned(), String::new());
+    ledger.execute(Command::Answer { question, answer, by, note, shown }).unwrap();
+}
+
+fn asks_before_it_pays_again(ledger: &mut TestLedger, id: &str) {
+    let token = ledger.dispatch(id);
+    let decided = decided(&ledger.report(token, paid_and_failed()));
+    assert_eq!((&*decided.rule, decided.disposition), ("escalate.landed", Disposition::Landed));
+    assert_eq!(ledger.status(id), StepStatus::Gated);
+    invariants::check(&ledger.state);
+}
+
+/// A side effect in a receipt counts although an earlier step used its name. The step used to be
+/// dispatched three times and to pay each time.
+#[test]
+fn side_effect_counts_although_its_name_was_used_before() {
+    let mut ledger =
+        TestLedger::with(&plan(vec![pay("pay-1"), pay("pay-2")]), RunPolicy::default());
+    let token = ledger.dispatch("pay-1");
+    let side_effects = vec!["payment".to_owned()];
+    ledger.report(token, Receipt { side_effects, ..Receipt::default() });
+    asks_before_it_pays_again(&mut ledger, "pay-2");
+}
+
+/// The answer `retry` allows one attempt.
+#[test]
+fn retry_answer_allows_one_attempt() {
+    let mut ledger = TestLedger::with(&plan(vec![pay("a")]), RunPolicy::default());
+    asks_before_it_pays_again(&mut ledger, "a");
+    answer(&mut ledger, RETRY);
+    asks_before_it_pays_again(&mut ledger, "a");
+}
+
+/// An attempt's effect is its own although a lost attempt had recorded the intent for the same key.
+#[test]
+fn effect_intended_by_a_lost_attempt_counts_for_its_successor() {
+    let mut ledger = meant_and_lost();
+    asks_before_it_pays_again(&mut ledger, "a");
+}
+
+/// The same when the effect was committed by a command instead of the receipt.
+#[test]
+fn effect_committed_after_a_lost_intent_is_its_own() {
+    let mut ledger = meant_and_lost();
+    let token = ledger.dispatch("a");
+    let commit = Command::CommitEffect { token, key: "payment".to_owned() };
+    assert_eq!(kinds(&ledger.execute(commit).unwrap()), "EffectIntended EffectCommitted");
+    let decided = decided(&ledger.report(token, failed(FailureClass::Transient)));
+    assert_eq!(decided.disposition, Disposition::Landed);
+    assert_eq!(ledger.status("a"), StepStatus::Gated);
+    invariants::check(&ledger.state);
+}
+
+/// A ledger in which an attempt intended to pay, was lost, and had not paid by its resolution.
+fn meant_and_lost() -> TestLedger {
+    let mut ledger = TestLedger::with(&plan(vec![pay("a")]), RunPolicy::default());
+    let token = ledger.dispatch("a");
+    let (effect, key) = ("pay".to_owned(), "payment".to_owned());
+    ledger.execute(Command::IntendEffect { token, effect, key }).unwrap();
+    let (cause, detail) = (LostCause::RunnerDied, String::new());
+    ledger.execute(Command::ReportLost { token, cause, detail }).unwrap();
+    let (run, step, finding) = (RunId(1), StepNumber(1), Finding::DidNotHappen);
+    let (by, evidence) = ("ann".to_owned(), String::new());
+    ledger.execute(Command::ResolveDoubt { run, step, finding, by, evidence }).unwrap();
+    ledger
+}
+
+/// An external decider can repeat a landed, non-idempotent step neither by `retry` nor by a
+/// fallback.
+#[test]
+fn external_decider_cannot_repeat_a_landed_step_by_fallback() {
+    let value = Fallback::Value { value: serde_json::json!(1), max_age_seconds: None };
+    let (owner, other) = (Fallback::Owner("x".to_owned()), Fallback::Step("b".to_owned()));
+    for (fallback, may) in [(owner, false), (other, false), (value, true)] {
+        let a = Step { fallback: Some(fallback.into()), ..pay("a") };
+        let failure = FailurePolicy { decider: Decider::External, ..FailurePolicy::default() };
+        let both = Plan { failure, ..plan(vec![a, pay("b")]) };
+        let mut ledger = TestLedger::with(&both, RunPolicy::default());
+        let token = ledger.dispatch("a");
+        ledger.report(token, paid_and_failed());
+        let (run, step, decision) = (RunId(1), StepNumber(1), Decision::Fallback);
+        let (rule, reason) = ("judge".to_owned(), String::new());
+        let decide = Command::DecideFailure { run, step, decision, rule, reason };
+        let refused = Rejection::MustNotBeRepeated(step, Disposition::Landed);
+        match ledger.execute(decide) {
+            Ok(_) => assert!(may && ledger.status("a") == StepStatus::Accepted),
+            Err(rejection) => assert!(!may && rejection == refused),
+        }
+        invariants::check(&ledger.state);
+    }
+}
+
+/// A question that is asked again after a reopened run keeps its recipient and its deadline.
+#[test]
+fn repeated_question_goes_to_the_reviewer_of_the_plan() {
+    let on_timeout = Some(OnTimeout::Answer(RETRY.to_owned()));
+    let (to, deadline_seconds) = (Some("ana".to_owned()), Some(60));
+    let class = Some(FailureClass::Deterministic);
+    let rule = FailureRule {
+        id: "money".to_owned(),
+        when: FailureMatch { class, ..FailureMatch::default() },
+        then: FailureAction::Escalate { to, deadline_seconds, on_timeout },
+    };
+    let failure = FailurePolicy { rules: vec![rule], ..FailurePolicy::default() };
+    let once = RetryPolicy { max_attempts: 1, ..RetryPolicy::default() };
+    let last = Step { retry: Some(once.into()), ..step("b", &[]) };
+    let policy = RunPolicy { on_failure: OnFailure::FailFast, ..RunPolicy::default() };
+    let both = Plan { failure, ..plan(vec![step("a", &[]), last]) };
+    let mut ledger = TestLedger::with(&both, policy);
+    let asked = |ledger: &TestLedger| {
+        let asked = &ledger.run().questions.values().next().expect("a question").asked;
+        let left = asked.deadline.map(|deadline| deadline - ledger.now);
+        (asked.to.clone(), left, asked.on_timeout.clone())
+    };
+    ledger.fail("a", FailureClass::Deterministic);
+    let first = asked(&ledger);
+    ledger.fail("b", FailureClass::Transient);
+    assert!(ledger.run().questions.is_empty());
+    ledger.now += 30 * SECOND;
+    ledger.execute(Command::RetryFailed { run: RunId(1), by: "ann".to_owned() }).unwrap();
+    assert_eq!(asked(&ledger), first);
+    assert_eq!(first.1, Some(60 * SECOND));
+    ledger.now += 61 * SECOND;
+    ledger.execute(Command::Tick).unwrap();
+    assert_eq!(ledger.status("a"), StepStatus::Ready);
+    invariants::check(&ledger.state);
+}

@@ -1,0 +1,297 @@
+//! Automatic consequences: acceptance, failure decisions, barriers, and the end of runs.
+
+use super::support::*;
+use crate::plan::*;
+
+fn text(body: &str) -> Criterion {
+    Criterion::Text(body.to_owned())
+}
+
+#[test]
+fn step_without_criteria_is_accepted_by_its_receipt() {
+    let mut ledger = TestLedger::with(&plan(vec![step("a", &[])]), RunPolicy::default());
+    let token = ledger.dispatch("a");
+    let events = ledger.report(token, Receipt::default());
+    assert_eq!(kinds(&events), "ReceiptRecorded Accepted RunEnded");
+    assert_eq!(ledger.step("a").accepted(), Some(&AcceptedBasis::Receipt));
+}
+
+#[test]
+fn step_with_criteria_waits_for_all_verdicts() {
+    let judged = Step { acceptance: vec![text("x"), text("y")], ..step("a", &[]) };
+    let mut ledger = TestLedger::with(&plan(vec![judged]), RunPolicy::default());
+    let token = ledger.dispatch("a");
+    assert_eq!(kinds(&ledger.report(token, Receipt::default())), "ReceiptRecorded");
+    let judge = |criterion| Command::Judge {
+        token,
+        verdicts: vec![verdict(criterion, Ruling::Pass, "ann")],
+    };
+    assert_eq!(kinds(&ledger.execute(judge(1)).unwrap()), "VerdictRecorded");
+    assert_eq!(kinds(&ledger.execute(judge(0)).unwrap()), "VerdictRecorded Accepted RunEnded");
+    assert_eq!(ledger.step("a").accepted(), Some(&AcceptedBasis::Verdicts));
+}
+
+#[test]
+fn trust_accepts_text_criteria_only() {
+    let command = Criterion::Command("cargo test".to_owned());
+    let mixed = Step { acceptance: vec![text("x"), command], ..step("a", &[]) };
+    let mut ledger = TestLedger::with(&plan(vec![mixed]), trust());
+    let token = ledger.dispatch("a");
+    let events = ledger.report(token, Receipt::default());
+    assert_eq!(kinds(&events), "ReceiptRecorded VerdictRecorded");
+    let verdicts = vec![verdict(1, Ruling::Pass, "runner")];
+    ledger.execute(Command::Judge { token, verdicts }).unwrap();
+    assert_eq!(ledger.step("a").accepted(), Some(&AcceptedBasis::WorkersWord));
+}
+
+#[test]
+fn failed_verdict_is_retried() {
+    let judged = Step { acceptance: vec![text("x")], ..step("a", &[]) };
+    let mut ledger = TestLedger::with(&plan(vec![judged]), RunPolicy::default());
+    let token = ledger.dispatch("a");
+    ledger.report(token, Receipt::default());
+    let verdicts = vec![verdict(0, Ruling::Fail, "ann")];
+    let events = ledger.execute(Command::Judge { token, verdicts }).unwrap();
+    assert_eq!(kinds(&events), "VerdictRecorded FailureDecided");
+    assert_eq!(ledger.status("a"), StepStatus::Ready);
+    let message = "criterion 1 (`x`) does not hold: seen".to_owned();
+    assert_eq!(ledger.step("a").last_failure(), Some(&(FailureClass::Unknown, message)));
+    let token = ledger.dispatch("a");
+    ledger.report(token, Receipt::default());
+    assert_eq!(
+        ledger.status("a"),
+        StepStatus::Reported,
+        "verdicts on an earlier attempt do not count"
+    );
+}
+
+fn decided(events: &[Event]) -> (Decision, String) {
+    let decided = events.iter().find_map(|event| match event {
+        Event::Step(StepRecord { event: StepEvent::FailureDecided(decided), .. }) => Some(decided),
+        _ => None,
+    });
+    decided.map(|decided| (decided.decision, decided.rule.clone())).unwrap()
+}
+
+#[test]
+fn failures_are_retried_up_to_the_attempt_limit() {
+    let mut ledger = TestLedger::with(&plan(vec![step("a", &[])]), RunPolicy::default());
+    for _ in 0..2 {
+        let events = ledger.fail("a", FailureClass::Transient);
+        assert_eq!(decided(&events), (Decision::Retry, "retry.attempts_left".to_owned()));
+        assert_eq!(ledger.status("a"), StepStatus::Ready);
+    }
+    let events = ledger.fail("a", FailureClass::Unknown);
+    assert_eq!(decided(&events), (Decision::Fail, "fail.attempts_exhausted".to_owned()));
+    assert_eq!(ledger.status("a"), StepStatus::Failed);
+    let last = (FailureClass::Unknown, "it broke".to_owned());
+    assert_eq!(ledger.step("a").last_failure(), Some(&last));
+}
+
+#[test]
+fn deterministic_failure_is_retried_only_if_the_plan_says_so() {
+    for (class, rule) in [
+        (FailureClass::Deterministic, "fail.class_deterministic"),
+        (FailureClass::AssumptionBroken, "fail.class_assumption_broken"),
+        (FailureClass::BudgetExhausted, "fail.class_budget_exhausted"),
+    ] {
+        let mut ledger = TestLedger::with(&plan(vec![step("a", &[])]), RunPolicy::default());
+        assert_eq!(decided(&ledger.fail("a", class)), (Decision::Fail, rule.to_owned()));
+    }
+    let per_class = [("deterministic".to_owned(), 2)].into();
+    let retry = Some(RetryPolicy { per_class, ..RetryPolicy::default() }.into());
+    let stubborn = plan(vec![Step { retry, ..step("a", &[]) }]);
+    let mut ledger = TestLedger::with(&stubborn, RunPolicy::default());
+    assert_eq!(decided(&ledger.fail("a", FailureClass::Deterministic)).0, Decision::Retry);
+    assert_eq!(decided(&ledger.fail("a", FailureClass::Deterministic)).0, Decision::Fail);
+}
+
+#[test]
+fn replan_request_of_a_worker_is_a_failure() {
+    let mut ledger = TestLedger::with(&plan(vec![step("a", &[])]), RunPolicy::default());
+    let token = ledger.dispatch("a");
+    let outcome = Outcome::ReplanRequested { reason: "no such table".to_owned() };
+    let events = ledger.report(token, Receipt { outcome, ..Receipt::default() });
+    assert_eq!(decided(&events).1, "fail.class_assumption_broken");
+    let (class, message) = ledger.step("a").last_failure().cloned().unwrap();
+    assert_eq!(class, FailureClass::AssumptionBroken);
+    assert!(message.contains("no such table"));
+}
+
+#[test]
+fn accepted_output_sets_declared_variables() {
+    let outputs = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+    let one = Step { outputs: outputs(&["whole"]), ..step("a", &[]) };
+    let two = Step { outputs: outputs(&["x", "y"]), ..step("b", &[]) };
+    let mut ledger = TestLedger::with(&plan(vec![one, two]), RunPolicy::default());
+    let a = ledger.dispatch("a");
+    let b = ledger.dispatch("b");
+    let output = Json::from(serde_json::json!({ "x": 1, "z": 2 }));
+    let extra = Json::from(serde_json::json!("more"));
+    let variables = vec![("extra".to_owned(), extra.clone()), ("extra".to_owned(), extra.clone())];
+    ledger.report(a, Receipt { output: output.clone().into(), ..Receipt::default() });
+    ledger.report(b, Receipt { output: output.clone().into(), variables, ..Receipt::default() });
+    let found: Vec<(&str, &Json, u64)> = ledger
+        .run()
+        .variables
+        .iter()
+        .map(|(name, variable)| (name.as_str(), &variable.value, variable.version))
+        .collect();
+    let one = Json::from(serde_json::json!(1));
+    assert_eq!(found, [("extra", &extra, 1), ("whole", &output, 1), ("x", &one, 1)]);
+    let origin = Origin::Step { step: StepNumber(2), token: b };
+    assert_eq!(ledger.run().variables["x"].origin, origin);
+}
+
+fn joined(needs: BarrierNeeds, on_break: OnBreak) -> Plan {
+    let retry = Some(RetryPolicy { max_attempts: 1, ..RetryPolicy::default() }.into());
+    let member = |id| Step { retry: retry.clone(), ..step(id, &[]) };
+    let steps = vec![member("a"), member("b"), member("c"), step("z", &["gate"])];
+    let gate = Barrier { on_break, ..barrier("gate", &["a", "b", "c"], needs) };
+    Plan { barriers: vec![gate], ..plan(steps) }
+}
+
+#[test]
+fn barrier_is_released_when_enough_members_arrived() {
+    for (needs, count) in
+        [(BarrierNeeds::Any, 1), (BarrierNeeds::AtLeast(2), 2), (BarrierNeeds::All, 3)]
+    {
+        let mut ledger = TestLedger::with(&joined(needs, OnBreak::Fail), RunPolicy::default());
+        for id in ["a", "b", "c"].iter().take(count) {
+            assert_eq!(ledger.status("z"), StepStatus::Waiting);
+            let waits = ledger.run().waiting_for(ledger.number("z"));
+            assert_eq!(waits, [Dependency::Barrier("gate".to_owned())]);
+            ledger.complete(id);
+        }
+        assert_eq!(ledger.status("z"), StepStatus::Ready);
+        assert_eq!(ledger.run().barriers["gate"].status, BarrierStatus::Released);
+    }
+}
+
+#[test]
+fn broken_barrier_fails_the_run_when_idle() {
+    let mut ledger =
+        TestLedger::with(&joined(BarrierNeeds::All, OnBreak::Fail), RunPolicy::default());
+    let token = ledger.dispatch("b");
+    let events = ledger.fail("a", FailureClass::Unknown);
+    assert_eq!(kinds(&events), "ReceiptRecorded FailureDecided Barrier");
+    let nothing = Rejection::NothingReady { in_flight: 1, reported: 0, in_doubt: 0 };
+    assert_eq!(ledger.try_dispatch("c"), Err(nothing));
+    let events = ledger.report(token, Receipt::default());
+    assert_eq!(kinds(&events), "ReceiptRecorded Accepted RunEnded");
+    assert_eq!(ledger.run().status, RunStatus::Ended(Ending::Failed));
+}
+
+#[test]
+fn waiting_broken_barrier_does_not_stop_other_steps() {
+    let mut ledger =
+        TestLedger::with(&joined(BarrierNeeds::All, OnBreak::Wait), RunPolicy::default());
+    ledger.fail("a", FailureClass::Unknown);
+    ledger.complete("b");
+    assert_eq!(ledger.run().status, RunStatus::Running);
+    ledger.complete("c");
+    assert_eq!(
+        ledger.run().status,
+        RunStatus::Ended(Ending::Failed),
+        "no step is left to dispatch"
+    );
+}
+
+#[test]
+fn retry_of_a_member_closes_a_broken_barrier() {
+    let mut ledger =
+        TestLedger::with(&joined(BarrierNeeds::All, OnBreak::Fail), RunPolicy::default());
+    ledger.fail("a", FailureClass::Unknown);
+    assert_eq!(ledger.run().status, RunStatus::Ended(Ending::Failed));
+    ledger.execute(Command::RetryFailed { run: RunId(1), by: "ann".to_owned() }).unwrap();
+    for id in ["a", "b", "c", "z"] {
+        ledger.complete(id);
+    }
+    assert_eq!(ledger.run().status, RunStatus::Ended(Ending::Done));
+}
+
+#[test]
+fn skipped_member_counts_as_arrived() {
+    let mut ledger =
+        TestLedger::with(&joined(BarrierNeeds::All, OnBreak::Wait), RunPolicy::default());
+    ledger.fail("a", FailureClass::Unknown);
+    assert_eq!(ledger.run().barriers["gate"].status, BarrierStatus::Broken);
+    let (by, reason) = ("ann".to_owned(), String::new());
+    ledger.execute(Command::Skip { run: RunId(1), step: StepNumber(1), by, reason }).unwrap();
+    ledger.complete("b");
+    ledger.complete("c");
+    assert_eq!(ledger.status("z"), StepStatus::Ready);
+}
+
+#[test]
+fn other_branches_continue_after_a_failure() {
+    let two = plan(vec![step("a", &[]), step("b", &[]), step("c", &[])]);
+    let mut ledger = TestLedger::with(&two, RunPolicy::default());
+    ledger.fail("a", FailureClass::Deterministic);
+    ledger.complete("b");
+    ledger.complete("c");
+    assert_eq!(ledger.run().status, RunStatus::Ended(Ending::Failed));
+
+    let policy = RunPolicy { on_failure: OnFailure::FailFast, ..RunPolicy::default() };
+    let mut ledger = TestLedger::with(&two, policy);
+    let token = ledger.dispatch("b");
+    ledger.fail("a", FailureClass::Deterministic);
+    assert!(matches!(ledger.try_dispatch("c"), Err(Rejection::NothingReady { in_flight: 1, .. })));
+    ledger.report(token, Receipt::default());
+    assert_eq!(ledger.run().status, RunStatus::Ended(Ending::Failed));
+    assert_eq!(ledger.status("c"), StepStatus::Ready);
+}
+
+#[test]
+fn plan_criteria_are_judged_after_the_last_step() {
+    let mut judged = plan(vec![step("a", &[])]);
+    judged.test_criteria = vec![text("all is well")];
+    let mut ledger = TestLedger::with(&judged, trust());
+    let token = ledger.dispatch("a");
+    let events = ledger.report(token, Receipt::default());
+    assert_eq!(kinds(&events), "ReceiptRecorded Accepted PlanVerdict RunEnded");
+    assert_eq!(ledger.run().status, RunStatus::Ended(Ending::Done));
+
+    let mut ledger = TestLedger::with(&judged, RunPolicy::default());
+    ledger.complete("a");
+    assert_eq!(ledger.run().status, RunStatus::Running);
+    let judge =
+        |ruling| Command::JudgePlan { run: RunId(1), verdicts: vec![verdict(0, ruling, "ann")] };
+    ledger.execute(judge(Ruling::Fail)).unwrap();
+    assert_eq!(ledger.run().status, RunStatus::Ended(Ending::Failed));
+    ledger.execute(Command::RetryFailed { run: RunId(1), by: "ann".to_owned() }).unwrap();
+    ledger.execute(judge(Ruling::Pass)).unwrap();
+    assert_eq!(ledger.run().status, RunStatus::Ended(Ending::Done));
+}
+
+#[test]
+fn continuing_plan_does_not_end_with_its_steps() {
+    let first = Plan { continues: true, ..plan(vec![step("a", &[])]) };
+    let mut ledger = TestLedger::with(&first, RunPolicy::default());
+    ledger.complete("a");
+    assert_eq!(ledger.run().status, RunStatus::Running);
+    let second = plan(vec![step("a", &[]), step("b", &["a"])]);
+    ledger.propose(&second).unwrap();
+    ledger.complete("b");
+    assert_eq!(ledger.run().status, RunStatus::Ended(Ending::Done));
+}
+
+#[test]
+fn cycles_and_unknown_names_fail_the_run() {
+    let odd = plan(vec![step("a", &["b"]), step("b", &["a"]), step("c", &["missing"])]);
+    let ledger = TestLedger::with(&odd, RunPolicy::default());
+    assert_eq!(ledger.run().status, RunStatus::Ended(Ending::Failed));
+    let waits = ledger.run().waiting_for(StepNumber(3));
+    assert_eq!(waits, [Dependency::Unknown("missing".to_owned())]);
+}
+
+#[test]
+fn costs_are_summed() {
+    let mut ledger = TestLedger::with(&plan(vec![step("a", &[])]), RunPolicy::default());
+    let cost = Cost { money_micros: 3, tokens: u64::MAX };
+    let token = ledger.dispatch("a");
+    ledger.report(token, Receipt { cost, ..failed(FailureClass::Transient) });
+    let token = ledger.dispatch("a");
+    ledger.report(token, Receipt { cost, ..Receipt::default() });
+    assert_eq!(ledger.run().spent(), Cost { money_micros: 6, tokens: u64::MAX });
+}
