@@ -54,8 +54,8 @@ pub use event::step_status::StepStatus;
 pub use execute::execute;
 pub use explain::explain;
 pub use explain::explanation::{Explanation, StepReasons};
-pub use explain::reason::{Holder, MissingAt, Reason, Shortage};
-pub use explain::text::Line;
+pub use explain::reason::{BlockReason, BlockingAttempt, BlockingBarrier, BudgetShortage};
+pub use explain::text::ExplanationLine;
 pub use model::budget::{Budget, BudgetPart, Cost, Limits};
 pub use model::criterion::Criterion;
 pub use model::diff::{ChangedStep, FieldChange, PlanDiff, WorkChange, diff};
@@ -106,5 +106,7 @@ pub use value::nearest::nearest;
 pub use value::numbers::{long_number, with_long_as_text};
 pub use value::rare_field::{Blank, Seldom};
 pub use view::execution::{ExecutionState, Remaining, execution_state};
-pub use view::operator::{BarrierRow, Flight, OperatorView, VersionRow, operator_view};
-pub use view::user::{Activity, Need, UserView, user_view};
+pub use view::operator::{
+    AttemptSummary, BarrierSummary, OperatorView, VersionSummary, operator_view,
+};
+pub use view::user::{Activity, RequiredAction, UserView, user_view};

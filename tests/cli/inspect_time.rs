@@ -85,7 +85,7 @@ fn why_agrees_with_the_rules_at_every_record() {
             let (step, at) = (format!("#{number}"), seq.to_string());
             let look = look(&place.dir, &["why", "small", &step, "--at", &at, "--json"]);
             let told = &look.of_type("why")[0];
-            assert_eq!(told["may_be_dealt"], found.may_be_dealt(), "{number} at {seq}");
+            assert_eq!(told["may_be_dispatched"], found.may_be_dispatched(), "{number} at {seq}");
             assert_eq!(told["roots"], json!(found.roots()), "{number} at {seq}");
             assert_eq!(told["steps"].as_array().unwrap().len(), found.steps.len());
         }

@@ -1,22 +1,22 @@
-//! TODO
+//! The inputs of an explanation, shared by the files that look for reasons.
 
-use super::reason::Holder;
+use super::reason::BlockingAttempt;
 use crate::plan::state::State;
 use crate::plan::state::run::Run;
 use crate::plan::value::ids::{Micros, StepNumber};
 
-/// What is asked.
-pub(crate) struct Asked<'a> {
+/// The state to explain, a run in it, and the time.
+pub(crate) struct Context<'a> {
     pub(super) state: &'a State,
     pub(super) run: &'a Run,
     pub(super) now: Micros,
 }
 
-/// Who has an attempt of a step.
-pub(crate) fn holder(run: &Run, number: StepNumber) -> Option<Holder> {
+/// The current attempt of a step.
+pub(crate) fn active_attempt(run: &Run, number: StepNumber) -> Option<BlockingAttempt> {
     let step = run.step(number)?;
     let attempt = step.attempt()?;
-    Some(Holder {
+    Some(BlockingAttempt {
         run: run.id,
         step: number,
         id: step.id().to_owned(),

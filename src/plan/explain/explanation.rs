@@ -1,54 +1,54 @@
-//! TODO
+//! `Explanation`: the reasons of a step and of all its dependencies, as data.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::reason::Reason;
+use super::reason::BlockReason;
 use crate::plan::event::step_status::StepStatus;
 use crate::plan::state::run::ReplanRequest;
 use crate::plan::value::ids::{Micros, RunId, StepNumber};
 
-/// Why a step is not dealt.
+/// Why a step cannot be dispatched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explanation {
     /// The run.
     pub run: RunId,
-    /// The step that was asked about.
+    /// The step to explain.
     pub step: StepNumber,
-    /// When it was asked.
+    /// The time of the explanation.
     pub now: Micros,
-    /// What holds for the run as a whole.
-    pub run_reasons: Vec<Reason>,
-    /// The step and every other one that it waits for, directly or not, each once.
+    /// Reasons that apply to the whole run.
+    pub run_reasons: Vec<BlockReason>,
+    /// The step and all its direct and indirect dependencies.
     pub steps: BTreeMap<StepNumber, StepReasons>,
-    /// The request for another plan that is open, if one is.
+    /// The open replan request.
     pub request: Option<ReplanRequest>,
 }
 
-/// Why one step of a chain is not dealt.
+/// Why one step of the chain is blocked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepReasons {
-    /// Its author's name for it.
+    /// Its id in the plan.
     pub id: String,
-    /// How it stands.
+    /// Its status.
     pub status: StepStatus,
-    /// What it waits for. None: nothing about itself keeps it.
-    pub reasons: Vec<Reason>,
+    /// Its own reasons; empty if nothing of its own blocks it.
+    pub reasons: Vec<BlockReason>,
 }
 
 impl Explanation {
-    /// The entry of the step that was asked about.
+    /// The entry of the step to explain.
     fn own(&self) -> Option<&StepReasons> {
         self.steps.get(&self.step)
     }
 
-    /// Whether it may be dealt now.
+    /// Whether the step can be dispatched now.
     #[must_use]
-    pub fn may_be_dealt(&self) -> bool {
+    pub fn may_be_dispatched(&self) -> bool {
         self.own().is_some_and(|own| own.status == StepStatus::Ready && own.reasons.is_empty())
             && self.run_reasons.is_empty()
     }
 
-    /// The steps at the ends of the chain: those that wait for no other step.
+    /// The steps at the ends of the chain, which wait for no other step.
     #[must_use]
     pub fn roots(&self) -> BTreeSet<StepNumber> {
         let is_root =

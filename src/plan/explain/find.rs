@@ -1,7 +1,7 @@
-//! The reasons of one step, read off the state.
+//! Finds the reasons of one step in the state.
 
-use super::context::{Asked, holder};
-use super::reason::{Holder, MissingAt, Reason};
+use super::context::{Context, active_attempt};
+use super::reason::{BlockReason, BlockingAttempt, BlockingBarrier};
 use crate::plan::event::question::{Question, QuestionId};
 use crate::plan::event::step_event::Ruling;
 use crate::plan::event::step_status::StepStatus;
@@ -16,36 +16,41 @@ use crate::plan::state::step_state::StepState;
 use crate::plan::value::expression;
 use crate::plan::value::ids::StepNumber;
 
-impl Asked<'_> {
-    /// What keeps all steps of the run, or would keep this one, if nothing of its own did.
-    pub(super) fn whole(&self, number: StepNumber) -> Vec<Reason> {
+impl Context<'_> {
+    /// The reasons that block the whole run, and the caps and budgets that block this step.
+    pub(super) fn whole(&self, number: StepNumber) -> Vec<BlockReason> {
         let run = self.run;
         match run.status {
-            RunStatus::Ended(ending) => return vec![Reason::RunEnded(ending)],
+            RunStatus::Ended(ending) => return vec![BlockReason::RunEnded(ending)],
             RunStatus::Proposed => {
                 let open = run.versions.iter().zip(1..).filter(|(each, _)| each.review.is_none());
                 let proposed = open.map(|(each, version)| (version, each.hash)).collect();
-                return vec![Reason::NoActivePlan { proposed }];
+                return vec![BlockReason::NoActivePlan { proposed }];
             }
             RunStatus::Running => {}
         }
-        let mut reasons: Vec<Reason> = run.pause.iter().cloned().map(Reason::Paused).collect();
-        reasons.extend(run.why_stopping().map(Reason::Stopping));
+        let mut reasons: Vec<BlockReason> =
+            run.pause.iter().cloned().map(BlockReason::Paused).collect();
+        reasons.extend(run.why_stopping().map(BlockReason::Stopping));
         if run.step(number).is_some_and(|step| step.status.is_open()) {
             reasons.extend(limits::reached(self, number));
         }
         reasons
     }
 
-    /// What keeps a step, as far as it is its own.
-    pub(super) fn step(&self, number: StepNumber, step: &StepState) -> Vec<Reason> {
+    /// The step's own reasons.
+    pub(super) fn step(&self, number: StepNumber, step: &StepState) -> Vec<BlockReason> {
         match step.status {
             StepStatus::Accepted | StepStatus::Skipped => Vec::new(),
-            StepStatus::Removed => vec![Reason::Removed],
-            StepStatus::Cancelled => vec![Reason::Cancelled],
-            StepStatus::Failed => vec![Reason::Failed(step.last_failure().cloned())],
-            StepStatus::Dispatched => self.holder(number).map(Reason::Held).into_iter().collect(),
-            StepStatus::InDoubt => self.holder(number).map(Reason::InDoubt).into_iter().collect(),
+            StepStatus::Removed => vec![BlockReason::Removed],
+            StepStatus::Cancelled => vec![BlockReason::Cancelled],
+            StepStatus::Failed => vec![BlockReason::Failed(step.last_failure().cloned())],
+            StepStatus::Dispatched => {
+                self.active_attempt(number).map(BlockReason::Dispatched).into_iter().collect()
+            }
+            StepStatus::InDoubt => {
+                self.active_attempt(number).map(BlockReason::OutcomeUnknown).into_iter().collect()
+            }
             StepStatus::Reported => self.reported(number, step),
             StepStatus::Waiting | StepStatus::Ready | StepStatus::Gated | StepStatus::Delayed => {
                 self.open(number, step)
@@ -53,12 +58,12 @@ impl Asked<'_> {
         }
     }
 
-    fn open(&self, number: StepNumber, step: &StepState) -> Vec<Reason> {
+    fn open(&self, number: StepNumber, step: &StepState) -> Vec<BlockReason> {
         let mut reasons = Vec::new();
         if step.hold().is_on_call {
-            reasons.push(Reason::OnCall(self.run.links.stands_in_for(number).to_vec()));
+            reasons.push(BlockReason::FallbackFor(self.run.links.stands_in_for(number).to_vec()));
         }
-        reasons.extend(step.hold().stand_in.map(Reason::StandIn));
+        reasons.extend(step.hold().stand_in.map(BlockReason::Fallback));
         let waiting = self.run.waiting_for(number);
         reasons.extend(waiting.into_iter().map(|dependency| self.dependency(dependency)));
         if step.unmet == 0 {
@@ -67,32 +72,32 @@ impl Asked<'_> {
         reasons.extend(self.gate(number, step));
         reasons.extend(step.hold().delay.map(|until| {
             let after = step.last_failure().map(|(_, message)| message.clone());
-            Reason::Delay { until, after: after.unwrap_or_default() }
+            BlockReason::Delay { until, after: after.unwrap_or_default() }
         }));
         reasons
     }
 
-    fn dependency(&self, dependency: Dependency) -> Reason {
+    fn dependency(&self, dependency: Dependency) -> BlockReason {
         match dependency {
             Dependency::Step(number) => {
                 let found = self.run.step(number);
-                Reason::Step {
+                BlockReason::Step {
                     step: number,
                     id: found.map(|step| step.id().to_owned()).unwrap_or_default(),
                     status: found.map_or(StepStatus::Removed, |step| step.status),
                 }
             }
             Dependency::Barrier(id) => self.barrier(id),
-            Dependency::Unknown(name) => Reason::Unknown(name),
+            Dependency::Unknown(name) => BlockReason::Unknown(name),
         }
     }
 
-    fn barrier(&self, id: String) -> Reason {
-        let Some(barrier) = self.run.barriers.get(&id) else { return Reason::Unknown(id) };
+    fn barrier(&self, id: String) -> BlockReason {
+        let Some(barrier) = self.run.barriers.get(&id) else { return BlockReason::Unknown(id) };
         let is_missing = |member: &&StepNumber| {
             !barrier.arrived.contains(member) && !barrier.failed.contains(member)
         };
-        Reason::Barrier(Box::new(MissingAt {
+        BlockReason::Barrier(Box::new(BlockingBarrier {
             id,
             status: barrier.status,
             needed: barrier.needed,
@@ -105,7 +110,7 @@ impl Asked<'_> {
         }))
     }
 
-    fn conditions(&self, number: StepNumber, step: &StepState) -> Vec<Reason> {
+    fn conditions(&self, number: StepNumber, step: &StepState) -> Vec<BlockReason> {
         let Some(plan) = self.run.plan_step(number) else { return Vec::new() };
         let mut reasons = Vec::new();
         let ruling = step.hold().condition;
@@ -113,12 +118,12 @@ impl Asked<'_> {
             && ruling != Some(Ruling::Pass)
         {
             let expression = expression.to_owned();
-            reasons.push(Reason::Condition { expression, ruling });
+            reasons.push(BlockReason::Condition { expression, ruling });
         }
         for (place, expression) in (0..).zip(plan.preconditions()) {
             let ruling = step.hold().preconditions.get(&place).copied();
             if ruling != Some(Ruling::Pass) {
-                reasons.push(Reason::Precondition {
+                reasons.push(BlockReason::Precondition {
                     place,
                     expression: expression.to_owned(),
                     ruling,
@@ -130,19 +135,19 @@ impl Asked<'_> {
         reasons
     }
 
-    fn gate(&self, number: StepNumber, step: &StepState) -> Option<Reason> {
+    fn gate(&self, number: StepNumber, step: &StepState) -> Option<BlockReason> {
         let question = step.hold().question.and_then(|id| Some((id, self.run.questions.get(&id)?)));
         match question {
-            Some((id, question)) => Some(asked(id, question)),
-            None if step.status == StepStatus::Gated => Some(Reason::Gate),
+            Some((id, question)) => Some(question_reason(id, question)),
+            None if step.status == StepStatus::Gated => Some(BlockReason::Gate),
             None => {
                 let has_gate = self.run.plan_step(number)?.has_gate();
-                (has_gate && !step.hold().is_gate_open).then_some(Reason::Gate)
+                (has_gate && !step.hold().is_gate_open).then_some(BlockReason::Gate)
             }
         }
     }
 
-    fn reported(&self, number: StepNumber, step: &StepState) -> Vec<Reason> {
+    fn reported(&self, number: StepNumber, step: &StepState) -> Vec<BlockReason> {
         let Some(attempt) = step.attempt() else { return Vec::new() };
         let is_external =
             self.run.plan().is_some_and(|plan| plan.header().failure.decider == Decider::External);
@@ -151,16 +156,16 @@ impl Asked<'_> {
             Some(_) => Vec::new(),
             None => unjudged_of(self.run, number),
         };
-        vec![Reason::Reported { token: attempt.token, unjudged, undecided }]
+        vec![BlockReason::Reported { token: attempt.token, unjudged, undecided }]
     }
 
-    fn holder(&self, number: StepNumber) -> Option<Holder> {
-        holder(self.run, number)
+    fn active_attempt(&self, number: StepNumber) -> Option<BlockingAttempt> {
+        active_attempt(self.run, number)
     }
 }
 
-fn asked(id: QuestionId, question: &Question) -> Reason {
-    Reason::Question {
+fn question_reason(id: QuestionId, question: &Question) -> BlockReason {
+    BlockReason::Question {
         question: id,
         subject: question.asked.subject.clone(),
         text: question.asked.text.clone(),

@@ -1,9 +1,9 @@
-//! The caps that are reached and the budgets that do not cover an attempt.
+//! Caps that are reached, and budgets that do not cover another attempt.
 
 use std::collections::BTreeSet;
 
-use super::context::{Asked, holder};
-use super::reason::{Holder, Reason, Shortage};
+use super::context::{Context, active_attempt};
+use super::reason::{BlockReason, BlockingAttempt, BudgetShortage};
 use crate::plan::decide::dispatch::reservation;
 use crate::plan::event::run_event::CapScope;
 use crate::plan::model::budget::{BudgetPart, Cost, Limits};
@@ -13,19 +13,19 @@ use crate::plan::state::run::Run;
 use crate::plan::state::step_state::StepState;
 use crate::plan::value::ids::{RunId, StepNumber};
 
-/// What keeps a step from being dealt although nothing of its own does.
-pub(super) fn reached(asked: &Asked<'_>, number: StepNumber) -> Vec<Reason> {
-    let Some(step) = asked.run.step(number) else { return Vec::new() };
-    let mut reasons = caps(asked, step);
-    reasons.extend(budgets(asked, asked.run.plan_step(number)));
+/// The caps and budgets that block a step.
+pub(super) fn reached(context: &Context<'_>, number: StepNumber) -> Vec<BlockReason> {
+    let Some(step) = context.run.step(number) else { return Vec::new() };
+    let mut reasons = caps(context, step);
+    reasons.extend(budgets(context, context.run.plan_step(number)));
     reasons
 }
 
-/// A cap that may be reached: what it holds for, where, how many, and how many there are.
+/// A cap: its scope, the run that it is limited to, its limit, and the current count.
 type Count = (CapScope, Option<RunId>, Option<u32>, u32);
 
-fn caps(asked: &Asked<'_>, step: &StepState) -> Vec<Reason> {
-    let (state, run) = (asked.state, asked.run);
+fn caps(context: &Context<'_>, step: &StepState) -> Vec<BlockReason> {
+    let (state, run) = (context.state, context.run);
     let planned = run.plan().map(|plan| &plan.header().caps);
     let in_ledger = |scope: &CapScope| state.caps.get(scope).copied();
     let all = u32::try_from(state.in_flight.len()).unwrap_or(u32::MAX);
@@ -52,14 +52,14 @@ fn caps(asked: &Asked<'_>, step: &StepState) -> Vec<Reason> {
     }
     let full = counts.into_iter().filter_map(|(scope, within, limit, count)| {
         let limit = limit.filter(|limit| count >= *limit)?;
-        let holders = holders(asked, &scope, within);
-        Some(Reason::Cap { scope, within, limit, holders })
+        let holders = holders(context, &scope, within);
+        Some(BlockReason::Cap { scope, within, limit, holders })
     });
     full.collect()
 }
 
-/// Who has the attempts that a cap counts.
-fn holders(asked: &Asked<'_>, scope: &CapScope, within: Option<RunId>) -> Vec<Holder> {
+/// The attempts that count against a cap.
+fn holders(context: &Context<'_>, scope: &CapScope, within: Option<RunId>) -> Vec<BlockingAttempt> {
     let counts = |run: &Run, number: StepNumber| {
         let Some(step) = run.step(number) else { return false };
         let is_there = within.is_none_or(|within| within == run.id);
@@ -71,31 +71,31 @@ fn holders(asked: &Asked<'_>, scope: &CapScope, within: Option<RunId>) -> Vec<Ho
                 CapScope::Tag(tag) => step.tags().contains(tag),
             }
     };
-    let in_flight: BTreeSet<_> = asked.state.in_flight.values().copied().collect();
+    let in_flight: BTreeSet<_> = context.state.in_flight.values().copied().collect();
     let held = in_flight.into_iter().filter_map(|(run, number)| {
-        let run = asked.state.runs.get(&run)?;
-        counts(run, number).then(|| holder(run, number)).flatten()
+        let run = context.state.runs.get(&run)?;
+        counts(run, number).then(|| active_attempt(run, number)).flatten()
     });
     held.collect()
 }
 
-fn budgets(asked: &Asked<'_>, step: Option<CompactStep<'_>>) -> Vec<Reason> {
-    let (state, run) = (asked.state, asked.run);
+fn budgets(context: &Context<'_>, step: Option<CompactStep<'_>>) -> Vec<BlockReason> {
+    let (state, run) = (context.state, context.run);
     let cost = step.map(reservation).unwrap_or_default();
     let mut reasons = Vec::new();
     let limits = run.limits();
     if let (Some(until), Some(limit)) = (limits.until(run.started), limits.wall_seconds)
-        && asked.now >= until
+        && context.now >= until
     {
-        let spent = asked.now.saturating_sub(run.started) / 1_000_000;
+        let spent = context.now.saturating_sub(run.started) / 1_000_000;
         let (run, part) = (Some(run.id), BudgetPart::Wall);
-        let shortage = Shortage { run, part, spent, reserved: 0, needed: 0, limit };
-        reasons.push(Reason::Budget(shortage));
+        let shortage = BudgetShortage { run, part, spent, reserved: 0, needed: 0, limit };
+        reasons.push(BlockReason::Budget(shortage));
     }
     let of_ledger = state.account.limits.unwrap_or_default();
     let books = [(Some(run.id), &run.account, limits), (None, &state.account, of_ledger)];
     for (run, account, limits) in books {
-        reasons.extend(shortages(run, account, &limits, cost).map(Reason::Budget));
+        reasons.extend(shortages(run, account, &limits, cost).map(BlockReason::Budget));
     }
     reasons
 }
@@ -105,7 +105,7 @@ fn shortages(
     account: &Account,
     limits: &Limits,
     cost: Cost,
-) -> impl Iterator<Item = Shortage> {
+) -> impl Iterator<Item = BudgetShortage> {
     let Account { spent, reserved, attempts, .. } = *account;
     let parts = [
         (BudgetPart::Attempts, limits.attempts, attempts, 0, 1),
@@ -119,9 +119,9 @@ fn shortages(
         (BudgetPart::Tokens, limits.tokens, spent.tokens, reserved.tokens, cost.tokens),
     ];
     parts.into_iter().filter_map(move |(part, limit, spent, reserved, needed)| {
-        // An attempt of which nobody knows what it costs needs something to be left.
+        // An attempt without an estimate needs at least 1 to be left.
         let all = spent.saturating_add(needed.saturating_add(reserved).max(1));
         let limit = limit.filter(|limit| all > *limit)?;
-        Some(Shortage { run, part, spent, reserved, needed, limit })
+        Some(BudgetShortage { run, part, spent, reserved, needed, limit })
     })
 }

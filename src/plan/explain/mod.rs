@@ -1,12 +1,12 @@
-//! Why a step is not dealt: the whole chain of what it waits for, down to the roots.
+//! Explains why a step is blocked: the whole chain of its dependencies, down to the roots.
 //!
 //! Invariants:
-//! - A step has no reason exactly if it may be dealt now, or its work is over.
-//! - Every step that is reached stands in the answer once, with all of its own reasons; a reason
-//!   that names steps or a barrier leads to their entries. Cycles end the walk, not the program.
-//! - The answer is a function of the state and of the time that the caller gives.
+//! - A step has no reasons exactly if it can be dispatched now, or is closed.
+//! - Each step of the chain has one entry with all of its own reasons. A reason that names steps or
+//!   a barrier leads to their entries; dependency cycles end the walk.
+//! - The explanation is a function of the state and of the caller's time.
 //!
-//! Left out on purpose: what to type to get on, which is the caller's language.
+//! It does not say which command helps; that is up to the caller.
 
 mod context;
 pub(crate) mod explanation;
@@ -22,11 +22,11 @@ use std::collections::BTreeMap;
 use crate::plan::rejection::Rejection;
 use crate::plan::state::State;
 use crate::plan::value::ids::{Micros, RunId, StepNumber};
-use context::Asked;
+use context::Context;
 use explanation::{Explanation, StepReasons};
-use reason::Reason;
+use reason::BlockReason;
 
-/// Why a step is not dealt at that time.
+/// Explains why a step cannot be dispatched at that time.
 ///
 /// # Errors
 /// [`Rejection::NoSuchRun`] and [`Rejection::NoSuchStep`].
@@ -39,18 +39,18 @@ pub fn explain(
     let run = state.runs.get(&run).ok_or(Rejection::NoSuchRun)?;
     run.step(step).ok_or(Rejection::NoSuchStep(step))?;
     let now = now.max(state.time);
-    let asked = Asked { state, run, now };
+    let context = Context { state, run, now };
     let mut steps = BTreeMap::new();
     let mut open = vec![step];
     while let Some(number) = open.pop() {
         let Some(found) = run.step(number).filter(|_| !steps.contains_key(&number)) else {
             continue;
         };
-        let reasons = asked.step(number, found);
-        open.extend(reasons.iter().flat_map(Reason::leads_to));
+        let reasons = context.step(number, found);
+        open.extend(reasons.iter().flat_map(BlockReason::leads_to));
         let (id, status) = (found.id().to_owned(), found.status);
         steps.insert(number, StepReasons { id, status, reasons });
     }
     let request = run.request.clone();
-    Ok(Explanation { run: run.id, step, now, run_reasons: asked.whole(step), steps, request })
+    Ok(Explanation { run: run.id, step, now, run_reasons: context.whole(step), steps, request })
 }

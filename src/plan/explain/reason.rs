@@ -1,6 +1,4 @@
-//! What may keep a step from being dealt, as data.
-//!
-//! The invariants are those of [`crate::plan::Explanation`].
+//! The reasons that can block a step, as data.
 
 use std::collections::BTreeSet;
 
@@ -13,141 +11,141 @@ use crate::plan::model::step::FailureClass;
 use crate::plan::state::barrier_state::BarrierStatus;
 use crate::plan::value::ids::{AttemptToken, ContentHash, Micros, RunId, StepNumber};
 
-/// Something that keeps a step from being dealt.
+/// A reason that blocks a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reason {
+pub enum BlockReason {
     /// The run has ended.
     RunEnded(Ending),
-    /// No version of the plan is active yet; these are proposed and wait for a review.
+    /// No version of the plan is active yet; the proposed ones wait for review.
     NoActivePlan {
         /// Version and hash of each.
         proposed: Vec<(u32, ContentHash)>,
     },
-    /// The run pauses.
+    /// The run is paused.
     Paused(PauseCause),
     /// The run ends as soon as nothing is in flight.
     Stopping(String),
     /// The active version has no such step.
     Removed,
-    /// Another step is not done.
+    /// A dependency on a step that is not settled.
     Step {
-        /// Which.
+        /// Its number.
         step: StepNumber,
-        /// Its author's name for it.
+        /// Its id in the plan.
         id: String,
-        /// How it stands.
+        /// Its status.
         status: StepStatus,
     },
-    /// A barrier is not released.
-    Barrier(Box<MissingAt>),
-    /// It waits for a name that the plan does not know.
+    /// A dependency on a barrier that is not released.
+    Barrier(Box<BlockingBarrier>),
+    /// A dependency on a name that the plan does not have.
     Unknown(String),
-    /// Its condition was judged, and does not hold.
+    /// The step's condition does not hold, or has not been judged.
     Condition {
         /// The expression.
         expression: String,
-        /// What it came to; `None` before it is judged.
+        /// The ruling; `None` before it is judged.
         ruling: Option<Ruling>,
     },
-    /// A precondition does not hold.
+    /// A precondition that does not hold, or has not been judged.
     Precondition {
-        /// Its 0-based place in the step's list.
+        /// Its index in the step's list.
         place: u32,
         /// The expression.
         expression: String,
-        /// What it came to; `None` before it is judged.
+        /// The ruling; `None` before it is judged.
         ruling: Option<Ruling>,
-        /// The variables that it names.
+        /// The variables that it reads.
         variables: BTreeSet<String>,
-        /// The steps whose work is left to do and sets one of them.
+        /// The remaining steps that set one of them.
         writers: BTreeSet<StepNumber>,
     },
-    /// Somebody was asked.
+    /// An open question.
     Question {
-        /// Which question.
+        /// Its id.
         question: QuestionId,
-        /// What about.
+        /// Its subject.
         subject: Subject,
-        /// The question.
+        /// Its text.
         text: String,
-        /// Who, where it is known.
+        /// The person to ask, if named.
         to: Option<String>,
-        /// Until when.
+        /// The deadline.
         deadline: Option<Micros>,
-        /// Answers that mean something.
+        /// The valid answers.
         options: Vec<String>,
     },
-    /// Its gate is closed, and the question was not asked yet.
+    /// The gate is closed, and its question has not been asked yet.
     Gate,
-    /// It failed, and is dealt again then.
+    /// A delay before the next attempt.
     Delay {
-        /// When.
+        /// When it ends.
         until: Micros,
-        /// What the failure was.
+        /// The message of the failure.
         after: String,
     },
-    /// Another step stands in for it.
-    StandIn(StepNumber),
-    /// It is only there to stand in for these, and none of them has called it.
-    OnCall(Vec<StepNumber>),
-    /// As many attempts are in flight as a cap allows.
+    /// The step failed and waits for its fallback step.
+    Fallback(StepNumber),
+    /// The step is only a fallback for these steps, and none of them has failed.
+    FallbackFor(Vec<StepNumber>),
+    /// A cap is reached.
     Cap {
-        /// What it holds for.
+        /// Its scope.
         scope: CapScope,
-        /// The run in which it holds, if the plan set it; `None`: in the whole ledger.
+        /// The run that it is limited to, if the plan set it; `None`: the whole ledger.
         within: Option<RunId>,
-        /// How many may be in flight.
+        /// The number of attempts that may be in flight.
         limit: u32,
-        /// Who has them.
-        holders: Vec<Holder>,
+        /// The attempts that count against it.
+        holders: Vec<BlockingAttempt>,
     },
-    /// A budget does not cover an attempt.
-    Budget(Shortage),
-    /// A worker has it.
-    Held(Holder),
-    /// The worker reported, and something is missing.
+    /// A budget does not cover another attempt.
+    Budget(BudgetShortage),
+    /// The step is dispatched.
+    Dispatched(BlockingAttempt),
+    /// The worker has reported; verdicts or a decision are missing.
     Reported {
         /// The attempt.
         token: AttemptToken,
-        /// Criteria without a verdict, by their 0-based places.
+        /// The indices of the criteria without a verdict.
         unjudged: Vec<u32>,
-        /// Class and message of its failure, if somebody outside must decide about it.
+        /// Class and message of its failure, if an external decider must decide about it.
         undecided: Option<(FailureClass, String)>,
     },
-    /// An attempt may have done it: somebody must say.
-    InDoubt(Holder),
-    /// It failed for good.
+    /// The outcome of an attempt is unknown, and a person must resolve it.
+    OutcomeUnknown(BlockingAttempt),
+    /// The step failed finally.
     Failed(Option<(FailureClass, String)>),
-    /// Its run ended before it was done.
+    /// The run ended before the step was done.
     Cancelled,
 }
 
 /// A barrier that is not released.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MissingAt {
+pub struct BlockingBarrier {
     /// Its id.
     pub id: String,
-    /// How it stands.
+    /// Its status.
     pub status: BarrierStatus,
-    /// How many members must arrive.
+    /// The number of members that must arrive.
     pub needed: u32,
-    /// Those that did.
+    /// The members that arrived.
     pub arrived: BTreeSet<StepNumber>,
-    /// Those that may still.
+    /// The members that can still arrive.
     pub missing: BTreeSet<StepNumber>,
-    /// Those that failed for good.
+    /// The members that failed finally.
     pub failed: BTreeSet<StepNumber>,
-    /// Until when it should be released.
+    /// The deadline for its release.
     pub deadline: Option<Micros>,
-    /// Whether that time has passed.
+    /// Whether the deadline has passed.
     pub is_late: bool,
-    /// The question that is open about it.
+    /// The open question about it.
     pub question: Option<QuestionId>,
 }
 
-/// Somebody who has an attempt.
+/// An attempt that is in flight, or whose outcome is unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Holder {
+pub struct BlockingAttempt {
     /// The run.
     pub run: RunId,
     /// The step.
@@ -156,38 +154,38 @@ pub struct Holder {
     pub id: String,
     /// The attempt.
     pub token: AttemptToken,
-    /// Who.
+    /// The worker.
     pub worker: String,
-    /// Until when, without a sign of life.
+    /// The end of its lease.
     pub lease_until: Micros,
 }
 
-/// What a budget lacks.
+/// A budget that does not cover another attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shortage {
-    /// The run whose budget it is; `None`: the ledger's.
+pub struct BudgetShortage {
+    /// The run that the budget belongs to; `None`: the ledger.
     pub run: Option<RunId>,
-    /// Which part.
+    /// The part of the budget.
     pub part: BudgetPart,
-    /// What was spent.
+    /// The amount spent.
     pub spent: u64,
-    /// What is set aside for attempts in flight.
+    /// The amount reserved for attempts in flight.
     pub reserved: u64,
-    /// What another attempt is expected to take.
+    /// The expected cost of another attempt.
     pub needed: u64,
-    /// What may be spent. Of wall time: seconds.
+    /// The limit; for wall time, in seconds.
     pub limit: u64,
 }
 
-impl Reason {
-    /// The steps that the reason names as something that is waited for.
+impl BlockReason {
+    /// The steps that the reason waits for.
     #[must_use]
     pub fn leads_to(&self) -> Vec<StepNumber> {
         match self {
-            Self::Step { step, .. } | Self::StandIn(step) => vec![*step],
+            Self::Step { step, .. } | Self::Fallback(step) => vec![*step],
             Self::Barrier(missing) => missing.missing.union(&missing.failed).copied().collect(),
             Self::Precondition { writers, .. } => writers.iter().copied().collect(),
-            Self::OnCall(steps) => steps.clone(),
+            Self::FallbackFor(steps) => steps.clone(),
             _ => Vec::new(),
         }
     }

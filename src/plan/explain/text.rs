@@ -1,10 +1,10 @@
-//! An explanation, for people: one line per reason, indented by how far it is from the step.
+//! An explanation as text: one line per reason, indented by its distance from the step.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use super::explanation::{Explanation, StepReasons};
-use super::reason::{Holder, MissingAt, Reason, Shortage};
+use super::reason::{BlockReason, BlockingAttempt, BlockingBarrier, BudgetShortage};
 use crate::plan::event::question::Subject;
 use crate::plan::event::run_event::CapScope;
 use crate::plan::event::step_event::Ruling;
@@ -12,23 +12,23 @@ use crate::plan::event::step_status::StepStatus;
 use crate::plan::state::barrier_state::BarrierStatus;
 use crate::plan::value::ids::{Micros, StepNumber};
 
-/// How far from the step that was asked about lines are still shown.
+/// The largest distance from the step that is shown.
 const DEPTH_MAX: usize = 12;
 
-/// How many lines are shown.
+/// The largest number of lines.
 const LINES_MAX: usize = 200;
 
-/// How many names or holders a line shows.
+/// The largest number of names in a line.
 const NAMES_MAX: usize = 8;
 
 /// A line of an explanation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
-    /// How far it is from the step that was asked about.
+pub struct ExplanationLine {
+    /// Its distance from the step to explain.
     pub depth: usize,
     /// The step whose heading it is; `None` for a reason.
     pub step: Option<(StepNumber, StepStatus)>,
-    /// What it says.
+    /// Its text.
     pub text: String,
 }
 
@@ -45,10 +45,10 @@ impl fmt::Display for Explanation {
 }
 
 impl Explanation {
-    /// The explanation, line by line. `until` says in words until when something lasts. What is
-    /// too much for a person is counted in the last line; the data has all.
+    /// The explanation, line by line. `until` formats a point in time. Lines beyond the limits are
+    /// counted in the last line.
     #[must_use]
-    pub fn lines(&self, until: &dyn Fn(Micros) -> String) -> Vec<Line> {
+    pub fn lines(&self, until: &dyn Fn(Micros) -> String) -> Vec<ExplanationLine> {
         let of = Words { of: self, until };
         let mut lines = Lines { of, shown: BTreeSet::new(), told: Vec::new(), cut: 0 };
         lines.step(self.step, 0);
@@ -57,18 +57,18 @@ impl Explanation {
         }
         if let Some(request) = &self.request {
             let (seq, reason) = (request.seq, &request.reason);
-            lines.line(1, format!("another plan was asked for by record {seq}: {reason}"));
+            lines.line(1, format!("record {seq} requested a replan: {reason}"));
         }
         let Lines { told: mut lines, cut, .. } = lines;
         if cut > 0 {
-            let text = format!("... and {cut} more; the data has all");
-            lines.push(Line { depth: 0, step: None, text });
+            let text = format!("... and {cut} more lines");
+            lines.push(ExplanationLine { depth: 0, step: None, text });
         }
         lines
     }
 }
 
-/// What the words of a line are taken from.
+/// Formats the parts of a line.
 struct Words<'a> {
     of: &'a Explanation,
     until: &'a dyn Fn(Micros) -> String,
@@ -77,21 +77,21 @@ struct Words<'a> {
 struct Lines<'a> {
     of: Words<'a>,
     shown: BTreeSet<StepNumber>,
-    told: Vec<Line>,
+    told: Vec<ExplanationLine>,
     cut: usize,
 }
 
 impl Lines<'_> {
     fn line(&mut self, depth: usize, text: String) {
-        self.push(Line { depth, step: None, text });
+        self.push(ExplanationLine { depth, step: None, text });
     }
 
-    fn reason(&mut self, depth: usize, reason: &Reason) {
+    fn reason(&mut self, depth: usize, reason: &BlockReason) {
         let text = reason.line(&self.of);
         self.line(depth, text);
     }
 
-    fn push(&mut self, line: Line) {
+    fn push(&mut self, line: ExplanationLine) {
         if line.depth > DEPTH_MAX || self.told.len() >= LINES_MAX {
             self.cut = self.cut.saturating_add(1);
         } else {
@@ -105,19 +105,23 @@ impl Lines<'_> {
         let step = Some((number, *status));
         if !self.shown.insert(number) {
             let text = format!("step {number} ({id}) is {status}, see above");
-            return self.push(Line { depth, step, text });
+            return self.push(ExplanationLine { depth, step, text });
         }
-        self.push(Line { depth, step, text: format!("step {number} ({id}) is {status}") });
+        self.push(ExplanationLine {
+            depth,
+            step,
+            text: format!("step {number} ({id}) is {status}"),
+        });
         if depth > DEPTH_MAX || self.told.len() >= LINES_MAX {
             return;
         }
         for reason in reasons {
             let next = reason.leads_to();
-            // What another step is waited for is the line of that step.
-            if !matches!(reason, Reason::Step { .. }) {
+            // The heading of the other step is the line for this reason.
+            if !matches!(reason, BlockReason::Step { .. }) {
                 self.reason(depth + 1, reason);
             }
-            let below = depth + if matches!(reason, Reason::Step { .. }) { 1 } else { 2 };
+            let below = depth + if matches!(reason, BlockReason::Step { .. }) { 1 } else { 2 };
             for number in next {
                 self.step(number, below);
             }
@@ -125,17 +129,17 @@ impl Lines<'_> {
     }
 }
 
-impl Reason {
+impl BlockReason {
     /// The reason in one line.
     fn line(&self, of: &Words<'_>) -> String {
         match self {
             Self::RunEnded(ending) => format!("the run has ended: {ending:?}").to_lowercase(),
             Self::NoActivePlan { proposed } => {
                 let versions: Vec<String> = proposed.iter().map(|(n, _)| n.to_string()).collect();
-                format!("no plan is active; waiting for a review: {}", versions.join(", "))
+                format!("no plan is active; versions waiting for review: {}", versions.join(", "))
             }
-            Self::Paused(cause) => format!("the run pauses: {cause}"),
-            Self::Stopping(reason) => format!("nothing more is dealt: {reason}"),
+            Self::Paused(cause) => format!("the run is paused: {cause}"),
+            Self::Stopping(reason) => format!("nothing more is dispatched: {reason}"),
             Self::Removed => "the active plan has no such step".to_owned(),
             Self::Step { step, id, status } => format!("step {step} ({id}) is {status}"),
             Self::Barrier(missing) => missing.line(of),
@@ -145,7 +149,7 @@ impl Reason {
             }
             Self::Precondition { place, expression, ruling, variables, writers } => {
                 let who = match writers.len() {
-                    0 => "and no step that is left sets it".to_owned(),
+                    0 => "and no remaining step sets it".to_owned(),
                     _ => format!("which may be set by {}", of.names(writers)),
                 };
                 let (place, ruled) = (counted(*place), ruled(*ruling));
@@ -153,7 +157,7 @@ impl Reason {
                 format!("precondition {place} `{expression}` {ruled}: it reads {names}, {who}")
             }
             Self::Question { question, subject, text, to, deadline, options } => {
-                let to = to.as_deref().unwrap_or("somebody");
+                let to = to.as_deref().unwrap_or("a person");
                 let mut about = String::new();
                 if let Subject::Failure(token) = subject {
                     about = format!(" about attempt {token}");
@@ -164,12 +168,12 @@ impl Reason {
             }
             Self::Gate => "its gate is closed".to_owned(),
             Self::Delay { until, after } => {
-                format!("it failed and waits, {}, after: {after}", of.until(*until))
+                format!("it failed and is delayed, {}, after: {after}", of.until(*until))
             }
-            Self::StandIn(step) => format!("step {step} stands in for it"),
-            Self::OnCall(steps) => {
+            Self::Fallback(step) => format!("it failed and waits for its fallback, step {step}"),
+            Self::FallbackFor(steps) => {
                 let steps: BTreeSet<StepNumber> = steps.iter().copied().collect();
-                format!("it only stands in for {}, if called", of.names(&steps))
+                format!("fallback for {}; runs only if that fails", of.names(&steps))
             }
             Self::Cap { scope, within, limit, holders } => {
                 let place = match (scope, within) {
@@ -180,28 +184,28 @@ impl Reason {
                 format!("the cap of {limit} for {scope}{place} is reached: {}", some(&who))
             }
             Self::Budget(shortage) => shortage.line(),
-            Self::Held(holder) => holder.line(of),
+            Self::Dispatched(holder) => holder.line(of),
             Self::Reported { token, undecided: Some((_, message)), .. } => {
-                format!("somebody must decide about attempt {token}: {message}")
+                format!("attempt {token} waits for a decision about its failure: {message}")
             }
             Self::Reported { token, unjudged, undecided: None } => {
                 let places: Vec<String> = unjudged.iter().copied().map(counted).collect();
                 format!("attempt {token} waits for verdicts on criteria {}", some(&places))
             }
-            Self::InDoubt(holder) => {
+            Self::OutcomeUnknown(holder) => {
                 let (token, worker) = (holder.token, &holder.worker);
                 format!(
-                    "attempt {token} of {worker} may have done it: somebody must say whether it landed"
+                    "attempt {token} of {worker} has an unknown outcome: a person must find out whether it landed"
                 )
             }
-            Self::Failed(None) => "it failed for good".to_owned(),
-            Self::Failed(Some((_, message))) => format!("it failed for good: {message}"),
-            Self::Cancelled => "its run ended before it was done".to_owned(),
+            Self::Failed(None) => "it failed permanently".to_owned(),
+            Self::Failed(Some((_, message))) => format!("it failed permanently: {message}"),
+            Self::Cancelled => "the run ended before it was done".to_owned(),
         }
     }
 }
 
-/// A place in a list, as people count: from 1.
+/// A list index as people count, from 1.
 fn counted(place: u32) -> String {
     (u64::from(place) + 1).to_string()
 }
@@ -214,7 +218,7 @@ fn ruled(ruling: Option<Ruling>) -> &'static str {
     }
 }
 
-/// Some of the names, and how many more there are.
+/// The first names, and the number of the others.
 fn some(names: &[String]) -> String {
     let shown: Vec<&str> = names.iter().take(NAMES_MAX).map(String::as_str).collect();
     match names.len().checked_sub(NAMES_MAX) {
@@ -238,7 +242,7 @@ impl Words<'_> {
     }
 }
 
-impl MissingAt {
+impl BlockingBarrier {
     fn line(&self, of: &Words<'_>) -> String {
         let Self { id, needed, arrived, missing, failed, .. } = self;
         let verb = match self.status {
@@ -263,7 +267,7 @@ impl MissingAt {
     }
 }
 
-impl Holder {
+impl BlockingAttempt {
     fn line(&self, of: &Words<'_>) -> String {
         let Self { run, step, id, worker, lease_until, .. } = self;
         let until = of.until(*lease_until);
@@ -272,12 +276,12 @@ impl Holder {
     }
 }
 
-impl Shortage {
+impl BudgetShortage {
     fn line(&self) -> String {
         let Self { part, spent, reserved, needed, limit, .. } = self;
         let whose = self.run.map_or("the ledger's".to_owned(), |run| format!("run {run}'s"));
         format!(
-            "{whose} budget of {part} does not cover it: {spent} spent, {reserved} set aside, \
+            "{whose} budget of {part} does not cover it: {spent} spent, {reserved} reserved, \
              {needed} needed, {limit} allowed"
         )
     }

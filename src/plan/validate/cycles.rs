@@ -1,8 +1,8 @@
-//! Cycles: steps that wait for each other, and fallbacks that never come to stand in.
+//! Dependency cycles, also through fallbacks.
 //!
-//! A step whose fallback is called waits for it. So a fallback that waits for the step that it
-//! stands in for, directly, through others or through their fallbacks, would never come to it:
-//! that is a cycle of the graph of what waits for what, with an edge for each fallback.
+//! A failed step waits for its fallback step. A fallback that depends on that step, directly,
+//! through others or through their fallbacks, could therefore never run. Such fallbacks are found
+//! as cycles of the dependency graph with an additional edge from each step to its fallback.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use crate::plan::model::graph::cycle::{Cycle, Edge, find_cycles};
 use crate::plan::model::plan::Plan;
 use crate::plan::model::step::Fallback;
 
-/// The position of an edge that is no name in `after`, but a fallback.
+/// The position of an edge that is a fallback, not a name in `after`.
 pub(crate) const FALLBACK: usize = usize::MAX;
 
-/// The cycles that close only when fallbacks stand in. `edges` is a graph without cycles.
+/// The cycles that close only through fallbacks. `edges` must be a graph without cycles.
 pub(crate) fn with_fallbacks(
     plan: &Plan,
     nodes: &BTreeMap<&str, usize>,
@@ -22,7 +22,7 @@ pub(crate) fn with_fallbacks(
     let mut has_fallbacks = false;
     for (node, step) in plan.steps.iter().enumerate() {
         let Some(Fallback::Step(name)) = step.fallback.as_deref() else { continue };
-        // A name that leads nowhere, or to the step itself, is a problem of its own.
+        // An unknown name, or the step itself, is reported elsewhere.
         let to = nodes.get(name.as_str()).copied().filter(|to| *to != node);
         if let (Some(to), Some(list)) = (to, edges.get_mut(node)) {
             list.push(Edge { to, position: FALLBACK });
@@ -32,7 +32,7 @@ pub(crate) fn with_fallbacks(
     if has_fallbacks { find_cycles(&edges) } else { Vec::new() }
 }
 
-/// Cycles by the node that they are reported at.
+/// Cycles by the node at which they are reported.
 pub(crate) fn by_node(cycles: Vec<Cycle>) -> BTreeMap<usize, Vec<Cycle>> {
     let mut by_node: BTreeMap<usize, Vec<Cycle>> = BTreeMap::new();
     for cycle in cycles {

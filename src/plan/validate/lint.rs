@@ -1,9 +1,7 @@
-//! Advice about a plan: what may be run, but hardly was meant.
+//! Warnings about plans that can run but look like a mistake.
 //!
-//! Invariants: nothing here keeps a plan from being run, and each warning has its place and says
-//! what to do. Linear in the plan (times a logarithm), and in its steps for each failure rule.
-//!
-//! Left out on purpose: what is wrong in any case, which `validate` reports.
+//! A warning never prevents a run; it has a place and says what to do. Linting takes time O(n log
+//! n) in the size of the plan, plus O(n) for each failure rule. Errors are found by `validate`.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -15,7 +13,7 @@ use crate::plan::model::policy::{Decider, FailureAction, FailureMatch, FailureRu
 use crate::plan::model::problem::Problem;
 use crate::plan::model::step::{Gate, Idempotence, OnFalse, RetryPolicy, Step};
 
-/// All warnings about a plan, in plan order.
+/// Returns all warnings about a plan, in plan order.
 #[must_use]
 pub fn lint(plan: &Plan) -> Vec<Problem> {
     let written = plan.steps.iter().flat_map(|step| &step.outputs).map(String::as_str).collect();
@@ -48,28 +46,29 @@ impl Linter<'_> {
     fn step(&mut self, item: Item<'_>, step: &Step) {
         let mut warn = |field: &str, text: &str| self.warnings.push(item.problem(field, text));
         if step.acceptance.is_empty() {
-            warn(".acceptance", "no criteria: the worker's receipt alone accepts it; add one");
+            warn(".acceptance", "no criteria: the receipt alone accepts the step; add one");
         }
         let said = step.idempotent.or(self.plan.defaults.idempotent);
         if !step.side_effects.is_empty() && said.is_none() {
-            let text = "it has side effects and does not say whether they may happen twice: a \
-                        lost attempt is done again; say yes, no or with_key";
+            let text = "the step has side effects and no idempotent setting, so a lost attempt is \
+            repeated; set yes, no or with_key";
             warn(".idempotent", text);
         }
         match (self.plan.idempotence_of(step), &step.probe) {
             (Idempotence::No, None) => {
-                let text = "no probe: after a lost attempt a person must say what happened; \
-                            write a command that can tell";
+                let text = "no probe: after a lost attempt a person must find out what happened; \
+                add a command that can";
                 warn(".probe", text);
             }
             (Idempotence::Yes | Idempotence::WithKey, Some(_)) => {
-                let text = "it is never run, since the step may be done again; say idempotent: no";
+                let text =
+                    "the probe is never run, since the step may be repeated; set idempotent: no";
                 warn(".probe", text);
             }
             (Idempotence::No, Some(_)) | (Idempotence::Yes | Idempotence::WithKey, None) => {}
         }
         if step.preconditions.is_empty() && step.on_false != OnFalse::default() {
-            warn(".on_false", "there are no preconditions that could be false");
+            warn(".on_false", "no effect without preconditions");
         }
         self.inputs(item, step);
         self.costs(item, step);
@@ -83,9 +82,8 @@ impl Linter<'_> {
         for (index, name) in step.inputs.iter().enumerate() {
             if !self.written.contains(name.as_str()) {
                 let name = shown(name);
-                let text = format!(
-                    "no step has the output `{name}`: it is null unless somebody sets it by hand"
-                );
+                let text =
+                    format!("no step has the output `{name}`: it is null unless it is set by hand");
                 self.warnings.push(item.problem(format_args!(".inputs[{index}]"), text));
             }
         }
@@ -100,11 +98,11 @@ impl Linter<'_> {
         if let Some(Cost { money_micros, tokens }) = step.cost_limit
             && is_over(Some(money_micros), Some(tokens))
         {
-            let text = "more than cost_limit allows: the run pauses after every attempt";
+            let text = "more than cost_limit: the run pauses after every attempt";
             self.warnings.push(item.problem(".cost_estimate", text));
         }
         if is_over(self.plan.budget.money_micros, self.plan.budget.tokens) {
-            let text = "more than the plan's whole budget: it is never dealt";
+            let text = "more than the plan's whole budget: the step is never dispatched";
             self.warnings.push(item.problem(".cost_estimate", text));
         }
     }
@@ -117,7 +115,7 @@ impl Linter<'_> {
             ("jitter_percent", retry.jitter_percent.is_some()),
         ] {
             if is_given {
-                let text = "there is no wait that it could change; give backoff_seconds too";
+                let text = "no effect without a delay; add backoff_seconds";
                 self.warn(format!("{place}.retry.{field}"), text);
             }
         }
@@ -125,8 +123,7 @@ impl Linter<'_> {
 
     fn gate(&mut self, place: &dyn Display, gate: &Gate) {
         if gate.deadline_seconds.is_some() && gate.on_timeout.is_none() {
-            let text = "nothing happens when the deadline passes, but that the question is \
-                        asked without one; say on_timeout";
+            let text = "at the deadline the question only loses its deadline; set on_timeout";
             self.warn(format!("{place}.deadline_seconds"), text);
         }
     }
@@ -135,12 +132,12 @@ impl Linter<'_> {
         let plan = self.plan;
         let owners = owners(plan);
         for owner in plan.caps.owners.keys().filter(|owner| !owners.contains(owner.as_str())) {
-            let text = "no step has this owner, so the cap does nothing";
+            let text = "no step has this owner, so the cap has no effect";
             self.warn(format!("caps.owners.{}", shown(owner)), text);
         }
         for tag in plan.caps.tags.keys() {
             if !self.tags.contains(tag.as_str()) {
-                let text = "no step has this tag, so the cap does nothing";
+                let text = "no step has this tag, so the cap has no effect";
                 self.warn(format!("caps.tags.{}", shown(tag)), text);
             }
         }
@@ -148,8 +145,7 @@ impl Linter<'_> {
 
     fn header(&mut self) {
         if self.plan.extend_at.is_some() && !self.plan.continues {
-            let text =
-                "nobody is asked for more steps, since the plan does not say continues: true";
+            let text = "no effect, since the plan does not set continues: true";
             self.warn("extend_at", text);
         }
         if let Some(gate) = &self.plan.gate {
@@ -160,8 +156,8 @@ impl Linter<'_> {
     fn rules(&mut self) {
         let policy = &self.plan.failure;
         if policy.decider == Decider::External && !policy.rules.is_empty() {
-            let text = "somebody else decides about failures, so the rules do nothing; say \
-                        decider: rules, or leave them out";
+            let text = "the decider is external, so the rules have no effect; set decider: rules, or \
+            remove them";
             self.warn("failure.rules", text);
             return;
         }
@@ -170,7 +166,7 @@ impl Linter<'_> {
             let item = Item { list: "failure.rules", index, id: &rule.id };
             if let Some(last) = last {
                 let text = format!(
-                    "it is never reached: rule `{}` before it decides about every failure",
+                    "never reached: the earlier rule `{}` decides every failure",
                     shown(&last.id)
                 );
                 self.warnings.push(item.problem("", text));
@@ -187,19 +183,19 @@ impl Linter<'_> {
         if let Some(tag) = &rule.when.tag
             && !self.tags.contains(tag.as_str())
         {
-            let text = "no step has this tag, so the rule does nothing";
+            let text = "no step has this tag, so the rule has no effect";
             self.warnings.push(item.problem(".when.tag", text));
         }
         let may_match = |step: &&Step| rule.when.step.as_ref().is_none_or(|id| *id == step.id);
         let mut steps = self.plan.steps.iter().filter(may_match);
         if rule.then == FailureAction::Fallback && steps.all(|step| step.fallback.is_none()) {
-            let text = "no step that it is about has a fallback, so the rule does nothing";
+            let text = "no matching step has a fallback, so the rule has no effect";
             self.warnings.push(item.problem(".then", text));
         }
     }
 }
 
-/// Whether no failure comes to the rules behind this one.
+/// Whether no failure reaches the rules after this one.
 fn decides_all(rule: &FailureRule) -> bool {
     let is_always_possible = match rule.then {
         FailureAction::Retry | FailureAction::Fallback => false,
@@ -213,7 +209,7 @@ fn decides_all(rule: &FailureRule) -> bool {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: every warning is raised where it belongs, and nothing is raised about a good plan.
+    //! Each warning is raised at its place, and a good plan has none.
 
     use super::*;
     use crate::plan::{Budget, Criterion, Fallback, OnTimeout};

@@ -1,11 +1,9 @@
-//! What is wrong with a plan: everything, in plan order, each with its place.
+//! Validation of plans: finds all problems, in plan order, each with its place.
 //!
-//! Invariants: a plan without problems has unique ids, no name that leads nowhere and no cycle,
-//! and its canonical form is exact. Nothing here recurses over the plan, and nothing is more
-//! than linear in it (times a logarithm), so a plan of a million steps can be judged.
-//!
-//! Left out on purpose: advice. What may be run, but hardly was meant, is not a problem, but a
-//! warning of [`crate::plan::lint`].
+//! Invariants: a plan without problems has unique ids, no unknown name and no cycle, and its
+//! canonical form is exact. Validation does not recurse over the plan and takes time O(n log n), so
+//! it handles a million steps. Plans that can run but look like a mistake get warnings from
+//! `lint`.
 
 mod cycles;
 pub(crate) mod lint;
@@ -21,28 +19,28 @@ use crate::plan::model::graph::edges::{Item, shown};
 use crate::plan::model::plan::{Barrier, BarrierNeeds, Plan};
 use crate::plan::model::problem::Problem;
 use crate::plan::model::step::Step;
-use validator::{EXACT_MAX, Judge, TOO_LARGE, ZERO_BUDGET, ZERO_CAP, ZERO_SECONDS};
+use validator::{EXACT_MAX, TOO_LARGE, Validator, ZERO_BUDGET, ZERO_CAP, ZERO_SECONDS};
 
-/// How many steps a plan may have.
+/// The largest number of steps in a plan.
 pub const STEPS_MAX: usize = 1_000_000;
 
-/// All problems of a plan, in plan order. A plan without any can be run.
+/// Returns all problems of a plan, in plan order. A plan without problems can be run.
 #[must_use]
 pub fn validate(plan: &Plan) -> Vec<Problem> {
-    let mut judge = Judge::new(plan);
-    judge.header();
+    let mut validator = Validator::new(plan);
+    validator.header();
     for (index, step) in plan.steps.iter().enumerate() {
-        judge.step(Item { list: "steps", index, id: &step.id }, index, step);
+        validator.step(Item { list: "steps", index, id: &step.id }, index, step);
     }
     for (index, barrier) in plan.barriers.iter().enumerate() {
         let node = plan.steps.len().saturating_add(index);
-        judge.barrier(Item { list: "barriers", index, id: &barrier.id }, node, barrier);
+        validator.barrier(Item { list: "barriers", index, id: &barrier.id }, node, barrier);
     }
-    judge.footer();
-    judge.problems
+    validator.footer();
+    validator.problems
 }
 
-impl Judge<'_> {
+impl Validator<'_> {
     fn header(&mut self) {
         let plan = self.plan;
         let mut seen = BTreeMap::new();
@@ -66,7 +64,7 @@ impl Judge<'_> {
     }
 }
 
-impl<'a> Judge<'a> {
+impl<'a> Validator<'a> {
     fn step(&mut self, item: Item<'a>, node: usize, step: &'a Step) {
         self.id(item);
         self.unique(item, node);
@@ -89,7 +87,7 @@ impl<'a> Judge<'a> {
         if let Some(fallback) = &step.fallback {
             self.fallback(item, fallback);
         }
-        self.stand_in_cycle(item, node);
+        self.fallback_cycle(item, node);
         if let Some(gate) = &step.gate {
             self.gate(&format_args!("{item}.gate"), gate, rules::STEP_GATE_ANSWERS);
         }

@@ -1,10 +1,10 @@
-//! Commands, criteria, expressions, gates and failure rules: whether they can mean anything.
+//! Checks of commands, criteria, expressions, gates and failure rules.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use super::cycles::FALLBACK;
-use super::validator::{Judge, ZERO_SECONDS, fault_of};
+use super::validator::{Validator, ZERO_SECONDS, fault_of};
 use crate::plan::event::question::{ABORT, FAIL, NO, REPLAN, RETRY, SKIP, YES};
 use crate::plan::model::criterion::Criterion;
 use crate::plan::model::graph::cycle::Cycle;
@@ -13,7 +13,7 @@ use crate::plan::model::policy::{FailureAction, FailureMatch};
 use crate::plan::model::step::{Fallback, Gate, OnTimeout, Step};
 use crate::plan::value::expression;
 
-impl<'a> Judge<'a> {
+impl<'a> Validator<'a> {
     /// A cycle as a path of ids.
     fn path(&self, cycle: &Cycle) -> String {
         let name = |node: usize| match node_item(self.plan, node) {
@@ -41,7 +41,7 @@ impl<'a> Judge<'a> {
     pub(super) fn fallback(&mut self, item: Item<'_>, fallback: &'a Fallback) {
         let text = match fallback {
             Fallback::Step(name) if name == item.id => {
-                Some("a step cannot stand in for itself; name another".to_owned())
+                Some("a step cannot be its own fallback; name another step".to_owned())
             }
             Fallback::Step(name) => self.member(name),
             Fallback::Value { value, .. } => fault_of(value),
@@ -53,11 +53,11 @@ impl<'a> Judge<'a> {
         self.problems.extend(text.map(|text| item.problem(".fallback", text)));
     }
 
-    pub(super) fn stand_in_cycle(&mut self, item: Item<'_>, node: usize) {
-        for cycle in self.stand_in_cycles.remove(&node).unwrap_or_default() {
+    pub(super) fn fallback_cycle(&mut self, item: Item<'_>, node: usize) {
+        for cycle in self.fallback_cycles.remove(&node).unwrap_or_default() {
             let path = self.path(&cycle);
             let text = format!(
-                "a cycle through a fallback, each waits for the next or is stood in for by it: \
+                "a cycle through a fallback, each waits for the next or falls back to it: \
                  {path}; name a fallback for `{}` that does not wait for it",
                 shown(item.id)
             );
@@ -70,16 +70,16 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// What may be answered to the gate of a step.
+/// The answers to the gate of a step.
 pub(super) const STEP_GATE_ANSWERS: &[&str] = &[YES, NO, SKIP];
 
-/// What may be answered to the gate of a plan.
+/// The answers to the gate of a plan.
 pub(super) const PLAN_GATE_ANSWERS: &[&str] = &[YES, NO, ABORT];
 
-/// What may be answered to a failure.
+/// The answers to a failure.
 const FAILURE_ANSWERS: &[&str] = &[RETRY, SKIP, FAIL, REPLAN, ABORT];
 
-impl<'a> Judge<'a> {
+impl<'a> Validator<'a> {
     pub(super) fn command(&mut self, place: &dyn Display, field: &str, command: Option<&String>) {
         if command.is_some_and(|command| command.trim().is_empty()) {
             let text = "the command is empty and would always succeed; leave it out or write one";
@@ -121,14 +121,14 @@ impl<'a> Judge<'a> {
 
     pub(super) fn hints(&mut self, item: Item<'_>, step: &Step) {
         if step.failure_hints.keys().any(|word| word.trim().is_empty()) {
-            let text = "an empty word is in every message; write one that tells failures apart";
+            let text = "an empty word matches every message; write one that distinguishes failures";
             self.problems.push(item.problem(".failure_hints", text));
         }
     }
 
     pub(super) fn gate(&mut self, place: &dyn Display, gate: &Gate, answers: &[&str]) {
         if gate.question.trim().is_empty() {
-            let text = "the question is empty; write what somebody is to say yes to";
+            let text = "the question is empty; write what needs a decision";
             self.report(format!("{place}.question"), text);
         }
         self.deadline(place, gate.deadline_seconds, gate.on_timeout.as_ref(), answers);
@@ -146,14 +146,14 @@ impl<'a> Judge<'a> {
         }
         let text = match on_timeout {
             Some(_) if seconds.is_none() => {
-                "there is no deadline that could pass; give deadline_seconds too".to_owned()
+                "no effect without a deadline; add deadline_seconds".to_owned()
             }
             Some(OnTimeout::Answer(answer)) if !answers.contains(&answer.as_str()) => {
                 let (found, expected) = (shown(answer), answers.join(", "));
-                format!("`{found}` is no answer, expected one of {expected}")
+                format!("`{found}` is not an answer, expected one of {expected}")
             }
             Some(OnTimeout::EscalateTo(who)) if who.trim().is_empty() => {
-                "nobody is named to ask then; name somebody".to_owned()
+                "the name is empty; name the person to ask".to_owned()
             }
             Some(OnTimeout::Answer(_) | OnTimeout::EscalateTo(_) | OnTimeout::Abort) | None => {
                 return;
@@ -170,7 +170,8 @@ impl<'a> Judge<'a> {
             if let Some(first) =
                 seen.insert(rule.id.as_str(), index).filter(|_| !rule.id.is_empty())
             {
-                let text = format!("the id is taken by failure.rules[{first}]; records name it");
+                let text =
+                    format!("the id is taken by failure.rules[{first}]; every rule needs its own");
                 self.problems.push(item.problem(".id", text));
             }
             self.failure_match(item, &rule.when);
@@ -205,7 +206,7 @@ impl<'a> Judge<'a> {
             self.problems.push(item.problem(".when.owner", text));
         }
         if when.message.as_deref() == Some("") {
-            let text = "an empty text is in every message; leave it out to match all";
+            let text = "an empty text matches every message; leave it out to match all";
             self.problems.push(item.problem(".when.message", text));
         }
         if when.failures == Some(0) {

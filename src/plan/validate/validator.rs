@@ -1,4 +1,5 @@
-//! TODO
+//! `Validator`: one pass over a plan, which collects its problems. The graph of steps and barriers
+//! is built once; `rules` and `cycles` check the fields and the graph.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -14,36 +15,38 @@ use crate::plan::model::problem::Problem;
 use crate::plan::model::step::RetryPolicy;
 use crate::plan::value::nearest::nearest;
 
-/// For how many unknown names the closest known one is looked for: each costs a scan of all.
+/// The number of unknown names for which a similar one is suggested: each costs a scan of all
+/// names.
 pub(super) const SUGGESTIONS_MAX: u32 = 32;
 
-/// The largest whole number up to which the canonical form holds all exactly.
+/// The largest whole number up to which all are exact in the canonical form.
 pub(super) const EXACT_MAX: u64 = 1 << 53;
 
-/// How many levels of lists and fields a value may have. Readers of JSON stop at 128, and a plan, a
-/// task and a line of `--json` have some levels around it.
+/// The largest nesting depth of a value. JSON parsers stop at 128, and a plan, a task or a line of
+/// `--json` adds some levels around it.
 pub const VALUE_DEPTH_MAX: usize = 120;
 
 pub(super) const FAILURE_CLASSES: [&str; 5] =
     ["transient", "deterministic", "assumption_broken", "budget_exhausted", "unknown"];
 
-/// The plan under judgement. Steps and barriers are nodes: the steps first, then the barriers.
-pub(crate) struct Judge<'a> {
+/// The validator of one plan. Steps and barriers are nodes of one graph: first the steps, then the
+/// barriers.
+pub(crate) struct Validator<'a> {
     pub(super) plan: &'a Plan,
-    /// The node of each id; of an id that is there twice, the first.
+    /// The node of each id; the first one of a duplicate id.
     pub(super) nodes: BTreeMap<&'a str, usize>,
     pub(super) phases: BTreeSet<&'a str>,
-    /// Cycles by the node that they are reported at.
+    /// Cycles by the node at which they are reported.
     pub(super) cycles: BTreeMap<usize, Vec<Cycle>>,
-    /// Cycles that close only when fallbacks stand in, by the node that they are reported at.
-    pub(super) stand_in_cycles: BTreeMap<usize, Vec<Cycle>>,
-    /// Everybody who does a step, or stands in for who does.
+    /// Cycles that close only through fallbacks, by the node at which they are reported.
+    pub(super) fallback_cycles: BTreeMap<usize, Vec<Cycle>>,
+    /// All owners of steps and fallback owners.
     pub(super) owners: BTreeSet<&'a str>,
     pub(super) suggestions_left: u32,
     pub(super) problems: Vec<Problem>,
 }
 
-impl<'a> Judge<'a> {
+impl<'a> Validator<'a> {
     pub(super) fn new(plan: &'a Plan) -> Self {
         let mut nodes = BTreeMap::new();
         for (node, id) in ids(plan).enumerate() {
@@ -51,8 +54,8 @@ impl<'a> Judge<'a> {
         }
         let edges = edges(plan, &nodes);
         let cycles = by_node(find_cycles(&edges));
-        // As long as the steps themselves wait for each other, no more is known.
-        let stand_in_cycles = if cycles.is_empty() {
+        // Cycles through fallbacks can only be found in a graph without other cycles.
+        let fallback_cycles = if cycles.is_empty() {
             by_node(with_fallbacks(plan, &nodes, edges))
         } else {
             BTreeMap::new()
@@ -62,7 +65,7 @@ impl<'a> Judge<'a> {
             nodes,
             phases: plan.phases.iter().map(|phase| phase.id.as_str()).collect(),
             cycles,
-            stand_in_cycles,
+            fallback_cycles,
             owners: owners(plan),
             suggestions_left: SUGGESTIONS_MAX,
             problems: Vec::new(),
@@ -74,8 +77,8 @@ impl<'a> Judge<'a> {
     }
 }
 
-impl<'a> Judge<'a> {
-    /// An id must be something that can be written on one line and found again.
+impl<'a> Validator<'a> {
+    /// An id must be one printable line without surrounding white space.
     pub(super) fn id(&mut self, item: Item<'_>) {
         let text = if item.id.is_empty() {
             "the id is empty; give it a name"
@@ -99,13 +102,13 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// A list of names: none twice, each of something that is there.
+    /// A list of names: no duplicates, and each must exist.
     pub(super) fn named(
         &mut self,
         item: Item<'_>,
         field: &str,
         names: &'a [String],
-        judge: fn(&mut Self, &'a str) -> Option<String>,
+        validator: fn(&mut Self, &'a str) -> Option<String>,
     ) {
         let mut seen = BTreeMap::new();
         for (position, name) in names.iter().enumerate() {
@@ -114,7 +117,7 @@ impl<'a> Judge<'a> {
                     "`{}` is listed already, at {field}[{first}]; remove one",
                     shown(name)
                 )),
-                None => judge(self, name),
+                None => validator(self, name),
             };
             if let Some(text) = text {
                 self.problems.push(item.problem(format_args!(".{field}[{position}]"), text));
@@ -128,7 +131,7 @@ impl<'a> Judge<'a> {
         }
         if self.phases.contains(name) {
             return Some(format!(
-                "`{}` is a phase, and phases order nothing; name its steps, or a barrier over them",
+                "`{}` is a phase, which implies no order; name its steps, or a barrier over them",
                 shown(name)
             ));
         }
@@ -189,9 +192,7 @@ impl<'a> Judge<'a> {
                 self.report(format!("{place}.retry.per_class.{}", shown(class)), text);
             }
             if let Some(percent) = retry.jitter_percent.filter(|percent| *percent > 100) {
-                let text = format!(
-                    "{percent} percent, expected at most 100: a wait is never less than none"
-                );
+                let text = format!("{percent} percent, expected at most 100");
                 self.report(format!("{place}.retry.jitter_percent"), text);
             }
         }
@@ -226,10 +227,10 @@ pub(super) const ZERO_BUDGET: &str =
 pub(crate) const ZERO_SECONDS: &str = "0 seconds, expected 1 or more, or leave it out";
 
 pub(super) const TOO_LARGE: &str =
-    "a number over 2^53 is not held exactly; write it as text, or use a smaller one";
+    "a number over 2^53 is not exact in JSON; write it as text, or use a smaller one";
 
-/// Whether a number is within the exact range. A fraction beyond it is refused too: whether it
-/// was written as a whole number with more digits can no longer be told.
+/// Whether a number is within the exact range. A fraction beyond it is rejected too, because it may
+/// have been written as a whole number with more digits.
 pub(super) fn is_small(number: &Number) -> bool {
     match number.as_u64().or_else(|| number.as_i64().map(i64::unsigned_abs)) {
         Some(whole) => whole <= EXACT_MAX,
@@ -237,15 +238,15 @@ pub(super) fn is_small(number: &Number) -> bool {
     }
 }
 
-/// Why a value cannot be kept as it is: the canonical form does not hold its numbers, or readers of
-/// JSON stop before its innermost one.
+/// Why a value cannot be stored unchanged: one of its numbers is not exact in the canonical form,
+/// or it is nested too deeply for JSON parsers.
 pub(crate) fn fault_of(value: &Value) -> Option<String> {
     let mut rest = vec![(value, 0)];
     while let Some((value, depth)) = rest.pop() {
         if depth > VALUE_DEPTH_MAX {
             return Some(format!(
-                "lists and fields within each other over more than {VALUE_DEPTH_MAX} levels, which \
-                 readers of JSON may refuse; make it flatter, or write it as text"
+                "more than {VALUE_DEPTH_MAX} levels of nested lists and fields; make it flatter, or \
+                write it as text"
             ));
         }
         match value {

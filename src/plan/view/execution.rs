@@ -1,4 +1,4 @@
-//! The execution state: the eight things that an agent must know to go on where it stopped.
+//! The execution state: the eight fields that an agent needs to continue a run.
 
 use std::collections::BTreeMap;
 
@@ -13,28 +13,27 @@ use crate::plan::value::ids::{Micros, StepNumber};
 /// The execution state of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ExecutionState {
-    /// Steps in flight, reported or in doubt, by number, with their ids.
+    /// Steps in flight, reported, or with an unknown outcome, by number, with their ids.
     pub current: BTreeMap<StepNumber, String>,
-    /// Steps that are accepted or skipped.
+    /// Accepted and skipped steps.
     pub completed: BTreeMap<StepNumber, String>,
-    /// Steps that are still to be done.
+    /// Steps that are not done yet.
     pub pending: BTreeMap<StepNumber, String>,
-    /// Steps that failed for good, or that the run's end cancelled.
+    /// Steps that failed finally or were cancelled by the end of the run.
     pub failed: BTreeMap<StepNumber, String>,
-    /// Failures after which a step was tried again.
+    /// Failures that were retried.
     pub retries_used: u64,
-    /// Microseconds since the run started, until it ended if it did.
+    /// Microseconds from the start of the run to its end, or to now.
     pub elapsed: Micros,
-    /// What is left of the budget.
+    /// The rest of the budget.
     pub budget_remaining: Remaining,
-    /// What was done to the world, by key: the record that says so.
+    /// Committed side effects: the record of each, by key.
     pub side_effects_committed: BTreeMap<String, u64>,
     /// The active version of the plan; 0 before the first.
     pub plan_version: u32,
 }
 
-/// What is left of a budget, what is set aside for attempts in flight already taken off. `None`:
-/// there is no limit.
+/// The rest of a budget after spent and reserved costs. `None`: no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Remaining {
     /// Money, in millionths of the currency unit.
@@ -81,7 +80,7 @@ pub fn execution_state(run: &Run, now: Micros) -> ExecutionState {
     state
 }
 
-/// For how long a run has gone on, or did.
+/// The duration of a run up to now or to its end.
 pub(crate) fn elapsed(run: &Run, now: Micros) -> Micros {
     let until = match (run.status, run.ended) {
         (RunStatus::Ended(_), Some((_, ended))) => ended,

@@ -1,12 +1,9 @@
-//! What somebody wants to see of a run: three functions of the state.
+//! Views of a run: for its user, for an operator, and for an agent that continues it.
 //!
 //! Invariants:
-//! - A view is a function of the state and of the time that the caller gives, so it is current
-//!   within the commit that changed it.
-//! - A view holds no words of a language that a program would have to parse: what is said in
-//!   words stands beside it as data.
-//!
-//! Left out on purpose: what happened on the way here, which the log holds.
+//! - A view is a function of the state and of the caller's time, so it is current as of the last
+//!   commit.
+//! - Programs need not parse text: whatever a view says in words, it also has as data.
 
 pub(crate) mod execution;
 pub(crate) mod operator;

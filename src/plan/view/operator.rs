@@ -1,4 +1,4 @@
-//! The operator's view: what is in flight, what was spent, what is stuck.
+//! The operator's view: attempts in flight, costs, and what is blocked.
 
 use std::collections::BTreeMap;
 
@@ -17,46 +17,46 @@ use crate::plan::state::run::{PlanVersion, ReplanRequest, Run, RunStatus, Tally}
 use crate::plan::state::step_state::StepState;
 use crate::plan::value::ids::{AttemptToken, ContentHash, Micros, RunId, StepNumber};
 
-/// What an operator wants to know of a run.
+/// The operator's view of a run.
 #[derive(Debug, Clone, Serialize)]
 pub struct OperatorView {
     /// The run.
     pub run: RunId,
     /// Its name.
     pub name: String,
-    /// How it stands.
+    /// Its status.
     pub status: RunStatus,
-    /// Why nothing is dealt for now.
+    /// Why the run is paused.
     pub pause: Option<PauseCause>,
-    /// Why nothing more is dealt although it goes on until nothing is in flight.
+    /// Why no further step is dispatched while the attempts in flight finish.
     pub stopping: Option<String>,
-    /// Microseconds since it started, until it ended if it did.
+    /// Microseconds from its start to its end, or to now.
     pub elapsed: Micros,
     /// The versions of its plan, in order.
-    pub versions: Vec<VersionRow>,
+    pub versions: Vec<VersionSummary>,
     /// The active version; 0 before the first.
     pub active: u32,
     /// The open request for another version.
     pub request: Option<ReplanRequest>,
-    /// How many steps of the active version have each status.
+    /// The number of steps of the active version in each status.
     pub counts: BTreeMap<StepStatus, u32>,
     /// Failures, retries and replans so far.
     pub tally: Tally,
-    /// The books: spent, estimated, reserved, attempts.
+    /// Spent, estimated and reserved costs, and attempts.
     pub account: Account,
-    /// What is left of the budget.
+    /// The rest of the budget.
     pub remaining: Remaining,
-    /// The failure that was recorded last and is not made good: step, class, message.
+    /// The newest failure that no later attempt has repaired: step, class, message.
     pub last_failure: Option<(StepNumber, FailureClass, String)>,
-    /// Attempts in flight, by when their leases run out.
-    pub in_flight: Vec<Flight>,
-    /// Lost attempts of which somebody must say what they did.
-    pub in_doubt: Vec<Flight>,
+    /// Attempts in flight, by the end of their leases.
+    pub in_flight: Vec<AttemptSummary>,
+    /// Lost attempts whose outcome a person must resolve.
+    pub in_doubt: Vec<AttemptSummary>,
     /// Open questions.
     pub questions: BTreeMap<QuestionId, Question>,
     /// Barriers that are not released.
-    pub barriers: Vec<BarrierRow>,
-    /// What may be dealt now, in the order of dealing: the first few.
+    pub barriers: Vec<BarrierSummary>,
+    /// The first steps that can be dispatched now, in dispatch order.
     pub next: Vec<StepNumber>,
     /// When the next timer of the run is due.
     pub due: Option<Micros>,
@@ -64,59 +64,59 @@ pub struct OperatorView {
 
 /// One version of the plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct VersionRow {
+pub struct VersionSummary {
     /// Its number.
     pub version: u32,
     /// Its hash.
     pub hash: ContentHash,
     /// Why it was proposed.
     pub reason: String,
-    /// What a reviewer said.
+    /// The review.
     pub review: Option<Review>,
-    /// How many steps it has.
+    /// Its number of steps.
     pub steps: u32,
 }
 
-/// An attempt that somebody has, or had.
+/// An attempt in flight, or one whose outcome is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Flight {
+pub struct AttemptSummary {
     /// The step.
     pub step: StepNumber,
     /// Its id.
     pub id: String,
     /// The attempt.
     pub token: AttemptToken,
-    /// Which attempt of the step it is.
+    /// Its number among the attempts of the step.
     pub attempt: u32,
-    /// Who.
+    /// The worker.
     pub worker: String,
-    /// Since when.
+    /// When it was dispatched.
     pub dispatched: Micros,
-    /// Until when, without a sign of life.
+    /// The end of its lease.
     pub lease_until: Micros,
-    /// What is set aside for it.
+    /// The cost reserved for it.
     pub reserved: Cost,
 }
 
 /// A barrier that is not released.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct BarrierRow {
+pub struct BarrierSummary {
     /// Its id.
     pub id: String,
-    /// How it stands.
+    /// Its status.
     pub status: BarrierStatus,
-    /// How many members arrived.
+    /// The number of members that arrived.
     pub arrived: usize,
-    /// How many must.
+    /// The number of members that must arrive.
     pub needed: u32,
-    /// Members that failed for good.
+    /// The number of members that failed finally.
     pub failed: usize,
 }
 
-/// How many of the steps that may be dealt are shown.
+/// The largest number of ready steps that is shown.
 const NEXT_MAX: usize = 10;
 
-/// What an operator wants to know of a run at that time.
+/// The operator's view of a run at that time.
 #[must_use]
 pub fn operator_view(run: &Run, now: Micros) -> OperatorView {
     let elapsed = elapsed(run, now);
@@ -146,8 +146,8 @@ pub fn operator_view(run: &Run, now: Micros) -> OperatorView {
     }
 }
 
-fn versions(run: &Run) -> Vec<VersionRow> {
-    let row = |(each, version): (&PlanVersion, u32)| VersionRow {
+fn versions(run: &Run) -> Vec<VersionSummary> {
+    let row = |(each, version): (&PlanVersion, u32)| VersionSummary {
         version,
         hash: each.hash,
         reason: each.reason.clone(),
@@ -165,12 +165,12 @@ fn last_failure(run: &Run) -> Option<(StepNumber, FailureClass, String)> {
     Some((number, class, message))
 }
 
-fn flights(run: &Run, status: StepStatus) -> Vec<Flight> {
+fn flights(run: &Run, status: StepStatus) -> Vec<AttemptSummary> {
     let held = run.steps.iter().zip((1..).map(StepNumber));
     let held = held.filter(|(step, _)| step.status == status);
     let flight = |(step, number): (&StepState, StepNumber)| {
         let attempt = step.attempt()?;
-        Some(Flight {
+        Some(AttemptSummary {
             step: number,
             id: step.id().to_owned(),
             token: attempt.token,
@@ -184,9 +184,9 @@ fn flights(run: &Run, status: StepStatus) -> Vec<Flight> {
     held.filter_map(flight).collect()
 }
 
-fn barriers(run: &Run) -> Vec<BarrierRow> {
+fn barriers(run: &Run) -> Vec<BarrierSummary> {
     let closed = run.barriers.iter().filter(|(_, each)| each.status != BarrierStatus::Released);
-    let row = |(id, each): (&String, &BarrierState)| BarrierRow {
+    let row = |(id, each): (&String, &BarrierState)| BarrierSummary {
         id: id.clone(),
         status: each.status,
         arrived: each.arrived.len(),

@@ -1,4 +1,4 @@
-//! The user's view: how far it is, what is going on, what needs them, when it may be done.
+//! The user's view: progress, current activity, required actions, and the expected end.
 
 use std::fmt;
 
@@ -12,91 +12,91 @@ use crate::plan::model::step::OnTimeout;
 use crate::plan::state::run::{Run, RunStatus};
 use crate::plan::value::ids::{ContentHash, Micros, StepNumber};
 
-/// What a person who waits for a run wants to know.
+/// The user's view of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct UserView {
-    /// What it is about: the plan's title, or the run's name.
+    /// The plan's title, or the run's name.
     pub title: String,
-    /// Steps of the active version that are done or need not be.
+    /// Accepted and skipped steps of the active version.
     pub done: u32,
     /// Steps of the active version.
     pub of: u32,
-    /// What is going on: the first few things, the most important first.
+    /// The current activities, the most important first.
     pub now: Vec<Activity>,
-    /// What needs somebody.
-    pub needs: Vec<Need>,
-    /// How many microseconds it may still take: as long per step as it took so far. `None` as
-    /// long as nothing is done, while somebody is waited for, and when it has ended.
+    /// What a person must do.
+    pub needs: Vec<RequiredAction>,
+    /// The expected time to the end in microseconds, from the average per step so far. `None`
+    /// before the first step is done, while a person must act, and after the end.
     pub expected: Option<Micros>,
 }
 
-/// Something that is going on.
+/// A current activity of the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub enum Activity {
     /// It has ended.
     Ended(Ending),
     /// No plan is approved yet.
-    WaitsForPlan,
-    /// Nothing new is begun for now.
+    AwaitingApproval,
+    /// The run is paused.
     Paused(String),
-    /// Nothing new is begun any more.
+    /// No further step is dispatched.
     Stopping(String),
-    /// Another plan is being made.
+    /// A replan is requested.
     Replanning(String),
-    /// Somebody works on a step.
-    Works {
+    /// A worker does a step.
+    Working {
         /// The step.
         step: StepNumber,
-        /// What it is, in a line: its title, goal or id.
+        /// Its title, goal or id, in one line.
         what: String,
-        /// Which attempt it is.
+        /// The number of the attempt.
         attempt: u32,
     },
-    /// The result of a step is being checked.
-    Checks {
-        /// How many steps.
+    /// Results are being checked.
+    Checking {
+        /// The number of steps.
         steps: u32,
     },
-    /// Steps wait a while before they are tried again.
-    Waits {
-        /// How many steps.
+    /// Steps are delayed before their next attempt.
+    Delayed {
+        /// The number of steps.
         steps: u32,
     },
-    /// Steps may begin as soon as somebody takes them.
+    /// Steps are ready for a worker.
     Ready {
-        /// How many steps.
+        /// The number of steps.
         steps: u32,
     },
 }
 
-/// Something that needs somebody.
+/// Something that a person must do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub enum Need {
-    /// An answer.
+pub enum RequiredAction {
+    /// Answer a question.
     Answer {
-        /// The question.
+        /// Its text.
         question: QuestionId,
-        /// What is asked.
+        /// Its text.
         text: String,
-        /// Who is asked, where it is known.
+        /// The person to ask, if named.
         to: Option<String>,
-        /// Answers that mean something.
+        /// The valid answers.
         options: Vec<String>,
-        /// Until when.
+        /// The deadline.
         deadline: Option<Micros>,
-        /// What happens then.
+        /// What happens at the deadline.
         on_timeout: Option<OnTimeout>,
-        /// Hash of what they are shown.
+        /// The hash of what is shown.
         shown: ContentHash,
     },
-    /// Somebody must say whether a lost attempt did its work.
-    Doubt {
+    /// Resolve the unknown outcome of an attempt.
+    Resolve {
         /// The step.
         step: StepNumber,
-        /// What it is.
+        /// Its title, goal or id, in one line.
         what: String,
     },
-    /// A review of a proposed plan version.
+    /// Review a proposed plan version.
     Review {
         /// The version.
         version: u32,
@@ -105,10 +105,10 @@ pub enum Need {
     },
 }
 
-/// How many activities of one kind are shown.
+/// The largest number of activities of one type.
 const SHOWN: usize = 5;
 
-/// What a person who waits for a run wants to know at that time.
+/// The user's view of a run at that time.
 #[must_use]
 pub fn user_view(run: &Run, now: Micros) -> UserView {
     let done = run.count(StepStatus::Accepted).saturating_add(run.count(StepStatus::Skipped));
@@ -128,7 +128,7 @@ pub fn user_view(run: &Run, now: Micros) -> UserView {
 fn activities(run: &Run) -> Vec<Activity> {
     match run.status {
         RunStatus::Ended(ending) => return vec![Activity::Ended(ending)],
-        RunStatus::Proposed => return vec![Activity::WaitsForPlan],
+        RunStatus::Proposed => return vec![Activity::AwaitingApproval],
         RunStatus::Running => {}
     }
     let mut activities = Vec::new();
@@ -137,19 +137,19 @@ fn activities(run: &Run) -> Vec<Activity> {
     activities.extend(run.request.as_ref().map(|each| Activity::Replanning(each.reason.clone())));
     let held = run.steps.iter().zip((1..).map(StepNumber));
     let held = held.filter(|(step, _)| step.status == StepStatus::Dispatched);
-    activities.extend(held.take(SHOWN).map(|(step, number)| Activity::Works {
+    activities.extend(held.take(SHOWN).map(|(step, number)| Activity::Working {
         step: number,
         what: what(run, number),
         attempt: step.attempts,
     }));
     let count = |status| Some(run.count(status)).filter(|count| *count > 0);
-    activities.extend(count(StepStatus::Reported).map(|steps| Activity::Checks { steps }));
-    activities.extend(count(StepStatus::Delayed).map(|steps| Activity::Waits { steps }));
+    activities.extend(count(StepStatus::Reported).map(|steps| Activity::Checking { steps }));
+    activities.extend(count(StepStatus::Delayed).map(|steps| Activity::Delayed { steps }));
     activities.extend(count(StepStatus::Ready).map(|steps| Activity::Ready { steps }));
     activities
 }
 
-/// What a step is, as a person would say it.
+/// The first line of the step's title or goal, or its id.
 fn what(run: &Run, number: StepNumber) -> String {
     let plan = run.plan_step(number);
     let said = plan.and_then(|step| {
@@ -160,14 +160,14 @@ fn what(run: &Run, number: StepNumber) -> String {
     said.unwrap_or_else(id)
 }
 
-fn needs(run: &Run) -> Vec<Need> {
+fn needs(run: &Run) -> Vec<RequiredAction> {
     if matches!(run.status, RunStatus::Ended(_)) {
         return Vec::new();
     }
-    let mut needs: Vec<Need> = run
+    let mut needs: Vec<RequiredAction> = run
         .questions
         .iter()
-        .map(|(id, question)| Need::Answer {
+        .map(|(id, question)| RequiredAction::Answer {
             question: *id,
             text: question.asked.text.clone(),
             to: question.asked.to.clone(),
@@ -177,15 +177,16 @@ fn needs(run: &Run) -> Vec<Need> {
             shown: question.asked.shown,
         })
         .collect();
-    let doubt = |number: &StepNumber| Need::Doubt { step: *number, what: what(run, *number) };
+    let doubt =
+        |number: &StepNumber| RequiredAction::Resolve { step: *number, what: what(run, *number) };
     needs.extend(run.in_doubt.iter().map(doubt));
     let versions = run.versions.iter().zip(1..);
     let open = versions.filter(|(each, version)| each.review.is_none() && *version > run.active);
-    needs.extend(open.map(|(each, version)| Need::Review { version, hash: each.hash }));
+    needs.extend(open.map(|(each, version)| RequiredAction::Review { version, hash: each.hash }));
     needs
 }
 
-/// As long for each step that is open as it took for each that is accepted.
+/// The average time per accepted step, times the number of open steps.
 fn expected(run: &Run, now: Micros) -> Option<Micros> {
     if run.status != RunStatus::Running {
         return None;
@@ -218,37 +219,37 @@ impl fmt::Display for Activity {
             Self::Ended(Ending::Failed) => f.write_str("it has failed"),
             Self::Ended(Ending::Cancelled) => f.write_str("it was cancelled"),
             Self::Ended(Ending::Aborted) => f.write_str("it was aborted"),
-            Self::WaitsForPlan => f.write_str("no plan is approved yet"),
-            Self::Paused(cause) => write!(f, "nothing new is begun for now: {cause}"),
-            Self::Stopping(reason) => write!(f, "nothing new is begun any more: {reason}"),
-            Self::Replanning(reason) => write!(f, "another plan is needed: {reason}"),
-            Self::Works { what, attempt: 1, .. } => write!(f, "working on: {what}"),
-            Self::Works { what, attempt, .. } => {
+            Self::AwaitingApproval => f.write_str("no plan is approved yet"),
+            Self::Paused(cause) => write!(f, "paused: {cause}"),
+            Self::Stopping(reason) => write!(f, "stopping: {reason}"),
+            Self::Replanning(reason) => write!(f, "waiting for a new plan: {reason}"),
+            Self::Working { what, attempt: 1, .. } => write!(f, "working on: {what}"),
+            Self::Working { what, attempt, .. } => {
                 write!(f, "working on: {what} (attempt {attempt})")
             }
-            Self::Checks { steps: 1 } => f.write_str("checking the results of a step"),
-            Self::Checks { steps } => write!(f, "checking the results of {steps} steps"),
-            Self::Waits { steps: 1 } => f.write_str("a step waits before it is tried again"),
-            Self::Waits { steps } => write!(f, "{steps} steps wait before they are tried again"),
-            Self::Ready { steps: 1 } => f.write_str("a step is ready to begin"),
-            Self::Ready { steps } => write!(f, "{steps} steps are ready to begin"),
+            Self::Checking { steps: 1 } => f.write_str("checking the results of 1 step"),
+            Self::Checking { steps } => write!(f, "checking the results of {steps} steps"),
+            Self::Delayed { steps: 1 } => f.write_str("1 step is delayed before its retry"),
+            Self::Delayed { steps } => write!(f, "{steps} steps are delayed before their retries"),
+            Self::Ready { steps: 1 } => f.write_str("1 step is ready"),
+            Self::Ready { steps } => write!(f, "{steps} steps are ready"),
         }
     }
 }
 
-impl fmt::Display for Need {
+impl fmt::Display for RequiredAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Answer { question, text, to, options, .. } => {
-                let to = to.as_deref().unwrap_or("somebody");
+                let to = to.as_deref().unwrap_or("a person");
                 let options = options.join(" or ");
                 write!(f, "{to} must answer question {}: {text} ({options})", question.0)
             }
-            Self::Doubt { step, what } => {
-                write!(f, "somebody must say whether step {step} was done: {what}")
+            Self::Resolve { step, what } => {
+                write!(f, "a person must find out whether step {step} was done: {what}")
             }
             Self::Review { version, .. } => {
-                write!(f, "somebody must review plan version {version}")
+                write!(f, "a person must review plan version {version}")
             }
         }
     }

@@ -1,7 +1,9 @@
 //! The operator's view of a run, for people.
 
 use crate::commands::exit::Failure;
-use plan_ledger::plan::{Account, BarrierRow, Flight, Micros, OperatorView, Run, Tally};
+use plan_ledger::plan::{
+    Account, AttemptSummary, BarrierSummary, Micros, OperatorView, Run, Tally,
+};
 
 use super::super::control_phrase::{cause_text, cost_text, spent, subject_text};
 use super::super::page::Page;
@@ -76,7 +78,7 @@ fn print_stuck(view: &OperatorView, now: Micros, page: &mut Page<'_>) -> Result<
 
 fn print_flights(
     what: &str,
-    flights: &[Flight],
+    flights: &[AttemptSummary],
     now: Micros,
     page: &mut Page<'_>,
 ) -> Result<(), Failure> {
@@ -86,7 +88,8 @@ fn print_flights(
     let headings = [what, "attempt", "token", "worker", "set aside", "since", "lease"];
     let mut table = Table::with_headings(&headings);
     for flight in flights {
-        let Flight { step, id, token, attempt, worker, dispatched, lease_until, reserved } = flight;
+        let AttemptSummary { step, id, token, attempt, worker, dispatched, lease_until, reserved } =
+            flight;
         let (paint, lease) = if *lease_until <= now {
             (Paint::Bad, format!("ran out {}", moment(*lease_until, now)))
         } else {
@@ -137,12 +140,12 @@ fn print_questions(
     page.table(&table, 2)
 }
 
-fn print_barriers(barriers: &[BarrierRow], page: &mut Page<'_>) -> Result<(), Failure> {
+fn print_barriers(barriers: &[BarrierSummary], page: &mut Page<'_>) -> Result<(), Failure> {
     if barriers.is_empty() {
         return Ok(());
     }
     let mut table = Table::with_headings(&["barrier", "status", "arrived", "failed"]);
-    for BarrierRow { id, status, arrived, needed, failed } in barriers {
+    for BarrierSummary { id, status, arrived, needed, failed } in barriers {
         table.row([
             (Paint::None, plain(id)),
             (barrier_paint(*status), barrier_word(*status).to_owned()),

@@ -4,7 +4,9 @@ use clap::Args;
 use serde_json::json;
 
 use crate::commands::exit::{Code, Failure};
-use plan_ledger::plan::{Explanation, Reason, Run, StepNumber, StepState, StepStatus, explain};
+use plan_ledger::plan::{
+    BlockReason, Explanation, Run, StepNumber, StepState, StepStatus, explain,
+};
 
 use super::super::Form;
 use super::super::page::{Page, time_json};
@@ -48,7 +50,7 @@ pub(super) fn queue(
 }
 
 /// What would hold a step that is ready.
-fn held(scene: &Scene<'_>, run: &Run, number: StepNumber) -> Vec<Reason> {
+fn held(scene: &Scene<'_>, run: &Run, number: StepNumber) -> Vec<BlockReason> {
     let found = explain(&scene.state, run.id, number, scene.now).ok();
     found.map_or_else(Vec::new, |found: Explanation| found.run_reasons)
 }
@@ -131,13 +133,13 @@ fn print(scene: &Scene<'_>, run: &Run, page: &mut Page<'_>) -> Result<(), Failur
 }
 
 /// What holds a step that is ready, in a word or two.
-fn holds(reason: &Reason) -> &'static str {
+fn holds(reason: &BlockReason) -> &'static str {
     match reason {
-        Reason::RunEnded(_) => "the run's end",
-        Reason::Paused(_) => "a pause",
-        Reason::Stopping(_) => "the run stops",
-        Reason::Cap { .. } => "a cap",
-        Reason::Budget(_) => "the budget",
+        BlockReason::RunEnded(_) => "the run's end",
+        BlockReason::Paused(_) => "a pause",
+        BlockReason::Stopping(_) => "the run stops",
+        BlockReason::Cap { .. } => "a cap",
+        BlockReason::Budget(_) => "the budget",
         _ => "see why",
     }
 }

@@ -5,7 +5,8 @@
 use serde_json::{Value, json};
 
 use plan_ledger::plan::{
-    Explanation, FailureClass, Holder, MissingAt, Reason, Run, Shortage, StepNumber, StepReasons,
+    BlockReason, BlockingAttempt, BlockingBarrier, BudgetShortage, Explanation, FailureClass, Run,
+    StepNumber, StepReasons,
 };
 
 use super::super::control_json::{cause_json, subject_json, trigger_json};
@@ -23,7 +24,7 @@ pub(super) fn explanation_json(run: &Run, found: &Explanation) -> Value {
         "run_name": run.name,
         "step": found.step,
         "now": time_json(found.now),
-        "may_be_dealt": found.may_be_dealt(),
+        "may_be_dispatched": found.may_be_dispatched(),
         "run_reasons": run_reasons.collect::<Vec<_>>(),
         "steps": steps.collect::<Vec<_>>(),
         "roots": found.roots(),
@@ -45,62 +46,73 @@ fn step_json(number: StepNumber, entry: &StepReasons) -> Value {
 }
 
 /// A reason's fields.
-pub(super) fn reason_json(reason: &Reason) -> Value {
+pub(super) fn reason_json(reason: &BlockReason) -> Value {
     let word =
         |ruling: &Option<plan_ledger::plan::Ruling>| ruling.map(|ruling| words(&ruling, '_'));
     match reason {
-        Reason::RunEnded(ending) => json!({ "is": "run_ended", "ending": words(ending, '_') }),
-        Reason::NoActivePlan { proposed } => {
+        BlockReason::RunEnded(ending) => json!({ "is": "run_ended", "ending": words(ending, '_') }),
+        BlockReason::NoActivePlan { proposed } => {
             let version = |(version, hash): &_| json!({ "version": version, "hash": hash });
             let proposed: Vec<_> = proposed.iter().map(version).collect();
             json!({ "is": "no_active_plan", "proposed": proposed })
         }
-        Reason::Paused(cause) => json!({ "is": "paused", "cause": cause_json(cause) }),
-        Reason::Stopping(why) => json!({ "is": "stopping", "why": why }),
-        Reason::Removed => json!({ "is": "removed" }),
-        Reason::Step { step, id, status } => {
+        BlockReason::Paused(cause) => json!({ "is": "paused", "cause": cause_json(cause) }),
+        BlockReason::Stopping(why) => json!({ "is": "stopping", "why": why }),
+        BlockReason::Removed => json!({ "is": "removed" }),
+        BlockReason::Step { step, id, status } => {
             json!({ "is": "step", "step": step, "id": id, "status": words(status, '_') })
         }
-        Reason::Barrier(missing) => barrier_json(missing),
-        Reason::Unknown(name) => json!({ "is": "unknown", "name": name }),
-        Reason::Condition { expression, ruling } => {
+        BlockReason::Barrier(missing) => barrier_json(missing),
+        BlockReason::Unknown(name) => json!({ "is": "unknown", "name": name }),
+        BlockReason::Condition { expression, ruling } => {
             json!({ "is": "condition", "expression": expression, "ruling": word(ruling) })
         }
-        Reason::Precondition { place, expression, ruling, variables, writers } => json!({
+        BlockReason::Precondition { place, expression, ruling, variables, writers } => json!({
             "is": "precondition", "precondition": place, "expression": expression,
             "ruling": word(ruling), "variables": variables, "writers": writers,
         }),
-        Reason::Question { question, subject, text, to, deadline, options } => json!({
+        BlockReason::Question { question, subject, text, to, deadline, options } => json!({
             "is": "question", "question": question, "subject": subject_json(subject), "text": text,
             "to": to, "deadline": deadline.map(time_json), "options": options,
         }),
-        Reason::Gate => json!({ "is": "gate" }),
-        Reason::Delay { until, after } => {
+        BlockReason::Gate => json!({ "is": "gate" }),
+        BlockReason::Delay { until, after } => {
             json!({ "is": "delay", "until": time_json(*until), "after": after })
         }
-        Reason::StandIn(step) => json!({ "is": "stand_in", "step": step }),
-        Reason::OnCall(steps) => json!({ "is": "on_call", "steps": steps }),
-        Reason::Cap { scope, within, limit, holders } => json!({
+        BlockReason::Fallback(step) => json!({ "is": "stand_in", "step": step }),
+        BlockReason::FallbackFor(steps) => json!({ "is": "on_call", "steps": steps }),
+        BlockReason::Cap { scope, within, limit, holders } => json!({
             "is": "cap", "scope": scope_json(scope), "within": within, "limit": limit,
             "holders": holders.iter().map(holder_json).collect::<Vec<_>>(),
         }),
-        Reason::Budget(shortage) => shortage_json(shortage),
-        Reason::Held(holder) => json!({ "is": "held", "holder": holder_json(holder) }),
-        Reason::Reported { token, unjudged, undecided } => json!({
+        BlockReason::Budget(shortage) => shortage_json(shortage),
+        BlockReason::Dispatched(holder) => json!({ "is": "held", "holder": holder_json(holder) }),
+        BlockReason::Reported { token, unjudged, undecided } => json!({
             "is": "reported", "token": token, "unjudged": unjudged,
             "undecided": undecided.as_ref().map(failure_json),
         }),
-        Reason::InDoubt(holder) => json!({ "is": "in_doubt", "holder": holder_json(holder) }),
-        Reason::Failed(failure) => {
+        BlockReason::OutcomeUnknown(holder) => {
+            json!({ "is": "in_doubt", "holder": holder_json(holder) })
+        }
+        BlockReason::Failed(failure) => {
             json!({ "is": "failed", "failure": failure.as_ref().map(failure_json) })
         }
-        Reason::Cancelled => json!({ "is": "cancelled" }),
+        BlockReason::Cancelled => json!({ "is": "cancelled" }),
     }
 }
 
-fn barrier_json(missing: &MissingAt) -> Value {
-    let MissingAt { id, status, needed, arrived, missing, failed, deadline, is_late, question } =
-        missing;
+fn barrier_json(missing: &BlockingBarrier) -> Value {
+    let BlockingBarrier {
+        id,
+        status,
+        needed,
+        arrived,
+        missing,
+        failed,
+        deadline,
+        is_late,
+        question,
+    } = missing;
     json!({
         "is": "barrier", "barrier": id, "status": barrier_word(*status), "needed": needed,
         "arrived": arrived, "missing": missing, "failed": failed,
@@ -108,16 +120,16 @@ fn barrier_json(missing: &MissingAt) -> Value {
     })
 }
 
-fn holder_json(holder: &Holder) -> Value {
-    let Holder { run, step, id, token, worker, lease_until } = holder;
+fn holder_json(holder: &BlockingAttempt) -> Value {
+    let BlockingAttempt { run, step, id, token, worker, lease_until } = holder;
     json!({
         "run": run, "step": step, "id": id, "token": token, "worker": worker,
         "lease_until": time_json(*lease_until),
     })
 }
 
-fn shortage_json(shortage: &Shortage) -> Value {
-    let Shortage { run, part, spent, reserved, needed, limit } = shortage;
+fn shortage_json(shortage: &BudgetShortage) -> Value {
+    let BudgetShortage { run, part, spent, reserved, needed, limit } = shortage;
     json!({
         "is": "budget", "run": run, "part": words(part, '_'), "spent": spent,
         "reserved": reserved, "needed": needed, "limit": limit,

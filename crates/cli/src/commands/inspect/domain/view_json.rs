@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 
 use plan_ledger::ledger::{FieldChange, RecordedEvent, TracedRecord};
 use plan_ledger::plan::{
-    Account, Activity, BarrierRow, Event, ExecutionState, Flight, Need, OperatorView, Remaining,
-    ReplanRequest, RunId, Tally, UserView, VersionRow,
+    Account, Activity, AttemptSummary, BarrierSummary, Event, ExecutionState, OperatorView,
+    Remaining, ReplanRequest, RequiredAction, RunId, Tally, UserView, VersionSummary,
 };
 
 use super::super::control_json::{cause_json, limits_json, timeout_json, trigger_json};
@@ -34,28 +34,32 @@ pub(super) fn user_json(run: RunId, view: &UserView) -> Value {
 fn activity_json(activity: &Activity) -> Value {
     match activity {
         Activity::Ended(ending) => json!({ "is": "ended", "ending": words(ending, '_') }),
-        Activity::WaitsForPlan => json!({ "is": "waits_for_plan" }),
+        Activity::AwaitingApproval => json!({ "is": "waits_for_plan" }),
         Activity::Paused(cause) => json!({ "is": "paused", "cause": cause }),
         Activity::Stopping(reason) => json!({ "is": "stopping", "reason": reason }),
         Activity::Replanning(reason) => json!({ "is": "replanning", "reason": reason }),
-        Activity::Works { step, what, attempt } => {
+        Activity::Working { step, what, attempt } => {
             json!({ "is": "works", "step": step, "what": what, "attempt": attempt })
         }
-        Activity::Checks { steps } => json!({ "is": "checks", "steps": steps }),
-        Activity::Waits { steps } => json!({ "is": "waits", "steps": steps }),
+        Activity::Checking { steps } => json!({ "is": "checks", "steps": steps }),
+        Activity::Delayed { steps } => json!({ "is": "waits", "steps": steps }),
         Activity::Ready { steps } => json!({ "is": "ready", "steps": steps }),
     }
 }
 
-fn need_json(need: &Need) -> Value {
+fn need_json(need: &RequiredAction) -> Value {
     match need {
-        Need::Answer { question, text, to, options, deadline, on_timeout, shown } => json!({
-            "is": "answer", "question": question, "text": text, "to": to, "options": options,
-            "deadline": deadline.map(time_json), "shown": shown,
-            "on_timeout": on_timeout.as_ref().map(timeout_json),
-        }),
-        Need::Doubt { step, what } => json!({ "is": "doubt", "step": step, "what": what }),
-        Need::Review { version, hash } => {
+        RequiredAction::Answer { question, text, to, options, deadline, on_timeout, shown } => {
+            json!({
+                "is": "answer", "question": question, "text": text, "to": to, "options": options,
+                "deadline": deadline.map(time_json), "shown": shown,
+                "on_timeout": on_timeout.as_ref().map(timeout_json),
+            })
+        }
+        RequiredAction::Resolve { step, what } => {
+            json!({ "is": "doubt", "step": step, "what": what })
+        }
+        RequiredAction::Review { version, hash } => {
             json!({ "is": "review", "version": version, "hash": hash })
         }
     }
@@ -136,8 +140,8 @@ fn remaining_json(remaining: &Remaining) -> Value {
     })
 }
 
-fn version_json(row: &VersionRow) -> Value {
-    let VersionRow { version, hash, reason, review, steps } = row;
+fn version_json(row: &VersionSummary) -> Value {
+    let VersionSummary { version, hash, reason, review, steps } = row;
     json!({
         "version": version, "hash": hash, "reason": reason, "steps": steps,
         "review": review.map(|review| words(&review, '_')),
@@ -152,8 +156,9 @@ fn request_json(request: &ReplanRequest) -> Value {
     })
 }
 
-fn flight_json(flight: &Flight) -> Value {
-    let Flight { step, id, token, attempt, worker, dispatched, lease_until, reserved } = flight;
+fn flight_json(flight: &AttemptSummary) -> Value {
+    let AttemptSummary { step, id, token, attempt, worker, dispatched, lease_until, reserved } =
+        flight;
     json!({
         "step": step, "id": id, "token": token, "attempt": attempt, "worker": worker,
         "since": time_json(*dispatched), "lease_until": time_json(*lease_until),
@@ -161,8 +166,8 @@ fn flight_json(flight: &Flight) -> Value {
     })
 }
 
-fn row_json(row: &BarrierRow) -> Value {
-    let BarrierRow { id, status, arrived, needed, failed } = row;
+fn row_json(row: &BarrierSummary) -> Value {
+    let BarrierSummary { id, status, arrived, needed, failed } = row;
     json!({
         "barrier": id, "status": barrier_word(*status), "arrived": arrived, "needed": needed,
         "failed": failed,

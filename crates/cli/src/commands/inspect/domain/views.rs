@@ -9,7 +9,7 @@ use crate::commands::exit::{Code, Failure};
 use crate::commands::folder::Folder;
 use plan_ledger::ledger::{PartialTrace, RecordedEvent, TracedRecord, time_text};
 use plan_ledger::plan::{
-    Event, Micros, Need, RunId, UserView, execution_state, operator_view, user_view,
+    Event, Micros, RequiredAction, RunId, UserView, execution_state, operator_view, user_view,
 };
 
 use super::super::Form;
@@ -144,7 +144,7 @@ fn print_user(view: &UserView, now: Micros, page: &mut Page<'_>) -> Result<(), F
     let text = view.to_string();
     text.lines().try_for_each(|line| page.line(&plain(line)))?;
     for need in &view.needs {
-        if let Need::Answer { question, deadline: Some(deadline), .. } = need {
+        if let RequiredAction::Answer { question, deadline: Some(deadline), .. } = need {
             let until = moment(*deadline, now);
             page.painted(
                 Paint::Notice,

@@ -9,7 +9,7 @@ use crate::commands::exit::{Code, Failure};
 use crate::commands::text::asked;
 use crate::runner::{Pending, StepName};
 use plan_ledger::plan::{
-    Explanation, Line, Micros, Reason, Run, State, StepNumber, StepStatus, explain,
+    BlockReason, Explanation, ExplanationLine, Micros, Run, State, StepNumber, StepStatus, explain,
 };
 
 use super::super::Form;
@@ -88,7 +88,7 @@ fn print(
 }
 
 /// The lines, with times as people read them.
-fn lines(found: &Explanation) -> Vec<Line> {
+fn lines(found: &Explanation) -> Vec<ExplanationLine> {
     found.lines(&|at| match at.checked_sub(found.now) {
         None | Some(0) => format!("overdue since {}", moment(at, found.now)),
         Some(_) => format!("until {}", moment(at, found.now)),
@@ -132,22 +132,22 @@ fn commands(run: &Run, found: &Explanation, dir: &Path) -> Vec<String> {
     commands
 }
 
-fn typed(run: &Run, number: Option<StepNumber>, reason: &Reason, dir: &Path) -> Vec<String> {
+fn typed(run: &Run, number: Option<StepNumber>, reason: &BlockReason, dir: &Path) -> Vec<String> {
     let of_pending = |item: &Pending| {
         let (_, commands) = asked(item, &run.name, dir);
         commands.iter().map(|command| plain(command)).collect()
     };
     match (reason, number) {
-        (Reason::Question { question, .. }, _) => {
+        (BlockReason::Question { question, .. }, _) => {
             let Some(open) = run.questions.get(question) else { return Vec::new() };
             let step = open.step.map(|number| StepName::of(run, number));
             of_pending(&Pending::Question { id: *question, step, asked: open.asked.clone() })
         }
-        (Reason::Reported { .. }, Some(number)) => judge(run, number, dir).commands,
-        (Reason::InDoubt(_), Some(number)) => answer(run, number, dir).commands,
-        (Reason::Failed(_), Some(number)) => failed_step(run, number, dir).commands,
-        (Reason::Paused(cause), _) => of_pending(&Pending::Paused { cause: cause.clone() }),
-        (Reason::NoActivePlan { proposed }, _) => {
+        (BlockReason::Reported { .. }, Some(number)) => judge(run, number, dir).commands,
+        (BlockReason::OutcomeUnknown(_), Some(number)) => answer(run, number, dir).commands,
+        (BlockReason::Failed(_), Some(number)) => failed_step(run, number, dir).commands,
+        (BlockReason::Paused(cause), _) => of_pending(&Pending::Paused { cause: cause.clone() }),
+        (BlockReason::NoActivePlan { proposed }, _) => {
             let reviews = proposed
                 .iter()
                 .map(|(version, hash)| Pending::Review { version: *version, hash: *hash });
