@@ -1,6 +1,6 @@
-//! A projection of one's own: what the attempts of each owner cost, at any record of the past,
+//! A user-defined projection: the cost of the attempts of each owner, at any record of the past,
 //! without folding the whole log every time.
-#![expect(clippy::print_stdout, reason = "it is a program that talks")]
+#![expect(clippy::print_stdout, reason = "the example prints its results")]
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 /// Attempts and money by owner.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 struct SpentByOwner {
-    /// By owner: how many attempts, and what they cost in millionths.
+    /// The number of attempts and their cost in millionths, by owner.
     owners: BTreeMap<String, (u64, u64)>,
-    /// Who owns each step, as the plans said that were seen so far.
+    /// The owner of each step, from the plans so far.
     steps: BTreeMap<RunId, Vec<String>>,
 }
 
@@ -24,11 +24,11 @@ impl Projection for SpentByOwner {
     const NAME: &'static str = "spent_by_owner";
     const VERSION: u32 = 1;
 
-    fn apply(&mut self, recorded: &RecordedEvent) {
-        match &recorded.event {
+    fn apply(&mut self, record: &RecordedEvent) {
+        match &record.event {
             Some(Event::PlanSteps(added)) => {
                 let owners = added.steps.iter().map(|each| each.step.owner.clone());
-                let owners = owners.map(|owner| owner.unwrap_or_else(|| "nobody".to_owned()));
+                let owners = owners.map(|owner| owner.unwrap_or_else(|| "unowned".to_owned()));
                 self.steps.entry(added.run).or_default().extend(owners);
             }
             Some(Event::Step(record)) => match &record.event {
@@ -43,7 +43,7 @@ impl Projection for SpentByOwner {
     }
 
     fn encode(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        // Maps that are sorted, and no numbers with fractions: equal values give equal bytes.
+        // Sorted maps and integers: equal values give equal bytes.
         Ok(serde_json::to_writer(out, self)?)
     }
 
@@ -53,10 +53,10 @@ impl Projection for SpentByOwner {
 }
 
 impl SpentByOwner {
-    /// The entry of a step's owner. Whatever a record says, there is one.
+    /// The entry of a step's owner, created if necessary.
     fn of(&mut self, run: RunId, step: StepNumber) -> &mut (u64, u64) {
         let owner = self.steps.get(&run).and_then(|steps| steps.get(step.index()));
-        let owner = owner.map_or("nobody", String::as_str).to_owned();
+        let owner = owner.map_or("unowned", String::as_str).to_owned();
         self.owners.entry(owner).or_default()
     }
 }
@@ -78,14 +78,14 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
             half_way = ledger.snapshot::<SpentByOwner>()?.seq;
         }
     }
-    // Folded from the snapshot on, not from the start.
+    // This folds from the snapshot, not from the start.
     let last = ledger.head().seq;
     let spent: SpentByOwner = ledger.project(last)?;
     for (owner, (attempts, money)) in &spent.owners {
         println!("{owner}: {attempts} attempts, {money} millionths");
     }
     assert_eq!(spent.owners.get("writer"), Some(&(2, 4000)));
-    // And any moment of the past.
+    // Any record of the past works too.
     let before: SpentByOwner = ledger.project(half_way)?;
     assert_eq!(before.owners.get("writer"), Some(&(1, 1000)));
     Ok(ledger.close()?)

@@ -1,6 +1,6 @@
-//! A plan of three steps, executed through a ledger that survives whatever happens between any
-//! two lines: killed anywhere, it goes on. Run once more, it finds the work done.
-#![expect(clippy::print_stdout, reason = "it is a program that talks")]
+//! Executes a plan of three steps through a ledger. If the program is killed between any two lines, the
+//! next run continues where it stopped; once the plan is done, it finds nothing left to do.
+#![expect(clippy::print_stdout, reason = "the example prints its progress")]
 
 use std::path::Path;
 
@@ -26,7 +26,8 @@ pub(crate) fn release(dir: &Path, environment: &Environment) -> Result<Ledger> {
         Some(run) => *run,
         None => ledger.start_run("release", &plan, RunPolicy::default())?,
     };
-    // What was in flight when this program was killed will never report: it is dealt again.
+    // An attempt that was in flight when this program was killed will never report: its step is
+    // dispatched again.
     for (token, _) in state.in_flight.iter().filter(|(_, (of, _))| *of == run) {
         ledger.report_lost(*token, LostCause::RunnerDied, "the program was killed")?;
     }
@@ -35,6 +36,6 @@ pub(crate) fn release(dir: &Path, environment: &Environment) -> Result<Ledger> {
         let output = Json::new(&serde_json::json!({ "done": task.step.id })).into();
         ledger.record_receipt(task.token, Receipt { output, ..Receipt::default() })?;
     }
-    println!("nothing is left: record {}, state {}", ledger.head().seq, ledger.state_hash()?);
+    println!("done: record {}, state {}", ledger.head().seq, ledger.state_hash()?);
     Ok(ledger)
 }

@@ -234,7 +234,7 @@ class Damaged(LedgerCase):
             self.assertEqual(self.report("damaged")["bad"]["file"], name)
 
     def test_every_byte_beyond_the_watermark(self):
-        """Not damage, since nobody was told of the record; but never taken for whole either."""
+        """Not damage, since the record was not acknowledged; but not whole either."""
         name, ends = self.one([{}] * 2, durable=1)
         good = (self.root / name).read_bytes()
         for index in range(ends[1][0], len(good)):

@@ -1,17 +1,17 @@
-//! The one error of the library: what kind it is, where it happened, and what to do.
+//! The error type of the library: its kind, its location, and what to do about it.
 //!
-//! Messages have the shape *where: what: expected, found; what to do*, in lower case and without
-//! a full stop, so that they can be joined.
+//! A message has the form *what happened: expected, found; what to do*, in lower case and without a
+//! full stop, so that messages can be joined. The location is printed before it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::plan::Rejection;
 
-/// The library's result.
+/// The result type of the library.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Anything that can go wrong with a ledger.
+/// Any failure of an operation on a ledger.
 #[derive(Debug)]
 pub struct Error(Box<Inner>);
 
@@ -24,52 +24,53 @@ struct Inner {
     source: Option<std::io::Error>,
 }
 
-/// What kind of thing went wrong, and so who must act.
+/// The kind of a failure, and so who can fix it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The operating system refused: the operator looks at the disk or the permissions.
+    /// The operating system reported an error: check the disk and the permissions.
     Io,
-    /// No room on the disk. Nothing of the request was written; make room and ask again.
+    /// The disk is full. Nothing of the request was written; free some space and repeat it.
     DiskFull,
     /// There is no ledger here.
     NotALedger,
-    /// Another process (or another handle of this one) writes to the ledger.
+    /// Another process, or another handle of this process, has the writer lock.
     Locked,
-    /// Bytes that were acknowledged are damaged: nothing may be written; readers go on.
+    /// Acknowledged bytes are damaged. Nothing may be written; reads continue.
     Corrupt,
-    /// Bytes are intact but are not the ones that were written: somebody edited the ledger.
+    /// Bytes have valid checksums but are not the ones that were written: the ledger was edited.
     Tampered,
-    /// It cannot be told whether acknowledged bytes are damaged: nothing may be written.
+    /// Acknowledged bytes may or may not be damaged. Nothing may be written.
     Ambiguous,
-    /// A newer version of the program wrote it.
+    /// A newer version of the program wrote this.
     Unsupported,
-    /// A write or sync failed: whether the record is durable is unknown until it is reopened.
+    /// A write or sync failed. Whether the record is durable is unknown until the ledger is opened
+    /// again.
     OutcomeUnknown,
-    /// An earlier write or sync failed: this handle refuses. Open the ledger again.
+    /// An earlier write or sync failed, so this handle accepts no more writes. Open the ledger again.
     Poisoned,
-    /// This handle may no longer write: the lock is lost, another writer took over, or the process
-    /// is a fork. Nothing more is written; open the ledger again.
+    /// This handle lost the right to write: the lock is lost, another writer took over, or the process
+    /// was forked. Nothing more is written; open the ledger again.
     Fenced,
-    /// The record, or the request, is over a limit.
+    /// The record or request exceeds a limit.
     TooLarge,
-    /// A projection says that it cannot be written: the message says why. Nothing else is affected.
+    /// A projection could not be encoded; the message has the reason. Nothing else is affected.
     Unencodable,
-    /// The batch would not get the sequence number that its author expected. Nothing was written;
-    /// look at what was recorded in the meantime, and decide again.
+    /// The batch would not get the expected sequence number. Nothing was written; read the new records
+    /// and decide again.
     Conflict,
-    /// The ledger's rules refuse the command; see [`Error::rejection`].
+    /// The rules of the plan reject the command; see [`Error::rejection`].
     Rejected,
     /// There is no such record.
     OutOfRange,
-    /// The record is not in the log any more: it was pruned. An archive may have it.
+    /// The record was pruned. An archive may have it.
     Pruned,
     /// A plan file cannot be read or is not valid.
     BadPlan,
 }
 
 impl ErrorKind {
-    /// Its name for programs, which never changes.
+    /// Its stable name, for programs.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -95,19 +96,19 @@ impl ErrorKind {
     }
 }
 
-/// Where something went wrong, as far as it is known.
+/// Where a failure happened, as far as it is known.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Location {
     /// The file.
     pub path: Option<PathBuf>,
-    /// The byte in it.
+    /// The byte offset in the file.
     pub offset: Option<u64>,
     /// The record.
     pub seq: Option<u64>,
 }
 
 impl Error {
-    /// An error of that kind. The message says what, expected and found, and what to do.
+    /// An error. The message has what happened, expected and found values, and what to do.
     #[must_use]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self(Box::new(Inner {
@@ -119,7 +120,7 @@ impl Error {
         }))
     }
 
-    /// What the operating system said about a file, while doing `what`.
+    /// An error of the operating system about a file, while doing `what`.
     #[must_use]
     pub fn io(what: &str, path: &Path, source: std::io::Error) -> Self {
         let kind = match source.kind() {
@@ -161,31 +162,31 @@ impl Error {
         self
     }
 
-    /// What kind it is.
+    /// Its kind.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// What happened, without the place, and without what the operating system said.
+    /// The message, without the location and the error of the operating system.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// Where it happened.
+    /// Its location.
     #[must_use]
     pub fn location(&self) -> &Location {
         &self.0.location
     }
 
-    /// Why the ledger's rules refused, if they did.
+    /// The reason of a rejected command.
     #[must_use]
     pub fn rejection(&self) -> Option<&Rejection> {
         self.0.rejection.as_ref()
     }
 
-    /// Whether acknowledged bytes are, or may be, damaged: the exit code 4 of the binary.
+    /// Whether acknowledged bytes are or may be damaged. The program then exits with code 4.
     #[must_use]
     pub fn is_damage(&self) -> bool {
         matches!(self.0.kind, ErrorKind::Corrupt | ErrorKind::Tampered | ErrorKind::Ambiguous)

@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::log::{Ack, ArchivedIn, BatchKey};
 use crate::plan::{
     ApprovalPolicy, AttemptToken, Command, ContentHash, Cost, Decision, Event, Json, Limits,
@@ -140,7 +140,7 @@ impl Ledger {
     ///
     /// # Errors
     /// Those of building the command; as [`Ledger::execute_once`].
-    pub fn transact<T, E: From<crate::Error>>(
+    pub fn transact<T, E: From<Error>>(
         &self,
         transaction: &Transaction<'_, E>,
         read: impl FnOnce(&State, &[(u64, Event)]) -> T,
@@ -640,7 +640,7 @@ impl Ledger {
     /// # Errors
     /// Those of building the command; `Rejected`, `DiskFull` and `TooLarge`.
     #[doc(hidden)]
-    pub fn transact_deferred<T, E: From<crate::Error>>(
+    pub fn transact_deferred<T, E: From<Error>>(
         &self,
         transaction: &Transaction<'_, E>,
         read: impl FnOnce(&State, &[(u64, Event)]) -> T,

@@ -348,7 +348,7 @@ fn a_pruned_log_whose_note_is_damaged_is_not_salvaged() {
     let path = log_files(&disk).pop().unwrap().0;
     // In its payload, and where the frame says what it is.
     for (at, word) in [
-        (50, format!("the retention note that says so, record {seq}")),
+        (50, format!("its retention note, record {seq}, is damaged")),
         (1, format!("record {seq}")),
     ] {
         let disk = disk.fork();

@@ -150,7 +150,7 @@ fn parts_are_exported_and_not_imported() {
     assert_eq!((&header["first_seq"], &header["chain_before"]), (&10.into(), &all[8]["chain"]));
     let error = import_into(&disk, &copy(), part.as_bytes()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::OutOfRange);
-    assert!(error.to_string().contains("begins at record 10"), "{error}");
+    assert!(error.to_string().contains("found one from record 10"), "{error}");
 
     let inside = all.iter().find(|record| record["batch_left"] != 0).unwrap();
     let (seq, left) = (inside["seq"].as_u64().unwrap(), inside["batch_left"].as_u64().unwrap());

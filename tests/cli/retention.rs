@@ -620,7 +620,7 @@ fn a_prune_that_may_not_be_is_refused() {
     fence(&disk);
     let ledger = open(&disk);
     ended_run(&ledger, "second");
-    refused(&ledger, RetentionLimit::EndedRuns, &["run `first` has not ended", "records 1 to"]);
+    refused(&ledger, RetentionLimit::EndedRuns, &["run `first` is open", "records 1 to"]);
     refused(&ledger, RetentionLimit::Record(2), &["whole segments", "found 2"]);
     let words = ["two verified snapshots", "found 0", "ledger snapshot"];
     refused(&ledger, RetentionLimit::Record(u64::MAX), &words);
@@ -654,7 +654,7 @@ fn a_key_that_is_still_compared_is_not_pruned() {
     ledger.snapshot::<State>().unwrap();
     let error = ledger.prune(RetentionLimit::EndedRuns, None, "ann").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
-    assert!(error.to_string().contains("record 1 is the key of a batch"), "{error}");
+    assert!(error.to_string().contains("record 1 is an idempotency key"), "{error}");
     assert_eq!(ledger.execute_once(&key, &cap(9)).unwrap().ack.seq, 2);
 }
 
@@ -684,7 +684,7 @@ fn a_forged_snapshot_is_no_anchor() {
     (header.state_hash, header.body_length) = (state.hash().0, 0);
     plan_ledger::log::write_snapshot(&disk, &dir(), header, |out| state.encode(out)).unwrap();
     let error = view(&disk).plan_prune(RetentionLimit::EndedRuns).unwrap_err();
-    assert!(error.to_string().contains("not what the log folds to"), "{error}");
+    assert!(error.to_string().contains("differs from a fold of the log"), "{error}");
 }
 
 /// Goal: an output that only the anchors still name is kept, and found.
@@ -1156,7 +1156,7 @@ fn the_commands_plan_first_and_do_it_when_told() {
     assert!(export.err.contains("cannot be imported"), "{}", export.err);
     assert!(export.out.starts_with("{\"type\":\"header\""));
     place.write("part.jsonl", &export.out);
-    place.ledger("import part.jsonl --ledger new").code(2).complains(&["partial export"]);
+    place.ledger("import part.jsonl --ledger new").code(2).complains(&["expected an export from record 1"]);
     place.ledger("export l --from 1").code(2).complains(&["begins at record"]);
     place.ledger("recover l --export new").code(6).complains(&["begins at record"]);
     place.ledger("snapshot l").code(0);

@@ -659,7 +659,7 @@ fn bytes_that_are_not_those_of_their_hash_are_not_written_again() {
     assert_eq!(again(&body).unwrap(), body);
     *body.last_mut().unwrap() ^= 1;
     let error = again(&body).unwrap_err();
-    assert!(error.to_string().contains("not the one of its hash"), "{error}");
+    assert!(error.to_string().contains("do not have its hash"), "{error}");
 }
 
 /// Goal: a list of runs, which unpacks none of them, shows nothing for long that a run does not hold:
@@ -682,7 +682,7 @@ fn what_a_list_shows_of_a_run_is_held_against_the_run() {
     let attempts = packed.glance.attempts + 1;
     state.runs.insert_packed(id, with(Glance { attempts, ..packed.glance.clone() }));
     assert!(state.runs.get(&id).is_none());
-    assert!(state.runs.fault().is_some_and(|fault| fault.contains("what a list shows")));
+    assert!(state.runs.fault().is_some_and(|fault| fault.contains("its overview differs")));
 }
 
 /// A projection that says that it cannot be written.

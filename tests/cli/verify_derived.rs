@@ -144,7 +144,7 @@ fn threads_name_all_that_is_wrong_beside_the_log() {
         assert_eq!(rest.len(), lies.len(), "seed {seed}: {lies:?}, {rest:?}");
         for (finding, seq) in rest.iter().zip(lies) {
             assert_eq!(finding.class, Class::Damage);
-            let what = format!("says that record {seq} has the state hash");
+            let what = format!("gives record {seq} the state hash");
             assert!(finding.what.contains(&what), "seed {seed}: {finding:?}");
         }
     }
