@@ -1,9 +1,8 @@
-//! What somebody is told who only looked, or was refused: nothing that stands on a state which may
-//! not be durable. For each way to ask, through the library and through the socket.
-//!
-//! Method: the first one's record is written and waits at a gate in front of its sync; the second
-//! one is judged by the state that it left, which a clock shows that counts how often it is read.
-//! Then the sync succeeds, or fails, or the machine goes down.
+//! No answer, of a read or a rejection, depends on a state that may not become durable: for
+//! each kind of request, through the library and through the socket.
+//! | Method: the record of a first request is written and waits in front of its sync; a second
+//! request is judged on the resulting state, which shows in a clock that counts its reads. Then
+//! the sync succeeds, or fails, or the machine crashes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,15 +22,15 @@ use super::socket::requested;
 use super::trace::{Call, Traced};
 use super::turns::{Gate, Opened, is_segment};
 
-/// What somebody is told.
+/// The answer to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Told {
     Done,
-    /// By the state: it is another one's already.
+    /// Rejected, by the state: another request was first.
     Refused,
-    /// Nobody knows.
+    /// The outcome is unknown.
     Unknown,
-    /// The ledger takes nothing more.
+    /// The ledger accepts no more requests.
     Broken,
 }
 
@@ -55,7 +54,7 @@ impl Told {
     }
 }
 
-/// What becomes of the sync for which the first one waits.
+/// The result of the sync that the first request waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Succeeds,
@@ -63,7 +62,7 @@ enum End {
     PowerIsLost,
 }
 
-/// A clock that stands still, and counts who looks at it: that is done just before judging.
+/// A clock that stands still and counts its reads: it is read just before a command is judged.
 #[derive(Debug, Clone, Default)]
 struct Counting(Arc<AtomicU64>);
 
@@ -105,8 +104,8 @@ impl Table {
     }
 }
 
-/// Two ask for the same, the second one while the first waits for its sync; what each is told.
-/// `looks`: how often the clock is read for the second one until it is judged.
+/// Two equal requests, the second while the first waits for its sync; returns both answers.
+/// `looks`: how often the clock is read until the second request is judged.
 fn both(table: &Table, ask: impl Fn(&str) -> Told + Sync, looks: u64, end: End) -> (Told, Told) {
     let Table { disk, gate, clock, .. } = table;
     let before = gate.arrived();
@@ -119,7 +118,7 @@ fn both(table: &Table, ask: impl Fn(&str) -> Told + Sync, looks: u64, end: End) 
         let so_far = clock.0.load(Ordering::SeqCst);
         scope.spawn(move || other.send(ask("bob")));
         eventually("the second one is judged", || clock.0.load(Ordering::SeqCst) >= so_far + looks);
-        // It would be told at once, if it were. If that is not soon enough, it is told the same later.
+        // A wrong answer would come at once. If this wait is too short, the answer is the same later.
         std::thread::sleep(Duration::from_millis(20));
         let early = (first.try_recv(), second.try_recv());
         assert!(early.0.is_err() && early.1.is_err(), "told before the sync: {early:?}");
@@ -136,7 +135,7 @@ fn both(table: &Table, ask: impl Fn(&str) -> Told + Sync, looks: u64, end: End) 
     })
 }
 
-/// What both were told is true: by the disk, after it has lost all that it may lose.
+/// Check both answers against the disk, after it lost everything that it may lose.
 fn check(table: Table, told: (Told, Told), end: End, again: impl Fn(&Ledger, RunId) -> Told) {
     let Table { ledger, run, disk, .. } = table;
     drop(ledger);
@@ -145,7 +144,7 @@ fn check(table: Table, told: (Told, Told), end: End, again: impl Fn(&Ledger, Run
     let (ledger, _) = Ledger::open(Path::new(DIR), &environment).unwrap();
     let (expected, is_taken) = match end {
         End::Succeeds => ((Told::Done, Told::Refused), Told::Refused),
-        // Nothing of the first one's is left: what it had is free for anybody.
+        // Nothing of the first request is left, so its step is free again.
         End::Fails | End::PowerIsLost => ((Told::Unknown, Told::Broken), Told::Done),
     };
     assert_eq!(told, expected, "{end:?}");
@@ -163,29 +162,29 @@ fn dispatch(ledger: &Ledger, run: RunId, worker: &str) -> Told {
     Told::by(ledger.dispatch(run, worker))
 }
 
-/// Goal: who is refused because of what another one did is told so when that is durable, and never
-/// if it does not become durable: a claim that is held, and a version that is another one.
+/// Goal: a rejection that depends on another request is answered only after that request is
+/// durable, and never if it fails: a claimed step, and a changed version.
 #[test]
-fn a_refusal_waits_for_the_state_that_it_stands_on() {
+fn rejection_waits_until_its_state_is_durable() {
     for end in ENDS {
         let table = Table::new();
         let told = both(&table, |by| set(&table.ledger, table.run, by), 1, end);
         check(table, told, end, |ledger, run| set(ledger, run, "cleo"));
 
         let table = Table::new();
-        // What is due is looked for first.
+        // What is due is recorded first.
         let told = both(&table, |worker| dispatch(&table.ledger, table.run, worker), 2, end);
         check(table, told, end, |ledger, run| dispatch(ledger, run, "cleo"));
     }
 }
 
-/// An act of somebody, how often the clock is read until it is judged, and the same without a socket.
+/// A request, how often the clock is read until it is judged, and the same without a socket.
 type Asked<'a> = (&'a (dyn Fn(&str) -> Act + Sync), u64, fn(&Ledger, RunId, &str) -> Told);
 
-/// Goal: the same for whoever asks through the socket, where one thread judges the acts of many: a
-/// step that is held, by its name and as the next one, and a version that is another one.
+/// Goal: the same through the socket, where one thread judges the requests of many clients: a
+/// claimed step, by its name and as the next one, and a changed version.
 #[test]
-fn a_refusal_through_the_socket_waits_for_the_state_that_it_stands_on() {
+fn rejection_through_the_socket_waits_until_its_state_is_durable() {
     let claim = |step: Option<&str>, worker: &str| Act::Claim {
         run: None,
         step: step.map(str::to_owned),

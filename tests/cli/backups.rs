@@ -1,5 +1,5 @@
-//! Copies, exports, archives and salvages, where something is not as it should be: whatever cannot be
-//! told is said, and nothing goes that nobody else has.
+//! Copies, exports, archives and salvages of ledgers with faults: every fault is reported, and
+//! no only copy is removed.
 
 use std::path::{Path, PathBuf};
 
@@ -33,13 +33,13 @@ fn head_path() -> PathBuf {
     dir().join("HEAD")
 }
 
-/// Everything in the ledger's folder, as somebody copies it.
+/// All files in the ledger's folder, as a backup copies them.
 fn copy_of(disk: &SimDisk) -> Vec<(PathBuf, Vec<u8>)> {
     let files = disk.files(&dir()).into_iter();
     files.map(|path| (path.clone(), disk.read(&path).unwrap())).collect()
 }
 
-/// Write a copy over the files, in place, as `cp` does.
+/// Write a copy over the files in place, as `cp` does.
 fn put_back(disk: &SimDisk, copy: &[(PathBuf, Vec<u8>)]) {
     for (path, bytes) in copy {
         disk.set_length(path, 0).unwrap();
@@ -58,10 +58,10 @@ fn refuses(disk: &SimDisk, log: &Log, story: &str) {
     assert_eq!(log_digest(disk), before, "{story}: something was written");
 }
 
-/// Story: somebody copied a backup over a ledger that was being served. The holder went on in the old
-/// files and acknowledged records of which the next opening found none.
+/// Story: a backup was copied over a ledger that was being served. The server continued in the
+/// old files, and acknowledged records that the next open did not find.
 #[test]
-fn a_copy_that_is_put_over_the_files_of_a_writer_stops_it() {
+fn copy_over_a_writers_files_stops_the_writer() {
     let disk = SimDisk::new();
     let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
     log.append(&[record(1, 10)], at(0)).unwrap();
@@ -110,10 +110,10 @@ fn a_copy_that_is_put_over_the_files_of_a_writer_stops_it() {
     }
 }
 
-/// Story: what was written to HEAD by the handle itself is never taken for somebody else's, also
-/// where HEAD is synced rarely, and where its sync fails.
+/// Story: a writer does not mistake its own HEAD for an older copy, also if HEAD is synced
+/// rarely or its sync fails.
 #[test]
-fn a_writer_takes_no_head_of_its_own_for_an_older_one() {
+fn writer_recognizes_its_own_head() {
     let disk = SimDisk::new();
     let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
     for number in 0..40 {
@@ -147,10 +147,10 @@ fn records_in(text: &str) -> u64 {
     records.map(|_| 1).sum()
 }
 
-/// Story: a ledger without its HEAD was exported "whole", with none of the records of its newest
-/// segment; what was imported of it was empty.
+/// Story: a ledger without HEAD was exported as complete, without the records of its newest
+/// segment; the import was empty.
 #[test]
-fn an_export_without_a_witness_of_its_end_is_an_error() {
+fn export_without_head_is_an_error() {
     let disk = SimDisk::new();
     let ledger = Ledger::create(&dir(), &quiet(&disk)).unwrap();
     let run = ledger.start_run("r", &plan(3), RunPolicy::default()).unwrap();
@@ -170,10 +170,10 @@ fn an_export_without_a_witness_of_its_end_is_an_error() {
     }
 }
 
-/// Story: an older HEAD was put back, and the export left out records that had been acknowledged. A
-/// later record proves that they were. What nothing proves is named, and no error.
+/// Story: an older HEAD was restored, and the export omitted acknowledged records. A later
+/// record proves that they were acknowledged. Unproven records are reported, and are no error.
 #[test]
-fn an_export_with_an_older_head_is_an_error_where_a_record_proves_it() {
+fn export_with_a_stale_head_is_an_error_if_a_record_proves_it() {
     let disk = SimDisk::new();
     let ledger = Ledger::create(&dir(), &quiet(&disk)).unwrap();
     let run = ledger.start_run("r", &plan(3), RunPolicy::default()).unwrap();
@@ -194,14 +194,14 @@ fn an_export_with_an_older_head_is_an_error_where_a_record_proves_it() {
     assert!(error.to_string().contains(&left), "{error}");
     assert_eq!(records_in(&text), *older);
 
-    // Of the last one alone nobody can tell: it may be one of a writer that was killed.
+    // For the last record alone it is unknown: it may be that of a killed writer.
     let (newer, bytes) = &heads[2];
     disk.overwrite(&head_path(), 0, bytes).unwrap();
     let (text, done) = exported(&disk, None);
     assert_eq!(done.unwrap(), Some((newer + 1, last)));
     assert_eq!(records_in(&text), *newer);
 
-    // And the next opening takes all of them over.
+    // The next open recovers all of them.
     disk.overwrite(&head_path(), 0, &heads[0].1).unwrap();
     open(&disk).close().unwrap();
     let (text, done) = exported(&disk, None);
@@ -209,9 +209,9 @@ fn an_export_with_an_older_head_is_an_error_where_a_record_proves_it() {
     assert!(records_in(&text) > last);
 }
 
-/// Goal: the commands end with the code of damage, and write no file that looks complete.
+/// Goal: the commands end with the exit code of damage, and leave no file that looks complete.
 #[test]
-fn the_export_commands_tell_of_a_missing_head() {
+fn export_commands_report_a_missing_head() {
     let place = Place::new();
     place.write("plan.yaml", "steps: [{id: one, command: 'true'}]");
     place.ledger("run plan.yaml").code(0);
@@ -227,14 +227,14 @@ fn ended_run(ledger: &Ledger, name: &str, output: Json) {
     work(ledger, run, output);
 }
 
-/// Go on in a new segment: the old one is full.
+/// Rotate: continue in a new segment after the old one is full.
 fn rotate(disk: &SimDisk) {
     let (log, _) = Log::open(&dir(), options(disk), at(1)).unwrap();
     log.append(&[filler(1_046_000)], at(1)).unwrap();
     log.close().unwrap();
 }
 
-/// Go on in a new segment: a write that nobody was told of is fenced off.
+/// Fence: continue in a new segment after an unacknowledged write.
 fn fence(disk: &SimDisk) {
     let ledger = open(disk);
     disk.crash_at(disk.calls() + LOOKS + 3);
@@ -249,8 +249,8 @@ fn filler(size: usize) -> NewRecord {
     NewRecord { kind: 0x9000, codec: Codec::Raw, schema: 1, payload: vec![1; size] }
 }
 
-/// A ledger of which two runs with large outputs can be archived and pruned: two snapshots stand
-/// behind them.
+/// A ledger in which two runs with large outputs can be archived and pruned: two snapshots
+/// follow them.
 fn prunable() -> SimDisk {
     let disk = SimDisk::new();
     Ledger::create(&dir(), &quiet(&disk)).unwrap().close().unwrap();
@@ -275,10 +275,10 @@ fn archived(disk: &SimDisk) -> Result<ArchiveReport, Error> {
     archive(&dir(), Path::new("/old.tar"), None, &quiet(disk))
 }
 
-/// Story: while no file could be opened, an archive was made without the outputs, "which are missing";
-/// the prune and the collection that followed removed the only copies.
+/// Story: while no file could be opened, an archive was made without the outputs, as if they
+/// were missing; a prune and a garbage collection then removed the only copies.
 #[test]
-fn an_output_that_cannot_be_read_is_not_taken_for_a_missing_one() {
+fn unreadable_output_is_not_archived_as_missing() {
     let pristine = prunable();
     let clean = pristine.fork();
     assert!(archived(&clean).unwrap().manifest.missing_blobs.is_empty());
@@ -295,10 +295,10 @@ fn an_output_that_cannot_be_read_is_not_taken_for_a_missing_one() {
     assert!(failed > 20, "{failed}");
 }
 
-/// Story: a prune that followed an archive took the records with it whose outputs were not in the
-/// archive. What is left of a damaged output may be all there is.
+/// Story: a prune after an archive removed records whose outputs were not in the archive. The
+/// rest of a damaged output may be all there is.
 #[test]
-fn a_prune_does_not_follow_an_archive_that_is_not_complete() {
+fn incomplete_archive_is_not_pruned() {
     let (disk, place) = (prunable(), Place::new());
     let blob = disk.files(&dir().join("blob")).remove(0);
     disk.set_length(&blob, 100_000).unwrap();
@@ -315,9 +315,9 @@ fn a_prune_does_not_follow_an_archive_that_is_not_complete() {
     place.ledger("prune l --ended --yes").code(0);
 }
 
-/// Story: `--to old.tar` removed whatever was called `old.tar.tmp`.
+/// Story: `--to old.tar` removed an unrelated `old.tar.tmp`.
 #[test]
-fn an_archive_removes_no_file_of_somebody_else() {
+fn archive_removes_no_unrelated_file() {
     let disk = prunable();
     for name in ["/old.tar.tmp", "/old.tar.7-0.part"] {
         disk.create(Path::new(name)).unwrap().write_at(b"years of work", 0).unwrap();
@@ -335,10 +335,10 @@ fn salvaged(disk: &SimDisk) -> Result<plan_ledger::ledger::SalvageReport, Error>
     salvage(&dir(), Path::new("/rescued"), &quiet(disk))
 }
 
-/// Story: the record that says that a log was pruned was damaged, and so the rest was salvaged as if
-/// the pruned records had been lost: a ledger with another state, and nothing that said so.
+/// Story: the retention note of a log was damaged, and the rest was salvaged as if the pruned
+/// records were lost: a ledger with another state, without any warning.
 #[test]
-fn a_pruned_log_whose_note_is_damaged_is_not_salvaged() {
+fn pruned_log_with_a_damaged_note_is_not_salvaged() {
     let disk = prunable();
     let ledger = open(&disk);
     ledger.prune(RetentionLimit::EndedRuns, None, "ann").unwrap();
@@ -346,7 +346,7 @@ fn a_pruned_log_whose_note_is_damaged_is_not_salvaged() {
     let seq = reader(&disk).retention().unwrap().seq;
     let note = reader(&disk).record(seq).unwrap().unwrap();
     let path = log_files(&disk).pop().unwrap().0;
-    // In its payload, and where the frame says what it is.
+    // In its payload, and in the kind in its header.
     for (at, word) in [
         (50, format!("its retention note, record {seq}, is damaged")),
         (1, format!("record {seq}")),
@@ -368,10 +368,10 @@ fn a_pruned_log_whose_note_is_damaged_is_not_salvaged() {
     assert!(salvaged(&disk).unwrap().lost > 0);
 }
 
-/// Story: a record of a batch was lost, and its key was taken over: a request under that key was
+/// Story: a record of a batch was lost, but its key was salvaged: a request under that key was
 /// answered as done.
 #[test]
-fn the_key_of_a_batch_that_is_not_whole_is_not_salvaged() {
+fn key_of_an_incomplete_batch_is_not_salvaged() {
     let disk = SimDisk::new();
     Ledger::create(&dir(), &quiet(&disk)).unwrap().close().unwrap();
     let (log, _) = Log::open(&dir(), options(&disk), at(1)).unwrap();
@@ -404,10 +404,10 @@ fn costly() -> Plan {
     serde_json::from_str(text).unwrap()
 }
 
-/// Story: an attempt that was dealt before a prune was lost after it. Its 500 tokens were in the run's
-/// sum, and in no step's row.
+/// Story: an attempt was dispatched before a prune and lost after it. Its 500 tokens were in
+/// the run's sum, and in the row of no step.
 #[test]
-fn what_an_attempt_from_before_a_prune_is_charged_with_is_in_the_rows() {
+fn attempt_from_before_a_prune_is_charged_to_its_step() {
     let disk = SimDisk::new();
     let ledger = Ledger::create(&dir(), &quiet(&disk)).unwrap();
     let run = ledger.start_run("r", &costly(), RunPolicy::default()).unwrap();
@@ -435,9 +435,9 @@ fn what_an_attempt_from_before_a_prune_is_charged_with_is_in_the_rows() {
     assert_eq!(sum, spent.tokens);
 }
 
-/// Story: after the first prune `inspect metrics` said nothing any more, also of runs that began later.
+/// Story: after the first prune `inspect metrics` failed, also for runs that began later.
 #[test]
-fn a_run_that_began_after_a_prune_has_metrics() {
+fn run_that_began_after_a_prune_has_metrics() {
     let disk = prunable();
     let ledger = open(&disk);
     ledger.prune(RetentionLimit::EndedRuns, None, "ann").unwrap();

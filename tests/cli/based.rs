@@ -1,5 +1,5 @@
-//! Snapshots that say what is other than in an older one: what they give is the same state, and what
-//! becomes of the older one costs time and nothing else.
+//! Delta snapshots: they give the same state as full ones, and a lost base costs time and
+//! nothing else.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::lab::{dir, reader};
 use crate::snapshots::{append_unknown, opened, quiet, replayed, truth};
 use crate::time_travel::{environment, play, rungs};
 
-/// Writes a snapshot of the state at a record that is based on another.
+/// Write a snapshot of the state at a record, based on another snapshot.
 pub(crate) fn write(
     disk: &SimDisk,
     environment: &Environment,
@@ -39,7 +39,7 @@ pub(crate) fn write(
     plan_ledger::log::write_snapshot(disk, &dir(), header, body).unwrap().1
 }
 
-/// What a snapshot and those below it give.
+/// The state of a snapshot and its bases.
 fn read(disk: &SimDisk, name: &SnapshotName) -> State {
     let reader = reader(disk);
     let mut file = reader.open_snapshot(name).unwrap();
@@ -58,8 +58,7 @@ fn path(name: &SnapshotName) -> PathBuf {
     dir().join("snap").join(name.to_string())
 }
 
-/// A closed ledger with a snapshot at 60, one at 80 that is based on it, and one at 100 that is based
-/// on that one.
+/// A closed ledger with a snapshot at 60, a delta of it at 80, and a delta of that at 100.
 fn chain() -> (SimDisk, Environment) {
     let disk = SimDisk::new();
     let ledger = Ledger::create(&dir(), &environment(&disk, 60)).unwrap();
@@ -73,10 +72,10 @@ fn chain() -> (SimDisk, Environment) {
     (disk, environment)
 }
 
-/// Goal: the state at every record is the same, whatever it is folded on from, and a whole check
-/// says that all is well.
+/// Goal: the state at every record is the same from any snapshot, and a full verification finds
+/// nothing.
 #[test]
-fn a_state_is_the_same_from_a_snapshot_and_its_bases() {
+fn state_is_the_same_from_a_delta_snapshot() {
     let (disk, environment) = chain();
     let hashes = truth(&disk);
     let view = LedgerView::open(&dir(), &environment).unwrap();
@@ -90,8 +89,8 @@ fn a_state_is_the_same_from_a_snapshot_and_its_bases() {
     assert!(lengths[1] < lengths[0] && lengths[2] < lengths[0], "{lengths:?}");
 }
 
-/// Goal: two states make each other, whichever is the older, and what is written again of what was
-/// read is the same bytes.
+/// Goal: either of two states can be encoded as changes of the other, and a decoded state is
+/// encoded to the same bytes.
 #[test]
 fn changes_lead_from_any_state_to_any_other() {
     let (_disk, environment) = chain();
@@ -112,7 +111,7 @@ fn changes_lead_from_any_state_to_any_other() {
         let mut again = Vec::new();
         made.encode_changes(&base, &mut again).unwrap();
         assert!(again == body, "{from} to {to}");
-        // No cut of it is taken for a state.
+        // No prefix of it decodes to a state.
         for length in 0..body.len() {
             let cut = State::decode_changes(packed(from), &mut &body[..length]);
             assert!(cut.is_err(), "{from} to {to}, {length} bytes");
@@ -120,10 +119,10 @@ fn changes_lead_from_any_state_to_any_other() {
     }
 }
 
-/// Goal: damage of a base costs those that are based on it and nothing else: every bit counts, the file
-/// is named, and the state is folded from an older one.
+/// Goal: damage of a base costs the snapshots based on it and nothing else: every bit is
+/// covered, the file is named, and the state is folded from an older snapshot.
 #[test]
-fn every_flipped_bit_of_a_base_is_found() {
+fn every_flipped_bit_of_a_base_is_detected() {
     let (disk, environment) = chain();
     let hashes = truth(&disk);
     let names = names(&disk);
@@ -146,10 +145,10 @@ fn every_flipped_bit_of_a_base_is_found() {
     assert_eq!(opened(&disk, &environment).1, Some(100));
 }
 
-/// Goal: a base that is gone, or is another of the same name, is not made up for; the next snapshot is
-/// whole and all is well again.
+/// Goal: a missing base, or another file of its name, is detected; the next snapshot is a full
+/// one, and everything works again.
 #[test]
-fn a_base_that_is_gone_or_another_is_noticed() {
+fn missing_or_replaced_base_is_detected() {
     let (disk, environment) = chain();
     let hashes = truth(&disk);
     let names = names(&disk);
@@ -191,9 +190,9 @@ fn a_base_that_is_gone_or_another_is_noticed() {
     }
 }
 
-/// Goal: headers can claim any row of bases, and a reader comes to an end.
+/// Goal: headers can claim any chain of bases, and a reader still terminates.
 #[test]
-fn a_long_row_of_bases_is_refused() {
+fn long_chain_of_bases_is_rejected() {
     let disk = SimDisk::new();
     let ledger = Ledger::create(&dir(), &environment(&disk, 20)).unwrap();
     play(&ledger, 5, 65);
@@ -209,10 +208,10 @@ fn a_long_row_of_bases_is_refused() {
     }
 }
 
-/// Goal: a snapshot that somebody asks for is whole, and takes the place of one that is not; one that
-/// is due takes the place of none that is whole.
+/// Goal: a snapshot on request is a full one, and replaces a delta; a scheduled delta does not
+/// replace a full one.
 #[test]
-fn a_whole_snapshot_is_worth_more_than_a_based_one() {
+fn full_snapshot_replaces_a_delta() {
     let (disk, environment) = chain();
     let names = names(&disk);
     let base_at = |seq| {
@@ -228,14 +227,14 @@ fn a_whole_snapshot_is_worth_more_than_a_based_one() {
     let body = |out: &mut dyn std::io::Write| state.encode(out);
     plan_ledger::log::write_snapshot(&disk, &dir(), header, body).unwrap();
     assert_eq!(base_at(80), None);
-    // That it is another file now makes no difference to the one that is based on it.
+    // The file changed, which makes no difference to the delta based on it.
     view.check_snapshot(&names[2]).unwrap();
     write(&disk, &environment, &names[0], 80);
     assert_eq!(base_at(80), None);
     assert_eq!(replayed(&environment).condition(), LedgerCondition::Whole);
 }
 
-/// A ledger that grew past so many steps, whose runs went on at each.
+/// A ledger that grew past several delta intervals, with open runs at each.
 fn climbed(steps: u64) -> (SimDisk, Environment) {
     let disk = SimDisk::new();
     let environment = environment(&disk, 65_536);
@@ -253,10 +252,10 @@ fn climbed(steps: u64) -> (SimDisk, Environment) {
 
 const STEP: u64 = 4096;
 
-/// Goal: a ledger that grows has a snapshot at every step, each based on the one before that the format
-/// names; all of them stay, each holds, and the state is the same from any of them.
+/// Goal: a growing ledger has a delta snapshot at every interval, based as the format
+/// specifies; all of them are kept and valid, and give the same state.
 #[test]
-fn a_ledger_that_grows_has_a_snapshot_at_every_step() {
+fn growing_ledger_has_a_snapshot_at_every_interval() {
     let (disk, environment) = climbed(22);
     let view = LedgerView::open(&dir(), &environment).unwrap();
     let mut folded = Vec::new();
@@ -274,15 +273,15 @@ fn a_ledger_that_grows_has_a_snapshot_at_every_step() {
     assert_eq!(folded.len(), 22);
     for (seq, hash) in folded.into_iter().skip(14) {
         disk.remove(&path(names(&disk).iter().find(|name| name.seq == seq).unwrap())).unwrap();
-        // From the one before now.
+        // From the previous one now.
         assert_eq!(state_hash(&view.state_at(seq).unwrap()).0, hash, "{seq}");
     }
 }
 
-/// Goal: what goes with the records that are pruned takes along what is based on it, and no anchor is
-/// based on anything.
+/// Goal: a prune removes the snapshots based on those that it removes, and no anchor has a
+/// base.
 #[test]
-fn a_prune_leaves_no_snapshot_without_its_base() {
+fn prune_leaves_no_snapshot_without_its_base() {
     let (disk, environment) = climbed(30);
     let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
     let through = RetentionLimit::Record(30 * STEP);
@@ -296,7 +295,7 @@ fn a_prune_leaves_no_snapshot_without_its_base() {
     let pruned = ledger.prune(through, None, "ann").unwrap();
     assert!((28 * STEP + 1..30 * STEP).contains(&pruned.plan.last_seq), "{pruned:?}");
     assert_eq!(pruned.plan.snapshots, pruned.removal.snapshots);
-    // Those behind that record are based on what goes, directly or not.
+    // Those after that record are based on removed ones, directly or not.
     assert_eq!(pruned.plan.snapshots.len(), 30);
     let hash = ledger.state_hash().unwrap();
     ledger.close().unwrap();
@@ -309,7 +308,7 @@ fn a_prune_leaves_no_snapshot_without_its_base() {
     assert_eq!((found, notes), (hash, vec![]));
 }
 
-/// A closed ledger with a run that waits, and whose values lie in the log however large they are.
+/// A closed ledger with a waiting run, whose values stay in the log however large they are.
 fn one_run() -> (SimDisk, Environment, RunId) {
     let disk = SimDisk::new();
     let environment = Environment { blob_threshold: usize::MAX, ..environment(&disk, 65_536) };
@@ -320,9 +319,10 @@ fn one_run() -> (SimDisk, Environment, RunId) {
     (disk, environment, run)
 }
 
-/// Goal: a snapshot that is too large to be kept for itself stays while others are based on it.
+/// Goal: a snapshot that is too large to be kept for itself is kept while others are based on
+/// it.
 #[test]
-fn a_large_base_of_small_snapshots_is_kept() {
+fn large_base_of_small_snapshots_is_kept() {
     let (disk, environment, run) = one_run();
     for step in [16, 20, 21, 22, 23, 24, 25] {
         let last = reader(&disk).head().unwrap().durable_seq;
@@ -349,10 +349,10 @@ fn a_large_base_of_small_snapshots_is_kept() {
     assert_eq!(replayed(&environment).condition(), LedgerCondition::Whole);
 }
 
-/// Story: a snapshot that somebody had asked for went two steps later, and a prune, which stands on none
-/// that is based on another, found one where it had been told to have two made.
+/// Story: a requested snapshot was removed two intervals later, and a prune, which needs two
+/// full snapshots, found only one.
 #[test]
-fn two_snapshots_that_somebody_asked_for_are_enough_for_a_prune() {
+fn two_requested_snapshots_are_enough_for_a_prune() {
     let (disk, environment) = climbed(17);
     let mut asked = Vec::new();
     for step in 18..=23 {
@@ -377,10 +377,10 @@ fn two_snapshots_that_somebody_asked_for_are_enough_for_a_prune() {
     );
 }
 
-/// Story: a file of a log that went on elsewhere, beside a log that was put back to an older copy, kept the
-/// ladder from seeing its own newest snapshots.
+/// Story: a snapshot from beyond the end of the log, next to a log that was restored from an
+/// older copy, hid the newest valid snapshots from the scheduler.
 #[test]
-fn a_snapshot_from_beyond_the_log_does_not_stand_in_the_way() {
+fn snapshot_beyond_the_log_does_not_hide_valid_ones() {
     let (disk, environment) = climbed(3);
     let mut header = SnapshotHeader::decode(&disk.read(&path(&names(&disk)[2])).unwrap()).unwrap();
     header.seq = 21 * STEP;
@@ -400,10 +400,10 @@ fn a_snapshot_from_beyond_the_log_does_not_stand_in_the_way() {
     assert_eq!(rungs(&disk), [1, 2, 3, 4, 5, 6, 21].map(|step| step * STEP));
 }
 
-/// Goal: where the snapshot of a step takes as much as the records that it spares, no more are made up to
-/// the next rung.
+/// Goal: if a delta snapshot is as large as the records it saves, no more are made up to the
+/// next full snapshot.
 #[test]
-fn large_steps_are_passed_over_up_to_the_next_rung() {
+fn large_deltas_are_skipped_until_the_next_full_snapshot() {
     let (disk, environment, run) = one_run();
     let found: [(u64, &[u64]); 6] = [
         (16, &[16]),

@@ -1,4 +1,4 @@
-//! Blobs: large outputs beside the log, whatever happens to them.
+//! Blobs: large outputs beside the log.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -22,7 +22,7 @@ fn on_disk(disk: &SimDisk) -> Environment {
     Environment { storage: Arc::new(disk.clone()), ..deterministic() }
 }
 
-/// What a command line led to.
+/// The result of a command line.
 pub(crate) struct Told {
     pub(crate) code: i32,
     pub(crate) out: String,
@@ -47,13 +47,13 @@ pub(crate) fn plan(count: usize) -> Plan {
     Plan { steps: (0..count).map(step).collect(), ..Plan::default() }
 }
 
-/// A text that only the number decides.
+/// A text that depends only on a number.
 pub(crate) fn large(number: u64, size: usize) -> Json {
     let text: String = format!("{:016x}", mix(number)).repeat(size / 16 + 1);
     Json::new(&serde_json::json!(text[..size]))
 }
 
-/// Do the next step with that output; what its receipt says of it.
+/// Do the next step with this output, and return the output in its receipt.
 pub(crate) fn work(ledger: &Ledger, run: RunId, output: Json) -> Output {
     let task = ledger.dispatch(run, "worker").unwrap().unwrap();
     let receipt = Receipt { output: output.into(), ..Receipt::default() };
@@ -80,16 +80,16 @@ fn id(output: &Output) -> BlobId {
     }
 }
 
-/// Goal: a plan whose outputs are far more than any record, or the state, should hold has no
-/// limit to hit. Method: 200 steps (1,000 with `PLAN_LEDGER_MANY` set) of 1 MiB each, on disk.
+/// Goal: a plan can have outputs that are far larger than a record or the state.
+/// Method: 200 steps (1,000 with `PLAN_LEDGER_MANY`) of 1 MiB each, on disk.
 #[test]
-fn a_plan_with_a_mebibyte_per_step_has_no_limit_to_hit() {
+fn plan_with_a_mebibyte_per_step_reaches_no_limit() {
     let count = if std::env::var_os("PLAN_LEDGER_MANY").is_some() { 1000 } else { 200 };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.ledger");
     let ledger = Ledger::create(&path, &Environment::system()).unwrap();
     let run = ledger.start_run("large", &plan(count), RunPolicy::default()).unwrap();
-    // The values are made again where they are compared: the test needs little memory itself.
+    // The values are generated again for the comparison, to save memory.
     let value = |number: usize| large(u64::try_from(number).unwrap(), 1 << 20);
     let outputs: Vec<_> = (0..count).map(|number| work(&ledger, run, value(number))).collect();
     let ids: Vec<_> = outputs.iter().map(id).collect();
@@ -103,7 +103,7 @@ fn a_plan_with_a_mebibyte_per_step_has_no_limit_to_hit() {
         assert_eq!(ledger.output(output).unwrap(), value(number));
         assert_eq!(view.output(output).unwrap(), value(number));
     }
-    // One is damaged, one is gone: everything goes on, and says which.
+    // One is damaged and one missing: everything continues, and names them.
     let path_of = |id: &BlobId| view.log().blobs().path(id);
     let mut bytes = std::fs::read(path_of(&ids[1])).unwrap();
     bytes[77] ^= 1;
@@ -135,10 +135,10 @@ fn a_plan_with_a_mebibyte_per_step_has_no_limit_to_hit() {
     assert!(told.err.contains(&ids[1].hex()) && told.err.contains(&ids[2].hex()), "{}", told.err);
 }
 
-/// Goal: what the fold needs stays in the record; equal outputs are one file; the threshold is
-/// the border; both schemas fold to the same variables.
+/// Goal: the values that a fold needs stay in the record; equal outputs are one file; the
+/// threshold is exact; inline and blob outputs fold to the same variables.
 #[test]
-fn declared_outputs_stay_inline_and_equal_outputs_are_one_file() {
+fn declared_outputs_stay_inline_and_equal_outputs_share_a_file() {
     let disk = SimDisk::new();
     let environment = Environment { blob_threshold: 100, ..on_disk(&disk) };
     let ledger = Ledger::create(&dir(), &environment).unwrap();
@@ -154,7 +154,7 @@ fn declared_outputs_stay_inline_and_equal_outputs_are_one_file() {
     let value = |name: &str| ledger.state().unwrap().runs[&run].variables[name].value.clone();
 
     let rest = "r".repeat(200);
-    // The only output is all of it: nothing would be gained.
+    // The declared output is the whole output: a blob would save nothing.
     let whole = Json::new(&serde_json::json!(rest));
     assert_eq!(work(&ledger, run, whole.clone()), Output::Inline(whole.clone()));
     assert_eq!(value("x"), whole);
@@ -176,10 +176,10 @@ fn declared_outputs_stay_inline_and_equal_outputs_are_one_file() {
     assert_eq!(state_hash(&state), ledger.state_hash().unwrap());
 }
 
-/// Goal: whatever call of the disk the machine stops at, and whatever a power loss takes, a
-/// record that can be read names a blob that is there; what is left over is collected.
+/// Goal: whatever disk call a crash interrupts and whatever a power loss takes, a readable
+/// record names an existing blob; left-overs are collected.
 #[test]
-fn a_record_never_names_a_blob_that_a_crash_can_take() {
+fn record_never_names_a_blob_that_a_crash_can_take() {
     let prepared = SimDisk::new();
     let environment = |disk: &SimDisk| Environment { blob_threshold: 10, ..on_disk(disk) };
     let ledger = Ledger::create(&dir(), &environment(&prepared)).unwrap();
@@ -233,10 +233,10 @@ fn a_record_never_names_a_blob_that_a_crash_can_take() {
     assert!(seen > 100, "{seen}");
 }
 
-/// Goal: a process that is killed may leave a blob in the cache that no sync will ever write. The
-/// next one, which brings the same bytes, names it only when it has made it safe.
+/// Goal: a killed process may leave a blob in the page cache that no sync will write. The next
+/// process that stores the same bytes makes it durable before it names it.
 #[test]
-fn a_blob_of_a_killed_process_is_made_safe_before_it_is_named() {
+fn blob_of_a_killed_process_is_synced_before_it_is_named() {
     let prepared = SimDisk::new();
     let environment = |disk: &SimDisk| Environment { blob_threshold: 10, ..on_disk(disk) };
     let ledger = Ledger::create(&dir(), &environment(&prepared)).unwrap();
@@ -269,9 +269,10 @@ fn a_blob_of_a_killed_process_is_made_safe_before_it_is_named() {
     assert!(adopted > 1, "{adopted}");
 }
 
-/// Goal: a full disk refuses the receipt, leaves the room free that it took, and goes on.
+/// Goal: a full disk rejects the receipt, frees the space that it took, and the ledger
+/// continues.
 #[test]
-fn a_full_disk_refuses_an_output_and_poisons_nothing() {
+fn full_disk_rejects_an_output_and_poisons_nothing() {
     let disk = SimDisk::new();
     let ledger = Ledger::create(&dir(), &on_disk(&disk)).unwrap();
     let run = ledger.start_run("r", &plan(1), RunPolicy::default()).unwrap();
@@ -289,10 +290,10 @@ fn a_full_disk_refuses_an_output_and_poisons_nothing() {
     assert_eq!(ledger.output(&recorded).unwrap(), output);
 }
 
-/// Goal: wrong bytes under a blob's name are put right by whoever brings the right ones, and are
-/// never taken for them; a caller cannot name a blob that is not there.
+/// Goal: wrong bytes under a blob's name are replaced when the right ones are stored, and never
+/// accepted instead of them; a caller cannot name a blob that does not exist.
 #[test]
-fn damaged_blobs_are_written_again_and_missing_ones_cannot_be_named() {
+fn damaged_blob_is_rewritten_and_missing_blob_cannot_be_named() {
     let disk = SimDisk::new();
     let ledger = Ledger::create(&dir(), &on_disk(&disk)).unwrap();
     let run = ledger.start_run("r", &plan(3), RunPolicy::default()).unwrap();
@@ -316,10 +317,10 @@ fn damaged_blobs_are_written_again_and_missing_ones_cannot_be_named() {
         .unwrap();
 }
 
-/// Story: a receipt that named an output which is not there was told that the ledger is damaged, although
-/// no record had ever named it.
+/// Story: a receipt that named a missing output was answered with damage of the ledger,
+/// although no record had ever named that output.
 #[test]
-fn a_receipt_of_an_output_that_is_not_there_is_refused() {
+fn receipt_of_a_missing_output_is_rejected() {
     let disk = SimDisk::new();
     let ledger = Ledger::create(&dir(), &on_disk(&disk)).unwrap();
     let run = ledger.start_run("r", &plan(2), RunPolicy::default()).unwrap();
@@ -339,9 +340,10 @@ fn a_receipt_of_an_output_that_is_not_there_is_refused() {
     ledger.record_receipt(task.token, Receipt { output, ..Receipt::default() }).unwrap();
 }
 
-/// Goal: a check judges an output that is a blob; one that is gone does not hold, by name.
+/// Goal: a check reads an output from its blob; if the blob is missing, the criterion fails and
+/// names it.
 #[test]
-fn a_check_reads_a_blob_and_a_missing_one_does_not_hold() {
+fn check_reads_a_blob_and_fails_if_it_is_missing() {
     let folder = tempfile::tempdir().unwrap();
     let check = |name: &str, worker: &str, criteria: &[&str]| {
         let plan = Plan {
@@ -371,9 +373,10 @@ fn a_check_reads_a_blob_and_a_missing_one_does_not_hold() {
     assert!(told.out.contains("a blob is missing or damaged"), "{}", told.out);
 }
 
-/// Goal: collecting removes what no record names and nothing else, and not in a damaged ledger.
+/// Goal: collecting removes the unnamed blobs and nothing else, and nothing in a damaged
+/// ledger.
 #[test]
-fn collecting_takes_only_what_no_record_names() {
+fn collecting_removes_only_unnamed_blobs() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.ledger");
     let ledger = Ledger::create(&path, &Environment::system()).unwrap();
@@ -398,7 +401,7 @@ fn collecting_takes_only_what_no_record_names() {
     assert_eq!(view.log().blobs().check(&kept), BlobState::Intact);
     view.output(&output).unwrap();
 
-    // A flipped byte in a record: what it named is not known any more.
+    // A flipped byte in a record: the blob that it named is unknown now.
     let segment = view.log().segments().remove(0).path;
     let mut bytes = std::fs::read(&segment).unwrap();
     bytes[4096 + 60] ^= 1;
@@ -408,7 +411,7 @@ fn collecting_takes_only_what_no_record_names() {
     assert!(place.join(orphan.hex()).exists());
 }
 
-/// A ledger on a simulated disk, with a step that is being done, and the receipt of its worker.
+/// A ledger on a simulated disk, with a step in flight, and the receipt of its worker.
 fn with_a_claim(disk: &SimDisk) -> (Ledger, AttemptToken, Receipt) {
     let environment = Environment { blob_threshold: 10, ..on_disk(disk) };
     let ledger = Ledger::create(&dir(), &environment).unwrap();
@@ -417,7 +420,7 @@ fn with_a_claim(disk: &SimDisk) -> (Ledger, AttemptToken, Receipt) {
     (ledger, token, Receipt { output: large(1, 3000).into(), ..Receipt::default() })
 }
 
-/// The outputs that records name are all there, after a power loss.
+/// Check that the outputs that records name exist after a power loss.
 fn expect_outputs(disk: &SimDisk, count: usize) {
     disk.kill_process();
     disk.lose_power(Loss::Everything);
@@ -434,12 +437,12 @@ fn failing_sync(disk: &SimDisk, path: PathBuf) {
     disk.inject(Rule::next(failure).of(Operation::Sync).on(path));
 }
 
-/// Goal: a handle whose last write failed collects nothing: whether the record that names an output
-/// is in the log, the next opening finds out.
-/// Story: the output of a receipt whose sync failed was named by no durable record, and removed; the
-/// next opening found the receipt in the log, and adopted it.
+/// Goal: a handle whose last write failed collects nothing: only the next open finds out
+/// whether the record that names an output is in the log.
+/// Story: the output of a receipt whose sync failed was named by no durable record, and
+/// removed; the next open found the receipt in the log and recovered it.
 #[test]
-fn a_handle_whose_sync_failed_collects_nothing() {
+fn poisoned_handle_collects_nothing() {
     let disk = SimDisk::new();
     let (ledger, token, receipt) = with_a_claim(&disk);
     failing_sync(&disk, disk.files(&dir().join("log")).pop().unwrap());
@@ -454,10 +457,10 @@ fn a_handle_whose_sync_failed_collects_nothing() {
     expect_outputs(&disk, 1);
 }
 
-/// Goal: a handle that lost the right to write collects nothing: the next writer may have stored what
-/// it has not named yet.
+/// Goal: a handle that lost the right to write collects nothing: the next writer may have
+/// stored a blob that no record names yet.
 #[test]
-fn a_handle_that_was_taken_over_collects_nothing() {
+fn fenced_handle_collects_nothing() {
     let disk = SimDisk::new();
     let (old, ..) = with_a_claim(&disk);
     disk.remove(&dir().join("LOCK")).unwrap();
@@ -468,11 +471,11 @@ fn a_handle_that_was_taken_over_collects_nothing() {
     assert_eq!(store.reader().check(&id), BlobState::Intact);
 }
 
-/// Goal: a failed sync is not tried again for a blob either: its bytes are written anew.
-/// Story: a file that somebody had put back from a copy was to be named. Its sync failed, was tried
-/// again with the receipt, and "succeeded": a power loss then took the output that was acknowledged.
+/// Goal: a failed sync of a blob is not repeated: its bytes are written again.
+/// Story: a file restored from a copy was to be named. Its sync failed, was repeated with the
+/// receipt, and "succeeded"; a power loss then took the acknowledged output.
 #[test]
-fn a_blob_whose_sync_failed_is_written_anew() {
+fn blob_is_rewritten_after_a_failed_sync() {
     let disk = SimDisk::new();
     let (ledger, token, receipt) = with_a_claim(&disk);
     let Output::Inline(value) = &receipt.output else { panic!("it is inline") };

@@ -1,6 +1,6 @@
-//! Chance that can be had again, for tests that kill at random.
+//! Reproducible random numbers, for tests that kill at random.
 
-/// A number that anybody can have again from the seed (splitmix64).
+/// A number that depends only on the seed (splitmix64).
 pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {

@@ -1,4 +1,4 @@
-//! Export and import: the same chain, the same state, or nothing.
+//! Export and import: the same chain and the same state, or nothing.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -45,8 +45,8 @@ fn import_into(disk: &SimDisk, dir: &Path, text: &[u8]) -> Result<ImportReport, 
     import(dir, &mut &*text, &environment)
 }
 
-/// A ledger that was made from records is as one that grew: every segment but the newest has a
-/// footer, with which nothing is wrong, before anybody opens it for writing.
+/// An imported ledger is like one that grew: every segment except the newest has a valid footer
+/// before it is opened for writing.
 pub(crate) fn assert_sealed(disk: &SimDisk, dir: &Path) {
     let storage: Arc<dyn Storage> = Arc::new(disk.clone());
     let reader = LogReader::open(&storage, dir).unwrap();
@@ -63,7 +63,7 @@ pub(crate) fn assert_sealed(disk: &SimDisk, dir: &Path) {
     assert!(derived.is_none(), "{derived:?}");
 }
 
-/// A ledger of batches, a fence, blobs (one of them gone), and a value over several lines.
+/// A ledger with batches, a fence, blobs (one of them missing), and a value over several lines.
 fn story(disk: &SimDisk) -> u64 {
     let environment = on_disk(disk);
     let ledger = Ledger::create(&dir(), &environment).unwrap();
@@ -95,10 +95,10 @@ fn story(disk: &SimDisk) -> u64 {
     last
 }
 
-/// Goal: what was exported is the same ledger again: its chain, its state at every record, its
-/// blobs; and it exports to the same bytes, but for its own identifier.
+/// Goal: an import recreates the exported ledger: its chain, its state at every record, and its
+/// blobs; and it exports to the same bytes, except for its uid.
 #[test]
-fn an_import_has_the_same_chain_and_the_same_state_at_every_record() {
+fn import_recreates_chain_and_state_at_every_record() {
     let disk = SimDisk::new();
     let last = story(&disk);
     let text = export(&disk, &dir(), 1, None).unwrap();
@@ -132,10 +132,10 @@ fn an_import_has_the_same_chain_and_the_same_state_at_every_record() {
     work(&two, run, large(9, 100_000));
 }
 
-/// Goal: a part can be exported, follows from the whole, and is refused by import; a range that
-/// is not there, or that cuts a batch, is refused by export.
+/// Goal: a part of a log can be exported, and import rejects it; export rejects a range that
+/// does not exist or ends inside a batch.
 #[test]
-fn parts_are_exported_and_not_imported() {
+fn partial_export_is_not_imported() {
     let disk = SimDisk::new();
     let last = story(&disk);
     let whole = export(&disk, &dir(), 1, None).unwrap();
@@ -186,11 +186,11 @@ fn assert_nothing_left(disk: &SimDisk, story: &str) {
     assert!(disk.list(Path::new("/copy.new-ledger.tmp")).is_err(), "{story}: the folder is left");
 }
 
-/// Goal: an export that was changed anywhere, cut anywhere, or whose lines were moved, dropped
-/// or doubled is refused without a panic and leaves nothing behind; only what import ignores may
-/// change. Method: every byte of a small export, changed in two ways.
+/// Goal: an export that was changed or cut anywhere, or with lines moved, dropped or doubled,
+/// is rejected without a panic and leaves no file; only what import ignores may change.
+/// Method: every byte of a small export, changed in two ways.
 #[test]
-fn a_changed_export_is_refused_and_leaves_nothing() {
+fn changed_export_is_rejected_and_leaves_nothing() {
     let disk = SimDisk::new();
     let text = small(&disk);
     import_into(&disk.fork(), &copy(), text.as_bytes()).unwrap();
@@ -213,8 +213,8 @@ fn a_changed_export_is_refused_and_leaves_nothing() {
             }
         }
     }
-    // Import does not look at the decoded event, nor at the identifier of the exported ledger.
-    // What names the chain's genesis only counts where there is a record.
+    // Import ignores the decoded event and the uid of the exported ledger. The genesis only matters
+    // if there is a record.
     let is_ignored = |place: &usize| {
         let start = text[..*place].rfind('\n').map_or(0, |at| at + 1);
         let line = &text[start..start + text[start..].find('\n').unwrap()];
@@ -252,8 +252,7 @@ fn a_changed_export_is_refused_and_leaves_nothing() {
     refused(deep.as_bytes(), "too deep");
 }
 
-/// Goal: the first record that was changed is named, with its line, what is expected and what is
-/// found.
+/// Goal: the error names the first changed record, its line, and expected and found values.
 #[test]
 fn a_changed_record_is_named() {
     let disk = SimDisk::new();
@@ -263,7 +262,7 @@ fn a_changed_record_is_named() {
     let time = value["time"].as_u64().unwrap();
     let changed = line.replace(&format!("\"time\":{time}"), &format!("\"time\":{}", time + 1));
     let text = text.replace(line, &changed);
-    // Later records have an earlier time now, but this one is first.
+    // Later records now have an earlier time, but this record is first.
     let error = import_into(&disk, &copy(), text.as_bytes()).unwrap_err();
     assert_eq!((error.kind(), error.location().seq), (ErrorKind::Tampered, Some(2)));
     let message = error.to_string();
@@ -272,7 +271,7 @@ fn a_changed_record_is_named() {
     }
 }
 
-/// Goal: whatever call of the disk fails or stops an import, there is a whole ledger or none.
+/// Goal: whatever disk call of an import fails or stops, there is a complete ledger or none.
 #[test]
 fn an_import_is_all_or_nothing() {
     let prepared = SimDisk::new();
@@ -311,9 +310,9 @@ fn an_import_is_all_or_nothing() {
     }
 }
 
-/// Goal: the commands do what the library does: files, pipes, refusals.
+/// Goal: the commands behave like the library: files, pipes, rejections.
 #[test]
-fn the_commands_export_and_import() {
+fn export_and_import_commands() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (dir, file, new) = (path("a.ledger"), path("a.jsonl"), path("b.ledger"));

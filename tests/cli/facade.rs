@@ -1,4 +1,5 @@
-//! The facade: many threads, exact replay, and what a refused or failed write leaves.
+//! The ledger's interface: concurrent use, exact replay, and the effect of rejected or failed
+//! writes.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,7 +17,7 @@ use plan_ledger::{
 use crate::golden::deterministic;
 use crate::lab::LOOKS;
 
-/// Steps of which each tenth waits for the nine before, and a barrier over the first five.
+/// Steps of which each tenth waits for the nine before it, and a barrier over the first five.
 fn plan(count: usize) -> Plan {
     let id = |number: usize| format!("s{number}");
     let step = |number: usize| {
@@ -49,11 +50,11 @@ fn work(ledger: &Ledger, run: RunId, worker: &str) -> Option<u32> {
     Some(task.number.0)
 }
 
-/// Story: a receipt that no record has room for was folded in, refused by the log, and the whole state
-/// folded again before anybody else was served.
-/// Method: what a command costs in calls of the disk is the same before and behind such refusals.
+/// Story: a receipt that exceeds a record was applied, rejected by the log, and the whole state
+/// had to be folded again before other commands ran.
+/// Method: a command costs the same number of disk calls before and after such rejections.
 #[test]
-fn what_is_too_large_for_a_record_does_not_have_the_state_folded_again() {
+fn oversized_payload_causes_no_new_fold() {
     let disk = SimDisk::new();
     let ledger = Ledger::create(Path::new("a.ledger"), &on_disk(&disk)).unwrap();
     let run = ledger.start_run("r", &plan(30), RunPolicy::default()).unwrap();
@@ -77,9 +78,9 @@ fn what_is_too_large_for_a_record_does_not_have_the_state_folded_again() {
     ledger.record_receipt(token, Receipt::default()).unwrap();
 }
 
-/// Goal: threads that share a handle each get their own steps; every step has one winner.
+/// Goal: threads that share a handle get different steps, and every step has one winner.
 #[test]
-fn eight_threads_share_a_ledger_and_every_step_has_one_winner() {
+fn eight_threads_never_win_the_same_step() {
     const STEPS: usize = 200;
     let folder = tempfile::tempdir().unwrap();
     let ledger = Ledger::create(&folder.path().join("a.ledger"), &Environment::system()).unwrap();
@@ -107,8 +108,8 @@ fn eight_threads_share_a_ledger_and_every_step_has_one_winner() {
     });
 }
 
-/// Goal: the state folded from the start is the live state, at every sequence number that a
-/// commit ended with, and after reopening.
+/// Goal: the state folded from the start equals the live state, at the last record of every
+/// commit and after reopening.
 #[test]
 fn replay_equals_the_live_state_at_every_commit() {
     let disk = SimDisk::new();
@@ -138,9 +139,10 @@ fn replay_equals_the_live_state_at_every_commit() {
     assert_eq!((again.head(), again.state_hash().unwrap()), (last, live[&last.seq]));
 }
 
-/// Goal: a full disk refuses a command and changes nothing; with room, the same handle goes on.
+/// Goal: a full disk rejects a command and changes nothing; with free space, the same handle
+/// continues.
 #[test]
-fn a_full_disk_refuses_and_the_state_is_the_log_s() {
+fn full_disk_rejects_and_changes_nothing() {
     let disk = SimDisk::new();
     let ledger = Ledger::create(Path::new("a.ledger"), &on_disk(&disk)).unwrap();
     let run = ledger.start_run("full", &plan(20), RunPolicy::default()).unwrap();
@@ -163,10 +165,10 @@ fn a_full_disk_refuses_and_the_state_is_the_log_s() {
     assert_eq!(ledger.set_variable(run, "v", large, Some(version), "me").unwrap(), version + 1);
 }
 
-/// Goal: after a sync that failed nothing is claimed, the handle refuses, and reopening finds the
-/// record or does not; either way state and log agree.
+/// Goal: after a failed sync nothing is acknowledged and the handle rejects writes; reopening
+/// finds the record or does not, and state and log agree.
 #[test]
-fn a_failed_sync_poisons_the_handle_and_reopening_tells() {
+fn failed_sync_poisons_the_handle_until_reopened() {
     for effect in [Effect::Nothing, Effect::Everything] {
         let disk = SimDisk::new();
         let dir = Path::new("a.ledger");
@@ -194,7 +196,7 @@ fn a_failed_sync_poisons_the_handle_and_reopening_tells() {
 
 /// Goal: commands of several threads share syncs, and the state is the fold of the log.
 #[test]
-fn threads_that_set_variables_share_syncs() {
+fn concurrent_commands_share_syncs() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("a.ledger");
     let ledger = Ledger::create(&dir, &Environment::system()).unwrap();
@@ -209,7 +211,7 @@ fn threads_that_set_variables_share_syncs() {
             scope.spawn(move || {
                 for number in 0..60 {
                     assert_eq!(set(thread, number).unwrap(), number + 1);
-                    // What is seen is durable, and holds what was answered.
+                    // The state that a thread sees is durable and contains its own results.
                     let state = ledger.state().unwrap();
                     assert!(state.seq <= ledger.head().seq);
                     let seen = state.runs[&run].variables[&format!("v{thread}")].version;
@@ -227,10 +229,10 @@ fn threads_that_set_variables_share_syncs() {
     assert_eq!((again.head(), again.state_hash().unwrap()), (head, hash));
 }
 
-/// Goal: a command under a key is carried out once, whatever the first answer was: in the same
-/// handle, after a crash at any call, and after opening again; and its commit is the same.
+/// Goal: a command under a key is executed once, whatever happened to the first answer: in the
+/// same handle, after a crash at any call, and after reopening; its commit is the same.
 #[test]
-fn a_command_under_a_key_is_carried_out_once() {
+fn keyed_command_is_executed_once() {
     let story = |disk: &SimDisk| {
         let dir = Path::new("a.ledger");
         let (ledger, _) = Ledger::open_or_create(dir, &on_disk(disk)).ok()?;
@@ -250,7 +252,7 @@ fn a_command_under_a_key_is_carried_out_once() {
     assert_eq!(first.events[0].0, first.ack.seq);
     let again = ledger.execute_once(&BatchKey::new(b"request 1").unwrap(), &command).unwrap();
     assert_eq!((again.ack, &again.events), (first.ack, &first.events));
-    // A command that leads to nothing is remembered too; the state passes over its key.
+    // A command without events is remembered too; the state skips its key.
     let nothing = BatchKey::new(b"request 2").unwrap();
     let idle = ledger.execute_once(&nothing, &Command::Tick).unwrap();
     assert!(idle.events.is_empty());
@@ -276,10 +278,10 @@ fn a_command_under_a_key_is_carried_out_once() {
     }
 }
 
-/// Goal: whoever waits when a sync fails is told so; then the state shows what is durable, and
-/// nothing of what failed.
+/// Goal: a failed sync is reported to every waiter; then the state contains exactly the durable
+/// records.
 #[test]
-fn a_failed_sync_is_told_to_all_and_leaves_the_durable_state() {
+fn failed_sync_is_reported_to_all_waiters() {
     let mut failed = 0;
     for call in 1..=12 {
         let disk = SimDisk::new();
@@ -305,7 +307,7 @@ fn a_failed_sync_is_told_to_all_and_leaves_the_durable_state() {
             }
         }
         failed += answers.iter().filter(|answer| answer.is_err()).count();
-        // Threads that shared all of their calls may have left the failure to this reader.
+        // Threads whose calls were all shared may have left the failure to this reader.
         let replay = || ledger.state_at(ledger.head().seq);
         let replayed = replay().or_else(|_| replay()).unwrap();
         if answers.iter().all(Result::is_ok) {
@@ -320,10 +322,10 @@ fn a_failed_sync_is_told_to_all_and_leaves_the_durable_state() {
     assert!(failed > 6, "{failed}");
 }
 
-/// Goal: a receipt and the next claim are one commit: after a crash at any call of the disk there
-/// are both or neither, and the replayed state is the live one.
+/// Goal: a receipt and the next claim are one commit: after a crash at any disk call there are
+/// both or neither, and replay equals the live state.
 #[test]
-fn a_receipt_and_the_next_dispatch_are_one_commit() {
+fn receipt_and_next_dispatch_are_one_commit() {
     let dir = Path::new("a.ledger");
     let story = |disk: &SimDisk| {
         let (ledger, _) = Ledger::open_or_create(dir, &on_disk(disk)).ok()?;
@@ -369,7 +371,7 @@ fn a_receipt_and_the_next_dispatch_are_one_commit() {
     }
 }
 
-/// Goal: a receipt that comes too late is kept as refused, and deals nothing, though there is work.
+/// Goal: a late receipt is kept as rejected, and dispatches nothing although a step is ready.
 #[test]
 fn a_late_receipt_deals_nothing() {
     let ledger = Ledger::create(Path::new("a.ledger"), &on_disk(&SimDisk::new())).unwrap();
@@ -385,11 +387,11 @@ fn a_late_receipt_deals_nothing() {
     assert!(after.runs[&run].ready().eq(before.runs[&run].ready()));
 }
 
-/// Goal: a state that is told is durable, all of it; where it cannot be had, that is said.
-/// Story: a ledger whose folder had been moved away refused a command, could not read its log again
-/// to drop what the command would have done, and showed it as if it had happened.
+/// Goal: the returned state is durable, all of it; if it cannot be read, that is an error.
+/// Story: after its folder was moved away, a ledger rejected a command, could not read its log
+/// again to undo it, and showed the state as if the command had been executed.
 #[test]
-fn a_state_that_cannot_be_read_again_is_not_told() {
+fn unreadable_state_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let (path, moved) = (folder.path().join("a.ledger"), folder.path().join("b.ledger"));
     let ledger = Ledger::create(&path, &Environment::system()).unwrap();
@@ -405,10 +407,10 @@ fn a_state_that_cannot_be_read_again_is_not_told() {
 }
 
 /// Goal: a handle reads the ledger that it opened, and no other.
-/// Story: where another ledger came to stand under the path, as by a relative path and another
-/// working folder, the old handle told that one's records as its own.
+/// Story: if another ledger came to be under the same path, as by a relative path and another
+/// working folder, the old handle returned its records.
 #[test]
-fn another_ledger_in_its_place_is_not_read() {
+fn replaced_ledger_is_not_read() {
     let folder = tempfile::tempdir().unwrap();
     let (path, moved) = (folder.path().join("a.ledger"), folder.path().join("b.ledger"));
     let ledger = Ledger::create(&path, &Environment::system()).unwrap();
@@ -426,11 +428,11 @@ fn another_ledger_in_its_place_is_not_read() {
     assert!(ledger.state().unwrap().run_named("own").is_some(), "what is at hand is its own");
 }
 
-/// Goal: in a fork nobody waits for a thread that has stayed behind in the parent: all is refused.
-/// Story: a thread of the parent held the ledger when another one forked. The child had that lock as
-/// it was, for ever held, and its first call never came back.
+/// Goal: a forked process does not wait for a thread of its parent: every call is rejected.
+/// Story: a thread of the parent had the lock when another thread forked. The child inherited
+/// the locked lock, and its first call never returned.
 #[test]
-fn a_fork_does_not_wait_for_threads_of_its_parent() {
+fn forked_process_does_not_wait_for_parent_threads() {
     let disk = SimDisk::new();
     let ledger = Ledger::create(Path::new("a.ledger"), &on_disk(&disk)).unwrap();
     let run = ledger.start_run("forked", &plan(5), RunPolicy::default()).unwrap();
@@ -462,7 +464,7 @@ fn a_fork_does_not_wait_for_threads_of_its_parent() {
         });
         let answers: Vec<_> =
             (0..6).map(|_| tell.recv_timeout(std::time::Duration::from_secs(60))).collect();
-        // Before anything is held against it: a thread that waits would keep the test from ending.
+        // Before the assertions: a waiting thread would keep the test from ending.
         go.send(()).unwrap();
         in_child.join().unwrap();
         drop(holding.join().unwrap());

@@ -1,4 +1,4 @@
-//! The golden ledger: every byte of a small ledger, annotated, fixed for ever.
+//! The golden ledger: every byte of a small ledger, annotated and fixed.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use plan_ledger::plan::{Json, Receipt, RunPolicy};
 use plan_ledger::storage::{DiskStorage, Storage};
 use plan_ledger::{Environment, Housekeeping, Ledger, OnAmbiguous, Plan};
 
-/// A clock that goes on by a millisecond whenever it is asked.
+/// A clock that advances a millisecond per call.
 #[derive(Debug)]
 struct Ticking(AtomicU64);
 
@@ -25,7 +25,7 @@ impl Clock for Ticking {
     }
 }
 
-/// Identifiers that count.
+/// Identifiers that count up.
 #[derive(Debug)]
 struct Counting(AtomicU64);
 
@@ -38,7 +38,7 @@ impl IdSource for Counting {
     }
 }
 
-/// Disk, and a clock and identifiers that are the same in every run.
+/// The disk, with a clock and identifiers that are the same in every run.
 pub(crate) fn deterministic() -> Environment {
     Environment {
         storage: Arc::new(DiskStorage),
@@ -159,7 +159,7 @@ const FOOTER_FIELDS: &[(usize, usize, &str)] = &[
     (4092, 4, "footer_crc"),
 ];
 
-/// The bytes of a field of a footer or of an index header, by its name in the spec.
+/// The bytes of a field of a footer or index header, by its name in the spec.
 pub(crate) fn sealed_field<'a>(bytes: &'a [u8], name: &str) -> &'a [u8] {
     let fields = if bytes.len() == FOOTER_SIZE { FOOTER_FIELDS } else { INDEX_HEADER_FIELDS };
     let (offset, size, _) = fields.iter().find(|field| field.2 == name).unwrap();
@@ -263,7 +263,7 @@ fn golden() -> PathBuf {
 
 /// Goal: the same calls give the same bytes, and they are the golden ones.
 #[test]
-fn a_small_ledger_has_the_golden_bytes() {
+fn small_ledger_has_the_golden_bytes() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("minimal.ledger");
     make(&dir);
@@ -272,13 +272,14 @@ fn a_small_ledger_has_the_golden_bytes() {
         std::fs::write(golden(), &text).unwrap();
     }
     assert_eq!(std::fs::read_to_string(golden()).unwrap(), text);
-    // The annotation leaves nothing out: it describes every byte that is not zero.
+    // The annotation is complete: it describes every byte that is not zero.
     for (name, bytes) in parse(&text) {
         assert!(std::fs::read(dir.join(&name)).unwrap() == bytes, "{name}");
     }
 }
 
-/// Goal: the golden bytes, written by nobody but this file, are a ledger that opens and goes on.
+/// Goal: the golden bytes, written from the annotation alone, are a ledger that opens and
+/// continues.
 #[test]
 fn the_golden_bytes_are_a_ledger() {
     let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join("golden.ledger");
@@ -309,10 +310,10 @@ fn table(page: &str, heading: &str) -> Vec<(usize, usize)> {
         .collect()
 }
 
-/// Goal: the spec's tables and the layout that the golden ledger shows are the same, field by
-/// field, and leave no byte out.
+/// Goal: the tables of the spec and the layout of the golden ledger agree field by field, and
+/// cover every byte.
 #[test]
-fn the_tables_of_the_spec_are_the_layout() {
+fn tables_of_the_spec_match_the_layout() {
     let tables = [
         ("log.md", "Segment header", HEADER_FIELDS, SEGMENT_HEADER_SIZE),
         ("log.md", "Record frame header", FRAME_FIELDS, FRAME_HEADER_SIZE),
@@ -334,7 +335,7 @@ fn the_tables_of_the_spec_are_the_layout() {
     }
 }
 
-/// Goal: the golden header, read by the code, says what the file is.
+/// Goal: the golden header decodes to the expected fields.
 #[test]
 fn the_golden_header_decodes() {
     let files = parse(&std::fs::read_to_string(golden()).unwrap());

@@ -1,9 +1,8 @@
-//! Golden ledgers: whole, torn, corrupt, fenced, from the future. Their bytes are fixed; what the
-//! program says of each stands beside them.
-//!
-//! `format/golden/NAME/ledger.hex` holds the bytes that are not zero; `inspect.txt`, `inspect.jsonl`,
-//! `verify.txt` and `verify.jsonl` hold what the commands print, and their exit codes.
-//! `UPDATE_GOLDEN=1` writes all of them anew.
+//! Golden ledgers: intact, torn, corrupt, fenced, of a future version. Their bytes are fixed,
+//! and so is the output of the commands on each.
+//! | `format/golden/NAME/ledger.hex` has the bytes that are not zero; `inspect.txt`,
+//! `inspect.jsonl`, `verify.txt` and `verify.jsonl` have the output of the commands and their
+//! exit codes. `UPDATE_GOLDEN=1` regenerates all of them.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -23,7 +22,7 @@ use super::command::Place;
 use super::golden::{deterministic, parse};
 use super::lab::{dir, kill, mix, options_with, reader, record, whole};
 
-/// A clock that goes on by a millisecond whenever it is asked.
+/// A clock that advances a millisecond per call.
 #[derive(Debug)]
 struct Ticking(AtomicU64);
 
@@ -33,7 +32,7 @@ impl Clock for Ticking {
     }
 }
 
-/// Identifiers that only the start decides.
+/// Identifiers that depend only on the start.
 #[derive(Debug)]
 struct Mixed(AtomicU64);
 
@@ -49,7 +48,7 @@ impl IdSource for Mixed {
 
 const START: u64 = 1_700_000_000_000_000;
 
-/// Everything as in any other run; `session` tells opens of one ledger apart.
+/// The same environment in every run; `session` distinguishes the opens of one ledger.
 fn environment(disk: &SimDisk, session: u64) -> Environment {
     Environment {
         storage: Arc::new(disk.clone()),
@@ -86,9 +85,9 @@ fn raw(kind: u16, payload: Vec<u8>) -> NewRecord {
     NewRecord { kind, codec: Codec::Raw, schema: 1, payload }
 }
 
-/// A snapshot, its note, and two segments, the first closed by a rotation and sealed: the next
-/// record is too large for it. That record and the one behind it are of kinds that no program
-/// knows, and that any may skip.
+/// A snapshot, its note, and two segments, the first closed by a rotation and sealed, since the
+/// next record is too large for it. That record and the one after it have unknown kinds that
+/// may be skipped.
 fn good() -> SimDisk {
     let disk = small();
     let (ledger, _) = Ledger::open(&dir(), &environment(&disk, 3)).unwrap();
@@ -101,7 +100,7 @@ fn good() -> SimDisk {
     disk
 }
 
-/// A write of which one sector did not arrive.
+/// A write of which one sector is missing.
 fn torn() -> SimDisk {
     let disk = small();
     let log = open_log(&disk, 5);
@@ -121,7 +120,7 @@ fn torn() -> SimDisk {
     disk
 }
 
-/// The torn one, opened again: a fence closes the torn end off, and the run goes on.
+/// The torn ledger, opened again: a fence closes the torn end off, and the run continues.
 fn fenced() -> SimDisk {
     let disk = torn();
     let (ledger, _) = Ledger::open(&dir(), &environment(&disk, 8)).unwrap();
@@ -131,7 +130,7 @@ fn fenced() -> SimDisk {
     disk
 }
 
-/// The good one with one bit of the payload of record 3 flipped.
+/// The good ledger with one bit of the payload of record 3 flipped.
 fn corrupt() -> SimDisk {
     let disk = good();
     let hit = whole(&reader(&disk)).remove(2);
@@ -141,7 +140,7 @@ fn corrupt() -> SimDisk {
     disk
 }
 
-/// The small one with another field in its segment header, and the right sums.
+/// The small ledger with another field in its segment header, and the right checksums.
 fn with_field(offset: usize, field: &[u8]) -> SimDisk {
     let disk = small();
     let path = reader(&disk).segments().remove(0).path;
@@ -155,7 +154,7 @@ fn with_field(offset: usize, field: &[u8]) -> SimDisk {
     disk
 }
 
-/// The small one with a record of a kind that must not be skipped.
+/// The small ledger with a record of a kind that must not be skipped.
 fn future_kind() -> SimDisk {
     let disk = small();
     let log = open_log(&disk, 5);
@@ -164,7 +163,7 @@ fn future_kind() -> SimDisk {
     disk
 }
 
-/// The good one, of which the first segment was pruned; two snapshots stand for it.
+/// The good ledger with its first segment pruned; two snapshots replace it.
 fn pruned() -> SimDisk {
     let disk = good();
     let (ledger, _) = Ledger::open(&dir(), &environment(&disk, 9)).unwrap();
@@ -177,8 +176,7 @@ fn pruned() -> SimDisk {
     disk
 }
 
-/// The good one, whose run goes on, and a snapshot at its end that says what is other than in the one
-/// before.
+/// The good ledger after another dispatch, with a delta snapshot at its end.
 fn based() -> SimDisk {
     let disk = good();
     let environment = environment(&disk, 9);
@@ -191,7 +189,7 @@ fn based() -> SimDisk {
     disk
 }
 
-/// A golden ledger: its folder, what it is, how it is made.
+/// A golden ledger: its folder, its description, and how it is made.
 type Golden = (&'static str, &'static str, fn() -> SimDisk);
 
 const GOLDEN: [Golden; 10] = [
@@ -233,7 +231,7 @@ fn annotate(disk: &SimDisk, what: &str) -> String {
     text
 }
 
-/// Goal: the same calls give the same bytes, for ever.
+/// Goal: the same calls always give the same bytes.
 #[test]
 fn golden_ledgers_keep_their_bytes() {
     for (name, what, make) in GOLDEN {
@@ -252,7 +250,7 @@ fn golden_ledgers_keep_their_bytes() {
     }
 }
 
-/// A line with no more than two spaces in a row, its indentation kept.
+/// A line with at most two spaces in a row, its indentation kept.
 fn narrow(line: &str) -> String {
     let inner = line.trim_start();
     let mut narrow = inner.to_owned();
@@ -262,12 +260,12 @@ fn narrow(line: &str) -> String {
     " ".repeat(line.len() - inner.len()) + &narrow
 }
 
-/// What a command prints, with its exit code; how long ago something was depends on the day.
+/// The output of a command with its exit code; relative times are replaced.
 fn said(place: &Place, line: &str) -> String {
     let ended = place.ledger(line);
     let code = ended.status.code().unwrap();
     if line.ends_with("--json") {
-        // Each is checked against what is published.
+        // Each line is checked against the published schema.
         ended.lines();
     }
     let mut text = String::new();
@@ -284,15 +282,15 @@ fn said(place: &Place, line: &str) -> String {
         }
     }
     text += rest;
-    // The columns of a table are as wide as what is in them.
+    // Column widths depend on the content.
     let text: String = text.lines().map(|line| narrow(line) + "\n").collect();
     assert_eq!(ended.err, "", "{line}");
     format!("{text}exit code {code}\n")
 }
 
-/// Goal: of each golden ledger the commands say what stands beside it, and change nothing.
+/// Goal: the commands print the recorded output for each golden ledger, and change nothing.
 #[test]
-fn golden_ledgers_are_seen_for_what_they_are() {
+fn golden_ledgers_have_the_recorded_output() {
     for (name, what, make) in GOLDEN {
         let place = Place::new();
         let ledger = place.path(name);
@@ -324,10 +322,10 @@ fn golden_ledgers_are_seen_for_what_they_are() {
     }
 }
 
-/// Goal: a newer writer's ledger is never written to: by its major, by a flag; one with a record
-/// that must not be skipped is not folded past it.
+/// Goal: a ledger of a newer writer is never written to, by its major or by a flag; one with a
+/// record that must not be skipped is not folded past it.
 #[test]
-fn ledgers_of_the_future_are_not_written_to() {
+fn ledgers_of_a_future_version_are_not_written_to() {
     for (name, _, make) in GOLDEN.into_iter().filter(|golden| golden.0.starts_with("future")) {
         let disk = make();
         let before = super::lab::log_digest(&disk);

@@ -1,4 +1,4 @@
-//! What the log tells of whole runs: metrics, the trace of a run, and two runs compared.
+//! The history of whole runs: metrics, traces, and comparisons.
 
 use std::sync::Arc;
 
@@ -56,17 +56,17 @@ fn failed(class: FailureClass) -> Receipt {
     Receipt { outcome, ..Receipt::default() }
 }
 
-/// Deals the next step and reports; its id.
+/// Dispatch the next step and report; returns its id.
 fn work(ledger: &Ledger, run: RunId, receipt: Receipt) -> String {
     let task = ledger.dispatch(run, "worker").unwrap().unwrap();
     ledger.record_receipt(task.token, receipt).unwrap();
     task.step.id.clone()
 }
 
-/// Goal: the metrics of a run are the same counted over its own records and over all.
-/// Method: a random history; then a snapshot of all counts, which is what is used where there is one.
+/// Goal: the metrics of a run are the same, counted over its own records and over all.
+/// Method: a random history; then a snapshot of all counters, which is used once it exists.
 #[test]
-fn metrics_are_the_same_from_a_run_and_from_all() {
+fn metrics_of_one_run_equal_those_counted_over_all() {
     let disk = SimDisk::new();
     let ledger = Ledger::create(&dir(), &random_environment(&disk, 10_000)).unwrap();
     play(&ledger, 3, 3_000);
@@ -81,31 +81,31 @@ fn metrics_are_the_same_from_a_run_and_from_all() {
     assert!(from_runs.iter().filter(|each| is_told(each)).count() > 2, "{from_runs:?}");
 }
 
-/// Goal: each figure is counted as its definition says.
+/// Goal: each figure is counted as its definition states.
 #[test]
-fn metrics_count_what_their_definitions_say() {
+fn metrics_match_their_definitions() {
     let disk = SimDisk::new();
     let ledger = ledger(&disk);
     let run = ledger.start_run("a", &plan("one"), RunPolicy::default()).unwrap();
-    // Called hopeless, tried again by hand, and done: the first word was wrong.
+    // Classified as deterministic, retried by hand, and accepted: the class was wrong.
     work(&ledger, run, failed(FailureClass::Deterministic));
     ledger.execute(&Command::RetryFailed { run, by: "ann".to_owned() }).unwrap();
     work(&ledger, run, brought(1));
-    // Called transient, and it was.
+    // Classified as transient, which was right.
     work(&ledger, run, failed(FailureClass::Transient));
     work(&ledger, run, brought(2));
     let before = ledger.metrics(run).unwrap();
     assert_eq!(before.first_classification.to_string(), "1 of 2");
     assert_eq!(before.retry_exhaustion.to_string(), "0 of 2");
     assert_eq!(before.state_trust.to_string(), "2 of 2");
-    // Another plan takes back both; the first brings something new, the second the same again.
+    // Another plan invalidates both; the first gives a new output, the second the same again.
     ledger.propose(run, &plan("two"), "a better way").unwrap();
     let fallen = ledger.metrics(run).unwrap();
     assert_eq!(fallen.state_trust.to_string(), "0 of 2");
     assert_eq!(fallen.replan_frequency.to_string(), "1 of 4");
     work(&ledger, run, brought(9));
     work(&ledger, run, brought(2));
-    // Called transient, until the attempts are used up.
+    // Classified as transient, until the attempts are used up.
     work(&ledger, run, failed(FailureClass::Transient));
     work(&ledger, run, failed(FailureClass::Transient));
     let after = ledger.metrics(run).unwrap();
@@ -124,7 +124,7 @@ fn metrics_count_what_their_definitions_say() {
     assert!(ledger.metrics(RunId(7)).unwrap_err().rejection().is_some());
 }
 
-/// Makes a change in a tree that holds what the change says that was there.
+/// Apply a change to a tree that has the change's old value.
 fn change_in(tree: &mut Value, change: &FieldChange) {
     let (name, place) = change.path.split_last().unwrap();
     let mut at = tree;
@@ -139,10 +139,10 @@ fn change_in(tree: &mut Value, change: &FieldChange) {
     }
 }
 
-/// Goal: the changes of all records lead to the run as it is, and the costs of all steps to what
-/// it spent.
+/// Goal: the changes of all records lead to the run as it is, and the costs of all steps add up
+/// to what it spent.
 #[test]
-fn a_trace_says_what_every_record_changed_and_what_every_step_cost() {
+fn trace_has_all_changes_and_costs() {
     let disk = SimDisk::new();
     let ledger = ledger(&disk);
     let mut all = plan("one");
@@ -181,9 +181,10 @@ fn a_trace_says_what_every_record_changed_and_what_every_step_cost() {
     assert_eq!(trace.records.len(), all.iter().filter(|record| of_run(&record.event)).count());
 }
 
-/// Goal: two runs part where an attempt first went another way, whatever the order of dealing.
+/// Goal: two runs diverge where an attempt first ended differently, whatever the order of
+/// dispatch.
 #[test]
-fn two_runs_part_at_the_first_attempt_that_went_another_way() {
+fn runs_diverge_at_the_first_different_attempt() {
     let disk = SimDisk::new();
     let ledger = ledger(&disk);
     let one = ledger.start_run("one", &plan("same"), RunPolicy::default()).unwrap();
@@ -215,9 +216,9 @@ fn two_runs_part_at_the_first_attempt_that_went_another_way() {
     assert_eq!(found.spent.map(|cost| cost.money_micros), [300, 300]);
 }
 
-/// Goal: a fork has the history of the run that it was, and parts from it behind the fork.
+/// Goal: a fork has the history of its parent, and diverges from it after the fork.
 #[test]
-fn a_fork_parts_from_its_parent_behind_the_fork() {
+fn fork_diverges_from_its_parent_after_the_fork() {
     let disk = SimDisk::new();
     let ledger = ledger(&disk);
     let parent = ledger.start_run("parent", &plan("same"), RunPolicy::default()).unwrap();

@@ -1,4 +1,4 @@
-//! The first program that a reader sees does what it says.
+//! The quickstart example does what its comment promises.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -16,11 +16,11 @@ fn life(disk: &SimDisk) -> plan_ledger::Result<Ledger> {
     example::release(Path::new("/quickstart.ledger"), &environment(disk))
 }
 
-/// Story: it said that it survives whatever happens between any two lines, and its second run panicked
-/// where the first had been killed between a claim and its receipt.
+/// Story: the example promised to survive a crash anywhere, and its second run panicked if the
+/// first was killed between a claim and its receipt.
 /// Method: crash it at every change that it makes to the disk.
 #[test]
-fn the_first_program_survives_a_crash_anywhere() {
+fn quickstart_survives_a_crash_anywhere() {
     let judge = |_: &SimDisk, ledger: Ledger| {
         let state = ledger.state().unwrap();
         let run = state.run_named("release").ok_or("the run is gone")?;
@@ -32,9 +32,9 @@ fn the_first_program_survives_a_crash_anywhere() {
     assert!(crashes.points > 20, "{crashes:?}");
 }
 
-/// Story: 64 other runs had ended since, and it failed, although its work was done.
+/// Story: after 64 other runs had ended, it failed although its work was done.
 #[test]
-fn the_first_program_finds_its_work_done_behind_many_other_runs() {
+fn quickstart_finds_its_work_done_after_many_other_runs() {
     let disk = SimDisk::new();
     let ledger = life(&disk).unwrap();
     let plan: Plan = serde_json::from_str(r#"{"steps": [{"id": "only"}]}"#).unwrap();
@@ -51,21 +51,22 @@ fn the_first_program_finds_its_work_done_behind_many_other_runs() {
 
 const CHILD: &str = "LEDGER_TEST_QUICKSTART";
 
-/// Not a test of its own: what the child processes of the next one do.
+/// Not a test of its own: the child process of the next test.
 #[test]
-fn child_that_runs_the_first_program() {
+fn child_that_runs_quickstart() {
     if std::env::var(CHILD).is_ok() {
         example::main().unwrap();
     }
 }
 
-/// Goal: killed while a step is in flight it goes on, and run once more it finds nothing to do.
+/// Goal: if it is killed while a step is in flight, the next run continues; a run after that
+/// finds nothing to do.
 #[test]
-fn the_first_program_survives_a_kill() {
+fn quickstart_survives_a_kill() {
     let folder = tempfile::tempdir().unwrap();
     let start = || {
         Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "quickstart::child_that_runs_the_first_program", "--nocapture"])
+            .args(["--exact", "quickstart::child_that_runs_quickstart", "--nocapture"])
             .env(CHILD, "")
             .env("TMPDIR", folder.path())
             .stdout(Stdio::piped())

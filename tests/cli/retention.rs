@@ -1,5 +1,5 @@
-//! Archives and pruning: what is gone is gone by a note, what is left is whole, and folds to what
-//! it folded to before.
+//! Archives and pruning: what a note covers is removed, the rest is complete and folds to the
+//! same state.
 
 use std::path::{Path, PathBuf};
 
@@ -22,12 +22,12 @@ use crate::command::{Place, start, wait_until};
 use crate::lab::{LOOKS, Restart, at, dir, log_files, options, reader};
 use crate::time_travel::environment;
 
-/// An environment that makes no snapshot by itself.
+/// An environment without scheduled snapshots.
 fn quiet(disk: &SimDisk) -> Environment {
     Environment { snapshot_every: None, ..environment(disk, 1) }
 }
 
-/// A run of one step that came to its end.
+/// A run of one step that has ended.
 fn ended_run(ledger: &Ledger, name: &str) {
     let run = started_run(ledger, name);
     let task = ledger.dispatch(run, "worker").unwrap().unwrap();
@@ -44,7 +44,7 @@ fn cap(limit: u64) -> Command {
     Command::SetCap { scope: plan_ledger::plan::CapScope::Ledger, limit, by }
 }
 
-/// Go on in a new segment: a write that nobody was told of is fenced off.
+/// Fence: continue in a new segment after an unacknowledged write.
 fn fence(disk: &SimDisk) {
     let ledger = open(disk);
     disk.crash_at(disk.calls() + LOOKS + 3);
@@ -54,7 +54,7 @@ fn fence(disk: &SimDisk) {
     open(disk).close().unwrap();
 }
 
-/// Go on in a new segment: the old one is full, and is sealed.
+/// Rotate: continue in a new segment after the old one is full and sealed.
 fn rotate(disk: &SimDisk) {
     let (log, _) = Log::open(&dir(), options(disk), at(1)).unwrap();
     let filler =
@@ -64,7 +64,7 @@ fn rotate(disk: &SimDisk) {
 }
 
 /// A closed ledger of five segments, the first two closed by rotations, the next by fences. The
-/// runs of the first three have ended; a later one has not. Two snapshots stand behind these.
+/// runs of the first three have ended; a later one has not. Two snapshots follow these.
 fn five() -> SimDisk {
     let disk = SimDisk::new();
     Ledger::create(&dir(), &quiet(&disk)).unwrap().close().unwrap();
@@ -96,7 +96,7 @@ fn view(disk: &SimDisk) -> LedgerView {
     LedgerView::open(&dir(), &quiet(disk)).unwrap()
 }
 
-/// The hash of the state after each record, folded from the start.
+/// The state hash after each record, folded from the start.
 fn truth(disk: &SimDisk) -> Vec<ContentHash> {
     let mut state = State::default();
     let mut hashes = vec![state_hash(&state)];
@@ -126,7 +126,7 @@ fn verified(disk: &SimDisk, level: VerifyLevel) -> VerifyReport {
     verify(&dir(), &quiet(disk), request).unwrap()
 }
 
-/// Nothing is wrong with the ledger, and verification says so.
+/// Check that verification finds nothing wrong.
 fn expect_whole(disk: &SimDisk, levels: &[VerifyLevel], story: &str) {
     for level in levels {
         let report = verified(disk, *level);
@@ -143,7 +143,7 @@ fn expect_whole(disk: &SimDisk, levels: &[VerifyLevel], story: &str) {
     assert!(fold.damage.is_empty() && fold.unreadable.is_none(), "{story}: {:?}", fold.damage);
 }
 
-/// Everything that the log holds: all of it proven, without a gap.
+/// Everything in the log: all of it proven, without a gap.
 fn held(disk: &SimDisk) -> Vec<(u64, plan_ledger::format::Chain)> {
     let reader = reader(disk);
     let mut next = reader.first_seq();
@@ -158,10 +158,10 @@ fn held(disk: &SimDisk) -> Vec<(u64, plan_ledger::format::Chain)> {
     records.collect()
 }
 
-/// Goal: after a prune the state is, at every record from the older anchor on, what a fold from the
-/// start came to, live, in a view, and opened again; what is gone is said to be gone.
+/// Goal: after a prune the state is, at every record from the older anchor on, that of a fold
+/// from the start: live, in a view, and reopened; pruned records are reported as pruned.
 #[test]
-fn a_fold_from_an_anchor_is_the_fold_from_the_start() {
+fn fold_from_an_anchor_equals_the_fold_from_the_start() {
     let disk = five();
     let hashes = truth(&disk);
     let before = held(&disk);
@@ -202,7 +202,7 @@ fn a_fold_from_an_anchor_is_the_fold_from_the_start() {
         open(&disk).state_hash().unwrap()
     );
 
-    // What is left has the chain that it had, from any side.
+    // The rest has the same chain, by every way to read it.
     let after = held(&disk);
     let kept = before.len() - usize::try_from(last).unwrap();
     assert_eq!(after[..kept], before[usize::try_from(last).unwrap()..]);
@@ -215,7 +215,7 @@ fn a_fold_from_an_anchor_is_the_fold_from_the_start() {
     let notes: Vec<_> = reader(&disk).records_of_kind(KIND_RETENTION_NOTE, last + 1).collect();
     assert_eq!(notes.len(), 1);
 
-    // What is not there is said to be pruned, by every way to ask.
+    // A pruned record is reported as pruned, by every way to read it.
     for seq in [1, last] {
         let log = reader(&disk);
         let mut follow = log.follow(seq);
@@ -236,7 +236,7 @@ fn a_fold_from_an_anchor_is_the_fold_from_the_start() {
     assert_eq!(reader(&disk).chain_at(last - 1).unwrap(), None);
 }
 
-/// A projection that nobody made a snapshot of in time.
+/// A projection without a snapshot.
 #[derive(Debug, Default)]
 struct Count(u64);
 
@@ -259,11 +259,11 @@ impl Projection for Count {
     }
 }
 
-/// Goal: a crash before any call of a prune, with whatever the disk keeps, leaves a ledger that
-/// opens, that holds every record that no note covers, whose state is what it was, and that has
-/// finished what was begun, if a note was durable; nothing of it, if none was.
+/// Goal: a crash before any call of a prune, whatever the disk keeps, leaves a ledger that
+/// opens, has every record that no note covers, and has the same state. If the note was durable
+/// the open finishes the prune; otherwise nothing was pruned.
 #[test]
-fn a_crash_anywhere_in_a_prune_is_finished_by_the_next_open() {
+fn interrupted_prune_is_finished_by_the_next_open() {
     let disk = five();
     let hashes = truth(&disk);
     let head = open(&disk.fork()).head();
@@ -279,7 +279,7 @@ fn a_crash_anywhere_in_a_prune_is_finished_by_the_next_open() {
     let calm = disk.fork();
     let (pruned, calls) = run(&calm, u64::MAX / 2);
     let plan = pruned.unwrap().plan;
-    // Reading the segments is most of it, and tried a few times only.
+    // Most calls read segments: only a few of those are tried.
     let writes_from = calls - 60;
     let tried = (1..writes_from).step_by(37).chain(writes_from.max(1)..=calls);
     let (mut finished, mut untouched, mut halfway) = (0, 0, 0);
@@ -291,7 +291,7 @@ fn a_crash_anywhere_in_a_prune_is_finished_by_the_next_open() {
             let (pruned, _) = run(&disk, crash);
             assert!(pruned.is_err(), "{story}");
             let disk = restart.of(&disk);
-            // Readers see a whole ledger before anybody has repaired anything.
+            // Readers see a complete ledger before it is repaired.
             let seen = view(&disk).fold(u64::MAX).unwrap();
             assert!(seen.damage.is_empty() && seen.unreadable.is_none(), "{story}: {seen:?}");
             let first = reader(&disk).first_seq();
@@ -329,10 +329,10 @@ fn a_crash_anywhere_in_a_prune_is_finished_by_the_next_open() {
     assert!(finished > 10 && untouched > 10 && halfway > 1, "{finished} {untouched} {halfway}");
 }
 
-/// Goal: a prune that was cut short behind its note goes on only if both anchors still hold; if
-/// not, nothing is removed, and the next open says so.
+/// Goal: a prune that was interrupted after its note continues only if both anchors are still
+/// valid; otherwise nothing is removed, and the next open reports it.
 #[test]
-fn a_prune_does_not_go_on_without_its_anchors() {
+fn prune_does_not_continue_without_its_anchors() {
     let disk = five();
     let clean = disk.fork();
     let ledger = open(&clean);
@@ -369,10 +369,10 @@ fn a_prune_does_not_go_on_without_its_anchors() {
     assert!(noted >= 4, "{noted}");
 }
 
-/// Goal: a call of the disk that fails in a prune is no more than a prune that is not finished:
-/// the ledger goes on, and asking again finishes it.
+/// Goal: a disk call that fails during a prune leaves an unfinished prune and nothing worse:
+/// the ledger continues, and a second call finishes it.
 #[test]
-fn a_call_that_fails_in_a_prune_leaves_a_ledger_that_goes_on() {
+fn failed_call_during_a_prune_leaves_a_working_ledger() {
     let disk = five();
     let calm = disk.fork();
     let ledger = open(&calm);
@@ -393,7 +393,7 @@ fn a_call_that_fails_in_a_prune_leaves_a_ledger_that_goes_on() {
             let again = ledger.prune(RetentionLimit::EndedRuns, None, "ann");
             let is_done = reader(&disk).first_seq() == plan.last_seq + 1;
             match again {
-                // What was begun was finished first, and then there was nothing to do.
+                // The interrupted prune was finished first, and then there was nothing to do.
                 Err(error) if error.kind() == ErrorKind::Rejected => assert!(is_done, "{error}"),
                 Err(error) => {
                     assert!(
@@ -417,10 +417,11 @@ fn a_call_that_fails_in_a_prune_leaves_a_ledger_that_goes_on() {
     assert!(poisoned > 2 && asked_again > 10, "{poisoned} {asked_again}");
 }
 
-/// A crash can leave a segment without a record. To prune it alone once wrote a note about no
-/// record, which no reader accepts, and removed the segment: the ledger looked damaged from then on.
+/// Story: a crash can leave a segment without records. Pruning it alone wrote a note about no
+/// record, which no reader accepts, and removed the segment: the ledger looked damaged from
+/// then on.
 #[test]
-fn a_segment_without_a_record_is_not_pruned_alone() {
+fn segment_without_records_is_not_pruned_alone() {
     let disk = SimDisk::new();
     Ledger::create(&dir(), &quiet(&disk)).unwrap().close().unwrap();
     fence(&disk);
@@ -436,7 +437,7 @@ fn a_segment_without_a_record_is_not_pruned_alone() {
     ledger.close().unwrap();
     expect_whole(&disk, &LEVELS, "nothing was pruned");
 
-    // Together with the next one, which has records, it goes.
+    // Together with the next one, which has records, it is pruned.
     fence(&disk);
     let ledger = open(&disk);
     for limit in 3..5 {
@@ -449,7 +450,7 @@ fn a_segment_without_a_record_is_not_pruned_alone() {
     expect_whole(&disk, &LEVELS, "two were pruned");
 }
 
-/// Goal: a log that was pruned can be pruned again: the fold begins with an earlier anchor then.
+/// Goal: a pruned log can be pruned again: the fold then begins with an earlier anchor.
 #[test]
 fn a_pruned_log_is_pruned_again() {
     let disk = five();
@@ -494,8 +495,8 @@ fn snapshots(disk: &SimDisk) -> Vec<PathBuf> {
     disk.files(&dir().join("snap"))
 }
 
-/// Goal: what a pruned log stands on is never thinned out, however many snapshots follow; and
-/// nothing below it stays.
+/// Goal: the anchors of a pruned log are never removed, however many snapshots follow, and no
+/// older snapshot is kept.
 #[test]
 fn the_ladder_keeps_the_anchors() {
     let disk = five();
@@ -518,8 +519,8 @@ fn the_ladder_keeps_the_anchors() {
     assert_eq!(of_state, 4, "{names:?}");
 }
 
-/// Goal: damage of an anchor is damage of the ledger, on every level, and named; with one anchor
-/// left everything goes on, with none the ledger says what it lacks.
+/// Goal: a damaged anchor is damage of the ledger on every level, and named; with one anchor
+/// left the ledger works, with none it reports what is missing.
 #[test]
 fn damage_of_an_anchor_is_damage() {
     let disk = five();
@@ -566,10 +567,10 @@ fn damage_of_an_anchor_is_damage() {
     assert!(fold.records > 0 && fold.damage.is_empty());
 }
 
-/// Goal: without the note, or with segments gone that no note covers, a log that begins later is
-/// what it always was: damaged.
+/// Goal: without the note, or with segments missing that no note covers, a log that begins
+/// later is damaged.
 #[test]
-fn segments_that_no_note_covers_are_missing() {
+fn segments_without_a_note_are_missing() {
     let disk = five();
     let files = log_files(&disk);
     let lost = disk.fork();
@@ -590,7 +591,7 @@ fn segments_that_no_note_covers_are_missing() {
     assert_eq!(damage.first_seq, plan.last_seq + 1, "{damage:?}");
     assert_eq!(verified(&lost, VerifyLevel::Crc).condition(), LedgerCondition::Damaged);
 
-    // Another first segment than the one that the note speaks of.
+    // Another first segment than the one that the note names.
     let first = reader(&disk).segments()[0].clone();
     let mut header = first.header.unwrap();
     header.prev_chain.0[7] ^= 1;
@@ -600,14 +601,14 @@ fn segments_that_no_note_covers_are_missing() {
     assert_eq!(verified(&disk, VerifyLevel::Crc).condition(), LedgerCondition::Damaged);
 }
 
-/// Goal: a prune that may not be is refused with its reason, and changes nothing.
+/// Goal: a prune that is not allowed is rejected with its reason, and changes nothing.
 #[test]
-fn a_prune_that_may_not_be_is_refused() {
+fn invalid_prune_is_rejected() {
     let disk = SimDisk::new();
     let ledger = Ledger::create(&dir(), &quiet(&disk)).unwrap();
-    let refused = |ledger: &Ledger, through, words: &[&str]| {
+    let refused = |ledger: &Ledger, limit, words: &[&str]| {
         let before = (ledger.head(), log_files(&disk), snapshots(&disk));
-        let error = ledger.prune(through, None, "ann").unwrap_err();
+        let error = ledger.prune(limit, None, "ann").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
         for word in words {
             assert!(error.to_string().contains(word), "{word}: {error}");
@@ -639,9 +640,9 @@ fn a_prune_that_may_not_be_is_refused() {
     ledger.prune(RetentionLimit::EndedRuns, None, "ann").unwrap();
 }
 
-/// Goal: a key with which a command may still be asked for again does not go.
+/// Goal: an idempotency key that is still compared is not pruned.
 #[test]
-fn a_key_that_is_still_compared_is_not_pruned() {
+fn key_inside_the_window_is_not_pruned() {
     let disk = SimDisk::new();
     let ledger = Ledger::create(&dir(), &quiet(&disk)).unwrap();
     let key = plan_ledger::BatchKey::new(b"once").unwrap();
@@ -658,9 +659,10 @@ fn a_key_that_is_still_compared_is_not_pruned() {
     assert_eq!(ledger.execute_once(&key, &cap(9)).unwrap().ack.seq, 2);
 }
 
-/// Goal: a snapshot that passes every check, and is not what the log folds to, is no anchor.
+/// Goal: a snapshot that passes every check but differs from a fold of the log does not become
+/// an anchor.
 #[test]
-fn a_forged_snapshot_is_no_anchor() {
+fn forged_snapshot_is_no_anchor() {
     let disk = five();
     let list = reader(&disk).snapshots().unwrap().names;
     assert_eq!(list.len(), 2);
@@ -687,9 +689,9 @@ fn a_forged_snapshot_is_no_anchor() {
     assert!(error.to_string().contains("differs from a fold of the log"), "{error}");
 }
 
-/// Goal: an output that only the anchors still name is kept, and found.
+/// Goal: an output that only an anchor names is kept and found.
 #[test]
-fn outputs_that_only_an_anchor_names_are_kept() {
+fn output_named_only_by_an_anchor_is_kept() {
     let disk = SimDisk::new();
     let environment = Environment { blob_threshold: 100, ..quiet(&disk) };
     let ledger = Ledger::create(&dir(), &environment).unwrap();
@@ -720,9 +722,10 @@ fn outputs_that_only_an_anchor_names_are_kept() {
     assert!(survey.blobs[0].records > 0, "{survey:?}");
 }
 
-/// Goal: a batch of any record is carried over; names that are no snapshot's make no anchor.
+/// Goal: a retention note with invalid content covers nothing; a name that is no snapshot's
+/// makes no anchor.
 #[test]
-fn a_note_that_makes_no_sense_covers_nothing() {
+fn invalid_retention_note_covers_nothing() {
     let disk = five();
     let ledger = open(&disk);
     let plan = ledger.prune(RetentionLimit::EndedRuns, None, "ann").unwrap().plan;
@@ -746,7 +749,7 @@ fn a_note_that_makes_no_sense_covers_nothing() {
         let (log, _) = plan_ledger::log::Log::open(&dir(), crate::lab::options(&disk), 9).unwrap();
         log.append(&[note.record()], 1).unwrap();
         log.close().unwrap();
-        // The older note still counts, and the newer one is named.
+        // The older note still counts, and the invalid one is reported.
         assert_eq!(reader(&disk).first_seq(), plan.last_seq + 1, "{number}");
         let report = verified(&disk, VerifyLevel::Crc);
         let finding = report.log.findings.iter().find(|it| it.what.contains("retention note"));
@@ -754,10 +757,10 @@ fn a_note_that_makes_no_sense_covers_nothing() {
     }
 }
 
-/// Goal: a note that names another course of the log, or anchors that are not the ones it noted,
-/// removes nothing; nor does one that is not durable yet.
+/// Goal: a note about another log, or with other anchors than the existing ones, removes
+/// nothing; nor does one that is not durable yet.
 #[test]
-fn a_note_of_another_log_removes_nothing() {
+fn note_of_another_log_removes_nothing() {
     let disk = five();
     let pruned = disk.fork();
     let ledger = open(&pruned);
@@ -799,10 +802,10 @@ fn a_note_of_another_log_removes_nothing() {
     view.check_anchor(&good.anchors[0]).unwrap();
 }
 
-/// Goal: a manifest that is too long to be one, that a newer program wrote, or that is written in
-/// another form than the one that there is, is refused, each in its own words.
+/// Goal: a manifest that is too long, of a newer program, or not canonical is rejected, each
+/// with its own message.
 #[test]
-fn a_manifest_that_is_none_is_refused() {
+fn invalid_manifest_is_rejected() {
     let disk = with_outputs();
     let made = archived(&disk, None);
     let folder = PathBuf::from("/unpacked");
@@ -842,7 +845,7 @@ fn archived(disk: &SimDisk, through: Option<u64>) -> ArchiveReport {
     archive(&dir(), &tar(), through, &quiet(disk)).unwrap()
 }
 
-/// What verification says of the archive in its file; an error where it cannot even be opened.
+/// The verification of an archive in its file; an error if it cannot be opened.
 fn verified_file(disk: &SimDisk, level: VerifyLevel) -> Result<VerifyReport, plan_ledger::Error> {
     let inside = archive_environment(&tar(), &quiet(disk))?;
     let watch = &|_| std::ops::ControlFlow::Continue(());
@@ -850,7 +853,7 @@ fn verified_file(disk: &SimDisk, level: VerifyLevel) -> Result<VerifyReport, pla
     verify(&tar(), &inside, VerifyRequest { level, jobs, expected: None, watch })
 }
 
-/// A ledger with outputs in blobs, one of them missing, and what it folds to.
+/// A ledger with outputs in blobs, one of them missing, and the state that it folds to.
 fn with_outputs() -> SimDisk {
     let disk = SimDisk::new();
     let environment = Environment { blob_threshold: 100, ..quiet(&disk) };
@@ -873,7 +876,7 @@ fn with_outputs() -> SimDisk {
     disk
 }
 
-/// What happens to an output while somebody verifies.
+/// What happens to an output during a verification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Lost,
@@ -884,10 +887,10 @@ enum Fate {
     LostThoughNamedAgain,
 }
 
-/// Goal: outputs that are pruned and collected while somebody verifies are no damage, also where the
-/// like of them came back; one that is lost, and still named, is.
+/// Goal: outputs that are pruned and collected during a verification are no damage, even if
+/// equal ones are stored again; one that is lost and still named is damage.
 #[test]
-fn what_is_pruned_while_it_is_verified_is_no_damage() {
+fn output_pruned_during_verification_is_no_damage() {
     for fate in
         [Fate::Lost, Fate::CollectedBlobs, Fate::CollectedAndBack, Fate::LostThoughNamedAgain]
     {
@@ -895,7 +898,7 @@ fn what_is_pruned_while_it_is_verified_is_no_damage() {
         let environment = Environment { blob_threshold: 100, ..quiet(&disk) };
         let ledger = Ledger::create(&dir(), &environment).unwrap();
         let run = started_run(&ledger, "one");
-        // An attempt that failed, and was made again: no state holds its output.
+        // An attempt that failed and was retried: its output is in no state.
         let task = ledger.dispatch(run, "worker").unwrap().unwrap();
         let output: Output = Json::new(&"o".repeat(500).into()).into();
         let (class, message) = (FailureClass::Deterministic, "it broke".to_owned());
@@ -969,10 +972,10 @@ fn unpack(disk: &SimDisk, manifest: &Manifest, to: &Path) {
     }
 }
 
-/// Goal: what is in an archive is what was in the ledger, byte for byte; it is verified and looked
-/// into in its file and unpacked, and never written to.
+/// Goal: an archive holds what was in the ledger, byte for byte; it is verified and read as a
+/// file and unpacked, and never written to.
 #[test]
-fn an_archive_is_a_ledger_to_be_read() {
+fn archive_is_a_readable_ledger() {
     for through in [None, Some(0)] {
         let disk = with_outputs();
         let before = held(&disk);
@@ -1013,11 +1016,11 @@ fn an_archive_is_a_ledger_to_be_read() {
     }
 }
 
-/// Goal: every byte of an archive counts: of its manifest, of tar's own headers and padding, of
-/// HEAD, of what is dead in a segment, of a blob.
-/// Method: bytes at a step that is no power of two, and all around every boundary.
+/// Goal: every byte of an archive is covered: of its manifest, of tar's own headers and
+/// padding, of HEAD, of dead bytes in a segment, of a blob.
+/// Method: bytes at a distance that is no power of two, and all around every boundary.
 #[test]
-fn no_flipped_byte_of_an_archive_goes_unnoticed() {
+fn every_flipped_byte_of_an_archive_is_detected() {
     let disk = with_outputs();
     archived(&disk, None);
     let length = place(disk.read(&tar()).unwrap().len());
@@ -1044,7 +1047,7 @@ fn no_flipped_byte_of_an_archive_goes_unnoticed() {
     assert!(noticed > 300, "{noticed}");
     let report = verified_file(&disk, VerifyLevel::Replay).unwrap();
     assert_eq!(report.condition(), LedgerCondition::Whole);
-    // Cut short, or longer.
+    // Truncated, or extended.
     let whole = disk.read(&tar()).unwrap();
     for length in [300, 511, 512, 5000, whole.len() - 1024, whole.len() - 1, whole.len() + 512] {
         disk.set_length(&tar(), place(length)).unwrap();
@@ -1055,9 +1058,9 @@ fn no_flipped_byte_of_an_archive_goes_unnoticed() {
     }
 }
 
-/// Goal: an archive of a log that was pruned begins where the log does; its records are served.
+/// Goal: an archive of a pruned log begins where the log does; its records can be read.
 #[test]
-fn a_pruned_log_is_archived_from_where_it_begins() {
+fn pruned_log_is_archived_from_its_first_record() {
     let disk = five();
     let first = reader(&disk).segments()[1].header.as_ref().unwrap().prev_last_seq;
     let ledger = open(&disk);
@@ -1075,10 +1078,10 @@ fn a_pruned_log_is_archived_from_where_it_begins() {
     assert_eq!(fold.last.unwrap().seq, made.manifest.last_seq);
 }
 
-/// Goal: a crash while an archive is made leaves no archive, or a whole one; the ledger is as it
-/// was, and the next try succeeds.
+/// Goal: a crash while an archive is made leaves no archive, or a complete one; the ledger is
+/// unchanged, and the next try succeeds.
 #[test]
-fn a_crash_while_an_archive_is_made_leaves_none_or_a_whole_one() {
+fn crash_during_an_archive_leaves_none_or_a_complete_one() {
     let disk = five();
     let before = crate::lab::log_digest(&disk);
     let calm = disk.fork();
@@ -1107,7 +1110,7 @@ fn a_crash_while_an_archive_is_made_leaves_none_or_a_whole_one() {
     assert!(made > 0 && none > 50, "{made} {none}");
 }
 
-/// A ledger on the real disk, pruned by nobody yet; `five` as files.
+/// A ledger on the real disk that was not pruned yet; `five` as files.
 fn on_disk() -> Place {
     let (disk, place) = (five(), Place::new());
     for path in disk.files(&dir()) {
@@ -1118,9 +1121,9 @@ fn on_disk() -> Place {
     place
 }
 
-/// Goal: the commands plan without touching anything, and do what they planned with --yes.
+/// Goal: the commands plan without a change, and execute the plan with --yes.
 #[test]
-fn the_commands_plan_first_and_do_it_when_told() {
+fn commands_plan_first_and_execute_with_yes() {
     let place = on_disk();
     let before = place.snapshot();
     let plan = place.ledger("prune l --ended --json").code(0).lines().remove(0);
@@ -1161,7 +1164,7 @@ fn the_commands_plan_first_and_do_it_when_told() {
     place.ledger("recover l --export new").code(6).complains(&["begins at record"]);
     place.ledger("snapshot l").code(0);
 
-    // The system's own tool unpacks it, and what it unpacks is verified.
+    // The system's own tool unpacks it, and the unpacked ledger is verified.
     let done = std::process::Command::new("tar")
         .args(["-xf", "../old.tar"])
         .current_dir({
@@ -1179,10 +1182,10 @@ fn the_commands_plan_first_and_do_it_when_told() {
     }
 }
 
-/// Goal: while another process holds the ledger, it does what makes things leave: the same
-/// commands, the same answers.
+/// Goal: while a server has the lock, it executes prune and collection: the same commands, the
+/// same answers.
 #[test]
-fn what_leaves_a_ledger_that_is_held_is_removed_by_its_holder() {
+fn server_executes_prune_and_collection() {
     let place = on_disk();
     let holder = start(&mut place.command(&["serve", "--ledger", "l"]));
     wait_until("it serves", || holder.said("serving"));
@@ -1201,9 +1204,9 @@ fn what_leaves_a_ledger_that_is_held_is_removed_by_its_holder() {
     place.ledger("verify old.tar --level replay").code(0).says(&["whole"]);
 }
 
-/// Goal: what cannot be meant, and what may not be, is told apart, and changes nothing.
+/// Goal: usage errors and rejections have their own exit codes, and change nothing.
 #[test]
-fn wrong_words_and_refusals_have_their_codes() {
+fn usage_errors_and_rejections_have_their_exit_codes() {
     let place = on_disk();
     place.write("text.tar", "no tar file at all");
     place.write("there.tar", "");
@@ -1230,10 +1233,10 @@ fn wrong_words_and_refusals_have_their_codes() {
     assert!(place.snapshot() == before, "a refusal wrote something");
 }
 
-/// Goal: whoever follows a log and is overtaken by a prune is told so, and is not told of damage;
-/// who is ahead of it goes on.
+/// Goal: a follower that a prune overtakes is told so, and sees no damage; one that is ahead of
+/// it continues.
 #[test]
-fn a_follower_that_a_prune_overtakes_is_told() {
+fn follower_overtaken_by_a_prune_is_told() {
     let disk = five();
     let log = reader(&disk);
     let zero = std::time::Duration::ZERO;
@@ -1250,15 +1253,15 @@ fn a_follower_that_a_prune_overtakes_is_told() {
         }
     };
     assert_eq!(error.kind(), ErrorKind::Pruned, "{error}");
-    // What it had open it may read to the end.
+    // It may read the segment that it has open to the end.
     assert!(last <= pruned.plan.last_seq, "{last}");
     assert_eq!(ahead.next(zero).unwrap().unwrap().seq, pruned.note_seq);
 }
 
-/// Goal: a prune beside readers is no damage to them: they see the log before it or after it, or are
-/// told that a file went.
+/// Goal: a concurrent prune is no damage to readers: they see the log before it or after it, or
+/// are told that a file was removed.
 #[test]
-fn readers_beside_a_prune_see_no_damage() {
+fn readers_during_a_prune_see_no_damage() {
     let place = on_disk();
     let dir = place.path("l");
     let environment = Environment { snapshot_every: None, ..Environment::system() };
@@ -1314,10 +1317,10 @@ fn fill(ledger: &Ledger, run: RunId, length: usize) {
     ledger.set_variable(run, "large", value, None, "ann").unwrap();
 }
 
-/// Goal: a history of which a part was pruned is an error that says so, and never half a history; of
-/// a run that began later nothing is missing.
+/// Goal: the history of a partly pruned run is an error that says so, never a part of the
+/// history; a run that began later is complete.
 #[test]
-fn a_history_that_was_pruned_is_refused_and_a_later_one_is_whole() {
+fn pruned_history_is_rejected_and_a_later_one_is_complete() {
     let disk = five();
     let ledger = open(&disk);
     let [one, two] = ["later", "latest"].map(|name| started_run(&ledger, name));

@@ -1,5 +1,5 @@
-//! What can be saved of a damaged ledger: every record that can be read, and a word for each
-//! that cannot.
+//! Salvage of damaged ledgers: every readable record is kept, and every unreadable one is
+//! named.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -58,8 +58,8 @@ fn story() -> (SimDisk, BTreeMap<u64, LoggedRecord>) {
     (disk, records.into_iter().map(|record| (record.seq, record)).collect())
 }
 
-/// What must hold of any salvage: the damaged ledger is as it was; each record is the original's
-/// or a gap; a gap stands for what a reader cannot serve; the new ledger opens clean.
+/// The invariants of any salvage: the damaged ledger is unchanged; each record is the original
+/// one or a gap; a gap replaces an unreadable record; the new ledger opens clean.
 fn check(disk: &SimDisk, original: &BTreeMap<u64, LoggedRecord>, story: &str) -> SalvageReport {
     let before = log_digest(disk);
     let served = survey(disk);
@@ -109,7 +109,7 @@ fn check(disk: &SimDisk, original: &BTreeMap<u64, LoggedRecord>, story: &str) ->
         let content =
             |of: &LoggedRecord| (of.time, of.kind, of.codec, of.schema, of.payload.clone());
         assert!(content(record) == content(old), "{story}: record {seq} is another one");
-        // The batch is what it was if all of it that follows is there.
+        // The batch is unchanged if all later records of it are there.
         let rest = seq..=seq + u64::from(old.batch_left);
         let is_whole = rest.into_iter().all(|seq| served.records.contains_key(&seq));
         assert_eq!(record.batch_left, if is_whole { old.batch_left } else { 0 }, "{story}: {seq}");
@@ -122,9 +122,9 @@ fn check(disk: &SimDisk, original: &BTreeMap<u64, LoggedRecord>, story: &str) ->
     done
 }
 
-/// Goal: nothing is lost of a ledger that is whole.
+/// Goal: an intact ledger is salvaged without a loss.
 #[test]
-fn a_whole_ledger_is_salvaged_whole() {
+fn intact_ledger_is_salvaged_without_loss() {
     let (disk, original) = story();
     let done = check(&disk, &original, "whole");
     assert_eq!((done.lost, done.unbatched, done.blobs, done.blobs_lost), (0, 0, 3, 0));
@@ -132,11 +132,11 @@ fn a_whole_ledger_is_salvaged_whole() {
     assert_eq!(done.ack.unwrap().seq, *original.keys().last().unwrap());
 }
 
-/// Goal: however a ledger is damaged, what can be read is saved, and what cannot is named.
+/// Goal: whatever the damage, readable records are salvaged and unreadable ones are named.
 /// Method: 300 ledgers with random damage: flips, zeroed sectors, overwritten runs, cut files,
 /// in segments, headers, HEAD and blobs.
 #[test]
-fn three_hundred_damaged_ledgers_give_all_that_can_be_read() {
+fn three_hundred_damaged_ledgers_keep_every_readable_record() {
     let (pristine, original) = story();
     let files: Vec<_> =
         pristine.files(&dir()).into_iter().filter(|path| !path.ends_with("LOCK")).collect();
@@ -175,7 +175,7 @@ fn three_hundred_damaged_ledgers_give_all_that_can_be_read() {
     assert!(lost > 100 && alone > 5 && nothing < 100, "{lost} {alone} {nothing}");
 }
 
-/// Goal: a file that is gone costs its own records; read errors cost the rest of their segment.
+/// Goal: a missing file costs its own records; a read error costs the rest of its segment.
 #[test]
 fn missing_segments_and_read_errors_cost_only_their_records() {
     let (pristine, original) = story();
@@ -192,7 +192,7 @@ fn missing_segments_and_read_errors_cost_only_their_records() {
         let (kind, effect) = (std::io::ErrorKind::Other, Effect::Nothing);
         disk.fail_at(Fault { call, kind, effect });
         match salvage(&dir(), &rescued(), &on_disk(&disk)) {
-            // The last call is what makes the name durable: then all of it is there.
+            // The last call makes the name durable: by then everything is.
             Err(_) if call == clean.calls() => {}
             Err(_) => assert!(disk.files(&rescued()).is_empty(), "{call}: something is left"),
             Ok(done) => {
@@ -205,10 +205,10 @@ fn missing_segments_and_read_errors_cost_only_their_records() {
     }
 }
 
-/// Goal: the command salvages, reports file and offset, and leaves the damaged ledger alone;
+/// Goal: the command salvages, reports file and offset, and does not change the damaged ledger;
 /// fencing asks first.
 #[test]
-fn the_command_salvages_and_asks_before_it_fences() {
+fn recover_command_salvages_and_asks_before_fencing() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (dir, new) = (path("a.ledger"), path("rescued"));

@@ -1,5 +1,4 @@
-//! Snapshots that crash while they are made, that are damaged, foreign or gone: none of it costs
-//! more than time.
+//! Snapshots that are interrupted, damaged, foreign or missing cost time and nothing else.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -42,7 +41,7 @@ fn three() -> (SimDisk, Environment) {
     (disk.clone(), quiet(&disk))
 }
 
-/// An environment that makes no snapshot by itself.
+/// An environment without scheduled snapshots.
 pub(crate) fn quiet(disk: &SimDisk) -> Environment {
     Environment { snapshot_every: None, ..environment(disk, 1) }
 }
@@ -51,7 +50,7 @@ fn files(disk: &SimDisk) -> Vec<PathBuf> {
     disk.files(&snap())
 }
 
-/// What a snapshot at the last rung of [`three`] holds.
+/// The expected projection at the last snapshot of [`three`].
 fn body_at_60() -> Vec<u8> {
     let (_disk, environment) = three();
     let view = LedgerView::open(&dir(), &environment).unwrap();
@@ -60,7 +59,7 @@ fn body_at_60() -> Vec<u8> {
     body
 }
 
-/// The hash of the state after each record, folded from the start.
+/// The state hash after each record, folded from the start.
 pub(crate) fn truth(disk: &SimDisk) -> Vec<ContentHash> {
     let mut state = State::default();
     let mut hashes = vec![state_hash(&state)];
@@ -78,12 +77,12 @@ fn place(seq: usize) -> u64 {
     u64::try_from(seq).unwrap()
 }
 
-/// What a ledger says when it is opened: its hash, the snapshot that it used, its notes.
+/// The result of opening a ledger: its state hash, the snapshot that it used, its notes.
 pub(crate) fn opened(
     disk: &SimDisk,
     environment: &Environment,
 ) -> (ContentHash, Option<u64>, Vec<String>) {
-    // Who reads the newest snapshot on a thread of its own finds and says the same.
+    // The prefetch thread finds and reports the same.
     let [found, beside] = [Housekeeping::Inline, Housekeeping::Thread].map(|housekeeping| {
         let storage = Arc::new(disk.fork());
         let environment = Environment { storage, housekeeping, ..environment.clone() };
@@ -94,7 +93,7 @@ pub(crate) fn opened(
     found
 }
 
-/// What the most thorough check says.
+/// The result of the most thorough verification.
 pub(crate) fn replayed(environment: &Environment) -> VerifyReport {
     let request = VerifyRequest {
         level: VerifyLevel::Replay,
@@ -111,9 +110,9 @@ fn put(disk: &SimDisk, path: &Path, bytes: &[u8]) {
     file.sync().unwrap();
 }
 
-/// Goal: a snapshot that crashes, at whatever call and whatever the disk keeps, leaves a ledger
-/// that has lost nothing, and that gains nothing by being opened twice. The log is not shortened
-/// for it, and no older snapshot is touched.
+/// Goal: a crash during a snapshot, at whatever call and whatever the disk keeps, leaves a
+/// ledger without a loss, and a second open changes nothing. The log is not shortened, and no
+/// older snapshot is touched.
 #[test]
 fn h52_h54_a_crash_while_a_snapshot_is_made_costs_nothing() {
     let (disk, environment) = three();
@@ -161,16 +160,16 @@ fn h52_h54_a_crash_while_a_snapshot_is_made_costs_nothing() {
             assert_eq!((ledger.head(), log_files(&disk)), (head, log), "{story}: opened again");
             let made = ledger.snapshot::<State>().unwrap();
             assert!(made.seq >= place(last), "{story}");
-            // Also: whatever was left half-made is gone.
+            // Unfinished files are gone, too.
             assert!(rungs(&disk).contains(&made.seq), "{story}");
         }
     }
 }
 
-/// Goal: every bit of a snapshot counts. A flip is found, located, and costs nothing.
+/// Goal: every bit of a snapshot is covered. A flip is found and located, and costs nothing.
 /// Method: each bit for the check; one bit of each byte for a reader; a few for a writer.
 #[test]
-fn every_flipped_bit_of_a_snapshot_is_found_and_the_next_older_one_used() {
+fn flipped_bit_in_a_snapshot_is_detected_and_an_older_one_used() {
     let (disk, environment) = three();
     let hashes = truth(&disk);
     let last = place(hashes.len() - 1);
@@ -186,7 +185,7 @@ fn every_flipped_bit_of_a_snapshot_is_found_and_the_next_older_one_used() {
             let error = reading.check_snapshot(&name).unwrap_err();
             let (text, location) = (error.to_string(), error.location());
             assert_eq!(location.path.as_ref(), Some(&path), "byte {at}: {text}");
-            // The sum of the header covers it as a whole, that of the only chunk the rest.
+            // The header's checksum covers the header as a whole, that of the only chunk the rest.
             let block = if at < 512 { 0 } else { 512 };
             assert_eq!(location.offset, Some(block), "byte {at}: {text}");
             if bit == at % 8 {
@@ -206,9 +205,9 @@ fn every_flipped_bit_of_a_snapshot_is_found_and_the_next_older_one_used() {
     assert_eq!(opened(&disk, &environment).1, Some(60));
 }
 
-/// Goal: a snapshot that was cut off, or grew, is none.
+/// Goal: a truncated or extended snapshot is not used.
 #[test]
-fn a_snapshot_of_any_other_length_is_not_used() {
+fn snapshot_of_a_wrong_length_is_not_used() {
     let (disk, environment) = three();
     let hashes = truth(&disk);
     let path = files(&disk).pop().unwrap();
@@ -228,8 +227,8 @@ fn a_snapshot_of_any_other_length_is_not_used() {
     assert_eq!(opened(&disk, &environment).1, Some(60));
 }
 
-/// Goal: whatever lies in the folder that does not belong there is not used: renamed files, those
-/// of other ledgers, those of records that this log does not have, unfinished ones.
+/// Goal: foreign files in the folder are not used: renamed ones, those of other ledgers, those
+/// of records that this log does not have, unfinished ones.
 #[test]
 fn h53_a_snapshot_that_is_not_of_this_log_is_ignored() {
     let (disk, environment) = three();
@@ -257,7 +256,7 @@ fn h53_a_snapshot_that_is_not_of_this_log_is_ignored() {
     ];
     for (story, (path, content)) in strangers {
         let disk = disk.fork();
-        // Some of them have the good one's name: that one is gone then.
+        // Some of them replace the valid one of the same name.
         if path == newest {
             disk.remove(&path).unwrap();
         }
@@ -265,7 +264,7 @@ fn h53_a_snapshot_that_is_not_of_this_log_is_ignored() {
         let expected = if path == newest { 40 } else { 60 };
         let (hash, from, notes) = opened(&disk, &environment);
         assert_eq!((hash, from), (hashes[hashes.len() - 1], Some(expected)), "{story}: {notes:?}");
-        // What names a record beyond the end was never asked for.
+        // A name of a record past the end is never read.
         let is_named = notes.iter().any(|note| note.contains(path.to_str().unwrap()));
         assert!(is_named || story == "newer than the log", "{story}: {notes:?}");
         let view = LedgerView::open(
@@ -276,7 +275,7 @@ fn h53_a_snapshot_that_is_not_of_this_log_is_ignored() {
         let name = SnapshotName::parse(path.file_name().unwrap().to_str().unwrap()).unwrap();
         assert!(view.check_snapshot(&name).is_err(), "{story}");
     }
-    // An unfinished file is nobody's snapshot, and the next one that is made removes it.
+    // An unfinished file is no snapshot, and the next one that is made removes it.
     let temporary = snap().join(format!("{}.tmp", header.name()));
     put(&disk, &temporary, &bytes[..100]);
     put(&disk, &snap().join("notes.txt"), b"mine");
@@ -287,9 +286,9 @@ fn h53_a_snapshot_that_is_not_of_this_log_is_ignored() {
     assert_eq!(disk.read(&snap().join("notes.txt")).unwrap(), b"mine");
 }
 
-/// Goal: no snapshot at all, and a folder that cannot be read, cost time only.
+/// Goal: no snapshot at all, and an unreadable folder, cost only time.
 #[test]
-fn without_snapshots_everything_is_folded_from_the_start() {
+fn log_without_snapshots_is_folded_from_the_start() {
     let (disk, environment) = three();
     let hashes = truth(&disk);
     let calls = disk.fork().calls();
@@ -298,8 +297,7 @@ fn without_snapshots_everything_is_folded_from_the_start() {
     }
     let (hash, from, notes) = opened(&disk, &environment);
     assert_eq!((hash, from, notes), (hashes[hashes.len() - 1], None, Vec::new()));
-    // Every call of the disk that a look at the past makes may fail: the answer is right, or an
-    // error.
+    // Any disk call of a read of the past may fail: the answer is right, or an error.
     let (disk, environment) = three();
     let view = LedgerView::open(&dir(), &environment).unwrap();
     let before = disk.calls();
@@ -313,15 +311,15 @@ fn without_snapshots_everything_is_folded_from_the_start() {
             if let Ok(state) = view.state_at(63) {
                 assert_eq!(state_hash(&state), hashes[63], "call {call}");
             }
-            // Whatever is left of the plan for the fault.
+            // Clear what is left of the fault plan.
             let _ = (0..span * 3).try_for_each(|_| disk.list(&snap()).map(|_| ()));
         }
     }
 }
 
-/// Goal: the log's word counts: a snapshot that a note contradicts is not used.
+/// Goal: a snapshot that a snapshot note contradicts is not used.
 #[test]
-fn a_note_that_says_otherwise_puts_a_snapshot_out_of_use() {
+fn snapshot_contradicted_by_a_note_is_not_used() {
     let (disk, environment) = three();
     let newest = files(&disk).pop().unwrap();
     let header = SnapshotHeader::decode(&disk.read(&newest).unwrap()).unwrap();
@@ -347,15 +345,15 @@ fn a_note_that_says_otherwise_puts_a_snapshot_out_of_use() {
     }
 }
 
-/// Goal: a full disk and a failing one cost a snapshot and nothing else, and the next rung has
-/// its own again.
+/// Goal: a full or failing disk costs a snapshot and nothing else, and the next interval has
+/// its snapshot again.
 #[test]
-fn a_snapshot_that_cannot_be_made_is_made_at_the_next_rung() {
+fn failed_snapshot_is_made_at_the_next_interval() {
     let disk = SimDisk::new();
     let environment = environment(&disk, 100);
     let ledger = Ledger::create(&dir(), &environment).unwrap();
     play(&ledger, 6, 70);
-    // Room for the log, which is there already, and for no new file.
+    // Space for the log, which exists already, and for no new file.
     let used: usize = disk.files(&dir()).iter().map(|path| disk.read(path).unwrap().len()).sum();
     disk.limit(place(used) + 300);
     play(&ledger, 7, 110);
@@ -371,9 +369,9 @@ fn a_snapshot_that_cannot_be_made_is_made_at_the_next_rung() {
     assert_eq!(opened(&disk, &environment).1, Some(200));
 }
 
-/// Goal: those on the ladder stay for good, and the newest two of each projection.
+/// Goal: full snapshots are kept permanently, and the newest two of each projection.
 #[test]
-fn old_snapshots_off_the_ladder_are_removed() {
+fn old_snapshots_between_intervals_are_removed() {
     let disk = SimDisk::new();
     let ledger = Ledger::create(&dir(), &environment(&disk, 50)).unwrap();
     for records in [10, 20, 30, 60, 70] {
@@ -394,10 +392,10 @@ fn old_snapshots_off_the_ladder_are_removed() {
     assert_eq!(ledger.project::<Count>(17).unwrap().0, 17);
 }
 
-/// Story: a log that grew past a rung and a step behind it at once, as one does that was killed while
-/// the snapshot of the rung was made, had no snapshot at the rung for ever.
+/// Story: a log grew past a full interval and a delta interval at once, because it was killed
+/// while the full snapshot was made, and then had no full snapshot there permanently.
 #[test]
-fn a_rung_is_not_passed_over_for_a_step_behind_it() {
+fn full_snapshot_is_not_skipped_for_a_later_delta() {
     let disk = SimDisk::new();
     let environment = environment(&disk, 65_536);
     Ledger::create(&dir(), &environment).unwrap().close().unwrap();
@@ -411,10 +409,10 @@ fn a_rung_is_not_passed_over_for_a_step_behind_it() {
 }
 
 /// Goal: a handle that is open for months keeps each warning once.
-/// Story: each look at the past that came upon a damaged snapshot kept a warning of its own; a service
-/// that looked a thousand times had a thousand of them, and never let go of one.
+/// Story: each time travel that met a damaged snapshot added a warning; a service with a
+/// thousand of them had a thousand warnings, and kept them all.
 #[test]
-fn a_damaged_snapshot_is_warned_of_once() {
+fn damaged_snapshot_is_warned_about_once() {
     let (disk, environment) = three();
     let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
     for path in files(&disk) {
@@ -429,10 +427,10 @@ fn a_damaged_snapshot_is_warned_of_once() {
     assert!(once.iter().enumerate().all(|(at, text)| !once[..at].contains(text)), "{once:?}");
 }
 
-/// Story: a snapshot that somebody asked for while another was due failed, or made the other fail: who
-/// makes one removes what was left unfinished, and took what the other was writing for that.
+/// Story: a snapshot on request failed beside a scheduled one, or made it fail: a writer
+/// removes unfinished files, and removed the file of the other.
 #[test]
-fn those_who_make_snapshots_at_once_leave_each_other_alone() {
+fn concurrent_snapshots_do_not_remove_each_other() {
     let folder = tempfile::tempdir().unwrap();
     let environment = Environment { snapshot_every: Some(3), ..Environment::system() };
     let ledger = Ledger::create(&folder.path().join("l"), &environment).unwrap();
@@ -447,12 +445,11 @@ fn those_who_make_snapshots_at_once_leave_each_other_alone() {
     ledger.close().unwrap();
 }
 
-/// Goal: who opens a ledger or looks back finds a snapshot at each step that the ledger was open at, as
-/// long as snapshots are small, and the disk is not filled with large ones: of those that are not on
-/// a rung the newest two are kept.
-/// Method: records that no program knows are passed over, so a log of many is made at once.
+/// Goal: there is a snapshot at each delta interval while snapshots are small, and the disk is
+/// not filled with large ones: of those between full snapshots the newest two are kept.
+/// Method: records of unknown kinds are skipped, so a long log is made quickly.
 #[test]
-fn between_rungs_small_snapshots_are_kept_and_of_large_ones_the_newest_two() {
+fn small_deltas_are_kept_and_of_large_ones_the_newest_two() {
     let quarters = |count: u64| (1..=count).map(|quarter| quarter * 16_384).collect::<Vec<_>>();
     for count in 1..=6 {
         assert_eq!(kept_after(count, 10), quarters(count));
@@ -463,8 +460,8 @@ fn between_rungs_small_snapshots_are_kept_and_of_large_ones_the_newest_two() {
     }
 }
 
-/// The snapshots of a ledger that was opened after each of so many quarters of a rung, and has a
-/// variable of so many bytes that do not pack well.
+/// The snapshots of a ledger that was opened after each of several quarters of a full interval,
+/// with a variable of this many incompressible bytes.
 fn kept_after(quarters: u64, bytes: u64) -> Vec<u64> {
     let disk = SimDisk::new();
     let environment = Environment { blob_threshold: usize::MAX, ..environment(&disk, 65_536) };
@@ -487,7 +484,7 @@ fn kept_after(quarters: u64, bytes: u64) -> Vec<u64> {
     rungs(&disk)
 }
 
-/// Adds so many records of a kind that may be passed over.
+/// Append this many records of a kind that may be skipped.
 pub(crate) fn append_unknown(disk: &SimDisk, mut count: u64) {
     let options = LogOptions { stream_of: RUN_STREAMS, ..options(disk) };
     let (log, _) = Log::open(&dir(), options, 0).unwrap();
@@ -500,7 +497,7 @@ pub(crate) fn append_unknown(disk: &SimDisk, mut count: u64) {
     log.close().unwrap();
 }
 
-/// How many records there are.
+/// Counts records.
 #[derive(Debug, Default)]
 struct Count(u64);
 
@@ -523,7 +520,7 @@ impl Projection for Count {
     }
 }
 
-/// A projection whose body is as long as one likes.
+/// A projection with a body of any length.
 #[derive(Debug, Default, PartialEq)]
 struct Long(Vec<u8>);
 
@@ -533,7 +530,7 @@ impl Projection for Long {
 
     fn apply(&mut self, recorded: &RecordedEvent) {
         let mut dice = crate::dice::Dice(recorded.seq);
-        // Some of it packs well, some does not.
+        // Some of it compresses well, some does not.
         let sides = if (recorded.seq / 11).is_multiple_of(2) { 2 } else { 256 };
         self.0.extend((0..100_000).map(|_| u8::try_from(dice.below(sides)).unwrap()));
     }
@@ -549,8 +546,8 @@ impl Projection for Long {
     }
 }
 
-/// Makes a snapshot of the state after the last record, and writes it again: under that version, with
-/// what `change` makes of its body, and all sums made to fit.
+/// Make a snapshot of the state after the last record, and write it again: under another
+/// version, with its body changed by `change`, and all checksums corrected.
 fn make_and_change(
     ledger: &Ledger,
     environment: &Environment,
@@ -573,15 +570,15 @@ fn make_and_change(
     made
 }
 
-/// Makes a snapshot in which the last byte of the last run is another one.
+/// Make a snapshot in which the last byte of the last run is changed.
 pub(crate) fn make_forged(ledger: &Ledger, environment: &Environment, dir: &Path) -> Snapshot {
     make_and_change(ledger, environment, dir, State::VERSION, |body| {
         *body.last_mut().unwrap() ^= 1;
     })
 }
 
-/// Goal: snapshots of another version of the state are ignored: the ledger opens without an error or
-/// a warning, with the same state, and the files are left as they are.
+/// Goal: snapshots of another version of the state are ignored: the ledger opens without an
+/// error or a warning, with the same state, and the files are left as they are.
 #[test]
 fn snapshots_of_another_version_are_ignored() {
     let (disk, environment) = three();
@@ -603,7 +600,7 @@ fn snapshots_of_another_version_are_ignored() {
     assert_eq!(state_hash(&view.state_at(older.seq).unwrap()), then);
     let report = replayed(&environment);
     assert_eq!((report.condition(), report.snapshots), (LedgerCondition::Whole, 1), "{report:?}");
-    // And it goes on: the next snapshot is of this version, beside the old one.
+    // The ledger continues: the next snapshot has this version, beside the old one.
     let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
     let made = ledger.snapshot::<State>().unwrap();
     assert_eq!(ledger.warnings(), Vec::<String>::new());
@@ -612,12 +609,12 @@ fn snapshots_of_another_version_are_ignored() {
     assert!(files(&disk).contains(&older.path));
 }
 
-/// Goal: nothing ever follows from a run whose bytes in a snapshot are not those that the state's
-/// hash is of, although they are looked at only when somebody asks for that run.
-/// Method: make a snapshot in which every sum fits but a run's, ask for the run in every way, and
-/// take the snapshot away.
+/// Goal: a run whose bytes in a snapshot do not have its hash has no effect, although the bytes
+/// are only checked when the run is used.
+/// Method: make a snapshot in which every checksum except the run's is right, use the run in
+/// every way, and remove the snapshot.
 #[test]
-fn a_run_that_is_not_the_one_of_its_hash_is_never_acted_upon() {
+fn run_with_a_wrong_hash_is_never_used() {
     let (disk, environment) = three();
     let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
     let forged = make_forged(&ledger, &environment, &dir());
@@ -633,7 +630,7 @@ fn a_run_that_is_not_the_one_of_its_hash_is_never_acted_upon() {
     assert_eq!(ledger.state().unwrap().seq, seq);
     drop(ledger);
 
-    // Who reads folds on from an older one.
+    // A view folds from an older snapshot.
     let view = LedgerView::open(&dir(), &environment).unwrap();
     let found = view.log().snapshots().unwrap().names;
     let name = found.iter().find(|name| name.seq == forged.seq).unwrap();
@@ -647,10 +644,10 @@ fn a_run_that_is_not_the_one_of_its_hash_is_never_acted_upon() {
     assert!(!matches!(paused.map_err(|error| error.kind()), Err(ErrorKind::Corrupt)));
 }
 
-/// Goal: a snapshot that is due by itself does not carry on bytes of a run that are not those of its
-/// hash, though nobody looked at the run since they were read.
+/// Goal: a scheduled snapshot does not copy a run's bytes if they do not have the run's hash,
+/// even if the run was never used.
 #[test]
-fn bytes_that_are_not_those_of_their_hash_are_not_written_again() {
+fn run_with_a_wrong_hash_is_not_copied_to_a_new_snapshot() {
     let mut body = body_at_60();
     let again = |body: &[u8]| {
         let mut copy = Vec::new();
@@ -662,10 +659,9 @@ fn bytes_that_are_not_those_of_their_hash_are_not_written_again() {
     assert!(error.to_string().contains("do not have its hash"), "{error}");
 }
 
-/// Goal: a list of runs, which unpacks none of them, shows nothing for long that a run does not hold:
-/// whoever looks at the run finds out.
+/// Goal: the overview of a run in a snapshot is compared with the run when the run is used.
 #[test]
-fn what_a_list_shows_of_a_run_is_held_against_the_run() {
+fn run_overview_is_compared_with_the_run() {
     let body = body_at_60();
     let mut state = State::decode(&mut body.as_slice()).unwrap();
     let packed = state.runs.forms().find_map(|(id, form)| match form {
@@ -685,7 +681,7 @@ fn what_a_list_shows_of_a_run_is_held_against_the_run() {
     assert!(state.runs.fault().is_some_and(|fault| fault.contains("its overview differs")));
 }
 
-/// A projection that says that it cannot be written.
+/// A projection that cannot be encoded.
 #[derive(Debug, Default)]
 struct Shy;
 
@@ -705,9 +701,10 @@ impl Projection for Shy {
     }
 }
 
-/// Story: a projection that could not be encoded, for whatever reason, was called too large.
+/// Story: a projection that could not be encoded, for whatever reason, was reported as too
+/// large.
 #[test]
-fn a_projection_that_cannot_be_encoded_is_called_that() {
+fn projection_that_cannot_be_encoded_is_reported_as_such() {
     let (disk, environment) = three();
     let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
     let before = (ledger.head(), files(&disk));
@@ -717,7 +714,8 @@ fn a_projection_that_cannot_be_encoded_is_called_that() {
     assert_eq!((ledger.head(), files(&disk)), before);
 }
 
-/// Goal: bodies of several chunks, full and not, round-trip, and damage is located to its chunk.
+/// Goal: bodies of several chunks, full and not, round-trip, and damage is located to its
+/// chunk.
 #[test]
 fn bodies_of_many_chunks_are_checked_chunk_by_chunk() {
     let (disk, environment) = three();
@@ -733,7 +731,7 @@ fn bodies_of_many_chunks_are_checked_chunk_by_chunk() {
     let packed = chunks.iter().filter(|chunk| chunk.len() < 1 << 20).count();
     assert!(chunks.len() >= 5 && packed >= 2 && packed < chunks.len(), "{chunks:?}");
     for chunk in &chunks {
-        // In its length, in its data, in its sum.
+        // In its length, in its data, in its checksum.
         for at in [chunk.start, chunk.start + 2, chunk.start + 77, chunk.end - 1] {
             disk.overwrite(&made.path, place(at), &[bytes[at] ^ 0x10]).unwrap();
             let error = view.check_snapshot(&name).unwrap_err();
@@ -742,13 +740,13 @@ fn bodies_of_many_chunks_are_checked_chunk_by_chunk() {
             disk.overwrite(&made.path, place(at), &[bytes[at]]).unwrap();
         }
     }
-    // Two chunks in each other's place hold in neither.
+    // Two swapped chunks are both invalid.
     let swapped = [&bytes[chunks[1].clone()], &bytes[chunks[0].clone()]].concat();
     disk.overwrite(&made.path, 512, &swapped).unwrap();
     assert_eq!(view.check_snapshot(&name).unwrap_err().location().offset, Some(512));
 }
 
-/// Where the chunks of a snapshot's file stand.
+/// The offsets of the chunks of a snapshot's file.
 fn chunks(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
     let mut found = Vec::new();
     let mut start = 512;
@@ -762,9 +760,9 @@ fn chunks(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
     found
 }
 
-/// Goal: damage before a good snapshot is reported, and the state behind it is whole all the same.
+/// Goal: damage before a valid snapshot is reported, and the state after it is still complete.
 #[test]
-fn a_view_goes_on_from_a_snapshot_behind_damage() {
+fn fold_resumes_from_a_snapshot_after_damage() {
     let (disk, environment) = three();
     let hashes = truth(&disk);
     let records: Vec<_> = reader(&disk).records(1).map(Result::unwrap).collect();
@@ -782,7 +780,7 @@ fn a_view_goes_on_from_a_snapshot_behind_damage() {
         let behind = if expected.is_some() { 0 } else { hashes.len() - 1 - seq };
         assert_eq!(fold.after_damage, place(behind), "{seq}");
         assert_eq!(place(hashes.len() - 2), fold.records, "{seq}");
-        // Without the snapshots there is no state behind the damage.
+        // Without the snapshots there is no state after the damage.
         for path in files(&disk) {
             disk.remove(&path).unwrap();
         }
@@ -791,9 +789,9 @@ fn a_view_goes_on_from_a_snapshot_behind_damage() {
     }
 }
 
-/// Goal: opening reads what lies behind the snapshot, and not the segments before.
+/// Goal: opening reads the records after the snapshot, and not the segments before.
 #[test]
-fn opening_does_not_read_what_lies_before_the_snapshot() {
+fn opening_reads_nothing_before_the_snapshot() {
     let disk = SimDisk::new();
     let ledger = Ledger::create(&dir(), &quiet(&disk)).unwrap();
     let policy = plan_ledger::RunPolicy::default();
@@ -813,17 +811,16 @@ fn opening_does_not_read_what_lies_before_the_snapshot() {
     ledger.close().unwrap();
     let segments = crate::lab::segments(&disk);
     assert!(segments.len() > 1, "one segment only");
-    // Whoever read this would notice.
+    // Reading this would be noticed.
     disk.overwrite(&segments[0].0, 4096 + 50, &[0xEE; 3]).unwrap();
     let (found, from, _) = opened(&disk, &quiet(&disk));
     assert_eq!((found, from), (hash, Some(made.seq)));
 }
 
-/// Goal: bytes that hold together but are no state are refused: by decoding them, by the state's
-/// hash, or once somebody looks at the runs. Never is another state taken for the one that was
-/// written, and never is there a panic.
+/// Goal: bytes with valid checksums that encode no state are rejected: by decoding, by the
+/// state hash, or when a run is used. No other state is ever accepted, and there is no panic.
 #[test]
-fn bodies_that_were_forged_are_refused() {
+fn forged_bodies_are_rejected() {
     let (disk, environment) = three();
     let view = LedgerView::open(&dir(), &environment).unwrap();
     let mut body = Vec::new();
@@ -853,15 +850,15 @@ fn bodies_that_were_forged_are_refused() {
     drop(disk.open(&files(&disk)[0], Access::Read).unwrap());
 }
 
-/// Goal: the worked example works.
+/// Goal: the example runs.
 #[test]
-fn the_example_of_a_projection_runs() {
+fn projection_example_runs() {
     example::main().unwrap();
 }
 
-/// Goal: who looks at a run that is not the one of its hash is told so, and what to do.
+/// Goal: the commands report a run with a wrong hash, and what to do.
 #[test]
-fn the_commands_say_that_a_run_is_not_the_one_of_its_hash() {
+fn commands_report_a_run_with_a_wrong_hash() {
     let place = crate::command::Place::new();
     let dir = place.path("l");
     let environment = Environment::system();
@@ -878,7 +875,7 @@ fn the_commands_say_that_a_run_is_not_the_one_of_its_hash() {
     place.ledger_with(&["status", "l", "--run", &run]).code(0);
 }
 
-/// Goal: `ledger snapshot` says what it made, and the ledger opens from it.
+/// Goal: `ledger snapshot` reports what it made, and the ledger opens from it.
 #[test]
 fn the_command_makes_a_snapshot() {
     let place = crate::command::Place::new();
@@ -899,7 +896,7 @@ fn the_command_makes_a_snapshot() {
     place.ledger_with(&["snapshot", "nowhere"]).code(2);
 }
 
-/// What each record says, in order.
+/// The content of each record, in order.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Seen(Vec<(u64, u64)>);
 
@@ -920,10 +917,11 @@ impl Projection for Seen {
     }
 }
 
-/// Goal: each record is folded once, in order, up to the one that was asked for. Damage behind it
-/// costs nothing: the state before record 4,000 was refused when that one was damaged.
+/// Goal: each record is folded once, in order, up to the requested one, and damage after it has
+/// no effect.
+/// Story: the state before record 4,000 was refused when that record was damaged.
 #[test]
-fn what_is_damaged_behind_the_record_that_is_asked_for_costs_nothing() {
+fn damage_after_the_requested_record_has_no_effect() {
     const RECORDS: u64 = 5_000;
     let disk = SimDisk::new();
     let log = Log::create(&dir(), options(&disk), 1).unwrap();
@@ -966,7 +964,7 @@ fn what_is_damaged_behind_the_record_that_is_asked_for_costs_nothing() {
     }
 }
 
-/// Says how many of its kind there were at once at most.
+/// Reports the largest number of instances at one time.
 struct Single(());
 
 static ALIVE: AtomicUsize = AtomicUsize::new(0);
@@ -990,7 +988,7 @@ impl Projection for Single {
     const VERSION: u32 = 1;
 
     fn apply(&mut self, _: &RecordedEvent) {
-        // Whoever else is let in has the time to come.
+        // Gives other threads the time to enter.
         for _ in 0..1_000 {
             if ALIVE.load(Ordering::SeqCst) > 1 {
                 return;
@@ -1008,8 +1006,9 @@ impl Projection for Single {
     }
 }
 
-/// Goal: snapshots that are asked for at once are made one after the other. Two side by side had left
-/// no processor of two to the work, whose slowest thousandth took several times as long.
+/// Goal: concurrent requests for snapshots are served one after the other.
+/// Story: two at once left neither of two processors to commands, and the slowest commands took
+/// several times as long.
 #[test]
 fn snapshots_are_made_one_at_a_time() {
     let (_, environment) = three();
@@ -1023,10 +1022,10 @@ fn snapshots_are_made_one_at_a_time() {
     assert_eq!((MOST.load(Ordering::SeqCst), ALIVE.load(Ordering::SeqCst)), (1, 0));
 }
 
-/// Goal: who opens a ledger has its newest snapshot read once, by a thread that reads beside the one
-/// that looks at the end of the log; and by nobody else if all is to be done on one thread.
+/// Goal: opening reads the newest snapshot once, on a thread of its own while the log is
+/// recovered; with inline housekeeping there is no such thread.
 #[test]
-fn the_newest_snapshot_is_read_beside_the_end_of_the_log() {
+fn newest_snapshot_is_prefetched_during_recovery() {
     let readers: Arc<Mutex<Vec<Option<String>>>> = Arc::default();
     let seen = readers.clone();
     let storage = Arc::new(Traced::watched(move |call| {
@@ -1053,10 +1052,10 @@ fn the_newest_snapshot_is_read_beside_the_end_of_the_log() {
     }
 }
 
-/// Goal: who looks at many records lists the snapshots once, and is none the worse for what has become
-/// of them since: one that is gone or damaged, and others that were made.
+/// Goal: many reads of the past list the snapshots once, and stay correct when snapshots are
+/// removed, damaged or added.
 #[test]
-fn snapshots_are_listed_once_for_many_looks() {
+fn snapshot_list_is_cached() {
     let lists: Arc<Mutex<usize>> = Arc::default();
     let counted = lists.clone();
     let traced = Traced::watched(move |call| {
@@ -1078,7 +1077,7 @@ fn snapshots_are_listed_once_for_many_looks() {
     };
     look(65, 1);
     (20..hashes.len()).for_each(|seq| look(seq, 0));
-    // Before the first snapshot there is nothing that a list from before could say for sure.
+    // Before the first snapshot, a cached list cannot prove that there is none.
     look(10, 1);
     let newest = files(&disk).pop().unwrap();
     let bytes = disk.read(&newest).unwrap();
@@ -1093,10 +1092,10 @@ fn snapshots_are_listed_once_for_many_looks() {
     look(65, 0);
 }
 
-/// Goal: numbers of many digits come back as they were. Read the quick way, nearly one of ten is off in
-/// its last place: then the text that a snapshot holds of a plan is not the one that its hash is of.
+/// Goal: numbers with many digits round-trip exactly. The fast parser gets the last digit of
+/// almost one in ten wrong: then the text of a plan in a snapshot does not have its hash.
 #[test]
-fn a_plan_with_numbers_of_many_digits_is_the_same_in_a_snapshot() {
+fn plan_with_long_numbers_round_trips_in_a_snapshot() {
     let numbers = [90.422_252_909_423_83, 42.215_889_504_792_884, 19.243_053_591_130_522];
     let disk = SimDisk::new();
     let environment = quiet(&disk);

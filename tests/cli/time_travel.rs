@@ -1,4 +1,4 @@
-//! Any state at any record: from the start, from a snapshot, live. They are the same.
+//! The state at any record is the same from the start, from a snapshot, and live.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use plan_ledger::{Environment, ErrorKind, Housekeeping, Ledger, LedgerView, stat
 use crate::golden::deterministic;
 use crate::lab::{dir, mix};
 
-/// A clock that goes on by a tenth of a second whenever it is asked: leases run out.
+/// A clock that advances a tenth of a second per call, so that leases expire.
 #[derive(Debug)]
 struct Hasty(AtomicU64);
 
@@ -34,7 +34,7 @@ pub(crate) fn environment(disk: &SimDisk, every: u64) -> Environment {
     }
 }
 
-/// Numbers that only the seed decides.
+/// Numbers that depend only on the seed.
 pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
@@ -100,7 +100,7 @@ impl Dice {
         Receipt { outcome, output: Output::Inline(output), ..Receipt::default() }
     }
 
-    /// Do something that may or may not be allowed.
+    /// Execute something that may or may not be allowed.
     fn act(&mut self, ledger: &Ledger) {
         let state = ledger.state().unwrap();
         let open = |run: &&Run| !matches!(run.status, RunStatus::Ended(_));
@@ -117,7 +117,7 @@ impl Dice {
         }
         let run = &state.runs[&self.pick(&runs)];
         let (run, command) = (run.id, self.command(&state, run));
-        // Whoever keeps a state makes the ledger copy it.
+        // Keeping a state makes the ledger clone it.
         drop(state);
         refusable(match command {
             Some(command) => ledger.execute(&command).map(drop),
@@ -202,7 +202,8 @@ pub(crate) fn refusable(result: Result<(), plan_ledger::Error>) {
     }
 }
 
-/// Play until the log has so many records; the hash of the live state after every command.
+/// Play until the log has this many records; returns the hash of the live state after every
+/// command.
 pub(crate) fn play(ledger: &Ledger, seed: u64, records: u64) -> BTreeMap<u64, ContentHash> {
     let mut dice = Dice(seed << 32);
     let mut live = BTreeMap::new();
@@ -214,7 +215,7 @@ pub(crate) fn play(ledger: &Ledger, seed: u64, records: u64) -> BTreeMap<u64, Co
     live
 }
 
-/// The records that snapshots of the state stand at.
+/// The records of the state's snapshots.
 pub(crate) fn rungs(disk: &SimDisk) -> Vec<u64> {
     let storage: Arc<dyn Storage> = Arc::new(disk.clone());
     let list = LogReader::open(&storage, &dir()).unwrap().snapshots().unwrap();
@@ -229,12 +230,13 @@ fn name_of(disk: &SimDisk, rung: u64) -> SnapshotName {
     list.names.into_iter().find(|name| name.seq == rung).unwrap()
 }
 
-/// Goal: live = folded from the start = folded from a snapshot, at every record.
-/// Method: a random history of 20,000 records with a snapshot every 500. One fold from the start
-/// with a hash at every record; then from each snapshot on to the next with a hash at every
+/// Goal: the live state, a fold from the start, and a fold from a snapshot are equal at every
+/// record.
+/// Method: a random history of 20,000 records with a snapshot every 500. One fold from the
+/// start with a hash at every record; then from each snapshot to the next with a hash at every
 /// record, and from each to the very end.
 #[test]
-fn the_state_is_the_same_from_everywhere_at_every_record() {
+fn state_is_the_same_from_any_origin_at_every_record() {
     const RECORDS: u64 = 20_000;
     const EVERY: u64 = 500;
     let disk = SimDisk::new();
@@ -247,11 +249,11 @@ fn the_state_is_the_same_from_everywhere_at_every_record() {
     same_from_everywhere(&disk, &environment, ledger, &live);
 }
 
-/// Goal: the same for all that can happen to runs: every kind of event, in any order.
+/// Goal: the same for everything that can happen to runs: every kind of event, in any order.
 /// Method: random commands of all kinds and a snapshot every 100 records; three histories, and
-/// more until every kind of event has happened.
+/// more until every kind of event has occurred.
 #[test]
-fn whatever_happens_the_state_is_the_same_from_everywhere() {
+fn state_is_the_same_from_any_origin_for_every_event() {
     let is_of_runs = |kind: &&Kind| kind.number() < OF_LOG;
     let mut missing: BTreeSet<Kind> = Kind::ALL.iter().filter(is_of_runs).copied().collect();
     for seed in 1..=12 {
@@ -270,16 +272,17 @@ fn whatever_happens_the_state_is_the_same_from_everywhere() {
     panic!("nothing of these ever happened: {missing:?}");
 }
 
-/// From here on numbers belong to kinds of records that concern the log only.
+/// Kinds from this number on are notes.
 const OF_LOG: u16 = 0x8000;
 
-/// What kinds of events a ledger holds.
+/// The kinds of events in a ledger.
 fn kinds_of(ledger: &Ledger) -> BTreeSet<Kind> {
     let events = ledger.replay(1).unwrap();
     events.iter().filter_map(|each| each.event.as_ref().map(Kind::of)).collect()
 }
 
-/// A run that is folded without the others is the same, but for what the ledger's caps make of it.
+/// A run that is folded without the others is the same, except for the effects of the ledger's
+/// caps.
 fn runs_by_themselves(view: &LedgerView, seq: u64) {
     let state = view.state_at(seq).unwrap();
     let what = |run: &Run| {
@@ -293,7 +296,8 @@ fn runs_by_themselves(view: &LedgerView, seq: u64) {
     }
 }
 
-/// Live, folded from the start, folded from each snapshot: at every record one state.
+/// At every record the live state, a fold from the start, and a fold from each snapshot are
+/// equal.
 fn same_from_everywhere(
     disk: &SimDisk,
     environment: &Environment,
@@ -318,7 +322,7 @@ fn same_from_everywhere(
     let made = rungs(disk);
     assert_eq!(made, (1..=last / every).map(|rung| rung * every).collect::<Vec<_>>());
     for rung in made {
-        // Exactly at a snapshot nothing is folded: this is what the file holds.
+        // Exactly at a snapshot nothing is folded: this is the content of the file.
         view.check_snapshot(&name_of(disk, rung)).unwrap();
         let mut state = view.state_at(rung).unwrap();
         assert_eq!(from_start[&rung], state_hash(&state), "the snapshot at {rung}");
@@ -330,7 +334,7 @@ fn same_from_everywhere(
             }
         }
     }
-    // And as people ask for it.
+    // And through the public interface.
     for seq in [0, 1, every - 1, every + 1, 7 * every + 3, last - 1, last] {
         let hash = state_hash(&ledger.state_at(seq).unwrap());
         assert_eq!(from_start.get(&seq).copied().unwrap_or(state_hash(&State::default())), hash);
@@ -350,11 +354,11 @@ fn fold(state: &mut State, recorded: &plan_ledger::RecordedEvent) {
     plan_ledger::Projection::apply(state, recorded);
 }
 
-/// Goal: a state that comes out of a snapshot goes on working like the live one: what is derived
-/// and not hashed is there too.
-/// Method: at every snapshot, the rest of the commands' events is decided again by both.
+/// Goal: a state from a snapshot continues like the live one: it also has what is derived and
+/// not hashed.
+/// Method: at every snapshot, both decide the rest of the commands again.
 #[test]
-fn a_ledger_that_was_opened_from_a_snapshot_decides_as_before() {
+fn ledger_opened_from_a_snapshot_decides_the_same() {
     let disk = SimDisk::new();
     let ledger = Ledger::create(&dir(), &environment(&disk, 50)).unwrap();
     play(&ledger, 2, 400);
@@ -367,7 +371,7 @@ fn a_ledger_that_was_opened_from_a_snapshot_decides_as_before() {
                 disk.remove(&path).unwrap();
             }
         }
-        // From here on no snapshot is made: the two differ in where their state comes from only.
+        // No snapshot is made from here on: the two differ only in the origin of their state.
         let environment = Environment { snapshot_every: None, ..environment(&disk, 50) };
         let (ledger, report) = Ledger::open(&dir(), &environment).unwrap();
         assert_eq!(report.from_snapshot, keep.then_some(400));
@@ -379,7 +383,8 @@ fn a_ledger_that_was_opened_from_a_snapshot_decides_as_before() {
     assert_eq!(outcomes[0], outcomes[1]);
 }
 
-/// Goal: a thread makes the same snapshots, and every one has its note when the ledger is closed.
+/// Goal: the snapshot thread makes the same snapshots, and each has its note when the ledger is
+/// closed.
 #[test]
 fn a_thread_makes_the_snapshots() {
     let disk = SimDisk::new();

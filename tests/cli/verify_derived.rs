@@ -1,4 +1,4 @@
-//! Verifying what was derived from the log, or lies beside it, by several threads.
+//! Verification of snapshots and blobs by several threads.
 
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
@@ -20,8 +20,7 @@ use crate::lab::{dir, mix, options, reader};
 use crate::snapshots::{quiet, truth};
 use crate::time_travel::{environment, play, rungs};
 
-/// A closed ledger with a dozen snapshots, most of which are based on others, and their notes; and
-/// with outputs of its own that lie beside the log.
+/// A closed ledger with a dozen snapshots, most of them deltas, their notes, and blobs.
 fn rich() -> (SimDisk, Environment) {
     let disk = SimDisk::new();
     let environment = Environment { blob_threshold: 100, ..environment(&disk, 100) };
@@ -55,7 +54,7 @@ fn looked_at(
     verify(&dir(), environment, VerifyRequest { level, jobs, expected: None, watch }).unwrap()
 }
 
-/// What verifying finds, which is the same for any number of jobs.
+/// The findings of a verification, which are the same for any number of threads.
 fn found(environment: &Environment, level: VerifyLevel) -> VerifyReport {
     let watch = |progress: VerifyProgress| {
         assert!(progress.done <= progress.total, "{progress:?}");
@@ -71,7 +70,7 @@ fn found(environment: &Environment, level: VerifyLevel) -> VerifyReport {
     one
 }
 
-/// Notes that say something of the state at a record; every other one is wrong.
+/// Snapshot notes about the state at several records; every other one is wrong.
 fn tell_lies(disk: &SimDisk, seed: u64) -> Vec<u64> {
     let hashes = truth(disk);
     let last = u64::try_from(hashes.len()).unwrap() - 1;
@@ -101,12 +100,12 @@ fn tell_lies(disk: &SimDisk, seed: u64) -> Vec<u64> {
     lies
 }
 
-/// Goal: whatever lies beside the log is damaged, and whatever notes say, is named: the same by one
-/// thread and by several, in the same order.
-/// Method: 60 ledgers, each with damage to none to three snapshots and outputs, and with three notes
-/// that are wrong among others that are right.
+/// Goal: all damage beside the log and all wrong notes are reported: the same by one thread and
+/// by several, in the same order.
+/// Method: 60 ledgers, each with damage to up to three snapshots and blobs, and three wrong
+/// notes among right ones.
 #[test]
-fn threads_name_all_that_is_wrong_beside_the_log() {
+fn parallel_verification_finds_all_damage_beside_the_log() {
     let (healthy, environment) = rich();
     let whole = found(&environment, VerifyLevel::Replay);
     assert_eq!(
@@ -134,7 +133,7 @@ fn threads_name_all_that_is_wrong_beside_the_log() {
         let (beside, all) =
             (found(&environment, VerifyLevel::Snapshots), found(&environment, VerifyLevel::Replay));
         let is_named = |path: &PathBuf| beside.log.findings.iter().any(|each| each.path == *path);
-        // Two flips of one bit are none.
+        // Two flips of one bit cancel out.
         let is_hurt = |path: &&PathBuf| disk.read(path).unwrap() != healthy.read(path).unwrap();
         for path in hurt.iter().filter(is_hurt) {
             assert!(is_named(path), "seed {seed}: {} in {:?}", path.display(), beside.log.findings);
@@ -150,10 +149,10 @@ fn threads_name_all_that_is_wrong_beside_the_log() {
     }
 }
 
-/// Goal: whoever asks to stop is heard while snapshots are read and while records are folded, and is
-/// told how far it was.
+/// Goal: a verification can be stopped while it reads snapshots and folds records, and reports
+/// its progress.
 #[test]
-fn a_stop_is_heard_beside_the_log() {
+fn verification_beside_the_log_can_be_stopped() {
     let (_disk, environment) = rich();
     for (level, jobs) in
         [(VerifyLevel::Snapshots, 1), (VerifyLevel::Snapshots, 3), (VerifyLevel::Replay, 1)]
@@ -177,10 +176,9 @@ fn a_stop_is_heard_beside_the_log() {
     }
 }
 
-/// Goal: the outputs that verifying counts are those that a survey finds, which reads the log by
-/// itself.
+/// Goal: verification counts the same blobs as a survey, which reads the log by itself.
 #[test]
-fn verifying_knows_of_the_same_outputs_as_a_survey() {
+fn verification_and_survey_count_the_same_blobs() {
     let (_disk, environment) = rich();
     let survey = LedgerView::open(&dir(), &environment).unwrap().blobs(BlobCheck::Content).unwrap();
     let named = survey.blobs.iter().filter(|blob| blob.records > 0).count();
@@ -189,10 +187,10 @@ fn verifying_knows_of_the_same_outputs_as_a_survey() {
     assert!(named >= 4 && survey.is_complete, "{survey:?}");
 }
 
-/// Goal: how long a record says that its output is adds up to no more than there can be: it is missing,
-/// and that is all.
+/// Goal: the length of a blob in a record is not trusted: sums of lengths do not overflow, and
+/// the blob is just missing.
 #[test]
-fn the_length_of_an_output_is_not_believed() {
+fn length_of_a_blob_is_not_trusted() {
     let (disk, environment) = rich();
     let before = found(&environment, VerifyLevel::Replay);
     let log = reader(&disk);
