@@ -384,7 +384,10 @@ fn a_pruned_log_says_from_where_on_it_can_answer() {
         "{early:?}"
     );
     let metrics = look(&place.dir, &["metrics", "old"]);
-    assert!(metrics.code == 2 && metrics.err.contains(&format!("began before record {first}")), "{metrics:?}");
+    assert!(
+        metrics.code == 2 && metrics.err.contains(&format!("began before record {first}")),
+        "{metrics:?}"
+    );
     // What is left is told, and from where on: the changes begin with the run as it was then.
     let debug = look(&place.dir, &["view", "debug", "old"]);
     assert_eq!(debug.code, 0, "{debug:?}");

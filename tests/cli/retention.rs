@@ -1159,7 +1159,10 @@ fn commands_plan_first_and_execute_with_yes() {
     assert!(export.err.contains("cannot be imported"), "{}", export.err);
     assert!(export.out.starts_with("{\"type\":\"header\""));
     place.write("part.jsonl", &export.out);
-    place.ledger("import part.jsonl --ledger new").code(2).complains(&["expected an export from record 1"]);
+    place
+        .ledger("import part.jsonl --ledger new")
+        .code(2)
+        .complains(&["expected an export from record 1"]);
     place.ledger("export l --from 1").code(2).complains(&["begins at record"]);
     place.ledger("recover l --export new").code(6).complains(&["begins at record"]);
     place.ledger("snapshot l").code(0);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use plan_ledger::ledger::{Clock, SegmentSizes, Through};
+use plan_ledger::ledger::{Clock, RetentionLimit, SegmentSizes};
 use plan_ledger::plan::{
     ApprovalPolicy, CapScope, Cost, Disposition, FailureClass, Finding, Json, Limits, LostCause,
     Outcome, Review, Ruling, RunStatus, Verdict,
@@ -318,7 +318,7 @@ fn pruned() -> SimDisk {
     ledger.snapshot::<State>().unwrap();
     ledger.set_variable(run, "level", Json::new(&json!(1)), None, "ana").unwrap();
     ledger.snapshot::<State>().unwrap();
-    ledger.prune(Through::Record(100), None, "ana").unwrap();
+    ledger.prune(RetentionLimit::Record(100), None, "ana").unwrap();
     ledger.close().unwrap();
     disk
 }
