@@ -14,7 +14,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use plan_ledger::log::{Item, Verdict};
 use plan_ledger::sim::SimDisk;
 use plan_ledger::{Environment, ErrorKind, Ledger};
-use plan_ledger_cli::commands;
 use serde_json::Value;
 
 use crate::command::json_lines;
@@ -105,7 +104,7 @@ fn look(environment: &Environment, words: &[&str], what: &str) -> (u8, String) {
     let folder = dir();
     let words: Vec<&str> =
         [folder.to_str().unwrap()].into_iter().chain(words.iter().copied()).collect();
-    let (code, error) = commands::inspect(&words, environment, &mut out);
+    let (code, error) = plan_ledger_cli::inspect(&words, environment, &mut out);
     let out = String::from_utf8(out).unwrap();
     let is_obeyed = |c: char| c.is_control() && c != '\n';
     assert!(!out.contains(is_obeyed), "{what}: {words:?}: {out:?}");

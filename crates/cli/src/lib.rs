@@ -4,9 +4,85 @@
 //! A command line becomes a request. The process that has the writer lock carries it out: the
 //! command itself, or a server that it reaches through a socket in the ledger's folder. The runner
 //! dispatches the steps of a run to worker processes.
+//!
+//! `cli` parses the command line, `dispatch` calls the command, `commands` has one file for each
+//! command, and `output` prints. A command does nothing that a program could not do with the
+//! library.
 
-pub mod commands;
+mod cli;
+mod commands;
+mod dispatch;
+mod options;
+mod output;
 pub mod runner;
 pub mod server;
+mod signals;
 
-pub use commands::main;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use plan_ledger::ledger::Environment;
+
+use cli::{Cli, Task};
+use output::{Code, Failure, print_error, print_json};
+
+/// Runs the command line of this process.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) if error.use_stderr() => {
+            let text = error.render().to_string();
+            let text = text.strip_prefix("error: ").unwrap_or(&text).trim_end();
+            return fail(&Failure::Usage(text.to_owned()));
+        }
+        Err(answer) => {
+            // Help and version are answers, not errors.
+            return match answer.print() {
+                Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                    fail(&Failure::Output(error))
+                }
+                _ => Code::Fine.into(),
+            };
+        }
+    };
+    signals::survive_file_size_limit();
+    match dispatch::dispatch(cli.task) {
+        Ok(code) => code.into(),
+        Err(failure) => fail(&failure),
+    }
+}
+
+/// Reports why a command failed. With `--json`, the failure is also a JSON line, even if the rest
+/// of the command line could not be parsed. The lines of `inspect` have their own form.
+fn fail(failure: &Failure) -> ExitCode {
+    let mut words = std::env::args_os().skip(1).take_while(|word| word != "--").peekable();
+    let is_inspect = words.peek().is_some_and(|word| word == "inspect");
+    if !is_inspect && words.any(|word| word == "--json") {
+        let _ = print_json(&failure.json());
+    }
+    print_error(&failure.to_string());
+    failure.code().into()
+}
+
+/// Runs `ledger inspect` with these arguments in this process, on any storage. The result goes to
+/// `out`. Returns the exit code, and the error message if there is one.
+///
+/// With it, a program that keeps its ledgers on its own storage, or a test on a simulated disk, has
+/// all views of the command line.
+pub fn inspect(arguments: &[&str], environment: &Environment, out: &mut dyn Write) -> (u8, String) {
+    let arguments = ["ledger", "inspect"].iter().chain(arguments);
+    let outcome = match Cli::try_parse_from(arguments) {
+        Ok(Cli { task: Task::Inspect(args) }) => {
+            commands::inspect::inspect(&args, environment, out)
+        }
+        Ok(_) => Ok(Code::Usage),
+        Err(error) => Err(Failure::Usage(error.render().to_string())),
+    };
+    match outcome {
+        Ok(code) => (code.number(), String::new()),
+        Err(failure) => (failure.code().number(), failure.to_string()),
+    }
+}

@@ -1,73 +1,71 @@
-//! The small commands by which people judge and limit: verdicts and caps; and what all commands
-//! of people share.
+//! `ledger answer`: answers a question, resolves a failure, or reports the outcome of a lost
+//! attempt.
+//!
+//! An answer is bound to what its question showed.
 
-use std::path::Path;
+use clap::Args;
 
-use crate::server::{Act, RulingWord, Scope};
+use crate::options::LedgerArgs;
+use crate::output::{Code, Failure};
+use crate::server::Act;
 
-use super::args::{CapArgs, JudgeArgs};
-use super::exit::{Code, Failure};
+const EXAMPLES: &str = "\
+Examples:
+  ledger answer 12 yes --by ana --note 'read it'           a question, by its number
+  ledger answer my-plan deploy yes --by ana                the question about a step
+  ledger answer my-plan send-mail landed --by ana          a lost attempt did it: accept the step
+  ledger answer my-plan '#12' did-not-happen --by ana      it did not: dispatch the step again
+  ledger answer my-plan build retry --by ana               a failure that the plan does not resolve
 
-/// `ledger accept` and `ledger reject`.
-pub(super) fn judge(args: &JudgeArgs, ruling: RulingWord) -> Result<Code, Failure> {
-    args.place.act(&Act::Judge {
-        run: args.run.clone(),
-        step: args.step.clone(),
-        ruling,
-        by: args.by.clone(),
-        evidence: args.evidence.clone(),
-    })
+`ledger questions` lists what is open, and the possible answers.";
+
+/// `ledger answer`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = EXAMPLES,
+    override_usage = "ledger answer [OPTIONS] --by <WHO> <QUESTION> <ANSWER>\n       \
+                      ledger answer [OPTIONS] --by <WHO> <RUN> <STEP> <ANSWER>"
+)]
+pub(crate) struct AnswerArgs {
+    #[command(flatten)]
+    ledger: LedgerArgs,
+    /// A question's number, or a run's name and a step's id or number (#37); then the answer
+    #[arg(required = true, num_args = 2..=3, value_name = "WHAT ANSWER")]
+    words: Vec<String>,
+    /// Your name, for the record
+    #[arg(long, value_name = "WHO")]
+    by: String,
+    /// Why, or what you saw
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    note: String,
+    /// The hash of what was shown, or a prefix of it: if it has changed, the answer is rejected
+    #[arg(long, value_name = "HASH")]
+    shown: Option<String>,
 }
 
-/// `ledger cap`.
-pub(super) fn cap(args: &CapArgs) -> Result<Code, Failure> {
-    let scope = match (&args.scope.run, &args.scope.owner, &args.scope.tag) {
-        (Some(run), _, _) => Scope::Run(run.clone()),
-        (None, Some(owner), _) => Scope::Owner(owner.clone()),
-        (None, None, Some(tag)) => Scope::Tag(tag.clone()),
-        (None, None, None) => Scope::Ledger,
+/// `ledger answer`.
+pub(crate) fn answer(args: &AnswerArgs) -> Result<Code, Failure> {
+    let (by, note, shown) = (args.by.clone(), args.note.clone(), args.shown.clone());
+    let act = match args.words.as_slice() {
+        [question, answer] => {
+            let (question, answer) = (parse_question(question)?, answer.clone());
+            Act::Answer { question, answer, by, note, shown }
+        }
+        [run, step, answer] => {
+            let (run, step, answer) = (run.clone(), step.clone(), answer.clone());
+            Act::AnswerStep { run, step, answer, by, note, shown }
+        }
+        _ => return Err(Failure::Usage("expected a question or a step, and an answer".to_owned())),
     };
-    args.place.act(&Act::Cap { scope, limit: args.limit.0, by: args.by.clone() })
+    args.ledger.execute(&act)
 }
 
-/// The command line by which somebody answers about this ledger.
-pub(super) fn command_line(verb: &str, ledger: &Path, words: &[&str]) -> String {
-    let mut line = format!("ledger {verb}");
-    if ledger != Path::new(".ledger") {
-        line.push_str(" --ledger ");
-        line.push_str(&quoted(&ledger.display().to_string()));
-    }
-    for word in words {
-        line.push(' ');
-        line.push_str(&quoted(word));
-    }
-    line
-}
-
-/// A word as a shell reads it back.
-pub(super) fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=@%+,".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    //! Goal: the commands that people are told to type can be typed.
-
-    use super::*;
-
-    #[test]
-    fn command_lines_survive_a_shell() {
-        let line = |words: &[&str]| command_line("accept", Path::new(".ledger"), words);
-        assert_eq!(line(&["my-plan", "3.2"]), "ledger accept my-plan 3.2");
-        assert_eq!(line(&["a b", "it's"]), r"ledger accept 'a b' 'it'\''s'");
-        assert_eq!(
-            command_line("answer", Path::new("x/y z"), &["r", "s"]),
-            "ledger answer --ledger 'x/y z' r s"
-        );
-    }
+/// A question's number: `12` or `@12`.
+fn parse_question(word: &str) -> Result<u64, Failure> {
+    word.strip_prefix('@').unwrap_or(word).parse().map_err(|_| {
+        Failure::Usage(format!(
+            "`{word}` is not the number of a question\nhint: `ledger questions` lists them; to \
+             answer about a step, give RUN, STEP and ANSWER"
+        ))
+    })
 }

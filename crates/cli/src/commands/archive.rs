@@ -1,58 +1,57 @@
-//! `ledger archive`: the oldest segments in one file, and on command out of the ledger.
+//! `ledger archive`: copies the oldest segments into one file, and optionally prunes them.
 //!
-//! Invariants: nothing is removed before the archive is durable and was read back, nor where an
-//! output is not in it; nothing is removed without `--yes`. The JSON lines are described in `format/cli-json.md`.
+//! Nothing is pruned before the archive is durable and verified, nor if an output is missing from
+//! it, nor without `--yes`. The JSON lines are described in `format/cli-json.md`.
 
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::json;
 
-use crate::server::{Act, Extent, hand_over};
 use plan_ledger::error::{Error, ErrorKind};
-use plan_ledger::ledger::{ArchiveReport, Environment, LedgerView};
+use plan_ledger::ledger::{self, ArchiveReport, Environment, LedgerView};
 use plan_ledger::log::ArchivedIn;
 
-use super::acting::{self, print_answer};
-use super::exit::{Code, Failure};
-use super::folder::Folder;
-use super::inspect::{counted, size};
-use super::part::expect_free;
-use super::prune::tell_planned;
-use super::{answer_with, print, say};
+use crate::options::{LedgerFolder, environment};
+use crate::output::{
+    Code, Failure, expect_absent, print_answer, print_json, print_message, print_text,
+};
+use crate::server::{Act, Extent, counted, hand_over, size};
+
+use super::prune::print_plan;
 
 const EXAMPLES: &str = "\
 Examples:
-  ledger archive .ledger --to old.tar              all segments whose runs have ended
+  ledger archive .ledger --to old.tar              all segments whose runs have all ended
   ledger archive .ledger --to old.tar --through 120000
-  ledger archive .ledger --to old.tar --prune      what would leave the ledger after that
+  ledger archive .ledger --to old.tar --prune      show what would be pruned
   ledger archive .ledger --to old.tar --prune --yes --by ana
-  ledger verify old.tar                            is it still what was put in?
-  ledger inspect old.tar records                   look into it, without unpacking
+  ledger verify old.tar                            check that the archive is intact
+  ledger inspect old.tar records                   read it without unpacking it
 
-An archive is a tar file: unpacked, it is a ledger to be read. It is read back and verified before
-it gets its name, and before anything is pruned. Where an output is missing or damaged, nothing is
-pruned: put it back from a copy, or use `ledger prune`.";
+An archive is a tar file: unpacked, it is a ledger that can be read. It is verified before it gets
+its name, and before anything is pruned. If an output is missing or damaged, nothing is pruned:
+restore it from a copy, or use `ledger prune`.";
 
 /// `ledger archive`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(super) struct ArchiveArgs {
+pub(crate) struct ArchiveArgs {
     #[command(flatten)]
-    folder: Folder,
-    /// The archive's file, which is not there yet
+    folder: LedgerFolder,
+    /// The archive's file, which must not exist
     #[arg(long, value_name = "FILE")]
     to: PathBuf,
-    /// No more than the whole segments up to this record
+    /// Only whole segments up to this record
     #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(u64).range(1..))]
     through: Option<u64>,
-    /// Then remove from the ledger what is in the archive; needs --yes, else nothing is done
+    /// Then prune what was archived; without --yes, only show what would be pruned
     #[arg(long)]
     prune: bool,
-    /// Do what --prune says
+    /// Archive and prune
     #[arg(long, requires = "prune")]
     yes: bool,
-    /// Who asks for it, for the note in the log
+    /// Your name, for the record
     #[arg(long, value_name = "WHO", default_value = "operator")]
     by: String,
     /// Print the answer as JSON
@@ -60,30 +59,31 @@ pub(super) struct ArchiveArgs {
     json: bool,
 }
 
-pub(super) fn archive(args: &ArchiveArgs) -> Result<Code, Failure> {
-    let (dir, environment) = (args.folder.dir()?, acting::environment());
-    expect_free(&args.to)?;
+/// `ledger archive`.
+pub(crate) fn archive(args: &ArchiveArgs) -> Result<Code, Failure> {
+    let (dir, environment) = (args.folder.dir()?, environment());
+    expect_absent(&args.to)?;
     match (args.prune, args.yes) {
         (false, _) => {
-            let made = plan_ledger::ledger::archive(&dir, &args.to, args.through, &environment)?;
-            tell(args, &made)?;
+            let archived = ledger::archive(&dir, &args.to, args.through, &environment)?;
+            report(args, &archived)?;
         }
-        (true, false) => plan(args, &dir, &environment)?,
+        (true, false) => show_plan(args, &dir, &environment)?,
         (true, true) => return archive_and_prune(args, &dir, &environment),
     }
     Ok(Code::Fine)
 }
 
-fn plan(args: &ArchiveArgs, dir: &Path, environment: &Environment) -> Result<(), Failure> {
+fn show_plan(args: &ArchiveArgs, dir: &Path, environment: &Environment) -> Result<(), Failure> {
     let plan = LedgerView::open(dir, environment)?.plan_prune(extent(args).into())?;
-    tell_planned(&plan, args.json)?;
+    print_plan(&plan, args.json)?;
     if !args.json {
-        say("nothing was archived or removed: --yes does both");
+        print_message("nothing was archived or pruned: add --yes to do both");
     }
     Ok(())
 }
 
-/// What is archived, and may go after that.
+/// What to archive and prune.
 fn extent(args: &ArchiveArgs) -> Extent {
     args.through.map_or(Extent::Ended, Extent::EndedUpTo)
 }
@@ -93,29 +93,30 @@ fn archive_and_prune(
     dir: &Path,
     environment: &Environment,
 ) -> Result<Code, Failure> {
-    // Whatever stands in the way of the prune is told before an archive is made for nothing.
+    // Plan first: an obstacle to the prune is reported before the archive is written.
     let view = LedgerView::open(dir, environment)?;
     let last = view.plan_prune(extent(args).into())?.last_seq;
-    let made = plan_ledger::ledger::archive(dir, &args.to, Some(last), environment)?;
-    tell(args, &made)?;
-    expect_complete(&made)?;
+    let archived = ledger::archive(dir, &args.to, Some(last), environment)?;
+    report(args, &archived)?;
+    expect_complete(&archived)?;
     let name = args.to.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let archive = Some(ArchivedIn { file: name, blake3: made.blake3.clone() });
-    // Nothing goes that is not in the archive, nor what a run needs that goes on again meanwhile.
-    let extent = Extent::EndedUpTo(made.manifest.last_seq);
+    let archive = Some(ArchivedIn { file: name, blake3: archived.blake3.clone() });
+    // Prune only what is in the archive, and nothing of a run that has continued meanwhile.
+    let extent = Extent::EndedUpTo(archived.manifest.last_seq);
     let act = Act::Prune { extent, archive, by: args.by.clone() };
     print_answer(args.json, &hand_over(dir, &act, environment)?)
 }
 
-/// Refuse to prune what is not in the archive: what is left of a damaged output may be all there is.
-fn expect_complete(made: &ArchiveReport) -> Result<(), Failure> {
-    let ArchiveReport { path, manifest, .. } = made;
+/// Rejects a prune if outputs are missing from the archive: the damaged original may be the only
+/// copy.
+fn expect_complete(archived: &ArchiveReport) -> Result<(), Failure> {
+    let ArchiveReport { path, manifest, .. } = archived;
     if manifest.missing_blobs.is_empty() {
         return Ok(());
     }
     let message = format!(
-        "nothing was pruned: {} missing or damaged, and not in the archive; put what is missing back \
-         from a copy, and archive again, or give it up: `ledger prune --through {} --yes`",
+        "nothing was pruned: {} missing or damaged, and not in the archive\nhint: restore from a \
+         copy and archive again, or prune without it: `ledger prune --through {} --yes`",
         match manifest.missing_blobs.len() {
             1 => "an output is".to_owned(),
             count => format!("{count} outputs are"),
@@ -125,20 +126,19 @@ fn expect_complete(made: &ArchiveReport) -> Result<(), Failure> {
     Err(Failure::Ledger(Error::new(ErrorKind::Rejected, message).at_path(path)))
 }
 
-fn tell(args: &ArchiveArgs, made: &ArchiveReport) -> Result<(), Failure> {
-    let manifest = &made.manifest;
-    let is_segment = |name: &str| name.starts_with("log/");
-    let is_blob = |name: &str| name.starts_with("blob/");
-    let count = |is: &dyn Fn(&str) -> bool| {
-        u64::try_from(manifest.files.iter().filter(|file| is(&file.name)).count()).unwrap_or(0)
+fn report(args: &ArchiveArgs, archived: &ArchiveReport) -> Result<(), Failure> {
+    let manifest = &archived.manifest;
+    let count = |prefix: &str| {
+        let files = manifest.files.iter().filter(|file| file.name.starts_with(prefix));
+        u64::try_from(files.count()).unwrap_or(0)
     };
-    let (segments, blobs) = (count(&is_segment), count(&is_blob));
+    let (segments, blobs) = (count("log/"), count("blob/"));
     if args.json {
-        let value = json!({
+        return print_json(&json!({
             "type": "archive",
-            "file": made.path.display().to_string(),
-            "length": made.length,
-            "blake3": made.blake3,
+            "file": archived.path.display().to_string(),
+            "length": archived.length,
+            "blake3": archived.blake3,
             "first_seq": manifest.first_seq,
             "last_seq": manifest.last_seq,
             "chain_before": manifest.chain_before,
@@ -146,20 +146,19 @@ fn tell(args: &ArchiveArgs, made: &ArchiveReport) -> Result<(), Failure> {
             "segments": segments,
             "blobs": blobs,
             "missing_blobs": manifest.missing_blobs,
-        });
-        return print(&format!("{value}\n"));
+        }));
     }
     for missing in &manifest.missing_blobs {
-        say(&format!("left out: the output {missing}, which is missing or damaged"));
+        print_message(&format!("left out: output {missing}, which is missing or damaged"));
     }
-    answer_with(&format!(
-        "archived: records {} to {}, {}, {}\n{}: {}, blake3 {}\n",
+    print_text(&format!(
+        "archived records {} to {}: {}, {}\n{}: {}, blake3 {}\n",
         manifest.first_seq,
         manifest.last_seq,
         counted(segments, "segment"),
         counted(blobs, "large output"),
-        made.path.display(),
-        size(made.length),
-        made.blake3
+        archived.path.display(),
+        size(archived.length),
+        archived.blake3
     ))
 }

@@ -1,4 +1,4 @@
-//! `ledger blobs`: the outputs that lie beside the log.
+//! `ledger blobs`: the large outputs that are stored beside the log.
 
 use std::fmt::Write as _;
 use std::io::Write;
@@ -7,35 +7,32 @@ use std::path::Path;
 use clap::Args;
 use serde_json::json;
 
-use crate::server::{Act, Answer, hand_over};
 use plan_ledger::ledger::{BlobCheck, BlobSurvey, BlobUse, Environment, LedgerView};
 use plan_ledger::log::BlobState;
 
-use super::acting::{self, print_answer};
-use super::exit::{Code, Failure};
-use super::folder::Folder;
-use super::inspect::{counted, size};
-use super::{harmless, print_to, say};
+use crate::options::{LedgerFolder, environment, environment_for};
+use crate::output::{Code, Failure, escape_lines, print_answer, print_message, print_raw_to};
+use crate::server::{Act, Answer, counted, hand_over, size};
 
 const EXAMPLES: &str = "\
 Examples:
-  ledger blobs .ledger                             how many there are, and what is wrong
+  ledger blobs .ledger                             count them, and list damage
   ledger blobs .ledger --check --json | jq -c 'select(.state != \"ok\")'
   ledger blobs .ledger --collect                   remove those that no record names
 
-Nothing is ever removed without --collect. A blob that is missing or damaged costs nothing but
-the output that it held; the exit code is then 4.";
+Nothing is removed without --collect. A missing or damaged blob loses only its own output; the exit
+code is then 4.";
 
 /// `ledger blobs`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(super) struct BlobsArgs {
+pub(crate) struct BlobsArgs {
     #[command(flatten)]
-    folder: Folder,
+    folder: LedgerFolder,
     /// Read every blob and compare its hash
     #[arg(long)]
     check: bool,
-    /// Remove blobs that no record names; whoever holds the ledger does it
+    /// Remove blobs that no record names; the lock holder does it
     #[arg(long)]
     collect: bool,
     /// Print JSON Lines: one for each blob, and a summary
@@ -43,15 +40,16 @@ pub(super) struct BlobsArgs {
     json: bool,
 }
 
-pub(super) fn blobs(args: &BlobsArgs) -> Result<Code, Failure> {
-    let (dir, environment) = (args.folder.dir()?, acting::environment());
+/// `ledger blobs`.
+pub(crate) fn blobs(args: &BlobsArgs) -> Result<Code, Failure> {
+    let (dir, environment) = (args.folder.dir()?, environment());
     let mut collected = None;
     if args.collect {
         let answer = hand_over(&dir, &Act::CollectBlobs {}, &environment)?;
         if answer.code != Code::Fine.number() {
             return print_answer(args.json, &answer);
         }
-        answer.said.iter().for_each(|line| say(line));
+        answer.said.iter().for_each(|line| print_message(line));
         collected = Some(answer);
     }
     let collected = collected.as_ref();
@@ -60,7 +58,8 @@ pub(super) fn blobs(args: &BlobsArgs) -> Result<Code, Failure> {
     list(&dir, check, args.json, collected, &environment, out)
 }
 
-/// List the blobs of a ledger, and what is wrong with them.
+/// Lists the blobs of a ledger and their damage. `collected` is the answer to a collection that ran
+/// before.
 pub(super) fn list(
     dir: &Path,
     check: BlobCheck,
@@ -69,23 +68,22 @@ pub(super) fn list(
     environment: &Environment,
     out: &mut dyn Write,
 ) -> Result<Code, Failure> {
-    let survey = LedgerView::open(dir, &super::at(dir, environment)?)?.blobs(check)?;
-    let sums = Sums::of(&survey);
+    let survey = LedgerView::open(dir, &environment_for(dir, environment)?)?.blobs(check)?;
+    let totals = BlobTotals::of(&survey);
     if as_json {
-        print_to(out, &json_lines(&survey, &sums, collected))?;
+        print_raw_to(out, &json_lines(&survey, &totals, collected))?;
     } else {
         for blob in survey.blobs.iter().filter(|blob| blob.state != BlobState::Intact) {
-            say(&bad(blob));
+            print_message(&damage_text(blob));
         }
-        print_to(out, &harmless(&text(&survey, &sums, collected)))?;
+        print_raw_to(out, &escape_lines(&text(&survey, &totals, collected)))?;
     }
-    let is_good = sums.bad == 0 && survey.is_complete;
+    let is_good = totals.bad == 0 && survey.is_complete;
     Ok(if is_good { Code::Fine } else { Code::Damaged })
 }
 
-/// What the blobs add up to.
 #[derive(Debug, Default)]
-struct Sums {
+struct BlobTotals {
     stored: u64,
     bytes: u64,
     named: u64,
@@ -93,63 +91,64 @@ struct Sums {
     bad: u64,
 }
 
-impl Sums {
+impl BlobTotals {
     fn of(survey: &BlobSurvey) -> Self {
-        let mut sums = Self::default();
+        let mut totals = Self::default();
         for blob in &survey.blobs {
             let is_stored = blob.state != BlobState::Missing;
-            sums.stored += u64::from(is_stored);
-            sums.bytes = sums.bytes.saturating_add(if is_stored { blob.id.length } else { 0 });
-            sums.named += u64::from(blob.records > 0);
-            sums.unnamed += u64::from(blob.records == 0);
-            sums.bad += u64::from(blob.state != BlobState::Intact);
+            totals.stored += u64::from(is_stored);
+            totals.bytes = totals.bytes.saturating_add(if is_stored { blob.id.length } else { 0 });
+            totals.named += u64::from(blob.records > 0);
+            totals.unnamed += u64::from(blob.records == 0);
+            totals.bad += u64::from(blob.state != BlobState::Intact);
         }
-        sums
+        totals
     }
 }
 
-fn bad(blob: &BlobUse) -> String {
+fn damage_text(blob: &BlobUse) -> String {
     let by = match blob.first_seq {
         Some(seq) => format!("first named by record {seq}"),
         None => "no record names it".to_owned(),
     };
-    format!("{}: {} ({} bytes expected, {by})", blob.path.display(), blob.state, blob.id.length)
+    format!("{}: {} (expected {} bytes, {by})", blob.path.display(), blob.state, blob.id.length)
 }
 
-fn text(survey: &BlobSurvey, sums: &Sums, collected: Option<&Answer>) -> String {
+fn text(survey: &BlobSurvey, totals: &BlobTotals, collected: Option<&Answer>) -> String {
     let mut text = String::new();
     if let Some(collected) = collected {
         let _ = writeln!(text, "{}", collected.text);
     }
-    let count = counted(sums.stored, "blob");
-    let _ = writeln!(text, "{count}, {}", size(sums.bytes));
-    let _ = writeln!(text, "  {} named by records", sums.named);
-    if sums.unnamed > 0 {
-        let _ = writeln!(text, "  {} that no record names; --collect removes them", sums.unnamed);
+    let count = counted(totals.stored, "blob");
+    let _ = writeln!(text, "{count}, {}", size(totals.bytes));
+    let _ = writeln!(text, "  {} named by records", totals.named);
+    if totals.unnamed > 0 {
+        let _ =
+            writeln!(text, "  {} not named by any record; --collect removes them", totals.unnamed);
     }
-    if sums.bad > 0 {
-        let _ = writeln!(text, "  {} missing or damaged", sums.bad);
+    if totals.bad > 0 {
+        let _ = writeln!(text, "  {} missing or damaged", totals.bad);
     }
     for (paths, what) in [
         (&survey.unfinished, "unfinished, or being written"),
-        (&survey.unknown_files, "that do not belong there"),
+        (&survey.unknown_files, "unknown files, ignored"),
     ] {
         if !paths.is_empty() {
             let _ = writeln!(text, "  {} {what}", paths.len());
         }
     }
     if !survey.is_complete {
-        text.push_str("  the log is damaged: records that cannot be read may name others\n");
+        text.push_str("  the log is damaged: records that cannot be read may name other blobs\n");
     }
     text
 }
 
-fn json_lines(survey: &BlobSurvey, sums: &Sums, collected: Option<&Answer>) -> String {
+fn json_lines(survey: &BlobSurvey, totals: &BlobTotals, collected: Option<&Answer>) -> String {
     let blob = |blob: &BlobUse| {
         json!({
             "type": "blob", "hash": blob.id.hex(), "length": blob.id.length,
             "path": blob.path.display().to_string(), "records": blob.records,
-            "first_seq": blob.first_seq, "state": word(&blob.state),
+            "first_seq": blob.first_seq, "state": state_name(&blob.state),
             "detail": blob.state.to_string(),
         })
     };
@@ -160,8 +159,8 @@ fn json_lines(survey: &BlobSurvey, sums: &Sums, collected: Option<&Answer>) -> S
         })
     });
     let summary = json!({
-        "type": "summary", "blobs": sums.stored, "bytes": sums.bytes, "named": sums.named,
-        "unnamed": sums.unnamed, "bad": sums.bad, "unfinished": survey.unfinished.len(),
+        "type": "summary", "blobs": totals.stored, "bytes": totals.bytes, "named": totals.named,
+        "unnamed": totals.unnamed, "bad": totals.bad, "unfinished": survey.unfinished.len(),
         "strangers": survey.unknown_files.len(), "complete": survey.is_complete,
         "collected": collected,
     });
@@ -169,7 +168,7 @@ fn json_lines(survey: &BlobSurvey, sums: &Sums, collected: Option<&Answer>) -> S
     lines.map(|line| format!("{line}\n")).collect()
 }
 
-fn word(state: &BlobState) -> &'static str {
+fn state_name(state: &BlobState) -> &'static str {
     match state {
         BlobState::Intact => "ok",
         BlobState::Missing => "missing",

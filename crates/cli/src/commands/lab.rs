@@ -1,70 +1,73 @@
-//! `ledger lab`: the engine's own crash laboratory, for whoever must trust it.
+//! `ledger lab`: the engine's crash laboratory.
+//!
+//! It runs workloads on a simulated disk, crashes them, and checks that the engine keeps its
+//! promises.
 
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use plan_ledger::lab::{
-    Broken, Case, Endured, Scope, Strikes, Tally, endure, explore, replay, strike,
+    Broken, Case, Endured, Scope, Strikes, Struck, Tally, endure, explore, replay, strike,
 };
 use plan_ledger::sim::Profile;
 
-use super::exit::{Code, Failure};
-use super::{answer_with, print};
+use crate::output::{Code, Failure, print_json, print_text, progress_bar};
+use crate::server::counted;
 
 const EXAMPLES: &str = "\
 Examples:
-  ledger lab run --ops 2                           all histories of two operations: seconds
+  ledger lab run --ops 2                           all workloads of two operations: seconds
   ledger lab run --ops 4 --images 1000000          up to a million crash images
-  ledger lab run --ops 3 --minutes 5 --seed 7      as far as it gets, in another order
+  ledger lab run --ops 3 --minutes 5 --seed 7      for five minutes, in another order
   ledger lab run --ops 1 --faults 1                failing and lying disks as well
-  ledger lab run --ops 2 --device psow512          torn sectors hold garbage
+  ledger lab run --ops 2 --device psow512          torn sectors contain garbage
   ledger lab endure --ops 100000                   one ledger, crashed over and over
-  ledger lab replay append+rotate/17,power:but5    one case again";
+  ledger lab replay append+rotate/17,power:but5    replay one case";
 
 /// `ledger lab`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(super) struct LabArgs {
+pub(crate) struct LabArgs {
     #[command(subcommand)]
     task: LabTask,
 }
 
 #[derive(Debug, Subcommand)]
 enum LabTask {
-    /// Crash small histories at every change of a simulated disk, and judge what is left
-    Run(LabRunArgs),
-    /// Try one case again
-    Replay(LabReplayArgs),
-    /// Use one ledger for long, crash it over and over, and read it all the while
-    Endure(LabEndureArgs),
+    /// Crash short workloads at every change of a simulated disk, and check what is left
+    Run(RunArgs),
+    /// Replay one case
+    Replay(ReplayArgs),
+    /// Use one ledger for a long time, crash it over and over, and read it all the while
+    Endure(EndureArgs),
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-struct LabRunArgs {
-    /// The most operations of a history
+struct RunArgs {
+    /// The maximum number of operations of a workload
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=8))]
     ops: u32,
-    /// Stop after so many crash images
+    /// Stop after this many crash images
     #[arg(long, value_name = "N")]
     images: Option<u64>,
-    /// Stop after so many minutes
+    /// Stop after this many minutes
     #[arg(long, value_name = "M")]
     minutes: Option<u64>,
-    /// What is sampled, and in which order, depends on this number alone
+    /// The seed of all samples and of their order
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
-    /// What a power loss does to writes under way
-    #[arg(long, value_name = "KIND", default_value = "atomic-sector", value_parser = device)]
+    /// What a power loss does to writes in progress
+    #[arg(long, value_name = "KIND", default_value = "atomic-sector", value_parser = parse_device)]
     device: Profile,
-    /// How many threads [default: one for each processor]
+    /// How many threads to use [default: one per processor]
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
-    /// Then let every call of all histories of so many operations fail, and lie
+    /// Then let every disk call of all workloads of this many operations fail, and lie
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=3))]
     faults: Option<u32>,
     /// Print the figures as JSON Lines
@@ -74,18 +77,18 @@ struct LabRunArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-struct LabReplayArgs {
+struct ReplayArgs {
     /// The case, as a run printed it
     case: String,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-struct LabEndureArgs {
+struct EndureArgs {
     /// How many operations
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     ops: u64,
-    /// What happens depends on this number alone
+    /// The seed of everything that happens
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
     /// Print the figures as a JSON line
@@ -93,74 +96,76 @@ struct LabEndureArgs {
     json: bool,
 }
 
-/// A device on which every promise is to be kept.
-fn device(name: &str) -> Result<Profile, String> {
-    let kept = || Profile::ALL.into_iter().filter(|it| *it != Profile::NonPsow);
-    kept().find(|it| it.name() == name).ok_or_else(|| {
-        format!("expected {}", kept().map(Profile::name).collect::<Vec<_>>().join(", "))
+/// A device on which the engine promises everything.
+fn parse_device(name: &str) -> Result<Profile, String> {
+    let devices = || Profile::ALL.into_iter().filter(|it| *it != Profile::NonPsow);
+    devices().find(|it| it.name() == name).ok_or_else(|| {
+        format!("expected {}", devices().map(Profile::name).collect::<Vec<_>>().join(", "))
     })
 }
 
 /// `ledger lab`.
-pub(super) fn lab(args: &LabArgs) -> Result<Code, Failure> {
+pub(crate) fn lab(args: &LabArgs) -> Result<Code, Failure> {
     match &args.task {
         LabTask::Run(args) => run(args),
-        LabTask::Replay(args) => again(args),
-        LabTask::Endure(args) => endured(args),
+        LabTask::Replay(args) => replay_case(args),
+        LabTask::Endure(args) => run_endurance(args),
     }
 }
 
-fn again(args: &LabReplayArgs) -> Result<Code, Failure> {
+fn replay_case(args: &ReplayArgs) -> Result<Code, Failure> {
     let Some(case) = Case::parse(&args.case) else {
-        let message =
-            format!("`{}` is no case: expected one as `ledger lab run` prints it", args.case);
+        let message = format!(
+            "`{}` is not a case\nhint: `ledger lab run` prints the case that failed",
+            args.case
+        );
         return Err(Failure::Usage(message));
     };
     match replay(&case) {
         Ok(()) => {
-            answer_with("every promise was kept\n")?;
+            print_text("every promise was kept\n")?;
             Ok(Code::Fine)
         }
-        Err(broken) => fail(&broken),
+        Err(broken) => report_broken(&broken),
     }
 }
 
-fn endured(args: &LabEndureArgs) -> Result<Code, Failure> {
+fn run_endurance(args: &EndureArgs) -> Result<Code, Failure> {
     let start = Instant::now();
-    let bar = super::progress::bar(usize::try_from(args.ops).unwrap_or(usize::MAX));
-    let lived = endure(args.ops, args.seed, &mut |endured| bar.set_position(endured.ops));
+    let bar = progress_bar(usize::try_from(args.ops).unwrap_or(usize::MAX));
+    let outcome = endure(args.ops, args.seed, &mut |endured| bar.set_position(endured.ops));
     bar.finish_and_clear();
-    let Endured { ops, crashes, records, looks } = match lived {
+    let Endured { ops, crashes, records, looks } = match outcome {
         Ok(endured) => endured,
-        Err(broken) => return fail(&broken),
+        Err(broken) => return report_broken(&broken),
     };
     let (seed, seconds) = (args.seed, start.elapsed().as_secs_f64());
     if args.json {
-        let line = json!({
+        print_json(&json!({
             "type": "endured", "ops": ops, "seed": seed, "seconds": seconds, "crashes": crashes,
             "records": records, "looks": looks, "broken": 0,
-        });
-        print(&format!("{line}\n"))?;
+        }))?;
     } else {
-        answer_with(&format!(
-            "{ops} operations, seed {seed}: {crashes} crashes, {records} records, {looks} looks of \
-             an open reader, {seconds:.0} s\nevery promise was kept\n"
+        print_text(&format!(
+            "{}, seed {seed}: {crashes} crashes, {records} records, {looks} reads of an open \
+             reader, {seconds:.0} s\nevery promise was kept\n",
+            counted(ops, "operation")
         ))?;
     }
     Ok(Code::Fine)
 }
 
-fn fail(broken: &Broken) -> Result<Code, Failure> {
-    answer_with(&format!("a promise was broken: {broken}\n"))?;
+fn report_broken(broken: &Broken) -> Result<Code, Failure> {
+    print_text(&format!("a promise was broken: {broken}\n"))?;
     Ok(Code::Failed)
 }
 
-fn run(args: &LabRunArgs) -> Result<Code, Failure> {
+fn run(args: &RunArgs) -> Result<Code, Failure> {
     let start = Instant::now();
     let all = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let jobs = args.jobs.unwrap_or(all);
     let scope = Scope { ops: args.ops, seed: args.seed, jobs, device: args.device, ..Scope::WHOLE };
-    let bar = super::progress::bar(usize::try_from(scope.workloads()).unwrap_or(usize::MAX));
+    let bar = progress_bar(usize::try_from(scope.workloads()).unwrap_or(usize::MAX));
     let limit = args.minutes.map(|minutes| Duration::from_secs(minutes.saturating_mul(60)));
     let is_late = || limit.is_some_and(|limit| start.elapsed() >= limit);
     let watch = |tally: &Tally| {
@@ -172,40 +177,40 @@ fn run(args: &LabRunArgs) -> Result<Code, Failure> {
     bar.finish_and_clear();
     let tally = match explored {
         Ok(tally) => tally,
-        Err(broken) => return fail(&broken),
+        Err(broken) => return report_broken(&broken),
     };
     let seconds = start.elapsed().as_secs_f64();
     if args.json {
-        print(&format!("{}\n", json_of(&tally, args, seconds)))?;
+        print_json(&tally_json(&tally, args, seconds))?;
     } else {
-        answer_with(&(words(&tally, args, seconds).join("\n") + "\n"))?;
+        print_text(&(tally_text(&tally, args, seconds).join("\n") + "\n"))?;
     }
     match args.faults {
         None => Ok(Code::Fine),
-        Some(ops) => struck(args, ops, &is_late),
+        Some(ops) => inject_faults(args, ops, &is_late),
     }
 }
 
-/// Let the disks fail and lie.
-fn struck(args: &LabRunArgs, ops: u32, is_late: &dyn Fn() -> bool) -> Result<Code, Failure> {
+/// Lets the disks fail and lie.
+fn inject_faults(args: &RunArgs, ops: u32, is_late: &dyn Fn() -> bool) -> Result<Code, Failure> {
     let start = Instant::now();
     let all = Scope { ops, ..Scope::WHOLE }.workloads();
-    let bar = super::progress::bar(usize::try_from(all).unwrap_or(usize::MAX));
-    let watch = |strikes: &Strikes| {
-        bar.set_position(strikes.workloads);
+    let bar = progress_bar(usize::try_from(all).unwrap_or(usize::MAX));
+    let watch = |faults: &Strikes| {
+        bar.set_position(faults.workloads);
         if is_late() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    let strikes = strike(ops, args.seed, &watch);
+    let faults = strike(ops, args.seed, &watch);
     bar.finish_and_clear();
-    let strikes = match strikes {
-        Ok(strikes) => strikes,
-        Err(broken) => return fail(&broken),
+    let faults = match faults {
+        Ok(faults) => faults,
+        Err(broken) => return report_broken(&broken),
     };
     let seconds = start.elapsed().as_secs_f64();
     if args.json {
-        print(&strikes_json(&strikes, ops, args.seed, seconds))?;
+        faults_json(&faults, ops, args.seed, seconds).iter().try_for_each(print_json)?;
     } else {
-        answer_with(&strikes_words(&strikes, ops, seconds))?;
+        print_text(&faults_text(&faults, ops, seconds))?;
     }
     Ok(Code::Fine)
 }
@@ -214,7 +219,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn json_of(tally: &Tally, args: &LabRunArgs, seconds: f64) -> serde_json::Value {
+fn tally_json(tally: &Tally, args: &RunArgs, seconds: f64) -> Value {
     json!({
         "type": "lab",
         "ops": args.ops,
@@ -245,10 +250,10 @@ fn json_of(tally: &Tally, args: &LabRunArgs, seconds: f64) -> serde_json::Value 
     })
 }
 
-fn words(tally: &Tally, args: &LabRunArgs, seconds: f64) -> Vec<String> {
+fn tally_text(tally: &Tally, args: &RunArgs, seconds: f64) -> Vec<String> {
     vec![
         format!(
-            "{} of {} histories of up to {} operations, seed {}, {}, {seconds:.0} s",
+            "{} of {} workloads of up to {} operations, seed {}, {}, {seconds:.0} s",
             tally.workloads,
             tally.workloads_all,
             args.ops,
@@ -256,54 +261,52 @@ fn words(tally: &Tally, args: &LabRunArgs, seconds: f64) -> Vec<String> {
             args.device.name()
         ),
         format!(
-            "  first crash    {} points ({} with every subset of what was not synced), {} images, \
-             {} of them different",
+            "  first crash    {} points ({} with every subset of the unsynced writes), {} images, \
+             {} distinct",
             tally.points, tally.points_whole, tally.images, tally.distinct
         ),
         format!(
-            "  second crash   {} points ({} with every subset), {} images, {} of them different",
+            "  second crash   {} points ({} with every subset), {} images, {} distinct",
             tally.points_again, tally.points_again_whole, tally.images_again, tally.distinct_again
         ),
         format!(
-            "  third crash    {} images, {} of them different",
+            "  third crash    {} images, {} distinct",
             tally.images_third, tally.distinct_third
         ),
-        format!("  all            {} images, {} different", tally.tried(), tally.examined()),
+        format!("  all            {} images, {} distinct", tally.tried(), tally.examined()),
         format!(
-            "  found          {} clean, {} with an end to take over, {} torn, {} without a ledger, \
-             {} that a person must judge",
+            "  found          {} clean, {} with an unacknowledged tail, {} torn, {} without a \
+             ledger, {} that a person must judge",
             tally.clean, tally.unproven, tally.torn, tally.absent, tally.asked
         ),
-        format!("  same again     {}", hex(&tally.digest)),
+        format!("  digest         {}", hex(&tally.digest)),
         "every promise was kept".to_owned(),
     ]
 }
 
-fn strikes_json(strikes: &Strikes, ops: u32, seed: u64, seconds: f64) -> String {
-    let line = |(name, it): (&&str, &plan_ledger::lab::Struck)| {
-        let value = json!({
+fn faults_json(faults: &Strikes, ops: u32, seed: u64, seconds: f64) -> Vec<Value> {
+    let line = |(name, it): (&&str, &Struck)| {
+        json!({
             "type": "fault", "fault": name, "struck": it.faults, "images": it.images,
             "whole": it.whole, "refused": it.refused, "reported": it.reported,
             "earlier": it.earlier,
-        });
-        format!("{value}\n")
+        })
     };
     let all = json!({
         "type": "faults", "ops": ops, "seed": seed, "seconds": seconds,
-        "workloads": strikes.workloads, "workloads_all": strikes.workloads_all,
+        "workloads": faults.workloads, "workloads_all": faults.workloads_all,
     });
-    let lines: String = strikes.kinds.iter().map(line).collect();
-    format!("{lines}{all}\n")
+    faults.kinds.iter().map(line).chain([all]).collect()
 }
 
-fn strikes_words(strikes: &Strikes, ops: u32, seconds: f64) -> String {
-    let line = |(name, it): (&&str, &plan_ledger::lab::Struck)| {
-        format!("  {name:32} struck {:5} times, {:6} images\n", it.faults, it.images)
+fn faults_text(faults: &Strikes, ops: u32, seconds: f64) -> String {
+    let line = |(name, it): (&&str, &Struck)| {
+        format!("  {name:32} injected {:5} times, {:6} images\n", it.faults, it.images)
     };
-    let lines: String = strikes.kinds.iter().map(line).collect();
-    let Strikes { workloads, workloads_all, .. } = strikes;
+    let lines: String = faults.kinds.iter().map(line).collect();
+    let Strikes { workloads, workloads_all, .. } = faults;
     format!(
-        "failing and lying disks: every call of {workloads} of {workloads_all} histories of up to \
+        "failing and lying disks: every call of {workloads} of {workloads_all} workloads of up to \
          {ops} operations, {seconds:.0} s\n{lines}every promise was kept\n"
     )
 }

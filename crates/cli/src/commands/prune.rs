@@ -1,43 +1,41 @@
-//! `ledger prune`: remove the oldest segments, on command only.
+//! `ledger prune`: deletes the oldest segments.
 //!
-//! Invariants: nothing is removed without `--yes`; without it, exactly what would be removed is
-//! printed. The JSON line is described in `format/cli-json.md`.
+//! Nothing is deleted without `--yes`; without it, the command prints exactly what would be
+//! deleted. The JSON line is described in `format/cli-json.md`.
 
 use clap::Args;
 
-use crate::server::{Act, Extent, Prune, hand_over, prune_json, prune_text};
 use plan_ledger::ledger::{Environment, LedgerView, PrunePlan};
 
-use super::acting::{self, print_answer};
-use super::exit::{Code, Failure};
-use super::folder::Folder;
-use super::{answer_with, print, say};
+use crate::options::{LedgerFolder, environment};
+use crate::output::{Code, Failure, print_answer, print_json, print_message, print_text};
+use crate::server::{Act, Extent, Prune, hand_over, prune_json, prune_text};
 
 const EXAMPLES: &str = "\
 Examples:
-  ledger prune .ledger --ended                     what could go: all segments whose runs have ended
-  ledger prune .ledger --through 120000            what could go up to record 120000
-  ledger prune .ledger --ended --yes --by ana      remove it
+  ledger prune .ledger --ended                     show the segments whose runs have all ended
+  ledger prune .ledger --through 120000            show the segments up to record 120000
+  ledger prune .ledger --ended --yes --by ana      delete them
   ledger archive .ledger --to old.tar --prune --yes
-                                                   the same, but keep it in a file
+                                                   the same, but keep them in a file
 
-Nothing is removed without --yes. What is left stands on two snapshots, which are compared with the
-log before anything goes (`ledger snapshot` makes them; of those that are made by themselves only
-the ones at multiples of 65,536 records will do), and on a note in the log that says what went. Whoever holds the ledger does it. Whoever needs the history of what is pruned makes an archive
-of it first.";
+Nothing is deleted without --yes. What remains starts from two snapshots, which are first compared
+with the log, and the log records what was deleted. `ledger snapshot` writes suitable snapshots; of
+the automatic ones, only those at multiples of 65,536 records are suitable. The lock holder prunes.
+To keep the history, archive it first.";
 
 /// `ledger prune`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(super) struct PruneArgs {
+pub(crate) struct PruneArgs {
     #[command(flatten)]
-    folder: Folder,
+    folder: LedgerFolder,
     #[command(flatten)]
     extent: ExtentArgs,
-    /// Do it; without this, only what would go is printed
+    /// Delete; without this, only show what would be deleted
     #[arg(long)]
     yes: bool,
-    /// Who asks for it, for the note in the log
+    /// Your name, for the record
     #[arg(long, value_name = "WHO", default_value = "operator")]
     by: String,
     /// Print the answer as JSON
@@ -45,7 +43,7 @@ pub(super) struct PruneArgs {
     json: bool,
 }
 
-/// How far a prune goes.
+/// How far to prune.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 struct ExtentArgs {
@@ -57,26 +55,27 @@ struct ExtentArgs {
     ended: bool,
 }
 
-pub(super) fn prune(args: &PruneArgs) -> Result<Code, Failure> {
+/// `ledger prune`.
+pub(crate) fn prune(args: &PruneArgs) -> Result<Code, Failure> {
     let dir = args.folder.dir()?;
     let extent = args.extent.through.map_or(Extent::Ended, Extent::Record);
     if args.yes {
         let act = Act::Prune { extent, archive: None, by: args.by.clone() };
-        return print_answer(args.json, &hand_over(&dir, &act, &acting::environment())?);
+        return print_answer(args.json, &hand_over(&dir, &act, &environment())?);
     }
     let plan = LedgerView::open(&dir, &Environment::system())?.plan_prune(extent.into())?;
-    tell_planned(&plan, args.json)?;
+    print_plan(&plan, args.json)?;
     if !args.json {
-        say("nothing was removed: --yes does it");
+        print_message("nothing was deleted: add --yes to delete it");
     }
     Ok(Code::Fine)
 }
 
-/// Print what would go.
-pub(super) fn tell_planned(plan: &PrunePlan, as_json: bool) -> Result<(), Failure> {
+/// Prints what would be deleted.
+pub(super) fn print_plan(plan: &PrunePlan, as_json: bool) -> Result<(), Failure> {
     if as_json {
-        print(&format!("{}\n", prune_json(plan, Prune::Planned)))
+        print_json(&prune_json(plan, Prune::Planned))
     } else {
-        answer_with(&prune_text(plan, Prune::Planned))
+        print_text(&prune_text(plan, Prune::Planned))
     }
 }

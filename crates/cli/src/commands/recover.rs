@@ -1,4 +1,4 @@
-//! `ledger recover`: what to do with a ledger that refuses to be opened for writing.
+//! `ledger recover`: salvages a damaged ledger, or opens one whose end is ambiguous.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -9,88 +9,86 @@ use serde_json::json;
 use plan_ledger::ledger::{Environment, OnAmbiguous, SalvageReport, salvage};
 use plan_ledger::log::LostRange;
 
-use super::exit::{Code, Failure};
-use super::folder::Folder;
-use super::{answer_with, open, print};
+use crate::options::{LedgerFolder, open_ledger};
+use crate::output::{Code, Failure, print_json, print_text};
 
 const EXAMPLES: &str = "\
 Examples:
-  ledger recover .ledger --export rescued          what can be read, as a new ledger
-  ledger recover .ledger --fence --yes             go on behind what cannot be judged
+  ledger recover .ledger --export rescued          copy what can be read into a new ledger
+  ledger recover .ledger --fence --yes             open a ledger whose end is ambiguous
 
---export only reads the damaged ledger. The new one keeps every record that can be read at its
-sequence number, and has a gap record for each that cannot; it has an identifier and a chain of
-its own. --fence is for a ledger whose HEAD is gone, or that ends in bytes of which nobody can
-tell whether they were acknowledged: it takes over all records that are whole and closes the rest
-off. If the rest had been acknowledged, it is lost to the ledger; the bytes stay in the file.
+--export only reads the damaged ledger. The new ledger keeps every readable record at its sequence
+number and has a gap record for each unreadable one; it has its own identifier and its own chain.
+--fence is for a ledger whose HEAD is missing, or that ends in bytes that may or may not have been
+acknowledged: it keeps all intact records and seals off the rest. If the rest had been acknowledged,
+it is lost to the ledger; its bytes stay in the file.
 
 Exit codes: 0 if anything was salvaged, 4 if nothing was.";
 
 /// `ledger recover`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(super) struct RecoverArgs {
+pub(crate) struct RecoverArgs {
     #[command(flatten)]
-    folder: Folder,
+    folder: LedgerFolder,
     #[command(flatten)]
-    how: HowArgs,
-    /// Yes, fence: records that were acknowledged may be given up by it
+    method: MethodArgs,
+    /// Confirm --fence, which may lose acknowledged records
     #[arg(long, requires = "fence")]
     yes: bool,
-    /// Print what was done as one line of JSON
+    /// Print the result as one line of JSON
     #[arg(long)]
     json: bool,
 }
 
-/// What to do.
+/// How to recover.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
-struct HowArgs {
+struct MethodArgs {
     /// Copy what can be read into this new ledger
     #[arg(long, value_name = "NEW")]
     export: Option<PathBuf>,
-    /// Open for writing where it cannot be told what was acknowledged
+    /// Open for writing although it is unknown what was acknowledged
     #[arg(long)]
     fence: bool,
 }
 
-pub(super) fn recover(args: &RecoverArgs) -> Result<Code, Failure> {
-    match &args.how.export {
+/// `ledger recover`.
+pub(crate) fn recover(args: &RecoverArgs) -> Result<Code, Failure> {
+    match &args.method.export {
         Some(to) => export(args, &args.folder.dir()?, to),
         None => fence(args, &args.folder.dir()?),
     }
 }
 
 fn export(args: &RecoverArgs, dir: &Path, to: &Path) -> Result<Code, Failure> {
-    let done = salvage(dir, to, &Environment::system())?;
+    let salvaged = salvage(dir, to, &Environment::system())?;
     if args.json {
-        print(&format!("{}\n", salvaged_json(&done)))?;
+        print_json(&salvaged_json(&salvaged))?;
     } else {
-        answer_with(&salvaged_text(&done, to))?;
+        print_text(&salvaged_text(&salvaged, to))?;
     }
-    Ok(if done.ack.is_some() { Code::Fine } else { Code::Damaged })
+    Ok(if salvaged.ack.is_some() { Code::Fine } else { Code::Damaged })
 }
 
 fn fence(args: &RecoverArgs, dir: &Path) -> Result<Code, Failure> {
     if !args.yes {
         return Err(Failure::Usage(format!(
-            "--fence gives up whatever cannot be read at the end of {}, even if it had been \
-             acknowledged: all whole records before are taken over, the rest stays in the file \
-             but is dead to the ledger. Make a copy of the folder, look at it with `ledger \
-             inspect`, and add --yes to go on",
+            "--fence discards what cannot be read at the end of {}, acknowledged or not\nhint: \
+             copy the folder, look at it with `ledger inspect`, then add --yes; intact records are \
+             kept, and the other bytes stay in the file",
             dir.display()
         )));
     }
     let environment = Environment { on_ambiguous: OnAmbiguous::Fence, ..Environment::system() };
-    let ledger = open(dir, &environment)?;
+    let ledger = open_ledger(dir, &environment)?;
     let head = ledger.head();
     ledger.close()?;
     if args.json {
         let chain = head.chain.to_string();
-        print(&format!("{}\n", json!({ "type": "fenced", "last_seq": head.seq, "chain": chain })))?;
+        print_json(&json!({ "type": "fenced", "last_seq": head.seq, "chain": chain }))?;
     } else {
-        let dir = dir.display();
-        answer_with(&format!("{dir}: opened, the last record is {}\n", head.seq))?;
+        print_text(&format!("{}: opened; the last record is {}\n", dir.display(), head.seq))?;
     }
     Ok(Code::Fine)
 }
@@ -107,35 +105,34 @@ fn range_text(first: u64, range: &LostRange) -> String {
     )
 }
 
-fn salvaged_text(done: &SalvageReport, to: &Path) -> String {
-    let mut text = match done.ack {
-        None => "nothing can be salvaged: no record can be read\n".to_owned(),
+fn salvaged_text(salvaged: &SalvageReport, to: &Path) -> String {
+    let mut text = match salvaged.ack {
+        None => "nothing was salvaged: no record can be read\n".to_owned(),
         Some(ack) => format!(
-            "{}: {} records taken over, {} lost; the last is {}\n",
+            "{}: {} records salvaged, {} lost; the last is {}\n",
             to.display(),
-            done.records,
-            done.lost,
+            salvaged.records,
+            salvaged.lost,
             ack.seq
         ),
     };
-    for (first, range) in &done.ranges {
+    for (first, range) in &salvaged.ranges {
         text.push_str(&range_text(*first, range));
     }
-    if done.ranges_more > 0 {
-        let _ = writeln!(text, "  and {} more places", done.ranges_more);
+    if salvaged.ranges_more > 0 {
+        let _ = writeln!(text, "  and {} more ranges", salvaged.ranges_more);
     }
-    if let Some((first, last)) = done.not_bridged {
+    if let Some((first, last)) = salvaged.not_bridged {
         let _ = writeln!(
             text,
-            "records {first} to {last} are too many to be bridged: nothing behind them was taken \
-             over"
+            "too many lost records ({first} to {last}): nothing after them was salvaged"
         );
     }
     for (count, what) in [
-        (done.unbatched, "records of batches that are not whole stand alone now"),
-        (done.unproven, "records that were written but, as far as HEAD says, never acknowledged"),
-        (done.blobs, "blobs copied"),
-        (done.blobs_lost, "blobs that records name are missing or damaged"),
+        (salvaged.unbatched, "records of incomplete batches were kept as single records"),
+        (salvaged.unproven, "records are intact but, according to HEAD, not acknowledged"),
+        (salvaged.blobs, "blobs copied"),
+        (salvaged.blobs_lost, "blobs named by records are missing or damaged"),
     ] {
         if count > 0 {
             let _ = writeln!(text, "  {count} {what}");
@@ -144,7 +141,7 @@ fn salvaged_text(done: &SalvageReport, to: &Path) -> String {
     text
 }
 
-fn salvaged_json(done: &SalvageReport) -> serde_json::Value {
+fn salvaged_json(salvaged: &SalvageReport) -> serde_json::Value {
     let range = |(first, range): &(u64, LostRange)| {
         json!({
             "first": first, "last": range.last, "file": range.file, "offset": range.offset,
@@ -152,18 +149,20 @@ fn salvaged_json(done: &SalvageReport) -> serde_json::Value {
             "chain_after": range.chain_after,
         })
     };
+    let not_bridged =
+        salvaged.not_bridged.map(|(first, last)| json!({ "first": first, "last": last }));
     json!({
         "type": "salvaged",
-        "last_seq": done.ack.map(|ack| ack.seq),
-        "chain": done.ack.map(|ack| ack.chain.to_string()),
-        "records": done.records,
-        "alone": done.unbatched,
-        "unproven": done.unproven,
-        "lost": done.lost,
-        "ranges": done.ranges.iter().map(range).collect::<Vec<_>>(),
-        "ranges_more": done.ranges_more,
-        "not_bridged": done.not_bridged.map(|(first, last)| json!({ "first": first, "last": last })),
-        "blobs": done.blobs,
-        "blobs_lost": done.blobs_lost,
+        "last_seq": salvaged.ack.map(|ack| ack.seq),
+        "chain": salvaged.ack.map(|ack| ack.chain.to_string()),
+        "records": salvaged.records,
+        "alone": salvaged.unbatched,
+        "unproven": salvaged.unproven,
+        "lost": salvaged.lost,
+        "ranges": salvaged.ranges.iter().map(range).collect::<Vec<_>>(),
+        "ranges_more": salvaged.ranges_more,
+        "not_bridged": not_bridged,
+        "blobs": salvaged.blobs,
+        "blobs_lost": salvaged.blobs_lost,
     })
 }

@@ -1,13 +1,32 @@
-//! `ledger snapshot DIR`: keep the state as it is now, so that nobody need fold it again.
+//! `ledger snapshot`: writes a snapshot of the current state.
 
+use clap::Args;
+
+use crate::options::{LedgerFolder, environment};
+use crate::output::{Code, Failure, print_answer};
 use crate::server::{Act, hand_over};
 
-use super::acting::{environment, print_answer};
-use super::args::SnapshotArgs;
-use super::exit::{Code, Failure};
+const EXAMPLES: &str = "\
+Examples:
+  ledger snapshot                                  of .ledger, or of $LEDGER_DIR
+  ledger snapshot work.ledger --json | jq -r .file
+
+Snapshots are also written automatically. Write one by hand before you open a ledger often, or prune
+it.";
 
 /// `ledger snapshot`.
-pub(super) fn snapshot(args: &SnapshotArgs) -> Result<Code, Failure> {
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct SnapshotArgs {
+    #[command(flatten)]
+    folder: LedgerFolder,
+    /// Print the answer as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// `ledger snapshot`.
+pub(crate) fn snapshot(args: &SnapshotArgs) -> Result<Code, Failure> {
     let answer = hand_over(&args.folder.dir()?, &Act::Snapshot {}, &environment())?;
     print_answer(args.json, &answer)
 }

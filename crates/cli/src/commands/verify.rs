@@ -1,13 +1,11 @@
-//! `ledger verify` and `ledger root`: is every byte the one that was written, and what to keep
-//! elsewhere so that the question can be answered later too.
+//! `ledger verify`: checks every byte of a ledger.
 //!
-//! Invariants: nothing is written and no lock is taken; the JSON lines are described in
-//! `format/verify-json.md`.
+//! It writes nothing and takes no lock. The JSON lines are described in `format/verify-json.md`.
 
 use std::io::Write;
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread::available_parallelism;
 
 use clap::{Args, ValueEnum};
@@ -15,143 +13,123 @@ use serde_json::{Value, json};
 
 use plan_ledger::error::Error;
 use plan_ledger::ledger::{
-    Environment, LedgerCondition, VerifyLevel, VerifyPhase, VerifyProgress, VerifyReport,
+    self, Environment, LedgerCondition, VerifyLevel, VerifyPhase, VerifyProgress, VerifyReport,
     VerifyRequest,
 };
 use plan_ledger::log::{Class, Completion, Expectation, Expected, Finding, Verdict};
 
-use super::exit::{Code, Failure};
-use super::folder::Folder;
-use super::watch::{Unit, Watch};
+use crate::options::{LedgerFolder, environment_for};
+use crate::output::{Code, Failure, LongTask, Unit, escape_lines, print_raw_to};
+use crate::server::counted;
 
-const VERIFY_EXAMPLES: &str = "\
+const EXAMPLES: &str = "\
 Examples:
-  ledger verify .ledger                            every checksum and every link of the chain
-  ledger verify .ledger --level crc --jobs 1       checksums only, without haste
-  ledger verify .ledger --level replay --json      fold everything, compare every noted state
+  ledger verify .ledger                            every checksum and every chain value
+  ledger verify .ledger --level crc --jobs 1       checksums only, on one thread
+  ledger verify .ledger --level replay --json      replay everything, compare every noted state
   ledger root .ledger > root.txt                   keep it somewhere else, and later:
   ledger verify .ledger --expect-head \"$(cat root.txt)\"
   ledger verify old.tar                            an archive, without unpacking it
 
-It takes no lock and writes nothing, and may be used while a run goes on. Exit codes: 0 whole,
+It takes no lock, writes nothing, and may be used while a run is active. Exit codes: 0 whole,
 4 damaged or not as expected, 6 written by a newer program, 3 stopped with Ctrl-C.";
 
 /// `ledger verify`.
 #[derive(Debug, Args)]
-#[command(after_help = VERIFY_EXAMPLES)]
-pub(super) struct VerifyArgs {
+#[command(after_help = EXAMPLES)]
+pub(crate) struct VerifyArgs {
     #[command(flatten)]
-    folder: Folder,
+    folder: LedgerFolder,
     #[command(flatten)]
-    how: HowArgs,
+    options: VerifyOptions,
     /// Print JSON Lines, as format/verify-json.md describes them
     #[arg(long)]
     json: bool,
 }
 
-/// Check every byte of the ledger, and name all that is damaged; as `ledger verify DIR`
+/// Check every byte of the ledger, and list all damage; same as `ledger verify DIR`
 #[derive(Debug, Args)]
-#[command(after_help = VERIFY_EXAMPLES)]
-pub(super) struct HowArgs {
-    /// How thoroughly: each level includes the ones before it
+#[command(after_help = EXAMPLES)]
+pub(super) struct VerifyOptions {
+    /// How thoroughly to check: each level includes the ones before it
     #[arg(long, value_name = "LEVEL", default_value = "chain")]
     level: LevelChoice,
-    /// A chain value that must be in the log: HASH of any record, or SEQ:HASH of that one
+    /// A chain value that must be in the log: HASH at any record, or SEQ:HASH at that one
     #[arg(long, value_name = "HASH|SEQ:HASH")]
     expect_head: Option<Expected>,
-    /// How many threads share the work [default: one for each processor, at most 6]
+    /// How many threads to use [default: one per processor, at most 6]
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
 }
 
 /// A ledger to verify, and how.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Wanted<'a> {
+pub(super) struct VerifyTarget<'a> {
     pub(super) dir: &'a Path,
-    pub(super) how: &'a HowArgs,
+    pub(super) options: &'a VerifyOptions,
     pub(super) json: bool,
 }
 
-impl VerifyArgs {
-    /// What is wanted of the ledger in that folder.
-    pub(super) fn of<'a>(&'a self, dir: &'a Path) -> Wanted<'a> {
-        Wanted { dir, how: &self.how, json: self.json }
-    }
-
-    /// The ledger that is meant.
-    pub(super) fn dir(&self) -> Result<PathBuf, Failure> {
-        self.folder.dir()
-    }
-}
-
-/// How thoroughly a ledger is verified.
+/// How thoroughly to verify.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 enum LevelChoice {
-    /// Checksums of headers, frames and HEAD; order; links between segments; the log's end
+    /// Checksums of headers, frames and HEAD; order; links between segments; the end of the log
     Crc,
     /// Every chain value, computed again from the records
     Chain,
-    /// What lies beside the log: snapshots and large outputs, compared with it
+    /// The snapshots and large outputs beside the log, compared with it
     Snapshots,
-    /// Everything folded from the first record (or anchor), and compared with every noted state
+    /// Everything, replayed from the first record (or anchor) and compared with every noted state
     Replay,
 }
 
-const ROOT_EXAMPLES: &str = "\
-Examples:
-  ledger root .ledger                              SEQ:CHAIN
-  ledger root .ledger | ssh elsewhere 'cat >> roots'";
-
-/// `ledger root`.
-#[derive(Debug, Args)]
-#[command(after_help = ROOT_EXAMPLES)]
-pub(super) struct RootArgs {
-    #[command(flatten)]
-    folder: Folder,
-    /// Print one line of JSON
-    #[arg(long)]
-    json: bool,
-}
-
-/// No more than can each hold the largest record twice, or a state, and stay small together.
+/// Each thread may hold the largest record twice, or a state: this bounds their memory.
 const JOBS_MAX: NonZeroUsize = NonZeroUsize::MIN.saturating_add(5);
 
-/// How many threads share the work if nobody says so.
-pub(super) fn jobs() -> NonZeroUsize {
+/// How many threads to use by default.
+pub(super) fn default_jobs() -> NonZeroUsize {
     available_parallelism().unwrap_or(NonZeroUsize::MIN).min(JOBS_MAX)
 }
 
-pub(super) fn verify(
-    wanted: Wanted<'_>,
+/// `ledger verify`.
+pub(crate) fn verify(args: &VerifyArgs) -> Result<Code, Failure> {
+    let dir = args.folder.dir()?;
+    let target = VerifyTarget { dir: &dir, options: &args.options, json: args.json };
+    verify_ledger(target, &Environment::system(), &mut std::io::stdout())
+}
+
+/// Verifies a ledger and prints the result.
+pub(super) fn verify_ledger(
+    target: VerifyTarget<'_>,
     environment: &Environment,
     out: &mut dyn Write,
 ) -> Result<Code, Failure> {
-    let Wanted { dir, how: args, json } = wanted;
-    if args.level == LevelChoice::Crc && args.expect_head.is_some() {
-        let message = "--expect-head needs --level chain, snapshots or replay: the level crc takes \
-                       chain values for what they are";
+    let VerifyTarget { dir, options, json } = target;
+    if options.level == LevelChoice::Crc && options.expect_head.is_some() {
+        let message = "--expect-head needs --level chain, snapshots or replay: level crc does not \
+                       check chain values";
         return Err(Failure::Usage(message.to_owned()));
     }
-    let shown = Watch::new(Unit::Bytes, dir)?;
-    let jobs = args.jobs.unwrap_or_else(jobs);
+    let task = LongTask::start(Unit::Bytes, dir)?;
+    let jobs = options.jobs.unwrap_or_else(default_jobs);
     let watch = |progress: VerifyProgress| {
         let message = match progress.phase {
             VerifyPhase::Log => "reading",
             VerifyPhase::Derived => "comparing",
         };
-        shown.show(message, progress.done, progress.total);
-        if shown.is_stopped() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        task.show(message, progress.done, progress.total);
+        if task.is_stopped() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    let level = level(args.level);
-    let request = VerifyRequest { level, jobs, expected: args.expect_head, watch: &watch };
-    let report = super::at(dir, environment)
-        .and_then(|environment| plan_ledger::ledger::verify(dir, &environment, request));
-    shown.finish();
+    let level = level(options.level);
+    let request = VerifyRequest { level, jobs, expected: options.expect_head, watch: &watch };
+    let report = environment_for(dir, environment)
+        .and_then(|environment| ledger::verify(dir, &environment, request));
+    task.finish();
     let report = report?;
     if json {
-        super::print_to(out, &lines(&report, wanted))?;
+        print_raw_to(out, &json_lines(&report, target))?;
     } else {
-        super::print_to(out, &super::harmless(&text(&report, wanted)))?;
+        print_raw_to(out, &escape_lines(&text(&report, target)))?;
     }
     Ok(match report.condition() {
         LedgerCondition::Whole => Code::Fine,
@@ -159,18 +137,6 @@ pub(super) fn verify(
         LedgerCondition::Newer => Code::Refused,
         LedgerCondition::Stopped => Code::Waiting,
     })
-}
-
-pub(super) fn root(args: &RootArgs, environment: &Environment) -> Result<Code, Failure> {
-    let dir = args.folder.dir()?;
-    let root = plan_ledger::ledger::root(&dir, &super::at(&dir, environment)?)?;
-    if args.json {
-        let line = json!({ "type": "root", "seq": root.seq, "chain": root.chain.to_string() });
-        super::print(&format!("{line}\n"))?;
-    } else {
-        super::print(&format!("{}:{}\n", root.seq, root.chain))?;
-    }
-    Ok(Code::Fine)
 }
 
 fn level(choice: LevelChoice) -> VerifyLevel {
@@ -182,7 +148,7 @@ fn level(choice: LevelChoice) -> VerifyLevel {
     }
 }
 
-fn class_word(class: Class) -> &'static str {
+fn class_name(class: Class) -> &'static str {
     match class {
         Class::Damage => "damage",
         Class::Derived => "derived",
@@ -191,7 +157,7 @@ fn class_word(class: Class) -> &'static str {
     }
 }
 
-fn condition_word(condition: LedgerCondition) -> &'static str {
+fn condition_name(condition: LedgerCondition) -> &'static str {
     match condition {
         LedgerCondition::Whole => "whole",
         LedgerCondition::Damaged => "damaged",
@@ -200,7 +166,7 @@ fn condition_word(condition: LedgerCondition) -> &'static str {
     }
 }
 
-fn level_word(level: LevelChoice) -> &'static str {
+fn level_name(level: LevelChoice) -> &'static str {
     match level {
         LevelChoice::Crc => "crc",
         LevelChoice::Chain => "chain",
@@ -209,7 +175,7 @@ fn level_word(level: LevelChoice) -> &'static str {
     }
 }
 
-fn opening_word(opening: &Result<Verdict, Error>) -> &'static str {
+fn opening_name(opening: &Result<Verdict, Error>) -> &'static str {
     match opening {
         Ok(Verdict::Clean) => "clean",
         Ok(Verdict::Unproven) => "unproven_tail",
@@ -218,46 +184,45 @@ fn opening_word(opening: &Result<Verdict, Error>) -> &'static str {
     }
 }
 
-/// What was found, for people.
-fn text(report: &VerifyReport, wanted: Wanted<'_>) -> String {
-    let args = wanted.how;
+fn text(report: &VerifyReport, target: VerifyTarget<'_>) -> String {
+    let options = target.options;
     let log = &report.log;
     let mut lines: Vec<String> = Vec::new();
     for finding in &log.findings {
-        lines.push(format!("{}: {finding}", class_word(finding.class)));
+        lines.push(format!("{}: {finding}", class_name(finding.class)));
     }
     if log.omitted > 0 {
-        lines.push(format!("and {} more findings, which are not listed", log.omitted));
+        lines.push(format!("and {} more findings", log.omitted));
     }
     if let Err(error) = &log.opening {
-        lines.push(format!("opening it for writing is refused: {error}"));
+        lines.push(format!("cannot be opened for writing: {error}"));
     }
-    if let (Some(expected), Some(outcome)) = (args.expect_head, log.expectation) {
+    if let (Some(expected), Some(outcome)) = (options.expect_head, log.expectation) {
         lines.push(expectation_text(expected, outcome));
     }
-    let dir = wanted.dir.display();
+    let dir = target.dir.display();
     let condition = match report.condition() {
         LedgerCondition::Whole => "whole",
         LedgerCondition::Damaged => "damaged",
-        LedgerCondition::Newer => "partly written by a newer program; use a newer `ledger`",
-        LedgerCondition::Stopped => "not known: it was asked to stop",
+        LedgerCondition::Newer => "partly written by a newer version; use a newer `ledger`",
+        LedgerCondition::Stopped => "unknown: the check was stopped",
     };
     lines.push(format!("ledger {dir}: {condition}"));
     let counts = log.counts;
     let unproven = match counts.unproven {
         0 => String::new(),
-        some => format!(" ({some} of them beyond what HEAD says is durable)"),
+        some => format!(" ({some} of them after the durable end that HEAD names)"),
     };
     lines.push(format!(
         "  checked  level {}: {}{unproven} in {}, {} bytes of frames",
-        level_word(args.level),
+        level_name(options.level),
         counted(counts.records, "record"),
         counted(counts.segments, "segment"),
         counts.frame_bytes
     ));
-    if args.level >= LevelChoice::Snapshots {
+    if options.level >= LevelChoice::Snapshots {
         lines.push(format!(
-            "  beside   {}, {} and {}",
+            "  derived  {}, {} and {}",
             counted(report.snapshots, "snapshot"),
             counted(report.notes, "snapshot note"),
             counted(report.blobs, "large output")
@@ -270,59 +235,53 @@ fn text(report: &VerifyReport, wanted: Wanted<'_>) -> String {
         Some(last) => lines.push(format!("  root     {}:{}", last.seq, last.chain)),
         None => lines.push("  root     no record is durable".to_owned()),
     }
-    lines.push(format!("  opening  {}", opening_word(&log.opening).replace('_', " ")));
+    lines.push(format!("  opening  {}", opening_name(&log.opening).replace('_', " ")));
     lines.push(String::new());
     lines.join("\n")
-}
-
-fn counted(number: u64, thing: &str) -> String {
-    if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
 }
 
 fn expectation_text(expected: Expected, outcome: Expectation) -> String {
     match outcome {
         Expectation::Met { seq } => {
-            format!("as expected: record {seq} has the chain {}", expected.chain)
+            format!("as expected: record {seq} has chain {}", expected.chain)
         }
         Expectation::Differs { seq, found } => format!(
-            "not as expected: record {seq}: expected the chain {}, found {found}; this record, or \
-             one before it, is not the one that was there when the value was kept",
+            "not as expected: record {seq}: expected chain {}, found {found}; this record or an \
+             earlier one has changed since the value was kept",
             expected.chain
         ),
         Expectation::Pruned { first } => format!(
-            "not as expected: {expected} is about a record that was pruned, and cannot be compared; \
-             the first one that is left is {first}: expect a later root, or verify the archive"
+            "not as expected: the record of {expected} was pruned; the first record is now \
+             {first}: expect a later root, or verify the archive"
         ),
         Expectation::Missing { last } => match expected.seq {
             Some(seq) => format!(
-                "not as expected: expected record {seq} with the chain {}, found no such record; \
-                 the last one is {last}",
+                "not as expected: expected record {seq} with chain {}; the last record is {last}",
                 expected.chain
             ),
             None => format!(
-                "not as expected: expected a record with the chain {}, found none; the last record \
-                 is {last}",
+                "not as expected: expected a record with chain {}, found none; the last record is \
+                 {last}",
                 expected.chain
             ),
         },
     }
 }
 
-/// What was found, as JSON Lines.
-fn lines(report: &VerifyReport, wanted: Wanted<'_>) -> String {
-    let args = wanted.how;
+fn json_lines(report: &VerifyReport, target: VerifyTarget<'_>) -> String {
+    let options = target.options;
     let log = &report.log;
     let mut out: Vec<Value> = log.findings.iter().map(finding_json).collect();
-    if let (Some(expected), Some(outcome)) = (args.expect_head, log.expectation) {
+    if let (Some(expected), Some(outcome)) = (options.expect_head, log.expectation) {
         out.push(expectation_json(expected, outcome));
     }
     let counts = log.counts;
     let count = |class| log.count(class);
     out.push(json!({
         "type": "summary",
-        "dir": wanted.dir.display().to_string(),
-        "condition": condition_word(report.condition()),
-        "level": level_word(args.level),
+        "dir": target.dir.display().to_string(),
+        "condition": condition_name(report.condition()),
+        "level": level_name(options.level),
         "segments": counts.segments,
         "records": counts.records,
         "unproven": counts.unproven,
@@ -338,7 +297,7 @@ fn lines(report: &VerifyReport, wanted: Wanted<'_>) -> String {
         "warnings": count(Class::Warning),
         "omitted": log.omitted,
         "opening": {
-            "verdict": opening_word(&log.opening),
+            "verdict": opening_name(&log.opening),
             "refusal": log.opening.as_ref().err().map(ToString::to_string),
         },
         "complete": log.completion == Completion::Complete,
@@ -349,7 +308,7 @@ fn lines(report: &VerifyReport, wanted: Wanted<'_>) -> String {
 fn finding_json(finding: &Finding) -> Value {
     let Finding { class, path, offset, end, missing, what } = finding;
     json!({
-        "type": class_word(*class),
+        "type": class_name(*class),
         "path": path.display().to_string(),
         "offset": offset,
         "end": end,

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::commands::answer::command_line;
-use crate::commands::text::{asked, word};
+use crate::output::shell_command;
+use crate::output::{pending_commands, step_argument};
 use crate::runner::{Pending, StepName, may_hold, pending};
 use plan_ledger::plan::{
     Command, CompactStep, Criterion, Ending, Event, Micros, Rejection, Ruling, Run, RunStatus,
@@ -103,7 +103,7 @@ fn asks(run: &Run, dir: &Path) -> Vec<Action> {
             | Pending::Caps { .. }
             | Pending::Blocked { .. } => return None,
         };
-        let (text, commands) = asked(item, &run.name, dir);
+        let (text, commands) = pending_commands(item, &run.name, dir);
         let commands = commands.first().map(|command| plain(command)).into_iter().collect();
         let step = step.map(|step| step.number);
         Some(Action { word, step, text: plain(&text), commands })
@@ -143,7 +143,7 @@ fn failed_run(run: &Run, dir: &Path) -> Action {
     if run.late_barrier().is_some() || (failed.is_empty() && !is_refused) {
         return other_plan(run, dir);
     }
-    let all = plain(&command_line("retry", dir, &[&run.name]));
+    let all = plain(&shell_command("retry", dir, &[&run.name]));
     let mut names: Vec<String> =
         failed.iter().take(FEW).map(|number| step_name(run, *number)).collect();
     let rest = failed.len().saturating_sub(names.len());
@@ -165,7 +165,7 @@ fn failed_run(run: &Run, dir: &Path) -> Action {
 fn other_plan(run: &Run, dir: &Path) -> Action {
     let why = run.why_stopping().unwrap_or_else(|| "no step can go on".to_owned());
     let text = format!("the run failed: {}; change its plan, and propose that", plain(&why));
-    let command = command_line("plan propose", dir, &["PLAN", "--run", &run.name]);
+    let command = shell_command("plan propose", dir, &["PLAN", "--run", &run.name]);
     Action::new("replan", text).by(plain(&command))
 }
 
@@ -185,12 +185,12 @@ pub(super) fn failed_step(run: &Run, number: StepNumber, dir: &Path) -> Action {
         // What is over has no steps to skip.
         return action;
     }
-    let skip = command_line("skip", dir, &[&run.name, &id_of(run, number)]);
+    let skip = shell_command("skip", dir, &[&run.name, &id_of(run, number)]);
     action.by(format!("{} --reason WHY", plain(&skip)))
 }
 
 fn retry(run: &Run, number: StepNumber, dir: &Path) -> String {
-    plain(&command_line("retry", dir, &[&run.name, &id_of(run, number)]))
+    plain(&shell_command("retry", dir, &[&run.name, &id_of(run, number)]))
 }
 
 /// The first step that waits after a failure.
@@ -224,7 +224,7 @@ fn few<'a>(
 
 /// A step as a command line may name it.
 fn id_of(run: &Run, number: StepNumber) -> String {
-    word(&StepName::of(run, number))
+    step_argument(&StepName::of(run, number))
 }
 
 /// Somebody must say what became of a lost attempt.
@@ -233,7 +233,7 @@ pub(super) fn answer(run: &Run, number: StepNumber, dir: &Path) -> Action {
         "find out whether the lost attempt of {} did its work, and say so",
         step_name(run, number)
     );
-    let command = command_line("answer", dir, &[&run.name, &id_of(run, number)]);
+    let command = shell_command("answer", dir, &[&run.name, &id_of(run, number)]);
     Action::new("answer", text)
         .about(number)
         .by(format!("{} landed|did-not-happen --by WHO", plain(&command)))
@@ -244,7 +244,7 @@ pub(super) fn judge(run: &Run, number: StepNumber, dir: &Path) -> Action {
     let name = step_name(run, number);
     let attempt = run.step(number).and_then(|step| step.attempt());
     if attempt.is_some_and(|attempt| !may_hold(attempt)) {
-        let command = command_line("answer", dir, &[&run.name, &id_of(run, number)]);
+        let command = shell_command("answer", dir, &[&run.name, &id_of(run, number)]);
         return Action::new("decide", format!("{name} waits for a decision about its failure"))
             .about(number)
             .by(format!("{} retry|fail|fallback|replan|escalate|abort --by WHO", plain(&command)));
@@ -254,7 +254,7 @@ pub(super) fn judge(run: &Run, number: StepNumber, dir: &Path) -> Action {
         let text = format!("{name} waits for {others} criteria that `ledger run` judges");
         return Action::new("judge", text).about(number);
     }
-    let command = command_line("accept", dir, &[&run.name, &id_of(run, number)]);
+    let command = shell_command("accept", dir, &[&run.name, &id_of(run, number)]);
     let criteria = if texts == 1 { "criterion" } else { "criteria" };
     Action::new("accept", format!("{name} waits for somebody to judge {texts} text {criteria}"))
         .about(number)
@@ -284,7 +284,7 @@ fn judge_plan(run: &Run, dir: &Path) -> Option<Action> {
         let text = "the plan's own criteria wait for `ledger run` to judge them".to_owned();
         return Some(Action::new("judge", text));
     }
-    let command = command_line("accept", dir, &[&run.name, "plan"]);
+    let command = shell_command("accept", dir, &[&run.name, "plan"]);
     let text = "the plan's own text criteria wait for somebody to judge them".to_owned();
     Some(Action::new("accept_plan", text).by(format!("{} --by WHO", plain(&command))))
 }

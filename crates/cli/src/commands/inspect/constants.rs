@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::json;
 
-use crate::commands::exit::{Code, Failure};
+use crate::output::{Code, Failure};
 use plan_ledger::format::{
     FOOTER_SIZE, FORMAT_MAJOR, FRAME_ALIGNMENT, FRAME_HEADER_SIZE, HEAD_SIZE, HEAD_SLOT_SIZE,
     INDEX_HEADER_SIZE, INDEX_LENGTH_MAX, INDEX_RECORDS_MAX, PAYLOAD_LENGTH_MAX, SEEK_STEP,

@@ -79,7 +79,7 @@ impl Content {
 }
 
 /// What a record means, for who reads an export.
-pub(in crate::commands) fn meaning(record: &LoggedRecord) -> Option<Value> {
+pub(crate) fn meaning(record: &LoggedRecord) -> Option<Value> {
     let (content, fields) = match Content::of(record) {
         Content::Event(event) => (kind_name(record.kind), event_json(&event)),
         Content::Recovery(note) => (kind_name(record.kind), note_json(&note)),

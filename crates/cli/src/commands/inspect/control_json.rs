@@ -5,13 +5,17 @@
 use serde_json::{Value, json};
 
 use plan_ledger::plan::{
-    Answered, Asked, BudgetChanged, Condition, ConditionJudged, CostCorrected, Decision,
-    DelayElapsed, EffectCommitted, EffectIntended, Expired, InheritedStep, Limits, OnTimeout,
-    PauseCause, QuestionAnswered, QuestionAsked, QuestionExpired, ReplanRequested, ReplanWithdrawn,
-    RunForked, RunPaused, RunResumed, StepFailed, StepsInherited, Subject,
+    Answered, BudgetChanged, Condition, ConditionJudged, CostCorrected, Decision,
+    DelayElapsed, EffectCommitted, EffectIntended, Expired, InheritedStep, 
+    QuestionAnswered, QuestionAsked, QuestionExpired, ReplanRequested, ReplanWithdrawn,
+    RunForked, RunPaused, RunResumed, StepFailed, StepsInherited,
 };
 
-pub(in crate::commands) use crate::runner::trigger_json;
+pub(super) use crate::output::{
+    limits_json, pause_cause_json as cause_json, question_json as asked_json,
+    question_subject_json as subject_json, question_timeout_json as timeout_json,
+};
+pub(super) use crate::runner::trigger_json;
 
 use super::event_json::{basis_json, cost_json};
 use super::page::time_json;
@@ -21,33 +25,12 @@ pub(super) fn paused_json(RunPaused { run, cause, reason }: &RunPaused) -> Value
     json!({ "run": run, "cause": cause_json(cause), "reason": reason })
 }
 
-/// Why a run pauses.
-pub(in crate::commands) fn cause_json(cause: &PauseCause) -> Value {
-    match cause {
-        PauseCause::Person(by) => json!({ "is": "person", "by": by }),
-        PauseCause::RunBudget(part) => json!({ "is": "run_budget", "part": words(part, '_') }),
-        PauseCause::LedgerBudget(part) => {
-            json!({ "is": "ledger_budget", "part": words(part, '_') })
-        }
-        PauseCause::StepLimit(step) => json!({ "is": "step_limit", "step": step }),
-    }
-}
-
 pub(super) fn resumed_json(RunResumed { run, by }: &RunResumed) -> Value {
     json!({ "run": run, "by": by })
 }
 
 pub(super) fn budget_json(BudgetChanged { run, limits, by }: &BudgetChanged) -> Value {
     json!({ "run": run, "limits": limits.map(limits_json), "by": by })
-}
-
-/// What may be spent.
-pub(in crate::commands) fn limits_json(limits: Limits) -> Value {
-    let Limits { money_micros, tokens, attempts, wall_seconds } = limits;
-    json!({
-        "money_micros": money_micros, "tokens": tokens, "attempts": attempts,
-        "wall_seconds": wall_seconds,
-    })
 }
 
 pub(super) fn question_asked_json(QuestionAsked { run, asked }: &QuestionAsked) -> Value {
@@ -62,34 +45,6 @@ pub(super) fn question_answered_json(event: &QuestionAnswered) -> Value {
 pub(super) fn question_expired_json(event: &QuestionExpired) -> Value {
     let QuestionExpired { run, expired } = event;
     json!({ "run": run, "expired": expired_json(expired) })
-}
-
-/// A question.
-pub(in crate::commands) fn asked_json(asked: &Asked) -> Value {
-    let Asked { subject, text, shown, options, to, deadline, on_timeout } = asked;
-    json!({
-        "subject": subject_json(subject), "text": text, "shown": shown, "options": options,
-        "to": to, "deadline": deadline.map(time_json),
-        "on_timeout": on_timeout.as_ref().map(timeout_json),
-    })
-}
-
-pub(super) fn subject_json(subject: &Subject) -> Value {
-    match subject {
-        Subject::Gate => json!({ "is": "gate" }),
-        Subject::Failure(token) => json!({ "is": "failure", "token": token }),
-        Subject::Plan(version) => json!({ "is": "plan", "version": version }),
-        Subject::Budget => json!({ "is": "budget" }),
-        Subject::Barrier(id) => json!({ "is": "barrier", "barrier": id }),
-    }
-}
-
-pub(super) fn timeout_json(then: &OnTimeout) -> Value {
-    match then {
-        OnTimeout::EscalateTo(who) => json!({ "is": "escalate_to", "who": who }),
-        OnTimeout::Answer(answer) => json!({ "is": "answer", "answer": answer }),
-        OnTimeout::Abort => json!({ "is": "abort" }),
-    }
 }
 
 pub(super) fn answered_json(answered: &Answered) -> Value {

@@ -4,27 +4,19 @@ use std::fmt::Write as _;
 
 use plan_ledger::plan::{
     Answered, Asked, BudgetChanged, Condition, ConditionJudged, Cost, CostCorrected, Decision,
-    Ending, Expired, Limits, OnTimeout, PauseCause, ReplanRequested, ReplanTrigger, Ruling, Run,
-    RunForked, RunPaused, RunStatus, Subject,
+    Ending, Expired, Limits, OnTimeout, ReplanRequested, ReplanTrigger, Ruling, Run,
+    RunForked, RunPaused, RunStatus,
+};
+
+pub(super) use crate::output::{
+    cost_text, limits_text, pause_cause_text as cause_text, question_subject_text as subject_text,
 };
 
 use super::phrase::because;
-use super::text::{Paint, count, counted, plain, seconds, words};
+use super::text::{Paint, counted, plain, seconds, words};
 
 pub(super) fn paused(event: &RunPaused) -> String {
     format!("run paused, {}{}", cause_text(&event.cause), because(&event.reason))
-}
-
-/// Why a run pauses.
-pub(in crate::commands) fn cause_text(cause: &PauseCause) -> String {
-    match cause {
-        PauseCause::Person(by) => format!("by {}", plain(by)),
-        PauseCause::RunBudget(part) => format!("its budget of {} is used up", words(part, ' ')),
-        PauseCause::LedgerBudget(part) => {
-            format!("the ledger's budget of {} is used up", words(part, ' '))
-        }
-        PauseCause::StepLimit(step) => format!("an attempt of step #{step} cost more than it may"),
-    }
 }
 
 pub(super) fn budget(event: &BudgetChanged) -> String {
@@ -36,34 +28,11 @@ pub(super) fn budget(event: &BudgetChanged) -> String {
     }
 }
 
-/// What may be spent, in words.
-pub(in crate::commands) fn limits_text(limits: Limits) -> String {
-    let parts = [
-        limits.money_micros.map(|micros| format!("{} micros", count(micros))),
-        limits.tokens.map(|tokens| format!("{} tokens", count(tokens))),
-        limits.attempts.map(|attempts| format!("{} attempts", count(attempts))),
-        limits.wall_seconds.map(|wall| format!("{} seconds", count(wall))),
-    ];
-    let parts: Vec<_> = parts.into_iter().flatten().collect();
-    if parts.is_empty() { "no limit".to_owned() } else { parts.join(", ") }
-}
-
 pub(super) fn asked(asked: &Asked) -> String {
     let about = subject_text(&asked.subject);
     let who = asked.to.as_ref().map_or("somebody".to_owned(), |who| plain(who));
     let until = asked.deadline.map(|time| format!(", until {}", seconds(time))).unwrap_or_default();
     format!("{who} is asked {about}{until}{}", because(&asked.text))
-}
-
-/// What a question is about.
-pub(in crate::commands) fn subject_text(subject: &Subject) -> String {
-    match subject {
-        Subject::Gate => "whether it may be dealt".to_owned(),
-        Subject::Failure(token) => format!("what is done about @{token}"),
-        Subject::Plan(version) => format!("whether version {version} may become active"),
-        Subject::Budget => "whether more may be spent".to_owned(),
-        Subject::Barrier(id) => format!("what is done about barrier {}", plain(id)),
-    }
 }
 
 pub(super) fn answered(answered: &Answered) -> String {
@@ -155,13 +124,6 @@ pub(super) fn spent(run: &Run) -> String {
         let _ = write!(text, "; {} of it estimated", cost_text(run.account.estimated));
     }
     text
-}
-
-/// A cost for people; money has no currency here.
-pub(in crate::commands) fn cost_text(cost: Cost) -> String {
-    let Cost { money_micros, tokens } = cost;
-    let money = format!("{}.{:06}", money_micros / 1_000_000, money_micros % 1_000_000);
-    format!("{money} and {}", counted(tokens, "token"))
 }
 
 /// How a run stands, and how that stands out.

@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::commands::exit::{Code, Failure};
+use crate::output::{Code, Failure};
 use plan_ledger::ledger::LedgerView;
 use plan_ledger::log::{Bit, Diagnosis, Evidence, Row, classify};
 

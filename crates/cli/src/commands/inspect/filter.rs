@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use clap::Args;
 
-use crate::commands::exit::{Code, Failure};
+use crate::output::{Code, Failure};
 use plan_ledger::ledger::{Kind, LedgerView, expect_sound, parse_time};
 use plan_ledger::log::{Item, LoggedRecord};
 use plan_ledger::plan::{Event, Micros, RunId, StepNumber, number_meant};

@@ -43,11 +43,8 @@ mod text;
 
 pub(super) use actions::next_action;
 pub(super) use content::meaning;
-pub(super) use control_json::{asked_json, cause_json, limits_json, trigger_json};
-pub(super) use control_phrase::{cause_text, cost_text, limits_text, subject_text};
-pub(super) use domain::StatusArgs;
+pub(crate) use domain::StatusArgs;
 pub(super) use survey::newest_state;
-pub(super) use text::{counted, is_harmless, size};
 
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::path::Path;
@@ -58,9 +55,9 @@ use clap::{Args, Subcommand};
 use plan_ledger::ledger::{BlobCheck, Environment, LedgerView};
 
 use super::blobs;
-use super::exit::{Code, Failure};
-use super::folder::Folder;
-use super::verify::{self, HowArgs, Wanted};
+use super::verify::{VerifyOptions, VerifyTarget, verify_ledger};
+use crate::options::{LedgerFolder, environment_for};
+use crate::output::{Code, Failure};
 use page::Page;
 use text::Style;
 
@@ -82,9 +79,9 @@ damaged is shown as far as it can be read; the exit code is then 4.";
 /// `ledger inspect`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(super) struct InspectArgs {
+pub(crate) struct InspectArgs {
     #[command(flatten)]
-    folder: Folder,
+    folder: LedgerFolder,
     /// Print JSON Lines, as format/inspect-json.md describes them
     #[arg(long, global = true)]
     json: bool,
@@ -102,7 +99,7 @@ enum What {
     Head(head::HeadArgs),
     Snapshots(snapshots::SnapshotsArgs),
     Blobs(BlobsArgs),
-    Verify(HowArgs),
+    Verify(VerifyOptions),
     Constants(constants::ConstantsArgs),
     Export(export::ExportArgs),
     Map(map::MapArgs),
@@ -152,7 +149,7 @@ pub(super) struct Look<'a> {
 /// `Usage` for a run or step that is not there, and the ledger's own: a folder that is not a
 /// ledger, and what the operating system says. Damage is no error, but has its own code. A reader
 /// of the output that went away is no error either.
-pub(super) fn inspect(
+pub(crate) fn inspect(
     args: &InspectArgs,
     environment: &Environment,
     out: &mut dyn Write,
@@ -171,9 +168,9 @@ pub(super) fn inspect(
             let check = if what.check { BlobCheck::Content } else { BlobCheck::Presence };
             blobs::list(look.dir, check, args.json, None, look.environment, page.out())
         }
-        Some(What::Verify(how)) => {
-            let wanted = Wanted { dir: look.dir, how, json: args.json };
-            verify::verify(wanted, look.environment, page.out())
+        Some(What::Verify(options)) => {
+            let target = VerifyTarget { dir: look.dir, options, json: args.json };
+            verify_ledger(target, look.environment, page.out())
         }
         Some(What::Export(what)) => export::export(look.dir, what, look.environment, page.out()),
         Some(What::Constants(_)) => constants::constants(look, page),
@@ -188,7 +185,7 @@ pub(super) fn inspect(
 ///
 /// # Errors
 /// As [`inspect`].
-pub(super) fn status(
+pub(crate) fn status(
     args: &StatusArgs,
     environment: &Environment,
     out: &mut dyn Write,
@@ -239,7 +236,7 @@ fn paged(
     out: &mut dyn Write,
     look: impl FnOnce(Look<'_>, &mut Page<'_>) -> Result<Code, Failure>,
 ) -> Result<Code, Failure> {
-    let environment = &crate::commands::at(dir, environment)?;
+    let environment = &environment_for(dir, environment)?;
     let style = if as_json { Style::PLAIN } else { Style::of_stdout() };
     let mut out = BufWriter::new(out);
     let mut page = Page::new(&mut out, style);

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use crate::commands::exit::Failure;
+use crate::output::Failure;
 use plan_ledger::ledger::time_text;
 use plan_ledger::plan::{RunId, RunStatus, RunSummary, State};
 

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::commands::exit::Failure;
+use crate::output::Failure;
 use plan_ledger::ledger::time_text;
 use plan_ledger::plan::Micros;
 

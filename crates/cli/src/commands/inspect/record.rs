@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::commands::exit::{Code, Failure};
+use crate::output::{Code, Failure};
 use plan_ledger::error::{Error, ErrorKind};
 use plan_ledger::format::{FrameField, frame_fields};
 use plan_ledger::ledger::{Environment, LedgerView, time_text};

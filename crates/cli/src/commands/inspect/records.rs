@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::commands::exit::{Code, Failure};
+use crate::output::{Code, Failure};
 use plan_ledger::error::Result as LedgerResult;
 use plan_ledger::format::FrameFault;
 use plan_ledger::ledger::{LedgerView, RUN_STREAMS, time_text};

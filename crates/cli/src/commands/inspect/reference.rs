@@ -1,6 +1,6 @@
 //! Runs and steps by the names that people use, and their names for people.
 
-use crate::commands::exit::{Code, Failure};
+use crate::output::{Code, Failure};
 use crate::server::step_hint;
 use plan_ledger::error::{Error, ErrorKind};
 use plan_ledger::plan::{BarrierStatus, CompactStep, Run, StepNumber};

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::commands::exit::Failure;
+use crate::output::Failure;
 use plan_ledger::error::Error;
 use plan_ledger::ledger::{Environment, LedgerView};
 use plan_ledger::log::{Anatomy, Damage, DerivedDamage, Diagnosis, Item, Proof, Stage};

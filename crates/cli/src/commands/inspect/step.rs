@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use clap::Args;
 
-use crate::commands::exit::{Code, Failure, code_of};
+use crate::output::{Code, Failure, code_of};
 use plan_ledger::log::{Item, LoggedRecord, Proof};
 use plan_ledger::plan::{
     AttemptToken, Event, Micros, Receipt, Run, RunId, StepEvent, StepNumber, Verdict,

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::commands::exit::Failure;
+use crate::output::Failure;
 use plan_ledger::ledger::LedgerView;
 use plan_ledger::plan::{Dependency, Hold, Micros, Ruling, StepState, Verdict};
 

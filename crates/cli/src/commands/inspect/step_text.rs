@@ -1,6 +1,6 @@
 //! A step's story for people.
 
-use crate::commands::exit::Failure;
+use crate::output::Failure;
 use plan_ledger::ledger::{LedgerView, time_text};
 use plan_ledger::log::Proof;
 use plan_ledger::plan::{Criterion, Outcome, Output, Receipt, Run, Step, StepEvent, StepStatus};

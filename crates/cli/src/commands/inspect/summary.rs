@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use crate::commands::exit::{Code, Failure};
+use crate::output::{Code, Failure};
 use plan_ledger::ledger::{Environment, FoldOrigin, expect_sound, state_hash};
 use plan_ledger::log::Verdict;
 use plan_ledger::plan::{

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::commands::exit::{Code, Failure};
+use crate::output::{Code, Failure};
 use plan_ledger::error::{Error, ErrorKind};
 use plan_ledger::format::{HeadState, SegmentHeader};
 use plan_ledger::ledger::{Environment, Fold, LedgerView};

@@ -8,37 +8,15 @@
 
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
-use std::path::Path;
 
 use clap::builder::styling::{AnsiColor, Style as Ansi};
 
-pub(in crate::commands) use crate::server::{count, counted, size};
+pub(super) use crate::output::{
+    escape_control as plain, escape_path as plain_path, is_printable as is_harmless,
+};
+pub(super) use crate::server::{count, counted, size};
 use plan_ledger::ledger::time_text;
 use plan_ledger::plan::Micros;
-
-/// Text on one line, with everything escaped that a terminal might obey or hide.
-pub(super) fn plain(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        if is_harmless(c) { out.push(c) } else { out.extend(c.escape_default()) }
-    }
-    out
-}
-
-/// A path, made harmless.
-pub(super) fn plain_path(path: &Path) -> String {
-    plain(&path.display().to_string())
-}
-
-/// Whether a character only stands for itself: no control (escape sequences begin with one), no
-/// change of writing direction, no line break, nothing invisible.
-pub(in crate::commands) fn is_harmless(c: char) -> bool {
-    !(c.is_control()
-        || matches!(c,
-            '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
-            | '\u{e0000}'..='\u{e007f}'))
-}
 
 /// How many columns a text takes.
 pub(super) fn width(text: &str) -> usize {
@@ -231,7 +209,7 @@ fn line(row: &[(Paint, String)], widths: &[usize], style: Style, indent: usize) 
 const GAP: usize = 2;
 
 /// A variant's name as words: `LeaseExpired` is `lease expired`, joined by what is asked for.
-pub(in crate::commands) fn words(variant: &impl std::fmt::Debug, joint: char) -> String {
+pub(super) fn words(variant: &impl std::fmt::Debug, joint: char) -> String {
     let mut out = String::new();
     for c in format!("{variant:?}").chars() {
         if c.is_ascii_uppercase() && !out.is_empty() {

@@ -1,82 +1,81 @@
-//! The commands that judge what a worker did, and the plan behind the last step.
+//! Runs the criteria that are commands: those of a step after its receipt, and those of the plan
+//! after the last step.
 //!
-//! Invariants:
-//! - Nothing is checked without its turn: of several processes that could, one runs the command, and
-//!   the others look at what came of it.
-//! - A worker checks what it reported itself, and what another one of its name left that is gone.
+//! Of several processes that could check the same criteria, the one with the check lock runs the
+//! commands; the others wait for its verdicts. A worker checks what it has reported, and what an
+//! earlier worker of the same name left unchecked.
 
 use std::thread::sleep;
 use std::time::Duration;
 
 use serde_json::Value;
 
+use plan_ledger::ledger::{Environment, LedgerView, expect_sound};
+use plan_ledger::plan::{Ruling, Run, State, StepNumber};
+
+use crate::output::{Code, Failure};
 use crate::runner::{
     Checked, Criteria, Order, StopRequest, Subject, Turn, WorkerKind, check_outside, has_check,
 };
 use crate::server::{Act, Answer, RulingWord, run_or_only};
-use plan_ledger::ledger::{Environment, LedgerView, expect_sound};
-use plan_ledger::plan::{Ruling, Run, State, StepNumber};
 
-use super::{Code, Failure, Worker, text_in, without_nothing};
+use super::answers::{text_in, without_nothing};
+use super::worker::Worker;
 
-/// Between two looks at whether another process has ended its turn.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// The pause between two attempts to take the check lock.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What came of waiting for a turn.
-enum Got {
-    /// It was free.
-    AtOnce(Turn),
-    /// Another process had it until then.
-    AfterOther(Turn),
+/// A check lock that was taken.
+struct TakenLock {
+    _lock: Turn,
+    /// Whether another process had it first.
+    after_other: bool,
 }
 
 impl Worker<'_> {
-    /// Run the commands that judge what an earlier worker of this name reported before it died.
-    pub(super) fn check_what_was_left(&mut self) -> Result<(), Failure> {
+    /// Checks what an earlier worker of this name reported before it died.
+    pub(super) fn check_leftovers(&mut self) -> Result<(), Failure> {
         plan_ledger::bug!(CheckForgotten => return Ok(()));
-        // Whether there is such a ledger, and such a run, is for the first claim to find out.
-        let Ok((state, _)) = self.look() else { return Ok(()) };
+        // The first claim finds out whether there is such a ledger and such a run.
+        let Ok((state, _)) = self.read() else { return Ok(()) };
         let Ok(run) = run_or_only(&state, self.args.run.as_deref()) else { return Ok(()) };
         let is_own = |number: &&StepNumber| {
             let attempt = run.step(**number).and_then(|step| step.attempt());
-            attempt.is_some_and(|attempt| attempt.worker == self.args.who.worker)
+            attempt.is_some_and(|attempt| attempt.worker == self.args.worker.worker)
         };
-        let is_to_check = |number: &StepNumber| has_check(run, Criteria::OfStep(*number));
+        let needs_check = |number: &StepNumber| has_check(run, Criteria::OfStep(*number));
         let own: Vec<StepNumber> =
-            run.reported.iter().filter(is_own).copied().filter(is_to_check).collect();
+            run.reported.iter().filter(is_own).copied().filter(needs_check).collect();
         for criteria in own.into_iter().map(Criteria::OfStep) {
-            // Whoever has the turn lives, and it was not left.
-            let Some(_turn) = Turn::take(&self.ledger, run.id, criteria)? else { continue };
-            while let Some(answer) = self.check(&run.name, criteria)? {
-                self.args.place.print(&answer)?;
+            // If the lock is taken, its owner is alive and checks them.
+            let Some(_lock) = Turn::take(&self.ledger, run.id, criteria)? else { continue };
+            while let Some(answer) = self.check_one(&run.name, criteria)? {
+                self.args.ledger.print(&answer)?;
             }
         }
         Ok(())
     }
 
-    /// Where there is nothing to deal, run the commands that judge the plan, if its steps are
-    /// settled; whether there were any.
+    /// Checks the plan if there is nothing to dispatch and its steps are settled. Returns whether
+    /// there was anything to check.
     pub(super) fn check_plan(&mut self, nothing: &Answer) -> Result<bool, Failure> {
         let Some(run) = text_in(nothing, "run") else { return Ok(false) };
-        let (mut is_any, _turn) = match self.turn(&run, Criteria::OfPlan)? {
-            None => return Ok(false),
-            Some(Got::AtOnce(turn)) => (false, turn),
-            Some(Got::AfterOther(turn)) => (true, turn),
-        };
-        while !self.is_to_stop()
-            && let Some(answer) = self.check(&run, Criteria::OfPlan)?
+        let Some(lock) = self.lock(&run, Criteria::OfPlan)? else { return Ok(false) };
+        let mut is_any = lock.after_other;
+        while !self.is_stopping()
+            && let Some(answer) = self.check_one(&run, Criteria::OfPlan)?
         {
             if !is_any {
-                self.args.place.print(&without_nothing(nothing.clone()))?;
+                self.args.ledger.print(&without_nothing(nothing.clone()))?;
             }
             is_any = true;
-            self.args.place.print(&answer)?;
+            self.args.ledger.print(&answer)?;
         }
         Ok(is_any)
     }
 
-    /// Run the commands that judge a step that was just reported; the last answer.
-    pub(super) fn checked(&mut self, reported: Answer) -> Result<Answer, Failure> {
+    /// Checks a step that was just reported. Returns the last answer.
+    pub(super) fn check_step(&mut self, reported: Answer) -> Result<Answer, Failure> {
         let line = reported.lines.first();
         let number = line.and_then(|line| line.get("number")).and_then(Value::as_u64);
         let number = number.and_then(|number| u32::try_from(number).ok());
@@ -84,36 +83,35 @@ impl Worker<'_> {
             return Ok(reported);
         };
         let criteria = Criteria::OfStep(StepNumber(number));
-        let Some(_turn) = self.turn(&run, criteria)? else { return Ok(reported) };
+        let Some(_lock) = self.lock(&run, criteria)? else { return Ok(reported) };
         let mut last = reported;
-        while let Some(answer) = self.check(&run, criteria)? {
-            self.args.place.print(&std::mem::replace(&mut last, answer))?;
+        while let Some(answer) = self.check_one(&run, criteria)? {
+            self.args.ledger.print(&std::mem::replace(&mut last, answer))?;
         }
         Ok(last)
     }
 
-    /// Wait for the turn to run the commands among these criteria; `None` if there are none, or this
-    /// is to stop.
-    fn turn(&self, run: &str, criteria: Criteria) -> Result<Option<Got>, Failure> {
-        let (state, _) = self.look()?;
-        let Some(run) = named(&state, run)?.filter(|run| has_check(run, criteria)) else {
+    /// Waits for the check lock. Returns `None` if there is nothing to check, or the worker stops.
+    fn lock(&self, run: &str, criteria: Criteria) -> Result<Option<TakenLock>, Failure> {
+        let (state, _) = self.read()?;
+        let Some(run) = find_run(&state, run)?.filter(|run| has_check(run, criteria)) else {
             return Ok(None);
         };
-        let mut got: fn(Turn) -> Got = Got::AtOnce;
-        while !self.is_to_stop() {
-            if let Some(turn) = Turn::take(&self.ledger, run.id, criteria)? {
-                return Ok(Some(got(turn)));
+        let mut after_other = false;
+        while !self.is_stopping() {
+            if let Some(lock) = Turn::take(&self.ledger, run.id, criteria)? {
+                return Ok(Some(TakenLock { _lock: lock, after_other }));
             }
-            got = Got::AfterOther;
-            sleep(LOOK_AGAIN);
+            after_other = true;
+            sleep(POLL_INTERVAL);
         }
         Ok(None)
     }
 
-    /// In one's turn, run one command that judges, and record what came of it.
-    fn check(&mut self, run: &str, criteria: Criteria) -> Result<Option<Answer>, Failure> {
-        let (state, view) = self.look()?;
-        let Some(run) = named(&state, run)? else { return Ok(None) };
+    /// Runs one command under the check lock and records its verdict.
+    fn check_one(&mut self, run: &str, criteria: Criteria) -> Result<Option<Answer>, Failure> {
+        let (state, view) = self.read()?;
+        let Some(run) = find_run(&state, run)? else { return Ok(None) };
         let signals = &self.signals;
         let order = || match signals.request() {
             StopRequest::Kill => Order::Stop,
@@ -130,7 +128,7 @@ impl Worker<'_> {
             Subject::Attempt(token) | Subject::Doubt(token) => Some(token.0),
             Subject::Plan(_) | Subject::Replan(_) => None,
         };
-        let answer = self.say_verdict(&Act::Verdict {
+        let answer = self.send_verdict(&Act::Verdict {
             token,
             run: Some(run.name.clone()),
             criterion: checked.criterion,
@@ -144,22 +142,21 @@ impl Worker<'_> {
         if answer.code == Code::Fine.number() {
             return Ok(Some(answer));
         }
-        // Somebody else was faster, or took the step away.
+        // A rejection means that another verdict came first, or that the attempt was cancelled.
         if answer.code != Code::Refused.number() {
-            self.args.place.print(&answer)?;
+            self.args.ledger.print(&answer)?;
         }
         Ok(None)
     }
 
-    /// The ledger as it is now, beside whoever holds it.
-    fn look(&self) -> Result<(State, LedgerView), Failure> {
+    /// Reads the current state without the writer lock.
+    fn read(&self) -> Result<(State, LedgerView), Failure> {
         let view = LedgerView::open(&self.ledger, &Environment::system())?;
         Ok((view.fold_recent()?.state, view))
     }
 }
 
-/// The run of that name.
-fn named<'a>(state: &'a State, name: &str) -> Result<Option<&'a Run>, Failure> {
+fn find_run<'a>(state: &'a State, name: &str) -> Result<Option<&'a Run>, Failure> {
     let run = state.run_named(name);
     expect_sound(state)?;
     Ok(run)

@@ -1,7 +1,7 @@
-//! The right to go on with an attempt, kept while its worker is at it.
+//! Renews the lease of an attempt while its command runs.
 //!
-//! Invariant: nobody waits for an answer while a worker runs. A holder of the ledger that is silent holds
-//! up neither the worker's time-out nor a request to stop.
+//! Renewals have a thread of their own: a lock holder that does not answer delays neither the
+//! command's time-out nor a request to stop.
 
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -10,67 +10,65 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::server::{Act, Answer, Client};
 use plan_ledger::ledger::{Clock as _, SystemClock};
 use plan_ledger::plan::Micros;
 
-use super::super::exit::Code;
-use super::super::say;
+use crate::output::{Code, print_message};
+use crate::server::{Act, Answer, Client};
 
-/// After a sign of life that could not be given.
-const TRY_AGAIN: Duration = Duration::from_secs(1);
+/// The pause after a renewal that failed.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
-/// The right to go on with an attempt.
+/// The lease of an attempt.
 pub(super) struct Lease {
     /// When it ends, as far as it is known.
     until: Micros,
-    next: Next,
+    status: LeaseStatus,
 }
 
-/// What is to be done about a lease.
-enum Next {
-    /// It is to be renewed then.
-    Renew { at: Micros },
-    /// It is being renewed.
-    Hear,
-    /// Nothing: it is over, and somebody else may be doing the step.
-    Nothing,
+enum LeaseStatus {
+    /// The next renewal is due at that time.
+    RenewAt(Micros),
+    /// A renewal is under way.
+    Renewing,
+    /// The lease is over: the step may be dispatched to another worker.
+    Over,
 }
 
-/// Who asks for renewals, and waits for the answers. Gone with the last one that asks it.
-pub(super) struct Beats {
-    asks: Sender<()>,
+/// A thread that sends renewals and receives their answers. It ends when it is dropped.
+pub(super) struct Heartbeat {
+    requests: Sender<()>,
     answers: Receiver<Answer>,
 }
 
-impl Beats {
-    /// Of that attempt.
+impl Heartbeat {
+    /// Starts the thread for that attempt.
     pub(super) fn start<'scope>(
         scope: &'scope Scope<'scope, '_>,
         token: u64,
         client: &'scope mut Client,
     ) -> io::Result<Self> {
-        let (asks, asked) = channel();
+        let (requests, requested) = channel();
         let (answered, answers) = channel();
         let renew = Act::Renew { token, lease_seconds: None };
         let beat = move || {
-            for () in asked {
-                // Nobody listens any more once the worker has ended.
+            for () in requested {
+                // After the command has ended, the answer has no reader.
                 let _ = answered.send(client.ask(&renew).unwrap_or_else(Answer::from));
             }
         };
-        Builder::new().name("signs of life".to_owned()).spawn_scoped(scope, beat)?;
-        Ok(Self { asks, answers })
+        Builder::new().name("heartbeat".to_owned()).spawn_scoped(scope, beat)?;
+        Ok(Self { requests, answers })
     }
 }
 
 impl Lease {
-    /// What a line about an attempt says of it.
+    /// The lease in a line about an attempt.
     pub(super) fn of(line: &Value) -> Self {
         let until = line.get("lease_until_micros").and_then(Value::as_u64).unwrap_or(u64::MAX);
         let now = SystemClock.now();
-        let at = now.saturating_add(until.saturating_sub(now) / 2);
-        Self { until, next: Next::Renew { at } }
+        let renew_at = now.saturating_add(until.saturating_sub(now) / 2);
+        Self { until, status: LeaseStatus::RenewAt(renew_at) }
     }
 
     /// When it ends, or ended.
@@ -78,50 +76,51 @@ impl Lease {
         self.until
     }
 
-    /// Whether the holder of the ledger said that it is over.
+    /// Whether the lock holder answered that it is over.
     pub(super) fn is_over(&self) -> bool {
-        matches!(self.next, Next::Nothing)
+        matches!(self.status, LeaseStatus::Over)
     }
 
-    /// Have it renewed if it is time, and hear what came of that.
-    pub(super) fn keep(&mut self, beats: &Beats) {
-        match self.next {
-            Next::Renew { at } => {
-                let is_time = SystemClock.now() >= at && !plan_ledger::bug!(LeaseNotKept);
-                if is_time && beats.asks.send(()).is_ok() {
-                    self.next = Next::Hear;
+    /// Requests a renewal if it is due, and takes the answer to the last one if it has come.
+    pub(super) fn renew_if_due(&mut self, heartbeat: &Heartbeat) {
+        match self.status {
+            LeaseStatus::RenewAt(at) => {
+                let is_due = SystemClock.now() >= at && !plan_ledger::bug!(LeaseNotKept);
+                if is_due && heartbeat.requests.send(()).is_ok() {
+                    self.status = LeaseStatus::Renewing;
                 }
             }
-            Next::Hear => {
-                if let Ok(answer) = beats.answers.try_recv() {
-                    self.hear(&answer);
+            LeaseStatus::Renewing => {
+                if let Ok(answer) = heartbeat.answers.try_recv() {
+                    self.take(&answer);
                 }
             }
-            Next::Nothing => {}
+            LeaseStatus::Over => {}
         }
     }
 
-    /// Hear what is still to come, now that nothing waits for it.
-    pub(super) fn hear_out(&mut self, beats: &Beats) {
-        if matches!(self.next, Next::Hear)
-            && let Ok(answer) = beats.answers.recv()
+    /// Waits for the answer to a renewal that is under way.
+    pub(super) fn finish(&mut self, heartbeat: &Heartbeat) {
+        if matches!(self.status, LeaseStatus::Renewing)
+            && let Ok(answer) = heartbeat.answers.recv()
         {
-            self.hear(&answer);
+            self.take(&answer);
         }
     }
 
-    fn hear(&mut self, answer: &Answer) {
+    fn take(&mut self, answer: &Answer) {
         let code = Code::of(answer.code);
         if code != Code::Fine {
-            answer.said.iter().for_each(|line| say(line));
+            answer.said.iter().for_each(|line| print_message(line));
         }
         match code {
             Code::Fine => *self = answer.lines.first().map_or(Self::of(&Value::Null), Self::of),
-            Code::Refused => *self = Self { until: 0, next: Next::Nothing },
-            // Whoever holds the ledger may be done in a moment.
+            Code::Refused => *self = Self { until: 0, status: LeaseStatus::Over },
+            // The lock may be free in a moment.
             _ => {
-                let pause = Micros::try_from(TRY_AGAIN.as_micros()).unwrap_or(Micros::MAX);
-                self.next = Next::Renew { at: SystemClock.now().saturating_add(pause) };
+                let pause = Micros::try_from(RETRY_PAUSE.as_micros()).unwrap_or(Micros::MAX);
+                let at = SystemClock.now().saturating_add(pause);
+                self.status = LeaseStatus::RenewAt(at);
             }
         }
     }

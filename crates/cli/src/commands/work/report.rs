@@ -1,22 +1,21 @@
-//! What is said of an attempt when it is over: its receipt, or that there is none.
+//! Reports the end of an attempt: its receipt, or that it has none.
 //!
-//! Invariants:
-//! - The files of a worker whose receipt nobody took are kept, and the person is told where.
-//! - A receipt that never can be taken is a failure, as it is in a run: the attempt ends with it.
+//! If a receipt is not recorded, the worker's files are kept, and a message names their folder. A
+//! receipt that can never be recorded is replaced by a failure, as in `ledger run`.
 
 use serde_json::Value;
 
-use crate::runner::{forget_outside, receipt_json, unusable};
-use crate::server::{Act, Answer, NextStep, Work};
 use plan_ledger::error::ErrorKind;
 use plan_ledger::plan::{AttemptToken, Micros, Receipt, Rejection};
 
-use super::super::exit::{Code, Failure};
-use super::super::say;
-use super::Worker;
-use super::insist::error_of;
+use crate::output::{Code, Failure, print_message};
+use crate::runner::{forget_outside, receipt_json, unusable};
+use crate::server::{Act, Answer, NextStep, Work};
 
-/// An attempt that was dealt to this worker.
+use super::answers::{error_of, is_settled};
+use super::worker::Worker;
+
+/// An attempt that this worker has claimed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Attempt {
     pub(super) token: u64,
@@ -25,7 +24,7 @@ pub(super) struct Attempt {
 }
 
 impl Attempt {
-    /// Of the step that was dealt in that line.
+    /// The attempt in a `task` line.
     pub(super) fn of(task: &Value) -> Self {
         let number = |member: &str| task.get(member).and_then(Value::as_u64);
         let until = number("lease_until_micros").unwrap_or(Micros::MAX);
@@ -34,36 +33,36 @@ impl Attempt {
 }
 
 impl Worker<'_> {
-    /// Say what the worker returned, and ask for the next step if one is wanted.
+    /// Reports a receipt, and claims the next step if `next` is given.
     pub(super) fn report(
         &mut self,
         attempt: Attempt,
         receipt: &Receipt,
         next: Option<NextStep>,
     ) -> Result<Answer, Failure> {
-        let mut outcome = self.say_receipt(attempt, receipt, next.clone());
-        if let Some(why) = unkept(&outcome) {
-            let message = format!("its receipt cannot be kept: {why}");
-            outcome = self.say_receipt(attempt, &unusable(message, receipt), next);
+        let mut outcome = self.send_receipt(attempt, receipt, next.clone());
+        if let Some(reason) = permanent_rejection(&outcome) {
+            let message = format!("its receipt cannot be recorded: {reason}");
+            outcome = self.send_receipt(attempt, &unusable(message, receipt), next);
         }
-        // The ledger's rules say the same, whoever holds it.
+        // A rejection is an answer, whether a server or this process found it.
         let outcome = match outcome {
-            Err(refusal) if refusal.code() == Code::Refused => Ok(Answer::from(refusal)),
+            Err(rejection) if rejection.code() == Code::Refused => Ok(Answer::from(rejection)),
             outcome => outcome,
         };
-        if outcome.as_ref().is_ok_and(is_taken) {
-            self.forget(attempt);
+        if outcome.as_ref().is_ok_and(is_settled) {
+            self.remove_files(attempt);
         } else {
             self.files.disable_cleanup(true);
             let (token, folder) = (attempt.token, self.files.path().display());
-            say(&format!(
+            print_message(&format!(
                 "the receipt of attempt {token} is not recorded: its files are in {folder}"
             ));
         }
         outcome
     }
 
-    fn say_receipt(
+    fn send_receipt(
         &mut self,
         attempt: Attempt,
         receipt: &Receipt,
@@ -72,12 +71,12 @@ impl Worker<'_> {
         let (token, duration_micros) = (attempt.token, receipt.duration);
         let (log_tail, receipt) = (receipt.log_tail.clone(), receipt_json(receipt));
         let act = Act::Receipt { token, receipt, duration_micros, log_tail, next };
-        let what = format!("the receipt of attempt {token} is not recorded yet");
-        self.say_until(attempt.until, &act, &what)
+        let notice = format!("the receipt of attempt {token} is not recorded yet");
+        self.request_until(attempt.until, &act, &notice)
     }
 
-    /// Say that there is no receipt.
-    pub(super) fn give_back(
+    /// Releases an attempt that has no receipt.
+    pub(super) fn release(
         &mut self,
         attempt: Attempt,
         work: Work,
@@ -85,32 +84,25 @@ impl Worker<'_> {
     ) -> Result<Answer, Failure> {
         let token = attempt.token;
         let act = Act::Release { token, work, reason };
-        let what = format!("attempt {token} is not given back yet");
-        let outcome = self.say_until(attempt.until, &act, &what);
-        self.forget(attempt);
+        let notice = format!("attempt {token} is not released yet");
+        let outcome = self.request_until(attempt.until, &act, &notice);
+        self.remove_files(attempt);
         outcome
     }
 
-    /// Throw the files of its worker away.
-    pub(super) fn forget(&self, attempt: Attempt) {
+    /// Removes the files of an attempt.
+    pub(super) fn remove_files(&self, attempt: Attempt) {
         forget_outside(self.files.path(), attempt.token);
     }
 }
 
-/// Whether the ledger has what was said, or does not want it.
-pub(super) fn is_taken(answer: &Answer) -> bool {
-    let is_error =
-        answer.lines.first().and_then(|line| line.get("type")).is_some_and(|it| it == "error");
-    !is_error || Code::of(answer.code) == Code::Refused
-}
-
-/// Why a receipt is not kept, and never will be, whoever has the attempt.
-fn unkept(outcome: &Result<Answer, Failure>) -> Option<String> {
+/// Why the ledger can never record a receipt, whichever process has the lock.
+fn permanent_rejection(outcome: &Result<Answer, Failure>) -> Option<String> {
     let (_, line) = error_of(outcome)?;
     let is = |member: &str, text: &str| line.get(member).is_some_and(|it| it == text);
     let stale = Rejection::StaleToken(AttemptToken(0)).name();
-    let is_refused = is("kind", ErrorKind::Rejected.name()) && !is("rejection", stale);
-    let is_unfit = is("kind", ErrorKind::TooLarge.name()) || is("kind", "usage");
+    let is_rejected = is("kind", ErrorKind::Rejected.name()) && !is("rejection", stale);
+    let is_invalid = is("kind", ErrorKind::TooLarge.name()) || is("kind", "usage");
     let message = line.get("message").and_then(Value::as_str)?;
-    (is_refused || is_unfit).then(|| message.to_owned())
+    (is_rejected || is_invalid).then(|| message.to_owned())
 }

@@ -3,8 +3,8 @@
 use clap::Args;
 use serde_json::json;
 
-use crate::commands::exit::{Code, Failure};
-use crate::commands::text::asked;
+use crate::output::{Code, Failure};
+use crate::output::pending_commands;
 use crate::runner::{Pending, pending};
 use plan_ledger::ledger::time_text;
 use plan_ledger::plan::{Event, Micros, PauseCause, Run, RunId, RunStatus, StepEvent, StepNumber};
@@ -136,7 +136,7 @@ fn print_json(
     page: &mut Page<'_>,
 ) -> Result<(), Failure> {
     for item in open {
-        let (text, commands) = asked(item, &run.name, scene.look.dir);
+        let (text, commands) = pending_commands(item, &run.name, scene.look.dir);
         page.json(
             "waiting",
             &json!({ "run": id, "for": word(item), "text": text, "commands": commands }),
@@ -164,7 +164,7 @@ fn print_open(
         return page.line("nothing waits for anybody");
     }
     for item in open {
-        let (text, commands) = asked(item, &run.name, scene.look.dir);
+        let (text, commands) = pending_commands(item, &run.name, scene.look.dir);
         page.painted(Paint::Notice, &format!("  {}", plain(&text)))?;
         commands.iter().try_for_each(|command| page.line(&format!("    {}", plain(command))))?;
     }

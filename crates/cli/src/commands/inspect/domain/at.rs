@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::commands::exit::{Code, Failure};
+use crate::output::{Code, Failure};
 use plan_ledger::ledger::state_hash;
 use plan_ledger::plan::{Run, RunId, State, StepNumber, StepState};
 

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::commands::exit::{Code, Failure};
+use crate::output::{Code, Failure};
 use plan_ledger::plan::{BarrierState, BarrierStatus, Run};
 
 use super::super::Form;

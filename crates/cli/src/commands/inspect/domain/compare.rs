@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::commands::exit::{Code, Failure};
-use crate::commands::plans::{diff_json, diff_text};
+use crate::output::{Code, Failure};
+use crate::output::{plan_diff_json, plan_diff_text};
 use plan_ledger::ledger::{
     AttemptDifference, AttemptEnd, AttemptEndKind, Divergence, DivergenceCause, Pair,
     RunComparison, StepDifference,
@@ -55,7 +55,7 @@ fn print_json(found: &RunComparison, page: &mut Page<'_>) -> Result<(), Failure>
         plan,
         spent,
     } = found;
-    let mut plan = diff_json(plan);
+    let mut plan = plan_diff_json(plan);
     if let Value::Object(fields) = &mut plan {
         fields.remove("type");
     }
@@ -146,7 +146,7 @@ fn print(found: &RunComparison, names: &Pair<String>, page: &mut Page<'_>) -> Re
     if !found.plan.is_empty() {
         page.line("")?;
         page.painted(Paint::Faint, "  the active plans")?;
-        let text = diff_text(&found.plan);
+        let text = plan_diff_text(&found.plan);
         text.lines().try_for_each(|line| page.line(&format!("  {}", plain(line))))?;
     }
     Ok(())

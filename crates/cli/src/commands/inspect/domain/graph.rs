@@ -6,7 +6,7 @@
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
-use crate::commands::exit::{Code, Failure};
+use crate::output::{Code, Failure};
 use plan_ledger::files::{escape_dot, escape_mermaid};
 use plan_ledger::plan::{
     BarrierStatus, Branch, Plan, PlanVersion, Run, StepNumber, StepStatus, forest,

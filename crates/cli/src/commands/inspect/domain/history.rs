@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::json;
 
-use crate::commands::exit::{Code, Failure};
+use crate::output::{Code, Failure};
 use plan_ledger::plan::{Micros, Run, StepState};
 
 use super::super::Form;

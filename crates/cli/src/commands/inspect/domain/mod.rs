@@ -35,13 +35,13 @@ mod why;
 
 use clap::Subcommand;
 
-use crate::commands::exit::{Code, Failure};
+use crate::output::{Code, Failure};
 
 use super::Look;
 use super::page::Page;
 
 pub(super) use scene::{At, Scene, StepOf};
-pub(in crate::commands) use views::StatusArgs;
+pub(crate) use views::StatusArgs;
 pub(super) use views::status;
 pub(super) use why::reasons_text;
 

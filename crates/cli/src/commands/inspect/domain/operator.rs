@@ -1,6 +1,6 @@
 //! The operator's view of a run, for people.
 
-use crate::commands::exit::Failure;
+use crate::output::Failure;
 use plan_ledger::plan::{
     Account, AttemptSummary, BarrierSummary, Micros, OperatorView, Run, Tally,
 };

@@ -3,8 +3,8 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::commands::exit::{Code, Failure};
-use crate::commands::plans::{diff_json, diff_text};
+use crate::output::{Code, Failure};
+use crate::output::{plan_diff_json, plan_diff_text};
 use plan_ledger::plan::{
     CompactStep, Criterion, Limits, Plan, PlanVersion, Review, Run, StepNumber, StepStatus, Texts,
 };
@@ -77,7 +77,7 @@ fn print_diff(
     );
     match scene.look.form {
         Form::Json => {
-            let mut fields = diff_json(&found);
+            let mut fields = plan_diff_json(&found);
             if let Value::Object(fields) = &mut fields {
                 fields.remove("type");
                 fields.insert("run".to_owned(), json!(run.id));
@@ -88,7 +88,7 @@ fn print_diff(
         }
         Form::Text => {
             scene.heading(&format!("from version {old} to {new} of the plan"), run, page)?;
-            let text = diff_text(&found);
+            let text = plan_diff_text(&found);
             text.lines().try_for_each(|line| page.line(&plain(line)))
         }
     }

@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::json;
 
-use crate::commands::exit::{Code, Failure};
+use crate::output::{Code, Failure};
 use plan_ledger::plan::{
     BlockReason, Explanation, Run, StepNumber, StepState, StepStatus, explain,
 };

@@ -9,7 +9,7 @@
 use clap::Args;
 use serde_json::json;
 
-use crate::commands::exit::{Code, Failure};
+use crate::output::{Code, Failure};
 use plan_ledger::error::{Error, ErrorKind};
 use plan_ledger::ledger::{Fold, LedgerView, RunHistory, expect_sound};
 use plan_ledger::log::Damage;

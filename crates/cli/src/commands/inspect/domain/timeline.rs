@@ -6,7 +6,7 @@
 use clap::Args;
 use serde_json::json;
 
-use crate::commands::exit::{Code, Failure};
+use crate::output::{Code, Failure};
 use plan_ledger::ledger::{IntervalKind, StepTimeline, TimelineInterval};
 use plan_ledger::plan::{Micros, Run, RunId, StepNumber, StepState};
 

@@ -5,8 +5,8 @@
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
-use crate::commands::exit::{Code, Failure};
-use crate::commands::folder::Folder;
+use crate::output::{Code, Failure};
+use crate::options::LedgerFolder;
 use plan_ledger::ledger::{PartialTrace, RecordedEvent, TracedRecord, time_text};
 use plan_ledger::plan::{
     Event, Micros, RequiredAction, RunId, UserView, execution_state, operator_view, user_view,
@@ -63,9 +63,9 @@ Examples:
 /// `ledger status`.
 #[derive(Debug, Args)]
 #[command(after_help = STATUS_EXAMPLES)]
-pub(in crate::commands) struct StatusArgs {
+pub(crate) struct StatusArgs {
     #[command(flatten)]
-    pub(in crate::commands::inspect) folder: Folder,
+    pub(in crate::commands::inspect) folder: LedgerFolder,
     /// For whom
     #[arg(long, value_name = "VIEW", default_value = "user")]
     view: View,

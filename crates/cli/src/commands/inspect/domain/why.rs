@@ -5,8 +5,8 @@ use std::path::Path;
 
 use clap::Args;
 
-use crate::commands::exit::{Code, Failure};
-use crate::commands::text::asked;
+use crate::output::{Code, Failure};
+use crate::output::pending_commands;
 use crate::runner::{Pending, StepName};
 use plan_ledger::plan::{
     BlockReason, Explanation, ExplanationLine, Micros, Run, State, StepNumber, StepStatus, explain,
@@ -134,7 +134,7 @@ fn commands(run: &Run, found: &Explanation, dir: &Path) -> Vec<String> {
 
 fn typed(run: &Run, number: Option<StepNumber>, reason: &BlockReason, dir: &Path) -> Vec<String> {
     let of_pending = |item: &Pending| {
-        let (_, commands) = asked(item, &run.name, dir);
+        let (_, commands) = pending_commands(item, &run.name, dir);
         commands.iter().map(|command| plain(command)).collect()
     };
     match (reason, number) {

@@ -7,7 +7,7 @@ mod real {
     use rusqlite::types::Value as Stored;
     use rusqlite::{Connection, params_from_iter};
 
-    use crate::commands::exit::Failure;
+    use crate::output::Failure;
     use plan_ledger::error::{Error, ErrorKind};
 
     use super::super::table::Value;
@@ -54,7 +54,7 @@ mod real {
 mod real {
     use std::path::Path;
 
-    use crate::commands::exit::Failure;
+    use crate::output::Failure;
 
     use super::super::table::Value;
 

@@ -20,14 +20,13 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
-use crate::commands::exit::{Code, Failure};
-use crate::commands::part::Part;
-use crate::commands::watch::{Unit, Watch};
-use crate::commands::{export, say};
+use crate::output::{Code, Failure};
+use crate::output::{AtomicFile, LongTask, Unit, print_message, write_export};
 use plan_ledger::error::Error;
 use plan_ledger::ledger::{Environment, Fold, LedgerView};
 use plan_ledger::log::Proof;
 
+use super::content::meaning;
 use super::survey::Health;
 use rows::Rows;
 use table::Sink;
@@ -82,7 +81,9 @@ pub(super) fn export(
     out: &mut dyn Write,
 ) -> Result<Code, Failure> {
     if what.format == Format::Jsonl {
-        return export::write(dir, what.to.as_deref(), environment);
+        let view = LedgerView::open(dir, environment)?;
+        let first = view.log().first_seq();
+        return write_export(&view, first, None, what.to.as_deref(), &meaning);
     }
     let view = LedgerView::open(dir, environment)?;
     let health = Health::of(view.log(), dir, environment)?;
@@ -100,20 +101,20 @@ pub(super) fn export(
             done => done,
         };
     };
-    let part = Part::beside(to)?;
+    let part = AtomicFile::beside(to)?;
     let code = match what.format {
-        Format::Sqlite => take(&view, &health, Target::Database(part.path()), dir)?,
+        Format::Sqlite => take(&view, &health, Target::Database(part.temporary_path()), dir)?,
         format => {
-            let cannot = |error| Error::io("write the export", part.path(), error);
-            let mut out = BufWriter::new(File::create_new(part.path()).map_err(cannot)?);
+            let cannot = |error| Error::io("write the export", part.temporary_path(), error);
+            let mut out = BufWriter::new(File::create_new(part.temporary_path()).map_err(cannot)?);
             let code = take(&view, &health, Target::Stream(format, &mut out), dir)?;
             out.flush().map_err(cannot)?;
             code
         }
     };
     if code != Code::Waiting {
-        part.name(to)?;
-        say(&format!("{} is written", to.display()));
+        part.publish(to)?;
+        print_message(&format!("{} is written", to.display()));
     }
     Ok(code)
 }
@@ -136,7 +137,7 @@ fn take(
         Target::Database(path) => Taker::Tables(Rows::default(), Sink::database(path)?),
     };
     taker.begin()?;
-    let watch = Watch::new(Unit::Records, dir)?;
+    let watch = LongTask::start(Unit::Records, dir)?;
     let last = view.log().head().map_or(0, |head| head.durable_seq);
     let mut failure = None;
     let fold = view.fold_with(u64::MAX, &mut |fold, proof| {
@@ -153,7 +154,7 @@ fn take(
         return Err(failure);
     }
     if watch.is_stopped() {
-        say("stopped: nothing was written");
+        print_message("stopped: nothing was written");
         return Ok(Code::Waiting);
     }
     let is_good = fold.damage.is_empty() && fold.unreadable.is_none() && health.is_good();

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::commands::exit::Failure;
+use crate::output::Failure;
 use plan_ledger::ledger::{Fold, LedgerView, state_hash};
 use plan_ledger::log::{LoggedRecord, Proof};
 use plan_ledger::plan::{

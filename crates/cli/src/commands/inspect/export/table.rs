@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::io::Write;
 use std::path::Path;
 
-use crate::commands::exit::Failure;
+use crate::output::Failure;
 
 use super::super::text::is_harmless;
 use super::database::Database;

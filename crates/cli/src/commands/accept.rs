@@ -1,0 +1,51 @@
+//! `ledger accept` and `ledger reject`: verdicts of a person on text criteria.
+
+use clap::Args;
+
+use crate::options::LedgerArgs;
+use crate::output::{Code, Failure};
+use crate::server::{Act, RulingWord};
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger accept my-plan build --by ana --evidence 'read the diff'
+  ledger accept my-plan '#37' --by ana             a step by its number
+  ledger reject my-plan plan --by ana              the plan's own criteria";
+
+/// `ledger accept` and `ledger reject`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct JudgeArgs {
+    #[command(flatten)]
+    ledger: LedgerArgs,
+    /// The run's name
+    run: String,
+    /// The step's id or number (#37), or `plan` for the plan's own criteria
+    step: String,
+    /// Your name; a worker cannot judge its own work
+    #[arg(long, value_name = "WHO")]
+    by: String,
+    /// The grounds for the verdict
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    evidence: String,
+}
+
+/// `ledger accept`.
+pub(crate) fn accept(args: &JudgeArgs) -> Result<Code, Failure> {
+    judge(args, RulingWord::Pass)
+}
+
+/// `ledger reject`.
+pub(crate) fn reject(args: &JudgeArgs) -> Result<Code, Failure> {
+    judge(args, RulingWord::Fail)
+}
+
+fn judge(args: &JudgeArgs, ruling: RulingWord) -> Result<Code, Failure> {
+    args.ledger.execute(&Act::Judge {
+        run: args.run.clone(),
+        step: args.step.clone(),
+        ruling,
+        by: args.by.clone(),
+        evidence: args.evidence.clone(),
+    })
+}

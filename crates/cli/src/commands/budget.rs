@@ -1,0 +1,189 @@
+//! `ledger budget`: shows or changes the budget of a run or of the ledger.
+
+use std::fmt::Write as _;
+
+use clap::Args;
+use serde_json::json;
+
+use plan_ledger::plan::{Account, Cost, Limits, State};
+
+use crate::options::{LedgerArgs, environment};
+use crate::output::{
+    Code, Failure, cost_text, limits_json, limits_text, pause_cause_text, print_message,
+    print_result,
+};
+use crate::server::{Act, BudgetChange, counted, hand_over, run_of};
+
+use super::read_state::read_state;
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger budget my-plan                                   show the budget and what is spent
+  ledger budget my-plan --money-micros 500000 --by ana    $0.50 in total, spent money included
+  ledger budget my-plan --tokens none --by ana            no limit on tokens
+  ledger budget my-plan --as-planned --by ana             the limits of the plan
+  ledger budget raise my-plan --tokens 50000 --by ana     50000 more than before
+  ledger budget --attempts 1000 --by ana                  all runs of the ledger together
+
+A run that is paused because of its budget continues. Limits that are not named do not change.";
+
+/// `ledger budget`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct BudgetArgs {
+    #[command(flatten)]
+    ledger: LedgerArgs,
+    /// The run's name [default: the whole ledger]; after `raise`, the amounts are added
+    #[arg(value_name = "[raise] RUN", num_args = 0..=2)]
+    words: Vec<String>,
+    /// Money in total, in millionths of the currency unit
+    #[arg(long, value_name = "N|none", value_parser = parse_amount, requires = "by")]
+    money_micros: Option<Amount>,
+    /// Tokens in total
+    #[arg(long, value_name = "N|none", value_parser = parse_amount, requires = "by")]
+    tokens: Option<Amount>,
+    /// Attempts in total
+    #[arg(long, value_name = "N|none", value_parser = parse_amount, requires = "by")]
+    attempts: Option<Amount>,
+    /// Seconds of wall time, from the run's start
+    #[arg(long, value_name = "N|none", value_parser = parse_amount, requires = "by")]
+    wall_seconds: Option<Amount>,
+    /// Restore the limits of the plan
+    #[arg(
+        long,
+        requires = "by",
+        conflicts_with_all = ["money_micros", "tokens", "attempts", "wall_seconds"]
+    )]
+    as_planned: bool,
+    /// Your name, for the record
+    #[arg(long, value_name = "WHO")]
+    by: Option<String>,
+}
+
+/// A limit, or `None` for no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Amount(Option<u64>);
+
+fn parse_amount(text: &str) -> Result<Amount, String> {
+    match text {
+        "none" => Ok(Amount(None)),
+        _ => text
+            .parse()
+            .map(|amount| Amount(Some(amount)))
+            .map_err(|_| "expected a whole number, or `none`".to_owned()),
+    }
+}
+
+/// The word before the run's name that adds the amounts to the limits.
+const RAISE: &str = "raise";
+
+/// `ledger budget`.
+pub(crate) fn budget(args: &BudgetArgs) -> Result<Code, Failure> {
+    let (run, is_raise) = match args.words.as_slice() {
+        [raise, rest @ ..] if raise == RAISE && args.amounts().next().is_some() => {
+            (rest.first().cloned(), true)
+        }
+        [run] => (Some(run.clone()), false),
+        [] => (None, false),
+        [_, other, ..] => {
+            let message = format!(
+                "unexpected argument `{other}`\nhint: `ledger budget raise RUN` raises a limit"
+            );
+            return Err(Failure::Usage(message));
+        }
+    };
+    if let Some(change) = change(args, is_raise)? {
+        let by = args.by.clone().unwrap_or_default();
+        let act = Act::Budget { run: run.clone(), change, by };
+        let answer = hand_over(&args.ledger.dir, &act, &environment())?;
+        // People see the whole budget instead of the answer.
+        if args.ledger.json || answer.code != Code::Fine.number() {
+            return args.ledger.print(&answer);
+        }
+        answer.said.iter().for_each(|line| print_message(line));
+    }
+    read_state(&args.ledger.dir, |state| show(state, run.as_deref(), args))
+}
+
+impl BudgetArgs {
+    /// The limits that are given, by their JSON names.
+    fn amounts(&self) -> impl Iterator<Item = (String, Option<u64>)> {
+        [
+            ("money_micros", self.money_micros),
+            ("tokens", self.tokens),
+            ("attempts", self.attempts),
+            ("wall_seconds", self.wall_seconds),
+        ]
+        .into_iter()
+        .filter_map(|(part, amount)| Some((part.to_owned(), amount?.0)))
+    }
+}
+
+/// The change that the options ask for, if any.
+fn change(args: &BudgetArgs, is_raise: bool) -> Result<Option<BudgetChange>, Failure> {
+    if args.as_planned {
+        return Ok(Some(BudgetChange::AsPlanned));
+    }
+    if args.amounts().next().is_none() {
+        return Ok(None);
+    }
+    if !is_raise {
+        return Ok(Some(BudgetChange::Set(args.amounts().collect())));
+    }
+    let raise = |(part, by): (String, Option<u64>)| match by {
+        Some(by) => Ok((part, by)),
+        None => Err(Failure::Usage(format!("{part}: expected a number to raise by, found `none`"))),
+    };
+    Ok(Some(BudgetChange::Raise(args.amounts().map(raise).collect::<Result<_, _>>()?)))
+}
+
+/// The budget of a run or of the ledger.
+struct BudgetStatus {
+    owner: String,
+    account: Account,
+    limits: Limits,
+    /// Why the run is paused, if it is.
+    pause: Option<String>,
+}
+
+impl BudgetStatus {
+    fn of(state: &State, run: Option<&str>) -> Result<Self, Failure> {
+        let Some(name) = run else {
+            let (account, owner) = (state.account, "the ledger".to_owned());
+            let limits = account.limits.unwrap_or_default();
+            return Ok(Self { owner, account, limits, pause: None });
+        };
+        let run = run_of(state, name)?;
+        Ok(Self {
+            owner: format!("run {name}"),
+            account: run.account,
+            limits: run.limits(),
+            pause: run.pause.as_ref().map(pause_cause_text),
+        })
+    }
+}
+
+fn show(state: &State, run: Option<&str>, args: &BudgetArgs) -> Result<Code, Failure> {
+    let BudgetStatus { owner, account, limits, pause } = BudgetStatus::of(state, run)?;
+    let Account { spent, estimated, reserved, attempts, .. } = account;
+    let mut text = format!(
+        "{owner}: budget {}\n  spent {} in {}; reserved {}",
+        limits_text(limits),
+        cost_text(spent),
+        counted(attempts, "attempt"),
+        cost_text(reserved)
+    );
+    if estimated != Cost::default() {
+        let _ = write!(text, "; {} of it estimated", cost_text(estimated));
+    }
+    if let Some(pause) = &pause {
+        let _ = write!(text, "\n  paused: {pause}");
+    }
+    let value = json!({
+        "type": "budget", "run": run, "limits": limits_json(limits), "spent": spent,
+        "estimated": estimated, "reserved": reserved, "attempts": attempts,
+        "is_paused": pause.is_some(),
+    });
+    print_result(args.ledger.json, &value, &text)?;
+    Ok(Code::Fine)
+}

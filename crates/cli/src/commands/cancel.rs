@@ -1,0 +1,29 @@
+//! `ledger cancel`: ends a run.
+
+use clap::Args;
+
+use crate::options::AuthorArgs;
+use crate::output::{Code, Failure};
+use crate::server::Act;
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger cancel my-plan --by ana --reason 'no longer needed'
+
+Attempts in flight are cancelled, and their receipts are rejected. A cancelled run cannot be
+continued: fork it, or start another one.";
+
+/// `ledger cancel`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct CancelArgs {
+    #[command(flatten)]
+    author: AuthorArgs,
+}
+
+/// `ledger cancel`.
+pub(crate) fn cancel(args: &CancelArgs) -> Result<Code, Failure> {
+    let AuthorArgs { ledger, run, by, reason } = &args.author;
+    let (run, by, reason) = (run.clone(), by.clone(), reason.clone());
+    ledger.execute(&Act::Cancel { run, by, reason })
+}

@@ -1,0 +1,50 @@
+//! `ledger claim`: dispatches a step to a worker.
+
+use clap::Args;
+
+use crate::options::{
+    LeaseOption, LedgerArgs, WaitLimit, WorkerOption, claim_with_wait, parse_wait_limit,
+};
+use crate::output::{Code, Failure};
+use crate::server::Act;
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger claim --worker me --json                  the next step of the only run, as its hand-off
+  ledger claim my-plan --wait                      wait until a step is ready
+  ledger claim my-plan --step deploy --wait 60     that step; wait up to a minute
+  ledger claim --lease 2h                          the claim holds for two hours without a renewal
+
+Exit code 1: there is no more work. 3: no step is ready, or not that step, but it may become ready.
+6: the step is claimed (the message names the worker and the end of the lease), or it is settled.";
+
+/// `ledger claim`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ClaimArgs {
+    #[command(flatten)]
+    ledger: LedgerArgs,
+    /// The run's name; optional if only one run is active
+    #[arg(value_name = "RUN")]
+    run: Option<String>,
+    /// Claim only this step, by id or number (#37)
+    #[arg(long, value_name = "STEP")]
+    step: Option<String>,
+    #[command(flatten)]
+    worker: WorkerOption,
+    #[command(flatten)]
+    lease: LeaseOption,
+    /// Wait until a step is ready, at most this many seconds
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "forever")]
+    #[arg(value_parser = parse_wait_limit)]
+    wait: Option<WaitLimit>,
+}
+
+/// `ledger claim`.
+pub(crate) fn claim(args: &ClaimArgs) -> Result<Code, Failure> {
+    let (run, step) = (args.run.clone(), args.step.clone());
+    let (worker, lease_seconds) = (args.worker.worker.clone(), args.lease.lease);
+    let act = Act::Claim { run, step, worker, lease_seconds };
+    let answer = claim_with_wait(&mut args.ledger.client(), &act, args.wait)?;
+    args.ledger.print(&answer)
+}

@@ -1,0 +1,51 @@
+//! `ledger decide`: the decision of an external decider about a failed step.
+
+use clap::Args;
+
+use crate::options::LedgerArgs;
+use crate::output::{Code, Failure};
+use crate::server::Act;
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger decide my-plan build retry --rule policy-7 --reason 'the network was down'
+  ledger decide my-plan build retry --after 60 --rule backoff
+  ledger decide my-plan build fallback --rule second-try
+
+For plans that leave failures to an external decider (`failure.decider: external`). Decisions:
+retry, fail, fallback, replan, escalate, abort, doubt.";
+
+/// `ledger decide`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct DecideArgs {
+    #[command(flatten)]
+    ledger: LedgerArgs,
+    /// The run's name
+    run: String,
+    /// The step's id or number (#37)
+    step: String,
+    /// What to do about the failure
+    decision: String,
+    /// Seconds to wait before the retry
+    #[arg(long, value_name = "SECONDS")]
+    after: Option<u64>,
+    /// The rule that decided, for the record
+    #[arg(long, value_name = "NAME", default_value = "decider")]
+    rule: String,
+    /// Why, for people
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    reason: String,
+}
+
+/// `ledger decide`.
+pub(crate) fn decide(args: &DecideArgs) -> Result<Code, Failure> {
+    args.ledger.execute(&Act::Decide {
+        run: args.run.clone(),
+        step: args.step.clone(),
+        decision: args.decision.clone(),
+        after_seconds: args.after,
+        rule: args.rule.clone(),
+        reason: args.reason.clone(),
+    })
+}

@@ -1,0 +1,337 @@
+//! `ledger drill --every-crash`: crashes the runner's loop at every change that it makes to a
+//! simulated disk, and resumes it each time.
+//!
+//! The loop is the one of `ledger run`; the disk, the clock and the agents are simulated. The
+//! agents count their executions, and a receipt counts once the loop has been told that it is
+//! durable, so that the ledger is not its own witness. The first run is executed once, and its disk
+//! is recorded; each crash starts from a recorded image.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use plan_ledger::files;
+use plan_ledger::lab::{self, Crash};
+use plan_ledger::ledger::{Clock, Environment, Ledger, SegmentSizes, Task, state_hash};
+use plan_ledger::plan::{
+    AttemptToken, Cost, Disposition, FailureClass, Finding, Micros, Outcome, Plan, Receipt, Run,
+    RunPolicy, RunStatus, State, StepNumber, StepStatus, TextPolicy,
+};
+use plan_ledger::sim::SimDisk;
+
+use crate::output::{Code, Failure, progress_bar};
+use crate::runner::{
+    Check, Observer, Options, Progress, Report, RunOutcome, StartFailure, StopRequest, StubOptions,
+    StubWorkers, WorkerKind, Workers, drive,
+};
+
+use super::args::{AgentBehavior, DrillArgs, RUN};
+use super::every_crash_report::{CrashReport, report};
+
+/// The ledger's folder on the simulated disk.
+const DIR: &str = "/drill.ledger";
+/// A flaky agent fails only steps with this many attempts: one fails, one may be lost, one succeeds.
+const ATTEMPTS_NEEDED: u32 = 3;
+
+/// Drills every crash.
+pub(super) fn every_crash(args: &DrillArgs) -> Result<Code, Failure> {
+    let plan = files::read(&args.plan).map_err(|error| Failure::of_plan_file(&error))?.plan;
+    let drill = Drill { plan, args };
+    let failed = |what: String| Failure::Refused(format!("the run without a crash: {what}"));
+    let (first, film) = lab::film_of(|disk| drill.run_to_end(disk)).map_err(failed)?;
+    let bar = progress_bar(film.len());
+    let twice = AtomicU64::new(0);
+    let second = |crash: &Crash, disk: &SimDisk| {
+        let result = drill.run_to_end(disk)?;
+        twice.fetch_add(Drill::check(&first, crash, &result)?, Ordering::Relaxed);
+        Ok(())
+    };
+    let tried = if let Some(at) = args.at {
+        let Some(image) = film.get(at) else {
+            let message =
+                format!("--at {at}: the run has only {} changes, counted from 0", film.len());
+            return Err(Failure::Usage(message));
+        };
+        one_crash(image, at, args.seed, second)
+    } else {
+        let jobs = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        lab::each_crash(&film, args.seed, jobs, second, |done| {
+            bar.set_position(u64::try_from(done).unwrap_or(u64::MAX));
+            ControlFlow::Continue(())
+        })
+    };
+    bar.finish_and_clear();
+    let crashes = CrashReport {
+        steps: distinct(&first.executed),
+        calls: film.len(),
+        twice: twice.into_inner(),
+        state_hash: first.hash.clone(),
+        tried,
+    };
+    report(&crashes, args)
+}
+
+fn distinct(steps: &[StepNumber]) -> u64 {
+    u64::try_from(steps.iter().collect::<BTreeSet<_>>().len()).unwrap_or(u64::MAX)
+}
+
+fn one_crash(
+    image: &SimDisk,
+    at: usize,
+    seed: u64,
+    second: impl Fn(&Crash, &SimDisk) -> Result<(), String>,
+) -> Result<lab::Crashes, lab::Failed> {
+    let ways = lab::usual_ways(at, seed);
+    for restart in ways {
+        let crash = Crash { at, restart, mark: image.mark() };
+        second(&crash, &restart.of(image))
+            .map_err(|what| lab::Failed { crash: Some(crash), what })?;
+    }
+    Ok(lab::Crashes { points: 1, lives: ways.len() })
+}
+
+struct Drill<'a> {
+    plan: Plan,
+    args: &'a DrillArgs,
+}
+
+/// A run that was driven to its end.
+struct Finished {
+    run: Run,
+    /// The steps that the agents executed, in order.
+    executed: Vec<StepNumber>,
+    /// The steps with durable, accepted receipts, in order.
+    receipts: Vec<StepNumber>,
+    /// The hash of the final state.
+    hash: String,
+}
+
+impl Drill<'_> {
+    /// Starts or resumes the run and drives it to its end.
+    fn run_to_end(&self, disk: &SimDisk) -> Result<Finished, String> {
+        let clock = Arc::new(SimClock(AtomicU64::new(disk.calls().saturating_mul(1000))));
+        let environment = Environment {
+            clock: Arc::<SimClock>::clone(&clock),
+            segments: SegmentSizes::USUAL,
+            ..lab::environment(disk)
+        };
+        let message = |error: plan_ledger::error::Error| error.to_string();
+        let (ledger, _) = Ledger::open_or_create(Path::new(DIR), &environment).map_err(message)?;
+        let known = ledger.state().map_err(message)?.run_named(RUN).map(|run| run.id);
+        let policy = RunPolicy { text: TextPolicy::Trust, ..RunPolicy::default() };
+        let run = match known {
+            Some(run) => run,
+            None => ledger.start_run(RUN, &self.plan, policy).map_err(message)?,
+        };
+        let counter = Counter { disk: disk.clone(), counts: Mutex::default() };
+        let mut agents = SimAgents {
+            stub: StubWorkers::new(StubOptions::default()),
+            failing: VecDeque::new(),
+            clock: &clock,
+            counter: &counter,
+            flaky: (self.args.agents == AgentBehavior::Flaky).then_some(self.args.seed),
+        };
+        let is_over = |state: &State| {
+            state.runs.get(&run).is_some_and(|run| matches!(run.status, RunStatus::Ended(_)))
+        };
+        if !is_over(&*ledger.state().map_err(message)?) {
+            let options =
+                Options { max_parallel: usize::from(self.args.max_parallel), marks: None };
+            let mut observer = ReceiptCounter(&counter);
+            let summary = drive(&ledger, &*clock, run, &mut agents, &mut observer, options)
+                .map_err(message)?;
+            if let RunOutcome::Stopped { error, .. } = summary.outcome {
+                return Err(format!("the run stopped: {error}"));
+            }
+        }
+        let state = ledger.state().map_err(message)?;
+        let replayed = ledger.state_at(state.seq).map_err(message)?;
+        if state_hash(&replayed) != ledger.state_hash().map_err(message)? {
+            return Err("the replayed state differs from the live one".to_owned());
+        }
+        let run = state.run_named(RUN).cloned().ok_or("the run is missing")?;
+        ledger.close().map_err(message)?;
+        let counts = counter.counts.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let hash = state_hash(&replayed).to_string();
+        Ok(Finished { run, executed: counts.executed, receipts: counts.receipts, hash })
+    }
+
+    /// Checks the run that was resumed after a crash. Returns how many steps in flight were executed
+    /// twice, which is allowed.
+    fn check(first: &Finished, crash: &Crash, second: &Finished) -> Result<u64, String> {
+        let (executed, kept) = unpack(crash.mark);
+        let before = first.executed.get(..executed).unwrap_or(&first.executed);
+        let kept = first.receipts.get(..kept).unwrap_or(&first.receipts);
+        let again: BTreeSet<&StepNumber> = second.executed.iter().collect();
+        for number in kept {
+            if again.contains(number) {
+                return Err(format!("receipt lost: step {number} was executed again"));
+            }
+            let status = second.run.step(*number).map(|step| step.status);
+            if status != first.run.step(*number).map(|step| step.status) {
+                return Err(format!("receipt lost: step {number} is {status:?}"));
+            }
+        }
+        let twice = before.iter().filter(|number| again.contains(number)).count();
+        same_result(&first.run, &second.run)?;
+        if second.run.spent() != Cost::default() {
+            return Err(format!("it cost {:?}", second.run.spent()));
+        }
+        Ok(u64::try_from(twice).unwrap_or(u64::MAX))
+    }
+}
+
+/// Checks that both runs have the same status, steps and variables.
+fn same_result(first: &Run, second: &Run) -> Result<(), String> {
+    if first.status != second.status {
+        return Err(format!("the run is {:?}, expected {:?}", second.status, first.status));
+    }
+    let steps = |run: &Run| -> Vec<(String, StepStatus)> {
+        run.steps.iter().map(|step| (step.id().to_owned(), step.status)).collect()
+    };
+    let (one, other) = (steps(first), steps(second));
+    if let Some((expected, found)) = one.iter().zip(&other).find(|(one, other)| one != other) {
+        return Err(format!("step {} is {}, expected {}", found.0, found.1, expected.1));
+    }
+    let variables = |run: &Run| -> BTreeMap<String, plan_ledger::plan::Json> {
+        run.variables.iter().map(|(name, it)| (name.clone(), it.value.clone())).collect()
+    };
+    if one.len() != other.len() || variables(first) != variables(second) {
+        return Err("the variables differ".to_owned());
+    }
+    Ok(())
+}
+
+/// A clock that advances by a millisecond at each read, and by the length of each wait.
+#[derive(Debug)]
+struct SimClock(AtomicU64);
+
+impl Clock for SimClock {
+    fn now(&self) -> Micros {
+        1_700_000_000_000_000 + self.0.fetch_add(1000, Ordering::Relaxed)
+    }
+}
+
+/// Counts executions and receipts outside the ledger.
+#[derive(Debug)]
+struct Counter {
+    disk: SimDisk,
+    counts: Mutex<Counts>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    executed: Vec<StepNumber>,
+    receipts: Vec<StepNumber>,
+}
+
+impl Counter {
+    /// Counts, and marks the disk image with the counts.
+    fn count(&self, count: impl FnOnce(&mut Counts)) {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        count(&mut counts);
+        self.disk.set_mark(pack(counts.executed.len(), counts.receipts.len()));
+    }
+}
+
+fn pack(executed: usize, kept: usize) -> u64 {
+    let half = |count: usize| u64::from(u32::try_from(count).unwrap_or(u32::MAX));
+    half(executed) << 32 | half(kept)
+}
+
+fn unpack(mark: u64) -> (usize, usize) {
+    let half = |half: u64| usize::try_from(half & u64::from(u32::MAX)).unwrap_or(usize::MAX);
+    (half(mark >> 32), half(mark))
+}
+
+/// Agents that answer at once. Flaky ones fail some first attempts.
+#[derive(Debug)]
+struct SimAgents<'a> {
+    stub: StubWorkers,
+    failing: VecDeque<Report>,
+    clock: &'a SimClock,
+    counter: &'a Counter,
+    /// The seed, if they are flaky.
+    flaky: Option<u64>,
+}
+
+impl SimAgents<'_> {
+    /// Whether the agent fails: the first attempt of some steps that have enough attempts.
+    fn fails(&self, task: &Task) -> bool {
+        let attempts = task.step.retry.as_ref().map_or(ATTEMPTS_NEEDED, |it| it.max_attempts);
+        let is_chosen = |seed: u64| {
+            (seed ^ u64::from(task.number.0)).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 62 == 0
+        };
+        task.attempt == 1 && attempts >= ATTEMPTS_NEEDED && self.flaky.is_some_and(is_chosen)
+    }
+}
+
+impl Workers for SimAgents<'_> {
+    fn kind(&self) -> WorkerKind {
+        WorkerKind::Stub
+    }
+
+    fn confirm_dead(&mut self) -> plan_ledger::error::Result<()> {
+        Ok(())
+    }
+
+    fn start(&mut self, task: &Task) -> Result<(), StartFailure> {
+        self.counter.count(|counts| counts.executed.push(task.number));
+        if !self.fails(task) {
+            return self.stub.start(task);
+        }
+        let outcome = Outcome::Failed {
+            class: FailureClass::Transient,
+            message: "flaky agent".to_owned(),
+            payload: plan_ledger::plan::Json::new(&serde_json::Value::Null),
+        };
+        let disposition = Some(Disposition::DidNotHappen);
+        let receipt = Receipt { outcome, disposition, ..Receipt::default() };
+        self.failing.push_back(Report::Finished(task.token, Box::new(receipt)));
+        Ok(())
+    }
+
+    fn check(&mut self, check: &Check) -> plan_ledger::error::Result<()> {
+        self.stub.check(check)
+    }
+
+    fn next(&mut self, wait: Duration) -> Option<Report> {
+        let report = self.failing.pop_front().or_else(|| self.stub.next(Duration::ZERO));
+        if report.is_none() {
+            let wait = u64::try_from(wait.as_micros()).unwrap_or(u64::MAX);
+            self.clock.0.fetch_add(wait, Ordering::Relaxed);
+        }
+        report
+    }
+
+    fn settled(&mut self, token: AttemptToken) {
+        self.stub.settled(token);
+    }
+
+    fn stop_all(&mut self) {
+        self.stub.stop_all();
+    }
+
+    fn resolve_doubt(&self) -> Option<Finding> {
+        self.stub.resolve_doubt()
+    }
+}
+
+/// Counts durable receipts.
+struct ReceiptCounter<'a>(&'a Counter);
+
+impl Observer for ReceiptCounter<'_> {
+    fn progress(&mut self, progress: &Progress) {
+        if let Progress::Receipt { step, outcome: "succeeded", .. } = progress {
+            self.0.count(|counts| counts.receipts.push(step.number));
+        }
+    }
+
+    fn stop_request(&mut self) -> StopRequest {
+        StopRequest::None
+    }
+}

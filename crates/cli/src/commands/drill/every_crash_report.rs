@@ -1,0 +1,142 @@
+//! The report of `ledger drill --every-crash`.
+
+use serde_json::json;
+
+use plan_ledger::lab::{Crashes, Failed};
+
+use crate::output::{Code, Failure, print_json, print_text};
+use crate::server::counted;
+
+use super::args::{AgentBehavior, DrillArgs};
+
+/// The result of a drill.
+pub(super) struct CrashReport {
+    /// Distinct steps that the run without a crash executed.
+    pub(super) steps: u64,
+    /// Changes of the disk in that run.
+    pub(super) calls: usize,
+    /// Executions of steps in flight that were repeated, over all crashes.
+    pub(super) twice: u64,
+    /// The hash of the final state of the run without a crash.
+    pub(super) state_hash: String,
+    /// How many crashes were tried, or the one that failed.
+    pub(super) tried: Result<Crashes, Failed>,
+}
+
+/// Prints the report.
+pub(super) fn report(crashes: &CrashReport, args: &DrillArgs) -> Result<Code, Failure> {
+    if args.json {
+        print_json(&json(crashes, args))?;
+    } else {
+        print_text(&(text(crashes, args).join("\n") + "\n"))?;
+    }
+    Ok(if crashes.tried.is_ok() { Code::Fine } else { Code::Failed })
+}
+
+fn json(crashes: &CrashReport, args: &DrillArgs) -> serde_json::Value {
+    let tried = crashes.tried.as_ref().ok();
+    let failed = crashes.tried.as_ref().err();
+    json!({
+        "type": "every_crash",
+        "plan": args.plan.display().to_string(),
+        "seed": args.seed,
+        "agents": args.agents.name(),
+        "steps": crashes.steps,
+        "changes": crashes.calls,
+        "points": tried.map(|it| it.points),
+        "lives": tried.map(|it| it.lives),
+        "executed_twice": crashes.twice,
+        "state_hash": crashes.state_hash,
+        "holds": failed.is_none(),
+        "failed": failed.map(|failed| json!({
+            "at": failed.crash.map(|crash| crash.at),
+            "restart": failed.crash.map(|crash| crash.restart.to_string()),
+            "what": failed.what,
+            "again": repeat_command(failed, args),
+        })),
+    })
+}
+
+fn text(crashes: &CrashReport, args: &DrillArgs) -> Vec<String> {
+    let plan = args.plan.display();
+    let mut lines = vec![format!(
+        "every crash of {plan}: {}, {} changes of the disk, {} agents, seed {}",
+        counted(crashes.steps, "step"),
+        crashes.calls,
+        args.agents.name(),
+        args.seed
+    )];
+    match &crashes.tried {
+        Ok(tried) => {
+            lines.extend([
+                format!("  ok      crash points tried: {}", tried.points),
+                format!("  ok      resumed to the end: {} times", tried.lives),
+                "  ok      receipts lost: 0".to_owned(),
+                format!("  ok      executed twice: {}, all in flight at the crash", crashes.twice),
+                "  ok      final states: all equal, live and replayed".to_owned(),
+                "  ok      cost: 0".to_owned(),
+                "all checks hold".to_owned(),
+            ]);
+        }
+        Err(failed) => {
+            lines.push(format!("  FAILED  {failed}"));
+            lines.push(format!("to repeat: {}", repeat_command(failed, args)));
+            lines.push("the drill failed".to_owned());
+        }
+    }
+    lines
+}
+
+/// The command that repeats only the failed crash.
+fn repeat_command(failed: &Failed, args: &DrillArgs) -> String {
+    let agents = match args.agents {
+        AgentBehavior::Steady => String::new(),
+        AgentBehavior::Flaky => " --agents flaky".to_owned(),
+    };
+    let at = failed.crash.map(|crash| format!(" --at {}", crash.at)).unwrap_or_default();
+    format!(
+        "ledger drill {} --every-crash{agents} --max-parallel {} --seed {}{at}",
+        args.plan.display(),
+        args.max_parallel,
+        args.seed
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use plan_ledger::lab::Crash;
+    use plan_ledger::lab::Restart;
+
+    fn args() -> DrillArgs {
+        DrillArgs {
+            plan: PathBuf::from("p.yaml"),
+            kill_at: None,
+            max_parallel: 4,
+            keep: None,
+            every_crash: true,
+            agents: AgentBehavior::Flaky,
+            seed: 9,
+            at: None,
+            json: false,
+        }
+    }
+
+    /// Goal: the report of a failed crash is a failure, and has the command that repeats it.
+    #[test]
+    fn failed_crash_is_reported_with_its_command() {
+        let crash = Crash { at: 12, restart: Restart::Process, mark: 0 };
+        let what = "receipt lost: step 3 was executed again".to_owned();
+        let tried = Err(Failed { crash: Some(crash), what });
+        let crashes =
+            CrashReport { steps: 3, calls: 40, twice: 0, state_hash: String::new(), tried };
+        assert_eq!(report(&crashes, &args()).unwrap(), Code::Failed);
+        let lines = text(&crashes, &args()).join("\n");
+        let command =
+            "ledger drill p.yaml --every-crash --agents flaky --max-parallel 4 --seed 9 --at 12";
+        assert!(lines.contains(command) && lines.contains("FAILED"), "{lines}");
+        assert_eq!(json(&crashes, &args())["holds"], false);
+    }
+}

@@ -1,0 +1,282 @@
+//! `ledger drill`: kills a run while a step is in flight, resumes it in another process, and
+//! compares it with a run that was not killed.
+//!
+//! The runs are processes of this very binary; only the workers are stubs. The workers count their
+//! executions outside the ledger, so that the ledger is not its own witness. Where the plan asks a
+//! person, the drill answers with the first option. The drill opens a ledger only after its
+//! processes have ended: the state at the kill is read from the log, at the sequence number that
+//! the second process found.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use plan_ledger::error::{Error, ErrorKind};
+use plan_ledger::files;
+use plan_ledger::ledger::{Environment, Ledger, OpenQuestion, Reply, state_hash};
+use plan_ledger::plan::{State, StepNumber};
+
+use crate::options::open_ledger;
+use crate::output::{Code, Failure};
+use crate::server::counted;
+
+use super::args::{DrillArgs, RUN};
+use super::kill_report::{Evidence, FinishedRun, report};
+
+/// Drills one kill.
+pub(super) fn kill_and_resume(args: &DrillArgs) -> Result<Code, Failure> {
+    let kill_at = kill_at(args)?;
+    let folder = DrillFolder::new(args)?;
+    let number = kill_at.to_string();
+    let first = folder.run_to_end(args, "killed", "killed-first", &["--kill-at", &number])?;
+    let second = folder.run_to_end(args, "killed", "killed-second", &[])?;
+    let whole = folder.run_to_end(args, "whole", "whole", &[])?;
+    for child in [&second, &whole] {
+        if !child.status.success() {
+            return Err(folder.child_failed(&child.name, child.status));
+        }
+    }
+    let found = folder.number("killed-second", "opened", "last_seq")?;
+    let evidence = Evidence {
+        kill_at: StepNumber(kill_at),
+        first: first.status,
+        at_kill: folder.state_at("killed", found)?,
+        killed: folder.finished_run("killed", &second.name)?,
+        whole: folder.finished_run("whole", &whole.name)?,
+    };
+    report(&evidence, args)
+}
+
+/// The last of the processes that drove a run.
+struct Child {
+    name: String,
+    status: ExitStatus,
+}
+
+/// The name under which the drill answers questions.
+const AUTHOR: &str = "drill";
+
+/// The first option, with which the run continues.
+fn reply_to(open: &OpenQuestion) -> Option<Reply> {
+    let asked = &open.question.asked;
+    let answer = asked.options.first()?.clone();
+    let note = "answered by the drill".to_owned();
+    Some(Reply { answer, by: AUTHOR.to_owned(), note, shown: asked.shown })
+}
+
+/// The default step at which a run is killed.
+const KILL_AT: u32 = 37;
+
+/// The step at which to kill the run.
+///
+/// # Errors
+/// `Usage` if the plan cannot be run or has no such step.
+fn kill_at(args: &DrillArgs) -> Result<u32, Failure> {
+    let plan = files::read(&args.plan).map_err(|error| Failure::of_plan_file(&error))?.plan;
+    let file = args.plan.display();
+    let steps = u32::try_from(plan.steps.len()).unwrap_or(u32::MAX);
+    match args.kill_at {
+        None if KILL_AT <= steps => Ok(KILL_AT),
+        None => Ok(steps.div_ceil(2)),
+        Some(number) if number <= steps => Ok(number),
+        Some(number) => {
+            let steps = counted(steps.into(), "step");
+            Err(Failure::Usage(format!("--kill-at {number}: {file} has {steps}")))
+        }
+    }
+}
+
+/// The folder of a drill: ledgers, executions that the workers counted, output of the processes.
+struct DrillFolder {
+    path: PathBuf,
+    /// Removes the folder at the end, unless it is to be kept.
+    _temporary: Option<tempfile::TempDir>,
+}
+
+impl DrillFolder {
+    fn new(args: &DrillArgs) -> Result<Self, Failure> {
+        let Some(path) = &args.keep else {
+            let temporary = tempfile::Builder::new()
+                .prefix("ledger-drill-")
+                .tempdir()
+                .map_err(|error| io("create", &std::env::temp_dir(), error))?;
+            return Ok(Self { path: temporary.path().to_owned(), _temporary: Some(temporary) });
+        };
+        fs::create_dir_all(path).map_err(|error| io("create", path, error))?;
+        let mut entries = fs::read_dir(path).map_err(|error| io("list", path, error))?;
+        if entries.next().is_some() {
+            let message = format!("--keep: the folder {} is not empty", path.display());
+            return Err(Failure::Usage(message));
+        }
+        Ok(Self { path: path.clone(), _temporary: None })
+    }
+
+    fn ledger(&self, name: &str) -> PathBuf {
+        self.path.join(format!("{name}.ledger"))
+    }
+
+    fn tally(&self, name: &str) -> PathBuf {
+        self.path.join(format!("{name}.tally"))
+    }
+
+    fn stdout(&self, child: &str) -> PathBuf {
+        self.path.join(format!("{child}.jsonl"))
+    }
+
+    fn stderr(&self, child: &str) -> PathBuf {
+        self.path.join(format!("{child}.stderr"))
+    }
+
+    /// Runs the plan, and runs it again after each set of answered questions, until it ends, is
+    /// killed, or waits for something else.
+    fn run_to_end(
+        &self,
+        args: &DrillArgs,
+        ledger: &str,
+        child: &str,
+        more: &[&str],
+    ) -> Result<Child, Failure> {
+        let waits = i32::from(Code::Waiting.number());
+        let mut name = child.to_owned();
+        for round in 2_u32.. {
+            let status = self.child(args, ledger, &name, more)?;
+            if status.code() != Some(waits) || self.answer(ledger)? == 0 {
+                return Ok(Child { name, status });
+            }
+            name = format!("{child}-{round}");
+        }
+        Err(Failure::Refused("the plan asks questions without end".to_owned()))
+    }
+
+    /// Answers all open questions of a ledger. Returns how many there were.
+    fn answer(&self, ledger: &str) -> Result<usize, Failure> {
+        let handle = open(&self.ledger(ledger))?;
+        let mut answered = 0;
+        for open in handle.questions()? {
+            if let Some(reply) = reply_to(&open) {
+                handle.answer(open.id, reply)?;
+                answered += 1;
+            }
+        }
+        handle.close()?;
+        Ok(answered)
+    }
+
+    /// Runs this binary on the plan and waits for its end.
+    fn child(
+        &self,
+        args: &DrillArgs,
+        ledger: &str,
+        child: &str,
+        more: &[&str],
+    ) -> Result<ExitStatus, Failure> {
+        let binary = std::env::current_exe().map_err(|error| io("find", &self.path, error))?;
+        let create =
+            |path: PathBuf| File::create(&path).map_err(|error| io("create", &path, error));
+        Command::new(&binary)
+            .arg("run")
+            .arg(&args.plan)
+            .arg("--ledger")
+            .arg(self.ledger(ledger))
+            .arg("--tally")
+            .arg(self.tally(ledger))
+            .args(["--run", RUN, "--stub", "--fresh", "--text", "trust", "--json"])
+            .args(["--max-parallel", &args.max_parallel.to_string()])
+            .args(more)
+            .stdin(Stdio::null())
+            .stdout(create(self.stdout(child))?)
+            .stderr(create(self.stderr(child))?)
+            .status()
+            .map_err(|error| io("start", &binary, error).into())
+    }
+
+    fn child_failed(&self, child: &str, status: ExitStatus) -> Failure {
+        if let Some(what) = self.waited_for(child) {
+            let message = format!("process {child} waits for what a drill cannot resolve: {what}");
+            return Failure::Refused(message);
+        }
+        let stderr = fs::read_to_string(self.stderr(child)).unwrap_or_default();
+        let message = format!("process {child} of the drill ended with {status}: {stderr}");
+        Failure::Refused(message.trim_end().to_owned())
+    }
+
+    /// What a run waits for at the end of a process.
+    fn waited_for(&self, child: &str) -> Option<String> {
+        let summary = self.line(child, "summary").ok()?;
+        let items = summary.get("waiting_for")?.as_array()?;
+        let text = |item: &Value| {
+            let kind = item.get("kind")?.as_str()?.replace('_', " ");
+            let step = item.get("step").and_then(Value::as_str);
+            Some(step.map_or_else(|| kind.clone(), |step| format!("{kind} (step {step})")))
+        };
+        let items: Vec<String> = items.iter().filter_map(text).collect();
+        (!items.is_empty()).then(|| items.join(", "))
+    }
+
+    /// The first line of that type that a process printed.
+    fn line(&self, child: &str, kind: &str) -> Result<Value, Failure> {
+        let path = self.stdout(child);
+        let text = fs::read_to_string(&path).map_err(|error| io("read", &path, error))?;
+        text.lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+            .find(|value| value.get("type").and_then(Value::as_str) == Some(kind))
+            .ok_or_else(|| missing(&path, kind))
+    }
+
+    fn number(&self, child: &str, kind: &str, field: &str) -> Result<u64, Failure> {
+        let line = self.line(child, kind)?;
+        line.get(field).and_then(Value::as_u64).ok_or_else(|| missing(&self.stdout(child), field))
+    }
+
+    /// A ledger at the end of its run, and the live state that its last process reported.
+    fn finished_run(&self, ledger: &str, child: &str) -> Result<FinishedRun, Failure> {
+        let summary = self.line(child, "summary")?;
+        let live_seq = self.number(child, "summary", "seq")?;
+        let live_hash = summary.get("state_hash").and_then(Value::as_str).unwrap_or_default();
+        let handle = open(&self.ledger(ledger))?;
+        let finished = FinishedRun {
+            state: handle.state()?,
+            live_hash: live_hash.to_owned(),
+            replay_hash: state_hash(&handle.state_at(live_seq)?).to_string(),
+            executions: executions(&self.tally(ledger))?,
+        };
+        handle.close()?;
+        Ok(finished)
+    }
+
+    fn state_at(&self, ledger: &str, seq: u64) -> Result<Arc<State>, Failure> {
+        let handle = open(&self.ledger(ledger))?;
+        let state = handle.state_at(seq)?;
+        handle.close()?;
+        Ok(Arc::new(state))
+    }
+}
+
+fn open(ledger: &Path) -> Result<Ledger, Failure> {
+    Ok(open_ledger(ledger, &Environment::system())?)
+}
+
+/// How often each step was executed, as counted by the workers.
+fn executions(tally: &Path) -> Result<BTreeMap<StepNumber, u32>, Failure> {
+    let text = fs::read_to_string(tally).map_err(|error| io("read", tally, error))?;
+    let mut executions = BTreeMap::new();
+    for line in text.lines() {
+        let number = line.split(' ').next().and_then(|number| number.parse().ok());
+        let number = number.ok_or_else(|| missing(tally, "step number"))?;
+        *executions.entry(StepNumber(number)).or_insert(0) += 1;
+    }
+    Ok(executions)
+}
+
+fn io(action: &str, path: &Path, error: std::io::Error) -> Error {
+    Error::io(action, path, error)
+}
+
+fn missing(path: &Path, what: &str) -> Failure {
+    let message = format!("a process of the drill did not write: {what}");
+    Failure::Ledger(Error::new(ErrorKind::Io, message).at_path(path))
+}

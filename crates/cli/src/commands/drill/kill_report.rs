@@ -1,0 +1,282 @@
+//! The checks of a drill, and its report.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use plan_ledger::plan::{Cost, Ending, Json, Run, RunStatus, State, StepNumber, StepStatus};
+
+use crate::output::{Code, Failure, cost_total, print_json, print_text};
+use crate::server::counted;
+
+use super::args::{DrillArgs, RUN};
+
+const SIGKILL: i32 = 9;
+
+pub(super) struct Evidence {
+    pub(super) kill_at: StepNumber,
+    /// How the first process ended.
+    pub(super) first: ExitStatus,
+    /// The killed ledger as the second process found it.
+    pub(super) at_kill: Arc<State>,
+    /// The killed and resumed ledger at its end.
+    pub(super) killed: FinishedRun,
+    /// The ledger of the run that was not killed.
+    pub(super) whole: FinishedRun,
+}
+
+/// A ledger at the end of its run.
+pub(super) struct FinishedRun {
+    pub(super) state: Arc<State>,
+    /// The hash of the state in memory of its last process.
+    pub(super) live_hash: String,
+    /// The hash of the state replayed from its log up to the same record.
+    pub(super) replay_hash: String,
+    /// How often each step was executed, as counted by the workers.
+    pub(super) executions: BTreeMap<StepNumber, u32>,
+}
+
+/// A property that must hold.
+struct Check {
+    name: &'static str,
+    holds: bool,
+    detail: String,
+}
+
+/// Checks the evidence and prints the result.
+pub(super) fn report(evidence: &Evidence, args: &DrillArgs) -> Result<Code, Failure> {
+    let runs = Runs::of(evidence)?;
+    let checks = checks(evidence, &runs);
+    if args.json {
+        json_lines(&checks, evidence, args).iter().try_for_each(print_json)?;
+    } else {
+        print_text(&(text_lines(&checks, evidence, args).join("\n") + "\n"))?;
+    }
+    Ok(code(&checks))
+}
+
+fn checks(evidence: &Evidence, runs: &Runs) -> [Check; 7] {
+    [
+        in_flight_at_kill(evidence, runs),
+        accepted_once(evidence, runs),
+        in_flight_twice(evidence, runs),
+        same_outcome(runs),
+        same_variables(runs),
+        replay_equals_live(evidence),
+        no_cost(runs),
+    ]
+}
+
+fn code(checks: &[Check]) -> Code {
+    if checks.iter().all(|check| check.holds) { Code::Fine } else { Code::Failed }
+}
+
+fn json_lines(checks: &[Check], evidence: &Evidence, args: &DrillArgs) -> Vec<Value> {
+    let line = |Check { name, holds, detail }: &Check| json!({ "type": "check", "name": name, "holds": holds, "detail": detail });
+    let mut lines: Vec<Value> = checks.iter().map(line).collect();
+    let summary = json!({
+        "type": "summary",
+        "plan": args.plan.display().to_string(),
+        "kill_at": evidence.kill_at,
+        "steps": evidence.whole.executions.len(),
+        "holds": checks.iter().all(|check| check.holds),
+    });
+    lines.push(summary);
+    lines
+}
+
+fn text_lines(checks: &[Check], evidence: &Evidence, args: &DrillArgs) -> Vec<String> {
+    let mut lines =
+        vec![format!("drill of {}: killed at step {}", args.plan.display(), evidence.kill_at)];
+    for Check { name, holds, detail } in checks {
+        let mark = if *holds { "ok    " } else { "FAILED" };
+        lines.push(format!("  {mark}  {name}: {detail}"));
+    }
+    let all_hold = checks.iter().all(|check| check.holds);
+    lines.push(if all_hold { "all checks hold" } else { "the drill failed" }.to_owned());
+    lines.extend(args.keep.as_ref().map(|folder| format!("kept in {}", folder.display())));
+    lines
+}
+
+/// The run in each of the states.
+struct Runs {
+    at_kill: Run,
+    killed: Run,
+    whole: Run,
+}
+
+impl Runs {
+    fn of(evidence: &Evidence) -> Result<Self, Failure> {
+        let run = |state: &Arc<State>| {
+            state
+                .run_named(RUN)
+                .cloned()
+                .ok_or_else(|| Failure::Refused("the drill started no run".into()))
+        };
+        Ok(Self {
+            at_kill: run(&evidence.at_kill)?,
+            killed: run(&evidence.killed.state)?,
+            whole: run(&evidence.whole.state)?,
+        })
+    }
+}
+
+fn in_flight_at_kill(evidence: &Evidence, runs: &Runs) -> Check {
+    let step = runs.at_kill.step(evidence.kill_at);
+    let status = step.map_or(StepStatus::Removed, |step| step.status);
+    let killed = evidence.first.signal() == Some(SIGKILL);
+    let how = if killed { "ended by SIGKILL".to_owned() } else { evidence.first.to_string() };
+    let id = step.map_or("", |step| step.id());
+    Check {
+        name: "killed in flight",
+        holds: killed && status == StepStatus::Dispatched,
+        detail: format!(
+            "the first process was {how}; step {} ({id}) was {status}; {} accepted",
+            evidence.kill_at,
+            counted(u64::from(runs.at_kill.count(StepStatus::Accepted)), "step")
+        ),
+    }
+}
+
+fn accepted_once(evidence: &Evidence, runs: &Runs) -> Check {
+    let accepted = numbers_with(&runs.at_kill, StepStatus::Accepted);
+    let twice: Vec<String> = accepted
+        .iter()
+        .filter(|number| evidence.killed.executions.get(number).copied() != Some(1))
+        .map(ToString::to_string)
+        .collect();
+    Check {
+        name: "nothing accepted ran twice",
+        holds: twice.is_empty(),
+        detail: match twice.as_slice() {
+            [] => {
+                format!(
+                    "each of the {} was executed once, as counted by the workers",
+                    accepted.len()
+                )
+            }
+            _ => format!("not executed exactly once: steps {}", twice.join(", ")),
+        },
+    }
+}
+
+/// Every step that was in flight at the kill has two attempts and two executions; every other step
+/// has one.
+fn in_flight_twice(evidence: &Evidence, runs: &Runs) -> Check {
+    let in_flight = numbers_with(&runs.at_kill, StepStatus::Dispatched);
+    let expected = |number: &StepNumber| if in_flight.contains(number) { 2 } else { 1 };
+    let wrong: Vec<String> = numbers_with(&runs.killed, StepStatus::Accepted)
+        .iter()
+        .filter(|number| {
+            let attempts = runs.killed.step(**number).map_or(0, |step| step.attempts);
+            let executed = evidence.killed.executions.get(number).copied().unwrap_or(0);
+            attempts != expected(number) || executed != attempts
+        })
+        .map(ToString::to_string)
+        .collect();
+    let others = in_flight.iter().filter(|number| **number != evidence.kill_at).count();
+    Check {
+        name: "dispatched again once",
+        holds: wrong.is_empty() && in_flight.contains(&evidence.kill_at),
+        detail: match wrong.as_slice() {
+            [] => format!(
+                "step {} and {others} others in flight had two attempts, all other steps one",
+                evidence.kill_at
+            ),
+            _ => format!("wrong number of attempts: steps {}", wrong.join(", ")),
+        },
+    }
+}
+
+fn same_outcome(runs: &Runs) -> Check {
+    let (killed, whole) = (&runs.killed, &runs.whole);
+    let done = |run: &Run| run.status == RunStatus::Ended(Ending::Done);
+    let hash = |run: &Run| run.active_version().map(|version| version.hash);
+    let accepted = numbers_with(killed, StepStatus::Accepted);
+    let same = accepted == numbers_with(whole, StepStatus::Accepted) && hash(killed) == hash(whole);
+    Check {
+        name: "same outcome",
+        holds: same && done(killed) && done(whole),
+        detail: format!(
+            "{} and {}; {} and {} steps accepted; {}",
+            status_name(killed.status),
+            status_name(whole.status),
+            accepted.len(),
+            whole.count(StepStatus::Accepted),
+            if hash(killed) == hash(whole) { "the same plan" } else { "different plans" }
+        ),
+    }
+}
+
+fn same_variables(runs: &Runs) -> Check {
+    let (killed, whole) = (variables(&runs.killed), variables(&runs.whole));
+    let differ: BTreeSet<&String> = killed
+        .keys()
+        .chain(whole.keys())
+        .filter(|name| killed.get(*name) != whole.get(*name))
+        .copied()
+        .collect();
+    let names: Vec<&str> = differ.iter().map(|name| name.as_str()).collect();
+    Check {
+        name: "same variables",
+        holds: names.is_empty(),
+        detail: match names.as_slice() {
+            [] => format!("all {} are equal", killed.len()),
+            _ => format!("different: {}", names.join(", ")),
+        },
+    }
+}
+
+fn replay_equals_live(evidence: &Evidence) -> Check {
+    let equal = |run: &FinishedRun| !run.live_hash.is_empty() && run.live_hash == run.replay_hash;
+    let short = |hash: &str| hash.chars().take(8).collect::<String>();
+    let hashes =
+        |run: &FinishedRun| format!("{} = {}", short(&run.live_hash), short(&run.replay_hash));
+    Check {
+        name: "replay equals live state",
+        holds: equal(&evidence.killed) && equal(&evidence.whole),
+        detail: format!("killed {}, whole {}", hashes(&evidence.killed), hashes(&evidence.whole)),
+    }
+}
+
+fn no_cost(runs: &Runs) -> Check {
+    let costs = [runs.killed.spent(), runs.whole.spent()];
+    Check {
+        name: "cost 0",
+        holds: costs.iter().all(|cost| *cost == Cost::default()),
+        detail: format!(
+            "{} and {}",
+            cost_total(runs.killed.spent()),
+            cost_total(runs.whole.spent())
+        ),
+    }
+}
+
+fn status_name(status: RunStatus) -> &'static str {
+    match status {
+        RunStatus::Proposed => "proposed",
+        RunStatus::Running => "running",
+        RunStatus::Ended(Ending::Done) => "done",
+        RunStatus::Ended(Ending::Failed) => "failed",
+        RunStatus::Ended(Ending::Cancelled) => "cancelled",
+        RunStatus::Ended(Ending::Aborted) => "aborted",
+    }
+}
+
+/// The steps of the active version with that status.
+fn numbers_with(run: &Run, status: StepStatus) -> BTreeSet<StepNumber> {
+    let numbers = run.active_version().map_or(&[][..], |version| &version.numbers);
+    let has = |number: &&StepNumber| run.step(**number).is_some_and(|step| step.status == status);
+    numbers.iter().filter(has).copied().collect()
+}
+
+fn variables(run: &Run) -> BTreeMap<&String, &Json> {
+    run.variables.iter().map(|(name, variable)| (name, &variable.value)).collect()
+}
+
+#[cfg(test)]
+#[path = "kill_report_tests.rs"]
+mod tests;

@@ -1,0 +1,21 @@
+//! `ledger drill`: crashes a run and checks that it resumes without loss and without double work.
+//!
+//! Without options it kills a run with SIGKILL while a step is in flight, lets another process
+//! resume it, and compares the result with a run that was not killed (`kill`). With
+//! `--every-crash` it stops the runner's loop at every change that it makes to a simulated disk
+//! (`every_crash`).
+
+mod args;
+mod every_crash;
+mod every_crash_report;
+mod kill;
+mod kill_report;
+
+pub(crate) use args::DrillArgs;
+
+use crate::output::{Code, Failure};
+
+/// `ledger drill`.
+pub(crate) fn drill(args: &DrillArgs) -> Result<Code, Failure> {
+    if args.every_crash { every_crash::every_crash(args) } else { kill::kill_and_resume(args) }
+}

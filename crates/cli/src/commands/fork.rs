@@ -1,0 +1,47 @@
+//! `ledger fork`: starts a run from an earlier state of another one.
+
+use clap::Args;
+
+use crate::options::LedgerArgs;
+use crate::output::{Code, Failure};
+use crate::server::Act;
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger fork my-plan --at 120 --name what-if             as it was after record 120
+  ledger fork my-plan --step deploy --name again          before that step was first dispatched
+
+The new run has the same plan versions, finished work and variables. Steps that were in flight start
+again, and the costs of the other run do not count against its budget. Continue it with
+`ledger run PLAN --run NEW`.";
+
+/// `ledger fork`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ForkArgs {
+    #[command(flatten)]
+    ledger: LedgerArgs,
+    /// The run's name
+    run: String,
+    /// The last record of the run to keep
+    #[arg(
+        long,
+        value_name = "SEQ",
+        value_parser = clap::value_parser!(u64).range(1..),
+        conflicts_with = "step",
+        required_unless_present = "step"
+    )]
+    at: Option<u64>,
+    /// Fork before the first dispatch of this step, by id or number (#37)
+    #[arg(long, value_name = "STEP")]
+    step: Option<String>,
+    /// The new run's name
+    #[arg(long, value_name = "NEW")]
+    name: String,
+}
+
+/// `ledger fork`.
+pub(crate) fn fork(args: &ForkArgs) -> Result<Code, Failure> {
+    let (run, name, step) = (args.run.clone(), args.name.clone(), args.step.clone());
+    args.ledger.execute(&Act::Fork { run, name, at: args.at, step })
+}

@@ -1,0 +1,58 @@
+//! `ledger import`: creates a ledger from an export.
+
+use std::fs::File;
+use std::io::{self, BufReader};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use plan_ledger::error::Error;
+use plan_ledger::ledger::{self, Environment};
+
+use crate::output::{Code, Failure, print_message, print_text};
+use crate::server::counted;
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger import backup.jsonl --ledger restored
+  ssh host ledger export .ledger | ledger import - --ledger copy
+
+The new ledger has its own identifier and the same chain value at every record. Every record is
+checked against the chain; an export that was changed or truncated leaves nothing behind.";
+
+/// `ledger import`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ImportArgs {
+    /// The output of `ledger export`; `-` for standard input
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// The new ledger's folder, which must not exist
+    #[arg(long, value_name = "NEW")]
+    ledger: PathBuf,
+}
+
+/// `ledger import`.
+pub(crate) fn import(args: &ImportArgs) -> Result<Code, Failure> {
+    let environment = Environment::system();
+    let imported = if args.file == Path::new("-") {
+        ledger::import(&args.ledger, &mut io::stdin().lock(), &environment)?
+    } else {
+        let file = File::open(&args.file)
+            .map_err(|error| Failure::Usage(Error::io("read", &args.file, error).to_string()))?;
+        ledger::import(&args.ledger, &mut BufReader::new(file), &environment)?
+    };
+    if imported.blobs_missing > 0 {
+        let missing = counted(imported.blobs_missing, "blob");
+        print_message(&format!("{missing} missing: the exported ledger did not have them"));
+    }
+    print_text(&format!(
+        "{}: {} records and {} blobs, head {}:{}\n",
+        args.ledger.display(),
+        imported.ack.seq,
+        imported.blobs,
+        imported.ack.seq,
+        imported.ack.chain
+    ))?;
+    Ok(Code::Fine)
+}

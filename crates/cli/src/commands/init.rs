@@ -1,0 +1,68 @@
+//! `ledger init`: creates an empty ledger.
+
+use std::path::Path;
+
+use clap::Args;
+use serde_json::json;
+
+use plan_ledger::error::{Error, ErrorKind};
+use plan_ledger::ledger::{Environment, Ledger, LedgerView};
+
+use crate::options::{LedgerArgs, environment};
+use crate::output::{Code, Failure, print_result};
+use crate::server::open_in_turn;
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger init                                      in .ledger, or in $LEDGER_DIR
+  ledger init --ledger work.ledger
+
+An existing ledger is not changed.";
+
+/// `ledger init`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct InitArgs {
+    #[command(flatten)]
+    ledger: LedgerArgs,
+}
+
+/// `ledger init`.
+pub(crate) fn init(args: &InitArgs) -> Result<Code, Failure> {
+    let dir = &args.ledger.dir;
+    // If another process is creating it, wait for that.
+    let is_new = open_in_turn(dir, || create_if_absent(dir))?;
+    let shown = dir.display().to_string();
+    let line = json!({ "type": "initialized", "ledger": shown, "created": is_new });
+    let text = if is_new {
+        format!("{shown}: created an empty ledger")
+    } else {
+        format!("{shown}: already a ledger")
+    };
+    print_result(args.ledger.json, &line, &text)?;
+    Ok(Code::Fine)
+}
+
+/// Creates a ledger if there is none. Returns whether it did.
+fn create_if_absent(dir: &Path) -> Result<bool, Error> {
+    if exists(dir)? {
+        return Ok(false);
+    }
+    match Ledger::create(dir, &environment()) {
+        Ok(ledger) => ledger.close().map(|()| true),
+        // Another process created it first.
+        Err(_) if exists(dir)? => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether there is a ledger. Takes no lock.
+fn exists(dir: &Path) -> Result<bool, Error> {
+    // Checked before the open, during which the folder may get its name.
+    let is_absent = !dir.exists();
+    match LedgerView::open(dir, &Environment::system()) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::NotALedger && is_absent => Ok(false),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,66 @@
+//! `ledger next`: what to do next in a run, and why.
+
+use clap::Args;
+use serde_json::json;
+
+use plan_ledger::ledger::time_text;
+use plan_ledger::plan::{Micros, RunStatus, State, StepState};
+
+use crate::options::{LedgerArgs, environment};
+use crate::output::{Code, Failure, print_result};
+use crate::server::run_or_only;
+
+use super::inspect::next_action;
+use super::read_state::read_state;
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger next                                      what to do now, and why
+  ledger next my-plan --json | jq -r .command
+
+It takes no lock. Exit code 1: the run is over. 3: there is nothing to do but wait.";
+
+/// `ledger next`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct NextArgs {
+    #[command(flatten)]
+    ledger: LedgerArgs,
+    /// The run's name; optional if only one run is active
+    #[arg(value_name = "RUN")]
+    run: Option<String>,
+}
+
+/// `ledger next`.
+pub(crate) fn next(args: &NextArgs) -> Result<Code, Failure> {
+    read_state(&args.ledger.dir, |state| show(args, state))
+}
+
+fn show(args: &NextArgs, state: &State) -> Result<Code, Failure> {
+    let run = run_or_only(state, args.run.as_deref())?;
+    let now = environment().clock.now().max(state.time);
+    let next = next_action(state, run, &args.ledger.dir, now);
+    let due: Option<Micros> = run.timers.first().map(|(due, _)| *due);
+    let step = next.step.and_then(|step| run.step(step)).map(StepState::id);
+    let line = json!({
+        "type": "next", "run": run.name, "action": next.word, "step": step,
+        "number": next.step, "why": next.text, "command": next.commands.first(),
+        "commands": next.commands,
+        "next_due_micros": due, "seq": state.seq,
+    });
+    let mut text = format!("run {}: {}", run.name, next.text);
+    for command in &next.commands {
+        text.push_str("\n  ");
+        text.push_str(command);
+    }
+    if let Some(due) = due.filter(|_| next.word == "wait") {
+        text.push_str("\n  until ");
+        text.push_str(&time_text(due));
+    }
+    print_result(args.ledger.json, &line, &text)?;
+    Ok(match (run.status, next.word) {
+        (RunStatus::Ended(_), _) => Code::Failed,
+        (_, "wait" | "none" | "capped" | "stop") => Code::Waiting,
+        _ => Code::Fine,
+    })
+}

@@ -1,0 +1,38 @@
+//! `ledger note`: attaches a note to a ledger, a run or a step.
+
+use clap::Args;
+
+use crate::options::{LedgerArgs, RunOption};
+use crate::output::{Code, Failure};
+use crate::server::Act;
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger note 'the network was down from 3 to 4' --by ana
+  ledger note 'took the small model' --step build  in a worker: $LEDGER_RUN, $LEDGER_STEP
+
+A note is a record of its own and changes nothing: `ledger inspect DIR records --kind note`.";
+
+/// `ledger note`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct NoteArgs {
+    #[command(flatten)]
+    ledger: LedgerArgs,
+    #[command(flatten)]
+    run: RunOption,
+    /// The step that it is about, by id or number (#37)
+    #[arg(long, value_name = "STEP", env = "LEDGER_STEP", hide_env_values = true)]
+    step: Option<String>,
+    /// The text of the note
+    text: String,
+    /// Your name, for the record
+    #[arg(long, value_name = "WHO", default_value = "operator")]
+    by: String,
+}
+
+/// `ledger note`.
+pub(crate) fn note(args: &NoteArgs) -> Result<Code, Failure> {
+    let (run, step) = (args.run.run.clone(), args.step.clone());
+    args.ledger.execute(&Act::Note { run, step, text: args.text.clone(), by: args.by.clone() })
+}

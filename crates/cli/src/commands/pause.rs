@@ -1,0 +1,29 @@
+//! `ledger pause`: stops dispatching the steps of a run.
+
+use clap::Args;
+
+use crate::options::AuthorArgs;
+use crate::output::{Code, Failure};
+use crate::server::Act;
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger pause my-plan --by ana --reason 'the network is down'
+  ledger resume my-plan --by ana
+
+Attempts in flight continue.";
+
+/// `ledger pause`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct PauseArgs {
+    #[command(flatten)]
+    author: AuthorArgs,
+}
+
+/// `ledger pause`.
+pub(crate) fn pause(args: &PauseArgs) -> Result<Code, Failure> {
+    let AuthorArgs { ledger, run, by, reason } = &args.author;
+    let (run, by, reason) = (run.clone(), by.clone(), reason.clone());
+    ledger.execute(&Act::Pause { run, by, reason })
+}

@@ -1,0 +1,51 @@
+//! `ledger plan approve` and `ledger plan reject`: the review of a plan version.
+
+use clap::Args;
+
+use crate::options::LedgerArgs;
+use crate::output::{Code, Failure};
+use crate::server::{Act, Word};
+
+use super::planned_files::execute_and_note;
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger plan review my-plan                       show the version that waits, and how it differs
+  ledger plan approve my-plan --by ana             make it active
+  ledger plan approve my-plan --by ana --shown 1f3a9c04d2b7   only if it is what was shown
+  ledger plan reject my-plan --by ana --note 'step 3 is too risky'";
+
+/// `ledger plan approve` and `ledger plan reject`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct ApproveArgs {
+    #[command(flatten)]
+    ledger: LedgerArgs,
+    /// The run's name
+    run: String,
+    /// Your name, for the record
+    #[arg(long, value_name = "WHO")]
+    by: String,
+    /// Why
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    note: String,
+    /// The hash of what was shown, or a prefix of it: if it has changed, the review is rejected
+    #[arg(long, value_name = "HASH")]
+    shown: Option<String>,
+}
+
+/// `ledger plan approve`.
+pub(super) fn approve(args: &ApproveArgs) -> Result<Code, Failure> {
+    review(args, Word::Approved)
+}
+
+/// `ledger plan reject`.
+pub(super) fn reject(args: &ApproveArgs) -> Result<Code, Failure> {
+    review(args, Word::Rejected)
+}
+
+fn review(args: &ApproveArgs, review: Word) -> Result<Code, Failure> {
+    let ApproveArgs { ledger, run, by, note, shown } = args;
+    let (run, by, note, shown) = (run.clone(), by.clone(), note.clone(), shown.clone());
+    execute_and_note(ledger, &Act::Review { run, review, by, note, shown })
+}

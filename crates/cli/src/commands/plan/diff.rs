@@ -1,0 +1,39 @@
+//! `ledger plan diff`: compares two plan files.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use plan_ledger::plan::diff;
+
+use crate::output::{Code, Failure, plan_diff_json, plan_diff_text, print_result};
+
+use super::forms::read;
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger plan diff old.yaml new.yaml
+  ledger plan diff old.yaml new.yaml --json | jq .reordered";
+
+/// `ledger plan diff`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct DiffArgs {
+    /// The old plan
+    #[arg(value_name = "OLD")]
+    old: PathBuf,
+    /// The new plan
+    #[arg(value_name = "NEW")]
+    new: PathBuf,
+    /// Print the differences as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// `ledger plan diff`.
+pub(super) fn diff_files(args: &DiffArgs) -> Result<Code, Failure> {
+    let (old, new) = (read(&args.old, None)?.plan, read(&args.new, None)?.plan);
+    let difference = diff(&old, &new);
+    print_result(args.json, &plan_diff_json(&difference), &plan_diff_text(&difference))?;
+    Ok(Code::Fine)
+}

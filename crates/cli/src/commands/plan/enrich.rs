@@ -1,0 +1,61 @@
+//! `ledger plan enrich`: fills in what a registry of tools knows about a plan's steps.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use plan_ledger::files::{self, ExportFormat, PlanFile};
+use plan_ledger::plan::{enrich, validate};
+
+use crate::output::{Code, Failure, print_message, print_raw};
+
+use super::forms::{read, write_new};
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger plan enrich rough.yaml --tools tools.yaml
+  ledger plan enrich rough.yaml --tools tools.yaml -o plan.json
+
+Only missing fields are filled in, and they are listed in the step's extra.enriched. The result is
+JSON, which every command that reads plans accepts. The registry is described in format/tools.md.";
+
+/// `ledger plan enrich`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct EnrichArgs {
+    /// The plan file
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// The registry of tools: YAML or JSON
+    #[arg(long, value_name = "REGISTRY")]
+    tools: PathBuf,
+    /// Write the result to this file, which must not exist
+    #[arg(long, short, value_name = "OUT")]
+    output: Option<PathBuf>,
+}
+
+/// `ledger plan enrich`.
+pub(super) fn enrich_file(args: &EnrichArgs) -> Result<Code, Failure> {
+    let imported = read(&args.file, None)?;
+    let registry =
+        files::read_tool_registry(&args.tools).map_err(|error| Failure::of_plan_file(&error))?;
+    let enriched = enrich(&imported.plan, &registry);
+    let problems: Vec<String> = validate(&enriched).iter().map(ToString::to_string).collect();
+    if !problems.is_empty() {
+        return Err(Failure::Usage(format!(
+            "{}: the enriched plan is not valid:\n  {}",
+            args.tools.display(),
+            problems.join("\n  ")
+        )));
+    }
+    let changed = enriched.steps.iter().zip(&imported.plan.steps).filter(|(new, old)| new != old);
+    let (changed, steps) = (changed.count(), enriched.steps.len());
+    let text = files::render(&PlanFile { plan: enriched, ..imported }, ExportFormat::Json)
+        .map_err(|error| Failure::of_plan_file(&error.at_path(&args.file)))?;
+    match &args.output {
+        None => print_raw(&text)?,
+        Some(path) => write_new(path, &text)?,
+    }
+    print_message(&format!("enriched {changed} of {steps} steps"));
+    Ok(Code::Fine)
+}

@@ -1,0 +1,78 @@
+//! Reads and writes plan files in any form.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::Path;
+
+use clap::ValueEnum;
+
+use plan_ledger::error::Error;
+use plan_ledger::files::{self, ExportFormat, PlanFile};
+
+use crate::output::{AtomicFile, Failure};
+
+/// The forms of plan files, for the help of each command that reads one.
+pub(super) const FORMS: &str = "\
+Plan files are recognized by their content (format/plan-files.md): our own YAML, JSON and Markdown,
+task-master tasks.json, Ralph prd.json, beads issues.jsonl, spec-kit and OpenSpec tasks.md, any
+JSON list of tasks, and Markdown with boxes, numbered items or headings such as `Step 1`.";
+
+/// The form in which a plan is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum FormChoice {
+    /// Our own form, as YAML
+    Yaml,
+    /// Our own form, as JSON: one document with top-level `steps`
+    Json,
+    /// Our own form, as Markdown
+    Md,
+    /// A diagram for Graphviz
+    Dot,
+    /// A diagram for Mermaid
+    Mermaid,
+}
+
+impl From<FormChoice> for ExportFormat {
+    fn from(choice: FormChoice) -> Self {
+        match choice {
+            FormChoice::Yaml => Self::Yaml,
+            FormChoice::Json => Self::Json,
+            FormChoice::Md => Self::Markdown,
+            FormChoice::Dot => Self::Dot,
+            FormChoice::Mermaid => Self::Mermaid,
+        }
+    }
+}
+
+/// Reads a plan file; of a file with several tagged plans, the one with that tag.
+pub(super) fn read(file: &Path, tag: Option<&str>) -> Result<PlanFile, Failure> {
+    files::read_tag(file, tag).map_err(|error| Failure::of_plan_file(&error))
+}
+
+/// The plan of a file in another form.
+pub(super) fn converted(
+    file: &Path,
+    imported: &PlanFile,
+    form: FormChoice,
+) -> Result<String, Failure> {
+    let text = files::render(imported, form.into());
+    text.map_err(|error| Failure::of_plan_file(&error.at_path(file)))
+}
+
+/// Writes a plan into a new file.
+pub(super) fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
+    let target = AtomicFile::beside(path)?;
+    let failed = |error: std::io::Error| Error::io("write the plan", path, error);
+    let mut file = File::create_new(target.temporary_path()).map_err(failed)?;
+    file.write_all(text.as_bytes()).map_err(failed)?;
+    Ok(target.publish(path)?)
+}
+
+/// `no steps`, `1 step`, `2 steps`.
+pub(super) fn count_of(count: usize, thing: &str) -> String {
+    match count {
+        0 => format!("no {thing}s"),
+        1 => format!("1 {thing}"),
+        many => format!("{many} {thing}s"),
+    }
+}

@@ -1,0 +1,65 @@
+//! `ledger plan history`: the versions of a run's plan.
+
+use clap::Args;
+use serde_json::json;
+
+use plan_ledger::ledger::time_text;
+use plan_ledger::plan::{Review, Run};
+
+use crate::commands::read_state::read_state;
+use crate::options::LedgerArgs;
+use crate::output::{Code, Failure, print_json, print_text};
+use crate::server::run_or_only;
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger plan history my-plan
+  ledger plan history my-plan --json | jq -r .reason
+
+It takes no lock. `ledger inspect DIR plan` shows what each version changed.";
+
+/// `ledger plan history`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct HistoryArgs {
+    #[command(flatten)]
+    ledger: LedgerArgs,
+    /// The run's name; optional if only one run is active
+    #[arg(value_name = "RUN")]
+    run: Option<String>,
+}
+
+/// `ledger plan history`.
+pub(super) fn history(args: &HistoryArgs) -> Result<Code, Failure> {
+    read_state(&args.ledger.dir, |state| {
+        list_versions(run_or_only(state, args.run.as_deref())?, args.ledger.json)
+    })
+}
+
+fn list_versions(run: &Run, as_json: bool) -> Result<Code, Failure> {
+    for (number, version) in (1..).zip(&run.versions) {
+        let status = match version.review {
+            _ if number == run.active => "active",
+            Some(Review::Rejected) => "rejected",
+            None if number > run.active => "waiting",
+            Some(Review::Approved) | None => "replaced",
+        };
+        if as_json {
+            print_json(&json!({
+                "type": "version", "run": run.name, "version": number, "hash": version.hash,
+                "steps": version.step_count, "reason": version.reason, "status": status,
+            }))?;
+            continue;
+        }
+        let reason = match version.reason.as_str() {
+            "" => String::new(),
+            reason => format!(": {reason}"),
+        };
+        let (hash, steps) = (version.hash.short(), version.step_count);
+        print_text(&format!("version {number} ({hash}), {steps} steps, {status}{reason}\n"))?;
+    }
+    if !as_json {
+        print_text(&format!("run {}, started {}\n", run.name, time_text(run.started)))?;
+    }
+    Ok(Code::Fine)
+}

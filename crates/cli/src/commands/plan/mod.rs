@@ -1,0 +1,84 @@
+//! `ledger plan`: plan files, and the versions of a run's plan.
+//!
+//! Plan files are only read. A result goes to standard output, or into a file that must not exist.
+
+mod add;
+mod approve;
+mod diff;
+mod enrich;
+mod export;
+mod forms;
+mod history;
+mod lint;
+mod planned_files;
+mod propose;
+mod review;
+mod show;
+mod withdraw;
+
+use clap::{Args, Subcommand};
+
+use crate::output::{Code, Failure};
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger plan lint plan.yaml                       find errors and likely mistakes
+  ledger plan export tasks.json -o plan.yaml       convert a plan of another tool
+  ledger plan propose plan.yaml                    start a run of it, for `ledger work`
+  ledger plan review my-plan                       show the version that waits for approval
+
+Each command has more examples in its `--help`.";
+
+/// `ledger plan`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct PlanArgs {
+    #[command(subcommand)]
+    task: PlanTask,
+}
+
+#[derive(Debug, Subcommand)]
+enum PlanTask {
+    /// List errors and likely mistakes in a plan file, with their lines
+    Lint(lint::LintArgs),
+    /// Show a plan file of any form, or print it in another form
+    Show(show::ShowArgs),
+    /// Convert a plan file to our own YAML, JSON or Markdown, or to a diagram
+    Export(export::ExportArgs),
+    /// Compare two plan files: steps, fields, order
+    Diff(diff::DiffArgs),
+    /// Fill in what a registry of tools knows about a plan's steps
+    Enrich(enrich::EnrichArgs),
+    /// Start a run of a plan, or propose the next version of a run's plan
+    Propose(propose::ProposeArgs),
+    /// Propose a version with one more step
+    Add(add::AddArgs),
+    /// List the versions of a run's plan
+    History(history::HistoryArgs),
+    /// Show the version of a run's plan that waits for approval
+    Review(review::ReviewArgs),
+    /// Approve the version that waits, so that it becomes active
+    Approve(approve::ApproveArgs),
+    /// Reject the version that waits
+    Reject(approve::ApproveArgs),
+    /// Withdraw a request for a new version or for more steps
+    Withdraw(withdraw::WithdrawArgs),
+}
+
+/// `ledger plan`.
+pub(crate) fn plan(args: &PlanArgs) -> Result<Code, Failure> {
+    match &args.task {
+        PlanTask::Lint(args) => lint::lint(args),
+        PlanTask::Show(args) => show::show(args),
+        PlanTask::Export(args) => export::export(args),
+        PlanTask::Diff(args) => diff::diff_files(args),
+        PlanTask::Enrich(args) => enrich::enrich_file(args),
+        PlanTask::Propose(args) => propose::propose(args),
+        PlanTask::Add(args) => add::add(args),
+        PlanTask::History(args) => history::history(args),
+        PlanTask::Review(args) => review::review(args),
+        PlanTask::Approve(args) => approve::approve(args),
+        PlanTask::Reject(args) => approve::reject(args),
+        PlanTask::Withdraw(args) => withdraw::withdraw(args),
+    }
+}

@@ -1,0 +1,98 @@
+//! `ledger plan propose`: starts a run of a plan, or proposes the next version of a run's plan.
+
+use std::io;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use plan_ledger::files;
+
+use crate::options::{LedgerArgs, TextPolicyChoice};
+use crate::output::{Code, Failure, print_message};
+use crate::server::{Act, Approval, OnFailureWord, Policy, TextWord};
+
+use super::planned_files::execute_and_note;
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger plan propose plan.yaml                    start a run of it, named after the file
+  ledger plan propose plan.yaml --run again        another run of it
+  ledger plan propose plan.yaml --reason 'scope'   the next version of an existing run's plan
+  ledger plan propose plan.yaml --approval required
+  ledger plan show tasks.json --json | ledger plan propose - --run tasks";
+
+/// `ledger plan propose`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct ProposeArgs {
+    #[command(flatten)]
+    ledger: LedgerArgs,
+    /// The plan: a plan file of any form, or - for standard input
+    #[arg(value_name = "PLAN")]
+    plan: PathBuf,
+    /// The run's name [default: the file's name without its extension]
+    #[arg(long, value_name = "NAME")]
+    run: Option<String>,
+    /// Why there is a new version
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    reason: String,
+    /// Whether the versions of a new run wait for approval
+    #[arg(long, value_name = "WHEN", default_value = "automatic")]
+    approval: ApprovalChoice,
+    /// How the text criteria of a new run are judged [default: judge; trust for files of other
+    /// tools]
+    #[arg(long, value_name = "WHO")]
+    text: Option<TextPolicyChoice>,
+    /// A new run stops dispatching after the first final failure of a step
+    #[arg(long)]
+    fail_fast: bool,
+}
+
+/// Whether plan versions wait for approval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ApprovalChoice {
+    /// They become active at once
+    Automatic,
+    /// They wait for `ledger plan approve`
+    Required,
+}
+
+/// `ledger plan propose`.
+pub(super) fn propose(args: &ProposeArgs) -> Result<Code, Failure> {
+    let is_stdin = args.plan.as_os_str() == "-";
+    let read = if is_stdin {
+        files::read_from("standard input", io::stdin().lock())
+    } else {
+        files::read(&args.plan)
+    };
+    let imported = read.map_err(|error| Failure::of_plan_file(&error))?;
+    if !(imported.statuses.is_empty() && imported.done.is_empty() && imported.skipped.is_empty()) {
+        let file = args.plan.display();
+        print_message(&format!(
+            "{file}: marks of finished steps are ignored; `ledger run` takes them over"
+        ));
+    }
+    let run = match &args.run {
+        Some(run) => run.clone(),
+        None => args.plan.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+    };
+    if is_stdin && args.run.is_none() {
+        let message = "a plan on standard input has no name\nhint: add --run NAME";
+        return Err(Failure::Usage(message.to_owned()));
+    }
+    let policy = Policy {
+        approval: match args.approval {
+            ApprovalChoice::Automatic => Approval::Automatic,
+            ApprovalChoice::Required => Approval::Required,
+        },
+        text: match args.text {
+            Some(TextPolicyChoice::Judge) => TextWord::Judge,
+            // As for `ledger run`: the texts of other tools' files are not meant as criteria.
+            None if imported.format.is_native() => TextWord::Judge,
+            Some(TextPolicyChoice::Trust) | None => TextWord::Trust,
+        },
+        on_failure: if args.fail_fast { OnFailureWord::FailFast } else { OnFailureWord::Continue },
+    };
+    let (plan, reason) = (Box::new(imported.plan), args.reason.clone());
+    execute_and_note(&args.ledger, &Act::Propose { run, plan, reason, policy })
+}

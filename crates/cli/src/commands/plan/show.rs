@@ -1,0 +1,101 @@
+//! `ledger plan show`: a plan file as an overview, or in another form.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use plan_ledger::files::PlanFile;
+use plan_ledger::ledger::plan_hash;
+use plan_ledger::plan::Step;
+
+use crate::output::{Code, Failure, print_raw, print_text};
+
+use super::forms::{FORMS, FormChoice, converted, count_of, read};
+
+fn help() -> String {
+    format!(
+        "Examples:\n  ledger plan show prd.json\n  ledger plan show tasks.md --format md\n  \
+         ledger plan show tasks.json --tag later --format json | jq '.steps[].id'\n  \
+         ledger plan show plan.yaml --format dot | dot -Tsvg > plan.svg\n\n{FORMS}"
+    )
+}
+
+/// `ledger plan show`.
+#[derive(Debug, Args)]
+#[command(after_help = help())]
+pub(super) struct ShowArgs {
+    /// The plan file
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Print it in this form instead
+    #[arg(long, value_name = "FORM")]
+    format: Option<FormChoice>,
+    /// In a file with several tagged plans, the plan with this tag
+    #[arg(long, value_name = "TAG")]
+    tag: Option<String>,
+    /// The same as --format json: one document
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
+}
+
+/// `ledger plan show`.
+pub(super) fn show(args: &ShowArgs) -> Result<Code, Failure> {
+    let imported = read(&args.file, args.tag.as_deref())?;
+    let form = args.format.or(args.json.then_some(FormChoice::Json));
+    match form {
+        None => print_text(&overview(&imported))?,
+        // For programs: exactly the bytes.
+        Some(form) => print_raw(&converted(&args.file, &imported, form)?)?,
+    }
+    Ok(Code::Fine)
+}
+
+/// A heading, and a line for each step and barrier.
+fn overview(imported: &PlanFile) -> String {
+    let PlanFile { plan, done, skipped, format, .. } = imported;
+    let mut lines = Vec::new();
+    let title = if plan.title.is_empty() { "untitled plan" } else { &plan.title };
+    lines.push(format!(
+        "{title} ({format}): {}, {} done, {} dropped; hash {}",
+        count_of(plan.steps.len(), "step"),
+        done.len(),
+        skipped.len(),
+        plan_hash(plan).short()
+    ));
+    let mut phase = None;
+    for step in &plan.steps {
+        if step.phase != phase {
+            phase.clone_from(&step.phase);
+            let of = plan.phases.iter().find(|each| Some(&each.id) == phase.as_ref());
+            lines.push(
+                of.map_or_else(String::new, |phase| format!("{}  {}", phase.id, phase.title)),
+            );
+        }
+        let mark = match (done.contains_key(&step.id), skipped.contains_key(&step.id)) {
+            (true, _) => 'x',
+            (false, true) => '-',
+            (false, false) => ' ',
+        };
+        lines.push(format!("[{mark}] {}  {}{}", step.id, title_of(step), dependencies(step)));
+    }
+    for barrier in &plan.barriers {
+        lines.push(format!("barrier {}  of {}", barrier.id, barrier.members.join(", ")));
+    }
+    lines.join("\n") + "\n"
+}
+
+/// The title of a step, or the first line of its goal.
+fn title_of(step: &Step) -> &str {
+    let text = if step.title.is_empty() { &step.goal } else { &step.title };
+    text.lines().next().unwrap_or_default()
+}
+
+/// The dependencies of a step, in parentheses; only their number if there are many.
+fn dependencies(step: &Step) -> String {
+    const NAMES_MAX: usize = 8;
+    match step.after.len() {
+        0 => String::new(),
+        many if many > NAMES_MAX => format!(" (after {many} others)"),
+        _ => format!(" (after {})", step.after.join(", ")),
+    }
+}

@@ -1,0 +1,27 @@
+//! `ledger plan withdraw`: withdraws a request for a new plan version or for more steps.
+
+use clap::Args;
+
+use crate::options::AuthorArgs;
+use crate::output::{Code, Failure};
+use crate::server::Act;
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger plan withdraw my-plan --by ana --reason 'it works after all'
+  ledger plan withdraw my-plan --by planner --reason 'no more steps'";
+
+/// `ledger plan withdraw`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct WithdrawArgs {
+    #[command(flatten)]
+    author: AuthorArgs,
+}
+
+/// `ledger plan withdraw`.
+pub(super) fn withdraw(args: &WithdrawArgs) -> Result<Code, Failure> {
+    let AuthorArgs { ledger, run, by, reason } = &args.author;
+    let (run, by, reason) = (run.clone(), by.clone(), reason.clone());
+    ledger.execute(&Act::Withdraw { run, by, reason })
+}

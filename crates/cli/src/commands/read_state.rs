@@ -1,0 +1,34 @@
+//! Reads the newest state of a ledger without its lock, for the commands that only look.
+
+use std::path::Path;
+
+use plan_ledger::error::{Error, ErrorKind};
+use plan_ledger::ledger::expect_sound;
+use plan_ledger::plan::State;
+
+use crate::output::Failure;
+
+use super::inspect::newest_state;
+use crate::options::environment;
+
+/// Calls `look` with the newest state.
+///
+/// If one of the state's runs cannot be read, the result is an error, even if `look` succeeded. If
+/// not all records can be read, the state may be stale: what `look` printed stays, and the command
+/// ends as for a damaged ledger.
+pub(crate) fn read_state<T>(
+    dir: &Path,
+    look: impl FnOnce(&State) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let (state, unread) = newest_state(dir, &environment())?;
+    let found = look(&state);
+    expect_sound(&state)?;
+    let Some(unread) = unread else { return found };
+    let message = match found {
+        // What was not found may be in the records that cannot be read.
+        Err(Failure::Usage(message)) => format!("{message}; {unread}"),
+        Err(failure) => return Err(failure),
+        Ok(_) => unread,
+    };
+    Err(Error::new(ErrorKind::Corrupt, message).into())
+}

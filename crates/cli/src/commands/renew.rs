@@ -1,0 +1,32 @@
+//! `ledger renew`: renews the lease of an attempt.
+
+use clap::Args;
+
+use crate::options::{LeaseOption, LedgerArgs, TokenArg};
+use crate::output::{Code, Failure};
+use crate::server::Act;
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger renew 412                                 the lease starts again
+  ledger renew 412 --lease 2h                      with another length
+  ledger renew                                     in a worker: $LEDGER_TOKEN
+
+Renew when half of the lease is over. When a lease expires, the step is dispatched again.";
+
+/// `ledger renew`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct RenewArgs {
+    #[command(flatten)]
+    ledger: LedgerArgs,
+    #[command(flatten)]
+    token: TokenArg,
+    #[command(flatten)]
+    lease: LeaseOption,
+}
+
+/// `ledger renew`.
+pub(crate) fn renew(args: &RenewArgs) -> Result<Code, Failure> {
+    args.ledger.execute(&Act::Renew { token: args.token.token, lease_seconds: args.lease.lease })
+}

@@ -1,0 +1,42 @@
+//! `ledger root`: the last durable record and its chain value, to compare with later.
+
+use clap::Args;
+use serde_json::json;
+
+use plan_ledger::ledger::Environment;
+
+use crate::options::{LedgerFolder, environment_for};
+use crate::output::{Code, Failure, print_json, print_raw};
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger root .ledger                              SEQ:CHAIN
+  ledger root .ledger | ssh elsewhere 'cat >> roots'
+
+Later, `ledger verify --expect-head SEQ:CHAIN` checks that the history up to that record is the
+same.";
+
+/// `ledger root`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct RootArgs {
+    #[command(flatten)]
+    folder: LedgerFolder,
+    /// Print one line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// `ledger root`.
+pub(crate) fn root(args: &RootArgs) -> Result<Code, Failure> {
+    let dir = args.folder.dir()?;
+    let environment = environment_for(&dir, &Environment::system())?;
+    let root = plan_ledger::ledger::root(&dir, &environment)?;
+    if args.json {
+        let chain = root.chain.to_string();
+        print_json(&json!({ "type": "root", "seq": root.seq, "chain": chain }))?;
+    } else {
+        print_raw(&format!("{}:{}\n", root.seq, root.chain))?;
+    }
+    Ok(Code::Fine)
+}

@@ -1,0 +1,82 @@
+//! The arguments of `ledger run`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::options::TextPolicyChoice;
+
+use super::helpers::HelperArgs;
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger run plan.yaml                             steps that have commands
+  ledger run plan.yaml --worker 'python3 agent.py' an agent for all other steps
+  ledger run tasks.json --stub --json              a task-master file, canned answers, JSON Lines
+  ledger run plan.yaml --retry-failed              once the causes of the failures are gone
+  ledger run plan.yaml --replan --reason 'scope'   continue with the changed plan file
+  ledger run plan.yaml --worker ./agent.sh --judge ./judge.sh --planner ./planner.sh --wait
+
+A worker gets its task as JSON on standard input and in LEDGER_* variables, and prints its output.
+The first Ctrl-C stops dispatching and waits for running workers, the second one ends them.";
+
+/// `ledger run`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct RunArgs {
+    /// The plan: our own YAML, JSON or Markdown, or a file of task-master, Ralph, beads, spec-kit,
+    /// OpenSpec, any JSON list of tasks, any Markdown with tasks (format/plan-files.md)
+    #[arg(value_name = "PLAN")]
+    pub(super) plan: PathBuf,
+    /// The ledger's folder; created if it does not exist
+    #[arg(long, value_name = "DIR", default_value = ".ledger", env = "LEDGER_DIR")]
+    #[arg(hide_env_values = true)]
+    pub(super) ledger: PathBuf,
+    /// The run's name [default: the file's name without its extension]
+    #[arg(long, value_name = "NAME")]
+    pub(super) run: Option<String>,
+    /// Shell command for the steps that have no command of their own
+    #[arg(long, value_name = "CMD", conflicts_with = "stub")]
+    pub(super) worker: Option<String>,
+    /// Answer every step at once, at no cost, without doing anything
+    #[arg(long)]
+    pub(super) stub: bool,
+    /// How many workers may run at once
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(super) max_parallel: u16,
+    /// Kill this process with SIGKILL when step number N is in flight, to test that it resumes
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) kill_at: Option<u32>,
+    /// Dispatch every step, even those that the file marks as done
+    #[arg(long)]
+    pub(super) fresh: bool,
+    /// How text criteria are judged [default: judge; trust for imported files and --stub]
+    #[arg(long, value_name = "WHO")]
+    pub(super) text: Option<TextPolicyChoice>,
+    /// Stop dispatching after the first final failure of a step
+    #[arg(long)]
+    pub(super) fail_fast: bool,
+    /// Continue with the file's plan if it differs from the run's
+    #[arg(long)]
+    pub(super) replan: bool,
+    /// Why the plan has changed
+    #[arg(long, value_name = "TEXT", requires = "replan")]
+    pub(super) reason: Option<String>,
+    /// Retry failed steps
+    #[arg(long)]
+    pub(super) retry_failed: bool,
+    /// Wait for people and deadlines, instead of ending with exit code 3; answer from another shell
+    #[arg(long)]
+    pub(super) wait: bool,
+    #[command(flatten)]
+    pub(super) helpers: HelperArgs,
+    /// Print progress as JSON Lines on standard output
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Print only the summary and errors
+    #[arg(long, short)]
+    pub(super) quiet: bool,
+    /// Count executions of stub workers in this file
+    #[arg(long, value_name = "FILE", hide = true, requires = "stub")]
+    pub(super) tally: Option<PathBuf>,
+}

@@ -1,0 +1,76 @@
+//! Options of `ledger run` about the judge, the planner, and the part of the plan that workers see.
+
+use clap::{Args, ValueEnum};
+
+use plan_ledger::files;
+use plan_ledger::plan::{ApprovalPolicy, Plan};
+
+use crate::runner::{Helpers, Judge, PlanContext, Planner};
+
+/// The name of a planner's answer in error messages.
+const ANSWER_NAME: &str = "its answer";
+
+/// Judge, planner and plan context.
+#[derive(Debug, Args)]
+pub(super) struct HelperArgs {
+    /// Shell command that judges text criteria: reads a JSON request, prints a JSON verdict
+    #[arg(long, value_name = "CMD", conflicts_with = "stub")]
+    pub(super) judge: Option<String>,
+    /// Shell command that prints a new plan on request: reads a JSON request
+    #[arg(long, value_name = "CMD", conflicts_with = "stub")]
+    planner: Option<String>,
+    /// Whether the planner's plans wait for approval
+    #[arg(long, value_name = "HOW", default_value = "ask", requires = "planner")]
+    approve: PlannerApproval,
+    /// How much of the plan each worker sees
+    #[arg(long, value_name = "PART", default_value = "near")]
+    plan_context: ContextChoice,
+}
+
+/// What happens to a planner's plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum PlannerApproval {
+    /// It waits for `ledger plan approve`, unless the plan itself asks a person
+    Ask,
+    /// It becomes active, unless the run or the plan requires approval
+    Auto,
+}
+
+/// How much of the plan workers see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ContextChoice {
+    /// The steps that a step depends on, and those that depend on it
+    Near,
+    /// All steps
+    Full,
+}
+
+impl HelperArgs {
+    /// The judge and the planner.
+    pub(super) fn helpers(&self) -> Helpers {
+        let judge = self.judge.clone().map(|command| Judge { command });
+        let approval = match self.approve {
+            PlannerApproval::Ask => ApprovalPolicy::Required,
+            PlannerApproval::Auto => ApprovalPolicy::Automatic,
+        };
+        let planner =
+            self.planner.clone().map(|command| Planner { command, approval, read: read_answer });
+        Helpers { judge, planner }
+    }
+
+    /// What workers see of the plan.
+    pub(super) fn context(&self) -> PlanContext {
+        match self.plan_context {
+            ContextChoice::Near => PlanContext::Near,
+            ContextChoice::Full => PlanContext::Full,
+        }
+    }
+}
+
+/// Reads the plan that a planner printed, in any form of a plan file. Its marks of finished steps
+/// are ignored: the run knows which steps are finished.
+fn read_answer(printed: &[u8]) -> Result<Plan, String> {
+    let text = std::str::from_utf8(printed).map_err(|error| error.to_string())?;
+    let imported = files::parse(ANSWER_NAME, text).map_err(|error| error.to_string())?;
+    Ok(imported.plan)
+}

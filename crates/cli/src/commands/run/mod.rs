@@ -1,0 +1,259 @@
+//! `ledger run`: reads a plan, finds or starts its run, drives it, and reports how it ended.
+//!
+//! The process has the writer lock while it drives the run, and serves the commands of other
+//! processes. With `--wait` it releases the lock while the run waits for people.
+
+mod args;
+mod helpers;
+mod prepare;
+mod wait;
+
+pub(crate) use args::RunArgs;
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use plan_ledger::error::Error;
+use plan_ledger::files::{self, PlanFile};
+use plan_ledger::ledger::{Clock, Environment, Ledger, LedgerView, OpenReport, state_hash};
+use plan_ledger::plan::{Ending, Glance, Micros, Named, RunId, RunStatus, StepNumber};
+
+use crate::options::environment;
+use crate::output::{
+    Audience, Code, Failure, RunReporter, code_of, escape_lines, print_error, print_message,
+    print_raw, summary_json, summary_text,
+};
+use crate::runner::{
+    Marks, Options, ProcessOptions, ProcessWorkers, RunOutcome, RunSummary, StubOptions,
+    StubWorkers, Workers, drive, recover, scratch_folder,
+};
+use crate::server::{check_name, open_in_turn, while_serving};
+
+use prepare::{PreparedRun, prepare, take_over_marks};
+use wait::{next_due, wait_for_change};
+
+/// `ledger run`.
+pub(crate) fn run(args: &RunArgs) -> Result<Code, Failure> {
+    let imported = files::read(&args.plan).map_err(|error| Failure::of_plan_file(&error))?;
+    let name = run_name(args)?;
+    check_plan(&imported, args)?;
+    let environment = environment();
+    let open = || Ledger::open_or_create(&args.ledger, &environment);
+    let (mut ledger, mut report) = open_in_turn(&args.ledger, open)?;
+    let audience = Audience::new(args.json, args.quiet);
+    let kill_at = args.kill_at.map(StepNumber);
+    let mut reporter = RunReporter::new(audience, kill_at, &args.ledger)?;
+    report_opened(&reporter, &report);
+    let mut next = prepare(&ledger, &name, &imported, args)?;
+    let marks = Marks::new(&imported.plan, &imported.done, &imported.skipped);
+    let request = RunRequest { name: &name, args, marks: (!args.fresh).then_some(&marks) };
+    loop {
+        let (code, waiting) = session(&ledger, &*environment.clock, next, request, &mut reporter)?;
+        // After a failed write, which has been reported, the close fails, too.
+        match ledger.close() {
+            Err(error) if code != Code::Machine => return Err(error.into()),
+            _ => {}
+        }
+        let Some(WaitingRun { run, seen, until, summary }) = waiting else { return Ok(code) };
+        let opened = wait_for_change(&args.ledger, &environment, seen, until, &mut reporter)?;
+        let Some(opened) = opened else {
+            reporter.finish();
+            print_raw(&summary)?;
+            return Ok(code);
+        };
+        (ledger, report) = opened;
+        report.notes.iter().for_each(|note| print_message(note));
+        // An answer may have ended the run: then driving it only prints its summary.
+        next = PreparedRun::Active(run);
+    }
+}
+
+/// The run that the command line asks for.
+#[derive(Clone, Copy)]
+struct RunRequest<'a> {
+    name: &'a str,
+    args: &'a RunArgs,
+    /// The steps that the file marks as done or dropped; `None` with `--fresh`.
+    marks: Option<&'a Marks>,
+}
+
+/// A run that waits for people or deadlines.
+struct WaitingRun {
+    run: RunId,
+    /// The last record before the last check for work.
+    seen: u64,
+    /// When its next timer is due.
+    until: Option<Micros>,
+    /// Its summary, to print if a signal ends the wait.
+    summary: String,
+}
+
+/// Drives a run until there is nothing left to dispatch. Returns the exit code and, with `--wait`,
+/// the run to wait for.
+fn session(
+    ledger: &Ledger,
+    clock: &dyn Clock,
+    next: PreparedRun,
+    request: RunRequest<'_>,
+    reporter: &mut RunReporter,
+) -> Result<(Code, Option<WaitingRun>), Failure> {
+    let RunRequest { name, args, marks } = request;
+    let run = match next {
+        PreparedRun::Ended(ending) => return Ok((report_ended(reporter, name, ending), None)),
+        PreparedRun::Active(run) => run,
+    };
+    // Before other processes are served: they must not claim these steps first.
+    take_over_marks(ledger, run, name, marks)?;
+    let work = || drive_run(ledger, clock, run, request, reporter);
+    let summary = while_serving(ledger, &args.ledger, print_message, work)?;
+    if let (RunOutcome::Waiting(items), true) = (&summary.outcome, args.wait) {
+        let until = next_due(ledger, run)?;
+        reporter.waits(&summary.run, items, until, &args.ledger);
+        let (seen, summary) = (summary.seen, rendered(ledger, &summary, args)?);
+        return Ok((Code::Waiting, Some(WaitingRun { run, seen, until, summary })));
+    }
+    reporter.finish();
+    Ok((report_summary(ledger, &summary, args)?, None))
+}
+
+/// The run's name: as given, or the file's name without its extension.
+fn run_name(args: &RunArgs) -> Result<String, Failure> {
+    let name = match &args.run {
+        Some(name) => name.clone(),
+        None => args.plan.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+    };
+    check_name(Named::Run, &name)?;
+    Ok(name)
+}
+
+/// Rejects a plan that cannot run, before anything is written.
+fn check_plan(imported: &PlanFile, args: &RunArgs) -> Result<(), Failure> {
+    check_worker(imported, args)
+        .or_else(|failure| if has_ended(args) == Some(true) { Ok(()) } else { Err(failure) })
+}
+
+/// Whether the run has ended and no option reopens it: then its steps need no worker.
+fn has_ended(args: &RunArgs) -> Option<bool> {
+    let name = run_name(args).ok().filter(|_| !args.replan && !args.retry_failed)?;
+    let view = LedgerView::open(&args.ledger, &Environment::system()).ok()?;
+    let state = view.fold(u64::MAX).ok()?.state;
+    Some(matches!(state.run_named(&name)?.status, RunStatus::Ended(_)))
+}
+
+/// Rejects a plan with a step that has neither a command nor a worker.
+fn check_worker(imported: &PlanFile, args: &RunArgs) -> Result<(), Failure> {
+    if args.stub || args.worker.as_ref().is_some_and(|worker| !worker.trim().is_empty()) {
+        return Ok(());
+    }
+    let plan = &imported.plan;
+    let is_open = |id: &String| {
+        args.fresh || !(imported.done.contains_key(id) || imported.skipped.contains_key(id))
+    };
+    let step = plan
+        .steps
+        .iter()
+        .find(|step| plan.with_defaults(step).command.is_none() && is_open(&step.id));
+    match step {
+        None => Ok(()),
+        Some(step) => Err(Failure::Usage(format!(
+            "{}: step `{}` has no command\nhint: add --worker CMD, or try the plan at no cost \
+             with --stub",
+            args.plan.display(),
+            step.id
+        ))),
+    }
+}
+
+fn drive_run(
+    ledger: &Ledger,
+    clock: &dyn Clock,
+    run: RunId,
+    RunRequest { args, marks, .. }: RunRequest<'_>,
+    reporter: &mut RunReporter,
+) -> Result<RunSummary, Failure> {
+    let folder = absolute(&args.ledger)?;
+    // This process has the lock, so the attempts that an earlier runner started in other runs are
+    // dead. Recover them, or they would use up the caps.
+    let state = ledger.state()?;
+    let is_in_flight = |(id, glance): &(RunId, Cow<'_, Glance>)| *id != run && glance.in_flight > 0;
+    for (other, _) in state.runs.glances().filter(is_in_flight) {
+        let worker = None;
+        let mut workers =
+            ProcessWorkers::new(ProcessOptions { ledger: folder.clone(), run: other, worker });
+        recover(ledger, other, &mut workers, reporter)?;
+    }
+    let mut workers: Box<dyn Workers> = if args.stub {
+        let scratch = Some(scratch_folder(&folder, run));
+        Box::new(StubWorkers::new(StubOptions { tally: args.tally.clone(), scratch }))
+    } else {
+        let worker = args.worker.clone();
+        let workers = ProcessWorkers::new(ProcessOptions { ledger: folder, run, worker });
+        let workers = workers.with_helpers(args.helpers.helpers());
+        Box::new(workers.with_context(args.helpers.context()))
+    };
+    // With --wait, the process waits for deadlines without the lock: see `wait`.
+    let options = Options { max_parallel: usize::from(args.max_parallel), marks };
+    Ok(drive(ledger, clock, run, workers.as_mut(), reporter, options)?)
+}
+
+/// The absolute path of the ledger's folder.
+fn absolute(ledger: &Path) -> Result<PathBuf, Failure> {
+    let failed = |error| Error::io("find the ledger's folder", ledger, error);
+    Ok(ledger.canonicalize().map_err(failed)?)
+}
+
+fn report_opened(reporter: &RunReporter, report: &OpenReport) {
+    report.notes.iter().for_each(|note| print_message(note));
+    reporter.print_if_json(&json!({
+        "type": "opened", "created": report.created, "verdict": report.verdict,
+        "last_seq": report.last_seq, "notes": report.notes,
+    }));
+}
+
+/// Reports a run that had ended before.
+fn report_ended(reporter: &RunReporter, name: &str, ending: Ending) -> Code {
+    let (line, ending, code) = match ending {
+        Ending::Done => ("is done: there is nothing left to dispatch", "done", Code::Fine),
+        Ending::Failed => (
+            "has failed\nhint: add --retry-failed to retry the failed steps, or change the plan and \
+             add --replan",
+            "failed",
+            Code::Failed,
+        ),
+        Ending::Cancelled => {
+            ("was cancelled\nhint: start another run with --run NEW", "cancelled", Code::Failed)
+        }
+        Ending::Aborted => {
+            ("was aborted\nhint: start another run with --run NEW", "aborted", Code::Failed)
+        }
+    };
+    print_message(&format!("run {name} {line}"));
+    reporter.print_if_json(&json!({ "type": "ended", "run": name, "ending": ending }));
+    code
+}
+
+/// A run's summary, as JSON or as text.
+fn rendered(ledger: &Ledger, summary: &RunSummary, args: &RunArgs) -> Result<String, Failure> {
+    Ok(if args.json {
+        // The state and its sequence number must belong together.
+        let state = ledger.state()?;
+        format!("{}\n", summary_json(summary, state.seq, state_hash(&state)))
+    } else {
+        escape_lines(&summary_text(summary, &args.ledger))
+    })
+}
+
+fn report_summary(ledger: &Ledger, summary: &RunSummary, args: &RunArgs) -> Result<Code, Failure> {
+    print_raw(&rendered(ledger, summary, args)?)?;
+    Ok(match &summary.outcome {
+        RunOutcome::Done => Code::Fine,
+        RunOutcome::Failed | RunOutcome::Cancelled | RunOutcome::Aborted => Code::Failed,
+        RunOutcome::Waiting(_) | RunOutcome::Interrupted => Code::Waiting,
+        RunOutcome::Stopped { error, .. } => {
+            print_error(&error.to_string());
+            code_of(error)
+        }
+    })
+}

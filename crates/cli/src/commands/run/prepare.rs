@@ -1,0 +1,168 @@
+//! Finds the run of a plan file and prepares it: starts it, resumes it, proposes a new plan version
+//! or retries failed steps.
+
+use plan_ledger::files::{PlanFile, PlanFormat};
+use plan_ledger::ledger::{Ledger, expect_sound, plan_hash};
+use plan_ledger::plan::{
+    Command, CompactPlan, ContentHash, Ending, OnFailure, Plan, Rejection, Review, Run, RunId,
+    RunPolicy, RunStatus, TextPolicy, diff,
+};
+
+use crate::options::TextPolicyChoice;
+use crate::output::{Failure, print_message};
+use crate::runner::{Marks, is_by_planner, take_marks};
+
+use super::args::RunArgs;
+
+/// The author of a retry that the command line asks for.
+const OPERATOR: &str = "operator";
+
+/// What to do with a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PreparedRun {
+    /// It may have steps to dispatch.
+    Active(RunId),
+    /// It has ended, and no option reopens it.
+    Ended(Ending),
+}
+
+/// Finds or starts the run and prepares it.
+pub(super) fn prepare(
+    ledger: &Ledger,
+    name: &str,
+    imported: &PlanFile,
+    args: &RunArgs,
+) -> Result<PreparedRun, Failure> {
+    let policy = policy(imported.format, args);
+    let state = ledger.state()?;
+    let run = state.run_named(name);
+    expect_sound(&state)?;
+    let Some(run) = run else {
+        return Ok(PreparedRun::Active(ledger.start_run(name, &imported.plan, policy)?));
+    };
+    if args.text.is_some() && run.policy.text != policy.text {
+        print_message(&format!(
+            "run {name}: --text is ignored: the run was started with another policy"
+        ));
+    }
+    let hash = plan_hash(&imported.plan);
+    let is_same = run.active_version().is_some_and(|version| version.hash == hash);
+    // A version that waits for approval is not proposed again.
+    let is_proposed = !is_same && run.newest_proposal().is_some_and(|(_, each)| each.hash == hash);
+    if !is_same && !is_proposed && is_superseded(run, hash) && !args.replan {
+        print_message(&format!(
+            "run {name}: continues with plan version {}, which a planner made; the file has an \
+             earlier version",
+            run.active
+        ));
+    } else if !is_same && !is_proposed {
+        let ended = matches!(
+            run.status,
+            RunStatus::Ended(Ending::Done | Ending::Cancelled | Ending::Aborted)
+        );
+        if !args.replan || ended {
+            let hint = if ended {
+                "the run has ended: add --run NEW to start another run"
+            } else {
+                "add --replan to continue with the file's plan, or --run NEW to start another run"
+            };
+            if let Some(version) = rejected(run, hash) {
+                return Err(Failure::Refused(format!(
+                    "run {name}: the file's plan was rejected as version {version}\nhint: change \
+                     it and add --replan, or add --run NEW to start another run"
+                )));
+            }
+            let difference = difference(run.plan().map(CompactPlan::whole), imported);
+            return Err(Failure::Refused(format!(
+                "run {name} has another plan than the file:\n{difference}\nhint: {hint}"
+            )));
+        }
+        let reason = args.reason.as_deref().unwrap_or("the plan file changed");
+        let version = ledger.propose(run.id, &imported.plan, reason)?;
+        let is_active = ledger.state()?.runs.get(&run.id).is_some_and(|run| run.active == version);
+        let how = if is_active { "is active" } else { "waits for approval" };
+        print_message(&format!("run {name}: plan version {version} {how}"));
+    }
+    if args.helpers.judge.is_some() && run.policy.text == TextPolicy::Trust {
+        print_message(&format!(
+            "run {name}: --judge is ignored: the run was started with --text trust"
+        ));
+    }
+    if args.retry_failed {
+        match ledger.execute(&Command::RetryFailed { run: run.id, by: OPERATOR.to_owned() }) {
+            Err(error) if error.rejection() == Some(&Rejection::NothingFailed) => {
+                print_message(&format!("run {name}: no step has failed, so none is retried"));
+            }
+            // A run that has ended has nothing to retry; it is reported below.
+            Err(error) if matches!(error.rejection(), Some(Rejection::RunHasEnded(_))) => {}
+            other => drop(other?),
+        }
+    }
+    current(ledger, run.id)
+}
+
+/// Takes over the steps that the file marks as done or dropped, unless the run has done so.
+pub(super) fn take_over_marks(
+    ledger: &Ledger,
+    run: RunId,
+    name: &str,
+    marks: Option<&Marks>,
+) -> Result<(), Failure> {
+    let Some(marks) = marks else { return Ok(()) };
+    let taken = take_marks(ledger, run, marks)?;
+    if taken.is_any() {
+        print_message(&format!("run {name}: {taken}"));
+    }
+    for step in taken.dealt {
+        print_message(&format!(
+            "run {name}: the file's mark of `{step}` is ignored: the step was already dispatched \
+             in this run; to keep it from running again, use `ledger skip`"
+        ));
+    }
+    Ok(())
+}
+
+/// The prepared run in its current status.
+fn current(ledger: &Ledger, run: RunId) -> Result<PreparedRun, Failure> {
+    Ok(match ledger.state()?.runs.get(&run).map(|run| run.status) {
+        Some(RunStatus::Ended(ending)) => PreparedRun::Ended(ending),
+        _ => PreparedRun::Active(run),
+    })
+}
+
+/// Whether a plan is an earlier version of the run, and a planner made all later ones.
+fn is_superseded(run: &Run, hash: ContentHash) -> bool {
+    let index = run.versions.iter().rposition(|version| version.hash == hash);
+    let later = index.and_then(|index| run.versions.get(index.saturating_add(1)..));
+    later.is_some_and(|later| !later.is_empty() && later.iter().all(is_by_planner))
+}
+
+/// The policy of a new run. The texts of other tools' files are not meant as criteria.
+fn policy(format: PlanFormat, args: &RunArgs) -> RunPolicy {
+    let is_own = format.is_native();
+    let text = match args.text {
+        Some(TextPolicyChoice::Trust) => TextPolicy::Trust,
+        None if args.helpers.judge.is_some() => TextPolicy::Judge,
+        None if args.stub || !is_own => TextPolicy::Trust,
+        Some(TextPolicyChoice::Judge) | None => TextPolicy::Judge,
+    };
+    let on_failure = if args.fail_fast { OnFailure::FailFast } else { OnFailure::Continue };
+    RunPolicy { text, on_failure, ..RunPolicy::default() }
+}
+
+/// The newest version with this hash, if it was rejected.
+fn rejected(run: &Run, hash: ContentHash) -> Option<u32> {
+    let version = (1..).zip(&run.versions).filter(|(_, version)| version.hash == hash).last()?;
+    (version.1.review == Some(Review::Rejected)).then_some(version.0)
+}
+
+/// The difference between two plans, indented.
+fn difference(old: Option<Plan>, imported: &PlanFile) -> String {
+    match old {
+        Some(old) => {
+            let text = diff(&old, &imported.plan).to_string();
+            format!("  {}", text.replace('\n', "\n  "))
+        }
+        None => "  the run has no active plan".to_owned(),
+    }
+}

@@ -1,0 +1,53 @@
+//! `ledger run --wait`: releases the ledger while the run waits for people, and reopens it when
+//! something has changed or a deadline has passed.
+//!
+//! While it waits, the process has no lock and writes nothing, so that people can answer with any
+//! command.
+
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use plan_ledger::error::ErrorKind;
+use plan_ledger::ledger::{Environment, Ledger, OpenReport, root};
+use plan_ledger::plan::{Micros, RunId, Timer};
+
+use crate::output::Failure;
+use crate::runner::{Observer, StopRequest};
+
+/// The pause between two reads of the ledger.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// When the next timer of a run is due.
+pub(super) fn next_due(ledger: &Ledger, run: RunId) -> Result<Option<Micros>, Failure> {
+    let state = ledger.state()?;
+    let timers = state.runs.get(&run).map(|run| run.timers.clone()).unwrap_or_default();
+    Ok(timers.into_iter().find(|(_, timer)| *timer != Timer::Wall).map(|(until, _)| until))
+}
+
+/// Waits until the ledger has a record after `seq`, or until that time, and opens it. Returns `None`
+/// if a signal asked the process to stop.
+///
+/// `seq` must be read before the last check for work: a later record may have made a step ready.
+pub(super) fn wait_for_change(
+    dir: &Path,
+    environment: &Environment,
+    seq: u64,
+    until: Option<Micros>,
+    observer: &mut dyn Observer,
+) -> Result<Option<(Ledger, OpenReport)>, Failure> {
+    let mut is_over = false;
+    while observer.stop_request() == StopRequest::None {
+        let is_due = until.is_some_and(|until| environment.clock.now() >= until);
+        is_over = is_over || is_due || root(dir, environment)?.seq != seq;
+        if is_over {
+            match Ledger::open(dir, environment) {
+                // The process that answered, or another runner, still has the lock.
+                Err(error) if error.kind() == ErrorKind::Locked => {}
+                opened => return Ok(Some(opened?)),
+            }
+        }
+        thread::sleep(POLL_INTERVAL);
+    }
+    Ok(None)
+}

@@ -1,0 +1,25 @@
+//! `ledger tick`: records what is due.
+
+use clap::Args;
+
+use crate::options::LedgerArgs;
+use crate::output::{Code, Failure};
+use crate::server::Act;
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger tick                                      record expired leases, delays and deadlines
+  ledger tick --json | jq .next_due_micros";
+
+/// `ledger tick`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct TickArgs {
+    #[command(flatten)]
+    ledger: LedgerArgs,
+}
+
+/// `ledger tick`.
+pub(crate) fn tick(args: &TickArgs) -> Result<Code, Failure> {
+    args.ledger.execute(&Act::Tick {})
+}

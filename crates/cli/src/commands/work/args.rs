@@ -1,0 +1,47 @@
+//! The arguments of `ledger work`.
+
+use clap::Args;
+
+use crate::options::{LedgerArgs, WaitLimit, WorkerOption, parse_wait_limit};
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger work -- python3 agent.py                  until there is no more work
+  ledger work my-plan --worker w1 --wait -- ./agent.sh
+  for n in 1 2 3; do ledger work --worker w$n --wait -- ./agent.sh & done; wait
+
+The command gets its task as `ledger run` gives it (format/hand-off.md): JSON on standard input, and
+LEDGER_* in its environment; what it prints is its output. Steps with their own command run that
+instead. Criteria that are commands are checked after each step, and those of the plan after the
+last one; text criteria wait for `ledger accept`.
+
+The first Ctrl-C stops claiming and waits for the command, the second one ends it. If the lease of an
+attempt expires or its step is cancelled, the command is ended at the next renewal, together with
+its child processes. If the ledger is locked or the disk is full, a report is retried until the
+lease expires, and a claim for as long as --wait lasts.
+
+Exit code 0: the run is done, or --max steps were tried. 1: it failed. 3: no step is ready although
+the run is not over, or Ctrl-C stopped this with work left.";
+
+/// `ledger work`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct WorkArgs {
+    #[command(flatten)]
+    pub(super) ledger: LedgerArgs,
+    /// The run's name; optional if only one run is active
+    #[arg(value_name = "RUN")]
+    pub(super) run: Option<String>,
+    #[command(flatten)]
+    pub(super) worker: WorkerOption,
+    /// Stop after this many steps, failed ones included
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) max: Option<u64>,
+    /// Wait until a step is ready, at most this many seconds each time
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "forever")]
+    #[arg(value_parser = parse_wait_limit)]
+    pub(super) wait: Option<WaitLimit>,
+    /// The command that works on the steps, and its arguments
+    #[arg(last = true, value_name = "CMD", required = true)]
+    pub(super) command: Vec<String>,
+}

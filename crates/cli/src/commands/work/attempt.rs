@@ -1,0 +1,72 @@
+//! Runs the command of one attempt.
+
+use std::thread::scope;
+
+use serde_json::Value;
+
+use plan_ledger::error::Error;
+use plan_ledger::plan::Receipt;
+
+use crate::output::{Code, code_of, quoted};
+use crate::runner::{End, Order, OutsideWork, StartFailure, StopRequest};
+use crate::server::Work;
+
+use super::lease::{Heartbeat, Lease};
+use super::report::Attempt;
+use super::worker::Worker;
+
+/// How an attempt ended.
+pub(super) enum AttemptEnd {
+    /// The command ended, with this receipt.
+    Reported(Box<Receipt>),
+    /// The attempt was over before its command: there is nothing to report.
+    Over,
+    /// The command did not report: how far it was, why, and the exit code of `ledger work`.
+    Lost(Work, String, Code),
+}
+
+impl Worker<'_> {
+    /// Runs the command on a task, and renews the lease meanwhile.
+    pub(super) fn run_attempt(&mut self, task: &Value, attempt: &mut Attempt) -> AttemptEnd {
+        let own = task.pointer("/step/command").and_then(Value::as_str);
+        let words: Vec<String> = self.args.command.iter().map(|word| quoted(word)).collect();
+        let command = own.map_or_else(|| format!("exec {}", words.join(" ")), str::to_owned);
+        let work = OutsideWork {
+            ledger: &self.ledger,
+            folder: self.files.path().to_owned(),
+            task,
+            command: &command,
+        };
+        let mut lease = Lease::of(task);
+        let (signals, client) = (&self.signals, &mut self.heartbeats);
+        let ended = scope(|scope| {
+            let failed = |error| Error::io("start the heartbeat thread", &self.ledger, error);
+            let heartbeat = Heartbeat::start(scope, attempt.token, client)
+                .map_err(|error| StartFailure::NotBegun(failed(error)))?;
+            let ended = work.run(|| {
+                lease.renew_if_due(&heartbeat);
+                match signals.request() {
+                    StopRequest::None | StopRequest::Drain if !lease.is_over() => Order::GoOn,
+                    _ => Order::Stop,
+                }
+            });
+            lease.finish(&heartbeat);
+            ended
+        });
+        attempt.until = lease.until();
+        match ended {
+            Ok(End::Stopped) if lease.is_over() => AttemptEnd::Over,
+            Ok(End::Returned(receipt)) => AttemptEnd::Reported(receipt),
+            Ok(End::Stopped) => {
+                let reason = "it was ended before it reported".to_owned();
+                AttemptEnd::Lost(Work::Begun, reason, Code::Waiting)
+            }
+            Err(StartFailure::NotBegun(error)) => {
+                AttemptEnd::Lost(Work::NotBegun, error.to_string(), code_of(&error))
+            }
+            Err(StartFailure::Begun(error)) => {
+                AttemptEnd::Lost(Work::Begun, error.to_string(), code_of(&error))
+            }
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Repeats requests that the ledger cannot take right now: it is locked, or the disk is full.
+//!
+//! A worker's result is not thrown away for a temporary reason. Its report is repeated until the
+//! lease is over, and then once more: a late receipt is kept as rejected. Each repetition is the
+//! same request and is carried out at most once.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use plan_ledger::error::ErrorKind;
+use plan_ledger::ledger::{Clock as _, SystemClock};
+use plan_ledger::plan::Micros;
+
+use crate::options::WaitLoop;
+use crate::output::{Code, Failure, print_message};
+use crate::runner::StopRequest;
+use crate::server::{Act, Answer, Client};
+
+use super::answers::error_of;
+use super::worker::Worker;
+
+/// The minimum time between two requests.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// How long a verdict is repeated. If it is lost, its command runs again.
+const VERDICT_LIMIT: Micros = 10 * 60 * 1_000_000;
+
+/// Why a request got no answer, although a later one may.
+struct Obstacle {
+    kind: String,
+    message: String,
+}
+
+impl Worker<'_> {
+    /// Sends a request, and repeats it until that time.
+    pub(super) fn request_until(
+        &mut self,
+        until: Micros,
+        act: &Act,
+        notice: &str,
+    ) -> Result<Answer, Failure> {
+        let signals = &self.signals;
+        retry(&mut self.client, act, notice, |_, sent_at| {
+            sent_at < until && signals.request() != StopRequest::Kill
+        })
+    }
+
+    /// Sends the verdict of a command.
+    pub(super) fn send_verdict(&mut self, act: &Act) -> Result<Answer, Failure> {
+        let until = SystemClock.now().saturating_add(VERDICT_LIMIT);
+        self.request_until(until, act, "a verdict is not recorded yet")
+    }
+
+    /// Sends a claim, and repeats it while the worker may wait.
+    pub(super) fn send_claim(&mut self, act: &Act, wait: &WaitLoop) -> Result<Answer, Failure> {
+        let signals = &self.signals;
+        retry(&mut self.client, act, "no step could be claimed yet", |obstacle, _| {
+            obstacle.is_temporary() && !wait.is_over() && signals.request() == StopRequest::None
+        })
+    }
+}
+
+/// Sends a request until it has an answer, or until `may_retry` refuses to repeat a request that was
+/// sent at that time. The first obstacle is reported after `notice`.
+fn retry(
+    client: &mut Client,
+    act: &Act,
+    notice: &str,
+    mut may_retry: impl FnMut(&Obstacle, Micros) -> bool,
+) -> Result<Answer, Failure> {
+    let mut request = client.request(act)?;
+    let mut is_reported = false;
+    loop {
+        let (sent_at, sent) = (SystemClock.now(), Instant::now());
+        let outcome = client.repeat(&mut request);
+        let Some(obstacle) = obstacle(&outcome).filter(|it| may_retry(it, sent_at)) else {
+            return outcome;
+        };
+        if !std::mem::replace(&mut is_reported, true) {
+            print_message(&format!("{notice}: {}; retrying", obstacle.message));
+        }
+        sleep(PAUSE.saturating_sub(sent.elapsed()));
+    }
+}
+
+/// Why a request failed, unless the ledger's rules rejected it.
+fn obstacle(outcome: &Result<Answer, Failure>) -> Option<Obstacle> {
+    let (code, line) = error_of(outcome)?;
+    if !matches!(code, Code::Held | Code::Machine) {
+        return None;
+    }
+    let text = |member: &str| line.get(member).and_then(Value::as_str).map(str::to_owned);
+    Some(Obstacle { kind: text("kind")?, message: text("message")? })
+}
+
+impl Obstacle {
+    /// Whether it goes away without a repair.
+    fn is_temporary(&self) -> bool {
+        [ErrorKind::Locked, ErrorKind::DiskFull].iter().any(|kind| kind.name() == self.kind)
+    }
+}

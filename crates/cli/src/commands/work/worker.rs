@@ -1,0 +1,78 @@
+//! The state of a worker: its options, its connections, its files and its counts.
+
+use std::path::PathBuf;
+
+use tempfile::TempDir;
+
+use plan_ledger::error::Error;
+use plan_ledger::plan::{Outcome, Receipt};
+
+use crate::output::Failure;
+use crate::runner::StopRequest;
+use crate::server::{Answer, Client};
+use crate::signals::StopSignals;
+
+use super::answers::text_in;
+use super::args::WorkArgs;
+
+pub(super) struct Worker<'a> {
+    pub(super) args: &'a WorkArgs,
+    pub(super) signals: StopSignals,
+    /// The absolute path of the ledger's folder.
+    pub(super) ledger: PathBuf,
+    /// The files of the command's attempts.
+    pub(super) files: TempDir,
+    pub(super) client: Client,
+    /// A connection for renewals alone, so that they wait for nothing else.
+    pub(super) heartbeats: Client,
+    pub(super) tally: Tally,
+}
+
+impl<'a> Worker<'a> {
+    pub(super) fn new(args: &'a WorkArgs) -> Result<Self, Failure> {
+        let signals = StopSignals::register(&args.ledger.dir)?;
+        let failed = |error| Error::io("find the ledger's folder", &args.ledger.dir, error);
+        // The first claim finds out whether there is a ledger.
+        let ledger = std::path::absolute(&args.ledger.dir).map_err(failed)?;
+        let files = tempfile::tempdir().map_err(|error| {
+            Error::io("create a folder for the worker's files", &std::env::temp_dir(), error)
+        })?;
+        Ok(Self {
+            args,
+            signals,
+            ledger,
+            files,
+            client: args.ledger.client(),
+            heartbeats: args.ledger.client(),
+            tally: Tally::default(),
+        })
+    }
+
+    /// Whether a signal asked the worker to stop.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.signals.request() != StopRequest::None
+    }
+}
+
+/// The attempts so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Tally {
+    /// Attempts with a recorded receipt.
+    pub(super) reported: u64,
+    /// Those that failed, by their receipt or by a criterion.
+    pub(super) failed: u64,
+}
+
+impl Tally {
+    /// Counts a receipt and the last answer about it.
+    pub(super) fn count(&mut self, receipt: &Receipt, answer: &Answer) {
+        let has_failed = matches!(receipt.outcome, Outcome::Failed { .. });
+        let is_rejected = text_in(answer, "ruling").is_some_and(|ruling| ruling == "fail");
+        self.reported += 1;
+        self.failed += u64::from(has_failed || is_rejected);
+    }
+
+    pub(super) fn succeeded(self) -> u64 {
+        self.reported.saturating_sub(self.failed)
+    }
+}

@@ -1,0 +1,49 @@
+//! The ledger of a command that takes it as its first argument.
+//!
+//! Without an argument, every command uses the same folder: `LEDGER_DIR`, or else `.ledger`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::output::Failure;
+
+const HELP: &str = "The ledger's folder; where it is only read, also an archive's file \
+                    [env: LEDGER_DIR] [default: .ledger]";
+
+/// A ledger, as an argument or as an option.
+#[derive(Debug, Args)]
+pub(crate) struct LedgerFolder {
+    #[arg(value_name = "DIR", help = HELP)]
+    dir: Option<PathBuf>,
+    /// The same as DIR, as an option
+    #[arg(long, value_name = "DIR", global = true)]
+    ledger: Option<PathBuf>,
+}
+
+impl LedgerFolder {
+    /// The ledger's folder.
+    ///
+    /// # Errors
+    /// `Usage` if it is given twice.
+    pub(crate) fn dir(&self) -> Result<PathBuf, Failure> {
+        match (&self.dir, &self.ledger) {
+            (Some(dir), Some(ledger)) => {
+                let (dir, ledger) = (dir.display(), ledger.display());
+                let message = format!(
+                    "the ledger is given twice: {dir} and {ledger}\nhint: give DIR or --ledger DIR"
+                );
+                Err(Failure::Usage(message))
+            }
+            (Some(dir), None) | (None, Some(dir)) => Ok(dir.clone()),
+            (None, None) => {
+                let dir = std::env::var_os("LEDGER_DIR").unwrap_or_else(|| ".ledger".into());
+                if dir.is_empty() {
+                    let message = "LEDGER_DIR is set, but empty";
+                    return Err(Failure::Usage(message.to_owned()));
+                }
+                Ok(dir.into())
+            }
+        }
+    }
+}

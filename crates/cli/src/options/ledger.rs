@@ -1,0 +1,82 @@
+//! The ledger that a command changes, and the person who changes it.
+//!
+//! Such a command sends a request to the lock holder, or takes the lock itself, and prints the
+//! answer.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use plan_ledger::error::Result as LedgerResult;
+use plan_ledger::ledger::{Environment, Ledger, archive_environment};
+
+use crate::output::{Code, Failure, print_answer, print_message};
+use crate::server::{Act, Answer, Client, hand_over, open_in_turn};
+
+/// The ledger, and the form of the answer.
+#[derive(Debug, Args)]
+pub(crate) struct LedgerArgs {
+    /// The ledger's folder
+    #[arg(long = "ledger", value_name = "DIR", default_value = ".ledger", env = "LEDGER_DIR")]
+    #[arg(hide_env_values = true)]
+    pub(crate) dir: PathBuf,
+    /// Print the answer as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A change of a run: who makes it, and why.
+#[derive(Debug, Args)]
+pub(crate) struct AuthorArgs {
+    #[command(flatten)]
+    pub(crate) ledger: LedgerArgs,
+    /// The run's name
+    pub(crate) run: String,
+    /// Your name, for the record
+    #[arg(long, value_name = "WHO")]
+    pub(crate) by: String,
+    /// Why
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub(crate) reason: String,
+}
+
+impl LedgerArgs {
+    /// Sends a request and prints the answer.
+    pub(crate) fn execute(&self, act: &Act) -> Result<Code, Failure> {
+        self.print(&hand_over(&self.dir, act, &environment())?)
+    }
+
+    /// A client for several requests.
+    pub(crate) fn client(&self) -> Client {
+        Client::new(&self.dir, &environment())
+    }
+
+    /// Prints an answer.
+    pub(crate) fn print(&self, answer: &Answer) -> Result<Code, Failure> {
+        print_answer(self.json, answer)
+    }
+}
+
+/// The environment of this machine. A process that finds the ledger locked learns which command has
+/// the lock.
+pub(crate) fn environment() -> Environment {
+    let environment = Environment::system();
+    let command = std::env::args_os().nth(1).unwrap_or_default();
+    let holder = format!("{} (ledger {})", environment.holder, command.to_string_lossy());
+    Environment { holder, ..environment }
+}
+
+/// The environment in which `path` is a ledger: its folder, or an archive's file.
+pub(crate) fn environment_for(path: &Path, environment: &Environment) -> LedgerResult<Environment> {
+    if path.is_file() {
+        return archive_environment(path, environment);
+    }
+    Ok(environment.clone())
+}
+
+/// Opens an existing ledger for writing and prints what recovery found.
+pub(crate) fn open_ledger(dir: &Path, environment: &Environment) -> LedgerResult<Ledger> {
+    let (ledger, report) = open_in_turn(dir, || Ledger::open(dir, environment))?;
+    report.notes.iter().for_each(|note| print_message(note));
+    Ok(ledger)
+}

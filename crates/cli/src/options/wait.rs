@@ -1,0 +1,75 @@
+//! `--wait`: claims that are repeated until a step is ready, the run ends, or the time is up.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::output::{Code, Failure};
+use crate::server::{Act, Answer, Client};
+
+/// How long to wait: `None` is forever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct WaitLimit(Option<Duration>);
+
+/// Parses a number of seconds, or `forever`.
+pub(crate) fn parse_wait_limit(text: &str) -> Result<WaitLimit, String> {
+    if text == "forever" {
+        return Ok(WaitLimit(None));
+    }
+    let seconds: f64 = text.parse().map_err(|_| "expected a number of seconds".to_owned())?;
+    let wait = Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?;
+    Ok(WaitLimit(Some(wait)))
+}
+
+/// The pause between two attempts, which doubles from the first to the last.
+const PAUSE_MIN: Duration = Duration::from_millis(10);
+const PAUSE_MAX: Duration = Duration::from_millis(500);
+
+/// Paces a loop that waits for something, and ends it.
+#[derive(Debug)]
+pub(crate) struct WaitLoop {
+    limit: Option<WaitLimit>,
+    started: Instant,
+    pause: Duration,
+}
+
+impl WaitLoop {
+    /// Starts the clock. Without a limit, the loop does not wait at all.
+    pub(crate) fn start(limit: Option<WaitLimit>) -> Self {
+        Self { limit, started: Instant::now(), pause: PAUSE_MIN }
+    }
+
+    /// How much time is left; `None` is forever.
+    fn left(&self) -> Option<Duration> {
+        match self.limit {
+            None => Some(Duration::ZERO),
+            Some(WaitLimit(wait)) => wait.map(|wait| wait.saturating_sub(self.started.elapsed())),
+        }
+    }
+
+    /// Whether the time is up.
+    pub(crate) fn is_over(&self) -> bool {
+        self.left().is_some_and(|left| left.is_zero())
+    }
+
+    /// Sleeps before the next attempt.
+    pub(crate) fn pause(&mut self) {
+        sleep(self.left().map_or(self.pause, |left| self.pause.min(left)));
+        self.pause = (self.pause * 2).min(PAUSE_MAX);
+    }
+}
+
+/// Claims a step, and repeats the claim until a step is ready, the run ends, or the time is up.
+pub(crate) fn claim_with_wait(
+    client: &mut Client,
+    act: &Act,
+    limit: Option<WaitLimit>,
+) -> Result<Answer, Failure> {
+    let mut wait = WaitLoop::start(limit);
+    loop {
+        let answer = client.ask(act)?;
+        if answer.code != Code::Waiting.number() || wait.is_over() {
+            return Ok(answer);
+        }
+        wait.pause();
+    }
+}

@@ -1,0 +1,44 @@
+//! What the commands of workers share: the worker's name, its lease, and its token.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use plan_ledger::ledger::parse_duration;
+
+/// The worker.
+#[derive(Debug, Args)]
+pub(crate) struct WorkerOption {
+    /// The worker's name
+    #[arg(long, value_name = "NAME", default_value = "worker", env = "LEDGER_WORKER")]
+    #[arg(hide_env_values = true)]
+    pub(crate) worker: String,
+}
+
+/// How long a claim holds.
+#[derive(Debug, Args)]
+pub(crate) struct LeaseOption {
+    /// How long the claim holds without a renewal: `90s`, `2h`, or seconds [default: as the plan
+    /// says]
+    #[arg(long, value_name = "DURATION", value_parser = parse_lease)]
+    pub(crate) lease: Option<u32>,
+}
+
+/// A lease in seconds, rounded up.
+fn parse_lease(text: &str) -> Result<u32, String> {
+    let expected = || format!("expected a time from 1s to {}s, such as 90s or 2h 30m", u32::MAX);
+    let lease = match text.parse() {
+        Ok(seconds) => Duration::from_secs(seconds),
+        Err(_) => parse_duration(text).ok_or_else(expected)?,
+    };
+    let seconds = lease.as_secs().saturating_add(u64::from(lease.subsec_nanos() > 0));
+    u32::try_from(seconds).ok().filter(|seconds| *seconds > 0).ok_or_else(expected)
+}
+
+/// The token of an attempt. It names run, step and attempt.
+#[derive(Debug, Args)]
+pub(crate) struct TokenArg {
+    /// The attempt's token, as `claim` printed it
+    #[arg(value_name = "TOKEN", env = "LEDGER_TOKEN", hide_env_values = true)]
+    pub(crate) token: u64,
+}

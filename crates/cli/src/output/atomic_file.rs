@@ -1,0 +1,70 @@
+//! Files that appear under their name only when they are complete.
+//!
+//! The file is written beside its final name. Whatever ends the work early removes it; what a
+//! killed process leaves behind has another name (`NAME.PID.part`). An existing file is never
+//! replaced.
+
+use std::fs::File;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use plan_ledger::error::Error;
+
+use crate::server::Failure;
+
+/// A file that does not have its final name yet. Dropping it removes it.
+#[derive(Debug)]
+pub(crate) struct AtomicFile {
+    temporary: PathBuf,
+}
+
+impl AtomicFile {
+    /// Reserves a temporary name beside `path`, which must not exist.
+    pub(crate) fn beside(path: &Path) -> Result<Self, Failure> {
+        expect_absent(path)?;
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".{}.part", std::process::id()));
+        Ok(Self { temporary: path.with_file_name(name) })
+    }
+
+    /// Where to write the content.
+    pub(crate) fn temporary_path(&self) -> &Path {
+        &self.temporary
+    }
+
+    /// Makes the content durable and gives the file its final name.
+    pub(crate) fn publish(&self, path: &Path) -> Result<(), Error> {
+        let failed = |error| Error::io("write the file", path, error);
+        File::open(&self.temporary).and_then(|file| file.sync_all()).map_err(failed)?;
+        // A link never replaces a file that appeared meanwhile. Not every file system has links.
+        match std::fs::hard_link(&self.temporary, path) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+                std::fs::rename(&self.temporary, path).map_err(failed)?;
+            }
+            linked => linked.map_err(failed)?,
+        }
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new("."));
+        File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)
+    }
+}
+
+/// Checks that a new file would not replace anything.
+///
+/// # Errors
+/// `Usage` if the path exists.
+pub(crate) fn expect_absent(path: &Path) -> Result<(), Failure> {
+    if path.symlink_metadata().is_ok() {
+        let message =
+            format!("{} already exists\nhint: choose another name, or remove it", path.display());
+        return Err(Failure::Usage(message));
+    }
+    Ok(())
+}
+
+impl Drop for AtomicFile {
+    fn drop(&mut self) {
+        // After a rename or a failed create there is nothing to remove.
+        let _ = std::fs::remove_file(&self.temporary);
+    }
+}

@@ -1,0 +1,61 @@
+//! Escapes text that others wrote, so that it cannot drive a terminal or hide what it says.
+
+use std::path::Path;
+
+/// Escapes all control and invisible characters, line breaks included. The result is one line.
+pub(crate) fn escape_control(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_printable(c) { out.push(c) } else { out.extend(c.escape_default()) }
+    }
+    out
+}
+
+/// Escapes each line of a text and keeps the line breaks.
+pub(crate) fn escape_lines(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for (index, line) in text.split('\n').enumerate() {
+        if index > 0 {
+            out.push('\n');
+        }
+        out.push_str(&escape_control(line));
+    }
+    out
+}
+
+/// Escapes a path.
+pub(crate) fn escape_path(path: &Path) -> String {
+    escape_control(&path.display().to_string())
+}
+
+/// Whether a character prints as itself: no control character (escape sequences begin with one),
+/// no change of writing direction, no line break, nothing invisible.
+pub(crate) fn is_printable(c: char) -> bool {
+    !(c.is_control()
+        || matches!(c,
+            '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e007f}'))
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: nothing that a worker writes can drive a terminal.
+
+    use super::*;
+
+    #[test]
+    fn control_and_invisible_characters_are_escaped() {
+        assert_eq!(escape_control("\u{1b}[2J\u{1b}]0;x\u{7}"), "\\u{1b}[2J\\u{1b}]0;x\\u{7}");
+        assert_eq!(escape_control("a\r\nb\tc"), "a\\r\\nb\\tc");
+        assert_eq!(escape_lines("a\r\nb\tc\n"), "a\\r\nb\\tc\n");
+        assert_eq!(escape_control("\u{9b}31m\u{7f}"), "\\u{9b}31m\\u{7f}");
+        let hidden = "a\u{202e}b\u{2066}c\u{200b}d";
+        assert_eq!(escape_control(hidden), "a\\u{202e}b\\u{2066}c\\u{200b}d");
+        let visible = "Gr\u{fc}\u{df}e \u{4f60}\u{597d} \\n";
+        assert_eq!(escape_control(visible), visible);
+        for c in (0..=0x11_0000).filter_map(char::from_u32) {
+            assert!(!escape_control(&c.to_string()).chars().any(char::is_control), "{c:?}");
+        }
+    }
+}

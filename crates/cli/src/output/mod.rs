@@ -1,0 +1,45 @@
+//! What the commands print: results, messages, progress bars, and files that appear only when they
+//! are complete.
+//!
+//! Results go to standard output, everything else goes to standard error. A reader that closes
+//! standard output is not an error: the command finishes its work in silence. Text from plans,
+//! workers and damaged files is escaped before it reaches a terminal ([`escape_control`]), so that
+//! it cannot drive the terminal.
+//!
+//! The exit code names the class of the outcome: see [`Code`].
+
+mod atomic_file;
+mod budget;
+mod escape;
+mod export;
+mod plan_diff;
+mod print;
+mod printer;
+mod progress_bar;
+mod question;
+mod reporter;
+mod run_json;
+mod run_text;
+mod shell;
+
+pub(crate) use atomic_file::{AtomicFile, expect_absent};
+pub(crate) use budget::{cost_text, limits_json, limits_text, pause_cause_json, pause_cause_text};
+pub(crate) use escape::{escape_control, escape_lines, escape_path, is_printable};
+pub(crate) use export::write_export;
+pub(crate) use plan_diff::{plan_diff_json, plan_diff_text};
+pub(crate) use print::{
+    print_answer, print_error, print_json, print_message, print_raw, print_raw_to, print_result,
+    print_text,
+};
+pub(crate) use progress_bar::{LongTask, Unit, progress_bar};
+pub(crate) use question::{
+    question_json, question_subject_json, question_subject_text, question_timeout_json,
+};
+pub(crate) use reporter::{Audience, RunReporter};
+pub(crate) use run_json::{pending_json, summary_json};
+pub(crate) use run_text::{
+    cost_total, pending_commands, pending_text, step_argument, summary_text,
+};
+pub(crate) use shell::{quoted, shell_command};
+
+pub(crate) use crate::server::{Code, Failure, code_of};

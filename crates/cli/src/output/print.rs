@@ -1,0 +1,62 @@
+//! Prints results on standard output and messages on standard error.
+
+use std::io::{self, Write};
+
+use serde_json::Value;
+
+use crate::server::{Answer, Code, Failure};
+
+use super::escape::escape_lines;
+
+/// Prints a message for people on standard error.
+pub(crate) fn print_message(line: &str) {
+    // Without standard error, the message has no reader.
+    let _ = writeln!(io::stderr().lock(), "ledger: {}", escape_lines(line));
+}
+
+/// Prints an error on standard error; its hint, if it has one, is its last line.
+pub(crate) fn print_error(message: &str) {
+    let _ = writeln!(io::stderr().lock(), "error: {}", escape_lines(message));
+}
+
+/// Prints text for people on standard output, escaped.
+pub(crate) fn print_text(text: &str) -> Result<(), Failure> {
+    print_raw(&escape_lines(text))
+}
+
+/// Prints text on standard output, byte for byte.
+pub(crate) fn print_raw(text: &str) -> Result<(), Failure> {
+    print_raw_to(&mut io::stdout().lock(), text)
+}
+
+/// Writes text byte for byte. A reader that has closed its end is not an error.
+pub(crate) fn print_raw_to(out: &mut dyn Write, text: &str) -> Result<(), Failure> {
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::Output(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Prints one JSON line on standard output.
+pub(crate) fn print_json(value: &Value) -> Result<(), Failure> {
+    print_raw(&format!("{value}\n"))
+}
+
+/// Prints the result of a command: a JSON line, or text for people.
+pub(crate) fn print_result(as_json: bool, value: &Value, text: &str) -> Result<(), Failure> {
+    if as_json { print_json(value) } else { print_text(&format!("{text}\n")) }
+}
+
+/// Prints the answer to a request and returns its exit code.
+pub(crate) fn print_answer(as_json: bool, answer: &Answer) -> Result<Code, Failure> {
+    let is_error = |line: &Value| line.get("type").is_some_and(|tag| tag == "error");
+    let print_line =
+        if answer.lines.first().is_some_and(is_error) { print_error } else { print_message };
+    answer.said.iter().for_each(|line| print_line(line));
+    if as_json {
+        answer.lines.iter().try_for_each(print_json)?;
+    } else if !answer.text.is_empty() {
+        print_text(&format!("{}\n", answer.text))?;
+    }
+    Ok(Code::of(answer.code))
+}

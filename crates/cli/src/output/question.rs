@@ -1,0 +1,53 @@
+//! Questions of a run to a person, as JSON and as text.
+
+use serde_json::{Value, json};
+
+use plan_ledger::ledger::time_text;
+use plan_ledger::plan::{Asked, Micros, OnTimeout, Subject};
+
+use super::escape::escape_control;
+
+/// A question, as `format/inspect-json.md` describes it.
+pub(crate) fn question_json(asked: &Asked) -> Value {
+    let Asked { subject, text, shown, options, to, deadline, on_timeout } = asked;
+    json!({
+        "subject": question_subject_json(subject), "text": text, "shown": shown,
+        "options": options, "to": to, "deadline": deadline.map(time_json),
+        "on_timeout": on_timeout.as_ref().map(question_timeout_json),
+    })
+}
+
+/// What a question is about.
+pub(crate) fn question_subject_json(subject: &Subject) -> Value {
+    match subject {
+        Subject::Gate => json!({ "is": "gate" }),
+        Subject::Failure(token) => json!({ "is": "failure", "token": token }),
+        Subject::Plan(version) => json!({ "is": "plan", "version": version }),
+        Subject::Budget => json!({ "is": "budget" }),
+        Subject::Barrier(id) => json!({ "is": "barrier", "barrier": id }),
+    }
+}
+
+/// What a question is about.
+pub(crate) fn question_subject_text(subject: &Subject) -> String {
+    match subject {
+        Subject::Gate => "whether to dispatch it".to_owned(),
+        Subject::Failure(token) => format!("what to do about the failure of @{token}"),
+        Subject::Plan(version) => format!("whether to activate version {version}"),
+        Subject::Budget => "whether to raise the budget".to_owned(),
+        Subject::Barrier(id) => format!("what to do about barrier {}", escape_control(id)),
+    }
+}
+
+/// What happens if a question is not answered before its deadline.
+pub(crate) fn question_timeout_json(then: &OnTimeout) -> Value {
+    match then {
+        OnTimeout::EscalateTo(person) => json!({ "is": "escalate_to", "who": person }),
+        OnTimeout::Answer(answer) => json!({ "is": "answer", "answer": answer }),
+        OnTimeout::Abort => json!({ "is": "abort" }),
+    }
+}
+
+fn time_json(time: Micros) -> Value {
+    json!({ "utc": time_text(time), "micros": time })
+}

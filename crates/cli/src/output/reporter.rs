@@ -1,0 +1,204 @@
+//! Reports the progress of `ledger run`: to people as a progress bar or lines, to programs as JSON
+//! Lines.
+//!
+//! It also passes on the signals that ask the run to stop, and kills this process where `--kill-at`
+//! asks for it. The run never waits for a reader of the output: a printer thread prints.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+
+use indicatif::ProgressBar;
+use serde_json::{Value, json};
+
+use plan_ledger::error::Result;
+use plan_ledger::plan::{Micros, Ruling, StepNumber, StepStatus};
+
+use crate::runner::{Observer, Pending, Progress, StopRequest};
+use crate::signals::StopSignals;
+
+use super::escape::escape_control;
+use super::print::print_message;
+use super::printer::Printer;
+use super::progress_bar::bar;
+use super::run_json::{pending_json, progress_json};
+use super::run_text::{pending_text, progress_text};
+
+/// Where progress goes.
+#[derive(Debug)]
+pub(crate) enum Audience {
+    /// Nowhere; only the summary is printed.
+    Quiet,
+    /// Lines on standard error.
+    Lines,
+    /// A bar on a terminal.
+    Bar(ProgressBar),
+    /// JSON Lines on standard output.
+    Json,
+}
+
+impl Audience {
+    /// The audience that the options ask for.
+    pub(crate) fn new(as_json: bool, is_quiet: bool) -> Self {
+        if as_json {
+            Self::Json
+        } else if is_quiet {
+            Self::Quiet
+        } else if io::stderr().is_terminal() {
+            // Without color, so that there is nothing to switch off.
+            Self::Bar(bar("{bar:30} {pos}/{len} {elapsed} {msg}"))
+        } else {
+            Self::Lines
+        }
+    }
+}
+
+/// The observer of `ledger run`.
+#[derive(Debug)]
+pub(crate) struct RunReporter {
+    audience: Audience,
+    printer: Printer,
+    kill_at: Option<StepNumber>,
+    signals: StopSignals,
+    /// What the last report of [`Self::waits`] listed.
+    waits: Vec<Pending>,
+}
+
+impl RunReporter {
+    /// Takes over the signals that ask this process to end.
+    pub(crate) fn new(
+        audience: Audience,
+        kill_at: Option<StepNumber>,
+        ledger: &Path,
+    ) -> Result<Self> {
+        let (printer, signals) = (Printer::new(ledger)?, StopSignals::register(ledger)?);
+        Ok(Self { audience, printer, kill_at, signals, waits: Vec::new() })
+    }
+
+    /// Prints a line if the audience is a program.
+    pub(crate) fn print_if_json(&self, value: &Value) {
+        if matches!(self.audience, Audience::Json) {
+            let value = value.clone();
+            self.printer.print(move || print_line(&value));
+        }
+    }
+
+    /// Reports what the run waits for, unless that was reported last.
+    pub(crate) fn waits(
+        &mut self,
+        run: &str,
+        items: &[Pending],
+        until: Option<Micros>,
+        ledger: &Path,
+    ) {
+        if std::mem::replace(&mut self.waits, items.to_vec()) == items {
+            return;
+        }
+        self.print_if_json(&json!({
+            "type": "waits", "run": run, "until_micros": until,
+            "waiting_for": items.iter().map(pending_json).collect::<Vec<_>>(),
+        }));
+        let lines: Vec<String> = items.iter().map(|item| pending_text(item, run, ledger)).collect();
+        let print = move || lines.iter().for_each(|line| print_message(line));
+        match &self.audience {
+            Audience::Json => {}
+            Audience::Bar(bar) => {
+                let bar = bar.clone();
+                self.printer.print(move || bar.suspend(print));
+            }
+            Audience::Quiet | Audience::Lines => self.printer.print(print),
+        }
+    }
+
+    /// Waits until everything is printed and clears the bar, so that the summary stands alone.
+    pub(crate) fn finish(&self) {
+        self.printer.flush();
+        if let Audience::Bar(bar) = &self.audience {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn show(&self, progress: &Progress) {
+        match &self.audience {
+            Audience::Quiet => {}
+            Audience::Json => {
+                if let Some(value) = progress_json(progress) {
+                    self.printer.print(move || print_line(&value));
+                }
+            }
+            Audience::Lines => {
+                if let Some(line) = progress_text(progress) {
+                    self.printer.print(move || print_message(&line));
+                }
+            }
+            Audience::Bar(bar) => {
+                let (bar, progress) = (bar.clone(), progress.clone());
+                self.printer.print(move || show_on_bar(&bar, &progress));
+            }
+        }
+    }
+}
+
+impl Observer for RunReporter {
+    fn progress(&mut self, progress: &Progress) {
+        self.show(progress);
+        if let Progress::Started { step } = progress
+            && self.kill_at == Some(step.number)
+        {
+            self.printer.flush();
+            kill_this_process();
+        }
+    }
+
+    fn stop_request(&mut self) -> StopRequest {
+        self.signals.request()
+    }
+}
+
+/// Prints one JSON line on standard output. If its reader has closed its end, the run continues in
+/// silence.
+fn print_line(value: &Value) {
+    let _ = writeln!(io::stdout().lock(), "{value}");
+}
+
+fn show_on_bar(bar: &ProgressBar, progress: &Progress) {
+    match progress {
+        Progress::Counted { settled, steps } => {
+            bar.set_length(u64::from(*steps));
+            bar.set_position(u64::from(*settled));
+        }
+        Progress::Dispatched { step, title, .. } => {
+            bar.set_message(escape_control(&format!("{step} {title}")));
+        }
+        _ if needs_a_line(progress) => {
+            if let Some(line) = progress_text(progress) {
+                bar.suspend(|| print_message(&line));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Whether people should see the event even where a bar shows the progress.
+fn needs_a_line(progress: &Progress) -> bool {
+    match progress {
+        Progress::Receipt { outcome, status, .. } => {
+            *outcome != "succeeded" || *status == StepStatus::Failed
+        }
+        Progress::Verdict { ruling, .. } => *ruling == Ruling::Fail,
+        Progress::Lost { .. }
+        | Progress::Refused { .. }
+        | Progress::Probed { .. }
+        | Progress::Proposed { .. }
+        | Progress::Noted { .. }
+        | Progress::Waiting { .. }
+        | Progress::Draining { .. } => true,
+        Progress::Dispatched { .. } | Progress::Started { .. } | Progress::Counted { .. } => false,
+    }
+}
+
+/// Sends SIGKILL to this process: no destructor runs, nothing is flushed.
+fn kill_this_process() {
+    let own = rustix::process::getpid();
+    // A process may always signal itself.
+    let _ = rustix::process::kill_process(own, rustix::process::Signal::KILL);
+}

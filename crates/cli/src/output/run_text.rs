@@ -1,0 +1,343 @@
+//! The text of `ledger run`: progress lines, the summary, and what a run waits for.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use plan_ledger::ledger::time_text;
+use plan_ledger::plan::{
+    Asked, BudgetPart, Cost, Finding, Micros, PauseCause, QuestionId, ReplanTrigger, Ruling,
+};
+
+use crate::runner::{Pending, Progress, RunOutcome, RunSummary, StepName, Unrecorded, class_word};
+use crate::server::counted;
+
+use super::budget::pause_cause_text;
+use super::question::question_subject_text;
+use super::shell::shell_command;
+
+/// How many items of a list are shown.
+const SHOWN_MAX: usize = 10;
+
+/// The name of an outcome, in text and in JSON.
+pub(super) fn outcome_name(outcome: &RunOutcome) -> &'static str {
+    match outcome {
+        RunOutcome::Done => "done",
+        RunOutcome::Failed => "failed",
+        RunOutcome::Cancelled => "cancelled",
+        RunOutcome::Aborted => "aborted",
+        RunOutcome::Waiting(_) => "waiting",
+        RunOutcome::Interrupted => "interrupted",
+        RunOutcome::Stopped { .. } => "stopped",
+    }
+}
+
+/// The line for an event of a run; `None` for events that have none.
+pub(super) fn progress_text(progress: &Progress) -> Option<String> {
+    Some(match progress {
+        Progress::Lost { step, detail, status, .. } => {
+            format!("{step}: attempt lost: {detail}; the step is {status}")
+        }
+        Progress::Dispatched { step, title, attempt, .. } => match attempt {
+            1 => format!("{step}: dispatched: {title}"),
+            _ => format!("{step}: dispatched, attempt {attempt}: {title}"),
+        },
+        Progress::Receipt { step, outcome, message, status, .. } => match *outcome {
+            "succeeded" => format!("{step}: {status}"),
+            _ => format!("{step}: {}: {message}; the step is {status}", outcome.replace('_', " ")),
+        },
+        Progress::Refused { step, reason, .. } => format!("{step}: receipt rejected: {reason}"),
+        Progress::Verdict { step, criterion, ruling, by, evidence, status } => {
+            let subject = step.as_ref().map_or_else(|| "plan".to_owned(), ToString::to_string);
+            let evidence = evidence.lines().next().unwrap_or_default();
+            let ruling = match ruling {
+                Ruling::Pass => "holds",
+                Ruling::Fail => "does not hold",
+            };
+            let status = status.map(|status| format!("; the step is {status}")).unwrap_or_default();
+            let by =
+                by.strip_prefix("judge:").map(|_| format!(", judged by {by}")).unwrap_or_default();
+            format!("{subject}: criterion {} {ruling}{by}: {evidence}{status}", criterion + 1)
+        }
+        Progress::Probed { step, finding, evidence, status } => {
+            let found = match finding {
+                Some(Finding::Landed) => "the lost attempt did its work",
+                Some(Finding::DidNotHappen) => "the lost attempt did nothing",
+                None => "the probe cannot tell what the lost attempt did",
+            };
+            let evidence = evidence.lines().next().unwrap_or_default();
+            format!("{step}: {found}: {evidence}; the step is {status}")
+        }
+        Progress::Proposed { version, by, is_active } => {
+            let status = if *is_active { "it is active" } else { "it waits for approval" };
+            format!("{by} proposed version {version} of the plan; {status}")
+        }
+        Progress::Noted { step, note } => match step {
+            Some(step) => format!("{step}: {note}"),
+            None => note.clone(),
+        },
+        Progress::Waiting { until, reason } => {
+            format!("waiting until {}: {reason}", time_text(*until))
+        }
+        Progress::Draining { reason, running } => {
+            format!("{reason}: no more steps are dispatched; {running} still running")
+        }
+        Progress::Started { .. } | Progress::Counted { .. } => return None,
+    })
+}
+
+/// A few lines: how the run ended, what was counted, and what to do next.
+pub(crate) fn summary_text(summary: &RunSummary, ledger: &Path) -> String {
+    let mut text = format!("run {}: {}\n", summary.run, outcome_name(&summary.outcome));
+    text.push_str(&steps(summary));
+    text.push_str(&attempts(summary));
+    let failed = summary.failures.iter().map(|(step, class, message)| {
+        let message = message.lines().next().unwrap_or_default();
+        format!("failed: {step}: {}: {message}", class_word(*class))
+    });
+    push_list(&mut text, failed.collect());
+    let criteria = summary.failed_criteria.iter().map(|(criterion, evidence)| {
+        let evidence = evidence.lines().next().unwrap_or_default();
+        format!("the plan's criterion does not hold: {criterion}: {evidence}")
+    });
+    push_list(&mut text, criteria.collect());
+    let notes = summary.notes.iter().map(|(step, note)| match step {
+        Some(step) => format!("note: {step}: {note}"),
+        None => format!("note: {note}"),
+    });
+    push_list(&mut text, notes.collect());
+    push_list(&mut text, next_actions(summary, ledger));
+    text
+}
+
+/// A step as an argument of a command: its id, or its number if the id looks like an option or a
+/// number.
+pub(crate) fn step_argument(step: &StepName) -> String {
+    if step.id.starts_with(['-', '#']) { format!("#{}", step.number) } else { step.id.clone() }
+}
+
+fn steps(summary: &RunSummary) -> String {
+    let counts = &summary.counts;
+    let mut line = format!("  {} of {} steps accepted", counts.accepted, counts.steps);
+    if counts.skipped > 0 {
+        let _ = write!(line, ", {} skipped", counts.skipped);
+    }
+    if counts.failed > 0 {
+        let _ = write!(line, ", {} failed", counts.failed);
+    }
+    if counts.taken_over > 0 {
+        let _ = write!(line, "; {} were already done in the plan file", counts.taken_over);
+    }
+    if counts.trusted > 0 {
+        let _ = write!(line, "; {} of {} on the worker's word", counts.trusted, counts.steps);
+    }
+    line.push('\n');
+    line
+}
+
+fn attempts(summary: &RunSummary) -> String {
+    let (counts, session) = (&summary.counts, &summary.session);
+    let total = counted(counts.attempts, "attempt");
+    let mut line = format!("  {total} in total; this session dispatched {}", session.dealt);
+    for (count, what) in
+        [(session.retries, "to retry"), (session.lost, "lost"), (session.refused, "rejected")]
+    {
+        if count > 0 {
+            let _ = write!(line, ", {count} {what}");
+        }
+    }
+    let _ = writeln!(line, " in {}; cost {}", seconds(session.duration), cost_total(counts.cost));
+    line
+}
+
+/// What a person can do next, with the command to do it.
+fn next_actions(summary: &RunSummary, ledger: &Path) -> Vec<String> {
+    let run = summary.run.as_str();
+    match &summary.outcome {
+        RunOutcome::Waiting(items) => {
+            items.iter().map(|item| pending_text(item, run, ledger)).collect()
+        }
+        RunOutcome::Interrupted => {
+            vec!["stopped with work left; run it again to continue".to_owned()]
+        }
+        RunOutcome::Failed => vec![
+            "to continue, add --retry-failed to retry the failed steps, or change the plan and add \
+             --replan"
+                .to_owned(),
+        ],
+        RunOutcome::Stopped { unrecorded, .. } => {
+            let lost = |lost: &Unrecorded| {
+                format!(
+                    "not recorded: the receipt of {}, attempt token {}; the step is dispatched \
+                     again",
+                    lost.step, lost.token
+                )
+            };
+            let mut lines: Vec<String> = unrecorded.iter().map(lost).collect();
+            lines.push("once the cause is gone, run it again to continue".to_owned());
+            lines
+        }
+        RunOutcome::Done | RunOutcome::Cancelled | RunOutcome::Aborted => Vec::new(),
+    }
+}
+
+/// Something that a run waits for, followed by the commands that resolve it.
+pub(crate) fn pending_text(item: &Pending, run: &str, ledger: &Path) -> String {
+    let (text, commands) = pending_commands(item, run, ledger);
+    let lines = commands.iter().map(|command| format!("\n      {command}"));
+    std::iter::once(text).chain(lines).collect()
+}
+
+/// Something that a run waits for, and the commands that resolve it.
+pub(crate) fn pending_commands(item: &Pending, run: &str, ledger: &Path) -> (String, Vec<String>) {
+    let line = |verb: &str, words: &[&str]| shell_command(verb, ledger, words);
+    match item {
+        Pending::Question { id, step, asked } => {
+            let command = line("answer", &[&id.0.to_string()]);
+            let options = asked.options.join("|");
+            (question(*id, step.as_ref(), asked), vec![format!("{command} {options} --by WHO")])
+        }
+        Pending::Review { version, hash } => (
+            format!("version {version} of the plan ({}) waits for approval", hash.short()),
+            vec![line("plan review", &[run]), line("plan approve", &[run, "--by", "WHO"])],
+        ),
+        Pending::Paused { cause } => {
+            let command = match cause {
+                PauseCause::RunBudget(part) => budget(*part, &[run], ledger),
+                PauseCause::LedgerBudget(part) => budget(*part, &[], ledger),
+                PauseCause::Person(_) | PauseCause::StepLimit(_) => {
+                    line("resume", &[run, "--by", "WHO"])
+                }
+            };
+            (format!("the run is paused: {}", pause_cause_text(cause)), vec![command])
+        }
+        Pending::Replan { trigger, from, reason } => {
+            let withdraw = line("plan withdraw", &[run, "--by", "WHO"]);
+            (replan(trigger, from.as_ref(), reason), vec![withdraw])
+        }
+        Pending::Decision { step, message } => {
+            let answers = "retry|fail|fallback|replan|escalate|abort --by WHO";
+            let command = format!("{} {answers}", line("answer", &[run, &step_argument(step)]));
+            (format!("{step} waits for a decision about its failure: {message}"), vec![command])
+        }
+        Pending::Verdicts { step, criteria } => (
+            format!("{step} waits for a verdict on: {}", criteria.join("; ")),
+            vec![line("accept", &[run, &step_argument(step), "--by", "WHO"])],
+        ),
+        Pending::PlanVerdicts { criteria } => (
+            format!("the plan waits for a verdict on: {}", criteria.join("; ")),
+            vec![line("accept", &[run, "plan", "--by", "WHO"])],
+        ),
+        Pending::Doubt { step } => (
+            format!(
+                "the outcome of {step} is unknown: an attempt may have done it, and it must not be \
+                 done twice"
+            ),
+            ["landed", "did-not-happen"]
+                .map(|finding| line("answer", &[run, &step_argument(step), finding, "--by", "WHO"]))
+                .into(),
+        ),
+        Pending::Held { step, worker, lease_until } => {
+            let until = time_text(*lease_until);
+            let text = format!(
+                "{step} is claimed by {worker}, a worker outside this runner; its lease expires at \
+                 {until}"
+            );
+            (text, Vec::new())
+        }
+        Pending::Caps { ready } => (
+            format!("{} ready, but a cap is reached", counted_of(*ready, "step is", "steps are")),
+            vec![line("cap", &["--help"])],
+        ),
+        Pending::Blocked { steps } => {
+            let steps = counted_of(*steps, "step is", "steps are");
+            (format!("{steps} blocked by dependencies that can never be met"), Vec::new())
+        }
+    }
+}
+
+fn counted_of(number: u32, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
+fn question(id: QuestionId, step: Option<&StepName>, asked: &Asked) -> String {
+    let about = step.map(|step| format!("{step}: ")).unwrap_or_default();
+    let to = asked.to.as_ref().map(|to| format!(", for {to}")).unwrap_or_default();
+    let until =
+        asked.deadline.map(|time| format!(", until {}", time_text(time))).unwrap_or_default();
+    let subject = question_subject_text(&asked.subject);
+    format!("question {}, {about}{subject}{to}{until}: {}", id.0, asked.text)
+}
+
+fn replan(trigger: &ReplanTrigger, from: Option<&StepName>, reason: &str) -> String {
+    if *trigger == ReplanTrigger::Extension {
+        return format!(
+            "the planner is asked for more steps ({reason}): add them to the plan and run it with \
+             --replan, or withdraw the request"
+        );
+    }
+    let from = from.map(|step| format!(" from {step} on")).unwrap_or_default();
+    format!(
+        "a new plan version is needed{from}: {reason}; change the plan and run it with --replan, \
+         or withdraw the request"
+    )
+}
+
+/// The command that raises a budget.
+fn budget(part: BudgetPart, run: &[&str], ledger: &Path) -> String {
+    let option = match part {
+        BudgetPart::Money => "--money-micros",
+        BudgetPart::Tokens => "--tokens",
+        BudgetPart::Attempts => "--attempts",
+        BudgetPart::Wall => "--wall-seconds",
+    };
+    shell_command("budget", ledger, &[run, &[option, "N", "--by", "WHO"]].concat())
+}
+
+fn push_list(text: &mut String, items: Vec<String>) {
+    let more = items.len().saturating_sub(SHOWN_MAX);
+    for item in items.into_iter().take(SHOWN_MAX) {
+        text.push_str("  ");
+        text.push_str(&item);
+        text.push('\n');
+    }
+    if more > 0 {
+        let _ = writeln!(text, "  and {more} more");
+    }
+}
+
+/// Seconds with one decimal.
+fn seconds(micros: Micros) -> String {
+    let tenths = micros / 100_000;
+    format!("{}.{} s", tenths / 10, tenths % 10)
+}
+
+/// Money and tokens; `0` if there is neither.
+pub(crate) fn cost_total(cost: Cost) -> String {
+    let Cost { money_micros, tokens } = cost;
+    let mut text = if money_micros == 0 {
+        "0".to_owned()
+    } else {
+        format!("{}.{:06}", money_micros / 1_000_000, money_micros % 1_000_000)
+    };
+    if tokens > 0 {
+        let _ = write!(text, " and {}", counted(tokens, "token"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: figures have the units that people expect.
+
+    use super::*;
+
+    #[test]
+    fn durations_and_costs_have_units() {
+        assert_eq!(seconds(12_340_000), "12.3 s");
+        assert_eq!(cost_total(Cost::default()), "0");
+        assert_eq!(
+            cost_total(Cost { money_micros: 1_050_000, tokens: 7 }),
+            "1.050000 and 7 tokens"
+        );
+    }
+}
