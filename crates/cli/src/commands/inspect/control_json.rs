@@ -5,10 +5,10 @@
 use serde_json::{Value, json};
 
 use plan_ledger::plan::{
-    Answered, BudgetChanged, Condition, ConditionJudged, CostCorrected, Decision,
-    DelayElapsed, EffectCommitted, EffectIntended, Expired, InheritedStep, 
-    QuestionAnswered, QuestionAsked, QuestionExpired, ReplanRequested, ReplanWithdrawn,
-    RunForked, RunPaused, RunResumed, StepFailed, StepsInherited,
+    Answered, BudgetChanged, Condition, ConditionJudged, CostCorrected, Decision, DelayElapsed,
+    EffectCommitted, EffectIntended, Expired, InheritedStep, QuestionAnswered, QuestionAsked,
+    QuestionExpired, ReplanRequested, ReplanWithdrawn, RunForked, RunPaused, RunResumed,
+    StepFailed, StepsInherited,
 };
 
 pub(super) use crate::output::{

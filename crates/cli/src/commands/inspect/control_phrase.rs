@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use plan_ledger::plan::{
     Answered, Asked, BudgetChanged, Condition, ConditionJudged, Cost, CostCorrected, Decision,
-    Ending, Expired, Limits, OnTimeout, ReplanRequested, ReplanTrigger, Ruling, Run,
-    RunForked, RunPaused, RunStatus,
+    Ending, Expired, Limits, OnTimeout, ReplanRequested, ReplanTrigger, Ruling, Run, RunForked,
+    RunPaused, RunStatus,
 };
 
 pub(super) use crate::output::{

@@ -5,8 +5,8 @@ use std::path::Path;
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::output::{Code, Failure};
 use crate::commands::verify::default_jobs;
+use crate::output::{Code, Failure};
 use plan_ledger::error::{Error, ErrorKind};
 use plan_ledger::format::{SnapshotHeader, SnapshotName};
 use plan_ledger::ledger::LedgerView;
@@ -84,7 +84,8 @@ fn checked<'a>(
     view: &LedgerView,
     names: &'a [SnapshotName],
 ) -> impl Iterator<Item = (&'a SnapshotName, Checked)> {
-    let checked = share_out(default_jobs(), names.iter().collect(), |name| view.check_snapshot(name));
+    let checked =
+        share_out(default_jobs(), names.iter().collect(), |name| view.check_snapshot(name));
     names.iter().zip(checked)
 }
 

@@ -3,8 +3,8 @@
 use clap::Args;
 use serde_json::json;
 
-use crate::output::{Code, Failure};
 use crate::output::pending_commands;
+use crate::output::{Code, Failure};
 use crate::runner::{Pending, pending};
 use plan_ledger::ledger::time_text;
 use plan_ledger::plan::{Event, Micros, PauseCause, Run, RunId, RunStatus, StepEvent, StepNumber};

@@ -5,8 +5,8 @@
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
-use crate::output::{Code, Failure};
 use crate::options::LedgerFolder;
+use crate::output::{Code, Failure};
 use plan_ledger::ledger::{PartialTrace, RecordedEvent, TracedRecord, time_text};
 use plan_ledger::plan::{
     Event, Micros, RequiredAction, RunId, UserView, execution_state, operator_view, user_view,

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use clap::Args;
 
-use crate::output::{Code, Failure};
 use crate::output::pending_commands;
+use crate::output::{Code, Failure};
 use crate::runner::{Pending, StepName};
 use plan_ledger::plan::{
     BlockReason, Explanation, ExplanationLine, Micros, Run, State, StepNumber, StepStatus, explain,

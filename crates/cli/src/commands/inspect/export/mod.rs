@@ -20,8 +20,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
-use crate::output::{Code, Failure};
 use crate::output::{AtomicFile, LongTask, Unit, print_message, write_export};
+use crate::output::{Code, Failure};
 use plan_ledger::error::Error;
 use plan_ledger::ledger::{Environment, Fold, LedgerView};
 use plan_ledger::log::Proof;
