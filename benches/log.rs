@@ -14,7 +14,7 @@ use criterion::{BenchmarkGroup, BenchmarkId, Criterion, Throughput};
 use criterion::{criterion_group, criterion_main};
 use plan_ledger::format::{Codec, NewRecord};
 use plan_ledger::log::{
-    Housekeeping, Item, Links, Log, LogOptions, LogReader, UidSource, VerifyOptions, verify,
+    ChainCheck, Housekeeping, Item, Log, LogOptions, LogReader, UidSource, VerifyOptions, verify,
 };
 use plan_ledger::storage::{DiskStorage, Storage};
 
@@ -113,12 +113,13 @@ fn walk(c: &mut Criterion) {
     let (storage, dir) = (filled(&folder), folder.path().join("bench.ledger"));
     let mut group = group(c, "walk");
     group.throughput(Throughput::Elements(RECORDS));
-    for (name, links) in [("checksums", Links::Trusted), ("links", Links::Computed)] {
+    for (name, links) in [("checksums", ChainCheck::Trust), ("links", ChainCheck::Recompute)] {
         group.bench_function(name, |b| {
             b.iter(|| {
-                let reader = LogReader::open(&storage, &dir).expect("a log").with_links(links);
+                let reader =
+                    LogReader::open(&storage, &dir).expect("a log").with_chain_check(links);
                 let (mut walk, mut bytes) = (reader.walk(1), 0);
-                while let Some(item) = walk.pass() {
+                while let Some(item) = walk.next_ref() {
                     if let Item::Record(record, _) = item.expect("a disk that can be read") {
                         bytes += record.payload.len();
                     }
@@ -138,7 +139,7 @@ fn verified(c: &mut Criterion) {
     for jobs in [1, 2, 4] {
         let number = NonZeroUsize::new(jobs).expect("a job");
         group.bench_function(BenchmarkId::new("jobs", jobs), |b| {
-            let options = VerifyOptions { jobs: number, ..VerifyOptions::PLAIN };
+            let options = VerifyOptions { jobs: number, ..VerifyOptions::DEFAULT };
             b.iter(|| verify(&storage, &dir, options).expect("a log").counts.records);
         });
     }

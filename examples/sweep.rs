@@ -252,7 +252,7 @@ impl Sweep {
             None
         };
         let storage: Arc<dyn Storage> = Arc::new(disk.clone());
-        let options = VerifyOptions { examine: &examine, ..VerifyOptions::PLAIN };
+        let options = VerifyOptions { check_record: &examine, ..VerifyOptions::DEFAULT };
         let found = verify(&storage, &dir(), options)?;
         let served = served.into_inner().unwrap_or_else(PoisonError::into_inner);
         Ok((found, served, is_true.into_inner()))

@@ -10,7 +10,7 @@ use std::sync::{Arc, LazyLock};
 
 use plan_ledger::format::{Codec, NewRecord};
 use plan_ledger::log::{
-    Batch, Class, Durability, Finding, Item, Log, LogOptions, LogReader, LoggedRecord, Proof,
+    Batch, FindingClass, Durability, VerifyFinding, Item, Log, LogOptions, LogReader, LoggedRecord, Proof,
     UidSource, VerifyOptions, verify,
 };
 use plan_ledger::sim::SimDisk;
@@ -134,10 +134,10 @@ fn check(data: &[u8]) {
         original(&record.clone().into_owned());
         None
     };
-    let found = verify(&storage, dir, VerifyOptions { examine: &examine, ..VerifyOptions::PLAIN })
+    let found = verify(&storage, dir, VerifyOptions { check_record: &examine, ..VerifyOptions::DEFAULT })
         .expect("a folder that is a ledger's");
-    let damages = found.findings.iter().filter(|finding| finding.class != Class::Warning);
-    let of = |finding: &Finding| {
+    let damages = found.findings.iter().filter(|finding| finding.class != FindingClass::Warning);
+    let of = |finding: &VerifyFinding| {
         let first = SPECIMEN.records.iter().find(|record| record.segment == 2).map(|it| it.seq);
         let nothing = first.map(|first| first..=first - 1);
         Some(named(&finding.path, finding.missing.clone().or(nothing)?, has_head))

@@ -241,7 +241,7 @@ fn check(data: &[u8]) {
     let storage: Arc<dyn Storage> = Arc::new(story.disk.clone());
     let struck = || story.disk.injected().len();
     let before = struck();
-    let found = verify(&storage, Path::new(DIR), VerifyOptions::PLAIN);
+    let found = verify(&storage, Path::new(DIR), VerifyOptions::DEFAULT);
     // A rule that is left may have struck what was read just now.
     if struck() == before {
         let found = found.expect("a ledger that can be read");

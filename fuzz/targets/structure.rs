@@ -14,7 +14,7 @@ use plan_ledger::format::{
     index_crc, peek_seek_length, read_seeks,
 };
 use plan_ledger::log::{
-    GapNote, KIND_RETENTION_NOTE, LogReader, LoggedRecord, RecoveryNote, Retention, SnapshotNote,
+    GapNote, KIND_RETENTION_NOTE, LogReader, LoggedRecord, RecoveryNote, RetentionRecord, SnapshotNote,
     list_snapshots,
 };
 use plan_ledger::sim::SimDisk;
@@ -177,13 +177,13 @@ fn logged(record: NewRecord) -> LoggedRecord {
 fn notes(data: &[u8]) {
     let kind = plan_ledger::log::KIND_SNAPSHOT_NOTE;
     let record = NewRecord { kind, codec: Codec::Json, schema: 1, payload: data.to_vec() };
-    let snapshot = SnapshotNote::in_record(&logged(record));
+    let snapshot = SnapshotNote::from_record(&logged(record));
     let (recovery, gap) = (RecoveryNote::decode(data), GapNote::decode(data));
     let kind = KIND_RETENTION_NOTE;
     let record = NewRecord { kind, codec: Codec::Json, schema: 1, payload: data.to_vec() };
     // Far behind whatever it speaks of.
     let far = |record| LoggedRecord { seq: 1 << 60, ..logged(record) };
-    let retention = Retention::in_record(&far(record));
+    let retention = RetentionRecord::from_record(&far(record));
     if !is_exact(data) {
         return;
     }
@@ -195,10 +195,10 @@ fn notes(data: &[u8]) {
         assert_eq!(GapNote::decode(&note.record().payload), Some(note));
     }
     if let Some(found) = retention {
-        assert_eq!(Retention::in_record(&far(found.note.record())), Some(found));
+        assert_eq!(RetentionRecord::from_record(&far(found.note.record())), Some(found));
     }
     if let Some(note) = snapshot {
-        assert_eq!(SnapshotNote::in_record(&logged(note.record())), Some(note));
+        assert_eq!(SnapshotNote::from_record(&logged(note.record())), Some(note));
     }
 }
 
@@ -233,7 +233,7 @@ fn names(data: &[u8]) {
     }
     let storage: Arc<dyn Storage> = Arc::new(disk.clone());
     let snapshots = list_snapshots(&*storage, dir).expect("a folder that can be listed");
-    let found = snapshots.names.len() + snapshots.temporary.len() + snapshots.strangers.len();
+    let found = snapshots.names.len() + snapshots.temporary.len() + snapshots.unknown.len();
     assert_eq!(found, count[1]);
     let Ok(reader) = LogReader::open(&storage, dir) else { return };
     let blobs = reader.blobs();
@@ -241,7 +241,7 @@ fn names(data: &[u8]) {
     for blob in &list.blobs {
         assert_eq!(blobs.path(&blob.id), blob.path);
     }
-    assert!(list.blobs.len() + list.unfinished.len() + list.strangers.len() <= 2 * count[2]);
+    assert!(list.blobs.len() + list.unfinished.len() + list.unknown.len() <= 2 * count[2]);
     // Files without a byte hold no record.
     let items = reader.walk(1).take(64);
     let records = items.filter(|item| matches!(item, Ok(plan_ledger::log::Item::Record(..))));

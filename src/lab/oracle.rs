@@ -15,7 +15,8 @@ use crate::error::{Error, ErrorKind};
 use crate::format::{HeadSync, SegmentHeader};
 use crate::ledger::{Environment, Ledger, LedgerView, decode, state_hash};
 use crate::log::{
-    Class, Log, LogOptions, LoggedRecord, UidSource, Verdict, VerifyOptions, judge, verify,
+    FindingClass, Log, LogOptions, LoggedRecord, TailVerdict, UidSource, VerifyOptions,
+    opening_verdict, verify,
 };
 use crate::plan::{ContentHash, State};
 use crate::sim::{Effect, Failure, Loss, Operation, OsError, Rule, SimDisk};
@@ -41,7 +42,7 @@ pub enum Depth {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// It was opened.
-    Opened(Verdict),
+    Opened(TailVerdict),
     /// There was no ledger yet, and one could be made.
     Absent,
     /// The engine asks: it cannot be told what was acknowledged.
@@ -125,8 +126,8 @@ impl Examination<'_> {
         Arc::new(self.image.clone())
     }
 
-    fn verdict(&self) -> Result<Verdict, Error> {
-        judge(self.image, &dir())
+    fn verdict(&self) -> Result<TailVerdict, Error> {
+        opening_verdict(self.image, &dir())
     }
 
     /// What those say who only look (I8, I12).
@@ -141,14 +142,14 @@ impl Examination<'_> {
             }
             Ok(served) => {
                 self.model.check_prefix(&served.proven)?;
-                let verified = verify(&storage, &dir(), VerifyOptions::PLAIN)
+                let verified = verify(&storage, &dir(), VerifyOptions::DEFAULT)
                     .map_err(|error| Violation::new(Promise::ErrorKinds, error.to_string()))?;
                 let same = match (&verified.opening, &said) {
                     (Ok(one), Ok(other)) => one == other,
                     (Err(one), Err(other)) => one.kind() == other.kind(),
                     _ => false,
                 };
-                let damage = verified.findings.iter().find(|it| it.class == Class::Damage);
+                let damage = verified.findings.iter().find(|it| it.class == FindingClass::Damage);
                 if let (false, _) | (_, Some(_)) = (same, damage) {
                     let what = format!("verify: {damage:?}, opening {:?}", verified.opening);
                     return Err(Violation::new(Promise::ReportIsVerdict, what));
@@ -351,7 +352,7 @@ impl Examination<'_> {
         }
         ledger.close().map_err(|error| wrong(error.to_string()))?;
         match self.verdict() {
-            Ok(Verdict::Clean) => Ok(()),
+            Ok(TailVerdict::Clean) => Ok(()),
             other => Err(Violation::new(
                 Promise::ReportIsVerdict,
                 format!("after a close the verdict is {other:?}"),
@@ -361,12 +362,12 @@ impl Examination<'_> {
 }
 
 struct Before {
-    said: Result<Verdict, Error>,
+    said: Result<TailVerdict, Error>,
     served: Read,
 }
 
 enum Recovered {
-    Opened { records: Vec<LoggedRecord>, film: Vec<SimDisk>, verdict: Verdict },
+    Opened { records: Vec<LoggedRecord>, film: Vec<SimDisk>, verdict: TailVerdict },
     Not(Outcome),
 }
 

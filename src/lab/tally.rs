@@ -1,7 +1,7 @@
 //! What was tried, in numbers.
 
 use super::oracle::Outcome;
-use crate::log::Verdict;
+use crate::log::TailVerdict;
 
 /// What was tried.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -59,8 +59,8 @@ impl Tally {
 
     pub(super) fn count(&mut self, outcome: Outcome) {
         *match outcome {
-            Outcome::Opened(Verdict::Clean) => &mut self.clean,
-            Outcome::Opened(Verdict::Torn) => &mut self.torn,
+            Outcome::Opened(TailVerdict::Clean) => &mut self.clean,
+            Outcome::Opened(TailVerdict::Torn) => &mut self.torn,
             Outcome::Opened(_) => &mut self.unproven,
             Outcome::Absent => &mut self.absent,
             Outcome::Asked => &mut self.asked,

@@ -178,7 +178,7 @@ impl Trial {
                 true
             }
         };
-        let refuses = self.ledger.as_ref().is_some_and(|it| it.log().expect_good().is_err());
+        let refuses = self.ledger.as_ref().is_some_and(|it| it.log().expect_healthy().is_err());
         if refuses || self.disk.is_down() {
             self.ledger = None;
         }

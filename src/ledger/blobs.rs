@@ -149,7 +149,7 @@ impl OutputStore {
             }
             self.store.remove(path)
         };
-        let BlobList { blobs, unfinished, strangers: _ } = self.store.reader().list()?;
+        let BlobList { blobs, unfinished, unknown: _ } = self.store.reader().list()?;
         let mut collected = CollectedBlobs::default();
         for blob in blobs.iter().filter(|blob| !named.contains(&blob.id.hash)) {
             remove(&blob.path)?;
@@ -199,7 +199,7 @@ impl OutputStore {
     /// the caller's mistake and not damage.
     fn keep_named(&self, blob: &BlobOutput) -> Result<()> {
         let (id, store) = (id_of(blob), &self.store);
-        store.keep(&id).map_err(|error| match store.reader().check(&id) {
+        store.confirm(&id).map_err(|error| match store.reader().check(&id) {
             BlobState::Missing | BlobState::WrongLength(_) => {
                 Rejection::NoSuchOutput(blob.hash).into()
             }
@@ -232,7 +232,7 @@ pub(crate) fn survey_with(log: &LogReader, check: BlobCheck) -> Result<BlobSurve
 pub(crate) fn named(log: &LogReader) -> Result<NamedBlobs> {
     let mut named = NamedBlobs::anchored(log);
     let mut walk = log.walk(1);
-    while let Some(item) = walk.pass() {
+    while let Some(item) = walk.next_ref() {
         match item? {
             Item::Record(record, _) => match decode(&record) {
                 Ok(event) => {
@@ -316,7 +316,7 @@ impl NamedBlobs {
 pub(crate) fn survey(log: &LogReader, named: NamedBlobs) -> Result<BlobSurvey> {
     let NamedBlobs { uses: mut named, is_complete } = named;
     let reader = log.blobs();
-    let BlobList { blobs, unfinished, strangers: unknown_files } = reader.list()?;
+    let BlobList { blobs, unfinished, unknown: unknown_files } = reader.list()?;
     let stored: BTreeMap<_, _> = blobs.iter().map(|blob| (blob.id.hash, blob.id.length)).collect();
     for blob in blobs {
         let is_named = named.range(from_hash(blob.id.hash)..).next();

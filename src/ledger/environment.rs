@@ -73,7 +73,7 @@ impl Environment {
             on_ambiguous: OnAmbiguous::Refuse,
             blob_threshold: DEFAULT_BLOB_THRESHOLD,
             snapshot_every: Some(DEFAULT_SNAPSHOT_INTERVAL),
-            segments: SegmentSizes::USUAL,
+            segments: SegmentSizes::DEFAULT,
         }
     }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::log::{Ack, ArchivedIn, BatchKey};
+use crate::log::{Ack, ArchiveReference, BatchKey};
 use crate::plan::{
     ApprovalPolicy, AttemptToken, Command, ContentHash, Cost, Decision, Event, Json, Limits,
     LostCause, Micros, Output, Plan, Question, QuestionId, Receipt, Rejection, ReplanTrigger, Run,
@@ -616,7 +616,7 @@ impl Ledger {
     pub fn prune(
         &self,
         limit: RetentionLimit,
-        archive: Option<ArchivedIn>,
+        archive: Option<ArchiveReference>,
         by: &str,
     ) -> Result<PruneReport> {
         prune::prune(&self.engine, limit, archive, by)

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 use crate::error::Result;
-use crate::log::{self, Log, Verdict};
+use crate::log::{self, Log, TailVerdict};
 use crate::plan::State;
 use crate::storage::Medium;
 
@@ -98,9 +98,9 @@ impl OpenReport {
         Self { created: true, verdict: "clean".to_owned(), notes, last_seq: 0, from_snapshot: None }
     }
 
-    fn opened(report: &log::OpenReport, last_seq: u64) -> Self {
+    fn opened(report: &log::RecoveryReport, last_seq: u64) -> Self {
         let mut notes: Vec<String> = warning(report.medium).into_iter().collect();
-        let is_forced = report.verdict == Verdict::Ambiguous;
+        let is_forced = report.verdict == TailVerdict::Ambiguous;
         if is_forced {
             notes.push(
                 "acknowledged records may be missing at the end of the log; the intact ones were \
@@ -126,10 +126,10 @@ impl OpenReport {
                 range.length, range.offset, range.blake3
             ));
         }
-        if !report.strangers.is_empty() {
+        if !report.unknown_files.is_empty() {
             notes.push(format!(
                 "unknown files in the folder `log`, ignored: {}",
-                report.strangers.join(", ")
+                report.unknown_files.join(", ")
             ));
         }
         match &report.pruned {
@@ -142,9 +142,9 @@ impl OpenReport {
             Err(why) => notes.push(format!("an interrupted prune cannot be finished: {why}")),
         }
         let verdict = match report.verdict {
-            Verdict::Clean => "clean",
-            Verdict::Unproven => "unproven_tail",
-            Verdict::Ambiguous => "ambiguous_forced",
+            TailVerdict::Clean => "clean",
+            TailVerdict::Unproven => "unproven_tail",
+            TailVerdict::Ambiguous => "ambiguous_forced",
             _ => "torn",
         };
         Self { created: false, verdict: verdict.to_owned(), notes, last_seq, from_snapshot: None }

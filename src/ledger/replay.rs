@@ -82,7 +82,7 @@ pub(crate) fn fold(reader: &LogReader, seq: u64, observe: FoldObserver<'_>) -> R
     let mut snapshots = None;
     let has_witness = reader.has_witness();
     let mut walk = reader.walk(1);
-    while let Some(item) = walk.pass() {
+    while let Some(item) = walk.next_ref() {
         match item? {
             Item::Derived(damage) => fold.derived.push(damage),
             Item::Damage(damage) if damage.first_seq > seq => break,
@@ -118,7 +118,7 @@ pub(crate) fn fold(reader: &LogReader, seq: u64, observe: FoldObserver<'_>) -> R
 /// # Errors
 /// `Io`. Damage is no error here.
 pub(crate) fn fold_recent(reader: &LogReader) -> Result<Fold> {
-    if reader.first_seq() == 1 && reader.has_witness() && reader.is_row_whole()? {
+    if reader.first_seq() == 1 && reader.has_witness() && reader.segments_intact()? {
         let names = store::names::<State>(reader).unwrap_or_default();
         for name in names.iter().rev().take(SNAPSHOTS_TRIED_MAX) {
             let Ok((state, header)) = load::<State>(reader, name) else {
@@ -137,7 +137,7 @@ fn fold_after(reader: &LogReader, state: State, header: &SnapshotHeader) -> Resu
     let mut fold = Fold::new(state, FoldOrigin::Snapshot(header.seq));
     fold.records = header.seq;
     let mut walk = reader.walk(header.seq);
-    while let Some(item) = walk.pass() {
+    while let Some(item) = walk.next_ref() {
         match item? {
             Item::Record(record, _) if record.seq <= header.seq => record.keep(&mut fold.last),
             Item::Record(_, Proof::Unproven) => {
@@ -145,7 +145,7 @@ fn fold_after(reader: &LogReader, state: State, header: &SnapshotHeader) -> Resu
                 fold.unproven += 1;
             }
             Item::Record(record, Proof::Proven) => {
-                let note = SnapshotNote::in_record(&record);
+                let note = SnapshotNote::from_record(&record);
                 if note.is_some_and(|note| note.contradicts(header)) {
                     return Ok(None);
                 }

@@ -1,104 +1,63 @@
-//! The log: records in segments, appended durably, read from any sequence number, recovered.
+//! The log: an append-only sequence of records in segment files.
+//!
+//! One writer appends batches durably; any number of readers read without a lock, in this or in
+//! another process. The subfolders from bottom to top: `folder` (paths, HEAD, LOCK), `notes` (records
+//! that the log writes about itself), `segment` (one file), `reader`, `recovery`, `writer`, `verify`.
+//! The log does not interpret the payloads of its users.
 //!
 //! Invariants:
-//! - Bytes that were committed are never changed: nothing is shortened, zeroed or repaired in
-//!   place. Whole segments go only where a retention note covers them (`prune`). Every anomaly ends in a *fence*, a new segment whose header says where the one
-//!   before logically ends.
-//! - A record is acknowledged after its bytes were written and synced and HEAD was written, in
+//! - Committed bytes never change: nothing is truncated, zeroed or repaired in place. Whole segments
+//!   are removed only if a retention note covers them. Every anomaly at the end of the log is closed
+//!   by a *fence*: a new segment whose header states where its predecessor logically ends.
+//! - A record is acknowledged only after its bytes were written and synced and HEAD was written, in
 //!   this order.
-//! - A bad record is the end of the log only where the evidence says that nothing behind it can
-//!   have been acknowledged ([`classify`]); else the writer refuses and readers go on.
-//! - After a failed write or sync the writer is poisoned: no retry, no reuse of the region. After
-//!   the lock is lost it is fenced: nothing more is written, HEAD included.
-//! - Threads that append share syncs; every one of them is answered, whatever happens.
+//! - A bad record ends the log only if the evidence proves that nothing after it can have been
+//!   acknowledged ([`classify`]). Otherwise the writer refuses to open, and readers continue.
+//! - After a failed write or sync the writer is poisoned: it neither retries nor reuses the region.
+//!   After it lost the lock it is fenced: it writes nothing more, not even HEAD.
+//! - Concurrent appends share syncs, and every caller gets a result, whatever happens.
 //! - Readers take no lock and write nothing.
-//!
-//! Left out on purpose: what records mean.
 
-mod anatomy;
-mod archive;
-mod backward;
-mod batch;
-mod beginning;
-mod behind;
 mod blob;
-mod blob_store;
-mod build;
-mod builder;
-mod commit;
-mod course;
-mod crew;
-mod draft;
-mod engine;
-mod evidence;
-mod fence;
-mod follow;
-mod head_file;
-mod housekeeper;
-mod judge;
-mod keys;
-mod layout;
-mod note;
-mod open;
+mod bytes;
+mod errors;
+mod folder;
+mod notes;
 mod options;
-mod ownership;
-mod prepare;
 mod prune;
-mod queue;
 mod reader;
+mod record;
 mod recovery;
-mod retention;
-mod row;
-mod scan;
-mod seal;
-mod sealed;
-mod seek;
-mod segment_walk;
-mod segments;
-mod select;
-mod snapshot_file;
-mod snapshot_folder;
-mod snapshot_note;
-mod snapshot_reader;
+mod segment;
+mod snapshot;
 mod verify;
-mod waiting;
-mod walk;
-mod ways;
 mod writer;
 
-pub use anatomy::{Anatomy, Stage};
-pub use archive::{ARCHIVE_FORMAT, ArchivedFile, MANIFEST, Manifest, archive_head, uid_text};
-pub use backward::WalkBack;
-pub use batch::{Ack, Batch, BatchKey, Durability, Ticket};
-pub use behind::Behind;
-pub use blob::{BLOB_LENGTH_MAX, BlobFile, BlobId, BlobList, BlobReader, BlobState};
-pub use blob_store::BlobStore;
-pub use builder::{Genesis, LogBuilder};
-pub use crew::Watch;
-#[doc(hidden)]
-pub use crew::{Tally, share_out};
-pub use follow::Follow;
-pub use judge::{Diagnosis, End, diagnose, judge};
-pub use keys::KEY_WINDOW;
-pub use note::{
-    DiscardedRange, GapNote, KIND_BATCH_KEY, KIND_GAP, KIND_RECOVERY_NOTE, KIND_RETENTION_NOTE,
-    KIND_SNAPSHOT_NOTE, LostRange, RecoveryNote, Survivors,
+pub use blob::{BLOB_LENGTH_MAX, BlobFile, BlobId, BlobList, BlobReader, BlobState, BlobStore};
+pub use folder::MANIFEST_NAME;
+pub use notes::{
+    Anchor, ArchiveReference, BatchKey, DiscardedRange, GapNote, KIND_BATCH_KEY, KIND_GAP,
+    KIND_RECOVERY_NOTE, KIND_RETENTION_NOTE, KIND_SNAPSHOT_NOTE, LostRange, RecoveryNote,
+    RetentionNote, RetentionRecord, SnapshotNote, Survivors,
 };
-pub use open::OpenReport;
-pub use options::{Housekeeping, LogOptions, OnAmbiguous, SegmentSizes, StreamOf, UidSource};
-pub use prune::Removal;
-pub use reader::{LogReader, SegmentSummary};
-pub use recovery::{Bit, Evidence, Row, TABLE, Verdict, classify};
-pub use retention::{Anchor, ArchivedIn, Retention, RetentionNote};
-pub use scan::Links;
-pub use select::Selection;
-pub use snapshot_file::{SnapshotList, list_snapshots, write_snapshot};
-pub use snapshot_folder::SnapshotFolder;
-pub use snapshot_note::SnapshotNote;
-pub use snapshot_reader::SnapshotReader;
+pub use options::{Housekeeping, LogOptions, OnAmbiguous, SegmentSizes, UidSource};
+pub use prune::PruneResult;
+pub use reader::{
+    LogFollower, LogReader, ReverseWalk, SegmentInfo, SegmentState, SegmentSummary, Selection,
+    UndurableTail, Walk,
+};
+pub use record::{Ack, Damage, DerivedDamage, Item, LoggedRecord, Proof, StreamOf};
+pub use recovery::{
+    Diagnosis, Evidence, EvidenceBit, RECOVERY_TABLE, RecoveryRule, TailSummary, TailVerdict,
+    classify, diagnose, opening_verdict,
+};
+pub use segment::{
+    ARCHIVE_FORMAT, ArchiveManifest, ArchivedFile, ChainCheck, archive_head, uid_text,
+};
+pub use snapshot::{SnapshotFolder, SnapshotList, SnapshotReader, list_snapshots, write_snapshot};
 pub use verify::{
-    Class, Completion, Counts, Examine, Expectation, Expected, FINDINGS_MAX, Finding, Verification,
-    VerifyOptions, root, verify,
+    Completion, ExpectationResult, ExpectedChain, FINDINGS_MAX, FindingClass, ProgressCounter,
+    ProgressWatch, RecordCheck, Verification, VerifyCounts, VerifyFinding, VerifyOptions,
+    parallel_map, root, verify,
 };
-pub use walk::{Damage, DerivedDamage, Item, LoggedRecord, Proof, Walk};
-pub use writer::Log;
+pub use writer::{Batch, Durability, Genesis, KEY_WINDOW, Log, LogBuilder, RecoveryReport, Ticket};

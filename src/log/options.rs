@@ -1,21 +1,21 @@
-//! What a log takes from its surroundings, and the choices that its user has.
+//! What a log needs from its environment, and the choices that its caller has.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{HeadSync, Uid};
+use crate::log::folder::DATA_START;
 use crate::storage::Storage;
 
-use super::layout::DATA_START;
-use super::walk::LoggedRecord;
+use super::record::StreamOf;
 
-/// Where the random identifiers of segments come from.
+/// The source of random identifiers for segments.
 #[derive(Clone)]
 pub struct UidSource(Arc<dyn Fn() -> Uid + Send + Sync>);
 
 impl UidSource {
-    /// Identifiers as that function gives them.
+    /// Identifiers from this function.
     pub fn new(next: impl Fn() -> Uid + Send + Sync + 'static) -> Self {
         Self(Arc::new(next))
     }
@@ -33,85 +33,63 @@ impl fmt::Debug for UidSource {
     }
 }
 
-/// Which stream of the log a record belongs to, if any. The log knows nothing of what records
-/// mean: its user says it, and the index of a sealed segment finds the records of each stream.
-#[derive(Debug, Clone, Copy)]
-pub struct StreamOf {
-    /// Number of the rule, from 1; another rule needs another number, for ever. It stands in every
-    /// footer, so that an index made by one rule is never used for another. 0: there are no
-    /// streams.
-    pub rule: u32,
-    /// The stream of a record.
-    pub of: fn(&LoggedRecord) -> Option<u64>,
-}
-
-impl StreamOf {
-    /// No record belongs to a stream.
-    pub const NONE: Self = Self { rule: 0, of: |_| None };
-
-    /// The stream of a record.
-    #[must_use]
-    pub fn stream(&self, record: &LoggedRecord) -> Option<u64> {
-        if self.rule == 0 { None } else { (self.of)(record) }
-    }
-}
-
-/// Who does what need not be done before an acknowledgement: zero-filling the next segment,
-/// sealing the last one, syncing HEAD when nothing is appended.
+/// Where the work is done that no append needs to wait for: zero-filling the next segment, sealing
+/// the last one, and syncing HEAD while the log is idle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Housekeeping {
-    /// The thread that appends, when it comes to it: the same calls give the same bytes and the
-    /// same calls of the disk.
+    /// In the thread that appends, when the work is due. The same calls give the same bytes and the
+    /// same disk operations.
     Inline,
-    /// A thread of the log's own.
+    /// In a background thread of the log.
     Thread,
 }
 
-/// What opening does where it cannot be told whether acknowledged bytes are missing: both slots
-/// of HEAD are gone, or garbage stands behind the last valid record.
+/// The policy for opening when the evidence does not show whether acknowledged bytes are missing:
+/// both slots of HEAD are invalid, or the last valid record is followed by garbage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnAmbiguous {
     /// Refuse.
     Refuse,
-    /// Take over what holds, fence off what does not, and say so in the report and in the log.
+    /// Keep what is valid, fence off the rest, and record both in the report and in the log.
     Fence,
 }
 
-/// How long segments are made, in bytes: up to [`SegmentSizes::MAX`]. A batch that is larger gets a
-/// segment of its size.
+/// Segment sizes in bytes, up to [`SegmentSizes::MAX`]. A batch that does not fit gets a segment of
+/// its own size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmentSizes {
-    /// A ledger's first segment, and one that a fence makes; rounded up to a multiple of 4096,
-    /// and at least 8192.
+    /// Size of the first segment of a ledger and of a segment after a fence: rounded up to a
+    /// multiple of 4096, and at least 8192.
     pub first: u64,
-    /// They double at each rotation up to this size.
+    /// Each rotation doubles the size, up to this one.
     pub largest: u64,
 }
 
 impl SegmentSizes {
-    /// From 1 to 16 MiB. Who opens a ledger examines all of its newest segment, so that larger ones make
-    /// opening slower; they do not make appending faster.
-    pub const USUAL: Self = Self { first: 1 << 20, largest: 16 << 20 };
+    /// From 1 to 16 MiB. Opening scans the whole newest segment, so larger segments make opening
+    /// slower; they do not make appending faster.
+    pub const DEFAULT: Self = Self { first: 1 << 20, largest: 16 << 20 };
 
-    /// The largest size: 1 GiB. All of a segment is filled with zeros before it is used.
+    /// The largest size: 1 GiB. A segment is filled with zeros before it is used.
     pub const MAX: u64 = 1 << 30;
 
     /// # Errors
     /// `TooLarge`.
-    pub(super) fn expect_possible(self) -> Result<()> {
+    pub(crate) fn validate(self) -> Result<()> {
         let found = self.first.max(self.largest);
         if found <= Self::MAX {
             return Ok(());
         }
         let message = format!(
-            "segments of {found} bytes: expected at most {}; smaller ones are no slower",
+            "segment size {found}: expected at most {} bytes; smaller segments are not slower",
             Self::MAX
         );
         Err(Error::new(ErrorKind::TooLarge, message))
     }
 
-    /// The size of a segment that must hold `needed` bytes of frames, when `usual` would do.
-    pub(super) fn fitting(self, usual: u64, needed: u64) -> u64 {
+    /// The size for a segment that must hold `needed` bytes of frames and would otherwise be
+    /// `usual` bytes long.
+    pub(crate) fn size_for(self, usual: u64, needed: u64) -> u64 {
         let least = self.first.max(2 * DATA_START);
         usual
             .clamp(least, self.largest.max(least))
@@ -120,29 +98,30 @@ impl SegmentSizes {
     }
 }
 
-/// What a log takes from its surroundings.
+/// The environment and choices of a log.
 #[derive(Debug, Clone)]
 pub struct LogOptions {
-    /// The disk.
+    /// The storage that holds the ledger.
     pub storage: Arc<dyn Storage>,
-    /// Where identifiers come from.
+    /// The source of identifiers.
     pub uids: UidSource,
-    /// Who holds the lock: text for people, such as a process id and host name.
+    /// Description of the lock holder for people, such as process id and host name.
     pub holder: String,
     /// When HEAD is synced.
     pub head_sync: HeadSync,
-    /// Who does what can wait.
+    /// Where background work is done.
     pub housekeeping: Housekeeping,
-    /// Which stream a record belongs to.
+    /// How records are assigned to streams.
     pub stream_of: StreamOf,
-    /// What to do where it cannot be told what was acknowledged.
+    /// What to do if it is unknown which records were acknowledged.
     pub on_ambiguous: OnAmbiguous,
-    /// How long segments are made.
+    /// Segment sizes.
     pub segments: SegmentSizes,
 }
 
 impl LogOptions {
-    /// HEAD synced every second, housekeeping in line, no streams, nothing guessed.
+    /// HEAD synced every second, housekeeping in the appending thread, no streams, ambiguous ends
+    /// refused.
     #[must_use]
     pub fn new(storage: Arc<dyn Storage>, uids: UidSource) -> Self {
         Self {
@@ -153,7 +132,7 @@ impl LogOptions {
             housekeeping: Housekeeping::Inline,
             stream_of: StreamOf::NONE,
             on_ambiguous: OnAmbiguous::Refuse,
-            segments: SegmentSizes::USUAL,
+            segments: SegmentSizes::DEFAULT,
         }
     }
 }
@@ -166,10 +145,10 @@ mod tests {
     use super::*;
     use crate::sim::SimDisk;
 
-    /// Story: a size that no disk holds ended in a panic, when it was rounded up, or in a program that
-    /// wrote zeros until the disk was full.
+    /// Regression: an impossible size panicked when it was rounded up, or filled the disk with
+    /// zeros.
     #[test]
-    fn segments_that_no_disk_holds_are_refused() {
+    fn impossible_segment_sizes_are_refused() {
         let disk = SimDisk::new();
         let usual = LogOptions::new(Arc::new(disk.clone()), UidSource::new(|| [7; 16]));
         let options = |first, largest| LogOptions {
@@ -191,7 +170,7 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::TooLarge, "{error}");
         }
         let most = SegmentSizes { first: SegmentSizes::MAX, largest: SegmentSizes::MAX };
-        most.expect_possible().unwrap();
-        assert_eq!(most.fitting(0, 0), SegmentSizes::MAX);
+        most.validate().unwrap();
+        assert_eq!(most.size_for(0, 0), SegmentSizes::MAX);
     }
 }

@@ -16,11 +16,11 @@ use plan_ledger::{Clock, Environment, ErrorKind, Ledger, Plan, RunId, RunPolicy,
 use plan_ledger_cli::server::{Act, SOCKET_NAME, while_serving};
 use serde_json::json;
 
+use super::disk_trace::{Call, Traced};
 use super::golden::deterministic;
-use super::log_stop::eventually;
+use super::log_fencing::eventually;
+use super::log_flush::{Gate, Opened, is_segment};
 use super::socket::requested;
-use super::trace::{Call, Traced};
-use super::turns::{Gate, Opened, is_segment};
 
 /// The answer to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

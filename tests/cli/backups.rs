@@ -128,7 +128,7 @@ fn writer_recognizes_its_own_head() {
         disk.fail_at(Fault { call: calls + 20 + call, kind, effect });
         for number in 0..5 {
             if let Err(error) = log.append(&[record(number, 100)], at(60 + number)) {
-                assert!(!error.to_string().contains("older one"), "{call}: {error}");
+                assert!(!error.to_string().contains("stale"), "{call}: {error}");
                 break;
             }
         }
@@ -190,7 +190,7 @@ fn export_with_a_stale_head_is_an_error_if_a_record_proves_it() {
     let (text, done) = exported(&disk, None);
     let error = done.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Ambiguous, "{error}");
-    let left = format!("records {} to {last}, which are whole, are left out", older + 1);
+    let left = format!("complete records {} to {last} are left out", older + 1);
     assert!(error.to_string().contains(&left), "{error}");
     assert_eq!(records_in(&text), *older);
 
@@ -217,7 +217,7 @@ fn export_commands_report_a_missing_head() {
     place.ledger("run plan.yaml").code(0);
     std::fs::remove_file(place.path(".ledger/HEAD")).unwrap();
     for line in ["export", "export -o x.jsonl", "inspect export", "inspect export --to y.jsonl"] {
-        place.ledger(line).code(4).complains(&["HEAD is missing", "which are whole, are left out"]);
+        place.ledger(line).code(4).complains(&["HEAD is missing", "complete records"]);
     }
     assert!(!place.path("x.jsonl").exists() && !place.path("y.jsonl").exists());
 }
@@ -359,7 +359,7 @@ fn pruned_log_with_a_damaged_note_is_not_salvaged() {
         assert!(error.to_string().contains(&word), "{at}: {error}");
         assert!(disk.files(Path::new("/rescued")).is_empty());
         let error = Ledger::open(&dir(), &quiet(&disk)).unwrap_err();
-        assert!(error.to_string().contains("no retention note that can be read"), "{error}");
+        assert!(error.to_string().contains("no readable retention note"), "{error}");
     }
 
     // A log whose first segment is lost is salvaged.
@@ -392,7 +392,7 @@ fn key_of_an_incomplete_batch_is_not_salvaged() {
     assert!(of_key.0 == 1 && of_key.1.what.contains("the key of a batch"), "{of_key:?}");
     let options = options(&disk);
     let (log, _) = Log::open(Path::new("/rescued"), options, at(3)).unwrap();
-    let [cut, whole] = keys.map(|key| log.landed(&key).unwrap().is_some());
+    let [cut, whole] = keys.map(|key| log.recent_ticket(&key).unwrap().is_some());
     assert_eq!((cut, whole), (false, true));
     let first = log.reader().unwrap().record(1).unwrap().unwrap();
     assert_eq!(first.kind, KIND_GAP);

@@ -76,7 +76,7 @@ fn race(place: &Place, steps: usize, contenders: usize) {
                 // On a busy machine a command may give up waiting for the lock. It then reports
                 // that the ledger is locked (by name, unless the lock holder is just writing its
                 // name), and the shell tries again.
-                assert!(line["message"].as_str().unwrap().contains("held by another"), "{line}");
+                assert!(line["message"].as_str().unwrap().contains("locked by another"), "{line}");
                 continue;
             }
             let worker = line["worker"].as_str().unwrap().to_owned();

@@ -16,7 +16,7 @@ use plan_ledger::format::content_hash;
 use plan_ledger::ledger::{
     LedgerCondition, VerifyLevel, VerifyReport, VerifyRequest, blob_of, decode, verify,
 };
-use plan_ledger::log::{Class, Item, LogReader, LoggedRecord};
+use plan_ledger::log::{FindingClass, Item, LogReader, LoggedRecord};
 use plan_ledger::plan::{ContentHash, Json, Output};
 use plan_ledger::sim::SimDisk;
 use plan_ledger::storage::Storage;
@@ -273,7 +273,7 @@ impl Specimen {
             "{change:?}: {missing:?} are missing"
         );
         let findings = &report.log.findings;
-        let damage = findings.iter().filter(|each| each.class == Class::Damage);
+        let damage = findings.iter().filter(|each| each.class == FindingClass::Damage);
         let named: Vec<_> = damage.filter_map(|each| each.missing.as_ref()).collect();
         let mut silent =
             missing.iter().filter(|seq| !named.iter().any(|range| range.contains(seq)));

@@ -1,4 +1,4 @@
-//! Following a log while it grows: every durable record once and in order, and never another.
+//! Following a log while it grows: every durable record once and in order, and no other.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use plan_ledger::error::ErrorKind;
 use plan_ledger::format::HeadSync;
-use plan_ledger::log::{Follow, Log, LogOptions, LogReader, LoggedRecord};
+use plan_ledger::log::{Log, LogFollower, LogOptions, LogReader, LoggedRecord};
 use plan_ledger::sim::{Loss, SimDisk};
 use plan_ledger::storage::{DiskStorage, Storage};
 
 use super::lab::{at, dir, kill, mix, open, options, options_with, reader, record, whole};
 
-/// Everything that is there now. A process that ended took its files with it: then it looks again.
-fn drain(follow: &mut Follow, seen: &mut Vec<LoggedRecord>) {
+/// All records available now. If a process ended and took its files with it, look again.
+fn drain(follow: &mut LogFollower, seen: &mut Vec<LoggedRecord>) {
     loop {
         match follow.next(Duration::ZERO) {
             Ok(Some(record)) => seen.push(record),
@@ -24,12 +24,11 @@ fn drain(follow: &mut Follow, seen: &mut Vec<LoggedRecord>) {
     }
 }
 
-/// Goal: a follower gets every record once and in order, over rotations, fences, killed writers
-/// and power losses; none before it is durable, and none that is lost later.
-/// Method: random appends with crashes in between, and a look after each step; in the end what it
-/// got is what the log holds.
+/// A follower gets every record once and in order, over rotations, fences, killed writers and power
+/// failures; none before it is durable, and none that is lost later. Random appends with crashes in
+/// between, and a poll after each step; in the end it has exactly the records of the log.
 #[test]
-fn a_follower_gets_every_record_once() {
+fn follower_gets_every_record_once() {
     let mut fences = 0;
     for seed in 1..25_u64 {
         let disk = SimDisk::new();
@@ -48,7 +47,7 @@ fn a_follower_gets_every_record_once() {
             if disk.is_down() || result.is_err() {
                 if dice >> 32 & 1 == 0 {
                     kill(&disk, log);
-                    // What the dead writer said, before anybody opens the log again.
+                    // The last records of the dead writer, before the log is opened again.
                     drain(&mut follow, &mut seen);
                 } else {
                     disk.lose_power(Loss::Some(dice));
@@ -76,9 +75,9 @@ fn a_follower_gets_every_record_once() {
     assert!(fences > 50, "{fences}");
 }
 
-/// Goal: bytes that were written and not yet covered by HEAD are not returned.
+/// Bytes that were written but are not covered by HEAD are not returned.
 #[test]
-fn a_follower_never_sees_what_is_not_durable() {
+fn follower_returns_only_durable_records() {
     let disk = SimDisk::new();
     let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
     log.append(&[record(1, 10)], at(1)).unwrap();
@@ -93,10 +92,10 @@ fn a_follower_never_sees_what_is_not_durable() {
     assert!(fresh.next(Duration::ZERO).unwrap().is_none());
 }
 
-/// Goal: the newest segment is not read again from its start for each record.
-/// Method: how many calls of the disk one more record costs does not depend on how many there are.
+/// The newest segment is not read again from its start for each record: the number of disk
+/// operations for one more record does not depend on the number of records.
 #[test]
-fn a_follower_does_not_start_over() {
+fn follower_cost_is_constant_per_record() {
     let disk = SimDisk::new();
     let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
     let mut follow = reader(&disk).follow(1);
@@ -110,10 +109,9 @@ fn a_follower_does_not_start_over() {
     assert!(costs[1..].iter().all(|cost| *cost <= costs[1] + 1), "{costs:?}");
 }
 
-/// Goal: damage of the record that is due is an error that names it, again and again; so is a HEAD
-/// that is gone.
+/// Damage of the next record is an error that names it, repeatedly; so is a missing HEAD.
 #[test]
-fn a_follower_names_damage() {
+fn follower_reports_damage_repeatedly() {
     let disk = SimDisk::new();
     let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
     log.append(&[record(1, 10), record(2, 10), record(3, 10)], at(1)).unwrap();
@@ -132,7 +130,7 @@ fn a_follower_names_damage() {
     assert_eq!(error.kind(), ErrorKind::Ambiguous, "{error}");
 }
 
-/// A log of two records, left alone.
+/// A log of two records, closed.
 fn common() -> SimDisk {
     let disk = SimDisk::new();
     let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
@@ -142,8 +140,8 @@ fn common() -> SimDisk {
     disk
 }
 
-/// Append, each record in a commit of its own; then HEAD knows nothing of the last one, as after a
-/// power loss, and the next to open the log puts a fence before it.
+/// Append, one commit for each record; then HEAD does not cover the last one, as after a power
+/// failure, and the next opening puts a fence before it.
 fn fence_before_the_last(disk: &SimDisk, numbers: &[u64]) {
     let (log, _) = open(disk).unwrap();
     let mut head = Vec::new();
@@ -156,7 +154,7 @@ fn fence_before_the_last(disk: &SimDisk, numbers: &[u64]) {
     open(disk).unwrap().0.close().unwrap();
 }
 
-/// Put the files of one disk in the place of those of another.
+/// Replace the files of one disk by those of another.
 fn replace(disk: &SimDisk, other: &SimDisk) {
     for path in disk.files(&dir()) {
         disk.remove(&path).unwrap();
@@ -169,8 +167,8 @@ fn replace(disk: &SimDisk, other: &SimDisk) {
     }
 }
 
-/// The same answer, however often it is asked for.
-fn refuses(follow: &mut Follow, kind: ErrorKind, story: &str) {
+/// The same result for every call.
+fn refuses(follow: &mut LogFollower, kind: ErrorKind, story: &str) {
     for turn in 0..3 {
         match follow.next(Duration::ZERO) {
             Err(error) => assert_eq!(error.kind(), kind, "{story}, {turn}: {error}"),
@@ -179,12 +177,12 @@ fn refuses(follow: &mut Follow, kind: ErrorKind, story: &str) {
     }
 }
 
-/// Goal: a follower under which the log is replaced by another one says so, and goes on saying so.
-/// (It said it once, and then waited for ever, or returned records of the other log.)
-/// Method: the other log is another ledger; or took another course behind what both have in common,
-/// so that what differs is in the same segment, before a fence, or behind it.
+/// A follower whose log is replaced reports it, and keeps reporting it. (It reported it once, and
+/// then waited forever or returned records of the other log.) The other log is another ledger, or
+/// diverged after a common part, so that the difference is in the same segment, before a fence, or
+/// after it.
 #[test]
-fn a_follower_of_a_log_that_was_replaced_says_so_again_and_again() {
+fn follower_reports_replaced_log_repeatedly() {
     let base = common();
     let stranger = SimDisk::new();
     let log =
@@ -216,10 +214,10 @@ fn a_follower_of_a_log_that_was_replaced_says_so_again_and_again() {
     }
 }
 
-/// Goal: a follower for which the way to the next record is gone says so as long as it is gone, and
-/// goes on when it is there again. (It said it once, and then waited for ever.)
+/// A follower that cannot reach the next record reports it as long as that is so, and continues
+/// afterwards. (It reported it once, and then waited forever.)
 #[test]
-fn a_follower_goes_on_when_what_was_missing_is_there_again() {
+fn follower_recovers_when_missing_file_returns() {
     let disk = common();
     let (mut follow, mut seen) = (reader(&disk).follow(1), Vec::new());
     drain(&mut follow, &mut seen);
@@ -256,11 +254,10 @@ fn a_follower_goes_on_when_what_was_missing_is_there_again() {
     refuses(&mut late, ErrorKind::NotALedger, "a folder without anything in it");
 }
 
-/// Goal: records that a segment's successor rules out of it are missing, not passed over; a first
-/// segment that cannot be read is damage; and where HEAD has not come as far as the record that is
-/// due, it is waited for.
+/// Records that a segment's successor excludes are missing, not skipped; an unreadable first
+/// segment is damage; and a record that HEAD has not reached is waited for.
 #[test]
-fn a_follower_does_not_pass_over_what_is_missing() {
+fn follower_reports_missing_records() {
     let disk = common();
     let (mut follow, mut seen) = (reader(&disk).follow(1), Vec::new());
     drain(&mut follow, &mut seen);
@@ -286,10 +283,10 @@ fn a_follower_does_not_pass_over_what_is_missing() {
     refuses(&mut reader(&disk).follow(1), ErrorKind::Corrupt, "a first header that is damaged");
 }
 
-/// Story: HEAD, or the whole folder, was taken away from a follower that waited, and it was never told:
-/// it went on to say that there is nothing new.
+/// Regression: a follower whose HEAD or folder was removed kept reporting that there is nothing
+/// new.
 #[test]
-fn a_follower_is_told_that_its_ledger_is_gone() {
+fn follower_reports_removed_ledger() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("real.ledger");
     let log = Log::create(&path, on_disk(1), at(0)).unwrap();
@@ -321,14 +318,14 @@ fn on_disk(seed: u64) -> LogOptions {
     options_with(Arc::new(DiskStorage), seed, HeadSync::Interval)
 }
 
-fn follow_on_disk(path: &Path) -> Follow {
+fn follow_on_disk(path: &Path) -> LogFollower {
     let storage: Arc<dyn Storage> = Arc::new(DiskStorage);
     LogReader::open(&storage, path).unwrap().follow(1)
 }
 
-/// Goal: the same beside a writer of another thread, on a real disk, with blocking waits.
+/// The same with a writer in another thread, on a real disk, with blocking waits.
 #[test]
-fn a_follower_beside_a_writer() {
+fn follower_on_real_disk_sees_every_record() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("real.ledger");
     let log = Log::create(&path, on_disk(1), at(0)).unwrap();
@@ -353,7 +350,7 @@ fn a_follower_beside_a_writer() {
 
 const CHILD: &str = "LEDGER_TEST_FOLLOWED_FOLDER";
 
-/// Not a test of its own: what the child process of the next one does, until it is killed.
+/// Not a test: the child process of the next one, until it is killed.
 #[test]
 fn child_that_appends() {
     let Ok(path) = std::env::var(CHILD) else { return };
@@ -364,10 +361,10 @@ fn child_that_appends() {
     }
 }
 
-/// Goal: a follower of another process's log gets every record once, while its writers are killed
-/// one after the other.
+/// A follower of another process's log gets every record once, while the writers are killed one
+/// after the other.
 #[test]
-fn a_follower_outlives_killed_writers() {
+fn follower_survives_killed_writers() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("real.ledger");
     drop(Log::create(&path, on_disk(1), at(0)).unwrap());

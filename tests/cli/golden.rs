@@ -50,7 +50,7 @@ pub(crate) fn deterministic() -> Environment {
         on_ambiguous: OnAmbiguous::Refuse,
         blob_threshold: 64 << 10,
         snapshot_every: Some(65_536),
-        segments: SegmentSizes::USUAL,
+        segments: SegmentSizes::DEFAULT,
     }
 }
 

@@ -1,4 +1,5 @@
-//! Many threads on one log: shared syncs, tickets, buffered records, who wins, who is answered.
+//! Many threads on one log: shared syncs, tickets, buffered records, conflicts, and a result for
+//! every waiter.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,7 +9,7 @@ use std::sync::{Arc, Barrier, Mutex};
 use plan_ledger::error::{Error, ErrorKind};
 use plan_ledger::format::{Chain, HeadSync};
 use plan_ledger::log::{
-    Ack, Batch, Durability, Housekeeping, Log, LogOptions, LogReader, SegmentSizes, Verdict,
+    Ack, Batch, Durability, Housekeeping, Log, LogOptions, LogReader, SegmentSizes, TailVerdict,
 };
 use plan_ledger::sim::{Effect, Fault, Loss, SimDisk};
 use plan_ledger::storage::DiskStorage;
@@ -21,7 +22,7 @@ use super::lab::{
 const THREADS: u64 = 32;
 const APPENDS: u64 = 200;
 
-/// Batches of 1 to 3 records; what was acknowledged, by the number of the batch's first record.
+/// Batches of 1 to 3 records; the acknowledgements, by the number of the batch's first record.
 fn hammer(log: &Log) -> BTreeMap<u64, (Ack, Vec<Vec<u8>>)> {
     let acks = Mutex::new(BTreeMap::new());
     std::thread::scope(|scope| {
@@ -45,7 +46,7 @@ fn hammer(log: &Log) -> BTreeMap<u64, (Ack, Vec<Vec<u8>>)> {
     acks.into_inner().unwrap()
 }
 
-/// The acks leave no gap, and the log holds exactly what they say.
+/// The acknowledgements have no gap, and the log contains exactly their records.
 fn check(reader: &LogReader, acks: &BTreeMap<u64, (Ack, Vec<Vec<u8>>)>) {
     let records = whole(reader);
     let chains: BTreeMap<u64, Chain> = records.iter().map(|each| (each.seq, each.chain)).collect();
@@ -59,12 +60,11 @@ fn check(reader: &LogReader, acks: &BTreeMap<u64, (Ack, Vec<Vec<u8>>)>) {
     assert!(payloads(&records) == acked);
 }
 
-/// Goal: with many threads every ack is unique, there is no gap, the log holds what they say, and
-/// syncs are shared.
-/// Method: on the simulated disk, where a turn is short, and on a real one with the thread that
-/// makes segments ahead.
+/// With many threads every acknowledgement is unique, there is no gap, the log contains exactly the
+/// acknowledged records, and syncs are shared. On the simulated disk, where a flush is short, and
+/// on a real one with the background thread.
 #[test]
-fn thirty_two_threads_share_syncs_and_lose_nothing() {
+fn concurrent_appends_share_syncs_and_lose_nothing() {
     let disk = SimDisk::new();
     let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
     let acks = hammer(&log);
@@ -72,7 +72,7 @@ fn thirty_two_threads_share_syncs_and_lose_nothing() {
     log.close().unwrap();
     disk.lose_power(Loss::Everything);
     let (log, report) = open(&disk).unwrap();
-    assert_eq!(report.verdict, Verdict::Clean);
+    assert_eq!(report.verdict, TailVerdict::Clean);
     check(&log.reader().unwrap(), &acks);
 
     let folder = tempfile::tempdir().unwrap();
@@ -88,15 +88,14 @@ fn thirty_two_threads_share_syncs_and_lose_nothing() {
     assert!(syncs < THREADS * APPENDS, "{syncs} writes of HEAD: no group was ever shared");
     log.close().unwrap();
     let (log, report) = Log::open(&path, options, at(0)).unwrap();
-    assert_eq!(report.verdict, Verdict::Clean);
+    assert_eq!(report.verdict, TailVerdict::Clean);
     check(&log.reader().unwrap(), &acks);
 }
 
-/// Goal: nobody sleeps for ever, whatever each of many threads waits for: a sync, a write, room
-/// for a large batch, a new segment.
-/// Method: small segments, so that turns of every kind follow each other.
+/// No thread waits forever, whatever each of many threads waits for: a sync, a write, space for a
+/// large batch, a new segment. Small segments make flushes and rotations alternate.
 #[test]
-fn threads_that_wait_for_different_things_are_all_answered() {
+fn mixed_waiters_all_get_a_result() {
     let disk = SimDisk::new();
     let segments = SegmentSizes { first: 8 << 10, largest: 64 << 10 };
     let log = Log::create(&dir(), LogOptions { segments, ..options(&disk) }, at(0)).unwrap();
@@ -136,8 +135,8 @@ fn threads_that_wait_for_different_things_are_all_answered() {
     assert_eq!(whole(&log.reader().unwrap()).len(), usize::try_from(ack.seq).unwrap());
 }
 
-/// Goal: what is submitted together is written and synced together.
-/// Method: a hundred tickets, one wait: one write, one sync, one write of HEAD.
+/// Batches submitted together are written and synced together: a hundred tickets and one wait give
+/// one write, one sync and one write of HEAD.
 #[test]
 fn tickets_of_one_thread_share_one_sync() {
     let disk = SimDisk::new();
@@ -154,14 +153,14 @@ fn tickets_of_one_thread_share_one_sync() {
         assert_eq!(log.wait(ticket).unwrap().seq, 103 - seq);
     }
     assert_eq!(disk.changes(), changes + 3);
-    // It is looked who may write before the records are, and before HEAD is.
+    // The right to write is checked before the records and before HEAD.
     assert_eq!(disk.calls(), calls + 2 * LOOKS + 3);
     assert_eq!(whole(&log.reader().unwrap()).len(), 101);
 }
 
-/// Goal: a batch that expects its place gets it or is refused; of several, exactly one wins.
+/// A batch with an expected sequence number gets it or is refused; of several exactly one wins.
 #[test]
-fn of_batches_that_expect_the_same_place_one_wins() {
+fn conflicting_expected_seq_has_one_winner() {
     let disk = SimDisk::new();
     let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
     let barrier = Barrier::new(8);
@@ -192,11 +191,11 @@ fn of_batches_that_expect_the_same_place_one_wins() {
     assert_eq!(whole(&log.reader().unwrap()).len(), 100);
 }
 
-/// Goal: whatever call fails, with many threads waiting, every one of them is answered; whoever
-/// got an ack has it for good.
-/// Method: the n-th call fails, for every n, with no and all of its effect.
+/// Whatever operation fails while many threads wait, every thread gets a result, and every
+/// acknowledgement stays valid. The n-th operation fails, for every n, with none and all of its
+/// effect.
 #[test]
-fn whatever_call_fails_every_waiter_is_answered() {
+fn any_failed_operation_gives_every_waiter_a_result() {
     const WAITERS: u64 = 16;
     let mut unknown = 0;
     for call in 1..=40 {
@@ -210,7 +209,7 @@ fn whatever_call_fails_every_waiter_is_answered() {
                     let log = &log;
                     scope.spawn(move || {
                         let answer = log.append(&[record(number, 40)], at(0));
-                        // After a failure nothing more is taken.
+                        // After a failure nothing more is accepted.
                         if let Err(error) = &answer {
                             let again = log.append(&[record(99, 4)], at(0)).unwrap_err();
                             let may_be = match error.kind() {
@@ -227,7 +226,7 @@ fn whatever_call_fails_every_waiter_is_answered() {
             });
             drop(log);
             if disk.calls() < call {
-                // Shared syncs made the story shorter than that.
+                // Shared syncs made the workload shorter.
                 continue;
             }
             disk.lose_power(Loss::Everything);
@@ -250,11 +249,11 @@ fn whatever_call_fails_every_waiter_is_answered() {
             }
         }
     }
-    // The write, the sync and HEAD of the first group, each with and without effect, at least.
+    // At least the write, the sync and HEAD of the first group, each with and without effect.
     assert!(unknown >= 6, "{unknown}");
 }
 
-/// Buffered and durable batches in turns; after each flush all of them count as acknowledged.
+/// Buffered and durable batches alternate; after each flush all of them count as acknowledged.
 fn mixed(disk: &SimDisk, model: &mut Model) -> Result<(), Error> {
     let log = Log::create(&dir(), options(disk), at(0))?;
     model.is_created = true;
@@ -281,11 +280,11 @@ fn mixed(disk: &SimDisk, model: &mut Model) -> Result<(), Error> {
     Ok(())
 }
 
-/// Goal: buffered records survive the end of the process, and are whole or gone after a power
-/// loss, in order; what a flush, a later commit, a rotation or a close covered is never lost.
-/// Method: a crash before every call.
+/// Buffered records survive the end of the process; after a power failure they are complete or
+/// gone, in order; what a flush, a later commit, a rotation or a close covered is never lost. A
+/// crash before every operation.
 #[test]
-fn a_crash_before_any_call_keeps_what_was_flushed() {
+fn crash_before_any_operation_keeps_flushed_records() {
     let calm = SimDisk::new();
     mixed(&calm, &mut Model::default()).unwrap();
     for call in 1..=calm.calls() {
@@ -293,7 +292,7 @@ fn a_crash_before_any_call_keeps_what_was_flushed() {
         disk.crash_at(call);
         let error = mixed(&disk, &mut model).err();
         let asked = model.batches.len();
-        // The last one may have been in the middle of an append.
+        // The last one may have been inside an append.
         if error.is_some() && model.acked < 3 && asked == 2 {
             model.batches.push(vec![record(30, 50).payload]);
         }
@@ -308,10 +307,10 @@ fn a_crash_before_any_call_keeps_what_was_flushed() {
     }
 }
 
-/// Goal: a buffered record is in the file when submitting it returned, proves nothing, and a
-/// killed process leaves row 8: it survives.
+/// A buffered record is in the file when submit returns, but not proven; after a kill it is row 8
+/// and survives.
 #[test]
-fn a_buffered_record_survives_the_process_and_is_proved_by_a_later_sync() {
+fn buffered_record_survives_kill_and_is_proven_by_later_sync() {
     let disk = SimDisk::new();
     let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
     let batch =
@@ -323,7 +322,7 @@ fn a_buffered_record_survives_the_process_and_is_proved_by_a_later_sync() {
     let killed = disk.fork();
     killed.kill_process();
     let (again, report) = open(&killed).unwrap();
-    assert_eq!(report.verdict, Verdict::Unproven);
+    assert_eq!(report.verdict, TailVerdict::Unproven);
     assert_eq!(payloads(&whole(&again.reader().unwrap())), [record(1, 50).payload]);
 
     assert_eq!(log.append(&[record(2, 50)], at(0)).unwrap().seq, 2);
@@ -331,12 +330,12 @@ fn a_buffered_record_survives_the_process_and_is_proved_by_a_later_sync() {
     assert_eq!(log.wait(ticket).unwrap().seq, 1);
     assert_eq!(disk.calls(), calls, "it is proved already");
     kill(&disk, log);
-    assert_eq!(open(&disk).unwrap().1.verdict, Verdict::Clean);
+    assert_eq!(open(&disk).unwrap().1.verdict, TailVerdict::Clean);
 }
 
-/// Goal: what waits for a sync is never more than recovery looks at: 4 MiB, or one batch.
+/// Unsynced bytes never exceed the range that recovery examines: 4 MiB, or one batch.
 #[test]
-fn what_waits_for_a_sync_is_bounded() {
+fn unsynced_bytes_are_bounded() {
     let disk = SimDisk::new();
     let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
     let mut pending = 0;

@@ -1,5 +1,5 @@
-//! The list of hazards is complete, and what it names exists; and those tests of it that belong
-//! nowhere else.
+//! The list of hazards is complete, and the tests that it names exist; and the tests of hazards
+//! that fit nowhere else.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use plan_ledger::error::ErrorKind;
 use plan_ledger::format::{Codec, NewRecord};
-use plan_ledger::log::{Log, Verdict};
+use plan_ledger::log::{Log, TailVerdict};
 use plan_ledger::sim::SimDisk;
 use plan_ledger::storage::{Medium, Storage};
 use plan_ledger::{Environment, Ledger};
@@ -16,7 +16,7 @@ use super::lab::{
     End, at, dir, fenced, kill, log_files, open, options, payloads, reader, record, whole,
 };
 
-/// Every function below a folder that is marked as a test.
+/// Every test function below a folder.
 fn tests_below(folder: &Path, found: &mut Vec<String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -39,9 +39,9 @@ fn tests_below(folder: &Path, found: &mut Vec<String>) {
     }
 }
 
-/// Goal: each hazard is shown not to occur by tests that exist, or by a sentence.
+/// Each hazard is covered by existing tests, or by a sentence.
 #[test]
-fn every_hazard_is_answered() {
+fn every_hazard_is_covered() {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     let mut tests = Vec::new();
     tests_below(&root.join("tests"), &mut tests);
@@ -68,10 +68,10 @@ fn every_hazard_is_answered() {
     assert!(problems.is_empty(), "\n{}", problems.join("\n"));
 }
 
-/// Goal: a flipped bit in an acknowledged payload of zeros is damage, not a write that was torn,
-/// although the frame is full of zero sectors (H12).
+/// A flipped bit in an acknowledged payload of zeros is damage, not a torn write, although the
+/// frame is full of zero sectors (H12).
 #[test]
-fn h12_a_flipped_bit_in_zeros_is_not_a_tear() {
+fn h12_flipped_bit_in_zeros_is_damage() {
     let disk = SimDisk::new();
     let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
     let zeros = NewRecord { kind: 1, codec: Codec::Raw, schema: 1, payload: vec![0; 5000] };
@@ -92,10 +92,10 @@ fn h12_a_flipped_bit_in_zeros_is_not_a_tear() {
     }
 }
 
-/// Goal: a segment that somebody removes under a writer is missed, at the latest when the log is
-/// opened: nothing that was acknowledged is given up in silence (H26).
+/// A segment that is removed under a writer is noticed when the log is opened at the latest: no
+/// acknowledged record is lost silently (H26).
 #[test]
-fn h26_a_segment_that_goes_under_a_writer_is_missed() {
+fn h26_segment_removed_under_writer_is_detected() {
     let disk = SimDisk::new();
     let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
     log.append(&[record(1, 100)], at(1)).unwrap();
@@ -108,9 +108,9 @@ fn h26_a_segment_that_goes_under_a_writer_is_missed() {
     assert!(reader(&disk).records(1).any(|record| record.is_err()), "a reader says it too");
 }
 
-/// Goal: whoever opens a ledger on a medium that may lose it is told (H32).
+/// Opening a ledger on a file system that may lose it warns (H32).
 #[test]
-fn h32_a_weak_medium_is_told_when_a_ledger_is_opened() {
+fn h32_weak_file_system_is_reported_at_open() {
     let disk = SimDisk::new();
     disk.claim(Medium::Overlay);
     let storage: Arc<dyn Storage> = Arc::new(disk.clone());
@@ -125,10 +125,9 @@ fn h32_a_weak_medium_is_told_when_a_ledger_is_opened() {
     assert!(report.notes.is_empty(), "{report}");
 }
 
-/// Goal: dropping a handle loses nothing that was acknowledged, even if every call that dropping
-/// makes fails (H40).
+/// Dropping a handle loses no acknowledged record, even if every operation of the drop fails (H40).
 #[test]
-fn h40_a_dropped_handle_was_never_needed() {
+fn h40_dropping_a_handle_loses_nothing() {
     let disk = SimDisk::new();
     let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
     for step in 0..5 {
@@ -139,12 +138,12 @@ fn h40_a_dropped_handle_was_never_needed() {
     disk.lose_power(plan_ledger::sim::Loss::Everything);
     let (log, report) = open(&disk).unwrap();
     assert_eq!(payloads(&whole(&log.reader().unwrap())).len(), 5);
-    assert_ne!(report.verdict, Verdict::Torn, "{report:?}");
+    assert_ne!(report.verdict, TailVerdict::Torn, "{report:?}");
 }
 
-/// Goal: a fence changes no byte of what it fences off (H50).
+/// A fence changes no byte of its predecessor (H50).
 #[test]
-fn h50_a_fence_leaves_every_byte_where_it_is() {
+fn h50_fence_changes_no_byte_of_predecessor() {
     let (disk, _) = fenced(End::Killed);
     let path = reader(&disk).segments().last().unwrap().path.clone();
     let head = reader(&disk).head().cloned().unwrap();
@@ -164,13 +163,12 @@ fn h50_a_fence_leaves_every_byte_where_it_is() {
     drop(opened);
 }
 
-/// Goal: a slot of HEAD that was not valid when a ledger was opened never comes back with what it
-/// said before, although only its padding was damaged and a power loss brings just that in order
-/// again.
-/// Method: garbage in the padding of the newer slot; a power loss before every call of opening and
-/// appending, of which in turn each single unsynced thing survives; then the log opens.
+/// A slot of HEAD that was invalid when a ledger was opened never becomes valid with its old
+/// content, even if only its padding was damaged and a power failure restores just the padding.
+/// Garbage in the padding of the newer slot; a power failure before every operation of opening and
+/// appending, after which each single unsynced change survives in turn; then the log opens.
 #[test]
-fn a_slot_that_was_given_up_does_not_come_back() {
+fn invalidated_head_slot_never_becomes_valid_again() {
     let disk = SimDisk::new();
     let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
     for step in 0..4 {
@@ -206,9 +204,9 @@ fn a_slot_that_was_given_up_does_not_come_back() {
     assert!(losses > 20, "{losses}");
 }
 
-/// Goal: space that was set aside for a segment and not used is given back when it is sealed (H29).
+/// Preallocated space that was not used is freed when a segment is sealed (H29).
 #[test]
-fn h29_a_sealed_segment_gives_back_what_it_does_not_need() {
+fn h29_sealing_frees_unused_space() {
     let disk = SimDisk::new();
     let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
     log.append(&[record(1, 300_000)], at(1)).unwrap();

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use plan_ledger::log::{Item, Verdict};
+use plan_ledger::log::{Item, TailVerdict};
 use plan_ledger::sim::SimDisk;
 use plan_ledger::{Environment, ErrorKind, Ledger};
 use serde_json::Value;
@@ -228,8 +228,8 @@ fn round(specimen: &Specimen, round: u64) -> Fate {
         }
         Ok((_, report)) => {
             let word = match report.verdict {
-                Verdict::Clean => "clean",
-                Verdict::Unproven => "unproven_tail",
+                TailVerdict::Clean => "clean",
+                TailVerdict::Unproven => "unproven_tail",
                 _ => "torn",
             };
             assert_eq!(told, Some((word.into(), Value::Null)), "{what}: {report:?}");
@@ -286,7 +286,8 @@ fn a_head_that_contradicts_a_later_segment_is_told_before_it_is_opened() {
     put(disk, head, &bytes);
     let refused = Ledger::open(&dir(), &environment).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Tampered, "{refused}");
-    let judged = plan_ledger::log::judge(&*Arc::clone(&environment.storage), &dir()).unwrap_err();
+    let judged =
+        plan_ledger::log::opening_verdict(&*Arc::clone(&environment.storage), &dir()).unwrap_err();
     assert_eq!(judged.to_string(), refused.to_string());
     assert_eq!(look(&environment, &[], "a contradicting HEAD").0, 4);
 }

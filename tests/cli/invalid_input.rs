@@ -199,7 +199,7 @@ fn foreign_temporary_folder_is_left_alone() {
             &place,
             &line,
             2,
-            &[&format!("{name}.new-ledger.tmp: "), "somebody else", "another name"],
+            &[&format!("{name}.new-ledger.tmp: "), "not part of a new ledger", "another name"],
         );
     }
     place.write("f.new-ledger.tmp", "precious");
@@ -237,7 +237,7 @@ fn copy_beside_a_new_ledger_is_not_deleted() {
         fs::remove_dir_all(place.path(name)).unwrap();
         let draft = format!("{name}.new-ledger.tmp");
         copy(&draft);
-        refused(&place, line, 2, &[&draft, "a ledger that was in use, up to record", "move it"]);
+        refused(&place, line, 2, &[&draft, "a ledger in use, up to record", "move it"]);
     }
 }
 
@@ -255,7 +255,7 @@ fn file_at_the_path_of_a_new_ledger_is_rejected() {
         &["keep.jsonl: not a ledger: this file is not an archive"],
     );
     let line = "import keep.jsonl --ledger keep.jsonl";
-    refused(&place, line, 2, &["keep.jsonl: a ledger cannot be made here", "a file"]);
+    refused(&place, line, 2, &["keep.jsonl: cannot create a ledger", "a file"]);
 }
 
 /// A ledger without read permission is reported as such, not as missing or damaged.

@@ -9,7 +9,7 @@ use plan_ledger::error::{Error, ErrorKind};
 use plan_ledger::format::{Codec, HeadSync, NewRecord};
 use plan_ledger::log::{
     Damage, DerivedDamage, Item, KIND_RECOVERY_NOTE, Log, LogOptions, LogReader, LoggedRecord,
-    OpenReport, Proof, UidSource,
+    Proof, RecoveryReport, UidSource,
 };
 use plan_ledger::sim::{Loss, SimDisk};
 use plan_ledger::storage::Storage;
@@ -70,7 +70,7 @@ pub(crate) fn at(step: u64) -> u64 {
 }
 
 /// Open the log on a simulated disk.
-pub(crate) fn open(disk: &SimDisk) -> Result<(Log, OpenReport), Error> {
+pub(crate) fn open(disk: &SimDisk) -> Result<(Log, RecoveryReport), Error> {
     Log::open(&dir(), options(disk), at(1000))
 }
 
@@ -330,6 +330,6 @@ pub(crate) fn settle(disk: &SimDisk, model: &Model, story: &str) {
     assert_eq!(ack.seq, u64::try_from(found.len()).unwrap() + 1, "{story}");
     log.close().unwrap();
     let (log, report) = open(disk).unwrap();
-    assert_eq!(report.verdict, plan_ledger::log::Verdict::Clean, "{story}: {report:?}");
+    assert_eq!(report.verdict, plan_ledger::log::TailVerdict::Clean, "{story}: {report:?}");
     assert_eq!(whole(&log.reader().unwrap()).len(), found.len() + 1, "{story}");
 }

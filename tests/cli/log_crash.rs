@@ -1,4 +1,4 @@
-//! Crashes before every call of the disk, and again during recovery.
+//! Crashes before every disk operation, and again during recovery.
 
 use plan_ledger::error::{Error, ErrorKind};
 use plan_ledger::format::{HeadSync, NewRecord};
@@ -9,8 +9,7 @@ use super::lab::{LOOKS, Model, Restart, at, dir, kill, log_files, open, options,
 
 type Workload = fn(&SimDisk, &mut Model) -> Result<(), Error>;
 
-/// Everything that a log does with a single segment: it is made, written to, closed, opened,
-/// killed, and opened again.
+/// A workload in one segment: create, write, close, open, kill, and open again.
 fn small(disk: &SimDisk, model: &mut Model) -> Result<(), Error> {
     let log = Log::create(&dir(), options(disk), at(0))?;
     model.is_created = true;
@@ -28,7 +27,7 @@ fn small(disk: &SimDisk, model: &mut Model) -> Result<(), Error> {
     log.close()
 }
 
-/// The same with a rotation, to a segment of the usual size and to one of a batch's size.
+/// The same with rotations: to a segment of the default size, and to one of the size of a batch.
 fn rotating(disk: &SimDisk, model: &mut Model) -> Result<(), Error> {
     let log = Log::create(&dir(), options(disk), at(0))?;
     model.is_created = true;
@@ -56,8 +55,8 @@ fn zeros(size: usize) -> NewRecord {
     record
 }
 
-/// Stop the workload before every call that changes something, from the `first` call on and with
-/// each `step`-th; what the machine is then, and how far the model came.
+/// Stop the workload before every mutating operation from the `first` one on, in steps of `step`:
+/// the disk at that point, and how far the model got.
 fn stops(workload: Workload, step: usize) -> Vec<(u64, SimDisk, Model)> {
     let calm = SimDisk::new();
     workload(&calm, &mut Model::default()).unwrap();
@@ -79,7 +78,7 @@ fn power(seeds: std::ops::Range<u64>) -> Vec<Restart> {
     fixed.into_iter().chain(seeds.map(|seed| Restart::Power(Loss::Some(seed)))).collect()
 }
 
-/// All ways in which a machine may come up again, if there are not too many; else some.
+/// All ways in which the machine may restart if there are few; otherwise a sample.
 fn restarts(disk: &SimDisk, seeds: u64) -> Vec<Restart> {
     match disk.unsynced() {
         count @ 0..=3 => {
@@ -141,27 +140,26 @@ fn crash_twice(workload: Workload, step: usize, seeds: u64) {
     assert!(count > 500, "only {count} states");
 }
 
-/// Goal: wherever the machine stops, and however it comes up again, nothing acknowledged is lost,
-/// nothing half done is seen, and the log goes on.
-/// Method: the workload is stopped before every call that changes something. After it: the
-/// process ends, or the power goes, with all ways to lose what was not synced if they are at most
-/// 8, else with everything, nothing and 6 random parts of it lost.
+/// Wherever the machine stops and however it restarts, no acknowledged record is lost, no partial
+/// batch is visible, and the log can be appended to. The workload is stopped before every mutating
+/// operation. Then the process ends, or the power fails: with at most 8 ways to lose unsynced data
+/// all are tried, otherwise everything, nothing and 6 random parts.
 #[test]
-fn a_crash_before_any_call_loses_nothing() {
+fn crash_before_any_operation_loses_nothing() {
     crash_once(small, 6);
 }
 
-/// Goal and method: as above, where HEAD is synced with every commit: then even a torn record
-/// that is full of zeros, which cannot be told from a damaged one by its looks, is only torn.
+/// As above, with HEAD synced at every commit: then even a torn record full of zeros, which looks
+/// like damage, is recognized as torn.
 #[test]
-fn a_crash_before_any_call_with_head_synced_loses_nothing() {
+fn crash_before_any_operation_with_synced_head_loses_nothing() {
     crash_once(every_commit, 6);
 }
 
-/// Goal: without that, a torn record with long runs of zeros is never taken for anything else
-/// than what it is: it is fenced off, or the writer asks. Nothing acknowledged is lost.
+/// Without that, a torn record with long runs of zeros is fenced off or the writer asks; it is
+/// never taken for anything else, and no acknowledged record is lost.
 #[test]
-fn a_torn_record_of_zeros_is_never_guessed_at() {
+fn torn_record_of_zeros_is_fenced_or_refused() {
     let (mut asked, mut fenced) = (0, 0);
     for seed in 0..200 {
         let (disk, mut model) = (SimDisk::new(), Model::default());
@@ -188,22 +186,21 @@ fn a_torn_record_of_zeros_is_never_guessed_at() {
     println!("{asked} times asked, {fenced} times fenced or clean");
 }
 
-/// Goal and method: as above, over a rotation; 3 random parts.
+/// As above, over a rotation, with 3 random parts.
 #[test]
-fn a_crash_before_any_call_of_a_rotation_loses_nothing() {
+fn crash_before_any_operation_of_rotation_loses_nothing() {
     crash_once(rotating, 3);
 }
 
-/// Goal: a crash in the middle of the recovery changes nothing of that.
-/// Method: as above with one random part, at every third call of the workload and at every call
-/// of the recovery that changes something.
+/// A crash during recovery loses nothing either: as above with one random part, at every third
+/// operation of the workload and every mutating operation of the recovery.
 #[test]
-fn a_crash_during_recovery_loses_nothing() {
+fn crash_during_recovery_loses_nothing() {
     crash_twice(small, 3, 2);
 }
 
-/// Goal and method: as above, over a rotation, at every eleventh call.
+/// As above, over a rotation, at every eleventh operation.
 #[test]
-fn a_crash_during_recovery_from_a_rotation_loses_nothing() {
+fn crash_during_recovery_after_rotation_loses_nothing() {
     crash_twice(rotating, 11, 1);
 }

@@ -1,4 +1,4 @@
-//! Damaged bytes: flipped, zeroed, cut off.
+//! Damaged bytes: flipped, zeroed, truncated.
 
 use std::path::Path;
 
@@ -10,8 +10,8 @@ use super::lab::{
     End, Survey, at, dir, fenced, log_digest, open, payloads, record, segments, survey, whole,
 };
 
-/// What is true of every single damage: the reader names it or serves everything, and never
-/// serves anything else; the writer refuses, or goes on with all records.
+/// The rule for any single damage: the reader reports it or serves everything, and never serves
+/// anything else; the writer refuses, or continues with all records.
 fn judge(disk: &SimDisk, expected: &[Vec<u8>], story: &str) -> Outcome {
     let seen = survey(disk);
     seen.check(expected, story);
@@ -39,18 +39,18 @@ fn judge(disk: &SimDisk, expected: &[Vec<u8>], story: &str) -> Outcome {
     outcome
 }
 
-/// What came of a damage.
+/// The result of a damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
-    /// Nothing depended on it.
+    /// Nothing depended on the bytes.
     Harmless,
-    /// It is in a superseded segment, which opening does not read: reading does.
+    /// It is in a segment that opening does not read; reading reports it.
     Named,
     /// The writer refused.
     Refused,
 }
 
-/// Damage of headers and of the active segment is refused, that of other segments named.
+/// Damage of headers and of the active segment is refused; damage of other segments is reported.
 fn expected_outcome(is_active: bool, offset: u64) -> Outcome {
     if is_active || offset < 4096 { Outcome::Refused } else { Outcome::Named }
 }
@@ -62,7 +62,7 @@ fn flip(disk: &SimDisk, path: &Path, bit: u64) {
     disk.overwrite(path, bit / 8, &[byte[0] ^ (1 << (bit % 8))]).unwrap();
 }
 
-/// Flip the bits of all segments that `wants` picks, one at a time.
+/// Flip the bits of all segments that `wants` selects, one at a time.
 fn flip_segments(end: End, wants: impl Fn(u64) -> bool) {
     let (disk, expected) = fenced(end);
     let mut count = 0;
@@ -80,14 +80,13 @@ fn flip_segments(end: End, wants: impl Fn(u64) -> bool) {
     assert!(count > 4000, "only {count} bits");
 }
 
-/// Goal: no flipped bit of a segment, active or superseded, is ever taken for the end of the log,
-/// or costs more than the record that it hits; every one is named.
-/// Method: of a log of three segments that was closed, and of one that was killed: every 11th bit
-/// of the frames and of the header's fields, and every 1,001st of its reserved bytes (the
-/// format's own tests flip every bit of a frame and of a header). `PLAN_LEDGER_FLIP_STRIDE=1`
-/// flips all of them here too, in some minutes.
+/// No flipped bit of a segment, active or not, is taken for the end of the log or costs more than
+/// its record, and each is reported. In a closed and in a killed log of three segments: every 11th
+/// bit of frames and header fields, and every 1,001st reserved byte (unit tests of the format flip
+/// every bit of a frame and of a header). `PLAN_LEDGER_FLIP_STRIDE=1` flips all of them, in some
+/// minutes.
 #[test]
-fn no_flipped_bit_of_a_segment_goes_unnoticed() {
+fn flipped_bit_in_segment_is_detected() {
     let stride = std::env::var("PLAN_LEDGER_FLIP_STRIDE").ok();
     let stride: u64 = stride.map_or(11, |stride| stride.parse().unwrap());
     for end in [End::Closed, End::Killed] {
@@ -98,10 +97,10 @@ fn no_flipped_bit_of_a_segment_goes_unnoticed() {
     }
 }
 
-/// Goal: a writer that refuses has changed nothing.
-/// Method: one bit in each segment's header and data, and all files compared.
+/// A writer that refuses has changed nothing: one bit in the header and in the data of each
+/// segment, and all files compared.
 #[test]
-fn a_refusal_changes_nothing() {
+fn refused_open_changes_nothing() {
     let (disk, _) = fenced(End::Killed);
     disk.create(&dir().join("log/00000000000000000099-00000099.seg.tmp")).unwrap();
     for (path, used) in segments(&disk) {
@@ -116,11 +115,10 @@ fn a_refusal_changes_nothing() {
     }
 }
 
-/// Goal: no flipped bit of HEAD costs a record, or keeps the writer out: the other slot stands
-/// in for the damaged one.
-/// Method: every third bit of the fields of both slots, and every 1,001st of what is reserved.
+/// No flipped bit of HEAD costs a record or prevents opening, because the other slot counts. Every
+/// third bit of the fields of both slots, and every 1,001st reserved bit.
 #[test]
-fn no_flipped_bit_of_head_costs_a_record() {
+fn flipped_bit_in_head_costs_no_record() {
     for end in [End::Closed, End::Killed] {
         let (disk, expected) = fenced(end);
         let path = dir().join("HEAD");
@@ -135,10 +133,10 @@ fn no_flipped_bit_of_head_costs_a_record() {
     }
 }
 
-/// Goal: a zeroed sector in the middle of acknowledged bytes is not taken for the end (H10).
-/// Method: every 512-byte sector of every file; those that held zeros already change nothing.
+/// A zeroed sector among acknowledged bytes is not taken for the end (H10): every 512-byte sector
+/// of every file that is not already zero.
 #[test]
-fn no_zeroed_sector_goes_unnoticed() {
+fn zeroed_sector_is_detected() {
     for end in [End::Closed, End::Killed] {
         let (disk, expected) = fenced(end);
         let segments = segments(&disk);
@@ -166,13 +164,11 @@ fn no_zeroed_sector_goes_unnoticed() {
     }
 }
 
-/// Goal: a segment that is too short or too long is never opened for writing, and what is left of
-/// it is served.
-/// Method: the active and the superseded segments are cut to every fifth length up to their used
-/// range, and to lengths around their size. (A superseded file may be longer or shorter than it was as
-/// long as all that counts is there.)
+/// A segment that is too short or too long is never opened for writing, and its remaining records
+/// are served. Segments are truncated to every fifth length up to their used range, and to lengths
+/// around their size. (A superseded file may have any length that includes all its records.)
 #[test]
-fn no_cut_goes_unnoticed() {
+fn truncation_is_always_detected() {
     for end in [End::Closed, End::Killed] {
         let (disk, expected) = fenced(end);
         let segments = segments(&disk);
@@ -192,10 +188,10 @@ fn no_cut_goes_unnoticed() {
     }
 }
 
-/// Goal: damage in the middle costs exactly the record that it hits: all others are served, and
-/// the range is named to the byte.
+/// Damage in the middle costs exactly one record: all others are served, and the range is reported
+/// to the byte.
 #[test]
-fn damage_costs_one_record_and_is_named_to_the_byte() {
+fn damage_costs_one_record_and_is_located_exactly() {
     let (disk, _) = fenced(End::Closed);
     let records = whole(&open(&disk.fork()).unwrap().0.reader().unwrap());
     for hit in &records {
@@ -211,10 +207,10 @@ fn damage_costs_one_record_and_is_named_to_the_byte() {
     }
 }
 
-/// Goal: the same over a rotation and large records, where the walk reads in windows.
-/// Method: one bit of every 20,011th byte of two rotated segments.
+/// The same over a rotation and with large records, which are read in windows: one bit of every
+/// 20,011th byte of two rotated segments.
 #[test]
-fn no_flipped_bit_of_a_rotated_log_goes_unnoticed() {
+fn flipped_bit_in_rotated_log_is_detected() {
     let disk = SimDisk::new();
     let log = plan_ledger::log::Log::create(&dir(), super::lab::options(&disk), at(0)).unwrap();
     let mut expected = Vec::new();

@@ -1,10 +1,10 @@
-//! Calls of the disk that fail, and full disks.
+//! Failing disk operations, and full disks.
 
 use std::io;
 
 use plan_ledger::error::{Error, ErrorKind};
 use plan_ledger::format::{Head, NewRecord};
-use plan_ledger::log::{Genesis, Log, LogBuilder, Verdict};
+use plan_ledger::log::{Genesis, Log, LogBuilder, TailVerdict};
 use plan_ledger::sim::{Effect, Failure, Fault, Loss, Operation, OsError, Rule, SimDisk};
 use plan_ledger::storage::Storage as _;
 
@@ -21,8 +21,8 @@ fn batches() -> Vec<Vec<NewRecord>> {
     ]
 }
 
-/// Use a log as a program does that looks at errors: what was refused is tried again once, after
-/// a poisoned handle the log is opened again.
+/// Use a log like a careful program: refused batches are tried once more, and after poisoning the
+/// log is opened again.
 fn use_it(disk: &SimDisk, model: &mut Model, story: &str) -> Option<Log> {
     let log = match Log::create(&dir(), options(disk), at(0)) {
         Ok(log) => log,
@@ -31,7 +31,7 @@ fn use_it(disk: &SimDisk, model: &mut Model, story: &str) -> Option<Log> {
                 matches!(error.kind(), ErrorKind::Io | ErrorKind::DiskFull),
                 "{story}: {error}"
             );
-            // Either the name is there, then so is the ledger; or it can be made again.
+            // Either the name exists, and with it the ledger; or it can be created again.
             match open(disk) {
                 Ok((log, _)) => log,
                 Err(error) => {
@@ -46,13 +46,13 @@ fn use_it(disk: &SimDisk, model: &mut Model, story: &str) -> Option<Log> {
         let Err(error) = model.append(&log, &batch, step * 4) else { continue };
         match error.kind() {
             ErrorKind::OutcomeUnknown => {
-                // `Fenced` where it could not be seen, after the sync, whether it is still the writer.
+                // `Fenced` if the ownership check after the sync failed.
                 let again = log.append(&batch, at(step)).unwrap_err();
                 let is_over = matches!(again.kind(), ErrorKind::Poisoned | ErrorKind::Fenced);
                 assert!(is_over, "{story}: {again}");
                 return None;
             }
-            // Whether it is still the writer could not be seen.
+            // The ownership check failed.
             ErrorKind::Fenced => {
                 let again = log.append(&batch, at(step)).unwrap_err();
                 assert_eq!(again.kind(), ErrorKind::Fenced, "{story}: {again}");
@@ -69,12 +69,12 @@ fn use_it(disk: &SimDisk, model: &mut Model, story: &str) -> Option<Log> {
     Some(log)
 }
 
-/// Goal: whatever call fails, with or without effect, nothing acknowledged is lost, half a batch
-/// is never seen, and the handle either refuses cleanly or is poisoned.
-/// Method: the n-th call fails, for every n, with no, some and all of its effect; then the
-/// process ends, or the power goes, with all or some of what was not synced.
+/// Whatever operation fails, with or without effect, no acknowledged record is lost, no partial
+/// batch is visible, and the handle either refuses cleanly or is poisoned. The n-th operation
+/// fails, for every n, with none, some and all of its effect; then the process ends, or the power
+/// fails and all or some unsynced data is lost.
 #[test]
-fn whatever_call_fails_nothing_acknowledged_is_lost() {
+fn any_failed_operation_loses_no_acknowledged_record() {
     let calm = SimDisk::new();
     drop(use_it(&calm, &mut Model::default(), "calm"));
     let mut poisoned = 0;
@@ -100,12 +100,11 @@ fn whatever_call_fails_nothing_acknowledged_is_lost() {
     println!("{} calls, {poisoned} poisoned handles", calm.calls());
 }
 
-/// Goal: a call that fails while a log is opened fails the opening, changes nothing that matters,
-/// and the next opening succeeds.
-/// Method: the log has a torn tail and one that only needs a fence; every call of the opening
-/// fails once.
+/// An operation that fails while a log is opened fails the opening and changes nothing that
+/// matters; the next opening succeeds. With a torn tail, and with a tail that only needs a fence;
+/// every operation of the opening fails once.
 #[test]
-fn an_opening_that_fails_can_be_repeated() {
+fn failed_open_can_be_repeated() {
     for loss in [Loss::Nothing, Loss::Some(1), Loss::Some(2), Loss::Some(5)] {
         let (disk, model) = unfinished(loss);
         let calm = disk.fork();
@@ -118,7 +117,7 @@ fn an_opening_that_fails_can_be_repeated() {
                 let story = format!("{loss:?}: call {call} of the opening fails with {effect:?}");
                 disk.fail_at(Fault { call, kind: io::ErrorKind::Other, effect });
                 match open(&disk) {
-                    // Some failures do not matter, such as that of removing a leftover.
+                    // Some failures do not matter, such as a leftover that cannot be removed.
                     Ok((log, _)) => kill(&disk, log),
                     Err(error) => {
                         let kind = error.kind();
@@ -134,13 +133,13 @@ fn an_opening_that_fails_can_be_repeated() {
     }
 }
 
-/// A log in which the last batch was written, and neither synced nor acknowledged.
+/// A log whose last batch was written, but neither synced nor acknowledged.
 fn unfinished(loss: Loss) -> (SimDisk, Model) {
     let (disk, mut model) = (SimDisk::new(), Model::default());
     let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
     model.is_created = true;
     model.append(&log, &[record(1, 100)], 1).unwrap();
-    // Writing is one call, syncing the next.
+    // The write is one operation, the sync the next.
     disk.crash_at(disk.calls() + LOOKS + 2);
     model.append(&log, &[record(2, 900), record(3, 2000)], 1).unwrap_err();
     drop(log);
@@ -148,10 +147,10 @@ fn unfinished(loss: Loss) -> (SimDisk, Model) {
     (disk, model)
 }
 
-/// Goal: a sync that failed once proves nothing when it succeeds later (H33): a record that is
-/// only in the page cache is not adopted as it is, but written again elsewhere.
+/// A successful sync after a failed one proves nothing (H33): a record that is only in the page
+/// cache is written again elsewhere.
 #[test]
-fn h33_a_record_that_only_the_cache_holds_is_written_again() {
+fn h33_record_only_in_page_cache_is_rewritten() {
     let (disk, mut model) = (SimDisk::new(), Model::default());
     let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
     model.is_created = true;
@@ -172,11 +171,10 @@ fn h33_a_record_that_only_the_cache_holds_is_written_again() {
     assert_eq!(whole(&log.reader().unwrap()), seen);
 }
 
-/// Goal: a full disk is noticed before anything of a batch is written; the handle stays good,
-/// and goes on when there is room again.
-/// Method: every limit, in steps of 64 KiB, from nothing to more than is needed.
+/// A full disk shows before any part of a batch is written; the handle stays usable and continues
+/// when there is space. Every limit in steps of 64 KiB, from nothing to more than enough.
 #[test]
-fn a_full_disk_refuses_cleanly() {
+fn full_disk_is_reported_before_writing() {
     let mut refusals = 0;
     for limit in (0..4_000_000).step_by(64 * 1024) {
         let (disk, mut model) = (SimDisk::new(), Model::default());
@@ -194,7 +192,7 @@ fn a_full_disk_refuses_cleanly() {
             if let Err(error) = model.append(&log, &batch, step) {
                 assert_eq!(error.kind(), ErrorKind::DiskFull, "{error}");
                 refusals += 1;
-                // What still fits is taken.
+                // A batch that still fits is accepted.
                 model.append(&log, &[record(90, 50)], step).unwrap();
                 disk.limit(u64::MAX);
                 model.append(&log, &batch, step).unwrap();
@@ -208,10 +206,10 @@ fn a_full_disk_refuses_cleanly() {
     assert!(refusals > 10, "{refusals}");
 }
 
-/// Story: a ledger that could not be made, for want of room, left the folder in which it had been begun.
-/// Method: each call of making one fails, once; then nothing is left, or the ledger itself.
+/// Regression: a failed creation on a full disk left its staging folder. Each operation of a
+/// creation fails once; then nothing is left, or the ledger itself.
 #[test]
-fn a_ledger_that_cannot_be_made_leaves_nothing_behind() {
+fn failed_creation_leaves_nothing_behind() {
     type Way = fn(&SimDisk) -> Result<(), Error>;
     let built: Way = |disk| {
         let mut builder = LogBuilder::create(&dir(), options(disk), Genesis::Own, at(0))?;
@@ -237,17 +235,17 @@ fn a_ledger_that_cannot_be_made_leaves_nothing_behind() {
             } else {
                 assert!(left.iter().all(|entry| entry.name == "ledger"), "call {call}: {left:?}");
             }
-            assert_eq!(open(&disk).unwrap().1.verdict, Verdict::Clean, "call {call}");
+            assert_eq!(open(&disk).unwrap().1.verdict, TailVerdict::Clean, "call {call}");
         }
     }
     assert!(failed > 30, "{failed}");
 }
 
-/// Goal: a read that fails once while a log is opened is an error, and never the end of the log (H48,
-/// H66): also where only the records themselves say that they were acknowledged.
-/// Method: the power took back what HEAD said of the last second; each read of the opening fails.
+/// A read that fails once during opening is an error, never the end of the log (H48, H66), even if
+/// only the records themselves prove that they were acknowledged: the power failure reverted the
+/// last second of HEAD, and each read of the opening fails.
 #[test]
-fn h48_h66_a_read_that_fails_once_is_never_the_end() {
+fn h48_h66_transient_read_error_is_not_the_end() {
     let (disk, mut model) = (SimDisk::new(), Model::default());
     let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
     model.is_created = true;
@@ -284,10 +282,9 @@ fn h48_h66_a_read_that_fails_once_is_never_the_end() {
     assert!(failed > 5, "{failed} of {reads}");
 }
 
-/// Goal: the region of a failed write is never used again (H37), even when nothing of the write
-/// is to be seen.
+/// The region of a failed write is never reused (H37), even if nothing of the write is visible.
 #[test]
-fn h37_the_region_of_a_failed_write_is_left_alone() {
+fn h37_region_of_failed_write_is_never_reused() {
     for (after, effect) in [(1, Effect::Nothing), (2, Effect::Nothing), (2, Effect::Everything)] {
         let (disk, mut model) = (SimDisk::new(), Model::default());
         let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
@@ -303,16 +300,16 @@ fn h37_the_region_of_a_failed_write_is_left_alone() {
         kill(&disk, log);
         let before = super::lab::log_files(&disk).len();
         let (log, report) = open(&disk).unwrap();
-        assert_eq!(report.verdict, Verdict::Unproven, "{effect:?}: {report:?}");
+        assert_eq!(report.verdict, TailVerdict::Unproven, "{effect:?}: {report:?}");
         assert_eq!(super::lab::log_files(&disk).len(), before + 1, "{effect:?}");
         kill(&disk, log);
         settle(&disk, &model, &format!("{effect:?}"));
     }
 }
 
-/// Goal: one slot of HEAD always keeps what was synced last: commits in between go to the other.
+/// One slot of HEAD always keeps the last synced content: commits in between go to the other slot.
 #[test]
-fn one_slot_of_head_is_left_alone_until_the_other_is_durable() {
+fn head_slot_is_kept_until_other_is_durable() {
     let slots = |disk: &SimDisk| {
         let bytes = disk.read(&dir().join("HEAD")).unwrap();
         [bytes[..4096].to_vec(), bytes[4096..].to_vec()]
@@ -321,7 +318,8 @@ fn one_slot_of_head_is_left_alone_until_the_other_is_durable() {
     let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
     for round in 0..6 {
         for number in 0..4 {
-            // No second passes, so HEAD is written each time, and synced by the first at most.
+            // Less than a second passes, so HEAD is written each time but synced by the first write
+            // at most.
             log.append(&[record(number, 10)], at(round * 20)).unwrap();
             if number == 0 {
                 continue;
@@ -332,7 +330,7 @@ fn one_slot_of_head_is_left_alone_until_the_other_is_durable() {
             let durable = slots(&lost);
             let kept: Vec<_> = (0..2).filter(|slot| durable[*slot] == now[*slot]).collect();
             assert_eq!(kept.len(), 1, "round {round}, commit {number}");
-            // It is what was synced last: if the other is torn, no more than this second is lost.
+            // It is the last synced content: if the other slot is torn, only this second is lost.
             let head = Head::decode(&durable[kept[0]]).unwrap();
             let synced = if round == 0 { 0 } else { round * 4 + 1 };
             assert_eq!(head.durable_seq, synced, "round {round}, commit {number}");

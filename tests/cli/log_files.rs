@@ -1,9 +1,9 @@
-//! Files that are missing, swapped, copied, renamed, or not ours.
+//! Files that are missing, swapped, copied, renamed or unknown.
 
 use std::path::{Path, PathBuf};
 
 use plan_ledger::error::ErrorKind;
-use plan_ledger::log::Verdict;
+use plan_ledger::log::TailVerdict;
 use plan_ledger::sim::SimDisk;
 use plan_ledger::storage::Storage as _;
 
@@ -25,8 +25,8 @@ fn swap(disk: &SimDisk, one: &Path, two: &Path) {
     disk.rename(&aside, two).unwrap();
 }
 
-/// The writer refuses with a place, and the reader names what is missing and serves all records
-/// of the segments that were left alone.
+/// The writer refuses and names a place; the reader reports what is missing and serves all records
+/// of untouched segments.
 fn refused(disk: &SimDisk, expected: &[Vec<u8>], touched: &[u64], story: &str) -> Survey {
     let error = open(disk).err().unwrap_or_else(|| panic!("{story}: opened"));
     assert!(error.is_damage(), "{story}: {error}");
@@ -43,9 +43,9 @@ fn refused(disk: &SimDisk, expected: &[Vec<u8>], touched: &[u64], story: &str) -
     seen
 }
 
-/// Goal: a missing segment, first, middle or last (H22, H23), is never taken for a shorter log.
+/// A missing segment, first, middle or last (H22, H23), is never taken for a shorter log.
 #[test]
-fn h22_h23_a_missing_segment_is_missed() {
+fn h22_h23_missing_segment_is_detected() {
     let (disk, expected) = fenced(End::Closed);
     for (ordinal, (path, _)) in (0..).zip(segments(&disk)) {
         let disk = disk.fork();
@@ -60,10 +60,10 @@ fn h22_h23_a_missing_segment_is_missed() {
     refused(&empty, &expected, &[0, 1, 2], "all segments removed");
 }
 
-/// Goal: segments that changed places, were copied over one another (H24) or got another name are
-/// never read as what they are not.
+/// Segments that were swapped, copied over one another (H24) or renamed are never read as something
+/// else.
 #[test]
-fn h24_segments_in_the_wrong_place_are_refused() {
+fn h24_misplaced_segments_are_refused() {
     let (disk, expected) = fenced(End::Closed);
     let names: Vec<PathBuf> = segments(&disk).into_iter().map(|(path, _)| path).collect();
     for (one, first) in (0..).zip(&names) {
@@ -103,12 +103,12 @@ fn h24_segments_in_the_wrong_place_are_refused() {
     }
 }
 
-/// Goal: a segment of another ledger, even with the right name and place, is refused.
+/// A segment of another ledger is refused, even with the right name and place.
 #[test]
-fn a_segment_of_another_ledger_is_refused() {
+fn segment_of_another_ledger_is_refused() {
     let (disk, expected) = fenced(End::Closed);
     let other = SimDisk::new();
-    // Another first call makes other identifiers.
+    // Another first operation gives other identifiers.
     other.list(Path::new("/")).unwrap();
     drop(plan_ledger::log::Log::create(&dir(), super::lab::options(&other), at(0)).unwrap());
     let path = segments(&disk)[0].0.clone();
@@ -122,12 +122,12 @@ fn a_segment_of_another_ledger_is_refused() {
     assert!(error.is_damage(), "{error}");
 }
 
-/// Goal: without HEAD nothing is written, and everything can still be read; LOCK is made again.
+/// Without HEAD the log is read-only, and everything can be read; LOCK is created again.
 #[test]
-fn without_head_the_log_is_only_read() {
+fn log_without_head_is_read_only() {
     let (disk, expected) = fenced(End::Closed);
     disk.remove(&dir().join("LOCK")).unwrap();
-    assert_eq!(open(&disk.fork()).unwrap().1.verdict, Verdict::Clean);
+    assert_eq!(open(&disk.fork()).unwrap().1.verdict, TailVerdict::Clean);
     disk.remove(&dir().join("HEAD")).unwrap();
     let error = open(&disk).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Ambiguous, "{error}");
@@ -141,9 +141,9 @@ fn without_head_the_log_is_only_read() {
     }
 }
 
-/// Goal: what is not ours in the folder is reported and left alone (H30).
+/// Unknown files in the folder are reported and left alone (H30).
 #[test]
-fn h30_odd_names_are_reported_and_left_alone() {
+fn h30_unknown_files_are_reported_and_kept() {
     let (disk, expected) = fenced(End::Closed);
     let folder = dir().join("log");
     let odd = [
@@ -173,13 +173,13 @@ fn h30_odd_names_are_reported_and_left_alone() {
         disk.overwrite(&folder.join(name), 0, name.as_bytes()).unwrap();
     }
     disk.create_dir(&folder.join("00000000000000000099-00000003.seg")).unwrap();
-    // This one is ours: a segment that never got its name.
+    // This file is the log's: a segment that was never published.
     disk.create(&folder.join("00000000000000000099-00000003.seg.tmp")).unwrap();
 
-    assert_eq!(super::lab::reader(&disk).strangers().len(), odd.len() + 1);
+    assert_eq!(super::lab::reader(&disk).unknown_files().len(), odd.len() + 1);
     let (log, report) = open(&disk).unwrap();
-    assert_eq!(report.verdict, Verdict::Clean);
-    assert_eq!(report.strangers.len(), odd.len() + 1, "{:?}", report.strangers);
+    assert_eq!(report.verdict, TailVerdict::Clean);
+    assert_eq!(report.unknown_files.len(), odd.len() + 1, "{:?}", report.unknown_files);
     log.append(&[record(77, 10)], at(1001)).unwrap();
     assert_eq!(payloads(&whole(&log.reader().unwrap())).len(), expected.len() + 1);
     for name in odd {
@@ -188,9 +188,9 @@ fn h30_odd_names_are_reported_and_left_alone() {
     assert!(disk.read(&folder.join("00000000000000000099-00000003.seg.tmp")).is_err());
 }
 
-/// Goal: a folder that is not a ledger is refused, and nothing is left in it.
+/// A folder that is not a ledger is refused, and nothing is left in it.
 #[test]
-fn what_is_not_a_ledger_stays_untouched() {
+fn non_ledger_folder_stays_untouched() {
     let disk = SimDisk::new();
     disk.create_dir(Path::new("/empty")).unwrap();
     disk.create_dir(Path::new("/var")).unwrap();
@@ -203,7 +203,7 @@ fn what_is_not_a_ledger_stays_untouched() {
         assert_eq!(error.unwrap_err().kind(), ErrorKind::NotALedger, "{path}");
     }
     assert_eq!(disk.files(Path::new("/")), before);
-    // Nor is anything made where something is.
+    // No ledger is created where something exists.
     for path in ["/empty", "/var"] {
         let error = plan_ledger::log::Log::create(Path::new(path), super::lab::options(&disk), 1);
         assert_eq!(error.unwrap_err().kind(), ErrorKind::Io, "{path}");

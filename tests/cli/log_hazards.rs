@@ -1,4 +1,4 @@
-//! Hazards that cost other engines data, by their number in the list that we keep.
+//! Hazards that cost other engines data, by number.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use plan_ledger::error::ErrorKind;
 use plan_ledger::format::{
     Chain, ChainKey, CheckedFrame, Codec, FrameFault, NewRecord, Placement, Stamp, encode_frame,
 };
-use plan_ledger::log::{Log, LoggedRecord, Verdict};
+use plan_ledger::log::{Log, LoggedRecord, TailVerdict};
 use plan_ledger::sim::SimDisk;
 
 use super::lab::{
@@ -14,9 +14,9 @@ use super::lab::{
     settle, survey, whole,
 };
 
-/// A log of eight acknowledged records whose HEAD knows of the first one only, as after a power
-/// loss within a second; its records and its one segment.
-fn behind_the_times() -> (SimDisk, Vec<LoggedRecord>, PathBuf) {
+/// A log of eight acknowledged records whose HEAD only covers the first one, as after a power
+/// failure within a second; its records and its one segment.
+fn stale_head_log() -> (SimDisk, Vec<LoggedRecord>, PathBuf) {
     let disk = SimDisk::new();
     let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
     log.append(&[record(0, 100)], at(0)).unwrap();
@@ -30,14 +30,14 @@ fn behind_the_times() -> (SimDisk, Vec<LoggedRecord>, PathBuf) {
     (disk.clone(), records, segments(&disk)[0].0.clone())
 }
 
-/// Goal: a bad record with acknowledged ones behind it is never the end of the log, even when
-/// HEAD says nothing about them (H1): the next record proves that it had been synced.
-/// Method: every 13th bit of every record but the last.
+/// A bad record that acknowledged ones follow is never the end of the log, even if HEAD does not
+/// cover them (H1): the next record proves that it was synced. Every 13th bit of every record but
+/// the last.
 #[test]
-fn h1_a_bad_record_is_not_the_end_of_the_log() {
-    let (disk, records, path) = behind_the_times();
+fn h1_bad_record_is_not_the_end_of_the_log() {
+    let (disk, records, path) = stale_head_log();
     let (log, report) = open(&disk.fork()).unwrap();
-    assert_eq!(report.verdict, Verdict::Unproven, "the untouched log only needs a fence");
+    assert_eq!(report.verdict, TailVerdict::Unproven, "the untouched log only needs a fence");
     assert!(payloads(&whole(&log.reader().unwrap())).len() == 8);
     for hit in &records[..7] {
         for bit in (hit.offset * 8..(hit.offset + hit.size) * 8).step_by(13) {
@@ -56,11 +56,11 @@ fn h1_a_bad_record_is_not_the_end_of_the_log() {
     }
 }
 
-/// Goal: damage of the very last record, of which nothing but HEAD could say that it was
-/// acknowledged, is at least not passed over: the writer refuses, or says what it fenced off.
+/// Damage of the very last record, which only HEAD could prove acknowledged, is at least not
+/// silent: the writer refuses, or reports what it fenced off.
 #[test]
-fn h1_the_last_record_is_not_passed_over_in_silence() {
-    let (disk, records, path) = behind_the_times();
+fn h1_damaged_last_record_is_never_silent() {
+    let (disk, records, path) = stale_head_log();
     let hit = records.last().unwrap();
     let mut refusals = 0;
     for bit in (hit.offset * 8..(hit.offset + hit.size) * 8).step_by(13) {
@@ -79,11 +79,10 @@ fn h1_the_last_record_is_not_passed_over_in_silence() {
     assert!(refusals > 900, "a flipped bit does not look torn: {refusals}");
 }
 
-/// Goal: a torn tail is fenced off, and what is appended behind it is found again (H2), whatever
-/// the length at which the write broke off (H3).
-/// Method: the last batch is cut to zeros at every 64 bytes.
+/// A torn tail is fenced off, and records appended after it are found again (H2), whatever the
+/// length of the tear (H3). The last batch is zeroed from every multiple of 64 bytes.
 #[test]
-fn h2_h3_what_follows_a_torn_tail_is_found_again() {
+fn h2_h3_records_after_torn_tail_are_found() {
     let disk = SimDisk::new();
     let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
     log.append(&[record(1, 100)], at(1)).unwrap();
@@ -109,10 +108,10 @@ fn h2_h3_what_follows_a_torn_tail_is_found_again() {
     }
 }
 
-/// Goal: zeros in the middle are not the end (H10), even when HEAD knows nothing of it.
+/// Zeros in the middle are not the end (H10), even if HEAD does not cover them.
 #[test]
 fn h10_zeros_in_the_middle_are_not_the_end() {
-    let (disk, records, path) = behind_the_times();
+    let (disk, records, path) = stale_head_log();
     for sector in records[1].offset.div_ceil(512)..records[6].offset / 512 {
         let disk = disk.fork();
         disk.overwrite(&path, sector * 512, &[0; 512]).unwrap();
@@ -123,17 +122,17 @@ fn h10_zeros_in_the_middle_are_not_the_end() {
     }
 }
 
-/// Goal: a log inside of the log (H15): the frames in a payload are never taken for frames, even
-/// when the record around them is damaged.
+/// A log inside a payload (H15): its frames are never taken for frames, even if the record around
+/// them is damaged.
 #[test]
-fn h15_a_log_in_the_log_is_a_payload() {
+fn h15_log_inside_a_payload_is_not_parsed() {
     let disk = SimDisk::new();
     let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
     for number in 0..4 {
         log.append(&[record(number, 300)], at(0)).unwrap();
     }
     let (path, used) = segments(&disk)[0].clone();
-    // Once as it is, and once so that the nested frames are aligned as real ones are.
+    // Once as it is, and once aligned like real frames.
     let inner = disk.read(&path).unwrap()[4096..usize::try_from(used).unwrap()].to_vec();
     let aligned = [vec![0; 16], inner.clone()].concat();
     for payload in [inner, aligned] {
@@ -157,10 +156,10 @@ fn h15_a_log_in_the_log_is_a_payload() {
     }
 }
 
-/// Goal: frames that were dropped, doubled or moved are not accepted (H18).
+/// Dropped, duplicated or moved frames are rejected (H18).
 #[test]
-fn h18_frames_in_the_wrong_order_are_refused() {
-    let (disk, records, path) = behind_the_times();
+fn h18_reordered_frames_are_rejected() {
+    let (disk, records, path) = stale_head_log();
     let bytes = disk.read(&path).unwrap();
     let frame = |index: usize| {
         let from = usize::try_from(records[index].offset).unwrap();
@@ -189,10 +188,10 @@ fn h18_frames_in_the_wrong_order_are_refused() {
     }
 }
 
-/// Goal: a bad end is not forgotten by HEAD's newest slot being damaged too: with the older slot,
-/// the proof in the later records still stands.
+/// A bad end stays detected if HEAD's newest slot is damaged too: with the older slot, later
+/// records still prove it.
 #[test]
-fn an_old_head_never_shortens_the_log() {
+fn stale_head_never_shortens_the_log() {
     let disk = SimDisk::new();
     let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
     let mut heads = vec![disk.read(&dir().join("HEAD")).unwrap()];
@@ -209,18 +208,17 @@ fn an_old_head_never_shortens_the_log() {
     }
 }
 
-/// Goal: HEAD in a superseded segment must fit what the successor's header says about it.
-/// Method: HEADs from every moment of a log's life are put beside later states of a log that took
-/// another course after a common start.
+/// HEAD in a superseded segment must match the successor's header. HEADs from every moment of a
+/// log's life are combined with later states of a log that diverged after a common start.
 #[test]
-fn a_head_of_another_course_is_refused() {
+fn head_of_diverged_history_is_refused() {
     let disk = SimDisk::new();
     let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
     log.append(&[record(0, 100)], at(0)).unwrap();
     let fork = disk.fork();
     kill(&fork, log);
     let other = fork.fork();
-    // One course: two more records. The other: another record, then a fence and a segment.
+    // One branch: two more records. The other: another record, then a fence and a segment.
     let (log, _) = open(&fork).unwrap();
     log.append(&[record(1, 100)], at(1)).unwrap();
     log.append(&[record(2, 100)], at(1)).unwrap();
@@ -244,9 +242,9 @@ fn a_head_of_another_course_is_refused() {
     }
 }
 
-/// Goal: a ledger from the future is not called damaged, and not touched (H63).
+/// A ledger of a newer version is not reported as damaged, and not changed (H63).
 #[test]
-fn h63_a_future_version_is_named_and_left_alone() {
+fn h63_newer_version_is_reported_and_untouched() {
     let (disk, _) = fenced(End::Closed);
     for (path, _) in segments(&disk) {
         for (offset, value) in [(8, 2_u32), (12, 1), (16, 1)] {
@@ -265,7 +263,7 @@ fn h63_a_future_version_is_named_and_left_alone() {
             assert_eq!(log_digest(&disk), before);
             let seen = survey(&disk);
             if offset == 16 {
-                // A flag that keeps writers out, and nobody else.
+                // A flag that excludes writers only.
                 assert!(seen.damages.is_empty(), "{seen:?}");
             } else {
                 assert!(seen.damages[0].what.contains("newer"), "{seen:?}");
@@ -275,16 +273,16 @@ fn h63_a_future_version_is_named_and_left_alone() {
     }
 }
 
-/// Goal: opening again and again without writing changes nothing in `log/` (H51).
+/// Opening repeatedly without writing changes nothing in `log/` (H51).
 #[test]
-fn h51_opening_a_hundred_times_changes_no_segment() {
+fn h51_repeated_open_changes_no_segment() {
     for end in [End::Closed, End::Killed] {
         let (disk, _) = fenced(end);
         let before: Vec<_> =
             segments(&disk).iter().map(|(path, _)| disk.read(path).unwrap()).collect();
         for round in 0..100 {
             let (log, report) = open(&disk).unwrap();
-            assert_eq!(report.verdict, Verdict::Clean, "{end:?}, round {round}: {report:?}");
+            assert_eq!(report.verdict, TailVerdict::Clean, "{end:?}, round {round}: {report:?}");
             if round % 2 == 0 { kill(&disk, log) } else { log.close().unwrap() }
         }
         let after: Vec<_> =
@@ -293,12 +291,11 @@ fn h51_opening_a_hundred_times_changes_no_segment() {
     }
 }
 
-/// Goal: a frame holds only where it was written, and only behind the record before it (H18, H24,
-/// H47): a copy elsewhere fails its checksums, and a forged one whose checksums are right does not
-/// follow from the chain.
+/// A frame is valid only where it was written and after its predecessor (H18, H24, H47): a copy
+/// elsewhere fails its checksums, and a forged one with valid checksums breaks the chain.
 #[test]
-fn h24_h47_a_frame_holds_only_where_it_was_written() {
-    let (disk, records, path) = behind_the_times();
+fn h24_h47_frame_is_valid_only_where_it_was_written() {
+    let (disk, records, path) = stale_head_log();
     let header = reader(&disk).segments()[0].header.clone().unwrap();
     let (victim, other) = (&records[3], &records[4]);
     let bytes = disk.read(&path).unwrap();

@@ -1,4 +1,4 @@
-//! Keys of batches: written once, found again, whatever happened in between.
+//! Idempotency keys: written once, and found again after anything.
 
 use plan_ledger::error::ErrorKind;
 use plan_ledger::log::{Batch, BatchKey, KEY_WINDOW, KIND_BATCH_KEY, Log};
@@ -15,10 +15,10 @@ fn keyed(name: &str, number: u64) -> Batch {
     Batch { key: Some(key(name)), ..Batch::new(records, at(number)) }
 }
 
-/// Goal: a key is written once, with its batch; asking again gives the earlier ack, in the same
-/// handle and after opening the log again, and writes nothing.
+/// A key is written once, with its batch. Submitting it again returns the earlier acknowledgement,
+/// in the same handle and after reopening, and writes nothing.
 #[test]
-fn a_batch_with_a_key_is_written_once() {
+fn batch_with_key_is_written_once() {
     let disk = SimDisk::new();
     let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
     log.append(&[record(0, 10)], at(0)).unwrap();
@@ -34,7 +34,7 @@ fn a_batch_with_a_key_is_written_once() {
     let changes = disk.changes();
     for name in ["a", "b"] {
         let ticket = log.submit(&keyed(name, 50)).unwrap();
-        assert_eq!(Some(&ticket), log.landed(&key(name)).unwrap().as_ref());
+        assert_eq!(Some(&ticket), log.recent_ticket(&key(name)).unwrap().as_ref());
         log.wait(ticket).unwrap();
     }
     assert_eq!(disk.changes(), changes);
@@ -47,15 +47,15 @@ fn a_batch_with_a_key_is_written_once() {
     assert_eq!(log.find_key(&key("b"), 1).unwrap(), Some((5, 7)));
     assert_eq!(log.find_key(&key("b"), 6).unwrap(), None);
     assert_eq!(log.find_key(&key("c"), 1).unwrap(), None);
-    // A key alone is a batch too.
+    // A key without records is a batch too.
     let alone = Batch { key: Some(key("c")), ..Batch::new(Vec::new(), at(9)) };
     assert_eq!(log.submit(&alone).and_then(|ticket| log.wait(ticket)).unwrap().seq, last + 1);
     assert_eq!(log.find_key(&key("c"), last).unwrap(), Some((last + 1, last + 1)));
 }
 
-/// Goal: limits. The window is as large as promised and no larger; the key counts as a record.
+/// Limits: the window has exactly the documented size, and the key counts as a record.
 #[test]
-fn keys_have_limits() {
+fn key_window_has_exact_limits() {
     for length in [0, 65, 1000] {
         assert_eq!(BatchKey::new(&vec![7; length]).unwrap_err().kind(), ErrorKind::TooLarge);
     }
@@ -65,7 +65,7 @@ fn keys_have_limits() {
     let full = vec![record(1, 1); 65_535];
     let over = Batch { key: Some(key("b")), ..Batch::new(full.clone(), at(1)) };
     assert_eq!(log.submit(&over).unwrap_err().kind(), ErrorKind::TooLarge);
-    // The key at `first` is the oldest in the window, then it is out of it.
+    // The key at `first` is the oldest in the window, and then outside it.
     let count = usize::try_from(KEY_WINDOW - 3).unwrap();
     log.append(&full[..count], at(1)).unwrap();
     assert_eq!(log.ack().seq, first + KEY_WINDOW - 1);
@@ -77,10 +77,10 @@ fn keys_have_limits() {
     assert_eq!(log.submit(&keyed("a", 1)).unwrap().first_seq(), first + KEY_WINDOW + 1);
 }
 
-/// Goal: after a crash at any point, the key tells the truth: it is found if, and only if, all of
-/// its batch is there, an ack implies that it is found, and asking again gives one batch.
+/// After a crash at any point a key is found if and only if all of its batch is there; an
+/// acknowledged key is always found; and submitting again gives one batch.
 #[test]
-fn after_any_crash_the_key_tells_whether_the_batch_landed() {
+fn key_is_found_after_crash_iff_batch_committed() {
     let story = |disk: &SimDisk| {
         let log = Log::create(&dir(), options(disk), at(0))?;
         log.append(&[record(0, 10)], at(0))?;

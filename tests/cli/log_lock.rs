@@ -1,4 +1,4 @@
-//! Who may write, and what readers change: nothing.
+//! The writer lock, and readers that change nothing.
 
 use std::io::{BufRead as _, Write as _};
 use std::path::Path;
@@ -20,7 +20,7 @@ fn on_disk(seed: u64) -> plan_ledger::log::LogOptions {
     options_with(Arc::new(DiskStorage), seed, HeadSync::Interval)
 }
 
-/// Every file below a folder, with its bytes.
+/// Every file below a folder, with its content.
 fn content(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let mut all = Vec::new();
     let mut names: Vec<_> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();
@@ -35,9 +35,9 @@ fn content(folder: &Path) -> Vec<(String, Vec<u8>)> {
     all
 }
 
-/// Goal: one writer per ledger within a process too, and the second is told who the first is.
+/// One writer for each ledger within a process too; the error names the lock holder.
 #[test]
-fn a_second_handle_in_this_process_is_refused() {
+fn second_handle_in_process_is_refused() {
     let disk = SimDisk::new();
     let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
     let error = open(&disk).unwrap_err();
@@ -56,28 +56,28 @@ fn a_second_handle_in_this_process_is_refused() {
     Log::open(&path, on_disk(2), at(0)).unwrap();
 }
 
-/// Story: a second handle was told that another process has the ledger, and to wait for its end: it was
-/// the process that asked, and would have waited for ever.
+/// Regression: a second handle in the same process was told to wait for another process, which
+/// would never end.
 #[test]
-fn a_second_handle_is_told_that_its_own_process_has_the_ledger() {
+fn second_handle_error_names_own_process() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("real.ledger");
     let ledger = Ledger::create(&path, &Environment::system()).unwrap();
     let error = Ledger::open(&path, &Environment::system()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Locked);
-    let own = format!("held by another handle of this process: process {}", std::process::id());
+    let own = format!("locked by another handle of this process: process {}", std::process::id());
     assert!(error.to_string().contains(&own), "{error}");
-    // Words that many processes may use say nothing of whose they are.
+    // A description that many processes may share does not identify one.
     ledger.close().unwrap();
     let named = Environment { holder: "the harness".to_owned(), ..Environment::system() };
     let _ledger = Ledger::open(&path, &named).unwrap();
     let error = Ledger::open(&path, &named).unwrap_err();
-    assert!(error.to_string().contains("held by another process: the harness"), "{error}");
+    assert!(error.to_string().contains("locked by another process: the harness"), "{error}");
 }
 
 const CHILD: &str = "LEDGER_TEST_LOCKED_FOLDER";
 
-/// Not a test of its own: what the child process of the next one does.
+/// Not a test: the child process of the next one.
 #[test]
 fn child_that_holds_the_lock() {
     let Ok(path) = std::env::var(CHILD) else { return };
@@ -88,10 +88,10 @@ fn child_that_holds_the_lock() {
     std::io::stdin().lock().read_line(&mut String::new()).unwrap();
 }
 
-/// Goal: one writer per ledger over all processes; a lock does not outlive a killed process; and
-/// what it had acknowledged is there.
+/// One writer for each ledger over all processes. A lock does not outlive a killed process, and
+/// everything it acknowledged is there.
 #[test]
-fn another_process_is_refused_until_this_one_is_dead() {
+fn lock_excludes_other_processes_until_holder_dies() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("real.ledger");
     drop(Log::create(&path, on_disk(1), at(0)).unwrap());
@@ -108,7 +108,7 @@ fn another_process_is_refused_until_this_one_is_dead() {
     let error = Log::open(&path, on_disk(2), at(0)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Locked);
     assert!(error.to_string().contains("process 7 on testhost"), "{error}");
-    // Looking is allowed, and shows what was acknowledged.
+    // Reading is allowed and shows the acknowledged records.
     let storage: Arc<dyn Storage> = Arc::new(DiskStorage);
     assert_eq!(LogReader::open(&storage, &path).unwrap().records(1).count(), 1);
 
@@ -118,9 +118,9 @@ fn another_process_is_refused_until_this_one_is_dead() {
     assert_eq!(log.ack().seq, 1);
 }
 
-/// Goal: a reader changes no byte of a live ledger, and no name.
+/// A reader changes no byte and no name of a live ledger.
 #[test]
-fn a_reader_changes_no_byte() {
+fn reader_changes_no_byte() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("real.ledger");
     let log = Log::create(&path, on_disk(1), at(0)).unwrap();
@@ -134,7 +134,7 @@ fn a_reader_changes_no_byte() {
     assert_eq!(reader.records(15).count(), 6);
     assert!(content(folder.path()) == before);
 
-    // On the simulated disk: no call that could change anything.
+    // On the simulated disk: no mutating operation.
     let disk = SimDisk::new();
     let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
     log.append(&[record(1, 10)], at(1)).unwrap();
@@ -143,10 +143,10 @@ fn a_reader_changes_no_byte() {
     assert_eq!(disk.changes(), before);
 }
 
-/// Goal: readers beside a writer never see damage, a gap or half a batch, and never less than
-/// what was acknowledged before they looked.
+/// Readers concurrent with a writer never see damage, a gap or a partial batch, and always
+/// everything that was acknowledged before they opened.
 #[test]
-fn readers_beside_a_writer_see_whole_batches() {
+fn concurrent_readers_see_complete_batches() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("real.ledger");
     let log = Log::create(&path, on_disk(1), at(0)).unwrap();
@@ -168,7 +168,7 @@ fn readers_beside_a_writer_see_whole_batches() {
                 looks.fetch_add(1, Ordering::Relaxed);
             }
         });
-        // However late the reader begins, it looks at a log that grows.
+        // However late the reader starts, the log is still growing.
         for round in 0.. {
             if round >= 120 && (looks.load(Ordering::Relaxed) > 1 || looking.is_finished()) {
                 break;

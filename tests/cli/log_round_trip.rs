@@ -1,4 +1,4 @@
-//! Appending, rotating, reopening, reading: nothing goes wrong.
+//! Appending, rotating, reopening and reading without faults.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use plan_ledger::error::ErrorKind;
 use plan_ledger::format::{HeadSync, PAYLOAD_LENGTH_MAX};
 use plan_ledger::log::{
-    Batch, Durability, Item, Log, LogOptions, LogReader, Proof, SegmentSizes, Verdict,
+    Batch, Durability, Item, Log, LogOptions, LogReader, Proof, SegmentSizes, TailVerdict,
 };
 use plan_ledger::sim::SimDisk;
 use plan_ledger::storage::{DiskStorage, Storage};
@@ -15,9 +15,9 @@ use super::lab::{
     at, dir, kill, open, options, options_with, payloads, reader, record, segments, whole,
 };
 
-/// Goal: what is appended is what is read, over rotations and reopenings.
+/// The appended records are read back, over rotations and reopenings.
 #[test]
-fn what_is_appended_is_what_is_read() {
+fn appended_records_are_read_back() {
     let disk = SimDisk::new();
     let mut log = Log::create(&dir(), options(&disk), at(0)).unwrap();
     let mut expected = Vec::new();
@@ -29,7 +29,7 @@ fn what_is_appended_is_what_is_read() {
         if round % 7 == 6 {
             log.close().unwrap();
             let (again, report) = open(&disk).unwrap();
-            assert_eq!(report.verdict, Verdict::Clean, "{report:?}");
+            assert_eq!(report.verdict, TailVerdict::Clean, "{report:?}");
             log = again;
         }
     }
@@ -38,7 +38,7 @@ fn what_is_appended_is_what_is_read() {
     assert_eq!(payloads(&whole(&reader)), expected);
 }
 
-/// The same appends on any disk, with rotations, batches of several and a reopening.
+/// The same appends on any disk, with rotations, large batches and a reopening.
 fn write_some(storage: &Arc<dyn Storage>, dir: &Path) -> Vec<Vec<u8>> {
     let mut payloads = Vec::new();
     let options = |seed| options_with(storage.clone(), seed, HeadSync::Interval);
@@ -57,10 +57,9 @@ fn write_some(storage: &Arc<dyn Storage>, dir: &Path) -> Vec<Vec<u8>> {
     payloads
 }
 
-/// Goal: the same calls and seeds give the same bytes, and the simulated disk does what the real
-/// one does.
+/// The same calls and seeds give the same bytes, and the simulated disk behaves like the real one.
 #[test]
-fn the_same_seed_gives_the_same_bytes_on_every_disk() {
+fn same_seed_gives_same_bytes_on_every_disk() {
     let sim: Arc<dyn Storage> = Arc::new(SimDisk::new());
     write_some(&sim, &dir());
     let disk = SimDisk::new();
@@ -73,7 +72,7 @@ fn the_same_seed_gives_the_same_bytes_on_every_disk() {
 
     assert_eq!(payloads(&whole(&LogReader::open(&real, &path).unwrap())), expected);
     assert!(LogReader::open(&real, &path).unwrap().segments().len() > 2);
-    // What LOCK says is for people.
+    // The text of LOCK is informational.
     let files: Vec<_> = disk.files(&dir()).into_iter().filter(|f| !f.ends_with("LOCK")).collect();
     assert!(files.len() > 3, "{files:?}");
     for file in &files {
@@ -85,7 +84,7 @@ fn the_same_seed_gives_the_same_bytes_on_every_disk() {
     assert_eq!(count(&path) + count(&path.join("log")), files.len() + 2);
 }
 
-/// Goal: a reader can start at any record, and gets all from there on.
+/// A reader can start at any record and gets all later ones.
 #[test]
 fn reading_starts_at_any_record() {
     let disk = SimDisk::new();
@@ -101,11 +100,10 @@ fn reading_starts_at_any_record() {
     }
 }
 
-/// Goal: where a log's readers have been in the newest segment, which has no index, they need not go
-/// again, however it has grown and wherever else they looked meanwhile.
-/// Method: whoever goes again comes upon damage.
+/// A part of the newest segment that readers have scanned is not scanned again, however the log has
+/// grown and whatever else they read meanwhile. A second scan would find damage.
 #[test]
-fn what_was_walked_over_is_not_walked_over_again() {
+fn scanned_segment_is_not_scanned_again() {
     let disk = SimDisk::new();
     let sizes = SegmentSizes { first: 128 << 10, largest: 128 << 10 };
     let log = Log::create(&dir(), LogOptions { segments: sizes, ..options(&disk) }, at(0)).unwrap();
@@ -115,7 +113,7 @@ fn what_was_walked_over_is_not_walked_over_again() {
         assert_eq!(log.append(&[record(last, 2000)], at(last)).unwrap().seq, last);
         last
     };
-    // More segments than are remembered, and a part of one more.
+    // More segments than are cached, and a part of another one.
     while segments(&disk).len() < 12 {
         append();
     }
@@ -140,10 +138,10 @@ fn what_was_walked_over_is_not_walked_over_again() {
     assert!(stranger.records(first + 40).any(|record| record.is_err()), "there is no damage");
 }
 
-/// Goal: what readers came by before it was acknowledged is no damage once it is, and records that
-/// nobody can prove to be acknowledged are not walked over for each look.
+/// Records that readers saw before they were acknowledged are not damage afterwards, and records
+/// that cannot be proven acknowledged are not scanned for each read.
 #[test]
-fn places_are_those_of_records_that_are_not_acknowledged_too() {
+fn resume_points_cover_unacknowledged_records() {
     let disk = SimDisk::new();
     let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
     log.append(&[record(1, 2000)], at(1)).unwrap();
@@ -171,10 +169,9 @@ fn places_are_those_of_records_that_are_not_acknowledged_too() {
     assert!(calls < 3 * 300, "{calls} calls");
 }
 
-/// Goal: the limits of payloads and batches are what they say, and what is refused leaves no
-/// trace.
+/// The limits of payloads and batches are exact, and a refused batch leaves no trace.
 #[test]
-fn limits_hold_and_refusals_leave_no_trace() {
+fn limits_are_exact_and_refusals_leave_no_trace() {
     let disk = SimDisk::new();
     let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
     let limit = usize::try_from(PAYLOAD_LENGTH_MAX).unwrap();
@@ -190,12 +187,12 @@ fn limits_hold_and_refusals_leave_no_trace() {
     assert_eq!(log.append(&vec![record(5, 0); 65_535], at(1)).unwrap().seq, 65_537);
     kill(&disk, log);
     let (log, report) = open(&disk).unwrap();
-    assert_eq!(report.verdict, Verdict::Clean);
+    assert_eq!(report.verdict, TailVerdict::Clean);
     let found = whole(&log.reader().unwrap());
     assert_eq!((found.len(), found[1].payload.len()), (65_537, limit));
 }
 
-/// Goal: time never goes back, whatever the clock says, and any clock is survived.
+/// Time never goes back, whatever the clock shows, and any clock is accepted.
 #[test]
 fn time_never_goes_back() {
     let disk = SimDisk::new();

@@ -1,4 +1,4 @@
-//! Reading from anywhere, backwards, by kind, by stream: always what a walk over everything finds.
+//! Reading from any record, in reverse, by kind, by stream: always the result of a full walk.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,9 +13,9 @@ use plan_ledger::storage::{
 };
 
 use super::lab::{at, dir, kill, mix, reader, record, whole};
-use super::sealed::{STREAMS, with_streams};
+use super::sealed_segments::{STREAMS, with_streams};
 
-/// A log of some segments, sealed and fenced, with records of five kinds and some streams.
+/// A log with several sealed and fenced segments, records of five kinds and some streams.
 fn random_log(seed: u64) -> (SimDisk, Vec<LoggedRecord>) {
     let disk = SimDisk::new();
     let mut log = Log::create(&dir(), with_streams(&disk), at(0)).unwrap();
@@ -35,7 +35,7 @@ fn random_log(seed: u64) -> (SimDisk, Vec<LoggedRecord>) {
             })
             .collect();
         if mix(number ^ seed).is_multiple_of(37) {
-            // The write is done, and HEAD is not: the next opening makes a fence.
+            // The write is done and HEAD is not: the next opening adds a fence.
             disk.crash_at(disk.calls() + 3);
             log.append(&batch, at(round)).unwrap_err();
             kill(&disk, log);
@@ -49,7 +49,7 @@ fn random_log(seed: u64) -> (SimDisk, Vec<LoggedRecord>) {
     (disk, records)
 }
 
-/// Damage something in the log's folder; what it was.
+/// Damage something in the log's folder; a description of it.
 fn damage(disk: &SimDisk, seed: u64) -> String {
     let files = disk.files(&dir().join("log"));
     let pick = |number: u64, limit: usize| {
@@ -85,8 +85,8 @@ fn damage(disk: &SimDisk, seed: u64) -> String {
     }
 }
 
-/// What a walk comes upon, without what may differ between two ways: which records are called
-/// behind damage.
+/// The items of a walk without what may differ between two ways to read: which records are after
+/// damage.
 fn plain(items: impl Iterator<Item = plan_ledger::Result<Item>>) -> Vec<String> {
     let text = |item| match item {
         Item::Record(record, proof) => {
@@ -113,10 +113,10 @@ fn split(
     (records, damages)
 }
 
-/// All ways to read a log find the same as the walk over all of it.
+/// All ways to read a log yield the same as a full walk.
 fn check(reader: &LogReader, original: &[LoggedRecord], story: &str) {
     let forwards = plain(reader.walk(1));
-    let mut backwards = plain(reader.walk_back(u64::MAX));
+    let mut backwards = plain(reader.walk_reverse(u64::MAX));
     backwards.reverse();
     assert_eq!(backwards, forwards, "{story}: backwards");
     let (all, _) = split(reader.walk(1));
@@ -127,7 +127,7 @@ fn check(reader: &LogReader, original: &[LoggedRecord], story: &str) {
         let (found, named) = split(reader.walk(from));
         let expected: Vec<_> = all.iter().filter(upward).cloned().collect();
         assert!(found == expected, "{story}: from {from}");
-        let (mut found, _) = split(reader.walk_back(from));
+        let (mut found, _) = split(reader.walk_reverse(from));
         found.reverse();
         let expected: Vec<_> = all.iter().filter(|each| each.seq <= from).cloned().collect();
         assert!(found == expected, "{story}: back from {from}");
@@ -159,7 +159,7 @@ fn check(reader: &LogReader, original: &[LoggedRecord], story: &str) {
     }
 }
 
-/// What was selected is what can be read; what cannot is named.
+/// The selected records that are readable are yielded; unreadable ones are reported.
 fn compare(
     (found, named): (Vec<LoggedRecord>, Vec<Damage>),
     all: &[LoggedRecord],
@@ -177,8 +177,7 @@ fn compare(
     }
 }
 
-/// Goal: backwards, from anywhere, by kind, by stream and by number: always the same as the walk
-/// over everything.
+/// In reverse, from any record, by kind, by stream and by number: always the same as a full walk.
 #[test]
 fn all_ways_to_read_agree() {
     for seed in 1..5 {
@@ -189,7 +188,7 @@ fn all_ways_to_read_agree() {
     }
 }
 
-/// Goal: the same where one or two things are damaged: no record is lost silently on any way.
+/// The same with one or two faults: no way to read loses a record silently.
 #[test]
 fn all_ways_to_read_agree_on_damage() {
     for seed in 1..4 {
@@ -205,11 +204,10 @@ fn all_ways_to_read_agree_on_damage() {
     }
 }
 
-/// Goal: an index is never trusted: one that is intact and wrong costs nothing.
-/// Method: the seek entries and the postings of a sealed segment are changed, and all sums made
-/// right again.
+/// An index is never trusted: a valid one with wrong content costs nothing. The seek entries and
+/// postings of a sealed segment are changed, with correct checksums.
 #[test]
-fn an_intact_index_that_lies_costs_nothing() {
+fn valid_but_wrong_index_costs_nothing() {
     use plan_ledger::format::{Footer, Index, SegmentHeader, index_crc};
     let (disk, records) = random_log(9);
     let sealed = disk.files(&dir().join("log")).into_iter().find_map(|path| {
@@ -247,7 +245,7 @@ fn an_intact_index_that_lies_costs_nothing() {
             let record = reader.record(from).unwrap().unwrap();
             assert!(record == records[start], "word {word}");
         }
-        let mut back = split(reader.walk_back(u64::MAX)).0;
+        let mut back = split(reader.walk_reverse(u64::MAX)).0;
         back.reverse();
         assert!(back == records, "word {word}");
         lies += 1;
@@ -255,7 +253,7 @@ fn an_intact_index_that_lies_costs_nothing() {
     assert!(lies > 10, "{lies}");
 }
 
-/// A real disk that only lets itself be read, and counts how much is read at once.
+/// A real disk that only permits reads and measures the largest one.
 #[derive(Debug, Default)]
 struct ReadOnly {
     largest: Arc<AtomicU64>,
@@ -342,15 +340,14 @@ fn digest(folder: &Path) -> Vec<(PathBuf, Vec<u8>, std::time::SystemTime)> {
     all
 }
 
-/// A way to read; how much there was.
+/// A way to read; it returns the number of items.
 type Call<'a> = Box<dyn Fn() -> usize + 'a>;
 
-/// Goal: no reader changes a byte, a name or a time, takes a lock or opens a file for writing; and
-/// none reads more at once than its window, however long the segments are.
-/// Method: the folder is compared before and after each call, through a disk that panics on
-/// anything but reading.
+/// No reader changes a byte, a name or a time, takes a lock or opens a file for writing; and none
+/// reads more at once than its window, however long the segments are. The folder is compared before
+/// and after each call, through a disk that panics on anything but reading.
 #[test]
-fn readers_only_read_and_only_a_window_at_once() {
+fn readers_only_read_one_window_at_a_time() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("real.ledger");
     let (disk, records) = random_log(3);
@@ -367,7 +364,7 @@ fn readers_only_read_and_only_a_window_at_once() {
     let calls: [(&str, Call<'_>); 7] = [
         ("walk", Box::new(|| reader.walk(1).count())),
         ("walk from", Box::new(|| reader.records(40).count())),
-        ("back", Box::new(|| reader.walk_back(u64::MAX).count())),
+        ("back", Box::new(|| reader.walk_reverse(u64::MAX).count())),
         ("kind", Box::new(|| reader.records_of_kind(2, 1).count())),
         ("stream", Box::new(|| reader.records_of_stream(20, STREAMS, 1).count())),
         ("record", Box::new(|| usize::from(reader.record(9).unwrap().is_some()))),
@@ -388,9 +385,10 @@ fn readers_only_read_and_only_a_window_at_once() {
     assert_eq!(largest.load(Ordering::Relaxed), 256 * 1024);
 }
 
-/// Goal: the records of a run are found, over sealed segments too, whose footers name the rule.
+/// The records of a run are found through the streams of sealed segments, whose footers name the
+/// rule.
 #[test]
-fn the_records_of_a_run_are_a_stream() {
+fn records_of_a_run_form_a_stream() {
     use plan_ledger::ledger::{RUN_STREAMS, decode};
     use plan_ledger::plan::{Json, Receipt, RunPolicy};
     let disk = SimDisk::new();

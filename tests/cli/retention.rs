@@ -9,7 +9,7 @@ use plan_ledger::ledger::{
     ArchiveReport, FoldOrigin, LedgerCondition, RetentionLimit, VerifyLevel, VerifyPhase,
     VerifyProgress, VerifyReport, VerifyRequest, archive, archive_environment, verify,
 };
-use plan_ledger::log::{Class, Item, KIND_RETENTION_NOTE, Log, Manifest, Proof};
+use plan_ledger::log::{ArchiveManifest, FindingClass, Item, KIND_RETENTION_NOTE, Log, Proof};
 use plan_ledger::plan::{ContentHash, FailureClass, Json, Outcome, Output, Receipt, RunId};
 use plan_ledger::sim::{Effect, Fault, Loss, SimDisk};
 use plan_ledger::storage::{Access, Storage as _};
@@ -136,7 +136,8 @@ fn expect_whole(disk: &SimDisk, levels: &[VerifyLevel], story: &str) {
             "{story}: {:?}",
             report.log.findings
         );
-        let damage = report.log.findings.iter().find(|finding| finding.class != Class::Warning);
+        let damage =
+            report.log.findings.iter().find(|finding| finding.class != FindingClass::Warning);
         assert!(damage.is_none(), "{story}: {damage:?}");
     }
     let fold = view(disk).fold(u64::MAX).unwrap();
@@ -207,7 +208,7 @@ fn fold_from_an_anchor_equals_the_fold_from_the_start() {
     let kept = before.len() - usize::try_from(last).unwrap();
     assert_eq!(after[..kept], before[usize::try_from(last).unwrap()..]);
     let mut back: Vec<_> = reader(&disk)
-        .records_back(u64::MAX)
+        .records_reverse(u64::MAX)
         .map(|record| record.map(|record| (record.seq, record.chain)).unwrap())
         .collect();
     back.reverse();
@@ -543,8 +544,12 @@ fn damage_of_an_anchor_is_damage() {
             for level in LEVELS {
                 let report = verified(&disk, level);
                 assert_eq!(report.condition(), LedgerCondition::Damaged, "{number} {level:?}");
-                let damage: Vec<_> =
-                    report.log.findings.iter().filter(|it| it.class == Class::Damage).collect();
+                let damage: Vec<_> = report
+                    .log
+                    .findings
+                    .iter()
+                    .filter(|it| it.class == FindingClass::Damage)
+                    .collect();
                 assert_eq!(damage.len(), 1, "{damage:?}");
                 assert_eq!(damage[0].path, path);
             }
@@ -745,7 +750,7 @@ fn invalid_retention_note_covers_nothing() {
         let disk = disk.fork();
         let mut note = good.clone();
         change(&mut note);
-        assert!(!note.is_sound(1000) || number == 3);
+        assert!(!note.is_valid(1000) || number == 3);
         let (log, _) = plan_ledger::log::Log::open(&dir(), crate::lab::options(&disk), 9).unwrap();
         log.append(&[note.record()], 1).unwrap();
         log.close().unwrap();
@@ -753,7 +758,7 @@ fn invalid_retention_note_covers_nothing() {
         assert_eq!(reader(&disk).first_seq(), plan.last_seq + 1, "{number}");
         let report = verified(&disk, VerifyLevel::Crc);
         let finding = report.log.findings.iter().find(|it| it.what.contains("retention note"));
-        assert!(finding.is_some_and(|it| it.class == Class::Damage), "{number}");
+        assert!(finding.is_some_and(|it| it.class == FindingClass::Damage), "{number}");
     }
 }
 
@@ -775,14 +780,14 @@ fn note_of_another_log_removes_nothing() {
     while log.ack().seq <= good.anchors[1].seq {
         log.append(std::slice::from_ref(&filler), at(900)).unwrap();
     }
-    let early = plan_ledger::log::Retention { seq: u64::MAX, note: good.clone() };
+    let early = plan_ledger::log::RetentionRecord { seq: u64::MAX, note: good.clone() };
     assert_eq!(log.remove_pruned(&early).unwrap_err().kind(), ErrorKind::OutOfRange);
     log.append(&[other.record()], at(900)).unwrap();
     log.close().unwrap();
     let files = disk.files(&dir());
     let (log, report) = Log::open(&dir(), options(&disk), at(901)).unwrap();
     let refused = report.pruned.unwrap_err();
-    assert!(refused.contains("no segment begins behind it; nothing was removed"), "{refused}");
+    assert!(refused.contains("no segment starts after it; nothing was removed"), "{refused}");
     assert_eq!(disk.files(&dir()), files);
     log.close().unwrap();
 
@@ -793,7 +798,7 @@ fn note_of_another_log_removes_nothing() {
     let last = changed.state_hash.pop().unwrap();
     changed.state_hash.push(if last == '0' { '1' } else { '0' });
     for (anchor, words) in
-        [(unnamed, "no name of a snapshot"), (changed, "not the one that was noted")]
+        [(unnamed, "does not name a snapshot"), (changed, "not the one in the retention note")]
     {
         let error = view.check_anchor(&anchor).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt);
@@ -816,9 +821,9 @@ fn invalid_manifest_is_rejected() {
     assert_ne!(newer, good);
     let newer = newer.replacen('{', "{\"new\":1,", 1);
     let cases = [
-        (format!("{good} "), ErrorKind::Corrupt, "only form"),
+        (format!("{good} "), ErrorKind::Corrupt, "not canonical"),
         (newer, ErrorKind::Unsupported, "newer"),
-        (good[1..].to_owned(), ErrorKind::Corrupt, "no manifest"),
+        (good[1..].to_owned(), ErrorKind::Corrupt, "not a manifest"),
     ];
     let storage: std::sync::Arc<dyn plan_ledger::storage::Storage> =
         std::sync::Arc::new(disk.clone());
@@ -950,7 +955,7 @@ fn output_pruned_during_verification_is_no_damage() {
         let jobs = std::num::NonZeroUsize::MIN;
         let request = VerifyRequest { level, jobs, expected: None, watch: &watch };
         let report = verify(&dir(), &environment, request).unwrap();
-        let damage = report.log.findings.iter().filter(|each| each.class == Class::Damage);
+        let damage = report.log.findings.iter().filter(|each| each.class == FindingClass::Damage);
         let damaged: Vec<_> = damage.map(|each| &each.path).collect();
         let expected = if is_lost { vec![&blob] } else { vec![] };
         assert_eq!(damaged, expected, "{fate:?}: {:?}", report.log.findings);
@@ -958,7 +963,7 @@ fn output_pruned_during_verification_is_no_damage() {
 }
 
 /// Write every file of an archive into a folder, as `tar -x` does.
-fn unpack(disk: &SimDisk, manifest: &Manifest, to: &Path) {
+fn unpack(disk: &SimDisk, manifest: &ArchiveManifest, to: &Path) {
     let inside = archive_environment(&tar(), &quiet(disk)).unwrap();
     let names = manifest.files.iter().map(|file| file.name.as_str()).chain(["ARCHIVE.json"]);
     for name in names {

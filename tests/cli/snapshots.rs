@@ -20,9 +20,9 @@ use plan_ledger::{
     Snapshot, Step, state_hash,
 };
 
+use crate::disk_trace::{Call, Traced};
 use crate::lab::{dir, log_files, options, reader};
 use crate::time_travel::{environment, play, rungs};
-use crate::trace::{Call, Traced};
 
 #[path = "../../examples/projection.rs"]
 mod example;

@@ -13,7 +13,8 @@ use std::sync::Mutex;
 use plan_ledger::format::{Codec, NewRecord, Reason};
 use plan_ledger::ledger::{LedgerCondition, VerifyLevel, VerifyRequest, verify as verify_ledger};
 use plan_ledger::log::{
-    Class, Finding, Item, Log, LogReader, LoggedRecord, Proof, Verification, VerifyOptions, verify,
+    FindingClass, Item, Log, LogReader, LoggedRecord, Proof, Verification, VerifyFinding,
+    VerifyOptions, verify,
 };
 use plan_ledger::plan::RunPolicy;
 use plan_ledger::sim::SimDisk;
@@ -43,14 +44,14 @@ enum Part {
 
 impl Part {
     /// How a flipped bit must be found; `None` for bytes that are dead.
-    fn class(self) -> Option<Class> {
+    fn class(self) -> Option<FindingClass> {
         match self {
-            Self::SegmentHeader | Self::Frames => Some(Class::Damage),
+            Self::SegmentHeader | Self::Frames => Some(FindingClass::Damage),
             // They follow from the records, which are all read without them.
-            Self::Index | Self::Footer => Some(Class::Derived),
+            Self::Index | Self::Footer => Some(FindingClass::Derived),
             // No acknowledged record depends on them: another slot vouches for the end of the
             // log, and nobody was told of anything in free space.
-            Self::HeadSlot | Self::Free => Some(Class::Warning),
+            Self::HeadSlot | Self::Free => Some(FindingClass::Warning),
             Self::BehindLogicalEnd | Self::LockText => None,
         }
     }
@@ -172,19 +173,19 @@ fn look(disk: &SimDisk, originals: &[LoggedRecord], story: &str) -> (Verificatio
         None
     };
     let storage: Arc<dyn Storage> = Arc::new(disk.clone());
-    let options = VerifyOptions { examine: &examine, ..VerifyOptions::PLAIN };
+    let options = VerifyOptions { check_record: &examine, ..VerifyOptions::DEFAULT };
     let found = verify(&storage, &dir(), options).unwrap();
     let mut served = served.into_inner().unwrap();
     served.sort_unstable();
     (found, served)
 }
 
-fn contains(finding: &Finding, path: &Path, byte: u64) -> bool {
+fn contains(finding: &VerifyFinding, path: &Path, byte: u64) -> bool {
     finding.path == path && (finding.offset..finding.end).contains(&byte)
 }
 
 /// What is true of every flip.
-fn check(specimen: &Specimen, disk: &SimDisk, baseline: &[Finding], flipped: &Flip<'_>) {
+fn check(specimen: &Specimen, disk: &SimDisk, baseline: &[VerifyFinding], flipped: &Flip<'_>) {
     let Flip { path, bit, part } = *flipped;
     let story = format!("{part:?}: bit {} of byte {} of {}", bit % 8, bit / 8, path.display());
     flip(disk, path, bit);
@@ -206,7 +207,8 @@ fn check(specimen: &Specimen, disk: &SimDisk, baseline: &[Finding], flipped: &Fl
     let mut lost = specimen.records.iter().filter(|each| served.binary_search(&each.seq).is_err());
     let named = |seq| {
         found.findings.iter().any(|each| {
-            each.class == Class::Damage && each.missing.as_ref().is_some_and(|m| m.contains(&seq))
+            each.class == FindingClass::Damage
+                && each.missing.as_ref().is_some_and(|m| m.contains(&seq))
         })
     };
     if part.may_cost() {
@@ -331,7 +333,11 @@ fn every_flipped_bit_of_a_snapshot_is_located() {
         let found = look();
         let [finding] = &found.log.findings[..] else { panic!("bit {bit}: {found:#?}") };
         assert!(contains(finding, &path, bit / 8), "bit {bit}: {finding}");
-        let class = if finding.what.contains("newer") { Class::Newer } else { Class::Derived };
+        let class = if finding.what.contains("newer") {
+            FindingClass::Newer
+        } else {
+            FindingClass::Derived
+        };
         assert_eq!(finding.class, class, "bit {bit}: {finding}");
         assert_ne!(found.condition(), LedgerCondition::Whole, "bit {bit}");
         if bit % 64 == 0 {

@@ -219,7 +219,7 @@ pub(crate) fn play(ledger: &Ledger, seed: u64, records: u64) -> BTreeMap<u64, Co
 pub(crate) fn rungs(disk: &SimDisk) -> Vec<u64> {
     let storage: Arc<dyn Storage> = Arc::new(disk.clone());
     let list = LogReader::open(&storage, &dir()).unwrap().snapshots().unwrap();
-    assert!(list.strangers.is_empty() && list.temporary.is_empty(), "{list:?}");
+    assert!(list.unknown.is_empty() && list.temporary.is_empty(), "{list:?}");
     list.names.iter().map(|name| name.seq).collect()
 }
 
@@ -395,7 +395,7 @@ fn a_thread_makes_the_snapshots() {
     assert_eq!(rungs(&disk), [200, 400, 600, 800, 1000]);
     let reader = crate::lab::reader(&disk);
     let notes = reader.records(1).filter_map(|record| {
-        plan_ledger::log::SnapshotNote::in_record(&record.unwrap()).map(|note| note.seq)
+        plan_ledger::log::SnapshotNote::from_record(&record.unwrap()).map(|note| note.seq)
     });
     assert_eq!(notes.collect::<Vec<_>>(), [200, 400, 600, 800, 1000]);
     let (ledger, report) = Ledger::open(&dir(), &environment).unwrap();

@@ -11,8 +11,8 @@ use plan_ledger::error::ErrorKind;
 use plan_ledger::format::{Chain, Codec, HeadSync, NewRecord};
 use plan_ledger::ledger::{LedgerCondition, VerifyLevel, VerifyRequest, verify as verify_ledger};
 use plan_ledger::log::{
-    Class, Completion, Expectation, Expected, Finding, Item, Links, Log, LogOptions, LoggedRecord,
-    SegmentSizes, Verification, VerifyOptions, root, verify,
+    ChainCheck, Completion, ExpectationResult, ExpectedChain, FindingClass, Item, Log, LogOptions,
+    LoggedRecord, SegmentSizes, Verification, VerifyFinding, VerifyOptions, root, verify,
 };
 use plan_ledger::plan::{Json, Receipt, RunPolicy};
 use plan_ledger::sim::SimDisk;
@@ -34,7 +34,7 @@ fn jobs(number: usize) -> NonZeroUsize {
 }
 
 fn found(disk: &SimDisk, number: usize) -> Verification {
-    let options = VerifyOptions { jobs: jobs(number), ..VerifyOptions::PLAIN };
+    let options = VerifyOptions { jobs: jobs(number), ..VerifyOptions::DEFAULT };
     verify(&storage(disk), &dir(), options).unwrap()
 }
 
@@ -51,7 +51,7 @@ fn long(seed: u64) -> SimDisk {
         let before = disk.read(&dir().join("HEAD")).unwrap();
         log.append(&[large], at(10 * number + 1)).unwrap();
         if number % 2 == 1 {
-            // HEAD is behind, as it may be after a power loss: a fence takes records over.
+            // HEAD is stale, as after a power failure: a fence rewrites records.
             let head = disk.read(&dir().join("HEAD")).unwrap();
             let head = if number == 3 { before } else { head };
             log.append(&[record(number + 200, 50)], at(10 * number + 2)).unwrap();
@@ -64,12 +64,11 @@ fn long(seed: u64) -> SimDisk {
     disk
 }
 
-/// Goal: cutting a log into stretches changes nothing: for any damage, and any number of jobs, the
-/// same damage is named as by one walk from the first record to the last.
-/// Method: 300 logs with one to three random pieces of damage each: bytes, sectors, whole files
-/// moved, removed, copied, cut, or exchanged for those of another ledger.
+/// Splitting a log into ranges changes nothing: for any damage and any number of jobs, the findings
+/// are those of one walk. 300 logs with one to three random faults each: bytes, sectors, whole
+/// files moved, removed, copied, truncated, or replaced by those of another ledger.
 #[test]
-fn stretches_say_what_one_walk_says() {
+fn ranges_agree_with_one_walk() {
     let (healthy, stranger) = (long(1), long(2));
     assert_eq!(healthy.files(&dir()), stranger.files(&dir()));
     let (files, originals) = (segments(&healthy), whole(&reader(&healthy)));
@@ -80,10 +79,10 @@ fn stretches_say_what_one_walk_says() {
         for turn in 0..=mix(seed) % 3 {
             injure(&disk, &stranger, &files, mix(seed * 10 + turn));
         }
-        let walked: Vec<Finding> = reader(&disk)
+        let walked: Vec<VerifyFinding> = reader(&disk)
             .walk(1)
             .filter_map(|item| match item.unwrap() {
-                Item::Damage(damage) => Some(Finding::from(damage)),
+                Item::Damage(damage) => Some(VerifyFinding::from(damage)),
                 _ => None,
             })
             .collect();
@@ -92,14 +91,14 @@ fn stretches_say_what_one_walk_says() {
         let many = found(&disk, 3);
         assert_eq!(one.findings, many.findings, "seed {seed}");
         assert_eq!((one.counts, one.last), (many.counts, many.last), "seed {seed}");
-        let header_end = |mut finding: Finding| {
-            // A walk does not say how far a damaged header reaches.
+        let header_end = |mut finding: VerifyFinding| {
+            // A walk does not report the extent of a damaged header.
             if finding.offset == 0 && finding.end == 4096 {
                 finding.end = 0;
             }
             finding
         };
-        let named = one.findings.into_iter().filter(|each| each.class == Class::Damage);
+        let named = one.findings.into_iter().filter(|each| each.class == FindingClass::Damage);
         let named: Vec<_> =
             named.map(header_end).filter(|each| !each.path.ends_with("HEAD")).collect();
         let walked: Vec<_> = walked.into_iter().map(header_end).collect();
@@ -117,11 +116,11 @@ fn injure(disk: &SimDisk, stranger: &SimDisk, files: &[(PathBuf, u64)], seed: u6
         &files[usize::try_from(place).unwrap()]
     };
     let (path, used) = pick(1);
-    // Another injury may have taken the file away.
+    // Another fault may have removed the file.
     let Ok(bytes) = disk.read(path) else { return };
     let byte = mix(seed ^ 2) % used;
     match mix(seed ^ 3) % 9 {
-        // The file of that name of another ledger.
+        // The file of the same name of another ledger.
         8 => {
             let bytes = stranger.read(path).unwrap();
             disk.set_length(path, 0).unwrap();
@@ -141,8 +140,8 @@ fn injure(disk: &SimDisk, stranger: &SimDisk, files: &[(PathBuf, u64)], seed: u6
     }
 }
 
-/// Three segments, two of which are sealed; in batches of one to four records of some 4 KiB, so that
-/// a piece of one may begin within a batch.
+/// Three segments, two of them sealed; batches of one to four records of about 4 KiB, so that a
+/// piece may begin inside a batch.
 fn large() -> SimDisk {
     let disk = SimDisk::new();
     let segments = SegmentSizes { first: 1 << 20, largest: 2 << 20 };
@@ -156,7 +155,7 @@ fn large() -> SimDisk {
     disk
 }
 
-/// Write other bytes somewhere; every third time where an index or a footer is.
+/// Overwrite bytes anywhere; every third time in an index or a footer.
 fn injure_any(disk: &SimDisk, files: &[(PathBuf, u64)], seed: u64) {
     let count = u64::try_from(files.len()).unwrap();
     let (path, _) = &files[usize::try_from(mix(seed) % count).unwrap()];
@@ -169,11 +168,10 @@ fn injure_any(disk: &SimDisk, files: &[(PathBuf, u64)], seed: u64) {
     disk.overwrite(path, offset, &vec![byte; size]).unwrap();
 }
 
-/// Goal: several threads at one segment say what one walk says, whatever is damaged, the index that
-/// says where their pieces begin among it.
-/// Method: 120 logs with up to three random pieces of damage each.
+/// Several threads on one segment find what one walk finds, whatever is damaged, including the
+/// index that determines their pieces. 120 logs with up to three random faults each.
 #[test]
-fn pieces_say_what_one_walk_says() {
+fn pieces_agree_with_one_walk() {
     let healthy = large();
     let files = segments(&healthy);
     let (mut damaged, mut derived) = (0, 0);
@@ -185,16 +183,15 @@ fn pieces_say_what_one_walk_says() {
         let (one, many) = (found(&disk, 1), found(&disk, 3));
         assert_eq!(one.findings, many.findings, "seed {seed}");
         assert_eq!((one.counts, one.last), (many.counts, many.last), "seed {seed}");
-        damaged += usize::from(one.count(Class::Damage) > 0);
-        derived += usize::from(one.count(Class::Derived) > 0);
+        damaged += usize::from(one.count(FindingClass::Damage) > 0);
+        derived += usize::from(one.count(FindingClass::Derived) > 0);
     }
     assert!(damaged > 50 && derived > 20, "{damaged} damaged, {derived} indexes");
 }
 
-/// Goal: an index that is well formed, and names records where there are others, changes nothing but
-/// where pieces begin.
+/// A valid index that names wrong records changes nothing but where pieces begin.
 #[test]
-fn an_index_that_lies_hides_nothing_from_threads() {
+fn wrong_index_hides_nothing_from_threads() {
     let healthy = large();
     let whole = found(&healthy, 1);
     let path = &segments(&healthy)[0].0;
@@ -210,14 +207,14 @@ fn an_index_that_lies_hides_nothing_from_threads() {
                 let many = found(&disk, 4);
                 assert_eq!((many.counts, many.last), (whole.counts, whole.last));
                 assert_eq!(many.findings, found(&disk, 1).findings);
-                assert_eq!(many.count(Class::Damage), 0);
+                assert_eq!(many.count(FindingClass::Damage), 0);
             }
         }
     }
 }
 
-/// Goal: several threads that are asked to stop tell what they found, though pieces between were not
-/// looked at.
+/// Several threads that are asked to stop report what they found, even if pieces in between were
+/// not read.
 #[test]
 fn what_was_found_before_a_stop_is_told() {
     let disk = large();
@@ -230,7 +227,7 @@ fn what_was_found_before_a_stop_is_told() {
             assert!(done <= total, "{done} of {total}");
             if done < bytes { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         };
-        // Who comes to the record behind the damage went past it.
+        // A thread at the record after the damage has passed it.
         let is_past = AtomicBool::new(false);
         let examine = |record: &LoggedRecord<&[u8]>| {
             if record.segment == 0 && record.offset == damage[0].end {
@@ -240,9 +237,9 @@ fn what_was_found_before_a_stop_is_told() {
         };
         let options = VerifyOptions {
             jobs: jobs(3),
-            watch: &watch,
-            examine: &examine,
-            ..VerifyOptions::PLAIN
+            progress: &watch,
+            check_record: &examine,
+            ..VerifyOptions::DEFAULT
         };
         let all = verify(&storage(&disk), &dir(), options).unwrap();
         let is_named = all.findings.contains(&damage[0]);
@@ -255,16 +252,16 @@ fn what_was_found_before_a_stop_is_told() {
     assert!(stops > told && told > 0, "{told} of {stops}");
 }
 
-/// Goal: the level `crc` sees every damaged byte and every junction, and leaves out nothing else
-/// than the links; `chain` sees a forged record whose checksums are right.
+/// The level `crc` finds every damaged byte and every wrong boundary, and omits only the links;
+/// `chain` finds a forged record with valid checksums.
 #[test]
-fn links_are_trusted_only_when_asked() {
+fn links_are_trusted_only_on_request() {
     let (disk, _) = fenced(End::Closed);
-    let trusting = VerifyOptions { links: Links::Trusted, ..VerifyOptions::PLAIN };
+    let trusting = VerifyOptions { chain_check: ChainCheck::Trust, ..VerifyOptions::DEFAULT };
     let look = |disk: &SimDisk, options| verify(&storage(disk), &dir(), options).unwrap();
     assert!(look(&disk, trusting).findings.is_empty());
     let (path, _) = segments(&disk).remove(0);
-    // Another chain value, with the checksums made right: what somebody would do who edits.
+    // Another chain value with valid checksums, as an editor of the file would write.
     let records = whole(&reader(&disk));
     let first = &records[0];
     let mut bytes = disk.read(&path).unwrap();
@@ -287,16 +284,16 @@ fn links_are_trusted_only_when_asked() {
     bytes[start + 44..start + 48].copy_from_slice(&head);
     disk.overwrite(&path, 0, &bytes).unwrap();
     assert!(look(&disk, trusting).findings.is_empty());
-    let chained = look(&disk, VerifyOptions::PLAIN);
-    assert_eq!(chained.count(Class::Damage), 1, "{chained:#?}");
+    let chained = look(&disk, VerifyOptions::DEFAULT);
+    assert_eq!(chained.count(FindingClass::Damage), 1, "{chained:#?}");
     assert_eq!((chained.findings[0].offset, &chained.findings[0].path), (first.offset, &path));
 }
 
-/// Goal: a time that goes back from one segment to the next is damage, whatever HEAD says of itself.
-/// Story: what was found beside a ledger that somebody may just be writing was looked at again, one
-/// segment at a time: what lies between two of them was found by none, and dropped.
+/// A time that goes back from one segment to the next is damage, whatever the state in HEAD.
+/// Regression: with a possibly active writer findings were checked again one segment at a time, so
+/// a fault between two segments was dropped.
 #[test]
-fn a_time_that_goes_back_between_segments_is_damage_while_a_writer_has_it_open() {
+fn time_going_back_between_segments_is_damage_in_live_log() {
     let disk = SimDisk::new();
     let sizes = SegmentSizes { first: 8192, largest: 8192 };
     let log = Log::create(&dir(), LogOptions { segments: sizes, ..options(&disk) }, at(0)).unwrap();
@@ -316,10 +313,10 @@ fn a_time_that_goes_back_between_segments_is_damage_while_a_writer_has_it_open()
         hasher.update(&bytes[4096..4096 + 44]);
         bytes[4096 + 44..4096 + 48].copy_from_slice(&hasher.finalize().to_le_bytes());
         disk.overwrite(&segment.path, 0, &bytes).unwrap();
-        let trusting = VerifyOptions { links: Links::Trusted, ..VerifyOptions::PLAIN };
+        let trusting = VerifyOptions { chain_check: ChainCheck::Trust, ..VerifyOptions::DEFAULT };
         let found = verify(&storage(&disk), &dir(), trusting).unwrap().findings;
         let is_named = found.iter().any(|it| {
-            it.class == Class::Damage
+            it.class == FindingClass::Damage
                 && it.path == segment.path
                 && it.what.contains("time is before")
         });
@@ -327,10 +324,9 @@ fn a_time_that_goes_back_between_segments_is_damage_while_a_writer_has_it_open()
     }
 }
 
-/// Goal: what `root` said once holds for ever; another ledger, an edited or a shortened one does
-/// not meet it.
+/// A root stays valid permanently; another, an edited or a shortened ledger does not match it.
 #[test]
-fn a_root_that_was_kept_is_held_against_the_log() {
+fn kept_root_is_compared_with_the_log() {
     let disk = SimDisk::new();
     let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
     let kept = root(&storage(&disk), &dir()).unwrap();
@@ -344,19 +340,19 @@ fn a_root_that_was_kept_is_held_against_the_log() {
     }
     log.close().unwrap();
     let judge = |disk: &SimDisk, seq: Option<u64>, chain| {
-        let expected = Some(Expected { seq, chain });
-        let options = VerifyOptions { expected, jobs: jobs(2), ..VerifyOptions::PLAIN };
+        let expected = Some(ExpectedChain { seq, chain });
+        let options = VerifyOptions { expected, jobs: jobs(2), ..VerifyOptions::DEFAULT };
         verify(&storage(disk), &dir(), options).unwrap().expectation.unwrap()
     };
     for kept in &roots {
-        let met = Expectation::Met { seq: kept.seq };
+        let met = ExpectationResult::Met { seq: kept.seq };
         assert_eq!(judge(&disk, Some(kept.seq), kept.chain), met);
         assert_eq!(judge(&disk, None, kept.chain), met);
     }
     let last = roots[20];
-    let differs = Expectation::Differs { seq: 20, found: last.chain };
+    let differs = ExpectationResult::Differs { seq: 20, found: last.chain };
     assert_eq!(judge(&disk, Some(20), roots[19].chain), differs);
-    let missing = Expectation::Missing { last: 20 };
+    let missing = ExpectationResult::Missing { last: 20 };
     assert_eq!(judge(&disk, Some(21), last.chain), missing);
     assert_eq!(judge(&disk, None, Chain([1; 32])), missing);
     // Another history of the same length is another ledger.
@@ -367,12 +363,15 @@ fn a_root_that_was_kept_is_held_against_the_log() {
         log.append(&[record(number, 50)], at(number)).unwrap();
     }
     log.close().unwrap();
-    assert!(matches!(judge(&other, Some(20), last.chain), Expectation::Differs { seq: 20, .. }));
+    assert!(matches!(
+        judge(&other, Some(20), last.chain),
+        ExpectationResult::Differs { seq: 20, .. }
+    ));
 }
 
-/// Goal: where it cannot be told which record is the last durable one, nobody is given a root.
+/// If the last durable record is unknown, no root is printed.
 #[test]
-fn a_damaged_ledger_has_no_root() {
+fn damaged_ledger_has_no_root() {
     let (disk, _) = fenced(End::Killed);
     let ack = root(&storage(&disk), &dir()).unwrap();
     let (path, used) = segments(&disk).pop().unwrap();
@@ -385,10 +384,10 @@ fn a_damaged_ledger_has_no_root() {
     assert_eq!(root(&storage(&disk), &dir()).unwrap_err().kind(), ErrorKind::Ambiguous);
 }
 
-/// Goal: asked to stop, it stops, and says that it has not seen everything; it tells how far it is,
-/// never more than there is.
+/// If asked to stop, it stops and reports that it is incomplete; the reported progress never
+/// exceeds the total.
 #[test]
-fn it_stops_when_it_is_asked_to() {
+fn verification_stops_on_request() {
     let disk = long(1);
     let calls = AtomicU64::new(0);
     let watch = |done, total| {
@@ -396,8 +395,8 @@ fn it_stops_when_it_is_asked_to() {
         calls.fetch_add(1, Ordering::Relaxed);
         ControlFlow::Break(())
     };
-    let expected = Some(Expected { seq: None, chain: Chain([7; 32]) });
-    let options = VerifyOptions { watch: &watch, expected, ..VerifyOptions::PLAIN };
+    let expected = Some(ExpectedChain { seq: None, chain: Chain([7; 32]) });
+    let options = VerifyOptions { progress: &watch, expected, ..VerifyOptions::DEFAULT };
     let stopped = verify(&storage(&disk), &dir(), options).unwrap();
     assert_eq!(stopped.completion, Completion::Stopped);
     assert_eq!(calls.into_inner(), 1);
@@ -405,11 +404,10 @@ fn it_stops_when_it_is_asked_to() {
     assert!(stopped.counts.records < whole(&reader(&disk)).len().try_into().unwrap());
 }
 
-/// Goal: a writer at work is no damage.
-/// Method: one thread appends, rotates and reopens on a real disk while another one verifies, with
-/// one job and with several, until the writer is done.
+/// An active writer is not damage. One thread appends, rotates and reopens on a real disk while
+/// another one verifies, with one job and with several.
 #[test]
-fn a_writer_at_work_is_no_damage() {
+fn active_writer_is_not_damage() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("live.ledger");
     let disk: Arc<dyn Storage> = Arc::new(DiskStorage);
@@ -431,12 +429,12 @@ fn a_writer_at_work_is_no_damage() {
         let mut looks = 0;
         while !is_over.load(Ordering::Relaxed) || looks == 0 {
             looks += 1;
-            let options = VerifyOptions { jobs: jobs(1 + looks % 3), ..VerifyOptions::PLAIN };
+            let options = VerifyOptions { jobs: jobs(1 + looks % 3), ..VerifyOptions::DEFAULT };
             let found = verify(&disk, &dir, options).unwrap();
             assert!(!found.is_damaged(), "look {looks}: {found:#?}");
         }
     });
-    let found = verify(&disk, &dir, VerifyOptions::PLAIN).unwrap();
+    let found = verify(&disk, &dir, VerifyOptions::DEFAULT).unwrap();
     assert_eq!((found.counts.records, found.findings), (720, Vec::new()));
 }
 
@@ -454,9 +452,9 @@ fn request(level: VerifyLevel) -> VerifyRequest<'static> {
     VerifyRequest { level, jobs: jobs(1), expected: None, watch: &|_| ControlFlow::Continue(()) }
 }
 
-/// Goal: the level `replay` folds to the very state that opening the ledger does.
+/// The level `replay` folds to the same state as opening the ledger.
 #[test]
-fn replay_comes_to_the_live_state() {
+fn replay_reaches_the_live_state() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("a.ledger");
     let environment = ledger(&dir);
@@ -466,10 +464,10 @@ fn replay_comes_to_the_live_state() {
     assert_eq!(report.state, Some((live.head().seq, live.state_hash().unwrap())));
 }
 
-/// Goal: a note that says what a state was is held against the log: its chain from the level
-/// `snapshots` on, its state hash at the level `replay`.
+/// A snapshot note is compared with the log: its chain from the level `snapshots` on, its state
+/// hash at the level `replay`.
 #[test]
-fn snapshot_notes_are_held_against_the_log() {
+fn snapshot_notes_are_compared_with_the_log() {
     let folder = tempfile::tempdir().unwrap();
     let disk: Arc<dyn Storage> = Arc::new(DiskStorage);
     let right = {
@@ -506,7 +504,7 @@ fn snapshot_notes_are_held_against_the_log() {
         {
             let report = verify_ledger(&copy, &Environment::system(), request(level)).unwrap();
             assert_eq!(report.notes, 1);
-            let count = report.log.count(Class::Damage);
+            let count = report.log.count(FindingClass::Damage);
             assert_eq!(count, expected, "{level:?} {note}: {:#?}", report.log.findings);
         }
     }
@@ -525,10 +523,9 @@ fn copy_dir(from: &Path, to: &Path) {
     }
 }
 
-/// Goal: an output that lies beside the log and is missing or damaged is damage, and the state is
-/// folded all the same.
+/// A missing or damaged blob is damage, and the state is folded all the same.
 #[test]
-fn a_lost_output_is_damage() {
+fn lost_blob_is_damage() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("a.ledger");
     let environment = Environment { blob_threshold: 100, ..Environment::system() };
@@ -561,9 +558,9 @@ fn a_lost_output_is_damage() {
     assert_eq!(found.state, whole.state);
 }
 
-/// Goal: the commands: exit codes, what is said, and that nothing is written.
+/// The commands: exit codes and output, and that nothing is written.
 #[test]
-fn the_commands_say_what_they_found() {
+fn verify_commands_report_findings() {
     let place = Place::new();
     ledger(&place.path("a.ledger"));
     let root = place.ledger("root a.ledger").code(0).out.trim().to_owned();
@@ -607,9 +604,9 @@ fn the_commands_say_what_they_found() {
     place.ledger("root a.ledger").code(4);
 }
 
-/// Goal: a disk that cannot read some bytes costs what stands there, and ends nothing else.
+/// Unreadable bytes cost only their records, and the rest is verified.
 #[test]
-fn a_read_error_is_a_finding() {
+fn read_error_is_a_finding() {
     let disk = long(1);
     let calls = disk.calls();
     let mut named = 0;
@@ -620,7 +617,7 @@ fn a_read_error_is_a_finding() {
         let kind = std::io::ErrorKind::Other;
         let effect = plan_ledger::sim::Effect::Nothing;
         disk.fail_at(plan_ledger::sim::Fault { call, kind, effect });
-        match verify(&storage(&disk), &dir(), VerifyOptions::PLAIN) {
+        match verify(&storage(&disk), &dir(), VerifyOptions::DEFAULT) {
             Ok(found) => {
                 let is_whole = found.findings.is_empty();
                 assert!(found.counts.records == clean.counts.records || !is_whole, "call {call}");
@@ -635,10 +632,10 @@ fn a_read_error_is_a_finding() {
 
 type Harm<'a> = &'a dyn Fn(&SimDisk);
 
-/// Goal: a HEAD that is missing, has another length, or has no slot that holds, is damage that is
-/// named, and no reason not to look at the rest.
+/// A HEAD that is missing, has another length, or has no valid slot is reported as damage, and the
+/// rest is verified.
 #[test]
-fn a_head_that_vouches_for_nothing_is_named() {
+fn invalid_head_is_reported() {
     let (whole_disk, payloads) = fenced(End::Closed);
     let head = dir().join("HEAD");
     let length = u64::try_from(whole_disk.read(&head).unwrap().len()).unwrap();
@@ -652,7 +649,8 @@ fn a_head_that_vouches_for_nothing_is_named() {
         let disk = whole_disk.fork();
         harm(&disk);
         let found = found(&disk, 1);
-        let of_head = |each: &&Finding| each.class == Class::Damage && each.path == head;
+        let of_head =
+            |each: &&VerifyFinding| each.class == FindingClass::Damage && each.path == head;
         assert!(found.findings.iter().any(|each| of_head(&each)), "{story}: {:?}", found.findings);
         assert!(found.counts.records >= u64::try_from(payloads.len()).unwrap(), "{story}");
     }

@@ -9,7 +9,7 @@ use plan_ledger::ledger::{
     BlobCheck, LedgerCondition, VerifyLevel, VerifyPhase, VerifyProgress, VerifyReport,
     VerifyRequest, blob_of, decode, encode, verify,
 };
-use plan_ledger::log::{Class, Log, SnapshotNote};
+use plan_ledger::log::{FindingClass, Log, SnapshotNote};
 use plan_ledger::plan::{
     BlobOutput, ContentHash, Event, Json, Output, Receipt, State, StepEvent, StepRecord,
 };
@@ -142,7 +142,7 @@ fn parallel_verification_finds_all_damage_beside_the_log() {
         assert_eq!(all.log.findings[..beside.log.findings.len()], beside.log.findings);
         assert_eq!(rest.len(), lies.len(), "seed {seed}: {lies:?}, {rest:?}");
         for (finding, seq) in rest.iter().zip(lies) {
-            assert_eq!(finding.class, Class::Damage);
+            assert_eq!(finding.class, FindingClass::Damage);
             let what = format!("gives record {seq} the state hash");
             assert!(finding.what.contains(&what), "seed {seed}: {finding:?}");
         }

@@ -97,7 +97,7 @@ fn use_it(disk: &SimDisk, dir: &Path) {
             }
         }
     }
-    let _ = plan_ledger::log::judge(&*storage, dir);
+    let _ = plan_ledger::log::opening_verdict(&*storage, dir);
     drop(Log::open(dir, options(storage, 99), 5));
 }
 

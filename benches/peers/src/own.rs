@@ -124,7 +124,7 @@ fn verified(dir: &Path) -> Result<Figures> {
     for (name, jobs) in [("verify, 1 job, records/s", 1), ("verify, 2 jobs, records/s", 2)] {
         let jobs = NonZeroUsize::new(jobs).unwrap_or(NonZeroUsize::MIN);
         let started = Instant::now();
-        let options = VerifyOptions { jobs, ..VerifyOptions::PLAIN };
+        let options = VerifyOptions { jobs, ..VerifyOptions::DEFAULT };
         let verified = verify(&storage, &dir.join("peer.ledger"), options)?;
         if verified.is_damaged() || verified.counts.records < VERIFIED {
             return Err("the log is not whole".into());

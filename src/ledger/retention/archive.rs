@@ -19,8 +19,8 @@ use crate::ledger::verify::archive::{Content, SequentialReader, measure};
 use crate::ledger::verify::report::{LedgerCondition, VerifyLevel, VerifyRequest};
 use crate::ledger::verify::run::verify;
 use crate::log::{
-    ARCHIVE_FORMAT, ArchivedFile, BlobState, Class, LogReader, MANIFEST, Manifest, archive_head,
-    uid_text,
+    ARCHIVE_FORMAT, ArchiveManifest, ArchivedFile, BlobState, FindingClass, LogReader,
+    MANIFEST_NAME, archive_head, uid_text,
 };
 use crate::storage::{Access, ArchiveStorage, ArchiveWriter, Storage, StorageFile};
 
@@ -39,7 +39,7 @@ pub struct ArchiveReport {
     /// BLAKE3 of all of it, in hexadecimal.
     pub blake3: String,
     /// Its manifest.
-    pub manifest: Manifest,
+    pub manifest: ArchiveManifest,
 }
 
 /// All entries except the manifest, in order.
@@ -125,14 +125,14 @@ fn manifest(
     prefix: &SegmentPrefix,
     contents: &[(String, Content)],
     missing_blobs: Vec<String>,
-) -> Result<Manifest> {
+) -> Result<ArchiveManifest> {
     let mut files = Vec::new();
     for (name, content) in contents {
         let (length, blake3) = measure(storage, content)?;
         files.push(ArchivedFile { name: name.clone(), length, blake3 });
     }
     let (first, next) = (prefix.segments.first().map(|(_, header, _)| header), &prefix.next);
-    Ok(Manifest {
+    Ok(ArchiveManifest {
         format: ARCHIVE_FORMAT.to_owned(),
         ledger_uid: uid_text(&next.ledger),
         genesis_uid: uid_text(&next.genesis),
@@ -151,14 +151,14 @@ fn write(
     storage: &dyn Storage,
     path: &Path,
     file: &dyn StorageFile,
-    manifest: &Manifest,
+    manifest: &ArchiveManifest,
     contents: &[(String, Content)],
 ) -> Result<()> {
     let io = |error| Error::io("write the archive", path, error);
     let mut writer = ArchiveWriter::new(file);
     let head = manifest.encode();
     let length = u64::try_from(head.len()).unwrap_or(u64::MAX);
-    writer.add(MANIFEST, length, &mut head.as_slice()).map_err(io)?;
+    writer.add(MANIFEST_NAME, length, &mut head.as_slice()).map_err(io)?;
     for ((name, content), entry) in contents.iter().zip(&manifest.files) {
         match content {
             Content::Bytes(bytes) => writer.add(name, entry.length, &mut bytes.as_slice()),
@@ -187,7 +187,7 @@ fn read_back(path: &Path, environment: &Environment) -> Result<()> {
     if report.condition() == LedgerCondition::Whole {
         return Ok(());
     }
-    let found = report.log.findings.iter().find(|finding| finding.class != Class::Warning);
+    let found = report.log.findings.iter().find(|finding| finding.class != FindingClass::Warning);
     let what = found.map_or_else(String::new, |finding| format!(": {finding}"));
     let message = format!("the archive is invalid when it is read back{what}; try again");
     Err(Error::new(ErrorKind::Corrupt, message).at_path(path))
@@ -199,7 +199,7 @@ fn read_back(path: &Path, environment: &Environment) -> Result<()> {
 /// `NotALedger` for a file that is not an archive; `Corrupt` if a byte outside of the archived files is
 /// wrong; `Io`.
 pub fn archive_environment(path: &Path, environment: &Environment) -> Result<Environment> {
-    let storage = ArchiveStorage::open(&environment.storage, path, MANIFEST);
+    let storage = ArchiveStorage::open(&environment.storage, path, MANIFEST_NAME);
     let storage = storage.map_err(|error| match error.kind() {
         std::io::ErrorKind::Unsupported => {
             let message = "not a ledger: this file is not an archive; name a folder that `ledger init` \

@@ -12,8 +12,8 @@ use std::path::PathBuf;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Chain, SegmentHeader, SnapshotHeader, SnapshotName};
 use crate::log::{
-    Anchor, ArchivedIn, Item, KEY_WINDOW, KIND_BATCH_KEY, LogReader, Proof, Removal, Retention,
-    RetentionNote,
+    Anchor, ArchiveReference, Item, KEY_WINDOW, KIND_BATCH_KEY, LogReader, Proof, PruneResult,
+    RetentionNote, RetentionRecord,
 };
 use crate::plan::{RunId, RunStatus, State};
 
@@ -84,7 +84,7 @@ pub struct PruneReport {
     /// The record of the retention note.
     pub note_seq: u64,
     /// The removed files.
-    pub removal: Removal,
+    pub removal: PruneResult,
 }
 
 /// The oldest segments of a log.
@@ -102,7 +102,7 @@ pub(crate) struct SegmentPrefix {
 pub(crate) fn prune(
     engine: &Engine,
     limit: RetentionLimit,
-    archive: Option<ArchivedIn>,
+    archive: Option<ArchiveReference>,
     by: &str,
 ) -> Result<PruneReport> {
     let log = &engine.log;
@@ -131,10 +131,10 @@ pub(crate) fn prune(
         archive,
         by: by.to_owned(),
     };
-    debug_assert!(note.is_sound(log.ack().seq.saturating_add(1)), "{note:?}");
-    bug!(PruneBeforeNote => log.remove_pruned(&Retention { seq: 0, note: note.clone() })?);
+    debug_assert!(note.is_valid(log.ack().seq.saturating_add(1)), "{note:?}");
+    bug!(PruneBeforeNote => log.remove_pruned(&RetentionRecord { seq: 0, note: note.clone() })?);
     let note_seq = engine.append_note(note.record(), None)?.seq;
-    let removal = log.remove_pruned(&Retention { seq: note_seq, note })?;
+    let removal = log.remove_pruned(&RetentionRecord { seq: note_seq, note })?;
     Ok(PruneReport { plan, note_seq, removal })
 }
 

@@ -244,9 +244,9 @@ fn fold_from<P: Projection>(
     if projected.seq >= seq {
         return Ok(projected);
     }
-    reader.pass_records(projected.seq + 1, seq, |record| {
+    reader.for_each_record(projected.seq + 1, seq, |record| {
         if let Some(header) = snapshot
-            && let Some(note) = SnapshotNote::in_record(&record)
+            && let Some(note) = SnapshotNote::from_record(&record)
             && note.contradicts(header)
         {
             let path = path_of(reader, &header.name());

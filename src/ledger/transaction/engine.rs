@@ -256,7 +256,12 @@ impl Engine {
             Ok(shared) => shared,
             Err(error) => return Submission::NotSubmitted(SubmitError::Failed(error.into())),
         };
-        match transaction.key.map(|key| self.log.landed(key)).transpose().map(Option::flatten) {
+        match transaction
+            .key
+            .map(|key| self.log.recent_ticket(key))
+            .transpose()
+            .map(Option::flatten)
+        {
             Err(error) => return Submission::NotSubmitted(SubmitError::Failed(error.into())),
             Ok(Some(ticket)) => return Submission::AlreadySubmitted(ticket, read),
             Ok(None) => {}
@@ -282,7 +287,7 @@ impl Engine {
     ) -> std::result::Result<Submitted<T>, SubmitError<E>> {
         let failed = |error: Error| SubmitError::Failed(E::from(error));
         loop {
-            self.log.expect_good().map_err(failed)?;
+            self.log.expect_healthy().map_err(failed)?;
             shared.refresh(&self.log).map_err(failed)?;
             let now = self.now();
             let expected = self.log.last_submitted().seq + 1;
@@ -488,7 +493,7 @@ impl Engine {
         note: NewRecord,
         key: Option<&BatchKey>,
     ) -> Result<Ticket> {
-        if let Some(earlier) = key.map(|key| self.log.landed(key)).transpose()?.flatten() {
+        if let Some(earlier) = key.map(|key| self.log.recent_ticket(key)).transpose()?.flatten() {
             return Ok(earlier);
         }
         let mut batch = Batch {
@@ -499,7 +504,7 @@ impl Engine {
             key: key.cloned(),
         };
         loop {
-            self.log.expect_good()?;
+            self.log.expect_healthy()?;
             shared.refresh(&self.log)?;
             let time = self.now();
             let expected = self.log.last_submitted().seq + 1;

@@ -4,7 +4,7 @@
 //! cannot be folded again.
 
 use crate::error::Result;
-use crate::log::{Anchor, Class, Finding, LogReader, LoggedRecord, Retention};
+use crate::log::{Anchor, FindingClass, LogReader, LoggedRecord, RetentionRecord, VerifyFinding};
 
 use super::findings::at_record;
 use super::report::VerifyReport;
@@ -18,7 +18,7 @@ pub(crate) fn notes(
     for record in notes {
         let finding =
             |what: &str| at_record(reader, record, format!("record {}: {what}", record.seq));
-        let Some(Retention { note, .. }) = Retention::in_record(record) else {
+        let Some(RetentionRecord { note, .. }) = RetentionRecord::from_record(record) else {
             report.log.keep([finding("intact retention note with invalid content")]);
             continue;
         };
@@ -62,13 +62,14 @@ fn note_seq(reader: &LogReader) -> Option<u64> {
     reader.retention().map(|retention| retention.seq)
 }
 
-fn bad_anchors(reader: &LogReader) -> Vec<(Anchor, Finding)> {
+fn bad_anchors(reader: &LogReader) -> Vec<(Anchor, VerifyFinding)> {
     let retention = reader.retention().filter(|_| reader.first_seq() > 1);
     let anchors = retention.map(|retention| retention.note.anchors.as_slice()).unwrap_or_default();
     let check = |anchor: &Anchor| {
         let error = reader.check_anchor(anchor).err()?;
         let what = format!("anchor of the pruned log: {}", error.message());
-        let finding = Finding { what, ..Finding::of_error(Class::Damage, &error) };
+        let finding =
+            VerifyFinding { what, ..VerifyFinding::of_error(FindingClass::Damage, &error) };
         Some((anchor.clone(), finding))
     };
     anchors.iter().filter_map(check).collect()

@@ -8,7 +8,9 @@ use crate::error::{Error, Result};
 use crate::format::{Chain, ContentHasher, content_hash};
 use crate::ledger::blobs::named_up_to;
 use crate::ledger::environment::Environment;
-use crate::log::{BlobId, Class, Finding, LogReader, MANIFEST, Manifest, uid_text};
+use crate::log::{
+    ArchiveManifest, BlobId, FindingClass, LogReader, MANIFEST_NAME, VerifyFinding, uid_text,
+};
 use crate::storage::{Access, EntryKind, Storage, StorageFile};
 
 use super::report::VerifyReport;
@@ -90,13 +92,13 @@ pub(crate) fn check(
             wrong.push((path, length, what));
         }
     }
-    found.remove(MANIFEST);
+    found.remove(MANIFEST_NAME);
     for name in found.into_keys() {
         wrong.push((dir.join(name), 0, "the manifest does not name this file".to_owned()));
     }
-    wrong.extend(disagreements(reader, manifest).map(|what| (dir.join(MANIFEST), 0, what)));
-    report.log.keep(wrong.into_iter().map(|(path, end, what)| Finding {
-        class: Class::Damage,
+    wrong.extend(disagreements(reader, manifest).map(|what| (dir.join(MANIFEST_NAME), 0, what)));
+    report.log.keep(wrong.into_iter().map(|(path, end, what)| VerifyFinding {
+        class: FindingClass::Damage,
         path,
         offset: 0,
         end,
@@ -128,7 +130,7 @@ fn list(
 }
 
 /// The differences between a manifest and the log in the archive.
-fn disagreements(reader: &LogReader, manifest: &Manifest) -> impl Iterator<Item = String> {
+fn disagreements(reader: &LogReader, manifest: &ArchiveManifest) -> impl Iterator<Item = String> {
     let headers: Vec<_> =
         reader.segments().into_iter().filter_map(|segment| segment.header.ok()).collect();
     let (first, last) = (headers.first(), headers.last());

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::error::Result;
 use crate::ledger::projection::Projection as _;
-use crate::log::{Finding, LogReader, LoggedRecord, SnapshotNote};
+use crate::log::{LogReader, LoggedRecord, SnapshotNote, VerifyFinding};
 use crate::plan::{ContentHash, State};
 
 use super::findings::at_record;
@@ -14,7 +14,7 @@ use super::report::VerifyReport;
 #[derive(Debug)]
 pub(crate) struct StateClaim {
     /// The finding to report if the claim is wrong.
-    pub(crate) place: Finding,
+    pub(crate) place: VerifyFinding,
     pub(crate) claimed: SnapshotNote,
 }
 
@@ -28,11 +28,11 @@ pub(crate) fn of_notes<'a>(
     for record in notes {
         report.notes += 1;
         let place = at_record(reader, record, format!("record {}: the snapshot note", record.seq));
-        let claimed = SnapshotNote::in_record(record);
+        let claimed = SnapshotNote::from_record(record);
         let claimed = claimed.filter(|claimed| claimed.seq > 0 && claimed.seq < record.seq);
         let Some(claimed) = claimed else {
             let what = format!("record {}: intact snapshot note with invalid content", record.seq);
-            report.log.keep([Finding { what, ..place }]);
+            report.log.keep([VerifyFinding { what, ..place }]);
             continue;
         };
         let claim = StateClaim { place, claimed };
@@ -55,15 +55,15 @@ impl StateClaim {
     }
 
     /// The finding if the claim contradicts the state hashes.
-    pub(crate) fn compare(&self, hashes: &BTreeMap<u64, ContentHash>) -> Option<Finding> {
+    pub(crate) fn compare(&self, hashes: &BTreeMap<u64, ContentHash>) -> Option<VerifyFinding> {
         let hash = hashes.get(&self.state_seq()?)?.to_string();
         (self.claimed.state_hash != hash && !bug!(SnapshotUncompared))
             .then(|| self.mismatch("state hash", &self.claimed.state_hash, &hash))
     }
 
-    fn mismatch(&self, what: &str, claimed: &str, found: &str) -> Finding {
+    fn mismatch(&self, what: &str, claimed: &str, found: &str) -> VerifyFinding {
         let Self { place, claimed: SnapshotNote { seq, .. } } = self;
         let what = format!("{} gives record {seq} the {what} {claimed}, found {found}", place.what);
-        Finding { what, ..place.clone() }
+        VerifyFinding { what, ..place.clone() }
     }
 }

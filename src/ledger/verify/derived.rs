@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::format::SnapshotName;
 use crate::ledger::blobs::{self, BlobSurvey, BlobUse, NamedBlobs};
 use crate::ledger::snapshot::load;
-use crate::log::{BlobState, Completion, Finding, Tally, share_out};
+use crate::log::{BlobState, Completion, ProgressCounter, VerifyFinding, parallel_map};
 use crate::plan::State;
 
 use super::claims::StateClaim;
@@ -68,8 +68,8 @@ pub(crate) fn check(
     }
     let watch =
         |done, total| (request.watch)(VerifyProgress { phase: VerifyPhase::Derived, done, total });
-    let tally = Tally::new(&watch, total);
-    let results = share_out(request.jobs, tasks, |task| run(task, snapshots, &tally));
+    let tally = ProgressCounter::new(&watch, total);
+    let results = parallel_map(request.jobs, tasks, |task| run(task, snapshots, &tally));
     let (mut replayed, mut bad) = (ReplayResult::default(), Vec::new());
     for result in results {
         match result {
@@ -108,8 +108,8 @@ pub(crate) fn check(
 fn lost_blobs(
     bad: Vec<(&BlobUse, BlobState)>,
     snapshots: &SnapshotVerifier<'_>,
-    tally: &Tally<'_>,
-) -> Result<Vec<Finding>> {
+    tally: &ProgressCounter<'_>,
+) -> Result<Vec<VerifyFinding>> {
     bug!(BlobLossForgiven => return Ok(Vec::new()));
     if bad.is_empty() {
         return Ok(Vec::new());
@@ -141,7 +141,7 @@ fn claimed_seqs(claims: &[StateClaim], names: &[SnapshotName]) -> BTreeSet<u64> 
 fn run<'a>(
     task: VerifyTask<'a>,
     snapshots: &SnapshotVerifier<'_>,
-    tally: &Tally<'_>,
+    tally: &ProgressCounter<'_>,
 ) -> TaskResult<'a> {
     if tally.is_stopped() {
         return TaskResult::Skipped;

@@ -7,7 +7,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::{SNAPSHOT_CHUNK_SIZE, SNAPSHOT_CRC_SIZE, SNAPSHOT_HEADER_SIZE, SnapshotName};
 use crate::ledger::blobs::BlobUse;
 use crate::ledger::snapshot::load;
-use crate::log::{Anchor, BlobState, Class, Finding, LogReader, SnapshotList, SnapshotNote};
+use crate::log::{
+    Anchor, BlobState, FindingClass, LogReader, SnapshotList, SnapshotNote, VerifyFinding,
+};
 use crate::storage::{Access, Storage};
 
 use super::claims::StateClaim;
@@ -24,7 +26,7 @@ pub(crate) struct SnapshotVerifier<'a> {
 /// The result of checking a snapshot.
 pub(crate) enum SnapshotCheck {
     Valid(StateClaim),
-    Bad(Finding),
+    Bad(VerifyFinding),
     /// It was reported already, or removed in the meantime.
     Skipped,
 }
@@ -54,10 +56,10 @@ impl SnapshotVerifier<'_> {
     }
 
     /// The finding about such a snapshot.
-    pub(crate) fn pruned_finding(&self, name: &SnapshotName) -> Finding {
+    pub(crate) fn pruned_finding(&self, name: &SnapshotName) -> VerifyFinding {
         let what = "the record of this snapshot was pruned, so the snapshot is of no use; it may be \
                     deleted";
-        finding(Class::Warning, self.path(name), 0..0, what.to_owned())
+        finding(FindingClass::Warning, self.path(name), 0..0, what.to_owned())
     }
 
     pub(crate) fn check(&self, name: &SnapshotName) -> SnapshotCheck {
@@ -67,7 +69,7 @@ impl SnapshotVerifier<'_> {
         }
         let is_anchor = self.reader.first_seq() > 1
             && self.reader.retention().is_some_and(|retention| retention.is_anchor(name));
-        let class = if is_anchor { Class::Damage } else { Class::Derived };
+        let class = if is_anchor { FindingClass::Damage } else { FindingClass::Derived };
         match load::check(self.reader, name) {
             Ok(header) => {
                 let place = finding(class, path, 0..HEADER, "the snapshot".to_owned());
@@ -84,8 +86,8 @@ impl SnapshotVerifier<'_> {
     }
 
     /// Findings about unknown files.
-    pub(crate) fn unknown_files(&self) -> impl Iterator<Item = Finding> {
-        self.list.strangers.iter().map(|name| unknown_file(self.list.folder.join(name)))
+    pub(crate) fn unknown_files(&self) -> impl Iterator<Item = VerifyFinding> {
+        self.list.unknown.iter().map(|name| unknown_file(self.list.folder.join(name)))
     }
 }
 
@@ -99,34 +101,43 @@ const _: () = assert!(
 );
 
 /// The finding about a bad snapshot: in its header, in a chunk, or somewhere in the file.
-fn bad_snapshot(class: Class, path: PathBuf, length: u64, error: &Error) -> Finding {
+fn bad_snapshot(class: FindingClass, path: PathBuf, length: u64, error: &Error) -> VerifyFinding {
     let range = match error.location().offset {
         None => 0..length,
         Some(offset) if offset < HEADER => 0..HEADER,
         Some(offset) => offset..offset.saturating_add(CHUNK).min(length).max(offset),
     };
     let is_newer = error.kind() == ErrorKind::Unsupported;
-    let class = if is_newer { Class::Newer } else { class };
+    let class = if is_newer { FindingClass::Newer } else { class };
     finding(class, path, range, error.message().to_owned())
 }
 
 /// The finding about a blob that a record names, unless it is intact. A lost blob is damage, since it
 /// cannot be made again. A fold does not need it.
-pub(crate) fn blob_finding(log: &LogReader, blob: &BlobUse, state: &BlobState) -> Option<Finding> {
+pub(crate) fn blob_finding(
+    log: &LogReader,
+    blob: &BlobUse,
+    state: &BlobState,
+) -> Option<VerifyFinding> {
     let seq = blob.first_seq.filter(|_| *state != BlobState::Intact)?;
     let length = blob.id.length;
     let what = format!("output of record {seq}, {length} bytes: {state}");
     // A blob that was missing when an archive was made is no damage of the archive.
     let missing = log.manifest().map(|manifest| manifest.missing_blobs.as_slice());
     let was_missing = missing.unwrap_or_default().contains(&blob.id.hex());
-    let class = if was_missing { Class::Warning } else { Class::Damage };
+    let class = if was_missing { FindingClass::Warning } else { FindingClass::Damage };
     Some(finding(class, blob.path.clone(), 0..length, what))
 }
 
-pub(crate) fn unknown_file(path: PathBuf) -> Finding {
-    finding(Class::Warning, path, 0..0, "unknown file, ignored".to_owned())
+pub(crate) fn unknown_file(path: PathBuf) -> VerifyFinding {
+    finding(FindingClass::Warning, path, 0..0, "unknown file, ignored".to_owned())
 }
 
-fn finding(class: Class, path: PathBuf, range: std::ops::Range<u64>, what: String) -> Finding {
-    Finding { class, path, offset: range.start, end: range.end, missing: None, what }
+fn finding(
+    class: FindingClass,
+    path: PathBuf,
+    range: std::ops::Range<u64>,
+    what: String,
+) -> VerifyFinding {
+    VerifyFinding { class, path, offset: range.start, end: range.end, missing: None, what }
 }

@@ -2,12 +2,16 @@
 
 use std::path::PathBuf;
 
-use crate::log::{Class, Finding, LogReader, LoggedRecord};
+use crate::log::{FindingClass, LogReader, LoggedRecord, VerifyFinding};
 
 /// A finding about an intact record.
-pub(crate) fn at_record<P>(reader: &LogReader, record: &LoggedRecord<P>, what: String) -> Finding {
-    Finding {
-        class: Class::Damage,
+pub(crate) fn at_record<P>(
+    reader: &LogReader,
+    record: &LoggedRecord<P>,
+    what: String,
+) -> VerifyFinding {
+    VerifyFinding {
+        class: FindingClass::Damage,
         path: segment_of(reader, record),
         offset: record.offset,
         end: record.offset.saturating_add(record.size),

@@ -7,7 +7,7 @@ use crate::error::{ErrorKind, Result};
 use crate::ledger::projection::{apply_owned_record, decode_record};
 use crate::ledger::snapshot::state_hash::state_hash;
 use crate::ledger::snapshot::store;
-use crate::log::{Finding, Item, LogReader, Proof, Tally};
+use crate::log::{Item, LogReader, ProgressCounter, Proof, VerifyFinding};
 use crate::plan::{ContentHash, State};
 
 use super::findings::at_record;
@@ -21,7 +21,7 @@ pub(crate) struct ReplayResult {
     /// to begin with.
     pub(crate) state: Option<(u64, ContentHash)>,
     /// An intact record with an invalid payload, which ended the fold.
-    pub(crate) fault: Option<Finding>,
+    pub(crate) fault: Option<VerifyFinding>,
 }
 
 /// How many records are folded between two checks whether to stop.
@@ -34,7 +34,7 @@ const STEP: u64 = 1024;
 pub(crate) fn replay(
     reader: &LogReader,
     wanted: BTreeSet<u64>,
-    tally: &Tally<'_>,
+    tally: &ProgressCounter<'_>,
 ) -> Result<ReplayResult> {
     let mut replayed = ReplayResult::default();
     let Some(mut state) = first_state(reader) else { return Ok(replayed) };
@@ -50,7 +50,7 @@ pub(crate) fn replay(
     record_hashes(&state, &mut replayed.hashes);
     let mut done = 0_u64;
     let mut walk = reader.walk(state.seq.saturating_add(1));
-    while let Some(item) = walk.pass() {
+    while let Some(item) = walk.next_ref() {
         let record = match item? {
             Item::Record(record, Proof::Proven) => record,
             Item::Derived(_) => continue,

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 
-use crate::log::{self, Class, Completion, Expected};
+use crate::log::{self, Completion, ExpectedChain, FindingClass};
 use crate::plan::ContentHash;
 
 /// How thoroughly a ledger is verified.
@@ -48,7 +48,7 @@ pub struct VerifyRequest<'a> {
     /// The number of threads. Each keeps one window of the log, one record, or one state in memory.
     pub jobs: NonZeroUsize,
     /// A chain value that must be in the log.
-    pub expected: Option<Expected>,
+    pub expected: Option<ExpectedChain>,
     /// Called with the progress from any of the threads; may ask to stop.
     pub watch: &'a (dyn Fn(VerifyProgress) -> ControlFlow<()> + Sync),
 }
@@ -85,10 +85,10 @@ impl VerifyReport {
     /// The overall result.
     #[must_use]
     pub fn condition(&self) -> LedgerCondition {
-        let is_as_expected = self.log.expectation.is_none_or(log::Expectation::is_met);
+        let is_as_expected = self.log.expectation.is_none_or(log::ExpectationResult::is_met);
         if self.log.is_damaged() || !is_as_expected {
             LedgerCondition::Damaged
-        } else if self.log.count(Class::Newer) > 0 {
+        } else if self.log.count(FindingClass::Newer) > 0 {
             LedgerCondition::Newer
         } else if self.is_stopped() {
             LedgerCondition::Stopped

@@ -9,7 +9,7 @@ use crate::ledger::blobs::{self, NamedBlobs};
 use crate::ledger::codec::event::kind_of;
 use crate::ledger::environment::Environment;
 use crate::log::{
-    self, BlobId, KIND_RETENTION_NOTE, KIND_SNAPSHOT_NOTE, Links, LogReader, LoggedRecord,
+    self, BlobId, ChainCheck, KIND_RETENTION_NOTE, KIND_SNAPSHOT_NOTE, LogReader, LoggedRecord,
     VerifyOptions,
 };
 
@@ -32,15 +32,16 @@ pub fn verify(
         // Payloads are validated by the level `replay`.
         kind_of(record).err()
     };
-    let links = if request.level == VerifyLevel::Crc { Links::Trusted } else { Links::Computed };
+    let links =
+        if request.level == VerifyLevel::Crc { ChainCheck::Trust } else { ChainCheck::Recompute };
     let watch =
         |done, total| (request.watch)(VerifyProgress { phase: VerifyPhase::Log, done, total });
     let options = VerifyOptions {
-        links,
+        chain_check: links,
         jobs: request.jobs,
         expected: request.expected,
-        watch: &watch,
-        examine: &examine,
+        progress: &watch,
+        check_record: &examine,
     };
     let log = log::verify(&environment.storage, dir, options)?;
     let mut report = VerifyReport { log, snapshots: 0, notes: 0, blobs: 0, state: None };

@@ -1,48 +1,48 @@
-//! A chain value that was kept elsewhere, and whether the log still holds it.
+//! A chain value that was kept elsewhere, and whether the log still contains it.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::format::Chain;
-use crate::log::batch::Ack;
+use crate::log::record::Ack;
 
-/// A chain value that must be in the log, perhaps of a certain record.
+/// A chain value that must be in the log, optionally at a certain record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Expected {
-    /// The record; any if it is not said.
+pub struct ExpectedChain {
+    /// The record; any record if `None`.
     pub seq: Option<u64>,
     /// The chain value.
     pub chain: Chain,
 }
 
-/// What became of an expected chain value.
+/// Whether the expected chain value was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Expectation {
-    /// This record has it.
+pub enum ExpectationResult {
+    /// A record has it.
     Met {
         /// The record.
         seq: u64,
     },
-    /// The record has another one: it, or one before it, was exchanged.
+    /// The record has another one: it, or an earlier record, was replaced.
     Differs {
         /// The record.
         seq: u64,
-        /// What it has.
+        /// Its chain value.
         found: Chain,
     },
-    /// No record has it, or the record is not there.
+    /// No record has it, or the record does not exist.
     Missing {
-        /// The last durable record that is.
+        /// The last durable record.
         last: u64,
     },
-    /// The record is not in the log any more, and so cannot be compared.
+    /// The record was pruned, so it cannot be compared.
     Pruned {
-        /// The first record that is.
+        /// The first record in the log.
         first: u64,
     },
 }
 
-impl Expectation {
+impl ExpectationResult {
     /// Whether it was met.
     #[must_use]
     pub fn is_met(self) -> bool {
@@ -50,7 +50,7 @@ impl Expectation {
     }
 }
 
-impl fmt::Display for Expected {
+impl fmt::Display for ExpectedChain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.seq {
             Some(seq) => write!(f, "{seq}:{}", self.chain),
@@ -59,7 +59,7 @@ impl fmt::Display for Expected {
     }
 }
 
-impl FromStr for Expected {
+impl FromStr for ExpectedChain {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -84,9 +84,9 @@ impl FromStr for Expected {
     }
 }
 
-impl Expected {
-    /// What a record says about it, if it is the one that counts.
-    pub(super) fn look(&self, seq: u64, chain: Chain) -> Option<(u64, Chain)> {
+impl ExpectedChain {
+    /// A record and its chain value, if it is the one to compare.
+    pub(crate) fn candidate(&self, seq: u64, chain: Chain) -> Option<(u64, Chain)> {
         let counts = match self.seq {
             Some(wanted) => seq == wanted,
             None => chain == self.chain,
@@ -94,31 +94,36 @@ impl Expected {
         counts.then_some((seq, chain))
     }
 
-    /// `origin` is what stands before the first record of the log.
-    pub(super) fn judge(&self, seen: Seen, origin: Ack, last: Option<Ack>) -> Expectation {
-        // Before the first record there is a chain value too: what an empty ledger's root says.
+    /// The result. `origin` is the record before the first one of the log.
+    pub(crate) fn compare(
+        &self,
+        seen: ExpectedRecord,
+        origin: Ack,
+        last: Option<Ack>,
+    ) -> ExpectationResult {
+        // An empty ledger has a chain value too: that of its root.
         let is_before = self.seq.is_some_and(|seq| seq < origin.seq);
         let is_there = self.seq.is_some_and(|seq| seq == origin.seq);
         let is_origin = self.chain == origin.chain && (is_there || self.seq.is_none());
         match seen.0 {
-            Some((seq, found)) if found == self.chain => Expectation::Met { seq },
-            Some((seq, found)) => Expectation::Differs { seq, found },
-            None if is_origin => Expectation::Met { seq: origin.seq },
-            None if is_before => Expectation::Pruned { first: origin.seq.saturating_add(1) },
+            Some((seq, found)) if found == self.chain => ExpectationResult::Met { seq },
+            Some((seq, found)) => ExpectationResult::Differs { seq, found },
+            None if is_origin => ExpectationResult::Met { seq: origin.seq },
+            None if is_before => ExpectationResult::Pruned { first: origin.seq.saturating_add(1) },
             None if is_there && origin.seq > 0 => {
-                Expectation::Differs { seq: origin.seq, found: origin.chain }
+                ExpectationResult::Differs { seq: origin.seq, found: origin.chain }
             }
-            None => Expectation::Missing { last: last.map_or(0, |last| last.seq) },
+            None => ExpectationResult::Missing { last: last.map_or(0, |last| last.seq) },
         }
     }
 }
 
-/// The record that counts for an expectation.
+/// The record to compare, if it was read.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Seen(pub(super) Option<(u64, Chain)>);
+pub(crate) struct ExpectedRecord(pub(crate) Option<(u64, Chain)>);
 
-impl Seen {
-    pub(super) fn add(&mut self, other: Self) {
+impl ExpectedRecord {
+    pub(crate) fn add(&mut self, other: Self) {
         self.0 = self.0.or(other.0);
     }
 }
@@ -127,21 +132,21 @@ impl Seen {
 mod tests {
     use super::*;
 
-    /// Goal: what `ledger root` prints is what `--expect-head` reads, and nothing else is.
+    /// The format that `ledger root` prints is accepted, and nothing else is.
     #[test]
-    fn an_expectation_is_read_as_it_is_written() {
+    fn expected_chain_round_trips_as_text() {
         let chain = Chain([0xAB; 32]);
         for seq in [None, Some(0), Some(u64::MAX)] {
-            let expected = Expected { seq, chain };
+            let expected = ExpectedChain { seq, chain };
             assert_eq!(expected.to_string().parse(), Ok(expected));
         }
         let hash = chain.to_string();
         let upper = hash.to_uppercase();
-        assert_eq!(upper.parse(), Ok(Expected { seq: None, chain }));
+        assert_eq!(upper.parse(), Ok(ExpectedChain { seq: None, chain }));
         for wrong in ["", ":", "7:", &hash[1..], &format!("x:{hash}"), &format!("-1:{hash}")] {
-            assert!(wrong.parse::<Expected>().is_err(), "{wrong}");
+            assert!(wrong.parse::<ExpectedChain>().is_err(), "{wrong}");
         }
         let not_ascii = "\u{e9}".repeat(32);
-        assert!(not_ascii.parse::<Expected>().is_err());
+        assert!(not_ascii.parse::<ExpectedChain>().is_err());
     }
 }

@@ -1,36 +1,36 @@
-//! What a verification finds: where it is, which records it costs, what is wrong.
+//! A finding of a verification: what is wrong, where, and which records it costs.
 
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use crate::error::Error;
-use crate::log::walk::{Damage, DerivedDamage};
+use crate::log::record::{Damage, DerivedDamage};
 
-/// How bad a finding is.
+/// The class of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Class {
-    /// Acknowledged bytes cannot be read, or are not the ones that were written.
+pub enum FindingClass {
+    /// Acknowledged bytes cannot be read, or differ from those that were written.
     Damage,
-    /// Bytes that are derived from acknowledged ones (an index, a footer, a snapshot) are damaged:
-    /// nothing is lost, and everything goes on without them.
+    /// Bytes derived from acknowledged ones (an index, a footer, a snapshot) are damaged. Nothing
+    /// is lost, and everything works without them.
     Derived,
-    /// Intact, and a newer program wrote it: this one cannot read it.
+    /// Intact, but written by a newer program, so it cannot be read.
     Newer,
-    /// Something that a person should know, and that no acknowledged record depends on.
+    /// Worth knowing; no acknowledged record depends on it.
     Warning,
 }
 
-/// Something that is not as it should be.
+/// A fault that a verification found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    /// How bad it is.
-    pub class: Class,
-    /// The file, or the folder where a file is missing.
+pub struct VerifyFinding {
+    /// Its class.
+    pub class: FindingClass,
+    /// The file, or the folder in which a file is missing.
     pub path: PathBuf,
-    /// The first byte that it concerns.
+    /// The first affected byte.
     pub offset: u64,
-    /// Behind the last one.
+    /// The end of the affected bytes.
     pub end: u64,
     /// The records that cannot be read because of it.
     pub missing: Option<RangeInclusive<u64>>,
@@ -38,10 +38,10 @@ pub struct Finding {
     pub what: String,
 }
 
-impl Finding {
-    /// A finding about an error that names a place.
+impl VerifyFinding {
+    /// The finding for an error that names a place.
     #[must_use]
-    pub fn of_error(class: Class, error: &Error) -> Self {
+    pub fn of_error(class: FindingClass, error: &Error) -> Self {
         let location = error.location();
         let offset = location.offset.unwrap_or(0);
         Self {
@@ -55,22 +55,22 @@ impl Finding {
     }
 }
 
-impl From<Damage> for Finding {
+impl From<Damage> for VerifyFinding {
     fn from(damage: Damage) -> Self {
         let Damage { path, offset, end, first_seq, last_seq, what } = damage;
         let missing = (first_seq <= last_seq).then_some(first_seq..=last_seq);
-        Self { class: Class::Damage, path, offset, end, missing, what }
+        Self { class: FindingClass::Damage, path, offset, end, missing, what }
     }
 }
 
-impl From<DerivedDamage> for Finding {
+impl From<DerivedDamage> for VerifyFinding {
     fn from(damage: DerivedDamage) -> Self {
         let DerivedDamage { path, offset, end, what } = damage;
-        Self { class: Class::Derived, path, offset, end, missing: None, what }
+        Self { class: FindingClass::Derived, path, offset, end, missing: None, what }
     }
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for VerifyFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.path.display())?;
         if self.offset < self.end {

@@ -1,23 +1,23 @@
-//! HEAD's own slots, and names in the folder that are not the log's.
+//! Verifying HEAD's slots, and reporting unknown files in the log's folder.
 
 use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::format::{HEAD_SIZE, HEAD_SLOT_SIZE, Head, HeadView};
-use crate::log::layout::Layout;
+use crate::log::folder::Layout;
 use crate::log::reader::LogReader;
 use crate::storage::{Access, Storage};
 
-use super::finding::{Class, Finding};
+use super::finding::{FindingClass, VerifyFinding};
 
 /// What is wrong with HEAD itself.
-pub(super) fn findings(
+pub(crate) fn findings(
     storage: &dyn Storage,
     dir: &Path,
     reader: &LogReader,
-) -> Result<Vec<Finding>> {
+) -> Result<Vec<VerifyFinding>> {
     let path = Layout::new(dir).head();
-    let finding = |class, offset, end, what: &str| Finding {
+    let finding = |class, offset, end, what: &str| VerifyFinding {
         class,
         path: path.clone(),
         offset,
@@ -27,16 +27,16 @@ pub(super) fn findings(
     };
     let Some(bytes) = bytes(storage, &path)? else {
         return Ok(vec![finding(
-            Class::Damage,
+            FindingClass::Damage,
             0,
             0,
-            "the file is missing: nothing vouches for the end of the log",
+            "the file is missing: nothing proves where the log ends",
         )]);
     };
     let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
     if bytes.len() != HEAD_SIZE {
         let what = format!("expected a file of {HEAD_SIZE} bytes, found another length");
-        return Ok(vec![finding(Class::Damage, 0, length, &what)]);
+        return Ok(vec![finding(FindingClass::Damage, 0, length, &what)]);
     }
     let view = HeadView::decode(&bytes);
     let mut findings = Vec::new();
@@ -49,11 +49,10 @@ pub(super) fn findings(
         let end = offset.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
         let (class, what) = match view.newest() {
             Some(_) => {
-                let what = "slot is not valid: a write of it was cut short, or it is damaged; the \
-                            other one counts";
-                (Class::Warning, what)
+                let what = "invalid slot: torn or damaged; the other slot counts";
+                (FindingClass::Warning, what)
             }
-            None => (Class::Damage, "slot is not valid, and neither is the other one"),
+            None => (FindingClass::Damage, "invalid slot, like the other one"),
         };
         findings.push(finding(class, offset, end, what));
     }
@@ -61,7 +60,12 @@ pub(super) fn findings(
         && one.generation == other.generation
         && one != other
     {
-        findings.push(finding(Class::Damage, 0, length, "two different slots of one generation"));
+        findings.push(finding(
+            FindingClass::Damage,
+            0,
+            length,
+            "two different slots of one generation",
+        ));
     }
     if let Some((slot, head)) = view.newest()
         && reader.head() == Some(head)
@@ -69,14 +73,14 @@ pub(super) fn findings(
     {
         let offset = u64::try_from(slot * HEAD_SLOT_SIZE).unwrap_or(u64::MAX);
         let end = offset.saturating_add(132);
-        let what = "it says what the header of a later segment rules out";
-        findings.push(finding(Class::Damage, offset, end, what));
+        let what = "it contradicts the header of a later segment";
+        findings.push(finding(FindingClass::Damage, offset, end, what));
     }
     Ok(findings)
 }
 
-/// The bytes of HEAD, looked at again where a writer may have been at it; at most one more than
-/// there should be.
+/// The bytes of HEAD, read again if a writer may be changing them; one byte more than expected
+/// shows that the file is too long.
 fn bytes(storage: &dyn Storage, path: &Path) -> Result<Option<Vec<u8>>> {
     const ATTEMPTS: usize = 3;
     let file = match storage.open(path, Access::Read) {
@@ -97,15 +101,15 @@ fn bytes(storage: &dyn Storage, path: &Path) -> Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-/// Names in the log's folder that are not the log's.
-pub(super) fn strangers(reader: &LogReader) -> impl Iterator<Item = Finding> + '_ {
+/// Unknown files in the log's folder.
+pub(crate) fn unknown_files(reader: &LogReader) -> impl Iterator<Item = VerifyFinding> + '_ {
     let folder = &reader.segments.folder;
-    reader.strangers().iter().map(move |name| Finding {
-        class: Class::Warning,
+    reader.unknown_files().iter().map(move |name| VerifyFinding {
+        class: FindingClass::Warning,
         path: folder.join(name),
         offset: 0,
         end: 0,
         missing: None,
-        what: "this does not belong here; it is left alone".to_owned(),
+        what: "unknown file, ignored".to_owned(),
     })
 }

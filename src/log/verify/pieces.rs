@@ -1,74 +1,71 @@
-//! Stretches in pieces, so that several threads can be at one segment.
+//! Splitting ranges into pieces, so that several threads can share one segment.
 //!
-//! A piece begins at a record that the index of a sealed segment names, and ends before the one
-//! that the next piece begins at.
+//! A piece begins at a record that the index of a sealed segment names, and ends where the next
+//! piece begins.
 //!
 //! Invariants:
-//! - What the pieces of a stretch say together is what one walk over it says. An index is not
-//!   trusted: pieces that do not continue each other, and those behind something that was found,
-//!   are not put together, and the stretch is walked over as a whole.
-//! - Only where a piece ends does another one begin: nothing is unproved between two of them.
+//! - Joined pieces give the same result as one walk over the range. An index is not trusted: if a
+//!   piece does not continue the one before, or follows a finding, the whole range is walked again.
+//! - A piece ends exactly where the next one begins, so nothing between them remains unproved.
 
-use crate::log::reader::LogReader;
-use crate::log::row::{Next, Row};
+use crate::log::reader::{LogReader, SegmentSequence, SequenceItem};
 
-use super::stretch::{Stretch, Walked};
-use super::{Shared, length_of};
+use super::options::VerifyContext;
+use super::range::{RangeResult, VerifyRange, run, total_length};
 
-/// Into how many pieces a log is cut for each thread, if it is long enough: as many as it takes
-/// for them to end at nearly the same time.
+/// Number of pieces for each thread in a large log, so that all threads end at nearly the same
+/// time.
 const PIECES_PER_JOB: u64 = 16;
 
-/// A piece is at least so long, in bytes: to begin with one takes as long as some fifty records.
+/// Minimum length of a piece in bytes: starting one takes as long as about fifty records.
 const PIECE_MIN: u64 = 256 * 1024;
 
-/// Walk over stretches, each by as many threads as have nothing else to do. `None` for those that
-/// nobody came to.
-pub(super) fn walk(shared: &Shared<'_>, stretches: &[Stretch]) -> Vec<Option<Walked>> {
+/// Walk over ranges, each with as many threads as are free. `None` for those that were not reached.
+pub(crate) fn walk(shared: &VerifyContext<'_>, ranges: &[VerifyRange]) -> Vec<Option<RangeResult>> {
     let jobs = u64::try_from(shared.options.jobs.get()).unwrap_or(u64::MAX);
     if jobs == 1 {
-        return shared.run(stretches);
+        return run(shared, ranges);
     }
-    let length = (shared.tally.total() / jobs.saturating_mul(PIECES_PER_JOB)).max(PIECE_MIN);
-    let cut = |stretch| cut(shared.reader, stretch, length);
-    let pieces: Vec<Vec<Stretch>> = stretches.iter().map(cut).collect();
-    let mut walked = shared.run(&pieces.concat()).into_iter();
-    let mut apart = Vec::new();
-    let mut whole: Vec<Option<Walked>> = Vec::new();
+    let length = (shared.progress.total() / jobs.saturating_mul(PIECES_PER_JOB)).max(PIECE_MIN);
+    let split = |range| split(shared.reader, range, length);
+    let pieces: Vec<Vec<VerifyRange>> = ranges.iter().map(split).collect();
+    let mut results = run(shared, &pieces.concat()).into_iter();
+    let mut unjoined = Vec::new();
+    let mut joined: Vec<Option<RangeResult>> = Vec::new();
     for (place, pieces) in pieces.iter().enumerate() {
-        let (all, joint) = join(walked.by_ref().take(pieces.len()));
-        if joint == Joint::Open && !shared.tally.is_stopped() {
-            shared.tally.take_back(length_of(pieces));
-            apart.extend(stretches.get(place).map(|stretch| (place, stretch.clone())));
+        let (all, joint) = join(results.by_ref().take(pieces.len()));
+        if joint == Joint::Open && !shared.progress.is_stopped() {
+            shared.progress.rewind(total_length(pieces));
+            unjoined.extend(ranges.get(place).map(|range| (place, range.clone())));
         }
-        whole.push(all);
+        joined.push(all);
     }
-    let (places, apart): (Vec<usize>, Vec<Stretch>) = apart.into_iter().unzip();
-    let again = shared.run(&apart);
-    // What a second walk had no time for, the pieces may have found.
-    if !shared.tally.is_stopped() {
-        for (place, again) in places.into_iter().zip(again) {
-            if let Some(slot) = whole.get_mut(place) {
-                *slot = again;
+    let (index_points, unjoined): (Vec<usize>, Vec<VerifyRange>) = unjoined.into_iter().unzip();
+    let rewalked = run(shared, &unjoined);
+    // If there was no time for a second walk, keep what the pieces found.
+    if !shared.progress.is_stopped() {
+        for (place, rewalked) in index_points.into_iter().zip(rewalked) {
+            if let Some(slot) = joined.get_mut(place) {
+                *slot = rewalked;
             }
         }
     }
-    whole
+    joined
 }
 
-/// The pieces of a stretch, each of about that length: its first segment is cut where its index
-/// says that records begin, and what follows is one with the last of them.
-fn cut(reader: &LogReader, stretch: &Stretch, length: u64) -> Vec<Stretch> {
+/// The pieces of a range, each of about the given length. Its first segment is split at records
+/// that its index names; the rest of the range belongs to the last piece.
+fn split(reader: &LogReader, range: &VerifyRange, length: u64) -> Vec<VerifyRange> {
     let mut pieces = Vec::new();
-    let mut rest = stretch.clone();
+    let mut rest = range.clone();
     let mut start = 0;
-    for (seq, offset) in places(reader, stretch) {
+    for (seq, offset) in index_points(reader, range) {
         let done = offset.saturating_sub(start);
         if done >= length && rest.length >= done.saturating_add(length) && seq > rest.from {
-            pieces.push(Stretch { until: Some(seq), length: done, ..rest.clone() });
+            pieces.push(VerifyRange { until: Some(seq), length: done, ..rest.clone() });
             let length = rest.length.saturating_sub(done);
             // A file is counted once.
-            rest = Stretch { from: seq, length, segments: 0, ..rest };
+            rest = VerifyRange { from: seq, length, segments: 0, ..rest };
             start = offset;
         }
     }
@@ -76,30 +73,30 @@ fn cut(reader: &LogReader, stretch: &Stretch, length: u64) -> Vec<Stretch> {
     pieces
 }
 
-/// Where the index of a stretch's first segment says that records begin, as far as it may be: their
-/// numbers and offsets. None if it has none, or cannot be read: whoever walks over it will say so.
-fn places(reader: &LogReader, stretch: &Stretch) -> Vec<(u64, u64)> {
-    let Some(Ok(Next::Segment(opened))) = Row::new(reader, stretch.from).next() else {
+/// The sequence numbers and offsets in the index of a range's first segment. Empty if it has no
+/// readable index; the walk over it reports that.
+fn index_points(reader: &LogReader, range: &VerifyRange) -> Vec<(u64, u64)> {
+    let Some(Ok(SequenceItem::Segment(opened))) = SegmentSequence::new(reader, range.from).next()
+    else {
         return Vec::new();
     };
-    if opened.segment.header.base_seq != stretch.from {
+    if opened.segment.header.base_seq != range.from {
         return Vec::new();
     }
     let seeks = opened.seeks().ok().flatten().unwrap_or_default();
-    let places = seeks.into_iter().map(|seek| (seek.seq, seek.offset));
-    places.filter(|(seq, _)| *seq <= opened.extent.last_seq).collect()
+    let index_points = seeks.into_iter().map(|seek| (seek.seq, seek.offset));
+    index_points.filter(|(seq, _)| *seq <= opened.extent.last_seq).collect()
 }
 
-/// Whether the walks over all pieces of a stretch were put together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Joint {
     Closed,
     Open,
 }
 
-/// The walks over a stretch's pieces as one. It is closed if each continues the one before.
-fn join(pieces: impl Iterator<Item = Option<Walked>>) -> (Option<Walked>, Joint) {
-    let mut all: Option<Walked> = None;
+/// The results of a range's pieces as one, and whether each continues the one before.
+fn join(pieces: impl Iterator<Item = Option<RangeResult>>) -> (Option<RangeResult>, Joint) {
+    let mut all: Option<RangeResult> = None;
     let mut joint = Joint::Closed;
     for piece in pieces {
         let is_next = match (&all, &piece) {
@@ -111,7 +108,7 @@ fn join(pieces: impl Iterator<Item = Option<Walked>>) -> (Option<Walked>, Joint)
             joint = Joint::Open;
         }
         all = match (all, piece) {
-            (Some(before), Some(piece)) => Some(before.and(piece)),
+            (Some(before), Some(piece)) => Some(before.merge(piece)),
             (before, piece) => before.or(piece),
         };
     }
@@ -124,17 +121,17 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU8, Ordering};
 
-    use super::super::stretch;
+    use super::super::range;
     use super::*;
     use crate::format::{Codec, NewRecord};
     use crate::log::{Log, LogOptions, UidSource};
     use crate::sim::SimDisk;
     use crate::storage::Storage;
 
-    /// Goal: a sealed segment is cut where records begin, one that is not sealed is not; together
-    /// the pieces are what was cut.
+    /// A sealed segment is split where records begin, an unsealed one is not, and the pieces
+    /// together are the range.
     #[test]
-    fn a_sealed_segment_is_cut_into_pieces() {
+    fn sealed_segment_is_split_into_pieces() {
         let storage: Arc<dyn Storage> = Arc::new(SimDisk::new());
         let next = AtomicU8::new(1);
         let uids = UidSource::new(move || [next.fetch_add(1, Ordering::Relaxed); 16]);
@@ -146,16 +143,16 @@ mod tests {
         }
         log.close().unwrap();
         let reader = LogReader::open(&storage, Path::new("/ledger")).unwrap();
-        let stretches = stretch::cut(&reader);
-        // Of 1, 2 and 4 MiB, the last one with the one before.
+        let ranges = range::split(&reader);
+        // Segments of 1, 2 and 4 MiB; the last one belongs to the range of the one before.
         assert_eq!(reader.segments.list.len(), 3);
-        assert_eq!(stretches.len(), 2);
-        for (stretch, counts) in stretches.iter().zip([3..=4, 7..=8]) {
-            let pieces = cut(&reader, stretch, PIECE_MIN);
+        assert_eq!(ranges.len(), 2);
+        for (range, counts) in ranges.iter().zip([3..=4, 7..=8]) {
+            let pieces = split(&reader, range, PIECE_MIN);
             assert!(counts.contains(&pieces.len()), "{pieces:?}");
-            assert_eq!(pieces.iter().map(|piece| piece.length).sum::<u64>(), stretch.length);
-            assert_eq!(pieces.iter().map(|piece| piece.segments).sum::<u64>(), stretch.segments);
-            assert_eq!((pieces[0].from, pieces[pieces.len() - 1].until), (stretch.from, None));
+            assert_eq!(pieces.iter().map(|piece| piece.length).sum::<u64>(), range.length);
+            assert_eq!(pieces.iter().map(|piece| piece.segments).sum::<u64>(), range.segments);
+            assert_eq!((pieces[0].from, pieces[pieces.len() - 1].until), (range.from, None));
             for pair in pieces.windows(2) {
                 assert_eq!(pair[0].until, Some(pair[1].from));
                 let first = reader.records(pair[1].from).next().unwrap().unwrap();

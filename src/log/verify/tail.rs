@@ -1,25 +1,28 @@
-//! What stands behind the last record of the newest segment: zeros, or something to be told of.
+//! Verifying the bytes after the last record of the newest segment, which should be zero.
 
 use crate::error::{Error, Result};
-use crate::log::layout::DATA_START;
+use crate::log::folder::DATA_START;
 use crate::log::reader::LogReader;
-use crate::log::segments::good;
+use crate::log::segment::good;
 use crate::storage::Access;
 
-use super::finding::{Class, Finding};
-use super::stretch::Walked;
+use super::finding::{FindingClass, VerifyFinding};
+use super::range::RangeResult;
 
-/// The bytes behind the last record that are not zero, if there are any. They are a write that
-/// goes on, or one that a crash cut short; the recovery table says which may be written over.
-pub(super) fn finding(reader: &LogReader, last: Option<&Walked>) -> Result<Option<Finding>> {
+/// The bytes after the last record that are not zero, if any: a write in progress or one that a
+/// crash interrupted. The recovery table decides whether they may be discarded.
+pub(crate) fn finding(
+    reader: &LogReader,
+    last: Option<&RangeResult>,
+) -> Result<Option<VerifyFinding>> {
     const STEP: usize = 256 * 1024;
     // An archive ends where its manifest says.
-    if reader.segments.ending.is_some() {
+    if reader.segments.end.is_some() {
         return Ok(None);
     }
     let Some(newest) = reader.segments.list.last() else { return Ok(None) };
     let (path, Some(segment)) = (&newest.1, good(newest)) else { return Ok(None) };
-    let reached = last.and_then(|walked| walked.reached);
+    let reached = last.and_then(|result| result.reached);
     let reached = reached.filter(|(ordinal, _)| *ordinal == segment.header.ordinal);
     let from = reached.map_or(DATA_START, |(_, end)| end);
     let io = |what, error| Error::io(what, path, error);
@@ -30,7 +33,7 @@ pub(super) fn finding(reader: &LogReader, last: Option<&Walked>) -> Result<Optio
     loop {
         let count = file
             .read_at(&mut window, offset)
-            .map_err(|error| io("read behind the last record", error).at_offset(offset))?;
+            .map_err(|error| io("read after the last record", error).at_offset(offset))?;
         let bytes = window.get(..count).unwrap_or_default();
         if bytes.is_empty() {
             break;
@@ -41,19 +44,18 @@ pub(super) fn finding(reader: &LogReader, last: Option<&Walked>) -> Result<Optio
         }
         offset = offset.saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
     }
-    Ok(range.map(|(offset, end)| Finding {
-        class: Class::Warning,
+    Ok(range.map(|(offset, end)| VerifyFinding {
+        class: FindingClass::Warning,
         path: path.clone(),
         offset,
         end,
         missing: None,
-        what: "bytes behind the last record that are not zero: a write that goes on, or that was \
-               cut short, or damage"
+        what: "nonzero bytes after the last record: a write in progress, a torn write, or damage"
             .to_owned(),
     }))
 }
 
-/// Where the first byte is that is not zero, and the place behind the last one.
+/// Index of the first byte that is not zero, and the index after the last one.
 fn nonzero(bytes: &[u8]) -> Option<(u64, u64)> {
     const ZEROS: [u8; 4096] = [0; 4096];
     let mut found: Option<(usize, usize)> = None;

@@ -13,7 +13,7 @@ use std::path::Path;
 
 use clap::ValueEnum;
 pub use ours::options;
-use plan_ledger::log::Links;
+use plan_ledger::log::ChainCheck;
 
 use crate::Result;
 use crate::measure::{Engine, Visit};
@@ -68,8 +68,8 @@ impl Peer {
     /// is what it serves nevertheless.
     pub fn read(self, dir: &Path, visit: Visit<'_>) -> Result<()> {
         match self {
-            Self::PlanLedger => ours::read(dir, Links::Computed, visit),
-            Self::PlanLedgerTrusting => ours::read(dir, Links::Trusted, visit),
+            Self::PlanLedger => ours::read(dir, ChainCheck::Recompute, visit),
+            Self::PlanLedgerTrusting => ours::read(dir, ChainCheck::Trust, visit),
             Self::SqliteWal => sqlite::read(dir, visit),
             Self::Redb => redb::read(dir, visit),
             Self::Fjall => fjall::read(dir, visit),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use plan_ledger::Housekeeping;
 use plan_ledger::format::{Codec, NewRecord};
-use plan_ledger::log::{Batch, Item, Links, Log, LogOptions, LogReader, UidSource};
+use plan_ledger::log::{Batch, Item, ChainCheck, Log, LogOptions, LogReader, UidSource};
 use plan_ledger::storage::{DiskStorage, Storage};
 
 use crate::Result;
@@ -78,13 +78,13 @@ fn pipeline(log: &Log, time: Duration) -> Result<u64> {
 }
 
 /// A reader serves what it can and names the rest. It takes no lock, and needs no writer.
-pub fn read(dir: &Path, links: Links, visit: Visit<'_>) -> Result<()> {
+pub fn read(dir: &Path, links: ChainCheck, visit: Visit<'_>) -> Result<()> {
     let dir = dir.join("peer.ledger");
     let storage: Arc<dyn Storage> = Arc::new(DiskStorage);
-    let reader = LogReader::open(&storage, &dir)?.with_links(links);
+    let reader = LogReader::open(&storage, &dir)?.with_chain_check(links);
     let mut trouble = None;
     let mut walk = reader.walk(1);
-    while let Some(item) = walk.pass() {
+    while let Some(item) = walk.next_ref() {
         match item? {
             Item::Record(record, _) if record.kind == KIND => visit(record.seq, record.payload)?,
             Item::Damage(damage) => trouble = Some(damage.into_error()),

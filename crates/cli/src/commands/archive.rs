@@ -10,7 +10,7 @@ use serde_json::json;
 
 use plan_ledger::error::{Error, ErrorKind};
 use plan_ledger::ledger::{self, ArchiveReport, Environment, LedgerView};
-use plan_ledger::log::ArchivedIn;
+use plan_ledger::log::ArchiveReference;
 
 use crate::options::{LedgerFolder, environment};
 use crate::output::{
@@ -100,7 +100,7 @@ fn archive_and_prune(
     report(args, &archived)?;
     expect_complete(&archived)?;
     let name = args.to.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let archive = Some(ArchivedIn { file: name, blake3: archived.blake3.clone() });
+    let archive = Some(ArchiveReference { file: name, blake3: archived.blake3.clone() });
     // Prune only what is in the archive, and nothing of a run that has continued meanwhile.
     let extent = Extent::EndedUpTo(archived.manifest.last_seq);
     let act = Act::Prune { extent, archive, by: args.by.clone() };

@@ -16,7 +16,9 @@ use plan_ledger::ledger::{
     self, Environment, LedgerCondition, VerifyLevel, VerifyPhase, VerifyProgress, VerifyReport,
     VerifyRequest,
 };
-use plan_ledger::log::{Class, Completion, Expectation, Expected, Finding, Verdict};
+use plan_ledger::log::{
+    Completion, ExpectationResult, ExpectedChain, FindingClass, TailVerdict, VerifyFinding,
+};
 
 use crate::options::{LedgerFolder, environment_for};
 use crate::output::{Code, Failure, LongTask, Unit, escape_lines, print_raw_to};
@@ -56,7 +58,7 @@ pub(super) struct VerifyOptions {
     level: LevelChoice,
     /// A chain value that must be in the log: HASH at any record, or SEQ:HASH at that one
     #[arg(long, value_name = "HASH|SEQ:HASH")]
-    expect_head: Option<Expected>,
+    expect_head: Option<ExpectedChain>,
     /// How many threads to use [default: one per processor, at most 6]
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
@@ -148,12 +150,12 @@ fn level(choice: LevelChoice) -> VerifyLevel {
     }
 }
 
-fn class_name(class: Class) -> &'static str {
+fn class_name(class: FindingClass) -> &'static str {
     match class {
-        Class::Damage => "damage",
-        Class::Derived => "derived",
-        Class::Newer => "newer",
-        Class::Warning => "warning",
+        FindingClass::Damage => "damage",
+        FindingClass::Derived => "derived",
+        FindingClass::Newer => "newer",
+        FindingClass::Warning => "warning",
     }
 }
 
@@ -175,10 +177,10 @@ fn level_name(level: LevelChoice) -> &'static str {
     }
 }
 
-fn opening_name(opening: &Result<Verdict, Error>) -> &'static str {
+fn opening_name(opening: &Result<TailVerdict, Error>) -> &'static str {
     match opening {
-        Ok(Verdict::Clean) => "clean",
-        Ok(Verdict::Unproven) => "unproven_tail",
+        Ok(TailVerdict::Clean) => "clean",
+        Ok(TailVerdict::Unproven) => "unproven_tail",
         Ok(_) => "torn",
         Err(_) => "refused",
     }
@@ -240,21 +242,21 @@ fn text(report: &VerifyReport, target: VerifyTarget<'_>) -> String {
     lines.join("\n")
 }
 
-fn expectation_text(expected: Expected, outcome: Expectation) -> String {
+fn expectation_text(expected: ExpectedChain, outcome: ExpectationResult) -> String {
     match outcome {
-        Expectation::Met { seq } => {
+        ExpectationResult::Met { seq } => {
             format!("as expected: record {seq} has chain {}", expected.chain)
         }
-        Expectation::Differs { seq, found } => format!(
+        ExpectationResult::Differs { seq, found } => format!(
             "not as expected: record {seq}: expected chain {}, found {found}; this record or an \
              earlier one has changed since the value was kept",
             expected.chain
         ),
-        Expectation::Pruned { first } => format!(
+        ExpectationResult::Pruned { first } => format!(
             "not as expected: the record of {expected} was pruned; the first record is now \
              {first}: expect a later root, or verify the archive"
         ),
-        Expectation::Missing { last } => match expected.seq {
+        ExpectationResult::Missing { last } => match expected.seq {
             Some(seq) => format!(
                 "not as expected: expected record {seq} with chain {}; the last record is {last}",
                 expected.chain
@@ -291,10 +293,10 @@ fn json_lines(report: &VerifyReport, target: VerifyTarget<'_>) -> String {
         "notes": report.notes,
         "blobs": report.blobs,
         "state": report.state.map(|(seq, hash)| json!({ "seq": seq, "hash": hash.to_string() })),
-        "damage": count(Class::Damage),
-        "derived": count(Class::Derived),
-        "newer": count(Class::Newer),
-        "warnings": count(Class::Warning),
+        "damage": count(FindingClass::Damage),
+        "derived": count(FindingClass::Derived),
+        "newer": count(FindingClass::Newer),
+        "warnings": count(FindingClass::Warning),
         "omitted": log.omitted,
         "opening": {
             "verdict": opening_name(&log.opening),
@@ -305,8 +307,8 @@ fn json_lines(report: &VerifyReport, target: VerifyTarget<'_>) -> String {
     out.iter().map(|value| format!("{value}\n")).collect()
 }
 
-fn finding_json(finding: &Finding) -> Value {
-    let Finding { class, path, offset, end, missing, what } = finding;
+fn finding_json(finding: &VerifyFinding) -> Value {
+    let VerifyFinding { class, path, offset, end, missing, what } = finding;
     json!({
         "type": class_name(*class),
         "path": path.display().to_string(),
@@ -318,12 +320,12 @@ fn finding_json(finding: &Finding) -> Value {
     })
 }
 
-fn expectation_json(expected: Expected, outcome: Expectation) -> Value {
+fn expectation_json(expected: ExpectedChain, outcome: ExpectationResult) -> Value {
     let (word, seq, found) = match outcome {
-        Expectation::Met { seq } => ("met", Some(seq), Some(expected.chain)),
-        Expectation::Differs { seq, found } => ("differs", Some(seq), Some(found)),
-        Expectation::Missing { .. } => ("missing", expected.seq, None),
-        Expectation::Pruned { .. } => ("pruned", expected.seq, None),
+        ExpectationResult::Met { seq } => ("met", Some(seq), Some(expected.chain)),
+        ExpectationResult::Differs { seq, found } => ("differs", Some(seq), Some(found)),
+        ExpectationResult::Missing { .. } => ("missing", expected.seq, None),
+        ExpectationResult::Pruned { .. } => ("pruned", expected.seq, None),
     };
     json!({
         "type": "expectation",

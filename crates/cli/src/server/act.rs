@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use plan_ledger::ledger::RetentionLimit;
-use plan_ledger::log::ArchivedIn;
+use plan_ledger::log::ArchiveReference;
 use plan_ledger::plan::{Plan, Ruling, Step};
 
 /// One thing that somebody wants done.
@@ -220,7 +220,7 @@ pub enum Act {
         extent: Extent,
         /// The archive that has them, if there is one.
         #[serde(default)]
-        archive: Option<ArchivedIn>,
+        archive: Option<ArchiveReference>,
         by: String,
     },
     /// Remove the outputs that lie beside the log and that no record names.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use plan_ledger::ledger::{CollectedBlobs, PrunePlan};
-use plan_ledger::log::ArchivedIn;
+use plan_ledger::log::ArchiveReference;
 
 use super::carry_out::Hand;
 use super::words::{counted, size};
@@ -26,7 +26,7 @@ pub(crate) enum Prune {
 pub(super) fn prune(
     hand: Hand<'_>,
     extent: Extent,
-    archive: Option<&ArchivedIn>,
+    archive: Option<&ArchiveReference>,
     by: &str,
 ) -> Result<Answer, Failure> {
     let plan = hand.ledger.prune(extent.into(), archive.cloned(), by)?.plan;

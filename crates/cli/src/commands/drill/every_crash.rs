@@ -116,7 +116,7 @@ impl Drill<'_> {
         let clock = Arc::new(SimClock(AtomicU64::new(disk.calls().saturating_mul(1000))));
         let environment = Environment {
             clock: Arc::<SimClock>::clone(&clock),
-            segments: SegmentSizes::USUAL,
+            segments: SegmentSizes::DEFAULT,
             ..lab::environment(disk)
         };
         let message = |error: plan_ledger::error::Error| error.to_string();

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use plan_ledger::format::SKIPPABLE_KINDS_FROM;
 use plan_ledger::ledger::{Kind, Note, decode};
 use plan_ledger::log::{
-    GapNote, LoggedRecord, Proof, RecoveryNote, Retention, RetentionNote, SnapshotNote,
+    GapNote, LoggedRecord, Proof, RecoveryNote, RetentionNote, RetentionRecord, SnapshotNote,
 };
 use plan_ledger::plan::{Event, RunId};
 
@@ -53,8 +53,8 @@ impl Content {
                 None => Self::Unreadable("a gap that cannot be read".to_owned()),
             },
             Ok(None) if record.kind == Kind::RetentionNote.number() => {
-                let note =
-                    Retention::in_record(record).map(|retention| Self::Pruned(retention.note));
+                let note = RetentionRecord::from_record(record)
+                    .map(|retention| Self::Pruned(retention.note));
                 let what = "a retention note that breaks a rule";
                 note.unwrap_or_else(|| Self::Unreadable(what.to_owned()))
             }
@@ -64,7 +64,7 @@ impl Content {
             Ok(None) if record.kind == Kind::Note.number() => {
                 Note::in_record(record).map_or(Self::Skipped, Self::Note)
             }
-            Ok(None) => SnapshotNote::in_record(record).map_or(Self::Skipped, Self::Snapshot),
+            Ok(None) => SnapshotNote::from_record(record).map_or(Self::Skipped, Self::Snapshot),
             Err(error) => Self::Unreadable(error.to_string()),
         }
     }

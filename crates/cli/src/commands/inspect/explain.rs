@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::output::{Code, Failure};
 use plan_ledger::ledger::LedgerView;
-use plan_ledger::log::{Bit, Diagnosis, Evidence, Row, classify};
+use plan_ledger::log::{Diagnosis, Evidence, EvidenceBit, RecoveryRule, classify};
 
 use super::map::{diagnosed, json as region_json, paint, records};
 use super::page::Page;
@@ -40,7 +40,7 @@ struct Explained<'a> {
     offset: u64,
     region: &'a Region,
     /// The evidence about the bytes, where the recovery table is asked about them.
-    asked: Option<(Evidence, &'static Row)>,
+    asked: Option<(Evidence, &'static RecoveryRule)>,
     why: String,
 }
 
@@ -87,7 +87,7 @@ pub(super) fn explain(
 fn explained<'a>(offset: u64, region: &'a Region, diagnosis: Option<&Diagnosis>) -> Explained<'a> {
     let end = diagnosis.and_then(|diagnosis| diagnosis.end.as_ref());
     let is_end = |region: &Region| {
-        end.is_some_and(|end| end.path == region.path && region.end > end.whole)
+        end.is_some_and(|end| end.path == region.path && region.end > end.batch_end)
             && matches!(region.class, Class::Damaged | Class::Torn | Class::Free | Class::Unproven)
     };
     let (asked, why) = match region.class {
@@ -104,7 +104,7 @@ fn explained<'a>(offset: u64, region: &'a Region, diagnosis: Option<&Diagnosis>)
             (asked, end.unwrap_or_default())
         }
         Class::Damaged if region.records.is_some() => {
-            let evidence = Evidence::default().with(Bit::Successor);
+            let evidence = Evidence::default().with(EvidenceBit::Successor);
             let why = "what follows says that records stood there".to_owned();
             (Some((evidence, classify(evidence))), why)
         }
@@ -136,13 +136,14 @@ fn told(class: Class) -> &'static str {
 
 fn explanation_json(explained: &Explained<'_>) -> Value {
     let Explained { offset, region, asked, why } = explained;
-    let bit = |evidence: Evidence, bit: Bit| {
+    let bit = |evidence: Evidence, bit: EvidenceBit| {
         json!({
             "bit": bit.letter().to_string(), "observed": evidence.has(bit),
             "what": bit.describe(),
         })
     };
-    let bits = asked.map(|(evidence, _)| Bit::all().map(|each| bit(evidence, each)).collect());
+    let bits =
+        asked.map(|(evidence, _)| EvidenceBit::all().map(|each| bit(evidence, each)).collect());
     json!({
         "offset": offset,
         "region": region_json(region),
@@ -174,7 +175,7 @@ fn print(explained: &Explained<'_>, page: &mut Page<'_>) -> Result<(), Failure> 
     page.line(&format!("  {why}"))?;
     let Some((evidence, row)) = asked else { return Ok(()) };
     let mut table = Table::with_headings(&["bit", "observed", ""]);
-    for bit in Bit::all() {
+    for bit in EvidenceBit::all() {
         let (paint, word) =
             if evidence.has(bit) { (Paint::Notice, "yes") } else { (Paint::Faint, "no") };
         table.row([

@@ -65,7 +65,7 @@ fn items<'a>(
 ) -> Box<dyn Iterator<Item = LedgerResult<Item>> + 'a> {
     let log = view.log();
     match (filter.reverse, filter.run, filter.kinds.as_slice()) {
-        (true, ..) => Box::new(log.walk_back(filter.to)),
+        (true, ..) => Box::new(log.walk_reverse(filter.to)),
         (false, Some(run), _) => {
             Box::new(log.walk_of_stream(u64::from(run.0), RUN_STREAMS, filter.from))
         }

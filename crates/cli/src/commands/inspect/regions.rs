@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::output::Failure;
 use plan_ledger::error::Error;
 use plan_ledger::ledger::{Environment, LedgerView};
-use plan_ledger::log::{Anatomy, Damage, DerivedDamage, Diagnosis, Item, Proof, Stage};
+use plan_ledger::log::{Damage, DerivedDamage, Diagnosis, Item, Proof, SegmentInfo, SegmentState};
 use plan_ledger::storage::Access;
 
 /// What some bytes are.
@@ -73,10 +73,10 @@ pub(super) fn regions(
     diagnosis: Option<&Diagnosis>,
     environment: &Environment,
 ) -> Result<Vec<Region>, Failure> {
-    let anatomy = view.log().anatomy()?;
+    let anatomy = view.log().segment_infos()?;
     let mut found = Found::default();
     let mut walk = view.log().walk(1);
-    while let Some(item) = walk.pass() {
+    while let Some(item) = walk.next_ref() {
         match item? {
             Item::Record(record, proof) => {
                 let place = (record.offset, record.offset.saturating_add(record.size));
@@ -147,7 +147,7 @@ impl Found {
     /// The regions of one file, from its first byte to its last.
     fn file(
         &mut self,
-        anatomy: &Anatomy,
+        anatomy: &SegmentInfo,
         length: u64,
         diagnosis: Option<&Diagnosis>,
     ) -> Vec<Region> {
@@ -175,24 +175,24 @@ impl Found {
     }
 
     /// What lies behind the records.
-    fn rest(&self, anatomy: &Anatomy, diagnosis: Option<&Diagnosis>, file: &mut File<'_>) {
+    fn rest(&self, anatomy: &SegmentInfo, diagnosis: Option<&Diagnosis>, file: &mut File<'_>) {
         let mut of_file = self.derived.iter().filter(|derived| derived.path == *file.path);
-        match &anatomy.stage {
-            Stage::Sealed(footer) => {
+        match &anatomy.state {
+            SegmentState::Sealed(footer) => {
                 let index = of_file.find(|derived| derived.offset == footer.data_end);
                 let class = if index.is_some() { Class::Damaged } else { Class::Index };
                 file.add(footer.data_end, Class::Unread, "");
                 file.add(footer.offset(), class, index.map_or("", |derived| &derived.what));
                 file.add(file.length, Class::Footer, "");
             }
-            Stage::Damaged(damage) => {
+            SegmentState::Damaged(damage) => {
                 file.add(damage.offset, Class::Unread, "the index cannot be found without footer");
                 file.add(file.length, Class::Damaged, &damage.what);
             }
-            Stage::Fenced => file.add(file.length, Class::Dead, "behind the fence"),
-            Stage::Full => file.add(file.length, Class::Free, ""),
-            Stage::Active => file.tail(diagnosis),
-            Stage::Unknown => file.add(file.length, Class::Unread, ""),
+            SegmentState::Fenced => file.add(file.length, Class::Dead, "behind the fence"),
+            SegmentState::Full => file.add(file.length, Class::Free, ""),
+            SegmentState::Active => file.tail(diagnosis),
+            SegmentState::Unknown => file.add(file.length, Class::Unread, ""),
         }
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::output::{Code, Failure};
 use plan_ledger::format::{Footer, SegmentHeader};
 use plan_ledger::ledger::LedgerView;
-use plan_ledger::log::{Anatomy, Stage};
+use plan_ledger::log::{SegmentInfo, SegmentState};
 
 use super::page::{Page, time_json};
 use super::survey::Health;
@@ -29,8 +29,8 @@ pub(super) fn segments(look: Look<'_>, page: &mut Page<'_>) -> Result<Code, Fail
     let Look { dir, form, environment } = look;
     let view = LedgerView::open(dir, environment)?;
     let health = Health::of(view.log(), dir, environment)?;
-    let all = view.log().anatomy()?;
-    let is_good = health.is_good() && view.log().is_row_whole()?;
+    let all = view.log().segment_infos()?;
+    let is_good = health.is_good() && view.log().segments_intact()?;
     match form {
         Form::Json => {
             all.iter().try_for_each(|each| page.json("segment", &segment_json(each)))?;
@@ -44,25 +44,25 @@ pub(super) fn segments(look: Look<'_>, page: &mut Page<'_>) -> Result<Code, Fail
     Ok(if is_good { Code::Fine } else { Code::Damaged })
 }
 
-fn stage_word(stage: &Stage) -> &'static str {
+fn stage_word(stage: &SegmentState) -> &'static str {
     match stage {
-        Stage::Unknown => "unknown",
-        Stage::Active => "active",
-        Stage::Full => "full",
-        Stage::Fenced => "fenced",
-        Stage::Sealed(_) => "sealed",
-        Stage::Damaged(_) => "damaged",
+        SegmentState::Unknown => "unknown",
+        SegmentState::Active => "active",
+        SegmentState::Full => "full",
+        SegmentState::Fenced => "fenced",
+        SegmentState::Sealed(_) => "sealed",
+        SegmentState::Damaged(_) => "damaged",
     }
 }
 
-fn segment_json(anatomy: &Anatomy) -> Value {
-    let Anatomy { summary, stage, end } = anatomy;
+fn segment_json(anatomy: &SegmentInfo) -> Value {
+    let SegmentInfo { summary, state: stage, end } = anatomy;
     let footer = match stage {
-        Stage::Sealed(footer) => Some(footer_json(footer)),
+        SegmentState::Sealed(footer) => Some(footer_json(footer)),
         _ => None,
     };
     let what = match stage {
-        Stage::Damaged(damage) => Some(damage.what.clone()),
+        SegmentState::Damaged(damage) => Some(damage.what.clone()),
         _ => None,
     };
     json!({
@@ -110,10 +110,10 @@ fn footer_json(footer: &Footer) -> Value {
     })
 }
 
-fn print(all: &[Anatomy], page: &mut Page<'_>) -> Result<(), Failure> {
+fn print(all: &[SegmentInfo], page: &mut Page<'_>) -> Result<(), Failure> {
     let headings = ["segment", "stage", "records", "data", "file", "made", "why", "epoch", ""];
     let mut table = Table::with_headings(&headings);
-    for Anatomy { summary, stage, end } in all {
+    for SegmentInfo { summary, state: stage, end } in all {
         let Ok(header) = &summary.header else { continue };
         let records = match end {
             Some((_, last)) if *last >= header.base_seq => {
@@ -124,7 +124,7 @@ fn print(all: &[Anatomy], page: &mut Page<'_>) -> Result<(), Failure> {
         };
         let data = end.map_or_else(String::new, |(end, _)| count(end));
         let (paint, what) = match stage {
-            Stage::Damaged(damage) => (Paint::Notice, plain(&damage.what)),
+            SegmentState::Damaged(damage) => (Paint::Notice, plain(&damage.what)),
             _ => (Paint::None, String::new()),
         };
         table.row([
@@ -140,7 +140,7 @@ fn print(all: &[Anatomy], page: &mut Page<'_>) -> Result<(), Failure> {
         ]);
     }
     page.table(&table, 0)?;
-    for Anatomy { summary, .. } in all {
+    for SegmentInfo { summary, .. } in all {
         if let Err(fault) = &summary.header {
             let text = format!("{}: {}", plain_path(&summary.path), plain(&fault.to_string()));
             page.painted(Paint::Bad, &text)?;

@@ -10,7 +10,7 @@ use crate::output::{Code, Failure};
 use plan_ledger::error::{Error, ErrorKind};
 use plan_ledger::format::{SnapshotHeader, SnapshotName};
 use plan_ledger::ledger::LedgerView;
-use plan_ledger::log::{Anchor, share_out};
+use plan_ledger::log::{Anchor, parallel_map};
 
 use super::page::{Page, time_json};
 use super::survey::Health;
@@ -58,7 +58,7 @@ pub(super) fn snapshots(look: Look<'_>, page: &mut Page<'_>) -> Result<Code, Fai
         Form::Json => {
             let line = json!({
                 "snapshots": list.names.len(), "unfinished": list.temporary,
-                "strangers": list.strangers,
+                "strangers": list.unknown,
             });
             page.json("snapshots", &line)?;
             health.json_line(is_good, page)?;
@@ -67,7 +67,7 @@ pub(super) fn snapshots(look: Look<'_>, page: &mut Page<'_>) -> Result<Code, Fai
         Form::Text => page.table(&table, 0)?,
     }
     if form == Form::Text {
-        for name in list.temporary.iter().chain(&list.strangers) {
+        for name in list.temporary.iter().chain(&list.unknown) {
             page.painted(Paint::Notice, &format!("note: snap/{}: no snapshot", plain(name)))?;
         }
         health.print(page)?;
@@ -85,7 +85,7 @@ fn checked<'a>(
     names: &'a [SnapshotName],
 ) -> impl Iterator<Item = (&'a SnapshotName, Checked)> {
     let checked =
-        share_out(default_jobs(), names.iter().collect(), |name| view.check_snapshot(name));
+        parallel_map(default_jobs(), names.iter().collect(), |name| view.check_snapshot(name));
     names.iter().zip(checked)
 }
 

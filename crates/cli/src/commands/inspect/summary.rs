@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::output::{Code, Failure};
 use plan_ledger::ledger::{Environment, FoldOrigin, expect_sound, state_hash};
-use plan_ledger::log::Verdict;
+use plan_ledger::log::TailVerdict;
 use plan_ledger::plan::{
     BarrierState, BarrierStatus, Glance, Run, RunId, StepNumber, StepState, StepStatus,
 };
@@ -76,7 +76,7 @@ fn print_json(
             "acknowledged": log.head().map(|head| head.durable_seq),
         "writer": { "state": head_state(log).0, "holder": holder },
             "state": { "seq": state.seq, "hash": state_hash(state) },
-            "strangers": log.strangers(),
+            "strangers": log.unknown_files(),
             "health": survey.health_json(),
         }),
     )
@@ -171,7 +171,7 @@ fn print_log(
     }
     let (paint, health) = match (survey.is_good(), &survey.health.end) {
         (false, _) => (Paint::Bad, "damaged".to_owned()),
-        (true, Ok(Verdict::Clean)) => (Paint::Good, "good".to_owned()),
+        (true, Ok(TailVerdict::Clean)) => (Paint::Good, "good".to_owned()),
         (true, Err(_)) => (Paint::Good, "good; an archive, which is only read".to_owned()),
         (true, _) => {
             let text = "good; at its end is a write that goes on, or that was cut short";

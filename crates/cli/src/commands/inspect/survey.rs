@@ -10,7 +10,7 @@ use crate::output::{Code, Failure};
 use plan_ledger::error::{Error, ErrorKind};
 use plan_ledger::format::{HeadState, SegmentHeader};
 use plan_ledger::ledger::{Environment, Fold, LedgerView};
-use plan_ledger::log::{Damage, DerivedDamage, LogReader, Verdict, judge};
+use plan_ledger::log::{Damage, DerivedDamage, LogReader, TailVerdict, opening_verdict};
 use plan_ledger::plan::{Micros, State};
 use plan_ledger::storage::Access;
 
@@ -41,7 +41,7 @@ pub(in crate::commands) fn newest_state(
 #[derive(Debug)]
 pub(super) struct Health {
     /// With which verdict it would be opened for writing now, or why it would be refused.
-    pub(super) end: Result<Verdict, Error>,
+    pub(super) end: Result<TailVerdict, Error>,
     /// Things that a person should know and that are no damage.
     pub(super) notes: Vec<String>,
 }
@@ -135,7 +135,7 @@ impl Health {
         dir: &Path,
         environment: &Environment,
     ) -> Result<Self, Failure> {
-        let end = match judge(&*environment.storage, dir) {
+        let end = match opening_verdict(&*environment.storage, dir) {
             Err(error) if error.kind() == ErrorKind::Io => return Err(error.into()),
             end => end,
         };
@@ -166,8 +166,8 @@ impl Health {
     /// What the end of the log is, in a word.
     pub(super) fn opening(&self) -> &'static str {
         match &self.end {
-            Ok(Verdict::Clean) => "clean",
-            Ok(Verdict::Unproven) => "unproven_tail",
+            Ok(TailVerdict::Clean) => "clean",
+            Ok(TailVerdict::Unproven) => "unproven_tail",
             Ok(_) => "torn",
             Err(_) => "refused",
         }
@@ -213,7 +213,7 @@ fn notes(log: &LogReader) -> Vec<String> {
                 .to_owned(),
         );
     }
-    for name in log.strangers() {
+    for name in log.unknown_files() {
         let name = plain(name);
         let is_unfinished = name.strip_suffix(".tmp").is_some();
         notes.push(if is_unfinished {

@@ -1,0 +1,159 @@
+//! Writing blobs: each is durable, including its name, before a record may name it.
+//!
+//! A failed sync is never retried: the blob is written again instead.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::error::{Error, Result};
+use crate::log::folder::{Layout, TEMPORARY_SUFFIX};
+use crate::storage::{Access, Storage};
+
+use super::reader::{BLOB_LENGTH_MAX, BlobId, BlobReader, BlobState, blob_error, too_long};
+
+/// Write access to the blobs of a ledger. Threads may share one store; do not create two for one
+/// ledger.
+#[derive(Debug)]
+pub struct BlobStore {
+    reader: BlobReader,
+    /// Held while a blob is written, so that two threads never write the same file.
+    state: Mutex<StoreState>,
+}
+
+/// What the store knows about its files.
+#[derive(Debug, Default)]
+struct StoreState {
+    /// Folders whose names are known to be durable.
+    durable: BTreeSet<PathBuf>,
+    /// Existing blobs for which a sync failed. A later success proves nothing, so they are written
+    /// again.
+    suspect: BTreeSet<BlobId>,
+}
+
+impl BlobStore {
+    /// The store of a ledger; the caller has its lock. Leftovers of a crash are removed.
+    pub(crate) fn new(storage: &Arc<dyn Storage>, layout: &Layout) -> Self {
+        let reader = BlobReader::new(storage, layout);
+        // Readers ignore them and the next write replaces them, so an error does not matter.
+        for path in reader.list().unwrap_or_default().unfinished {
+            let _ = storage.remove(&path);
+        }
+        Self { reader, state: Mutex::default() }
+    }
+
+    /// Read access to the same blobs.
+    #[must_use]
+    pub fn reader(&self) -> &BlobReader {
+        &self.reader
+    }
+
+    /// Store bytes durably. When this returns, a record may name the blob.
+    ///
+    /// # Errors
+    /// `TooLarge`, `DiskFull` and `Io`: no record must name the blob. Later calls may succeed.
+    pub fn put(&self, bytes: &[u8]) -> Result<BlobId> {
+        let id = BlobId::of(bytes);
+        if id.length > BLOB_LENGTH_MAX {
+            return Err(too_long(id.length));
+        }
+        let mut state = self.state();
+        if self.reader.check(&id) == BlobState::Intact && !state.suspect.contains(&id) {
+            self.adopt(&id, &mut state)?;
+        } else {
+            self.write(&id, bytes, &mut state)?;
+        }
+        Ok(id)
+    }
+
+    /// Make an existing blob durable, so that a record may name it.
+    ///
+    /// # Errors
+    /// `Corrupt` if it is missing or damaged; `Io`.
+    pub fn confirm(&self, id: &BlobId) -> Result<()> {
+        let mut state = self.state();
+        match self.reader.check(id) {
+            BlobState::Intact if state.suspect.contains(id) => {
+                let bytes = self.reader.get(id)?;
+                self.write(id, &bytes, &mut state)
+            }
+            BlobState::Intact => self.adopt(id, &mut state),
+            state => Err(blob_error(&self.reader.path(id), id, &state)),
+        }
+    }
+
+    /// Remove a file that [`BlobReader::list`] named and that no record needs.
+    pub fn remove(&self, path: &Path) -> Result<()> {
+        let storage = &self.reader.storage;
+        storage.remove(path).map_err(|error| Error::io("remove the blob", path, error))
+    }
+
+    fn state(&self) -> MutexGuard<'_, StoreState> {
+        // Both sets change only after what they state has happened, so a panic leaves them valid.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The process that wrote the blob may have been killed before its name was durable.
+    fn adopt(&self, id: &BlobId, state: &mut StoreState) -> Result<()> {
+        bug!(BlobAdoptedUnsynced => return Ok(()));
+        let path = self.reader.path(id);
+        let storage = &self.reader.storage;
+        let open = storage.open(&path, Access::ReadWrite);
+        let file = open.map_err(|error| Error::io("open the blob", &path, error))?;
+        let synced = file.sync().map_err(|error| Error::io("sync the blob", &path, error));
+        synced.and_then(|()| self.sync_names(id, state)).inspect_err(|_| {
+            state.suspect.insert(*id);
+        })
+    }
+
+    fn write(&self, id: &BlobId, bytes: &[u8], state: &mut StoreState) -> Result<()> {
+        let (storage, folder) = (&self.reader.storage, self.reader.folder(id));
+        for folder in [&self.reader.layout.blob(), &folder] {
+            storage
+                .create_dir(folder)
+                .map_err(|error| Error::io("create the folder", folder, error))?;
+        }
+        let path = self.reader.path(id);
+        let temporary = folder.join(format!("{}{TEMPORARY_SUFFIX}", id.hex()));
+        let _ = storage.remove(&temporary);
+        self.fill(&temporary, bytes).inspect_err(|_| {
+            // Free the disk space: on a full disk nothing else can continue otherwise.
+            let _ = storage.remove(&temporary);
+        })?;
+        storage
+            .rename(&temporary, &path)
+            .map_err(|error| Error::io("rename the blob", &path, error))
+            .and_then(|()| self.sync_names(id, state))
+            .inspect_err(|_| {
+                // A later sync that succeeds would prove nothing about this name.
+                let _ = storage.remove(&path);
+            })?;
+        state.suspect.remove(id);
+        Ok(())
+    }
+
+    fn fill(&self, path: &Path, bytes: &[u8]) -> Result<()> {
+        let io = |what, error| Error::io(what, path, error);
+        let file = self.reader.storage.create(path).map_err(|e| io("create the blob", e))?;
+        file.write_at(bytes, 0).map_err(|error| io("write the blob", error))?;
+        bug!(BlobUnsynced => return Ok(()));
+        file.sync().map_err(|error| io("sync the blob", error))
+    }
+
+    /// Sync the blob's name, and those of the folders above it that are not known to be durable.
+    fn sync_names(&self, id: &BlobId, state: &mut StoreState) -> Result<()> {
+        bug!(BlobNameUnsynced => return Ok(()));
+        let (own, root) = (self.reader.folder(id), self.reader.layout.blob());
+        let sync = |folder: &Path| {
+            let synced = self.reader.storage.sync_dir(folder);
+            synced.map_err(|error| Error::io("sync the folder", folder, error))
+        };
+        sync(&own)?;
+        if !state.durable.contains(&own) {
+            sync(&root)?;
+            sync(self.reader.layout.dir())?;
+            state.durable.insert(own);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,132 @@
+//! The paths in a ledger's folder, and whether a folder is a ledger or an archive.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{SEGMENT_HEADER_SIZE, SegmentName};
+use crate::log::errors::not_a_ledger;
+use crate::storage::{EntryKind, Storage};
+
+/// Offset of a segment's first frame.
+pub(crate) const DATA_START: u64 = 4096;
+
+const _: () = assert!(SEGMENT_HEADER_SIZE == 4096, "DATA_START is the header's size");
+
+/// The paths of one ledger.
+#[derive(Debug, Clone)]
+pub(crate) struct Layout {
+    dir: PathBuf,
+}
+
+impl Layout {
+    pub(crate) fn new(dir: &Path) -> Self {
+        Self { dir: dir.to_owned() }
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub(crate) fn lock(&self) -> PathBuf {
+        self.dir.join("LOCK")
+    }
+
+    pub(crate) fn head(&self) -> PathBuf {
+        self.dir.join("HEAD")
+    }
+
+    /// Where a new HEAD is written before it is renamed.
+    pub(crate) fn temporary_head(&self) -> PathBuf {
+        self.dir.join(format!("HEAD{TEMPORARY_SUFFIX}"))
+    }
+
+    pub(crate) fn log(&self) -> PathBuf {
+        self.dir.join("log")
+    }
+
+    pub(crate) fn blob(&self) -> PathBuf {
+        self.dir.join("blob")
+    }
+
+    pub(crate) fn snapshots(&self) -> PathBuf {
+        self.dir.join("snap")
+    }
+
+    pub(crate) fn segment(&self, name: SegmentName) -> PathBuf {
+        self.log().join(name.to_string())
+    }
+
+    pub(crate) fn temporary(&self, name: SegmentName) -> PathBuf {
+        self.log().join(format!("{name}{TEMPORARY_SUFFIX}"))
+    }
+
+    /// The folder in which this ledger is created before it is renamed. An interrupted creation
+    /// leaves it behind, so the suffix is one that a copy is unlikely to have.
+    pub(crate) fn staging(&self) -> Self {
+        let mut name = self.dir.file_name().unwrap_or_default().to_owned();
+        name.push(STAGING_SUFFIX);
+        Self { dir: self.dir.with_file_name(name) }
+    }
+}
+
+/// Suffix of the folder in which a ledger is created.
+const STAGING_SUFFIX: &str = ".new-ledger.tmp";
+
+/// Suffix of files that are not complete yet.
+pub(crate) const TEMPORARY_SUFFIX: &str = ".tmp";
+
+/// Whether this is the name of a segment that is being created or was never completed. Other
+/// temporary files belong to other programs.
+pub(crate) fn is_temporary(name: &str) -> bool {
+    name.strip_suffix(TEMPORARY_SUFFIX).is_some_and(|name| SegmentName::parse(name).is_some())
+}
+
+/// Refuse a folder that is not a ledger, without touching it; report whether it is a ledger or an
+/// archive.
+pub(crate) fn expect_ledger(storage: &dyn Storage, layout: &Layout) -> Result<FolderKind> {
+    let dir = layout.dir();
+    let entries = storage.list(dir).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => not_a_ledger(dir, "there is no such folder"),
+        std::io::ErrorKind::NotADirectory => not_a_ledger(dir, "this is a file"),
+        _ => Error::io("list the folder", dir, error),
+    })?;
+    let has = |name: &str, kind| entries.iter().any(|e| e.name == name && e.kind == kind);
+    if !has("log", EntryKind::Folder) {
+        return Err(not_a_ledger(dir, "it has no folder `log`"));
+    }
+    // Many programs have a folder `log`. A ledger that lost its HEAD still has segments.
+    let is_ledger = has("HEAD", EntryKind::File) || {
+        let folder = layout.log();
+        let names = storage.list(&folder).map_err(|e| Error::io("list the folder", &folder, e))?;
+        names.iter().any(|entry| SegmentName::parse(&entry.name).is_some())
+    };
+    if !is_ledger {
+        return Err(not_a_ledger(dir, "it has no file `HEAD`, and `log` holds no segment"));
+    }
+    Ok(if has(MANIFEST_NAME, EntryKind::File) { FolderKind::Archive } else { FolderKind::Ledger })
+}
+
+/// Whether a folder is a ledger or an unpacked archive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FolderKind {
+    Ledger,
+    Archive,
+}
+
+/// Refuse to write to an archive.
+///
+/// # Errors
+/// `Rejected`.
+pub(crate) fn expect_writable(kind: FolderKind, dir: &Path) -> Result<()> {
+    match kind {
+        FolderKind::Ledger => Ok(()),
+        FolderKind::Archive => Err(Error::new(
+            ErrorKind::Rejected,
+            "an archive is read-only; use `ledger inspect` and `ledger verify`",
+        )
+        .at_path(dir)),
+    }
+}
+
+/// Name of an archive's manifest.
+pub const MANIFEST_NAME: &str = "ARCHIVE.json";

@@ -1,0 +1,183 @@
+//! The writer lock, and whether this handle still has the right to write.
+//!
+//! A kernel lock is lost silently if the folder is moved and created again, if the lock file is
+//! removed, or on a file system that does not honour locks; a forked process has it twice. And
+//! while it is held, an older copy can be written over the ledger's files. So before each write,
+//! and again before HEAD covers it, the writer makes three checks that need no sync: the process,
+//! the lock file, and HEAD.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{HEAD_SIZE, Head, HeadView, Uid};
+use crate::log::bytes::hex;
+use crate::log::errors::fenced;
+use crate::storage::{LockGuard, Locking, Storage, StorageFile};
+
+use super::head::{HeadFile, HeadGenerations};
+use super::layout::Layout;
+
+/// The right to write: the lock, and the HEAD that this handle wrote.
+#[derive(Debug)]
+pub(crate) struct Ownership {
+    storage: Arc<dyn Storage>,
+    /// Released when this is dropped.
+    lock: Box<dyn LockGuard>,
+    /// Expected path of the lock file.
+    path: PathBuf,
+    head: Arc<dyn StorageFile>,
+    generations: Arc<HeadGenerations>,
+    /// The process that opened the log.
+    process: u32,
+    ledger: Uid,
+    pub(crate) epoch: u64,
+}
+
+impl Ownership {
+    pub(crate) fn new(
+        storage: Arc<dyn Storage>,
+        (lock, path): (Box<dyn LockGuard>, PathBuf),
+        head: &HeadFile,
+        (ledger, epoch): (Uid, u64),
+    ) -> Self {
+        let (process, generations) = (storage.process(), head.generations());
+        Self { storage, lock, path, head: head.file(), generations, process, ledger, epoch }
+    }
+
+    /// Whether this is the process that opened the log. A fork must not even wait for a mutex of
+    /// this library: the thread that holds it may not exist there.
+    pub(crate) fn is_own_process(&self) -> bool {
+        self.storage.process() == self.process
+    }
+
+    /// Check the right to write; the error is the reason why it is lost.
+    pub(crate) fn check(&self) -> std::result::Result<(), String> {
+        if !self.is_own_process() {
+            return Err(FORKED.to_owned());
+        }
+        match is_in_place(&*self.lock, &self.path) {
+            Ok(true) => {}
+            Ok(false) => return Err(REPLACED.to_owned()),
+            Err(error) => return Err(format!("LOCK cannot be checked: {error}")),
+        }
+        let minimum = self.generations.minimum();
+        let mut bytes = vec![0; HEAD_SIZE];
+        let count = self
+            .head
+            .read_at(&mut bytes, 0)
+            .map_err(|error| format!("HEAD cannot be read: {error}"))?;
+        bytes.truncate(count);
+        bug!(EpochUnchecked => return Ok(()));
+        self.expect_own(&HeadView::decode(&bytes), minimum)
+    }
+
+    /// Check that HEAD is the one that this handle wrote last. A slot that is being written is
+    /// invalid, and one slot may belong to an earlier opening; the other slot was synced. So the
+    /// expected generation depends on whether both slots are this handle's.
+    fn expect_own(
+        &self,
+        view: &HeadView,
+        (written, synced): (u64, u64),
+    ) -> std::result::Result<(), String> {
+        let epoch = view.slots.iter().flatten().map(|head| head.writer_epoch).max();
+        if let Some(found) = epoch.filter(|found| *found > self.epoch) {
+            return Err(format!(
+                "another writer took over: expected epoch {} in HEAD, found {found}",
+                self.epoch
+            ));
+        }
+        bug!(OlderHeadAccepted => return Ok(()));
+        let is_own = |head: &&Head| (head.ledger, head.writer_epoch) == (self.ledger, self.epoch);
+        let own = || view.slots.iter().flatten().filter(is_own).map(|head| head.generation);
+        let minimum = if own().count() == view.slots.len() { written } else { synced };
+        match own().max() {
+            Some(found) if found >= minimum => Ok(()),
+            Some(found) => Err(format!(
+                "HEAD is stale, as if restored from a copy: expected generation {minimum}, found \
+                 {found}"
+            )),
+            None => Err(format!(
+                "HEAD is not this writer's, as if restored from a copy: expected ledger {} and \
+                 epoch {}, found neither",
+                hex(&self.ledger),
+                self.epoch
+            )),
+        }
+    }
+}
+
+/// Check while opening that the acquired lock still excludes others.
+///
+/// # Errors
+/// `Fenced` if it does not; `Io` if the check fails.
+pub(crate) fn expect_in_place(lock: &dyn LockGuard, path: &Path) -> Result<()> {
+    match is_in_place(lock, path) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(fenced(REPLACED).at_path(path)),
+        Err(error) => Err(Error::io("check the lock", path, error)),
+    }
+}
+
+fn is_in_place(lock: &dyn LockGuard, path: &Path) -> std::io::Result<bool> {
+    Ok(lock.is_in_place(path)? || bug!(OwnershipUnchecked))
+}
+
+const REPLACED: &str = "the file LOCK is not the one that was locked: the folder was moved, or the \
+                        file was removed";
+
+/// Why a forked process may not write.
+pub(crate) const FORKED: &str = "this process is a fork of the one that opened the ledger";
+
+/// The error for a lock that is taken. `found` describes the lock holder, `own` this handle.
+pub(crate) fn locked_by(found: &str, own: &str, process: u32) -> Error {
+    let message = if is_this_process(found, own, process) {
+        format!("locked by another handle of this process: {found}; close it first, or use it")
+    } else {
+        let found = if found.is_empty() { "an unknown process" } else { found };
+        format!(
+            "locked by another process: {found}; wait until it ends, or read with `ledger inspect`"
+        )
+    };
+    Error::new(ErrorKind::Locked, message)
+}
+
+/// Whether the lock holder is this process, according to both descriptions: both start with the
+/// same process on the same host, and it is the current one.
+fn is_this_process(found: &str, own: &str, process: u32) -> bool {
+    let [found, own] = [found, own].map(|text| text.split(", since").next().unwrap_or_default());
+    let id = own.strip_prefix("process ").and_then(|rest| rest.split(' ').next());
+    found == own && id == Some(process.to_string().as_str())
+}
+
+/// Number of retries, and the pause between them, while the lock is taken.
+const LOCK_PAUSES: u32 = 20;
+
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
+
+/// Take the lock, or name the lock holder.
+pub(crate) fn take_lock(
+    storage: &dyn Storage,
+    layout: &Layout,
+    holder: &str,
+) -> Result<Box<dyn LockGuard>> {
+    let path = layout.lock();
+    let mut locking = storage.lock(&path, holder);
+    // A process that is killed while it starts a worker leaves its open files, lock included, to
+    // the child for the moment until the child has replaced itself. Wait for that moment to pass.
+    for _ in 0..LOCK_PAUSES {
+        if !matches!(locking, Ok(Locking::HeldBy(_))) {
+            break;
+        }
+        std::thread::sleep(LOCK_PAUSE);
+        locking = storage.lock(&path, holder);
+    }
+    match locking {
+        Ok(Locking::Ours(guard)) => Ok(guard),
+        Ok(Locking::HeldBy(found)) => {
+            Err(locked_by(&found, holder, storage.process()).at_path(layout.dir()))
+        }
+        Err(error) => Err(Error::io("lock the ledger", &path, error)),
+    }
+}

@@ -1,0 +1,54 @@
+//! The gap note: the placeholder in a salvaged ledger for a record that could not be read.
+
+use serde::{Deserialize, Serialize};
+
+use crate::format::{Codec, NewRecord};
+
+use super::kinds::KIND_GAP;
+
+/// The placeholder for a record that was lost.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GapNote {
+    /// Sequence number of the lost record, and of the note.
+    pub seq: u64,
+    /// First sequence number of the lost range.
+    pub first: u64,
+    /// The range, in the note of its first record only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range: Option<LostRange>,
+}
+
+/// Consecutive lost records.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LostRange {
+    /// Last sequence number of the range.
+    pub last: u64,
+    /// The damaged file, relative to the damaged ledger's folder.
+    pub file: String,
+    /// Where the damage begins, in bytes.
+    pub offset: u64,
+    /// Where it ends.
+    pub end: u64,
+    /// What is wrong there.
+    pub what: String,
+    /// Chain value of the record before the range in the damaged ledger, if known.
+    pub chain_before: Option<String>,
+    /// Chain value of the record after the range, if known.
+    pub chain_after: Option<String>,
+}
+
+impl GapNote {
+    /// The record that holds the note.
+    #[must_use]
+    pub fn record(&self) -> NewRecord {
+        let payload = serde_json_canonicalizer::to_vec(self)
+            .expect("strings and integers always have a canonical form");
+        NewRecord { kind: KIND_GAP, codec: Codec::Json, schema: 1, payload }
+    }
+
+    /// The note in a payload, if it is valid.
+    #[must_use]
+    pub fn decode(payload: &[u8]) -> Option<Self> {
+        serde_json::from_slice(payload).ok()
+    }
+}

@@ -1,0 +1,16 @@
+//! The kinds of the records that the log writes about itself.
+
+/// A recovery note: what a fence discarded and kept.
+pub const KIND_RECOVERY_NOTE: u16 = 0x8001;
+
+/// A retention note: which records were pruned, and the snapshots from which the log starts since.
+pub const KIND_RETENTION_NOTE: u16 = 0x8002;
+
+/// The idempotency key of a batch: the record before the other records of the batch.
+pub const KIND_BATCH_KEY: u16 = 0x8003;
+
+/// A snapshot note: the state hash of a projection at a sequence number.
+pub const KIND_SNAPSHOT_NOTE: u16 = 0x8004;
+
+/// A gap note: the placeholder for a record that a salvaged ledger lost.
+pub const KIND_GAP: u16 = 0x8005;

@@ -1,0 +1,19 @@
+//! Records that the log writes about itself: recovery, retention, snapshot and gap notes, and batch
+//! keys. Their kinds start at 0x8001; a reader that does not know one may skip it.
+
+mod batch_key;
+mod gap;
+mod kinds;
+mod recovery;
+mod retention;
+mod snapshot;
+
+pub use batch_key::BatchKey;
+pub use gap::{GapNote, LostRange};
+pub use kinds::{
+    KIND_BATCH_KEY, KIND_GAP, KIND_RECOVERY_NOTE, KIND_RETENTION_NOTE, KIND_SNAPSHOT_NOTE,
+};
+pub use recovery::{DiscardedRange, RecoveryNote, Survivors};
+pub(crate) use retention::retention_in;
+pub use retention::{Anchor, ArchiveReference, RetentionNote, RetentionRecord};
+pub use snapshot::SnapshotNote;

@@ -1,0 +1,58 @@
+//! The recovery note: the record that each fence writes, so that discarded bytes stay on record
+//! permanently.
+
+use serde::{Deserialize, Serialize};
+
+use crate::format::{Codec, NewRecord};
+
+use super::kinds::KIND_RECOVERY_NOTE;
+
+/// What a fence found and did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecoveryNote {
+    /// `torn`, `unproven_tail` or `ambiguous_forced`.
+    pub verdict: String,
+    /// Letters of the evidence.
+    pub evidence: Vec<String>,
+    /// Ordinal of the segment that the fence closed.
+    pub predecessor: u64,
+    /// Discarded bytes: unacknowledged, from an incomplete write.
+    pub discarded: Vec<DiscardedRange>,
+    /// The records that were rewritten.
+    pub survivors: Option<Survivors>,
+}
+
+/// A discarded range. The bytes stay in the file, but are no longer part of the log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiscardedRange {
+    /// Where it starts in the predecessor.
+    pub offset: u64,
+    /// Its length without trailing zeros.
+    pub length: u64,
+    /// Its BLAKE3 hash in hexadecimal.
+    pub blake3: String,
+}
+
+/// A range of records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Survivors {
+    /// The first.
+    pub first: u64,
+    /// The last.
+    pub last: u64,
+}
+
+impl RecoveryNote {
+    /// The record that holds the note.
+    pub(crate) fn record(&self) -> NewRecord {
+        let payload = serde_json_canonicalizer::to_vec(self)
+            .expect("strings and integers always have a canonical form");
+        NewRecord { kind: KIND_RECOVERY_NOTE, codec: Codec::Json, schema: 1, payload }
+    }
+
+    /// The note in a payload, if it is valid.
+    #[must_use]
+    pub fn decode(payload: &[u8]) -> Option<Self> {
+        serde_json::from_slice(payload).ok()
+    }
+}

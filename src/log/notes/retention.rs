@@ -1,0 +1,148 @@
+//! The retention note: which records were pruned, and the two snapshots from which the log starts
+//! since (`format/retention.md`).
+
+use serde::{Deserialize, Serialize};
+
+use crate::format::{Chain, Codec, NewRecord, RecordHeader, SnapshotHeader, SnapshotName};
+use crate::log::bytes::parse;
+use crate::log::record::LoggedRecord;
+
+use super::kinds::KIND_RETENTION_NOTE;
+
+/// The projection whose snapshots can be anchors.
+const STATE: &str = "state";
+
+/// A prune, and the anchors of what remains.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RetentionNote {
+    /// The first record in the log before the prune.
+    pub first_seq: u64,
+    /// The last pruned record.
+    pub last_seq: u64,
+    /// Ordinal of the last pruned segment.
+    pub last_ordinal: u64,
+    /// Chain value of the last pruned record, in hexadecimal.
+    pub chain: String,
+    /// The two snapshots that replace the pruned records, the older one first.
+    pub anchors: Vec<Anchor>,
+    /// The archive that holds the segments, if there is one.
+    pub archive: Option<ArchiveReference>,
+    /// The actor who asked for the prune.
+    pub by: String,
+}
+
+/// A snapshot of the state from which a pruned log starts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Anchor {
+    /// The last record folded into it.
+    pub seq: u64,
+    /// Its chain value, in hexadecimal.
+    pub chain: String,
+    /// Hash of the state, in hexadecimal.
+    pub state_hash: String,
+    /// Its file name in the folder of snapshots.
+    pub file: String,
+}
+
+/// The archive that holds the pruned segments.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArchiveReference {
+    /// Its name, for people.
+    pub file: String,
+    /// BLAKE3 of the whole archive, in hexadecimal.
+    pub blake3: String,
+}
+
+/// A retention note and its sequence number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RetentionRecord {
+    /// Sequence number of the note.
+    pub seq: u64,
+    /// The note.
+    pub note: RetentionNote,
+}
+
+impl Anchor {
+    /// The anchor for a snapshot.
+    #[must_use]
+    pub fn of(header: &SnapshotHeader) -> Self {
+        Self {
+            seq: header.seq,
+            chain: header.chain.to_string(),
+            state_hash: Chain(header.state_hash).to_string(),
+            file: header.name().to_string(),
+        }
+    }
+
+    /// Its file name; `None` if it does not name a snapshot of the state at its record.
+    #[must_use]
+    pub fn name(&self) -> Option<SnapshotName> {
+        let hash = parse(&self.state_hash)?;
+        SnapshotName::parse(&self.file).filter(|name| {
+            name.seq == self.seq && name.projection == STATE && hash.starts_with(&name.hash)
+        })
+    }
+}
+
+impl RetentionNote {
+    /// The record that holds the note.
+    #[must_use]
+    pub fn record(&self) -> NewRecord {
+        let payload = serde_json_canonicalizer::to_vec(self)
+            .expect("strings and integers always have a canonical form");
+        NewRecord { kind: KIND_RETENTION_NOTE, codec: Codec::Json, schema: 1, payload }
+    }
+
+    /// The chain value of the last pruned record; `None` if it is not valid.
+    #[must_use]
+    pub fn chain(&self) -> Option<Chain> {
+        parse(&self.chain).map(Chain)
+    }
+
+    /// Whether the note, as record `seq`, obeys the rules that can be checked without the log.
+    #[must_use]
+    pub fn is_valid(&self, seq: u64) -> bool {
+        let [older, newer] = self.anchors.as_slice() else { return false };
+        let is_anchor = |anchor: &Anchor| {
+            let hashes = [&anchor.chain, &anchor.state_hash];
+            anchor.name().is_some() && hashes.iter().all(|hash| parse(hash).is_some())
+        };
+        (1..=self.last_seq).contains(&self.first_seq)
+            && self.chain().is_some()
+            && self.last_seq <= older.seq
+            && older.seq < newer.seq
+            && newer.seq < seq
+            && is_anchor(older)
+            && is_anchor(newer)
+            && self.archive.as_ref().is_none_or(|archive| parse(&archive.blake3).is_some())
+    }
+}
+
+impl RetentionRecord {
+    /// The note in a record, if it is one that this version knows and that is valid.
+    #[must_use]
+    pub fn from_record(record: &LoggedRecord) -> Option<Self> {
+        let LoggedRecord { seq, kind, codec, schema, payload, .. } = record;
+        Self::decode(*seq, (*kind, *codec, *schema), payload)
+    }
+
+    pub(crate) fn decode(seq: u64, what: (u16, Codec, u16), payload: &[u8]) -> Option<Self> {
+        if what != (KIND_RETENTION_NOTE, Codec::Json, 1) {
+            return None;
+        }
+        let note: RetentionNote = serde_json::from_slice(payload).ok()?;
+        note.is_valid(seq).then_some(Self { seq, note })
+    }
+
+    /// Whether the file is an anchor of this note.
+    #[must_use]
+    pub fn is_anchor(&self, name: &SnapshotName) -> bool {
+        let file = name.to_string();
+        self.note.anchors.iter().any(|anchor| anchor.file == file)
+    }
+}
+
+pub(crate) fn retention_in(header: &RecordHeader, payload: &[u8]) -> Option<RetentionRecord> {
+    let what = (header.kind, header.codec, header.schema);
+    RetentionRecord::decode(header.stamp.seq, what, payload)
+}

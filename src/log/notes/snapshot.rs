@@ -1,0 +1,63 @@
+//! The snapshot note: the state hash of a projection, protected by the chain of the log.
+
+use serde::{Deserialize, Serialize};
+
+use crate::format::{Codec, NewRecord, SnapshotHeader};
+use crate::log::bytes::hex;
+use crate::log::record::LoggedRecord;
+
+use super::kinds::KIND_SNAPSHOT_NOTE;
+
+/// The state of a projection at a record, as computed by the program that wrote the snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SnapshotNote {
+    /// The projection's name.
+    pub projection: String,
+    /// Its version.
+    pub version: u32,
+    /// The last record folded in.
+    pub seq: u64,
+    /// Its chain value, in hexadecimal.
+    pub chain: String,
+    /// Hash of the state, in hexadecimal.
+    pub state_hash: String,
+}
+
+impl SnapshotNote {
+    /// The note for a snapshot.
+    #[must_use]
+    pub fn of(header: &SnapshotHeader) -> Self {
+        Self {
+            projection: header.projection.clone(),
+            version: header.version,
+            seq: header.seq,
+            chain: header.chain.to_string(),
+            state_hash: hex(&header.state_hash),
+        }
+    }
+
+    /// The record that holds the note.
+    #[must_use]
+    pub fn record(&self) -> NewRecord {
+        let payload = serde_json_canonicalizer::to_vec(self)
+            .expect("strings and integers always have a canonical form");
+        NewRecord { kind: KIND_SNAPSHOT_NOTE, codec: Codec::Json, schema: 1, payload }
+    }
+
+    /// The note in a record, if it is one that this version knows.
+    #[must_use]
+    pub fn from_record<P: AsRef<[u8]>>(record: &LoggedRecord<P>) -> Option<Self> {
+        let is_ours =
+            (record.kind, record.codec, record.schema) == (KIND_SNAPSHOT_NOTE, Codec::Json, 1);
+        is_ours.then(|| serde_json::from_slice(record.payload.as_ref()).ok()).flatten()
+    }
+
+    /// Whether the note is about this snapshot and contradicts it.
+    #[must_use]
+    pub fn contradicts(&self, header: &SnapshotHeader) -> bool {
+        let own = Self::of(header);
+        let is_about_it =
+            (&self.projection, self.version, self.seq) == (&own.projection, own.version, own.seq);
+        is_about_it && *self != own
+    }
+}

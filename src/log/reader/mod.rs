@@ -1,0 +1,29 @@
+//! Reading a log without the lock: forwards, backwards, by kind, by stream, by sequence number, or
+//! following a writer.
+//!
+//! [`LogReader`] is a view of HEAD and of all headers. [`SegmentSequence`] visits its segments in order
+//! and names missing ones; [`Walk`] yields their records. All methods are in `api`.
+
+mod api;
+mod follow;
+mod log_reader;
+mod open_segment;
+mod records;
+mod reverse;
+mod seek;
+mod segment_info;
+mod select;
+mod sequence;
+mod snapshots;
+mod undurable_tail;
+mod walk;
+
+pub use follow::LogFollower;
+pub(crate) use log_reader::SegmentAccess;
+pub use log_reader::{LogReader, SegmentSummary};
+pub use reverse::ReverseWalk;
+pub use segment_info::{SegmentInfo, SegmentState};
+pub use select::Selection;
+pub(crate) use sequence::{SegmentSequence, SequenceItem};
+pub use undurable_tail::UndurableTail;
+pub use walk::Walk;

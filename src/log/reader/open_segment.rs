@@ -1,0 +1,194 @@
+//! A segment that can be read, with its index and footer.
+//!
+//! A footer or an index is never trusted. Reading an index checks its checksum, and a cursor checks
+//! the record at each offset that an index names.
+
+use std::io;
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::format::{
+    Footer, INDEX_HEADER_SIZE, Index, IndexCheck, IndexFault, SeekEntry, peek_seek_length,
+    read_seeks,
+};
+use crate::log::folder::DATA_START;
+use crate::log::record::{Anomaly, Damage, DerivedDamage, Item, Proof};
+use crate::log::segment::{
+    Extent, ExtentSource, Predecessor, Scan, Seal, Segment, SegmentCursor, Source,
+};
+use crate::storage::{Access, StorageFile};
+
+use super::log_reader::{LogReader, SegmentAccess};
+
+/// A segment and what is known of it before its records are read.
+#[derive(Debug, Clone)]
+pub(crate) struct OpenSegment<'a> {
+    pub(crate) reader: &'a LogReader,
+    pub(crate) path: &'a Path,
+    pub(crate) segment: &'a Segment,
+    pub(crate) extent: Extent,
+    pub(crate) seal: Seal,
+    pub(crate) proof: Proof,
+    pub(crate) is_newest: bool,
+}
+
+impl OpenSegment<'_> {
+    /// Its file, for reading.
+    pub(crate) fn file(&self) -> io::Result<Box<dyn StorageFile>> {
+        self.reader.storage.open(self.path, Access::Read)
+    }
+
+    /// A cursor at the start of the segment.
+    pub(crate) fn cursor(&self) -> Result<SegmentCursor> {
+        let Segment { header, length, .. } = self.segment;
+        let io = |what, error| Error::io(what, self.path, error);
+        let file = self.file().map_err(|error| io("open the segment", error))?;
+        // A segment that is not sealed yet is still written to, after its data.
+        let is_settled = !self.is_newest && self.seal.is_settled();
+        let source = if is_settled && self.reader.access == SegmentAccess::Mapped {
+            Source::Mapped(file.map().map_err(|error| io("map the segment", error))?)
+        } else {
+            Source::windowed(file)
+        };
+        let is_open = self.is_newest && !matches!(self.seal, Seal::Whole(_));
+        let end = if is_open { self.extent.end.max(*length) } else { self.extent.end };
+        let mut scan = Scan::new(source, header, end);
+        scan.check = self.reader.check;
+        Ok(SegmentCursor::new(scan, self.path, header, self.extent, self.proof))
+    }
+
+    /// A damaged header that the copy in the footer replaces. It costs no record.
+    pub(crate) fn damaged_header(&self) -> Option<Anomaly> {
+        let fault = self.segment.fault.as_ref()?;
+        let base_seq = self.segment.header.base_seq;
+        Some(Item::Damage(Damage {
+            path: self.path.to_owned(),
+            offset: 0,
+            end: DATA_START,
+            first_seq: base_seq,
+            last_seq: base_seq.saturating_sub(1),
+            what: format!("{fault}; the segment is read with the copy of the header in its footer"),
+        }))
+    }
+
+    /// The anomalies after a segment's records, in order: a wrong end, an invalid index or footer,
+    /// a wrong file length.
+    pub(crate) fn trailer(&self, end_anomaly: Option<Anomaly>) -> Result<Vec<Anomaly>> {
+        let is_whole = end_anomaly.is_none();
+        let mut items: Vec<_> = end_anomaly.into_iter().collect();
+        items.extend(self.derived()?.map(Item::Derived));
+        items.extend(self.wrong_length().filter(|_| is_whole));
+        Ok(items)
+    }
+
+    /// The newest file must have its preallocated length. Lost or added bytes may not matter, but
+    /// the writer refuses to open.
+    fn wrong_length(&self) -> Option<Anomaly> {
+        let Segment { header, length, .. } = self.segment;
+        let expected = header.prealloc_len;
+        let is_wrong = self.is_newest && *length != expected;
+        if !is_wrong || matches!(self.seal, Seal::Whole(_)) {
+            return None;
+        }
+        let last_seq = self.extent.last_seq;
+        Some(Item::Damage(Damage {
+            path: self.path.to_owned(),
+            offset: 0,
+            end: *length,
+            first_seq: last_seq.saturating_add(1),
+            last_seq,
+            what: format!("expected a file of {expected} bytes, found {length}"),
+        }))
+    }
+
+    /// The end of the segment, if it is known before the records are read.
+    pub(crate) fn expected_end(&self) -> Option<(Predecessor, u64)> {
+        (self.extent.source == ExtentSource::Known).then(|| {
+            let next_seq = self.extent.last_seq.saturating_add(1);
+            let before = self.extent.chain.map(|chain| Predecessor::Record(next_seq, chain));
+            (before.unwrap_or(Predecessor::Anchor), next_seq)
+        })
+    }
+}
+
+impl OpenSegment<'_> {
+    /// What is wrong with the footer or index, if anything.
+    pub(crate) fn derived(&self) -> Result<Option<DerivedDamage>> {
+        match &self.seal {
+            Seal::Never | Seal::NotYet => Ok(None),
+            Seal::Damaged(damage) => Ok(Some(damage.clone())),
+            Seal::Whole(footer) => {
+                let holds = self.check_index(footer).map_err(|error| self.index_error(error))?;
+                Ok((!holds).then(|| self.damaged_index(footer, IndexFault::Checksum)))
+            }
+        }
+    }
+
+    fn index_error(&self, error: io::Error) -> Error {
+        Error::io("read the index", self.path, error)
+    }
+
+    fn damaged_index(&self, footer: &Footer, fault: IndexFault) -> DerivedDamage {
+        DerivedDamage {
+            path: self.path.to_owned(),
+            offset: footer.data_end,
+            end: footer.offset(),
+            what: fault.to_string(),
+        }
+    }
+
+    /// Whether the index matches its checksum; it is read in chunks.
+    fn check_index(&self, footer: &Footer) -> io::Result<bool> {
+        let file = self.file()?;
+        let mut check = IndexCheck::new(self.segment.header.segment, footer.data_end);
+        let mut window = vec![0; WINDOW];
+        let (mut offset, end) = (footer.data_end, footer.offset());
+        while offset < end {
+            let room = usize::try_from(end - offset).map_or(WINDOW, |room| room.min(WINDOW));
+            let piece = window.get_mut(..room).unwrap_or_default();
+            let count = file.read_at(piece, offset)?;
+            if count == 0 {
+                return Ok(false);
+            }
+            check.update(piece.get(..count).unwrap_or_default());
+            offset += u64::try_from(count).map_err(io::Error::other)?;
+        }
+        Ok(check.holds(footer))
+    }
+
+    /// The whole index after a check of its checksum, or what is wrong with it; `None` without a
+    /// footer.
+    pub(crate) fn index(&self) -> Result<Option<std::result::Result<Index, DerivedDamage>>> {
+        let Seal::Whole(footer) = &self.seal else { return Ok(None) };
+        // At most `INDEX_LENGTH_MAX` and within the file: the footer was checked.
+        let length = usize::try_from(footer.index_length).unwrap_or(0);
+        let bytes = self.read(footer.data_end, length).map_err(|error| self.index_error(error))?;
+        let index = Index::decode(bytes, footer);
+        Ok(Some(index.map_err(|fault| self.damaged_index(footer, fault))))
+    }
+
+    /// Whether the index was made with this stream rule.
+    pub(crate) fn has_streams(&self, rule: u32) -> bool {
+        matches!(&self.seal, Seal::Whole(footer) if footer.stream_rule == rule)
+    }
+
+    /// The seek entries, unchecked: the cursor checks the record at each offset.
+    pub(crate) fn seeks(&self) -> Result<Option<Vec<SeekEntry>>> {
+        let Seal::Whole(footer) = &self.seal else { return Ok(None) };
+        let read =
+            |length| self.read(footer.data_end, length).map_err(|error| self.index_error(error));
+        let head = read(INDEX_HEADER_SIZE)?;
+        let Some(length) = peek_seek_length(&head, footer) else { return Ok(None) };
+        Ok(read_seeks(&read(length)?, footer))
+    }
+
+    fn read(&self, offset: u64, length: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; length];
+        let count = self.file()?.read_at(&mut bytes, offset)?;
+        bytes.truncate(count);
+        Ok(bytes)
+    }
+}
+
+/// How much of an index is read at a time to check it, in bytes.
+const WINDOW: usize = 64 * 1024;

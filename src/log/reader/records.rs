@@ -1,0 +1,145 @@
+//! Iterators over the durable records: forwards, backwards, by kind, by stream, by sequence number.
+//!
+//! They stop at the first damage with an error that names the place. An index only speeds them up:
+//! whatever it says, the result is that of a walk over the whole log.
+
+use crate::error::{Error, Result};
+use crate::log::notes::KIND_BATCH_KEY;
+use crate::log::record::{Item, LoggedRecord, Proof, StreamOf};
+
+use super::log_reader::LogReader;
+use super::reverse::ReverseWalk;
+use super::select::{Selection, Selector};
+use super::walk::Walk;
+
+pub(crate) fn records(
+    reader: &LogReader,
+    from: u64,
+) -> impl Iterator<Item = Result<LoggedRecord>> + '_ {
+    unpruned(reader, from, durable(Walk::new(reader, from)))
+}
+
+pub(crate) fn records_to(
+    reader: &LogReader,
+    from: u64,
+    last: u64,
+) -> impl Iterator<Item = Result<LoggedRecord>> + '_ {
+    let count = last.saturating_add(1).saturating_sub(from);
+    records(reader, from).take(usize::try_from(count).unwrap_or(usize::MAX))
+}
+
+pub(crate) fn for_each_record<E: From<Error>>(
+    reader: &LogReader,
+    from: u64,
+    last: u64,
+    mut visit: impl FnMut(LoggedRecord<&[u8]>) -> std::result::Result<(), E>,
+) -> std::result::Result<(), E> {
+    reader.expect_unpruned(from)?;
+    let mut walk = Walk::new(reader, from);
+    let mut next = from.max(1);
+    while next <= last
+        && let Some(item) = walk.next_ref()
+    {
+        match item? {
+            Item::Derived(_) => {}
+            Item::Record(_, Proof::Unproven) | Item::OpenEnd { .. } => break,
+            Item::Damage(damage) => return Err(damage.into_error().into()),
+            Item::Record(record, _) => {
+                next = record.seq.saturating_add(1);
+                visit(record)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn records_reverse(
+    reader: &LogReader,
+    from: u64,
+) -> impl Iterator<Item = Result<LoggedRecord>> + '_ {
+    let is_durable = |item: &Result<Item>| {
+        !matches!(item, Ok(Item::Record(_, Proof::Unproven) | Item::OpenEnd { .. }))
+    };
+    durable(ReverseWalk::new(reader, from).filter(is_durable))
+}
+
+pub(crate) fn records_of_kind(
+    reader: &LogReader,
+    kind: u16,
+    from: u64,
+) -> impl Iterator<Item = Result<LoggedRecord>> + '_ {
+    unpruned(reader, from, durable(Selection::new(reader, Selector::Kind(kind), from)))
+}
+
+pub(crate) fn records_of_stream(
+    reader: &LogReader,
+    stream: u64,
+    streams: StreamOf,
+    from: u64,
+) -> impl Iterator<Item = Result<LoggedRecord>> + '_ {
+    let selector = Selector::Stream(stream, streams);
+    unpruned(reader, from, durable(Selection::new(reader, selector, from)))
+}
+
+pub(crate) fn record(reader: &LogReader, seq: u64) -> Result<Option<LoggedRecord>> {
+    reader.expect_unpruned(seq)?;
+    for item in Walk::with_resume_points(reader, seq) {
+        match item? {
+            Item::Record(record, Proof::Proven | Proof::BehindDamage) => {
+                return Ok(Some(record).filter(|record| record.seq == seq));
+            }
+            Item::Damage(damage) if (damage.first_seq..=damage.last_seq).contains(&seq) => {
+                return Err(damage.into_error());
+            }
+            Item::Record(..) | Item::OpenEnd { .. } => return Ok(None),
+            Item::Damage(_) | Item::Derived(_) => {}
+        }
+    }
+    Ok(None)
+}
+
+pub(crate) fn find_key(
+    reader: &LogReader,
+    key: &[u8],
+    since_seq: u64,
+) -> Result<Option<(u64, u64)>> {
+    for record in records(reader, since_seq) {
+        let record = record?;
+        if record.kind == KIND_BATCH_KEY && record.payload == key {
+            return Ok(Some((record.seq, record.seq + u64::from(record.batch_left))));
+        }
+    }
+    Ok(None)
+}
+
+/// The records, or the one error that the first of them were pruned.
+fn unpruned<'a>(
+    reader: &LogReader,
+    from: u64,
+    records: impl Iterator<Item = Result<LoggedRecord>> + 'a,
+) -> impl Iterator<Item = Result<LoggedRecord>> + 'a {
+    let refusal = reader.expect_unpruned(from).err();
+    let is_refused = refusal.is_some();
+    refusal.map(Err).into_iter().chain(records.take_while(move |_| !is_refused))
+}
+
+/// The durable records among some items, up to the first damage.
+fn durable<'a>(
+    mut items: impl Iterator<Item = Result<Item>> + 'a,
+) -> impl Iterator<Item = Result<LoggedRecord>> + 'a {
+    let mut is_over = false;
+    std::iter::from_fn(move || {
+        while !is_over {
+            let item = match items.next()? {
+                Ok(Item::Record(_, Proof::Unproven) | Item::OpenEnd { .. }) => None,
+                Ok(Item::Derived(_)) => continue,
+                Ok(Item::Record(record, _)) => Some(Ok(record)),
+                Ok(Item::Damage(damage)) => Some(Err(damage.into_error())),
+                Err(error) => Some(Err(error)),
+            };
+            is_over = !matches!(item, Some(Ok(_)));
+            return item;
+        }
+        None
+    })
+}

@@ -1,0 +1,191 @@
+//! A walk over a log from its newest record to its oldest.
+//!
+//! Invariants:
+//! - The items are those of a forward walk in reverse order: records, and damage in the place where
+//!   it is found. Only [`Proof::BehindDamage`](crate::log::Proof::BehindDamage) may differ, because
+//!   it depends on where reading started.
+//! - Memory: the items of one block, about 256 KiB and a record, and the positions where blocks can
+//!   begin. A segment without an index is scanned once to find them.
+
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::log::record::{Anomaly, Item};
+use crate::log::segment::{ResumePoint, SegmentCursor};
+
+use super::log_reader::LogReader;
+use super::open_segment::OpenSegment;
+use super::seek::resume_points;
+use super::sequence::{SegmentSequence, SequenceItem};
+
+/// The items of a log, newest first.
+#[derive(Debug)]
+pub struct ReverseWalk<'a> {
+    reader: &'a LogReader,
+    from: u64,
+    /// Segments and anomalies still to come, the newest last; `None` before the first step.
+    plan: Option<Vec<ReverseItem<'a>>>,
+    current: Option<Blocks<'a>>,
+    /// Items to yield, the newest last.
+    ready: Vec<Item>,
+    is_done: bool,
+}
+
+/// An element of the plan.
+#[derive(Debug)]
+enum ReverseItem<'a> {
+    Anomaly(Anomaly),
+    Segment(Box<OpenSegment<'a>>),
+}
+
+/// A segment that is read block by block, the last block first.
+#[derive(Debug)]
+struct Blocks<'a> {
+    segment: Box<OpenSegment<'a>>,
+    points: Arc<[ResumePoint]>,
+    /// Number of resume points still to come.
+    left: usize,
+    /// Where the next block begins; `None` at the end of the segment.
+    stop: Option<u64>,
+}
+
+/// Minimum size of a block in bytes where possible: as much as one read.
+const BLOCK: u64 = 256 * 1024;
+
+impl<'a> ReverseWalk<'a> {
+    pub(crate) fn new(reader: &'a LogReader, from: u64) -> Self {
+        let (plan, ready) = (None, Vec::new());
+        Self { reader, from, plan, current: None, ready, is_done: false }
+    }
+
+    /// Read all headers from the first one on: only so a gap in the sequence shows.
+    fn plan_segments(reader: &'a LogReader, from: u64) -> Result<Vec<ReverseItem<'a>>> {
+        let mut plan = SegmentSequence::new(reader, 0);
+        let mut items = Vec::new();
+        while let Some(next) = plan.next().transpose()? {
+            match next {
+                SequenceItem::Anomaly(item) => items.push(ReverseItem::Anomaly(item)),
+                SequenceItem::Segment(segment) => {
+                    let (before, next_seq) = match segment.expected_end() {
+                        Some(ending) => ending,
+                        None => {
+                            let end = read_to_end(&segment)?.finish();
+                            (end.before, end.next_seq)
+                        }
+                    };
+                    plan.advance(before, next_seq);
+                    if segment.segment.header.base_seq <= from {
+                        items.push(ReverseItem::Segment(Box::new(segment)));
+                    }
+                }
+            }
+        }
+        Ok(items)
+    }
+
+    /// Turn to the previous segment or anomaly; `None` if there is none.
+    fn next_segment(&mut self) -> Result<Option<()>> {
+        if self.plan.is_none() {
+            self.plan = Some(Self::plan_segments(self.reader, self.from)?);
+        }
+        match self.plan.as_mut().and_then(Vec::pop) {
+            None => return Ok(None),
+            Some(ReverseItem::Anomaly(item)) => self.ready.push(item.into_item()),
+            Some(ReverseItem::Segment(segment)) => {
+                self.current = Some(Blocks::new(self.reader, segment, self.from)?);
+            }
+        }
+        Ok(Some(()))
+    }
+
+    fn step(&mut self) -> Result<Option<Item>> {
+        if let Some(item) = self.ready.pop() {
+            return Ok(Some(item).filter(|item| self.wants(item)));
+        }
+        let Some(blocks) = &mut self.current else {
+            self.is_done = self.next_segment()?.is_none();
+            return Ok(None);
+        };
+        if blocks.read(&mut self.ready)? {
+            self.current = None;
+        }
+        Ok(None)
+    }
+
+    fn wants(&self, item: &Item) -> bool {
+        match item {
+            Item::Record(record, _) => record.seq <= self.from,
+            Item::Damage(damage) => damage.first_seq <= self.from,
+            Item::Derived(_) | Item::OpenEnd { .. } => true,
+        }
+    }
+}
+
+/// A cursor at the end of a segment, after reading all of it.
+fn read_to_end(segment: &OpenSegment<'_>) -> Result<SegmentCursor> {
+    let mut walk = segment.cursor()?;
+    while walk.advance()?.is_some() {}
+    Ok(walk)
+}
+
+impl<'a> Blocks<'a> {
+    fn new(reader: &LogReader, segment: Box<OpenSegment<'a>>, from: u64) -> Result<Self> {
+        let points = resume_points(reader, &segment, from)?;
+        let left = points.partition_point(|point| point.at.next_seq <= from);
+        // Records after `from` are not read, but a block may only end where a record begins.
+        let mut stop = None;
+        for point in points.get(left..).unwrap_or_default() {
+            if segment.cursor()?.resume(point)? {
+                stop = Some(point.at.offset);
+                break;
+            }
+        }
+        Ok(Self { segment, points, left, stop })
+    }
+
+    /// Read the previous block into `items`, in forward order. True if it was the first one of the
+    /// segment.
+    fn read(&mut self, items: &mut Vec<Item>) -> Result<bool> {
+        let mut walk = self.segment.cursor()?;
+        let end = self.stop.unwrap_or(self.segment.extent.end);
+        let mut start = None;
+        while start.is_none() && self.left > 1 {
+            self.left -= 1;
+            let Some(point) = self.points.get(self.left) else { break };
+            let is_far = point.at.offset.saturating_add(BLOCK) <= end;
+            if is_far && walk.resume(point)? {
+                start = Some(point.at.offset);
+            }
+        }
+        if start.is_none() {
+            items.extend(self.segment.damaged_header().map(Anomaly::into_item));
+        }
+        while let Some(item) = walk.next_item_before(self.stop.unwrap_or(u64::MAX))? {
+            items.push(item);
+        }
+        if self.stop.is_none() {
+            let trailer = self.segment.trailer(walk.finish().item)?;
+            items.extend(trailer.into_iter().map(Anomaly::into_item));
+        }
+        self.stop = start;
+        Ok(start.is_none())
+    }
+}
+
+impl Iterator for ReverseWalk<'_> {
+    type Item = Result<Item>;
+
+    fn next(&mut self) -> Option<Result<Item>> {
+        while !self.is_done {
+            match self.step() {
+                Ok(None) => {}
+                Ok(Some(item)) => return Some(Ok(item)),
+                Err(error) => {
+                    self.is_done = true;
+                    return Some(Err(error));
+                }
+            }
+        }
+        None
+    }
+}

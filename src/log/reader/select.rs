@@ -1,0 +1,222 @@
+//! The records of one kind or one stream.
+//!
+//! Invariants:
+//! - The result is that of a walk over everything: the matching records, and all damage that may
+//!   have held one.
+//! - A posting only says where to look. If the frame there is missing or wrong, the rest of the
+//!   segment is read as if it had no index.
+
+use std::collections::VecDeque;
+
+use crate::error::{Error, Result};
+use crate::log::record::{Anomaly, Item, LoggedRecord, StreamOf};
+use crate::log::segment::{SegmentCursor, logged};
+
+use super::log_reader::LogReader;
+use super::open_segment::OpenSegment;
+use super::seek::seek;
+use super::sequence::{SegmentSequence, SequenceItem};
+
+/// The records of one kind or stream, and the damage that may have held some.
+#[derive(Debug)]
+pub struct Selection<'a> {
+    reader: &'a LogReader,
+    sequence: SegmentSequence<'a>,
+    selector: Selector,
+    from: u64,
+    last: u64,
+    current: Option<Current<'a>>,
+    ready: VecDeque<Item>,
+    is_done: bool,
+}
+
+/// The criterion of a selection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Selector {
+    Kind(u16),
+    Stream(u64, StreamOf),
+}
+
+impl Selector {
+    fn matches(&self, record: &LoggedRecord) -> bool {
+        match self {
+            Self::Kind(kind) => record.kind == *kind,
+            Self::Stream(stream, streams) => streams.stream(record) == Some(*stream),
+        }
+    }
+}
+
+/// The segment that is being read.
+#[derive(Debug)]
+struct Current<'a> {
+    segment: OpenSegment<'a>,
+    walk: SegmentCursor,
+    /// Offsets of the matching records from the index, in descending order; `None` to read all
+    /// records.
+    postings: Option<Vec<u64>>,
+}
+
+impl<'a> Selection<'a> {
+    pub(crate) fn new(reader: &'a LogReader, selector: Selector, from: u64) -> Self {
+        let from = from.max(1);
+        let (sequence, ready) = (SegmentSequence::new(reader, from), VecDeque::new());
+        let last = u64::MAX;
+        Self { reader, sequence, selector, from, last, current: None, ready, is_done: false }
+    }
+
+    /// The same selection without the records after `last`, which are not read.
+    #[must_use]
+    pub fn up_to(self, last: u64) -> Self {
+        Self { last, ..self }
+    }
+
+    /// Open the next segment; `None` if there is none.
+    fn open_next_segment(&mut self) -> Result<Option<()>> {
+        match self.sequence.next().transpose()? {
+            None => return Ok(None),
+            Some(SequenceItem::Anomaly(item)) => self.ready.push_back(item.into_item()),
+            Some(SequenceItem::Segment(segment)) if segment.segment.header.base_seq > self.last => {
+                return Ok(None);
+            }
+            Some(SequenceItem::Segment(segment)) => {
+                self.ready.extend(segment.damaged_header().map(Anomaly::into_item));
+                let postings = self.postings(&segment)?;
+                let mut walk = segment.cursor()?;
+                if postings.is_none() {
+                    seek(self.reader, &segment, &mut walk, self.from)?;
+                }
+                self.current = Some(Current { segment, walk, postings });
+            }
+        }
+        Ok(Some(()))
+    }
+
+    /// Offsets of the matching records according to the segment's index, in descending order.
+    fn postings(&self, segment: &OpenSegment<'_>) -> Result<Option<Vec<u64>>> {
+        let Some(Ok(index)) = segment.index()? else { return Ok(None) };
+        let mut found: Vec<u64> = match self.selector {
+            Selector::Kind(kind) => index.of_kind(kind).collect(),
+            Selector::Stream(stream, streams) if segment.has_streams(streams.rule) => {
+                index.of_stream(stream).collect()
+            }
+            Selector::Stream(..) => return Ok(None),
+        };
+        // The records from the last seek entry before `from` up to `from` are read too, because the
+        // sequence numbers in the index are not trusted.
+        let start = index.seeks().take_while(|seek| seek.seq <= self.from).last();
+        let start = start.map_or(0, |seek| seek.offset);
+        found.drain(..found.partition_point(|offset| *offset < start));
+        found.reverse();
+        Ok(Some(found))
+    }
+
+    fn next_item(&mut self) -> Result<Option<Item>> {
+        if let Some(item) = self.ready.pop_front() {
+            return Ok(Some(item));
+        }
+        let Some(mut current) = self.current.take() else {
+            self.is_done = self.open_next_segment()?.is_none();
+            return Ok(None);
+        };
+        let item = match current.next(&self.selector)? {
+            Step::Item(item) => item,
+            Step::End => {
+                self.close_segment(current)?;
+                return Ok(None);
+            }
+            Step::IndexWrong => {
+                // Read from the start: the index is wrong.
+                current.walk = current.segment.cursor()?;
+                current.postings = None;
+                self.current = Some(current);
+                return Ok(None);
+            }
+        };
+        self.current = Some(current);
+        Ok(self.accept(item))
+    }
+
+    /// The item, if it matches and was not yielded before.
+    fn accept(&mut self, item: Item) -> Option<Item> {
+        match item {
+            Item::Record(record, _) if record.seq > self.last => {
+                self.is_done = true;
+                None
+            }
+            Item::Record(record, proof) => {
+                let is_wanted = record.seq >= self.from && self.selector.matches(&record);
+                is_wanted.then(|| {
+                    self.from = record.seq.saturating_add(1);
+                    Item::Record(record, proof)
+                })
+            }
+            Item::OpenEnd { .. } => None,
+            item => Some(item),
+        }
+    }
+
+    /// Finish a segment.
+    fn close_segment(&mut self, current: Current<'_>) -> Result<()> {
+        let Current { segment, walk, postings } = current;
+        // If not all of it was read, its end is the one in the headers.
+        let known_end = postings.and_then(|_| segment.expected_end());
+        let ending = if let Some((before, next_seq)) = known_end {
+            self.sequence.advance(before, next_seq);
+            None
+        } else {
+            let ending = walk.finish();
+            let (before, next_seq) = (ending.before, ending.next_seq);
+            self.sequence.advance(before, next_seq);
+            ending.item
+        };
+        let trailer = segment.trailer(ending)?;
+        self.ready.extend(trailer.into_iter().map(Anomaly::into_item));
+        Ok(())
+    }
+}
+
+/// The next step in a segment.
+enum Step {
+    Item(Item),
+    End,
+    /// The index names an offset without a matching record.
+    IndexWrong,
+}
+
+impl Current<'_> {
+    fn next(&mut self, selector: &Selector) -> Result<Step> {
+        let Some(postings) = &mut self.postings else {
+            return Ok(self.walk.next_item()?.map_or(Step::End, Step::Item));
+        };
+        let Some(offset) = postings.pop() else { return Ok(Step::End) };
+        let extent = self.segment.extent;
+        let io = |error| Error::io("read a record", self.segment.path, error).at_offset(offset);
+        let Ok(found) = self.walk.linked(offset).map_err(io)? else { return Ok(Step::IndexWrong) };
+        let header = &self.segment.segment.header;
+        let record = logged(found, header.ordinal);
+        let is_inside = (header.base_seq..=extent.last_seq).contains(&record.seq)
+            && record.offset.saturating_add(record.size) <= extent.end;
+        if !is_inside || !selector.matches(&record) {
+            return Ok(Step::IndexWrong);
+        }
+        Ok(Step::Item(Item::Record(record, self.walk.resume_point().proof)))
+    }
+}
+
+impl Iterator for Selection<'_> {
+    type Item = Result<Item>;
+
+    fn next(&mut self) -> Option<Result<Item>> {
+        while !self.is_done {
+            match self.next_item() {
+                Ok(None) => {}
+                Ok(Some(item)) => return Some(Ok(item)),
+                Err(error) => {
+                    self.is_done = true;
+                    return Some(Err(error));
+                }
+            }
+        }
+        None
+    }
+}

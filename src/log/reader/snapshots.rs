@@ -1,0 +1,107 @@
+//! The snapshots of a ledger, checked against its log.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{Chain, SnapshotHeader, SnapshotName};
+use crate::log::folder::Layout;
+use crate::log::notes::Anchor;
+use crate::log::record::{Item, Proof};
+use crate::log::segment::{Segment, good};
+use crate::log::snapshot::{SnapshotFolder, SnapshotReader, damaged_snapshot, list_snapshots};
+
+use super::log_reader::LogReader;
+use super::walk::Walk;
+
+pub(crate) fn snapshot_folder(reader: &LogReader) -> SnapshotFolder<'_> {
+    SnapshotFolder::of(&*reader.storage, reader.dir())
+}
+
+pub(crate) fn open_snapshot(reader: &LogReader, name: &SnapshotName) -> Result<SnapshotReader> {
+    let snapshot = snapshot_folder(reader).open(name)?;
+    expect_matching(reader, snapshot.header(), snapshot.path())?;
+    Ok(snapshot)
+}
+
+pub(crate) fn expect_matching(
+    reader: &LogReader,
+    header: &SnapshotHeader,
+    path: &Path,
+) -> Result<()> {
+    if reader.uids() != Some((header.ledger, header.genesis)) {
+        return Err(damaged_snapshot(path, 16, "the snapshot belongs to another ledger"));
+    }
+    let seq = header.seq;
+    match chain_at(reader, seq)? {
+        Some(chain) if chain == header.chain || bug!(SnapshotUnchained) => Ok(()),
+        Some(_) => {
+            let what = format!("the snapshot does not match the log: record {seq} differs");
+            Err(damaged_snapshot(path, 64, &what))
+        }
+        None => {
+            let what = format!("the snapshot does not match the log, which has no record {seq}");
+            Err(damaged_snapshot(path, 48, &what))
+        }
+    }
+}
+
+pub(crate) fn chain_at(reader: &LogReader, seq: u64) -> Result<Option<Chain>> {
+    let follows = |segment: &&Segment| Some(segment.header.base_seq) == seq.checked_add(1);
+    if let Some(next) = reader.segments.list.iter().filter_map(good).find(follows) {
+        return Ok(Some(next.header.prev_chain));
+    }
+    if seq < reader.first_seq() {
+        return Ok(None);
+    }
+    let has_witness = reader.has_witness();
+    // The caller usually reads on from there.
+    for item in Walk::with_resume_points(reader, seq) {
+        match item? {
+            Item::Record(_, Proof::Unproven) if has_witness => return Ok(None),
+            Item::Record(record, _) => {
+                return Ok((record.seq == seq).then_some(record.chain));
+            }
+            Item::Damage(damage) if damage.first_seq > seq => return Ok(None),
+            Item::Damage(_) | Item::Derived(_) | Item::OpenEnd { .. } => {}
+        }
+    }
+    Ok(None)
+}
+
+pub(crate) fn stale_snapshots(reader: &LogReader, last_seq: u64) -> Result<Vec<PathBuf>> {
+    let list = list_snapshots(&*reader.storage, reader.dir())?;
+    let (below, rest): (Vec<_>, Vec<_>) =
+        list.names.into_iter().partition(|name| name.seq < last_seq);
+    let path = |name: &SnapshotName| list.folder.join(name.to_string());
+    let mut stale: Vec<_> = below.iter().map(path).collect();
+    let mut gone: BTreeSet<_> = below.into_iter().collect();
+    // No snapshot is based on a later one; without one below there is nothing left to do.
+    for name in if gone.is_empty() { Vec::new() } else { rest } {
+        // An unreadable snapshot is of no use, and does no harm.
+        let header = snapshot_folder(reader).header(&name).ok().flatten();
+        let base = header.and_then(|header| header.base_name());
+        if base.is_some_and(|base| gone.contains(&base) && !bug!(PruneLeavesBased)) {
+            stale.insert(0, path(&name));
+            gone.insert(name);
+        }
+    }
+    Ok(stale)
+}
+
+pub(crate) fn check_anchor(reader: &LogReader, anchor: &Anchor) -> Result<()> {
+    let folder = Layout::new(reader.dir()).snapshots();
+    let bad = |what: &str| {
+        let message = format!("{what}; the pruned log starts from this snapshot");
+        Error::new(ErrorKind::Corrupt, message).at_path(&folder.join(&anchor.file))
+    };
+    let name = anchor.name().ok_or_else(|| bad("the anchor does not name a snapshot"))?;
+    let header = open_snapshot(reader, &name)?.check()?;
+    if header.base.is_some() {
+        return Err(bad("the anchor is based on another snapshot"));
+    }
+    if Anchor::of(&header) != *anchor {
+        return Err(bad("the snapshot is not the one in the retention note"));
+    }
+    Ok(())
+}

@@ -1,0 +1,141 @@
+//! A walk over a whole log, record by record, which reports damage and continues after it.
+//!
+//! Invariants: everything that is not yielded is reported. An index only says where to look; what
+//! is found there is checked like every other record.
+
+use std::collections::VecDeque;
+
+use crate::error::Result;
+use crate::log::record::{Anomaly, Item};
+use crate::log::segment::{ScanEvent, SegmentCursor};
+
+use super::log_reader::LogReader;
+use super::open_segment::OpenSegment;
+use super::seek::{resume_points, seek};
+use super::sequence::{SegmentSequence, SequenceItem};
+
+/// The items of a log, in order.
+#[derive(Debug)]
+pub struct Walk<'a> {
+    reader: &'a LogReader,
+    sequence: SegmentSequence<'a>,
+    from: u64,
+    current: Option<(OpenSegment<'a>, SegmentCursor)>,
+    /// Whether to scan a segment without an index for resume points before reading it.
+    looks_ahead: LooksAhead,
+    /// Anomalies to yield before anything else.
+    ready: VecDeque<Anomaly>,
+    is_done: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LooksAhead {
+    No,
+    Once,
+}
+
+impl<'a> Walk<'a> {
+    pub(crate) fn new(reader: &'a LogReader, from: u64) -> Self {
+        let from = from.max(1);
+        let (sequence, ready) = (SegmentSequence::new(reader, from), VecDeque::new());
+        let looks_ahead = LooksAhead::No;
+        Self { reader, sequence, from, current: None, looks_ahead, ready, is_done: false }
+    }
+
+    /// A walk for one of many records that are read in any order.
+    pub(crate) fn with_resume_points(reader: &'a LogReader, from: u64) -> Self {
+        Self { looks_ahead: LooksAhead::Once, ..Self::new(reader, from) }
+    }
+
+    /// Open the next segment; `None` if there is none.
+    fn open_next_segment(&mut self) -> Result<Option<()>> {
+        match self.sequence.next().transpose()? {
+            None => return Ok(None),
+            Some(SequenceItem::Anomaly(item)) => self.ready.push_back(item),
+            Some(SequenceItem::Segment(segment)) => {
+                self.ready.extend(segment.damaged_header());
+                if self.looks_ahead == LooksAhead::Once {
+                    resume_points(self.reader, &segment, self.from)?;
+                }
+                let mut walk = segment.cursor()?;
+                seek(self.reader, &segment, &mut walk, self.from)?;
+                self.current = Some((segment, walk));
+            }
+        }
+        Ok(Some(()))
+    }
+
+    /// Finish the current segment.
+    fn close_segment(&mut self) -> Result<()> {
+        if let Some((segment, walk)) = self.current.take() {
+            let ending = walk.finish();
+            let (before, next_seq) = (ending.before, ending.next_seq);
+            self.sequence.advance(before, next_seq);
+            self.ready.extend(segment.trailer(ending.item)?);
+        }
+        Ok(())
+    }
+
+    /// Advance to the next item, or to a place where the next step may find one.
+    fn step(&mut self) -> Result<Option<ScanEvent>> {
+        if let Some(item) = self.ready.pop_front() {
+            return Ok(Some(ScanEvent::Anomaly(Box::new(item))));
+        }
+        let Some((_, walk)) = &mut self.current else {
+            self.is_done = self.open_next_segment()?.is_none();
+            return Ok(None);
+        };
+        let is_before_start = walk.next_seq() < self.from;
+        let passed = walk.advance()?;
+        match passed {
+            None => self.close_segment()?,
+            Some(ScanEvent::Record(_)) if is_before_start => return Ok(None),
+            Some(_) => {}
+        }
+        Ok(passed)
+    }
+
+    /// The record up to which everything was durable when the current one was written, according to
+    /// the current one; 0 without a current record.
+    pub(crate) fn durable_before(&self) -> u64 {
+        self.current.as_ref().map_or(0, |(_, walk)| walk.durable_before())
+    }
+
+    /// The next item with a borrowed payload, which is valid until the walk continues.
+    ///
+    /// # Errors
+    /// As [`Walk::next`]; the walk ends after an error.
+    #[expect(clippy::inline_always, reason = "an item passed by value is copied at each call")]
+    #[inline(always)]
+    pub fn next_ref(&mut self) -> Option<Result<Item<&[u8]>>> {
+        let passed = loop {
+            if self.is_done {
+                return None;
+            }
+            match self.step() {
+                Ok(None) => {}
+                Ok(Some(passed)) => break passed,
+                Err(error) => {
+                    self.is_done = true;
+                    return Some(Err(error));
+                }
+            }
+        };
+        match passed {
+            ScanEvent::Anomaly(item) => Some(Ok(item.into_item())),
+            ScanEvent::Record(proof) => {
+                let (_, walk) = self.current.as_ref()?;
+                Some(Ok(Item::Record(walk.current(), proof)))
+            }
+        }
+    }
+}
+
+impl Iterator for Walk<'_> {
+    type Item = Result<Item>;
+
+    fn next(&mut self) -> Option<Result<Item>> {
+        let item = self.next_ref()?;
+        Some(item.map(|item| item.map(<[u8]>::to_vec)))
+    }
+}

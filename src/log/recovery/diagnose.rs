@@ -1,0 +1,234 @@
+//! What opening a log for writing would find at its end, and why it would be refused, without the
+//! lock, a sync or a write.
+//!
+//! Damage before the newest segment is not looked for; a walk reports it.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{FrameFault, HeadState, HeadView};
+use crate::log::folder::{Layout, expect_ledger, expect_writable, read_head};
+use crate::log::notes::DiscardedRange;
+use crate::log::segment::{Scan, Segment, Segments, Source};
+use crate::storage::{Access, Storage};
+
+use super::evidence::{Tail, examine, with_head, with_length};
+use super::table::{Evidence, EvidenceBit, RecoveryRule, TailVerdict, classify};
+
+/// The end of a log, and the verdict about it.
+#[derive(Debug)]
+pub struct Diagnosis {
+    /// The end of the newest segment; `None` if a header or link is invalid, so that no records
+    /// were read.
+    pub end: Option<TailSummary>,
+    /// All observations.
+    pub evidence: Evidence,
+    /// The matching row of the recovery table.
+    pub row: &'static RecoveryRule,
+    /// The verdict with which the log would be opened, or why opening would be refused.
+    pub outcome: Result<TailVerdict>,
+}
+
+/// The end of the newest segment.
+#[derive(Debug)]
+pub struct TailSummary {
+    /// The segment's file.
+    pub path: PathBuf,
+    /// Its ordinal.
+    pub ordinal: u64,
+    /// X: offset of the first invalid frame.
+    pub offset: u64,
+    /// n: the record expected there.
+    pub seq: u64,
+    /// Why there is no valid frame.
+    pub fault: FrameFault,
+    /// Offset of the proven durable end.
+    pub durable: u64,
+    /// Offset of the end of the last complete batch.
+    pub batch_end: u64,
+    /// The bytes from there to the last byte that is not zero.
+    pub discarded: Vec<DiscardedRange>,
+}
+
+/// The verdict with which the log would be opened now.
+///
+/// # Errors
+/// The error with which opening would be refused, naming the place; `Io`.
+pub fn opening_verdict(storage: &dyn Storage, dir: &Path) -> Result<TailVerdict> {
+    diagnose(storage, dir)?.outcome
+}
+
+/// What opening the log now would find at its end.
+///
+/// # Errors
+/// `NotALedger`; `Rejected` for an archive, which cannot be opened for writing; `Io`.
+pub fn diagnose(storage: &dyn Storage, dir: &Path) -> Result<Diagnosis> {
+    let layout = Layout::new(dir);
+    expect_writable(expect_ledger(storage, &layout)?, dir)?;
+    let mut before: Option<(HeadView, String)> = None;
+    let (mut repeated, mut attempts_left) = (0, ATTEMPTS_MAX);
+    loop {
+        let view = read_head(storage, &layout)?;
+        let diagnosis = examine_once(storage, &layout, &view)?;
+        let Err(refusal) = &diagnosis.outcome else { return Ok(diagnosis) };
+        // A concurrent write may look like damage. Damage stays.
+        let may_be_written = may_be_written(storage, &layout, &view)?;
+        let seen = (view, refusal.to_string());
+        repeated = if before.as_ref() == Some(&seen) { repeated + 1 } else { 0 };
+        attempts_left -= 1;
+        if !may_be_written || repeated == REPEATS_REQUIRED || attempts_left == 0 {
+            return Ok(diagnosis);
+        }
+        before = Some(seen);
+    }
+}
+
+/// Whether a writer may be active, or was active after HEAD was read.
+pub(crate) fn may_be_written(
+    storage: &dyn Storage,
+    layout: &Layout,
+    seen: &HeadView,
+) -> Result<bool> {
+    let is_open = seen.newest().is_some_and(|(_, head)| head.state == HeadState::Open);
+    Ok(is_open || read_head(storage, layout)? != *seen)
+}
+
+/// How often a refusal must be repeated unchanged while a writer may be active.
+const REPEATS_REQUIRED: u32 = 2;
+const ATTEMPTS_MAX: u32 = 32;
+
+fn examine_once(storage: &dyn Storage, layout: &Layout, view: &HeadView) -> Result<Diagnosis> {
+    let segments = Segments::list(storage, layout, None)?;
+    let newest = match segments.linked() {
+        Ok(newest) => newest,
+        Err(error) if error.kind() == ErrorKind::Io => return Err(error),
+        Err(error) => return Ok(unlinked(error)),
+    };
+    let header = &newest.header;
+    let path = layout.segment(header.name());
+    let open = || storage.open(&path, Access::Read);
+    let open = || open().map_err(|error| Error::io("open the segment", &path, error));
+    let (file, second) = (open()?, open()?);
+    let mut scan = Scan::new(Source::windowed(second), header, header.prealloc_len);
+    let mut tail = examine(&mut scan, header, view)
+        .map_err(|error| Error::io("read the segment", &path, error))?;
+    tail.evidence = with_length(tail.evidence, newest, &*file)
+        .map_err(|error| Error::io("read the footer", &path, error))?;
+    tail.evidence = with_head(tail.evidence, &segments, view);
+    let row = classify(tail.evidence);
+    let outcome = refuse(layout, newest, &tail, row).map(|()| row.verdict);
+    let end = TailSummary {
+        path,
+        ordinal: header.ordinal,
+        offset: tail.end.offset,
+        seq: tail.end.next_seq,
+        fault: tail.fault,
+        durable: tail.durable_end.offset,
+        batch_end: tail.batch_end.offset,
+        discarded: tail.discarded,
+    };
+    Ok(Diagnosis { end: Some(end), evidence: tail.evidence, row, outcome })
+}
+
+/// A header or a link between headers is invalid.
+fn unlinked(error: Error) -> Diagnosis {
+    let is_newer = error.kind() == ErrorKind::Unsupported;
+    let evidence =
+        Evidence::of([(EvidenceBit::Version, is_newer), (EvidenceBit::LinkBad, !is_newer)]);
+    Diagnosis { end: None, evidence, row: classify(evidence), outcome: Err(error) }
+}
+
+/// The error for a verdict that forbids writing, naming the place.
+pub(crate) fn refuse(
+    layout: &Layout,
+    newest: &Segment,
+    tail: &Tail,
+    row: &RecoveryRule,
+) -> Result<()> {
+    let (kind, what) = match row.verdict {
+        TailVerdict::Clean | TailVerdict::Unproven | TailVerdict::Torn => return Ok(()),
+        TailVerdict::Corrupt if tail.evidence.has(EvidenceBit::LinkBad) => {
+            (ErrorKind::Corrupt, "the file is not the one that was created")
+        }
+        TailVerdict::Corrupt => (ErrorKind::Corrupt, "acknowledged bytes are damaged"),
+        TailVerdict::AckedTailMissing => (ErrorKind::Corrupt, "acknowledged records are missing"),
+        TailVerdict::Tampered => {
+            (ErrorKind::Tampered, "intact bytes differ from those that were acknowledged")
+        }
+        TailVerdict::Ambiguous if tail.evidence.has(EvidenceBit::HeadMissing) => {
+            return Err(Error::new(
+                ErrorKind::Ambiguous,
+                "both slots of HEAD are missing or damaged, so it is unknown what was \
+                 acknowledged; nothing was changed; see `ledger inspect`",
+            )
+            .at_path(&layout.head()));
+        }
+        TailVerdict::Ambiguous => {
+            (ErrorKind::Ambiguous, "it is unknown whether damaged bytes were acknowledged")
+        }
+        TailVerdict::Version => (ErrorKind::Unsupported, "a newer program wrote this"),
+    };
+    let is_long = newest.length == newest.header.prealloc_len;
+    let fault = if is_long || tail.evidence.has(EvidenceBit::SegmentMissing) {
+        let sealed = "the newest segment is sealed, so its successor is missing";
+        if is_long { tail.fault.describe() } else { sealed }.to_owned()
+    } else {
+        format!("expected a file of {} bytes, found {}", newest.header.prealloc_len, newest.length)
+    };
+    let message =
+        format!("{what}: {fault}; nothing was changed; `ledger inspect` shows what can be read");
+    Err(Error::new(kind, message)
+        .at_path(&layout.segment(newest.header.name()))
+        .at_offset(tail.end.offset)
+        .at_seq(tail.end.next_seq))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::options::{LogOptions, UidSource};
+    use crate::log::recovery::RECOVERY_TABLE;
+    use crate::log::segment::{Position, first_header};
+
+    fn kind_of(verdict: TailVerdict) -> Option<ErrorKind> {
+        match verdict {
+            TailVerdict::Clean | TailVerdict::Unproven | TailVerdict::Torn => None,
+            TailVerdict::Corrupt | TailVerdict::AckedTailMissing => Some(ErrorKind::Corrupt),
+            TailVerdict::Tampered => Some(ErrorKind::Tampered),
+            TailVerdict::Ambiguous => Some(ErrorKind::Ambiguous),
+            TailVerdict::Version => Some(ErrorKind::Unsupported),
+        }
+    }
+
+    /// Every row that forbids writing becomes an error of its class that names the place, also the
+    /// row that is never reached because headers are checked first.
+    #[test]
+    fn every_refusing_row_has_its_error_kind() {
+        let storage: std::sync::Arc<dyn Storage> = std::sync::Arc::new(crate::sim::SimDisk::new());
+        let uids = UidSource::new(|| [7; 16]);
+        let header = first_header(&LogOptions::new(storage, uids), 5);
+        let layout = Layout::new(Path::new("/ledger"));
+        let end = Position::start(&header);
+        let newest = Segment { length: header.prealloc_len, header, fault: None };
+        for row in &RECOVERY_TABLE {
+            let tail = Tail {
+                end,
+                batch_end: end,
+                durable_end: end,
+                time: 0,
+                fault: crate::format::FrameFault::BodyCrc,
+                retention: None,
+                resume_points: Vec::new(),
+                evidence: row.needs(),
+                discarded: Vec::new(),
+            };
+            let refused = refuse(&layout, &newest, &tail, row).map_err(|error| {
+                let place =
+                    if tail.evidence.has(EvidenceBit::HeadMissing) { "HEAD" } else { ".seg" };
+                assert!(error.to_string().contains(place), "row {}: {error}", row.label);
+                error.kind()
+            });
+            assert_eq!(refused.err(), kind_of(row.verdict), "row {}", row.label);
+        }
+    }
+}

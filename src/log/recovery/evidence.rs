@@ -1,0 +1,253 @@
+//! Gathering the evidence about the end of the newest segment.
+
+use std::io;
+
+use crate::format::{
+    Chain, ContentHasher, FrameFault, Head, HeadState, HeadSync, HeadView, Placement, RecordHeader,
+    SEEK_STEP, SegmentHeader, frame_size, looks_torn, peek_payload_length,
+};
+use crate::log::folder::DATA_START;
+use crate::log::notes::{DiscardedRange, RetentionRecord, retention_in};
+use crate::log::segment::{Position, Scan, Segment, Segments, read_footer};
+use crate::storage::StorageFile;
+
+use super::table::{Evidence, EvidenceBit};
+
+/// The end of the newest segment, and everything observed about it.
+#[derive(Debug)]
+pub(crate) struct Tail {
+    /// After the last valid frame.
+    pub(crate) end: Position,
+    /// After the last complete batch: everything up to here is kept.
+    pub(crate) batch_end: Position,
+    /// The end that HEAD or the header proves to be durable.
+    pub(crate) durable_end: Position,
+    /// Time of the last record of the last complete batch.
+    pub(crate) time: u64,
+    /// Why there is no valid frame at the end.
+    pub(crate) fault: FrameFault,
+    /// The newest retention note in the segment.
+    pub(crate) retention: Option<RetentionRecord>,
+    /// Positions between batches from which a reader can resume.
+    pub(crate) resume_points: Vec<Position>,
+    /// All observations.
+    pub(crate) evidence: Evidence,
+    /// The bytes from the last complete batch to the last byte that is not zero.
+    pub(crate) discarded: Vec<DiscardedRange>,
+}
+
+/// The result of reading the frames of a segment.
+struct FrameScan {
+    at: Position,
+    batch_end: Position,
+    durable_end: Option<Position>,
+    time: u64,
+    fault: FrameFault,
+    retention: Option<RetentionRecord>,
+    resume_points: Vec<Position>,
+}
+
+/// Read the frames of a segment up to the first invalid one.
+fn scan_frames(scan: &mut Scan, start: Position, durable_seq: u64) -> io::Result<FrameScan> {
+    let mut at = start;
+    let mut result = FrameScan {
+        at,
+        batch_end: start,
+        durable_end: (durable_seq.checked_add(1) == Some(start.next_seq)).then_some(start),
+        time: 0,
+        fault: FrameFault::Empty,
+        retention: None,
+        resume_points: vec![start],
+    };
+    let mut previous = None;
+    loop {
+        let before = at;
+        let next = scan.next(&mut at);
+        bug!(ReadErrorIsEnd => if next.is_err() { return Ok(FrameScan { at, ..result }) });
+        let found = match next? {
+            Ok(found) => found,
+            Err(fault) => return Ok(FrameScan { at, fault, ..result }),
+        };
+        if !follows(previous.as_ref(), &found.header) && !bug!(RulesUnchecked) {
+            return Ok(FrameScan { at: before, fault: FrameFault::Malformed, ..result });
+        }
+        previous = Some(found.header);
+        if found.header.stamp.batch_left == 0 || bug!(BatchLeftIgnored) {
+            (result.batch_end, result.time) = (at, found.header.stamp.time);
+            result.retention = retention_in(&found.header, found.payload).or(result.retention);
+            let is_far = |last: &Position| at.offset - last.offset >= SEEK_STEP;
+            result
+                .resume_points
+                .extend(result.resume_points.last().is_none_or(is_far).then_some(at));
+        }
+        if found.header.stamp.seq == durable_seq {
+            result.durable_end = Some(at);
+        }
+    }
+}
+
+/// Whether an intact record obeys the rules that neither checksum nor link covers.
+fn follows(previous: Option<&RecordHeader>, header: &RecordHeader) -> bool {
+    header.kind != 0
+        && header.schema != 0
+        && previous.is_none_or(|RecordHeader { stamp, .. }| {
+            let is_next = stamp.batch_left.checked_sub(1);
+            stamp.time <= header.stamp.time
+                && is_next.is_none_or(|left| left == header.stamp.batch_left)
+        })
+}
+
+/// Scan the newest segment and collect what can be observed about its end.
+pub(crate) fn examine(
+    scan: &mut Scan,
+    header: &SegmentHeader,
+    view: &HeadView,
+) -> io::Result<Tail> {
+    let start = Position::start(header);
+    let head = view.newest().map(|(_, head)| head);
+    let head_here = head.filter(|head| head.ordinal == header.ordinal);
+    let (durable_seq, durable_offset) = watermark(header, head_here);
+    let result = scan_frames(scan, start, durable_seq)?;
+    let FrameScan { at, batch_end, durable_end, time, fault, retention, resume_points } = result;
+    let agrees = |head: &Head| {
+        head.segment == header.segment
+            && head.ledger == header.ledger
+            && durable_end
+                .is_none_or(|end| end.chain == Some(head.chain) && end.offset == durable_offset)
+    };
+    let tail_scan = scan_tail(scan, batch_end.offset, at.offset)?;
+    let is_at_end = head_here.is_some_and(|head| {
+        head.state != HeadState::Poisoned
+            && head.durable_seq.checked_add(1) == Some(at.next_seq)
+            && head.data_end == at.offset
+            && Some(head.chain) == at.chain
+    });
+    let is_end = bug!(ZeroIsEnd) && fault == FrameFault::Empty;
+    let n = if is_end || bug!(WitnessIgnored) { u64::MAX } else { at.next_seq };
+    let proves = |inflight: u32, seq: u64| seq.saturating_sub(u64::from(inflight)) >= n;
+    let later = !tail_scan.is_zero_from_fault
+        && scan
+            .find(at.offset + 64, |frame| proves(frame.stamp.inflight, frame.stamp.seq))?
+            .is_some();
+    let evidence = Evidence::of([
+        (EvidenceBit::HeadMissing, head.is_none()),
+        (
+            EvidenceBit::SegmentMissing,
+            head.is_some_and(|head| head.ordinal > header.ordinal) && !bug!(NewestMissingIgnored),
+        ),
+        (EvidenceBit::HeadDisagrees, head_here.is_some_and(|head| !agrees(head))),
+        (EvidenceBit::IntactButWrong, fault.is_intact()),
+        (EvidenceBit::Witness, durable_seq >= n),
+        (EvidenceBit::Later, later),
+        (EvidenceBit::RestZero, tail_scan.is_zero_from_fault),
+        (EvidenceBit::BatchComplete, batch_end == at),
+        (EvidenceBit::HeadAtEnd, is_at_end || at.offset == header.born_end),
+        (
+            EvidenceBit::EveryCommit,
+            view.is_whole() && head.is_some_and(|head| head.mode == HeadSync::EveryCommit),
+        ),
+        (EvidenceBit::ZeroMark, has_zero_mark(scan, header, at.offset)?),
+    ]);
+    let durable_end = durable_end.unwrap_or(start);
+    let batch_end = if bug!(SurvivorsDropped) { durable_end } else { batch_end };
+    let discarded = tail_scan.discarded;
+    Ok(Tail {
+        end: at,
+        batch_end,
+        durable_end,
+        time,
+        fault,
+        retention,
+        resume_points,
+        evidence,
+        discarded,
+    })
+}
+
+/// Add what the newest segment's length shows: it has its preallocated length until it is sealed,
+/// and it is sealed only if it has a successor.
+pub(crate) fn with_length(
+    evidence: Evidence,
+    newest: &Segment,
+    file: &dyn StorageFile,
+) -> io::Result<Evidence> {
+    let header = &newest.header;
+    if newest.length == header.prealloc_len {
+        return Ok(evidence);
+    }
+    let footer = read_footer(file, newest.length)?.ok();
+    let is_sealed = footer.is_some_and(|footer| footer.header().as_ref() == Ok(header));
+    Ok(evidence.with(if is_sealed { EvidenceBit::SegmentMissing } else { EvidenceBit::LinkBad }))
+}
+
+/// Add whether HEAD contradicts a segment that has a successor.
+pub(crate) fn with_head(evidence: Evidence, segments: &Segments, view: &HeadView) -> Evidence {
+    let disagrees = view.newest().is_some_and(|(_, head)| segments.contradict(head));
+    if disagrees { evidence.with(EvidenceBit::HeadDisagrees) } else { evidence }
+}
+
+/// The durable end in this segment: a sequence number and an offset.
+fn watermark(header: &SegmentHeader, head_here: Option<&Head>) -> (u64, u64) {
+    let born = (header.born_last.max(header.base_seq.saturating_sub(1)), header.born_end);
+    match head_here {
+        Some(head) if head.durable_seq >= born.0 => (head.durable_seq, head.data_end),
+        _ => (born.0, born.1.max(DATA_START)),
+    }
+}
+
+struct TailScan {
+    is_zero_from_fault: bool,
+    discarded: Vec<DiscardedRange>,
+}
+
+/// Read everything from `from` to the end of the segment; `fault` is the first invalid frame.
+fn scan_tail(scan: &mut Scan, from: u64, fault: u64) -> io::Result<TailScan> {
+    const STEP: usize = 64 * 1024;
+    let (mut offset, mut last) = (from, None);
+    while offset < scan.end {
+        let room = usize::try_from(scan.end - offset).unwrap_or(STEP);
+        let bytes = scan.source.at(offset, room.min(STEP))?;
+        if bytes.is_empty() {
+            break;
+        }
+        if let Some(place) = last_nonzero(bytes) {
+            last = Some(offset + u64::try_from(place).map_err(io::Error::other)?);
+        }
+        offset += u64::try_from(bytes.len()).map_err(io::Error::other)?;
+    }
+    let Some(last) = last else {
+        return Ok(TailScan { is_zero_from_fault: true, discarded: Vec::new() });
+    };
+    let (length, mut hasher, mut offset) = (last + 1 - from, ContentHasher::default(), from);
+    while offset <= last {
+        let room = usize::try_from(last + 1 - offset).unwrap_or(STEP);
+        let bytes = scan.source.at(offset, room.min(STEP))?;
+        if bytes.is_empty() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        hasher.update(bytes);
+        offset += u64::try_from(bytes.len()).map_err(io::Error::other)?;
+    }
+    let blake3 = Chain(hasher.finish()).to_string();
+    let discarded = vec![DiscardedRange { offset: from, length, blake3 }];
+    Ok(TailScan { is_zero_from_fault: last < fault, discarded })
+}
+
+/// Index of the last byte that is not zero. Whole pages of zeros are skipped at once.
+fn last_nonzero(bytes: &[u8]) -> Option<usize> {
+    const ZEROS: [u8; 4096] = [0; 4096];
+    let (number, page) =
+        bytes.chunks(ZEROS.len()).enumerate().rfind(|(_, page)| !ZEROS.starts_with(page))?;
+    Some(number * ZEROS.len() + page.iter().rposition(|byte| *byte != 0)?)
+}
+
+/// Whether the bytes at the first invalid frame show an unwritten sector.
+fn has_zero_mark(scan: &mut Scan, header: &SegmentHeader, offset: u64) -> io::Result<bool> {
+    let placement = Placement { segment: header.segment, offset };
+    let room = usize::try_from(scan.end.saturating_sub(offset)).unwrap_or(usize::MAX);
+    // If the bytes do not even start like a frame, the first 64 bytes decide.
+    let head = scan.source.at(offset, room.min(frame_size(0)))?;
+    let want = peek_payload_length(head).map_or(frame_size(0), frame_size);
+    let bytes = scan.source.at(offset, room.min(want))?;
+    Ok(looks_torn(bytes, placement))
+}

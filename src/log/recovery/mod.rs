@@ -1,0 +1,18 @@
+//! What the end of a log is after a crash or damage, and how the writer continues from it.
+//!
+//! `evidence` observes the newest segment, `table` maps the observations to a verdict, `action` combines
+//! it with the caller's policy, `fence` writes the segment from which the log continues. `diagnose`
+//! does the first two without the lock. `format/recovery.md` is the normative text.
+
+mod action;
+mod diagnose;
+mod evidence;
+mod fence;
+mod table;
+
+pub(crate) use action::RecoveryAction;
+pub use diagnose::{Diagnosis, TailSummary, diagnose, opening_verdict};
+pub(crate) use diagnose::{may_be_written, refuse};
+pub(crate) use evidence::{Tail, examine, with_head, with_length};
+pub(crate) use fence::Fence;
+pub use table::{Evidence, EvidenceBit, RECOVERY_TABLE, RecoveryRule, TailVerdict, classify};

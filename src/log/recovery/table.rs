@@ -1,0 +1,361 @@
+//! The recovery table: which verdict each combination of evidence selects.
+//!
+//! The table is data. The last row matches every combination, and the first match counts, so the
+//! decision is total and unique by construction. A test enumerates all combinations and checks the
+//! properties that make it safe. `format/recovery.md` is the normative text.
+
+use std::fmt;
+
+/// An observation about the end of a log. X is the first place without a valid frame, n the
+/// sequence number expected there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EvidenceBit {
+    /// V: a header is of an unknown major version or needs unknown features.
+    Version,
+    /// H: neither slot of HEAD is valid.
+    HeadMissing,
+    /// B: a header, a link between headers or the newest file's length is wrong.
+    LinkBad,
+    /// M: HEAD names a newer segment than the newest one.
+    SegmentMissing,
+    /// D: HEAD's segment uid or chain value differs from the log's.
+    HeadDisagrees,
+    /// C: the frame at X is intact, but its chain, seq or fields are wrong.
+    IntactButWrong,
+    /// S: a successor states that the segment reaches beyond X.
+    Successor,
+    /// W: HEAD, or the durable extent in the segment's header, covers n.
+    Witness,
+    /// L: a valid later frame proves that n had been synced before that frame was written.
+    Later,
+    /// R: everything from X on is zero.
+    RestZero,
+    /// K: the last batch is complete.
+    BatchComplete,
+    /// Q: HEAD is exactly at X and not poisoned, or X is the end of the content that the segment
+    /// was created with.
+    HeadAtEnd,
+    /// X: HEAD is synced with every commit, and both slots are valid.
+    EveryCommit,
+    /// Z: the frame at X shows a sector that was never written.
+    ZeroMark,
+    /// E: the storage cannot be read at X.
+    ReadError,
+}
+
+const BITS: [(EvidenceBit, char); 15] = [
+    (EvidenceBit::Version, 'V'),
+    (EvidenceBit::HeadMissing, 'H'),
+    (EvidenceBit::LinkBad, 'B'),
+    (EvidenceBit::SegmentMissing, 'M'),
+    (EvidenceBit::HeadDisagrees, 'D'),
+    (EvidenceBit::IntactButWrong, 'C'),
+    (EvidenceBit::Successor, 'S'),
+    (EvidenceBit::Witness, 'W'),
+    (EvidenceBit::Later, 'L'),
+    (EvidenceBit::RestZero, 'R'),
+    (EvidenceBit::BatchComplete, 'K'),
+    (EvidenceBit::HeadAtEnd, 'Q'),
+    (EvidenceBit::EveryCommit, 'X'),
+    (EvidenceBit::ZeroMark, 'Z'),
+    (EvidenceBit::ReadError, 'E'),
+];
+
+impl EvidenceBit {
+    /// All bits, in the order of their letters.
+    pub fn all() -> impl Iterator<Item = Self> {
+        BITS.iter().map(|(bit, _)| *bit)
+    }
+
+    /// Its letter in `format/recovery.md`.
+    #[must_use]
+    pub fn letter(self) -> char {
+        BITS.iter().find(|(bit, _)| *bit == self).map_or('?', |(_, letter)| *letter)
+    }
+
+    /// The observation, for people.
+    #[must_use]
+    pub const fn describe(self) -> &'static str {
+        match self {
+            Self::Version => "a header needs a newer program",
+            Self::HeadMissing => "neither slot of HEAD is valid",
+            Self::LinkBad => "a header, a link between headers or the file's length is wrong",
+            Self::SegmentMissing => "a newer segment than the newest one existed",
+            Self::HeadDisagrees => "HEAD contradicts the log",
+            Self::IntactButWrong => "the frame there is intact, but breaks a rule",
+            Self::Successor => "a successor states that the segment reaches further",
+            Self::Witness => "HEAD or the header covers the record that is expected there",
+            Self::Later => "a later frame proves that the record expected there had been synced",
+            Self::RestZero => "everything from there on is zero",
+            Self::BatchComplete => "the last batch is complete",
+            Self::HeadAtEnd => "HEAD is exactly there",
+            Self::EveryCommit => "HEAD is synced with every commit, and both slots are valid",
+            Self::ZeroMark => "the frame there shows a sector that was never written",
+            Self::ReadError => "the bytes there cannot be read",
+        }
+    }
+
+    const fn mask(self) -> u16 {
+        match self {
+            Self::Version => 1 << 0,
+            Self::HeadMissing => 1 << 1,
+            Self::LinkBad => 1 << 2,
+            Self::SegmentMissing => 1 << 3,
+            Self::HeadDisagrees => 1 << 4,
+            Self::IntactButWrong => 1 << 5,
+            Self::Successor => 1 << 6,
+            Self::Witness => 1 << 7,
+            Self::Later => 1 << 8,
+            Self::RestZero => 1 << 9,
+            Self::BatchComplete => 1 << 10,
+            Self::HeadAtEnd => 1 << 11,
+            Self::EveryCommit => 1 << 12,
+            Self::ZeroMark => 1 << 13,
+            Self::ReadError => 1 << 14,
+        }
+    }
+}
+
+/// A set of observations.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct Evidence(u16);
+
+impl Evidence {
+    /// This evidence and one more observation.
+    #[must_use]
+    pub const fn with(self, bit: EvidenceBit) -> Self {
+        Self(self.0 | bit.mask())
+    }
+
+    /// This evidence without an observation.
+    #[must_use]
+    pub const fn without(self, bit: EvidenceBit) -> Self {
+        Self(self.0 & !bit.mask())
+    }
+
+    /// The observations that are marked as made.
+    pub fn of(observations: impl IntoIterator<Item = (EvidenceBit, bool)>) -> Self {
+        let made = observations.into_iter().filter(|(_, was_made)| *was_made);
+        made.fold(Self::default(), |evidence, (bit, _)| evidence.with(bit))
+    }
+
+    /// Whether an observation was made.
+    #[must_use]
+    pub const fn has(self, bit: EvidenceBit) -> bool {
+        self.0 & bit.mask() != 0
+    }
+
+    /// The letters of the observations that were made.
+    #[must_use]
+    pub fn letters(self) -> String {
+        BITS.iter().filter(|(bit, _)| self.has(*bit)).map(|(_, letter)| letter).collect()
+    }
+}
+
+impl RecoveryRule {
+    /// The observations that the row requires.
+    #[must_use]
+    pub const fn needs(&self) -> Evidence {
+        self.needs
+    }
+
+    /// The observations that it excludes.
+    #[must_use]
+    pub const fn excludes(&self) -> Evidence {
+        self.excludes
+    }
+}
+
+impl TailVerdict {
+    /// A stable name, for programs.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Clean => "clean",
+            Self::Unproven => "unproven_tail",
+            Self::Torn => "torn",
+            Self::Corrupt => "corrupt",
+            Self::AckedTailMissing => "acked_tail_missing",
+            Self::Tampered => "tampered",
+            Self::Ambiguous => "ambiguous",
+            Self::Version => "version",
+        }
+    }
+
+    /// The verdict and what opening does, for people.
+    #[must_use]
+    pub const fn describe(self) -> &'static str {
+        match self {
+            Self::Clean => "the log ends where its writer stopped; writing continues in place",
+            Self::Unproven => {
+                "complete records without proof of durability; a fence rewrites them, nothing is \
+                 discarded"
+            }
+            Self::Torn => "an incomplete, unacknowledged write; a fence discards it",
+            Self::Corrupt => "acknowledged bytes are damaged; opening is refused, readers continue",
+            Self::AckedTailMissing => {
+                "acknowledged records are missing; opening is refused, readers continue"
+            }
+            Self::Tampered => {
+                "intact bytes differ from those that were written; opening is refused, readers \
+                 continue"
+            }
+            Self::Ambiguous => {
+                "it is unknown what was acknowledged; opening is refused unless a person decides"
+            }
+            Self::Version => "a newer program wrote it; opening is refused",
+        }
+    }
+}
+
+impl fmt::Debug for Evidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Evidence({})", self.letters())
+    }
+}
+
+/// What the end of a log is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TailVerdict {
+    /// It is where the last writer stopped: continue in place.
+    Clean,
+    /// Complete records without proof of durability: rewrite them after a fence, discard nothing.
+    Unproven,
+    /// An incomplete, unacknowledged write: discard it with a fence.
+    Torn,
+    /// Acknowledged bytes are damaged: refuse.
+    Corrupt,
+    /// Acknowledged records are missing: refuse.
+    AckedTailMissing,
+    /// Intact bytes differ from those that were written: refuse.
+    Tampered,
+    /// The evidence does not decide: refuse.
+    Ambiguous,
+    /// A newer program wrote it: refuse.
+    Version,
+}
+
+/// A row of the table: the evidence that it requires, the evidence that it excludes, and its
+/// verdict.
+#[derive(Debug)]
+pub struct RecoveryRule {
+    /// Its name in `format/recovery.md`.
+    pub label: &'static str,
+    needs: Evidence,
+    excludes: Evidence,
+    /// The verdict.
+    pub verdict: TailVerdict,
+}
+
+const NONE: Evidence = Evidence(0);
+
+const fn row(
+    label: &'static str,
+    needs: Evidence,
+    excludes: Evidence,
+    verdict: TailVerdict,
+) -> RecoveryRule {
+    RecoveryRule { label, needs, excludes, verdict }
+}
+
+/// The recovery table. The first matching row counts.
+pub const RECOVERY_TABLE: [RecoveryRule; 16] = [
+    row("0", NONE.with(EvidenceBit::Version), NONE, TailVerdict::Version),
+    row("1", NONE.with(EvidenceBit::HeadMissing), NONE, TailVerdict::Ambiguous),
+    row("2", NONE.with(EvidenceBit::LinkBad), NONE, TailVerdict::Corrupt),
+    row("2a", NONE.with(EvidenceBit::SegmentMissing), NONE, TailVerdict::AckedTailMissing),
+    row("2b", NONE.with(EvidenceBit::HeadDisagrees), NONE, TailVerdict::Tampered),
+    row("3", NONE.with(EvidenceBit::IntactButWrong), NONE, TailVerdict::Tampered),
+    row("4", NONE.with(EvidenceBit::Successor), NONE, TailVerdict::Corrupt),
+    row(
+        "5a",
+        NONE.with(EvidenceBit::Witness).with(EvidenceBit::RestZero),
+        NONE,
+        TailVerdict::AckedTailMissing,
+    ),
+    row("5b", NONE.with(EvidenceBit::Witness), NONE, TailVerdict::Corrupt),
+    row("6", NONE.with(EvidenceBit::Later), NONE, TailVerdict::Corrupt),
+    row(
+        "7",
+        NONE.with(EvidenceBit::RestZero)
+            .with(EvidenceBit::BatchComplete)
+            .with(EvidenceBit::HeadAtEnd),
+        NONE,
+        TailVerdict::Clean,
+    ),
+    row(
+        "8",
+        NONE.with(EvidenceBit::RestZero).with(EvidenceBit::BatchComplete),
+        NONE,
+        TailVerdict::Unproven,
+    ),
+    row("9", NONE.with(EvidenceBit::RestZero), NONE, TailVerdict::Torn),
+    row("10", NONE.with(EvidenceBit::EveryCommit), NONE, TailVerdict::Torn),
+    row(
+        "11",
+        NONE.with(EvidenceBit::ZeroMark),
+        NONE.with(EvidenceBit::ReadError),
+        TailVerdict::Torn,
+    ),
+    row("12", NONE, NONE, TailVerdict::Ambiguous),
+];
+
+/// The first row that matches the evidence.
+#[must_use]
+pub fn classify(evidence: Evidence) -> &'static RecoveryRule {
+    let matches = |row: &&RecoveryRule| {
+        evidence.0 & row.needs.0 == row.needs.0 && evidence.0 & row.excludes.0 == 0
+    };
+    let [.., last] = &RECOVERY_TABLE;
+    RECOVERY_TABLE.iter().find(matches).unwrap_or(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The table is total, and no combination of evidence discards acknowledged bytes. All 2^15
+    /// combinations are enumerated.
+    #[test]
+    fn every_combination_of_evidence_has_one_safe_verdict() {
+        let mut reached = std::collections::BTreeSet::new();
+        for bits in 0..1_u16 << BITS.len() {
+            let evidence = Evidence(bits);
+            let row = classify(evidence);
+            reached.insert(row.label);
+            let goes_on = matches!(
+                row.verdict,
+                TailVerdict::Clean | TailVerdict::Unproven | TailVerdict::Torn
+            );
+            let proves_ack = [EvidenceBit::Successor, EvidenceBit::Witness, EvidenceBit::Later]
+                .into_iter()
+                .any(|bit| evidence.has(bit));
+            assert!(!(goes_on && proves_ack), "{evidence:?} continues over acknowledged bytes");
+            let refuses_always = [
+                EvidenceBit::Version,
+                EvidenceBit::HeadMissing,
+                EvidenceBit::LinkBad,
+                EvidenceBit::SegmentMissing,
+                EvidenceBit::HeadDisagrees,
+                EvidenceBit::IntactButWrong,
+            ];
+            let must_refuse = refuses_always.into_iter().any(|bit| evidence.has(bit));
+            assert!(!(goes_on && must_refuse), "{evidence:?} continues");
+            if row.verdict == TailVerdict::Clean {
+                let whole =
+                    [EvidenceBit::RestZero, EvidenceBit::BatchComplete, EvidenceBit::HeadAtEnd];
+                assert!(whole.into_iter().all(|bit| evidence.has(bit)), "{evidence:?}");
+            }
+        }
+        assert_eq!(reached.len(), RECOVERY_TABLE.len(), "a row is unreachable: {reached:?}");
+    }
+
+    /// An ordinary crash during a write is never refused.
+    #[test]
+    fn crash_remains_are_never_refused() {
+        let rest = NONE.with(EvidenceBit::RestZero);
+        assert_eq!(classify(rest.with(EvidenceBit::BatchComplete)).verdict, TailVerdict::Unproven);
+        assert_eq!(classify(rest).verdict, TailVerdict::Torn);
+        assert_eq!(classify(NONE.with(EvidenceBit::ZeroMark)).verdict, TailVerdict::Torn);
+    }
+}

@@ -1,0 +1,324 @@
+//! A cursor over the records of one segment. It names damage and continues after it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+use crate::format::{Chain, FrameFault, SegmentHeader};
+use crate::log::record::{Anomaly, Damage, Item, LoggedRecord, Proof};
+
+use super::scan::{Position, Scan, ScannedFrame, logged};
+
+/// How far a segment is known to be acknowledged.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Extent {
+    /// Everything before this offset was acknowledged.
+    pub(crate) end: u64,
+    /// The last acknowledged record.
+    pub(crate) last_seq: u64,
+    /// Its chain value, according to the successor or HEAD.
+    pub(crate) chain: Option<Chain>,
+    pub(crate) source: ExtentSource,
+}
+
+/// How an extent is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ExtentSource {
+    /// Exactly: from the successor's header, HEAD or the segment's own header.
+    Known,
+    /// The successor is damaged or missing: `last_seq` is before the next segment that is present,
+    /// and `end` is the end of the file. Missing records are reported with the successor.
+    Estimated,
+}
+
+/// A position in a segment, and what is known about the records before it.
+#[derive(Debug)]
+pub(crate) struct SegmentCursor {
+    scan: Scan,
+    path: PathBuf,
+    at: Position,
+    /// The position after the last acknowledged record that was read, if the cursor is beyond it.
+    durable_at: Option<Position>,
+    extent: Extent,
+    proof: Proof,
+}
+
+/// One step of a cursor.
+#[derive(Debug)]
+pub(crate) enum ScanEvent {
+    /// A record: see [`SegmentCursor::current`].
+    Record(Proof),
+    /// Anything else. Boxed, because records are frequent and anomalies are rare.
+    Anomaly(Box<Anomaly>),
+}
+
+/// A position in a segment from which reading can continue.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ResumePoint {
+    pub(crate) at: Position,
+    pub(crate) durable_at: Position,
+    pub(crate) proof: Proof,
+    pub(crate) source: PositionSource,
+}
+
+/// The source of a resume point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PositionSource {
+    /// An index, which may be wrong.
+    Index,
+    /// A cursor that was there.
+    Scan,
+}
+
+/// What is known at the end of a segment.
+#[derive(Debug)]
+pub(crate) struct SegmentEnd {
+    pub(crate) before: Predecessor,
+    pub(crate) next_seq: u64,
+    /// What is wrong with the end.
+    pub(crate) item: Option<Anomaly>,
+}
+
+impl SegmentCursor {
+    pub(crate) fn new(
+        scan: Scan,
+        path: &Path,
+        header: &SegmentHeader,
+        extent: Extent,
+        proof: Proof,
+    ) -> Self {
+        let at = Position::start(header);
+        Self { scan, path: path.to_owned(), at, durable_at: None, extent, proof }
+    }
+
+    /// The current position as a resume point.
+    pub(crate) fn resume_point(&self) -> ResumePoint {
+        let Self { at, proof, .. } = *self;
+        ResumePoint {
+            at,
+            durable_at: self.durable_at.unwrap_or(at),
+            proof,
+            source: PositionSource::Scan,
+        }
+    }
+
+    /// Continue from a point. An index is never trusted: if the record it names is not there, the
+    /// cursor stays where it is. It also stays if the point is beyond the acknowledged end and that
+    /// end has moved since.
+    pub(crate) fn resume(&mut self, point: &ResumePoint) -> Result<bool> {
+        let mut at = point.at;
+        if point.source == PositionSource::Index {
+            let chain = self.scan.chain_before(at.offset).map_err(|e| self.unreadable(e))?;
+            at.chain = chain;
+            let mut after = at;
+            let found = self.scan.advance(&mut after).map_err(|error| self.unreadable(error))?;
+            if (chain.is_none() || found.is_err()) && !bug!(IndexTrusted) {
+                return Ok(false);
+            }
+            self.durable_at = None;
+        } else {
+            let end = self.extent.end;
+            let is_acknowledged = at.offset <= end;
+            if !is_acknowledged && point.durable_at.offset != end {
+                return Ok(false);
+            }
+            self.durable_at = (!is_acknowledged).then_some(point.durable_at);
+            self.proof = point.proof;
+        }
+        self.at = at;
+        Ok(true)
+    }
+
+    /// The frame at an offset, if it is intact and follows from the bytes before it.
+    pub(crate) fn linked(
+        &mut self,
+        offset: u64,
+    ) -> io::Result<std::result::Result<ScannedFrame, FrameFault>> {
+        self.scan.linked(offset)
+    }
+
+    /// The next item that begins before `stop`; `None` at the end.
+    pub(crate) fn next_item_before(&mut self, stop: u64) -> Result<Option<Item>> {
+        if self.at.offset >= stop { Ok(None) } else { self.next_item() }
+    }
+
+    /// The next item; `None` at the end.
+    pub(crate) fn next_item(&mut self) -> Result<Option<Item>> {
+        Ok(self.advance()?.map(|passed| match passed {
+            ScanEvent::Record(proof) => Item::Record(self.current().into_owned(), proof),
+            ScanEvent::Anomaly(item) => item.into_item(),
+        }))
+    }
+
+    /// The record of the last step. Its payload is borrowed from the read buffer.
+    #[inline]
+    pub(crate) fn current(&self) -> LoggedRecord<&[u8]> {
+        logged(self.scan.current(), self.scan.ordinal())
+    }
+
+    /// The record up to which everything was durable when the current one was written.
+    pub(crate) fn durable_before(&self) -> u64 {
+        let stamp = self.scan.current().header.stamp;
+        stamp.seq.saturating_sub(u64::from(stamp.inflight))
+    }
+
+    /// Sequence number of the next record.
+    pub(crate) fn next_seq(&self) -> u64 {
+        self.at.next_seq
+    }
+
+    /// Advance to the next record or anomaly; `None` at the end.
+    pub(crate) fn advance(&mut self) -> Result<Option<ScanEvent>> {
+        let is_estimated = self.extent.source == ExtentSource::Estimated;
+        let is_after_estimate = is_estimated && self.at.next_seq > self.extent.last_seq;
+        if self.at.offset >= self.scan.end || is_after_estimate {
+            return Ok(None);
+        }
+        let fault = match self.advance_record()? {
+            Ok(proof) => return Ok(Some(ScanEvent::Record(proof))),
+            Err(fault) => fault,
+        };
+        self.anomaly_at(fault)
+    }
+
+    /// What is at a position that holds no valid record.
+    fn anomaly_at(&mut self, fault: FrameFault) -> Result<Option<ScanEvent>> {
+        let is_estimated = self.extent.source == ExtentSource::Estimated;
+        let (next, last_seq) = (self.at.next_seq, self.extent.last_seq);
+        if is_estimated {
+            let found = self.find(|seq, _| seq > next && seq <= last_seq)?;
+            return Ok(match found {
+                Some(found) => Some(self.skip(fault, found.offset, found.header.stamp.seq)),
+                None => self.end(),
+            });
+        }
+        if self.at.offset < self.extent.end {
+            let limit = self.extent.end;
+            let found = self.find(|seq, _| seq > next)?.filter(|found| found.offset < limit);
+            let (end, seq) = found.map_or((limit, last_seq.saturating_add(1).max(next)), |found| {
+                (found.offset, found.header.stamp.seq)
+            });
+            return Ok(Some(self.skip(fault, end, seq)));
+        }
+        self.advance_beyond_end(fault)
+    }
+
+    /// After the durable end: a write in progress, a write that a crash interrupted, or a stale
+    /// HEAD and a later record that proves this one to have been there.
+    fn advance_beyond_end(&mut self, fault: FrameFault) -> Result<Option<ScanEvent>> {
+        if matches!(fault, FrameFault::Empty | FrameFault::Cut) {
+            return Ok(self.end());
+        }
+        let next = self.at.next_seq;
+        let proof = |seq: u64, inflight: u32| seq.saturating_sub(u64::from(inflight)) >= next;
+        let Some(found) = self.find(proof)? else {
+            let offset = self.at.offset;
+            self.end();
+            let path = self.path.clone();
+            return Ok(Some(ScanEvent::Anomaly(Box::new(Item::OpenEnd { path, offset, fault }))));
+        };
+        // A writer may have changed the bytes while they were read.
+        self.scan.source.refresh();
+        Ok(Some(match self.advance_record()? {
+            Ok(proof) => ScanEvent::Record(proof),
+            Err(fault) => self.skip(fault, found.offset, found.header.stamp.seq),
+        }))
+    }
+
+    /// Advance over the record at the position, or return why there is none.
+    fn advance_record(&mut self) -> Result<std::result::Result<Proof, FrameFault>> {
+        let is_durable = self.at.offset < self.extent.end;
+        if is_durable {
+            self.durable_at = None;
+        } else if self.durable_at.is_none() {
+            self.durable_at = Some(self.at);
+        }
+        let passed = self.scan.advance(&mut self.at).map_err(|error| self.unreadable(error))?;
+        Ok(passed.map(|()| if is_durable { self.proof } else { Proof::Unproven }))
+    }
+
+    /// The first intact frame after the position whose seq and inflight match.
+    fn find(&mut self, wanted: impl Fn(u64, u32) -> bool) -> Result<Option<ScannedFrame>> {
+        self.scan
+            .find(self.at.offset + 64, |frame| wanted(frame.stamp.seq, frame.stamp.inflight))
+            .map_err(|error| self.unreadable(error))
+    }
+
+    fn unreadable(&self, error: std::io::Error) -> Error {
+        Error::io("read a record", &self.path, error).at_offset(self.at.offset)
+    }
+
+    /// Stop: the segment holds no further record.
+    fn end(&mut self) -> Option<ScanEvent> {
+        self.durable_at.get_or_insert(self.at);
+        self.at.offset = self.scan.end;
+        None
+    }
+
+    /// Continue at `end` with record `next_seq`, and report what is before it as damage.
+    fn skip(&mut self, fault: FrameFault, end: u64, next_seq: u64) -> ScanEvent {
+        let start = self.at;
+        self.proof = Proof::BehindDamage;
+        self.at = Position { offset: end, next_seq, chain: None };
+        if start.offset < self.extent.end {
+            self.durable_at = None;
+        } else {
+            self.durable_at.get_or_insert(start);
+        }
+        ScanEvent::Anomaly(Box::new(Item::Damage(Damage {
+            path: self.path.clone(),
+            offset: start.offset,
+            end,
+            first_seq: start.next_seq,
+            last_seq: next_seq.saturating_sub(1),
+            what: fault.describe().to_owned(),
+        })))
+    }
+
+    /// Compare the end that was reached with the one that the successor or HEAD names.
+    pub(crate) fn finish(self) -> SegmentEnd {
+        let Self { extent, proof, path, .. } = self;
+        let at = self.durable_at.unwrap_or(self.at);
+        let before = match (proof, at.chain) {
+            (Proof::Proven, Some(chain)) => Predecessor::Record(at.next_seq, chain),
+            _ => Predecessor::Damage,
+        };
+        let next_seq = at.next_seq;
+        if extent.source == ExtentSource::Estimated {
+            return SegmentEnd { before, next_seq, item: None };
+        }
+        // Directly after damage the chain value is unknown.
+        let is_same = at.chain.is_none() || extent.chain.is_none() || at.chain == extent.chain;
+        let is_reached =
+            Some(next_seq) == extent.last_seq.checked_add(1) && at.offset == extent.end;
+        if is_reached && is_same {
+            return SegmentEnd { before, next_seq, item: None };
+        }
+        let what = if is_reached {
+            "the last record is not the one that the successor or HEAD names"
+        } else {
+            "acknowledged records are missing at the end of the segment"
+        };
+        let item = Item::Damage(Damage {
+            path,
+            offset: at.offset.min(extent.end),
+            end: extent.end,
+            first_seq: next_seq.min(extent.last_seq),
+            last_seq: extent.last_seq,
+            what: what.to_owned(),
+        });
+        let next_seq = extent.last_seq.saturating_add(1);
+        SegmentEnd { before: Predecessor::Damage, next_seq, item: Some(item) }
+    }
+}
+
+/// What is known about the records before a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Predecessor {
+    /// Nothing: the first header is taken as it is.
+    Anchor,
+    /// The next sequence number and the chain value of the last record.
+    Record(u64, Chain),
+    /// They are damaged.
+    Damage,
+}

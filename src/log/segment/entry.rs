@@ -1,0 +1,49 @@
+//! One segment file as it is found in the folder: its name, and its header if that is readable.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+use crate::format::{HeaderFault, SEGMENT_HEADER_SIZE, SegmentHeader, SegmentName};
+use crate::storage::{Access, Storage};
+
+use super::footer::read_replica;
+
+/// A segment with a readable header.
+#[derive(Debug, Clone)]
+pub(crate) struct Segment {
+    pub(crate) header: SegmentHeader,
+    pub(crate) length: u64,
+    /// What is wrong with the header at the start of the file, if this one was read from the
+    /// footer.
+    pub(crate) fault: Option<HeaderFault>,
+}
+
+/// A file that is named like a segment.
+pub(crate) type SegmentEntry = (SegmentName, PathBuf, std::result::Result<Segment, HeaderFault>);
+
+/// The segment in a file, if its header matches the file name.
+pub(crate) fn good((name, _, read): &SegmentEntry) -> Option<&Segment> {
+    read.as_ref().ok().filter(|segment| segment.header.name() == *name)
+}
+
+pub(crate) fn read_header(
+    storage: &dyn Storage,
+    path: &Path,
+) -> Result<std::result::Result<Segment, HeaderFault>> {
+    let io = |what, error| Error::io(what, path, error);
+    let file = storage.open(path, Access::Read).map_err(|error| io("open the segment", error))?;
+    let length = file.length().map_err(|error| io("measure the segment", error))?;
+    let mut bytes = vec![0; SEGMENT_HEADER_SIZE];
+    let count = file.read_at(&mut bytes, 0).map_err(|error| io("read the header", error))?;
+    bytes.truncate(count);
+    let fault = match SegmentHeader::decode(&bytes) {
+        Ok(header) => return Ok(Ok(Segment { header, length, fault: None })),
+        Err(fault) if fault.is_version() => return Ok(Err(fault)),
+        Err(fault) => fault,
+    };
+    let replica = read_replica(&*file, length).map_err(|error| io("read the footer", error))?;
+    Ok(match replica {
+        Some(header) => Ok(Segment { header, length, fault: Some(fault) }),
+        None => Err(fault),
+    })
+}

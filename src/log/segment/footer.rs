@@ -1,0 +1,106 @@
+//! The footer of a sealed segment, and whether a segment is sealed.
+//!
+//! Neither footer nor index is trusted: one that is invalid or contradicts the headers is reported
+//! and not used.
+
+use std::io;
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::format::{FOOTER_SIZE, Footer, FooterFault, Reason, SegmentHeader, is_sealed_length};
+use crate::log::record::DerivedDamage;
+use crate::storage::{Access, Storage, StorageFile};
+
+/// Whether a segment is sealed.
+#[derive(Debug, Clone)]
+pub(crate) enum Seal {
+    /// It was closed by a fence and is never sealed.
+    Never,
+    /// It is not sealed yet, or it is the newest one.
+    NotYet,
+    /// It is sealed; this is its footer.
+    Whole(Box<Footer>),
+    /// It was sealed, but its footer is invalid.
+    Damaged(DerivedDamage),
+}
+
+impl Seal {
+    /// Whether the writer will not touch the file again.
+    pub(crate) fn is_settled(&self) -> bool {
+        !matches!(self, Self::NotYet)
+    }
+}
+
+/// The footer at the end of a file of this length.
+pub(crate) fn read_footer(
+    file: &dyn StorageFile,
+    length: u64,
+) -> io::Result<std::result::Result<Footer, FooterFault>> {
+    let mut bytes = vec![0; FOOTER_SIZE];
+    let Some(offset) = length.checked_sub(SIZE) else { return Ok(Err(FooterFault::Cut)) };
+    let count = file.read_at(&mut bytes, offset)?;
+    Ok(Footer::decode(bytes.get(..count).unwrap_or_default(), offset))
+}
+
+/// The footer's size as a length on disk.
+const SIZE: u64 = 4096;
+const _: () = assert!(FOOTER_SIZE == 4096, "SIZE is the footer's");
+
+/// The copy of the segment's header in its footer, for a segment whose own header is invalid.
+pub(crate) fn read_replica(
+    file: &dyn StorageFile,
+    length: u64,
+) -> io::Result<Option<SegmentHeader>> {
+    let footer = read_footer(file, length)?.ok();
+    Ok(footer.and_then(|footer| footer.header().ok()))
+}
+
+/// Whether a segment of this length, with this successor, is sealed; and its footer.
+pub(crate) fn read_seal(
+    storage: &dyn Storage,
+    path: &Path,
+    header: &SegmentHeader,
+    length: u64,
+    next: Option<&SegmentHeader>,
+) -> Result<Seal> {
+    if next.is_some_and(|next| next.reason != Reason::Rotate) {
+        return Ok(Seal::Never);
+    }
+    if !is_sealed_length(length, header.prealloc_len) {
+        return Ok(Seal::NotYet);
+    }
+    let io = |what, error| Error::io(what, path, error);
+    let file = storage.open(path, Access::Read).map_err(|error| io("open the segment", error))?;
+    let read = read_footer(&*file, length).map_err(|error| io("read the footer", error))?;
+    let problem = match &read {
+        Ok(footer) => disagreement(footer, header, next).map(str::to_owned),
+        Err(fault) => Some(fault.to_string()),
+    };
+    Ok(match (read, problem) {
+        (Ok(footer), None) => Seal::Whole(Box::new(footer)),
+        // Without a successor nothing proves that the segment was ever sealed.
+        (_, Some(_)) if next.is_none() => Seal::NotYet,
+        (_, problem) => Seal::Damaged(DerivedDamage {
+            path: path.to_owned(),
+            offset: length.saturating_sub(SIZE),
+            end: length,
+            what: problem.unwrap_or_default(),
+        }),
+    })
+}
+
+/// What in a valid footer contradicts the headers.
+fn disagreement(
+    footer: &Footer,
+    header: &SegmentHeader,
+    next: Option<&SegmentHeader>,
+) -> Option<&'static str> {
+    if footer.header().as_ref() != Ok(header) {
+        return Some("the footer belongs to another segment");
+    }
+    let is_end = |next: &SegmentHeader| {
+        (footer.data_end, footer.last_seq, footer.chain_last)
+            == (next.prev_data_end, next.prev_last_seq, next.prev_chain)
+    };
+    (!next.is_none_or(is_end)).then_some("the footer's end is not the one that the successor names")
+}

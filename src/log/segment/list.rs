@@ -1,0 +1,265 @@
+//! The segments in a log's folder: names and headers, where the log starts and ends, and whether
+//! each segment follows from the one before.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{Head, HeaderFault, SegmentHeader, SegmentName};
+use crate::log::errors::{damaged, is_missing};
+use crate::log::folder::{DATA_START, Layout, is_temporary};
+use crate::log::notes::RetentionRecord;
+use crate::storage::{EntryKind, Storage};
+
+use super::entry::{Segment, SegmentEntry, good, read_header};
+use super::footer::{Seal, read_seal};
+use super::manifest::ArchiveManifest;
+use super::start::{LogStart, find_retention_note};
+
+/// All segments of a log, in order.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Segments {
+    pub(crate) folder: PathBuf,
+    pub(crate) list: Vec<SegmentEntry>,
+    /// Names of unknown files in the folder.
+    pub(crate) unknown_files: Vec<String>,
+    /// The required first segment.
+    pub(crate) start: LogStart,
+    /// The note that makes the log start later than segment 0, or is about to.
+    pub(crate) retention: Option<RetentionRecord>,
+    /// In an archive: the header that a successor of the last segment would have.
+    pub(crate) end: Option<SegmentHeader>,
+}
+
+/// How often the folder is listed again because a listed file disappeared during a prune.
+const LISTINGS_MAX: usize = 1000;
+
+impl Segments {
+    /// List the folder, read every header, and determine where the log starts. `known` is the
+    /// newest retention note, if the caller knows it.
+    pub(crate) fn list(
+        storage: &dyn Storage,
+        layout: &Layout,
+        known: Option<&RetentionRecord>,
+    ) -> Result<Self> {
+        let mut left = LISTINGS_MAX;
+        loop {
+            left -= 1;
+            match Self::list_once(storage, layout, known) {
+                Err(error) if is_missing(&error) && left > 0 => {}
+                listed => return listed,
+            }
+        }
+    }
+
+    fn list_once(
+        storage: &dyn Storage,
+        layout: &Layout,
+        known: Option<&RetentionRecord>,
+    ) -> Result<Self> {
+        let mut segments = Self::files(storage, layout)?;
+        segments.retention = known.cloned();
+        let Some(first) = segments.list.first().map(|(name, _, _)| *name) else {
+            return Ok(segments);
+        };
+        if first.ordinal > 0 {
+            if segments.retention.is_none() {
+                segments.retention = find_retention_note(storage, &segments.list)?;
+            }
+            let note = segments.retention.as_ref();
+            segments.start =
+                note.map(|note| LogStart::after_prune(first, note)).unwrap_or_default();
+        }
+        Ok(segments)
+    }
+
+    /// The segments of an archive, whose manifest says where they start and end.
+    pub(crate) fn of_archive(
+        storage: &dyn Storage,
+        layout: &Layout,
+        manifest: &ArchiveManifest,
+        head: Option<&Head>,
+    ) -> Result<Self> {
+        let mut segments = Self::files(storage, layout)?;
+        segments.start = manifest.start();
+        segments.end = manifest.end(segments.list.last(), head);
+        Ok(segments)
+    }
+
+    /// List the folder and read every header.
+    fn files(storage: &dyn Storage, layout: &Layout) -> Result<Self> {
+        let folder = layout.log();
+        let entries =
+            storage.list(&folder).map_err(|error| Error::io("list the folder", &folder, error))?;
+        let mut segments = Self { folder: folder.clone(), ..Self::default() };
+        for entry in entries {
+            match SegmentName::parse(&entry.name) {
+                Some(name) if entry.kind == EntryKind::File => {
+                    let path = folder.join(&entry.name);
+                    let read = read_header(storage, &path)?;
+                    segments.list.push((name, path, read));
+                }
+                _ if entry.kind == EntryKind::File && is_temporary(&entry.name) => {}
+                _ => segments.unknown_files.push(entry.name),
+            }
+        }
+        segments.list.sort_by_key(|(name, _, _)| *name);
+        Ok(segments)
+    }
+
+    /// The first valid segment with this ordinal.
+    pub(crate) fn with_ordinal(&self, ordinal: u64) -> Option<&Segment> {
+        self.list.iter().filter_map(good).find(|segment| segment.header.ordinal == ordinal)
+    }
+
+    /// The header of the successor, whatever its file is named.
+    pub(crate) fn successor(&self, header: &SegmentHeader) -> Option<&SegmentHeader> {
+        let intact = self.list.iter().filter_map(|(_, _, read)| read.as_ref().ok());
+        intact.map(|segment| &segment.header).chain(&self.end).find(|next| {
+            next.prev_segment == header.segment
+                && Some(next.ordinal) == header.ordinal.checked_add(1)
+        })
+    }
+
+    /// Whether a segment is sealed, and its footer.
+    pub(crate) fn seal(
+        &self,
+        storage: &dyn Storage,
+        path: &Path,
+        segment: &Segment,
+    ) -> Result<Seal> {
+        let Segment { header, length, .. } = segment;
+        read_seal(storage, path, header, *length, self.successor(header))
+    }
+
+    /// Whether HEAD is in a segment that has a successor and contradicts the successor's header. A
+    /// crash may leave HEAD there, stale but without contradiction.
+    pub(crate) fn contradict(&self, head: &Head) -> bool {
+        let header = |ordinal| self.with_ordinal(ordinal).map(|segment| &segment.header);
+        let next = header(head.ordinal.saturating_add(1));
+        let (Some(own), Some(next)) = (header(head.ordinal), next) else { return false };
+        let is_its_end = head.durable_seq == next.prev_last_seq;
+        head.ledger != own.ledger
+            || head.segment != own.segment
+            || head.durable_seq > next.prev_last_seq
+            || head.data_end > next.prev_data_end
+            || (is_its_end && (head.chain, head.data_end) != (next.prev_chain, next.prev_data_end))
+    }
+
+    /// The newest segment, if every header is valid and follows from the one before.
+    pub(crate) fn linked(&self) -> Result<&Segment> {
+        let mut previous: Option<&Segment> = None;
+        for (index, (name, path, read)) in self.list.iter().enumerate() {
+            let segment = match read {
+                Ok(segment) => segment,
+                Err(fault) => return Err(header_error(path, fault)),
+            };
+            if let Some(fault) = &segment.fault {
+                return Err(header_error(path, fault));
+            }
+            if segment.header.ro_compat != 0 {
+                return Err(unknown_features(path, segment.header.ro_compat));
+            }
+            let ordinal = u64::try_from(index).unwrap_or(u64::MAX);
+            let ordinal = ordinal.saturating_add(self.start.ordinal);
+            if let Some(problem) = self.link_problem(*name, ordinal, previous, segment) {
+                return Err(damaged(path, 0, segment.header.base_seq, &problem));
+            }
+            if let Some(before) = previous
+                && let Some(problem) = length_problem(before, segment)
+            {
+                let header = &before.header;
+                let path = path.with_file_name(header.name().to_string());
+                return Err(damaged(&path, before.length, header.base_seq, &problem));
+            }
+            previous = Some(segment);
+        }
+        previous.ok_or_else(|| {
+            Error::new(
+                ErrorKind::Corrupt,
+                "there is no segment, but a ledger always has one; restore it from a copy",
+            )
+            .at_path(&self.folder)
+        })
+    }
+}
+
+impl Segments {
+    /// What is wrong with a segment's place in the sequence, if anything.
+    pub(crate) fn link_problem(
+        &self,
+        name: SegmentName,
+        ordinal: u64,
+        previous: Option<&Segment>,
+        segment: &Segment,
+    ) -> Option<String> {
+        link_problem(name, ordinal, previous.ok_or(&self.start), segment)
+    }
+}
+
+/// Added to the report of segments that are missing before the first one.
+pub(crate) const NO_NOTE: &str = ", and no readable retention note says that it was pruned";
+
+/// What is wrong with a segment's place after another one, or at the start of the log, if anything.
+fn link_problem(
+    name: SegmentName,
+    ordinal: u64,
+    previous: std::result::Result<&Segment, &LogStart>,
+    segment: &Segment,
+) -> Option<String> {
+    let header = &segment.header;
+    if header.name() != name {
+        return Some(format!("the file is named {name}, but its header says {}", header.name()));
+    }
+    bug!(MissingSegmentSkipped => return None);
+    if header.ordinal != ordinal {
+        let note = if previous.is_err() { NO_NOTE } else { "" };
+        return Some(format!(
+            "segment {ordinal} is missing{note}: expected it here, found segment {}",
+            header.ordinal
+        ));
+    }
+    let previous = match previous {
+        Ok(segment) => &segment.header,
+        Err(beginning) => return beginning.problem(header),
+    };
+    bug!(StaleSegmentAccepted => return None);
+    let is_next = header.ledger == previous.ledger
+        && header.genesis == previous.genesis
+        && header.prev_segment == previous.segment
+        && Some(header.base_seq) == header.prev_last_seq.checked_add(1)
+        && header.base_seq >= previous.base_seq
+        && header.writer_epoch >= previous.writer_epoch
+        && header.prev_data_end >= previous.born_end.max(DATA_START)
+        && header.prev_data_end <= previous.prealloc_len;
+    (!is_next).then(|| {
+        format!("the segment does not follow from segment {}: its links differ", previous.ordinal)
+    })
+}
+
+/// What is wrong with the length of a segment that has a successor, if anything.
+fn length_problem(previous: &Segment, next: &Segment) -> Option<String> {
+    bug!(CutSegmentAccepted => return None);
+    (previous.length < next.header.prev_data_end).then(|| {
+        format!(
+            "the file is truncated: expected at least {} bytes, found {}",
+            next.header.prev_data_end, previous.length
+        )
+    })
+}
+
+/// Readers may use the segment; a writer needs features that this version lacks.
+fn unknown_features(path: &Path, flags: u32) -> Error {
+    let message = format!(
+        "writing needs unknown features (ro-compat flags {flags:#x}); use a newer `ledger`, or \
+         read with `ledger inspect`"
+    );
+    Error::new(ErrorKind::Unsupported, message).at_path(path).at_offset(0)
+}
+
+fn header_error(path: &Path, fault: &HeaderFault) -> Error {
+    if fault.is_version() {
+        return Error::new(ErrorKind::Unsupported, fault.to_string()).at_path(path).at_offset(0);
+    }
+    let message = format!("{fault}; nothing was changed; `ledger inspect` shows what can be read");
+    Error::new(ErrorKind::Corrupt, message).at_path(path).at_offset(0)
+}

@@ -1,0 +1,450 @@
+//! Reading the frames of one segment. Every frame is checked before any of it is used.
+
+use std::io;
+
+use crate::format::{
+    Chain, ChainKey, CheckedFrame, CheckedHead, FrameFault, LinksAhead, RecordHeader, Seeds,
+    SegmentHeader, frame_size,
+};
+use crate::log::folder::DATA_START;
+use crate::log::record::LoggedRecord;
+use crate::storage::{Map, StorageFile};
+
+/// How much is read from a file at a time, in bytes.
+const WINDOW: usize = 256 * 1024;
+
+/// A segment's bytes: mapped, or read in windows.
+#[derive(Debug)]
+pub(crate) enum Source {
+    /// All of them in memory.
+    Mapped(Map),
+    /// Read as needed.
+    Windowed {
+        /// The file.
+        file: Box<dyn StorageFile>,
+        /// Buffer for the bytes that were read.
+        window: Vec<u8>,
+        /// How much of it holds bytes of the file.
+        filled: usize,
+        /// Offset in the file of its first byte.
+        start: u64,
+        /// How often it was filled.
+        fills: u64,
+    },
+}
+
+impl Source {
+    /// Bytes of a file that may be damaged or still be written to.
+    pub(crate) fn windowed(file: Box<dyn StorageFile>) -> Self {
+        Self::Windowed { file, window: Vec::new(), filled: 0, start: 0, fills: 0 }
+    }
+
+    /// Up to `want` bytes at `offset`: fewer only at the end of the file.
+    pub(crate) fn at(&mut self, offset: u64, want: usize) -> io::Result<&[u8]> {
+        match self {
+            Self::Mapped(map) => {
+                let rest = usize::try_from(offset).ok().and_then(|from| map.get(from..));
+                let rest = rest.unwrap_or_default();
+                Ok(rest.get(..want).unwrap_or(rest))
+            }
+            Self::Windowed { file, window, filled, start, fills } => {
+                let place = |start: u64, filled: usize| {
+                    let from = usize::try_from(offset.checked_sub(start)?).ok()?;
+                    (from.checked_add(want)? <= filled).then_some(from)
+                };
+                if place(*start, *filled).is_none() {
+                    if window.len() < want.max(WINDOW) {
+                        *window = vec![0; want.max(WINDOW)];
+                    }
+                    // If the read fails, the window must not be used.
+                    (*filled, *start) = (0, offset);
+                    *fills += 1;
+                    *filled = file.read_at(window, offset)?;
+                }
+                let from = place(*start, *filled).unwrap_or(0);
+                let rest = window.get(from..*filled).unwrap_or_default();
+                Ok(rest.get(..want).unwrap_or(rest))
+            }
+        }
+    }
+
+    /// Bytes that are still in memory from the last read.
+    fn held(&self, offset: u64, length: usize) -> Option<&[u8]> {
+        self.in_memory(offset)?.get(..length)
+    }
+
+    /// All bytes in memory from `offset` on.
+    fn in_memory(&self, offset: u64) -> Option<&[u8]> {
+        let (bytes, start) = match self {
+            Self::Mapped(map) => (&**map, 0),
+            Self::Windowed { window, filled, start, .. } => (window.get(..*filled)?, *start),
+        };
+        bytes.get(usize::try_from(offset.checked_sub(start)?).ok()?..)
+    }
+
+    /// Changes whenever the bytes in memory may have changed; unknown for a map.
+    fn fills(&self) -> Option<u64> {
+        match self {
+            Self::Mapped(_) => None,
+            Self::Windowed { fills, .. } => Some(*fills),
+        }
+    }
+
+    /// Drop the window: the file may have been written to since.
+    pub(crate) fn refresh(&mut self) {
+        if let Self::Windowed { filled, fills, .. } = self {
+            *filled = 0;
+            *fills += 1;
+        }
+    }
+}
+
+/// A position between two frames of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Position {
+    /// Where the next frame starts.
+    pub(crate) offset: u64,
+    /// The sequence number that it must have.
+    pub(crate) next_seq: u64,
+    /// The chain value before it; unknown after damage.
+    pub(crate) chain: Option<Chain>,
+}
+
+impl Position {
+    /// Before a segment's first frame.
+    pub(crate) fn start(header: &SegmentHeader) -> Self {
+        let (next_seq, chain) = (header.base_seq, Some(header.prev_chain));
+        Self { offset: DATA_START, next_seq, chain }
+    }
+}
+
+/// A valid frame at its expected position.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ScannedFrame<P = Vec<u8>> {
+    pub(crate) header: RecordHeader,
+    pub(crate) payload: P,
+    pub(crate) chain: Chain,
+    pub(crate) offset: u64,
+    pub(crate) size: u64,
+}
+
+impl<P> ScannedFrame<P> {
+    /// Where it ends.
+    fn end(&self) -> u64 {
+        self.offset + self.size
+    }
+}
+
+impl ScannedFrame<&[u8]> {
+    /// The frame with an owned payload.
+    pub(crate) fn into_owned(self) -> ScannedFrame {
+        let Self { header, payload, chain, offset, size } = self;
+        ScannedFrame { header, payload: payload.to_vec(), chain, offset, size }
+    }
+}
+
+/// The length of a payload that stays in the read buffer until something else is read.
+#[derive(Debug, Clone, Copy)]
+struct HeldPayload {
+    length: usize,
+}
+
+/// Whether the links of the chain are recomputed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChainCheck {
+    /// Each link is recomputed from the record's content.
+    Recompute,
+    /// The stored values are used: only checksums and order are checked.
+    Trust,
+}
+
+/// The frames of one segment.
+#[derive(Debug)]
+pub(crate) struct Scan {
+    pub(crate) source: Source,
+    seeds: Seeds,
+    ordinal: u64,
+    key: ChainKey,
+    prev_chain: Chain,
+    /// No frame reaches beyond this offset.
+    pub(crate) end: u64,
+    pub(crate) check: ChainCheck,
+    /// Links computed ahead, and the number of the fill whose bytes they cover.
+    ahead: (LinksAhead, u64),
+    /// The last frame. It is stored and read in place: passing it by value copies it at each call,
+    /// which costs as much as checking it.
+    current: Option<ScannedFrame<HeldPayload>>,
+    /// Its payload, if the source is mapped.
+    copied: Vec<u8>,
+}
+
+impl Scan {
+    pub(crate) fn new(source: Source, header: &SegmentHeader, end: u64) -> Self {
+        let key = ChainKey::new(&header.genesis);
+        let seeds = Seeds::new(&header.segment);
+        let (ordinal, prev_chain) = (header.ordinal, header.prev_chain);
+        let (check, ahead) = (ChainCheck::Recompute, (LinksAhead::default(), 0));
+        let (current, copied) = (None, Vec::new());
+        Self { source, seeds, ordinal, key, prev_chain, end, check, ahead, current, copied }
+    }
+
+    pub(crate) fn ordinal(&self) -> u64 {
+        self.ordinal
+    }
+
+    /// Advance over the frame at a position, or return why there is none.
+    pub(crate) fn advance(&mut self, at: &mut Position) -> io::Result<Result<(), FrameFault>> {
+        let (key, seq) = (self.key, at.next_seq);
+        let chain = at.chain.filter(|_| self.check == ChainCheck::Recompute);
+        let link = chain.and_then(|chain| self.link_ahead(at.offset, &chain));
+        let prove = |frame: &CheckedFrame<'_>| match (link, chain) {
+            _ if bug!(ChainUnchecked) => Ok(()),
+            (Some(link), _) if frame.verify_link(seq, &link).is_ok() => Ok(()),
+            (_, Some(chain)) => frame.verify(seq, &key, &chain).map(drop),
+            _ if frame.header().stamp.seq == seq => Ok(()),
+            _ => Err(FrameFault::Seq),
+        };
+        let found =
+            match self.frame(at.offset, prove, |payload| HeldPayload { length: payload.len() })? {
+                Ok(found) => found,
+                Err(fault) => return Ok(Err(fault)),
+            };
+        // No writer reaches the last sequence number, so a header with it is not a writer's.
+        let Some(next_seq) = seq.checked_add(1) else { return Ok(Err(FrameFault::Seq)) };
+        at.offset = found.end();
+        at.next_seq = next_seq;
+        at.chain = Some(found.chain);
+        if let Source::Mapped(_) = &self.source {
+            // A payload in a map is copied before it is interpreted.
+            let bytes = self.source.held(found.offset + HEADER_SIZE, found.payload.length);
+            self.copied.clear();
+            self.copied.extend_from_slice(bytes.unwrap_or_default());
+        }
+        self.current = Some(found);
+        Ok(Ok(()))
+    }
+
+    /// Advance over the frame at a position and return it.
+    pub(crate) fn next(
+        &mut self,
+        at: &mut Position,
+    ) -> io::Result<Result<ScannedFrame<&[u8]>, FrameFault>> {
+        let passed = self.advance(at)?;
+        Ok(passed.map(|()| self.current()))
+    }
+
+    /// The last frame, if nothing else was read since.
+    #[inline]
+    pub(crate) fn current(&self) -> ScannedFrame<&[u8]> {
+        let found = self.current.as_ref().and_then(|passed| {
+            let ScannedFrame { header, payload: HeldPayload { length }, chain, offset, size } =
+                *passed;
+            let payload = match &self.source {
+                Source::Mapped(_) => self.copied.get(..length),
+                Source::Windowed { .. } => self.source.held(offset + HEADER_SIZE, length),
+            };
+            Some(ScannedFrame { header, payload: payload?, chain, offset, size })
+        });
+        found.expect("the current frame is in memory until something else is read")
+    }
+
+    /// The link that the frame at an offset must have after a chain value, if its bytes are in
+    /// memory and frames are being read in order.
+    fn link_ahead(&mut self, offset: u64, previous: &Chain) -> Option<Chain> {
+        let fills = self.source.fills()?;
+        let (ahead, fill) = &mut self.ahead;
+        if *fill != fills {
+            ahead.forget();
+            *fill = fills;
+        }
+        if ahead.is_empty() && self.current.is_some_and(|passed| passed.end() == offset) {
+            let room = usize::try_from(self.end.saturating_sub(offset)).unwrap_or(usize::MAX);
+            let bytes = self.source.in_memory(offset)?;
+            ahead.look(bytes.get(..room).unwrap_or(bytes), offset, previous, &self.key);
+        }
+        ahead.take(offset, previous)
+    }
+
+    /// The first frame at or after `offset` that passes its CRCs and that `wanted` accepts.
+    pub(crate) fn find(
+        &mut self,
+        offset: u64,
+        wanted: impl Fn(&RecordHeader) -> bool,
+    ) -> io::Result<Option<ScannedFrame>> {
+        let mut at = offset.next_multiple_of(FRAME_STEP);
+        while at < self.end {
+            // Whole pages of zeros are skipped at once.
+            let page = self.source.at(at, ZEROS.len())?;
+            if page == ZEROS {
+                at += PAGE;
+                continue;
+            }
+            let prove = |frame: &CheckedFrame<'_>| {
+                if wanted(frame.header()) { Ok(()) } else { Err(FrameFault::Seq) }
+            };
+            let found = self.frame(at, prove, <[u8]>::to_vec)?;
+            match found {
+                Ok(found) => return Ok(Some(found)),
+                Err(_) => at += FRAME_STEP,
+            }
+        }
+        Ok(None)
+    }
+
+    /// The frame at an offset that an index names. Whatever its sequence number, it must be intact
+    /// and follow from the chain value in the bytes before it.
+    pub(crate) fn linked(&mut self, offset: u64) -> io::Result<Result<ScannedFrame, FrameFault>> {
+        let Some(chain) = self.chain_before(offset)? else { return Ok(Err(FrameFault::Cut)) };
+        let key = self.key;
+        let prove = |frame: &CheckedFrame<'_>| {
+            frame.verify(frame.header().stamp.seq, &key, &chain).map(drop)
+        };
+        self.frame(offset, prove, <[u8]>::to_vec)
+    }
+
+    /// The chain value of the previous record, as stored in the bytes before an offset.
+    pub(crate) fn chain_before(&mut self, offset: u64) -> io::Result<Option<Chain>> {
+        if offset == DATA_START {
+            return Ok(Some(self.prev_chain));
+        }
+        let Some(start) = offset.checked_sub(CHAIN_SIZE).filter(|start| *start >= DATA_START)
+        else {
+            return Ok(None);
+        };
+        Ok(self.source.at(start, 32)?.first_chunk().copied().map(Chain))
+    }
+
+    #[inline]
+    fn frame<P>(
+        &mut self,
+        offset: u64,
+        prove: impl Fn(&CheckedFrame<'_>) -> Result<(), FrameFault>,
+        keep: fn(&[u8]) -> P,
+    ) -> io::Result<Result<ScannedFrame<P>, FrameFault>> {
+        let seed = self.seeds.at(offset);
+        let room = usize::try_from(self.end.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let head = self.source.at(offset, room.min(frame_size(0)))?;
+        // An invalid header says nothing about a body, so no body is read.
+        let head = match CheckedHead::check(head, &seed) {
+            Ok(head) => head,
+            Err(fault) => return Ok(Err(fault)),
+        };
+        let bytes = self.source.at(offset, room.min(head.frame_size()))?;
+        let frame = match head.frame(bytes, &seed, self.ordinal) {
+            Ok(frame) => frame,
+            Err(fault) => return Ok(Err(fault)),
+        };
+        Ok(prove(&frame).map(|()| {
+            let record = frame.trust();
+            let size = u64::try_from(frame.size()).unwrap_or(u64::MAX);
+            let payload = keep(record.payload);
+            ScannedFrame { header: record.header, payload, chain: record.chain, offset, size }
+        }))
+    }
+}
+
+/// Size of a frame's header.
+const HEADER_SIZE: u64 = 48;
+/// Size of the chain value at a frame's end.
+const CHAIN_SIZE: u64 = 32;
+/// Frames start at multiples of this.
+const FRAME_STEP: u64 = 64;
+const PAGE: u64 = 4096;
+const ZEROS: [u8; 4096] = [0; 4096];
+
+#[inline]
+pub(crate) fn logged<P>(found: ScannedFrame<P>, segment: u64) -> LoggedRecord<P> {
+    let stamp = found.header.stamp;
+    LoggedRecord {
+        seq: stamp.seq,
+        time: stamp.time,
+        kind: found.header.kind,
+        codec: found.header.codec,
+        schema: found.header.schema,
+        batch_left: stamp.batch_left,
+        payload: found.payload,
+        chain: found.chain,
+        segment,
+        offset: found.offset,
+        size: found.size,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::format::{Codec, NewRecord, Placement, Stamp, Uid, encode_frame};
+    use crate::sim::SimDisk;
+    use crate::storage::{Access, Storage};
+
+    const SEGMENT: Uid = [3; 16];
+
+    /// Write a frame with a payload of 200 bytes as record `seq`.
+    fn write(file: &dyn StorageFile, key: &ChainKey, seq: u64, byte: u8, previous: Chain) -> Chain {
+        let record = NewRecord { kind: 9, codec: Codec::Raw, schema: 1, payload: vec![byte; 200] };
+        let offset = DATA_START + (seq - 1) * 320;
+        let placement = Placement { segment: SEGMENT, offset };
+        let stamp = Stamp { seq, time: 5, ordinal: 1, inflight: 0, batch_left: 0 };
+        let mut bytes = Vec::new();
+        let chain = encode_frame(&mut bytes, &record, stamp, placement, key, &previous);
+        file.write_at(&bytes, offset).unwrap();
+        chain
+    }
+
+    /// Links that were computed ahead are only used for the bytes from which they were computed. A
+    /// record that is overwritten with valid checksums and the old link is rejected after a
+    /// refresh; once it is restored it is accepted.
+    #[test]
+    fn links_computed_ahead_are_dropped_on_refresh() {
+        let disk = SimDisk::new();
+        let file = disk.create(Path::new("/segment")).unwrap();
+        let key = ChainKey::new(&[9; 16]);
+        let mut chains = vec![Chain::GENESIS];
+        for seq in 1..=6 {
+            let last = *chains.last().unwrap();
+            chains.push(write(&*file, &key, seq, 1, last));
+        }
+        let source = Source::windowed(disk.open(Path::new("/segment"), Access::Read).unwrap());
+        let mut scan = Scan {
+            source,
+            seeds: Seeds::new(&SEGMENT),
+            ordinal: 1,
+            key,
+            prev_chain: Chain::GENESIS,
+            end: DATA_START + 6 * 320,
+            check: ChainCheck::Recompute,
+            ahead: (LinksAhead::default(), 0),
+            current: None,
+            copied: Vec::new(),
+        };
+        let mut at = Position { offset: DATA_START, next_seq: 1, chain: Some(Chain::GENESIS) };
+        for _ in 1..=3 {
+            scan.next(&mut at).unwrap().unwrap();
+        }
+        assert!(!scan.ahead.0.is_empty(), "the link of the fourth frame was computed ahead");
+
+        // A forged payload under the stored link.
+        write(&*file, &key, 4, 2, chains[3]);
+        file.write_at(&chains[4].0, DATA_START + 4 * 320 - CHAIN_SIZE).unwrap();
+        reseal(&*file, 4);
+        scan.source.refresh();
+        assert_eq!(scan.next(&mut at).unwrap().map(drop), Err(FrameFault::Chain));
+
+        write(&*file, &key, 4, 1, chains[3]);
+        scan.source.refresh();
+        for seq in 4..=6 {
+            assert_eq!(scan.next(&mut at).unwrap().unwrap().header.stamp.seq, seq);
+        }
+    }
+
+    /// Recompute the checksums of a frame.
+    fn reseal(file: &dyn StorageFile, seq: u64) {
+        let offset = DATA_START + (seq - 1) * 320;
+        let mut bytes = vec![0; 320];
+        file.read_at(&mut bytes, offset).unwrap();
+        crate::format::stamp_frame(&mut bytes, 0, &Placement { segment: SEGMENT, offset }.seed());
+        file.write_at(&bytes, offset).unwrap();
+    }
+}

@@ -1,0 +1,142 @@
+//! Where a log starts: at its first record, or after records that were pruned or are in another
+//! archive.
+//!
+//! Invariants:
+//! - A log starts later only if a retention note in the log itself, or the manifest of an archive,
+//!   says so. Otherwise absent segments are missing.
+//! - The newest retention note counts. It is searched for only if segment 0 is absent.
+
+use std::io;
+
+use crate::error::{Error, Result};
+use crate::format::{Chain, FrameFault, Index, SegmentHeader, SegmentName, is_sealed_length};
+use crate::log::notes::{KIND_RETENTION_NOTE, RetentionRecord, retention_in};
+use crate::storage::{Access, Storage, StorageFile};
+
+use super::cursor::Predecessor;
+use super::entry::{Segment, SegmentEntry, good};
+use super::footer::read_footer;
+use super::scan::{ChainCheck, Position, Scan, Source};
+
+/// The required first segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LogStart {
+    pub(crate) ordinal: u64,
+    /// Its first record.
+    pub(crate) seq: u64,
+    /// Chain value of the record before; `None` if only the segment's header states it.
+    pub(crate) chain: Option<Chain>,
+}
+
+impl Default for LogStart {
+    fn default() -> Self {
+        Self { ordinal: 0, seq: 1, chain: Some(Chain::GENESIS) }
+    }
+}
+
+impl LogStart {
+    /// The start of a log whose first file has this name and that was pruned.
+    pub(crate) fn after_prune(first: SegmentName, retention: &RetentionRecord) -> Self {
+        let note = &retention.note;
+        if first.ordinal <= note.last_ordinal {
+            // A prune was interrupted: the segments that are still there are valid.
+            return Self { ordinal: first.ordinal, seq: first.base_seq, chain: None };
+        }
+        Self {
+            ordinal: note.last_ordinal.saturating_add(1),
+            seq: note.last_seq.saturating_add(1),
+            chain: note.chain(),
+        }
+    }
+
+    /// What the first segment must follow from.
+    pub(crate) fn predecessor(&self) -> Predecessor {
+        self.chain.map_or(Predecessor::Anchor, |chain| Predecessor::Record(self.seq, chain))
+    }
+
+    /// What is wrong with the first segment, if anything.
+    pub(crate) fn problem(&self, header: &SegmentHeader) -> Option<String> {
+        let is_first = header.base_seq == self.seq
+            && self.chain.is_none_or(|chain| chain == header.prev_chain);
+        if is_first {
+            return None;
+        }
+        Some(match self.seq {
+            1 => "the first segment does not begin at record 1".to_owned(),
+            seq => format!(
+                "the first segment does not start at the pruned end: expected record {seq} and the \
+                 noted chain, found record {}",
+                header.base_seq
+            ),
+        })
+    }
+}
+
+/// The newest retention note in some segments.
+pub(crate) fn find_retention_note(
+    storage: &dyn Storage,
+    list: &[SegmentEntry],
+) -> Result<Option<RetentionRecord>> {
+    for (index, entry) in list.iter().enumerate().rev() {
+        let Some(segment) = good(entry) else { continue };
+        let path = &entry.1;
+        let io = |error| Error::io("search for the retention note", path, error);
+        let file = storage.open(path, Access::Read).map_err(io)?;
+        if may_hold_note(&*file, segment).map_err(io)? {
+            let is_newest = index + 1 == list.len();
+            let found = last_note(file, segment, is_newest).map_err(io)?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Whether a segment's index lists a retention note; a segment without an index may hold one.
+fn may_hold_note(file: &dyn StorageFile, segment: &Segment) -> io::Result<bool> {
+    let header = &segment.header;
+    if !is_sealed_length(segment.length, header.prealloc_len) {
+        return Ok(true);
+    }
+    let footer = read_footer(file, segment.length)?.ok();
+    let Some(footer) = footer.filter(|footer| footer.header().as_ref() == Ok(header)) else {
+        return Ok(true);
+    };
+    // At most `INDEX_LENGTH_MAX` and within the file: the footer was checked.
+    let mut bytes = vec![0; usize::try_from(footer.index_length).unwrap_or(0)];
+    let count = file.read_at(&mut bytes, footer.data_end)?;
+    bytes.truncate(count);
+    let index = Index::decode(bytes, &footer).ok();
+    Ok(index.is_none_or(|index| index.of_kind(KIND_RETENTION_NOTE).next().is_some()))
+}
+
+/// The last note among the frames of a segment; damage is skipped.
+fn last_note(
+    file: Box<dyn StorageFile>,
+    segment: &Segment,
+    is_newest: bool,
+) -> io::Result<Option<RetentionRecord>> {
+    let mut scan = Scan::new(Source::windowed(file), &segment.header, segment.length);
+    scan.check = ChainCheck::Trust;
+    let mut at = Position::start(&segment.header);
+    let mut last = None;
+    loop {
+        match scan.next(&mut at)? {
+            Ok(found) => {
+                last = retention_in(&found.header, found.payload).or(last);
+            }
+            Err(FrameFault::Empty) if is_newest => return Ok(last),
+            Err(_) => {
+                let due = at.next_seq;
+                match scan.find(at.offset + 64, |frame| frame.stamp.seq >= due)? {
+                    None => return Ok(last),
+                    Some(found) => {
+                        let next_seq = found.header.stamp.seq;
+                        at = Position { offset: found.offset, next_seq, chain: None };
+                    }
+                }
+            }
+        }
+    }
+}

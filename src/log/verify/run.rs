@@ -1,0 +1,190 @@
+//! Running a verification.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::Chain;
+use crate::log::folder::Layout;
+use crate::log::reader::LogReader;
+use crate::log::record::Ack;
+use crate::log::recovery::{TailVerdict, may_be_written, opening_verdict};
+use crate::storage::Storage;
+
+use super::expect::ExpectationResult;
+use super::finding::{FindingClass, VerifyFinding};
+use super::options::{FINDINGS_MAX, VerifyContext, VerifyCounts, VerifyOptions};
+use super::range::{RangeResult, VerifyRange, total_length};
+use super::{expect, head, pieces, range, tail};
+
+/// Whether a verification is complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Completion {
+    /// All of the log was verified.
+    Complete,
+    /// It was asked to stop: the result covers a part of the log.
+    Stopped,
+}
+
+/// The result of a verification.
+#[derive(Debug)]
+pub struct Verification {
+    /// All findings, in the order of the log.
+    pub findings: Vec<VerifyFinding>,
+    /// Number of findings that were not kept.
+    pub omitted: u64,
+    /// The amount of data that was verified.
+    pub counts: VerifyCounts,
+    /// The last durable record that was read.
+    pub last: Option<Ack>,
+    /// The verdict with which the log would be opened for writing now, or why opening would be
+    /// refused.
+    pub opening: Result<TailVerdict>,
+    /// Whether the expected chain value was found.
+    pub expectation: Option<ExpectationResult>,
+    /// Whether all of the log was verified.
+    pub completion: Completion,
+}
+
+impl Verification {
+    /// Number of kept findings of a class.
+    #[must_use]
+    pub fn count(&self, class: FindingClass) -> usize {
+        self.findings.iter().filter(|finding| finding.class == class).count()
+    }
+
+    /// Whether anything is damaged, or cannot be told from damage.
+    #[must_use]
+    pub fn is_damaged(&self) -> bool {
+        self.count(FindingClass::Damage) > 0
+            || self.count(FindingClass::Derived) > 0
+            || self.omitted > 0
+            || self.opening.as_ref().is_err_and(Error::is_damage)
+    }
+
+    /// Add findings of the caller.
+    pub fn keep(&mut self, findings: impl IntoIterator<Item = VerifyFinding>) {
+        for finding in findings {
+            if self.findings.len() < FINDINGS_MAX {
+                self.findings.push(finding);
+            } else {
+                self.omitted += 1;
+            }
+        }
+    }
+}
+
+/// Verify the log in a folder.
+///
+/// # Errors
+/// `NotALedger`, and `Io` if not even names and headers can be read. Damage is not an error.
+pub fn verify(
+    storage: &Arc<dyn Storage>,
+    dir: &Path,
+    options: VerifyOptions<'_>,
+) -> Result<Verification> {
+    let mut reader = LogReader::open(storage, dir)?;
+    reader.check = options.chain_check;
+    let ranges = range::split(&reader);
+    let shared = VerifyContext::new(&reader, total_length(&ranges), options);
+    let result = pieces::walk(&shared, &ranges);
+    let is_live = may_be_written(&**storage, &Layout::new(dir), reader.head_view())?;
+    let opening = match opening_verdict(&**storage, dir) {
+        Err(error) if error.kind() == ErrorKind::Io => return Err(error),
+        opening => opening,
+    };
+    let mut verification = Verification {
+        findings: Vec::new(),
+        omitted: 0,
+        counts: VerifyCounts::default(),
+        last: None,
+        opening,
+        expectation: None,
+        completion: if shared.progress.is_stopped() {
+            Completion::Stopped
+        } else {
+            Completion::Complete
+        },
+    };
+    verification.keep(head::findings(&**storage, dir, &reader)?);
+    let mut seen = expect::ExpectedRecord::default();
+    let mut previous: Option<&RangeResult> = None;
+    for (range, result) in ranges.iter().zip(&result) {
+        let Some(result) = result else { continue };
+        verification.counts.add(result.counts);
+        verification.last = result.last.or(verification.last);
+        seen.add(result.seen);
+        // This needs no second read: the start of a range never changes, and the time at the end of
+        // the previous one only grows.
+        verification
+            .keep(previous.and_then(|previous| range::check_boundary(&reader, previous, result)));
+        let mut findings = result.findings.clone();
+        verification.omitted += result.omitted;
+        if is_live && findings.iter().any(|finding| finding.class == FindingClass::Damage) {
+            let reread_findings = reread(storage, dir, options, range)?;
+            findings.retain(|finding| {
+                finding.class != FindingClass::Damage || reread_findings.contains(finding)
+            });
+        }
+        verification.keep(findings);
+        previous = Some(result);
+    }
+    if verification.completion == Completion::Complete {
+        let last = result.last().and_then(Option::as_ref);
+        verification.keep(tail::finding(&reader, last)?);
+    }
+    verification.keep(head::unknown_files(&reader));
+    verification.expectation = options.expected.and_then(|expected| {
+        let chain = reader.chain_before().unwrap_or(Chain::GENESIS);
+        let origin = Ack { seq: reader.first_seq().saturating_sub(1), chain };
+        let outcome = expected.compare(seen, origin, verification.last);
+        // Nothing is known about records that were not reached.
+        let is_undecided = verification.completion == Completion::Stopped
+            && matches!(outcome, ExpectationResult::Missing { .. });
+        (!is_undecided).then_some(outcome)
+    });
+    Ok(verification)
+}
+
+/// The findings of a new view of a range that a writer may have changed while it was read.
+fn reread(
+    storage: &Arc<dyn Storage>,
+    dir: &Path,
+    options: VerifyOptions<'_>,
+    range: &VerifyRange,
+) -> Result<Vec<VerifyFinding>> {
+    let mut reader = LogReader::open(storage, dir)?;
+    reader.check = options.chain_check;
+    // The range was already counted, and reading one range again is not worth stopping.
+    let options = VerifyOptions { progress: VerifyOptions::DEFAULT.progress, ..options };
+    let whole = VerifyContext::new(&reader, range.length, options);
+    Ok(range::walk(&whole, range).findings)
+}
+
+/// The last durable record. Keep it elsewhere to check a later verification against it.
+///
+/// # Errors
+/// `NotALedger`; `Ambiguous` if HEAD is missing or damaged; `Corrupt` if the record that it names
+/// is; `Io`.
+pub fn root(storage: &Arc<dyn Storage>, dir: &Path) -> Result<Ack> {
+    let reader = LogReader::open(storage, dir)?;
+    let Some(head) = reader.head().filter(|_| reader.has_witness()) else {
+        let what = "HEAD is missing, damaged or names an absent segment, so the last durable \
+                    record is unknown; run `ledger verify`";
+        return Err(Error::new(ErrorKind::Ambiguous, what).at_path(&dir.join("HEAD")));
+    };
+    let mut last = Ack { seq: 0, chain: Chain::GENESIS };
+    for record in reader.records(head.durable_seq.max(1)) {
+        let record = record?;
+        last = Ack { seq: record.seq, chain: record.chain };
+    }
+    let is_there =
+        last.seq >= head.durable_seq && (last.seq > head.durable_seq || last.chain == head.chain);
+    if !is_there {
+        let what = "HEAD names another record than the one in the log";
+        return Err(Error::new(ErrorKind::Corrupt, what)
+            .at_path(&dir.join("HEAD"))
+            .at_seq(head.durable_seq));
+    }
+    Ok(last)
+}

@@ -1,0 +1,144 @@
+//! Batches: what a caller appends, and the ticket for it.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{Digested, NewRecord, PAYLOAD_LENGTH_MAX};
+use crate::log::bytes::to_u64;
+use crate::log::notes::BatchKey;
+use crate::log::record::Ack;
+
+/// Maximum number of records in a batch.
+pub(crate) const BATCH_COUNT_MAX: usize = 65_535;
+
+/// Records that are committed together or not at all.
+#[derive(Debug, Clone)]
+pub struct Batch {
+    /// The records, in order.
+    pub records: Vec<NewRecord>,
+    /// Microseconds since the Unix epoch; moved forward if the log is ahead of it.
+    pub time: u64,
+    /// How far the batch is taken before [`super::Log::submit`] returns.
+    pub durability: Durability,
+    /// The required sequence number of its first record, which is the key if there is one.
+    pub expected_seq: Option<u64>,
+    /// Idempotency key: the batch is committed once, however often it is submitted.
+    pub key: Option<BatchKey>,
+}
+
+impl Batch {
+    /// A batch without a key that may get any sequence numbers.
+    #[must_use]
+    pub fn new(records: Vec<NewRecord>, time: u64) -> Self {
+        Self { records, time, durability: Durability::Sync, expected_seq: None, key: None }
+    }
+
+    pub(crate) fn request(&self) -> Request<'_> {
+        let Self { records, time, durability, expected_seq, key } = self;
+        Request {
+            records,
+            time: *time,
+            durability: *durability,
+            expected_seq: *expected_seq,
+            key: key.as_ref(),
+        }
+    }
+}
+
+/// How far a batch is taken before `submit` returns. Only waiting for its ticket makes it durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// It is encoded and becomes part of the next group, which the next waiter writes and syncs.
+    Sync,
+    /// It is written to the file but not synced: it survives the end of the process, not a power
+    /// loss.
+    Buffered,
+}
+
+/// The place of a batch in the log, which [`super::Log::wait`] turns into an [`Ack`]. Dropping a
+/// ticket changes nothing: the batch is written with the next group.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "the batch is durable only after `wait`"]
+pub struct Ticket {
+    pub(crate) first: u64,
+    pub(crate) last: Ack,
+}
+
+impl Ticket {
+    /// Sequence number of the batch's first record, which is the key if it has one.
+    #[must_use]
+    pub fn first_seq(&self) -> u64 {
+        self.first
+    }
+
+    /// Sequence number of the batch's last record; less than the first one if the batch is empty.
+    #[must_use]
+    pub fn last_seq(&self) -> u64 {
+        self.last.seq
+    }
+}
+
+/// A borrowed batch.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Request<'a> {
+    pub(crate) records: &'a [NewRecord],
+    pub(crate) time: u64,
+    pub(crate) durability: Durability,
+    pub(crate) expected_seq: Option<u64>,
+    pub(crate) key: Option<&'a BatchKey>,
+}
+
+impl Request<'_> {
+    pub(crate) fn key_record(&self) -> Option<NewRecord> {
+        self.key.map(BatchKey::record)
+    }
+}
+
+/// A batch with the checksums and hashes of its payloads, which are computed before the lock is
+/// taken.
+#[derive(Debug)]
+pub(crate) struct DigestedBatch<'a> {
+    pub(crate) records: Vec<Digested<'a>>,
+    /// Total size of their frames in bytes.
+    pub(crate) size: u64,
+}
+
+impl<'a> DigestedBatch<'a> {
+    /// Check the limits, then hash the payloads. `key` comes first.
+    pub(crate) fn new(key: Option<&'a NewRecord>, records: &'a [NewRecord]) -> Result<Self> {
+        let all = || key.into_iter().chain(records);
+        let count = all().count();
+        if count > BATCH_COUNT_MAX {
+            return Err(too_many(count));
+        }
+        if let Some(record) = all().find(|record| is_too_long(record)) {
+            return Err(too_long(record));
+        }
+        let records = Digested::each(&all().collect::<Vec<_>>());
+        let size = records.iter().map(|record| to_u64(record.frame_size())).sum();
+        Ok(Self { records, size })
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+}
+
+fn is_too_long(record: &NewRecord) -> bool {
+    u32::try_from(record.payload.len()).ok().is_none_or(|length| length > PAYLOAD_LENGTH_MAX)
+}
+
+fn too_long(record: &NewRecord) -> Error {
+    let message = format!(
+        "record of kind {}: expected a payload of at most {PAYLOAD_LENGTH_MAX} bytes, found {}; \
+         store it in a file and record the path",
+        record.kind,
+        record.payload.len()
+    );
+    Error::new(ErrorKind::TooLarge, message)
+}
+
+fn too_many(count: usize) -> Error {
+    Error::new(
+        ErrorKind::TooLarge,
+        format!("batch: expected at most {BATCH_COUNT_MAX} records, found {count}; split it"),
+    )
+}

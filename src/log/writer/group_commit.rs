@@ -1,0 +1,256 @@
+//! Flushing: writing and syncing a group of batches, and what happens if that fails.
+//!
+//! The order is the promise: bytes, sync, HEAD, and only then the acknowledgement. After a failed
+//! write or sync nothing is known about the bytes, and a later success proves nothing, because the
+//! page cache may have dropped them. So nothing is ever retried.
+
+use std::sync::PoisonError;
+
+use crate::error::Error;
+use crate::format::{Head, HeadState, HeadSync, SegmentHeader};
+use crate::log::segment::LogPosition;
+
+use super::batch::Durability;
+use super::engine::{Engine, StateGuard};
+use super::state::{FlushState, Group, HeadDurability, Health, WriterState, head_content};
+
+/// HEAD is synced at the first commit after this many microseconds without a sync, in either
+/// direction: a clock that was set back does not show how much time has passed.
+const HEAD_SYNC_INTERVAL: u64 = 1_000_000;
+
+/// How often the leader yields before it writes a group: a few microseconds on an idle machine.
+const STRAGGLER_YIELDS: usize = 64;
+
+/// Why the log stops.
+#[derive(Debug)]
+pub(crate) enum StopReason {
+    /// A write or sync failed.
+    Failed(Error),
+    /// The right to write is lost.
+    Fenced(String),
+    /// Another thread has already stopped the log.
+    AlreadyStopped,
+}
+
+/// A flush in progress. It ends when this is dropped, whatever happens.
+pub(crate) struct FlushGuard<'a> {
+    engine: &'a Engine,
+    progress: Progress,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    Begun,
+    Finished,
+}
+
+impl<'a> FlushGuard<'a> {
+    pub(crate) fn begin(engine: &'a Engine, state: &mut WriterState, flush: FlushState) -> Self {
+        state.flush = flush;
+        Self { engine, progress: Progress::Begun }
+    }
+
+    pub(crate) fn finish(mut self, change: impl FnOnce(&mut WriterState)) -> StateGuard<'a> {
+        let engine = self.engine;
+        let mut state = engine.lock();
+        change(&mut state);
+        state.flush = FlushState::Idle;
+        self.progress = Progress::Finished;
+        engine.wake_waiters(state)
+    }
+}
+
+impl Drop for FlushGuard<'_> {
+    fn drop(&mut self) {
+        if self.progress == Progress::Begun {
+            let mut state = self.engine.lock();
+            state.stop(Health::Poisoned("a thread panicked during a flush".to_owned()));
+            state.flush = FlushState::Idle;
+            drop(self.engine.wake_waiters(state));
+        }
+    }
+}
+
+impl Engine {
+    /// Write what is pending and, if asked to, make it durable. Precondition: no flush is in
+    /// progress. On return the next leader may already be flushing. After an error the log has
+    /// stopped and the caller is refused, whatever the state says: nothing is tried twice.
+    pub(crate) fn commit<'a>(
+        &'a self,
+        mut state: StateGuard<'a>,
+        durability: Durability,
+    ) -> std::result::Result<StateGuard<'a>, StateGuard<'a>> {
+        let flush = FlushGuard::begin(self, &mut state, FlushState::Flushing);
+        state = self.await_stragglers(state);
+        let mut group = state.take_group();
+        drop(state);
+        match self.write_group(&mut group, durability) {
+            Ok(head) => Ok(flush.finish(|state| state.publish(group, durability, head))),
+            Err(stop) => Err(self.stop(flush, stop)),
+        }
+    }
+
+    /// Yield a bounded number of times so that threads woken by the last flush can join this group:
+    /// syncing a large group takes no longer than syncing a small one. No clock is read.
+    fn await_stragglers<'a>(&'a self, mut state: StateGuard<'a>) -> StateGuard<'a> {
+        let expected = std::mem::take(&mut state.expected_records);
+        for _ in 0..STRAGGLER_YIELDS {
+            if state.pending() >= expected {
+                break;
+            }
+            drop(state);
+            std::thread::yield_now();
+            state = self.lock();
+        }
+        state
+    }
+
+    pub(crate) fn write_group(
+        &self,
+        group: &mut Group,
+        durability: Durability,
+    ) -> std::result::Result<HeadDurability, StopReason> {
+        self.begin_write(group)?;
+        let (file, offset, name) = (group.file.clone(), group.offset, group.header.name());
+        let io = |what, error| {
+            let path = self.layout.segment(name);
+            StopReason::Failed(Error::io(what, &path, error).at_offset(offset))
+        };
+        let bytes = group.stamp();
+        bug!(RegionReused => let _ = file.write_at(bytes, offset));
+        if !bytes.is_empty() {
+            file.write_at(bytes, offset).map_err(|error| io("write the records", error))?;
+        }
+        if durability == Durability::Buffered {
+            return Ok(HeadDurability::Written);
+        }
+        bug!(AckBeforeSync => return self.write_head(&group.header, &group.position, HeadSyncDue::ByMode));
+        bug!(HeadBeforeSync => let _ = self.write_head(&group.header, &group.position, HeadSyncDue::ByMode));
+        bug!(SyncRetried => let _ = file.sync());
+        file.sync().map_err(|error| io("sync the records", error))?;
+        self.write_head(&group.header, &group.position, HeadSyncDue::ByMode)
+    }
+
+    /// Check the right to write, and that no other thread has stopped the log meanwhile, so that an
+    /// error that says "nothing was written" is true.
+    fn begin_write(&self, group: &Group) -> std::result::Result<(), StopReason> {
+        self.ownership.check().map_err(StopReason::Fenced)?;
+        let mut state = self.lock();
+        if state.health != Health::Good {
+            return Err(StopReason::AlreadyStopped);
+        }
+        state.started = group.position.ack.seq;
+        Ok(())
+    }
+
+    /// Write the durable position to HEAD, and sync HEAD when it is due. The right to write is
+    /// checked again, because the sync since the first check may have taken seconds, and the
+    /// process may have been suspended for hours. A takeover before this check is detected here; a
+    /// later one finds in the file what was synced before it.
+    pub(crate) fn write_head(
+        &self,
+        header: &SegmentHeader,
+        position: &LogPosition,
+        due: HeadSyncDue,
+    ) -> std::result::Result<HeadDurability, StopReason> {
+        let mut head = self.head.lock().unwrap_or_else(PoisonError::into_inner);
+        let clock = {
+            let state = self.lock();
+            if state.health != Health::Good {
+                return Err(StopReason::AlreadyStopped);
+            }
+            state.caller_time
+        };
+        if !bug!(TakeoverUnseen) {
+            self.ownership.check().map_err(StopReason::Fenced)?;
+        }
+        head.write(self.head_content(header, position, HeadState::Open))
+            .map_err(StopReason::Failed)?;
+        let is_due = (due == HeadSyncDue::Now && !bug!(SealedBeforeHead))
+            || self.options.head_sync == HeadSync::EveryCommit
+            || clock.abs_diff(head.synced_at) >= HEAD_SYNC_INTERVAL;
+        if !is_due {
+            return Ok(HeadDurability::Written);
+        }
+        head.sync().map_err(StopReason::Failed)?;
+        head.synced_at = clock;
+        Ok(HeadDurability::Synced)
+    }
+
+    fn head_content(
+        &self,
+        header: &SegmentHeader,
+        position: &LogPosition,
+        state: HeadState,
+    ) -> Head {
+        head_content(header, position, self.ownership.epoch, self.options.head_sync, state)
+    }
+
+    /// Sync HEAD while the log is idle. Only the background thread does this; a concurrent append
+    /// writes and syncs its records meanwhile.
+    pub(crate) fn sync_head(&self) {
+        let mut head = self.head.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.lock().health != Health::Good {
+            return;
+        }
+        let synced = match self.ownership.check() {
+            Ok(()) => head.sync().map_err(StopReason::Failed),
+            Err(why) => Err(StopReason::Fenced(why)),
+        };
+        let mut state = self.lock();
+        match synced {
+            // HEAD is locked, so nothing was written to it since the sync.
+            Ok(()) => {
+                state.head = HeadDurability::Synced;
+                head.synced_at = state.caller_time;
+            }
+            Err(StopReason::Failed(error)) => state.stop(Health::Poisoned(error.to_string())),
+            Err(StopReason::Fenced(why)) => state.stop(Health::Fenced(why)),
+            Err(StopReason::AlreadyStopped) => {}
+        }
+        let content = self.poisoned_head(&state);
+        drop(self.wake_waiters(state));
+        if let Some(content) = content {
+            let _ = head.write(content).and_then(|()| head.sync());
+        }
+    }
+
+    /// End the last flush of the log.
+    pub(crate) fn stop<'a>(&'a self, flush: FlushGuard<'a>, stop: StopReason) -> StateGuard<'a> {
+        {
+            let mut state = self.lock();
+            match stop {
+                StopReason::Failed(error) => state.stop(Health::Poisoned(error.to_string())),
+                StopReason::Fenced(why) => state.stop(Health::Fenced(why)),
+                StopReason::AlreadyStopped => {}
+            }
+        }
+        self.mark_poisoned();
+        flush.finish(|_| {})
+    }
+
+    /// Mark HEAD as poisoned, if it can still be written.
+    fn mark_poisoned(&self) {
+        let mut head = self.head.lock().unwrap_or_else(PoisonError::into_inner);
+        let content = self.poisoned_head(&self.lock());
+        if let Some(content) = content
+            && self.ownership.check().is_ok()
+        {
+            let _ = head.write(content).and_then(|()| head.sync());
+        }
+    }
+
+    fn poisoned_head(&self, state: &WriterState) -> Option<Head> {
+        let is_poisoned = matches!(state.health, Health::Poisoned(_));
+        let (header, position) = (&state.active.header, &state.durable);
+        is_poisoned.then(|| self.head_content(header, position, HeadState::Poisoned))
+    }
+}
+
+/// When HEAD is synced after a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HeadSyncDue {
+    /// According to the mode.
+    ByMode,
+    Now,
+}

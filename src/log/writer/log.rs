@@ -1,0 +1,212 @@
+//! The public handle of a writer.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::format::NewRecord;
+use crate::log::blob::BlobStore;
+use crate::log::notes::{BatchKey, RetentionRecord};
+use crate::log::options::{Housekeeping, LogOptions};
+use crate::log::prune::PruneResult;
+use crate::log::reader::LogReader;
+use crate::log::record::Ack;
+
+use super::background::BackgroundThread;
+use super::batch::{Batch, Durability, Request, Ticket};
+use super::engine::Engine;
+use super::open::{self, RecoveryReport};
+
+/// A log that is open for writing. At most one exists for each folder, in all processes.
+///
+/// Threads that append concurrently share syncs: while one group is made durable, the next one is
+/// encoded. A single thread gets the same effect from tickets: it submits many batches and waits
+/// for the last one.
+#[derive(Debug)]
+pub struct Log {
+    engine: Arc<Engine>,
+    /// Dropped before the log.
+    background: Option<BackgroundThread>,
+}
+
+impl Log {
+    /// Create a log in a folder that does not exist. The folder gets its name only after everything
+    /// is durable. `time` is in microseconds since the Unix epoch.
+    ///
+    /// # Errors
+    /// `Locked` if another process is creating it, `Io` (also if the name is taken) and `DiskFull`.
+    pub fn create(dir: &Path, options: LogOptions, time: u64) -> Result<Self> {
+        open::create(dir, options, time).map(Self::new)
+    }
+
+    /// Open a log for writing, with recovery if necessary. Opening a log that was closed, or whose
+    /// writer was killed between two commits, adds nothing to it.
+    ///
+    /// # Errors
+    /// `NotALedger`; `Locked`, naming the lock holder; `Corrupt`, `Tampered` and `Ambiguous`,
+    /// naming the place: nothing was changed, and readers continue; `Unsupported`; `Fenced` if the
+    /// file LOCK was removed or replaced meanwhile; `Io` and `DiskFull`.
+    pub fn open(dir: &Path, options: LogOptions, time: u64) -> Result<(Self, RecoveryReport)> {
+        let (engine, report) = open::open(dir, options, time)?;
+        Ok((Self::new(engine), report))
+    }
+
+    fn new(engine: Engine) -> Self {
+        let engine = Arc::new(engine);
+        let background = match engine.options.housekeeping {
+            Housekeeping::Inline => None,
+            Housekeeping::Thread => Some(BackgroundThread::start(&engine)),
+        };
+        Self { engine, background }
+    }
+
+    /// The last durable record.
+    #[must_use]
+    pub fn ack(&self) -> Ack {
+        self.engine.lock().durable.ack
+    }
+
+    /// The last submitted record, durable or not.
+    #[must_use]
+    pub fn last_submitted(&self) -> Ack {
+        self.engine.lock().encoded.ack
+    }
+
+    /// Time of the last submitted record: the next one will not be earlier.
+    #[must_use]
+    pub fn time(&self) -> u64 {
+        self.engine.lock().encoded.time
+    }
+
+    /// Append a batch durably: all of it or nothing. `time` is in microseconds since the Unix
+    /// epoch, and is moved forward if the log is ahead of it.
+    ///
+    /// # Errors
+    /// `TooLarge`, `DiskFull` and `Io`: nothing was written, and the log is still usable.
+    /// `OutcomeUnknown`: a write or sync failed; only opening the log again shows whether the
+    /// records are in it, and this handle refuses everything with `Poisoned`. `Fenced`: the right
+    /// to write is lost; nothing was written, and this handle refuses everything.
+    pub fn append(&self, records: &[NewRecord], time: u64) -> Result<Ack> {
+        let (durability, expected_seq, key) = (Durability::Sync, None, None);
+        let request = Request { records, time, durability, expected_seq, key };
+        self.engine.append(&request)
+    }
+
+    /// Assign a place to a batch without waiting until it is durable. If a batch with the same key
+    /// is among the last [`super::KEY_WINDOW`] records, nothing is written and the ticket is that
+    /// of the earlier batch.
+    ///
+    /// # Errors
+    /// As [`Log::append`], and `Conflict` if the batch would not start at the expected sequence
+    /// number: nothing was written. After any error except `OutcomeUnknown` no part of the batch is
+    /// in the log.
+    pub fn submit(&self, batch: &Batch) -> Result<Ticket> {
+        self.engine.submit(&batch.request())
+    }
+
+    /// Wait until a batch is durable. If no flush is in progress, this thread writes and syncs
+    /// everything submitted.
+    ///
+    /// # Errors
+    /// `OutcomeUnknown` and `Fenced` as for [`Log::append`]; `OutOfRange` for a ticket of another
+    /// log.
+    #[expect(clippy::needless_pass_by_value, reason = "a ticket is used once")]
+    pub fn wait(&self, ticket: Ticket) -> Result<Ack> {
+        self.engine.wait(&ticket)
+    }
+
+    /// Wait until everything submitted so far is durable.
+    ///
+    /// # Errors
+    /// As [`Log::wait`], and `Poisoned`.
+    pub fn flush(&self) -> Result<Ack> {
+        self.engine.flush()
+    }
+
+    /// Check that the log accepts batches.
+    ///
+    /// # Errors
+    /// `Poisoned` and `Fenced`.
+    pub fn expect_healthy(&self) -> Result<()> {
+        self.engine.enter()?.expect_healthy()
+    }
+
+    /// Check that this is the process that opened the log. A fork must call nothing else that
+    /// cannot return an error: the thread that holds a lock of this handle may not exist there.
+    ///
+    /// # Errors
+    /// `Fenced`.
+    pub fn expect_own_process(&self) -> Result<()> {
+        self.engine.expect_own_process()
+    }
+
+    /// Check that this handle may change files outside the log: it can still append, and no other
+    /// writer has taken over.
+    ///
+    /// # Errors
+    /// `Poisoned` and `Fenced`.
+    pub fn expect_writer(&self) -> Result<()> {
+        self.engine.expect_writer()
+    }
+
+    /// The ticket of an earlier batch with this key, if it is among the last [`super::KEY_WINDOW`]
+    /// records: the result of submitting it again.
+    ///
+    /// # Errors
+    /// `Corrupt` if these records are damaged, and `Io`.
+    pub fn recent_ticket(&self, key: &BatchKey) -> Result<Option<Ticket>> {
+        self.engine.recent_ticket(key)
+    }
+
+    /// Find the durable batch with this key: see [`LogReader::find_key`].
+    ///
+    /// # Errors
+    /// As [`LogReader::find_key`].
+    pub fn find_key(&self, key: &BatchKey, since_seq: u64) -> Result<Option<(u64, u64)>> {
+        self.reader()?.find_key(key, since_seq)
+    }
+
+    /// Make everything submitted durable and mark the log as cleanly closed.
+    ///
+    /// # Errors
+    /// As [`Log::flush`]; `Fenced` if the right to write is lost: the log is not marked.
+    pub fn close(mut self) -> Result<()> {
+        self.close_in_place()
+    }
+
+    fn close_in_place(&mut self) -> Result<()> {
+        self.background = None;
+        self.engine.close()
+    }
+
+    /// A reader of this log, which sees everything that is durable now.
+    pub fn reader(&self) -> Result<LogReader> {
+        self.engine.reader()
+    }
+
+    /// Remove the segments that a durable retention note covers, and the snapshots that became
+    /// useless.
+    ///
+    /// # Errors
+    /// `Corrupt` if an anchor or the next segment is invalid: nothing was removed. `Fenced`; `Io`:
+    /// the next opening or call continues.
+    pub fn remove_pruned(&self, retention: &RetentionRecord) -> Result<PruneResult> {
+        self.engine.remove_pruned(retention)
+    }
+
+    /// The blobs of this log, for its writer. Create one store and share it.
+    #[must_use]
+    pub fn blobs(&self) -> BlobStore {
+        BlobStore::new(&self.engine.options.storage, &self.engine.layout)
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        // A fork leaves its parent's files alone, and its locks too.
+        if self.engine.ownership.is_own_process() {
+            // Nothing acknowledged depends on it; `close` reports the error.
+            let _ = self.close_in_place();
+        }
+    }
+}

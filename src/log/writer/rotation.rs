@@ -1,0 +1,119 @@
+//! Rotation: making everything durable and continuing in a new segment.
+
+use crate::error::Result;
+use crate::format::{Reason, SegmentHeader};
+use crate::log::folder::DATA_START;
+use crate::log::options::Housekeeping;
+use crate::log::record::Ack;
+use crate::log::segment::{ActiveSegment, ChainCheck, CreateError, LogPosition, seal};
+
+use super::batch::Durability;
+use super::engine::{Engine, StateGuard};
+use super::group_commit::{FlushGuard, HeadSyncDue, StopReason};
+use super::state::{FlushState, Health, SealTask};
+
+impl Engine {
+    /// Make everything pending durable, then continue in a new segment with room for `needed`
+    /// bytes. If the disk is full, nothing has changed.
+    pub(crate) fn rotate<'a>(
+        &'a self,
+        mut state: StateGuard<'a>,
+        needed: u64,
+        time: u64,
+    ) -> Result<StateGuard<'a>> {
+        self.expect_own_process()?;
+        let is_durable = state.is_durable();
+        let mut group = state.take_group();
+        let flush = FlushGuard::begin(self, &mut state, FlushState::Rotating);
+        drop(state);
+        if is_durable {
+            if let Err(why) = self.ownership.check() {
+                return Err(self.stop(flush, StopReason::Fenced(why)).append_refusal());
+            }
+        } else {
+            match self.write_group(&mut group, Durability::Sync) {
+                Ok(head) => self.lock().publish(group, Durability::Sync, head),
+                Err(stop) => return Err(self.stop(flush, stop).append_refusal()),
+            }
+        }
+        let (previous, position, health) = {
+            let state = self.lock();
+            (state.active.header.clone(), state.durable, state.health.clone())
+        };
+        if health != Health::Good {
+            return Err(self.stop(flush, StopReason::AlreadyStopped).append_refusal());
+        }
+        let mut header = self.next_header(&previous, &position, needed, time);
+        let next = position.ack.seq + 1;
+        let file = match self.create_next_segment(&mut header, needed) {
+            Ok(file) => file,
+            Err(CreateError::BeforePublish(error)) => {
+                drop(flush.finish(|_| {}));
+                return Err(error);
+            }
+            Err(CreateError::OwnershipLost(why)) => {
+                return Err(self.stop(flush, StopReason::Fenced(why)).append_refusal());
+            }
+            Err(CreateError::AfterPublish(error)) => {
+                return Err(self.stop(flush, StopReason::Failed(error)).flush_error(next, next));
+            }
+        };
+        let start = LogPosition { end: DATA_START, ..position };
+        let active = ActiveSegment { header, file: file.into() };
+        match self.write_head(&active.header, &start, HeadSyncDue::Now) {
+            // The successor is durable and HEAD is synced, so the old segment may be sealed.
+            Ok(head) => {
+                let task = SealTask { header: previous, next: active.header.clone() };
+                let unsealed = self.seal_inline(task);
+                Ok(flush.finish(|state| {
+                    state.switch_to(active, DATA_START);
+                    state.head = head;
+                    state.to_seal.extend(unsealed);
+                }))
+            }
+            Err(stop) => Err(self.stop(flush, stop).flush_error(next, next)),
+        }
+    }
+
+    /// Seal a segment if no background thread does it; otherwise return it. The log is valid
+    /// without the seal, and the next opening does what is left.
+    fn seal_inline(&self, task: SealTask) -> Option<SealTask> {
+        match self.options.housekeeping {
+            Housekeeping::Inline => {
+                self.seal(&task);
+                None
+            }
+            Housekeeping::Thread => Some(task),
+        }
+    }
+
+    pub(crate) fn seal(&self, SealTask { header, next }: &SealTask) {
+        let (storage, streams) = (&*self.options.storage, self.options.stream_of);
+        let _ = seal(storage, &self.layout, streams, header, next, ChainCheck::Trust);
+    }
+
+    fn next_header(
+        &self,
+        previous: &SegmentHeader,
+        LogPosition { ack: Ack { seq, chain }, end, time: last }: &LogPosition,
+        needed: u64,
+        time: u64,
+    ) -> SegmentHeader {
+        SegmentHeader {
+            segment: self.options.uids.next(),
+            ordinal: previous.ordinal + 1,
+            base_seq: seq + 1,
+            prev_chain: *chain,
+            prev_segment: previous.segment,
+            prev_data_end: *end,
+            prev_last_seq: *seq,
+            writer_epoch: self.ownership.epoch,
+            created: time.max(*last),
+            prealloc_len: self.options.segments.size_for(previous.prealloc_len * 2, needed),
+            reason: Reason::Rotate,
+            born_last: 0,
+            born_end: 0,
+            ..previous.clone()
+        }
+    }
+}

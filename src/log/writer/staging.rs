@@ -1,0 +1,181 @@
+//! The staging folder in which a ledger is created before it gets its name.
+//!
+//! Invariant: nothing is removed from a staging folder that holds anything other than the leftovers
+//! of an interrupted creation. A ledger that was ever opened is not a leftover: creation ends with
+//! the rename, and the first opening comes after it.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::SegmentName;
+use crate::log::blob::BlobReader;
+use crate::log::folder::{Layout, is_temporary, read_head, take_lock};
+use crate::log::segment::CREATION_EPOCH;
+use crate::storage::{Access, Entry, EntryKind, LockGuard, Storage};
+
+/// Create the staging folder for a ledger, lock it and clear it.
+///
+/// # Errors
+/// `Io` if the ledger's name is taken or a call fails; `NotALedger` if the staging folder holds
+/// other files; `Locked`.
+pub(crate) fn begin(
+    storage: &Arc<dyn Storage>,
+    layout: &Layout,
+    holder: &str,
+) -> Result<(Layout, Box<dyn LockGuard>)> {
+    let staging = layout.staging();
+    let io = |what: &str, path: &Path, error| Error::io(what, path, error);
+    expect_free(&**storage, layout.dir())?;
+    expect_only_leftovers(storage, &staging)?;
+    storage
+        .create_dir(staging.dir())
+        .map_err(|error| io("create the folder", staging.dir(), error))?;
+    let lock = take_lock(&**storage, &staging, holder).inspect_err(|error| {
+        // A folder that is not empty stays. An empty one that another process has just created may
+        // be removed: that process notices by its lock.
+        if error.kind() != ErrorKind::Locked {
+            let _ = storage.remove_dir(staging.dir());
+        }
+    })?;
+    let create = |path: &Path| storage.create_dir(path);
+    clear(storage, &staging)
+        .and_then(|()| {
+            create(&staging.log()).map_err(|error| io("create the folder", &staging.log(), error))
+        })
+        .inspect_err(|_| abort(storage, &staging))?;
+    Ok((staging, lock))
+}
+
+/// Refuse a name that is taken, before all the work: the final rename would fail.
+fn expect_free(storage: &dyn Storage, dir: &Path) -> Result<()> {
+    match storage.list(dir) {
+        Ok(_) => Err(Error::io("create a ledger here", dir, io::ErrorKind::AlreadyExists.into())),
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+            let message = "cannot create a ledger: this path or its parent is a file; move it, or \
+                           choose another name";
+            Err(Error::new(ErrorKind::NotALedger, message).at_path(dir))
+        }
+        // Creating the folder will report any other problem.
+        Err(_) => Ok(()),
+    }
+}
+
+/// Publish a ledger that is durable in its staging folder under its name.
+pub(crate) fn publish(storage: &dyn Storage, staging: &Layout, layout: &Layout) -> Result<()> {
+    let io = |what: &str, path: &Path, error| Error::io(what, path, error);
+    let parent = layout.dir().parent().unwrap_or(Path::new(""));
+    storage.sync_dir(staging.dir()).map_err(|error| io("sync the folder", staging.dir(), error))?;
+    storage
+        .rename(staging.dir(), layout.dir())
+        .map_err(|error| io("rename the ledger", layout.dir(), error))?;
+    bug!(LedgerNameUnsynced => return Ok(()));
+    storage.sync_dir(parent).map_err(|error| io("sync the folder", parent, error))
+}
+
+/// Remove the staging folder as far as possible. What is left is cleared by the next attempt. The
+/// caller has the lock.
+pub(crate) fn abort(storage: &Arc<dyn Storage>, staging: &Layout) {
+    // The lock file is removed last: until then no other process starts in this folder.
+    if clear(storage, staging).is_ok() {
+        // It may not exist yet.
+        let _ = storage.remove_dir(&staging.log());
+        let _ = storage.remove(&staging.lock()).and_then(|()| storage.remove_dir(staging.dir()));
+    }
+}
+
+/// Refuse a staging folder that holds other files.
+fn expect_only_leftovers(storage: &Arc<dyn Storage>, staging: &Layout) -> Result<()> {
+    if storage.list(staging.dir()).is_err() {
+        // It does not exist, or creating it will report what is wrong.
+        return Ok(());
+    }
+    expect_only(&**storage, staging, staging.dir(), in_folder)?;
+    expect_only(&**storage, staging, &staging.log(), in_log)?;
+    expect_never_open(&**storage, staging)?;
+    let blobs = BlobReader::new(storage, staging).list().unwrap_or_default();
+    match blobs.unknown.first() {
+        Some(unknown) => {
+            let name = unknown.file_name().unwrap_or_default().to_string_lossy();
+            let folder = unknown.parent().unwrap_or(staging.dir());
+            Err(occupied(staging.dir(), folder, &name))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Refuse a ledger that was in use: every opening increments the epoch.
+fn expect_never_open(storage: &dyn Storage, staging: &Layout) -> Result<()> {
+    let view = read_head(storage, staging)?;
+    match view.newest() {
+        Some((_, head)) if head.writer_epoch > CREATION_EPOCH => {
+            let message = format!(
+                "the staging folder is a ledger in use, up to record {}; move it, or choose \
+                 another name for the new ledger",
+                head.durable_seq
+            );
+            Err(Error::new(ErrorKind::NotALedger, message).at_path(staging.dir()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn expect_only(
+    storage: &dyn Storage,
+    staging: &Layout,
+    folder: &Path,
+    is_leftover: fn(&Entry) -> bool,
+) -> Result<()> {
+    // A folder that cannot be listed does not exist, or creating it will report why.
+    let entries = storage.list(folder).unwrap_or_default();
+    match entries.iter().find(|entry| !is_leftover(entry)) {
+        Some(unknown) => Err(occupied(staging.dir(), folder, &unknown.name)),
+        None => Ok(()),
+    }
+}
+
+fn in_folder(entry: &Entry) -> bool {
+    match entry.name.as_str() {
+        "LOCK" | "HEAD" => entry.kind == EntryKind::File,
+        "log" | "blob" => entry.kind == EntryKind::Folder,
+        _ => false,
+    }
+}
+
+fn in_log(entry: &Entry) -> bool {
+    let is_segment = SegmentName::parse(&entry.name).is_some() || is_temporary(&entry.name);
+    entry.kind == EntryKind::File && is_segment
+}
+
+fn occupied(staging: &Path, folder: &Path, name: &str) -> Error {
+    let message = format!(
+        "the staging folder holds {}, which is not part of a new ledger; move it, or choose \
+         another name for the ledger",
+        folder.join(name).display()
+    );
+    Error::new(ErrorKind::NotALedger, message).at_path(staging)
+}
+
+/// Remove the leftovers of an interrupted creation. The caller has the lock of the staging folder.
+fn clear(storage: &Arc<dyn Storage>, staging: &Layout) -> Result<()> {
+    let io = |path: &Path, error| Error::io("clear an incomplete ledger in", path, error);
+    if storage.open(&staging.head(), Access::Read).is_ok() {
+        storage.remove(&staging.head()).map_err(|error| io(&staging.head(), error))?;
+    }
+    for entry in storage.list(&staging.log()).unwrap_or_default() {
+        let path = staging.log().join(&entry.name);
+        storage.remove(&path).map_err(|error| io(&path, error))?;
+    }
+    let blobs = BlobReader::new(storage, staging).list()?;
+    let blobs = blobs.blobs.into_iter().map(|blob| blob.path).chain(blobs.unfinished);
+    for path in blobs {
+        storage.remove(&path).map_err(|error| io(&path, error))?;
+    }
+    let Ok(folders) = storage.list(&staging.blob()) else { return Ok(()) };
+    for folder in folders {
+        let path = staging.blob().join(&folder.name);
+        storage.remove_dir(&path).map_err(|error| io(&path, error))?;
+    }
+    storage.remove_dir(&staging.blob()).map_err(|error| io(&staging.blob(), error))
+}
