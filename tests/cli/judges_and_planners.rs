@@ -8,7 +8,7 @@ use plan_ledger::{Environment, Ledger};
 use serde_json::{Value, json};
 
 use super::command::{Place, ids, start, wait_until};
-use super::published::check_told;
+use super::published::check_input;
 
 /// Stores the hand-off in a file of its own.
 const STORE: &str = "cat > hand_off-$LEDGER_STEP-$LEDGER_ATTEMPT.json; ";
@@ -16,7 +16,7 @@ const STORE: &str = "cat > hand_off-$LEDGER_STEP-$LEDGER_ATTEMPT.json; ";
 /// The hand-off of an attempt, checked against its published schema.
 fn hand_off(place: &Place, attempt: &str) -> Value {
     let hand_off = serde_json::from_str(&place.read(&format!("hand_off-{attempt}.json"))).unwrap();
-    check_told("hand_off", &hand_off);
+    check_input("hand_off", &hand_off);
     hand_off
 }
 
@@ -189,7 +189,7 @@ fn judge_decides_text_criteria() {
     );
     let question = |n: u32| -> Value {
         let asked = serde_json::from_str(&place.read(&format!("question-{n}.json"))).unwrap();
-        check_told("judge_question", &asked);
+        check_input("judge_question", &asked);
         asked
     };
     let asked = question(1);
@@ -246,7 +246,7 @@ fn planner(place: &Place, answer: &str) -> String {
 
 fn request(place: &Place, n: u32) -> Value {
     let asked = serde_json::from_str(&place.read(&format!("request-{n}.json"))).unwrap();
-    check_told("planner_request", &asked);
+    check_input("planner_request", &asked);
     asked
 }
 

@@ -1,8 +1,8 @@
-//! Whether what is printed is what is published: every line of every `--json` is checked against
-//! `format/json-lines.schema.json`, wherever a test looks at one.
+//! Checks JSON output against the published schemas. Every test that reads a line of `--json` output
+//! checks it against `format/json-lines.schema.json`.
 //!
-//! The published schema lets readers ignore members that they do not know. Here nothing is
-//! unknown: a member, or a type of line, that the schema does not have is a failure.
+//! The published schema is open, so that readers ignore unknown members. Here it is closed: a member
+//! or a type of line that is not in the schema fails the test.
 
 use std::collections::BTreeMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -10,12 +10,12 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use jsonschema::Validator;
 use serde_json::{Value, json};
 
-/// The schema, as it is published.
+/// The published schema of JSON lines.
 const PUBLISHED: &str = include_str!("../../format/json-lines.schema.json");
 
 static SCHEMA: LazyLock<Value> = LazyLock::new(|| closed(PUBLISHED));
 
-/// What workers, judges and planners are told, as it is published.
+/// The published schema of the input of workers, judges and planners.
 static HAND_OFF: LazyLock<Value> =
     LazyLock::new(|| closed(include_str!("../../format/hand-off.schema.json")));
 
@@ -25,10 +25,10 @@ fn closed(published: &str) -> Value {
     schema
 }
 
-/// Validators by the name of the definition, made when they are first needed.
+/// Validators by the name of the definition, built on first use.
 static VALIDATORS: Mutex<BTreeMap<String, Validator>> = Mutex::new(BTreeMap::new());
 
-/// Objects with a list of members have no others.
+/// Rejects unknown members in every object with a list of members.
 fn close(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
@@ -42,44 +42,44 @@ fn close(schema: &mut Value) {
     }
 }
 
-/// The command that a command line is about, as the schema names it.
-fn command(args: &[String]) -> String {
+/// The name of a command in the schema.
+fn command_name(args: &[String]) -> String {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["inspect", _, same @ ("verify" | "blobs"), ..] => (*same).to_owned(),
         ["inspect", ..] => "inspect".to_owned(),
-        ["plan", what, ..] => format!("plan_{what}"),
+        ["plan", subcommand, ..] => format!("plan_{subcommand}"),
         [first, ..] => (*first).to_owned(),
         [] => String::new(),
     }
 }
 
-/// Asserts that a line is one that the schema describes.
+/// Asserts that a line is valid by the schema.
 #[track_caller]
 pub(crate) fn check(args: &[String], line: &Value) {
     let kind = line["type"].as_str().unwrap_or_else(|| panic!("no type: {line}"));
     let name = match kind {
-        // A command that comes to nothing says so in the same way, whichever it is.
+        // All commands share one line for errors.
         "error" => "any.error".to_owned(),
-        kind => format!("{}.{kind}", command(args)),
+        kind => format!("{}.{kind}", command_name(args)),
     };
     check_as(&SCHEMA, &name, line);
-    // Which kind of event it is stands beside it.
+    // The kind of an event is the member next to it.
     if let (Some(kind), event @ Value::Object(_)) = (line["kind"].as_str(), &line["event"]) {
         check_as(&SCHEMA, &format!("event_{kind}"), event);
     }
 }
 
-/// Asserts that what a worker (`hand_off`), a judge (`judge_question`) or a planner
-/// (`planner_request`) was told is what is published.
+/// Asserts that the input of a worker (`hand_off`), a judge (`judge_question`) or a planner
+/// (`planner_request`) is valid by the schema.
 #[track_caller]
-pub(crate) fn check_told(name: &str, told: &Value) {
-    check_as(&HAND_OFF, name, told);
+pub(crate) fn check_input(name: &str, input: &Value) {
+    check_as(&HAND_OFF, name, input);
 }
 
 #[track_caller]
 fn check_as(schema: &Value, name: &str, line: &Value) {
-    assert!(schema["$defs"][name].is_object(), "{name} is not published: {line}");
+    assert!(schema["$defs"][name].is_object(), "{name} is not in the schema: {line}");
     let mut validators = VALIDATORS.lock().unwrap_or_else(PoisonError::into_inner);
     let validator = validators.entry(name.to_owned()).or_insert_with(|| {
         let schema = json!({
@@ -88,16 +88,16 @@ fn check_as(schema: &Value, name: &str, line: &Value) {
         });
         jsonschema::validator_for(&schema).unwrap_or_else(|error| panic!("{name}: {error}"))
     });
-    let faults: Vec<_> = validator
+    let errors: Vec<_> = validator
         .iter_errors(line)
         .map(|error| format!("{}: {error}", error.instance_path()))
         .collect();
-    assert!(faults.is_empty(), "{name}:\n{}\n{line}", faults.join("\n"));
+    assert!(errors.is_empty(), "{name}:\n{}\n{line}", errors.join("\n"));
 }
 
-/// Goal: the schema is one, names every line in its list, and lets readers meet new members.
+/// The schema is valid, lists every type of line, and allows new members.
 #[test]
-fn the_schema_is_sound() {
+fn json_lines_schema_is_valid_and_open() {
     let schema: Value = serde_json::from_str(PUBLISHED).unwrap();
     jsonschema::validator_for(&schema).unwrap();
     assert!(schema["$id"].as_str().unwrap().ends_with("/1"));
@@ -111,56 +111,56 @@ fn the_schema_is_sound() {
     assert!(!PUBLISHED.contains("additionalProperties\": false"));
 }
 
-/// What a part of a schema leaves open although it should not.
-fn loose(part: &Value, place: &str, found: &mut Vec<String>) {
+/// Collects the parts of a schema that allow any value without saying so.
+fn find_unspecified(part: &Value, place: &str, found: &mut Vec<String>) {
     let text = |name: &str| part[name].as_str().unwrap_or_default();
-    let says = |names: &[&str]| names.iter().any(|name| !part[*name].is_null());
-    if !says(&["type", "const", "enum", "$ref", "anyOf", "oneOf"])
+    let has_any = |names: &[&str]| names.iter().any(|name| !part[*name].is_null());
+    if !has_any(&["type", "const", "enum", "$ref", "anyOf", "oneOf"])
         && !text("description").contains("any JSON")
     {
-        found.push(format!("{place}: anything"));
+        found.push(format!("{place}: any value"));
     }
     let types = part["type"].to_string();
-    if types.contains("object") && !says(&["properties", "additionalProperties"])
+    if types.contains("object") && !has_any(&["properties", "additionalProperties"])
         || part["additionalProperties"] == true
     {
-        found.push(format!("{place}: an object of any members"));
+        found.push(format!("{place}: an object with any members"));
     }
-    if types.contains("array") && !says(&["items"]) {
-        found.push(format!("{place}: a list of anything"));
+    if types.contains("array") && !has_any(&["items"]) {
+        found.push(format!("{place}: a list of any values"));
     }
     for (name, below) in part["properties"].as_object().into_iter().flatten() {
-        loose(below, &format!("{place}/{name}"), found);
+        find_unspecified(below, &format!("{place}/{name}"), found);
     }
     for name in ["anyOf", "oneOf"] {
         for (number, below) in part[name].as_array().into_iter().flatten().enumerate() {
-            loose(below, &format!("{place}/{name}/{number}"), found);
+            find_unspecified(below, &format!("{place}/{name}/{number}"), found);
         }
     }
     for name in ["items", "additionalProperties"] {
         if part[name].is_object() {
-            loose(&part[name], &format!("{place}/{name}"), found);
+            find_unspecified(&part[name], &format!("{place}/{name}"), found);
         }
     }
 }
 
-/// Goal: the schema says of every member what it is; where any JSON may be, it says that.
+/// The schema gives every member a type; where any JSON is allowed, the description says so.
 #[test]
-fn nothing_is_left_open() {
+fn json_lines_schema_specifies_every_member() {
     let schema: Value = serde_json::from_str(PUBLISHED).unwrap();
     let mut found = Vec::new();
     for (name, part) in schema["$defs"].as_object().unwrap() {
-        // What plan files may hold is said where those are published.
+        // Plan files have their own schema.
         if !name.starts_with("plan_file_") {
-            loose(part, name, &mut found);
+            find_unspecified(part, name, &mut found);
         }
     }
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
-/// A definition of another schema as it stands in this one: open to members that may be added, and
-/// with the names that its parts have here.
-fn as_adopted(part: &Value, name_here: &dyn Fn(&str) -> String) -> Value {
+/// A definition of another schema as it is embedded in this one: open to new members, and with the
+/// names that the definitions have here.
+fn embedded(part: &Value, name_here: &dyn Fn(&str) -> String) -> Value {
     match part {
         Value::Object(members) => members
             .iter()
@@ -169,17 +169,17 @@ fn as_adopted(part: &Value, name_here: &dyn Fn(&str) -> String) -> Value {
                 Some(target) if name == "$ref" => {
                     (name.clone(), json!(format!("#/$defs/{}", name_here(target))))
                 }
-                _ => (name.clone(), as_adopted(value, name_here)),
+                _ => (name.clone(), embedded(value, name_here)),
             })
             .collect(),
-        Value::Array(items) => items.iter().map(|item| as_adopted(item, name_here)).collect(),
+        Value::Array(items) => items.iter().map(|item| embedded(item, name_here)).collect(),
         other => other.clone(),
     }
 }
 
-/// Goal: plans, steps and hand-offs within lines are what their own schemas say.
+/// Plans, steps and hand-offs in lines have the definitions of their own schemas.
 #[test]
-fn what_other_schemas_say_is_repeated_truly() {
+fn embedded_definitions_match_their_own_schemas() {
     let schema: Value = serde_json::from_str(PUBLISHED).unwrap();
     let own = &schema["$defs"];
     let plan: Value = serde_json::from_str(include_str!("../../format/plan.schema.json")).unwrap();
@@ -188,11 +188,11 @@ fn what_other_schemas_say_is_repeated_truly() {
     for other in ["$defs", "$schema"] {
         whole.as_object_mut().unwrap().remove(other);
     }
-    // A record may hold a plan whose steps are in the ones behind it.
+    // A record may have a plan whose steps are in the records after it.
     whole["properties"]["steps"].as_object_mut().unwrap().remove("minItems");
-    assert_eq!(own["plan_file_Plan"], as_adopted(&whole, &in_plan), "Plan");
+    assert_eq!(own["plan_file_Plan"], embedded(&whole, &in_plan), "Plan");
     for (name, part) in plan["$defs"].as_object().unwrap() {
-        assert_eq!(own[in_plan(name)], as_adopted(part, &in_plan), "{name}");
+        assert_eq!(own[in_plan(name)], embedded(part, &in_plan), "{name}");
     }
     let hand_off: Value =
         serde_json::from_str(include_str!("../../format/hand-off.schema.json")).unwrap();
@@ -201,16 +201,17 @@ fn what_other_schemas_say_is_repeated_truly() {
         "step" => "plan_file_Step".to_owned(),
         other => format!("hand_off_{other}"),
     };
-    let adopted = own.as_object().unwrap().keys().filter_map(|name| name.strip_prefix("hand_off_"));
-    for name in adopted {
+    let embedded_names =
+        own.as_object().unwrap().keys().filter_map(|name| name.strip_prefix("hand_off_"));
+    for name in embedded_names {
         let part = &hand_off["$defs"][name];
-        assert_eq!(own[in_hand_off(name)], as_adopted(part, &in_hand_off), "{name}");
+        assert_eq!(own[in_hand_off(name)], embedded(part, &in_hand_off), "{name}");
     }
 }
 
-/// Goal: the check has teeth.
+/// A test of the check itself.
 #[test]
-fn a_line_that_is_not_published_is_caught() {
+fn line_outside_of_the_schema_fails_the_check() {
     let args = ["root".to_owned()];
     let good = json!({ "type": "root", "seq": 1, "chain": "00" });
     check(&args, &good);
@@ -220,7 +221,7 @@ fn a_line_that_is_not_published_is_caught() {
         json!({ "type": "root", "seq": 1, "chain": "00", "more": 1 }),
         json!({ "type": "leaf", "seq": 1, "chain": "00" }),
     ] {
-        let caught = std::panic::catch_unwind(|| check(&args, &bad));
-        assert!(caught.is_err(), "{bad}");
+        let result = std::panic::catch_unwind(|| check(&args, &bad));
+        assert!(result.is_err(), "{bad}");
     }
 }

@@ -1,5 +1,5 @@
-//! The recipes of `examples/recipes`, each with a fake of the agent that it drives: how the agent is
-//! called, what it is told, and what becomes of its answer.
+//! The recipes of `examples/recipes`, each with a fake agent: the agent's command line, its input, and
+//! the receipt made from its answer.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,25 +9,26 @@ use plan_ledger::{Environment, Ledger};
 use serde_json::{Value, json};
 
 use super::command::{Ended, Place, passed_over, start};
-use super::published::check_told;
+use super::published::check_input;
 
-/// Keeps how it was called, and prints the file that is next.
-const FAKE: &str = r#"#!/bin/bash
+/// A fake agent that records its arguments and input, and prints the next prepared answer.
+const FAKE_AGENT: &str = r#"#!/bin/bash
 n=$(ls "$FAKES"/called-* 2>/dev/null | wc -l)
 printf '%s\0' "$@" > "$FAKES/called-$n"
-cat > "$FAKES/told-$n"
-for word in "$@"; do test "$last" = --output-last-message && cat "$FAKES/said-$n" > "$word"; last=$word; done
+cat > "$FAKES/input-$n"
+for word in "$@"; do test "$last" = --output-last-message && cat "$FAKES/message-$n" > "$word"; last=$word; done
 cat "$FAKES/answer-$n"
 test ! -e "$FAKES/status-$n" || exit $(cat "$FAKES/status-$n")
 "#;
 
-struct Kitchen {
+/// A folder with fake agents on the path.
+struct RecipeTest {
     place: Place,
 }
 
-impl Kitchen {
-    /// With these agents; `None` where there is no jq.
-    fn with(agents: &[&str]) -> Option<Self> {
+impl RecipeTest {
+    /// Sets up fake agents; `None` if jq is not installed.
+    fn new(agents: &[&str]) -> Option<Self> {
         if !Command::new("jq").arg("--version").output().is_ok_and(|it| it.status.success()) {
             passed_over("jq is not installed");
             return None;
@@ -35,13 +36,13 @@ impl Kitchen {
         let place = Place::new();
         std::fs::create_dir(place.path("bin")).unwrap();
         for agent in agents {
-            let path = place.write(&format!("bin/{agent}"), FAKE);
+            let path = place.write(&format!("bin/{agent}"), FAKE_AGENT);
             assert!(Command::new("chmod").arg("+x").arg(path).status().unwrap().success());
         }
         Some(Self { place })
     }
 
-    fn answers(&self, n: u32, answer: &Value) {
+    fn set_answer(&self, n: u32, answer: &Value) {
         self.place.write(&format!("answer-{n}"), answer.to_string());
     }
 
@@ -58,21 +59,22 @@ impl Kitchen {
         start(&mut command).end()
     }
 
-    /// The words that an agent was called with.
-    fn called(&self, n: u32) -> Vec<String> {
+    /// The arguments of call `n` of the agent.
+    fn arguments(&self, n: u32) -> Vec<String> {
         let words = self.place.read(&format!("called-{n}"));
         words.trim_end_matches('\0').split('\0').map(str::to_owned).collect()
     }
 
-    /// The value of an option that an agent was called with.
+    /// The value of an option in call `n`.
     fn option(&self, n: u32, name: &str) -> String {
-        let words = self.called(n);
+        let words = self.arguments(n);
         let place = words.iter().position(|word| word == name);
         words[place.unwrap_or_else(|| panic!("no {name} in {words:?}")) + 1].clone()
     }
 
-    fn told(&self, n: u32) -> Value {
-        let text = self.place.read(&format!("told-{n}"));
+    /// The input of call `n`.
+    fn input(&self, n: u32) -> Value {
+        let text = self.place.read(&format!("input-{n}"));
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
     }
 
@@ -99,8 +101,8 @@ fn recipe(name: &str) -> String {
         .to_string()
 }
 
-/// What Claude Code prints in print mode, as far as it is documented.
-fn claude(result: &str, subtype: &str) -> Value {
+/// The documented output of Claude Code in print mode.
+fn claude_answer(result: &str, subtype: &str) -> Value {
     json!({
         "type": "result", "subtype": subtype, "is_error": subtype != "success", "result": result,
         "total_cost_usd": 0.0125, "num_turns": 2,
@@ -108,59 +110,56 @@ fn claude(result: &str, subtype: &str) -> Value {
     })
 }
 
-/// Story: the agent fails at first, is told why, and succeeds; what both times cost is counted.
+/// The first attempt fails, the second one gets its error and succeeds, and both costs count.
 #[test]
-fn claude_code_works_as_it_is_told() {
-    let Some(kitchen) = Kitchen::with(&["claude"]) else { return };
+fn claude_code_recipe_retries_and_counts_costs() {
+    let Some(test) = RecipeTest::new(&["claude"]) else { return };
     let plan = "steps: [{id: a, goal: make it, tools: ['Bash(make *)', Edit], changes: [x.txt]}]\n";
-    kitchen.place.write("plan.yaml", plan);
-    kitchen.answers(0, &claude("I could not", "error_during_execution"));
-    kitchen.answers(1, &claude(r#"{"rows": 3}"#, "success"));
+    test.place.write("plan.yaml", plan);
+    test.set_answer(0, &claude_answer("I could not", "error_during_execution"));
+    test.set_answer(1, &claude_answer(r#"{"rows": 3}"#, "success"));
     let worker = recipe("claude-code.sh");
-    kitchen.run(&["--worker", &worker]).code(0).says(&["cost 0.025000 and 434 tokens"]);
-    let words = kitchen.called(0);
+    test.run(&["--worker", &worker]).code(0).says(&["cost 0.025000 and 434 tokens"]);
+    let words = test.arguments(0);
     assert_eq!((words[0].as_str(), words.last().unwrap().as_str()), ("-p", "m"));
     assert!(words[1].contains("previous_attempts"), "{words:?}");
-    assert_eq!(kitchen.option(0, "--output-format"), "json");
-    assert_eq!(kitchen.option(0, "--permission-mode"), "acceptEdits");
-    assert_eq!(kitchen.option(0, "--allowedTools"), "Bash(make *),Edit");
-    check_told("hand_off", &kitchen.told(1));
-    assert_eq!(kitchen.told(1)["previous_attempts"][0]["message"], "I could not");
-    let receipts = kitchen.receipts();
+    assert_eq!(test.option(0, "--output-format"), "json");
+    assert_eq!(test.option(0, "--permission-mode"), "acceptEdits");
+    assert_eq!(test.option(0, "--allowedTools"), "Bash(make *),Edit");
+    check_input("hand_off", &test.input(1));
+    assert_eq!(test.input(1)["previous_attempts"][0]["message"], "I could not");
+    let receipts = test.receipts();
     assert_eq!(receipts[1].output.inline().unwrap().value(), json!({ "rows": 3 }));
     assert_eq!(receipts[1].cost.money_micros, 12_500);
 }
 
-/// Story: the agent finds that the plan is wrong, and says so. An agent that prints nothing, or no
-/// JSON, has failed.
+/// Empty or non-JSON output is a failed attempt; a line with REPLAN: requests a new plan.
 #[test]
-fn claude_code_may_ask_for_another_plan_or_fail() {
-    let Some(kitchen) = Kitchen::with(&["claude"]) else { return };
-    kitchen
-        .place
-        .write("plan.yaml", "steps: [{id: a, goal: make it}]\nfailure: {max_replans: 1}\n");
-    kitchen.place.write("answer-0", "");
-    kitchen.place.write("status-0", "9");
-    kitchen.place.write("answer-1", "Overloaded");
-    kitchen.answers(2, &claude("REPLAN: there is no Makefile", "success"));
+fn claude_code_recipe_reports_failures_and_replan_requests() {
+    let Some(test) = RecipeTest::new(&["claude"]) else { return };
+    test.place.write("plan.yaml", "steps: [{id: a, goal: make it}]\nfailure: {max_replans: 1}\n");
+    test.place.write("answer-0", "");
+    test.place.write("status-0", "9");
+    test.place.write("answer-1", "Overloaded");
+    test.set_answer(2, &claude_answer("REPLAN: there is no Makefile", "success"));
     let worker = recipe("claude-code.sh");
-    kitchen.run(&["--worker", &worker]).code(3).says(&["another plan is needed", "no Makefile"]);
-    let told = kitchen.told(2);
-    let attempts = told["previous_attempts"].as_array().unwrap();
+    test.run(&["--worker", &worker]).code(3).says(&["another plan is needed", "no Makefile"]);
+    let input = test.input(2);
+    let attempts = input["previous_attempts"].as_array().unwrap();
     assert_eq!(attempts.len(), 2);
-    assert!(attempts[0]["message"].as_str().unwrap().starts_with("exit status 9"), "{told}");
+    assert!(attempts[0]["message"].as_str().unwrap().starts_with("exit status 9"), "{input}");
     assert!(
         attempts[1]["message"].as_str().unwrap().contains("claude gave no answer: Overloaded"),
-        "{told}"
+        "{input}"
     );
-    assert_eq!(kitchen.option(0, "--allowedTools"), "Read,Edit,Write,Glob,Grep");
+    assert_eq!(test.option(0, "--allowedTools"), "Read,Edit,Write,Glob,Grep");
 }
 
-/// Goal: Codex is called without its terminal, its last message is the output, its tokens are counted.
+/// Codex runs non-interactively, its last message is the output, and its tokens count.
 #[test]
-fn codex_works_as_it_is_told() {
-    let Some(kitchen) = Kitchen::with(&["codex"]) else { return };
-    kitchen.place.write(
+fn codex_recipe_takes_the_last_message_as_output() {
+    let Some(test) = RecipeTest::new(&["codex"]) else { return };
+    test.place.write(
         "plan.yaml",
         "steps: [{id: a, goal: make it}, {id: b, after: [a], goal: next}]\n\
          failure: {max_replans: 1}\n",
@@ -173,83 +172,83 @@ fn codex_works_as_it_is_told() {
             json!({ "type": "thread.started", "thread_id": "t" }),
             json!({ "type": "turn.completed", "usage": usage(100) })
         );
-        kitchen.place.write(&format!("answer-{n}"), events);
+        test.place.write(&format!("answer-{n}"), events);
     }
-    kitchen.place.write("said-0", "made it\n");
-    kitchen.place.write("said-1", "REPLAN: there is nothing next");
-    kitchen.run(&["--worker", &recipe("codex.sh")]).code(3).says(&["there is nothing next"]);
-    let words = kitchen.called(0);
+    test.place.write("message-0", "made it\n");
+    test.place.write("message-1", "REPLAN: there is nothing next");
+    test.run(&["--worker", &recipe("codex.sh")]).code(3).says(&["there is nothing next"]);
+    let words = test.arguments(0);
     assert_eq!((words[0].as_str(), words.last().unwrap().as_str()), ("exec", "-"));
-    assert_eq!(kitchen.option(0, "--sandbox"), "workspace-write");
-    assert_eq!(kitchen.option(0, "--model"), "m");
+    assert_eq!(test.option(0, "--sandbox"), "workspace-write");
+    assert_eq!(test.option(0, "--model"), "m");
     assert!(words.contains(&"--json".to_owned()), "{words:?}");
-    let told = kitchen.place.read("told-0");
-    let task: Value = serde_json::from_str(told.trim_end().lines().last().unwrap()).unwrap();
-    check_told("hand_off", &task);
+    let input = test.place.read("input-0");
+    let task: Value = serde_json::from_str(input.trim_end().lines().last().unwrap()).unwrap();
+    check_input("hand_off", &task);
     assert_eq!(task["step"]["goal"], "make it");
-    let receipts = kitchen.receipts();
+    let receipts = test.receipts();
     assert_eq!(receipts[0].output.inline().unwrap().value(), json!("made it"));
     assert_eq!(receipts[0].cost.tokens, 105);
 }
 
-/// Goal: a plain script does what its step says, and says what it cannot do.
+/// The recipe runs the script of a step or the default script, and fails a step without one.
 #[test]
-fn plain_scripts_work() {
-    let Some(kitchen) = Kitchen::with(&[]) else { return };
-    let place = &kitchen.place;
+fn plain_recipe_runs_a_script_for_each_step() {
+    let Some(test) = RecipeTest::new(&[]) else { return };
+    let place = &test.place;
     place.write("plan.yaml", "steps: [{id: a, goal: g}, {id: b, goal: g, inputs: [v]}]\n");
     std::fs::create_dir(place.path("steps")).unwrap();
     let worker = recipe("plain.sh");
     place.write("steps/a.sh", "test $LEDGER_ATTEMPT = 2 || exit 75; echo '{\"v\": 1}'");
-    let ended = kitchen.run(&["--worker", &worker]).code(1);
+    let ended = test.run(&["--worker", &worker]).code(1);
     ended.says(&["failed: step 2 (b): deterministic: there is no script for this step"]);
     place.write("steps/default.sh", "jq -c '{step: .step.id, inputs}'");
-    kitchen.run(&["--worker", &worker, "--retry-failed"]).code(0);
-    let last = kitchen.receipts().pop().unwrap();
+    test.run(&["--worker", &worker, "--retry-failed"]).code(0);
+    let last = test.receipts().pop().unwrap();
     assert_eq!(
         last.output.inline().unwrap().value(),
         json!({ "step": "b", "inputs": { "v": null } })
     );
 }
 
-/// Story: the judge finds the work wanting, then good, then has no verdict: a person must say.
+/// The judge answers fail, then pass, then without a verdict, which leaves the criterion to a person.
 #[test]
-fn a_judge_is_asked_and_believed_when_it_is_clear() {
-    let Some(kitchen) = Kitchen::with(&["claude"]) else { return };
+fn judge_recipe_returns_verdicts_or_leaves_them_to_a_person() {
+    let Some(test) = RecipeTest::new(&["claude"]) else { return };
     let plan = "steps: [{id: a, command: echo work, acceptance: [it is good, it is short]}]\n";
-    kitchen.place.write("plan.yaml", plan);
+    test.place.write("plan.yaml", plan);
     let verdict = |verdict: &str| {
-        let said = json!({ "verdict": verdict, "evidence": "I looked" });
-        json!({ "type": "result", "is_error": false, "result": "", "structured_output": said })
+        let output = json!({ "verdict": verdict, "evidence": "I looked" });
+        json!({ "type": "result", "is_error": false, "result": "", "structured_output": output })
     };
-    kitchen.answers(0, &verdict("fail"));
-    kitchen.answers(1, &verdict("pass"));
-    kitchen.answers(2, &claude("I do not know", "success"));
+    test.set_answer(0, &verdict("fail"));
+    test.set_answer(1, &verdict("pass"));
+    test.set_answer(2, &claude_answer("I do not know", "success"));
     let judge = recipe("judge.sh");
-    let ended = kitchen.run(&["--judge", &judge]).code(3);
+    let ended = test.run(&["--judge", &judge]).code(3);
     ended
         .complains(&["says judge:judge.sh: I looked"])
         .says(&["waits for a verdict on: it is short"]);
-    check_told("judge_question", &kitchen.told(1));
-    assert_eq!(kitchen.told(1)["output"], "work");
-    let schema: Value = serde_json::from_str(&kitchen.option(0, "--json-schema")).unwrap();
+    check_input("judge_question", &test.input(1));
+    assert_eq!(test.input(1)["output"], "work");
+    let schema: Value = serde_json::from_str(&test.option(0, "--json-schema")).unwrap();
     assert_eq!(schema["properties"]["verdict"]["enum"], json!(["pass", "fail"]));
-    assert_eq!(kitchen.option(0, "--allowedTools"), "Read,Glob,Grep");
+    assert_eq!(test.option(0, "--allowedTools"), "Read,Glob,Grep");
 }
 
-/// Story: the planner answers in a code block, as models do; its plan is taken all the same.
+/// Models often answer in a code block.
 #[test]
-fn a_planner_is_asked_and_its_plan_taken() {
-    let Some(kitchen) = Kitchen::with(&["claude"]) else { return };
+fn planner_recipe_accepts_a_plan_in_a_code_block() {
+    let Some(test) = RecipeTest::new(&["claude"]) else { return };
     let plan =
         "steps: [{id: a, command: 'false', retry: {max_attempts: 1}}]\nfailure: {max_replans: 1}\n";
-    kitchen.place.write("plan.yaml", plan);
+    test.place.write("plan.yaml", plan);
     let better =
         json!({ "steps": [{ "id": "a", "command": "true" }], "failure": { "max_replans": 1 } });
-    kitchen.answers(0, &claude(&format!("```json\n{better}\n```"), "success"));
+    test.set_answer(0, &claude_answer(&format!("```json\n{better}\n```"), "success"));
     let planner = recipe("planner.sh");
     let run = ["--planner", &planner, "--approve", "auto"];
-    kitchen.run(&run).code(0).complains(&["planner:planner.sh made version 2"]);
-    check_told("planner_request", &kitchen.told(0));
-    assert!(kitchen.called(0)[1].contains("unusable_answers"));
+    test.run(&run).code(0).complains(&["planner:planner.sh made version 2"]);
+    check_input("planner_request", &test.input(0));
+    assert!(test.arguments(0)[1].contains("unusable_answers"));
 }
