@@ -60,7 +60,7 @@ fn yaml_ids_that_look_like_numbers_stay_text() {
 fn syntax_and_type_errors_have_line_and_column() {
     let cases = [
         ("steps:\n  - id: a\n    after: b\n", "line 3, column 12: expected a list"),
-        ("steps:\n  - id:\n", "line 2, column 7: nothing is written here, expected text"),
+        ("steps:\n  - id:\n", "line 2, column 7: the value is empty, expected text"),
         ("steps:\n  - title: x\n", "line 2, column 5: missing field `id`"),
         ("steps: [a\n", "line 1, column 8: unclosed bracket '['"),
         ("steps:\n\t- id: a\n", "line 2, column 2: tabs disallowed"),

@@ -13,8 +13,8 @@ use crate::plan::{self, Plan, Problem, Step};
 pub(crate) enum StepSource {
     /// A line.
     Line(u64),
-    /// A path in a JSON text, and the name of the field with the step's dependencies.
-    Path { item: String, dependencies: &'static str },
+    /// The path of the record in a JSON text, and the name of its field with the dependencies.
+    Path { record: String, dependencies: &'static str },
 }
 
 /// How a path in the plan maps to a place in the file.
@@ -198,10 +198,13 @@ impl LineLocator<'_> {
                 let index = path.strip_prefix("steps[")?.split(']').next()?;
                 match sources.get(index.parse::<usize>().ok()?)? {
                     StepSource::Line(line) => Some(*line),
-                    StepSource::Path { item, dependencies } => {
+                    StepSource::Path { record, dependencies } => {
                         let is_after = path.contains("].after");
-                        let path =
-                            if is_after { format!("{item}.{dependencies}") } else { item.clone() };
+                        let path = if is_after {
+                            format!("{record}.{dependencies}")
+                        } else {
+                            record.clone()
+                        };
                         lines.get_or_insert_with(|| LineIndex::of_json(self.text)).line(&path)
                     }
                 }

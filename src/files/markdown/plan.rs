@@ -59,14 +59,10 @@ fn build_plan(name: &str, document: &Document<'_>, mut selection: TaskSelection)
     draft.plan_file.plan.phases = phases.list;
     for (line, count) in selection.other_checkboxes.values() {
         let message = match count {
-            1 => "1 checkbox has no id: it is kept with the plan, but is not a step".to_owned(),
-            many => {
-                format!(
-                    "{many} checkboxes have no id: they are kept with the plan, but are not steps"
-                )
-            }
+            1 => "1 checkbox is not a task: it is kept with the plan".to_owned(),
+            many => format!("{many} checkboxes are not tasks: they are kept with the plan"),
         };
-        draft.add_note(Some(*line), format!("{message}; an id makes a checkbox a step"));
+        draft.add_note(Some(*line), format!("{message}; add an id to make one a step"));
     }
     read_surrounding_text(&mut draft, document, &selection);
     draft

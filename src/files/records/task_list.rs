@@ -175,7 +175,7 @@ impl TaskListReader<'_> {
         }
         let step = self.step(record, fields, after);
         let source =
-            StepSource::Path { item: record.path.clone(), dependencies: dependencies_field };
+            StepSource::Path { record: record.path.clone(), dependencies: dependencies_field };
         self.draft.add_step(step, source);
     }
 

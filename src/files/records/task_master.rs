@@ -237,7 +237,7 @@ impl<'a> TaskMasterReader<'a> {
         let subtasks = task.subtasks.iter().map(|subtask| subtask.id.clone());
         let after = unique(after.into_iter().chain(subtasks));
         self.read_status(&task.id, task.fields);
-        let source = StepSource::Path { item: task.path.clone(), dependencies: "dependencies" };
+        let source = StepSource::Path { record: task.path.clone(), dependencies: "dependencies" };
         self.draft.add_step(step(task, after), source);
     }
 

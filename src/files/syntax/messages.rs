@@ -88,10 +88,10 @@ fn expected_value(expected: &str) -> String {
 /// The numbers that a type can hold.
 pub(super) fn number_range(name: &str) -> Option<&'static str> {
     match name {
-        "u8" | "u16" | "u32" | "u64" | "usize" => Some("a whole number from 0 on"),
+        "u8" | "u16" | "u32" | "u64" | "usize" => Some("a whole number, 0 or more"),
         "i8" | "i16" | "i32" | "i64" | "isize" => Some("a whole number"),
-        "f32" | "f64" => Some("a number"),
-        "bool" => Some("true or false"),
+        "f32" | "f64" | "floating point" => Some("a number"),
+        "bool" | "boolean" => Some("true or false"),
         _ => None,
     }
 }
@@ -119,7 +119,7 @@ mod tests {
             ),
             (
                 "invalid value: integer `-1`, expected u32",
-                "found the number `-1`, expected a whole number from 0 on",
+                "found the number `-1`, expected a whole number, 0 or more",
             ),
             (
                 "invalid type: sequence, expected struct RetryPolicy",

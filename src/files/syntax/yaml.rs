@@ -68,15 +68,16 @@ impl MessageFormatter for PlainMessages {
     fn format_message<'a>(&self, error: &'a YamlError) -> Cow<'a, str> {
         match error {
             YamlError::Unexpected { expected, .. } => match *expected {
-                "sequence start" | "seq" => "expected a list",
-                "mapping start" | "map" => "expected fields, as in `title: Text`",
-                "an integer" => "expected a whole number",
-                "null" => "expected nothing",
-                _ => "expected text",
+                "sequence start" => "expected a list",
+                "mapping start" | "empty mapping start" => "expected fields, as in `title: Text`",
+                "mapping end" | "empty mapping end" => "expected no other field here",
+                "string scalar" => "expected text",
+                "scalar" => "expected a single value",
+                _ => "expected another value",
             }
             .into(),
             YamlError::Eof { .. } => "the file ends where a value is expected".into(),
-            YamlError::NullIntoString { .. } => "nothing is written here, expected text".into(),
+            YamlError::NullIntoString { .. } => "the value is empty, expected text".into(),
             YamlError::MultipleDocuments { .. } => {
                 "the file has more than one YAML document, expected one plan; split the file".into()
             }
