@@ -29,7 +29,8 @@ fn result(script: &Path) -> String {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
     let folders = Regex::new(r"/[\w./-]*/tmp\.\w+|/tmp/[\w.-]+").unwrap();
-    format!("exit code {code}; {}", folders.replace_all(last, "[FOLDER]"))
+    let last = session::without_moments(&folders.replace_all(last, "[FOLDER]"));
+    format!("exit code {code}; {last}")
 }
 
 /// Goal: each case ends as it was recorded.

@@ -235,12 +235,15 @@ fn plan_versions() {
     session.run_all(&[
         "questions --ledger waiting",
         "plan withdraw attention --ledger waiting --by ana --reason 'it works'",
-        "claim attention --ledger waiting --worker w1",
     ]);
+    session.assert_recorded("plan-versions-rejected");
+
+    let mut session = Session::writing(&["waiting"]);
+    session.run("claim attention --ledger waiting --worker w1");
     let token = session.token("waiting", "attention", "flying");
     session.run(&format!("receipt {token} --ledger waiting --replan 'it needs more' --json"));
     session.run("plan withdraw attention --ledger waiting --by ana --json");
-    session.assert_recorded("plan-versions-rejected");
+    session.assert_recorded("plan-versions-withdrawn");
 }
 
 /// Goal: `ledger run` reports what it does as recorded.

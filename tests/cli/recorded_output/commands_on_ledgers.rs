@@ -362,6 +362,7 @@ fn steering() {
         "note --ledger waiting",
         "pause attention --by ana --reason 'the network' --ledger waiting",
         "pause attention --by ana --ledger waiting --json",
+        "pause versions --by ana --ledger waiting --json",
         "pause nonsense --by ana --ledger waiting",
         "pause attention --ledger waiting",
         "resume attention --by ana --ledger waiting",

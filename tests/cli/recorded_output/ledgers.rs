@@ -298,8 +298,8 @@ fn killed() -> SimDisk {
 fn damaged() -> SimDisk {
     let disk = complete().0;
     let hit = crate::lab::whole(&reader(&disk)).remove(39);
-    let path = reader(&disk).segments().remove(0).path;
-    let at = hit.offset + 60;
+    let path = reader(&disk).segments().remove(usize::try_from(hit.segment).unwrap()).path;
+    let at = hit.offset + 50;
     let byte = disk.read(&path).unwrap()[usize::try_from(at).unwrap()];
     disk.overwrite(&path, at, &[byte ^ 0x10]).unwrap();
     disk
@@ -371,7 +371,7 @@ fn waiting() -> SimDisk {
 /// The run `attention`: a question, a reported step, a lost attempt in doubt, one in flight.
 fn waiting_steps(ledger: &Ledger) {
     let attention = plan(json!({
-        "title": "Attention", "budget": { "money_micros": 5000 },
+        "title": "Attention", "budget": { "money_micros": 5000 }, "failure": { "max_replans": 3 },
         "steps": [
             { "id": "reported", "goal": "Write it", "acceptance": ["It reads well"] },
             { "id": "doubtful", "goal": "Send it", "idempotent": "no" },

@@ -17,6 +17,10 @@ const MOMENTS: &[(&str, &str)] = &[
     (r"\(pid \d+\)", "(pid [PID])"),
     (r"\((?:\d+[a-z]+ )+ago\)", "([TIME] ago)"),
     (r"\bin \d+(?:d|h|m|s|ms|us)\b(?: \d+(?:h|m|s|ms|us)\b)*", "in [TIME]"),
+    // Since the times of the fixed ledgers, in JSON: in microseconds, and of a budget in seconds.
+    (r":\d{13,15}\b", ":[MICROS]"),
+    (r#"("part":"wall",[^{}]*"spent":)\d{8,10}\b"#, "$1[SECONDS]"),
+    (r"\bwall time  [\d,]{9,13} s\b", "wall time  [DURATION]"),
     // Times later than the fixed ledgers': of this run of the tests.
     (r"\b20(?:2[4-9]|[3-9]\d)-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?Z?", "[NOW]"),
     (r"\b(?:170[1-9]|17[1-9]\d|1[89]\d\d|[2-9]\d{3})\d{12}\b", "[NOW_MICROS]"),
@@ -55,7 +59,7 @@ impl Session {
     /// A folder for commands whose output depends on how long they take, and else on their input.
     pub(super) fn timed() -> Self {
         let mut session = Self::reading(&[]);
-        session.filters.extend(compiled(DURATIONS));
+        session.filters = [compiled(DURATIONS), session.filters].concat();
         session
     }
 
@@ -212,14 +216,31 @@ impl Session {
     }
 
     fn normalized(&self, text: &str) -> String {
+        // The columns of a table are as wide as how long ago something was.
+        let text = if text.contains("wall time ") { narrowed(text) } else { text.to_owned() };
         let real = self.path().canonicalize().unwrap();
         let mut text = text.replace(&real.display().to_string(), "[FOLDER]");
         text = text.replace(&self.path().display().to_string(), "[FOLDER]");
-        for (pattern, replacement) in &self.filters {
-            text = pattern.replace_all(&text, *replacement).into_owned();
-        }
-        text
+        filtered(&text, &self.filters)
     }
+}
+
+fn filtered(text: &str, filters: &[(Regex, &str)]) -> String {
+    let filter = |text: String, (pattern, with): &(Regex, &str)| {
+        pattern.replace_all(&text, *with).into_owned()
+    };
+    filters.iter().fold(text.to_owned(), filter)
+}
+
+/// A text in which everything that depends on the moment is replaced.
+pub(super) fn without_moments(text: &str) -> String {
+    filtered(text, &compiled(MOMENTS))
+}
+
+/// A text with at most two spaces in a row, behind the indentation of each line.
+fn narrowed(text: &str) -> String {
+    let gaps = Regex::new(r"(\S) {3,}").unwrap();
+    gaps.replace_all(text, "$1  ").into_owned()
 }
 
 /// Compare a text with the recorded one.
