@@ -19,7 +19,7 @@ fn commands_that_read() {
         for line in [
             format!("status {name}"),
             format!("status {name} --view operator --run {run}"),
-            format!("status {name} --view debug --run {run} --all"),
+            format!("status {name} --view debug --run {run}"),
             format!("questions --ledger {name}"),
             format!("next {run} --ledger {name}"),
             format!("budget --ledger {name}"),
@@ -40,6 +40,7 @@ fn commands_that_read() {
         "status complete --run nonsense",
         "status complete --view nonsense",
         "status complete --ledger killed",
+        "status complete --all",
         "questions --ledger missing",
         "next --ledger waiting",
         "next nonsense --ledger waiting",

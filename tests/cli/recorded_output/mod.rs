@@ -5,7 +5,7 @@
 //! replaced, and is compared with a file in `tests/snapshots`. `bytes` records the hash of the
 //! state after each record and of each file; `cases` and `seeded_bugs` record results.
 //!
-//! To record again: `INSTA_UPDATE=always cargo test --test integration recorded_output::`. The
+//! To record again: `INSTA_UPDATE=always cargo test -p plan-ledger-cli --test cli recorded_output::`. The
 //! rule for changes is in `tests/snapshots/README.md`.
 
 mod bytes;

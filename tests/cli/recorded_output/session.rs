@@ -21,6 +21,9 @@ const MOMENTS: &[(&str, &str)] = &[
     (r":\d{13,15}\b", ":[MICROS]"),
     (r#"("part":"wall",[^{}]*"spent":)\d{8,10}\b"#, "$1[SECONDS]"),
     (r"\bwall time  [\d,]{9,13} s\b", "wall time  [DURATION]"),
+    // The same in text: a thousand days or more, and what is estimated from it.
+    (r"\b\d{4,}d(?: \d+[hms])*", "[TIME]"),
+    (r"\babout \d{4,} h more\b", "about [TIME] more"),
     // Times later than the fixed ledgers': of this run of the tests.
     (r"\b20(?:2[4-9]|[3-9]\d)-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?Z?", "[NOW]"),
     (r"\b(?:170[1-9]|17[1-9]\d|1[89]\d\d|[2-9]\d{3})\d{12}\b", "[NOW_MICROS]"),
