@@ -327,7 +327,7 @@ fn a_version_waits_for_its_yes() {
     place.write("plan.yaml", PLAN);
     place.ledger("plan propose plan.yaml").code(2).complains(&[".ledger"]);
     place.ledger("init --json").code(0).lines();
-    place.ledger("init").code(0).says(&["there already"]);
+    place.ledger("init").code(0).says(&["already a ledger"]);
     place.ledger("plan propose nowhere.yaml").code(2);
     place
         .ledger("plan propose plan.yaml --approval required")
@@ -571,7 +571,11 @@ fn a_ledger_is_made_once_by_all_who_ask_at_once() {
         let start = |_| super::command::start(&mut place.command(&["init"]));
         let all: Vec<_> = (0..8).map(start).collect();
         let told: Vec<_> = all.into_iter().map(|each| each.end().code(0).out).collect();
-        assert_eq!(told.iter().filter(|told| told.ends_with(": made\n")).count(), 1, "{told:?}");
+        assert_eq!(
+            told.iter().filter(|told| told.ends_with(": created an empty ledger\n")).count(),
+            1,
+            "{told:?}"
+        );
         place.ledger("inspect").code(0);
     }
 }

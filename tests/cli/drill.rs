@@ -28,7 +28,7 @@ fn drill(place: &Place, plan: &str, more: &[&str]) -> Ended {
 const CHECKS: [&str; 7] = [
     "killed in flight",
     "nothing accepted ran twice",
-    "dealt again once",
+    "dispatched again once",
     "same outcome",
     "same variables",
     "replay equals live state",
@@ -40,7 +40,7 @@ const CHECKS: [&str; 7] = [
 fn the_example_plan_passes_its_drill() {
     let place = Place::new();
     let plan = format!("{PLANS}migration.yaml");
-    let ended = drill(&place, &plan, &[]).code(0).says(&["killed at step 37", "all hold"]);
+    let ended = drill(&place, &plan, &[]).code(0).says(&["killed at step 37", "all checks hold"]);
     for check in CHECKS {
         assert!(ended.out.contains(&format!("ok      {check}: ")), "{}", ended.out);
     }
@@ -59,7 +59,7 @@ fn every_step_of_a_small_plan_can_be_the_one() {
             drill(&place, &plan, &["--kill-at", &at, "--max-parallel", parallel]).code(0);
         }
     }
-    drill(&place, &plan, &["--kill-at", "7"]).code(2).complains(&["the plan has 6 steps"]);
+    drill(&place, &plan, &["--kill-at", "7"]).code(2).complains(&["has 6 steps"]);
     drill(&place, &plan, &["--kill-at", "0"]).code(2).complains(&["--kill-at"]);
 }
 
@@ -80,7 +80,7 @@ fn the_task_master_plan_passes_everywhere() {
     let place = Place::new();
     for kill_at in ["1", "37", "100", "145"] {
         let ended = drill(&place, plan.to_str().unwrap(), &["--kill-at", kill_at]).code(0);
-        ended.says(&["all hold", "145 and 145 steps accepted"]);
+        ended.says(&["all checks hold", "145 and 145 steps accepted"]);
     }
     drill(&place, plan.to_str().unwrap(), &["--kill-at", "146"]).code(2).complains(&["145 steps"]);
 }
@@ -140,7 +140,7 @@ steps:
 "#;
     std::fs::write(place.path("gated.yaml"), plan).unwrap();
     for kill_at in ["1", "2"] {
-        drill(&place, "gated.yaml", &["--kill-at", kill_at]).code(0).says(&["all hold"]);
+        drill(&place, "gated.yaml", &["--kill-at", kill_at]).code(0).says(&["all checks hold"]);
     }
     drill(&place, "gated.yaml", &["--kill-at", "2", "--keep", "kept"]).code(0);
     let told = place.ledger_with(&["inspect", "kept/killed.ledger", "records"]);
@@ -163,7 +163,7 @@ fn every_crash_of_a_small_plan_is_survived() {
         assert!(count("executed_twice") > 0, "no crash came in flight: {line}");
     }
     let one = ["--every-crash", "--at", "20", "--max-parallel", "1"];
-    drill(&place, &plan, &one).code(0).says(&["receipts lost: 0", "cost: 0", "all hold"]);
+    drill(&place, &plan, &one).code(0).says(&["receipts lost: 0", "cost: 0", "all checks hold"]);
     let far = ["--every-crash", "--at", "1000000"];
     drill(&place, &plan, &far).code(2).complains(&["--at 1000000"]);
     drill(&place, &plan, &["--every-crash", "--kill-at", "3"]).code(2).complains(&["--kill-at"]);
@@ -178,5 +178,5 @@ fn a_drill_says_what_its_plan_waits_for() {
     let place = Place::new();
     place.write("plan.yaml", "steps: [{id: a}, {id: b, after: [a]}]\nbudget: {attempts: 1}");
     let told = drill(&place, "plan.yaml", &["--kill-at", "1"]).code(6);
-    told.complains(&["waits for what a drill does not do: paused"]);
+    told.complains(&["waits for what a drill cannot resolve: paused"]);
 }

@@ -41,11 +41,11 @@ fn the_folder_may_be_left_out() {
         elsewhere(line, "").code(2);
     }
     for line in ["inspect .ledger --ledger .ledger", "verify .ledger --ledger records"] {
-        place.ledger(line).code(2).complains(&["which ledger"]);
+        place.ledger(line).code(2).complains(&["the ledger is given twice"]);
     }
     // A file that is there is never written over, and to say so has one code.
     for line in ["export -o plan.yaml", "inspect export --to plan.yaml", "archive --to plan.yaml"] {
-        place.ledger(line).code(2).complains(&["plan.yaml is there already"]);
+        place.ledger(line).code(2).complains(&["plan.yaml already exists"]);
     }
 }
 

@@ -72,7 +72,7 @@ fn plan_export_round_trips_and_overwrites_nothing() {
         }
     }
     let existing = ["plan", "export", &fixture("own.yaml"), "-o", "steps.md.md"];
-    place.ledger_with(&existing).code(2).complains(&["is there already"]);
+    place.ledger_with(&existing).code(2).complains(&["already exists"]);
     place.ledger_with(&["plan", "export", "none.md"]).code(2).complains(&["none.md"]);
 }
 
@@ -169,7 +169,7 @@ fn every_format_can_be_run_and_drilled() {
         place
             .ledger_with(&["drill", &source, "--kill-at", "2"])
             .code(0)
-            .says(&["all hold", &format!("{steps} and {steps} steps accepted")]);
+            .says(&["all checks hold", &format!("{steps} and {steps} steps accepted")]);
     }
 }
 
@@ -185,6 +185,6 @@ fn real_files_pass_a_drill() {
         let Some(path) = shared_plan(name) else { continue };
         let place = Place::new();
         let ended = place.ledger_with(&["drill", path.to_str().unwrap(), "--kill-at", "5"]).code(0);
-        ended.says(&["all hold", &format!("{steps} and {steps} steps accepted")]);
+        ended.says(&["all checks hold", &format!("{steps} and {steps} steps accepted")]);
     }
 }

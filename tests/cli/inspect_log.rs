@@ -360,7 +360,7 @@ fn a_ledger_as_a_database() {
     let export = &["export", "--format", "sqlite", "--to", path];
     assert_eq!(look(&place.dir, export).code, 0);
     let again = look(&place.dir, export);
-    assert!(again.code == 2 && again.err.contains("is there already"), "{}", again.err);
+    assert!(again.code == 2 && again.err.contains("already exists"), "{}", again.err);
     let database = rusqlite::Connection::open(&file).unwrap();
     let ask = |query: &str| -> Vec<String> {
         let mut statement = database.prepare(query).unwrap();

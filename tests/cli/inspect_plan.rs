@@ -123,7 +123,7 @@ fn people_are_told_what_they_came_for() {
         .has("missing  #3 mail  in doubt");
     tell(&["budget"]).has("attempts   6      -          -          no limit");
     tell(&["approvals"])
-        .has("step 3 (mail) is in doubt")
+        .has("the outcome of step 3 (mail) is unknown")
         .has("small mail landed --by WHO")
         .has("nobody has said anything");
     tell(&["cost"]).has("#1 flaky  2").has("all       6");

@@ -168,7 +168,7 @@ fn blocked_export_can_be_interrupted() {
     let ended = child.wait_with_output().unwrap();
     assert_eq!(ended.status.code(), Some(3), "{}", String::from_utf8_lossy(&ended.stderr));
     assert!(!String::from_utf8(ended.stdout).unwrap().contains("\"type\":\"end\""));
-    assert!(String::from_utf8(ended.stderr).unwrap().contains("stopped: it is not complete"));
+    assert!(String::from_utf8(ended.stderr).unwrap().contains("stopped: it is incomplete"));
 
     let mut child = export();
     // The first signal must find it blocked. It counts as blocked when it sleeps at ten looks in a

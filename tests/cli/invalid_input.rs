@@ -29,7 +29,8 @@ fn refused(place: &Place, line: &str, code: i32, words: &[&str]) -> Ended {
     assert!(content(place) == before, "{line}: the folder has changed");
     assert!(ended.out.is_empty(), "{line}: {}", ended.out);
     for line in ended.err.lines() {
-        let is_formatted = line.starts_with("ledger: ") || line.starts_with("  ");
+        let is_formatted =
+            ["ledger: ", "error: ", "hint: ", "  "].iter().any(|start| line.starts_with(start));
         assert!(is_formatted || !line.contains("panicked"), "{line}");
     }
     ended

@@ -129,7 +129,7 @@ fn hand_off_reports_changed_files_and_foreign_artifacts() {
     place.write("plan.yaml", plan);
     let run = ["run", "plan.yaml", "--worker", "sh worker.sh"];
     let outside = "the artifact other.txt is outside the step's changes";
-    let ended = place.ledger_with(&run).code(0).says(&["noticed: step 2 (two)", outside]);
+    let ended = place.ledger_with(&run).code(0).says(&["note: step 2 (two)", outside]);
     assert!(!ended.out.contains("b.txt"), "{}", ended.out);
     let files = hand_off(&place, "one-1")["changes"].clone();
     assert_eq!((&files[0]["state"], &files[0]["changed"]), (&json!("file"), &json!(false)));
@@ -313,7 +313,7 @@ fn lease_is_renewed_while_the_worker_runs() {
     let place = Place::new();
     let step = "{id: a, lease_seconds: 1, command: 'echo x >> $TALLY; sleep 2.5'}";
     place.write("plan.yaml", format!("steps:\n  - {step}\n"));
-    place.ledger("run plan.yaml").code(0).says(&["1 of 1 steps accepted", "1 attempts in all"]);
+    place.ledger("run plan.yaml").code(0).says(&["1 of 1 steps accepted", "1 attempt in total"]);
     assert_eq!(place.tally(), ["x"]);
     let renewed = place.ledger("inspect .ledger records --kind lease_renewed").code(0);
     assert!(renewed.out.lines().count() >= 2, "{}", renewed.out);
@@ -343,7 +343,7 @@ fn run_continues_with_the_plan_of_its_planner() {
     let planner = planner(&place, &plan.replace("echo it cannot work >&2; false", "true"));
     let run = ["run", "plan.yaml", "--planner", &planner, "--approve", "auto"];
     place.ledger_with(&run).code(3).says(&["the plan waits for a verdict"]);
-    place.ledger("run plan.yaml").code(3).complains(&["goes on with version 2 of its plan"]);
+    place.ledger("run plan.yaml").code(3).complains(&["continues with plan version 2"]);
     place.ledger("run plan.yaml --replan").code(1);
     assert_eq!(run_of(&place).active, 3);
 }
@@ -363,7 +363,7 @@ fn planner_is_given_up_after_three_unusable_answers() {
         place.write("plan.yaml", STUCK);
         let planner = planner(&place, answer);
         let run = ["run", "plan.yaml", "--planner", &planner, "--approve", "auto"];
-        let ended = place.ledger_with(&run).code(3).says(&["another plan is needed"]);
+        let ended = place.ledger_with(&run).code(3).says(&["a new plan version is needed"]);
         let ended = ended.says(&["gave no plan of use", "3 of its answers could not be used"]);
         assert!(ended.out.contains("ledger plan withdraw plan"), "{}", ended.out);
         let last = request(&place, 2);

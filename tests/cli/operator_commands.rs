@@ -56,7 +56,10 @@ fn gated_run_exits_3_and_continues_after_the_answer() {
     let before = place.state().seq;
     place.ledger(&format!("answer {id} maybe --by ana")).code(6).complains(&["yes, no, skip"]);
     place.ledger("answer 1 yes --by ana").code(6).complains(&["no open question 1"]);
-    place.ledger("answer some yes --by ana").code(2).complains(&["`some` is no question's number"]);
+    place
+        .ledger("answer some yes --by ana")
+        .code(2)
+        .complains(&["`some` is not the number of a question"]);
     let other = format!("answer {id} yes --by ana --shown 00000000ff");
     place.ledger(&other).code(6).complains(&["you were shown 00000000ff", "look at it again"]);
     place
@@ -71,7 +74,7 @@ fn gated_run_exits_3_and_continues_after_the_answer() {
         (lines[0]["answer"].as_str(), lines[0]["status"].as_str()),
         (Some("yes"), Some("ready"))
     );
-    place.ledger("questions").code(0).says(&["nothing waits for anybody"]);
+    place.ledger("questions").code(0).says(&["nothing waits for a person"]);
     place.ledger("run plan.yaml").code(0).says(&["run plan: done"]);
     assert_eq!(place.tally(), ["build", "deploy"]);
 }
@@ -182,7 +185,7 @@ fn waiting_run_can_be_interrupted() {
         run.signal("INT");
         let lines = run.end().code(3).lines();
         assert_eq!(lines.last().unwrap()["outcome"], "interrupted");
-        assert_eq!(lines.last().unwrap()["session"]["dealt"], dispatched);
+        assert_eq!(lines.last().unwrap()["session"]["dispatched"], dispatched);
     }
     assert_eq!(place.tally(), ["x"]);
     let step = |id: &str| place.ledger(&format!("inspect .ledger step plan {id}")).code(0);
@@ -242,7 +245,7 @@ fn probe_resolves_an_unknown_outcome() {
         assert_eq!(place.read("key"), "plan/send/1\n");
         assert_eq!(place.tally().len(), tally, "{verdict}");
         let waiting_for = ended.lines().last().unwrap()["waiting_for"].to_string();
-        assert_eq!(waiting_for.contains("doubt"), code == 3, "{waiting_for}");
+        assert_eq!(waiting_for.contains("outcome_unknown"), code == 3, "{waiting_for}");
         let records = place.ledger("inspect .ledger records --kind doubt_resolved --json").lines();
         let found = records.iter().find(|line| line["type"] == "record");
         assert_eq!(found.is_some(), code == 0);
@@ -298,16 +301,20 @@ steps:
   - {id: c, after: [b], command: 'echo c >> $TALLY'}
 ",
     );
-    let words = ["it pauses, its budget of attempts", "ledger budget plan --attempts N --by WHO"];
+    let words =
+        ["the run is paused: its attempt budget", "ledger budget plan --attempts N --by WHO"];
     place.ledger("run plan.yaml").code(3).says(&words).says(&["replan|abort --by WHO"]);
     place.ledger("run plan.yaml").code(3).says(&words);
     assert_eq!(place.tally(), ["a", "b"]);
-    place.ledger("inspect .ledger").code(0).says(&["running, paused its budget", "2 attempts"]);
+    place
+        .ledger("inspect .ledger")
+        .code(0)
+        .says(&["running, paused: its attempt budget", "2 attempts"]);
     place.ledger("resume plan --by ana").code(6).complains(&["its budget of attempts is used up"]);
     place.ledger("budget plan").code(0).says(&[
-        "may spend 2 attempts",
+        "budget 2 attempts",
         "in 2 attempts",
-        "it pauses",
+        "paused: its attempt budget",
     ]);
     place.ledger("budget plan --attempts 5").code(2).complains(&["--by"]);
     place.ledger("budget plan --attempts many --by ana").code(2).complains(&["a whole number"]);
@@ -319,8 +326,8 @@ steps:
     );
     place.ledger("run plan.yaml").code(0).says(&["3 of 3"]);
     assert_eq!(place.tally(), ["a", "b", "c"]);
-    place.ledger("budget --tokens 5 --by ana").code(0).says(&["the ledger: may spend 5 tokens"]);
-    place.ledger("budget --tokens none --by ana").code(0).says(&["the ledger: may spend no limit"]);
+    place.ledger("budget --tokens 5 --by ana").code(0).says(&["the ledger: budget 5 tokens"]);
+    place.ledger("budget --tokens none --by ana").code(0).says(&["the ledger: budget no limit"]);
 }
 
 /// A paused run dispatches nothing until it is unpaused.
@@ -333,7 +340,7 @@ fn paused_run_dispatches_nothing_until_unpaused() {
     place.ledger("pause plan --by ana").code(6).complains(&["the run pauses: ana said so"]);
     place.ledger("answer plan deploy yes --by ana").code(0);
     let ended = place.ledger("run plan.yaml").code(3);
-    ended.says(&["it pauses, by ana", "ledger resume plan --by WHO"]);
+    ended.says(&["the run is paused by ana", "ledger resume plan --by WHO"]);
     place
         .ledger("inspect .ledger step plan deploy")
         .code(0)
@@ -423,7 +430,7 @@ steps: [{id: a, command: 'echo broken >&2; false'}]
         place.ledger("run plan.yaml").code(code);
         assert_eq!(place.state().run_named("plan").unwrap().status, status, "{answer}");
         if answer == "replan" {
-            let asked = ["another plan is needed", "ledger plan withdraw plan --by WHO"];
+            let asked = ["a new plan version is needed", "ledger plan withdraw plan --by WHO"];
             place.ledger("run plan.yaml").code(3).says(&asked);
             place.ledger("plan withdraw plan --by ana --reason no").code(0).says(&["is failed"]);
             place.ledger("plan withdraw plan --by ana").code(6);
@@ -506,7 +513,10 @@ fn timeouts_and_probes_respect_the_attempt_limit() {
         "steps: [{id: a, command: 'echo x >> tally; sleep 60', timeout_seconds: 1, \
          idempotent: 'no', probe: 'exit 1', retry: {max_attempts: 2}}]",
     );
-    place.ledger("run plan.yaml --ledger l").code(3).says(&["is in doubt"]);
+    place
+        .ledger("run plan.yaml --ledger l")
+        .code(3)
+        .says(&["the outcome of step 1 (a) is unknown"]);
     assert_eq!(std::fs::read_to_string(place.path("tally")).unwrap(), "x\nx\n");
 }
 
@@ -528,7 +538,10 @@ fn probe_does_not_accept_a_rejected_attempt() {
     place.ledger("answer plan pay fail --by ana").code(0);
     place.write("plan.yaml", plan("  - {id: y, command: 'true'}\n"));
     place.ledger("plan propose plan.yaml --run plan").code(0);
-    place.ledger("run plan.yaml").code(3).says(&["is in doubt: an attempt may have done it"]);
+    place
+        .ledger("run plan.yaml")
+        .code(3)
+        .says(&["the outcome of step 1 (pay) is unknown: an attempt may have done it"]);
     assert!(!place.path("probed").exists(), "the outcome is known, so no probe is needed");
     place.ledger("answer plan pay landed --by ana").code(0);
     place.ledger("run plan.yaml").code(0);

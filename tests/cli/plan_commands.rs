@@ -80,8 +80,8 @@ fn enrich_is_idempotent() {
     place.write("plan.yaml", ROUGH);
     let tools = example("tools.yaml");
     let args = ["plan", "enrich", "plan.yaml", "--tools", &tools, "-o", "rich.json"];
-    place.ledger_with(&args).code(0).complains(&["2 of 2 steps were completed"]);
-    place.ledger_with(&args).code(2).complains(&["rich.json", "is there already"]);
+    place.ledger_with(&args).code(0).complains(&["enriched 2 of 2 steps"]);
+    place.ledger_with(&args).code(2).complains(&["rich.json", "already exists"]);
     let rich: serde_json::Value = serde_json::from_str(&place.read("rich.json")).unwrap();
     let tell = &rich["steps"][1];
     assert_eq!(
@@ -103,7 +103,10 @@ fn enrich_is_idempotent() {
     let wrong = ["plan", "enrich", "plan.yaml", "--tools", "tools.yaml"];
     place.ledger_with(&wrong).code(2).complains(&["tools.yaml", "unknown field", "timeout"]);
     place.write("tools.yaml", "tools: {shell: {retry: {max_attempts: 0}}}");
-    place.ledger_with(&wrong).code(2).complains(&["would not be valid", "steps[1] (tell).retry"]);
+    place
+        .ledger_with(&wrong)
+        .code(2)
+        .complains(&["the enriched plan is not valid", "steps[1] (tell).retry"]);
     let none = ["plan", "enrich", "plan.yaml", "--tools", "none.yaml"];
     place.ledger_with(&none).code(2).complains(&["read the registry of tools", "none.yaml"]);
 }
@@ -118,18 +121,18 @@ steps: [{id: a, command: 'echo a >> $TALLY'}]
 fn plan_waits_for_its_reviewer() {
     let place = Place::new();
     place.write("plan.yaml", ASKED);
-    let words = ["Is this the plan?", "asked of ana", "whether version 1 may become active"];
+    let words = ["Is this the plan?", "for ana", "whether to activate version 1"];
     place.ledger("run plan.yaml").code(3).says(&words).says(&["yes|no|abort --by WHO"]);
     place.ledger("run plan.yaml").code(3).says(&words);
     let shown = place.ledger("plan review plan --json").code(3).lines()[0]["hash"].clone();
     let shown = shown.as_str().unwrap().get(..12).unwrap().to_owned();
     let review = place.ledger("plan review plan").code(3);
-    review.says(&["version 1, 1 steps", "asked: Is this the plan?", "1 step added: a"]);
+    review.says(&["version 1, 1 steps", "question: Is this the plan?", "1 step added: a"]);
 
     place.write("plan.yaml", ASKED.replace("echo a", "echo b"));
-    place.ledger("run plan.yaml").code(6).complains(&["another plan than the file holds"]);
+    place.ledger("run plan.yaml").code(6).complains(&["has another plan than the file"]);
     let proposed = place.ledger("run plan.yaml --replan --reason better").code(3);
-    proposed.complains(&["plan version 2 waits for somebody's yes"]);
+    proposed.complains(&["plan version 2 waits for approval"]);
     let late = format!("plan approve plan --by ana --shown {shown}");
     place.ledger(&late).code(6).complains(&["you were shown", "look at it again"]);
     assert!(place.tally().is_empty());
@@ -140,7 +143,7 @@ fn plan_waits_for_its_reviewer() {
     );
     place.ledger("plan approve plan --by ana").code(6).complains(&["no version of its plan waits"]);
     place.ledger("plan review plan").code(0).says(&["no version of its plan waits"]);
-    place.ledger("questions").code(0).says(&["nothing waits for anybody"]);
+    place.ledger("questions").code(0).says(&["nothing waits for a person"]);
     place.ledger("run plan.yaml").code(0);
     assert_eq!(place.tally(), ["b"]);
     let state = place.state();
@@ -196,7 +199,7 @@ fn proposed_file_equals_the_file_of_a_run() {
         start(place.command(words).stdin(input)).end()
     };
     let proposed = with(&["plan", "propose", "-", "--run", "shown"], "shown.json").code(0);
-    proposed.complains(&["marks of what is done are left out"]);
+    proposed.complains(&["marks of finished steps are ignored"]);
     with(&["plan", "propose", "-", "--run", "piped"], "prd.json").code(0);
     with(&["plan", "propose", "-"], "prd.json").code(2).complains(&["--run NAME"]);
     place.write("blank", "");

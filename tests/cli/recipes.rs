@@ -143,7 +143,7 @@ fn claude_code_recipe_reports_failures_and_replan_requests() {
     test.place.write("answer-1", "Overloaded");
     test.set_answer(2, &claude_answer("REPLAN: there is no Makefile", "success"));
     let worker = recipe("claude-code.sh");
-    test.run(&["--worker", &worker]).code(3).says(&["another plan is needed", "no Makefile"]);
+    test.run(&["--worker", &worker]).code(3).says(&["a new plan version is needed", "no Makefile"]);
     let input = test.input(2);
     let attempts = input["previous_attempts"].as_array().unwrap();
     assert_eq!(attempts.len(), 2);
@@ -227,7 +227,7 @@ fn judge_recipe_returns_verdicts_or_leaves_them_to_a_person() {
     let judge = recipe("judge.sh");
     let ended = test.run(&["--judge", &judge]).code(3);
     ended
-        .complains(&["says judge:judge.sh: I looked"])
+        .complains(&["judged by judge:judge.sh: I looked"])
         .says(&["waits for a verdict on: it is short"]);
     check_input("judge_question", &test.input(1));
     assert_eq!(test.input(1)["output"], "work");
@@ -248,7 +248,7 @@ fn planner_recipe_accepts_a_plan_in_a_code_block() {
     test.set_answer(0, &claude_answer(&format!("```json\n{better}\n```"), "success"));
     let planner = recipe("planner.sh");
     let run = ["--planner", &planner, "--approve", "auto"];
-    test.run(&run).code(0).complains(&["planner:planner.sh made version 2"]);
+    test.run(&run).code(0).complains(&["planner:planner.sh proposed version 2"]);
     check_input("planner_request", &test.input(0));
     assert!(test.arguments(0)[1].contains("unusable_answers"));
 }

@@ -87,7 +87,7 @@ fn done_marks_are_taken_over_unless_fresh() {
     );
     let worker = ["run", "tasks.json", "--worker", "echo $LEDGER_STEP >> $TALLY"];
     let ended = place.ledger_with(&worker).code(0);
-    ended.says(&["3 of 4 steps accepted, 1 skipped; 2 were done before and taken over"]);
+    ended.says(&["3 of 4 steps accepted, 1 skipped; 2 were already done in the plan file"]);
     assert_eq!(place.tally(), ["3"]);
     let fresh = [&worker[..], &["--run", "fresh", "--fresh"]].concat();
     place.ledger_with(&fresh).code(0).says(&["4 of 4 steps accepted\n"]);
@@ -149,7 +149,7 @@ test_criteria: [{text: the reader is happy}]
     place.ledger("accept plan nobody --by ana").code(2).complains(&["nobody"]);
     place.ledger("accept other draft --by ana").code(2).complains(&["other", "plan"]);
     place.ledger("reject plan draft --by ana").code(0);
-    place.ledger("run plan.yaml").code(3).says(&waits).says(&["2 attempts in all"]);
+    place.ledger("run plan.yaml").code(3).says(&waits).says(&["2 attempts in total"]);
     place.ledger("accept plan draft --by ana").code(0).says(&["accepted"]);
     place.ledger("accept plan draft --by ana").code(6).complains(&["nothing to judge"]);
     let plan = place.ledger("run plan.yaml").code(3);
@@ -177,7 +177,8 @@ fn a_doubt_is_asked_about_and_answered_both_ways() {
         let running = start(&mut place.command(&["run", "plan.yaml"]));
         wait_until("the mail is being sent", || !place.tally().is_empty());
         assert!(running.kill().was_killed());
-        let waits = ["step 1 (mail) is in doubt", "ledger answer plan mail did-not-happen"];
+        let waits =
+            ["the outcome of step 1 (mail) is unknown", "ledger answer plan mail did-not-happen"];
         place.ledger("run plan.yaml").code(3).says(&waits);
         place.ledger("run plan.yaml").code(3).says(&waits);
         assert_eq!(place.tally().len(), 1, "it is not dealt again before the answer");
@@ -240,11 +241,11 @@ fn interrupts_drain_and_the_second_one_kills() {
     let running = start(&mut place.command(&run));
     wait_until("two are at work", || place.tally().len() == 2);
     running.signal("INT");
-    wait_until("it has heard it", || running.complained("stopping: nothing more"));
+    wait_until("it has heard it", || running.complained("stopping: no more"));
     place.write("open", "");
     let ended = running.end().code(3);
-    let ended = ended.complains(&["stopping: nothing more is dealt; waiting for 2 at work"]);
-    ended.says(&["run plan: interrupted", "2 of 6 steps accepted", "run it again to go on"]);
+    let ended = ended.complains(&["stopping: no more steps are dispatched; 2 still running"]);
+    ended.says(&["run plan: interrupted", "2 of 6 steps accepted", "run it again to continue"]);
     assert_eq!(place.tally().len(), 2);
     assert!(place.state().in_flight.is_empty());
 
@@ -253,13 +254,13 @@ fn interrupts_drain_and_the_second_one_kills() {
     wait_until("two more are at work", || place.tally().len() == 4);
     running.signal("INT");
     // Two that it finds at once are one to it.
-    wait_until("it has heard it", || running.complained("stopping: nothing more"));
+    wait_until("it has heard it", || running.complained("stopping: no more"));
     running.signal("TERM");
     running.end().code(3).says(&["2 of 6 steps accepted", "2 lost"]);
     assert!(place.state().in_flight.is_empty());
 
     place.write("open", "");
-    place.ledger_with(&run).code(0).says(&["6 of 6 steps accepted", "8 attempts in all"]);
+    place.ledger_with(&run).code(0).says(&["6 of 6 steps accepted", "8 attempts in total"]);
     assert_eq!(place.tally().len(), 8);
 }
 

@@ -9,8 +9,7 @@ use plan_ledger::plan::{Account, Cost, Limits, State};
 
 use crate::options::{LedgerArgs, environment};
 use crate::output::{
-    Code, Failure, cost_text, limits_json, limits_text, pause_cause_text, print_message,
-    print_result,
+    Code, Failure, cost_text, limits_json, limits_text, paused_text, print_message, print_result,
 };
 use crate::server::{Act, BudgetChange, counted, hand_over, run_of};
 
@@ -158,7 +157,7 @@ impl BudgetStatus {
             owner: format!("run {name}"),
             account: run.account,
             limits: run.limits(),
-            pause: run.pause.as_ref().map(pause_cause_text),
+            pause: run.pause.as_ref().map(paused_text),
         })
     }
 }
@@ -177,7 +176,7 @@ fn show(state: &State, run: Option<&str>, args: &BudgetArgs) -> Result<Code, Fai
         let _ = write!(text, "; {} of it estimated", cost_text(estimated));
     }
     if let Some(pause) = &pause {
-        let _ = write!(text, "\n  paused: {pause}");
+        let _ = write!(text, "\n  {pause}");
     }
     let value = json!({
         "type": "budget", "run": run, "limits": limits_json(limits), "spent": spent,

@@ -20,15 +20,28 @@ pub(crate) fn pause_cause_json(cause: &PauseCause) -> Value {
     }
 }
 
-/// Why a run is paused.
-pub(crate) fn pause_cause_text(cause: &PauseCause) -> String {
+/// That a run is paused, and why: `paused by ana`, `paused: its token budget is exhausted`.
+pub(crate) fn paused_text(cause: &PauseCause) -> String {
     match cause {
-        PauseCause::Person(by) => format!("by {}", escape_control(by)),
-        PauseCause::RunBudget(part) => format!("its {} budget is exhausted", part_name(*part)),
-        PauseCause::LedgerBudget(part) => {
-            format!("the ledger's {} budget is exhausted", part_name(*part))
+        PauseCause::Person(by) => format!("paused by {}", escape_control(by)),
+        PauseCause::RunBudget(part) => {
+            format!("paused: its {} budget is exhausted", part_adjective(*part))
         }
-        PauseCause::StepLimit(step) => format!("an attempt of step #{step} cost more than allowed"),
+        PauseCause::LedgerBudget(part) => {
+            format!("paused: the ledger's {} budget is exhausted", part_adjective(*part))
+        }
+        PauseCause::StepLimit(step) => {
+            format!("paused: an attempt of step #{step} cost more than allowed")
+        }
+    }
+}
+
+fn part_adjective(part: BudgetPart) -> &'static str {
+    match part {
+        BudgetPart::Money => "money",
+        BudgetPart::Tokens => "token",
+        BudgetPart::Attempts => "attempt",
+        BudgetPart::Wall => "wall-time",
     }
 }
 

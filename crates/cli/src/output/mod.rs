@@ -23,7 +23,7 @@ mod run_text;
 mod shell;
 
 pub(crate) use atomic_file::{AtomicFile, expect_absent};
-pub(crate) use budget::{cost_text, limits_json, limits_text, pause_cause_json, pause_cause_text};
+pub(crate) use budget::{cost_text, limits_json, limits_text, pause_cause_json, paused_text};
 pub(crate) use escape::{escape_control, escape_lines, escape_path, is_printable};
 pub(crate) use export::write_export;
 pub(crate) use plan_diff::{plan_diff_json, plan_diff_text};

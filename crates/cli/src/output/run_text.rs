@@ -11,7 +11,7 @@ use plan_ledger::plan::{
 use crate::runner::{Pending, Progress, RunOutcome, RunSummary, StepName, Unrecorded, class_word};
 use crate::server::counted;
 
-use super::budget::pause_cause_text;
+use super::budget::paused_text;
 use super::question::question_subject_text;
 use super::shell::shell_command;
 
@@ -208,7 +208,7 @@ pub(crate) fn pending_commands(item: &Pending, run: &str, ledger: &Path) -> (Str
                     line("resume", &[run, "--by", "WHO"])
                 }
             };
-            (format!("the run is paused: {}", pause_cause_text(cause)), vec![command])
+            (format!("the run is {}", paused_text(cause)), vec![command])
         }
         Pending::Replan { trigger, from, reason } => {
             let withdraw = line("plan withdraw", &[run, "--by", "WHO"]);

@@ -9,14 +9,14 @@ use plan_ledger::plan::{
 };
 
 pub(super) use crate::output::{
-    cost_text, limits_text, pause_cause_text as cause_text, question_subject_text as subject_text,
+    cost_text, limits_text, paused_text, question_subject_text as subject_text,
 };
 
 use super::phrase::because;
 use super::text::{Paint, counted, plain, seconds, words};
 
 pub(super) fn paused(event: &RunPaused) -> String {
-    format!("run paused, {}{}", cause_text(&event.cause), because(&event.reason))
+    format!("run {}{}", paused_text(&event.cause), because(&event.reason))
 }
 
 pub(super) fn budget(event: &BudgetChanged) -> String {

@@ -14,7 +14,7 @@ use plan_ledger::plan::{
 
 use super::Form;
 use super::actions::{Action, actions};
-use super::control_phrase::{cause_text, run_status, spent};
+use super::control_phrase::{paused_text, run_status, spent};
 use super::other_runs;
 use super::page::{Page, time_json};
 use super::reference::{barrier_word, step_name};
@@ -194,7 +194,7 @@ fn print_run(survey: &Survey, run: &Run, dir: &Path, page: &mut Page<'_>) -> Res
     let heading = page.style.paint(Paint::Heading, &format!("run {}", plain(&run.name)));
     let status = page.style.paint(paint, &status);
     let paused = match &run.pause {
-        Some(cause) => page.style.paint(Paint::Notice, &format!(", paused {}", cause_text(cause))),
+        Some(cause) => page.style.paint(Paint::Notice, &format!(", {}", paused_text(cause))),
         None => String::new(),
     };
     page.line(&format!("{heading} ({}): {status}{paused}", run.id))?;

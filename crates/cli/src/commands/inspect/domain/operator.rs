@@ -5,7 +5,7 @@ use plan_ledger::plan::{
     Account, AttemptSummary, BarrierSummary, Micros, OperatorView, Run, Tally,
 };
 
-use super::super::control_phrase::{cause_text, cost_text, spent, subject_text};
+use super::super::control_phrase::{cost_text, paused_text, spent, subject_text};
 use super::super::page::Page;
 use super::super::reference::{barrier_word, step_name};
 use super::super::summary::progress;
@@ -59,7 +59,7 @@ fn print_numbers(run: &Run, view: &OperatorView, page: &mut Page<'_>) -> Result<
 
 fn print_stuck(view: &OperatorView, now: Micros, page: &mut Page<'_>) -> Result<(), Failure> {
     if let Some(cause) = &view.pause {
-        page.painted(Paint::Notice, &format!("  it pauses, {}", cause_text(cause)))?;
+        page.painted(Paint::Notice, &format!("  {}", paused_text(cause)))?;
     }
     if let Some(reason) = &view.stopping {
         page.painted(Paint::Notice, &format!("  nothing more is dealt: {}", plain(reason)))?;
