@@ -52,14 +52,18 @@ fn caps(context: &Context<'_>, step: &StepState) -> Vec<BlockReason> {
     }
     let full = counts.into_iter().filter_map(|(scope, within, limit, count)| {
         let limit = limit.filter(|limit| count >= *limit)?;
-        let holders = holders(context, &scope, within);
-        Some(BlockReason::Cap { scope, within, limit, holders })
+        let attempts = attempts(context, &scope, within);
+        Some(BlockReason::Cap { scope, within, limit, attempts })
     });
     full.collect()
 }
 
 /// The attempts that count against a cap.
-fn holders(context: &Context<'_>, scope: &CapScope, within: Option<RunId>) -> Vec<BlockingAttempt> {
+fn attempts(
+    context: &Context<'_>,
+    scope: &CapScope,
+    within: Option<RunId>,
+) -> Vec<BlockingAttempt> {
     let counts = |run: &Run, number: StepNumber| {
         let Some(step) = run.step(number) else { return false };
         let is_there = within.is_none_or(|within| within == run.id);

@@ -97,7 +97,7 @@ pub enum BlockReason {
         /// The number of attempts that may be in flight.
         limit: u32,
         /// The attempts that count against it.
-        holders: Vec<BlockingAttempt>,
+        attempts: Vec<BlockingAttempt>,
     },
     /// A budget does not cover another attempt.
     Budget(BudgetShortage),

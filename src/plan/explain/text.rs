@@ -175,16 +175,16 @@ impl BlockReason {
                 let steps: BTreeSet<StepNumber> = steps.iter().copied().collect();
                 format!("fallback for {}; runs only if that fails", of.names(&steps))
             }
-            Self::Cap { scope, within, limit, holders } => {
+            Self::Cap { scope, within, limit, attempts } => {
                 let place = match (scope, within) {
                     (CapScope::Owner(_) | CapScope::Tag(_), Some(run)) => format!(" in run {run}"),
                     _ => String::new(),
                 };
-                let who: Vec<String> = holders.iter().map(|each| each.line(of)).collect();
-                format!("the cap of {limit} for {scope}{place} is reached: {}", some(&who))
+                let list: Vec<String> = attempts.iter().map(|each| each.line(of)).collect();
+                format!("the cap of {limit} for {scope}{place} is reached: {}", some(&list))
             }
             Self::Budget(shortage) => shortage.line(),
-            Self::Dispatched(holder) => holder.line(of),
+            Self::Dispatched(attempt) => attempt.line(of),
             Self::Reported { token, undecided: Some((_, message)), .. } => {
                 format!("attempt {token} waits for a decision about its failure: {message}")
             }
@@ -192,8 +192,8 @@ impl BlockReason {
                 let places: Vec<String> = unjudged.iter().copied().map(counted).collect();
                 format!("attempt {token} waits for verdicts on criteria {}", some(&places))
             }
-            Self::OutcomeUnknown(holder) => {
-                let (token, worker) = (holder.token, &holder.worker);
+            Self::OutcomeUnknown(attempt) => {
+                let (token, worker) = (attempt.token, &attempt.worker);
                 format!(
                     "attempt {token} of {worker} has an unknown outcome: a person must find out whether it landed"
                 )

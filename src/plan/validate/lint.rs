@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_says_what_it_means_has_no_warning() {
+    fn good_plan_has_no_warnings() {
         let writer = Step { outputs: vec!["rows".into()], ..good("a") };
         let reader = Step {
             inputs: vec!["rows".into()],
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn warnings_about_steps() {
+    fn step_warnings_name_their_places() {
         let doubtful = RetryPolicy {
             backoff_percent: Some(200),
             jitter_percent: Some(10),
@@ -288,11 +288,11 @@ mod tests {
     }
 
     #[test]
-    fn warnings_about_the_plan() {
+    fn plan_warnings_name_their_places() {
         let owned = Step { fallback: Some(Box::new(Fallback::Owner("ops".into()))), ..good("a") };
         let mut plan =
             Plan { steps: vec![owned, good("b")], extend_at: Some(1), ..Plan::default() };
-        plan.caps.owners = [("ops".to_owned(), 1), ("nobody".to_owned(), 1)].into();
+        plan.caps.owners = [("ops".to_owned(), 1), ("unused".to_owned(), 1)].into();
         plan.caps.tags = [("gpu".to_owned(), 1)].into();
         let rule = |id: &str, when, then| FailureRule { id: id.into(), when, then };
         let of_b = FailureMatch { step: Some("b".into()), ..FailureMatch::default() };
@@ -307,7 +307,7 @@ mod tests {
         assert_eq!(
             places(&plan),
             [
-                "caps.owners.nobody",
+                "caps.owners.unused",
                 "caps.tags.gpu",
                 "extend_at",
                 "failure.rules[0] (one).then",

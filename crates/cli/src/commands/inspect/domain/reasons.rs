@@ -79,20 +79,22 @@ pub(super) fn reason_json(reason: &BlockReason) -> Value {
         BlockReason::Delay { until, after } => {
             json!({ "is": "delay", "until": time_json(*until), "after": after })
         }
-        BlockReason::Fallback(step) => json!({ "is": "stand_in", "step": step }),
-        BlockReason::FallbackFor(steps) => json!({ "is": "on_call", "steps": steps }),
-        BlockReason::Cap { scope, within, limit, holders } => json!({
+        BlockReason::Fallback(step) => json!({ "is": "fallback", "step": step }),
+        BlockReason::FallbackFor(steps) => json!({ "is": "fallback_for", "steps": steps }),
+        BlockReason::Cap { scope, within, limit, attempts } => json!({
             "is": "cap", "scope": scope_json(scope), "within": within, "limit": limit,
-            "holders": holders.iter().map(holder_json).collect::<Vec<_>>(),
+            "attempts": attempts.iter().map(attempt_json).collect::<Vec<_>>(),
         }),
         BlockReason::Budget(shortage) => shortage_json(shortage),
-        BlockReason::Dispatched(holder) => json!({ "is": "held", "holder": holder_json(holder) }),
+        BlockReason::Dispatched(attempt) => {
+            json!({ "is": "dispatched", "attempt": attempt_json(attempt) })
+        }
         BlockReason::Reported { token, unjudged, undecided } => json!({
             "is": "reported", "token": token, "unjudged": unjudged,
             "undecided": undecided.as_ref().map(failure_json),
         }),
-        BlockReason::OutcomeUnknown(holder) => {
-            json!({ "is": "in_doubt", "holder": holder_json(holder) })
+        BlockReason::OutcomeUnknown(attempt) => {
+            json!({ "is": "in_doubt", "attempt": attempt_json(attempt) })
         }
         BlockReason::Failed(failure) => {
             json!({ "is": "failed", "failure": failure.as_ref().map(failure_json) })
@@ -120,8 +122,8 @@ fn barrier_json(missing: &BlockingBarrier) -> Value {
     })
 }
 
-fn holder_json(holder: &BlockingAttempt) -> Value {
-    let BlockingAttempt { run, step, id, token, worker, lease_until } = holder;
+fn attempt_json(attempt: &BlockingAttempt) -> Value {
+    let BlockingAttempt { run, step, id, token, worker, lease_until } = attempt;
     json!({
         "run": run, "step": step, "id": id, "token": token, "worker": worker,
         "lease_until": time_json(*lease_until),
