@@ -60,9 +60,9 @@ struct StepModel {
     yes: Option<ContentHash>,
     run_if: Option<bool>,
     delay: Option<Micros>,
-    stand_in: Option<StepNumber>,
-    is_on_call: bool,
-    has_fallen_back: bool,
+    waiting_for_fallback: Option<StepNumber>,
+    is_uncalled_fallback: bool,
+    has_used_fallback: bool,
     /// An answer about its failure or gate that has not been applied yet.
     answer: Option<String>,
     has_landed: bool,
@@ -290,12 +290,12 @@ impl Reference {
         below(of_ledger(CapScope::Run(run)), dispatched(run_model, &|_, _| true), "cap of the run");
         below(caps.run.as_ref(), dispatched(run_model, &|_, _| true), "the plan's cap of the run");
         if let Some(owner) = work.owner.clone() {
-            let is_his =
+            let has_owner =
                 |run_model: &RunModel, each| run_model.work(each).owner.as_ref() == Some(&owner);
-            below(of_ledger(CapScope::Owner(owner.clone())), all(&is_his), "cap of an owner");
+            below(of_ledger(CapScope::Owner(owner.clone())), all(&has_owner), "cap of an owner");
             below(
                 caps.owners.get(&owner),
-                dispatched(run_model, &is_his),
+                dispatched(run_model, &has_owner),
                 "the plan's cap of an owner",
             );
         }

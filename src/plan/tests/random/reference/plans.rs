@@ -19,9 +19,9 @@ impl StepModel {
             yes: None,
             run_if: None,
             delay: None,
-            stand_in: None,
-            is_on_call: false,
-            has_fallen_back: false,
+            waiting_for_fallback: None,
+            is_uncalled_fallback: false,
+            has_used_fallback: false,
             answer: None,
             has_landed: false,
             stands_for_value: false,
@@ -34,7 +34,7 @@ impl StepModel {
         if self.phase != StepPhase::Asked {
             self.phase = StepPhase::Doubt;
         }
-        (self.yes, self.run_if, self.stand_in, self.delay) = (None, None, None, None);
+        (self.yes, self.run_if, self.waiting_for_fallback, self.delay) = (None, None, None, None);
         self.answer = None;
     }
 
@@ -99,7 +99,7 @@ impl RunModel {
         assert_eq!(change.numbers.len(), plan.steps.len());
         assert_eq!(change.request, self.request_seq().unwrap_or(0));
         if !self.is_forked {
-            self.check_fallen(change, &plan, &hashes);
+            self.check_invalidated(change, &plan, &hashes);
             self.check_held(change);
             self.check_answers(change, &plan);
         }
@@ -109,7 +109,7 @@ impl RunModel {
                 assert_eq!(usize::try_from(number.0).unwrap(), self.works.len() + 1);
                 self.works.push(StepModel::new(&step.id));
             }
-            let falls = change.invalidated.contains(number);
+            let is_invalidated = change.invalidated.contains(number);
             let is_held = change.held.contains(number);
             let work = self.work_mut(*number);
             assert_eq!(work.id, step.id, "a step number changed its id");
@@ -122,16 +122,16 @@ impl RunModel {
                     token: work.token,
                     ..StepModel::new(&step.id)
                 };
-            } else if (is_out || work.phase == StepPhase::Cancelled || falls)
+            } else if (is_out || work.phase == StepPhase::Cancelled || is_invalidated)
                 && work.phase != StepPhase::Doubt
             {
                 *work = StepModel::new(&step.id);
             }
             if changed.contains(number) {
-                (work.yes, work.run_if, work.stand_in) = (None, None, None);
+                (work.yes, work.run_if, work.waiting_for_fallback) = (None, None, None);
             }
             work.owner = match step.fallback.as_deref() {
-                Some(Fallback::Owner(owner)) if work.has_fallen_back => Some(owner.clone()),
+                Some(Fallback::Owner(owner)) if work.has_used_fallback => Some(owner.clone()),
                 _ => step.owner.clone().or_else(|| plan.defaults.owner.clone()),
             };
         }
@@ -151,8 +151,10 @@ impl RunModel {
             .barriers
             .iter()
             .filter(|barrier| {
-                let is_let_go = change.answers.contains(&(barrier.id.clone(), RELEASE.into()));
-                self.released.contains(&barrier.id) && (is_let_go || self.has_enough(barrier))
+                let is_released_by_answer =
+                    change.answers.contains(&(barrier.id.clone(), RELEASE.into()));
+                self.released.contains(&barrier.id)
+                    && (is_released_by_answer || self.has_enough(barrier))
             })
             .map(|barrier| barrier.id.clone())
             .collect();
@@ -209,32 +211,32 @@ impl RunModel {
     }
 
     /// Invariant 10.
-    fn check_fallen(&self, change: &PlanActivated, plan: &Plan, hashes: &[ContentHash]) {
+    fn check_invalidated(&self, change: &PlanActivated, plan: &Plan, hashes: &[ContentHash]) {
         let is_known = |number: &StepNumber| usize::try_from(number.0).unwrap() <= self.works.len();
-        let had = |number: &StepNumber| is_known(number) && self.work(*number).has_work();
-        let falls = |number: &StepNumber| change.invalidated.contains(number);
+        let had_work = |number: &StepNumber| is_known(number) && self.work(*number).has_work();
+        let is_invalidated = |number: &StepNumber| change.invalidated.contains(number);
         let id_of = |id: &String| {
             let place = plan.steps.iter().position(|step| step.id == *id)?;
             Some(change.numbers[place])
         };
         for (place, number) in change.numbers.iter().enumerate() {
-            if !had(number) {
+            if !had_work(number) {
                 // A record before this one has revoked the attempt.
                 assert!(!change.preserved.contains(number));
                 let has_lost_fallback =
                     self.has_lost_fallback(*number, &plan.steps[place], hashes[place]);
                 assert!(
-                    !has_lost_fallback || falls(number),
+                    !has_lost_fallback || is_invalidated(number),
                     "its fallback was used for another step"
                 );
                 continue;
             }
             assert_ne!(
-                falls(number),
+                is_invalidated(number),
                 change.preserved.contains(number),
                 "kept and invalidated at once"
             );
-            if falls(number) {
+            if is_invalidated(number) {
                 assert_ne!(
                     self.work(*number).phase,
                     StepPhase::Dispatched,
@@ -247,16 +249,14 @@ impl RunModel {
                 assert_eq!(self.hash(*number), hashes[place], "changed work must be invalidated");
             }
             for on in step.after.iter().filter_map(id_of) {
-                assert!(!falls(&on), "{} depends on {on}, which was invalidated", step.id);
+                assert!(!is_invalidated(&on), "{} depends on {on}, which was invalidated", step.id);
             }
             for name in &step.inputs {
                 let writer = self.values.get(name).and_then(|value| value.writer);
                 let writer = writer.filter(|writer| writer != number);
-                assert!(
-                    !writer.is_some_and(|writer| {
-                        falls(&writer) || change.removed.contains(&writer)
-                    })
-                );
+                assert!(!writer.is_some_and(|writer| {
+                    is_invalidated(&writer) || change.removed.contains(&writer)
+                }));
             }
         }
         for number in &change.removed {
@@ -273,7 +273,7 @@ impl RunModel {
         self.numbers.contains(&number) && {
             let (work, before) = (self.work(number), self.text(number));
             let is_other = self.hash(number) != hash || before.fallback != step.fallback;
-            work.phase == StepPhase::Open && work.has_fallen_back && is_other
+            work.phase == StepPhase::Open && work.has_used_fallback && is_other
         }
     }
 
@@ -292,16 +292,17 @@ impl RunModel {
         }
         for number in &change.held {
             let work = self.work(*number);
-            let had = [StepPhase::Doubt, StepPhase::Asked, StepPhase::Reported, StepPhase::Failed];
-            assert!(had.contains(&work.phase) && work.token.is_some(), "held: {work:?}");
+            let held_phases =
+                [StepPhase::Doubt, StepPhase::Asked, StepPhase::Reported, StepPhase::Failed];
+            assert!(held_phases.contains(&work.phase) && work.token.is_some(), "held: {work:?}");
         }
     }
 
     /// Answers about barriers are neither dropped nor invented.
     fn check_answers(&self, change: &PlanActivated, plan: &Plan) {
-        let let_go = change.answers.iter().filter(|(_, answer)| answer == RELEASE);
-        let let_go: Vec<String> = let_go.map(|(id, _)| id.clone()).collect();
-        assert_eq!(let_go, self.still_released(change, plan));
+        let released = change.answers.iter().filter(|(_, answer)| answer == RELEASE);
+        let released: Vec<String> = released.map(|(id, _)| id.clone()).collect();
+        assert_eq!(released, self.still_released(change, plan));
     }
 
     /// Barriers that a person released and that have not changed since.
@@ -315,13 +316,17 @@ impl RunModel {
                 change.numbers.contains(&number) && !change.invalidated.contains(&number)
             })
         };
-        let is_let_go = |barrier: &&Barrier| {
+        let is_released_by_answer = |barrier: &&Barrier| {
             self.plan().barriers.contains(barrier)
                 && self.released.contains(&barrier.id)
                 && !self.has_enough(barrier)
                 && barrier.members.iter().all(stays)
         };
-        plan.barriers.iter().filter(is_let_go).map(|barrier| barrier.id.clone()).collect()
+        plan.barriers
+            .iter()
+            .filter(is_released_by_answer)
+            .map(|barrier| barrier.id.clone())
+            .collect()
     }
 
     /// Holds back steps that only serve as a fallback and were not called.
@@ -333,8 +338,9 @@ impl RunModel {
             };
             let is_based = self.text(number).after.iter().all(|name| self.is_settled(name));
             let work = self.work_mut(number);
-            work.stand_in = work.stand_in.filter(|stand_in| Some(*stand_in) == fallback);
-            if work.stand_in.is_some() && !is_based {
+            work.waiting_for_fallback =
+                work.waiting_for_fallback.filter(|step| Some(*step) == fallback);
+            if work.waiting_for_fallback.is_some() && !is_based {
                 *work = StepModel { owner: work.owner.clone(), ..StepModel::new(&work.id) };
             }
         }
@@ -343,9 +349,10 @@ impl RunModel {
             let named = Some(Fallback::Step(id).into());
             let callers: Vec<StepNumber> = self.numbers.clone();
             let mut callers = callers.into_iter().filter(|each| self.text(*each).fallback == named);
-            let is_called = callers.clone().any(|each| self.work(each).stand_in == Some(number));
-            let is_on_call = callers.next().is_some() && !is_called;
-            self.work_mut(number).is_on_call = is_on_call;
+            let is_called =
+                callers.clone().any(|each| self.work(each).waiting_for_fallback == Some(number));
+            let is_uncalled = callers.next().is_some() && !is_called;
+            self.work_mut(number).is_uncalled_fallback = is_uncalled;
         }
     }
 

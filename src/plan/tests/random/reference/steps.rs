@@ -23,7 +23,7 @@ impl StepModel {
 
     fn end(&mut self, phase: StepPhase) {
         self.phase = phase;
-        (self.token, self.answer, self.delay, self.stand_in) = (None, None, None, None);
+        (self.token, self.answer, self.delay, self.waiting_for_fallback) = (None, None, None, None);
         (self.has_landed, self.stands_for_value) = (false, false);
     }
 }
@@ -34,7 +34,7 @@ impl RunModel {
     }
 
     /// Whether nothing holds back an open step. Invariant 4.
-    fn is_free(&self, number: StepNumber) -> bool {
+    fn is_dispatchable(&self, number: StepNumber) -> bool {
         let (work, text) = (self.work(number), self.text(number));
         work.phase == StepPhase::Open
             && text.after.iter().all(|name| self.is_settled(name))
@@ -42,8 +42,8 @@ impl RunModel {
             && text.preconditions.iter().all(|each| holds(each, &self.values, None))
             && (text.gate.is_none() || work.yes == Some(self.hash(number)))
             && work.delay.is_none()
-            && work.stand_in.is_none()
-            && !work.is_on_call
+            && work.waiting_for_fallback.is_none()
+            && !work.is_uncalled_fallback
     }
 
     pub(super) fn dispatched(
@@ -55,7 +55,7 @@ impl RunModel {
     ) {
         assert_eq!(self.status, RunStatus::Running);
         assert!(!self.is_paused, "a paused run dispatched a step");
-        assert!(self.is_free(number), "{:?} is held back", self.work(number));
+        assert!(self.is_dispatchable(number), "{:?} is held back", self.work(number));
         let text = self.text(number);
         let expected = text.cost_estimate.or(text.cost_limit).unwrap_or_default();
         assert_eq!(dispatched.reserved, expected);
@@ -254,7 +254,8 @@ impl RunModel {
             AcceptedBasis::DoneBefore { .. } => work.phase == StepPhase::Open,
             AcceptedBasis::Landed { .. } => work.phase == StepPhase::Doubt && work.has_landed,
             AcceptedBasis::StoodIn { step } => {
-                work.stand_in == Some(*step) && self.work(*step).phase == StepPhase::Accepted
+                work.waiting_for_fallback == Some(*step)
+                    && self.work(*step).phase == StepPhase::Accepted
             }
             AcceptedBasis::Fallback { .. } => work.stands_for_value,
         };
@@ -301,7 +302,7 @@ impl RunModel {
         };
         assert!(made.is_empty() || (is_answer && made.iter().all(is_held)), "{made:?}");
         made.push(decided.decision);
-        let stand_in = match fallback.as_deref() {
+        let waiting_for_fallback = match fallback.as_deref() {
             Some(Fallback::Step(id)) => self.named(id),
             _ => None,
         };
@@ -320,10 +321,10 @@ impl RunModel {
             Decision::Escalate => return work.phase = StepPhase::Asked,
             Decision::Doubt => return work.phase = StepPhase::Doubt,
             Decision::Fallback => {
-                assert!(!work.has_fallen_back, "a fallback was used twice");
+                assert!(!work.has_used_fallback, "a fallback was used twice");
                 work.phase = StepPhase::Open;
-                work.has_fallen_back = true;
-                work.stand_in = stand_in;
+                work.has_used_fallback = true;
+                work.waiting_for_fallback = waiting_for_fallback;
                 match *fallback.expect("a fallback") {
                     Fallback::Owner(owner) => work.owner = Some(owner),
                     Fallback::Step(_) => {}
@@ -334,8 +335,8 @@ impl RunModel {
             }
         }
         work.token = work.token.filter(|_| is_held);
-        if let Some(called) = work.stand_in {
-            self.work_mut(called).is_on_call = false;
+        if let Some(called) = work.waiting_for_fallback {
+            self.work_mut(called).is_uncalled_fallback = false;
         }
     }
 
@@ -382,7 +383,12 @@ impl RunModel {
             assert_eq!(step.owner(), work.owner.as_deref(), "owner of {}", work.id);
             if is_running {
                 let is_ready = step.status == StepStatus::Ready;
-                assert_eq!(is_ready, self.is_free(number), "4: {} in {step:?} {work:?}", work.id);
+                assert_eq!(
+                    is_ready,
+                    self.is_dispatchable(number),
+                    "4: {} in {step:?} {work:?}",
+                    work.id
+                );
                 self.check_decided(number, work);
             }
         }
