@@ -16,7 +16,8 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use plan_ledger::{Environment, Ledger, Plan, RunPolicy};
-use plan_ledger_cli::server::{Act, Client, while_serving};
+use plan_ledger_cli::protocol::Act;
+use plan_ledger_cli::server::{Client, while_serving};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 

@@ -13,7 +13,8 @@ use std::time::Duration;
 use plan_ledger::plan::Json;
 use plan_ledger::sim::{Effect, Failure, Loss, Operation, OsError, Rule, SimDisk};
 use plan_ledger::{Clock, Environment, ErrorKind, Ledger, Plan, RunId, RunPolicy, Step};
-use plan_ledger_cli::server::{Act, SOCKET_NAME, while_serving};
+use plan_ledger_cli::protocol::Act;
+use plan_ledger_cli::server::{SOCKET_NAME, while_serving};
 use serde_json::json;
 
 use super::disk_trace::{Call, Traced};

@@ -5,7 +5,8 @@ use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::time::Duration;
 
-use plan_ledger_cli::server::{Answer, SOCKET_NAME, while_serving};
+use plan_ledger_cli::protocol::Answer;
+use plan_ledger_cli::server::{SOCKET_NAME, while_serving};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::json;
 

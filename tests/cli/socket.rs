@@ -7,9 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use plan_ledger::{BatchKey, Environment, Ledger, Plan, RunPolicy, Step};
-use plan_ledger_cli::server::{
-    Act, Answer, CONNECTIONS_MAX, Client, MESSAGE_LENGTH_MAX, SOCKET_NAME, hand_over, while_serving,
-};
+use plan_ledger_cli::protocol::{Act, Answer, MESSAGE_LENGTH_MAX};
+use plan_ledger_cli::server::{CONNECTIONS_MAX, Client, SOCKET_NAME, hand_over, while_serving};
 use serde_json::{Value, json};
 
 use super::command::{Place, start, wait_until};

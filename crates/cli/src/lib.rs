@@ -14,6 +14,7 @@ mod commands;
 mod dispatch;
 mod options;
 mod output;
+pub mod protocol;
 pub mod runner;
 pub mod server;
 mod signals;

@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::options::LedgerArgs;
 use crate::output::{Code, Failure};
-use crate::server::{Act, RulingWord};
+use crate::protocol::{Act, RulingWord};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -16,7 +16,8 @@ use crate::options::{LedgerFolder, environment};
 use crate::output::{
     Code, Failure, expect_absent, print_answer, print_json, print_message, print_text,
 };
-use crate::server::{Act, Extent, counted, hand_over, size};
+use crate::protocol::{Act, Extent, counted, size};
+use crate::server::hand_over;
 
 use super::prune::print_plan;
 

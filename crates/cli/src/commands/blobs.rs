@@ -12,7 +12,8 @@ use plan_ledger::log::BlobState;
 
 use crate::options::{LedgerFolder, environment, environment_for};
 use crate::output::{Code, Failure, escape_lines, print_answer, print_message, print_raw_to};
-use crate::server::{Act, Answer, counted, hand_over, size};
+use crate::protocol::{Act, Answer, counted, size};
+use crate::server::hand_over;
 
 const EXAMPLES: &str = "\
 Examples:

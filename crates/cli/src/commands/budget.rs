@@ -11,7 +11,8 @@ use crate::options::{LedgerArgs, environment};
 use crate::output::{
     Code, Failure, cost_text, limits_json, limits_text, paused_text, print_message, print_result,
 };
-use crate::server::{Act, BudgetChange, counted, hand_over, run_of};
+use crate::protocol::{Act, BudgetChange, counted};
+use crate::server::{hand_over, run_of};
 
 use super::read_state::read_state;
 

@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::options::LedgerArgs;
 use crate::output::{Code, Failure};
-use crate::server::{Act, Scope};
+use crate::protocol::{Act, Scope};
 
 const EXAMPLES: &str = "\
 Examples:

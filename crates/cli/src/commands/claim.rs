@@ -6,7 +6,7 @@ use crate::options::{
     LeaseOption, LedgerArgs, WaitLimit, WorkerOption, claim_with_wait, parse_wait_limit,
 };
 use crate::output::{Code, Failure};
-use crate::server::Act;
+use crate::protocol::Act;
 
 const EXAMPLES: &str = "\
 Examples:

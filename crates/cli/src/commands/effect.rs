@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::options::LedgerArgs;
 use crate::output::{Code, Failure};
-use crate::server::{Act, EffectState};
+use crate::protocol::{Act, EffectState};
 
 const EXAMPLES: &str = "\
 Examples, in a worker that sends a mail exactly once:

@@ -10,7 +10,7 @@ use plan_ledger::error::Error;
 use plan_ledger::ledger::{self, Environment};
 
 use crate::output::{Code, Failure, print_message, print_text};
-use crate::server::counted;
+use crate::protocol::counted;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -16,7 +16,7 @@ use plan_ledger::lab::{
 use plan_ledger::sim::Profile;
 
 use crate::output::{Code, Failure, print_json, print_text, progress_bar};
-use crate::server::counted;
+use crate::protocol::counted;
 
 const EXAMPLES: &str = "\
 Examples:

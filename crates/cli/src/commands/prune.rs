@@ -9,7 +9,8 @@ use plan_ledger::ledger::{Environment, LedgerView, PrunePlan};
 
 use crate::options::{LedgerFolder, environment};
 use crate::output::{Code, Failure, print_answer, print_json, print_message, print_text};
-use crate::server::{Act, Extent, Prune, hand_over, prune_json, prune_text};
+use crate::protocol::{Act, Extent};
+use crate::server::{Prune, hand_over, prune_json, prune_text};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -7,7 +7,7 @@ use crate::options::{
     LedgerArgs, TokenArg, WaitLimit, claim_with_wait, parse_wait_limit, read_json_value, read_text,
 };
 use crate::output::{Code, Failure};
-use crate::server::{Act, Answer, NextStep};
+use crate::protocol::{Act, Answer, NextStep};
 
 const EXAMPLES: &str = "\
 Examples:

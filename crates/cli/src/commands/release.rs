@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::options::{LedgerArgs, TokenArg};
 use crate::output::{Code, Failure};
-use crate::server::{Act, Work};
+use crate::protocol::{Act, Work};
 
 const EXAMPLES: &str = "\
 Examples:

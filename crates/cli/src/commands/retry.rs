@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::options::LedgerArgs;
 use crate::output::{Code, Failure};
-use crate::server::Act;
+use crate::protocol::Act;
 
 const EXAMPLES: &str = "\
 Examples:

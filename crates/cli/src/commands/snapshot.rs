@@ -4,7 +4,8 @@ use clap::Args;
 
 use crate::options::{LedgerFolder, environment};
 use crate::output::{Code, Failure, print_answer};
-use crate::server::{Act, hand_over};
+use crate::protocol::Act;
+use crate::server::hand_over;
 
 const EXAMPLES: &str = "\
 Examples:

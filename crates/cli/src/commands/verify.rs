@@ -22,7 +22,7 @@ use plan_ledger::log::{
 
 use crate::options::{LedgerFolder, environment_for};
 use crate::output::{Code, Failure, LongTask, Unit, escape_lines, print_raw_to};
-use crate::server::counted;
+use crate::protocol::counted;
 
 const EXAMPLES: &str = "\
 Examples:

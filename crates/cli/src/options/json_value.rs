@@ -9,7 +9,7 @@ use serde_json::Value;
 use plan_ledger::error::Error;
 
 use crate::output::Failure;
-use crate::server::{MESSAGE_LENGTH_MAX, expect_short_numbers, too_long};
+use crate::protocol::{MESSAGE_LENGTH_MAX, expect_short_numbers, too_long};
 
 /// A value: JSON, or else text. `@FILE` reads a file, `-` reads standard input.
 pub(crate) fn read_json_value(text: &str) -> Result<Value, Failure> {

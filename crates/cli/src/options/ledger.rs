@@ -11,7 +11,8 @@ use plan_ledger::error::Result as LedgerResult;
 use plan_ledger::ledger::{Environment, Ledger, archive_environment};
 
 use crate::output::{Code, Failure, print_answer, print_message};
-use crate::server::{Act, Answer, Client, hand_over, open_in_turn};
+use crate::protocol::{Act, Answer};
+use crate::server::{Client, hand_over, open_in_turn};
 
 /// The ledger, and the form of the answer.
 #[derive(Debug, Args)]

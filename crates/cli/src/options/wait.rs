@@ -4,7 +4,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::output::{Code, Failure};
-use crate::server::{Act, Answer, Client};
+use crate::protocol::{Act, Answer};
+use crate::server::Client;
 
 /// How long to wait: `None` is forever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use plan_ledger::error::Error;
 
-use crate::server::Failure;
+use crate::protocol::Failure;
 
 /// A file that does not have its final name yet. Dropping it removes it.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use plan_ledger::plan::{BudgetPart, Cost, Limits, PauseCause};
 
-use crate::server::{count, counted};
+use crate::protocol::{count, counted};
 
 use super::escape::escape_control;
 

@@ -10,7 +10,7 @@ use plan_ledger::error::Error;
 use plan_ledger::ledger::{ExportReport, LedgerView};
 use plan_ledger::log::LoggedRecord;
 
-use crate::server::{Code, Failure};
+use crate::protocol::{Code, Failure};
 
 use super::atomic_file::AtomicFile;
 use super::print::print_message;

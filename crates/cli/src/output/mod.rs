@@ -42,4 +42,4 @@ pub(crate) use run_text::{
 };
 pub(crate) use shell::{quoted, shell_command};
 
-pub(crate) use crate::server::{Code, Failure, code_of};
+pub(crate) use crate::protocol::{Code, Failure, code_of};

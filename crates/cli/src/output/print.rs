@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde_json::Value;
 
-use crate::server::{Answer, Code, Failure};
+use crate::protocol::{Answer, Code, Failure};
 
 use super::escape::escape_lines;
 

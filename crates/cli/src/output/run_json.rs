@@ -8,7 +8,7 @@ use plan_ledger::plan::{ContentHash, Finding, Json, Ruling};
 use crate::runner::{
     Pending, Progress, RunOutcome, RunSummary, StepName, Unrecorded, describe, trigger_json,
 };
-use crate::server::code_of;
+use crate::protocol::code_of;
 
 use super::budget::pause_cause_json;
 use super::question::question_json;

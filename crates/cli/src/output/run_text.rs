@@ -9,7 +9,7 @@ use plan_ledger::plan::{
 };
 
 use crate::runner::{Pending, Progress, RunOutcome, RunSummary, StepName, Unrecorded, class_word};
-use crate::server::counted;
+use crate::protocol::counted;
 
 use super::budget::paused_text;
 use super::question::question_subject_text;

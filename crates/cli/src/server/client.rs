@@ -1,9 +1,9 @@
-//! Handing an act over: to whoever serves the ledger, or else to a ledger that is opened for it.
+//! The client: sends a request to the server of a ledger, or opens the ledger and carries it out.
 //!
 //! Invariants:
-//! - What was sent and not answered is asked again only under its key.
-//! - Whoever waits for the ledger waits in a queue, so that none waits for ever while others come
-//!   and go; and none longer than [`PATIENCE`]. Who asks again has kept their place.
+//! - A request that was sent and not answered is repeated only under its idempotency key.
+//! - Clients wait for a locked ledger in a queue, so none starves, and none waits longer than
+//!   [`LOCK_WAIT`]. A client that tries again keeps its ticket in the queue.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, BufReader, Write as _};
@@ -20,57 +20,54 @@ use plan_ledger::ledger::{Environment, Housekeeping, Ledger};
 use plan_ledger::log::BatchKey;
 use plan_ledger::plan::State;
 
-use super::failure::{plan_too_long, too_long};
-use super::reception::BUSY;
-use super::socket::{Knock, encode, knock, receive};
-use super::{Act, Answer, Code, Failure};
+use crate::protocol::{Act, Answer, Code, Failure, encode, plan_too_long, receive, too_long};
 
-/// How long somebody waits for a ledger that another process holds and does not serve.
-pub const PATIENCE: Duration = Duration::from_secs(5);
+use super::socket::{ConnectOutcome, connect};
 
-/// How long an act may take at the process that serves. Only a holder that was stopped, or a fork
-/// of a very long history, takes longer.
-const ANSWER_MAX: Duration = Duration::from_secs(60);
+/// How long a client waits for a ledger that is locked by a process without a server.
+pub const LOCK_WAIT: Duration = Duration::from_secs(5);
 
-/// Whoever had to fold more records than that to open the ledger leaves a snapshot behind, so that
-/// the next one need not.
+/// How long a client waits for an answer. Only a stopped server, or a fork of a very long history,
+/// takes longer.
+const ANSWER_WAIT: Duration = Duration::from_secs(60);
+
+/// A client that folded more records than this to open the ledger writes a snapshot for the next one.
 const FOLDED_MAX: u64 = 4096;
 
-/// Between two looks at a ledger that is held.
-const LOOK_AGAIN: Duration = Duration::from_millis(2);
+/// The pause between two attempts to open a locked ledger.
+const RETRY_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Carry an act out on the ledger in that folder, wherever it is held.
+/// Carries a request out on the ledger in a folder, through its server if there is one.
 ///
 /// # Errors
-/// As [`Act::carry_out`]; `Locked` after [`PATIENCE`], naming the holder.
+/// As [`Act::carry_out`]; `Locked` with the lock holder after [`LOCK_WAIT`].
 pub fn hand_over(dir: &Path, act: &Act, environment: &Environment) -> Result<Answer, Failure> {
     Client::new(dir, environment).ask(act)
 }
 
-/// Open a ledger for longer, waiting for those who only have it for a moment.
+/// Opens a ledger for a longer time, after the commands that have it for a moment.
 ///
 /// # Errors
-/// What `open` says; `Locked` at once if the holder serves others, and so stays, or else after
-/// [`PATIENCE`].
+/// Those of `open`; `Locked` at once if the lock holder runs a server, else after [`LOCK_WAIT`].
 pub fn open_in_turn<T>(dir: &Path, open: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
-    let give_up = Instant::now() + PATIENCE;
-    let mut place = Place::None;
+    let deadline = Instant::now() + LOCK_WAIT;
+    let mut ticket = QueueTicket::None;
     loop {
         match open() {
             Err(error)
                 if error.kind() == ErrorKind::Locked
-                    && Instant::now() < give_up
-                    && matches!(knock(dir), Knock::Nobody) =>
+                    && Instant::now() < deadline
+                    && matches!(connect(dir), ConnectOutcome::NoServer) =>
             {
-                place.wait(dir, give_up);
-                sleep(LOOK_AGAIN);
+                ticket.wait(dir, deadline);
+                sleep(RETRY_INTERVAL);
             }
             opened => return opened,
         }
     }
 }
 
-/// Somebody who asks, perhaps often.
+/// A client, which keeps its connection for the next request.
 #[derive(Debug)]
 pub struct Client {
     dir: PathBuf,
@@ -78,38 +75,37 @@ pub struct Client {
     connection: Option<BufReader<UnixStream>>,
 }
 
-/// An act that is done once, however often it is asked for.
+/// A request with its key: carried out once, however often it is sent.
 #[derive(Debug)]
-pub struct Request<'a> {
+pub struct KeyedRequest<'a> {
     act: &'a Act,
     key: String,
     message: Vec<u8>,
-    /// Somebody may have heard of it.
-    is_heard: bool,
-    place: Place,
+    /// A server may have received it.
+    was_sent: bool,
+    ticket: QueueTicket,
 }
 
-/// What came of sending a request.
+/// The result of sending a request.
 enum Sent {
     Answered(Answer),
-    /// Nobody serves the ledger.
-    Nobody,
-    /// Somebody does, and has no time.
+    NoServer,
+    /// The server has no room for this client.
     Busy,
-    /// The answer never came: the act may have been carried out.
+    /// The connection ended before the answer: the request may have been carried out.
     Lost,
-    /// The holder is there and says nothing.
-    Silent,
+    /// The server did not answer in time.
+    TimedOut,
 }
 
 impl Client {
-    /// Nobody is asked yet.
+    /// Creates a client without connecting it.
     #[must_use]
     pub fn new(dir: &Path, environment: &Environment) -> Self {
         Self { dir: dir.to_owned(), environment: environment.clone(), connection: None }
     }
 
-    /// Carry an act out.
+    /// Carries a request out.
     ///
     /// # Errors
     /// As [`hand_over`].
@@ -117,62 +113,61 @@ impl Client {
         self.repeat(&mut self.request(act)?)
     }
 
-    /// What to ask for an act with, more than once if need be.
+    /// Prepares a request that can be sent repeatedly.
     ///
     /// # Errors
-    /// `TooLarge`, wherever the ledger is held.
-    pub fn request<'a>(&self, act: &'a Act) -> Result<Request<'a>, Failure> {
+    /// `TooLarge` beyond the limit of a message.
+    pub fn request<'a>(&self, act: &'a Act) -> Result<KeyedRequest<'a>, Failure> {
         let key = hex(self.environment.ids.next_id());
         let message = message(act, &key)?;
-        Ok(Request { act, key, message, is_heard: false, place: Place::None })
+        Ok(KeyedRequest { act, key, message, was_sent: false, ticket: QueueTicket::None })
     }
 
-    /// Carry an act out, unless it was when it was asked for before: then this is the answer of that
-    /// time.
+    /// Carries the request out. If that has happened already, this returns the first answer.
     ///
     /// # Errors
     /// As [`hand_over`].
-    pub fn repeat(&mut self, request: &mut Request<'_>) -> Result<Answer, Failure> {
+    pub fn repeat(&mut self, request: &mut KeyedRequest<'_>) -> Result<Answer, Failure> {
         let outcome = self.put(request);
         let is_held = |failure: &Failure| failure.code() == Code::Held;
         if !outcome.as_ref().is_err_and(is_held) {
-            // Others may have the ledger meanwhile.
-            request.place = Place::None;
+            // The client is done: other clients may have the ledger.
+            request.ticket = QueueTicket::None;
         }
         outcome
     }
 
-    fn put(&mut self, request: &mut Request<'_>) -> Result<Answer, Failure> {
-        let give_up = Instant::now() + PATIENCE;
+    fn put(&mut self, request: &mut KeyedRequest<'_>) -> Result<Answer, Failure> {
+        let deadline = Instant::now() + LOCK_WAIT;
         loop {
             match self.send(&request.message) {
                 Sent::Answered(answer) => {
-                    request.is_heard = true;
+                    request.was_sent = true;
                     return Ok(answer);
                 }
-                Sent::Lost => request.is_heard = true,
-                Sent::Silent => {
-                    request.is_heard = true;
-                    return Err(silent(&self.dir).into());
+                Sent::Lost => request.was_sent = true,
+                Sent::TimedOut => {
+                    request.was_sent = true;
+                    return Err(timed_out(&self.dir).into());
                 }
-                Sent::Nobody | Sent::Busy => {}
+                Sent::NoServer | Sent::Busy => {}
             }
-            request.place.wait(&self.dir, give_up);
-            // An act that nobody has heard of needs no key.
-            let is_heard = request.is_heard && !plan_ledger::bug!(LostActDoneAgain);
-            let key = is_heard.then(|| BatchKey::new(request.key.as_bytes())).transpose()?;
-            match self.act_alone(request.act, key.as_ref()) {
+            request.ticket.wait(&self.dir, deadline);
+            // A request that no server received needs no key.
+            let was_sent = request.was_sent && !plan_ledger::bug!(LostActDoneAgain);
+            let key = was_sent.then(|| BatchKey::new(request.key.as_bytes())).transpose()?;
+            match self.carry_out_alone(request.act, key.as_ref()) {
                 Err(Failure::Ledger(error))
-                    if error.kind() == ErrorKind::Locked && Instant::now() < give_up =>
+                    if error.kind() == ErrorKind::Locked && Instant::now() < deadline =>
                 {
-                    sleep(LOOK_AGAIN);
+                    sleep(RETRY_INTERVAL);
                 }
                 outcome => return outcome,
             }
         }
     }
 
-    /// Ask whoever serves, over the connection that there is, or else a new one.
+    /// Sends a message over the open connection, or a new one.
     fn send(&mut self, message: &[u8]) -> Sent {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
@@ -182,12 +177,12 @@ impl Client {
             },
         };
         if connection.get_mut().write_all(message).is_err() {
-            // A part of it may have been read, and the end of it perhaps.
+            // The server may have received all of it.
             return Sent::Lost;
         }
         match receive(&mut connection) {
             Ok(Some(answer)) => match serde_json::from_slice::<Answer>(&answer) {
-                Ok(answer) if is_busy(&answer) => Sent::Busy,
+                Ok(answer) if answer.is_busy() => Sent::Busy,
                 Ok(answer) => {
                     self.connection = Some(connection);
                     Sent::Answered(answer)
@@ -197,35 +192,35 @@ impl Client {
             Err(error)
                 if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) =>
             {
-                Sent::Silent
+                Sent::TimedOut
             }
             Ok(None) | Err(_) => Sent::Lost,
         }
     }
 
     fn connect(&self) -> Result<BufReader<UnixStream>, Sent> {
-        match knock(&self.dir) {
-            Knock::Open(stream) => {
+        match connect(&self.dir) {
+            ConnectOutcome::Connected(stream) => {
                 let timed = stream
-                    .set_read_timeout(Some(ANSWER_MAX))
-                    .and_then(|()| stream.set_write_timeout(Some(ANSWER_MAX)));
-                timed.map_err(|_| Sent::Nobody)?;
+                    .set_read_timeout(Some(ANSWER_WAIT))
+                    .and_then(|()| stream.set_write_timeout(Some(ANSWER_WAIT)));
+                timed.map_err(|_| Sent::NoServer)?;
                 Ok(BufReader::new(stream))
             }
-            Knock::Busy => Err(Sent::Busy),
-            Knock::Nobody => Err(Sent::Nobody),
+            ConnectOutcome::Busy => Err(Sent::Busy),
+            ConnectOutcome::NoServer => Err(Sent::NoServer),
         }
     }
 
-    /// Open the ledger, act, and close it.
-    fn act_alone(&self, act: &Act, key: Option<&BatchKey>) -> Result<Answer, Failure> {
-        // Nothing is made ahead by who is gone in a moment.
+    /// Opens the ledger, carries the request out, and closes it.
+    fn carry_out_alone(&self, act: &Act, key: Option<&BatchKey>) -> Result<Answer, Failure> {
+        // A short-lived process prepares nothing in advance.
         let housekeeping = Housekeeping::Inline;
         let environment = Environment { housekeeping, ..self.environment.clone() };
         let (ledger, report) = Ledger::open(&self.dir, &environment)?;
         let outcome = act.carry_out(&ledger, key);
         if report.last_seq.saturating_sub(report.from_snapshot.unwrap_or(0)) > FOLDED_MAX {
-            // Without it the next one only takes longer.
+            // Without the snapshot the next client only takes longer.
             let _ = ledger.snapshot::<State>();
         }
         let closed = ledger.close();
@@ -236,9 +231,9 @@ impl Client {
     }
 }
 
-/// The message that asks for an act under that key.
+/// The encoded request with its key.
 fn message(act: &Act, key: &str) -> Result<Vec<u8>, Failure> {
-    let unwritable = |error| Failure::Usage(format!("the act cannot be written as JSON: {error}"));
+    let unwritable = |error| Failure::Usage(format!("the request cannot be written as JSON: {error}"));
     let mut message = serde_json::to_value(act).map_err(unwritable)?;
     if let Some(members) = message.as_object_mut() {
         members.insert("once".to_owned(), json!(key));
@@ -249,39 +244,35 @@ fn message(act: &Act, key: &str) -> Result<Vec<u8>, Failure> {
     })
 }
 
-fn is_busy(answer: &Answer) -> bool {
-    answer.lines.iter().any(|line| line.get("kind").is_some_and(|kind| kind == BUSY))
-}
-
-fn silent(dir: &Path) -> Error {
+fn timed_out(dir: &Path) -> Error {
     let message = format!(
-        "the process that holds the ledger has not answered for {} s, and may yet carry the act \
-         out; look with `ledger inspect` before asking again",
-        ANSWER_MAX.as_secs()
+        "the server did not answer within {} s and may still carry the request out; check with \
+         `ledger inspect` before repeating it",
+        ANSWER_WAIT.as_secs()
     );
     Error::new(ErrorKind::Locked, message).at_path(dir)
 }
 
-/// A place among those who wait for the ledger. They lock its folder, which nobody else does: the
-/// kernel lets them in one after the other, in the order in which they came.
+/// A ticket in the queue of clients that wait for the ledger. Each of them locks the ledger's folder;
+/// the kernel grants that lock in the order of arrival.
 #[derive(Debug)]
-enum Place {
-    /// It was not asked for, or the file system knows no locks; then there is no order.
+enum QueueTicket {
+    /// Not requested yet, or the file system has no locks; then there is no order.
     None,
-    /// There are others before.
+    /// Other clients come first.
     Waiting(Receiver<File>),
-    /// It is the first one, for as long as the folder is locked.
+    /// First in the queue, while the folder is locked.
     First { _folder: File },
 }
 
-impl Place {
-    /// Wait until it is the first one, and no longer than that.
-    fn wait(&mut self, dir: &Path, give_up: Instant) {
+impl QueueTicket {
+    /// Waits until this client is the first, or until the deadline.
+    fn wait(&mut self, dir: &Path, deadline: Instant) {
         if let Self::None = self {
             *self = Self::take(dir).unwrap_or(Self::None);
         }
-        if let Self::Waiting(turn) = self {
-            match turn.recv_timeout(give_up.saturating_duration_since(Instant::now())) {
+        if let Self::Waiting(granted) = self {
+            match granted.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
                 Ok(folder) => *self = Self::First { _folder: folder },
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => *self = Self::None,
@@ -296,15 +287,15 @@ impl Place {
             Err(TryLockError::WouldBlock) => {}
             Err(TryLockError::Error(_)) => return None,
         }
-        let (sender, turn) = channel();
-        // It may outlive the wait; then it lets go of its turn as soon as it gets it.
+        let (sender, granted) = channel();
+        // The thread may outlive the wait; then it releases the lock as soon as it gets it.
         let wait = move || {
             if folder.lock().is_ok() {
                 let _ = sender.send(folder);
             }
         };
         Builder::new().name("wait".to_owned()).spawn(wait).ok()?;
-        Some(Self::Waiting(turn))
+        Some(Self::Waiting(granted))
     }
 }
 
@@ -319,13 +310,12 @@ fn hex(bytes: [u8; 16]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::{Approval, MESSAGE_LENGTH_MAX, OnFailureWord, Policy, TextWord};
+    use crate::protocol::{Approval, MESSAGE_LENGTH_MAX, OnFailureWord, Policy, TextWord};
     use plan_ledger::plan::Plan;
 
-    /// Story: a plan of 18 MB, which `ledger run` takes, was refused with the advice to put large results
-    /// into artifacts. Goal: whoever proposes one is told of the limit of a proposal, and what takes it.
+    /// Regression: a plan of 18 MB was rejected with the advice to put large results into artifacts.
     #[test]
-    fn a_plan_that_is_too_long_to_be_handed_over_is_told_as_one() {
+    fn oversized_plan_error_names_ledger_run() {
         let title = "x".repeat(usize::try_from(MESSAGE_LENGTH_MAX).unwrap());
         let plan = Box::new(Plan { title, ..Plan::default() });
         let (text, on_failure) = (TextWord::Judge, OnFailureWord::Continue);

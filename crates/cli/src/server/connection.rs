@@ -1,10 +1,10 @@
-//! One client's connection, as the process that serves sees it.
+//! The server's side of one client connection: non-blocking reads, messages, answers.
 //!
 //! Invariants:
-//! - A client is owed one answer at most: what it asks ahead waits until it has read that one, so
-//!   that answers come whole and in the order of what was asked.
-//! - Nothing here waits for a client: what cannot be read or written now is for later.
-//! - What is held of one client is bounded: one message, one piece more, and one answer.
+//! - At most one answer is pending per client. Pipelined requests wait until the client has read the
+//!   answer before, so answers are complete and in order.
+//! - No call blocks: bytes that cannot be read or written now wait for the next poll.
+//! - Memory per client is bounded: one message, one read chunk and one answer.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::Shutdown;
@@ -12,196 +12,194 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::failure::too_long;
-use super::socket::encode;
-use super::{Answer, MESSAGE_LENGTH_MAX};
+use crate::protocol::{Answer, MESSAGE_LENGTH_MAX, encode, too_long};
 
-/// How long a client may be silent, and how long it may take to read an answer.
-const SILENCE_MAX: Duration = Duration::from_secs(60);
+/// How long a client may be idle, and how long it may take to read an answer.
+const IDLE_MAX: Duration = Duration::from_secs(60);
 
-/// How long those who do not read their answers keep a service from its end.
-const PARTING_MAX: Duration = Duration::from_secs(5);
+/// How long a client that does not read its answer delays the shutdown.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
-/// So much is read of a client at a time, in bytes.
-const PIECE_LENGTH: usize = 64 << 10;
+/// The most bytes read from a client at once.
+const CHUNK_LENGTH: usize = 64 << 10;
 
-/// The end of a connection at which answers are given, by whoever has one.
+/// The writing half of a connection, shared with the threads that answer.
 #[derive(Debug)]
-pub(super) struct Mouth {
+pub(super) struct ResponseWriter {
     stream: UnixStream,
-    said: Mutex<Said>,
+    outgoing: Mutex<Outgoing>,
 }
 
 #[derive(Debug)]
-struct Said {
-    owed: Owed,
-    /// When the client was last heard, or told something, or read something.
+struct Outgoing {
+    pending: PendingResponse,
+    /// When the client last sent or read something, or an answer was written.
     since: Instant,
 }
 
-/// What a client waits for.
+/// The state of a client's response.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Owed {
-    Nothing,
-    /// The answer to what it asked.
-    Answer,
-    /// What it has not read of the answer, from there on.
-    Rest(Vec<u8>, usize),
-    /// It was hung up on, and asks again elsewhere what it has asked ahead.
-    Gone,
+enum PendingResponse {
+    None,
+    /// A request is being carried out.
+    Awaited,
+    /// The encoded answer, and how many bytes of it were written.
+    Writing(Vec<u8>, usize),
+    /// The connection was closed without an answer; the client repeats its request.
+    Closed,
 }
 
-/// What a client is to be watched for.
+/// The readiness that the event loop polls a client for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Watch {
-    /// It may say something, or be gone.
-    Heard,
-    /// It may have room for the rest of its answer.
-    Room,
-    /// Nothing that it does matters now.
-    Nothing,
+pub(super) enum Interest {
+    Read,
+    Write,
+    None,
 }
 
-impl Mouth {
-    fn said(&self) -> MutexGuard<'_, Said> {
-        // It is changed in single steps: a panic leaves it whole.
-        self.said.lock().unwrap_or_else(PoisonError::into_inner)
+impl ResponseWriter {
+    fn outgoing(&self) -> MutexGuard<'_, Outgoing> {
+        // Every change is one assignment, so a panic cannot leave it inconsistent.
+        self.outgoing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Give the answer that is owed, as much of it as there is room for now.
-    pub(super) fn tell(&self, answer: &Answer) {
+    /// Answers the pending request; writes as much as the socket takes now.
+    pub(super) fn respond(&self, answer: &Answer) {
         let bytes = encode(answer).or_else(|error| match error.kind() {
             io::ErrorKind::FileTooLarge => encode(&Answer::from(too_long("the answer"))),
             _ => Err(error),
         });
-        // It cannot ask again in between: it has not read the end of this one.
-        let mut said = self.said();
-        said.owed = bytes.map_or(Owed::Nothing, |bytes| Owed::Rest(bytes, 0));
-        said.since = Instant::now();
-        self.go_on(&mut said);
+        // The client cannot send its next request in between: it has not read this answer yet.
+        let mut outgoing = self.outgoing();
+        outgoing.pending =
+            bytes.map_or(PendingResponse::None, |bytes| PendingResponse::Writing(bytes, 0));
+        outgoing.since = Instant::now();
+        self.flush(&mut outgoing);
     }
 
-    /// End the connection without an answer.
-    pub(super) fn hang_up(&self) {
+    /// Closes the connection without an answer.
+    pub(super) fn close(&self) {
         let _ = self.stream.shutdown(Shutdown::Both);
-        self.said().owed = Owed::Gone;
+        self.outgoing().pending = PendingResponse::Closed;
     }
 
-    fn go_on(&self, said: &mut Said) {
-        let Said { owed: Owed::Rest(bytes, told), since } = said else { return };
-        while let Some(rest) = bytes.get(*told..).filter(|rest| !rest.is_empty()) {
+    fn flush(&self, outgoing: &mut Outgoing) {
+        let Outgoing { pending: PendingResponse::Writing(bytes, written), since } = outgoing else {
+            return;
+        };
+        while let Some(rest) = bytes.get(*written..).filter(|rest| !rest.is_empty()) {
             match (&self.stream).write(rest) {
-                Ok(count @ 1..) => *told += count,
+                Ok(count @ 1..) => *written += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // It is gone, and needs no answer.
+                // The client is gone and needs no answer.
                 Ok(0) | Err(_) => break,
             }
             *since = Instant::now();
         }
-        said.owed = Owed::Nothing;
+        outgoing.pending = PendingResponse::None;
     }
 }
 
-/// A client, and what was heard of it.
+/// A client connection with its read buffer.
 #[derive(Debug)]
 pub(super) struct Connection {
-    pub(super) mouth: Arc<Mouth>,
-    heard: Vec<u8>,
-    /// How much of it was searched for the end of a message, in vain.
+    pub(super) writer: Arc<ResponseWriter>,
+    buffer: Vec<u8>,
+    /// The length of the buffer's prefix that contains no line end.
     searched: usize,
-    ears: Ears,
-    /// Until when it may read, if the service ends.
-    parting: Option<Instant>,
+    reading: ReadState,
+    /// When the connection ends, once the server shuts down.
+    shutdown_deadline: Option<Instant>,
 }
 
-/// Whether more may come from a client.
+/// Whether more requests may arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ears {
+enum ReadState {
     Open,
-    /// It has said all, or cannot be understood any more.
-    Shut,
+    /// The client closed its half, or sent something that cannot be parsed.
+    Closed,
 }
 
-/// What there is of the next message.
+/// The next message of a client.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Next {
-    /// Not all of it yet, or the answer before it is still owed.
-    Later,
-    Message(Vec<u8>),
-    /// It is too long to be one, and where it ends is not known. Nothing more is listened to.
+pub(super) enum NextMessage {
+    /// It is incomplete, or the answer before it is still pending.
+    NotReady,
+    Ready(Vec<u8>),
+    /// It exceeds the limit, and its end is unknown. Nothing more is read.
     TooLong,
 }
 
 impl Connection {
-    /// # Errors
-    /// What the system says.
     pub(super) fn new(stream: UnixStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
-        let said = Mutex::new(Said { owed: Owed::Nothing, since: Instant::now() });
-        let mouth = Arc::new(Mouth { stream, said });
-        Ok(Self { mouth, heard: Vec::new(), searched: 0, ears: Ears::Open, parting: None })
+        let outgoing = Outgoing { pending: PendingResponse::None, since: Instant::now() };
+        let writer = Arc::new(ResponseWriter { stream, outgoing: Mutex::new(outgoing) });
+        let reading = ReadState::Open;
+        Ok(Self { writer, buffer: Vec::new(), searched: 0, reading, shutdown_deadline: None })
     }
 
     pub(super) fn stream(&self) -> &UnixStream {
-        &self.mouth.stream
+        &self.writer.stream
     }
 
-    /// What to watch it for.
-    pub(super) fn watch(&self) -> Watch {
-        let rests = matches!(self.mouth.said().owed, Owed::Rest(..));
-        // Whoever has asked the next thing already is heard when it is its turn.
-        match self.ears {
-            _ if rests => Watch::Room,
-            Ears::Open if !self.is_whole() && !self.is_too_long() => Watch::Heard,
-            _ => Watch::Nothing,
+    pub(super) fn interest(&self) -> Interest {
+        let is_writing = matches!(self.writer.outgoing().pending, PendingResponse::Writing(..));
+        // With a complete request in the buffer there is no need to read ahead.
+        match self.reading {
+            _ if is_writing => Interest::Write,
+            ReadState::Open if !self.is_complete() && !self.is_too_long() => Interest::Read,
+            _ => Interest::None,
         }
     }
 
-    /// Since when it keeps others waiting, and so until when it may; `None` while it waits itself.
-    pub(super) fn give_up(&self) -> Option<Instant> {
-        let said = self.mouth.said();
-        let is_waited_for = said.owed != Owed::Answer;
-        is_waited_for.then(|| self.parting.into_iter().fold(said.since + SILENCE_MAX, Instant::min))
+    /// When the connection times out; `None` while the client waits for an answer.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let outgoing = self.writer.outgoing();
+        let idle = outgoing.since + IDLE_MAX;
+        let is_waiting = outgoing.pending == PendingResponse::Awaited;
+        (!is_waiting).then(|| self.shutdown_deadline.into_iter().fold(idle, Instant::min))
     }
 
-    /// Whether there is nothing left to do for it.
-    pub(super) fn is_over(&self, now: Instant) -> bool {
-        let is_late = self.give_up().is_some_and(|end| end <= now);
+    /// Whether the connection can be dropped.
+    pub(super) fn is_finished(&self, now: Instant) -> bool {
+        let is_late = self.deadline().is_some_and(|end| end <= now);
         is_late
-            || match self.mouth.said().owed {
-                Owed::Nothing => self.ears == Ears::Shut && !self.is_whole(),
-                Owed::Answer | Owed::Rest(..) => false,
-                Owed::Gone => true,
+            || match self.writer.outgoing().pending {
+                PendingResponse::None => {
+                    self.reading == ReadState::Closed && !self.is_complete()
+                }
+                PendingResponse::Awaited | PendingResponse::Writing(..) => false,
+                PendingResponse::Closed => true,
             }
     }
 
-    /// Listen no more.
-    fn shut(&mut self) {
-        self.ears = Ears::Shut;
-        self.heard = Vec::new();
+    fn stop_reading(&mut self) {
+        self.reading = ReadState::Closed;
+        self.buffer = Vec::new();
         self.searched = 0;
     }
 
-    /// The service ends: listen no more. Whoever is to be told something may take a little time.
-    pub(super) fn part(&mut self, now: Instant) {
-        if self.parting.is_none() {
-            self.shut();
-            self.parting = Some(now + PARTING_MAX);
+    /// The server shuts down: reads nothing more, and leaves a short time for a pending answer.
+    pub(super) fn shut_down(&mut self, now: Instant) {
+        if self.shutdown_deadline.is_none() {
+            self.stop_reading();
+            self.shutdown_deadline = Some(now + SHUTDOWN_GRACE);
         }
     }
 
-    /// It may have room for more of its answer.
-    pub(super) fn tell_on(&self) {
-        self.mouth.go_on(&mut self.mouth.said());
+    /// Continues to write the answer when the socket is writable.
+    pub(super) fn on_writable(&self) {
+        self.writer.flush(&mut self.writer.outgoing());
     }
 
-    /// It said something, or is gone.
-    pub(super) fn hear(&mut self, piece: &mut [u8]) {
-        match (&self.mouth.stream).read(piece) {
+    /// Reads once when the socket is readable.
+    pub(super) fn on_readable(&mut self, chunk: &mut [u8]) {
+        match (&self.writer.stream).read(chunk) {
             Ok(count @ 1..) => {
-                self.heard.extend_from_slice(piece.get(..count).unwrap_or_default());
-                self.mouth.said().since = Instant::now();
+                self.buffer.extend_from_slice(chunk.get(..count).unwrap_or_default());
+                self.writer.outgoing().since = Instant::now();
                 self.search();
             }
             Err(error)
@@ -209,58 +207,55 @@ impl Connection {
                     error.kind(),
                     io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock
                 ) => {}
-            // A message without its end was cut short: nobody may act on it.
-            Ok(0) | Err(_) => self.ears = Ears::Shut,
+            // A message without its line end was cut short and must not be acted upon.
+            Ok(0) | Err(_) => self.reading = ReadState::Closed,
         }
     }
 
     fn search(&mut self) {
-        let unsearched = self.heard.get(self.searched..).unwrap_or_default();
+        let unsearched = self.buffer.get(self.searched..).unwrap_or_default();
         let found = unsearched.iter().position(|byte| *byte == b'\n');
         self.searched += found.unwrap_or(unsearched.len());
     }
 
-    fn is_whole(&self) -> bool {
-        self.searched < self.heard.len()
+    fn is_complete(&self) -> bool {
+        self.searched < self.buffer.len()
     }
 
     fn is_too_long(&self) -> bool {
         u64::try_from(self.searched).unwrap_or(u64::MAX) >= MESSAGE_LENGTH_MAX
     }
 
-    /// The next message, if the client is owed nothing; then it is owed an answer.
-    pub(super) fn next(&mut self) -> Next {
-        let mut said = self.mouth.said();
-        if said.owed != Owed::Nothing {
-            return Next::Later;
+    /// Takes the next message, unless an answer is pending. The message then awaits its answer.
+    pub(super) fn next_message(&mut self) -> NextMessage {
+        let mut outgoing = self.writer.outgoing();
+        if outgoing.pending != PendingResponse::None {
+            return NextMessage::NotReady;
         }
-        if !self.is_whole() && !self.is_too_long() {
-            return Next::Later;
+        if !self.is_complete() && !self.is_too_long() {
+            return NextMessage::NotReady;
         }
-        said.owed = Owed::Answer;
-        drop(said);
+        outgoing.pending = PendingResponse::Awaited;
+        drop(outgoing);
         if self.is_too_long() {
-            self.shut();
-            return Next::TooLong;
+            self.stop_reading();
+            return NextMessage::TooLong;
         }
-        let after = self.heard.split_off(self.searched + 1);
-        let message = std::mem::replace(&mut self.heard, after);
+        let after = self.buffer.split_off(self.searched + 1);
+        let message = std::mem::replace(&mut self.buffer, after);
         self.searched = 0;
         self.search();
-        Next::Message(message)
+        NextMessage::Ready(message)
     }
 }
 
-/// A buffer to hear with.
-pub(super) fn piece() -> Vec<u8> {
-    vec![0; PIECE_LENGTH]
+/// A buffer for [`Connection::on_readable`].
+pub(super) fn chunk() -> Vec<u8> {
+    vec![0; CHUNK_LENGTH]
 }
 
 #[cfg(test)]
 mod tests {
-    //! Goal: messages come out whole and in turn, however they are cut, and answers go in whole and
-    //! in turn, however slowly they are read.
-
     use std::io::{BufRead as _, BufReader};
 
     use super::*;
@@ -274,8 +269,8 @@ mod tests {
         Answer { text: text.to_owned(), ..Answer::default() }
     }
 
-    fn message(text: &str) -> Next {
-        Next::Message(text.as_bytes().to_vec())
+    fn message(text: &str) -> NextMessage {
+        NextMessage::Ready(text.as_bytes().to_vec())
     }
 
     fn read(client: &UnixStream) -> String {
@@ -285,123 +280,123 @@ mod tests {
     }
 
     #[test]
-    fn a_message_may_come_in_any_pieces() {
+    fn messages_arrive_in_chunks_of_any_length() {
         let text = b"one\ntwo\n";
         for length in 1..=text.len() {
             let (mut client, mut connection) = pair();
-            let mut heard = Vec::new();
+            let mut received = Vec::new();
             for sent in text.chunks(length) {
                 client.write_all(sent).unwrap();
-                connection.hear(&mut piece());
-                while let Next::Message(message) = connection.next() {
-                    assert_eq!(connection.next(), Next::Later, "it is owed an answer");
-                    connection.mouth.tell(&answer(""));
-                    heard.extend(message);
+                connection.on_readable(&mut chunk());
+                while let NextMessage::Ready(message) = connection.next_message() {
+                    assert_eq!(connection.next_message(), NextMessage::NotReady, "an answer is pending");
+                    connection.writer.respond(&answer(""));
+                    received.extend(message);
                 }
             }
-            assert_eq!(heard, text, "in pieces of {length}");
+            assert_eq!(received, text, "in pieces of {length}");
         }
     }
 
     #[test]
-    fn who_asks_ahead_is_heard_in_turn_and_who_has_said_all_is_answered() {
+    fn pipelined_requests_are_answered_in_order_after_half_close() {
         let (mut client, mut connection) = pair();
         client.write_all(b"one\ntwo\nthr").unwrap();
         client.shutdown(Shutdown::Write).unwrap();
-        connection.hear(&mut piece());
-        assert_eq!(connection.watch(), Watch::Nothing, "it has enough to do");
-        assert_eq!(connection.next(), message("one\n"));
-        assert_eq!(connection.next(), Next::Later);
-        assert_eq!(connection.give_up(), None, "it is others that keep it waiting");
-        connection.mouth.tell(&answer("1"));
-        assert_eq!(connection.next(), message("two\n"));
-        assert_eq!(connection.watch(), Watch::Heard);
-        connection.hear(&mut piece());
-        assert!(!connection.is_over(Instant::now()), "it waits for an answer");
-        connection.mouth.tell(&answer("2"));
+        connection.on_readable(&mut chunk());
+        assert_eq!(connection.interest(), Interest::None, "a complete request is buffered");
+        assert_eq!(connection.next_message(), message("one\n"));
+        assert_eq!(connection.next_message(), NextMessage::NotReady);
+        assert_eq!(connection.deadline(), None, "the client waits for the server");
+        connection.writer.respond(&answer("1"));
+        assert_eq!(connection.next_message(), message("two\n"));
+        assert_eq!(connection.interest(), Interest::Read);
+        connection.on_readable(&mut chunk());
+        assert!(!connection.is_finished(Instant::now()), "an answer is pending");
+        connection.writer.respond(&answer("2"));
         assert_eq!([read(&client), read(&client)], ["1", "2"]);
-        assert_eq!(connection.next(), Next::Later, "half a message is none");
-        assert!(connection.is_over(Instant::now()));
+        assert_eq!(connection.next_message(), NextMessage::NotReady, "an incomplete message is ignored");
+        assert!(connection.is_finished(Instant::now()));
     }
 
     #[test]
-    fn an_answer_that_there_is_no_room_for_is_gone_on_with() {
+    fn answer_larger_than_the_socket_buffer_is_written_in_parts() {
         let (mut client, mut connection) = pair();
         client.write_all(b"one\ntwo\n").unwrap();
-        connection.hear(&mut piece());
-        assert_eq!(connection.next(), message("one\n"));
+        connection.on_readable(&mut chunk());
+        assert_eq!(connection.next_message(), message("one\n"));
         let long = "x".repeat(4 << 20);
-        connection.mouth.tell(&answer(&long));
-        assert_eq!(connection.watch(), Watch::Room);
-        assert_eq!(connection.next(), Next::Later, "answers do not mix");
-        assert!(connection.give_up().is_some());
+        connection.writer.respond(&answer(&long));
+        assert_eq!(connection.interest(), Interest::Write);
+        assert_eq!(connection.next_message(), NextMessage::NotReady, "the answer before is still being written");
+        assert!(connection.deadline().is_some());
         std::thread::scope(|scope| {
             let reading = scope.spawn(|| read(&client));
-            while connection.watch() == Watch::Room {
-                connection.tell_on();
+            while connection.interest() == Interest::Write {
+                connection.on_writable();
                 std::thread::yield_now();
             }
             assert_eq!(reading.join().unwrap(), long);
         });
-        assert_eq!(connection.next(), message("two\n"));
+        assert_eq!(connection.next_message(), message("two\n"));
     }
 
-    /// Story: `ledger serve` did not end for a minute, and was deaf to Ctrl-C meanwhile, because
-    /// of one client that was stopped before it had read a long answer.
+    /// Regression: one client that did not read a long answer delayed the end of `ledger serve` by a
+    /// minute.
     #[test]
-    fn who_does_not_read_is_not_waited_for_when_the_service_ends() {
+    fn slow_reader_does_not_delay_the_shutdown() {
         let (mut client, mut connection) = pair();
         client.write_all(b"one\ntwo\n").unwrap();
-        connection.hear(&mut piece());
-        assert_eq!(connection.next(), message("one\n"));
+        connection.on_readable(&mut chunk());
+        assert_eq!(connection.next_message(), message("one\n"));
         let end = Instant::now();
-        connection.part(end);
-        let late = end + PARTING_MAX;
-        connection.part(late);
-        assert!(!connection.is_over(late), "its answer is on the way");
-        connection.mouth.tell(&answer(&"x".repeat(4 << 20)));
-        assert_eq!((connection.watch(), connection.give_up()), (Watch::Room, Some(late)));
-        assert!(!connection.is_over(end));
-        assert!(connection.is_over(late), "the time does not begin again");
+        connection.shut_down(end);
+        let late = end + SHUTDOWN_GRACE;
+        connection.shut_down(late);
+        assert!(!connection.is_finished(late), "an answer is pending");
+        connection.writer.respond(&answer(&"x".repeat(4 << 20)));
+        assert_eq!((connection.interest(), connection.deadline()), (Interest::Write, Some(late)));
+        assert!(!connection.is_finished(end));
+        assert!(connection.is_finished(late), "the grace period starts once");
     }
 
     #[test]
-    fn who_is_silent_or_gone_is_not_waited_for() {
+    fn idle_and_closed_connections_are_finished() {
         let (client, connection) = pair();
-        assert!(!connection.is_over(Instant::now()));
-        assert!(connection.is_over(Instant::now() + SILENCE_MAX));
+        assert!(!connection.is_finished(Instant::now()));
+        assert!(connection.is_finished(Instant::now() + IDLE_MAX));
         drop(client);
         let (mut client, mut connection) = pair();
         client.write_all(b"one\n").unwrap();
-        connection.hear(&mut piece());
-        assert_eq!(connection.next(), message("one\n"));
+        connection.on_readable(&mut chunk());
+        assert_eq!(connection.next_message(), message("one\n"));
         drop(client);
-        connection.mouth.tell(&answer("1"));
-        connection.hear(&mut piece());
-        assert!(connection.is_over(Instant::now()));
+        connection.writer.respond(&answer("1"));
+        connection.on_readable(&mut chunk());
+        assert!(connection.is_finished(Instant::now()));
         let (mut client, mut connection) = pair();
         client.write_all(b"one\ntwo\n").unwrap();
-        connection.hear(&mut piece());
-        assert_eq!(connection.next(), message("one\n"));
-        connection.mouth.hang_up();
+        connection.on_readable(&mut chunk());
+        assert_eq!(connection.next_message(), message("one\n"));
+        connection.writer.close();
         assert_eq!(client.read(&mut [0]).unwrap(), 0);
-        assert_eq!(connection.next(), Next::Later, "what was asked ahead is not done either");
-        assert!(connection.is_over(Instant::now()));
+        assert_eq!(connection.next_message(), NextMessage::NotReady, "a pipelined request is dropped, too");
+        assert!(connection.is_finished(Instant::now()));
     }
 
     #[test]
-    fn a_message_without_an_end_is_held_up_to_the_limit() {
+    fn message_without_line_end_is_buffered_up_to_the_limit() {
         let (mut client, mut connection) = pair();
         client.set_nonblocking(true).unwrap();
-        let piece_of_it = vec![b'x'; PIECE_LENGTH];
-        while connection.watch() == Watch::Heard {
-            let _ = client.write(&piece_of_it);
-            connection.hear(&mut piece());
+        let part = vec![b'x'; CHUNK_LENGTH];
+        while connection.interest() == Interest::Read {
+            let _ = client.write(&part);
+            connection.on_readable(&mut chunk());
         }
         let limit = usize::try_from(MESSAGE_LENGTH_MAX).unwrap();
-        assert!((limit..limit + PIECE_LENGTH).contains(&connection.heard.len()));
-        assert_eq!(connection.next(), Next::TooLong);
-        connection.mouth.tell(&too_long("the request").into());
-        assert!(connection.is_over(Instant::now()) && connection.heard.is_empty());
+        assert!((limit..limit + CHUNK_LENGTH).contains(&connection.buffer.len()));
+        assert_eq!(connection.next_message(), NextMessage::TooLong);
+        connection.writer.respond(&too_long("the request").into());
+        assert!(connection.is_finished(Instant::now()) && connection.buffer.is_empty());
     }
 }

@@ -1,48 +1,31 @@
-//! Acts: what somebody wants of a ledger, as data, carried out by whoever holds it.
+//! The server in the process that has the writer lock, and the client of the other processes.
 //!
-//! A command line makes an [`Act`] and hands it over ([`hand_over`]): to the process that holds the
-//! ledger and serves it ([`while_serving`]) through a socket in the ledger's folder, or, where
-//! nobody does, to itself. The [`Answer`] is the same.
+//! A command becomes a request. [`hand_over`] sends it to the server of the ledger through a socket in the
+//! ledger's folder, or, if there is none, opens the ledger and carries it out. The answer is the same.
 //!
 //! Invariants:
-//! - An act is one commit at most, judged by the state that it is carried out on.
-//! - Only the holder of the lock makes the socket, and only it removes one.
-//! - An act whose answer was lost is asked again under its key, and so is done once.
-//! - Nothing that comes through the socket is believed before it is checked, and all of it is
-//!   bounded: the length of a message, the number of connections, the time that one may be silent.
+//! - A request is at most one commit, decided on the state that it is carried out on.
+//! - Only the lock holder creates the socket and removes it.
+//! - A request whose answer was lost is repeated under its key and takes effect once.
+//! - Input from the socket is untrusted: the length of a message, the number of connections and the
+//!   idle time are bounded.
 //!
-//! The form of messages and acts is `format/socket.md`. Left out on purpose: reading, which needs
-//! nobody's leave (`ledger inspect` and its like look beside whoever holds the ledger).
+//! `format/socket.md` specifies the messages. Reads need no server: they take no lock.
 
-mod act;
-mod answer;
-mod bell;
-mod carry_out;
 mod client;
 mod connection;
-mod failure;
-mod find;
-mod people;
-mod plans;
-mod reception;
-mod retention;
-mod server;
+mod event_loop;
+mod execute;
+mod requests;
+mod serve;
+mod shared;
 mod socket;
-mod steer;
-mod words;
-mod work;
+mod waker;
 
-pub use act::{
-    Act, Approval, BudgetChange, EffectState, Extent, NextStep, OnFailureWord, Policy, RulingWord,
-    Scope, TextWord, Word, Work,
+pub use client::{Client, KeyedRequest, LOCK_WAIT, hand_over, open_in_turn};
+pub(crate) use requests::{
+    Prune, check_name, prune_json, prune_text, question_about, run_of, run_or_only, step_hint,
 };
-pub use answer::Answer;
-pub use client::{Client, PATIENCE, Request, hand_over, open_in_turn};
-pub use failure::{Code, Failure, code_of};
-pub(crate) use failure::{expect_short_numbers, too_long};
-pub(crate) use find::{check_name, run_of, run_or_only, step_hint};
-pub(crate) use plans::question_about;
-pub(crate) use retention::{Prune, prune_json, prune_text};
-pub use server::{CONNECTIONS_MAX, while_serving};
-pub use socket::{MESSAGE_LENGTH_MAX, SOCKET_NAME};
-pub(crate) use words::{count, counted, size};
+pub use serve::while_serving;
+pub use shared::CONNECTIONS_MAX;
+pub use socket::SOCKET_NAME;

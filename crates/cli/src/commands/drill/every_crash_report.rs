@@ -5,7 +5,7 @@ use serde_json::json;
 use plan_ledger::lab::{Crashes, Failed};
 
 use crate::output::{Code, Failure, print_json, print_text};
-use crate::server::counted;
+use crate::protocol::counted;
 
 use super::args::{AgentBehavior, DrillArgs};
 

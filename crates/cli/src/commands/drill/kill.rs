@@ -22,7 +22,7 @@ use plan_ledger::plan::{State, StepNumber};
 
 use crate::options::open_ledger;
 use crate::output::{Code, Failure};
-use crate::server::counted;
+use crate::protocol::counted;
 
 use super::args::{DrillArgs, RUN};
 use super::kill_report::{Evidence, FinishedRun, report};

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use plan_ledger::plan::{Cost, Ending, Json, Run, RunStatus, State, StepNumber, StepStatus};
 
 use crate::output::{Code, Failure, cost_total, print_json, print_text};
-use crate::server::counted;
+use crate::protocol::counted;
 
 use super::args::{DrillArgs, RUN};
 

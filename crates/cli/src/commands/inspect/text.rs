@@ -14,7 +14,7 @@ use clap::builder::styling::{AnsiColor, Style as Ansi};
 pub(super) use crate::output::{
     escape_control as plain, escape_path as plain_path, is_printable as is_harmless,
 };
-pub(super) use crate::server::{count, counted, size};
+pub(super) use crate::protocol::{count, counted, size};
 use plan_ledger::ledger::time_text;
 use plan_ledger::plan::Micros;
 

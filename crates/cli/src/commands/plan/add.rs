@@ -7,7 +7,7 @@ use plan_ledger::plan::Step;
 
 use crate::options::{LedgerArgs, read_json_value};
 use crate::output::{Code, Failure};
-use crate::server::Act;
+use crate::protocol::Act;
 
 use super::planned_files::execute_and_note;
 

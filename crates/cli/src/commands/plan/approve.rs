@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::options::LedgerArgs;
 use crate::output::{Code, Failure};
-use crate::server::{Act, Word};
+use crate::protocol::{Act, Word};
 
 use super::planned_files::execute_and_note;
 

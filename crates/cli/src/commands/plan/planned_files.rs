@@ -12,7 +12,7 @@ use crate::commands::read_state::read_state;
 use crate::options::LedgerArgs;
 use crate::output::{Code, Failure, print_message};
 use crate::runner::planned_files;
-use crate::server::{Act, Answer};
+use crate::protocol::{Act, Answer};
 
 /// The author of the note.
 const AUTHOR: &str = "planner";

@@ -9,7 +9,7 @@ use plan_ledger::files;
 
 use crate::options::{LedgerArgs, TextPolicyChoice};
 use crate::output::{Code, Failure, print_message};
-use crate::server::{Act, Approval, OnFailureWord, Policy, TextWord};
+use crate::protocol::{Act, Approval, OnFailureWord, Policy, TextWord};
 
 use super::planned_files::execute_and_note;
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::output::{Code, Failure};
-use crate::server::Answer;
+use crate::protocol::Answer;
 
 /// The error in an answer, or the failure of the request, with its JSON line.
 pub(super) fn error_of(outcome: &Result<Answer, Failure>) -> Option<(Code, Value)> {

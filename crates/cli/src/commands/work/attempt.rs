@@ -9,7 +9,7 @@ use plan_ledger::plan::Receipt;
 
 use crate::output::{Code, code_of, quoted};
 use crate::runner::{End, Order, OutsideWork, StartFailure, StopRequest};
-use crate::server::Work;
+use crate::protocol::Work;
 
 use super::lease::{Heartbeat, Lease};
 use super::report::Attempt;

@@ -17,7 +17,8 @@ use crate::output::{Code, Failure};
 use crate::runner::{
     Checked, Criteria, Order, StopRequest, Subject, Turn, WorkerKind, check_outside, has_check,
 };
-use crate::server::{Act, Answer, RulingWord, run_or_only};
+use crate::protocol::{Act, Answer, RulingWord};
+use crate::server::run_or_only;
 
 use super::answers::{text_in, without_nothing};
 use super::worker::Worker;

@@ -14,7 +14,8 @@ use plan_ledger::ledger::{Clock as _, SystemClock};
 use plan_ledger::plan::Micros;
 
 use crate::output::{Code, print_message};
-use crate::server::{Act, Answer, Client};
+use crate::protocol::{Act, Answer};
+use crate::server::Client;
 
 /// The pause after a renewal that failed.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);

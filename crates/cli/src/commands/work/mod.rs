@@ -29,7 +29,7 @@ use plan_ledger::plan::Receipt;
 
 use crate::options::WaitLoop;
 use crate::output::{Code, Failure, print_result};
-use crate::server::{Act, Answer, NextStep, Work, counted};
+use crate::protocol::{Act, Answer, NextStep, Work, counted};
 
 use answers::{
     has_command_criteria, is_idle, is_recorded, is_settled, run_status, task_of, without_nothing,

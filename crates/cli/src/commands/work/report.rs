@@ -10,7 +10,7 @@ use plan_ledger::plan::{AttemptToken, Micros, Receipt, Rejection};
 
 use crate::output::{Code, Failure, print_message};
 use crate::runner::{forget_outside, receipt_json, unusable};
-use crate::server::{Act, Answer, NextStep, Work};
+use crate::protocol::{Act, Answer, NextStep, Work};
 
 use super::answers::{error_of, is_settled};
 use super::worker::Worker;

@@ -16,7 +16,8 @@ use plan_ledger::plan::Micros;
 use crate::options::WaitLoop;
 use crate::output::{Code, Failure, print_message};
 use crate::runner::StopRequest;
-use crate::server::{Act, Answer, Client};
+use crate::protocol::{Act, Answer};
+use crate::server::Client;
 
 use super::answers::error_of;
 use super::worker::Worker;

@@ -9,7 +9,8 @@ use plan_ledger::plan::{Outcome, Receipt};
 
 use crate::output::Failure;
 use crate::runner::StopRequest;
-use crate::server::{Answer, Client};
+use crate::protocol::Answer;
+use crate::server::Client;
 use crate::signals::StopSignals;
 
 use super::answers::text_in;

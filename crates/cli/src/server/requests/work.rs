@@ -5,11 +5,10 @@
 //! - A receipt is recorded whether or not there is a next step to deal, and a refused one deals
 //!   none.
 
-use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::runner::{HandOff, WorkerKind, receipt_of_json, title};
+use crate::runner::{WorkerKind, receipt_of_json};
 use plan_ledger::error::Error;
 use plan_ledger::ledger::{CommandSource, Task, Transaction, next_dispatch, time_text};
 use plan_ledger::plan::{
@@ -17,31 +16,32 @@ use plan_ledger::plan::{
     State, StepEvent, StepNumber, StepState, decide,
 };
 
-use super::carry_out::{Half, Hand};
+use super::context::RequestContext;
+use super::pending_answer::PendingAnswer;
 use super::find::{
     attempt_of, check_name, name, run_or_only, status, step_json, step_to_change, with,
 };
-use super::{Answer, Code, EffectState, Failure, NextStep, Work, counted};
+use crate::protocol::{Answer, Code, EffectState, Failure, NextStep, Work, counted};
 
 /// Deal a step.
-pub(super) fn claim(
-    hand: Hand<'_>,
+pub(crate) fn claim(
+    context: RequestContext<'_>,
     (run, step): (Option<&str>, Option<&str>),
     worker: &str,
     lease_seconds: Option<u32>,
-) -> Result<Half, Failure> {
+) -> Result<PendingAnswer, Failure> {
     check_worker(worker)?;
     let lease = lease(lease_seconds)?;
     // Leases that ran out give their steps back before anybody is told that nothing is ready.
-    hand.ledger.tick_deferred(hand.later)?;
+    context.ledger.tick_deferred(context.commits)?;
     let make = |state: &State| {
         let run = run_or_only(state, run)?;
         let step = step.map(|step| step_to_change(run, step)).transpose()?;
         Ok(Command::Dispatch { run: run.id, step, worker: worker.to_owned(), lease })
     };
-    let why = match hand.act(&make, Task::dispatched) {
+    let why = match context.execute(&make, Task::dispatched) {
         Ok(Some(task)) => {
-            return Ok(Half::Dealt(Answer::default(), Box::new(task), worker.to_owned()));
+            return Ok(PendingAnswer::Dispatched(Answer::default(), Box::new(task), worker.to_owned()));
         }
         // It found that a budget is used up, or wrote what an earlier batch had no room for.
         Ok(None) => None,
@@ -49,8 +49,8 @@ pub(super) fn claim(
         Err(failure) => return Err(failure),
     };
     let why_not =
-        |state: &State| Ok(Half::Answer(nothing(state, run_or_only(state, run)?, why.as_ref())));
-    hand.look(why_not)?
+        |state: &State| Ok(PendingAnswer::Complete(nothing(state, run_or_only(state, run)?, why.as_ref())));
+    context.read(why_not)?
 }
 
 /// The names of workers that a runner hosts are its own: when it has died, they are dead too.
@@ -139,38 +139,15 @@ fn holders<'a>(
     })
 }
 
-/// A step that was dealt: its hand-off, and what goes with it.
-pub(super) fn task_answer(task: &Task, worker: &str) -> Answer {
-    let hand_off = serde_json::to_value(HandOff::new(task)).unwrap_or_default();
-    let more = json!({ "type": "task", "worker": worker, "lease_until_micros": task.lease_until });
-    let mut text = format!(
-        "token {}: step {} ({}) of run {}, attempt {}, until {}\n  {}",
-        task.token,
-        task.number,
-        task.step.id,
-        task.run_name,
-        task.attempt,
-        time_text(task.lease_until),
-        title(task)
-    );
-    for (name, value) in &task.inputs {
-        let _ = write!(text, "\n  {name}: {value}");
-    }
-    if let Some(failure) = &task.last_failure {
-        let _ = write!(text, "\n  the attempt before failed: {failure}");
-    }
-    Answer::fine(with(hand_off, more), text)
-}
-
 /// Keep an attempt for longer.
-pub(super) fn renew(
-    hand: Hand<'_>,
+pub(crate) fn renew(
+    context: RequestContext<'_>,
     token: u64,
     lease_seconds: Option<u32>,
 ) -> Result<Answer, Failure> {
     let (token, lease) = (AttemptToken(token), lease(lease_seconds)?);
     let make = |_: &State| Ok(Command::Renew { token, lease });
-    hand.act(&make, |state, _| {
+    context.execute(&make, |state, _| {
         let (run, number, step) = attempt_of(state, token)?;
         let until = step.attempt().map_or(0, |attempt| attempt.lease_until);
         let more = json!({ "token": token.0, "lease_until_micros": until });
@@ -181,8 +158,8 @@ pub(super) fn renew(
 }
 
 /// Give an attempt back.
-pub(super) fn release(
-    hand: Hand<'_>,
+pub(crate) fn release(
+    context: RequestContext<'_>,
     token: u64,
     work: Work,
     reason: &str,
@@ -195,7 +172,7 @@ pub(super) fn release(
         Work::Begun => LostCause::RunnerDied,
     };
     let make = |_: &State| Ok(Command::ReportLost { token, cause, detail: detail.clone() });
-    hand.act(&make, |state, _| token_answer("released", state, token))?
+    context.execute(&make, |state, _| token_answer("released", state, token))?
 }
 
 /// How the step of an attempt stands now.
@@ -209,19 +186,19 @@ fn token_answer(kind: &str, state: &State, token: AttemptToken) -> Result<Answer
 
 /// What a worker returned.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Returned<'a> {
-    pub(super) receipt: &'a Value,
-    pub(super) duration: Micros,
-    pub(super) log_tail: &'a str,
+pub(crate) struct Returned<'a> {
+    pub(crate) receipt: &'a Value,
+    pub(crate) duration: Micros,
+    pub(crate) log_tail: &'a str,
 }
 
 /// Record what a worker returned, and deal it the next step if that is wanted.
-pub(super) fn receipt(
-    hand: Hand<'_>,
+pub(crate) fn receipt(
+    context: RequestContext<'_>,
     token: u64,
     returned: &Returned<'_>,
     next: Option<&NextStep>,
-) -> Result<Half, Failure> {
+) -> Result<PendingAnswer, Failure> {
     let token = AttemptToken(token);
     let mut receipt = receipt_of_json(returned.receipt)
         .map_err(|message| Failure::Usage(format!("this is not a receipt: {message}")))?;
@@ -233,7 +210,7 @@ pub(super) fn receipt(
             worker.clone()
         }
         Some(NextStep { worker: None }) => {
-            let worker = hand.look(|state| worker_of(state, token))?;
+            let worker = context.read(|state| worker_of(state, token))?;
             worker.map_or(Ok(String::new()), |name| check_worker(&name).map(|()| name))?
         }
         None => String::new(),
@@ -241,7 +218,7 @@ pub(super) fn receipt(
     let command = Command::RecordReceipt { token, receipt };
     let and_then = |state: &State, events: &[Event]| next_dispatch(state, events, token, &worker);
     let transaction = Transaction::<Failure> {
-        key: hand.key,
+        key: context.key,
         command: CommandSource::Given(&command),
         and_then: next.is_some().then_some(&and_then),
     };
@@ -256,19 +233,19 @@ pub(super) fn receipt(
             None => Taken::Alone(answer),
         })
     };
-    match hand.ledger.transact_deferred(&transaction, read, hand.later)?? {
-        Taken::Done(answer) => Ok(Half::Answer(answer)),
-        Taken::WithNext(answer, task) => Ok(Half::Dealt(answer, task, worker)),
+    match context.ledger.transact_deferred(&transaction, read, context.commits)?? {
+        Taken::Done(answer) => Ok(PendingAnswer::Complete(answer)),
+        Taken::WithNext(answer, task) => Ok(PendingAnswer::Dispatched(answer, task, worker)),
         Taken::Alone(answer) => {
-            let now = hand.ledger.now();
+            let now = context.ledger.now();
             let none =
-                |state: &State| Ok(Half::Answer(answer.and(why_none(state, token, &worker, now)?)));
-            hand.look(none)?
+                |state: &State| Ok(PendingAnswer::Complete(answer.and(why_none(state, token, &worker, now)?)));
+            context.read(none)?
         }
         Taken::Refused(reason) => {
             let mut answer = Answer::from(Failure::from(Error::from(Rejection::StaleToken(token))));
             answer.said.push(format!("the receipt was kept as refused: {reason}"));
-            Ok(Half::Answer(answer))
+            Ok(PendingAnswer::Complete(answer))
         }
     }
 }
@@ -317,8 +294,8 @@ fn refused(events: &[(u64, Event)]) -> Option<&str> {
 }
 
 /// Say what a worker does to the world: before it does it, and after.
-pub(super) fn effect(
-    hand: Hand<'_>,
+pub(crate) fn effect(
+    context: RequestContext<'_>,
     token: u64,
     (key, effect): (&str, &str),
     how_far: EffectState,
@@ -338,7 +315,7 @@ pub(super) fn effect(
             EffectState::Committed => Command::CommitEffect { token, key },
         })
     };
-    hand.act(&make, |state, _| {
+    context.execute(&make, |state, _| {
         let (run, number, _) = attempt_of(state, token)?;
         let more = json!({ "token": token.0, "key": key, "state": word });
         let line = with(step_json("effect", run, number), more);
@@ -347,14 +324,14 @@ pub(super) fn effect(
 }
 
 /// What verdicts were recorded.
-pub(super) struct Judged {
-    pub(super) count: usize,
+pub(crate) struct Judged {
+    pub(crate) count: usize,
     /// The step that was judged; none for the plan.
-    pub(super) step: Option<StepNumber>,
+    pub(crate) step: Option<StepNumber>,
 }
 
 /// The verdicts of somebody among the events of a commit.
-pub(super) fn judged(events: &[(u64, Event)], by: &str) -> Judged {
+pub(crate) fn judged(events: &[(u64, Event)], by: &str) -> Judged {
     let mut judged = Judged { count: 0, step: None };
     for (_, event) in events {
         match event {
@@ -373,7 +350,7 @@ pub(super) fn judged(events: &[(u64, Event)], by: &str) -> Judged {
 }
 
 /// The step whose question was answered in a commit.
-pub(super) fn answered(events: &[(u64, Event)]) -> Option<StepNumber> {
+pub(crate) fn answered(events: &[(u64, Event)]) -> Option<StepNumber> {
     events.iter().find_map(|(_, event)| match event {
         Event::Step(record) if matches!(record.event, StepEvent::Answered(_)) => Some(record.step),
         _ => None,

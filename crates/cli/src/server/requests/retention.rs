@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use plan_ledger::ledger::{CollectedBlobs, PrunePlan};
 use plan_ledger::log::ArchiveReference;
 
-use super::carry_out::Hand;
-use super::words::{counted, size};
-use super::{Answer, Extent, Failure};
+use super::context::RequestContext;
+use crate::protocol::{counted, size};
+use crate::protocol::{Answer, Extent, Failure};
 
 /// Whether a prune was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,20 +23,20 @@ pub(crate) enum Prune {
 }
 
 /// Remove the oldest segments.
-pub(super) fn prune(
-    hand: Hand<'_>,
+pub(crate) fn prune(
+    context: RequestContext<'_>,
     extent: Extent,
     archive: Option<&ArchiveReference>,
     by: &str,
 ) -> Result<Answer, Failure> {
-    let plan = hand.ledger.prune(extent.into(), archive.cloned(), by)?.plan;
+    let plan = context.ledger.prune(extent.into(), archive.cloned(), by)?.plan;
     let text = prune_text(&plan, Prune::Done).trim_end().to_owned();
     Ok(Answer::fine(prune_json(&plan, Prune::Done), text))
 }
 
 /// Remove the outputs that no record names.
-pub(super) fn collect_blobs(hand: Hand<'_>) -> Result<Answer, Failure> {
-    let CollectedBlobs { blobs, bytes, unfinished } = hand.ledger.collect_blobs()?;
+pub(crate) fn collect_blobs(context: RequestContext<'_>) -> Result<Answer, Failure> {
+    let CollectedBlobs { blobs, bytes, unfinished } = context.ledger.collect_blobs()?;
     let line = json!({
         "type": "collected", "blobs": blobs, "bytes": bytes, "unfinished": unfinished,
     });

@@ -12,28 +12,28 @@ use plan_ledger::plan::{
     Rejection, Ruling, Run, State, StepNumber, StepState, StepStatus, Verdict,
 };
 
-use super::carry_out::Hand;
+use super::context::RequestContext;
 use super::find::{
-    attempt_of, begins_with, name, run_of, run_or_only, status, step_json, step_of, step_to_change,
-    with,
+    attempt_of, begins_with, name, run_of, run_or_only, status, step_json, step_of, step_status,
+    step_to_change, with,
 };
 use super::work::Judged;
-use super::{Answer, Failure};
+use crate::protocol::{Answer, Failure};
 
 /// The word that stands for the plan itself where a step is expected.
 const PLAN: &str = "plan";
 
 /// Who says something, why, and what they were shown.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Said<'a> {
-    pub(super) by: &'a str,
-    pub(super) note: &'a str,
-    pub(super) shown: Option<&'a str>,
+pub(crate) struct Reply<'a> {
+    pub(crate) by: &'a str,
+    pub(crate) note: &'a str,
+    pub(crate) shown: Option<&'a str>,
 }
 
 /// Judge the open text criteria of a step, or of the plan.
-pub(super) fn judge(
-    hand: Hand<'_>,
+pub(crate) fn judge(
+    context: RequestContext<'_>,
     (run_name, word): (&str, &str),
     ruling: Ruling,
     by: &str,
@@ -55,12 +55,12 @@ pub(super) fn judge(
         let (token, open) = open_step_criteria(run, found?)?;
         Ok(Command::Judge { token, verdicts: verdicts(open) })
     };
-    hand.act(&make, |state, events| Ok(judged(run_of(state, run_name)?, ruling, by, events)))?
+    context.execute(&make, |state, events| Ok(judged(run_of(state, run_name)?, ruling, by, events)))?
 }
 
 /// Record what came of one criterion: of an attempt, or else of the plan of a run.
-pub(super) fn verdict(
-    hand: Hand<'_>,
+pub(crate) fn verdict(
+    context: RequestContext<'_>,
     (token, run_name): (Option<u64>, Option<&str>),
     verdict: &Verdict,
 ) -> Result<Answer, Failure> {
@@ -72,7 +72,7 @@ pub(super) fn verdict(
             None => Command::JudgePlan { run: run_or_only(state, run_name)?.id, verdicts },
         })
     };
-    hand.act(&make, |state, events| {
+    context.execute(&make, |state, events| {
         let run = match token {
             Some(token) => attempt_of(state, token)?.0,
             None => run_or_only(state, run_name)?,
@@ -155,20 +155,20 @@ fn open_text(criteria: &[Criterion], is_judged: impl Fn(&u32) -> bool) -> Vec<u3
 }
 
 /// Answer a question by its number.
-pub(super) fn answer(
-    hand: Hand<'_>,
+pub(crate) fn answer(
+    context: RequestContext<'_>,
     question: u64,
     answer: &str,
-    said: &Said<'_>,
+    reply: &Reply<'_>,
 ) -> Result<Answer, Failure> {
     let id = QuestionId(question);
     let make = |state: &State| {
         let found =
             state.questions.get(&id).and_then(|run| state.runs.get(run)?.questions.get(&id));
         let question = found.ok_or(Rejection::NoSuchQuestion(id)).map_err(Error::from)?;
-        reply(id, question, answer, said)
+        answer_command(id, question, answer, reply)
     };
-    hand.act(&make, |state, events| {
+    context.execute(&make, |state, events| {
         let about =
             events.iter().find_map(|(_, event)| event.run()).and_then(|run| state.runs.get(&run));
         let line = json!({ "type": "answered", "question": question, "answer": answer });
@@ -185,14 +185,14 @@ pub(super) fn answer(
 }
 
 /// An answer that is bound to what was shown.
-fn reply(
+fn answer_command(
     id: QuestionId,
     question: &Question,
     answer: &str,
-    said: &Said<'_>,
+    reply: &Reply<'_>,
 ) -> Result<Command, Failure> {
     let shown = question.asked.shown;
-    if let Some(seen) = said.shown
+    if let Some(seen) = reply.shown
         && !begins_with(shown, seen)
     {
         return Err(Failure::Refused(format!(
@@ -201,12 +201,12 @@ fn reply(
             shown.short()
         )));
     }
-    Ok(said.command(id, answer, shown))
+    Ok(reply.command(id, answer, shown))
 }
 
-impl Said<'_> {
+impl Reply<'_> {
     /// The answer to a question of which that was shown.
-    pub(super) fn command(
+    pub(crate) fn command(
         &self,
         question: QuestionId,
         answer: &str,
@@ -218,18 +218,18 @@ impl Said<'_> {
 }
 
 /// Say something about a step, to what is open about it.
-pub(super) fn answer_step(
-    hand: Hand<'_>,
+pub(crate) fn answer_step(
+    context: RequestContext<'_>,
     (run_name, step): (&str, &str),
     answer: &str,
-    said: &Said<'_>,
+    reply: &Reply<'_>,
 ) -> Result<Answer, Failure> {
     let make = |state: &State| {
         let run = run_of(state, run_name)?;
         let number = step_of(run, step)?;
-        about_step(run, number, answer, said)
+        about_step(run, number, answer, reply)
     };
-    hand.act(&make, |state, _| {
+    context.execute(&make, |state, _| {
         let run = run_of(state, run_name)?;
         let number = step_of(run, step)?;
         let now = step_status(run, number);
@@ -243,7 +243,7 @@ fn about_step(
     run: &Run,
     number: StepNumber,
     answer: &str,
-    said: &Said<'_>,
+    reply: &Reply<'_>,
 ) -> Result<Command, Failure> {
     let state = run.step(number);
     let status = state.map_or(StepStatus::Removed, |step| step.status);
@@ -251,12 +251,12 @@ fn about_step(
     let question = question.and_then(|id| Some((id, run.questions.get(&id)?)));
     match (finding(answer), question, decision(answer)) {
         (Some(finding), _, _) if status == StepStatus::InDoubt => {
-            let (run, by, evidence) = (run.id, said.by.to_owned(), said.note.to_owned());
+            let (run, by, evidence) = (run.id, reply.by.to_owned(), reply.note.to_owned());
             Ok(Command::ResolveDoubt { run, step: number, finding, by, evidence })
         }
-        (_, Some((id, question)), _) => reply(id, question, answer, said),
+        (_, Some((id, question)), _) => answer_command(id, question, answer, reply),
         (_, None, Some(decision)) if status == StepStatus::Reported => {
-            let (rule, reason) = (format!("answer:{}", said.by), said.note.to_owned());
+            let (rule, reason) = (format!("answer:{}", reply.by), reply.note.to_owned());
             Ok(Command::DecideFailure { run: run.id, step: number, decision, rule, reason })
         }
         _ if status == StepStatus::InDoubt => {
@@ -269,10 +269,6 @@ fn about_step(
             Err(Failure::Refused(message))
         }
     }
-}
-
-pub(super) fn step_status(run: &Run, step: StepNumber) -> StepStatus {
-    run.step(step).map_or(StepStatus::Removed, |step| step.status)
 }
 
 fn finding(word: &str) -> Option<Finding> {
@@ -296,8 +292,8 @@ fn decision(word: &str) -> Option<Decision> {
 }
 
 /// Say something to be read beside the records.
-pub(super) fn note(
-    hand: Hand<'_>,
+pub(crate) fn note(
+    context: RequestContext<'_>,
     (run, step): (Option<&str>, Option<&str>),
     text: &str,
     by: &str,
@@ -305,7 +301,7 @@ pub(super) fn note(
     if text.trim().is_empty() {
         return Err(Failure::Usage("a note needs words".to_owned()));
     }
-    let (found, named) = hand.look(|state| {
+    let (found, named) = context.read(|state| {
         if run.is_none() && step.is_none() {
             let line = json!({ "run": null, "step": null, "number": null });
             return Ok(((None, None), line));
@@ -317,19 +313,19 @@ pub(super) fn note(
         Ok::<_, Failure>(((Some(run.id), number), line))
     })??;
     let note = Note { run: found.0, step: found.1, by: by.to_owned(), text: text.to_owned() };
-    let seq = hand.ledger.add_note(&note, hand.key)?.seq;
+    let seq = context.ledger.add_note(&note, context.key)?.seq;
     let line = with(json!({ "type": "noted", "seq": seq }), named);
     Ok(Answer::fine(line, format!("record {seq}: noted")))
 }
 
 /// Decide about a failed attempt, where the plan leaves that to somebody else.
-pub(super) fn decide(
-    hand: Hand<'_>,
+pub(crate) fn decide(
+    context: RequestContext<'_>,
     (run_name, step): (&str, &str),
     (word, after_seconds): (&str, Option<u64>),
     (rule, reason): (&str, &str),
 ) -> Result<Answer, Failure> {
-    let now = hand.ledger.now();
+    let now = context.ledger.now();
     let decided = match (word, after_seconds) {
         ("retry", Some(seconds)) => {
             Decision::RetryAt(now.saturating_add(seconds.saturating_mul(1_000_000)))
@@ -352,7 +348,7 @@ pub(super) fn decide(
         let step = step_to_change(run, step)?;
         Ok(Command::DecideFailure { run: run.id, step, decision: decided, rule, reason })
     };
-    hand.act(&make, |state, _| {
+    context.execute(&make, |state, _| {
         let run = run_of(state, run_name)?;
         let number = step_of(run, step)?;
         let status = step_status(run, number);

@@ -7,22 +7,22 @@ use plan_ledger::plan::{
     CapScope, Command, Event, Json, Limits, Named, Run, RunId, State, StepEvent,
 };
 
-use super::carry_out::Hand;
+use super::context::RequestContext;
 use super::find::{
-    check_name, name, run_of, run_or_only, status, step_json, step_of, step_to_change, with,
+    check_name, name, run_of, run_or_only, status, step_json, step_of, step_status, step_to_change,
+    with,
 };
-use super::people::step_status;
-use super::{Answer, BudgetChange, Failure, Scope};
+use crate::protocol::{Answer, BudgetChange, Failure, Scope};
 
 /// Carry out a command about a run, and say how the run stands then.
 fn on_run(
-    hand: Hand<'_>,
+    context: RequestContext<'_>,
     run_name: &str,
     (kind, words): (&str, &str),
     command: impl Fn(&Run) -> Command,
 ) -> Result<Answer, Failure> {
     let make = |state: &State| run_of(state, run_name).map(&command);
-    hand.act(&make, |state, _| {
+    context.execute(&make, |state, _| {
         let run = run_of(state, run_name)?;
         let now = status(Some(run));
         let line = json!({ "type": kind, "run": run.name, "status": now });
@@ -30,31 +30,31 @@ fn on_run(
     })?
 }
 
-pub(super) fn pause(hand: Hand<'_>, run: &str, by: &str, reason: &str) -> Result<Answer, Failure> {
-    on_run(hand, run, ("paused", "nothing more is dealt for now"), |run| Command::Pause {
+pub(crate) fn pause(context: RequestContext<'_>, run: &str, by: &str, reason: &str) -> Result<Answer, Failure> {
+    on_run(context, run, ("paused", "nothing more is dealt for now"), |run| Command::Pause {
         run: run.id,
         by: by.to_owned(),
         reason: reason.to_owned(),
     })
 }
 
-pub(super) fn resume(hand: Hand<'_>, run: &str, by: &str) -> Result<Answer, Failure> {
-    on_run(hand, run, ("resumed", "it may go on"), |run| Command::Resume {
+pub(crate) fn resume(context: RequestContext<'_>, run: &str, by: &str) -> Result<Answer, Failure> {
+    on_run(context, run, ("resumed", "it may go on"), |run| Command::Resume {
         run: run.id,
         by: by.to_owned(),
     })
 }
 
-pub(super) fn cancel(hand: Hand<'_>, run: &str, by: &str, reason: &str) -> Result<Answer, Failure> {
-    on_run(hand, run, ("cancelled", "it is cancelled"), |run| Command::CancelRun {
+pub(crate) fn cancel(context: RequestContext<'_>, run: &str, by: &str, reason: &str) -> Result<Answer, Failure> {
+    on_run(context, run, ("cancelled", "it is cancelled"), |run| Command::CancelRun {
         run: run.id,
         by: by.to_owned(),
         reason: reason.to_owned(),
     })
 }
 
-pub(super) fn retry(
-    hand: Hand<'_>,
+pub(crate) fn retry(
+    context: RequestContext<'_>,
     run_name: &str,
     step: Option<&str>,
     by: &str,
@@ -66,7 +66,7 @@ pub(super) fn retry(
             None => Command::RetryFailed { run: run.id, by },
         })
     };
-    hand.act(&make, |state, events| {
+    context.execute(&make, |state, events| {
         let run = run_of(state, run_name)?;
         let reopened = events.iter().filter_map(|(_, event)| match event {
             Event::Step(record) if matches!(record.event, StepEvent::Reopened(_)) => {
@@ -84,8 +84,8 @@ pub(super) fn retry(
     })?
 }
 
-pub(super) fn skip(
-    hand: Hand<'_>,
+pub(crate) fn skip(
+    context: RequestContext<'_>,
     (run_name, step): (&str, &str),
     by: &str,
     reason: &str,
@@ -95,7 +95,7 @@ pub(super) fn skip(
         let (by, reason) = (by.to_owned(), reason.to_owned());
         Ok(Command::Skip { run: run.id, step: step_to_change(run, step)?, by, reason })
     };
-    hand.act(&make, |state, _| {
+    context.execute(&make, |state, _| {
         let run = run_of(state, run_name)?;
         let number = step_of(run, step)?;
         let (step, now) = (step_status(run, number), status(Some(run)));
@@ -106,8 +106,8 @@ pub(super) fn skip(
     })?
 }
 
-pub(super) fn set(
-    hand: Hand<'_>,
+pub(crate) fn set(
+    context: RequestContext<'_>,
     run: Option<&str>,
     (variable, value): (&str, &Value),
     if_version: Option<u64>,
@@ -120,7 +120,7 @@ pub(super) fn set(
         let (name, value, by) = (variable.to_owned(), value.clone(), by.to_owned());
         Ok(Command::SetVariable { run, name, value, expected_version: if_version, by })
     };
-    hand.act(&make, |state, events| {
+    context.execute(&make, |state, events| {
         let set = events.iter().find_map(|(_, event)| match event {
             Event::VariableSet(set) => Some((set.run, set.version)),
             _ => None,
@@ -133,8 +133,8 @@ pub(super) fn set(
 }
 
 /// What may be spent, changed.
-pub(super) fn budget(
-    hand: Hand<'_>,
+pub(crate) fn budget(
+    context: RequestContext<'_>,
     run: Option<&str>,
     change: &BudgetChange,
     by: &str,
@@ -148,7 +148,7 @@ pub(super) fn budget(
         let limits = changed(limits, change)?;
         Ok(Command::SetBudget { run: run.map(|run| run.id), limits, by: by.to_owned() })
     };
-    hand.act(&make, |state, _| {
+    context.execute(&make, |state, _| {
         let run = run.map(|name| run_of(state, name)).transpose()?;
         let (account, limits) = match run {
             Some(run) => (run.account, run.limits()),
@@ -199,8 +199,8 @@ fn part_of<'a>(limits: &'a mut Limits, part: &str) -> Result<&'a mut Option<u64>
     }
 }
 
-pub(super) fn cap(
-    hand: Hand<'_>,
+pub(crate) fn cap(
+    context: RequestContext<'_>,
     scope: &Scope,
     limit: Option<u32>,
     by: &str,
@@ -214,7 +214,7 @@ pub(super) fn cap(
         };
         Ok(Command::SetCap { scope, limit, by: by.to_owned() })
     };
-    hand.act(&make, |_, _| ())?;
+    context.execute(&make, |_, _| ())?;
     let (kind, whose) = match scope {
         Scope::Ledger => ("ledger", None),
         Scope::Run(run) => ("run", Some(run)),
@@ -231,15 +231,15 @@ pub(super) fn cap(
 }
 
 /// Begin a run as another one was.
-pub(super) fn fork(
-    hand: Hand<'_>,
+pub(crate) fn fork(
+    context: RequestContext<'_>,
     (parent_name, new_name): (&str, &str),
     at: Option<u64>,
     step: Option<&str>,
 ) -> Result<Answer, Failure> {
     check_name(Named::Run, new_name)?;
-    let ledger = hand.ledger;
-    let parent = hand.look(|state| match state.names.get(parent_name) {
+    let ledger = context.ledger;
+    let parent = context.read(|state| match state.names.get(parent_name) {
         Some(run) => Ok(*run),
         None => run_of(state, parent_name).map(|run| run.id),
     })??;
@@ -253,8 +253,8 @@ pub(super) fn fork(
     };
     // Reading the other run takes time, and needs no lock.
     let command = ledger.fork_command(parent, point, new_name)?;
-    hand.act(&|_| Ok(command.clone()), |_, _| ())?;
-    hand.look(|state| {
+    context.execute(&|_| Ok(command.clone()), |_, _| ())?;
+    context.read(|state| {
         let run = run_of(state, new_name)?;
         let at = run.forked.as_ref().map_or(0, |forked| forked.at_seq);
         let now = status(Some(run));
@@ -267,20 +267,20 @@ pub(super) fn fork(
 }
 
 /// Turn what is due into events.
-pub(super) fn tick(hand: Hand<'_>) -> Result<Answer, Failure> {
-    hand.ledger.tick_deferred(hand.later)?;
-    let (seq, due) = hand.look(|state| (state.seq, state.next_due()))?;
+pub(crate) fn tick(context: RequestContext<'_>) -> Result<Answer, Failure> {
+    context.ledger.tick_deferred(context.commits)?;
+    let (seq, due) = context.read(|state| (state.seq, state.next_due()))?;
     let line = json!({ "type": "ticked", "seq": seq, "next_due_micros": due });
     Ok(Answer::fine(line, format!("record {seq}: nothing is due")))
 }
 
 /// Keep the state as it is now.
-pub(super) fn snapshot(hand: Hand<'_>) -> Result<Answer, Failure> {
-    let before = hand.ledger.warnings().len();
-    let made = hand.ledger.snapshot::<State>()?;
+pub(crate) fn snapshot(context: RequestContext<'_>) -> Result<Answer, Failure> {
+    let before = context.ledger.warnings().len();
+    let made = context.ledger.snapshot::<State>()?;
     let (seq, hash, file) = (made.seq, made.state_hash, made.path.display().to_string());
     let line =
         json!({ "type": "snapshot", "seq": seq, "file": file, "state_hash": hash.to_string() });
     let answer = Answer::fine(line, format!("record {seq}: state {hash}\n{file}"));
-    Ok(Answer { said: hand.ledger.warnings().into_iter().skip(before).collect(), ..answer })
+    Ok(Answer { said: context.ledger.warnings().into_iter().skip(before).collect(), ..answer })
 }

@@ -1,6 +1,6 @@
-//! What the exit code says, and what an act can die of.
+//! Exit codes, and the ways in which a command or request fails.
 //!
-//! Invariant: numbers and names are published (`format/cli-json.md`) and never change.
+//! Numbers and names are published in `format/cli-json.md` and never change.
 
 use std::fmt;
 use std::io;
@@ -15,19 +15,19 @@ use plan_ledger::plan::{Rejection, long_number};
 /// The exit codes, as `ledger --help` lists them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Code {
-    /// It was done.
+    /// Success.
     Fine,
     /// The run failed, or there is no more work.
     Failed,
-    /// It was asked for in a way that cannot be meant.
+    /// Wrong usage or a bad plan.
     Usage,
-    /// Somebody, or something, is waited for.
+    /// A person, a worker or a due time must come first.
     Waiting,
     /// The ledger is damaged.
     Damaged,
-    /// Another process has it.
+    /// Another process has the lock.
     Held,
-    /// The ledger's rules refuse it.
+    /// The ledger's rules reject it.
     Refused,
     /// Input or output failed.
     Machine,
@@ -45,13 +45,13 @@ impl Code {
         Self::Machine,
     ];
 
-    /// The code with that number; what a newer program means by another one is not known here.
+    /// The code with a number. An unknown number, from a newer program, becomes `Machine`.
     #[must_use]
     pub fn of(number: u8) -> Self {
         Self::ALL.into_iter().find(|code| code.number() == number).unwrap_or(Self::Machine)
     }
 
-    /// The number that the process ends with.
+    /// The exit code of the process.
     #[must_use]
     pub fn number(self) -> u8 {
         match self {
@@ -73,21 +73,21 @@ impl From<Code> for ExitCode {
     }
 }
 
-/// Why a command came to nothing.
+/// Why a command or request failed.
 #[derive(Debug)]
 pub enum Failure {
-    /// It was asked for in a way that cannot be meant.
+    /// Wrong usage.
     Usage(String),
-    /// The ledger's rules do not let it happen.
+    /// The ledger's rules reject it.
     Refused(String),
-    /// The ledger, or this machine, said no.
+    /// An error of the library.
     Ledger(Error),
-    /// Standard output cannot be written to.
+    /// Standard output cannot be written.
     Output(io::Error),
 }
 
 impl Failure {
-    /// What kind of failure it is.
+    /// The exit code.
     #[must_use]
     pub fn code(&self) -> Code {
         match self {
@@ -98,7 +98,7 @@ impl Failure {
         }
     }
 
-    /// A plan file that cannot be read is wrong usage, whatever stands in the way.
+    /// An unreadable plan file counts as wrong usage, whatever the cause.
     #[must_use]
     pub fn of_plan_file(error: &Error) -> Self {
         Self::Usage(error.to_string())
@@ -125,7 +125,7 @@ pub fn code_of(error: &Error) -> Code {
 }
 
 impl Failure {
-    /// For programs: what they may match on, and what people read.
+    /// The JSON line of this failure.
     #[must_use]
     pub fn json(&self) -> Value {
         let (kind, rejection) = match self {
@@ -162,9 +162,9 @@ impl fmt::Display for Failure {
         match self {
             Self::Usage(message) | Self::Refused(message) => f.write_str(message),
             Self::Ledger(error) => match error.rejection() {
-                // The rules have no words for times.
+                // The library formats no times.
                 Some(Rejection::HeldBy { step, worker, lease_until }) => {
-                    write!(f, "step {step} is held by {worker} until {}", time_text(*lease_until))
+                    write!(f, "step {step} is claimed by {worker} until {}", time_text(*lease_until))
                 }
                 _ => write!(f, "{error}"),
             },
@@ -173,32 +173,32 @@ impl fmt::Display for Failure {
     }
 }
 
-/// A plan that is longer than an act may be.
-pub(super) fn plan_too_long() -> Failure {
-    let limit = super::MESSAGE_LENGTH_MAX;
+/// The error for a plan that exceeds the length of a request.
+pub(crate) fn plan_too_long() -> Failure {
+    let limit = super::message::MESSAGE_LENGTH_MAX;
     let message = format!(
-        "the plan: a proposal is handed over as JSON of at most {limit} bytes, and this one has more; \
-         `ledger run` takes larger plan files, also for a run that is there (--replan)"
+        "the plan: expected at most {limit} bytes of JSON, found more; use `ledger run` for larger plans \
+         (with --replan for an existing run)"
     );
     Error::new(ErrorKind::TooLarge, message).into()
 }
 
-/// What is longer than an act or its answer may be.
+/// The error for a request or answer that exceeds the limit.
 pub(crate) fn too_long(what: &str) -> Failure {
-    let limit = super::MESSAGE_LENGTH_MAX;
+    let limit = super::message::MESSAGE_LENGTH_MAX;
     let message = format!(
-        "{what}: expected at most {limit} bytes, found more; put large results into files, and \
-         name them as artifacts"
+        "{what}: expected at most {limit} bytes, found more; write large results to files and report \
+         them as artifacts"
     );
     Error::new(ErrorKind::TooLarge, message).into()
 }
 
-/// That no number in a JSON text loses digits when it is read.
+/// Rejects a JSON text with a whole number that would lose digits.
 pub(crate) fn expect_short_numbers(text: &str) -> Result<(), Failure> {
     match long_number(text) {
         None => Ok(()),
         Some(number) => Err(Failure::Usage(format!(
-            "the whole number {number} has more than 64 bits, and would be rounded; write it as text, in \
+            "the whole number {number} has more than 64 bits and would be rounded; write it as text, in \
              quotes"
         ))),
     }

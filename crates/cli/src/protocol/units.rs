@@ -1,4 +1,4 @@
-//! Numbers and sizes as people read them.
+//! Numbers and sizes as text for people.
 
 /// A number with its digits in groups: `1,204`.
 pub(crate) fn count(number: u64) -> String {
@@ -13,13 +13,13 @@ pub(crate) fn count(number: u64) -> String {
     out
 }
 
-/// A number of things: `1 record`, `2 records`.
+/// A count with its noun: `1 record`, `2 records`.
 pub(crate) fn counted(number: u64, thing: &str) -> String {
     let ending = if number == 1 { "" } else { "s" };
     format!("{} {thing}{ending}", count(number))
 }
 
-/// A size in bytes, in the unit that people would use.
+/// A size in bytes with a suitable unit: `12.4 MiB`.
 pub(crate) fn size(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     let (mut whole, mut rest, mut unit) = (bytes, 0, "B");

@@ -1,8 +1,5 @@
-//! What may be asked of a ledger from outside of the process that holds it, as data: one act for
-//! each command, in the form of `format/socket.md`.
-//!
-//! Invariant: an act names runs and steps as people do, and says nothing of this machine; whoever
-//! carries it out comes to the same answer.
+//! Requests to the process that has the writer lock: one for each command that changes a ledger, in
+//! the form of `format/socket.md`.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +10,10 @@ use plan_ledger::ledger::RetentionLimit;
 use plan_ledger::log::ArchiveReference;
 use plan_ledger::plan::{Plan, Ruling, Step};
 
-/// One thing that somebody wants done.
+/// One request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "act", rename_all = "snake_case", deny_unknown_fields)]
-#[expect(missing_docs, reason = "the fields are words of the command line; socket.md has them all")]
+#[expect(missing_docs, reason = "the fields are those of the command line; socket.md documents them")]
 pub enum Act {
     /// Start a run of a plan, or propose the next version of a run's plan.
     Propose {
@@ -35,7 +32,7 @@ pub enum Act {
         #[serde(default)]
         reason: String,
     },
-    /// Say yes or no to a version that waits for it.
+    /// Approve or reject a version that waits for review.
     Review {
         run: String,
         review: Word,
@@ -45,14 +42,14 @@ pub enum Act {
         #[serde(default)]
         shown: Option<String>,
     },
-    /// Say that no other version is needed.
+    /// Withdraw the request for another version.
     Withdraw {
         run: String,
         by: String,
         #[serde(default)]
         reason: String,
     },
-    /// Deal a step to a worker: the named one, or the first of the queue.
+    /// Dispatch a step to a worker: the named step, or the first one in the queue.
     Claim {
         #[serde(default)]
         run: Option<String>,
@@ -62,13 +59,13 @@ pub enum Act {
         #[serde(default)]
         lease_seconds: Option<u32>,
     },
-    /// Keep an attempt for longer.
+    /// Renew the lease of an attempt.
     Renew {
         token: u64,
         #[serde(default)]
         lease_seconds: Option<u32>,
     },
-    /// Give an attempt back.
+    /// Release an attempt.
     Release {
         token: u64,
         #[serde(default)]
@@ -76,8 +73,8 @@ pub enum Act {
         #[serde(default)]
         reason: String,
     },
-    /// Record what a worker returned, in the form of `format/hand-off.md`; with `next`, deal it
-    /// the next step in the same commit.
+    /// Record a worker's receipt (`format/hand-off.md`); with `next`, dispatch the next step to the
+    /// worker in the same commit.
     Receipt {
         token: u64,
         receipt: Value,
@@ -88,7 +85,7 @@ pub enum Act {
         #[serde(default)]
         next: Option<NextStep>,
     },
-    /// Say that a worker is about to do something to the world, or has done it.
+    /// Record the start or the end of a side effect.
     Effect {
         token: u64,
         key: String,
@@ -105,7 +102,7 @@ pub enum Act {
         #[serde(default)]
         evidence: String,
     },
-    /// Say what came of a criterion that is a command: of a reported attempt, or of a run's plan.
+    /// Record the verdict on a `command` criterion of a reported attempt, or of the plan.
     Verdict {
         #[serde(default)]
         token: Option<u64>,
@@ -127,7 +124,7 @@ pub enum Act {
         #[serde(default)]
         shown: Option<String>,
     },
-    /// Say something about a step: to its question, its failure, or the doubt about it.
+    /// Answer a step's open question, failure or unknown outcome.
     AnswerStep {
         run: String,
         step: String,
@@ -138,7 +135,7 @@ pub enum Act {
         #[serde(default)]
         shown: Option<String>,
     },
-    /// Decide about a failed attempt, where the plan leaves that to somebody else.
+    /// Decide what follows a failed attempt, where the policy escalates.
     Decide {
         run: String,
         step: String,
@@ -149,14 +146,14 @@ pub enum Act {
         #[serde(default)]
         reason: String,
     },
-    /// Let a failed step, or all of them, be tried again.
+    /// Retry one failed step, or all of them.
     Retry {
         run: String,
         #[serde(default)]
         step: Option<String>,
         by: String,
     },
-    /// Do without a step.
+    /// Skip a step.
     Skip { run: String, step: String, by: String, reason: String },
     /// Set a variable.
     Set {
@@ -168,7 +165,7 @@ pub enum Act {
         if_version: Option<u64>,
         by: String,
     },
-    /// Set what may be spent: `null` for no limit, nothing for what it was.
+    /// Change a budget: `null` removes a limit, a missing part keeps it.
     Budget {
         #[serde(default)]
         run: Option<String>,
@@ -177,23 +174,23 @@ pub enum Act {
     },
     /// Set or lift a cap.
     Cap { scope: Scope, limit: Option<u32>, by: String },
-    /// Deal nothing more for now.
+    /// Stop dispatch in a run.
     Pause {
         run: String,
         by: String,
         #[serde(default)]
         reason: String,
     },
-    /// Go on.
+    /// Allow dispatch again.
     Resume { run: String, by: String },
-    /// End a run.
+    /// Cancel a run.
     Cancel {
         run: String,
         by: String,
         #[serde(default)]
         reason: String,
     },
-    /// Begin a run as another one was: after a record, or before a step was first dealt.
+    /// Fork a run: after a record, or before the first dispatch of a step.
     Fork {
         run: String,
         name: String,
@@ -202,7 +199,7 @@ pub enum Act {
         #[serde(default)]
         step: Option<String>,
     },
-    /// Say something to be read beside the records.
+    /// Record a note.
     Note {
         #[serde(default)]
         run: Option<String>,
@@ -211,23 +208,23 @@ pub enum Act {
         text: String,
         by: String,
     },
-    /// Turn what is due into events.
+    /// Record expired leases, delays and deadlines.
     Tick {},
-    /// Keep the state as it is now.
+    /// Write a snapshot.
     Snapshot {},
-    /// Remove the oldest segments.
+    /// Delete the oldest segments.
     Prune {
         extent: Extent,
-        /// The archive that has them, if there is one.
+        /// The archive that contains them, if there is one.
         #[serde(default)]
         archive: Option<ArchiveReference>,
         by: String,
     },
-    /// Remove the outputs that lie beside the log and that no record names.
+    /// Delete blobs that no record names.
     CollectBlobs {},
 }
 
-/// How a new run treats approval, criteria and failures, where it is not as usual.
+/// A new run's policy for approval, text criteria and failures.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields, default)]
 pub struct Policy {
@@ -243,10 +240,10 @@ pub struct Policy {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Approval {
-    /// It does not.
+    /// Versions become active at once.
     #[default]
     Automatic,
-    /// It does.
+    /// Versions wait for a review.
     Required,
 }
 
@@ -254,10 +251,10 @@ pub enum Approval {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TextWord {
-    /// Somebody.
+    /// A judge or a person.
     #[default]
     Judge,
-    /// Nobody: the worker's word is taken.
+    /// The worker's own word is accepted.
     Trust,
 }
 
@@ -265,30 +262,30 @@ pub enum TextWord {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnFailureWord {
-    /// They go on.
+    /// Independent branches continue.
     #[default]
     Continue,
-    /// Nothing more is dealt.
+    /// Dispatch stops.
     FailFast,
 }
 
-/// A yes or a no to a version of a plan.
+/// The result of a review.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Word {
-    /// Let it become active.
+    /// The version becomes active.
     Approved,
-    /// Refuse it.
+    /// The version is rejected.
     Rejected,
 }
 
-/// Whether criteria hold.
+/// The result of judging criteria.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RulingWord {
-    /// They do.
+    /// The criteria hold.
     Pass,
-    /// They do not.
+    /// The criteria do not hold.
     Fail,
 }
 
@@ -301,44 +298,44 @@ impl From<RulingWord> for Ruling {
     }
 }
 
-/// How far a worker is with something that it does to the world.
+/// The progress of a side effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EffectState {
-    /// It is about to do it.
+    /// The worker is about to perform it.
     Intended,
-    /// It has done it.
+    /// The worker has performed it.
     Committed,
 }
 
-/// Whether work had begun that is given back.
+/// Whether released work had begun.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Work {
-    /// Nothing was done to the world.
+    /// There were no side effects.
     #[default]
     NotBegun,
-    /// Something may have been.
+    /// There may have been side effects.
     Begun,
 }
 
-/// Who gets the next step.
+/// The worker of the next step.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct NextStep {
-    /// Their name; without one, that of who had the step before.
+    /// The worker's name; by default the one that reported.
     pub worker: Option<String>,
 }
 
-/// A change of what may be spent.
+/// A change of a budget.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BudgetChange {
-    /// Leave it to the plan.
+    /// Use the limits of the plan.
     AsPlanned,
     /// Set these parts: `money_micros`, `tokens`, `attempts`, `wall_seconds`; null for no limit.
     Set(BTreeMap<String, Option<u64>>),
-    /// Raise these parts by so much.
+    /// Raise these parts by these amounts.
     Raise(BTreeMap<String, u64>),
 }
 
@@ -350,7 +347,7 @@ pub enum Extent {
     Record(u64),
     /// All segments before the first one with a record of a run that has not ended.
     Ended,
-    /// The same, up to this record.
+    /// As `Ended`, but not beyond this record.
     EndedUpTo(u64),
 }
 
@@ -365,7 +362,7 @@ impl From<Extent> for RetentionLimit {
     }
 }
 
-/// What a cap holds for.
+/// The scope of a cap.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
@@ -373,8 +370,8 @@ pub enum Scope {
     Ledger,
     /// One run, by name.
     Run(String),
-    /// One owner, over all runs.
+    /// One owner, across all runs.
     Owner(String),
-    /// One tag or resource, over all runs.
+    /// One tag or resource, across all runs.
     Tag(String),
 }

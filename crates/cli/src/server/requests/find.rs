@@ -11,7 +11,7 @@ use plan_ledger::plan::{
     StepState, StepStatus, name_fault, nearest, number_meant,
 };
 
-use super::Failure;
+use crate::protocol::Failure;
 
 /// The run of that name, or of that number (`#3`).
 pub(crate) fn run_of<'a>(state: &'a State, name: &str) -> Result<&'a Run, Failure> {
@@ -58,7 +58,7 @@ fn names<'a>(runs: impl Iterator<Item = (RunId, Cow<'a, Glance>)>) -> Vec<String
 const NAMES_MAX: usize = 8;
 
 /// The step that is meant by a word ([`Run::step_meant`]), also one that a later version removed.
-pub(super) fn step_of(run: &Run, word: &str) -> Result<StepNumber, Failure> {
+pub(crate) fn step_of(run: &Run, word: &str) -> Result<StepNumber, Failure> {
     run.step_meant(word).ok_or_else(|| {
         let hint = step_hint(run, word);
         Failure::Usage(format!("run {} has no step `{word}`{hint}", run.name))
@@ -67,7 +67,7 @@ pub(super) fn step_of(run: &Run, word: &str) -> Result<StepNumber, Failure> {
 
 /// The same, for what is done about a step: one that was removed has none of it, and nobody should
 /// have to guess which number the message is about.
-pub(super) fn step_to_change(run: &Run, word: &str) -> Result<StepNumber, Failure> {
+pub(crate) fn step_to_change(run: &Run, word: &str) -> Result<StepNumber, Failure> {
     let number = step_of(run, word)?;
     let is_removed = run.step(number).is_some_and(|step| step.status == StepStatus::Removed);
     if is_removed && number_meant(word).is_none() {
@@ -98,7 +98,7 @@ pub(crate) fn step_hint(run: &Run, word: &str) -> String {
 }
 
 /// The run and the step of an attempt that was ever dealt in a run that is whole.
-pub(super) fn attempt_of(
+pub(crate) fn attempt_of(
     state: &State,
     token: AttemptToken,
 ) -> Result<(&Run, StepNumber, &StepState), Failure> {
@@ -111,18 +111,18 @@ pub(super) fn attempt_of(
 }
 
 /// A step's number and id.
-pub(super) fn name(run: &Run, number: StepNumber) -> String {
+pub(crate) fn name(run: &Run, number: StepNumber) -> String {
     StepName::of(run, number).to_string()
 }
 
 /// The members by which a line names a step.
-pub(super) fn step_json(kind: &str, run: &Run, number: StepNumber) -> Value {
+pub(crate) fn step_json(kind: &str, run: &Run, number: StepNumber) -> Value {
     let id = run.step(number).map(StepState::id);
     json!({ "type": kind, "run": run.name, "step": id, "number": number.0 })
 }
 
 /// The line with these members, too.
-pub(super) fn with(mut line: Value, more: Value) -> Value {
+pub(crate) fn with(mut line: Value, more: Value) -> Value {
     if let (Some(members), Value::Object(more)) = (line.as_object_mut(), more) {
         members.extend(more);
     }
@@ -130,7 +130,7 @@ pub(super) fn with(mut line: Value, more: Value) -> Value {
 }
 
 /// How a run stands, in a word.
-pub(super) fn status(run: Option<&Run>) -> String {
+pub(crate) fn status(run: Option<&Run>) -> String {
     match run.map(|run| run.status) {
         Some(RunStatus::Ended(ending)) => format!("{ending:?}").to_lowercase(),
         Some(RunStatus::Running) => "running".to_owned(),
@@ -139,7 +139,12 @@ pub(super) fn status(run: Option<&Run>) -> String {
 }
 
 /// Whether a hash begins with what somebody typed of it: enough to mean it.
-pub(super) fn begins_with(hash: ContentHash, typed: &str) -> bool {
+pub(crate) fn begins_with(hash: ContentHash, typed: &str) -> bool {
     const DIGITS_MIN: usize = 8;
     typed.len() >= DIGITS_MIN && hash.to_string().starts_with(&typed.to_ascii_lowercase())
+}
+
+/// A step's status.
+pub(crate) fn step_status(run: &Run, step: StepNumber) -> StepStatus {
+    run.step(step).map_or(StepStatus::Removed, |step| step.status)
 }

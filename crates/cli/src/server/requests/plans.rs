@@ -12,18 +12,18 @@ use plan_ledger::plan::{
     Rejection, Review, Run, RunPolicy, State, Step, Subject, TextPolicy, YES,
 };
 
-use super::carry_out::Hand;
+use super::context::RequestContext;
 use super::find::{begins_with, check_name, run_of, run_or_only, status};
-use super::people::Said;
-use super::{Answer, Approval, Failure, OnFailureWord, Policy, TextWord, Word};
+use super::review::Reply;
+use crate::protocol::{Answer, Approval, Failure, OnFailureWord, Policy, TextWord, Word};
 
 /// A plan for a run.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Proposal<'a> {
-    pub(super) run: &'a str,
-    pub(super) plan: &'a Plan,
-    pub(super) reason: &'a str,
-    pub(super) policy: Policy,
+pub(crate) struct Proposal<'a> {
+    pub(crate) run: &'a str,
+    pub(crate) plan: &'a Plan,
+    pub(crate) reason: &'a str,
+    pub(crate) policy: Policy,
 }
 
 impl From<Policy> for RunPolicy {
@@ -46,7 +46,7 @@ impl From<Policy> for RunPolicy {
 }
 
 /// Start a run of a plan, or propose the next version of a run's.
-pub(super) fn propose(hand: Hand<'_>, proposal: &Proposal<'_>) -> Result<Answer, Failure> {
+pub(crate) fn propose(context: RequestContext<'_>, proposal: &Proposal<'_>) -> Result<Answer, Failure> {
     let Proposal { run: name, plan, reason, policy } = *proposal;
     let draft = plan_draft(plan).map_err(Error::from)?;
     let make = |state: &State| {
@@ -58,12 +58,12 @@ pub(super) fn propose(hand: Hand<'_>, proposal: &Proposal<'_>) -> Result<Answer,
             Command::StartRun { name, policy: policy.into(), draft }
         })
     };
-    hand.act(&make, proposed)?
+    context.execute(&make, proposed)?
 }
 
 /// Propose a version of a run's plan with one more step.
-pub(super) fn add_step(
-    hand: Hand<'_>,
+pub(crate) fn add_step(
+    context: RequestContext<'_>,
     run: Option<&str>,
     step: &Step,
     reason: &str,
@@ -77,7 +77,7 @@ pub(super) fn add_step(
         plan.steps.push(step.clone());
         Ok(next_version(run.id, plan_draft(&plan).map_err(Error::from)?, reason))
     };
-    hand.act(&make, proposed)?
+    context.execute(&make, proposed)?
 }
 
 fn next_version(run: plan_ledger::plan::RunId, draft: PlanDraft, reason: &str) -> Command {
@@ -113,11 +113,11 @@ fn proposed(state: &State, events: &[(u64, Event)]) -> Result<Answer, Failure> {
 }
 
 /// Say yes or no to the version that waits for it.
-pub(super) fn review(
-    hand: Hand<'_>,
+pub(crate) fn review(
+    context: RequestContext<'_>,
     run_name: &str,
     word: Word,
-    said: &Said<'_>,
+    reply: &Reply<'_>,
 ) -> Result<Answer, Failure> {
     let (review, answer, word) = match word {
         Word::Approved => (Review::Approved, YES, "approved"),
@@ -130,7 +130,7 @@ pub(super) fn review(
             return Err(Failure::Refused(message));
         };
         let hash = proposed.hash;
-        if let Some(seen) = said.shown.filter(|seen| !begins_with(hash, seen)) {
+        if let Some(seen) = reply.shown.filter(|seen| !begins_with(hash, seen)) {
             let found = hash.short();
             return Err(Failure::Refused(format!(
                 "you were shown {seen}, but version {version} is {found}: look at it again with \
@@ -138,12 +138,12 @@ pub(super) fn review(
             )));
         }
         if let Some((id, question)) = question_about(run, version) {
-            return Ok(said.command(id, answer, question.asked.shown));
+            return Ok(reply.command(id, answer, question.asked.shown));
         }
-        let (by, note) = (said.by.to_owned(), said.note.to_owned());
+        let (by, note) = (reply.by.to_owned(), reply.note.to_owned());
         Ok(Command::ReviewPlan { run: run.id, version, hash, review, by, note })
     };
-    hand.act(&make, |state, events| {
+    context.execute(&make, |state, events| {
         let run = run_of(state, run_name)?;
         let reviewed = events.iter().find_map(|(_, event)| match event {
             Event::PlanReviewed(reviewed) => Some((reviewed.version, reviewed.hash)),
@@ -167,8 +167,8 @@ pub(crate) fn question_about(run: &Run, version: u32) -> Option<(QuestionId, &Qu
 }
 
 /// Say that no other version is needed.
-pub(super) fn withdraw(
-    hand: Hand<'_>,
+pub(crate) fn withdraw(
+    context: RequestContext<'_>,
     run_name: &str,
     by: &str,
     reason: &str,
@@ -177,7 +177,7 @@ pub(super) fn withdraw(
         let run = run_of(state, run_name)?.id;
         Ok(Command::WithdrawReplan { run, by: by.to_owned(), reason: reason.to_owned() })
     };
-    hand.act(&make, |state, _| {
+    context.execute(&make, |state, _| {
         let run = run_of(state, run_name)?;
         let now = status(Some(run));
         let line = json!({ "type": "withdrawn", "run": run.name, "status": now });

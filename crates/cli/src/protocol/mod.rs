@@ -1,0 +1,22 @@
+//! The protocol between a command and the process that has the writer lock: requests, answers,
+//! failures and their encoding (`format/socket.md`).
+//!
+//! A request names runs and steps as people do and contains nothing specific to a machine, so any
+//! process carries it out with the same result.
+
+mod answer;
+mod failure;
+mod message;
+mod request;
+mod units;
+
+pub use answer::Answer;
+pub use failure::{Code, Failure, code_of};
+pub(crate) use failure::{expect_short_numbers, plan_too_long, too_long};
+pub use message::MESSAGE_LENGTH_MAX;
+pub(crate) use message::{encode, receive};
+pub use request::{
+    Act, Approval, BudgetChange, EffectState, Extent, NextStep, OnFailureWord, Policy, RulingWord,
+    Scope, TextWord, Word, Work,
+};
+pub(crate) use units::{count, counted, size};

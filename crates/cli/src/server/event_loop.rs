@@ -1,0 +1,228 @@
+//! The event loop: one thread accepts clients, reads their requests and submits them.
+//!
+//! It blocks only in one `poll` over the listening socket, the waker and all clients. Requests that
+//! have arrived by one iteration are submitted together and share a commit. After the shutdown began
+//! it stays until every answer was read or timed out.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::thread::Scope;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Resource, getrlimit};
+use serde_json::Value;
+
+use plan_ledger::ledger::PendingCommits;
+use plan_ledger::log::BatchKey;
+
+use crate::protocol::{Act, Answer, Failure, encode, expect_short_numbers, too_long};
+
+use super::connection::{Connection, Interest, NextMessage, chunk};
+use super::requests::{QUICK_LENGTH_MAX, RequestContext};
+use super::shared::{CONNECTIONS_MAX, ServerShared, Submitted, catch_panic};
+use super::waker::ServerPhase;
+
+/// How long no client is accepted after an `accept` failed.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// The event loop's state.
+pub(super) struct EventLoop<'scope, 'env, 'l> {
+    shared: &'scope ServerShared<'l>,
+    scope: &'scope Scope<'scope, 'env>,
+    /// Requests for the commit thread.
+    submitted: Sender<Vec<Submitted>>,
+    clients: BTreeMap<u64, Connection>,
+    clients_max: usize,
+    last_client: u64,
+    phase: ServerPhase,
+    accept_paused_until: Option<Instant>,
+    chunk: Vec<u8>,
+}
+
+/// A source of readiness.
+#[derive(Debug, Clone, Copy)]
+enum Source {
+    Waker,
+    Listener,
+    Client(u64, Interest),
+}
+
+impl<'scope, 'env, 'l> EventLoop<'scope, 'env, 'l> {
+    pub(super) fn new(
+        shared: &'scope ServerShared<'l>,
+        scope: &'scope Scope<'scope, 'env>,
+        submitted: Sender<Vec<Submitted>>,
+    ) -> Self {
+        Self {
+            shared,
+            scope,
+            submitted,
+            clients: BTreeMap::new(),
+            clients_max: clients_max(),
+            last_client: 0,
+            phase: ServerPhase::Open,
+            accept_paused_until: None,
+            chunk: chunk(),
+        }
+    }
+
+    /// Runs until the server has shut down.
+    pub(super) fn run(mut self) {
+        loop {
+            for source in self.poll() {
+                match source {
+                    Source::Waker => self.phase = self.shared.waker.drain(),
+                    Source::Listener => self.accept(),
+                    Source::Client(number, interest) => self.handle(number, interest),
+                }
+            }
+            let now = Instant::now();
+            if self.phase == ServerPhase::Closing {
+                self.clients.values_mut().for_each(|client| client.shut_down(now));
+            } else {
+                self.submit_requests();
+            }
+            self.accept_paused_until = self.accept_paused_until.filter(|end| *end > now);
+            self.clients.retain(|_, client| !client.is_finished(now));
+            if self.phase == ServerPhase::Closing && self.clients.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// Waits for readiness or the next deadline.
+    fn poll(&self) -> Vec<Source> {
+        let waker = PollFd::new(self.shared.waker.readiness(), PollFlags::IN);
+        let mut polled = vec![(Source::Waker, waker)];
+        if self.phase == ServerPhase::Open && self.accept_paused_until.is_none() {
+            let listener = PollFd::new(&self.shared.socket.listener, PollFlags::IN);
+            polled.push((Source::Listener, listener));
+        }
+        let mut deadline = self.accept_paused_until;
+        for (number, client) in &self.clients {
+            let interest = client.interest();
+            let flags = match interest {
+                Interest::Read => Some(PollFlags::IN),
+                Interest::Write => Some(PollFlags::OUT),
+                Interest::None => None,
+            };
+            let source = Source::Client(*number, interest);
+            polled.extend(flags.map(|flags| (source, PollFd::new(client.stream(), flags))));
+            deadline = deadline.into_iter().chain(client.deadline()).min();
+        }
+        let (sources, mut ready): (Vec<_>, Vec<_>) = polled.into_iter().unzip();
+        // One millisecond more, so that the deadline has passed when the poll returns.
+        let timeout = deadline.map(|deadline| {
+            deadline.saturating_duration_since(Instant::now()) + Duration::from_millis(1)
+        });
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+        if poll(&mut ready, timeout.as_ref()).is_err() {
+            return Vec::new();
+        }
+        let is_ready =
+            |(source, ready): (Source, PollFd<'_>)| (!ready.revents().is_empty()).then_some(source);
+        sources.into_iter().zip(ready).filter_map(is_ready).collect()
+    }
+
+    fn handle(&mut self, number: u64, interest: Interest) {
+        let Some(client) = self.clients.get_mut(&number) else { return };
+        match interest {
+            Interest::Read => client.on_readable(&mut self.chunk),
+            Interest::Write => client.on_writable(),
+            Interest::None => {}
+        }
+    }
+
+    fn accept(&mut self) {
+        let Ok((stream, _)) = self.shared.socket.listener.accept() else {
+            // The client is gone, or the process is out of file descriptors. Retry after a pause, so
+            // that the connected clients are served meanwhile.
+            self.accept_paused_until = Some(Instant::now() + ACCEPT_PAUSE);
+            return;
+        };
+        if self.clients.len() >= self.clients_max {
+            reject_busy(&stream, self.clients_max);
+        } else if let Ok(client) = Connection::new(stream) {
+            self.last_client += 1;
+            self.clients.insert(self.last_client, client);
+        }
+    }
+
+    /// Submits the next request of every client.
+    fn submit_requests(&mut self) {
+        let (shared, scope) = (self.shared, self.scope);
+        let in_own_thread = |writer, parse: Box<dyn FnOnce() -> Result<Parsed, Failure> + Send>| {
+            shared.answer_in_thread(scope, writer, || {
+                let (request, key) = parse()?;
+                request.carry_out(shared.ledger, key.as_ref())
+            });
+        };
+        let mut submitted = Vec::new();
+        // Every answer wakes this loop, so that a pipelined request of the same client follows.
+        for client in self.clients.values_mut() {
+            match client.next_message() {
+                NextMessage::NotReady => {}
+                NextMessage::TooLong => client.writer.respond(&too_long("the request").into()),
+                NextMessage::Ready(message) => {
+                    let writer = Arc::clone(&client.writer);
+                    if message.len() > QUICK_LENGTH_MAX {
+                        in_own_thread(writer, Box::new(move || parse(&message)));
+                        continue;
+                    }
+                    match catch_panic(|| parse(&message)) {
+                        Err(failure) => {
+                            let (commits, outcome) = (PendingCommits::default(), Err(failure));
+                            submitted.push(Submitted { writer, commits, outcome });
+                        }
+                        Ok((request, key)) if request.is_quick() => {
+                            let (key, commits) = (key.as_ref(), PendingCommits::default());
+                            let context =
+                                RequestContext { ledger: shared.ledger, key, commits: &commits };
+                            let outcome = catch_panic(|| request.submit(context));
+                            submitted.push(Submitted { writer, commits, outcome });
+                        }
+                        Ok(parsed) => in_own_thread(writer, Box::new(move || Ok(parsed))),
+                    }
+                }
+            }
+        }
+        if !submitted.is_empty() {
+            // The commit thread ends after this one, so it always receives.
+            let _ = self.submitted.send(submitted);
+        }
+    }
+}
+
+/// A request and its idempotency key.
+type Parsed = (Act, Option<BatchKey>);
+
+fn parse(message: &[u8]) -> Result<Parsed, Failure> {
+    let invalid = |error: serde_json::Error| Failure::Usage(format!("invalid request: {error}"));
+    let mut value: Value = serde_json::from_slice(message).map_err(invalid)?;
+    // Valid JSON is UTF-8.
+    expect_short_numbers(str::from_utf8(message).unwrap_or_default())?;
+    let key = match value.as_object_mut().and_then(|members| members.remove("once")) {
+        None | Some(Value::Null) => None,
+        Some(Value::String(key)) => Some(BatchKey::new(key.as_bytes())?),
+        Some(_) => return Err(Failure::Usage("`once` must be a string".to_owned())),
+    };
+    let request = serde_json::from_value(value).map_err(invalid)?;
+    Ok((request, key))
+}
+
+/// The limit of connected clients. The ledger needs file descriptors, too: without one a write fails.
+fn clients_max() -> usize {
+    let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    usize::try_from(files / 4).unwrap_or(CONNECTIONS_MAX).clamp(1, CONNECTIONS_MAX)
+}
+
+/// Tells a client that the server is full, if its socket takes the answer at once.
+fn reject_busy(stream: &UnixStream, clients: usize) {
+    use io::Write as _;
+    let _ = stream.set_nonblocking(true);
+    let _ = encode(&Answer::busy(clients)).and_then(|bytes| (&*stream).write_all(&bytes));
+}

@@ -1,0 +1,60 @@
+//! What the event loop and the commit thread share.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread::{Builder, Scope};
+
+use plan_ledger::error::{Error, ErrorKind};
+use plan_ledger::ledger::{Ledger, PendingCommits};
+
+use crate::protocol::{Answer, Failure};
+
+use super::connection::ResponseWriter;
+use super::requests::PendingAnswer;
+use super::socket::ListeningSocket;
+use super::waker::Waker;
+
+/// The limit of connected clients, if the process may open four times as many files. Further
+/// clients are told to try again.
+pub const CONNECTIONS_MAX: usize = 256;
+
+pub(super) struct ServerShared<'a> {
+    pub(super) ledger: &'a Ledger,
+    pub(super) socket: ListeningSocket,
+    pub(super) waker: Waker,
+}
+
+/// A request that was carried out in memory and may not be durable yet.
+pub(super) struct Submitted {
+    pub(super) writer: Arc<ResponseWriter>,
+    /// The commits that its answer depends on.
+    pub(super) commits: PendingCommits,
+    pub(super) outcome: Result<PendingAnswer, Failure>,
+}
+
+impl ServerShared<'_> {
+    /// Computes and sends an answer in a thread of its own.
+    pub(super) fn answer_in_thread<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        writer: Arc<ResponseWriter>,
+        compute: impl FnOnce() -> Result<Answer, Failure> + Send + 'scope,
+    ) {
+        let unanswered = Arc::clone(&writer);
+        let answer = move || {
+            writer.respond(&catch_panic(compute).unwrap_or_else(Answer::from));
+            self.waker.wake();
+        };
+        if Builder::new().name("request".to_owned()).spawn_scoped(scope, answer).is_err() {
+            // The client repeats its request under the same key and gets the same answer.
+            unanswered.close();
+        }
+    }
+}
+
+/// Turns a panic into an answer, so that other requests are not affected.
+pub(super) fn catch_panic<T>(call: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+    let message = "the request panicked; its outcome is unknown";
+    let unknown = |_| Err(Error::new(ErrorKind::OutcomeUnknown, message).into());
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(unknown)
+}
