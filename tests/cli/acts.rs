@@ -220,8 +220,8 @@ fn a_claim_waits_for_a_step() {
         let place = Place::planned("steps: [{id: a}, {id: b, after: [a]}]");
         let token = member(&place.ledger("claim --worker ana --json").lines(), "token");
         let holder = is_served.then(|| holder(&place));
-        let held = "step 1 (a) is held by ana until";
-        place.ledger("claim --wait 0.2").code(3).complains(&["nothing to deal", held]);
+        let held = "step 1 (a) is claimed by ana until";
+        place.ledger("claim --wait 0.2").code(3).complains(&["nothing to dispatch", held]);
         let lines = place.ledger("claim --json").code(3).lines();
         let held = &lines[0]["held"];
         assert_eq!((&held[0]["step"], &held[0]["worker"]), (&json!("a"), &json!("ana")));
@@ -360,7 +360,10 @@ fn a_version_waits_for_its_yes() {
 fn wrong_words_are_refused() {
     let place = Place::planned(PLAN);
     place.ledger("plan propose plan.yaml --run second").code(0);
-    place.ledger("claim").code(2).complains(&["which run? there are plan, second"]);
+    place
+        .ledger("claim")
+        .code(2)
+        .complains(&["several runs are active; name one of: plan, second"]);
     let before = place.state().seq;
     for line in [
         "claim --wait soon",
@@ -523,7 +526,7 @@ fn a_late_receipt_that_wants_the_next_step_is_refused_as_late() {
         !place.state().in_flight.keys().any(|each| each.0.to_string() == token)
     });
     let late = place.ledger(&format!("receipt {token} --output done --next")).code(6);
-    late.complains(&["is over", "the receipt was kept as refused"]);
+    late.complains(&["is over", "the receipt was recorded as refused"]);
     let records = place.ledger("inspect records --kind receipt_refused --json").code(0).lines();
     assert_eq!(records.iter().filter(|line| line["type"] == "record").count(), 1);
 }
@@ -638,7 +641,7 @@ fn a_receipt_sets_no_variable_that_has_no_name() {
 #[test]
 fn an_answer_about_no_doubt_says_so() {
     let place = Place::planned("steps: [{id: a}]");
-    let words = ["step 1 (a): nothing is asked about it: the step is ready"];
+    let words = ["step 1 (a): no question is open; the step is ready"];
     for answer in ["landed", "did-not-happen", "retry"] {
         place.ledger(&format!("answer plan a {answer} --by me")).code(6).complains(&words);
     }

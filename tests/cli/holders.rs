@@ -62,7 +62,7 @@ fn a_crowd_leaves_the_ledger_the_files_that_it_needs() {
     }
     let mut told = String::new();
     BufReader::new(crowd.last().unwrap()).read_line(&mut told).unwrap();
-    assert!(told.contains("16 processes are being served"), "{told}");
+    assert!(told.contains("the server is busy with 16 clients"), "{told}");
     drop(crowd);
     place.ledger("claim --worker w").code(0);
     holder.signal("TERM");

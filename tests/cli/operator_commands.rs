@@ -61,11 +61,8 @@ fn gated_run_exits_3_and_continues_after_the_answer() {
         .code(2)
         .complains(&["`some` is not the number of a question"]);
     let other = format!("answer {id} yes --by ana --shown 00000000ff");
-    place.ledger(&other).code(6).complains(&["you were shown 00000000ff", "look at it again"]);
-    place
-        .ledger("answer plan build yes --by ana")
-        .code(6)
-        .complains(&["nothing is asked about it"]);
+    place.ledger(&other).code(6).complains(&["you were shown 00000000ff", "read it again"]);
+    place.ledger("answer plan build yes --by ana").code(6).complains(&["no question is open"]);
     assert_eq!(place.state().seq, before, "a rejected command records nothing");
 
     let answered = place.ledger("answer plan deploy yes --by ana --note seen --json").code(0);
@@ -360,7 +357,7 @@ fn fork_starts_in_the_state_before_the_step() {
     place.ledger("answer plan deploy yes --by ana").code(0);
     place.ledger("run plan.yaml").code(0);
     place.ledger("fork plan --step none --name x").code(2).complains(&["no step `none`"]);
-    place.ledger("fork none --at 3 --name x").code(2).complains(&["no run `none`"]);
+    place.ledger("fork none --at 3 --name x").code(2).complains(&["there is no run `none`"]);
     place.ledger("fork plan --at 99999 --name x").code(2).complains(&["99999"]);
     place
         .ledger("fork plan --at 9 --name plan")

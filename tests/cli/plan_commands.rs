@@ -134,7 +134,7 @@ fn plan_waits_for_its_reviewer() {
     let proposed = place.ledger("run plan.yaml --replan --reason better").code(3);
     proposed.complains(&["plan version 2 waits for approval"]);
     let late = format!("plan approve plan --by ana --shown {shown}");
-    place.ledger(&late).code(6).complains(&["you were shown", "look at it again"]);
+    place.ledger(&late).code(6).complains(&["you were shown", "read it again"]);
     assert!(place.tally().is_empty());
     let approved = place.ledger("plan approve plan --by ana --note fine --json").code(0).lines();
     assert_eq!(

@@ -1133,8 +1133,11 @@ fn commands_plan_first_and_execute_with_yes() {
     let before = place.snapshot();
     let plan = place.ledger("prune l --ended --json").code(0).lines().remove(0);
     assert_eq!((&plan["type"], &plan["first_seq"]), (&"prune_plan".into(), &1.into()));
-    place.ledger("prune l --ended").code(0).says(&["would go: records 1 to", "stands on"]);
-    place.ledger("archive l --to old.tar --prune").code(0).says(&["would go: records 1 to"]);
+    place
+        .ledger("prune l --ended")
+        .code(0)
+        .says(&["would prune: records 1 to", "from these snapshots"]);
+    place.ledger("archive l --to old.tar --prune").code(0).says(&["would prune: records 1 to"]);
     assert!(place.snapshot() == before, "a plan wrote something");
 
     let said = place.ledger("archive l --to old.tar --prune --yes --by ana --json").code(0).lines();

@@ -133,7 +133,7 @@ fn next_claim(answer: &Answer, args: &ReceiptArgs) -> Option<(String, String)> {
 fn receipt_json(args: &ReceiptArgs) -> Result<Value, Failure> {
     if let Some(file) = &args.receipt {
         return serde_json::from_str(&read_text(file)?)
-            .map_err(|error| Failure::Usage(format!("{file}: this is not a receipt: {error}")));
+            .map_err(|error| Failure::Usage(format!("{file}: invalid receipt: {error}")));
     }
     let mut receipt = Map::new();
     let mut put = |name: &str, value: Value| receipt.insert(name.to_owned(), value);

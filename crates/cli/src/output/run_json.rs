@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 
 use plan_ledger::plan::{ContentHash, Finding, Json, Ruling};
 
+use crate::protocol::code_of;
 use crate::runner::{
     Pending, Progress, RunOutcome, RunSummary, StepName, Unrecorded, describe, trigger_json,
 };
-use crate::protocol::code_of;
 
 use super::budget::pause_cause_json;
 use super::question::question_json;

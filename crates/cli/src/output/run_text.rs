@@ -8,8 +8,8 @@ use plan_ledger::plan::{
     Asked, BudgetPart, Cost, Finding, Micros, PauseCause, QuestionId, ReplanTrigger, Ruling,
 };
 
-use crate::runner::{Pending, Progress, RunOutcome, RunSummary, StepName, Unrecorded, class_word};
 use crate::protocol::counted;
+use crate::runner::{Pending, Progress, RunOutcome, RunSummary, StepName, Unrecorded, class_word};
 
 use super::budget::paused_text;
 use super::question::question_subject_text;

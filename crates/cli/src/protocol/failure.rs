@@ -164,7 +164,11 @@ impl fmt::Display for Failure {
             Self::Ledger(error) => match error.rejection() {
                 // The library formats no times.
                 Some(Rejection::HeldBy { step, worker, lease_until }) => {
-                    write!(f, "step {step} is claimed by {worker} until {}", time_text(*lease_until))
+                    write!(
+                        f,
+                        "step {step} is claimed by {worker} until {}",
+                        time_text(*lease_until)
+                    )
                 }
                 _ => write!(f, "{error}"),
             },

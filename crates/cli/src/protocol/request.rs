@@ -13,7 +13,10 @@ use plan_ledger::plan::{Plan, Ruling, Step};
 /// One request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "act", rename_all = "snake_case", deny_unknown_fields)]
-#[expect(missing_docs, reason = "the fields are those of the command line; socket.md documents them")]
+#[expect(
+    missing_docs,
+    reason = "the fields are those of the command line; socket.md documents them"
+)]
 pub enum Act {
     /// Start a run of a plan, or propose the next version of a run's plan.
     Propose {

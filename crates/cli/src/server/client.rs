@@ -233,7 +233,8 @@ impl Client {
 
 /// The encoded request with its key.
 fn message(act: &Act, key: &str) -> Result<Vec<u8>, Failure> {
-    let unwritable = |error| Failure::Usage(format!("the request cannot be written as JSON: {error}"));
+    let unwritable =
+        |error| Failure::Usage(format!("the request cannot be written as JSON: {error}"));
     let mut message = serde_json::to_value(act).map_err(unwritable)?;
     if let Some(members) = message.as_object_mut() {
         members.insert("once".to_owned(), json!(key));

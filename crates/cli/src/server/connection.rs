@@ -167,9 +167,7 @@ impl Connection {
         let is_late = self.deadline().is_some_and(|end| end <= now);
         is_late
             || match self.writer.outgoing().pending {
-                PendingResponse::None => {
-                    self.reading == ReadState::Closed && !self.is_complete()
-                }
+                PendingResponse::None => self.reading == ReadState::Closed && !self.is_complete(),
                 PendingResponse::Awaited | PendingResponse::Writing(..) => false,
                 PendingResponse::Closed => true,
             }
@@ -289,7 +287,11 @@ mod tests {
                 client.write_all(sent).unwrap();
                 connection.on_readable(&mut chunk());
                 while let NextMessage::Ready(message) = connection.next_message() {
-                    assert_eq!(connection.next_message(), NextMessage::NotReady, "an answer is pending");
+                    assert_eq!(
+                        connection.next_message(),
+                        NextMessage::NotReady,
+                        "an answer is pending"
+                    );
                     connection.writer.respond(&answer(""));
                     received.extend(message);
                 }
@@ -315,7 +317,11 @@ mod tests {
         assert!(!connection.is_finished(Instant::now()), "an answer is pending");
         connection.writer.respond(&answer("2"));
         assert_eq!([read(&client), read(&client)], ["1", "2"]);
-        assert_eq!(connection.next_message(), NextMessage::NotReady, "an incomplete message is ignored");
+        assert_eq!(
+            connection.next_message(),
+            NextMessage::NotReady,
+            "an incomplete message is ignored"
+        );
         assert!(connection.is_finished(Instant::now()));
     }
 
@@ -328,7 +334,11 @@ mod tests {
         let long = "x".repeat(4 << 20);
         connection.writer.respond(&answer(&long));
         assert_eq!(connection.interest(), Interest::Write);
-        assert_eq!(connection.next_message(), NextMessage::NotReady, "the answer before is still being written");
+        assert_eq!(
+            connection.next_message(),
+            NextMessage::NotReady,
+            "the answer before is still being written"
+        );
         assert!(connection.deadline().is_some());
         std::thread::scope(|scope| {
             let reading = scope.spawn(|| read(&client));
@@ -380,7 +390,11 @@ mod tests {
         assert_eq!(connection.next_message(), message("one\n"));
         connection.writer.close();
         assert_eq!(client.read(&mut [0]).unwrap(), 0);
-        assert_eq!(connection.next_message(), NextMessage::NotReady, "a pipelined request is dropped, too");
+        assert_eq!(
+            connection.next_message(),
+            NextMessage::NotReady,
+            "a pipelined request is dropped, too"
+        );
         assert!(connection.is_finished(Instant::now()));
     }
 

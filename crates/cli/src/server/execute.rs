@@ -8,7 +8,8 @@ use plan_ledger::plan::Verdict;
 use crate::protocol::{Act, Answer, Failure};
 
 use super::requests::{
-    PendingAnswer, Proposal, Reply, RequestContext, Returned, control, plans, retention, review, work,
+    PendingAnswer, Proposal, Reply, RequestContext, Returned, control, plans, retention, review,
+    work,
 };
 
 impl Act {
@@ -71,9 +72,12 @@ impl Act {
                 let verdict = Verdict { criterion: *criterion, ruling, by, evidence };
                 review::verdict(context, (*token, run.as_deref()), &verdict)
             }
-            Self::Answer { question, answer, by, note, shown } => {
-                review::answer(context, *question, answer, &Reply { by, note, shown: shown.as_deref() })
-            }
+            Self::Answer { question, answer, by, note, shown } => review::answer(
+                context,
+                *question,
+                answer,
+                &Reply { by, note, shown: shown.as_deref() },
+            ),
             Self::AnswerStep { run, step, answer, by, note, shown } => {
                 let reply = Reply { by, note, shown: shown.as_deref() };
                 review::answer_step(context, (run, step), answer, &reply)
@@ -86,7 +90,9 @@ impl Act {
             Self::Set { run, name, value, if_version, by } => {
                 control::set(context, run.as_deref(), (name, value), *if_version, by)
             }
-            Self::Budget { run, change, by } => control::budget(context, run.as_deref(), change, by),
+            Self::Budget { run, change, by } => {
+                control::budget(context, run.as_deref(), change, by)
+            }
             Self::Cap { scope, limit, by } => control::cap(context, scope, *limit, by),
             Self::Pause { run, by, reason } => control::pause(context, run, by, reason),
             Self::Resume { run, by } => control::resume(context, run, by),

@@ -84,10 +84,12 @@ fn answer_after_commit<'scope>(
 ) {
     for batch in submitted {
         for Submitted { writer, commits, outcome } in batch {
-            let durable = catch_panic(|| shared.ledger.wait_pending(&commits).map_err(Failure::from));
+            let durable =
+                catch_panic(|| shared.ledger.wait_pending(&commits).map_err(Failure::from));
             match durable.and(outcome) {
                 Ok(pending) if pending.takes_time() => {
-                    shared.answer_in_thread(scope, writer, move || Ok(pending.finish(shared.ledger)));
+                    shared
+                        .answer_in_thread(scope, writer, move || Ok(pending.finish(shared.ledger)));
                 }
                 pending => {
                     let answer =

@@ -11,8 +11,8 @@ use plan_ledger::plan::State;
 use crate::commands::read_state::read_state;
 use crate::options::LedgerArgs;
 use crate::output::{Code, Failure, print_message};
-use crate::runner::planned_files;
 use crate::protocol::{Act, Answer};
+use crate::runner::planned_files;
 
 /// The author of the note.
 const AUTHOR: &str = "planner";

@@ -8,8 +8,8 @@ use plan_ledger::error::Error;
 use plan_ledger::plan::Receipt;
 
 use crate::output::{Code, code_of, quoted};
-use crate::runner::{End, Order, OutsideWork, StartFailure, StopRequest};
 use crate::protocol::Work;
+use crate::runner::{End, Order, OutsideWork, StartFailure, StopRequest};
 
 use super::lease::{Heartbeat, Lease};
 use super::report::Attempt;

@@ -14,10 +14,10 @@ use plan_ledger::ledger::{Environment, LedgerView, expect_sound};
 use plan_ledger::plan::{Ruling, Run, State, StepNumber};
 
 use crate::output::{Code, Failure};
+use crate::protocol::{Act, Answer, RulingWord};
 use crate::runner::{
     Checked, Criteria, Order, StopRequest, Subject, Turn, WorkerKind, check_outside, has_check,
 };
-use crate::protocol::{Act, Answer, RulingWord};
 use crate::server::run_or_only;
 
 use super::answers::{text_in, without_nothing};

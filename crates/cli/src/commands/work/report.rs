@@ -9,8 +9,8 @@ use plan_ledger::error::ErrorKind;
 use plan_ledger::plan::{AttemptToken, Micros, Receipt, Rejection};
 
 use crate::output::{Code, Failure, print_message};
-use crate::runner::{forget_outside, receipt_json, unusable};
 use crate::protocol::{Act, Answer, NextStep, Work};
+use crate::runner::{forget_outside, receipt_json, unusable};
 
 use super::answers::{error_of, is_settled};
 use super::worker::Worker;

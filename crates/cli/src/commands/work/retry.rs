@@ -15,8 +15,8 @@ use plan_ledger::plan::Micros;
 
 use crate::options::WaitLoop;
 use crate::output::{Code, Failure, print_message};
-use crate::runner::StopRequest;
 use crate::protocol::{Act, Answer};
+use crate::runner::StopRequest;
 use crate::server::Client;
 
 use super::answers::error_of;

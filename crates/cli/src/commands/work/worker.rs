@@ -8,8 +8,8 @@ use plan_ledger::error::Error;
 use plan_ledger::plan::{Outcome, Receipt};
 
 use crate::output::Failure;
-use crate::runner::StopRequest;
 use crate::protocol::Answer;
+use crate::runner::StopRequest;
 use crate::server::Client;
 use crate::signals::StopSignals;
 

@@ -1,4 +1,4 @@
-//! What steers runs: pauses, budgets, caps, variables, steps that are skipped or tried again, forks.
+//! Requests that control runs: pause, unpause, cancel, retry, skip, variables, budgets, caps, forks.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ use super::find::{
 };
 use crate::protocol::{Answer, BudgetChange, Failure, Scope};
 
-/// Carry out a command about a run, and say how the run stands then.
+/// Carries a command about a run out and reports the run's status.
 fn on_run(
     context: RequestContext<'_>,
     run_name: &str,
@@ -30,8 +30,13 @@ fn on_run(
     })?
 }
 
-pub(crate) fn pause(context: RequestContext<'_>, run: &str, by: &str, reason: &str) -> Result<Answer, Failure> {
-    on_run(context, run, ("paused", "nothing more is dealt for now"), |run| Command::Pause {
+pub(crate) fn pause(
+    context: RequestContext<'_>,
+    run: &str,
+    by: &str,
+    reason: &str,
+) -> Result<Answer, Failure> {
+    on_run(context, run, ("paused", "dispatch is paused"), |run| Command::Pause {
         run: run.id,
         by: by.to_owned(),
         reason: reason.to_owned(),
@@ -39,13 +44,18 @@ pub(crate) fn pause(context: RequestContext<'_>, run: &str, by: &str, reason: &s
 }
 
 pub(crate) fn resume(context: RequestContext<'_>, run: &str, by: &str) -> Result<Answer, Failure> {
-    on_run(context, run, ("resumed", "it may go on"), |run| Command::Resume {
+    on_run(context, run, ("resumed", "dispatch continues"), |run| Command::Resume {
         run: run.id,
         by: by.to_owned(),
     })
 }
 
-pub(crate) fn cancel(context: RequestContext<'_>, run: &str, by: &str, reason: &str) -> Result<Answer, Failure> {
+pub(crate) fn cancel(
+    context: RequestContext<'_>,
+    run: &str,
+    by: &str,
+    reason: &str,
+) -> Result<Answer, Failure> {
     on_run(context, run, ("cancelled", "it is cancelled"), |run| Command::CancelRun {
         run: run.id,
         by: by.to_owned(),
@@ -80,7 +90,7 @@ pub(crate) fn retry(
         let now = status(Some(run));
         let line = json!({ "type": "retried", "run": run.name, "numbers": numbers, "status": now });
         let what = if names.is_empty() { "its own criteria".to_owned() } else { names.join(", ") };
-        Ok(Answer::fine(line, format!("run {}: {what}: tried again; it is {now}", run.name)))
+        Ok(Answer::fine(line, format!("run {}: {what}: retried; the run is {now}", run.name)))
     })?
 }
 
@@ -132,7 +142,7 @@ pub(crate) fn set(
     })
 }
 
-/// What may be spent, changed.
+/// Changes a budget.
 pub(crate) fn budget(
     context: RequestContext<'_>,
     run: Option<&str>,
@@ -160,7 +170,7 @@ pub(crate) fn budget(
             "reserved": account.reserved, "attempts": account.attempts,
             "is_paused": run.is_some_and(|run| run.pause.is_some()),
         });
-        // What it comes to is shown by whoever has words for it.
+        // The client renders the budget.
         Ok(Answer::fine(line, String::new()))
     })?
 }
@@ -176,9 +186,9 @@ fn changed(limits: Limits, change: &BudgetChange) -> Result<Option<Limits>, Fail
         }
         BudgetChange::Raise(parts) => {
             for (part, by) in parts {
-                let limit = part_of(&mut limits, part)?.as_mut().ok_or_else(|| {
-                    Failure::Refused(format!("there is no limit of {part} that could be raised"))
-                })?;
+                let limit = part_of(&mut limits, part)?
+                    .as_mut()
+                    .ok_or_else(|| Failure::Refused(format!("{part} has no limit to raise")))?;
                 *limit = limit.saturating_add(*by);
             }
         }
@@ -193,7 +203,7 @@ fn part_of<'a>(limits: &'a mut Limits, part: &str) -> Result<&'a mut Option<u64>
         "attempts" => Ok(&mut limits.attempts),
         "wall_seconds" => Ok(&mut limits.wall_seconds),
         _ => Err(Failure::Usage(format!(
-            "`{part}` is no part of a budget, expected one of: money_micros, tokens, attempts, \
+            "unknown budget part `{part}`; expected one of: money_micros, tokens, attempts, \
              wall_seconds"
         ))),
     }
@@ -230,7 +240,7 @@ pub(crate) fn cap(
     Ok(Answer::fine(line, text))
 }
 
-/// Begin a run as another one was.
+/// Forks a run.
 pub(crate) fn fork(
     context: RequestContext<'_>,
     (parent_name, new_name): (&str, &str),
@@ -247,11 +257,11 @@ pub(crate) fn fork(
         (Some(step), None) => ForkPoint::Before(step_of(&ledger.run(parent)?, step)?),
         (None, Some(at)) => ForkPoint::After(at),
         _ => {
-            let message = "a fork is `at` a record, or before a `step`";
+            let message = "a fork needs either `at` (a record) or `step`";
             return Err(Failure::Usage(message.to_owned()));
         }
     };
-    // Reading the other run takes time, and needs no lock.
+    // Reading the parent run takes time and needs no lock.
     let command = ledger.fork_command(parent, point, new_name)?;
     context.execute(&|_| Ok(command.clone()), |_, _| ())?;
     context.read(|state| {
@@ -266,15 +276,15 @@ pub(crate) fn fork(
     })?
 }
 
-/// Turn what is due into events.
+/// Records expired leases, delays and deadlines.
 pub(crate) fn tick(context: RequestContext<'_>) -> Result<Answer, Failure> {
     context.ledger.tick_deferred(context.commits)?;
     let (seq, due) = context.read(|state| (state.seq, state.next_due()))?;
     let line = json!({ "type": "ticked", "seq": seq, "next_due_micros": due });
-    Ok(Answer::fine(line, format!("record {seq}: nothing is due")))
+    Ok(Answer::fine(line, format!("record {seq}: nothing more is due")))
 }
 
-/// Keep the state as it is now.
+/// Writes a snapshot.
 pub(crate) fn snapshot(context: RequestContext<'_>) -> Result<Answer, Failure> {
     let before = context.ledger.warnings().len();
     let made = context.ledger.snapshot::<State>()?;

@@ -1,4 +1,4 @@
-//! Runs, steps and attempts by the names that people and tokens give them.
+//! Finds runs, steps and attempts by name, number or token.
 
 use std::borrow::Cow;
 
@@ -13,22 +13,22 @@ use plan_ledger::plan::{
 
 use crate::protocol::Failure;
 
-/// The run of that name, or of that number (`#3`).
+/// The run with a name or a number (`#3`).
 pub(crate) fn run_of<'a>(state: &'a State, name: &str) -> Result<&'a Run, Failure> {
     let meant = state.run_meant(name).and_then(|id| state.runs.get(&id));
     meant.ok_or_else(|| {
         let names = names(state.runs.glances());
         let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-        Failure::Usage(format!("there is no run `{name}`; the ledger's runs: {there}"))
+        Failure::Usage(format!("there is no run `{name}`; the runs are: {there}"))
     })
 }
 
-/// Whether something new may be called that.
+/// Rejects an invalid name for something new.
 pub(crate) fn check_name(of: Named, name: &str) -> Result<(), Failure> {
     name_fault(of, name).map_or(Ok(()), |fault| Err(Failure::Usage(fault.to_owned())))
 }
 
-/// The run of that name; without one, the only run, or the only one that has not ended.
+/// The run with a name; without one the only run, or the only one that has not ended.
 pub(crate) fn run_or_only<'a>(state: &'a State, name: Option<&str>) -> Result<&'a Run, Failure> {
     if let Some(name) = name {
         return run_of(state, name);
@@ -36,16 +36,19 @@ pub(crate) fn run_or_only<'a>(state: &'a State, name: Option<&str>) -> Result<&'
     let mut open = state.runs.open();
     let id = match (open.next(), open.next()) {
         (Some(id), None) => Some(id),
-        // All of them have ended: the newest is as good as any to say so.
+        // All runs have ended: the newest one answers that.
         (None, _) => state.runs.keys().next_back().copied(),
         (Some(_), Some(_)) => {
             let open = state.runs.glances().filter(|(_, glance)| glance.is_open());
             let names = names(open.take(NAMES_MAX));
-            return Err(Failure::Usage(format!("which run? there are {}", names.join(", "))));
+            return Err(Failure::Usage(format!(
+                "several runs are active; name one of: {}",
+                names.join(", ")
+            )));
         }
     };
     id.and_then(|id| state.runs.get(&id)).ok_or_else(|| {
-        let what = "the ledger has no run yet; start one with `ledger plan propose FILE`";
+        let what = "the ledger has no run; start one with `ledger plan propose FILE`";
         Failure::Usage(what.to_owned())
     })
 }
@@ -57,7 +60,7 @@ fn names<'a>(runs: impl Iterator<Item = (RunId, Cow<'a, Glance>)>) -> Vec<String
 /// How many names a message lists.
 const NAMES_MAX: usize = 8;
 
-/// The step that is meant by a word ([`Run::step_meant`]), also one that a later version removed.
+/// The step that a word names ([`Run::step_meant`]), including removed steps.
 pub(crate) fn step_of(run: &Run, word: &str) -> Result<StepNumber, Failure> {
     run.step_meant(word).ok_or_else(|| {
         let hint = step_hint(run, word);
@@ -65,39 +68,38 @@ pub(crate) fn step_of(run: &Run, word: &str) -> Result<StepNumber, Failure> {
     })
 }
 
-/// The same, for what is done about a step: one that was removed has none of it, and nobody should
-/// have to guess which number the message is about.
+/// The step that a word names, for a command that changes it. A removed step is rejected by its id.
 pub(crate) fn step_to_change(run: &Run, word: &str) -> Result<StepNumber, Failure> {
     let number = step_of(run, word)?;
     let is_removed = run.step(number).is_some_and(|step| step.status == StepStatus::Removed);
     if is_removed && number_meant(word).is_none() {
         let message =
-            format!("run {} has step `{word}` no more: its plan was changed without it", run.name);
+            format!("run {}: step `{word}` was removed by a later plan version", run.name);
         return Err(Failure::Usage(message));
     }
     Ok(number)
 }
 
-/// What may help somebody whose word for a step means none.
+/// A hint for a word that names no step.
 pub(crate) fn step_hint(run: &Run, word: &str) -> String {
     let bare = word.parse().ok().map(StepNumber).and_then(|number| run.step(number));
     let close = || nearest(word, run.steps.iter().map(StepState::id));
     if number_meant(word).is_some_and(|number| run.step(StepNumber(number)).is_some()) {
         return format!(
-            "; `{word}` is the id of one, and the number of another: give the other's \
-                        id, or the number of this one"
+            "; `{word}` is the id of one step and the number of another: use the other step's id, or \
+             this step's number"
         );
     }
     match bare {
-        Some(step) => format!("; the step of that number, `#{word}`, is `{}`", step.id()),
+        Some(step) => format!("; step `#{word}` is `{}`", step.id()),
         None => close().map_or_else(
-            || "; give its id, or its number as #37".to_owned(),
+            || "; use its id, or its number as in #37".to_owned(),
             |id| format!("; did you mean `{id}`?"),
         ),
     }
 }
 
-/// The run and the step of an attempt that was ever dealt in a run that is whole.
+/// The run and the step of an attempt, if the state still has its run.
 pub(crate) fn attempt_of(
     state: &State,
     token: AttemptToken,
@@ -115,13 +117,13 @@ pub(crate) fn name(run: &Run, number: StepNumber) -> String {
     StepName::of(run, number).to_string()
 }
 
-/// The members by which a line names a step.
+/// A JSON line that names a step.
 pub(crate) fn step_json(kind: &str, run: &Run, number: StepNumber) -> Value {
     let id = run.step(number).map(StepState::id);
     json!({ "type": kind, "run": run.name, "step": id, "number": number.0 })
 }
 
-/// The line with these members, too.
+/// Adds members to a JSON line.
 pub(crate) fn with(mut line: Value, more: Value) -> Value {
     if let (Some(members), Value::Object(more)) = (line.as_object_mut(), more) {
         members.extend(more);
@@ -129,7 +131,7 @@ pub(crate) fn with(mut line: Value, more: Value) -> Value {
     line
 }
 
-/// How a run stands, in a word.
+/// A run's status as one word.
 pub(crate) fn status(run: Option<&Run>) -> String {
     match run.map(|run| run.status) {
         Some(RunStatus::Ended(ending)) => format!("{ending:?}").to_lowercase(),
@@ -138,7 +140,7 @@ pub(crate) fn status(run: Option<&Run>) -> String {
     }
 }
 
-/// Whether a hash begins with what somebody typed of it: enough to mean it.
+/// Whether a hash begins with the typed digits, if there are enough of them.
 pub(crate) fn begins_with(hash: ContentHash, typed: &str) -> bool {
     const DIGITS_MIN: usize = 8;
     typed.len() >= DIGITS_MIN && hash.to_string().starts_with(&typed.to_ascii_lowercase())

@@ -1,7 +1,7 @@
-//! What concerns the plan of a run: versions proposed, extended, judged, withdrawn.
+//! Requests about plan versions: propose, add a step, review, withdraw.
 //!
-//! Invariant: a yes is bound to the hash of what was shown. Where the plan itself asks the
-//! question, the answer is one to that question, so that it is closed with it.
+//! An approval is bound to the hash that the reviewer was shown. If the plan asks for it with a question,
+//! the review answers that question and so closes it.
 
 use serde_json::json;
 
@@ -17,7 +17,7 @@ use super::find::{begins_with, check_name, run_of, run_or_only, status};
 use super::review::Reply;
 use crate::protocol::{Answer, Approval, Failure, OnFailureWord, Policy, TextWord, Word};
 
-/// A plan for a run.
+/// A proposed plan.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Proposal<'a> {
     pub(crate) run: &'a str,
@@ -45,8 +45,11 @@ impl From<Policy> for RunPolicy {
     }
 }
 
-/// Start a run of a plan, or propose the next version of a run's.
-pub(crate) fn propose(context: RequestContext<'_>, proposal: &Proposal<'_>) -> Result<Answer, Failure> {
+/// Starts a run, or proposes the next version of its plan.
+pub(crate) fn propose(
+    context: RequestContext<'_>,
+    proposal: &Proposal<'_>,
+) -> Result<Answer, Failure> {
     let Proposal { run: name, plan, reason, policy } = *proposal;
     let draft = plan_draft(plan).map_err(Error::from)?;
     let make = |state: &State| {
@@ -61,7 +64,7 @@ pub(crate) fn propose(context: RequestContext<'_>, proposal: &Proposal<'_>) -> R
     context.execute(&make, proposed)?
 }
 
-/// Propose a version of a run's plan with one more step.
+/// Proposes a version with one more step.
 pub(crate) fn add_step(
     context: RequestContext<'_>,
     run: Option<&str>,
@@ -70,7 +73,7 @@ pub(crate) fn add_step(
 ) -> Result<Answer, Failure> {
     let make = |state: &State| {
         let run = run_or_only(state, run)?;
-        // What waits for a yes is built upon, so that two additions are not one against the other.
+        // An addition builds on a version that waits for review, so that two additions do not conflict.
         let newest = run.newest_proposal().map(|(_, version)| &*version.plan);
         let plan = newest.or(run.plan()).ok_or(Rejection::NoActivePlan).map_err(Error::from)?;
         let mut plan = plan.whole();
@@ -107,12 +110,12 @@ fn proposed(state: &State, events: &[(u64, Event)]) -> Result<Answer, Failure> {
         "type": "proposed", "run": run.name, "version": version, "hash": hash, "steps": steps,
         "active": is_active, "status": status(Some(run)),
     });
-    let stands = if is_active { "is active" } else { "waits for somebody's yes" };
-    let text = format!("run {}: version {version}, {steps} steps, {stands}", run.name);
+    let status = if is_active { "active" } else { "waiting for review" };
+    let text = format!("run {}: version {version}, {steps} steps, {status}", run.name);
     Ok(Answer::fine(line, text))
 }
 
-/// Say yes or no to the version that waits for it.
+/// Approves or rejects the version that waits for review.
 pub(crate) fn review(
     context: RequestContext<'_>,
     run_name: &str,
@@ -126,14 +129,14 @@ pub(crate) fn review(
     let make = |state: &State| {
         let run = run_of(state, run_name)?;
         let Some((version, proposed)) = run.newest_proposal() else {
-            let message = format!("run {}: no version of its plan waits for a yes", run.name);
+            let message = format!("run {}: no version waits for review", run.name);
             return Err(Failure::Refused(message));
         };
         let hash = proposed.hash;
         if let Some(seen) = reply.shown.filter(|seen| !begins_with(hash, seen)) {
             let found = hash.short();
             return Err(Failure::Refused(format!(
-                "you were shown {seen}, but version {version} is {found}: look at it again with \
+                "you were shown {seen}, but version {version} is {found}: read it again with \
                  `ledger plan review`"
             )));
         }
@@ -159,14 +162,14 @@ pub(crate) fn review(
     })?
 }
 
-/// The question that asks whether a version may become active.
+/// The open question about a version.
 pub(crate) fn question_about(run: &Run, version: u32) -> Option<(QuestionId, &Question)> {
     let subject = Subject::Plan(version);
     let mut about = run.questions.iter().filter(|(_, each)| each.asked.subject == subject);
     about.next().map(|(id, question)| (*id, question))
 }
 
-/// Say that no other version is needed.
+/// Withdraws the request for another version.
 pub(crate) fn withdraw(
     context: RequestContext<'_>,
     run_name: &str,
@@ -181,7 +184,7 @@ pub(crate) fn withdraw(
         let run = run_of(state, run_name)?;
         let now = status(Some(run));
         let line = json!({ "type": "withdrawn", "run": run.name, "status": now });
-        let text = format!("run {}: no other plan is needed; the run is {now}", run.name);
+        let text = format!("run {}: the replan request is withdrawn; the run is {now}", run.name);
         Ok(Answer::fine(line, text))
     })?
 }

@@ -1,7 +1,6 @@
-//! What leaves a ledger: its oldest segments, outputs that no record names.
+//! Requests that delete data: the oldest segments, and blobs that no record names.
 //!
-//! Left out on purpose: archives. Whoever wants one makes it beside the holder, without the lock, and
-//! has the holder prune no more than what is in it.
+//! The client makes an archive without the lock, and then requests to prune only what it contains.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -12,17 +11,17 @@ use plan_ledger::ledger::{CollectedBlobs, PrunePlan};
 use plan_ledger::log::ArchiveReference;
 
 use super::context::RequestContext;
-use crate::protocol::{counted, size};
 use crate::protocol::{Answer, Extent, Failure};
+use crate::protocol::{counted, size};
 
-/// Whether a prune was done.
+/// Whether a prune is planned or done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Prune {
     Planned,
     Done,
 }
 
-/// Remove the oldest segments.
+/// Deletes the oldest segments.
 pub(crate) fn prune(
     context: RequestContext<'_>,
     extent: Extent,
@@ -34,7 +33,7 @@ pub(crate) fn prune(
     Ok(Answer::fine(prune_json(&plan, Prune::Done), text))
 }
 
-/// Remove the outputs that no record names.
+/// Deletes blobs that no record names.
 pub(crate) fn collect_blobs(context: RequestContext<'_>) -> Result<Answer, Failure> {
     let CollectedBlobs { blobs, bytes, unfinished } = context.ledger.collect_blobs()?;
     let line = json!({
@@ -44,11 +43,11 @@ pub(crate) fn collect_blobs(context: RequestContext<'_>) -> Result<Answer, Failu
     Ok(Answer::fine(line, format!("removed {count}, {}; {unfinished} unfinished", size(bytes))))
 }
 
-/// What goes, or went, for people.
+/// The segments and snapshots that a prune deletes, as text.
 pub(crate) fn prune_text(plan: &PrunePlan, prune: Prune) -> String {
     let mut text = String::new();
     let verb = match prune {
-        Prune::Planned => "would go",
+        Prune::Planned => "would prune",
         Prune::Done => "pruned",
     };
     let count = counted(u64::try_from(plan.segments.len()).unwrap_or(u64::MAX), "segment");
@@ -58,19 +57,18 @@ pub(crate) fn prune_text(plan: &PrunePlan, prune: Prune) -> String {
     for path in plan.segments.iter().chain(&plan.snapshots) {
         let _ = writeln!(text, "  {}", path.display());
     }
-    let _ = writeln!(text, "the log begins at record {} then, and stands on", last + 1);
+    let _ = writeln!(text, "the log then starts at record {}, from these snapshots", last + 1);
     for anchor in &plan.anchors {
         let _ = writeln!(text, "  record {}: snap/{}", anchor.seq, anchor.file);
     }
     if !plan.open_runs.is_empty() {
         let runs = plan.open_runs.join(", ");
-        let _ =
-            writeln!(text, "runs that have not ended, and lose a part of their history: {runs}");
+        let _ = writeln!(text, "runs that have not ended and lose part of their history: {runs}");
     }
     text
 }
 
-/// The same for programs.
+/// The same as JSON.
 pub(crate) fn prune_json(plan: &PrunePlan, prune: Prune) -> Value {
     let text = |paths: &[PathBuf]| {
         paths.iter().map(|path| Path::display(path).to_string()).collect::<Vec<_>>()

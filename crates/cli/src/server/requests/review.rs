@@ -1,7 +1,7 @@
-//! What people say: verdicts, answers, decisions.
+//! Requests of reviewers: verdicts, answers, decisions, notes.
 //!
-//! Invariant: whatever is said about a step goes to what is open about it: the doubt about a lost
-//! attempt, the question that was asked, or the failure that nobody here decides about.
+//! An answer about a step goes to whatever is open there: the unknown outcome of a lost attempt, a
+//! question, or a failure that was escalated.
 
 use serde_json::{Value, json};
 
@@ -20,10 +20,10 @@ use super::find::{
 use super::work::Judged;
 use crate::protocol::{Answer, Failure};
 
-/// The word that stands for the plan itself where a step is expected.
+/// The word for the plan itself, where a step is expected.
 const PLAN: &str = "plan";
 
-/// Who says something, why, and what they were shown.
+/// An answer's author, their note, and the hash that they were shown.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reply<'a> {
     pub(crate) by: &'a str,
@@ -31,7 +31,7 @@ pub(crate) struct Reply<'a> {
     pub(crate) shown: Option<&'a str>,
 }
 
-/// Judge the open text criteria of a step, or of the plan.
+/// Judges the open text criteria of a step or of the plan.
 pub(crate) fn judge(
     context: RequestContext<'_>,
     (run_name, word): (&str, &str),
@@ -55,10 +55,11 @@ pub(crate) fn judge(
         let (token, open) = open_step_criteria(run, found?)?;
         Ok(Command::Judge { token, verdicts: verdicts(open) })
     };
-    context.execute(&make, |state, events| Ok(judged(run_of(state, run_name)?, ruling, by, events)))?
+    context
+        .execute(&make, |state, events| Ok(judged(run_of(state, run_name)?, ruling, by, events)))?
 }
 
-/// Record what came of one criterion: of an attempt, or else of the plan of a run.
+/// Records the verdict on one criterion of an attempt, or of a run's plan.
 pub(crate) fn verdict(
     context: RequestContext<'_>,
     (token, run_name): (Option<u64>, Option<&str>),
@@ -81,7 +82,7 @@ pub(crate) fn verdict(
     })?
 }
 
-/// How what was judged stands now.
+/// The answer to a recorded verdict.
 fn judged(run: &Run, ruling: Ruling, by: &str, events: &[(u64, Event)]) -> Answer {
     let ruling = match ruling {
         Ruling::Pass => "pass",
@@ -106,7 +107,7 @@ fn judged(run: &Run, ruling: Ruling, by: &str, events: &[(u64, Event)]) -> Answe
     Answer::fine(line, format!("{}: {count} judged; the step is {step}", name(run, number)))
 }
 
-/// Whether the word stands for the plan: a step of that id comes first, while it waits.
+/// Whether the word means the plan. A reported step with that id takes precedence.
 fn means_plan(run: &Run, word: &str, found: &Result<StepNumber, Failure>) -> bool {
     let step = found.as_ref().ok().and_then(|number| run.step(*number));
     word == PLAN && step.is_none_or(|step| step.status != StepStatus::Reported)
@@ -154,7 +155,7 @@ fn open_text(criteria: &[Criterion], is_judged: impl Fn(&u32) -> bool) -> Vec<u3
         .collect()
 }
 
-/// Answer a question by its number.
+/// Answers a question by its number.
 pub(crate) fn answer(
     context: RequestContext<'_>,
     question: u64,
@@ -184,7 +185,7 @@ pub(crate) fn answer(
     })
 }
 
-/// An answer that is bound to what was shown.
+/// An answer that is bound to the hash that was shown.
 fn answer_command(
     id: QuestionId,
     question: &Question,
@@ -196,7 +197,7 @@ fn answer_command(
         && !begins_with(shown, seen)
     {
         return Err(Failure::Refused(format!(
-            "you were shown {seen}, but the question is about {}: look at it again with `ledger \
+            "you were shown {seen}, but the question is about {}; read it again with `ledger \
              questions`",
             shown.short()
         )));
@@ -205,7 +206,7 @@ fn answer_command(
 }
 
 impl Reply<'_> {
-    /// The answer to a question of which that was shown.
+    /// The command that answers a question.
     pub(crate) fn command(
         &self,
         question: QuestionId,
@@ -217,7 +218,7 @@ impl Reply<'_> {
     }
 }
 
-/// Say something about a step, to what is open about it.
+/// Answers whatever is open about a step.
 pub(crate) fn answer_step(
     context: RequestContext<'_>,
     (run_name, step): (&str, &str),
@@ -265,7 +266,7 @@ fn about_step(
         }
         _ => {
             let name = name(run, number);
-            let message = format!("{name}: nothing is asked about it: the step is {status}");
+            let message = format!("{name}: no question is open; the step is {status}");
             Err(Failure::Refused(message))
         }
     }
@@ -291,7 +292,7 @@ fn decision(word: &str) -> Option<Decision> {
     }
 }
 
-/// Say something to be read beside the records.
+/// Records a note.
 pub(crate) fn note(
     context: RequestContext<'_>,
     (run, step): (Option<&str>, Option<&str>),
@@ -299,7 +300,7 @@ pub(crate) fn note(
     by: &str,
 ) -> Result<Answer, Failure> {
     if text.trim().is_empty() {
-        return Err(Failure::Usage("a note needs words".to_owned()));
+        return Err(Failure::Usage("a note needs text".to_owned()));
     }
     let (found, named) = context.read(|state| {
         if run.is_none() && step.is_none() {
@@ -318,7 +319,7 @@ pub(crate) fn note(
     Ok(Answer::fine(line, format!("record {seq}: noted")))
 }
 
-/// Decide about a failed attempt, where the plan leaves that to somebody else.
+/// Decides what follows a failed attempt, where the policy escalates.
 pub(crate) fn decide(
     context: RequestContext<'_>,
     (run_name, step): (&str, &str),
@@ -331,13 +332,13 @@ pub(crate) fn decide(
             Decision::RetryAt(now.saturating_add(seconds.saturating_mul(1_000_000)))
         }
         (_, Some(_)) => {
-            let message = format!("`{word}` after a time: only `retry` can wait");
+            let message = format!("`{word}` takes no delay; only `retry` does");
             return Err(Failure::Usage(message));
         }
         ("doubt", None) => Decision::Doubt,
         (word, None) => decision(word).ok_or_else(|| {
             Failure::Usage(format!(
-                "`{word}` is no decision, expected one of: retry, fail, fallback, replan, \
+                "unknown decision `{word}`; expected one of: retry, fail, fallback, replan, \
                  escalate, abort, doubt"
             ))
         })?,

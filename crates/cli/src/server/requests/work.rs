@@ -1,10 +1,7 @@
-//! What workers ask and say: claims, signs of life, receipts, side effects.
+//! Requests of workers: claim, renew, release, receipt, effect.
 //!
-//! Invariants:
-//! - One winner per claim; whoever loses is told who holds the step, and until when.
-//! - A receipt is recorded whether or not there is a next step to deal, and a refused one deals
-//!   none.
-
+//! A claim has one winner; the answer to the others names the winner and the end of its lease. A receipt is
+//! recorded whether or not a next step is ready, and a refused receipt dispatches none.
 
 use serde_json::{Value, json};
 
@@ -17,13 +14,13 @@ use plan_ledger::plan::{
 };
 
 use super::context::RequestContext;
-use super::pending_answer::PendingAnswer;
 use super::find::{
     attempt_of, check_name, name, run_or_only, status, step_json, step_to_change, with,
 };
+use super::pending_answer::PendingAnswer;
 use crate::protocol::{Answer, Code, EffectState, Failure, NextStep, Work, counted};
 
-/// Deal a step.
+/// Dispatches a step.
 pub(crate) fn claim(
     context: RequestContext<'_>,
     (run, step): (Option<&str>, Option<&str>),
@@ -32,7 +29,7 @@ pub(crate) fn claim(
 ) -> Result<PendingAnswer, Failure> {
     check_worker(worker)?;
     let lease = lease(lease_seconds)?;
-    // Leases that ran out give their steps back before anybody is told that nothing is ready.
+    // Expired leases make their steps ready before the answer can be "nothing is ready".
     context.ledger.tick_deferred(context.commits)?;
     let make = |state: &State| {
         let run = run_or_only(state, run)?;
@@ -41,39 +38,44 @@ pub(crate) fn claim(
     };
     let why = match context.execute(&make, Task::dispatched) {
         Ok(Some(task)) => {
-            return Ok(PendingAnswer::Dispatched(Answer::default(), Box::new(task), worker.to_owned()));
+            return Ok(PendingAnswer::Dispatched(
+                Answer::default(),
+                Box::new(task),
+                worker.to_owned(),
+            ));
         }
-        // It found that a budget is used up, or wrote what an earlier batch had no room for.
+        // The commit paused the run for its budget, or recorded consequences of an earlier batch.
         Ok(None) => None,
         Err(Failure::Ledger(error)) if is_nothing(&error) => Some(error),
         Err(failure) => return Err(failure),
     };
-    let why_not =
-        |state: &State| Ok(PendingAnswer::Complete(nothing(state, run_or_only(state, run)?, why.as_ref())));
+    let why_not = |state: &State| {
+        Ok(PendingAnswer::Complete(nothing(state, run_or_only(state, run)?, why.as_ref())))
+    };
     context.read(why_not)?
 }
 
-/// The names of workers that a runner hosts are its own: when it has died, they are dead too.
+/// Names of workers that a runner hosts are reserved: when the runner has died, they count as dead.
 fn check_worker(worker: &str) -> Result<(), Failure> {
     check_name(Named::Worker, worker)?;
     if WorkerKind::hosted(worker) {
         let message =
-            format!("`{worker}` is the name of a worker that a runner hosts: take another");
+            format!("`{worker}` is reserved for workers of a runner; choose another name");
         return Err(Failure::Usage(message));
     }
     Ok(())
 }
 
-/// How long somebody wants to hold a step without a sign of life.
+/// The requested lease in microseconds.
 fn lease(seconds: Option<u32>) -> Result<Option<Micros>, Failure> {
     match seconds {
-        Some(0) => Err(Failure::Usage("a lease lasts a second at least".to_owned())),
+        Some(0) => Err(Failure::Usage("a lease lasts at least one second".to_owned())),
         seconds => Ok(seconds.map(|seconds| Micros::from(seconds).saturating_mul(1_000_000))),
     }
 }
 
-/// Whether there is nothing to deal, which is an answer and no failure: a step that was asked for and
-/// may become ready by itself is waited for; one that is settled, or that somebody has, is refused.
+/// Whether the error means that nothing can be dispatched now, which is an answer and not a failure. A
+/// requested step may still become ready; one that is settled or claimed is rejected.
 fn is_nothing(error: &Error) -> bool {
     match error.rejection() {
         Some(Rejection::NotReady(_, status)) => status.is_left(),
@@ -89,10 +91,10 @@ fn is_nothing(error: &Error) -> bool {
     }
 }
 
-/// So many of those who hold steps are named to people.
+/// How many claims a message lists.
 const NAMED_MAX: usize = 3;
 
-/// There is nothing to deal: for now, or for ever; and who holds what.
+/// The answer when nothing can be dispatched, with the claims that are active.
 fn nothing(state: &State, run: &Run, why: Option<&Error>) -> Answer {
     let is_over = matches!(run.status, RunStatus::Ended(_));
     let written = if run.pause.is_some() { "paused" } else { "nothing_ready" };
@@ -115,10 +117,10 @@ fn nothing(state: &State, run: &Run, why: Option<&Error>) -> Answer {
         "message": message, "in_flight": run.in_flight, "held": held_json.collect::<Vec<_>>(),
         "next_due_micros": state.next_due().filter(|_| !is_over),
     });
-    let mut said = vec![format!("run {}: nothing to deal: {message}", run.name)];
+    let mut said = vec![format!("run {}: nothing to dispatch: {message}", run.name)];
     said.extend(held.iter().take(NAMED_MAX).map(|(number, step, attempt)| {
         let until = time_text(attempt.lease_until);
-        format!("step {number} ({}) is held by {} until {until}", step.id(), attempt.worker)
+        format!("step {number} ({}) is claimed by {} until {until}", step.id(), attempt.worker)
     }));
     if held.len() > NAMED_MAX {
         let more = u64::try_from(held.len() - NAMED_MAX).unwrap_or(u64::MAX);
@@ -127,7 +129,7 @@ fn nothing(state: &State, run: &Run, why: Option<&Error>) -> Answer {
     Answer { code: code.number(), lines: vec![line], text: String::new(), said }
 }
 
-/// The steps of a run that somebody has.
+/// The claimed steps of a run.
 fn holders<'a>(
     state: &'a State,
     run: &'a Run,
@@ -139,7 +141,7 @@ fn holders<'a>(
     })
 }
 
-/// Keep an attempt for longer.
+/// Renews a lease.
 pub(crate) fn renew(
     context: RequestContext<'_>,
     token: u64,
@@ -157,7 +159,7 @@ pub(crate) fn renew(
     })?
 }
 
-/// Give an attempt back.
+/// Releases an attempt.
 pub(crate) fn release(
     context: RequestContext<'_>,
     token: u64,
@@ -165,17 +167,17 @@ pub(crate) fn release(
     reason: &str,
 ) -> Result<Answer, Failure> {
     let token = AttemptToken(token);
-    let detail = if reason.is_empty() { "given back" } else { reason }.to_owned();
+    let detail = if reason.is_empty() { "released" } else { reason }.to_owned();
     let cause = match work {
         Work::NotBegun => LostCause::Released,
-        // The rules for one whose host died: it may have changed the world.
+        // As for a worker whose host died: there may have been side effects.
         Work::Begun => LostCause::RunnerDied,
     };
     let make = |_: &State| Ok(Command::ReportLost { token, cause, detail: detail.clone() });
     context.execute(&make, |state, _| token_answer("released", state, token))?
 }
 
-/// How the step of an attempt stands now.
+/// The answer about the step of an attempt.
 fn token_answer(kind: &str, state: &State, token: AttemptToken) -> Result<Answer, Failure> {
     let (run, number, step) = attempt_of(state, token)?;
     let (step, now) = (step.status.to_string(), status(Some(run)));
@@ -184,7 +186,7 @@ fn token_answer(kind: &str, state: &State, token: AttemptToken) -> Result<Answer
     Ok(Answer::fine(line, format!("{}: {kind}; the step is {step}", name(run, number))))
 }
 
-/// What a worker returned.
+/// The parts of a receipt request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Returned<'a> {
     pub(crate) receipt: &'a Value,
@@ -192,7 +194,7 @@ pub(crate) struct Returned<'a> {
     pub(crate) log_tail: &'a str,
 }
 
-/// Record what a worker returned, and deal it the next step if that is wanted.
+/// Records a receipt and, if requested, dispatches the next step.
 pub(crate) fn receipt(
     context: RequestContext<'_>,
     token: u64,
@@ -201,7 +203,7 @@ pub(crate) fn receipt(
 ) -> Result<PendingAnswer, Failure> {
     let token = AttemptToken(token);
     let mut receipt = receipt_of_json(returned.receipt)
-        .map_err(|message| Failure::Usage(format!("this is not a receipt: {message}")))?;
+        .map_err(|message| Failure::Usage(format!("invalid receipt: {message}")))?;
     receipt.duration = returned.duration;
     returned.log_tail.clone_into(&mut receipt.log_tail);
     let worker = match next {
@@ -224,45 +226,48 @@ pub(crate) fn receipt(
     };
     let read = |state: &State, events: &[(u64, Event)]| {
         if let Some(reason) = refused(events) {
-            return Ok(Taken::Refused(reason.to_owned()));
+            return Ok(ReceiptOutcome::Refused(reason.to_owned()));
         }
         let answer = token_answer("receipt", state, token)?;
         Ok::<_, Failure>(match Task::dispatched(state, events) {
-            _ if next.is_none() => Taken::Done(answer),
-            Some(task) => Taken::WithNext(answer, Box::new(task)),
-            None => Taken::Alone(answer),
+            _ if next.is_none() => ReceiptOutcome::Done(answer),
+            Some(task) => ReceiptOutcome::WithNext(answer, Box::new(task)),
+            None => ReceiptOutcome::Alone(answer),
         })
     };
     match context.ledger.transact_deferred(&transaction, read, context.commits)?? {
-        Taken::Done(answer) => Ok(PendingAnswer::Complete(answer)),
-        Taken::WithNext(answer, task) => Ok(PendingAnswer::Dispatched(answer, task, worker)),
-        Taken::Alone(answer) => {
+        ReceiptOutcome::Done(answer) => Ok(PendingAnswer::Complete(answer)),
+        ReceiptOutcome::WithNext(answer, task) => {
+            Ok(PendingAnswer::Dispatched(answer, task, worker))
+        }
+        ReceiptOutcome::Alone(answer) => {
             let now = context.ledger.now();
-            let none =
-                |state: &State| Ok(PendingAnswer::Complete(answer.and(why_none(state, token, &worker, now)?)));
+            let none = |state: &State| {
+                Ok(PendingAnswer::Complete(answer.and(why_none(state, token, &worker, now)?)))
+            };
             context.read(none)?
         }
-        Taken::Refused(reason) => {
+        ReceiptOutcome::Refused(reason) => {
             let mut answer = Answer::from(Failure::from(Error::from(Rejection::StaleToken(token))));
-            answer.said.push(format!("the receipt was kept as refused: {reason}"));
+            answer.said.push(format!("the receipt was recorded as refused: {reason}"));
             Ok(PendingAnswer::Complete(answer))
         }
     }
 }
 
-/// What became of a receipt.
-enum Taken {
-    /// It was recorded, and nothing is left to say.
+/// The result of a receipt request.
+enum ReceiptOutcome {
+    /// Recorded; no next step was requested.
     Done(Answer),
-    /// It was recorded, and that step was dealt behind it.
+    /// Recorded, and the next step was dispatched.
     WithNext(Answer, Box<Task>),
-    /// It was recorded, and no step could be dealt behind it.
+    /// Recorded, and no next step could be dispatched.
     Alone(Answer),
-    /// It came too late.
+    /// Too late.
     Refused(String),
 }
 
-/// Why there is no next step for who just reported.
+/// Why there is no next step for the worker.
 fn why_none(
     state: &State,
     token: AttemptToken,
@@ -276,7 +281,7 @@ fn why_none(
     Ok(nothing(state, run, why.as_ref()))
 }
 
-/// Who has an attempt, as far as the state knows.
+/// The worker of an attempt, if the state knows it.
 fn worker_of(state: &State, token: AttemptToken) -> Option<String> {
     let attempt = attempt_of(state, token).ok()?.2.attempt()?;
     Some(attempt.worker.clone())
@@ -293,7 +298,7 @@ fn refused(events: &[(u64, Event)]) -> Option<&str> {
     })
 }
 
-/// Say what a worker does to the world: before it does it, and after.
+/// Records the start or the end of a side effect.
 pub(crate) fn effect(
     context: RequestContext<'_>,
     token: u64,
@@ -323,14 +328,14 @@ pub(crate) fn effect(
     })?
 }
 
-/// What verdicts were recorded.
+/// The verdicts of a commit.
 pub(crate) struct Judged {
     pub(crate) count: usize,
-    /// The step that was judged; none for the plan.
+    /// The judged step; `None` for the plan.
     pub(crate) step: Option<StepNumber>,
 }
 
-/// The verdicts of somebody among the events of a commit.
+/// The verdicts by one author among the events of a commit.
 pub(crate) fn judged(events: &[(u64, Event)], by: &str) -> Judged {
     let mut judged = Judged { count: 0, step: None };
     for (_, event) in events {
