@@ -1,8 +1,8 @@
-//! Durable steps, open and replay, looking back, snapshots and verification, on the disk that holds the
-//! target folder.
+//! Durable steps, open and replay, time travel, snapshots and verification, on the disk of the target
+//! folder.
 //!
-//! Run with `cargo bench`; the device and file system are those of the build folder, the sync
-//! method is fdatasync. With `-- --test` each bench runs once, as a check.
+//! Run with `cargo bench`. The sync method is fdatasync. With `-- --test` each bench runs once, as a
+//! check.
 
 use std::hint::black_box;
 use std::num::NonZeroUsize;
@@ -25,7 +25,7 @@ fn plan(steps: usize) -> Plan {
     Plan { steps: (0..steps).map(step).collect(), ..Plan::default() }
 }
 
-/// A ledger with a run of that many steps, of which none was dealt.
+/// A ledger with a run of that many steps, none of which was dispatched.
 fn ledger(dir: &Path, steps: usize) -> (Ledger, plan_ledger::RunId) {
     let ledger = Ledger::create(dir, &Environment::system()).expect("a new ledger");
     let run = ledger.start_run("bench", &plan(steps), RunPolicy::default()).expect("a valid plan");
@@ -67,8 +67,8 @@ fn replay(c: &mut Criterion) {
     group.finish();
 }
 
-/// The same ledger without a snapshot and with one near its end: opening it, and its state at a
-/// record in the last hundred.
+/// Opening a ledger without a snapshot and with one near its end, and the state at one of the last
+/// hundred records.
 fn snapshot(c: &mut Criterion) {
     let folder = folder();
     let dir = folder.path().join("snapshot.ledger");
@@ -95,7 +95,7 @@ fn snapshot(c: &mut Criterion) {
     group.finish();
 }
 
-/// A snapshot that is made of plans of several sizes, a few records after the one before.
+/// Writing a snapshot a few records after the previous one, for plans of several sizes.
 fn made(c: &mut Criterion) {
     let mut group = c.benchmark_group("snapshot_made");
     group.sample_size(10);
@@ -118,7 +118,7 @@ fn made(c: &mut Criterion) {
     group.finish();
 }
 
-/// Verification at every level, of a ledger with a snapshot, by two threads.
+/// Verification at every level of a ledger with a snapshot, with two threads.
 fn verified(c: &mut Criterion) {
     let folder = folder();
     let dir = folder.path().join("verify.ledger");

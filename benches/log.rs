@@ -1,5 +1,5 @@
-//! The log without the plan, on the disk that holds the target folder: durable appends by payload,
-//! batch and number of threads; walking over records; verifying by number of jobs.
+//! The log without plans, on the disk of the target folder: durable appends by payload, batch and number
+//! of threads; reading; verification by number of jobs.
 //!
 //! Run with `cargo bench --bench log`; the sync method is fdatasync.
 
@@ -18,7 +18,7 @@ use plan_ledger::log::{
 };
 use plan_ledger::storage::{DiskStorage, Storage};
 
-/// Records of the log that is walked over and verified.
+/// Records of the log for reading and verification.
 const RECORDS: u64 = 50_000;
 
 fn folder() -> tempfile::TempDir {
@@ -37,7 +37,7 @@ fn log(folder: &tempfile::TempDir) -> Log {
         let number = next.fetch_add(1, Ordering::Relaxed);
         (u128::from(number) << 64).to_le_bytes()
     });
-    // As a ledger opens it.
+    // The options of a ledger.
     let housekeeping = Housekeeping::Thread;
     let options = LogOptions { housekeeping, ..LogOptions::new(Arc::new(DiskStorage), uids) };
     Log::create(&folder.path().join("bench.ledger"), options, 1).expect("a new log")
@@ -79,8 +79,8 @@ fn append(c: &mut Criterion) {
     group.finish();
 }
 
-/// How long so many appends take that threads make side by side. Each makes as many as the others;
-/// of what that is too many the time is not counted.
+/// The time of `count` appends by concurrent threads. Each thread appends equally often; the time of
+/// surplus appends is subtracted.
 fn together(log: &Log, threads: u64, appends: u64) -> Duration {
     let each = appends.div_ceil(threads);
     let started = Instant::now();
@@ -97,7 +97,7 @@ fn together(log: &Log, threads: u64, appends: u64) -> Duration {
     started.elapsed() * narrow(appends) / narrow(each * threads)
 }
 
-/// A log that nobody writes to any more.
+/// A closed log.
 fn filled(folder: &tempfile::TempDir) -> Arc<dyn Storage> {
     let log = log(folder);
     let batch: Vec<_> = (0..1_000).map(|_| record(256)).collect();

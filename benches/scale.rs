@@ -1,7 +1,7 @@
-//! The same work in a small and in a large ledger: a dispatch and a receipt, a state that is taken
-//! while an older one is held. What grows with the ledger shows.
+//! The same work in a small and in a large ledger, to show what grows with the ledger: a dispatch and a
+//! receipt, and a state taken while an older one is still held.
 //!
-//! Run with `cargo bench --bench scale`. Nothing here touches a disk but the last group.
+//! Run with `cargo bench --bench scale`. Only the last group uses a disk.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use plan_ledger::plan::{AttemptToken, Receipt, RunPolicy, Step, execute};
 use plan_ledger::sim::SimDisk;
 use plan_ledger::{Command, Environment, Ledger, Plan, RunId, State};
 
-/// Steps that are worked on in one measurement.
+/// Steps of one measurement.
 const WORKED: usize = 100;
 
 fn step(number: usize) -> Step {
@@ -62,8 +62,8 @@ fn in_memory(c: &mut Criterion) {
     group.finish();
 }
 
-/// A receipt that makes ten steps ready, in plans of several sizes. Not the first one: a state that was
-/// just copied is in no cache, which is no matter of the plan.
+/// A receipt that makes ten steps ready, in plans of several sizes. The first receipt is not measured:
+/// the state was just copied and is not in the CPU caches.
 fn ready_set(c: &mut Criterion) {
     let mut group = c.benchmark_group("receipt_that_makes_ten_ready");
     group.sample_size(20);
@@ -88,8 +88,8 @@ fn ready_set(c: &mut Criterion) {
     group.finish();
 }
 
-/// The state in which the first head is done and its ten are dealt, and the second head, too; and the
-/// command that reports on it.
+/// A state in which the first head is done, its ten steps and the second head are dispatched, and the
+/// command that reports the second head.
 fn at_second_head(mut state: State) -> (State, Command) {
     let report = |token| Command::RecordReceipt { token, receipt: Receipt::default() };
     let first = deal(&mut state);
@@ -99,7 +99,7 @@ fn at_second_head(mut state: State) -> (State, Command) {
     (state, report(second))
 }
 
-/// Deals the next step; the token of the attempt.
+/// Dispatch the next step. Returns the token of the attempt.
 fn deal(state: &mut State) -> AttemptToken {
     ask(
         state,
@@ -108,7 +108,7 @@ fn deal(state: &mut State) -> AttemptToken {
     AttemptToken(state.seq)
 }
 
-/// Whoever holds a state while commands go on must make nobody copy all of it.
+/// Holding a state while commands continue must not cause a copy of the whole state.
 fn held(c: &mut Criterion) {
     let mut group = c.benchmark_group("take_state_while_one_is_held");
     group.sample_size(10);
@@ -120,7 +120,7 @@ fn held(c: &mut Criterion) {
         group.bench_function(BenchmarkId::from_parameter(steps), |b| {
             let mut held = ledger.state().expect("a state");
             b.iter(|| {
-                // Dealt and given back, so that the plan is never used up.
+                // Dispatch and release, so that the plan never ends.
                 let task = ledger.dispatch(run, "w").expect("a dispatch").expect("a step");
                 held = ledger.state().expect("a state");
                 let cause = plan_ledger::plan::LostCause::Released;

@@ -1,4 +1,4 @@
-//! What a crash image costs: forks of a simulated disk, a power loss, and the opening of a log.
+//! The cost of a crash image: forks of a simulated disk, a power loss, and opening a log.
 //!
 //! Run with `cargo bench --features sim --bench sim`. With `-- --test` each bench runs once.
 

@@ -1,10 +1,10 @@
-/* A C library that is within its rights and no help: calls that a signal interrupts, and reads and
- * writes that do less than they were asked to. To be put before the real one with LD_PRELOAD.
+/* An LD_PRELOAD library that injects permitted faults: calls interrupted by a signal, and short reads
+ * and writes.
  *
- * UNRELIABLE_CALL is the call, UNRELIABLE_NTH the first one that is struck, UNRELIABLE_EVERY how many
- * come from one struck call to the next (0: only one is struck), UNRELIABLE_HOW is "eintr" or
- * "short", and each strike adds a byte to the file UNRELIABLE_TOLD. Only the program that is named
- * "ledger" is struck, and only at files that have ".ledger" in their names. */
+ * UNRELIABLE_CALL names the call, UNRELIABLE_NTH the first one that is affected, UNRELIABLE_EVERY the
+ * distance to the next affected one (0: only one), and UNRELIABLE_HOW is "eintr" or "short". Each
+ * fault appends a byte to the file UNRELIABLE_TOLD. Only the program named "ledger" is affected, and
+ * only for files with ".ledger" in their paths. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -19,7 +19,7 @@
 
 static atomic_long calls;
 
-static void tell(void) {
+static void count_fault(void) {
   const char *told = getenv("UNRELIABLE_TOLD");
   int file = told ? (int)syscall(SYS_openat, AT_FDCWD, told, O_WRONLY | O_CREAT | O_APPEND, 0644) : -1;
   if (file >= 0) {
@@ -32,35 +32,35 @@ static int is_ours(const char *path) {
   return path && strstr(path, ".ledger") && strcmp(program_invocation_short_name, "ledger") == 0;
 }
 
-/* Whether this call is one that is struck in that way. */
-static int strikes(const char *name, const char *how, const char *path) {
+/* Whether this call is affected in that way. */
+static int is_affected(const char *name, const char *how, const char *path) {
   const char *call = getenv("UNRELIABLE_CALL"), *wanted = getenv("UNRELIABLE_HOW");
   if (!call || !wanted || strcmp(call, name) || strcmp(wanted, how) || !is_ours(path)) return 0;
   const char *nth = getenv("UNRELIABLE_NTH"), *every = getenv("UNRELIABLE_EVERY");
   long first = nth ? atol(nth) : 1, step = every ? atol(every) : 0;
   long now = atomic_fetch_add(&calls, 1) + 1;
-  int is_struck = now == first || (step > 0 && now > first && (now - first) % step == 0);
-  if (is_struck) tell();
-  return is_struck;
+  int applies = now == first || (step > 0 && now > first && (now - first) % step == 0);
+  if (applies) count_fault();
+  return applies;
 }
 
-static int strikes_file(const char *name, const char *how, int file) {
+static int is_file_affected(const char *name, const char *how, int file) {
   char link[64], path[4096];
   snprintf(link, sizeof link, "/proc/self/fd/%d", file);
   long length = syscall(SYS_readlinkat, AT_FDCWD, link, path, sizeof path - 1);
   if (length < 0) return 0;
   path[length] = 0;
-  return strikes(name, how, path);
+  return is_affected(name, how, path);
 }
 
 #define REAL(type, name, ...) ((type(*)(__VA_ARGS__))dlsym(RTLD_NEXT, #name))
 #define INTERRUPTED(name, file)             \
-  if (strikes_file(name, "eintr", file)) {  \
+  if (is_file_affected(name, "eintr", file)) {  \
     errno = EINTR;                          \
     return -1;                              \
   }
 #define SHORTER(name, file, count) \
-  if (count > 1 && strikes_file(name, "short", file)) count = count / 2;
+  if (count > 1 && is_file_affected(name, "short", file)) count = count / 2;
 
 ssize_t write(int file, const void *bytes, size_t count) {
   INTERRUPTED("write", file)
@@ -106,7 +106,7 @@ int open64(const char *path, int flags, ...) {
   va_start(rest, flags);
   mode_t mode = va_arg(rest, mode_t);
   va_end(rest);
-  if (strikes("open", "eintr", path)) {
+  if (is_affected("open", "eintr", path)) {
     errno = EINTR;
     return -1;
   }
