@@ -1,14 +1,15 @@
-//! How long a claim takes through the socket of a ledger that is served, and that its winner is one.
+//! Measures the latency of claims through the socket of a server, and checks that each step has one
+//! winner.
 //!
-//! `cargo run --release --example claims -- DIR [CLIENTS] [CLAIMS] [RATE]` makes a ledger in a folder
-//! that is not there yet. Each client has a connection of its own, and reports what it claimed, so
-//! that half of what is measured are claims, and half receipts.
+//! `cargo run --release --example claims -- DIR [CLIENTS] [CLAIMS] [RATE]` creates a ledger in a new
+//! folder. Each client has its own connection and reports each claim, so that one half of the
+//! requests are claims and the other half receipts.
 //!
-//! Without a rate each client asks again as soon as it is answered: so many are always waiting, and
-//! how long they do is how many they are, divided by what the ledger can do. With a rate, so many
-//! claims a second are due, over all clients and whatever became of those before; a claim is then
-//! measured from when it was due, so that waiting for a late answer counts.
-#![expect(clippy::print_stdout, reason = "it is a program that talks")]
+//! Without a rate, each client claims again as soon as it has an answer (closed loop). With a rate,
+//! that many claims per second are due over all clients, whatever happened to earlier ones (open
+//! loop), and the latency of a claim counts from its due time, so that waiting for a late answer is
+//! included.
+#![expect(clippy::print_stdout, reason = "an example prints its results")]
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -27,15 +28,15 @@ fn plan(steps: usize) -> Result<Plan, Failure> {
     Ok(serde_json::from_value(serde_json::json!({ "title": "Claims", "steps": steps }))?)
 }
 
-/// What one client saw: how long claims and receipts took, and which tokens it was given.
+/// The latencies and tokens of one client.
 #[derive(Default)]
-struct Seen {
+struct ClientResult {
     claims: Vec<Duration>,
     receipts: Vec<Duration>,
     tokens: Vec<u64>,
 }
 
-/// When the claims of a client are due; without, as soon as the last receipt was answered.
+/// The due times of the claims of a client.
 #[derive(Clone, Copy)]
 struct Schedule {
     next: Instant,
@@ -43,7 +44,7 @@ struct Schedule {
 }
 
 impl Schedule {
-    /// Wait until a claim is due; when that was.
+    /// Wait until a claim is due. Returns the due time.
     fn wait(schedule: &mut Option<Self>) -> Instant {
         let Some(Self { next, every }) = schedule else { return Instant::now() };
         let due = *next;
@@ -53,19 +54,19 @@ impl Schedule {
     }
 }
 
-fn work(dir: &Path, worker: &str, mut schedule: Option<Schedule>) -> Result<Seen, Failure> {
+fn work(dir: &Path, worker: &str, mut schedule: Option<Schedule>) -> Result<ClientResult, Failure> {
     let mut client = Client::new(dir, &Environment::system());
-    let mut seen = Seen::default();
+    let mut result = ClientResult::default();
     loop {
         let claim =
             Act::Claim { run: None, step: None, worker: worker.to_owned(), lease_seconds: None };
-        let begun = Schedule::wait(&mut schedule);
+        let start = Schedule::wait(&mut schedule);
         let answer = client.ask(&claim).map_err(|failure| failure.to_string())?;
-        let took = begun.elapsed();
+        let elapsed = start.elapsed();
         let token = answer.lines.iter().find_map(|line| line.get("token")?.as_u64());
-        let Some(token) = token else { return Ok(seen) };
-        seen.claims.push(took);
-        seen.tokens.push(token);
+        let Some(token) = token else { return Ok(result) };
+        result.claims.push(elapsed);
+        result.tokens.push(token);
         let receipt = Act::Receipt {
             token,
             receipt: serde_json::json!({ "outcome": "succeeded", "output": worker }),
@@ -73,18 +74,18 @@ fn work(dir: &Path, worker: &str, mut schedule: Option<Schedule>) -> Result<Seen
             log_tail: String::new(),
             next: None,
         };
-        let begun = Instant::now();
+        let start = Instant::now();
         client.ask(&receipt).map_err(|failure| failure.to_string())?;
-        seen.receipts.push(begun.elapsed());
+        result.receipts.push(start.elapsed());
     }
 }
 
-fn figures(name: &str, mut times: Vec<Duration>) {
+fn print_latencies(name: &str, mut times: Vec<Duration>) {
     times.sort();
     let at = |share: usize| times.get(times.len() * share / 1000).copied().unwrap_or_default();
     let most = times.last().copied().unwrap_or_default();
     println!(
-        "{name}: {} in all; half within {:?}, 99 % within {:?}, the longest {most:?}",
+        "{name}: {} requests; p50 {:?}, p99 {:?}, max {most:?}",
         times.len(),
         at(500),
         at(990)
@@ -93,15 +94,15 @@ fn figures(name: &str, mut times: Vec<Duration>) {
 
 fn main() -> Result<(), Failure> {
     let mut words = std::env::args().skip(1);
-    let dir = words.next().ok_or("which folder?")?;
+    let dir = words.next().ok_or("expected a folder")?;
     let dir = Path::new(&dir);
     let clients: usize = words.next().map_or(Ok(64), |text| text.parse())?;
     let steps: usize = words.next().map_or(Ok(10_000), |text| text.parse())?;
     let rate: Option<u32> = words.next().map(|text| text.parse()).transpose()?;
     let ledger = Ledger::create(dir, &Environment::system())?;
     ledger.start_run("claims", &plan(steps)?, RunPolicy::default())?;
-    let all = Mutex::new(Seen::default());
-    let begun = Instant::now();
+    let all = Mutex::new(ClientResult::default());
+    let start = Instant::now();
     while_serving(
         &ledger,
         dir,
@@ -109,22 +110,22 @@ fn main() -> Result<(), Failure> {
         || {
             std::thread::scope(|scope| {
                 let all = &all;
-                let start = |number: usize| {
+                let spawn = |number: usize| {
                     scope.spawn(move || -> Result<(), Failure> {
                         let schedule = rate.map(|rate| {
                             let gap = Duration::from_secs(1) / rate.max(1);
                             let nth = |count: usize| gap * u32::try_from(count).unwrap_or(u32::MAX);
-                            Schedule { next: begun + nth(number), every: nth(clients) }
+                            Schedule { next: start + nth(number), every: nth(clients) }
                         });
-                        let seen = work(dir, &format!("client-{number}"), schedule)?;
+                        let result = work(dir, &format!("client-{number}"), schedule)?;
                         let mut all = all.lock().map_err(|error| error.to_string())?;
-                        all.claims.extend(seen.claims);
-                        all.receipts.extend(seen.receipts);
-                        all.tokens.extend(seen.tokens);
+                        all.claims.extend(result.claims);
+                        all.receipts.extend(result.receipts);
+                        all.tokens.extend(result.tokens);
                         Ok(())
                     })
                 };
-                let threads: Vec<_> = (0..clients).map(start).collect();
+                let threads: Vec<_> = (0..clients).map(spawn).collect();
                 threads.into_iter().try_for_each(|thread| match thread.join() {
                     Ok(done) => done,
                     Err(_) => Err("a client panicked".into()),
@@ -132,13 +133,13 @@ fn main() -> Result<(), Failure> {
             })
         },
     )?;
-    let took = begun.elapsed();
+    let elapsed = start.elapsed();
     ledger.close()?;
     let all = all.into_inner()?;
     let winners: BTreeSet<u64> = all.tokens.iter().copied().collect();
     println!("{clients} clients, {} tokens, {} of them different", all.tokens.len(), winners.len());
-    figures("claims", all.claims);
-    figures("receipts", all.receipts);
-    println!("{steps} steps in {took:?}");
+    print_latencies("claims", all.claims);
+    print_latencies("receipts", all.receipts);
+    println!("{steps} steps in {elapsed:?}");
     Ok(())
 }

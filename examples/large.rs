@@ -1,8 +1,8 @@
-//! Makes a large ledger to measure readers on: real runs, dealt and reported by many threads that
-//! share syncs, with snapshots as usual.
+//! Creates a large ledger for measurements of readers: real runs, whose steps many threads dispatch and
+//! report with group commit, and snapshots at the usual intervals.
 //!
 //! `cargo run --release --example large -- DIR [RECORDS]`
-#![expect(clippy::print_stdout, reason = "it is a program that talks")]
+#![expect(clippy::print_stdout, reason = "an example prints its results")]
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use plan_ledger::{Environment, Ledger, Plan, Receipt, RunId, RunPolicy};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// Threads that deal and report.
+/// Threads that dispatch steps and report receipts.
 const WORKERS: u64 = 64;
 /// Steps of a run.
 const STEPS: u64 = 400;
@@ -28,7 +28,7 @@ fn plan() -> Result<Plan, Failure> {
     Ok(serde_json::from_value(serde_json::json!({ "title": "Large", "steps": steps }))?)
 }
 
-/// Run one plan after the other until there are enough records.
+/// Run plans until there are enough records.
 fn work(ledger: &Ledger, next_run: &AtomicU64, enough: u64) -> Result<(), Failure> {
     let plan = plan()?;
     while ledger.head().seq < enough {
@@ -53,7 +53,7 @@ fn finish(ledger: &Ledger, run: RunId, enough: u64) -> Result<(), Failure> {
 
 fn main() -> Result<(), Failure> {
     let mut words = std::env::args().skip(1);
-    let dir = words.next().ok_or("which folder?")?;
+    let dir = words.next().ok_or("expected a folder")?;
     let records: u64 = words.next().map_or(Ok(1_000_000), |text| text.parse())?;
     let (ledger, _) = Ledger::open_or_create(Path::new(&dir), &Environment::system())?;
     let next_run = AtomicU64::new(ledger.head().seq);

@@ -1,20 +1,20 @@
-//! How to crash your own harness at every change that it makes to the disk, and see that it comes
-//! through: replace `orchestrate` by your loop and `judge` by what must hold.
+//! Crash-tests a harness at every change that it makes to the disk: replace `orchestrate` with your
+//! loop, and `check` with the properties that must hold at the end.
 //!
 //! `cargo run --features sim --example sim_harness`
-#![cfg_attr(not(test), expect(clippy::print_stdout, reason = "it is a program that talks"))]
+#![cfg_attr(not(test), expect(clippy::print_stdout, reason = "an example prints its results"))]
 
 use std::path::Path;
 
-use plan_ledger::lab::{environment, every_crash};
 use plan_ledger::plan::{LostCause, StepStatus};
 use plan_ledger::sim::SimDisk;
+use plan_ledger::sim::lab::{environment, every_crash};
 use plan_ledger::{Environment, Ledger, Plan, Receipt, Result, RunPolicy};
 
 const PLAN: &str = r#"{"steps": [
     {"id": "build"}, {"id": "test", "after": ["build"]}, {"id": "publish", "after": ["test"]}]}"#;
 
-/// Your loop: it starts or goes on, works until nothing is left, and may stop at any `?`.
+/// Your loop: it starts or resumes, works until nothing is left, and may stop at any `?`.
 fn orchestrate(environment: &Environment) -> Result<Ledger> {
     let plan: Plan = serde_json::from_str(PLAN).expect("a valid plan");
     let (ledger, _) = Ledger::open_or_create(Path::new("/ledger"), environment)?;
@@ -33,25 +33,26 @@ fn orchestrate(environment: &Environment) -> Result<Ledger> {
 }
 
 /// What must hold at the end, wherever the crash was.
-fn judge(ledger: &Ledger) -> std::result::Result<(), String> {
+fn check(ledger: &Ledger) -> std::result::Result<(), String> {
     let state = ledger.state().map_err(|error| error.to_string())?;
-    let run = state.run_named("release").ok_or("the run is gone")?;
-    let dealt: u32 = run.steps.iter().map(|step| step.attempts).sum();
-    match (run.count(StepStatus::Accepted), dealt) {
+    let run = state.run_named("release").ok_or("the run is missing")?;
+    let attempts: u32 = run.steps.iter().map(|step| step.attempts).sum();
+    match (run.count(StepStatus::Accepted), attempts) {
         (3, 3..=4) => Ok(()),
-        (accepted, dealt) => Err(format!("{accepted} steps accepted, {dealt} attempts")),
+        (accepted, attempts) => Err(format!("{accepted} steps accepted, {attempts} attempts")),
     }
 }
 
 #[cfg_attr(test, test)]
 fn main() {
-    let life = |disk: &SimDisk| {
-        orchestrate(&environment(disk)).map_err(|error| format!("it did not come up: {error}"))
+    let workload = |disk: &SimDisk| {
+        orchestrate(&environment(disk)).map_err(|error| format!("the harness failed: {error}"))
     };
-    let crashes = every_crash(life, |_, ledger| judge(&ledger)).expect("every crash is survived");
+    let crashes = every_crash(workload, |_, ledger| check(&ledger))
+        .expect("the harness survives every crash");
     println!(
-        "{} crashes, in {} ways each, and each time the run went on to the same end",
+        "{} crash points, {} restarts each: every run completed",
         crashes.points,
-        crashes.lives / crashes.points
+        crashes.runs / crashes.points
     );
 }

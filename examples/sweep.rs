@@ -2,11 +2,11 @@
 //!
 //! `cargo run --release --example sweep -- --flips 100000 --seed 1 [--records N]`
 //!
-//! A ledger of several segments, some closed by a rotation and one by a fence, is made on a disk in
-//! memory. Each flip is put back before the next one. A flip is *located* if a finding names the
-//! file and a range that holds the byte; *dead* if nothing depends on the byte, by the rule that
-//! the table names; *silent* in all other cases, and then the exit code is 1: a record was served
-//! that was never written, one is missing that no finding names, or nothing was noticed.
+//! The ledger is on a disk in memory and has several segments, one of them a fence. Each flip is
+//! undone before the next one. A flip is *located* if a finding names the file and a range that
+//! contains the byte, and *dead* if nothing depends on the byte, by the rule in the table. Any other
+//! flip is *silent*, and the exit code is 1: a record was served that was never written, or a missing
+//! record was not reported, or nothing was detected.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -26,7 +26,7 @@ use plan_ledger::storage::Storage;
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
-/// What a part of a file is, and why a flip in it may be of no consequence.
+/// A part of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
     SegmentHeader,
@@ -34,7 +34,7 @@ enum Part {
     Index,
     Footer,
     FreeSpace,
-    BehindLogicalEnd,
+    AfterLogicalEnd,
     HeadSlot,
 }
 
@@ -45,7 +45,7 @@ impl Part {
         Self::Index,
         Self::Footer,
         Self::FreeSpace,
-        Self::BehindLogicalEnd,
+        Self::AfterLogicalEnd,
         Self::HeadSlot,
     ];
 
@@ -56,20 +56,20 @@ impl Part {
             Self::Index => "indexes",
             Self::Footer => "footers",
             Self::FreeSpace => "free space of the newest segment",
-            Self::BehindLogicalEnd => "behind a logical end (dead)",
+            Self::AfterLogicalEnd => "after a logical end (dead)",
             Self::HeadSlot => "slots of HEAD",
         }
     }
 
-    /// Nothing is read there: the successor's header says where the segment ends.
+    /// No reader reads there: the header of the successor names the end of the segment.
     fn is_dead(self) -> bool {
-        self == Self::BehindLogicalEnd
+        self == Self::AfterLogicalEnd
     }
 }
 
-/// What became of the flips in a part.
+/// The results of the flips in a part.
 #[derive(Debug, Clone, Copy, Default)]
-struct Tally {
+struct FlipCounts {
     located: u64,
     dead: u64,
     silent: u64,
@@ -85,7 +85,7 @@ fn options() -> Result<Options> {
     let mut options = Options { flips: 10_000, seed: 1, records: 1000 };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
-        let value = words.next().ok_or_else(|| format!("{word}: expected a number behind it"))?;
+        let value = words.next().ok_or_else(|| format!("{word}: expected a number after it"))?;
         let value = value.parse().map_err(|error| format!("{word}: {error}"))?;
         match word.as_str() {
             "--flips" => options.flips = value,
@@ -97,7 +97,7 @@ fn options() -> Result<Options> {
     Ok(options)
 }
 
-/// A number that only the seed decides (splitmix64).
+/// A seeded random number (splitmix64).
 fn mix(seed: u64) -> u64 {
     let mixed = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -125,8 +125,8 @@ fn record(number: u64) -> NewRecord {
     NewRecord { kind: 1, codec: Codec::Raw, schema: 1, payload }
 }
 
-/// So many records, and in the middle a large one, for which the first segment has no room; the
-/// last tenth stands behind a crash and its fence.
+/// A log with a large record in the middle, which does not fit into the first segment; the last tenth
+/// of the records comes after a crash and its fence.
 fn make(records: u64) -> Result<SimDisk> {
     let disk = SimDisk::new();
     let mut log = Log::create(&dir(), log_options(&disk), 1)?;
@@ -138,8 +138,8 @@ fn make(records: u64) -> Result<SimDisk> {
             log.append(&[NewRecord { payload, ..record(number) }], number)?;
         }
         if number == fence {
-            // HEAD is behind, as it may be after a power loss: a fence takes the record over, and
-            // what it leaves behind is dead.
+            // HEAD is stale, as after a power loss: a fence adopts the records, and their old frames
+            // are dead.
             let head = disk.read(&dir().join("HEAD"))?;
             log.append(&[record(records + 1), record(records + 2)], number)?;
             disk.kill_process();
@@ -156,20 +156,20 @@ fn make(records: u64) -> Result<SimDisk> {
 fn parts(disk: &SimDisk, reader: &LogReader) -> Result<Vec<(PathBuf, Range<u64>, Part)>> {
     let segments = reader.segments();
     let mut parts = Vec::new();
-    for (place, segment) in segments.iter().enumerate() {
+    for (index, segment) in segments.iter().enumerate() {
         let length = u64::try_from(disk.read(&segment.path)?.len())?;
-        let (end, behind) = match segments.get(place + 1) {
+        let (end, rest) = match segments.get(index + 1) {
             Some(next) => {
                 let header = next.header.as_ref().map_err(ToString::to_string)?;
-                (header.prev_data_end, Part::BehindLogicalEnd)
+                (header.prev_data_end, Part::AfterLogicalEnd)
             }
             None => (reader.head().ok_or("no HEAD")?.data_end, Part::FreeSpace),
         };
         parts.push((segment.path.clone(), 0..4096, Part::SegmentHeader));
         parts.push((segment.path.clone(), 4096..end, Part::Frames));
-        // The length of a sealed segment is no multiple of 4096.
+        // The length of a sealed segment is not a multiple of 4096.
         if length.is_multiple_of(4096) {
-            parts.push((segment.path.clone(), end..length, behind));
+            parts.push((segment.path.clone(), end..length, rest));
         } else {
             parts.push((segment.path.clone(), end..length - 4096, Part::Index));
             parts.push((segment.path.clone(), length - 4096..length, Part::Footer));
@@ -187,7 +187,7 @@ struct Sweep {
 }
 
 impl Sweep {
-    /// The flip of that number: any part with the same chance, then any bit of it.
+    /// The flip with a number: a part with equal probability, then a bit of it.
     fn flip(&self, number: u64) -> Option<(&Path, u64, u8, Part)> {
         let random =
             |salt: u64, below: u64| mix(mix(self.seed) ^ mix(number) ^ salt) % below.max(1);
@@ -196,10 +196,10 @@ impl Sweep {
             .filter(|part| self.parts.iter().any(|each| each.2 == *part))
             .collect();
         let kind = kinds.get(usize::try_from(random(1, kinds.len().try_into().ok()?)).ok()?)?;
-        let places: Vec<_> = self.parts.iter().filter(|each| each.2 == *kind).collect();
-        let total: u64 = places.iter().map(|(_, range, _)| range.end - range.start).sum();
+        let ranges: Vec<_> = self.parts.iter().filter(|each| each.2 == *kind).collect();
+        let total: u64 = ranges.iter().map(|(_, range, _)| range.end - range.start).sum();
         let mut byte = random(2, total);
-        for (path, range, part) in places {
+        for (path, range, part) in ranges {
             let size = range.end - range.start;
             if byte < size {
                 let bit = u8::try_from(random(3, 8)).ok()?;
@@ -210,23 +210,23 @@ impl Sweep {
         None
     }
 
-    /// Whether the flip of that number is located; for a dead byte, whether nothing changed.
+    /// Whether the flip with a number is located; for a dead byte, whether nothing changed.
     fn try_one(&self, disk: &SimDisk, number: u64) -> Result<(Part, bool)> {
         let (path, byte, bit, part) = self.flip(number).ok_or("there is nothing to flip")?;
-        let turn = || -> Result<()> {
+        let flip = || -> Result<()> {
             let file = disk.open(path, plan_ledger::storage::Access::Read)?;
             let mut one = [0];
             file.read_at(&mut one, byte)?;
             Ok(disk.overwrite(path, byte, &one.map(|old| old ^ (1 << bit)))?)
         };
-        turn()?;
-        let (found, served, is_true) = self.look(disk)?;
-        turn()?;
+        flip()?;
+        let (found, served, is_correct) = self.verify(disk)?;
+        flip()?;
         let lost = self.records.iter().map(|record| record.seq).filter(|seq| !served.contains(seq));
-        let is_named = |seq: &u64| {
+        let is_reported = |seq: &u64| {
             found.findings.iter().any(|each| each.missing.as_ref().is_some_and(|m| m.contains(seq)))
         };
-        let nothing_silent = is_true && lost.collect::<Vec<_>>().iter().all(is_named);
+        let nothing_silent = is_correct && lost.collect::<Vec<_>>().iter().all(is_reported);
         let is_located = found
             .findings
             .iter()
@@ -235,18 +235,18 @@ impl Sweep {
         Ok((part, nothing_silent && as_expected))
     }
 
-    /// Verify: what was found, which records were served, whether all of them were right.
-    fn look(
+    /// Verify. Returns the findings, the served records, and whether all of these were correct.
+    fn verify(
         &self,
         disk: &SimDisk,
     ) -> Result<(Verification, std::collections::BTreeSet<u64>, bool)> {
         let served = Mutex::new(std::collections::BTreeSet::new());
-        let is_true = AtomicBool::new(true);
+        let is_correct = AtomicBool::new(true);
         let examine = |record: &LoggedRecord<&[u8]>| {
-            let place = usize::try_from(record.seq.saturating_sub(1)).ok();
-            if place.and_then(|place| self.records.get(place)) != Some(&record.clone().into_owned())
+            let index = usize::try_from(record.seq.saturating_sub(1)).ok();
+            if index.and_then(|index| self.records.get(index)) != Some(&record.clone().into_owned())
             {
-                is_true.store(false, Ordering::Relaxed);
+                is_correct.store(false, Ordering::Relaxed);
             }
             served.lock().unwrap_or_else(PoisonError::into_inner).insert(record.seq);
             None
@@ -255,12 +255,13 @@ impl Sweep {
         let options = VerifyOptions { check_record: &examine, ..VerifyOptions::DEFAULT };
         let found = verify(&storage, &dir(), options)?;
         let served = served.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Ok((found, served, is_true.into_inner()))
+        Ok((found, served, is_correct.into_inner()))
     }
 
-    /// All flips, by as many threads as there are processors.
-    fn run(&self, flips: u64) -> Result<BTreeMap<Part, Tally>> {
-        let (tallies, next) = (Mutex::new(BTreeMap::<Part, Tally>::new()), AtomicU64::new(0));
+    /// Try all flips, with one thread for each processor.
+    fn run(&self, flips: u64) -> Result<BTreeMap<Part, FlipCounts>> {
+        let (counts_by_part, next) =
+            (Mutex::new(BTreeMap::<Part, FlipCounts>::new()), AtomicU64::new(0));
         let work = || -> Result<()> {
             let disk = self.disk.fork();
             loop {
@@ -269,23 +270,24 @@ impl Sweep {
                     return Ok(());
                 }
                 let (part, is_good) = self.try_one(&disk, number)?;
-                let mut tallies = tallies.lock().unwrap_or_else(PoisonError::into_inner);
-                let tally = tallies.entry(part).or_default();
+                let mut counts_by_part =
+                    counts_by_part.lock().unwrap_or_else(PoisonError::into_inner);
+                let counts = counts_by_part.entry(part).or_default();
                 match (is_good, part.is_dead()) {
-                    (false, _) => tally.silent += 1,
-                    (true, true) => tally.dead += 1,
-                    (true, false) => tally.located += 1,
+                    (false, _) => counts.silent += 1,
+                    (true, true) => counts.dead += 1,
+                    (true, false) => counts.located += 1,
                 }
             }
         };
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
         std::thread::scope(|scope| {
             let running: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-            running.into_iter().try_for_each(|thread| {
-                thread.join().map_err(|_| "a thread has panicked".to_owned())?
-            })
+            running
+                .into_iter()
+                .try_for_each(|thread| thread.join().map_err(|_| "a thread panicked".to_owned())?)
         })?;
-        Ok(tallies.into_inner().unwrap_or_else(PoisonError::into_inner))
+        Ok(counts_by_part.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -300,7 +302,7 @@ fn main() -> Result<ExitCode> {
     for item in reader.walk(1) {
         match item? {
             Item::Record(record, _) => records.push(record),
-            other => return Err(format!("the ledger is not whole: {other:?}").into()),
+            other => return Err(format!("the ledger is damaged: {other:?}").into()),
         }
     }
     let parts = parts(&disk, &reader)?;
@@ -313,14 +315,20 @@ fn main() -> Result<ExitCode> {
         options.seed
     );
     let sweep = Sweep { disk, records, parts, seed: options.seed };
-    let tallies = sweep.run(options.flips)?;
+    let counts_by_part = sweep.run(options.flips)?;
     println!("{:<34} {:>9} {:>9} {:>9}", "flipped bits of", "located", "dead", "silent");
-    let mut all = Tally::default();
-    for (part, tally) in &tallies {
-        println!("{:<34} {:>9} {:>9} {:>9}", part.name(), tally.located, tally.dead, tally.silent);
-        all.located += tally.located;
-        all.dead += tally.dead;
-        all.silent += tally.silent;
+    let mut all = FlipCounts::default();
+    for (part, counts) in &counts_by_part {
+        println!(
+            "{:<34} {:>9} {:>9} {:>9}",
+            part.name(),
+            counts.located,
+            counts.dead,
+            counts.silent
+        );
+        all.located += counts.located;
+        all.dead += counts.dead;
+        all.silent += counts.silent;
     }
     println!("{:<34} {:>9} {:>9} {:>9}", "all", all.located, all.dead, all.silent);
     println!("in {:.0} s", start.elapsed().as_secs_f64());

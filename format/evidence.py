@@ -2,8 +2,8 @@
 
 Usage: evidence.py FIGURES... > EVIDENCE.md
 
-Each file holds what `ledger lab ... --json` (`.jsonl`), the sweep (`.txt`), `tests/zoo/run`
-(`.zoo`), `tests/coverage/run` (`.cov`) or `fuzz/run` (`.fuzz`) printed, below a line `{"type": "code", "commit": "..."}`. It copies figures and computes
+Each file holds what `ledger lab ... --json` (`.jsonl`), the sweep (`.txt`), `tests/mutants/run`
+(`.mutants`), `tests/coverage/run` (`.cov`) or `fuzz/run` (`.fuzz`) printed, below a line `{"type": "code", "commit": "..."}`. It copies figures and computes
 fractions, and knows none by heart: what was not run is said to be missing.
 """
 
@@ -107,33 +107,33 @@ def lives(all_of, out):
     out("")
 
 
-ZOO = re.compile(r"^zoo: (\w+) (\S+) (?:killed-by=(\S+) acted=(\S+)|survived) .*seconds=(\S+)", re.M)
+KILLS = re.compile(r"^mutant: (\w+) (\S+) (?:killed-by=(\S+) hits=(\S+)|survived) .*seconds=(\S+)", re.M)
 
 
-# All there are, each a line of `bugs!`: what was not tried is said.
-BUG = re.compile(r'^    (\w+), "[^"]+", "', re.M)
-BUGS = pathlib.Path(__file__).resolve().parent.parent / "src" / "zoo.rs"
+# Every mutant, a line each: the page lists those that were not run.
+MUTANT = re.compile(r'^    (\w+), "[^"]+", "', re.M)
+MUTANTS = pathlib.Path(__file__).resolve().parent.parent / "src" / "sim" / "mutants.rs"
 
 
-def zoo(texts, out):
-    out("## Seeded bugs\n")
+def mutants(texts, out):
+    out("## Mutants (seeded bugs)\n")
     kills = {}
     for commit, text in texts:
-        kills |= {found[0]: (*found, commit) for found in ZOO.findall(text)}
+        kills |= {found[0]: (*found, commit) for found in KILLS.findall(text)}
     if not kills:
         out("Not run for this page.")
         return
-    bugs = [it for it in kills.values() if it[0] != "Harmless"]
+    bugs = [it for it in kills.values() if it[0] != "NoOp"]
     found = sum(1 for it in bugs if it[2])
     seconds = sum(float(it[4]) for it in bugs)
-    out(f"{found} of {len(bugs)} that were let loose were found, in {seconds:.0f} seconds.")
-    missing = [name for name in BUG.findall(BUGS.read_text(encoding="utf-8")) if name not in kills]
+    out(f"{found} of {len(bugs)} were found by a test, in {seconds:.0f} seconds.")
+    missing = [name for name in MUTANT.findall(MUTANTS.read_text(encoding="utf-8")) if name not in kills]
     if missing:
-        out(f"Not let loose for this page: {', '.join(missing)}.")
-    out("The test that found each, and how often the bug had been come upon by then:\n")
-    out("| bug | hazard | found by | come upon | commit |\n|---|---|---|---|---|")
-    for name, hazard, killer, acted, _, commit in kills.values():
-        out(f"| {name} | {hazard} | {killer or 'nothing'} | {acted} | `{commit}` |")
+        out(f"Not run for this page: {', '.join(missing)}.")
+    out("The test that found each, and how often the mutant had been reached:\n")
+    out("| mutant | hazard | found by | hits | commit |\n|---|---|---|---|---|")
+    for name, hazard, killer, hits, _, commit in kills.values():
+        out(f"| {name} | {hazard} | {killer or 'nothing'} | {hits} | `{commit}` |")
 
 
 COVERED = re.compile(r"^(format|log)/\S+ +\d+ +\d+ +\S+ +\d+ +\d+ +\S+ +(\d+) +(\d+)", re.M)
@@ -178,7 +178,7 @@ def main():
         values += figures
         if path.endswith(".txt"):
             sweeps.append((commit, text))
-        if path.endswith(".zoo"):
+        if path.endswith(".mutants"):
             hunts.append((commit, text))
         if path.endswith(".cov"):
             covered.append((commit, text))
@@ -200,7 +200,7 @@ def main():
     if not sweeps:
         out("Not run for this page: `cargo run --release --example sweep`.\n")
     out("The same sweep on other logs: `benches/peers/FLIPS.md`, where it was made.\n")
-    zoo(hunts, out)
+    mutants(hunts, out)
     coverage(covered, out)
     fuzzed(runs, out)
 

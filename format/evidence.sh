@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the laboratory, the faults, the flips, all seeded bugs, the coverage and the fuzz targets, and
+# Runs the laboratory, the faults, the flips, all mutants, the coverage and the fuzz targets, and
 # writes EVIDENCE.md anew. Hours.
 # Usage: format/evidence.sh [OPS [SEED]]
 set -euo pipefail
@@ -19,9 +19,9 @@ done
 figures life.jsonl "$ledger" lab endure --ops 100000 --seed "$seed" --json
 figures faults.jsonl "$ledger" lab run --ops 0 --faults 1 --seed "$seed" --json
 figures flips.txt target/release/examples/sweep --flips 100000 --seed "$seed"
-figures bugs.zoo tests/zoo/run all
+figures killed.mutants tests/mutants/run all
 figures lines.cov tests/coverage/run
 figures targets.fuzz fuzz/run 600
 python3 format/evidence.py "$work"/{crashes,ordered-append,psow512,psow4096,life,faults}.jsonl \
-  "$work/flips.txt" "$work/bugs.zoo" "$work/lines.cov" "$work/targets.fuzz" > "$work/page.md"
+  "$work/flips.txt" "$work/killed.mutants" "$work/lines.cov" "$work/targets.fuzz" > "$work/page.md"
 mv "$work/page.md" format/EVIDENCE.md

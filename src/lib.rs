@@ -1,27 +1,28 @@
 #![doc = include_str!("../README.md")]
 
-/// A seeded bug: `bug!(Name)` tells whether it is enabled, and `bug!(Name => ...)` runs the code
-/// only then. Builds without `--cfg bug_zoo` contain none; see `src/zoo.rs`.
+/// A seeded bug, for testing the tests: `mutant!(Name)` is true while the mutant is enabled, and
+/// `mutant!(Name => ...)` then runs the code after the arrow. Without `--cfg mutants` the first is
+/// `false` and the second is empty. The mutants are listed in `src/sim/mutants.rs`.
 #[doc(hidden)]
-#[cfg(not(bug_zoo))]
+#[cfg(not(mutants))]
 #[macro_export]
-macro_rules! bug {
+macro_rules! mutant {
     ($name:ident) => {
         false
     };
-    ($name:ident => $($does:tt)+) => {};
+    ($name:ident => $($effect:tt)+) => {};
 }
 
 #[doc(hidden)]
-#[cfg(bug_zoo)]
+#[cfg(mutants)]
 #[macro_export]
-macro_rules! bug {
+macro_rules! mutant {
     ($name:ident) => {
-        $crate::zoo::is_loose($crate::zoo::Bug::$name)
+        $crate::sim::mutants::is_enabled($crate::sim::mutants::Mutant::$name)
     };
-    ($name:ident => $($does:tt)+) => {
-        if $crate::bug!($name) {
-            $($does)+;
+    ($name:ident => $($effect:tt)+) => {
+        if $crate::mutant!($name) {
+            $($effect)+;
         }
     };
 }
@@ -30,16 +31,12 @@ pub mod error;
 #[cfg(feature = "plan-files")]
 pub mod files;
 pub mod format;
-#[cfg(any(test, feature = "sim"))]
-pub mod lab;
 pub mod ledger;
 pub mod log;
 pub mod plan;
-#[cfg(any(test, feature = "sim"))]
+#[cfg(any(test, feature = "sim", mutants))]
 pub mod sim;
 pub mod storage;
-#[cfg(bug_zoo)]
-pub mod zoo;
 
 pub use error::{Error, ErrorKind, Location, Result};
 pub use ledger::{

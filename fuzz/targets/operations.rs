@@ -14,7 +14,7 @@ use plan_ledger::log::{
     Batch, Durability, KIND_RECOVERY_NOTE, Log, LogOptions, LoggedRecord, UidSource, VerifyOptions,
     verify,
 };
-use plan_ledger::sim::{Effect, Failure, Loss, OsError, Rule, SimDisk};
+use plan_ledger::sim::{FaultEffect, FaultAction, Loss, OsError, FaultRule, SimDisk};
 use plan_ledger::storage::Storage;
 use plan_ledger_fuzz::Fields;
 
@@ -199,16 +199,16 @@ fn record(fields: &mut Fields<'_>) -> NewRecord {
 
 /// A call that fails once, with some of its effect. It is one of the next ones. What a write leaves
 /// are whole sectors: a cut inside of one cannot be told from rot, and is refused.
-fn rule(fields: &mut Fields<'_>) -> Rule {
+fn rule(fields: &mut Fields<'_>) -> FaultRule {
     let error = fields.pick(&[OsError::Io, OsError::NoSpace, OsError::Quota]);
     let part = fields.u8();
     let effect = fields.pick(&[
-        Effect::Nothing,
-        Effect::Everything,
-        Effect::Part(part.into()),
-        Effect::Revert,
+        FaultEffect::Nothing,
+        FaultEffect::Everything,
+        FaultEffect::Part(part.into()),
+        FaultEffect::Revert,
     ]);
-    Rule::next(Failure::Error(error, effect)).nth(1 + u64::from(fields.u8() % 64))
+    FaultRule::next(FaultAction::Error(error, effect)).nth(1 + u64::from(fields.u8() % 64))
 }
 
 fn is_of_the_disk(error: &Error) -> bool {

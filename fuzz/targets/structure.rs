@@ -8,8 +8,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use plan_ledger::format::{
-    Chain, Codec, FOOTER_SIZE, Footer, HEAD_SLOT_SIZE, Head, HeadState, HeadSync, HeadView,
-    HeaderReplica, INDEX_HEADER_SIZE, Index, IndexBuilder, NewRecord, Reason,
+    Chain, Codec, FOOTER_SIZE, Footer, HEAD_SLOT_SIZE, Head, HeadState, HeadSync, HeadSlots,
+    HeaderReplica, INDEX_HEADER_SIZE, Index, IndexBuilder, NewRecord, SegmentReason,
     SNAPSHOT_HEADER_SIZE, SegmentHeader, SegmentName, SnapshotBase, SnapshotHeader, SnapshotName,
     index_crc, peek_seek_length, read_seeks,
 };
@@ -44,7 +44,7 @@ fn change(bytes: &mut [u8], fields: &mut Fields<'_>) {
 }
 
 fn head_bytes(data: &[u8]) {
-    let view = HeadView::decode(data);
+    let view = HeadSlots::decode(data);
     for (slot, bytes) in view.slots.iter().zip(data.chunks(HEAD_SLOT_SIZE)) {
         if let Some(head) = slot {
             assert_eq!(head.encode(), bytes);
@@ -98,12 +98,12 @@ fn segment(fields: &mut Fields<'_>) {
         created: fields.u64(),
         prealloc_len: fields.u64(),
         reason: fields.pick(&[
-            Reason::Create,
-            Reason::Rotate,
-            Reason::FenceAfterCrash,
-            Reason::FenceAfterIoError,
-            Reason::Import,
-            Reason::Fork,
+            SegmentReason::Create,
+            SegmentReason::Rotate,
+            SegmentReason::FenceAfterCrash,
+            SegmentReason::FenceAfterIoError,
+            SegmentReason::Import,
+            SegmentReason::Fork,
         ]),
         born_last: fields.u64(),
         born_end: fields.u64(),
@@ -290,7 +290,7 @@ fn sealed_header() -> SegmentHeader {
         writer_epoch: 1,
         created: 1,
         prealloc_len: 1 << 20,
-        reason: Reason::Create,
+        reason: SegmentReason::Create,
         born_last: 0,
         born_end: 0,
         genesis: [1; 16],

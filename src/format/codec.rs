@@ -1,6 +1,6 @@
-//! How payloads are encoded, by number: the bodies themselves are none of this layer's business.
+//! Numbers of payload encodings. This layer does not decode payloads.
 
-/// How a payload is encoded. The numbers are on disk.
+/// The encoding of a payload. The numbers are on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Codec {
@@ -8,7 +8,7 @@ pub enum Codec {
     Bincode = 1,
     /// Canonical JSON.
     Json = 2,
-    /// Bytes as they are.
+    /// Opaque bytes.
     Raw = 3,
 }
 
@@ -35,9 +35,9 @@ impl Codec {
 mod tests {
     use super::*;
 
-    /// Goal: a number means one codec or none, for ever.
+    /// Goal: each number means one codec or none; the numbers never change.
     #[test]
-    fn a_number_means_one_codec_or_none() {
+    fn codec_numbers_are_unique() {
         let known: Vec<u8> = (0..=255)
             .filter(|number| Codec::from_number(*number).is_some_and(|it| it.number() == *number))
             .collect();

@@ -1,52 +1,52 @@
-//! Making a record frame, in three stages, so that each can be done where it costs least.
+//! Encoding a record frame, in three stages, so that each runs where it costs least.
 //!
-//! 1. [`Digested`]: all that depends on the payload alone. It reads every byte, and needs no lock.
-//! 2. [`append_frame`]: the bytes that depend on the record's place in the log: seq, time, chain.
-//! 3. [`stamp_frame`]: what is known only when the write starts: `inflight`, and so both CRCs.
+//! 1. [`HashedRecord`] holds everything that depends on the payload alone. Making it reads every
+//!    byte, and needs no lock.
+//! 2. [`append_frame`] adds what depends on the position in the log: seq, time and chain.
+//! 3. [`stamp_frame`] adds what is known only when the write starts: `inflight`, and so both CRCs.
 //!
-//! Left out on purpose: limits of a batch, which the log checks.
+//! The log checks the limits of batches and payloads before the first stage.
 
 use super::bytes::put;
-use super::frame::{CHAIN_SIZE, FLAG_NO_ZERO_RUN, SECTOR, at, header_crc};
-use super::hash::{content_hash, content_hashes};
-use super::{
-    Chain, ChainKey, FRAME_HEADER_SIZE, FRAME_MAGIC, NewRecord, PAYLOAD_LENGTH_MAX, Placement,
-    RecordHeader, Seed, Stamp, frame_size,
+use super::frame::{
+    CHAIN_SIZE, FLAG_NO_ZERO_RUN, FRAME_HEADER_SIZE, FRAME_MAGIC, NewRecord, PAYLOAD_LENGTH_MAX,
+    RecordHeader, SECTOR, Stamp, at, frame_size, header_crc,
 };
+use super::hash::{Chain, ChainKey, CrcSeed, Placement, content_hash, content_hashes};
 
-/// A record and what follows from its payload alone.
+/// A record, and the parts of its frame that depend on the payload alone.
 #[derive(Debug, Clone, Copy)]
-pub struct Digested<'a> {
+pub struct HashedRecord<'a> {
     record: &'a NewRecord,
     payload_length: u32,
     payload_hash: [u8; 32],
     flags: u8,
 }
 
-impl<'a> Digested<'a> {
-    /// Read the payload. It must not exceed [`PAYLOAD_LENGTH_MAX`]; the log checks it before.
+impl<'a> HashedRecord<'a> {
+    /// Hash a payload, which must not exceed [`PAYLOAD_LENGTH_MAX`].
     #[must_use]
     pub fn new(record: &'a NewRecord) -> Self {
-        Self::hashed(record, content_hash(&record.payload))
+        Self::with_hash(record, content_hash(&record.payload))
     }
 
-    /// The same of several records.
+    /// Hash several payloads at once.
     #[must_use]
-    pub fn each(records: &[&'a NewRecord]) -> Vec<Self> {
+    pub fn new_all(records: &[&'a NewRecord]) -> Vec<Self> {
         if let [record] = records {
             return vec![Self::new(record)];
         }
         let payloads: Vec<&[u8]> = records.iter().map(|record| &*record.payload).collect();
         let hashes = content_hashes(&payloads);
-        records.iter().zip(hashes).map(|(record, hash)| Self::hashed(record, hash)).collect()
+        records.iter().zip(hashes).map(|(record, hash)| Self::with_hash(record, hash)).collect()
     }
 
-    fn hashed(record: &'a NewRecord, payload_hash: [u8; 32]) -> Self {
+    fn with_hash(record: &'a NewRecord, payload_hash: [u8; 32]) -> Self {
         let payload = &record.payload;
         let payload_length = u32::try_from(payload.len())
             .ok()
             .filter(|length| *length <= PAYLOAD_LENGTH_MAX)
-            .expect("the log refuses longer payloads before it digests them");
+            .expect("the log rejects longer payloads before it hashes them");
         let pad = frame_size(payload.len()) - FRAME_HEADER_SIZE - payload.len() - CHAIN_SIZE;
         let zeros_at_end = payload.iter().rev().take_while(|byte| **byte == 0).count() + pad;
         let flags =
@@ -54,23 +54,23 @@ impl<'a> Digested<'a> {
         Self { record, payload_length, payload_hash, flags }
     }
 
-    /// Size of its frame on disk.
+    /// Size of the frame on disk.
     #[must_use]
     pub fn frame_size(&self) -> usize {
         frame_size(self.record.payload.len())
     }
 }
 
-/// Append a record's frame to `out` and return its chain value. `inflight` of the stamp and both
-/// CRCs are left zero: it is no frame until [`stamp_frame`] has put them in.
+/// Append a record's frame to `out` and return its chain value. `inflight` and both CRCs stay zero:
+/// the frame is invalid until [`stamp_frame`] fills them in.
 pub fn append_frame(
     out: &mut Vec<u8>,
-    digested: &Digested<'_>,
+    hashed: &HashedRecord<'_>,
     stamp: Stamp,
     key: &ChainKey,
     previous: &Chain,
 ) -> Chain {
-    let Digested { record, payload_length, payload_hash, flags } = digested;
+    let HashedRecord { record, payload_length, payload_hash, flags } = hashed;
     let header = RecordHeader {
         stamp,
         kind: record.kind,
@@ -81,7 +81,7 @@ pub fn append_frame(
     let chain = key.link(previous, &header.logical(), payload_hash);
 
     let start = out.len();
-    out.resize(start + digested.frame_size(), 0);
+    out.resize(start + hashed.frame_size(), 0);
     let frame = out.get_mut(start..).expect("just resized");
     put(frame, at::MAGIC, &FRAME_MAGIC);
     put(frame, at::PAYLOAD_LENGTH, &payload_length.to_le_bytes());
@@ -98,8 +98,8 @@ pub fn append_frame(
     chain
 }
 
-/// Finish a frame that [`append_frame`] made, for the place where it is about to be written.
-pub fn stamp_frame(frame: &mut [u8], inflight: u32, seed: &Seed) {
+/// Complete a frame from [`append_frame`] for the position where it is about to be written.
+pub fn stamp_frame(frame: &mut [u8], inflight: u32, seed: &CrcSeed) {
     put(frame, at::INFLIGHT, &inflight.to_le_bytes());
     let body = frame.get(FRAME_HEADER_SIZE..).expect("a frame is longer than its header");
     let body_crc = seed.crc(body);
@@ -108,7 +108,7 @@ pub fn stamp_frame(frame: &mut [u8], inflight: u32, seed: &Seed) {
     put(frame, at::HEADER_CRC, &header_crc.to_le_bytes());
 }
 
-/// Append a record's whole frame to `out` and return its chain value: all three stages at once.
+/// Append a complete frame to `out` and return its chain value: all three stages at once.
 pub fn encode_frame(
     out: &mut Vec<u8>,
     record: &NewRecord,
@@ -118,30 +118,30 @@ pub fn encode_frame(
     previous: &Chain,
 ) -> Chain {
     let start = out.len();
-    let chain = append_frame(out, &Digested::new(record), stamp, key, previous);
+    let chain = append_frame(out, &HashedRecord::new(record), stamp, key, previous);
     stamp_frame(out.get_mut(start..).expect("just appended"), stamp.inflight, &placement.seed());
     chain
 }
 
-/// Whether the bytes hold a run of 512 zeros or more. Such a run covers every 512th byte at
-/// least once, so only around those that are zero is there more to look at.
+/// Whether the bytes contain a run of at least 512 zeros. Such a run covers at least one of every
+/// 512th byte, so only the neighbourhoods of those that are zero need a closer look.
 fn has_zero_run(bytes: &[u8]) -> bool {
     let is_zero = |byte: &&u8| **byte == 0;
-    (SECTOR - 1..bytes.len()).step_by(SECTOR).any(|place| {
-        let (before, behind) = bytes.split_at(place);
-        let behind = behind.iter().take_while(is_zero).take(SECTOR).count();
-        behind > 0 && behind + before.iter().rev().take_while(is_zero).count() >= SECTOR
+    (SECTOR - 1..bytes.len()).step_by(SECTOR).any(|middle| {
+        let (before, after) = bytes.split_at(middle);
+        let after = after.iter().take_while(is_zero).take(SECTOR).count();
+        after > 0 && after + before.iter().rev().take_while(is_zero).count() >= SECTOR
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Codec;
     use super::*;
+    use crate::format::Codec;
 
-    /// Goal: a run of zeros is found wherever it stands, and nothing shorter is taken for one.
+    /// Goal: a run of 512 zeros is found at every offset, and a shorter run is not.
     #[test]
-    fn zero_runs_are_found_at_every_place() {
+    fn zero_runs_are_found_at_every_offset() {
         for start in 0..1100 {
             let mut bytes = vec![1; 2000];
             bytes[start..start + SECTOR - 1].fill(0);
@@ -151,9 +151,9 @@ mod tests {
         }
     }
 
-    /// Goal: NZ is said of payload and pad together, although it is found from the payload alone.
+    /// Goal: the NZ flag covers payload and pad together, although it is computed from the payload.
     #[test]
-    fn the_flag_counts_the_pad() {
+    fn no_zero_run_flag_includes_the_pad() {
         let key = ChainKey::new(&[9; 16]);
         let stamp = Stamp { seq: 1, time: 2, ordinal: 3, inflight: 1, batch_left: 0 };
         for length in 500..1200 {
@@ -162,7 +162,7 @@ mod tests {
                 payload[length - zeros..].fill(0);
                 let record = NewRecord { kind: 1, codec: Codec::Raw, schema: 1, payload };
                 let mut frame = Vec::new();
-                append_frame(&mut frame, &Digested::new(&record), stamp, &key, &Chain::GENESIS);
+                append_frame(&mut frame, &HashedRecord::new(&record), stamp, &key, &Chain::GENESIS);
                 let padded = &frame[FRAME_HEADER_SIZE..frame.len() - CHAIN_SIZE];
                 let is_set = frame[at::FLAGS] & FLAG_NO_ZERO_RUN != 0;
                 assert_eq!(is_set, !has_zero_run(padded), "{zeros} zeros at the end of {length}");

@@ -1,25 +1,25 @@
-//! The fields of a frame, one after the other, for people who look at bytes.
+//! The fields of a frame as byte ranges, for `inspect`.
 //!
-//! Invariants: nothing is believed. The fields cover every byte, each once, whatever they hold; a
-//! payload length that cannot be is cut to what there is.
+//! Nothing is validated. Invariant: the fields cover every byte exactly once, whatever the bytes are;
+//! an impossible payload length is limited to the bytes that exist.
 
 use super::bytes::{u16_at, u32_at, u64_at};
 use super::frame::{CHAIN_SIZE, FRAME_HEADER_SIZE, at, peek_payload_length};
 
-/// A part of a frame.
+/// A field of a frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FrameField {
     /// Its name in `format/log.md`.
     pub name: &'static str,
-    /// Where it starts in the frame, in bytes.
+    /// Offset of its first byte in the frame.
     pub start: usize,
-    /// Where it ends.
+    /// Offset past its last byte.
     pub end: usize,
-    /// The number that it holds, if it holds one.
+    /// Its value, if it is a number.
     pub number: Option<u64>,
 }
 
-/// How wide a field of the header is, if it is a number.
+/// The type of a header field.
 #[derive(Debug, Clone, Copy)]
 enum Width {
     Bytes,
@@ -29,7 +29,7 @@ enum Width {
     Eight,
 }
 
-/// The header's fields, in order: each ends where the next one starts.
+/// The header fields in order; each ends where the next one starts.
 const HEADER: [(&str, usize, Width); 13] = [
     ("magic", at::MAGIC, Width::Bytes),
     ("payload_length", at::PAYLOAD_LENGTH, Width::Four),
@@ -46,11 +46,11 @@ const HEADER: [(&str, usize, Width); 13] = [
     ("header_crc", at::HEADER_CRC, Width::Four),
 ];
 
-/// The fields of the bytes of one frame.
+/// Split the bytes of one frame into fields.
 #[must_use]
 pub fn frame_fields(bytes: &[u8]) -> Vec<FrameField> {
     let Some(head) = bytes.get(..FRAME_HEADER_SIZE) else {
-        return part("bytes", 0, bytes.len()).into_iter().collect();
+        return field("bytes", 0, bytes.len()).into_iter().collect();
     };
     let ends = HEADER.iter().skip(1).map(|(_, start, _)| *start).chain([FRAME_HEADER_SIZE]);
     let header = HEADER.iter().zip(ends).map(|((name, start, width), end)| {
@@ -67,23 +67,23 @@ pub fn frame_fields(bytes: &[u8]) -> Vec<FrameField> {
     let claimed = peek_payload_length(bytes).unwrap_or(0);
     let payload = FRAME_HEADER_SIZE.saturating_add(claimed).min(chain);
     let body = [
-        part("payload", FRAME_HEADER_SIZE, payload),
-        part("pad", payload, chain),
-        part("chain", chain, bytes.len()),
+        field("payload", FRAME_HEADER_SIZE, payload),
+        field("pad", payload, chain),
+        field("chain", chain, bytes.len()),
     ];
     header.chain(body.into_iter().flatten()).collect()
 }
 
-fn part(name: &'static str, start: usize, end: usize) -> Option<FrameField> {
+fn field(name: &'static str, start: usize, end: usize) -> Option<FrameField> {
     (start < end).then_some(FrameField { name, start, end, number: None })
 }
 
 #[cfg(test)]
 mod tests {
-    //! Goal: every byte belongs to exactly one field, of good frames and of anything else.
+    //! Goal: every byte belongs to exactly one field, in valid frames and in any other bytes.
 
-    use super::super::{Chain, ChainKey, Codec, NewRecord, Placement, Stamp, encode_frame};
     use super::*;
+    use crate::format::{Chain, ChainKey, Codec, NewRecord, Placement, Stamp, encode_frame};
 
     fn assert_covers(bytes: &[u8]) {
         let mut at = 0;

@@ -1,24 +1,28 @@
-//! The footer of a sealed segment: what is in it, where its index is, and its header again.
+//! The footer of a sealed segment: its range of records, the position of its index, and a replica of
+//! the segment header.
 //!
-//! Invariants: every byte is under the CRC, which is seeded with the footer's place; reserved bytes
-//! are zero; a footer that decodes is one that follows from some data, so that nobody need check
-//! its fields against each other again. Left out on purpose: whether they are true of the data,
-//! which only the frames say.
+//! Invariants: the CRC covers every byte and is seeded with the footer's position; reserved bytes
+//! are zero. The fields of a decoded footer are consistent with each other. Whether they match the
+//! data is known only after reading the frames.
 
 use std::fmt;
 
-use super::bytes::{all_zero, array, put, u32_at, u64_at};
-use super::hash::crc32;
-use super::{
-    Chain, FRAME_ALIGNMENT, HeaderFault, HeaderReplica, INDEX_HEADER_SIZE, INDEX_LENGTH_MAX,
-    INDEX_RECORDS_MAX, Placement, SEGMENT_HEADER_SIZE, SegmentHeader, Uid,
-};
+use super::bytes::{Uid, all_zero, array, put, to_u64, u32_at, u64_at};
+use super::frame::FRAME_ALIGNMENT;
+use super::hash::{Chain, Placement, crc32};
+use super::segment::{HeaderFault, HeaderReplica, SEGMENT_HEADER_SIZE, SegmentHeader};
 
 /// Size of a footer: the last bytes of a sealed segment.
 pub const FOOTER_SIZE: usize = 4096;
+/// Size of an index header, which precedes the entries.
+pub const INDEX_HEADER_SIZE: usize = 64;
+/// The longest index, in bytes.
+pub const INDEX_LENGTH_MAX: u64 = 16 * 1024 * 1024;
+/// The most records of an indexed segment.
+pub const INDEX_RECORDS_MAX: u64 = 1 << 20;
 
 const MAGIC: [u8; 8] = *b"PLFOOT\r\n";
-/// Offsets in a sealed segment are below this, so that a posting fits into 32 bits.
+/// Offsets in a sealed segment are below this limit, so that a posting fits into 32 bits.
 const DATA_END_MAX: u64 = 1 << 38;
 
 mod at {
@@ -41,20 +45,20 @@ mod at {
     pub(super) const CRC: usize = 4092;
 }
 
-/// What a footer says of its segment.
+/// A segment footer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Footer {
     /// The segment's header.
     pub replica: HeaderReplica,
-    /// The last record; the one before the segment if it has none.
+    /// Sequence number of the last record; `base_seq - 1` if the segment is empty.
     pub last_seq: u64,
-    /// Where the last record ends and the index begins, in bytes.
+    /// Offset of the end of the last record, where the index starts.
     pub data_end: u64,
     /// Length of the index, in bytes.
     pub index_length: u64,
-    /// CRC of the index, seeded with its place.
+    /// CRC of the index, seeded with its position.
     pub index_crc: u32,
-    /// Number of the rule by which records were assigned to streams; 0 for none.
+    /// Number of the rule that assigned records to streams; 0 for none.
     pub stream_rule: u32,
     /// Time of the first record, in microseconds; 0 if there is none.
     pub time_first: u64,
@@ -66,16 +70,16 @@ pub struct Footer {
     pub data_hash: [u8; 32],
 }
 
-/// Why bytes are not a footer that may be used.
+/// Why bytes are not a usable footer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FooterFault {
     /// There are fewer bytes than a footer has.
-    Cut,
-    /// It is not a footer at all.
+    Truncated,
+    /// The bytes are not a footer.
     Magic,
     /// The checksum is wrong.
     Checksum,
-    /// The segment header in it is none that may be used.
+    /// Its replica is not a usable segment header.
     Header(HeaderFault),
     /// Intact, but a field is outside its range.
     Malformed(&'static str),
@@ -84,26 +88,28 @@ pub enum FooterFault {
 impl fmt::Display for FooterFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Cut => f.write_str("the file is too short for a footer"),
+            Self::Truncated => f.write_str("the file is too short for a footer"),
             Self::Magic => f.write_str("a sealed segment must end in a footer: wrong magic"),
             Self::Checksum => f.write_str("footer checksum mismatch"),
-            Self::Header(fault) => write!(f, "the header in an intact footer: {fault}"),
+            Self::Header(fault) => {
+                write!(f, "intact footer with an invalid header replica: {fault}")
+            }
             Self::Malformed(field) => {
-                write!(f, "intact footer with a value that is not allowed in {field}")
+                write!(f, "intact footer with an invalid value in {field}")
             }
         }
     }
 }
 
-/// Whether a segment of that length, the successor of which was made by a rotation, is sealed. All
-/// others are as long as they were made, or were made longer on the way to being sealed.
+/// Whether a segment file of that length is sealed, if a rotation created its successor. Any other
+/// segment has its preallocated length, or was extended on the way to being sealed.
 #[must_use]
 pub fn is_sealed_length(length: u64, prealloc_len: u64) -> bool {
     length < prealloc_len || !length.is_multiple_of(4096)
 }
 
 impl Footer {
-    /// Offset of the footer in its file, in bytes.
+    /// Offset of the footer in its file.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.data_end.saturating_add(self.index_length)
@@ -112,23 +118,23 @@ impl Footer {
     /// Length of the sealed file, in bytes.
     #[must_use]
     pub fn file_length(&self) -> u64 {
-        self.offset().saturating_add(wide(FOOTER_SIZE))
+        self.offset().saturating_add(to_u64(FOOTER_SIZE))
     }
 
-    /// The header of the segment.
+    /// The segment header.
     ///
     /// # Errors
-    /// What is wrong with the replica; nothing in a footer that was decoded.
+    /// The replica is invalid, which never happens in a decoded footer.
     pub fn header(&self) -> Result<SegmentHeader, HeaderFault> {
         self.replica.header()
     }
 
-    /// The initial value of the CRC of whatever stands at `offset` in segment `segment`.
+    /// The initial CRC of bytes at `offset` of a segment.
     pub(super) fn seed(segment: Uid, offset: u64) -> u32 {
         Placement { segment, offset }.seed().value()
     }
 
-    /// The footer's bytes. `header` is what the replica is of.
+    /// Encode the footer. `header` is the header that the replica copies.
     #[must_use]
     pub fn encode(&self, header: &SegmentHeader) -> Vec<u8> {
         let mut bytes = vec![0; FOOTER_SIZE];
@@ -155,17 +161,14 @@ impl Footer {
         bytes
     }
 
-    /// Check and read a footer, which stands at `offset` of its file.
-    ///
-    /// # Errors
-    /// What is wrong with it.
+    /// Validate and decode a footer at `offset` of its file.
     pub fn decode(bytes: &[u8], offset: u64) -> Result<Self, FooterFault> {
-        let bytes = bytes.get(..FOOTER_SIZE).ok_or(FooterFault::Cut)?;
+        let bytes = bytes.get(..FOOTER_SIZE).ok_or(FooterFault::Truncated)?;
         if array(bytes, at::MAGIC) != Some(MAGIC) {
             return Err(FooterFault::Magic);
         }
-        let segment: Uid = array(bytes, at::SEGMENT).ok_or(FooterFault::Cut)?;
-        let covered = bytes.get(..at::CRC).ok_or(FooterFault::Cut)?;
+        let segment: Uid = array(bytes, at::SEGMENT).ok_or(FooterFault::Truncated)?;
+        let covered = bytes.get(..at::CRC).ok_or(FooterFault::Truncated)?;
         if crc32(Self::seed(segment, offset), &[covered]) != u32_at(bytes, at::CRC) {
             return Err(FooterFault::Checksum);
         }
@@ -176,7 +179,7 @@ impl Footer {
             replica: bytes
                 .get(at::REPLICA..)
                 .and_then(HeaderReplica::of)
-                .ok_or(FooterFault::Cut)?,
+                .ok_or(FooterFault::Truncated)?,
             last_seq: u64_at(bytes, at::LAST_SEQ),
             data_end: u64_at(bytes, at::DATA_END),
             index_length: u64_at(bytes, at::INDEX_LENGTH),
@@ -184,32 +187,32 @@ impl Footer {
             stream_rule: u32_at(bytes, at::STREAM_RULE),
             time_first: u64_at(bytes, at::TIME_FIRST),
             time_last: u64_at(bytes, at::TIME_LAST),
-            chain_last: Chain(array(bytes, at::CHAIN_LAST).ok_or(FooterFault::Cut)?),
-            data_hash: array(bytes, at::DATA_HASH).ok_or(FooterFault::Cut)?,
+            chain_last: Chain(array(bytes, at::CHAIN_LAST).ok_or(FooterFault::Truncated)?),
+            data_hash: array(bytes, at::DATA_HASH).ok_or(FooterFault::Truncated)?,
         };
         let header = footer.header().map_err(FooterFault::Header)?;
         footer.check(&header, offset)?;
-        // What is said twice: decoding and encoding again gives these bytes or is refused.
+        // Redundant fields must match, so that encoding a decoded footer gives the same bytes.
         let is_same = (segment, u64_at(bytes, at::FIRST_SEQ)) == (header.segment, header.base_seq)
             && u64_at(bytes, at::INDEX_OFFSET) == footer.data_end
             && Some(u64_at(bytes, at::COUNT)) == footer.count(&header);
-        if is_same { Ok(footer) } else { Err(FooterFault::Malformed("a field that repeats one")) }
+        if is_same { Ok(footer) } else { Err(FooterFault::Malformed("redundant fields")) }
     }
 
-    /// Whether the fields go together.
+    /// Check that the fields are consistent.
     fn check(&self, header: &SegmentHeader, offset: u64) -> Result<(), FooterFault> {
         let malformed = |field| Err(FooterFault::Malformed(field));
-        let first_frame = wide(SEGMENT_HEADER_SIZE);
-        let is_aligned = |offset: u64| offset.is_multiple_of(wide(FRAME_ALIGNMENT));
+        let first_frame = to_u64(SEGMENT_HEADER_SIZE);
+        let is_aligned = |offset: u64| offset.is_multiple_of(to_u64(FRAME_ALIGNMENT));
         if !(first_frame..=DATA_END_MAX).contains(&self.data_end) || !is_aligned(self.data_end) {
             return malformed("data_end");
         }
-        let lengths = wide(INDEX_HEADER_SIZE)..=INDEX_LENGTH_MAX;
+        let lengths = to_u64(INDEX_HEADER_SIZE)..=INDEX_LENGTH_MAX;
         if !lengths.contains(&self.index_length) || !is_aligned(self.index_length) {
             return malformed("index_length");
         }
         if self.offset() != offset || offset.is_multiple_of(4096) {
-            return malformed("the footer's place");
+            return malformed("the position of the footer");
         }
         let Some(count) = self.count(header).filter(|count| *count <= INDEX_RECORDS_MAX) else {
             return malformed("last_seq");
@@ -225,20 +228,16 @@ impl Footer {
         Ok(())
     }
 
-    /// How many records the segment has; `None` if no segment can have so many.
+    /// The number of records; `None` if no segment can have that many.
     fn count(&self, header: &SegmentHeader) -> Option<u64> {
         self.last_seq.checked_add(1)?.checked_sub(header.base_seq)
     }
 }
 
-pub(super) fn wide(size: usize) -> u64 {
-    u64::try_from(size).expect("no supported machine has longer slices")
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::Reason;
     use super::*;
+    use crate::format::{HEADER_REPLICA_SIZE, SegmentReason};
 
     fn header() -> SegmentHeader {
         SegmentHeader {
@@ -253,7 +252,7 @@ mod tests {
             writer_epoch: 9,
             created: 10,
             prealloc_len: 1 << 20,
-            reason: Reason::Rotate,
+            reason: SegmentReason::Rotate,
             born_last: 0,
             born_end: 0,
             genesis: [14; 16],
@@ -276,26 +275,26 @@ mod tests {
         }
     }
 
-    /// Goal: what is written is what is read, its header is the segment's, and every single
-    /// flipped bit is noticed, as is a copy at another place.
+    /// Goal: encoding and decoding round-trip, the replica is the segment's header, and every flipped
+    /// bit is detected, as is a copy at another offset.
     #[test]
-    fn every_flipped_bit_of_a_footer_is_noticed() {
+    fn every_flipped_bit_of_a_footer_is_detected() {
         let (footer, bytes) = (footer(), footer().encode(&header()));
         assert_eq!(Footer::decode(&bytes, 8256), Ok(footer.clone()));
         assert_eq!(footer.header(), Ok(header()));
-        for place in 0..bytes.len() * 8 {
+        for bit in 0..bytes.len() * 8 {
             let mut damaged = bytes.clone();
-            damaged[place / 8] ^= 1 << (place % 8);
-            assert!(Footer::decode(&damaged, 8256).is_err(), "bit {place}");
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(Footer::decode(&damaged, 8256).is_err(), "bit {bit}");
         }
         assert_eq!(Footer::decode(&bytes, 8256 + 64), Err(FooterFault::Checksum));
-        assert_eq!(Footer::decode(&bytes[..4095], 8256), Err(FooterFault::Cut));
+        assert_eq!(Footer::decode(&bytes[..4095], 8256), Err(FooterFault::Truncated));
     }
 
-    /// Goal: an intact footer that no data leads to is refused.
-    /// Method: one field of a good one is changed at a time.
+    /// Goal: an intact footer with inconsistent fields is rejected.
+    /// Method: change one field of a valid footer at a time.
     #[test]
-    fn a_footer_that_no_data_leads_to_is_refused() {
+    fn inconsistent_footers_are_rejected() {
         let odd: &[fn(&mut Footer)] = &[
             |footer| footer.last_seq = 2,
             |footer| footer.last_seq = 3,
@@ -317,10 +316,9 @@ mod tests {
         }
     }
 
-    /// Goal: what is wrong with a footer is said in words that tell one from the other, bytes in
-    /// its reserved room included.
+    /// Goal: each fault has its own message, nonzero reserved bytes included.
     #[test]
-    fn what_is_wrong_with_a_footer_is_said() {
+    fn footer_faults_have_distinct_messages() {
         let mut bytes = footer().encode(&header());
         bytes[at::RESERVED] = 1;
         let crc = crc32(Footer::seed([2; 16], 8256), &[&bytes[..at::CRC]]);
@@ -340,6 +338,4 @@ mod tests {
             assert!(fault.to_string().contains(words), "{fault:?}: {fault}");
         }
     }
-
-    use super::super::HEADER_REPLICA_SIZE;
 }

@@ -1,24 +1,25 @@
-//! The record frame: `header(48) || payload || zero pad || chain(32)`, aligned to 64 bytes.
+//! Decoding the record frame: `header(48) || payload || zero pad || chain(32)`, aligned to 64 bytes.
 //!
-//! Left out on purpose: making one (`encode.rs`).
+//! A frame is validated in stages, each with its own type: [`CheckedHeader`] (the header CRC holds),
+//! [`CheckedFrame`] (the body CRC holds), [`Record`] (the chain holds). `encode.rs` writes frames.
 
 use super::bytes::{all_zero, array, put, u16_at, u32_at, u64_at};
-use super::hash::{Seed, content_hash};
-use super::{Chain, ChainKey, Codec, Placement};
+use super::codec::Codec;
+use super::hash::{Chain, ChainKey, CrcSeed, LOGICAL_SIZE, Placement, content_hash};
 
 /// The first bytes of a frame. All-zero is invalid by construction.
 pub const FRAME_MAGIC: [u8; 4] = *b"PLF1";
-/// Size of a frame's header.
+/// Size of a frame header.
 pub const FRAME_HEADER_SIZE: usize = 48;
-/// Frames start and end at multiples of this.
+/// Frames start and end at multiples of this size.
 pub const FRAME_ALIGNMENT: usize = 64;
 /// The longest payload.
 pub const PAYLOAD_LENGTH_MAX: u32 = 16 * 1024 * 1024;
-/// Kinds from here on may be skipped by a reader that does not know them.
+/// A reader may skip unknown kinds from this number on.
 pub const SKIPPABLE_KINDS_FROM: u16 = 0x8000;
 
 pub(super) const CHAIN_SIZE: usize = 32;
-/// A run of zeros this long is what a sector that was never written looks like.
+/// A run of this many zeros looks like a sector that was never written.
 pub(super) const SECTOR: usize = 512;
 pub(super) const FLAG_NO_ZERO_RUN: u8 = 1;
 const FLAG_COMPRESSED: u8 = 1 << 1;
@@ -40,54 +41,51 @@ pub(super) mod at {
     pub(crate) const HEADER_CRC: usize = 44;
 }
 
-/// What a caller wants recorded: the log adds the rest.
+/// A record to append; the log adds the [`Stamp`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewRecord {
-    /// What the payload is.
+    /// The type of the payload.
     pub kind: u16,
-    /// How it is encoded.
+    /// The encoding of the payload.
     pub codec: Codec,
-    /// Version of its layout.
+    /// The version of the payload's layout.
     pub schema: u16,
-    /// The bytes.
+    /// The payload.
     pub payload: Vec<u8>,
 }
 
-/// What the log adds to a record when it writes it.
+/// The fields that the log adds to a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
     /// Sequence number, gapless from 1.
     pub seq: u64,
-    /// Microseconds since the Unix epoch, never less than the record before.
+    /// Microseconds since the Unix epoch, never less than that of the previous record.
     pub time: u64,
     /// Low 32 bits of the segment's ordinal.
     pub ordinal: u32,
-    /// `seq` minus the durable seq when the write starts: all older ones had been synced.
+    /// `seq` minus the last synced seq when the write starts: older records were synced.
     pub inflight: u32,
-    /// Records of the same batch that follow.
+    /// The number of later records of the same batch.
     pub batch_left: u16,
 }
 
 /// A frame's header fields, without the CRCs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordHeader {
-    /// What the log stamped on it.
+    /// The fields that the log added.
     pub stamp: Stamp,
-    /// What the payload is.
+    /// The type of the payload.
     pub kind: u16,
-    /// How it is encoded.
+    /// The encoding of the payload.
     pub codec: Codec,
-    /// Version of its layout.
+    /// The version of the payload's layout.
     pub schema: u16,
     /// Length of the payload in bytes.
     pub payload_length: u32,
 }
 
-/// Size of the fields that the chain covers.
-pub(super) const LOGICAL_SIZE: usize = 27;
-
 impl RecordHeader {
-    /// What the first bytes of a frame say. `None` for a codec that nobody knows.
+    /// Decode the first bytes of a frame; `None` for an unknown codec.
     #[inline]
     pub(super) fn read(head: &[u8; FRAME_HEADER_SIZE]) -> Option<Self> {
         let [codec] = array(head, at::CODEC)?;
@@ -106,7 +104,7 @@ impl RecordHeader {
         })
     }
 
-    /// The fields that the chain covers, in its order.
+    /// The fields that the chain covers, in the chain's order.
     pub(super) fn logical(&self) -> [u8; LOGICAL_SIZE] {
         let mut bytes = [0; LOGICAL_SIZE];
         put(&mut bytes, 0, &self.payload_length.to_le_bytes());
@@ -120,21 +118,21 @@ impl RecordHeader {
     }
 }
 
-/// The checksum that belongs into a frame's header: over all that stands before it.
+/// The checksum of a frame header: over all bytes before the checksum itself.
 #[inline]
-pub(super) fn header_crc(seed: &Seed, head: &[u8]) -> u32 {
-    bug!(LengthOutsideCrc => return seed.crc(head.get(at::SEQ..at::HEADER_CRC).unwrap_or(head)));
+pub(super) fn header_crc(seed: &CrcSeed, head: &[u8]) -> u32 {
+    mutant!(LengthOutsideCrc => return seed.crc(head.get(at::SEQ..at::HEADER_CRC).unwrap_or(head)));
     seed.crc(head.get(..at::HEADER_CRC).unwrap_or(head))
 }
 
-/// Size on disk of a frame with a payload of that length.
+/// Size of a frame on disk.
 #[must_use]
 pub fn frame_size(payload_length: usize) -> usize {
     (FRAME_HEADER_SIZE + payload_length + CHAIN_SIZE).next_multiple_of(FRAME_ALIGNMENT)
 }
 
-/// The payload length that a frame's first bytes claim, if it is within the limit: how much to
-/// look at, before any of it is trusted.
+/// The payload length in an unvalidated frame header, if it is within the limit: how many bytes to
+/// read next.
 #[must_use]
 pub fn peek_payload_length(bytes: &[u8]) -> Option<usize> {
     let head = bytes.get(..FRAME_HEADER_SIZE)?;
@@ -143,7 +141,7 @@ pub fn peek_payload_length(bytes: &[u8]) -> Option<usize> {
     (is_frame && claimed <= PAYLOAD_LENGTH_MAX).then(|| usize::try_from(claimed).ok()).flatten()
 }
 
-/// The kind that a frame's first bytes claim, before any of it is trusted: also where its sums do not hold.
+/// The kind in an unvalidated frame header.
 #[must_use]
 pub fn peek_kind(bytes: &[u8]) -> Option<u16> {
     let head = bytes.get(..FRAME_HEADER_SIZE)?;
@@ -151,61 +149,61 @@ pub fn peek_kind(bytes: &[u8]) -> Option<u16> {
     is_frame.then(|| u16_at(head, at::KIND))
 }
 
-/// Why bytes are not a valid frame at their place.
+/// Why bytes are not a valid frame at their position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrameFault {
-    /// The place holds zeros: nothing was written here.
+    /// The position holds zeros: nothing was written.
     Empty,
     /// The bytes end before the frame does.
-    Cut,
+    Truncated,
     /// The magic is wrong.
     Magic,
     /// The header's CRC is wrong.
     HeaderCrc,
     /// The CRC of payload, pad and chain is wrong.
     BodyCrc,
-    /// The CRCs are right but the content breaks the format: a length over the limit, a codec or
-    /// flag that does not exist, a pad that is not zero, another segment's ordinal; or it breaks a
-    /// rule of what follows what: a time that goes back, a batch that is not continued.
+    /// The CRCs are valid but the content breaks the format: a length over the limit, an unknown
+    /// codec or flag, a nonzero pad, the ordinal of another segment; or the record cannot follow
+    /// its predecessor: its time is earlier, or it interrupts a batch.
     Malformed,
-    /// The CRCs are right but the sequence number is not the next one.
+    /// The CRCs are valid but the sequence number is not the next one.
     Seq,
-    /// The CRCs are right but the chain does not follow from the record before.
+    /// The CRCs are valid but the chain does not continue the previous record.
     Chain,
 }
 
 impl FrameFault {
-    /// A few words for people.
+    /// A description for people.
     #[must_use]
     pub fn describe(self) -> &'static str {
         match self {
             Self::Empty => "nothing was written here",
-            Self::Cut => "the bytes end inside a frame",
+            Self::Truncated => "the bytes end inside a frame",
             Self::Magic => "no frame starts here",
             Self::HeaderCrc => "frame header checksum mismatch",
             Self::BodyCrc => "frame body checksum mismatch",
-            Self::Malformed => "intact frame with fields that the format does not allow",
+            Self::Malformed => "intact frame with invalid fields",
             Self::Seq => "intact frame with the wrong sequence number",
-            Self::Chain => "intact frame whose chain does not follow from the record before",
+            Self::Chain => "intact frame whose chain does not continue the previous record",
         }
     }
 
-    /// Whether the bytes are intact, so that no crash can explain them.
+    /// Whether the checksums hold, so that no crash explains the fault.
     #[must_use]
     pub fn is_intact(self) -> bool {
         matches!(self, Self::Malformed | Self::Seq | Self::Chain)
     }
 }
 
-/// A frame's header whose CRC is right: its length may be believed. It is a copy, since what stands
-/// behind it may be read at another time.
+/// A frame header with a valid CRC, so that its length can be trusted. It is a copy: the body may be
+/// read later.
 #[derive(Debug, Clone, Copy)]
-pub struct CheckedHead {
+pub struct CheckedHeader {
     bytes: [u8; FRAME_HEADER_SIZE],
     length: usize,
 }
 
-/// A frame whose CRCs are right. Its place in the chain is not proved yet.
+/// A frame with valid CRCs. Its position in the chain is not verified.
 #[derive(Debug, Clone, Copy)]
 pub struct CheckedFrame<'a> {
     header: RecordHeader,
@@ -213,22 +211,22 @@ pub struct CheckedFrame<'a> {
     chain: Chain,
 }
 
-/// A record whose frame and place in the chain were verified.
+/// A record whose frame and position in the chain are verified.
 #[derive(Debug, Clone, Copy)]
 pub struct Record<'a> {
-    /// Its header.
+    /// The header.
     pub header: RecordHeader,
-    /// Its payload.
+    /// The payload.
     pub payload: &'a [u8],
-    /// Its chain value.
+    /// The chain value.
     pub chain: Chain,
 }
 
-impl CheckedHead {
-    /// Check the header at the start of `bytes`, which stand at the place of `seed`.
+impl CheckedHeader {
+    /// Validate the header at the start of `bytes`. `seed` belongs to their position.
     #[inline]
-    pub fn check(bytes: &[u8], seed: &Seed) -> Result<Self, FrameFault> {
-        let head = bytes.first_chunk::<FRAME_HEADER_SIZE>().ok_or(FrameFault::Cut)?;
+    pub fn check(bytes: &[u8], seed: &CrcSeed) -> Result<Self, FrameFault> {
+        let head = bytes.first_chunk::<FRAME_HEADER_SIZE>().ok_or(FrameFault::Truncated)?;
         if u32_at(head, at::MAGIC).to_le_bytes() != FRAME_MAGIC {
             let sector = bytes.get(..FRAME_ALIGNMENT).unwrap_or(head.as_slice());
             return Err(if all_zero(sector) { FrameFault::Empty } else { FrameFault::Magic });
@@ -236,7 +234,7 @@ impl CheckedHead {
         if header_crc(seed, head) != u32_at(head, at::HEADER_CRC) {
             return Err(FrameFault::HeaderCrc);
         }
-        // The header is what was written; now its length may be believed, within the limit.
+        // The header is intact, so its length can be trusted, within the limit.
         let payload_length = u32_at(head, at::PAYLOAD_LENGTH);
         let length = usize::try_from(payload_length).map_err(|_| FrameFault::Malformed)?;
         if payload_length > PAYLOAD_LENGTH_MAX {
@@ -245,24 +243,24 @@ impl CheckedHead {
         Ok(Self { bytes: *head, length })
     }
 
-    /// Size on disk of the frame.
+    /// Size of the frame on disk.
     #[must_use]
     pub fn frame_size(&self) -> usize {
         frame_size(self.length)
     }
 
-    /// Check the rest of the frame, whose bytes begin with those of the header, at the same place.
-    #[expect(clippy::inline_always, reason = "what is handed on by value is copied, then read")]
+    /// Validate the whole frame. `bytes` start with the header, at the same position.
+    #[expect(clippy::inline_always, reason = "a call would copy the returned value")]
     #[inline(always)]
     pub fn frame<'a>(
         &self,
         bytes: &'a [u8],
-        seed: &Seed,
+        seed: &CrcSeed,
         ordinal: u64,
     ) -> Result<CheckedFrame<'a>, FrameFault> {
         let Self { bytes: head, length } = self;
         let length = *length;
-        let body = bytes.get(FRAME_HEADER_SIZE..frame_size(length)).ok_or(FrameFault::Cut)?;
+        let body = bytes.get(FRAME_HEADER_SIZE..frame_size(length)).ok_or(FrameFault::Truncated)?;
         if seed.crc(body) != u32_at(head, at::BODY_CRC) {
             return Err(FrameFault::BodyCrc);
         }
@@ -282,10 +280,10 @@ impl CheckedHead {
 }
 
 impl<'a> CheckedFrame<'a> {
-    /// Check the frame at the start of `bytes`, which stands at `placement`.
+    /// Validate the frame at the start of `bytes`, which are at `placement`.
     pub fn check(bytes: &'a [u8], placement: Placement, ordinal: u64) -> Result<Self, FrameFault> {
         let seed = placement.seed();
-        CheckedHead::check(bytes, &seed)?.frame(bytes, &seed, ordinal)
+        CheckedHeader::check(bytes, &seed)?.frame(bytes, &seed, ordinal)
     }
 
     /// The header.
@@ -294,13 +292,13 @@ impl<'a> CheckedFrame<'a> {
         &self.header
     }
 
-    /// Size on disk.
+    /// Size of the frame on disk.
     #[must_use]
     pub fn size(&self) -> usize {
         frame_size(self.payload.len())
     }
 
-    /// Prove that this is record `seq`, and that its link is the one that was computed for it.
+    /// Verify that this is record `seq` with the given chain value.
     #[inline]
     pub fn verify_link(&self, seq: u64, link: &Chain) -> Result<Record<'a>, FrameFault> {
         if self.header.stamp.seq != seq {
@@ -312,7 +310,7 @@ impl<'a> CheckedFrame<'a> {
         Ok(self.trust())
     }
 
-    /// Prove that this is record `seq` and follows from the chain value `previous`.
+    /// Verify that this is record `seq` and continues the chain value `previous`.
     pub fn verify(
         &self,
         seq: u64,
@@ -326,8 +324,8 @@ impl<'a> CheckedFrame<'a> {
         self.verify_link(seq, &key.link(previous, &self.header.logical(), &payload_hash))
     }
 
-    /// The record, where the one before is missing and the link cannot be proved: for readers of
-    /// damaged ledgers, who say so.
+    /// The record without verification of its chain, for readers of damaged ledgers: the previous
+    /// record is missing.
     #[must_use]
     #[inline]
     pub fn trust(&self) -> Record<'a> {
@@ -335,9 +333,9 @@ impl<'a> CheckedFrame<'a> {
     }
 }
 
-/// Whether a frame that failed its CRC bears the mark of a torn write: a part of it that is never
-/// zero when written whole (a line of the header or of the chain, or, under the NZ flag, any
-/// sector of payload and pad) is zero. `bytes` runs from the frame's start to the end of the file.
+/// Whether a frame with an invalid CRC has the signature of a torn write: zeros in a part that is
+/// never zero in a complete frame (the first or last 64 bytes or, under the NZ flag, any sector of
+/// payload and pad). `bytes` run from the start of the frame to the end of the file.
 #[must_use]
 pub fn looks_torn(bytes: &[u8], placement: Placement) -> bool {
     let (Some(head), Some(line)) = (bytes.get(..FRAME_HEADER_SIZE), bytes.get(..FRAME_ALIGNMENT))
@@ -360,11 +358,11 @@ pub fn looks_torn(bytes: &[u8], placement: Placement) -> bool {
         return true;
     }
     let flags = head.get(at::FLAGS).copied().unwrap_or(0);
-    flags & FLAG_NO_ZERO_RUN != 0 && zero_sector(frame, placement.offset)
+    flags & FLAG_NO_ZERO_RUN != 0 && has_zero_sector(frame, placement.offset)
 }
 
-/// Whether a whole 512-byte sector of the file inside this frame is zero.
-fn zero_sector(frame: &[u8], offset: u64) -> bool {
+/// Whether the frame contains a complete 512-byte sector of zeros.
+fn has_zero_sector(frame: &[u8], offset: u64) -> bool {
     let into_sector = usize::try_from(offset % 512).unwrap_or(0);
     let first = (SECTOR - into_sector) % SECTOR;
     frame.get(first..).is_some_and(|rest| rest.chunks_exact(SECTOR).any(all_zero))
@@ -372,8 +370,8 @@ fn zero_sector(frame: &[u8], offset: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::encode_frame;
     use super::*;
+    use crate::format::encode_frame;
 
     const HERE: Placement = Placement { segment: [7; 16], offset: 4096 };
 
@@ -389,7 +387,7 @@ mod tests {
         (bytes, chain)
     }
 
-    /// Goal: encode and decode are inverse at every payload length around the alignments.
+    /// Goal: frames round-trip at every payload length around the alignments.
     #[test]
     fn frames_round_trip_at_every_small_length() {
         for length in 0..300 {
@@ -403,11 +401,11 @@ mod tests {
         }
     }
 
-    /// Goal: a header whose checksum happens to be zero is as good as any other (H8, H9).
+    /// Goal: a header whose checksum is zero is valid (H8, H9).
     /// Method: a CRC is an affine function of the bits that it covers, so the 32 bits of
     /// `inflight`, which nothing else covers, can be solved for.
     #[test]
-    fn a_checksum_of_zero_is_a_checksum() {
+    fn a_checksum_of_zero_is_valid() {
         let with = |inflight: u32| {
             let mut bytes = Vec::new();
             let record = NewRecord { kind: 1, codec: Codec::Raw, schema: 1, payload: vec![5; 9] };
@@ -446,28 +444,34 @@ mod tests {
         assert!(CheckedFrame::check(&damaged, HERE, 3).is_err());
     }
 
-    /// Goal: every bit of a frame, pad included, is covered (H7, H13), and every cut is noticed.
+    /// Goal: every flipped bit of a frame, pad included, is detected (H7, H13), and every truncation.
     #[test]
-    fn every_flipped_bit_and_every_cut_is_noticed() {
-        let (bytes, _) = encode(b"the payload of a frame with a pad behind it");
-        for place in 0..bytes.len() * 8 {
+    fn every_flipped_bit_and_truncation_is_detected() {
+        let (bytes, _) = encode(b"the payload of a frame with a pad after it");
+        for bit in 0..bytes.len() * 8 {
             let mut damaged = bytes.clone();
-            damaged[place / 8] ^= 1 << (place % 8);
-            assert!(CheckedFrame::check(&damaged, HERE, 3).is_err(), "bit {place}");
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(CheckedFrame::check(&damaged, HERE, 3).is_err(), "bit {bit}");
         }
         for length in 0..bytes.len() {
-            assert!(CheckedFrame::check(&bytes[..length], HERE, 3).is_err(), "cut at {length}");
+            assert!(
+                CheckedFrame::check(&bytes[..length], HERE, 3).is_err(),
+                "truncated to {length}"
+            );
         }
     }
 
-    /// Goal: a frame that was copied to another place or segment never validates (H24, H47).
+    /// Goal: a copy of a frame at another offset or in another segment is invalid (H24, H47).
     #[test]
-    fn a_frame_in_the_wrong_place_is_not_a_frame() {
+    fn a_misplaced_frame_is_invalid() {
         let (bytes, _) = encode(b"misdirected");
         let elsewhere = Placement { offset: 8192, ..HERE };
-        let stranger = Placement { segment: [8; 16], ..HERE };
+        let other_segment = Placement { segment: [8; 16], ..HERE };
         assert_eq!(CheckedFrame::check(&bytes, elsewhere, 3).err(), Some(FrameFault::HeaderCrc));
-        assert_eq!(CheckedFrame::check(&bytes, stranger, 3).err(), Some(FrameFault::HeaderCrc));
+        assert_eq!(
+            CheckedFrame::check(&bytes, other_segment, 3).err(),
+            Some(FrameFault::HeaderCrc)
+        );
         assert_eq!(CheckedFrame::check(&bytes, HERE, 4).err(), Some(FrameFault::Malformed));
     }
 
@@ -480,9 +484,9 @@ mod tests {
         }
     }
 
-    /// Goal: an impossible length is refused before anything is allocated for it (H4, H5).
+    /// Goal: an impossible length is rejected before anything is allocated for it (H4, H5).
     #[test]
-    fn impossible_lengths_are_refused() {
+    fn impossible_lengths_are_rejected() {
         for length in [PAYLOAD_LENGTH_MAX + 1, u32::MAX - 79, u32::MAX - 1, u32::MAX] {
             let (mut bytes, _) = encode(b"x");
             put(&mut bytes, at::PAYLOAD_LENGTH, &length.to_le_bytes());
@@ -492,7 +496,7 @@ mod tests {
         }
     }
 
-    /// Goal: a sector that was never written is recognised, a flipped bit is not called torn.
+    /// Goal: a missing sector is recognised as torn, and a flipped bit is not.
     #[test]
     fn a_missing_sector_looks_torn_and_a_flipped_bit_does_not() {
         let (bytes, _) = encode(&vec![0x5A; 3000]);
@@ -501,10 +505,10 @@ mod tests {
             torn[sector * 512..(sector + 1) * 512].fill(0);
             assert!(looks_torn(&torn, HERE), "sector {sector}");
         }
-        for place in (0..bytes.len() * 8).step_by(97) {
+        for bit in (0..bytes.len() * 8).step_by(97) {
             let mut flipped = bytes.clone();
-            flipped[place / 8] ^= 1 << (place % 8);
-            assert!(!looks_torn(&flipped, HERE), "bit {place}");
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(!looks_torn(&flipped, HERE), "bit {bit}");
         }
     }
 }

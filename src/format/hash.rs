@@ -1,21 +1,26 @@
-//! Checksums and hashes: the only place that uses `crc32fast` and `blake3`.
+//! Checksums and hashes: CRC-32 seeded by position, and BLAKE3 for contents and the record chain.
+//!
+//! Only this file uses `crc32fast` and `blake3`. Many short inputs are hashed side by side in
+//! `blake3_simd.rs`.
 
 use std::fmt;
 
-use super::Uid;
-use super::bytes::put;
-use super::frame::LOGICAL_SIZE;
-use super::lanes::{INPUT_MAX, Mode, hash_each};
+use super::blake3_simd::{INPUT_MAX, Mode, hash_each};
+use super::bytes::{Hex, Uid, put};
 
-/// The chain value of a record: it fixes that record and, through its predecessor, all before it.
+/// Size of the header fields that the chain covers.
+pub(super) const LOGICAL_SIZE: usize = 27;
+
+/// The chain value of a record: a hash of the record and of the previous chain value, and so of every
+/// record before it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Chain(pub [u8; 32]);
 
 impl Chain {
-    /// The value before the first record.
+    /// The chain value before the first record.
     pub const GENESIS: Self = Self([0; 32]);
 
-    /// The first eight hexadecimal digits, for people.
+    /// The first eight hexadecimal digits.
     #[must_use]
     pub fn short(&self) -> String {
         self.to_string().chars().take(8).collect()
@@ -24,7 +29,7 @@ impl Chain {
 
 impl fmt::Display for Chain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        Hex(&self.0).fmt(f)
     }
 }
 
@@ -34,151 +39,150 @@ impl fmt::Debug for Chain {
     }
 }
 
-/// The key of a ledger's chain. A fork keeps its parent's.
+/// The key of a ledger's chain. A fork keeps the key of its parent.
 #[derive(Debug, Clone, Copy)]
 pub struct ChainKey([u8; 32]);
 
 impl ChainKey {
     const CONTEXT: &'static str = "plan-ledger v1 record";
 
-    /// The key that belongs to a genesis uid.
+    /// Derive the key from the genesis uid.
     #[must_use]
     pub fn new(genesis: &Uid) -> Self {
         Self(blake3::derive_key(Self::CONTEXT, genesis))
     }
 
-    /// The chain value of a record: of the one before, its logical header fields, and its
-    /// payload's hash. Placement (segment, offset, CRCs, pad) is left out, so that the chain
-    /// survives re-writing in another segment; the payload enters by its hash, so that it can be
-    /// erased later and the chain still verifies.
+    /// The chain value of a record, from the previous chain value, the logical header fields and the
+    /// hash of the payload. Segment, offset, CRCs and pad are not covered, so that the chain survives
+    /// a copy into another segment. The payload enters by its hash, so that the chain still verifies
+    /// after the payload is erased.
     pub(super) fn link(
         &self,
         previous: &Chain,
         logical: &[u8; LOGICAL_SIZE],
         payload_hash: &[u8; 32],
     ) -> Chain {
-        // In one piece: a hasher that takes pieces costs more than the hash.
-        self.one(&Linked::new(previous, logical, payload_hash))
+        // One piece: an incremental hasher costs more than the hash itself.
+        self.link_one(&ChainInput::new(previous, logical, payload_hash))
     }
 
-    fn one(&self, linked: &Linked) -> Chain {
-        Chain(*blake3::keyed_hash(&self.0, &linked.0).as_bytes())
+    fn link_one(&self, input: &ChainInput) -> Chain {
+        Chain(*blake3::keyed_hash(&self.0, &input.0).as_bytes())
     }
 
     /// The chain values of several records.
-    pub(super) fn links(&self, linked: &[Linked]) -> Vec<Chain> {
-        self.links_from(SIDE_BY_SIDE_FROM, linked)
+    pub(super) fn link_all(&self, inputs: &[ChainInput]) -> Vec<Chain> {
+        self.link_all_from(SIMD_INPUTS_MIN, inputs)
     }
 
-    fn links_from(&self, many: usize, linked: &[Linked]) -> Vec<Chain> {
-        if linked.len() < many {
-            return linked.iter().map(|linked| self.one(linked)).collect();
+    fn link_all_from(&self, simd_min: usize, inputs: &[ChainInput]) -> Vec<Chain> {
+        if inputs.len() < simd_min {
+            return inputs.iter().map(|input| self.link_one(input)).collect();
         }
-        let inputs: Vec<&[u8]> = linked.iter().map(|linked| linked.0.as_slice()).collect();
-        let mut hashes = vec![[0; 32]; linked.len()];
+        let inputs: Vec<&[u8]> = inputs.iter().map(|input| input.0.as_slice()).collect();
+        let mut hashes = vec![[0; 32]; inputs.len()];
         hash_each(Mode::keyed(&self.0), &inputs, &mut hashes);
         hashes.into_iter().map(Chain).collect()
     }
 }
 
-/// What a link is the hash of: the chain value before it, what the chain covers of the header, and
-/// the payload's hash.
+/// The input of a chain value: the previous chain value, the logical header fields, and the hash of
+/// the payload.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Linked([u8; PAYLOAD_HASH_AT + 32]);
+pub(super) struct ChainInput([u8; PAYLOAD_HASH_AT + 32]);
 
 const PAYLOAD_HASH_AT: usize = 32 + LOGICAL_SIZE;
 
-impl Linked {
+impl ChainInput {
     pub(super) fn new(
         previous: &Chain,
         logical: &[u8; LOGICAL_SIZE],
         payload_hash: &[u8; 32],
     ) -> Self {
-        let mut linked = Self([0; PAYLOAD_HASH_AT + 32]);
-        put(&mut linked.0, 0, &previous.0);
-        put(&mut linked.0, 32, logical);
-        linked.put_payload_hash(payload_hash);
-        linked
+        let mut input = Self([0; PAYLOAD_HASH_AT + 32]);
+        put(&mut input.0, 0, &previous.0);
+        put(&mut input.0, 32, logical);
+        input.set_payload_hash(payload_hash);
+        input
     }
 
-    /// For whoever knows the payload's hash later than the rest.
-    pub(super) fn put_payload_hash(&mut self, payload_hash: &[u8; 32]) {
+    pub(super) fn set_payload_hash(&mut self, payload_hash: &[u8; 32]) {
         put(&mut self.0, PAYLOAD_HASH_AT, payload_hash);
     }
 
-    /// Whether it is that of a record behind that chain value.
-    pub(super) fn is_behind(&self, previous: &Chain) -> bool {
+    /// Whether its record continues the chain value `previous`.
+    pub(super) fn continues(&self, previous: &Chain) -> bool {
         self.0.first_chunk() == Some(&previous.0)
     }
 }
 
-/// Fewer inputs are hashed one after the other: most lanes would be idle. All are in a build that
-/// is not optimised, which has no vectors; there the crate is optimised all the same.
-const SIDE_BY_SIDE_FROM: usize = if cfg!(debug_assertions) { usize::MAX } else { 8 };
+/// Fewer inputs are hashed one by one: most SIMD lanes would be idle. Unoptimised builds hash every
+/// input one by one: they have no vector code, while the `blake3` crate is always optimised.
+const SIMD_INPUTS_MIN: usize = if cfg!(debug_assertions) { usize::MAX } else { 8 };
 
-/// Where a frame stands. It seeds the CRCs, so that a stale, misdirected or nested copy of a
-/// frame never validates.
+/// The position of a frame. It seeds the CRCs, so that a stale, misdirected or nested copy of a frame
+/// is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placement {
-    /// The segment.
+    /// Uid of the segment.
     pub segment: Uid,
-    /// Offset of the frame in it, in bytes.
+    /// Offset of the frame in the segment.
     pub offset: u64,
 }
 
 impl Placement {
-    /// What CRCs at this place begin with.
+    /// The initial CRC at this position.
     #[must_use]
-    pub fn seed(&self) -> Seed {
-        Seeds::new(&self.segment).at(self.offset)
+    pub fn seed(&self) -> CrcSeed {
+        SegmentSeed::new(&self.segment).at(self.offset)
     }
 }
 
-/// What CRCs at the places of one segment begin with.
+/// The CRC of a segment uid, from which the seeds of its offsets derive.
 #[derive(Debug, Clone)]
-pub struct Seeds(Crc);
+pub struct SegmentSeed(Crc);
 
-impl Seeds {
-    /// Those of that segment.
+impl SegmentSeed {
+    /// The seed of a segment.
     #[must_use]
     pub fn new(segment: &Uid) -> Self {
-        Self(Crc::default().then(segment))
+        Self(Crc::default().extend(segment))
     }
 
-    /// The one of the place at that offset.
+    /// The initial CRC at an offset.
     #[must_use]
     #[inline]
-    pub fn at(&self, offset: u64) -> Seed {
-        bug!(CrcWithoutPlace => return Seed(Crc::default()));
-        Seed(self.0.then(&offset.to_le_bytes()))
+    pub fn at(&self, offset: u64) -> CrcSeed {
+        mutant!(CrcUnseeded => return CrcSeed(Crc::default()));
+        CrcSeed(self.0.extend(&offset.to_le_bytes()))
     }
 }
 
-/// What CRCs at a place begin with: see [`Placement`].
+/// The initial CRC at a position: see [`Placement`].
 #[derive(Debug, Clone)]
-pub struct Seed(Crc);
+pub struct CrcSeed(Crc);
 
-impl Seed {
-    /// The CRC of bytes that belong to the place.
+impl CrcSeed {
+    /// The CRC of bytes at the position.
     #[inline]
     pub(super) fn crc(&self, bytes: &[u8]) -> u32 {
-        self.0.then(bytes).value()
+        self.0.extend(bytes).value()
     }
 
-    /// The same as the initial value of [`crc32`].
+    /// The seed as an initial value of [`crc32`].
     pub(super) fn value(self) -> u32 {
         self.0.value()
     }
 }
 
-/// A CRC-32 (IEEE) that may go on in more than one way. It knows what the processor can do, which need
-/// not be found out again for each CRC of a frame.
+/// A CRC-32 (IEEE) that can be continued more than once. Cloning it keeps the detected processor
+/// features, which a new hasher would detect again for each CRC.
 #[derive(Debug, Clone, Default)]
 struct Crc(crc32fast::Hasher);
 
 impl Crc {
     #[inline]
-    fn then(&self, bytes: &[u8]) -> Self {
+    fn extend(&self, bytes: &[u8]) -> Self {
         let mut hasher = self.0.clone();
         hasher.update(bytes);
         Self(hasher)
@@ -190,7 +194,7 @@ impl Crc {
     }
 }
 
-/// CRC-32 (IEEE), continued from `initial`, over the parts in order.
+/// CRC-32 (IEEE) of the parts in order, continued from `initial`.
 pub(super) fn crc32(initial: u32, parts: &[&[u8]]) -> u32 {
     let mut hasher = crc32fast::Hasher::new_with_initial(initial);
     for part in parts {
@@ -199,56 +203,57 @@ pub(super) fn crc32(initial: u32, parts: &[&[u8]]) -> u32 {
     hasher.finalize()
 }
 
-/// Small pieces are gathered until there are so many bytes of them: BLAKE3 hashes many kilobytes
-/// at once several times as fast as one after the other.
-const GATHERED: usize = 64 << 10;
+/// Small pieces are buffered up to this size: BLAKE3 hashes many kilobytes at once several times
+/// faster than piece by piece.
+const BUFFER_SIZE: usize = 64 << 10;
 
-/// BLAKE3 of bytes that come in pieces.
+/// Incremental BLAKE3.
 #[derive(Debug, Clone, Default)]
 pub struct ContentHasher {
     hasher: blake3::Hasher,
-    /// Fewer than [`GATHERED`] bytes, which come next.
-    gathered: Vec<u8>,
+    /// Fewer than [`BUFFER_SIZE`] bytes that are not hashed yet.
+    buffer: Vec<u8>,
 }
 
 impl ContentHasher {
     /// Add the next piece.
     pub fn update(&mut self, piece: &[u8]) {
-        // What is large, and begins where the last large one ended, need not be gathered.
-        let whole = if self.gathered.is_empty() { piece.len() - piece.len() % GATHERED } else { 0 };
+        // Large pieces bypass an empty buffer.
+        let whole =
+            if self.buffer.is_empty() { piece.len() - piece.len() % BUFFER_SIZE } else { 0 };
         let (whole, piece) = piece.split_at_checked(whole).unwrap_or((&[], piece));
         if !whole.is_empty() {
             self.hasher.update(whole);
         }
-        self.gathered.extend_from_slice(piece);
-        let whole = self.gathered.len() - self.gathered.len() % GATHERED;
-        if let Some(bytes) = self.gathered.get(..whole).filter(|bytes| !bytes.is_empty()) {
+        self.buffer.extend_from_slice(piece);
+        let whole = self.buffer.len() - self.buffer.len() % BUFFER_SIZE;
+        if let Some(bytes) = self.buffer.get(..whole).filter(|bytes| !bytes.is_empty()) {
             self.hasher.update(bytes);
-            self.gathered.drain(..whole);
+            self.buffer.drain(..whole);
         }
     }
 
-    /// The hash of all pieces: what [`content_hash`] says of them as one.
+    /// The hash of all pieces: equal to [`content_hash`] of their concatenation.
     #[must_use]
     pub fn finish(&self) -> [u8; 32] {
-        *self.hasher.clone().update(&self.gathered).finalize().as_bytes()
+        *self.hasher.clone().update(&self.buffer).finalize().as_bytes()
     }
 }
 
-/// BLAKE3 of some bytes: plans, states, discarded ranges.
+/// BLAKE3 of bytes: plans, states, discarded ranges.
 #[must_use]
 pub fn content_hash(bytes: &[u8]) -> [u8; 32] {
     *blake3::hash(bytes).as_bytes()
 }
 
-/// [`content_hash`] of several inputs: side by side, if they are many and short.
+/// [`content_hash`] of several inputs, side by side if they are many and short.
 pub(super) fn content_hashes(inputs: &[&[u8]]) -> Vec<[u8; 32]> {
-    content_hashes_from(SIDE_BY_SIDE_FROM, inputs)
+    content_hashes_from(SIMD_INPUTS_MIN, inputs)
 }
 
-fn content_hashes_from(many: usize, inputs: &[&[u8]]) -> Vec<[u8; 32]> {
+fn content_hashes_from(simd_min: usize, inputs: &[&[u8]]) -> Vec<[u8; 32]> {
     let is_long = |input: &[u8]| input.len() > INPUT_MAX;
-    if inputs.iter().filter(|input| !is_long(input)).count() < many {
+    if inputs.iter().filter(|input| !is_long(input)).count() < simd_min {
         return inputs.iter().map(|input| content_hash(input)).collect();
     }
     let mut hashes = vec![[0; 32]; inputs.len()];
@@ -263,13 +268,13 @@ fn content_hashes_from(many: usize, inputs: &[&[u8]]) -> Vec<[u8; 32]> {
 mod tests {
     use super::*;
 
-    /// Goal: a CRC at a place goes on from the segment's uid and the offset, as if all three were one
-    /// piece, however long the last.
+    /// Goal: the CRC at a position equals the CRC of segment uid, offset and bytes as one piece, for any
+    /// length.
     #[test]
-    fn a_crc_goes_on_from_its_place() {
+    fn crc_is_seeded_by_segment_and_offset() {
         let bytes: Vec<u8> = (0..3000).map(|n| (n % 251).try_into().unwrap()).collect();
         let segment = [7; 16];
-        let seeds = Seeds::new(&segment);
+        let seeds = SegmentSeed::new(&segment);
         for offset in [0, 4096, 0x0123_4567_89AB_CDEF, u64::MAX] {
             let seed = seeds.at(offset);
             for length in (0..400).chain([1024, 2999]) {
@@ -281,17 +286,17 @@ mod tests {
         }
     }
 
-    /// Goal: pieces of any size, gathered or not, have the hash of the whole.
+    /// Goal: pieces of any size, buffered or not, have the hash of the whole.
     #[test]
-    fn pieces_have_the_hash_of_the_whole() {
+    fn incremental_hash_equals_hash_of_the_whole() {
         let bytes: Vec<u8> =
-            (0..3 * GATHERED + 77).map(|n| (n % 251).try_into().unwrap()).collect();
-        for size in [1, 384, 1024, GATHERED - 1, GATHERED, GATHERED + 1, bytes.len()] {
+            (0..3 * BUFFER_SIZE + 77).map(|n| (n % 251).try_into().unwrap()).collect();
+        for size in [1, 384, 1024, BUFFER_SIZE - 1, BUFFER_SIZE, BUFFER_SIZE + 1, bytes.len()] {
             let mut hasher = ContentHasher::default();
             for (number, piece) in bytes.chunks(size).enumerate() {
                 hasher.update(piece);
                 if number == 1 {
-                    // Looking at what there is so far changes nothing.
+                    // An intermediate result does not change the final one.
                     assert_eq!(
                         hasher.finish(),
                         content_hash(&bytes[..(2 * size).min(bytes.len())])
@@ -302,26 +307,27 @@ mod tests {
         }
     }
 
-    /// Goal: hashed side by side or one after the other, short inputs and long ones between them,
-    /// each gets its own hash.
+    /// Goal: hashing side by side and one by one agree, for any mix of short and long inputs.
     #[test]
-    fn each_of_many_gets_its_own_hash() {
+    fn simd_and_scalar_hashes_agree() {
         let bytes: Vec<u8> = (0..9000).map(|n| (n % 251).try_into().unwrap()).collect();
         let lengths = [0, 5000, 64, 1024, 1025, 63, 9000, 65, 1, 128, 2048, 1023, 0, 256, 91];
         for count in 0..=lengths.len() {
             let inputs: Vec<&[u8]> =
                 lengths[..count].iter().map(|length| &bytes[..*length]).collect();
             let alone: Vec<_> = inputs.iter().map(|input| content_hash(input)).collect();
-            for many in [0, 8, usize::MAX] {
-                assert_eq!(content_hashes_from(many, &inputs), alone, "{count} inputs, {many}");
+            for simd_min in [0, 8, usize::MAX] {
+                let hashes = content_hashes_from(simd_min, &inputs);
+                assert_eq!(hashes, alone, "{count} inputs, {simd_min}");
             }
         }
         let key = ChainKey::new(&[9; 16]);
-        let linked: Vec<_> =
-            (0..40).map(|n| Linked::new(&Chain([n; 32]), &[n; LOGICAL_SIZE], &[!n; 32])).collect();
-        let alone: Vec<_> = linked.iter().map(|linked| key.one(linked)).collect();
-        for many in [0, 8, usize::MAX] {
-            assert_eq!(key.links_from(many, &linked), alone);
+        let inputs: Vec<_> = (0..40)
+            .map(|n| ChainInput::new(&Chain([n; 32]), &[n; LOGICAL_SIZE], &[!n; 32]))
+            .collect();
+        let alone: Vec<_> = inputs.iter().map(|input| key.link_one(input)).collect();
+        for simd_min in [0, 8, usize::MAX] {
+            assert_eq!(key.link_all_from(simd_min, &inputs), alone);
         }
     }
 }

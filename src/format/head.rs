@@ -1,8 +1,10 @@
-//! HEAD: two slots that say how far the log is durable. A witness, never trusted alone.
+//! HEAD: two slots that record how far the log is durable.
+//!
+//! A writer overwrites the older slot, so that a torn write leaves the other one intact. Recovery
+//! uses HEAD as evidence about acknowledged records, and never trusts it alone.
 
-use super::bytes::{all_zero, array, put, u32_at, u64_at};
-use super::hash::crc32;
-use super::{Chain, Uid};
+use super::bytes::{Uid, all_zero, array, put, u32_at, u64_at};
+use super::hash::{Chain, crc32};
 
 /// Size of one slot.
 pub const HEAD_SLOT_SIZE: usize = 4096;
@@ -27,14 +29,14 @@ mod at {
     pub(super) const RESERVED: usize = 132;
 }
 
-/// When HEAD itself is synced. The numbers are on disk, and far apart: a flipped flag is never
-/// read as the other one.
+/// When HEAD itself is synced. The numbers are on disk; they differ in many bits, so that flipped
+/// bits never turn one into another.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum HeadSync {
-    /// At open, rotation and close, and at the first commit after a second without.
+    /// At open, rotation and close, and at the first commit a second after the last sync of HEAD.
     #[default]
     Interval,
-    /// After every commit: a second sync each, and no window after a power loss.
+    /// After every commit: twice the syncs, and no commit is uncertain after a power loss.
     EveryCommit,
 }
 
@@ -47,12 +49,12 @@ impl HeadSync {
     }
 }
 
-/// What the last writer said about itself. The numbers are on disk, and far apart.
+/// The state of the last writer. The numbers are on disk; they differ in many bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeadState {
-    /// A writer has, or had, the ledger open.
+    /// A writer has the ledger open, or crashed.
     Open,
-    /// The last writer closed it.
+    /// The last writer closed the ledger.
     Clean,
     /// A write or sync failed.
     Poisoned,
@@ -68,33 +70,33 @@ impl HeadState {
     }
 }
 
-/// One slot's content.
+/// The content of one slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
     /// The ledger.
     pub ledger: Uid,
-    /// Grows with every write; the higher valid slot counts.
+    /// Increases with every write; the valid slot with the higher generation counts.
     pub generation: u64,
-    /// How often the ledger had been opened for writing.
+    /// The number of times the ledger was opened for writing.
     pub writer_epoch: u64,
     /// When HEAD is synced.
     pub mode: HeadSync,
-    /// Everything up to here was synced.
+    /// The last synced record.
     pub durable_seq: u64,
-    /// Ordinal of the segment that was written last.
+    /// Ordinal of the newest segment.
     pub ordinal: u64,
-    /// Its uid.
+    /// Uid of that segment.
     pub segment: Uid,
-    /// Offset just behind the last synced frame in it.
+    /// Offset past the last synced frame in that segment.
     pub data_end: u64,
     /// Chain value of record `durable_seq`.
     pub chain: Chain,
-    /// What the writer said about itself.
+    /// State of the writer.
     pub state: HeadState,
 }
 
 impl Head {
-    /// A slot's bytes.
+    /// Encode a slot.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![0; HEAD_SLOT_SIZE];
@@ -115,7 +117,7 @@ impl Head {
         bytes
     }
 
-    /// The content of a slot, if it is valid in every byte.
+    /// Decode a slot; `None` unless every byte is valid.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes = bytes.get(..HEAD_SLOT_SIZE)?;
@@ -147,13 +149,13 @@ impl Head {
 
 /// Both slots of a HEAD file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct HeadView {
-    /// The slots, each if it is valid.
+pub struct HeadSlots {
+    /// The valid slots.
     pub slots: [Option<Head>; 2],
 }
 
-impl HeadView {
-    /// Read both slots of a HEAD file's bytes; missing bytes make a slot invalid.
+impl HeadSlots {
+    /// Decode both slots of a HEAD file. Missing bytes make a slot invalid.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Self {
         let slot = |index: usize| bytes.get(index * HEAD_SLOT_SIZE..).and_then(Head::decode);
@@ -195,28 +197,28 @@ mod tests {
         }
     }
 
-    /// Goal: what is written is what is read, and every single flipped bit makes a slot invalid.
+    /// Goal: a slot round-trips, and every flipped bit makes it invalid.
     #[test]
-    fn every_flipped_bit_of_a_slot_is_noticed() {
+    fn every_flipped_bit_of_a_slot_is_detected() {
         let bytes = head().encode();
         assert_eq!(Head::decode(&bytes), Some(head()));
-        for place in 0..bytes.len() * 8 {
+        for bit in 0..bytes.len() * 8 {
             let mut damaged = bytes.clone();
-            damaged[place / 8] ^= 1 << (place % 8);
-            assert_eq!(Head::decode(&damaged), None, "bit {place}");
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Head::decode(&damaged), None, "bit {bit}");
         }
     }
 
-    /// Goal: the newer valid slot counts, whichever place it has.
+    /// Goal: the valid slot with the higher generation counts, in either position.
     #[test]
     fn the_newer_valid_slot_counts() {
         let older = head().encode();
         let newer = Head { generation: 3, durable_seq: 9, ..head() }.encode();
-        let view = HeadView::decode(&[newer.clone(), older.clone()].concat());
-        assert_eq!(view.newest().map(|(index, head)| (index, head.durable_seq)), Some((0, 9)));
-        let view = HeadView::decode(&[vec![0xFF; HEAD_SLOT_SIZE], older].concat());
-        assert_eq!(view.newest().map(|(index, head)| (index, head.durable_seq)), Some((1, 4)));
-        assert!(!view.is_whole());
-        assert_eq!(HeadView::decode(&newer[..100]).newest(), None);
+        let slots = HeadSlots::decode(&[newer.clone(), older.clone()].concat());
+        assert_eq!(slots.newest().map(|(index, head)| (index, head.durable_seq)), Some((0, 9)));
+        let slots = HeadSlots::decode(&[vec![0xFF; HEAD_SLOT_SIZE], older].concat());
+        assert_eq!(slots.newest().map(|(index, head)| (index, head.durable_seq)), Some((1, 4)));
+        assert!(!slots.is_whole());
+        assert_eq!(HeadSlots::decode(&newer[..100]).newest(), None);
     }
 }

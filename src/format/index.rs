@@ -1,25 +1,19 @@
-//! The index of a sealed segment: where every so many bytes a record starts, and where the
-//! records of each kind and of each stream are.
+//! The index of a sealed segment: sparse seek entries, and posting lists of record offsets by kind
+//! and by stream.
 //!
-//! Invariants: every byte is under the CRC in the footer; lengths and counts are compared with
-//! the limit and with each other before anything is read; an index that decodes is sorted and
-//! points into the data. Left out on purpose: whether it is true of the data, which only the
-//! frames say.
+//! Invariants: the CRC in the footer covers every byte. Lengths and counts are compared with the
+//! limits and with each other before any entry is read. A decoded index is sorted and points into
+//! the data; whether it matches the data is known only after reading the frames.
 
 use std::fmt;
 
-use super::bytes::{all_zero, array, put, u32_at, u64_at};
-use super::footer::wide;
+use super::bytes::{Uid, all_zero, array, put, to_u64, u32_at, u64_at};
+use super::footer::{Footer, INDEX_HEADER_SIZE, INDEX_LENGTH_MAX, INDEX_RECORDS_MAX};
+use super::frame::FRAME_ALIGNMENT;
 use super::hash::crc32;
-use super::{FRAME_ALIGNMENT, Footer, SEGMENT_HEADER_SIZE, Uid};
+use super::segment::SEGMENT_HEADER_SIZE;
 
-/// Size of what stands before an index's entries.
-pub const INDEX_HEADER_SIZE: usize = 64;
-/// The longest index, in bytes.
-pub const INDEX_LENGTH_MAX: u64 = 16 * 1024 * 1024;
-/// The most records of an indexed segment.
-pub const INDEX_RECORDS_MAX: u64 = 1 << 20;
-/// From one seek entry's record to the next one's are at least so many bytes.
+/// The minimum distance between the records of two seek entries, in bytes.
 pub const SEEK_STEP: u64 = 16 * 1024;
 
 const MAGIC: [u8; 8] = *b"PLINDEX\n";
@@ -36,53 +30,53 @@ mod at {
     pub(super) const RESERVED: usize = 24;
 }
 
-/// A record, and where its frame starts.
+/// A record and the offset of its frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SeekEntry {
     /// Sequence number.
     pub seq: u64,
-    /// Offset in the file, in bytes.
+    /// Offset in the file.
     pub offset: u64,
 }
 
-/// Why bytes are not an index that may be used.
+/// Why bytes are not a usable index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IndexFault {
     /// There are fewer bytes than the index has.
-    Cut,
+    Truncated,
     /// The checksum is wrong.
     Checksum,
-    /// Intact, but something in it breaks a rule of the format.
+    /// Intact, but it breaks a rule of the format.
     Malformed(&'static str),
 }
 
 impl fmt::Display for IndexFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Cut => f.write_str("the file is too short for its index"),
+            Self::Truncated => f.write_str("the file is too short for its index"),
             Self::Checksum => f.write_str("index checksum mismatch"),
             Self::Malformed(what) => write!(f, "intact index that breaks the format: {what}"),
         }
     }
 }
 
-/// Puts an index together, record by record.
+/// Builds an index, record by record.
 #[derive(Debug, Clone, Default)]
 pub struct IndexBuilder {
     seeks: Vec<SeekEntry>,
     kinds: Vec<(u16, u32)>,
     streams: Vec<(u64, u32)>,
-    is_over: bool,
+    is_over_limit: bool,
 }
 
 impl IndexBuilder {
-    /// Add the next record. `stream` is the one that it belongs to, if any.
+    /// Add the next record.
     pub fn push(&mut self, seq: u64, offset: u64, kind: u16, stream: Option<u64>) {
-        let posting = u32::try_from(offset / wide(FRAME_ALIGNMENT)).ok();
-        // What is over the limit is not gathered either.
-        let has_room = wide(self.kinds.len()) < INDEX_RECORDS_MAX;
+        let posting = u32::try_from(offset / to_u64(FRAME_ALIGNMENT)).ok();
+        // Do not buffer records over the limit.
+        let has_room = to_u64(self.kinds.len()) < INDEX_RECORDS_MAX;
         let Some(posting) = posting.filter(|_| has_room) else {
-            self.is_over = true;
+            self.is_over_limit = true;
             return;
         };
         if self.seeks.last().is_none_or(|last| offset - last.offset >= SEEK_STEP) {
@@ -92,10 +86,10 @@ impl IndexBuilder {
         self.streams.extend(stream.map(|stream| (stream, posting)));
     }
 
-    /// The index's bytes, if it stands at `data_end`; `None` if it is over the limit.
+    /// Encode the index, which starts at `data_end`; `None` if it is over a limit.
     #[must_use]
     pub fn finish(mut self, data_end: u64) -> Option<Vec<u8>> {
-        if self.is_over {
+        if self.is_over_limit {
             return None;
         }
         // The sort is stable: the postings of each list stay in order.
@@ -109,13 +103,14 @@ impl IndexBuilder {
             .iter()
             .filter_map(|(first, count)| Some((u64::from(first.as_ref()?.0), *count)))
             .chain(streams.iter().filter_map(|(first, count)| Some((first.as_ref()?.0, *count))));
-        let counts = Counts {
+        let counts = IndexCounts {
             seeks: self.seeks.len(),
             kinds: kinds.len(),
             streams: streams.len(),
             postings: self.kinds.len() + self.streams.len(),
         };
-        let length = counts.length(data_end).filter(|length| wide(*length) <= INDEX_LENGTH_MAX)?;
+        let length =
+            counts.length(data_end).filter(|length| to_u64(*length) <= INDEX_LENGTH_MAX)?;
         let mut bytes = counts.header()?;
         bytes.reserve_exact(length - bytes.len());
         for seek in &self.seeks {
@@ -139,45 +134,45 @@ impl IndexBuilder {
     }
 }
 
-/// The CRC of an index that stands at `offset` of that segment.
+/// The CRC of an index at `offset` of a segment.
 #[must_use]
 pub fn index_crc(segment: Uid, offset: u64, bytes: &[u8]) -> u32 {
     crc32(Footer::seed(segment, offset), &[bytes])
 }
 
-/// The CRC of an index that is read in pieces.
+/// The incremental CRC of an index.
 #[derive(Debug, Clone, Copy)]
-pub struct IndexCheck(u32);
+pub struct IndexCrc(u32);
 
-impl IndexCheck {
-    /// Nothing was read yet of the index of that segment, which stands at `offset`.
+impl IndexCrc {
+    /// Start the CRC of the index at `offset` of a segment.
     #[must_use]
     pub fn new(segment: Uid, offset: u64) -> Self {
         Self(Footer::seed(segment, offset))
     }
 
-    /// Take the next piece.
+    /// Add the next piece.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0 = crc32(self.0, &[bytes]);
     }
 
-    /// Whether all pieces together are what the footer says.
+    /// Whether the CRC of all pieces is the one in the footer.
     #[must_use]
-    pub fn holds(self, footer: &Footer) -> bool {
+    pub fn matches(self, footer: &Footer) -> bool {
         self.0 == footer.index_crc
     }
 }
 
-/// How many entries of each sort there are.
+/// The number of entries of each type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Counts {
+struct IndexCounts {
     seeks: usize,
     kinds: usize,
     streams: usize,
     postings: usize,
 }
 
-impl Counts {
+impl IndexCounts {
     fn header(&self) -> Option<Vec<u8>> {
         let mut bytes = vec![0; INDEX_HEADER_SIZE];
         put(&mut bytes, at::MAGIC, &MAGIC);
@@ -203,7 +198,7 @@ impl Counts {
         })
     }
 
-    /// Where the lists begin.
+    /// Offset of the first list.
     fn lists_at(&self) -> Option<usize> {
         self.seeks.checked_mul(SEEK_SIZE)?.checked_add(INDEX_HEADER_SIZE)
     }
@@ -217,35 +212,37 @@ impl Counts {
         self.postings_at()?.checked_add(self.postings.checked_mul(POSTING_SIZE)?)
     }
 
-    /// Length of the index with its pad: the file must not end at a multiple of 4096.
+    /// Length of the index with its pad. The file must not end at a multiple of 4096.
     fn length(&self, data_end: u64) -> Option<usize> {
         let length = self.end()?.checked_next_multiple_of(FRAME_ALIGNMENT)?;
-        let ends_even = data_end.checked_add(wide(length))?.is_multiple_of(4096);
+        let ends_even = data_end.checked_add(to_u64(length))?.is_multiple_of(4096);
         length.checked_add(if ends_even { FRAME_ALIGNMENT } else { 0 })
     }
 }
 
-/// How much of an index holds its header and the seek entries, if that can be: enough to seek by,
-/// unchecked, since whoever seeks checks what is found. `head` is the index's header.
+/// The length of the index header and the seek entries, if it is possible: enough for a seek, without
+/// reading the lists. The caller checks the frame that it finds. `head` is the index header.
 #[must_use]
 pub fn peek_seek_length(head: &[u8], footer: &Footer) -> Option<usize> {
-    let length = Counts::read(head)?.lists_at()?;
-    (wide(length) <= footer.index_length).then_some(length)
+    let length = IndexCounts::read(head)?.lists_at()?;
+    (to_u64(length) <= footer.index_length).then_some(length)
 }
 
-/// The seek entries in the first bytes of an index, if they are sorted and point into the data.
+/// Decode the seek entries at the start of an index; `None` unless they are sorted and point into the
+/// data.
 #[must_use]
 pub fn read_seeks(bytes: &[u8], footer: &Footer) -> Option<Vec<SeekEntry>> {
-    let entries = bytes.get(INDEX_HEADER_SIZE..Counts::read(bytes)?.lists_at()?)?;
+    let entries = bytes.get(INDEX_HEADER_SIZE..IndexCounts::read(bytes)?.lists_at()?)?;
     let seeks = entries.chunks_exact(SEEK_SIZE).map(seek);
     let base_seq = footer.header().ok()?.base_seq;
-    let (mut next, mut found) = ((base_seq, wide(SEGMENT_HEADER_SIZE)), Vec::new());
+    let (mut next, mut found) = ((base_seq, to_u64(SEGMENT_HEADER_SIZE)), Vec::new());
     for entry in seeks {
         let is_first = found.is_empty();
-        let place = (entry.seq, entry.offset);
-        let is_next = if is_first { place == next } else { place.0 >= next.0 && place.1 >= next.1 };
+        let (seq, offset) = (entry.seq, entry.offset);
+        let is_next =
+            if is_first { (seq, offset) == next } else { seq >= next.0 && offset >= next.1 };
         let is_inside = entry.seq <= footer.last_seq && entry.offset < footer.data_end;
-        if !is_next || !is_inside || !entry.offset.is_multiple_of(wide(FRAME_ALIGNMENT)) {
+        if !is_next || !is_inside || !entry.offset.is_multiple_of(to_u64(FRAME_ALIGNMENT)) {
             return None;
         }
         next = (entry.seq.checked_add(1)?, entry.offset.checked_add(SEEK_STEP)?);
@@ -258,28 +255,24 @@ fn seek(bytes: &[u8]) -> SeekEntry {
     SeekEntry { seq: u64_at(bytes, 0), offset: u64_at(bytes, 8) }
 }
 
-/// An index that was checked.
+/// A validated index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Index {
     bytes: Vec<u8>,
-    counts: Counts,
+    counts: IndexCounts,
 }
 
 impl Index {
-    /// Check and read an index, which stands where its footer says. The bytes are no more than
-    /// the footer says, which is below [`INDEX_LENGTH_MAX`].
-    ///
-    /// # Errors
-    /// What is wrong with it.
+    /// Validate and decode the index that `footer` describes.
     pub fn decode(bytes: Vec<u8>, footer: &Footer) -> Result<Self, IndexFault> {
         let header = footer.header().map_err(|_| IndexFault::Malformed("footer"))?;
-        if wide(bytes.len()) != footer.index_length || bytes.len() < INDEX_HEADER_SIZE {
-            return Err(IndexFault::Cut);
+        if to_u64(bytes.len()) != footer.index_length || bytes.len() < INDEX_HEADER_SIZE {
+            return Err(IndexFault::Truncated);
         }
         if index_crc(header.segment, footer.data_end, &bytes) != footer.index_crc {
             return Err(IndexFault::Checksum);
         }
-        let counts = Counts::read(&bytes).ok_or(IndexFault::Malformed("magic"))?;
+        let counts = IndexCounts::read(&bytes).ok_or(IndexFault::Malformed("magic"))?;
         if counts.length(footer.data_end) != Some(bytes.len()) {
             return Err(IndexFault::Malformed("counts"));
         }
@@ -296,12 +289,12 @@ impl Index {
         Ok(index)
     }
 
-    /// Where the records of a kind start, ascending, in bytes.
+    /// Offsets of the records of a kind, ascending.
     pub fn of_kind(&self, kind: u16) -> impl Iterator<Item = u64> + '_ {
         self.postings(self.find(0..self.counts.kinds, u64::from(kind)))
     }
 
-    /// Where the records of a stream start, ascending, in bytes.
+    /// Offsets of the records of a stream, ascending.
     pub fn of_stream(&self, stream: u64) -> impl Iterator<Item = u64> + '_ {
         let streams = self.counts.kinds..self.counts.kinds + self.counts.streams;
         self.postings(self.find(streams, stream))
@@ -313,14 +306,14 @@ impl Index {
         self.bytes.get(INDEX_HEADER_SIZE..end).unwrap_or_default().chunks_exact(SEEK_SIZE).map(seek)
     }
 
-    /// Key, first posting and count of a list.
+    /// Key, first posting and length of a list.
     fn list(&self, number: usize) -> (u64, usize, usize) {
         let offset = self.counts.lists_at().unwrap_or(0) + number * LIST_SIZE;
         let count = |at| usize::try_from(u32_at(&self.bytes, at)).unwrap_or(0);
         (u64_at(&self.bytes, offset), count(offset + 8), count(offset + 12))
     }
 
-    /// Number of the list with that key.
+    /// Number of the list with a key.
     fn find(&self, lists: std::ops::Range<usize>, key: u64) -> Option<usize> {
         let (mut low, mut high) = (lists.start, lists.end);
         while low < high {
@@ -333,12 +326,12 @@ impl Index {
     fn postings(&self, list: Option<usize>) -> impl Iterator<Item = u64> + '_ {
         let (_, first, count) = list.map_or((0, 0, 0), |number| self.list(number));
         let start = self.counts.postings_at().unwrap_or(0) + first * POSTING_SIZE;
-        (0..count).map(move |place| {
-            u64::from(u32_at(&self.bytes, start + place * POSTING_SIZE)) * wide(FRAME_ALIGNMENT)
+        (0..count).map(move |at| {
+            u64::from(u32_at(&self.bytes, start + at * POSTING_SIZE)) * to_u64(FRAME_ALIGNMENT)
         })
     }
 
-    /// Lists are sorted, and their postings together are all there are.
+    /// Check that the lists are sorted and cover all postings.
     fn check_lists(&self, footer: &Footer, base_seq: u64) -> Result<(), IndexFault> {
         let counts = &self.counts;
         let (mut next, mut of_kinds) = (0, 0);
@@ -356,20 +349,20 @@ impl Index {
                 return Err(IndexFault::Malformed("lists"));
             }
             (next, last_key) = (first + count, Some(key));
-            let mut place = wide(SEGMENT_HEADER_SIZE);
+            let mut least = to_u64(SEGMENT_HEADER_SIZE);
             for offset in self.postings(Some(number)) {
-                if !(place..footer.data_end).contains(&offset) {
+                if !(least..footer.data_end).contains(&offset) {
                     return Err(IndexFault::Malformed("postings"));
                 }
-                place = offset + 1;
+                least = offset + 1;
             }
         }
         if counts.streams == 0 {
             of_kinds = next;
         }
         let records = footer.last_seq.saturating_add(1).saturating_sub(base_seq);
-        let is_each_once = wide(of_kinds) == records
-            && wide(next - of_kinds) <= records
+        let is_each_once = to_u64(of_kinds) == records
+            && to_u64(next - of_kinds) <= records
             && next == counts.postings
             && (footer.stream_rule > 0 || counts.streams == 0);
         if is_each_once { Ok(()) } else { Err(IndexFault::Malformed("counts of records")) }
@@ -378,8 +371,8 @@ impl Index {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Chain, HeaderReplica, Reason, SegmentHeader};
     use super::*;
+    use crate::format::{Chain, HeaderReplica, SegmentHeader, SegmentReason};
 
     const SEGMENT: Uid = [3; 16];
 
@@ -396,7 +389,7 @@ mod tests {
             writer_epoch: 1,
             created: 1,
             prealloc_len: 1 << 20,
-            reason: Reason::Create,
+            reason: SegmentReason::Create,
             born_last: 0,
             born_end: 0,
             genesis: [1; 16],
@@ -405,10 +398,10 @@ mod tests {
     }
 
     /// Offset, kind and stream of a record.
-    type Placed = (u64, u16, Option<u64>);
+    type IndexedRecord = (u64, u16, Option<u64>);
 
-    /// Records of those sizes, and what their index is.
-    fn built(sizes: &[u64]) -> (Vec<Placed>, Footer, Vec<u8>) {
+    /// Records of those sizes, and their footer and index.
+    fn built(sizes: &[u64]) -> (Vec<IndexedRecord>, Footer, Vec<u8>) {
         let (mut builder, mut offset, mut records) = (IndexBuilder::default(), 4096, Vec::new());
         for (seq, size) in (1..).zip(sizes) {
             let kind = u16::try_from(seq % 3 + 1).unwrap();
@@ -420,9 +413,9 @@ mod tests {
         let bytes = builder.finish(offset).unwrap();
         let footer = Footer {
             replica: HeaderReplica::of(&header().encode()).unwrap(),
-            last_seq: wide(sizes.len()),
+            last_seq: to_u64(sizes.len()),
             data_end: offset,
-            index_length: wide(bytes.len()),
+            index_length: to_u64(bytes.len()),
             index_crc: index_crc(SEGMENT, offset, &bytes),
             stream_rule: 1,
             time_first: 0,
@@ -433,10 +426,10 @@ mod tests {
         (records, footer, bytes)
     }
 
-    /// Goal: an index finds exactly the records of each kind and stream, and a place to start for
-    /// every record, for any number and size of records; and its file never ends at a page.
+    /// Goal: an index finds exactly the records of each kind and stream, and has a seek entry near
+    /// every record, for any number and size of records. Its file never ends at a page boundary.
     #[test]
-    fn an_index_finds_what_was_put_in() {
+    fn index_finds_records_by_kind_stream_and_seq() {
         for count in [0_u64, 1, 2, 7, 300] {
             for size in [128, 4096, 20_032] {
                 let sizes: Vec<u64> =
@@ -455,8 +448,8 @@ mod tests {
                 }
                 let seeks: Vec<_> = index.seeks().collect();
                 for seek in &seeks {
-                    let place = usize::try_from(seek.seq - 1).unwrap();
-                    assert_eq!(records[place].0, seek.offset);
+                    let at = usize::try_from(seek.seq - 1).unwrap();
+                    assert_eq!(records[at].0, seek.offset);
                 }
                 let steps = seeks.windows(2).map(|pair| pair[1].offset - pair[0].offset);
                 assert!(steps.clone().all(|step| (SEEK_STEP..SEEK_STEP + size).contains(&step)));
@@ -464,20 +457,20 @@ mod tests {
         }
     }
 
-    /// Goal: every flipped bit is noticed.
+    /// Goal: every flipped bit is detected.
     #[test]
-    fn every_flipped_bit_of_an_index_is_noticed() {
+    fn every_flipped_bit_of_an_index_is_detected() {
         let (_, footer, bytes) = built(&[20_032; 9]);
-        for place in 0..bytes.len() * 8 {
+        for bit in 0..bytes.len() * 8 {
             let mut damaged = bytes.clone();
-            damaged[place / 8] ^= 1 << (place % 8);
-            assert_eq!(Index::decode(damaged, &footer), Err(IndexFault::Checksum), "bit {place}");
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Index::decode(damaged, &footer), Err(IndexFault::Checksum), "bit {bit}");
         }
     }
 
-    /// Goal: what is wrong with an index is said in words that tell one from the other.
+    /// Goal: each fault has its own message.
     #[test]
-    fn what_is_wrong_with_an_index_is_said() {
+    fn index_faults_have_distinct_messages() {
         let (_, footer, bytes) = built(&[128; 3]);
         let mut flipped = bytes.clone();
         flipped[20] ^= 1;
@@ -496,17 +489,17 @@ mod tests {
         }
     }
 
-    /// Goal: an intact index that breaks a rule is refused, whatever its numbers are.
-    /// Method: every byte is set to 0, to 255 and to one more, and the sum made right again: what
-    /// is still accepted is sorted and points into the data.
+    /// Goal: an intact index that breaks a rule is rejected, whatever its numbers are.
+    /// Method: set every byte to 0, to 255 and to one more, and recompute the CRC: an index that is
+    /// still accepted is sorted and points into the data.
     #[test]
-    fn an_intact_index_that_breaks_a_rule_is_refused() {
+    fn inconsistent_indexes_are_rejected() {
         let (_, mut footer, bytes) = built(&[20_032; 9]);
         let mut refused = 0;
-        for place in 0..bytes.len() {
-            for value in [0, 255, bytes[place].wrapping_add(1)] {
+        for at in 0..bytes.len() {
+            for value in [0, 255, bytes[at].wrapping_add(1)] {
                 let mut odd = bytes.clone();
-                odd[place] = value;
+                odd[at] = value;
                 footer.index_crc = index_crc(SEGMENT, footer.data_end, &odd);
                 match Index::decode(odd, &footer) {
                     Err(_) => refused += 1,
@@ -520,9 +513,9 @@ mod tests {
         assert!(refused > bytes.len(), "{refused}");
     }
 
-    /// Goal: an index over the limit is not made.
+    /// Goal: an index over a limit is not built.
     #[test]
-    fn an_index_over_the_limit_is_not_made() {
+    fn index_over_a_limit_is_not_built() {
         let mut builder = IndexBuilder::default();
         builder.push(1, 1 << 38, 1, None);
         assert_eq!(builder.finish((1 << 38) + 128), None);

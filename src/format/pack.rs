@@ -1,19 +1,17 @@
-//! Parts of a snapshot's body, packed: the only place that names `lz4_flex`.
+//! LZ4 compression of snapshot chunks.
 //!
-//! Invariant: unpacking takes no more memory than the part is said to have, whatever the bytes are,
-//! and gives exactly so many bytes or none.
-//!
-//! Left out on purpose: sums. Bytes are checked before they are unpacked.
+//! Invariant: unpacking allocates exactly the expected length, whatever the bytes are, and returns
+//! that many bytes or `None`. Callers verify checksums before they unpack.
 
-/// The chunk's bytes behind its length: the part as an LZ4 block or, where that saves nothing, the
-/// part itself.
+/// A part of a body as an LZ4 block, or the part itself if compression does not shorten it.
 #[must_use]
 pub fn pack(part: &[u8]) -> Vec<u8> {
     let packed = lz4_flex::block::compress(part);
     if packed.len() < part.len() { packed } else { part.to_owned() }
 }
 
-/// The part of so many bytes that was packed as `data`; `None` if it was not.
+/// The part of `length` bytes that was packed as `data`; `None` if `data` is not a packed part of
+/// that length.
 #[must_use]
 pub fn unpack(data: Vec<u8>, length: usize) -> Option<Vec<u8>> {
     if data.len() >= length {
@@ -37,9 +35,9 @@ mod tests {
         (0..length).map(|_| next()).collect()
     }
 
-    /// Goal: every part comes back, what packs well and what does not.
+    /// Goal: unpacking inverts packing, for compressible and incompressible parts.
     #[test]
-    fn what_is_packed_is_unpacked() {
+    fn pack_and_unpack_round_trip() {
         for length in [1, 2, 12, 13, 100, 5000] {
             for part in [vec![0; length], noise(length), b"abc".repeat(length)] {
                 let packed = pack(&part);
@@ -51,9 +49,9 @@ mod tests {
         assert_eq!(pack(&noise(5000)), noise(5000));
     }
 
-    /// Goal: bytes that are no packed part of that length are none, whatever else they are.
+    /// Goal: unpacking never returns a part of another length, whatever the bytes are.
     #[test]
-    fn other_lengths_and_other_bytes_are_refused() {
+    fn wrong_lengths_and_damaged_bytes_are_rejected() {
         let part = b"what has happened".repeat(50);
         let packed = pack(&part);
         for length in [packed.len() - 1, part.len() - 1, part.len() + 1, 1 << 20] {
@@ -63,9 +61,9 @@ mod tests {
             let cut = unpack(packed[..cut].to_vec(), part.len());
             assert!(cut.is_none_or(|found| found.len() == part.len()));
         }
-        for place in 0..packed.len() * 8 {
+        for bit in 0..packed.len() * 8 {
             let mut damaged = packed.clone();
-            damaged[place / 8] ^= 1 << (place % 8);
+            damaged[bit / 8] ^= 1 << (bit % 8);
             let found = unpack(damaged, part.len());
             assert!(found.is_none_or(|found| found.len() == part.len()));
         }

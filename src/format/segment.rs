@@ -1,16 +1,19 @@
-//! The segment header, and the names of segment files.
+//! The segment header, its replica in the footer, and the names of segment files.
+//!
+//! Invariant: magic, major version and CRC keep their positions in every later version, so that a
+//! reader tells a header of a newer version from a damaged one.
 
 use std::fmt;
 
-use super::bytes::{all_zero, array, put, u16_at, u32_at, u64_at};
-use super::hash::crc32;
-use super::{Chain, FRAME_ALIGNMENT, PAYLOAD_LENGTH_MAX, Uid, content_hash};
+use super::bytes::{Uid, all_zero, array, put, u16_at, u32_at, u64_at};
+use super::frame::{FRAME_ALIGNMENT, PAYLOAD_LENGTH_MAX};
+use super::hash::{Chain, content_hash, crc32};
 
-/// Size of a segment's header; its first frame stands right behind it.
+/// Size of a segment header. The first frame follows it.
 pub const SEGMENT_HEADER_SIZE: usize = 4096;
-/// How much of a header a footer repeats: all that is not reserved or follows from the rest.
+/// The length of the header prefix that a footer repeats: everything but reserved bytes and checksums.
 pub const HEADER_REPLICA_SIZE: usize = at::RESERVED;
-/// The format's major version: another one is refused.
+/// The major version of the format. A reader rejects any other.
 pub const FORMAT_MAJOR: u16 = 1;
 
 const FORMAT_MINOR: u16 = 0;
@@ -45,24 +48,24 @@ mod at {
     pub(super) const CRC: usize = 4092;
 }
 
-/// Why a segment exists. The numbers are on disk.
+/// Why a segment was created. The numbers are on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reason {
-    /// It is the ledger's first.
+pub enum SegmentReason {
+    /// It is the first of the ledger.
     Create,
-    /// The one before was full.
+    /// Its predecessor was full.
     Rotate,
-    /// The one before ends in a crash.
+    /// Its predecessor ends in a crash.
     FenceAfterCrash,
-    /// The one before ends in a failed write or sync.
+    /// Its predecessor ends in a failed write or sync.
     FenceAfterIoError,
     /// It was imported.
     Import,
-    /// It begins a fork.
+    /// It starts a fork.
     Fork,
 }
 
-impl Reason {
+impl SegmentReason {
     const ALL: [Self; 6] = [
         Self::Create,
         Self::Rotate,
@@ -84,62 +87,63 @@ impl Reason {
     }
 }
 
-/// Everything that a segment says about itself and its predecessor.
+/// The header of a segment: its identity, and the end of its predecessor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentHeader {
     /// The ledger that it belongs to.
     pub ledger: Uid,
-    /// Its own random identifier, which seeds the CRCs of its frames.
+    /// Its random identifier, which seeds the CRCs of its frames.
     pub segment: Uid,
-    /// Its place in the ledger: 0, 1, 2 without gaps.
+    /// Its position in the ledger: 0, 1, 2 without gaps.
     pub ordinal: u64,
     /// Sequence number of its first record.
     pub base_seq: u64,
-    /// Chain value of the record before that.
+    /// Chain value of the record before its first.
     pub prev_chain: Chain,
-    /// Its predecessor; zeros for the first.
+    /// Uid of its predecessor; zeros for the first segment.
     pub prev_segment: Uid,
-    /// Where its predecessor logically ends, in bytes; 0 for the first.
+    /// Offset of the logical end of its predecessor; 0 for the first segment.
     pub prev_data_end: u64,
-    /// Its predecessor's last sequence number; 0 for the first.
+    /// Last sequence number of its predecessor; 0 for the first segment.
     pub prev_last_seq: u64,
-    /// How often the ledger had been opened for writing.
+    /// The number of times the ledger was opened for writing.
     pub writer_epoch: u64,
-    /// When it was made, in microseconds.
+    /// Time of creation, in microseconds.
     pub created: u64,
     /// The file's exact length until it is sealed.
     pub prealloc_len: u64,
-    /// Why it exists.
-    pub reason: Reason,
-    /// Last sequence number of what was synced with this header, before the name existed; or 0.
+    /// Why it was created.
+    pub reason: SegmentReason,
+    /// Sequence number of the last record that was synced together with this header, before the file got
+    /// its name; 0 if there is none.
     pub born_last: u64,
-    /// Where that ends, in bytes; or 0.
+    /// Offset past that record; 0 if there is none.
     pub born_end: u64,
-    /// The chain's key comes from this.
+    /// The uid from which the key of the chain derives.
     pub genesis: Uid,
-    /// Features that a writer must know and a reader need not; this version knows none.
+    /// Features that a writer must support and a reader may ignore. This version has none.
     pub ro_compat: u32,
 }
 
-/// Why bytes are not a segment header that may be used.
+/// Why bytes are not a usable segment header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HeaderFault {
     /// There are fewer bytes than a header has.
-    Cut,
-    /// It is not a segment of this format at all.
+    Truncated,
+    /// The bytes are not a segment of this format.
     Magic,
     /// A checksum is wrong.
     Checksum,
-    /// Another major version wrote it.
+    /// It has another major version.
     Major(u16),
-    /// It needs features that this version does not know.
+    /// It requires features that this version does not have.
     Incompatible(u32),
-    /// Intact, but a reserved byte is not zero or a field is outside its range.
+    /// Intact, but a reserved byte is not zero or a field is out of range.
     Malformed(&'static str),
 }
 
 impl HeaderFault {
-    /// Whether the ledger is intact but needs another version of the program.
+    /// Whether the ledger is intact but requires another version of the program.
     #[must_use]
     pub fn is_version(&self) -> bool {
         matches!(self, Self::Major(_) | Self::Incompatible(_))
@@ -149,7 +153,7 @@ impl HeaderFault {
 impl fmt::Display for HeaderFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Cut => f.write_str("the file is shorter than a segment header"),
+            Self::Truncated => f.write_str("the file is shorter than a segment header"),
             Self::Magic => f.write_str("this is not a ledger segment: wrong magic"),
             Self::Checksum => f.write_str("segment header checksum mismatch"),
             Self::Major(major) => write!(
@@ -163,14 +167,14 @@ impl fmt::Display for HeaderFault {
                  use a newer `ledger`"
             ),
             Self::Malformed(field) => {
-                write!(f, "intact segment header with a value that is not allowed in {field}")
+                write!(f, "intact segment header with an invalid value in {field}")
             }
         }
     }
 }
 
 impl SegmentHeader {
-    /// The header's bytes.
+    /// Encode the header.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![0; SEGMENT_HEADER_SIZE];
@@ -196,19 +200,17 @@ impl SegmentHeader {
         put(out, at::BORN_LAST, &self.born_last.to_le_bytes());
         put(out, at::BORN_END, &self.born_end.to_le_bytes());
         put(out, at::GENESIS, &self.genesis);
-        put_sums(&mut bytes);
+        put_checksums(&mut bytes);
         bytes
     }
 
-    /// Check and read a header.
+    /// Validate and decode a header.
     pub fn decode(bytes: &[u8]) -> Result<Self, HeaderFault> {
-        let bytes = bytes.get(..SEGMENT_HEADER_SIZE).ok_or(HeaderFault::Cut)?;
+        let bytes = bytes.get(..SEGMENT_HEADER_SIZE).ok_or(HeaderFault::Truncated)?;
         if array(bytes, at::MAGIC) != Some(MAGIC) {
             return Err(HeaderFault::Magic);
         }
-        // Magic, major version and this CRC keep their places in every later version, so that a
-        // header from the future is told from a damaged one.
-        let covered = bytes.get(..at::CRC).ok_or(HeaderFault::Cut)?;
+        let covered = bytes.get(..at::CRC).ok_or(HeaderFault::Truncated)?;
         if crc32(0, &[covered]) != u32_at(bytes, at::CRC) {
             return Err(HeaderFault::Checksum);
         }
@@ -216,12 +218,11 @@ impl SegmentHeader {
         if major != FORMAT_MAJOR {
             return Err(HeaderFault::Major(major));
         }
-        let hashed = bytes.get(..at::HASH).ok_or(HeaderFault::Cut)?;
+        let hashed = bytes.get(..at::HASH).ok_or(HeaderFault::Truncated)?;
         if array(bytes, at::HASH) != Some(content_hash(hashed)) {
             return Err(HeaderFault::Checksum);
         }
-        // A ro-compat flag keeps writers out and is theirs to refuse; a compat flag and the minor
-        // version keep nobody out.
+        // Writers check the ro-compat flags. Compat flags and the minor version restrict no program.
         let incompatible = u32_at(bytes, at::INCOMPAT);
         if incompatible != 0 {
             return Err(HeaderFault::Incompatible(incompatible));
@@ -230,7 +231,7 @@ impl SegmentHeader {
     }
 
     fn decode_fields(bytes: &[u8]) -> Result<Self, HeaderFault> {
-        let uid = |offset| array::<16>(bytes, offset).ok_or(HeaderFault::Cut);
+        let uid = |offset| array::<16>(bytes, offset).ok_or(HeaderFault::Truncated);
         let reserved = bytes.get(at::RESERVED..at::HASH).unwrap_or_default();
         let pad = bytes.get(at::PAD..at::BORN_LAST).unwrap_or_default();
         if !all_zero(reserved) || !all_zero(pad) {
@@ -243,7 +244,7 @@ impl SegmentHeader {
             return Err(HeaderFault::Malformed("alignment"));
         }
         let number = u16_at(bytes, at::REASON);
-        let reason = Reason::ALL
+        let reason = SegmentReason::ALL
             .into_iter()
             .find(|reason| reason.number() == number)
             .ok_or(HeaderFault::Malformed("reason"))?;
@@ -252,7 +253,7 @@ impl SegmentHeader {
             segment: uid(at::SEGMENT)?,
             ordinal: u64_at(bytes, at::ORDINAL),
             base_seq: u64_at(bytes, at::BASE_SEQ),
-            prev_chain: Chain(array(bytes, at::PREV_CHAIN).ok_or(HeaderFault::Cut)?),
+            prev_chain: Chain(array(bytes, at::PREV_CHAIN).ok_or(HeaderFault::Truncated)?),
             prev_segment: uid(at::PREV_SEGMENT)?,
             prev_data_end: u64_at(bytes, at::PREV_DATA_END),
             prev_last_seq: u64_at(bytes, at::PREV_LAST_SEQ),
@@ -267,61 +268,58 @@ impl SegmentHeader {
         })
     }
 
-    /// The name of this segment's file.
+    /// The name of the segment file.
     #[must_use]
     pub fn name(&self) -> SegmentName {
         SegmentName { base_seq: self.base_seq, ordinal: self.ordinal }
     }
 }
 
-/// The first bytes of a segment's header, as its footer repeats them: the rest follows.
+/// The prefix of a segment header that the footer repeats. The rest of the header derives from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeaderReplica(pub(super) [u8; HEADER_REPLICA_SIZE]);
 
 impl HeaderReplica {
-    /// The replica of a header, of which these are the bytes, or the first of them.
+    /// The replica of an encoded header, or of its first bytes.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Option<Self> {
         bytes.first_chunk().copied().map(Self)
     }
 
-    /// Its bytes.
+    /// The bytes of the replica.
     #[must_use]
     pub fn bytes(&self) -> &[u8; HEADER_REPLICA_SIZE] {
         &self.0
     }
 
-    /// The header that it is a replica of, checked like the header itself.
-    ///
-    /// # Errors
-    /// What would be wrong with such a header.
+    /// Reconstruct and validate the header.
     pub fn header(&self) -> Result<SegmentHeader, HeaderFault> {
         let mut bytes = vec![0; SEGMENT_HEADER_SIZE];
         put(&mut bytes, 0, &self.0);
-        put_sums(&mut bytes);
+        put_checksums(&mut bytes);
         SegmentHeader::decode(&bytes)
     }
 }
 
-/// Put the two sums at the end of a header.
-fn put_sums(bytes: &mut [u8]) {
+/// Write the hash and the CRC at the end of a header.
+fn put_checksums(bytes: &mut [u8]) {
     let hash = content_hash(bytes.get(..at::HASH).unwrap_or_default());
     put(bytes, at::HASH, &hash);
     let crc = crc32(0, &[bytes.get(..at::CRC).unwrap_or_default()]);
     put(bytes, at::CRC, &crc.to_le_bytes());
 }
 
-/// The name of a segment's file: `<base_seq:020>-<ordinal:08x>.seg`.
+/// The name of a segment file: `<base_seq:020>-<ordinal:08x>.seg`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SegmentName {
-    /// Its place in the ledger.
+    /// Position of the segment in the ledger.
     pub ordinal: u64,
     /// Sequence number of its first record.
     pub base_seq: u64,
 }
 
 impl SegmentName {
-    /// The name that a file name spells, if it is exactly one that [`fmt::Display`] gives.
+    /// Parse a file name; only the exact spelling of [`fmt::Display`] is a segment name.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (base_seq, ordinal) = text.strip_suffix(".seg")?.split_once('-')?;
@@ -356,7 +354,7 @@ mod tests {
             writer_epoch: 9,
             created: 10,
             prealloc_len: 1 << 20,
-            reason: Reason::FenceAfterCrash,
+            reason: SegmentReason::FenceAfterCrash,
             born_last: 12,
             born_end: 13,
             genesis: [14; 16],
@@ -364,21 +362,21 @@ mod tests {
         }
     }
 
-    /// Goal: what is written is what is read, and every single flipped bit is noticed.
+    /// Goal: a header round-trips, and every flipped bit is detected.
     #[test]
-    fn every_flipped_bit_of_a_header_is_noticed() {
+    fn every_flipped_bit_of_a_segment_header_is_detected() {
         let bytes = header().encode();
         assert_eq!(SegmentHeader::decode(&bytes), Ok(header()));
-        for place in 0..bytes.len() * 8 {
+        for bit in 0..bytes.len() * 8 {
             let mut damaged = bytes.clone();
-            damaged[place / 8] ^= 1 << (place % 8);
-            assert!(SegmentHeader::decode(&damaged).is_err(), "bit {place}");
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(SegmentHeader::decode(&damaged).is_err(), "bit {bit}");
         }
     }
 
-    /// Goal: a header from the future is told from a damaged one.
+    /// Goal: a header of a newer version is not reported as damage.
     #[test]
-    fn a_future_version_is_not_called_damage() {
+    fn newer_version_is_not_damage() {
         let mut bytes = header().encode();
         put(&mut bytes, at::MAJOR, &2_u16.to_le_bytes());
         let crc = crc32(0, &[&bytes[..at::CRC]]);
@@ -386,10 +384,10 @@ mod tests {
         assert_eq!(SegmentHeader::decode(&bytes), Err(HeaderFault::Major(2)));
     }
 
-    /// Goal: an intact header that no writer makes is refused, and the field is named; a hash that
-    /// does not hold is damage although the sum behind it does.
+    /// Goal: an intact header with invalid fields is rejected and the field is named; a wrong hash is
+    /// damage although the CRC holds.
     #[test]
-    fn an_intact_header_that_nobody_writes_is_refused() {
+    fn invalid_header_fields_are_rejected_and_named() {
         let odd = [
             (at::RESERVED, "reserved bytes"),
             (at::PAD, "reserved bytes"),
@@ -400,7 +398,7 @@ mod tests {
         for (offset, field) in odd {
             let mut bytes = header().encode();
             bytes[offset] ^= 0x40;
-            put_sums(&mut bytes);
+            put_checksums(&mut bytes);
             let fault = SegmentHeader::decode(&bytes).unwrap_err();
             assert_eq!(fault, HeaderFault::Malformed(field));
             assert!(fault.to_string().contains(field) && !fault.is_version());
@@ -412,18 +410,18 @@ mod tests {
         assert_eq!(SegmentHeader::decode(&bytes), Err(HeaderFault::Checksum));
     }
 
-    /// Goal: every reason is read as it was written.
+    /// Goal: every reason round-trips.
     #[test]
-    fn every_reason_is_read_as_it_was_written() {
-        for reason in Reason::ALL {
+    fn every_segment_reason_round_trips() {
+        for reason in SegmentReason::ALL {
             let header = SegmentHeader { reason, ..header() };
             assert_eq!(SegmentHeader::decode(&header.encode()), Ok(header));
         }
     }
 
-    /// Goal: only the exact spelling is a segment's name.
+    /// Goal: only the exact spelling is a segment name.
     #[test]
-    fn names_round_trip_and_odd_spellings_are_not_names() {
+    fn segment_names_round_trip_and_other_spellings_are_rejected() {
         let name = SegmentName { ordinal: 0x1a, base_seq: 37 };
         assert_eq!(name.to_string(), "00000000000000000037-0000001a.seg");
         assert_eq!(SegmentName::parse(&name.to_string()), Some(name));

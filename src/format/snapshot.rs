@@ -1,32 +1,32 @@
-//! Snapshot files: the header, the sums of the chunks behind it, and the names.
+//! Snapshot files: the header, the checksums of the chunks after it, and the file names.
+//!
+//! The body is opaque here; `log` reads and writes the files.
 //!
 //! Invariants:
-//! - Every byte of a file is covered: the header by its CRC, each chunk by its own (seeded by
-//!   record and place, so that a chunk holds nowhere else), the length by the header.
-//! - A header that decodes has lengths within their limits, and a name that is safe in a path.
-//!
-//! Left out on purpose: what the body means, and reading or writing files.
+//! - Every byte of a file is covered: the header by its CRC, each chunk by a CRC that is seeded with
+//!   the record and the chunk index, and the length by the header.
+//! - A decoded header has lengths within their limits, and a projection name that is safe in a path.
 
 use std::fmt;
 
-use super::bytes::{all_zero, array, put, u16_at, u32_at, u64_at};
-use super::hash::crc32;
-use super::{Chain, FORMAT_MAJOR, Uid};
+use super::bytes::{Hex, Uid, all_zero, array, put, u16_at, u32_at, u64_at};
+use super::hash::{Chain, crc32};
+use super::segment::FORMAT_MAJOR;
 
-/// Size of a snapshot's header; its first chunk stands right behind it.
+/// Size of a snapshot header. The first chunk follows it.
 pub const SNAPSHOT_HEADER_SIZE: usize = 512;
-/// Bytes of the body in each chunk but the last.
+/// Bytes of the body in each chunk except the last.
 pub const SNAPSHOT_CHUNK_SIZE: usize = 1 << 20;
-/// Size of the sum behind each chunk.
+/// Size of the CRC after each chunk.
 pub const SNAPSHOT_CRC_SIZE: usize = 4;
 
 const FORMAT_MINOR: u16 = 0;
-/// So many snapshots may lie below a based one, each the base of the one above.
+/// The longest chain of bases below a delta snapshot.
 pub const SNAPSHOT_BASES_MAX: usize = 8;
 const MAGIC: [u8; 8] = [0x89, b'P', b'L', b'S', 0x0D, 0x0A, 0x1A, 0x0A];
-/// `SNAPSHOT_CHUNK_SIZE` as it stands on disk.
+/// `SNAPSHOT_CHUNK_SIZE` as the header stores it.
 const CHUNK_SIZE: u32 = 1 << 20;
-/// `SNAPSHOT_CHUNK_SIZE` as lengths of files are counted.
+/// `SNAPSHOT_CHUNK_SIZE` as a file length.
 const CHUNK_LENGTH: u64 = 1 << 20;
 
 mod at {
@@ -54,60 +54,60 @@ mod at {
     pub(super) const CRC: usize = 508;
 }
 
-/// Everything that a snapshot says about itself.
+/// The header of a snapshot file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotHeader {
     /// The ledger that it belongs to.
     pub ledger: Uid,
-    /// What the chain's key comes from.
+    /// The uid from which the key of the chain derives.
     pub genesis: Uid,
-    /// The last record that was folded in; at least 1.
+    /// The last record that the state includes; at least 1.
     pub seq: u64,
-    /// Its time, in microseconds.
+    /// Time of that record, in microseconds.
     pub time: u64,
-    /// Its chain value.
+    /// Chain value of that record.
     pub chain: Chain,
-    /// Hash of the state, by the projection's own definition.
+    /// Hash of the state, as the projection defines it.
     pub state_hash: [u8; 32],
-    /// The projection's name: see [`is_projection_name`].
+    /// Name of the projection: see [`is_projection_name`].
     pub projection: String,
-    /// The projection's version, from 1.
+    /// Version of the projection, from 1.
     pub version: u32,
-    /// Bytes of the body.
+    /// Length of the body.
     pub body_length: u64,
     /// BLAKE3 of the body.
     pub body_hash: [u8; 32],
-    /// Bytes of all chunks.
+    /// Total length of all chunks.
     pub stored_length: u64,
-    /// The snapshot that the body says the differences from, if it does.
+    /// The base of a delta snapshot, whose body holds the differences from it.
     pub base: Option<SnapshotBase>,
 }
 
-/// The snapshot that another is based on: of the same projection, and the same version of it.
+/// The base of a delta snapshot: a snapshot of the same projection and version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SnapshotBase {
-    /// Its record; at least 1, and below that of the other.
+    /// Its record: at least 1, and before that of the delta snapshot.
     pub seq: u64,
-    /// The hash of its state.
+    /// Hash of its state.
     pub state_hash: [u8; 32],
 }
 
-/// What is wrong with a snapshot's header.
+/// Why bytes are not a usable snapshot header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SnapshotFault {
     /// The file is shorter than a header.
-    Short,
-    /// Another file, or a damaged one.
+    Truncated,
+    /// The bytes are not a snapshot.
     Magic,
-    /// The header's CRC differs.
+    /// The header CRC is wrong.
     Crc,
-    /// A version or a flag that this program does not know.
+    /// An unknown version or flag.
     Version,
-    /// A field has a value that it cannot have.
+    /// Intact, but a field is out of range.
     Field(&'static str),
 }
 
-/// Whether a projection may be called that: 1 to 64 characters of `a-z`, `0-9` and `_`.
+/// Whether a name is valid for a projection: 1 to 64 characters of `a-z`, `0-9` and `_`.
 #[must_use]
 pub const fn is_projection_name(name: &str) -> bool {
     let mut rest = name.as_bytes();
@@ -123,14 +123,15 @@ pub const fn is_projection_name(name: &str) -> bool {
     true
 }
 
-/// The checksum of chunk `index` of the snapshot at a record: over its length and its data.
+/// The CRC of chunk `index` of a snapshot: of its length and its data. `chain` is the chain value of
+/// the snapshot's record.
 #[must_use]
 pub fn snapshot_chunk_crc(chain: &Chain, index: u64, data: &[&[u8]]) -> u32 {
     crc32(crc32(0, &[&chain.0, &index.to_le_bytes()]), data)
 }
 
 impl SnapshotHeader {
-    /// The header's bytes. The projection's name is one that [`is_projection_name`] allows.
+    /// Encode the header. [`is_projection_name`] accepts the projection.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![0; SNAPSHOT_HEADER_SIZE];
@@ -162,17 +163,14 @@ impl SnapshotHeader {
         bytes
     }
 
-    /// The header at the start of these bytes.
-    ///
-    /// # Errors
-    /// The first thing that is wrong. The CRC is checked before the version is believed.
+    /// Validate and decode a header. The CRC is checked before the version.
     pub fn decode(bytes: &[u8]) -> Result<Self, SnapshotFault> {
-        let bytes = bytes.get(..SNAPSHOT_HEADER_SIZE).ok_or(SnapshotFault::Short)?;
+        let bytes = bytes.get(..SNAPSHOT_HEADER_SIZE).ok_or(SnapshotFault::Truncated)?;
         if !bytes.starts_with(&MAGIC) {
             return Err(SnapshotFault::Magic);
         }
-        let sum = crc32(0, &[bytes.get(..at::CRC).unwrap_or_default()]);
-        if sum != u32_at(bytes, at::CRC) {
+        let crc = crc32(0, &[bytes.get(..at::CRC).unwrap_or_default()]);
+        if crc != u32_at(bytes, at::CRC) {
             return Err(SnapshotFault::Crc);
         }
         if u16_at(bytes, at::MAJOR) != FORMAT_MAJOR || u32_at(bytes, at::INCOMPAT) != 0 {
@@ -182,13 +180,13 @@ impl SnapshotHeader {
         let base = match (u64_at(bytes, at::BASE_SEQ), array(bytes, at::BASE_HASH)) {
             (seq @ 1.., Some(state_hash)) => Some(SnapshotBase { seq, state_hash }),
             _ if is_zero(at::BASE_HASH, at::RESERVED) => None,
-            _ => return Err(SnapshotFault::Field("the hash of its base")),
+            _ => return Err(SnapshotFault::Field("base hash")),
         };
-        let [length] = array(bytes, at::NAME_LENGTH).ok_or(SnapshotFault::Short)?;
+        let [length] = array(bytes, at::NAME_LENGTH).ok_or(SnapshotFault::Truncated)?;
         let end = at::NAME + usize::from(length);
         let name = bytes.get(at::NAME..end).and_then(|name| std::str::from_utf8(name).ok());
         let name = name.filter(|name| is_projection_name(name));
-        let projection = name.ok_or(SnapshotFault::Field("the projection's name"))?.to_owned();
+        let projection = name.ok_or(SnapshotFault::Field("projection name"))?.to_owned();
         if !is_zero(at::PAD, at::NAME)
             || !is_zero(end, at::STORED)
             || !is_zero(at::RESERVED, at::CRC)
@@ -196,35 +194,35 @@ impl SnapshotHeader {
             return Err(SnapshotFault::Field("reserved bytes"));
         }
         if u32_at(bytes, at::CHUNK_SIZE) != CHUNK_SIZE {
-            return Err(SnapshotFault::Field("the size of chunks"));
+            return Err(SnapshotFault::Field("chunk size"));
         }
         let header = Self {
-            ledger: array(bytes, at::LEDGER).ok_or(SnapshotFault::Short)?,
-            genesis: array(bytes, at::GENESIS).ok_or(SnapshotFault::Short)?,
+            ledger: array(bytes, at::LEDGER).ok_or(SnapshotFault::Truncated)?,
+            genesis: array(bytes, at::GENESIS).ok_or(SnapshotFault::Truncated)?,
             seq: u64_at(bytes, at::SEQ),
             time: u64_at(bytes, at::TIME),
-            chain: Chain(array(bytes, at::CHAIN).ok_or(SnapshotFault::Short)?),
-            state_hash: array(bytes, at::STATE_HASH).ok_or(SnapshotFault::Short)?,
+            chain: Chain(array(bytes, at::CHAIN).ok_or(SnapshotFault::Truncated)?),
+            state_hash: array(bytes, at::STATE_HASH).ok_or(SnapshotFault::Truncated)?,
             projection,
             version: u32_at(bytes, at::VERSION),
             body_length: u64_at(bytes, at::BODY_LENGTH),
-            body_hash: array(bytes, at::BODY_HASH).ok_or(SnapshotFault::Short)?,
+            body_hash: array(bytes, at::BODY_HASH).ok_or(SnapshotFault::Truncated)?,
             stored_length: u64_at(bytes, at::STORED),
             base,
         };
         if header.seq == 0 || header.version == 0 {
-            return Err(SnapshotFault::Field("seq or version, which begin at 1"));
+            return Err(SnapshotFault::Field("seq or version"));
         }
         if header.base.is_some_and(|base| base.seq >= header.seq) {
-            return Err(SnapshotFault::Field("the record of its base"));
+            return Err(SnapshotFault::Field("base seq"));
         }
         if header.file_length().is_none() {
-            return Err(SnapshotFault::Field("the length of the body"));
+            return Err(SnapshotFault::Field("body length"));
         }
         Ok(header)
     }
 
-    /// The exact length of the file; `None` if no file can be so long.
+    /// The exact length of the file; `None` if no file can be that long.
     #[must_use]
     pub fn file_length(&self) -> Option<u64> {
         let chunks = self.body_length.div_ceil(CHUNK_LENGTH);
@@ -234,13 +232,13 @@ impl SnapshotHeader {
         self.stored_length.checked_add(512).filter(|_| is_possible)
     }
 
-    /// The name that its file has.
+    /// The name of the file.
     #[must_use]
     pub fn name(&self) -> SnapshotName {
         self.name_of(self.seq, &self.state_hash)
     }
 
-    /// The name that the file of its base has.
+    /// The name of the base's file.
     #[must_use]
     pub fn base_name(&self) -> Option<SnapshotName> {
         self.base.map(|base| self.name_of(base.seq, &base.state_hash))
@@ -256,30 +254,32 @@ impl SnapshotHeader {
 impl fmt::Display for SnapshotFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Short => write!(f, "the file is shorter than a snapshot's header"),
-            Self::Magic => write!(f, "this is no snapshot, or its first bytes are damaged"),
-            Self::Crc => write!(f, "the header's sum does not hold"),
-            Self::Version => write!(f, "a newer version of the program wrote it"),
-            Self::Field(what) => write!(f, "the header is intact, but not valid in {what}"),
+            Self::Truncated => write!(f, "the file is shorter than a snapshot header"),
+            Self::Magic => write!(f, "this is not a snapshot: wrong magic"),
+            Self::Crc => write!(f, "snapshot header checksum mismatch"),
+            Self::Version => write!(f, "written by a newer version; use a newer `ledger`"),
+            Self::Field(field) => {
+                write!(f, "intact snapshot header with an invalid value in {field}")
+            }
         }
     }
 }
 
-/// A snapshot's file name. Names sort by record first.
+/// The name of a snapshot file. Names sort by record first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SnapshotName {
-    /// The last record that was folded in.
+    /// The last record that the state includes.
     pub seq: u64,
-    /// The projection.
+    /// Name of the projection.
     pub projection: String,
-    /// Its version.
+    /// Version of the projection.
     pub version: u32,
     /// The first four bytes of the state hash.
     pub hash: [u8; 4],
 }
 
 impl SnapshotName {
-    /// The name that a file name spells, if it is exactly one that [`fmt::Display`] gives.
+    /// Parse a file name; only the exact spelling of [`fmt::Display`] is a snapshot name.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let mut parts = text.strip_suffix(".snap")?.split('-');
@@ -288,14 +288,14 @@ impl SnapshotName {
         let hash = parts.next().filter(|_| parts.next().is_none())?;
         let is_decimal = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
         let is_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-        let is_spelt_so = is_projection_name(projection)
+        let is_canonical = is_projection_name(projection)
             && (seq.len() == 20 && is_decimal(seq))
             && (is_decimal(version) && (version == "0" || !version.starts_with('0')))
             && (hash.len() == 8 && hash.bytes().all(is_hex));
         let word = u32::from_str_radix(hash, 16).ok()?;
         let bytes = [word >> 24, word >> 16, word >> 8, word];
         Some(Self {
-            seq: seq.parse().ok().filter(|_| is_spelt_so)?,
+            seq: seq.parse().ok().filter(|_| is_canonical)?,
             projection: projection.to_owned(),
             version: version.parse().ok()?,
             hash: bytes.map(|byte| u8::try_from(byte & 0xFF).expect("masked to 8 bits")),
@@ -305,9 +305,8 @@ impl SnapshotName {
 
 impl fmt::Display for SnapshotName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:020}-{}-v{}-", self.seq, self.projection, self.version)?;
-        self.hash.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
-        f.write_str(".snap")
+        let Self { seq, projection, version, hash } = self;
+        write!(f, "{seq:020}-{projection}-v{version}-{}.snap", Hex(hash))
     }
 }
 
@@ -334,22 +333,22 @@ mod tests {
 
     const BASE: &str = "00000000000000000002-cost_by_owner-v7-b7b7b7b7.snap";
 
-    fn based() -> SnapshotHeader {
+    fn delta() -> SnapshotHeader {
         let base = SnapshotBase { seq: 2, state_hash: [0xB7; 32] };
         SnapshotHeader { base: Some(base), ..header() }
     }
 
-    fn sealed(mut bytes: Vec<u8>, offset: usize, field: &[u8]) -> Vec<u8> {
+    fn patched(mut bytes: Vec<u8>, offset: usize, field: &[u8]) -> Vec<u8> {
         put(&mut bytes, offset, field);
         let crc = crc32(0, &[&bytes[..at::CRC]]);
         put(&mut bytes, at::CRC, &crc.to_le_bytes());
         bytes
     }
 
-    /// Goal: what is written is what is read, every flipped bit is noticed, every cut is.
+    /// Goal: a header round-trips, and every flipped bit and every truncation is detected.
     #[test]
-    fn every_flipped_bit_and_every_cut_of_a_header_is_noticed() {
-        for header in [header(), based()] {
+    fn every_flipped_bit_and_truncation_of_a_snapshot_header_is_detected() {
+        for header in [header(), delta()] {
             let bytes = header.encode();
             assert_eq!(SnapshotHeader::decode(&bytes), Ok(header));
             for place in 0..bytes.len() * 8 {
@@ -358,19 +357,19 @@ mod tests {
                 assert!(SnapshotHeader::decode(&damaged).is_err(), "bit {place}");
             }
             for length in 0..bytes.len() {
-                assert_eq!(SnapshotHeader::decode(&bytes[..length]), Err(SnapshotFault::Short));
+                assert_eq!(SnapshotHeader::decode(&bytes[..length]), Err(SnapshotFault::Truncated));
             }
         }
-        assert_eq!(based().base_name().unwrap().to_string(), BASE);
+        assert_eq!(delta().base_name().unwrap().to_string(), BASE);
         assert_eq!(header().base_name(), None);
     }
 
-    /// Goal: intact headers that say what cannot be are refused, each for its own reason.
+    /// Goal: intact headers with impossible fields are rejected, each for its own reason.
     #[test]
-    fn fields_are_held_against_their_limits() {
+    fn out_of_range_fields_are_rejected() {
         let bytes = header().encode();
         let fault = |offset, field: &[u8]| {
-            SnapshotHeader::decode(&sealed(bytes.clone(), offset, field)).unwrap_err()
+            SnapshotHeader::decode(&patched(bytes.clone(), offset, field)).unwrap_err()
         };
         assert_eq!(fault(at::MAJOR, &[2, 0]), SnapshotFault::Version);
         assert_eq!(fault(at::INCOMPAT, &[1]), SnapshotFault::Version);
@@ -394,26 +393,26 @@ mod tests {
             let found = fault(offset, field);
             assert!(matches!(found, SnapshotFault::Field(_)), "{offset}: {found:?}");
         }
-        assert!(SnapshotHeader::decode(&sealed(bytes.clone(), at::MINOR, &[9])).is_ok());
-        let bytes = based().encode();
+        assert!(SnapshotHeader::decode(&patched(bytes.clone(), at::MINOR, &[9])).is_ok());
+        let bytes = delta().encode();
         for (offset, field) in [(at::BASE_SEQ, 0_u8), (at::BASE_SEQ, 3)] {
-            let found = SnapshotHeader::decode(&sealed(bytes.clone(), offset, &[field]));
+            let found = SnapshotHeader::decode(&patched(bytes.clone(), offset, &[field]));
             assert!(matches!(found, Err(SnapshotFault::Field(_))), "{offset}: {found:?}");
         }
     }
 
-    /// Goal: a chunk holds in one place of one snapshot only.
+    /// Goal: a chunk is valid only at one index of one snapshot.
     #[test]
-    fn the_sum_of_a_chunk_knows_its_place() {
+    fn chunk_crc_is_seeded_by_record_and_index() {
         let (one, other) = (Chain([1; 32]), Chain([2; 32]));
-        let sums = [(one, 0), (one, 1), (other, 0)];
-        let sums = sums.map(|(chain, index)| snapshot_chunk_crc(&chain, index, &[b"data"]));
-        assert!(sums[0] != sums[1] && sums[0] != sums[2], "{sums:?}");
+        let crcs = [(one, 0), (one, 1), (other, 0)];
+        let crcs = crcs.map(|(chain, index)| snapshot_chunk_crc(&chain, index, &[b"data"]));
+        assert!(crcs[0] != crcs[1] && crcs[0] != crcs[2], "{crcs:?}");
     }
 
-    /// Goal: only the exact spelling is a snapshot's name.
+    /// Goal: only the exact spelling is a snapshot name.
     #[test]
-    fn names_round_trip_and_odd_spellings_are_not_names() {
+    fn snapshot_names_round_trip_and_other_spellings_are_rejected() {
         let name = header().name();
         assert_eq!(name.to_string(), "00000000000000000003-cost_by_owner-v7-a6a6a6a6.snap");
         assert_eq!(SnapshotName::parse(&name.to_string()), Some(name));

@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::error::Result;
 use crate::log::{self, Log, TailVerdict};
 use crate::plan::State;
-use crate::storage::Medium;
+use crate::storage::FilesystemKind;
 
 use super::environment::Environment;
 use super::snapshot::load::UnboundSnapshot;
@@ -67,8 +67,8 @@ pub(crate) fn open_or_create(
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             match create(dir, environment) {
                 Ok(engine) => {
-                    let medium = environment.storage.medium(dir);
-                    Ok((engine, OpenReport::created(medium.unwrap_or(Medium::Local))))
+                    let filesystem = environment.storage.filesystem_kind(dir);
+                    Ok((engine, OpenReport::created(filesystem.unwrap_or(FilesystemKind::Local))))
                 }
                 // Another process created it in the meantime, and may have it locked.
                 Err(_) if environment.storage.list(dir).is_ok() => open(dir, environment),
@@ -93,13 +93,13 @@ fn engine(
 }
 
 impl OpenReport {
-    fn created(medium: Medium) -> Self {
-        let notes = warning(medium).into_iter().collect();
+    fn created(filesystem: FilesystemKind) -> Self {
+        let notes = warning(filesystem).into_iter().collect();
         Self { created: true, verdict: "clean".to_owned(), notes, last_seq: 0, from_snapshot: None }
     }
 
     fn opened(report: &log::RecoveryReport, last_seq: u64) -> Self {
-        let mut notes: Vec<String> = warning(report.medium).into_iter().collect();
+        let mut notes: Vec<String> = warning(report.filesystem).into_iter().collect();
         let is_forced = report.verdict == TailVerdict::Ambiguous;
         if is_forced {
             notes.push(
@@ -152,8 +152,8 @@ impl OpenReport {
 }
 
 /// The warning about an unsuitable file system.
-fn warning(medium: Medium) -> Option<String> {
-    medium.warning().map(|why| format!("the ledger is on {why}"))
+fn warning(filesystem: FilesystemKind) -> Option<String> {
+    filesystem.warning().map(|why| format!("the ledger is on {why}"))
 }
 
 impl fmt::Display for OpenReport {

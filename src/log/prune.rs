@@ -40,7 +40,7 @@ pub(crate) fn prunable(reader: &LogReader, retention: &RetentionRecord) -> Resul
         }
     }
     removal.snapshots = reader.stale_snapshots(note.last_seq)?;
-    bug!(PruneBackwards => removal.segments.reverse());
+    mutant!(PruneOutOfOrder => removal.segments.reverse());
     Ok(removal)
 }
 
@@ -70,13 +70,13 @@ pub(crate) fn remove_covered(
 
 fn remove(storage: &dyn Storage, path: &Path, folder: &Path, what: &str) -> Result<()> {
     storage.remove(path).map_err(|error| Error::io(what, path, error))?;
-    bug!(PruneUnsynced => return Ok(()));
+    mutant!(PruneRemovalUnsynced => return Ok(()));
     storage.sync_dir(folder).map_err(|error| Error::io("sync the folder", folder, error))
 }
 
 /// Check everything that the log needs once the covered segments are gone.
 fn expect_anchors(reader: &LogReader, retention: &RetentionRecord) -> Result<()> {
-    bug!(PruneWithoutFooting => return Ok(()));
+    mutant!(PruneWithoutAnchor => return Ok(()));
     let note = &retention.note;
     let next = reader.segments.with_ordinal(note.last_ordinal.saturating_add(1));
     let is_there = next.is_some_and(|next| {

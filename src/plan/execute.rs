@@ -42,10 +42,10 @@ pub fn execute(
     for run in std::mem::take(&mut batch.runs) {
         batch.settle(state, run);
     }
-    bug!(ReleaseUnrecorded => if matches!(command, Command::ReportLost { .. }) {
+    mutant!(ReleaseNotLogged => if matches!(command, Command::ReportLost { .. }) {
         return Ok(Vec::new());
     });
-    bug!(ExpiryUnrecorded => if matches!(command, Command::Tick) { return Ok(Vec::new()) });
+    mutant!(LeaseExpiryNotLogged => if matches!(command, Command::Tick) { return Ok(Vec::new()) });
     Ok(batch.events)
 }
 

@@ -1,12 +1,15 @@
-//! The real disk: the only place that names `std::fs` and `fs2` for a ledger's own files.
+//! Storage on the file systems of the operating system. Only this file uses `std::fs` and `fs2` for
+//! the files of a ledger.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
-use super::{Access, Entry, EntryKind, LockGuard, Locking, Map, Medium, Storage, StorageFile};
+use super::filesystem_kind::FilesystemKind;
+use super::map::Map;
+use super::port::{Access, Entry, EntryKind, LockGuard, LockOutcome, Storage, StorageFile};
 
-/// The file systems of this machine.
+/// The file systems of the operating system.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DiskStorage;
 
@@ -62,36 +65,39 @@ impl Storage for DiskStorage {
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        // `Path::parent` of a bare name is the empty path, which means the working folder.
+        // `Path::parent` of a bare name is the empty path: the current folder.
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         File::open(path)?.sync_all()
     }
 
-    fn lock(&self, path: &Path, holder: &str) -> io::Result<Locking> {
+    fn lock(&self, path: &Path, holder: &str) -> io::Result<LockOutcome> {
         let mut file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
         match fs2::FileExt::try_lock_exclusive(&file) {
             Ok(()) => {
-                // The text is for people only; failing to write it (a full disk) is no reason to
-                // refuse the lock.
+                // The text is informative: on a full disk the lock is taken without it.
                 if file.set_len(0).is_ok() {
                     let _ = file.write_all(holder.as_bytes());
                 }
-                let held = file.metadata()?;
-                Ok(Locking::Ours(Box::new(DiskLock { file, held, process: std::process::id() })))
+                let locked = file.metadata()?;
+                Ok(LockOutcome::Acquired(Box::new(DiskLock {
+                    file,
+                    locked,
+                    process: std::process::id(),
+                })))
             }
             Err(error) if error.kind() == fs2::lock_contended_error().kind() => {
                 let mut text = String::new();
-                // Whoever has it may be writing the text just now: an empty answer is fine.
+                // The lock holder may not have written the text yet: an empty text is fine.
                 let _ = (&file).take(HOLDER_LENGTH_MAX).read_to_string(&mut text);
-                Ok(Locking::HeldBy(text.trim().to_owned()))
+                Ok(LockOutcome::HeldBy(text.trim().to_owned()))
             }
             Err(error) => Err(error),
         }
     }
 
-    fn medium(&self, path: &Path) -> io::Result<Medium> {
-        platform::medium(path)
+    fn filesystem_kind(&self, path: &Path) -> io::Result<FilesystemKind> {
+        platform::filesystem_kind(path)
     }
 
     fn process(&self) -> u32 {
@@ -99,34 +105,34 @@ impl Storage for DiskStorage {
     }
 }
 
-/// How much of a lock file's text is read.
+/// The longest text of a lock file that is read.
 const HOLDER_LENGTH_MAX: u64 = 1024;
 
-/// Holds the file for its lock, which ends when this is dropped.
+/// A locked file. Dropping it releases the lock.
 #[derive(Debug)]
 struct DiskLock {
     file: File,
-    /// Which file it is: no other one becomes it while it is open.
-    held: fs::Metadata,
-    /// Who took the lock.
+    /// Identifies the file: its inode is not reused while it is open.
+    locked: fs::Metadata,
+    /// The process that took the lock.
     process: u32,
 }
 
 impl Drop for DiskLock {
-    /// Closing the file is not enough where a fork has a copy of it, and a fork that drops its copy
-    /// must not let go what its parent holds.
+    /// Unlocks the file explicitly: closing it keeps the lock while a fork has a copy of the
+    /// descriptor. A fork that drops its copy must not release the lock of its parent.
     fn drop(&mut self) {
         if self.process == std::process::id() {
-            // What cannot be unlocked is unlocked when the last copy is closed.
+            // If this fails, the lock ends when the last copy of the descriptor is closed.
             let _ = fs2::FileExt::unlock(&self.file);
         }
     }
 }
 
 impl LockGuard for DiskLock {
-    fn is_in_place(&self, path: &Path) -> io::Result<bool> {
+    fn is_at(&self, path: &Path) -> io::Result<bool> {
         match fs::symlink_metadata(path) {
-            Ok(there) => Ok(platform::is_same_file(&self.held, &there)),
+            Ok(found) => Ok(platform::is_same_file(&self.locked, &found)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
         }
@@ -160,7 +166,7 @@ impl StorageFile for DiskFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        // fdatasync flushes the length too when it changed, and nothing else is needed.
+        // fdatasync also flushes a changed length, and no other metadata matters.
         self.0.sync_data()
     }
 
@@ -186,7 +192,7 @@ mod platform {
     use std::os::unix::fs::{FileExt as _, MetadataExt as _};
     use std::path::Path;
 
-    use super::Medium;
+    use crate::storage::filesystem_kind::FilesystemKind;
 
     pub(super) fn read(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         file.read_at(buffer, offset)
@@ -201,17 +207,17 @@ mod platform {
     }
 
     #[cfg(any(target_os = "linux", target_os = "android"))]
-    pub(super) fn medium(path: &Path) -> io::Result<Medium> {
+    pub(super) fn filesystem_kind(path: &Path) -> io::Result<FilesystemKind> {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         let magic = rustix::fs::statfs(path)?.f_type;
-        // Kernels disagree on the width and sign of the number; its low 32 bits are what counts.
+        // Width and sign of the number differ between kernels; only its low 32 bits matter.
         let [a, b, c, d, ..] = magic.to_le_bytes();
-        Ok(Medium::of_magic(u32::from_le_bytes([a, b, c, d])))
+        Ok(FilesystemKind::of_magic(u32::from_le_bytes([a, b, c, d])))
     }
 
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    pub(super) fn medium(_: &Path) -> io::Result<Medium> {
-        Ok(Medium::Local)
+    pub(super) fn filesystem_kind(_: &Path) -> io::Result<FilesystemKind> {
+        Ok(FilesystemKind::Local)
     }
 }
 
@@ -220,32 +226,32 @@ mod tests {
     use super::*;
 
     fn is_free(path: &Path) -> bool {
-        matches!(DiskStorage.lock(path, "another").unwrap(), Locking::Ours(_))
+        matches!(DiskStorage.lock(path, "another").unwrap(), LockOutcome::Acquired(_))
     }
 
-    /// Story: a process that had closed its ledger kept everybody else out for as long as a fork of it
-    /// lived, which had a copy of the locked file; and the fork may end first.
-    /// Method: what a fork has is another descriptor of the same open file.
+    /// Story: a process closed its ledger, but a fork with a copy of the locked file kept the lock. The
+    /// reverse must not happen either: a fork that ends first must not release the lock.
+    /// Method: a fork has another descriptor of the same open file.
     #[test]
-    fn a_lock_ends_with_the_process_that_took_it_and_not_with_a_fork() {
+    fn lock_is_released_by_its_owner_and_not_by_a_fork() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("LOCK");
         let take = || {
             let file = File::create(&path).unwrap();
             fs2::FileExt::try_lock_exclusive(&file).unwrap();
-            let held = file.metadata().unwrap();
-            DiskLock { file, held, process: std::process::id() }
+            let locked = file.metadata().unwrap();
+            DiskLock { file, locked, process: std::process::id() }
         };
         let fork_of = |lock: &DiskLock| {
-            let (file, held) = (lock.file.try_clone().unwrap(), lock.held.clone());
-            DiskLock { file, held, process: lock.process.wrapping_add(1) }
+            let (file, locked) = (lock.file.try_clone().unwrap(), lock.locked.clone());
+            DiskLock { file, locked, process: lock.process.wrapping_add(1) }
         };
         let own = take();
         drop(fork_of(&own));
-        assert!(!is_free(&path), "a fork that ends lets nothing go");
+        assert!(!is_free(&path), "a fork that ends does not release the lock");
         let fork = fork_of(&own);
         drop(own);
-        assert!(is_free(&path), "who took it is gone");
+        assert!(is_free(&path), "the owner released the lock");
         drop(fork);
     }
 }

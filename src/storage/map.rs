@@ -1,11 +1,11 @@
-//! Bytes of a file as a slice: the only file with `unsafe`.
+//! Read-only memory maps of files. Only this file contains `unsafe`.
 
 use std::fmt;
 use std::fs::File;
 use std::io;
 use std::ops::Deref;
 
-/// All bytes of a file that nobody writes to any more.
+/// The bytes of a file that has no writer any longer.
 pub struct Map(Bytes);
 
 enum Bytes {
@@ -14,17 +14,17 @@ enum Bytes {
 }
 
 impl Map {
-    /// Map a file. The caller has made sure that nobody writes to it any more: it belongs to a
-    /// log whose lock this process holds, and a later segment has taken its place.
-    #[expect(unsafe_code, reason = "memory maps cannot be made without; the argument is below")]
+    /// Map a file. The caller guarantees that it has no writer any longer: it belongs to a log whose
+    /// lock this process holds, and a later segment replaced it.
+    #[expect(unsafe_code, reason = "memory maps require it; the SAFETY comment argues why")]
     pub(super) fn of(file: &File) -> io::Result<Self> {
-        // SAFETY: a map is sound as long as the bytes do not change under it. Only superseded
-        // segments are mapped: this crate never writes to or shortens one (removing one leaves the
-        // mapped bytes as they are), and the exclusive lock keeps other writers of this crate out.
-        // A foreign program that edits the file all the same may change the bytes under us; every
-        // byte is read through CRCs and copied before use, no reference into the map outlives the
-        // check, and no `str` or other type with invalid values is ever made of it. A foreign
-        // truncation ends the process with SIGBUS, which loses nothing that was acknowledged.
+        // SAFETY: a map is sound as long as its bytes do not change. Only superseded segments are
+        // mapped: this crate never writes to or truncates one (removing it keeps the mapped bytes),
+        // and the exclusive lock excludes other writers of this crate. Another program that edits
+        // the file may change the bytes. Every byte is validated with CRCs and copied before use,
+        // no reference into the map outlives the check, and no type with invalid values, such as
+        // `str`, is made from it. A truncation by another program ends the process with SIGBUS,
+        // which loses no acknowledged record.
         let map = unsafe { memmap2::Mmap::map(file) }?;
         Ok(Self(Bytes::Mapped(map)))
     }

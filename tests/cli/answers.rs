@@ -11,7 +11,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use plan_ledger::plan::Json;
-use plan_ledger::sim::{Effect, Failure, Loss, Operation, OsError, Rule, SimDisk};
+use plan_ledger::sim::{FaultAction, FaultEffect, FaultRule, Loss, Operation, OsError, SimDisk};
 use plan_ledger::{Clock, Environment, ErrorKind, Ledger, Plan, RunId, RunPolicy, Step};
 use plan_ledger_cli::protocol::Act;
 use plan_ledger_cli::server::{SOCKET_NAME, while_serving};
@@ -126,8 +126,8 @@ fn both(table: &Table, ask: impl Fn(&str) -> Told + Sync, looks: u64, end: End) 
         match end {
             End::Succeeds => {}
             End::Fails => {
-                let failure = Failure::Error(OsError::Io, Effect::Nothing);
-                disk.inject(Rule::next(failure).of(Operation::Sync));
+                let failure = FaultAction::Error(OsError::Io, FaultEffect::Nothing);
+                disk.inject(FaultRule::next(failure).of(Operation::Sync));
             }
             End::PowerIsLost => disk.lose_power(Loss::Everything),
         }

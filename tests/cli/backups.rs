@@ -8,7 +8,7 @@ use plan_ledger::format::{Codec, NewRecord};
 use plan_ledger::ledger::{ArchiveReport, RetentionLimit, archive, salvage};
 use plan_ledger::log::{Batch, BatchKey, KIND_GAP, Log};
 use plan_ledger::plan::{Cost, Json, LostCause, RunId, StepNumber};
-use plan_ledger::sim::{Effect, Fault, SimDisk};
+use plan_ledger::sim::{Fault, FaultEffect, SimDisk};
 use plan_ledger::storage::Storage as _;
 use plan_ledger::{Environment, Error, Ledger, LedgerView, Plan, Receipt, RunPolicy, State};
 
@@ -124,7 +124,7 @@ fn writer_recognizes_its_own_head() {
     for call in 0..60 {
         let disk = disk.fork();
         let (log, _) = Log::open(&dir(), options(&disk), at(50)).unwrap();
-        let (kind, effect) = (std::io::ErrorKind::Other, Effect::Nothing);
+        let (kind, effect) = (std::io::ErrorKind::Other, FaultEffect::Nothing);
         disk.fail_at(Fault { call: calls + 20 + call, kind, effect });
         for number in 0..5 {
             if let Err(error) = log.append(&[record(number, 100)], at(60 + number)) {
@@ -285,7 +285,7 @@ fn unreadable_output_is_not_archived_as_missing() {
     let mut failed = 0;
     for call in pristine.calls() + 1..=clean.calls() {
         let disk = pristine.fork();
-        let (kind, effect) = (std::io::ErrorKind::Other, Effect::Nothing);
+        let (kind, effect) = (std::io::ErrorKind::Other, FaultEffect::Nothing);
         disk.fail_at(Fault { call, kind, effect });
         match archived(&disk) {
             Ok(made) => assert!(made.manifest.missing_blobs.is_empty(), "{call}"),

@@ -9,7 +9,7 @@ use plan_ledger::log::{BlobId, BlobState, LogReader};
 use plan_ledger::plan::{
     AttemptToken, BlobOutput, ContentHash, Criterion, Event, Json, Output, Rejection, StepEvent,
 };
-use plan_ledger::sim::{Effect, Failure, Loss, Operation, OsError, Rule, SimDisk};
+use plan_ledger::sim::{FaultAction, FaultEffect, FaultRule, Loss, Operation, OsError, SimDisk};
 use plan_ledger::storage::Storage;
 use plan_ledger::{
     Environment, ErrorKind, Ledger, LedgerView, Plan, Receipt, RunId, RunPolicy, Step, state_hash,
@@ -278,13 +278,13 @@ fn full_disk_rejects_an_output_and_poisons_nothing() {
     let run = ledger.start_run("r", &plan(1), RunPolicy::default()).unwrap();
     let task = ledger.dispatch(run, "w").unwrap().unwrap();
     let used: usize = disk.files(&dir()).iter().map(|path| disk.read(path).unwrap().len()).sum();
-    disk.limit(u64::try_from(used).unwrap() + 50_000);
+    disk.set_capacity(u64::try_from(used).unwrap() + 50_000);
     let output = large(1, 100_000);
     let receipt = Receipt { output: output.clone().into(), ..Receipt::default() };
     let error = ledger.record_receipt(task.token, receipt.clone()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::DiskFull, "{error}");
     assert!(disk.files(&dir().join("blob")).is_empty());
-    disk.limit(u64::MAX);
+    disk.set_capacity(u64::MAX);
     ledger.record_receipt(task.token, receipt).unwrap();
     let recorded = receipts(&ledger.replay(1).unwrap()).pop().unwrap();
     assert_eq!(ledger.output(&recorded).unwrap(), output);
@@ -433,8 +433,8 @@ fn expect_outputs(disk: &SimDisk, count: usize) {
 }
 
 fn failing_sync(disk: &SimDisk, path: PathBuf) {
-    let failure = Failure::Error(OsError::Io, Effect::Nothing);
-    disk.inject(Rule::next(failure).of(Operation::Sync).on(path));
+    let failure = FaultAction::Error(OsError::Io, FaultEffect::Nothing);
+    disk.inject(FaultRule::next(failure).of(Operation::Sync).on(path));
 }
 
 /// Goal: a handle whose last write failed collects nothing: only the next open finds out

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use plan_ledger::plan::{Ending, RunStatus, StepStatus};
-use plan_ledger::sim::{Effect, Failure, Operation, OsError, Rule, SimDisk};
+use plan_ledger::sim::{FaultAction, FaultEffect, FaultRule, Operation, OsError, SimDisk};
 use plan_ledger::{Environment, ErrorKind, Ledger, Receipt, RunPolicy, state_hash};
 
 use super::blobs::{large, plan};
@@ -193,8 +193,8 @@ fn a_disk_that_is_full_at_any_write_only_holds_a_run_up() {
     let calm = SimDisk::new();
     assert_eq!(resumed(&calm, "calm"), 0);
     let of = |operation| {
-        let rule = Rule::next(Failure::Slow(std::time::Duration::from_nanos(1)));
-        rule.of(operation).for_ever()
+        let rule = FaultRule::next(FaultAction::Slow(std::time::Duration::from_nanos(1)));
+        rule.of(operation).always()
     };
     let mut struck = 0;
     for operation in [Operation::Write, Operation::Create] {
@@ -204,10 +204,10 @@ fn a_disk_that_is_full_at_any_write_only_holds_a_run_up() {
         let count = u64::try_from(counted.injected().len()).unwrap();
         assert!(count > 0, "{operation} is never called");
         for nth in 1..=count {
-            for effect in [Effect::Nothing, Effect::Part(nth)] {
+            for effect in [FaultEffect::Nothing, FaultEffect::Part(nth)] {
                 let disk = SimDisk::new();
-                let failure = Failure::Error(OsError::NoSpace, effect);
-                disk.inject(Rule::next(failure).of(operation).nth(nth));
+                let failure = FaultAction::Error(OsError::NoSpace, effect);
+                disk.inject(FaultRule::next(failure).of(operation).nth(nth));
                 struck += resumed(&disk, &format!("{operation} {nth}, {effect:?}"));
             }
         }

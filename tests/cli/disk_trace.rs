@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use plan_ledger::format::{HeadSync, SegmentHeader, is_sealed_length};
 use plan_ledger::log::{Log, LogReader, SegmentSummary};
 use plan_ledger::sim::SimDisk;
-use plan_ledger::storage::{Access, Entry, Locking, Map, Medium, Storage, StorageFile};
+use plan_ledger::storage::{Access, Entry, FilesystemKind, LockOutcome, Map, Storage, StorageFile};
 
 use super::lab::{at, dir, options_with, record};
 
@@ -121,13 +121,13 @@ impl Storage for Traced {
         self.disk.sync_dir(path)
     }
 
-    fn lock(&self, path: &Path, holder: &str) -> io::Result<Locking> {
+    fn lock(&self, path: &Path, holder: &str) -> io::Result<LockOutcome> {
         self.note(Call::Lock(path.to_owned()));
         self.disk.lock(path, holder)
     }
 
-    fn medium(&self, path: &Path) -> io::Result<Medium> {
-        self.disk.medium(path)
+    fn filesystem_kind(&self, path: &Path) -> io::Result<FilesystemKind> {
+        self.disk.filesystem_kind(path)
     }
 
     fn process(&self) -> u32 {
@@ -357,7 +357,7 @@ fn h57_a_reader_only_reads() {
 /// operation of a walk fails once.
 #[test]
 fn h48_a_read_error_is_never_the_end_of_the_log() {
-    use plan_ledger::sim::{Effect, Fault};
+    use plan_ledger::sim::{Fault, FaultEffect};
     let (traced, _) = a_life(HeadSync::Interval);
     let look = |disk: &SimDisk| {
         let storage: Arc<dyn Storage> = Arc::new(disk.clone());
@@ -376,7 +376,7 @@ fn h48_a_read_error_is_never_the_end_of_the_log() {
     let mut failures = 0;
     for call in start + 1..=end {
         let disk = traced.disk.fork();
-        disk.fail_at(Fault { call, kind: io::ErrorKind::Other, effect: Effect::Nothing });
+        disk.fail_at(Fault { call, kind: io::ErrorKind::Other, effect: FaultEffect::Nothing });
         match look(&disk) {
             Err(error) => {
                 assert_eq!(error.kind(), plan_ledger::ErrorKind::Io, "call {call}: {error}");

@@ -7,7 +7,7 @@ use plan_ledger::format::{FOOTER_SIZE, Footer};
 use plan_ledger::ledger::{ImportReport, import};
 use plan_ledger::log::{BlobState, Item, LogReader};
 use plan_ledger::plan::{Json, Output};
-use plan_ledger::sim::{Effect, Fault, Loss, SimDisk};
+use plan_ledger::sim::{Fault, FaultEffect, Loss, SimDisk};
 use plan_ledger::storage::Storage;
 use plan_ledger::{
     Environment, Error, ErrorKind, Ledger, LedgerView, Receipt, RunPolicy, state_hash,
@@ -299,7 +299,7 @@ fn an_import_is_all_or_nothing() {
             }
         }
         let disk = prepared.fork();
-        let (kind, effect) = (std::io::ErrorKind::Other, Effect::Nothing);
+        let (kind, effect) = (std::io::ErrorKind::Other, FaultEffect::Nothing);
         disk.fail_at(Fault { call, kind, effect });
         if import_into(&disk, &copy(), text.as_bytes()).is_err() {
             assert!(

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use plan_ledger::ledger::{CommandSource, Transaction};
 use plan_ledger::plan::{BarrierNeeds, Event, Json, Rejection, RunStatus, StepEvent};
-use plan_ledger::sim::{Effect, Fault, SimDisk};
+use plan_ledger::sim::{Fault, FaultEffect, SimDisk};
 use plan_ledger::{
     BatchKey, Command, Environment, ErrorKind, Ledger, Plan, Receipt, RunId, RunPolicy, State,
     Step, state_hash,
@@ -146,7 +146,7 @@ fn full_disk_rejects_and_changes_nothing() {
     let disk = SimDisk::new();
     let ledger = Ledger::create(Path::new("a.ledger"), &on_disk(&disk)).unwrap();
     let run = ledger.start_run("full", &plan(20), RunPolicy::default()).unwrap();
-    disk.limit(1_100_000);
+    disk.set_capacity(1_100_000);
     let large = Json::new(&serde_json::json!("x".repeat(300_000)));
     let mut version = 0;
     let error = loop {
@@ -161,7 +161,7 @@ fn full_disk_rejects_and_changes_nothing() {
     };
     assert_eq!(error.kind(), ErrorKind::DiskFull, "{error}");
     assert!(version >= 2, "{version}");
-    disk.limit(u64::MAX);
+    disk.set_capacity(u64::MAX);
     assert_eq!(ledger.set_variable(run, "v", large, Some(version), "me").unwrap(), version + 1);
 }
 
@@ -169,7 +169,7 @@ fn full_disk_rejects_and_changes_nothing() {
 /// finds the record or does not, and state and log agree.
 #[test]
 fn failed_sync_poisons_the_handle_until_reopened() {
-    for effect in [Effect::Nothing, Effect::Everything] {
+    for effect in [FaultEffect::Nothing, FaultEffect::Everything] {
         let disk = SimDisk::new();
         let dir = Path::new("a.ledger");
         let ledger = Ledger::create(dir, &on_disk(&disk)).unwrap();
@@ -288,7 +288,7 @@ fn failed_sync_is_reported_to_all_waiters() {
         let ledger = Ledger::create(Path::new("a.ledger"), &on_disk(&disk)).unwrap();
         let run = ledger.start_run("sync", &plan(20), RunPolicy::default()).unwrap();
         let kind = io::ErrorKind::Other;
-        disk.fail_at(Fault { call: disk.calls() + call, kind, effect: Effect::Nothing });
+        disk.fail_at(Fault { call: disk.calls() + call, kind, effect: FaultEffect::Nothing });
         let answers: Vec<_> = std::thread::scope(|scope| {
             let set = |thread: u64| {
                 let ledger = &ledger;
@@ -451,7 +451,7 @@ fn forked_process_does_not_wait_for_parent_threads() {
             ledger.transact(&wish, |_, _| ()).map(drop)
         });
         is_inside.recv().unwrap();
-        disk.become_another_process();
+        disk.enter_child_process();
         let (told, tell) = std::sync::mpsc::channel();
         let in_child = scope.spawn(|| {
             let told = told;

@@ -11,7 +11,7 @@ use plan_ledger::format::{Chain, HeadSync};
 use plan_ledger::log::{
     Ack, Batch, Durability, Housekeeping, Log, LogOptions, LogReader, SegmentSizes, TailVerdict,
 };
-use plan_ledger::sim::{Effect, Fault, Loss, SimDisk};
+use plan_ledger::sim::{Fault, FaultEffect, Loss, SimDisk};
 use plan_ledger::storage::DiskStorage;
 
 use super::lab::{
@@ -199,7 +199,7 @@ fn any_failed_operation_gives_every_waiter_a_result() {
     const WAITERS: u64 = 16;
     let mut unknown = 0;
     for call in 1..=40 {
-        for effect in [Effect::Nothing, Effect::Everything] {
+        for effect in [FaultEffect::Nothing, FaultEffect::Everything] {
             let disk = SimDisk::new();
             let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
             let call = disk.calls() + call;

@@ -9,7 +9,7 @@ use plan_ledger::error::ErrorKind;
 use plan_ledger::format::{Codec, NewRecord};
 use plan_ledger::log::{Log, TailVerdict};
 use plan_ledger::sim::SimDisk;
-use plan_ledger::storage::{Medium, Storage};
+use plan_ledger::storage::{FilesystemKind, Storage};
 use plan_ledger::{Environment, Ledger};
 
 use super::lab::{
@@ -112,7 +112,7 @@ fn h26_segment_removed_under_writer_is_detected() {
 #[test]
 fn h32_weak_file_system_is_reported_at_open() {
     let disk = SimDisk::new();
-    disk.claim(Medium::Overlay);
+    disk.set_filesystem_kind(FilesystemKind::Overlay);
     let storage: Arc<dyn Storage> = Arc::new(disk.clone());
     let environment = Environment { storage, ..super::golden::deterministic() };
     for _ in 0..2 {
@@ -120,7 +120,7 @@ fn h32_weak_file_system_is_reported_at_open() {
         assert!(report.notes.iter().any(|note| note.contains("container")), "{report}");
         ledger.close().unwrap();
     }
-    disk.claim(Medium::Local);
+    disk.set_filesystem_kind(FilesystemKind::Local);
     let (_, report) = Ledger::open_or_create(&dir(), &environment).unwrap();
     assert!(report.notes.is_empty(), "{report}");
 }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use plan_ledger::error::ErrorKind;
 use plan_ledger::format::{
-    Chain, ChainKey, Codec, Head, HeadSync, HeadView, NewRecord, Placement, Reason, SegmentHeader,
-    Stamp, encode_frame,
+    Chain, ChainKey, Codec, Head, HeadSlots, HeadSync, NewRecord, Placement, SegmentHeader,
+    SegmentReason, Stamp, encode_frame,
 };
 use plan_ledger::log::{
     Batch, FindingClass, Item, Log, LogOptions, LoggedRecord, StreamOf, TailVerdict, Verification,
     VerifyOptions, verify,
 };
-use plan_ledger::sim::{Effect, Failure, Operation, OsError, Rule, SimDisk};
+use plan_ledger::sim::{FaultAction, FaultEffect, FaultRule, Operation, OsError, SimDisk};
 use plan_ledger::storage::{DiskStorage, Storage};
 
 use super::lab::{
@@ -46,7 +46,7 @@ fn change_header(disk: &SimDisk, place: usize, change: impl Fn(&mut SegmentHeade
 /// Replace HEAD in both slots.
 fn change_head(disk: &SimDisk, change: impl Fn(&mut Head)) {
     let path = dir().join("HEAD");
-    let view = HeadView::decode(&disk.read(&path).unwrap());
+    let view = HeadSlots::decode(&disk.read(&path).unwrap());
     let mut head = view.newest().unwrap().1.clone();
     change(&mut head);
     let older = Head { generation: head.generation - 1, ..head.clone() };
@@ -86,7 +86,7 @@ fn impossible_head_is_reported() {
 
     let twins = disk.fork();
     let path = dir().join("HEAD");
-    let head = HeadView::decode(&disk.read(&path).unwrap()).newest().unwrap().1.clone();
+    let head = HeadSlots::decode(&disk.read(&path).unwrap()).newest().unwrap().1.clone();
     let twin = Head { writer_epoch: head.writer_epoch + 1, ..head.clone() };
     twins.overwrite(&path, 0, &[head.encode(), twin.encode()].concat()).unwrap();
     assert!(names(&damage(&twins), "two different slots of one generation"));
@@ -213,7 +213,7 @@ fn seq_u64_max_is_rejected() {
         prev_segment: first.segment,
         prev_data_end: head.data_end,
         prev_last_seq: u64::MAX - 1,
-        reason: Reason::Rotate,
+        reason: SegmentReason::Rotate,
         ..first
     };
     let path = dir().join("log").join(next.name().to_string());
@@ -347,7 +347,9 @@ fn every_way_to_read_reports_faults() {
     let failing = disk.fork();
     let view = reader(&failing);
     failing.inject(
-        Rule::next(Failure::Error(OsError::Io, Effect::Nothing)).of(Operation::Read).for_ever(),
+        FaultRule::next(FaultAction::Error(OsError::Io, FaultEffect::Nothing))
+            .of(Operation::Read)
+            .always(),
     );
     let mut back = view.walk_reverse(u64::MAX);
     assert_eq!(back.next().unwrap().unwrap_err().kind(), ErrorKind::Io);

@@ -275,7 +275,7 @@ fn a_head_that_contradicts_a_later_segment_is_told_before_it_is_opened() {
     let specimen = specimen();
     let (disk, environment) = (&specimen.disk, on_disk(&specimen.disk));
     let head: &Path = &dir().join("HEAD");
-    let mut view = plan_ledger::format::HeadView::decode(&disk.read(head).unwrap());
+    let mut view = plan_ledger::format::HeadSlots::decode(&disk.read(head).unwrap());
     let segments = plan_ledger::LedgerView::open(&dir(), &environment).unwrap().log().segments();
     let before = &segments[segments.len() - 2].header.as_ref().unwrap().clone();
     for slot in view.slots.iter_mut().flatten() {

@@ -1,4 +1,4 @@
-//! What the tests share: records, options, a model of what must be there.
+//! Shared by the log tests: records, options, and a model of a log.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,16 +14,16 @@ use plan_ledger::log::{
 use plan_ledger::sim::{Loss, SimDisk};
 use plan_ledger::storage::Storage;
 
-/// The ledger's folder on the simulated disk.
+/// The folder of the ledger on the simulated disk.
 pub(crate) fn dir() -> PathBuf {
     PathBuf::from("/ledger")
 }
 
-/// How many calls a writer makes before each write, of records and of HEAD, to see whether it is still
-/// the one: LOCK, HEAD.
+/// The calls that a writer makes before each write of records or HEAD to check its ownership: LOCK and
+/// HEAD.
 pub(crate) const LOOKS: u64 = 2;
 
-/// A number that only the seed decides (splitmix64).
+/// A seeded random number (splitmix64).
 pub(crate) fn mix(seed: u64) -> u64 {
     let mixed = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -31,7 +31,7 @@ pub(crate) fn mix(seed: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// Options with identifiers that only the seed decides.
+/// Options with seeded identifiers.
 pub(crate) fn options_with(
     storage: Arc<dyn Storage>,
     seed: u64,
@@ -49,12 +49,12 @@ pub(crate) fn options_with(
     LogOptions { holder, head_sync, ..LogOptions::new(storage, uids) }
 }
 
-/// Options on a simulated disk; each use on the same disk gives other identifiers.
+/// Options on a simulated disk. Each use on the same disk gives different identifiers.
 pub(crate) fn options(disk: &SimDisk) -> LogOptions {
     options_with(Arc::new(disk.clone()), disk.calls(), HeadSync::Interval)
 }
 
-/// A record whose payload only the number decides: no zeros in it.
+/// A record whose payload depends only on the number, without zero bytes.
 pub(crate) fn record(number: u64, size: usize) -> NewRecord {
     let word = mix(number).to_le_bytes();
     let block: Vec<u8> =
@@ -64,7 +64,7 @@ pub(crate) fn record(number: u64, size: usize) -> NewRecord {
     NewRecord { kind: 1, codec: Codec::Raw, schema: 1, payload }
 }
 
-/// Microseconds of the test's clock.
+/// The test clock, in microseconds.
 pub(crate) fn at(step: u64) -> u64 {
     1_700_000_000_000_000 + step * 300_000
 }
@@ -74,7 +74,7 @@ pub(crate) fn open(disk: &SimDisk) -> Result<(Log, RecoveryReport), Error> {
     Log::open(&dir(), options(disk), at(1000))
 }
 
-/// Everything that a walk yields, which must be whole: no damage, no gap.
+/// All records of an intact log: no damage, no gap.
 pub(crate) fn whole(reader: &LogReader) -> Vec<LoggedRecord> {
     let mut records: Vec<LoggedRecord> = Vec::new();
     for item in reader.walk(1) {
@@ -89,19 +89,19 @@ pub(crate) fn whole(reader: &LogReader) -> Vec<LoggedRecord> {
     records
 }
 
-/// Payloads of the records that are no notes of a recovery.
+/// Payloads of the records, without recovery notes.
 pub(crate) fn payloads(records: &[LoggedRecord]) -> Vec<Vec<u8>> {
     let own = records.iter().filter(|record| record.kind != KIND_RECOVERY_NOTE);
     own.map(|record| record.payload.clone()).collect()
 }
 
-/// What was asked of a log, and what it acknowledged.
+/// What was requested of a log, and what it acknowledged.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Model {
     pub(crate) is_created: bool,
     /// Batches by their payloads, in the order of the appends.
     pub(crate) batches: Vec<Vec<Vec<u8>>>,
-    /// How many of them were acknowledged; at most one more was asked for.
+    /// How many of them were acknowledged; at most one more was requested.
     pub(crate) acked: usize,
 }
 
@@ -121,7 +121,7 @@ impl Model {
             }
             Err(error) => {
                 if !matches!(error.kind(), ErrorKind::OutcomeUnknown) {
-                    // Refused: it must never be seen.
+                    // Rejected: it must never appear.
                     self.batches.pop();
                 }
                 Err(error)
@@ -129,12 +129,12 @@ impl Model {
         }
     }
 
-    /// These are the acknowledged batches, and perhaps the one more, whole.
+    /// Check that these are the acknowledged batches, and possibly one complete further batch.
     pub(crate) fn check(&self, found: &[Vec<u8>], story: &str) {
         let may = |count: usize| self.batches[..count].concat() == found;
         assert!(
             (self.acked..=self.batches.len()).any(may),
-            "{story}: {} batches acknowledged, {} asked for, found {} records",
+            "{story}: {} batches acknowledged, {} requested, found {} records",
             self.acked,
             self.batches.len(),
             found.len()
@@ -142,13 +142,13 @@ impl Model {
     }
 }
 
-/// End the process in the middle, whatever it holds.
+/// Kill the process while it has the log open.
 pub(crate) fn kill(disk: &SimDisk, log: Log) {
     disk.kill_process();
     drop(log);
 }
 
-/// How a machine comes up again.
+/// How a machine restarts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Restart {
     Process,
@@ -158,7 +158,7 @@ pub(crate) enum Restart {
 impl Restart {
     pub(crate) fn of(self, disk: &SimDisk) -> SimDisk {
         let disk = disk.fork();
-        // A crash that was planned behind the end of the story does not come any more.
+        // Cancel a planned crash that did not happen.
         disk.crash_at(u64::MAX);
         match self {
             Self::Process => disk.kill_process(),
@@ -174,7 +174,7 @@ pub(crate) fn log_files(disk: &SimDisk) -> Vec<(PathBuf, usize)> {
     files.into_iter().map(|path| (path.clone(), disk.read(&path).unwrap().len())).collect()
 }
 
-/// The bytes of everything except LOCK, as one hash.
+/// Hash of all files except LOCK.
 pub(crate) fn log_digest(disk: &SimDisk) -> [u8; 32] {
     let mut all = Vec::new();
     for path in disk.files(&dir()).into_iter().filter(|path| !path.ends_with("LOCK")) {
@@ -184,14 +184,14 @@ pub(crate) fn log_digest(disk: &SimDisk) -> [u8; 32] {
     plan_ledger::format::content_hash(&all)
 }
 
-/// How the last user of a log left it.
+/// How the last writer of a log ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
     Closed,
     Killed,
 }
 
-/// A log of three segments, made by two fences, and the payloads that it acknowledged.
+/// A log of three segments, created by two fences, and its acknowledged payloads.
 pub(crate) fn fenced(end: End) -> (SimDisk, Vec<Vec<u8>>) {
     let (disk, mut model) = (SimDisk::new(), Model::default());
     let mut log = Log::create(&dir(), options(&disk), at(0)).unwrap();
@@ -201,7 +201,7 @@ pub(crate) fn fenced(end: End) -> (SimDisk, Vec<Vec<u8>>) {
         model.append(&log, &[record(number + 1, 700), record(number + 2, 5)], 4 * number).unwrap();
         model.append(&log, &[record(number + 3, 200)], 4 * number + 1).unwrap();
         if round < 2 {
-            // The write and the sync are done, HEAD is not.
+            // Crash after the write and the sync, before HEAD.
             disk.crash_at(disk.calls() + LOOKS + 3);
             model.append(&log, &[record(number + 4, 90)], 4 * number).unwrap_err();
             drop(log);
@@ -218,7 +218,7 @@ pub(crate) fn fenced(end: End) -> (SimDisk, Vec<Vec<u8>>) {
     (disk, model.batches.into_iter().flatten().collect())
 }
 
-/// The segments of a healthy log, and how much of each counts.
+/// The segments of an intact log, and the logical end of each.
 pub(crate) fn segments(disk: &SimDisk) -> Vec<(PathBuf, u64)> {
     let reader = reader(disk);
     let all = reader.segments();
@@ -233,7 +233,7 @@ pub(crate) fn reader(disk: &SimDisk) -> LogReader {
     LogReader::open(&storage, &dir()).unwrap()
 }
 
-/// Everything that a reader says of a log.
+/// Everything that a reader reports about a log.
 pub(crate) struct Survey {
     pub(crate) records: BTreeMap<u64, LoggedRecord>,
     pub(crate) damages: Vec<Damage>,
@@ -275,7 +275,7 @@ impl std::fmt::Debug for Survey {
 }
 
 impl Survey {
-    /// Every record that is not served is in a range that is named; all others are right.
+    /// Check that every missing record is in a reported range, and that all others are correct.
     pub(crate) fn check(&self, expected: &[Vec<u8>], story: &str) {
         let is_named =
             |seq| self.damages.iter().any(|each| (each.first_seq..=each.last_seq).contains(&seq));
@@ -286,11 +286,11 @@ impl Survey {
             match self.records.get(&seq) {
                 Some(record) if record.kind == KIND_RECOVERY_NOTE => {}
                 Some(record) => {
-                    // A named range may have held notes too: what follows must be in order.
+                    // A reported range may contain notes as well: later records must be in order.
                     let found = left.any(|payload| *payload == record.payload);
-                    assert!(found, "{story}: record {seq} is none that was acknowledged");
+                    assert!(found, "{story}: record {seq} was never acknowledged");
                 }
-                None => assert!(is_named(seq), "{story}: record {seq} is missing and not named"),
+                None => assert!(is_named(seq), "{story}: record {seq} is missing and not reported"),
             }
         }
         if self.damages.is_empty() {
@@ -301,8 +301,8 @@ impl Survey {
     }
 }
 
-/// Whatever happened before: the log opens, holds what it must, keeps what it returned even if
-/// the power goes at once, adds nothing when it is opened again, and goes on.
+/// After any history: the log opens, contains what the model requires, keeps it over an immediate power
+/// loss, does not change when it is opened again, and accepts appends.
 pub(crate) fn settle(disk: &SimDisk, model: &Model, story: &str) {
     let (log, report) = match open(disk) {
         Ok(opened) => opened,
@@ -321,7 +321,7 @@ pub(crate) fn settle(disk: &SimDisk, model: &Model, story: &str) {
     kill(disk, log);
     disk.lose_power(Loss::Everything);
     let head = reader(disk).head().cloned().unwrap();
-    assert_eq!((head.durable_seq, head.chain), (ack.seq, ack.chain), "{story}: HEAD is behind");
+    assert_eq!((head.durable_seq, head.chain), (ack.seq, ack.chain), "{story}: HEAD is stale");
 
     let (log, again) = open(disk).unwrap_or_else(|error| panic!("{story}: again: {error}"));
     assert_eq!(whole(&log.reader().unwrap()), found, "{story}: lost what was returned: {again:?}");

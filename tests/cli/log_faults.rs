@@ -5,7 +5,9 @@ use std::io;
 use plan_ledger::error::{Error, ErrorKind};
 use plan_ledger::format::{Head, NewRecord};
 use plan_ledger::log::{Genesis, Log, LogBuilder, TailVerdict};
-use plan_ledger::sim::{Effect, Failure, Fault, Loss, Operation, OsError, Rule, SimDisk};
+use plan_ledger::sim::{
+    Fault, FaultAction, FaultEffect, FaultRule, Loss, Operation, OsError, SimDisk,
+};
 use plan_ledger::storage::Storage as _;
 
 use super::lab::{
@@ -80,9 +82,9 @@ fn any_failed_operation_loses_no_acknowledged_record() {
     let mut poisoned = 0;
     for call in 1..=calm.calls() {
         for (effect, kind) in [
-            (Effect::Nothing, io::ErrorKind::Other),
-            (Effect::Part(call), io::ErrorKind::StorageFull),
-            (Effect::Everything, io::ErrorKind::Other),
+            (FaultEffect::Nothing, io::ErrorKind::Other),
+            (FaultEffect::Part(call), io::ErrorKind::StorageFull),
+            (FaultEffect::Everything, io::ErrorKind::Other),
         ] {
             let disk = SimDisk::new();
             disk.fail_at(Fault { call, kind, effect });
@@ -112,7 +114,7 @@ fn failed_open_can_be_repeated() {
         let (log, _) = open(&calm).unwrap();
         kill(&calm, log);
         for call in before + 1..=calm.calls() {
-            for effect in [Effect::Nothing, Effect::Part(call), Effect::Everything] {
+            for effect in [FaultEffect::Nothing, FaultEffect::Part(call), FaultEffect::Everything] {
                 let disk = disk.fork();
                 let story = format!("{loss:?}: call {call} of the opening fails with {effect:?}");
                 disk.fail_at(Fault { call, kind: io::ErrorKind::Other, effect });
@@ -156,7 +158,7 @@ fn h33_record_only_in_page_cache_is_rewritten() {
     model.is_created = true;
     model.append(&log, &[record(1, 100)], 1).unwrap();
     let call = disk.calls() + LOOKS + 2;
-    disk.fail_at(Fault { call, kind: io::ErrorKind::Other, effect: Effect::Nothing });
+    disk.fail_at(Fault { call, kind: io::ErrorKind::Other, effect: FaultEffect::Nothing });
     let error = model.append(&log, &[record(2, 100)], 2).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
     kill(&disk, log);
@@ -178,12 +180,12 @@ fn full_disk_is_reported_before_writing() {
     let mut refusals = 0;
     for limit in (0..4_000_000).step_by(64 * 1024) {
         let (disk, mut model) = (SimDisk::new(), Model::default());
-        disk.limit(limit);
+        disk.set_capacity(limit);
         let log = match Log::create(&dir(), options(&disk), at(0)) {
             Ok(log) => log,
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::DiskFull, "{error}");
-                disk.limit(u64::MAX);
+                disk.set_capacity(u64::MAX);
                 Log::create(&dir(), options(&disk), at(0)).unwrap()
             }
         };
@@ -194,13 +196,13 @@ fn full_disk_is_reported_before_writing() {
                 refusals += 1;
                 // A batch that still fits is accepted.
                 model.append(&log, &[record(90, 50)], step).unwrap();
-                disk.limit(u64::MAX);
+                disk.set_capacity(u64::MAX);
                 model.append(&log, &batch, step).unwrap();
             }
         }
         kill(&disk, log);
         disk.lose_power(Loss::Everything);
-        disk.limit(u64::MAX);
+        disk.set_capacity(u64::MAX);
         settle(&disk, &model, &format!("limit {limit}"));
     }
     assert!(refusals > 10, "{refusals}");
@@ -223,7 +225,7 @@ fn failed_creation_leaves_nothing_behind() {
         way(&calm).unwrap();
         for call in 1..=calm.calls() {
             let disk = SimDisk::new();
-            let (kind, effect) = (io::ErrorKind::StorageFull, Effect::Nothing);
+            let (kind, effect) = (io::ErrorKind::StorageFull, FaultEffect::Nothing);
             disk.fail_at(Fault { call, kind, effect });
             if way(&disk).is_ok() {
                 continue;
@@ -256,16 +258,16 @@ fn h48_h66_transient_read_error_is_not_the_end() {
     disk.lose_power(Loss::Everything);
     let calm = disk.fork();
     let before = calm.injected().len();
-    let slow = Failure::Slow(std::time::Duration::from_nanos(1));
-    calm.inject(Rule::next(slow).of(Operation::Read).for_ever());
+    let slow = FaultAction::Slow(std::time::Duration::from_nanos(1));
+    calm.inject(FaultRule::next(slow).of(Operation::Read).always());
     let (log, _) = open(&calm).unwrap();
     let reads = u64::try_from(calm.injected().len() - before).unwrap();
     kill(&calm, log);
     let mut failed = 0;
     for nth in 1..=reads {
         let disk = disk.fork();
-        let failure = Failure::Error(OsError::Io, Effect::Nothing);
-        disk.inject(Rule::next(failure).of(Operation::Read).nth(nth));
+        let failure = FaultAction::Error(OsError::Io, FaultEffect::Nothing);
+        disk.inject(FaultRule::next(failure).of(Operation::Read).nth(nth));
         match open(&disk) {
             Ok((log, report)) => {
                 let found = payloads(&whole(&log.reader().unwrap()));
@@ -285,7 +287,9 @@ fn h48_h66_transient_read_error_is_not_the_end() {
 /// The region of a failed write is never reused (H37), even if nothing of the write is visible.
 #[test]
 fn h37_region_of_failed_write_is_never_reused() {
-    for (after, effect) in [(1, Effect::Nothing), (2, Effect::Nothing), (2, Effect::Everything)] {
+    for (after, effect) in
+        [(1, FaultEffect::Nothing), (2, FaultEffect::Nothing), (2, FaultEffect::Everything)]
+    {
         let (disk, mut model) = (SimDisk::new(), Model::default());
         let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
         model.is_created = true;

@@ -15,7 +15,7 @@ use plan_ledger::log::{
 };
 use plan_ledger::sim::{Loss, SimDisk};
 use plan_ledger::storage::{
-    Access, DiskStorage, Entry, Locking, Map, Medium, Storage, StorageFile,
+    Access, DiskStorage, Entry, FilesystemKind, LockOutcome, Map, Storage, StorageFile,
 };
 
 use super::disk_trace::{Call, Traced};
@@ -54,7 +54,7 @@ fn fenced_writer_writes_nothing() {
         (disk, log)
     };
     let (disk, log) = one();
-    disk.become_another_process();
+    disk.enter_child_process();
     refuses(&disk, log, "a fork");
 
     let (disk, log) = one();
@@ -83,7 +83,7 @@ fn close_of_fenced_writer_marks_nothing() {
         let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
         log.append(&[record(1, 10)], at(0)).unwrap();
         if is_fork {
-            disk.become_another_process();
+            disk.enter_child_process();
         } else {
             disk.remove(&dir().join("LOCK")).unwrap();
         }
@@ -293,11 +293,11 @@ impl Storage for Panicking {
         self.count();
         self.disk.sync_dir(path)
     }
-    fn lock(&self, path: &Path, holder: &str) -> io::Result<Locking> {
+    fn lock(&self, path: &Path, holder: &str) -> io::Result<LockOutcome> {
         self.disk.lock(path, holder)
     }
-    fn medium(&self, path: &Path) -> io::Result<Medium> {
-        self.disk.medium(path)
+    fn filesystem_kind(&self, path: &Path) -> io::Result<FilesystemKind> {
+        self.disk.filesystem_kind(path)
     }
     fn process(&self) -> u32 {
         self.disk.process()
@@ -533,7 +533,7 @@ fn full_disk_refuses_until_space_is_free() {
         let disk = SimDisk::new();
         let options = LogOptions { housekeeping, ..options(&disk) };
         let log = Log::create(&dir(), options, at(0)).unwrap();
-        disk.limit(1_100_000);
+        disk.set_capacity(1_100_000);
         log.append(&[record(1, 600_000)], at(0)).unwrap();
         let error = log.append(&[record(2, 600_000)], at(0)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::DiskFull, "{error}");
@@ -541,7 +541,7 @@ fn full_disk_refuses_until_space_is_free() {
         let error = log.append(&[record(2, 600_000)], at(0)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::DiskFull, "{error}");
         assert_eq!(log.wait(ticket).unwrap().seq, 2);
-        disk.limit(u64::MAX);
+        disk.set_capacity(u64::MAX);
         assert_eq!(log.append(&[record(2, 600_000)], at(0)).unwrap().seq, 3);
         log.close().unwrap();
         assert_eq!(whole(&open(&disk).unwrap().0.reader().unwrap()).len(), 3);

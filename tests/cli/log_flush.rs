@@ -11,7 +11,7 @@ use std::time::Duration;
 use plan_ledger::error::{Error, ErrorKind};
 use plan_ledger::format::HeadSync;
 use plan_ledger::log::{Ack, Batch, Housekeeping, Log, LogOptions, TailVerdict};
-use plan_ledger::sim::{Effect, Failure, Loss, Operation, OsError, Rule, SimDisk};
+use plan_ledger::sim::{FaultAction, FaultEffect, FaultRule, Loss, Operation, OsError, SimDisk};
 use plan_ledger::storage::Storage as _;
 
 use super::disk_trace::{Call, Traced};
@@ -158,7 +158,9 @@ fn all_waiters_get_the_error_of_a_failed_flush() {
         let (log, disk, gate) = gated(is_segment, Housekeeping::Inline);
         let before = gate.arrived();
         let answers = crowd(&log, &gate, 3);
-        disk.inject(Rule::next(Failure::Error(error, Effect::Nothing)).of(Operation::Sync));
+        disk.inject(
+            FaultRule::next(FaultAction::Error(error, FaultEffect::Nothing)).of(Operation::Sync),
+        );
         gate.open_for_one();
         let mut told = Vec::new();
         eventually("all are told", || {
@@ -184,8 +186,8 @@ fn failed_head_sync_while_idle_stops_the_log() {
     let before = gate.arrived();
     log.append(&[record(1, 40)], at(0)).unwrap();
     eventually("HEAD is to be synced", || gate.arrived() == before + 1);
-    let failure = Failure::Error(OsError::Io, Effect::Nothing);
-    disk.inject(Rule::next(failure).of(Operation::Sync).on(dir().join("HEAD")));
+    let failure = FaultAction::Error(OsError::Io, FaultEffect::Nothing);
+    disk.inject(FaultRule::next(failure).of(Operation::Sync).on(dir().join("HEAD")));
     gate.open();
     eventually("the log takes no more", || log.expect_healthy().is_err());
     // HEAD is marked too, and synced.
@@ -213,8 +215,8 @@ fn failed_head_sync_during_flush_is_commit_unknown() {
     // The records and their sync: HEAD is next, and the background thread has it.
     eventually("its records are written", || disk.changes() == changes + 2);
     assert!(answers.try_recv().is_err(), "acknowledged without HEAD");
-    let failure = Failure::Error(OsError::Io, Effect::Nothing);
-    disk.inject(Rule::next(failure).of(Operation::Sync).on(dir().join("HEAD")));
+    let failure = FaultAction::Error(OsError::Io, FaultEffect::Nothing);
+    disk.inject(FaultRule::next(failure).of(Operation::Sync).on(dir().join("HEAD")));
     gate.open();
     let (_, answer) = some(&answers, 1, "it is answered").remove(0);
     assert_eq!(answer.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
@@ -285,8 +287,8 @@ impl Fencing {
 
     /// The background thread can no longer check the right to write.
     fn fence(&self) {
-        let failure = Failure::Error(OsError::Io, Effect::Nothing);
-        self.disk.inject(Rule::next(failure).of(Operation::Read).on(dir().join("HEAD")));
+        let failure = FaultAction::Error(OsError::Io, FaultEffect::Nothing);
+        self.disk.inject(FaultRule::next(failure).of(Operation::Read).on(dir().join("HEAD")));
         self.looked.0.open();
         eventually("the log takes no more", || self.log.expect_healthy().is_err());
     }

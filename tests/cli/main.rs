@@ -58,6 +58,8 @@ mod log_hazards;
 mod log_keys;
 mod log_lock;
 mod log_round_trip;
+#[cfg(mutants)]
+mod mutants;
 mod operator_commands;
 mod plan_commands;
 mod published;
@@ -86,5 +88,3 @@ mod time_travel;
 mod verify;
 mod verify_derived;
 mod workflows;
-#[cfg(bug_zoo)]
-mod zoo;

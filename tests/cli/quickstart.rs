@@ -4,9 +4,9 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use plan_ledger::lab::{environment, every_crash};
 use plan_ledger::plan::{ENDED_KEPT, Ending, RunStatus};
 use plan_ledger::sim::SimDisk;
+use plan_ledger::sim::lab::{environment, every_crash};
 use plan_ledger::{Ledger, Plan, Receipt, RunPolicy};
 
 #[path = "../../examples/quickstart.rs"]

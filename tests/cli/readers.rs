@@ -9,7 +9,7 @@ use plan_ledger::format::NewRecord;
 use plan_ledger::log::{Damage, Item, Log, LogReader, LoggedRecord};
 use plan_ledger::sim::SimDisk;
 use plan_ledger::storage::{
-    Access, DiskStorage, Entry, Locking, Map, Medium, Storage, StorageFile,
+    Access, DiskStorage, Entry, FilesystemKind, LockOutcome, Map, Storage, StorageFile,
 };
 
 use super::lab::{at, dir, kill, mix, reader, record, whole};
@@ -289,11 +289,11 @@ impl Storage for ReadOnly {
     fn sync_dir(&self, path: &Path) -> std::io::Result<()> {
         panic!("a reader syncs {}", path.display())
     }
-    fn lock(&self, path: &Path, _: &str) -> std::io::Result<Locking> {
+    fn lock(&self, path: &Path, _: &str) -> std::io::Result<LockOutcome> {
         panic!("a reader locks {}", path.display())
     }
-    fn medium(&self, path: &Path) -> std::io::Result<Medium> {
-        DiskStorage.medium(path)
+    fn filesystem_kind(&self, path: &Path) -> std::io::Result<FilesystemKind> {
+        DiskStorage.filesystem_kind(path)
     }
     fn process(&self) -> u32 {
         DiskStorage.process()

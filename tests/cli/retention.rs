@@ -11,7 +11,7 @@ use plan_ledger::ledger::{
 };
 use plan_ledger::log::{ArchiveManifest, FindingClass, Item, KIND_RETENTION_NOTE, Log, Proof};
 use plan_ledger::plan::{ContentHash, FailureClass, Json, Outcome, Output, Receipt, RunId};
-use plan_ledger::sim::{Effect, Fault, Loss, SimDisk};
+use plan_ledger::sim::{Fault, FaultEffect, Loss, SimDisk};
 use plan_ledger::storage::{Access, Storage as _};
 use plan_ledger::{
     Command, Environment, Ledger, LedgerView, Projection, RecordedEvent, RunPolicy, State,
@@ -382,7 +382,7 @@ fn failed_call_during_a_prune_leaves_a_working_ledger() {
     let calls = calm.calls() - before;
     let (mut poisoned, mut asked_again) = (0, 0);
     for call in calls - 45..=calls {
-        for effect in [Effect::Nothing, Effect::Everything] {
+        for effect in [FaultEffect::Nothing, FaultEffect::Everything] {
             let disk = disk.fork();
             let ledger = open(&disk);
             let fault =

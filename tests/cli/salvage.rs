@@ -8,7 +8,7 @@ use std::sync::Arc;
 use plan_ledger::ledger::{SalvageReport, salvage};
 use plan_ledger::log::{GapNote, KIND_GAP, LoggedRecord};
 use plan_ledger::plan::Json;
-use plan_ledger::sim::{Effect, Fault, SimDisk};
+use plan_ledger::sim::{Fault, FaultEffect, SimDisk};
 use plan_ledger::storage::Storage as _;
 use plan_ledger::{Environment, Ledger, LedgerView, RunPolicy};
 
@@ -189,7 +189,7 @@ fn missing_segments_and_read_errors_cost_only_their_records() {
     salvage(&dir(), &rescued(), &on_disk(&clean)).unwrap();
     for call in (pristine.calls() + 1..=clean.calls()).step_by(7) {
         let disk = pristine.fork();
-        let (kind, effect) = (std::io::ErrorKind::Other, Effect::Nothing);
+        let (kind, effect) = (std::io::ErrorKind::Other, FaultEffect::Nothing);
         disk.fail_at(Fault { call, kind, effect });
         match salvage(&dir(), &rescued(), &on_disk(&disk)) {
             // The last call makes the name durable: by then everything is.

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use plan_ledger::error::ErrorKind;
 use plan_ledger::format::{
-    FOOTER_SIZE, Footer, HeadSync, INDEX_HEADER_SIZE, Index, IndexBuilder, Reason,
-    SEGMENT_HEADER_SIZE, content_hash, index_crc, is_sealed_length,
+    FOOTER_SIZE, Footer, HeadSync, INDEX_HEADER_SIZE, Index, IndexBuilder, SEGMENT_HEADER_SIZE,
+    SegmentReason, content_hash, index_crc, is_sealed_length,
 };
 use plan_ledger::log::{Item, Log, LogOptions, StreamOf, TailVerdict, diagnose, opening_verdict};
-use plan_ledger::sim::{Effect, Fault, Loss, SimDisk};
+use plan_ledger::sim::{Fault, FaultEffect, Loss, SimDisk};
 use plan_ledger::storage::{Access, DiskStorage, Storage as _};
 
 use super::golden::sealed_field;
@@ -180,7 +180,7 @@ fn crash_during_sealing_is_repaired() {
             assert!(seen.damages.is_empty() && seen.derived.is_empty(), "{story}: {seen:?}");
             model.check(&payloads(&whole(&log.reader().unwrap())), &format!("{story}: {report:?}"));
             match segments.get(1).map(|next| next.header.as_ref().unwrap().reason) {
-                Some(Reason::Rotate) => {
+                Some(SegmentReason::Rotate) => {
                     assert!(disk.read(&first_segment(&disk)).unwrap() == expected, "{story}");
                     sealed_by_open += usize::from(!was_sealed);
                 }
@@ -218,7 +218,7 @@ fn failed_sealing_is_repeated_at_open() {
     let expected = calm.read(&first_segment(&calm)).unwrap();
     let mut unsealed = 0;
     for call in before + 1..=before + calls {
-        for effect in [Effect::Nothing, Effect::Part(call), Effect::Everything] {
+        for effect in [FaultEffect::Nothing, FaultEffect::Part(call), FaultEffect::Everything] {
             let fault = Fault { call, kind: std::io::ErrorKind::Other, effect };
             let (disk, _, _, log, result) = make(Some(fault));
             if result.is_err() {

@@ -1,20 +1,21 @@
-//! The simulated disk against the real one, and against what it promises of power losses.
+//! Model tests of the simulated disk: without crashes it behaves like a real disk, and a power loss
+//! has exactly the outcomes that the device profile permits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use plan_ledger::sim::{Loss, Profile, SimDisk, What};
+use plan_ledger::sim::{InjectedKind, Loss, Profile, SimDisk};
 use plan_ledger::storage::{
-    Access, DiskStorage, EntryKind, LockGuard, Locking, Storage, StorageFile,
+    Access, DiskStorage, EntryKind, LockGuard, LockOutcome, Storage, StorageFile,
 };
 
 use super::lab::mix;
 
-/// Numbers that only the seed decides.
-struct Dice(u64);
+/// Seeded random numbers.
+struct Rng(u64);
 
-impl Dice {
+impl Rng {
     fn below(&mut self, bound: usize) -> usize {
         self.0 = mix(self.0);
         usize::try_from(self.0 >> 33).unwrap() % bound
@@ -33,16 +34,16 @@ const PROFILES: [Profile; 5] = [
     Profile::NonPsow,
 ];
 
-/// A disk, its folder for the test, and what is open on it.
-struct Side<'a> {
+/// A disk under test, its test folder, and its open files and locks.
+struct Subject<'a> {
     storage: &'a dyn Storage,
     root: PathBuf,
     files: Vec<Box<dyn StorageFile>>,
     locks: Vec<(Box<dyn LockGuard>, PathBuf)>,
 }
 
-/// What a call came to, in words that both disks must share.
-fn said<T>(result: io::Result<T>, show: impl FnOnce(T) -> String) -> String {
+/// The result of a call as text, which must be the same on both disks.
+fn outcome_of<T>(result: io::Result<T>, show: impl FnOnce(T) -> String) -> String {
     match result {
         Ok(value) => show(value),
         Err(error) => format!("{:?}", error.kind()),
@@ -50,7 +51,7 @@ fn said<T>(result: io::Result<T>, show: impl FnOnce(T) -> String) -> String {
 }
 
 fn done<T>(result: io::Result<T>) -> String {
-    said(result, |_| "ok".to_owned())
+    outcome_of(result, |_| "ok".to_owned())
 }
 
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
@@ -78,60 +79,56 @@ enum Step {
     Unlock(usize),
 }
 
-fn path(dice: &mut Dice) -> String {
-    if dice.below(60) == 0 {
-        return "n".repeat(254 + dice.below(4));
+fn path(rng: &mut Rng) -> String {
+    if rng.below(60) == 0 {
+        return "n".repeat(254 + rng.below(4));
     }
-    let (folder, name) = (dice.pick(&FOLDERS), dice.pick(&NAMES));
-    if folder.is_empty() || dice.below(3) > 0 {
-        name.to_owned()
-    } else {
-        format!("{folder}/{name}")
-    }
+    let (folder, name) = (rng.pick(&FOLDERS), rng.pick(&NAMES));
+    if folder.is_empty() || rng.below(3) > 0 { name.to_owned() } else { format!("{folder}/{name}") }
 }
 
-fn bytes(dice: &mut Dice) -> Vec<u8> {
-    let fill = [0, 0x5A, u8::try_from(dice.below(256)).unwrap()][dice.below(3)];
-    let bound = [9, 700, 9000][dice.below(3)];
-    vec![fill; dice.below(bound)]
+fn bytes(rng: &mut Rng) -> Vec<u8> {
+    let fill = [0, 0x5A, u8::try_from(rng.below(256)).unwrap()][rng.below(3)];
+    let bound = [9, 700, 9000][rng.below(3)];
+    vec![fill; rng.below(bound)]
 }
 
-fn offset(dice: &mut Dice) -> u64 {
-    let bound = [20, 600, 20_000][dice.below(3)];
-    u64::try_from(dice.below(bound)).unwrap()
+fn offset(rng: &mut Rng) -> u64 {
+    let bound = [20, 600, 20_000][rng.below(3)];
+    u64::try_from(rng.below(bound)).unwrap()
 }
 
-fn step(dice: &mut Dice) -> Step {
-    let handle = dice.below(64);
-    match dice.below(40) {
-        0..=2 => Step::CreateDir(path(dice)),
-        3..=7 => Step::Create(path(dice)),
-        8..=10 => Step::Open(path(dice), Access::ReadWrite),
-        11..=12 => Step::Open(path(dice), Access::Read),
+fn step(rng: &mut Rng) -> Step {
+    let handle = rng.below(64);
+    match rng.below(40) {
+        0..=2 => Step::CreateDir(path(rng)),
+        3..=7 => Step::Create(path(rng)),
+        8..=10 => Step::Open(path(rng), Access::ReadWrite),
+        11..=12 => Step::Open(path(rng), Access::Read),
         13 => Step::Close(handle),
-        14..=17 => Step::Read(handle, offset(dice), dice.below(9000)),
-        18..=24 => Step::Write(handle, offset(dice), bytes(dice)),
-        25..=26 => Step::SetLength(handle, offset(dice)),
+        14..=17 => Step::Read(handle, offset(rng), rng.below(9000)),
+        18..=24 => Step::Write(handle, offset(rng), bytes(rng)),
+        25..=26 => Step::SetLength(handle, offset(rng)),
         27 => Step::Length(handle),
         28 => Step::Sync(handle),
         29 => Step::MakeReadOnly(handle),
         30 => Step::Map(handle),
         31..=33 => {
-            let from = path(dice);
+            let from = path(rng);
             let folder = Path::new(&from).parent().unwrap().to_owned();
-            Step::Rename(from, folder.join(dice.pick(&NAMES)).to_str().unwrap().to_owned())
+            Step::Rename(from, folder.join(rng.pick(&NAMES)).to_str().unwrap().to_owned())
         }
-        34 => Step::Remove(path(dice)),
-        35 => Step::List([path(dice), String::new()][dice.below(2)].clone()),
-        36 => Step::SyncDir(path(dice)),
-        37 => Step::Lock(["LOCK", "d/LOCK", "missing/LOCK", ""][dice.below(4)].to_owned()),
+        34 => Step::Remove(path(rng)),
+        35 => Step::List([path(rng), String::new()][rng.below(2)].clone()),
+        36 => Step::SyncDir(path(rng)),
+        37 => Step::Lock(["LOCK", "d/LOCK", "missing/LOCK", ""][rng.below(4)].to_owned()),
         38 => Step::CheckLock(handle),
-        _ if dice.below(3) == 0 => Step::Remove("LOCK".to_owned()),
+        _ if rng.below(3) == 0 => Step::Remove("LOCK".to_owned()),
         _ => Step::Unlock(handle),
     }
 }
 
-impl Side<'_> {
+impl Subject<'_> {
     fn at(&self, name: &str) -> PathBuf {
         if name.is_empty() { self.root.clone() } else { self.root.join(name) }
     }
@@ -142,26 +139,28 @@ impl Side<'_> {
     }
 
     fn keep(&mut self, result: io::Result<Box<dyn StorageFile>>) -> String {
-        said(result, |file| {
+        outcome_of(result, |file| {
             self.files.push(file);
             "ok".to_owned()
         })
     }
 
-    /// Do a step, and say what came of it.
-    fn take(&mut self, step: &Step) -> String {
+    /// Run a step. Returns its outcome.
+    fn run(&mut self, step: &Step) -> String {
         match step {
             Step::CreateDir(path) => done(self.storage.create_dir(&self.at(path))),
             Step::Create(path) => self.keep(self.storage.create(&self.at(path))),
             Step::Open(path, access) => self.keep(self.storage.open(&self.at(path), *access)),
             Step::Rename(from, to) => done(self.storage.rename(&self.at(from), &self.at(to))),
             Step::Remove(path) => done(self.storage.remove(&self.at(path))),
-            Step::List(path) => said(self.storage.list(&self.at(path)), |all| format!("{all:?}")),
+            Step::List(path) => {
+                outcome_of(self.storage.list(&self.at(path)), |all| format!("{all:?}"))
+            }
             Step::SyncDir(path) => done(self.storage.sync_dir(&self.at(path))),
             Step::Lock(path) => {
-                said(self.storage.lock(&self.at(path), path), |answer| match answer {
-                    Locking::HeldBy(holder) => format!("held by {holder}"),
-                    Locking::Ours(guard) => {
+                outcome_of(self.storage.lock(&self.at(path), path), |answer| match answer {
+                    LockOutcome::HeldBy(holder) => format!("held by {holder}"),
+                    LockOutcome::Acquired(guard) => {
                         self.locks.push((guard, self.at(path)));
                         "ours".to_owned()
                     }
@@ -177,7 +176,7 @@ impl Side<'_> {
             Step::CheckLock(number) if !self.locks.is_empty() => {
                 let number = number % self.locks.len();
                 let (guard, path) = &self.locks[number];
-                said(guard.is_in_place(path), |is_there| is_there.to_string())
+                outcome_of(guard.is_at(path), |is_there| is_there.to_string())
             }
             Step::Unlock(number) if !self.locks.is_empty() => {
                 drop(self.locks.remove(number % self.locks.len()));
@@ -203,12 +202,14 @@ impl Side<'_> {
         match step {
             Step::Read(_, offset, count) => {
                 let mut buffer = vec![0xEE; *count];
-                said(file.read_at(&mut buffer, *offset), |count| format!("{count}: {buffer:?}"))
+                outcome_of(file.read_at(&mut buffer, *offset), |count| {
+                    format!("{count}: {buffer:?}")
+                })
             }
             Step::Write(_, offset, bytes) => done(file.write_at(bytes, *offset)),
             Step::SetLength(_, length) => done(file.set_length(*length)),
-            Step::Length(_) => said(file.length(), |length| {
-                // The length of a folder is nobody's business.
+            Step::Length(_) => outcome_of(file.length(), |length| {
+                // The length of a folder is not specified.
                 let is_file = file.read_at(&mut [0], 0).is_ok();
                 if is_file { length.to_string() } else { "a folder".to_owned() }
             }),
@@ -217,7 +218,7 @@ impl Side<'_> {
                 let is_file = file.read_at(&mut [0], 0).is_ok();
                 if is_file { done(file.make_read_only()) } else { "a folder".to_owned() }
             }
-            Step::Map(_) => said(file.map(), |map| format!("{:?}", &*map)),
+            Step::Map(_) => outcome_of(file.map(), |map| format!("{:?}", &*map)),
             _ => {
                 drop(self.files.remove(number % self.files.len()));
                 "closed".to_owned()
@@ -225,7 +226,7 @@ impl Side<'_> {
         }
     }
 
-    /// Everything below a folder, lock files left out: their text is not modelled.
+    /// Everything below a folder except lock files: their text is not modelled.
     fn tree(&self, below: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
         let mut all = BTreeMap::new();
         for entry in self.storage.list(below).unwrap() {
@@ -245,7 +246,7 @@ impl Side<'_> {
     }
 }
 
-/// Where real files are quick, if there is such a place, and now and then where they are not.
+/// A folder in memory for most histories, and on disk for some.
 fn folder(history: u64) -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     if !history.is_multiple_of(16) && memory.is_dir() {
@@ -254,7 +255,7 @@ fn folder(history: u64) -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// Whether this user may write to files that are read-only.
+/// Whether this user may write to read-only files.
 fn is_privileged() -> bool {
     let folder = folder(1);
     let path = folder.path().join("probe");
@@ -262,21 +263,22 @@ fn is_privileged() -> bool {
     DiskStorage.open(&path, Access::ReadWrite).is_ok()
 }
 
-/// Goal: as long as nothing crashes nobody can tell the simulated disk from a real one: the same
-/// results, the same kinds of errors, the same bytes.
+/// Goal: without crashes, the simulated disk behaves like a real one: the same results, the same kinds
+/// of errors, the same bytes.
 #[test]
-fn the_simulated_disk_behaves_as_the_real_one() {
+fn simulated_disk_behaves_like_the_real_one() {
     let is_privileged = is_privileged();
     let mut outcomes: BTreeMap<String, usize> = BTreeMap::new();
     for history in 0..240 {
-        let (sim, folder, mut dice) = (SimDisk::new(), folder(history), Dice(history));
+        let (sim, folder, mut rng) = (SimDisk::new(), folder(history), Rng(history));
         sim.create_dir(Path::new("/root")).unwrap();
-        let side = |storage, root| Side { storage, root, files: Vec::new(), locks: Vec::new() };
-        let mut ours = side(&sim, PathBuf::from("/root"));
-        let mut real = side(&DiskStorage, folder.path().to_owned());
+        let subject =
+            |storage, root| Subject { storage, root, files: Vec::new(), locks: Vec::new() };
+        let mut simulated = subject(&sim, PathBuf::from("/root"));
+        let mut real = subject(&DiskStorage, folder.path().to_owned());
         for number in 0..200 {
-            let step = step(&mut dice);
-            let (found, expected) = (ours.take(&step), real.take(&step));
+            let step = step(&mut rng);
+            let (found, expected) = (simulated.run(&step), real.run(&step));
             if is_privileged && found == "PermissionDenied" && expected == "ok" {
                 real.files.pop();
                 continue;
@@ -289,7 +291,7 @@ fn the_simulated_disk_behaves_as_the_real_one() {
                 *outcomes.entry(found).or_default() += 1;
             }
         }
-        assert!(ours.tree(&ours.root) == real.tree(&real.root), "history {history}");
+        assert!(simulated.tree(&simulated.root) == real.tree(&real.root), "history {history}");
     }
     for outcome in [
         "AlreadyExists",
@@ -304,16 +306,16 @@ fn the_simulated_disk_behaves_as_the_real_one() {
         "ours",
         "false",
     ] {
-        assert!(outcomes.contains_key(outcome), "{outcome} never came: {outcomes:?}");
+        assert!(outcomes.contains_key(outcome), "{outcome} never happened: {outcomes:?}");
     }
 }
 
 const FILE: &str = "/file";
 
-/// A disk with a file whose bytes and name are safe.
+/// A disk with a synced file.
 fn disk_with(profile: Profile, content: &[u8]) -> (SimDisk, Box<dyn StorageFile>) {
     let disk = SimDisk::new();
-    disk.become_device(profile);
+    disk.set_profile(profile);
     let file = disk.create(Path::new(FILE)).unwrap();
     file.write_at(content, 0).unwrap();
     file.sync().unwrap();
@@ -325,11 +327,11 @@ fn disk_with(profile: Profile, content: &[u8]) -> (SimDisk, Box<dyn StorageFile>
 fn after(disk: &SimDisk, loss: Loss) -> (Vec<u8>, bool) {
     let disk = disk.fork();
     disk.lose_power(loss);
-    let is_violation = disk.injected().iter().any(plan_ledger::sim::Injected::is_violation);
+    let is_violation = disk.injected().iter().any(plan_ledger::sim::InjectedFault::is_violation);
     (disk.read(Path::new(FILE)).unwrap(), is_violation)
 }
 
-/// Everything that may be there after a power loss, in the letters of the case: garbage is `*`.
+/// Every outcome of a power loss, in the letters of the case; garbage is `*`.
 fn images(disk: &SimDisk, range: std::ops::Range<usize>, letters: &str) -> BTreeSet<String> {
     let letter = |byte: &u8| {
         let letter = if *byte == 0 { '0' } else { char::from(*byte) };
@@ -347,7 +349,7 @@ fn words(all: &str) -> BTreeSet<String> {
     all.split_whitespace().map(str::to_owned).collect()
 }
 
-/// All words of a length.
+/// All words of a length over an alphabet.
 fn all_words(letters: &str, length: usize) -> BTreeSet<String> {
     (0..length).fold(BTreeSet::from([String::new()]), |words, _| {
         words
@@ -357,10 +359,10 @@ fn all_words(letters: &str, length: usize) -> BTreeSet<String> {
     })
 }
 
-/// Goal: each outcome that a device may have really comes, and no other.
+/// Goal: each permitted outcome of a write occurs, and no other.
 /// Method: writes so small that their outcomes can be listed by hand.
 #[test]
-fn each_permitted_outcome_of_a_write_comes_and_no_other() {
+fn exactly_the_permitted_outcomes_of_a_write_occur() {
     for profile in PROFILES {
         // Two bytes of one sector.
         let (disk, file) = disk_with(profile, &[b'o'; 1024]);
@@ -393,9 +395,9 @@ fn each_permitted_outcome_of_a_write_comes_and_no_other() {
     }
 }
 
-/// Goal: as above, for two writes to one sector, and for bytes at the end of a file.
+/// Goal: the same for two writes to one sector, and for bytes at the end of a file.
 #[test]
-fn each_permitted_outcome_of_several_writes_comes_and_no_other() {
+fn exactly_the_permitted_outcomes_of_several_writes_occur() {
     for profile in &PROFILES[..4] {
         let (disk, file) = disk_with(*profile, &[b'o'; 1024]);
         file.write_at(b"x", 7).unwrap();
@@ -412,7 +414,7 @@ fn each_permitted_outcome_of_several_writes_comes_and_no_other() {
         let found = images(&disk, 7..9, "oxy");
         assert!(found.is_superset(&expected), "{profile:?}: {found:?}");
         let is_new = |word: &&String| !expected.contains(*word);
-        // Garbage may look like anything.
+        // Garbage can equal any other outcome.
         assert!(found.iter().filter(is_new).count() < 3, "{profile:?}: {found:?}");
 
         let (disk, file) = disk_with(*profile, b"o");
@@ -430,9 +432,9 @@ fn each_permitted_outcome_of_several_writes_comes_and_no_other() {
     }
 }
 
-/// Goal: of names that were not synced each change is kept or lost by itself.
+/// Goal: each unsynced change of a directory entry survives or is lost independently.
 #[test]
-fn each_subset_of_changed_names_comes_and_no_other() {
+fn unsynced_directory_entries_survive_independently() {
     let disk = SimDisk::new();
     for name in ["/moved", "/removed"] {
         disk.create(Path::new(name)).unwrap();
@@ -453,13 +455,13 @@ fn each_subset_of_changed_names_comes_and_no_other() {
     assert_eq!(by_mask.len(), 8);
     for names in &by_mask {
         let has = |name: &str| names.iter().any(|path| path == Path::new(name));
-        assert!(has("/moved") != has("/there"), "a move is atomic: {names:?}");
+        assert!(has("/moved") != has("/there"), "a rename is atomic: {names:?}");
     }
 }
 
-/// Goal: a file that was moved twice has one name after any loss, also if only one move survives.
+/// Goal: a file that was renamed twice has one name after any loss.
 #[test]
-fn a_file_that_moved_twice_has_one_name() {
+fn twice_renamed_file_has_one_name() {
     let (disk, _) = disk_with(Profile::AtomicSector, b"o");
     disk.rename(Path::new(FILE), Path::new("/second")).unwrap();
     disk.rename(Path::new("/second"), Path::new("/third")).unwrap();
@@ -473,10 +475,10 @@ fn a_file_that_moved_twice_has_one_name() {
     assert_eq!(names, expected);
 }
 
-/// Goal: a device without powersafe overwrite harms the neighbours of a write, not what is far
-/// away, and this is noted as a breach of the contract; no other device does.
+/// Goal: only a device without powersafe overwrite damages the neighbours of a write; it damages nothing
+/// farther away, and the fault log marks it as a violation.
 #[test]
-fn only_a_device_without_powersafe_overwrite_harms_neighbours() {
+fn only_non_psow_devices_damage_neighbours() {
     for profile in PROFILES {
         let mut harmed = 0;
         for seed in 0..300 {
@@ -494,7 +496,7 @@ fn only_a_device_without_powersafe_overwrite_harms_neighbours() {
     }
 }
 
-/// What a file may be after a power loss, kept by a model that knows nothing of pages.
+/// A model of the possible contents of a file after a power loss. It does not model pages.
 #[derive(Default)]
 struct Shadow {
     synced: Vec<u8>,
@@ -522,7 +524,7 @@ impl Shadow {
 
     fn set_length(&mut self, length: usize) {
         for at in length..self.now.len() {
-            // What was cut off is zero when the file grows again.
+            // Truncated bytes are zero when the file grows again.
             self.written.entry(at).or_default().push(0);
         }
         self.now.resize(length, 0);
@@ -541,7 +543,7 @@ impl Shadow {
         for (at, byte) in found.iter().enumerate() {
             let before = self.synced.get(at).copied().unwrap_or(0);
             let Some(written) = self.written.get(&at) else {
-                assert_eq!(*byte, before, "{story}: byte {at} was not written to");
+                assert_eq!(*byte, before, "{story}: byte {at} was never written");
                 continue;
             };
             let is_known = *byte == before || *byte == 0 && at >= self.synced.len();
@@ -551,25 +553,25 @@ impl Shadow {
     }
 }
 
-/// Goal: what was synced survives any loss on any device that keeps the contract; everything
-/// else is something that was there or was written there, or garbage where the device allows it.
-/// Method: random histories of writes, cuts, and syncs of one file; random losses of each.
+/// Goal: synced bytes survive any loss on any device that keeps the contract. Any other byte has an old
+/// or a written value, or is garbage where the device permits it.
+/// Method: random histories of writes, truncations and syncs of one file, and random losses.
 #[test]
-fn what_was_synced_survives_and_nothing_is_made_up() {
+fn synced_bytes_survive_and_nothing_is_invented() {
     for history in 0..150 {
-        let mut dice = Dice(mix(history));
-        let profile = PROFILES[dice.below(4)];
+        let mut rng = Rng(mix(history));
+        let profile = PROFILES[rng.below(4)];
         let (disk, file) = disk_with(profile, b"");
         let mut shadow = Shadow::default();
-        for _ in 0..dice.below(30) {
-            match dice.below(12) {
+        for _ in 0..rng.below(30) {
+            match rng.below(12) {
                 0..=7 => {
-                    let (at, bytes) = (dice.below(9000), bytes(&mut dice));
+                    let (at, bytes) = (rng.below(9000), bytes(&mut rng));
                     file.write_at(&bytes, u64::try_from(at).unwrap()).unwrap();
                     shadow.write(at, &bytes);
                 }
                 8 => {
-                    let length = dice.below(9000);
+                    let length = rng.below(9000);
                     file.set_length(u64::try_from(length).unwrap()).unwrap();
                     if length != shadow.now.len() {
                         shadow.set_length(length);
@@ -583,7 +585,7 @@ fn what_was_synced_survives_and_nothing_is_made_up() {
         }
         assert_eq!(disk.read(Path::new(FILE)).unwrap(), shadow.now, "history {history}");
         let has_garbage = matches!(profile, Profile::Psow512 | Profile::Psow4096);
-        let fixed = [Loss::Everything, Loss::Nothing, Loss::AllBut(dice.0)];
+        let fixed = [Loss::Everything, Loss::Nothing, Loss::AllBut(rng.0)];
         for loss in fixed.into_iter().chain((0..8).map(Loss::Some)) {
             let story = format!("history {history}, {profile:?}, {loss:?}");
             let (found, is_violation) = after(&disk, loss);
@@ -602,26 +604,26 @@ fn what_was_synced_survives_and_nothing_is_made_up() {
     }
 }
 
-/// Goal: on a device that keeps the order a file is after a loss what it was at some moment, or
-/// between two bytes of a write.
+/// Goal: on a device that keeps the order, a file is after a loss what it was at some moment, or in the
+/// middle of a write.
 #[test]
-fn in_order_means_in_order() {
+fn ordered_device_keeps_a_prefix_of_changes() {
     for history in 0..200 {
-        let mut dice = Dice(mix(!history));
+        let mut rng = Rng(mix(!history));
         let (disk, file) = disk_with(Profile::OrderedAppend, b"begin");
         let mut now = b"begin".to_vec();
         let mut moments = BTreeSet::from([now.clone()]);
-        for _ in 0..dice.below(6) {
-            if dice.below(4) == 0 {
-                let length = dice.below(900);
+        for _ in 0..rng.below(6) {
+            if rng.below(4) == 0 {
+                let length = rng.below(900);
                 file.set_length(u64::try_from(length).unwrap()).unwrap();
                 now.resize(length, 0);
                 moments.insert(now.clone());
                 continue;
             }
-            let at = dice.below(now.len() + 1);
+            let at = rng.below(now.len() + 1);
             for (offset, byte) in
-                (at..).zip(vec![0xA0 + u8::try_from(dice.below(9)).unwrap(); dice.below(700)])
+                (at..).zip(vec![0xA0 + u8::try_from(rng.below(9)).unwrap(); rng.below(700)])
             {
                 now.resize(now.len().max(offset + 1), 0);
                 now[offset] = byte;
@@ -638,13 +640,13 @@ fn in_order_means_in_order() {
     }
 }
 
-/// Goal: a power loss is noted with what it took.
+/// Goal: a power loss is logged with the number of kept and lost changes.
 #[test]
-fn a_power_loss_is_noted() {
+fn power_loss_is_logged() {
     let (disk, file) = disk_with(Profile::AtomicSector, &[b'o'; 1024]);
     file.write_at(&[b'n'; 1024], 0).unwrap();
     disk.lose_power(Loss::AllBut(1));
     let last = disk.injected().pop().unwrap();
-    assert!(matches!(last.what, What::PowerLoss { kept: 1, lost: 1, .. }), "{last}");
+    assert!(matches!(last.kind, InjectedKind::PowerLoss { kept: 1, lost: 1, .. }), "{last}");
     assert!(!last.is_violation());
 }

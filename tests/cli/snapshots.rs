@@ -13,7 +13,7 @@ use plan_ledger::ledger::{
 };
 use plan_ledger::log::{Housekeeping, Log, LogOptions, SnapshotNote};
 use plan_ledger::plan::{ContentHash, Form, Glance, PackedRun, State};
-use plan_ledger::sim::{Effect, Fault, Loss, SimDisk};
+use plan_ledger::sim::{Fault, FaultEffect, Loss, SimDisk};
 use plan_ledger::storage::{Access, Storage};
 use plan_ledger::{
     Environment, ErrorKind, Ledger, LedgerView, Plan, Projection, RecordedEvent, RunPolicy,
@@ -306,7 +306,7 @@ fn log_without_snapshots_is_folded_from_the_start() {
     assert!(span > 3 && calls > 0);
     for _ in 0..span {
         for call in 1..=span {
-            let (kind, effect) = (io::ErrorKind::Other, Effect::Nothing);
+            let (kind, effect) = (io::ErrorKind::Other, FaultEffect::Nothing);
             disk.fail_at(Fault { call: disk.calls() + call, kind, effect });
             if let Ok(state) = view.state_at(63) {
                 assert_eq!(state_hash(&state), hashes[63], "call {call}");
@@ -355,12 +355,12 @@ fn failed_snapshot_is_made_at_the_next_interval() {
     play(&ledger, 6, 70);
     // Space for the log, which exists already, and for no new file.
     let used: usize = disk.files(&dir()).iter().map(|path| disk.read(path).unwrap().len()).sum();
-    disk.limit(place(used) + 300);
+    disk.set_capacity(place(used) + 300);
     play(&ledger, 7, 110);
     assert_eq!(rungs(&disk), [0; 0]);
     let warnings = ledger.warnings();
     assert!(warnings[0].starts_with("no snapshot at record 100: "), "{warnings:?}");
-    disk.limit(u64::MAX);
+    disk.set_capacity(u64::MAX);
     play(&ledger, 8, 150);
     assert_eq!(rungs(&disk), [0; 0], "not before the next rung");
     play(&ledger, 9, 210);

@@ -1,8 +1,8 @@
-//! The sweep: every bit of a small ledger's files, flipped one at a time.
+//! Bit-flip sweep: flips every bit of the files of a small ledger, one at a time.
 //!
-//! Each flip is detected and located by `verify`, or its byte is dead for a reason that is stated
-//! and asserted. Whatever is flipped, the records that are served are the original ones, and those
-//! that are not served are named.
+//! `verify` detects and locates each flip, or the byte is dead for a reason that is stated and
+//! asserted. Whatever is flipped, served records are the original ones, and missing records are
+//! reported.
 
 use std::num::NonZeroUsize;
 use std::ops::{ControlFlow, Range};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::Mutex;
 
-use plan_ledger::format::{Codec, NewRecord, Reason};
+use plan_ledger::format::{Codec, NewRecord, SegmentReason};
 use plan_ledger::ledger::{LedgerCondition, VerifyLevel, VerifyRequest, verify as verify_ledger};
 use plan_ledger::log::{
     FindingClass, Item, Log, LogReader, LoggedRecord, Proof, Verification, VerifyFinding,
@@ -24,64 +24,64 @@ use plan_ledger::{Environment, Ledger, LedgerView, Plan, State};
 use super::golden::deterministic;
 use super::lab::{at, dir, kill, open, options, reader, record};
 
-/// What a part of a file is.
+/// A part of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     SegmentHeader,
     Frames,
-    /// Behind the data of a sealed segment.
+    /// After the data of a sealed segment.
     Index,
     Footer,
-    /// Behind the last record of the newest segment: zeros that the next records will take.
+    /// After the last record of the newest segment: zeros for the next records.
     Free,
-    /// Behind the logical end of a segment that a later one has taken the place of. Dead: no
-    /// reader goes beyond the end that the successor's header, under its own sums, names.
-    BehindLogicalEnd,
+    /// After the logical end of a superseded segment. Dead: no reader passes the end in the header of the
+    /// successor.
+    AfterLogicalEnd,
     HeadSlot,
-    /// Text for people. Dead: the format forbids to interpret it.
+    /// Text for people. Dead: the format forbids interpreting it.
     LockText,
 }
 
 impl Part {
-    /// How a flipped bit must be found; `None` for bytes that are dead.
+    /// The class of the finding; `None` for dead bytes.
     fn class(self) -> Option<FindingClass> {
         match self {
             Self::SegmentHeader | Self::Frames => Some(FindingClass::Damage),
-            // They follow from the records, which are all read without them.
+            // Derived from the records, all of which are readable without them.
             Self::Index | Self::Footer => Some(FindingClass::Derived),
-            // No acknowledged record depends on them: another slot vouches for the end of the
-            // log, and nobody was told of anything in free space.
+            // No acknowledged record depends on them: the other slot proves the end of the log, and
+            // free space contains nothing acknowledged.
             Self::HeadSlot | Self::Free => Some(FindingClass::Warning),
-            Self::BehindLogicalEnd | Self::LockText => None,
+            Self::AfterLogicalEnd | Self::LockText => None,
         }
     }
 
-    /// Whether a flip here may cost a record.
-    fn may_cost(self) -> bool {
+    /// Whether a flip here may lose a record.
+    fn may_lose_a_record(self) -> bool {
         matches!(self, Self::SegmentHeader | Self::Frames)
     }
 }
 
-/// A ledger with all that a ledger can have, and its records.
-struct Specimen {
+/// A ledger with every part that a ledger can have, and its records.
+struct Fixture {
     disk: SimDisk,
     records: Vec<LoggedRecord>,
     parts: Vec<(PathBuf, Range<u64>, Part)>,
 }
 
-/// Few records in a segment that was rotated, and sealed, because the next record is large; that
-/// record, and one that a crash tore; a fence, and some more records.
-fn specimen() -> Specimen {
+/// A rotated and sealed segment with few records, because the next record is large; that record, and one
+/// that a crash tore; a fence, and some more records.
+fn fixture() -> Fixture {
     let disk = SimDisk::new();
     let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
     for (number, size) in [(1, 30), (2, 700), (3, 0)] {
         log.append(&[record(number, size)], at(number)).unwrap();
     }
     log.append(&[record(4, 5), record(5, 60)], at(5)).unwrap();
-    // Zeros, for the sake of speed, and because a record may hold zeros.
+    // Zeros, for speed, and because a record may contain zeros.
     let large = NewRecord { kind: 1, codec: Codec::Raw, schema: 1, payload: vec![0; 1_045_000] };
     log.append(&[large], at(6)).unwrap();
-    // As a power loss may leave it: HEAD is behind, and a sector of the last record did not arrive.
+    // As a power loss may leave it: HEAD is stale, and a sector of the last record is missing.
     let head = disk.read(&dir().join("HEAD")).unwrap();
     log.append(&[record(7, 3000)], at(7)).unwrap();
     kill(&disk, log);
@@ -95,13 +95,16 @@ fn specimen() -> Specimen {
     log.close().unwrap();
     let reasons: Vec<_> =
         reader(&disk).segments().iter().map(|each| each.header.clone().unwrap().reason).collect();
-    assert_eq!(reasons, [Reason::Create, Reason::Rotate, Reason::FenceAfterCrash]);
+    assert_eq!(
+        reasons,
+        [SegmentReason::Create, SegmentReason::Rotate, SegmentReason::FenceAfterCrash]
+    );
     let records = whole(&reader(&disk), Proof::Proven);
     let parts = parts(&disk);
-    Specimen { disk, records, parts }
+    Fixture { disk, records, parts }
 }
 
-/// All records of a log without damage; the last ones may be no better than that.
+/// All records of an intact log; the last ones have at least that proof.
 fn whole(reader: &LogReader, at_least: Proof) -> Vec<LoggedRecord> {
     let record = |item: Item| match item {
         Item::Record(record, proof) if proof == at_least || proof == Proof::Proven => record,
@@ -114,18 +117,18 @@ fn parts(disk: &SimDisk) -> Vec<(PathBuf, Range<u64>, Part)> {
     let reader = reader(disk);
     let segments = reader.segments();
     let mut parts = Vec::new();
-    for (place, segment) in segments.iter().enumerate() {
+    for (index, segment) in segments.iter().enumerate() {
         let length = u64::try_from(disk.read(&segment.path).unwrap().len()).unwrap();
-        let next = segments.get(place + 1).map(|next| next.header.as_ref().unwrap());
-        let (end, behind) = match next {
-            Some(next) => (next.prev_data_end, Part::BehindLogicalEnd),
+        let next = segments.get(index + 1).map(|next| next.header.as_ref().unwrap());
+        let (end, rest) = match next {
+            Some(next) => (next.prev_data_end, Part::AfterLogicalEnd),
             None => (reader.head().unwrap().data_end, Part::Free),
         };
         let mut add = |range: Range<u64>, part| parts.push((segment.path.clone(), range, part));
         add(0..4096, Part::SegmentHeader);
         add(4096..end, Part::Frames);
         if length.is_multiple_of(4096) {
-            add(end..length, behind);
+            add(end..length, rest);
         } else {
             add(end..length - 4096, Part::Index);
             add(length - 4096..length, Part::Footer);
@@ -145,7 +148,7 @@ fn flip(disk: &SimDisk, path: &Path, bit: u64) {
     disk.overwrite(path, bit / 8, &[byte ^ (1 << (bit % 8))]).unwrap();
 }
 
-/// One byte of a file, without reading the rest.
+/// Read one byte of a file without the rest.
 trait ReadByte {
     fn read_byte(&self, path: &Path, offset: u64) -> u8;
 }
@@ -159,15 +162,15 @@ impl ReadByte for SimDisk {
     }
 }
 
-/// Verify, and say which of the original records were served; nothing else may be.
+/// Verify. Returns the original records that were served; no other record may be.
 fn look(disk: &SimDisk, originals: &[LoggedRecord], story: &str) -> (Verification, Vec<u64>) {
     let served = Mutex::new(Vec::new());
     let examine = |record: &LoggedRecord<&[u8]>| {
-        let place = usize::try_from(record.seq - 1).unwrap();
+        let index = usize::try_from(record.seq - 1).unwrap();
         assert_eq!(
             Some(&record.clone().into_owned()),
-            originals.get(place),
-            "{story}: served, and never written"
+            originals.get(index),
+            "{story}: served, but never written"
         );
         served.lock().unwrap().push(record.seq);
         None
@@ -184,43 +187,43 @@ fn contains(finding: &VerifyFinding, path: &Path, byte: u64) -> bool {
     finding.path == path && (finding.offset..finding.end).contains(&byte)
 }
 
-/// What is true of every flip.
-fn check(specimen: &Specimen, disk: &SimDisk, baseline: &[VerifyFinding], flipped: &Flip<'_>) {
+/// Check the properties of one flip.
+fn check(fixture: &Fixture, disk: &SimDisk, baseline: &[VerifyFinding], flipped: &Flip<'_>) {
     let Flip { path, bit, part } = *flipped;
     let story = format!("{part:?}: bit {} of byte {} of {}", bit % 8, bit / 8, path.display());
     flip(disk, path, bit);
-    let (found, served) = look(disk, &specimen.records, &story);
+    let (found, served) = look(disk, &fixture.records, &story);
     flip(disk, path, bit);
     let new: Vec<_> = found.findings.iter().filter(|each| !baseline.contains(each)).collect();
     if let Some(class) = part.class() {
         let locating = new.iter().find(|each| contains(each, path, bit / 8));
         let finding = locating.unwrap_or_else(|| panic!("{story}: not located: {found:#?}"));
         assert_eq!(finding.class, class, "{story}: {found:#?}");
-        // No more is named than one frame, one header, one slot.
+        // The finding covers at most one frame, header or slot.
         assert!(finding.end - finding.offset <= 1 << 21, "{story}: {finding}");
     } else {
         assert!(new.is_empty(), "{story}: {new:#?}");
         assert!(found.opening.is_ok(), "{story}: {:?}", found.opening);
     }
-    // Nothing derived keeps a writer out.
+    // Derived data never prevents opening.
     assert!(found.opening.is_ok() || !matches!(part, Part::Index | Part::Footer), "{story}");
-    let mut lost = specimen.records.iter().filter(|each| served.binary_search(&each.seq).is_err());
-    let named = |seq| {
+    let mut lost = fixture.records.iter().filter(|each| served.binary_search(&each.seq).is_err());
+    let reported = |seq| {
         found.findings.iter().any(|each| {
             each.class == FindingClass::Damage
                 && each.missing.as_ref().is_some_and(|m| m.contains(&seq))
         })
     };
-    if part.may_cost() {
-        if let Some(silent) = lost.find(|each| !named(each.seq)) {
+    if part.may_lose_a_record() {
+        if let Some(silent) = lost.find(|each| !reported(each.seq)) {
             panic!("{story}: record {} is lost silently: {found:#?}", silent.seq);
         }
     } else {
         assert_eq!(lost.next(), None, "{story}: {found:#?}");
     }
     if part == Part::Frames {
-        // Exactly the record that the byte belongs to.
-        assert_eq!(served.len() + 1, specimen.records.len(), "{story}: {found:#?}");
+        // Exactly the record with the flipped byte is missing.
+        assert_eq!(served.len() + 1, fixture.records.len(), "{story}: {found:#?}");
     }
 }
 
@@ -231,15 +234,15 @@ struct Flip<'a> {
     part: Part,
 }
 
-/// Every so-manieth bit is flipped.
+/// The distance between flipped bits.
 fn stride() -> u64 {
     let stride = std::env::var("PLAN_LEDGER_FLIP_STRIDE").ok();
     stride.map_or(11, |stride| stride.parse().unwrap())
 }
 
-/// The bits that are flipped. Fields of headers and slots, and frames, by the stride; what takes
-/// long and is all the same (reserved bytes, free space, a payload of a megabyte) more sparsely.
-fn picks(part: Part, range: &Range<u64>, stride: u64) -> Vec<u64> {
+/// The bits to flip: fields of headers and slots and frames by the stride; slow and uniform regions
+/// (reserved bytes, free space, a payload of a megabyte) more sparsely.
+fn bits_to_flip(part: Part, range: &Range<u64>, stride: u64) -> Vec<u64> {
     let bits = range.start * 8..range.end * 8;
     let is_field = |bit: u64| match part {
         Part::SegmentHeader => !(208 * 8..4060 * 8).contains(&bit),
@@ -247,7 +250,7 @@ fn picks(part: Part, range: &Range<u64>, stride: u64) -> Vec<u64> {
         Part::Footer => bit - range.start * 8 < 368 * 8 || bit + 64 >= range.end * 8,
         Part::Frames => bit < range.start * 8 + 16_384 || bit + 1024 >= range.end * 8,
         Part::Index | Part::LockText => true,
-        Part::Free | Part::BehindLogicalEnd => {
+        Part::Free | Part::AfterLogicalEnd => {
             bit < range.start * 8 + 64 || bit + 64 >= range.end * 8
         }
     };
@@ -266,47 +269,47 @@ fn picks(part: Part, range: &Range<u64>, stride: u64) -> Vec<u64> {
     .collect()
 }
 
-/// Goal: no flipped bit of any file is silent; none is served; each is located, or dead for a
-/// stated reason.
-/// Method: of a ledger with a sealed, a fenced and an active segment: every bit of the fields of
-/// the segments' headers, every `PLAN_LEDGER_FLIP_STRIDE`th bit of HEAD, index, footer and of all
-/// frames, and some of the bits of what is reserved, free or zero. With a stride of 1 it is every
-/// bit of headers, HEAD, indexes, footers and frames; only free space, dead bytes and the inside of
-/// a payload of a megabyte stay sampled (the example `sweep` flips those at random, too).
+/// Goal: every flipped bit of any file is located or dead for a stated reason, and no flip is served or
+/// loses a record silently.
+/// Method: a ledger with a sealed, a fenced and an active segment. Flip every bit of the fields of the
+/// segment headers, every `PLAN_LEDGER_FLIP_STRIDE`th bit of HEAD, index, footer and frames, and a
+/// sample of reserved, free and zero bytes. With a stride of 1, flip every bit of headers, HEAD, indexes,
+/// footers and frames; free space, dead bytes and the inside of a payload of a megabyte stay sampled
+/// (the example `sweep` flips those at random as well).
 #[test]
 fn every_flipped_bit_is_located_or_dead() {
     let stride = stride();
-    let specimen = specimen();
-    let (clean, served) = look(&specimen.disk, &specimen.records, "nothing flipped");
-    assert_eq!(served.len(), specimen.records.len());
+    let fixture = fixture();
+    let (clean, served) = look(&fixture.disk, &fixture.records, "nothing flipped");
+    assert_eq!(served.len(), fixture.records.len());
     assert!(clean.findings.is_empty(), "{clean:#?}");
     let mut flips = Vec::new();
-    for (path, range, part) in &specimen.parts {
-        let bits = picks(*part, range, stride);
+    for (path, range, part) in &fixture.parts {
+        let bits = bits_to_flip(*part, range, stride);
         assert!(!bits.is_empty() || range.is_empty(), "{part:?} {range:?}");
         flips.extend(bits.into_iter().map(|bit| Flip { path, bit, part: *part }));
     }
-    for part in [Part::BehindLogicalEnd, Part::Free, Part::Index, Part::Footer, Part::HeadSlot] {
-        assert!(flips.iter().any(|flip| flip.part == part), "{part:?} was not tried");
+    for part in [Part::AfterLogicalEnd, Part::Free, Part::Index, Part::Footer, Part::HeadSlot] {
+        assert!(flips.iter().any(|flip| flip.part == part), "{part:?} was not flipped");
     }
     let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     std::thread::scope(|scope| {
         for share in flips.chunks(flips.len().div_ceil(threads)) {
-            let (specimen, clean) = (&specimen, &clean.findings);
+            let (fixture, clean) = (&fixture, &clean.findings);
             scope.spawn(move || {
-                let disk = specimen.disk.fork();
+                let disk = fixture.disk.fork();
                 for flip in share {
-                    check(specimen, &disk, clean, flip);
+                    check(fixture, &disk, clean, flip);
                 }
             });
         }
     });
 }
 
-/// Goal: no flipped bit of a snapshot is silent, and none changes the state: it is located, and
-/// folding goes on without the snapshot.
-/// Method: every `PLAN_LEDGER_FLIP_STRIDE`th bit of the only snapshot of a small ledger, which
-/// opening it would begin with.
+/// Goal: every flipped bit of a snapshot is located, and none changes the state: replay continues without
+/// the snapshot.
+/// Method: every `PLAN_LEDGER_FLIP_STRIDE`th bit of the only snapshot of a small ledger, from which
+/// opening it would start.
 #[test]
 fn every_flipped_bit_of_a_snapshot_is_located() {
     let disk = SimDisk::new();

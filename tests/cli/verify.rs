@@ -615,7 +615,7 @@ fn read_error_is_a_finding() {
     for call in (calls + 1..calls + 400).step_by(3) {
         let disk = disk.fork();
         let kind = std::io::ErrorKind::Other;
-        let effect = plan_ledger::sim::Effect::Nothing;
+        let effect = plan_ledger::sim::FaultEffect::Nothing;
         disk.fail_at(plan_ledger::sim::Fault { call, kind, effect });
         match verify(&storage(&disk), &dir(), VerifyOptions::DEFAULT) {
             Ok(found) => {

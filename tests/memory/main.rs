@@ -1,6 +1,6 @@
-//! How much memory a ledger takes, whatever is on the disk.
+//! Memory limits of the engine, for any bytes on disk.
 //!
-//! A binary of its own, because it counts what the whole process allocates.
+//! A separate test binary, because its allocator counts the allocations of the whole process.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::os::unix::fs::FileExt;
@@ -19,29 +19,29 @@ static LARGEST: AtomicUsize = AtomicUsize::new(0);
 
 struct Counting;
 
-#[expect(unsafe_code, reason = "the trait asks for it; every call is passed on as it is")]
-// SAFETY: all three calls go to the system's allocator with the arguments that came.
+#[expect(unsafe_code, reason = "the trait requires it; every call is forwarded unchanged")]
+// SAFETY: every call is forwarded to the system allocator with unchanged arguments.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         LARGEST.fetch_max(layout.size(), Ordering::Relaxed);
-        // SAFETY: passed on.
+        // SAFETY: forwarded unchanged.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         LARGEST.fetch_max(layout.size(), Ordering::Relaxed);
-        // SAFETY: passed on.
+        // SAFETY: forwarded unchanged.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         LARGEST.fetch_max(size, Ordering::Relaxed);
-        // SAFETY: passed on.
+        // SAFETY: forwarded unchanged.
         unsafe { System.realloc(pointer, layout, size) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: passed on.
+        // SAFETY: forwarded unchanged.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -49,11 +49,11 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// The tests of this binary run one after the other: they share the count.
-static ALONE: Mutex<()> = Mutex::new(());
+/// The tests of this binary run one at a time: they share the counter.
+static SERIAL: Mutex<()> = Mutex::new(());
 
-fn alone() -> MutexGuard<'static, ()> {
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+fn serialize() -> MutexGuard<'static, ()> {
+    SERIAL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The record limit and 1 MiB.
@@ -87,8 +87,8 @@ fn mix(seed: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// Open, walk and judge: everything that believes bytes of the disk.
-fn use_it(disk: &SimDisk, dir: &Path) {
+/// Open, read and diagnose: everything that parses bytes from the disk.
+fn read_everything(disk: &SimDisk, dir: &Path) {
     let storage: Arc<dyn Storage> = Arc::new(disk.clone());
     if let Ok(reader) = LogReader::open(&storage, dir) {
         for item in reader.walk(1) {
@@ -101,13 +101,13 @@ fn use_it(disk: &SimDisk, dir: &Path) {
     drop(Log::open(dir, options(storage, 99), 5));
 }
 
-/// Goal: no bytes on the disk make the engine ask for more memory at once than a record may have
-/// and 1 MiB (H4), lengths that lie included.
-/// Method: a log on a simulated disk whose bytes are replaced, thousands of times, by what a
-/// seed says, with a liking for the places where lengths and offsets stand.
+/// Goal: no bytes on disk, wrong lengths included, make the engine allocate more at once than the
+/// largest record and 1 MiB (H4).
+/// Method: replace random bytes of a log on a simulated disk, thousands of times, preferably where
+/// lengths and offsets are stored.
 #[test]
 fn h4_no_bytes_on_disk_ask_for_more_than_a_record() {
-    let _alone = alone();
+    let _guard = serialize();
     let (disk, dir) = (SimDisk::new(), Path::new("/ledger"));
     let log = Log::create(dir, options(Arc::new(disk.clone()), 1), 1).unwrap();
     for number in 0..40_usize {
@@ -123,7 +123,7 @@ fn h4_no_bytes_on_disk_ask_for_more_than_a_record() {
             let picked = usize::try_from(random).unwrap_or(0) % files.len();
             let path = files.get(picked).unwrap();
             let length = u64::try_from(disk.read(path).unwrap().len()).unwrap().max(1);
-            // Often a header, or the start of a frame; else anywhere.
+            // Often a header or the start of a frame; otherwise anywhere.
             let offset = match random >> 32 & 3 {
                 0 => mix(random) % 256,
                 1 => 4096 + mix(random) % 128,
@@ -138,18 +138,18 @@ fn h4_no_bytes_on_disk_ask_for_more_than_a_record() {
             };
             disk.overwrite(path, offset, &bytes).unwrap();
         }
-        let (largest, ()) = largest_of(|| use_it(&disk, dir));
+        let (largest, ()) = largest_of(|| read_everything(&disk, dir));
         worst = worst.max(largest);
-        assert!(largest <= BOUND, "seed {seed}: asked for {largest} bytes at once");
+        assert!(largest <= BOUND, "seed {seed}: allocated {largest} bytes at once");
     }
-    // The largest things that were there: the pages of a segment, held by the simulated disk.
+    // The largest allocations: the pages of a segment on the simulated disk.
     assert!(worst > HEAD_SIZE, "nothing was measured");
 }
 
-/// Goal: reading records of the largest size takes one of them at a time.
+/// Goal: reading records of the largest size holds one of them at a time.
 #[test]
 fn the_largest_records_are_read_one_at_a_time() {
-    let _alone = alone();
+    let _guard = serialize();
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let dir = folder.path().join("a.ledger");
     let storage: Arc<dyn Storage> = Arc::new(DiskStorage);
@@ -167,17 +167,16 @@ fn the_largest_records_are_read_one_at_a_time() {
         own + reader.walk(1).map(Result::unwrap).count()
     });
     assert_eq!(count, 6);
-    assert!(largest <= BOUND, "asked for {largest} bytes at once");
+    assert!(largest <= BOUND, "allocated {largest} bytes at once");
 }
 
-/// Goal: what a fence discards is searched, measured and hashed in windows, however long it is.
-/// Method: one batch of 48 MiB whose first record is damaged, and no HEAD to say whether it was
-/// acknowledged: the policy fences all of it off. First the other records are intact, and the
-/// search for proof reads them one at a time; then none has a valid header, and the search reads
-/// no more than a window.
+/// Goal: the range that a fence discards is scanned and hashed in windows, whatever its length.
+/// Method: one batch of 48 MiB whose first record is damaged, without a HEAD that proves whether it was
+/// acknowledged: the policy fences off all of it. First, the other records are intact, and the scan
+/// reads them one at a time. Then none has a valid header, and the scan reads only a window.
 #[test]
 fn a_large_range_is_discarded_in_windows() {
-    let _alone = alone();
+    let _guard = serialize();
     let storage: Arc<dyn Storage> = Arc::new(DiskStorage);
     for (damaged, bound) in [(1, BOUND), (usize::MAX, 1 << 20)] {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
@@ -200,8 +199,8 @@ fn a_large_range_is_discarded_in_windows() {
         let (largest, report) = largest_of(|| Log::open(&dir, forced, 5).unwrap().1);
         let discarded: u64 = report.discarded.iter().map(|range| range.length).sum();
         assert!(discarded > 45 << 20, "only {discarded} bytes were discarded");
-        eprintln!("{discarded} bytes discarded: asked for {largest} bytes at once");
-        assert!(largest <= bound, "asked for {largest} bytes at once");
+        eprintln!("{discarded} bytes discarded: allocated {largest} bytes at once");
+        assert!(largest <= bound, "allocated {largest} bytes at once");
     }
 }
 
@@ -212,16 +211,14 @@ fn anonymous() -> Option<u64> {
     Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? * 1024)
 }
 
-/// Goal: opening and walking a large log takes a small, bounded amount of anonymous memory: under
-/// 256 MiB for 4 GiB.
-/// Method: another thread looks at the process while it is done. `PLAN_LEDGER_BIG_LEDGER=4096`
-/// makes it 4 GiB (in MiB); without it the log is 192 MiB, and the bound is the same as for any
-/// size, since nothing may grow with it.
+/// Goal: opening and reading a large log takes little anonymous memory: under 256 MiB for 4 GiB.
+/// Method: another thread samples the memory of the process. `PLAN_LEDGER_BIG_LEDGER=4096` sets the size
+/// of the log in MiB; the default is 192. The limit is the same for any size.
 #[test]
 fn a_large_log_is_opened_and_walked_in_little_memory() {
-    let _alone = alone();
+    let _guard = serialize();
     let Some(_) = anonymous() else {
-        eprintln!("skipped: this system does not tell how much memory is anonymous");
+        eprintln!("skipped: this system does not report anonymous memory");
         return;
     };
     let size = std::env::var("PLAN_LEDGER_BIG_LEDGER").ok().and_then(|size| size.parse().ok());

@@ -22,7 +22,7 @@ use crate::log::{
     ARCHIVE_FORMAT, ArchiveManifest, ArchivedFile, BlobState, FindingClass, LogReader,
     MANIFEST_NAME, archive_head, uid_text,
 };
-use crate::storage::{Access, ArchiveStorage, ArchiveWriter, Storage, StorageFile};
+use crate::storage::{Access, Storage, StorageFile, TarStorage, TarWriter};
 
 use super::prune::{RetentionLimit, SegmentPrefix};
 
@@ -155,7 +155,7 @@ fn write(
     contents: &[(String, Content)],
 ) -> Result<()> {
     let io = |error| Error::io("write the archive", path, error);
-    let mut writer = ArchiveWriter::new(file);
+    let mut writer = TarWriter::new(file);
     let head = manifest.encode();
     let length = u64::try_from(head.len()).unwrap_or(u64::MAX);
     writer.add(MANIFEST_NAME, length, &mut head.as_slice()).map_err(io)?;
@@ -199,7 +199,7 @@ fn read_back(path: &Path, environment: &Environment) -> Result<()> {
 /// `NotALedger` for a file that is not an archive; `Corrupt` if a byte outside of the archived files is
 /// wrong; `Io`.
 pub fn archive_environment(path: &Path, environment: &Environment) -> Result<Environment> {
-    let storage = ArchiveStorage::open(&environment.storage, path, MANIFEST_NAME);
+    let storage = TarStorage::open(&environment.storage, path, MANIFEST_NAME);
     let storage = storage.map_err(|error| match error.kind() {
         std::io::ErrorKind::Unsupported => {
             let message = "not a ledger: this file is not an archive; name a folder that `ledger init` \

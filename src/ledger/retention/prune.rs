@@ -132,7 +132,7 @@ pub(crate) fn prune(
         by: by.to_owned(),
     };
     debug_assert!(note.is_valid(log.ack().seq.saturating_add(1)), "{note:?}");
-    bug!(PruneBeforeNote => log.remove_pruned(&RetentionRecord { seq: 0, note: note.clone() })?);
+    mutant!(PruneBeforeNote => log.remove_pruned(&RetentionRecord { seq: 0, note: note.clone() })?);
     let note_seq = engine.append_note(note.record(), None)?.seq;
     let removal = log.remove_pruned(&RetentionRecord { seq: note_seq, note })?;
     Ok(PruneReport { plan, note_seq, removal })

@@ -98,7 +98,7 @@ fn removable<'a>(
         let is_new = age < NEWEST_KEPT || (is_requested && requested <= NEWEST_KEPT);
         let is_base = bases.contains(name) || base_seqs.contains(&name.seq);
         if is_new || is_full || is_anchor(name) || is_base || is_small() {
-            bug!(BaseThinnedOut => continue);
+            mutant!(BaseSnapshotRemoved => continue);
             bases.extend(header.and_then(|header| header.base_name()));
         } else {
             old.push((name, header.and_then(|header| header.base_name())));
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
     use crate::ledger::{Ledger, LedgerView, RetentionLimit};
     use crate::plan::{Plan, RunPolicy, State, Step};
-    use crate::sim::{Effect, Failure, Loss, Operation, OsError, Rule, SimDisk};
+    use crate::sim::{FaultAction, FaultEffect, FaultRule, Loss, Operation, OsError, SimDisk};
 
     /// Goal: the anchors of a pruned log survive whatever happens to the next prune.
     /// Story: the sync of a retention note failed. The snapshot thread could read the note, trusted it,
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn retention_note_that_is_not_durable_removes_no_older_anchor() {
         let (disk, dir) = (SimDisk::new(), Path::new("/ledger"));
-        let environment = crate::lab::environment(&disk);
+        let environment = crate::sim::lab::environment(&disk);
         let ledger = Ledger::create(dir, &environment).unwrap();
         let step = Step { id: "a".to_owned(), ..Step::default() };
         let plan = Plan { steps: vec![step], ..Plan::default() };
@@ -142,8 +142,8 @@ mod tests {
         let next = snapshot(100);
         snapshot(3);
         let newest = disk.files(&dir.join("log")).pop().unwrap();
-        let failure = Failure::Error(OsError::Io, Effect::Nothing);
-        disk.inject(Rule::next(failure).of(Operation::Sync).on(newest));
+        let failure = FaultAction::Error(OsError::Io, FaultEffect::Nothing);
+        disk.inject(FaultRule::next(failure).of(Operation::Sync).on(newest));
         ledger.prune(RetentionLimit::Record(next), None, "ana").unwrap_err();
 
         let storage: Arc<dyn Storage> = Arc::new(disk.clone());

@@ -89,7 +89,7 @@ pub fn next_dispatch(
         matches!(event, Event::Step(record)
             if matches!(&record.event, StepEvent::ReceiptRecorded(event) if event.token == token))
     };
-    let is_recorded = events.iter().any(is_recorded) || bug!(RefusedReceiptDeals);
+    let is_recorded = events.iter().any(is_recorded) || mutant!(RejectedReceiptDispatches);
     let (run, _) = state.dealt.get(&token).filter(|_| is_recorded)?;
     Some(Command::Dispatch { run: *run, step: None, worker: worker.to_owned(), lease: None })
 }

@@ -342,7 +342,7 @@ impl Engine {
         let Submitted { ticket, events, value } = match submitted {
             Ok(submitted) => submitted,
             Err(SubmitError::Rejected(error)) => {
-                bug!(RefusedEarly => return Err(error));
+                mutant!(RejectionBeforeDurable => return Err(error));
                 self.log.flush().map_err(|error| self.write_failed(error))?;
                 return Err(error);
             }
@@ -379,7 +379,7 @@ impl Engine {
 
     /// Wait until a batch is durable.
     pub(crate) fn wait_durable(&self, ticket: Ticket) -> Result<Ack> {
-        bug!(AnsweredEarly => return Ok(self.log.ack()));
+        mutant!(AnswerBeforeDurable => return Ok(self.log.ack()));
         match self.log.wait(ticket) {
             Ok(ack) => {
                 self.scheduler().on_commit(ack.seq);

@@ -52,7 +52,7 @@ impl PendingCommits {
         let tickets = self.tickets.take();
         tickets.into_iter().try_for_each(|ticket| engine.wait_durable(ticket).map(drop))?;
         let depends_on = self.depends_on.take();
-        bug!(RefusedEarly => return Ok(()));
+        mutant!(RejectionBeforeDurable => return Ok(()));
         if depends_on == DependsOn::State { engine.flush() } else { Ok(()) }
     }
 }
@@ -133,10 +133,10 @@ mod tests {
 
     use super::*;
     use crate::error::ErrorKind;
-    use crate::lab::environment;
     use crate::ledger::Ledger;
     use crate::plan::{CapScope, RunId};
-    use crate::sim::{Effect, Failure, Operation, OsError, Rule, SimDisk};
+    use crate::sim::lab::environment;
+    use crate::sim::{FaultAction, FaultEffect, FaultRule, Operation, OsError, SimDisk};
 
     fn ledger() -> (SimDisk, Ledger) {
         let disk = SimDisk::new();
@@ -157,8 +157,8 @@ mod tests {
     }
 
     fn fail_next_sync(disk: &SimDisk) {
-        let failure = Failure::Error(OsError::Io, Effect::Nothing);
-        disk.inject(Rule::next(failure).of(Operation::Sync));
+        let failure = FaultAction::Error(OsError::Io, FaultEffect::Nothing);
+        disk.inject(FaultRule::next(failure).of(Operation::Sync));
     }
 
     #[test]

@@ -95,7 +95,7 @@ impl BlobStore {
 
     /// The process that wrote the blob may have been killed before its name was durable.
     fn adopt(&self, id: &BlobId, state: &mut StoreState) -> Result<()> {
-        bug!(BlobAdoptedUnsynced => return Ok(()));
+        mutant!(ExistingBlobUnsynced => return Ok(()));
         let path = self.reader.path(id);
         let storage = &self.reader.storage;
         let open = storage.open(&path, Access::ReadWrite);
@@ -136,13 +136,13 @@ impl BlobStore {
         let io = |what, error| Error::io(what, path, error);
         let file = self.reader.storage.create(path).map_err(|e| io("create the blob", e))?;
         file.write_at(bytes, 0).map_err(|error| io("write the blob", error))?;
-        bug!(BlobUnsynced => return Ok(()));
+        mutant!(BlobUnsynced => return Ok(()));
         file.sync().map_err(|error| io("sync the blob", error))
     }
 
     /// Sync the blob's name, and those of the folders above it that are not known to be durable.
     fn sync_names(&self, id: &BlobId, state: &mut StoreState) -> Result<()> {
-        bug!(BlobNameUnsynced => return Ok(()));
+        mutant!(BlobDirEntryUnsynced => return Ok(()));
         let (own, root) = (self.reader.folder(id), self.reader.layout.blob());
         let sync = |folder: &Path| {
             let synced = self.reader.storage.sync_dir(folder);

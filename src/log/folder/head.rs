@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Error, Result};
-use crate::format::{HEAD_SIZE, HEAD_SLOT_SIZE, Head, HeadView};
+use crate::format::{HEAD_SIZE, HEAD_SLOT_SIZE, Head, HeadSlots};
 use crate::log::bytes::length;
 use crate::storage::{Access, Storage, StorageFile};
 
@@ -87,7 +87,7 @@ impl HeadFile {
     }
 
     /// Open the file; `view` is its content.
-    pub(crate) fn open(storage: &dyn Storage, layout: &Layout, view: &HeadView) -> Result<Self> {
+    pub(crate) fn open(storage: &dyn Storage, layout: &Layout, view: &HeadSlots) -> Result<Self> {
         let path = layout.head();
         let file = storage
             .open(&path, Access::ReadWrite)
@@ -133,13 +133,13 @@ impl HeadFile {
     /// Sync the current slot and switch to the other one. Only now can this slot be relied on while
     /// the other one is overwritten.
     pub(crate) fn sync(&mut self) -> Result<()> {
-        bug!(HeadUnsynced => return Ok(()));
+        mutant!(HeadUnsynced => return Ok(()));
         self.file.sync().map_err(|error| {
             self.generations.failed();
             Error::io("sync HEAD", &self.path, error)
         })?;
         self.generations.synced(self.generation);
-        bug!(HeadHasOneSlot => return Ok(()));
+        mutant!(HeadSingleSlot => return Ok(()));
         self.slot = 1 - self.slot;
         Ok(())
     }
@@ -155,16 +155,16 @@ fn invalidate_slot(file: &dyn StorageFile, slot: usize) -> std::io::Result<()> {
 }
 
 /// The current content of HEAD. A missing file is a view without valid slots.
-pub(crate) fn read_head(storage: &dyn Storage, layout: &Layout) -> Result<HeadView> {
+pub(crate) fn read_head(storage: &dyn Storage, layout: &Layout) -> Result<HeadSlots> {
     let path = layout.head();
     let file = match storage.open(&path, Access::Read) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return Ok(HeadView::default());
+            return Ok(HeadSlots::default());
         }
         Err(error) => return Err(Error::io("open HEAD", &path, error)),
     };
-    let mut view = HeadView::default();
+    let mut view = HeadSlots::default();
     // A writer may be overwriting a slot at this moment: read again before calling it invalid.
     for _ in 0..READ_ATTEMPTS {
         let mut bytes = vec![0; HEAD_SIZE + 1];
@@ -172,7 +172,7 @@ pub(crate) fn read_head(storage: &dyn Storage, layout: &Layout) -> Result<HeadVi
             file.read_at(&mut bytes, 0).map_err(|error| Error::io("read HEAD", &path, error))?;
         bytes.truncate(count);
         // The file is longer than HEAD ever is, so it is not the one that was created.
-        view = if count > HEAD_SIZE { HeadView::default() } else { HeadView::decode(&bytes) };
+        view = if count > HEAD_SIZE { HeadSlots::default() } else { HeadSlots::decode(&bytes) };
         if view.is_whole() {
             break;
         }

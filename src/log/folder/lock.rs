@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{HEAD_SIZE, Head, HeadView, Uid};
+use crate::format::{HEAD_SIZE, Head, HeadSlots, Uid};
 use crate::log::bytes::hex;
 use crate::log::errors::fenced;
-use crate::storage::{LockGuard, Locking, Storage, StorageFile};
+use crate::storage::{LockGuard, LockOutcome, Storage, StorageFile};
 
 use super::head::{HeadFile, HeadGenerations};
 use super::layout::Layout;
@@ -69,8 +69,8 @@ impl Ownership {
             .read_at(&mut bytes, 0)
             .map_err(|error| format!("HEAD cannot be read: {error}"))?;
         bytes.truncate(count);
-        bug!(EpochUnchecked => return Ok(()));
-        self.expect_own(&HeadView::decode(&bytes), minimum)
+        mutant!(EpochUnchecked => return Ok(()));
+        self.expect_own(&HeadSlots::decode(&bytes), minimum)
     }
 
     /// Check that HEAD is the one that this handle wrote last. A slot that is being written is
@@ -78,7 +78,7 @@ impl Ownership {
     /// expected generation depends on whether both slots are this handle's.
     fn expect_own(
         &self,
-        view: &HeadView,
+        view: &HeadSlots,
         (written, synced): (u64, u64),
     ) -> std::result::Result<(), String> {
         let epoch = view.slots.iter().flatten().map(|head| head.writer_epoch).max();
@@ -88,7 +88,7 @@ impl Ownership {
                 self.epoch
             ));
         }
-        bug!(OlderHeadAccepted => return Ok(()));
+        mutant!(OlderHeadAccepted => return Ok(()));
         let is_own = |head: &&Head| (head.ledger, head.writer_epoch) == (self.ledger, self.epoch);
         let own = || view.slots.iter().flatten().filter(is_own).map(|head| head.generation);
         let minimum = if own().count() == view.slots.len() { written } else { synced };
@@ -121,7 +121,7 @@ pub(crate) fn expect_in_place(lock: &dyn LockGuard, path: &Path) -> Result<()> {
 }
 
 fn is_in_place(lock: &dyn LockGuard, path: &Path) -> std::io::Result<bool> {
-    Ok(lock.is_in_place(path)? || bug!(OwnershipUnchecked))
+    Ok(lock.is_at(path)? || mutant!(LockIdentityUnchecked))
 }
 
 const REPLACED: &str = "the file LOCK is not the one that was locked: the folder was moved, or the \
@@ -167,15 +167,15 @@ pub(crate) fn take_lock(
     // A process that is killed while it starts a worker leaves its open files, lock included, to
     // the child for the moment until the child has replaced itself. Wait for that moment to pass.
     for _ in 0..LOCK_PAUSES {
-        if !matches!(locking, Ok(Locking::HeldBy(_))) {
+        if !matches!(locking, Ok(LockOutcome::HeldBy(_))) {
             break;
         }
         std::thread::sleep(LOCK_PAUSE);
         locking = storage.lock(&path, holder);
     }
     match locking {
-        Ok(Locking::Ours(guard)) => Ok(guard),
-        Ok(Locking::HeldBy(found)) => {
+        Ok(LockOutcome::Acquired(guard)) => Ok(guard),
+        Ok(LockOutcome::HeldBy(found)) => {
             Err(locked_by(&found, holder, storage.process()).at_path(layout.dir()))
         }
         Err(error) => Err(Error::io("lock the ledger", &path, error)),

@@ -259,7 +259,7 @@ impl Cursor {
         if let Some(next) = &self.next {
             return next.prev_data_end;
         }
-        bug!(FollowedBeyondHead => return self.header.prealloc_len);
+        mutant!(FollowerReadsPastHead => return self.header.prealloc_len);
         // HEAD may be older than what was read: a power loss can revert it.
         let here = head.filter(|head| head.segment == self.header.segment);
         here.map_or(0, |head| head.data_end)

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{Chain, Head, HeadView, HeaderFault, SegmentHeader, Uid};
+use crate::format::{Chain, Head, HeadSlots, HeaderFault, SegmentHeader, Uid};
 use crate::log::blob::BlobReader;
 use crate::log::folder::{FolderKind, Layout, expect_ledger, read_head};
 use crate::log::notes::{ArchiveReference, RetentionRecord};
@@ -31,7 +31,7 @@ pub struct LogReader {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) layout: Layout,
     pub(crate) segments: Segments,
-    pub(crate) view: HeadView,
+    pub(crate) view: HeadSlots,
     pub(crate) access: SegmentAccess,
     pub(crate) resume_cache: ResumeCache,
     pub(crate) snapshot_list: SnapshotListCache,
@@ -152,7 +152,7 @@ impl LogReader {
 
     /// Both slots of HEAD.
     #[must_use]
-    pub fn head_view(&self) -> &HeadView {
+    pub fn head_view(&self) -> &HeadSlots {
         &self.view
     }
 

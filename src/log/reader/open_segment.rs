@@ -8,8 +8,7 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::format::{
-    Footer, INDEX_HEADER_SIZE, Index, IndexCheck, IndexFault, SeekEntry, peek_seek_length,
-    read_seeks,
+    Footer, INDEX_HEADER_SIZE, Index, IndexCrc, IndexFault, SeekEntry, peek_seek_length, read_seeks,
 };
 use crate::log::folder::DATA_START;
 use crate::log::record::{Anomaly, Damage, DerivedDamage, Item, Proof};
@@ -140,7 +139,7 @@ impl OpenSegment<'_> {
     /// Whether the index matches its checksum; it is read in chunks.
     fn check_index(&self, footer: &Footer) -> io::Result<bool> {
         let file = self.file()?;
-        let mut check = IndexCheck::new(self.segment.header.segment, footer.data_end);
+        let mut check = IndexCrc::new(self.segment.header.segment, footer.data_end);
         let mut window = vec![0; WINDOW];
         let (mut offset, end) = (footer.data_end, footer.offset());
         while offset < end {
@@ -153,7 +152,7 @@ impl OpenSegment<'_> {
             check.update(piece.get(..count).unwrap_or_default());
             offset += u64::try_from(count).map_err(io::Error::other)?;
         }
-        Ok(check.holds(footer))
+        Ok(check.matches(footer))
     }
 
     /// The whole index after a check of its checksum, or what is wrong with it; `None` without a

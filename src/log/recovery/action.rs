@@ -17,9 +17,9 @@ pub(crate) enum RecoveryAction {
 
 impl RecoveryAction {
     pub(crate) fn of(options: &LogOptions, tail: &Tail, row: &RecoveryRule) -> Self {
-        bug!(CacheAdopted => if row.verdict == TailVerdict::Unproven { return RecoveryAction::Continue });
-        bug!(TornTailReused => if row.verdict == TailVerdict::Torn { return RecoveryAction::Continue });
-        bug!(DamageIsTornTail => if row.verdict == TailVerdict::Corrupt { return Self::Fence });
+        mutant!(UnsyncedTailAdopted => if row.verdict == TailVerdict::Unproven { return RecoveryAction::Continue });
+        mutant!(TornTailOverwritten => if row.verdict == TailVerdict::Torn { return RecoveryAction::Continue });
+        mutant!(DamageFencedAsTornTail => if row.verdict == TailVerdict::Corrupt { return Self::Fence });
         match row.verdict {
             TailVerdict::Clean => RecoveryAction::Continue,
             TailVerdict::Unproven | TailVerdict::Torn => Self::Fence,

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{FrameFault, HeadState, HeadView};
+use crate::format::{FrameFault, HeadSlots, HeadState};
 use crate::log::folder::{Layout, expect_ledger, expect_writable, read_head};
 use crate::log::notes::DiscardedRange;
 use crate::log::segment::{Scan, Segment, Segments, Source};
@@ -65,7 +65,7 @@ pub fn opening_verdict(storage: &dyn Storage, dir: &Path) -> Result<TailVerdict>
 pub fn diagnose(storage: &dyn Storage, dir: &Path) -> Result<Diagnosis> {
     let layout = Layout::new(dir);
     expect_writable(expect_ledger(storage, &layout)?, dir)?;
-    let mut before: Option<(HeadView, String)> = None;
+    let mut before: Option<(HeadSlots, String)> = None;
     let (mut repeated, mut attempts_left) = (0, ATTEMPTS_MAX);
     loop {
         let view = read_head(storage, &layout)?;
@@ -87,7 +87,7 @@ pub fn diagnose(storage: &dyn Storage, dir: &Path) -> Result<Diagnosis> {
 pub(crate) fn may_be_written(
     storage: &dyn Storage,
     layout: &Layout,
-    seen: &HeadView,
+    seen: &HeadSlots,
 ) -> Result<bool> {
     let is_open = seen.newest().is_some_and(|(_, head)| head.state == HeadState::Open);
     Ok(is_open || read_head(storage, layout)? != *seen)
@@ -97,7 +97,7 @@ pub(crate) fn may_be_written(
 const REPEATS_REQUIRED: u32 = 2;
 const ATTEMPTS_MAX: u32 = 32;
 
-fn examine_once(storage: &dyn Storage, layout: &Layout, view: &HeadView) -> Result<Diagnosis> {
+fn examine_once(storage: &dyn Storage, layout: &Layout, view: &HeadSlots) -> Result<Diagnosis> {
     let segments = Segments::list(storage, layout, None)?;
     let newest = match segments.linked() {
         Ok(newest) => newest,

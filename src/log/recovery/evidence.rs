@@ -3,8 +3,8 @@
 use std::io;
 
 use crate::format::{
-    Chain, ContentHasher, FrameFault, Head, HeadState, HeadSync, HeadView, Placement, RecordHeader,
-    SEEK_STEP, SegmentHeader, frame_size, looks_torn, peek_payload_length,
+    Chain, ContentHasher, FrameFault, Head, HeadSlots, HeadState, HeadSync, Placement,
+    RecordHeader, SEEK_STEP, SegmentHeader, frame_size, looks_torn, peek_payload_length,
 };
 use crate::log::folder::DATA_START;
 use crate::log::notes::{DiscardedRange, RetentionRecord, retention_in};
@@ -63,16 +63,16 @@ fn scan_frames(scan: &mut Scan, start: Position, durable_seq: u64) -> io::Result
     loop {
         let before = at;
         let next = scan.next(&mut at);
-        bug!(ReadErrorIsEnd => if next.is_err() { return Ok(FrameScan { at, ..result }) });
+        mutant!(ReadErrorEndsLog => if next.is_err() { return Ok(FrameScan { at, ..result }) });
         let found = match next? {
             Ok(found) => found,
             Err(fault) => return Ok(FrameScan { at, fault, ..result }),
         };
-        if !follows(previous.as_ref(), &found.header) && !bug!(RulesUnchecked) {
+        if !follows(previous.as_ref(), &found.header) && !mutant!(AdoptedRecordsUnchecked) {
             return Ok(FrameScan { at: before, fault: FrameFault::Malformed, ..result });
         }
         previous = Some(found.header);
-        if found.header.stamp.batch_left == 0 || bug!(BatchLeftIgnored) {
+        if found.header.stamp.batch_left == 0 || mutant!(PartialBatchAccepted) {
             (result.batch_end, result.time) = (at, found.header.stamp.time);
             result.retention = retention_in(&found.header, found.payload).or(result.retention);
             let is_far = |last: &Position| at.offset - last.offset >= SEEK_STEP;
@@ -101,7 +101,7 @@ fn follows(previous: Option<&RecordHeader>, header: &RecordHeader) -> bool {
 pub(crate) fn examine(
     scan: &mut Scan,
     header: &SegmentHeader,
-    view: &HeadView,
+    view: &HeadSlots,
 ) -> io::Result<Tail> {
     let start = Position::start(header);
     let head = view.newest().map(|(_, head)| head);
@@ -122,8 +122,8 @@ pub(crate) fn examine(
             && head.data_end == at.offset
             && Some(head.chain) == at.chain
     });
-    let is_end = bug!(ZeroIsEnd) && fault == FrameFault::Empty;
-    let n = if is_end || bug!(WitnessIgnored) { u64::MAX } else { at.next_seq };
+    let is_end = mutant!(ZerosEndLog) && fault == FrameFault::Empty;
+    let n = if is_end || mutant!(DurabilityEvidenceIgnored) { u64::MAX } else { at.next_seq };
     let proves = |inflight: u32, seq: u64| seq.saturating_sub(u64::from(inflight)) >= n;
     let later = !tail_scan.is_zero_from_fault
         && scan
@@ -133,7 +133,8 @@ pub(crate) fn examine(
         (EvidenceBit::HeadMissing, head.is_none()),
         (
             EvidenceBit::SegmentMissing,
-            head.is_some_and(|head| head.ordinal > header.ordinal) && !bug!(NewestMissingIgnored),
+            head.is_some_and(|head| head.ordinal > header.ordinal)
+                && !mutant!(MissingNewestSegmentIgnored),
         ),
         (EvidenceBit::HeadDisagrees, head_here.is_some_and(|head| !agrees(head))),
         (EvidenceBit::IntactButWrong, fault.is_intact()),
@@ -149,7 +150,7 @@ pub(crate) fn examine(
         (EvidenceBit::ZeroMark, has_zero_mark(scan, header, at.offset)?),
     ]);
     let durable_end = durable_end.unwrap_or(start);
-    let batch_end = if bug!(SurvivorsDropped) { durable_end } else { batch_end };
+    let batch_end = if mutant!(IntactTailDropped) { durable_end } else { batch_end };
     let discarded = tail_scan.discarded;
     Ok(Tail {
         end: at,
@@ -181,7 +182,7 @@ pub(crate) fn with_length(
 }
 
 /// Add whether HEAD contradicts a segment that has a successor.
-pub(crate) fn with_head(evidence: Evidence, segments: &Segments, view: &HeadView) -> Evidence {
+pub(crate) fn with_head(evidence: Evidence, segments: &Segments, view: &HeadSlots) -> Evidence {
     let disagrees = view.newest().is_some_and(|(_, head)| segments.contradict(head));
     if disagrees { evidence.with(EvidenceBit::HeadDisagrees) } else { evidence }
 }

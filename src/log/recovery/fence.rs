@@ -10,8 +10,8 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::format::{
-    Chain, ChainKey, HeadState, NewRecord, Placement, Reason, SegmentHeader, Stamp, encode_frame,
-    frame_size,
+    Chain, ChainKey, HeadState, NewRecord, Placement, SegmentHeader, SegmentReason, Stamp,
+    encode_frame, frame_size,
 };
 use crate::log::bytes::{length, to_u64};
 use crate::log::errors::damaged;
@@ -63,7 +63,7 @@ impl Fence<'_> {
         time: u64,
     ) -> Result<FenceResult> {
         let (durable, batch_end) = (self.tail.durable_end, self.tail.batch_end);
-        bug!(TornTailCut => open_segment(self.storage, self.layout, self.before)?.1
+        mutant!(TornTailTruncated => open_segment(self.storage, self.layout, self.before)?.1
             .set_length(batch_end.offset).ok());
         let survivors = (durable.next_seq < batch_end.next_seq)
             .then(|| Survivors { first: durable.next_seq, last: batch_end.next_seq - 1 });
@@ -82,8 +82,8 @@ impl Fence<'_> {
             created: time,
             prealloc_len: self.sizes.size_for(0, size),
             reason: match state {
-                Some(HeadState::Poisoned) => Reason::FenceAfterIoError,
-                _ => Reason::FenceAfterCrash,
+                Some(HeadState::Poisoned) => SegmentReason::FenceAfterIoError,
+                _ => SegmentReason::FenceAfterCrash,
             },
             born_last: batch_end.next_seq,
             born_end: DATA_START + size,

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::format::{Chain, Reason, SegmentHeader, SegmentName};
+use crate::format::{Chain, SegmentHeader, SegmentName, SegmentReason};
 use crate::log::bytes::length;
 use crate::log::errors::fenced;
 use crate::log::folder::{DATA_START, Layout};
@@ -71,7 +71,7 @@ pub(crate) fn create_segment_with(
         write(file, &temporary, &header.encode(), 0)?;
         let end = content(file, &temporary)?;
         fill_with_zeros(file, &temporary, end..header.prealloc_len, &|| true)?;
-        bug!(FenceUnsynced => if header.born_end > 0 { return Ok(()) });
+        mutant!(FenceSegmentUnsynced => if header.born_end > 0 { return Ok(()) });
         sync(file, &temporary)
     };
     let file = create(storage, &temporary, write_all).map_err(CreateError::BeforePublish)?;
@@ -152,7 +152,7 @@ fn publish(
         .rename(temporary, &path)
         .map_err(|error| Error::io("rename the new segment", &path, error))
         .and_then(|()| {
-            bug!(SegmentNameUnsynced => return Ok(()));
+            mutant!(SegmentDirEntryUnsynced => return Ok(()));
             storage.sync_dir(&folder).map_err(|error| Error::io("sync the folder", &folder, error))
         })
         .map_err(CreateError::AfterPublish)
@@ -167,7 +167,7 @@ fn fill_with_zeros(
     keep_going: &dyn Fn() -> bool,
 ) -> Result<()> {
     let mut offset = range.start;
-    bug!(SegmentSparse => return file.set_length(range.end).map_err(|e| Error::io("", path, e)));
+    mutant!(SegmentSparse => return file.set_length(range.end).map_err(|e| Error::io("", path, e)));
     while offset < range.end {
         if !keep_going() {
             let why = std::io::ErrorKind::Interrupted.into();
@@ -187,7 +187,7 @@ pub(crate) fn write(file: &dyn StorageFile, path: &Path, bytes: &[u8], offset: u
 }
 
 fn sync(file: &dyn StorageFile, path: &Path) -> Result<()> {
-    bug!(SegmentUnsynced => return Ok(()));
+    mutant!(SegmentUnsynced => return Ok(()));
     file.sync().map_err(|error| Error::io("sync the new segment", path, error))
 }
 
@@ -217,7 +217,7 @@ pub(crate) fn first_header(options: &LogOptions, time: u64) -> SegmentHeader {
         writer_epoch: CREATION_EPOCH,
         created: time,
         prealloc_len: options.segments.size_for(0, 0),
-        reason: Reason::Create,
+        reason: SegmentReason::Create,
         born_last: 0,
         born_end: 0,
         genesis: ledger,

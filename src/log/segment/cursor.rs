@@ -112,7 +112,7 @@ impl SegmentCursor {
             at.chain = chain;
             let mut after = at;
             let found = self.scan.advance(&mut after).map_err(|error| self.unreadable(error))?;
-            if (chain.is_none() || found.is_err()) && !bug!(IndexTrusted) {
+            if (chain.is_none() || found.is_err()) && !mutant!(IndexEntryUnchecked) {
                 return Ok(false);
             }
             self.durable_at = None;
@@ -206,7 +206,7 @@ impl SegmentCursor {
     /// After the durable end: a write in progress, a write that a crash interrupted, or a stale
     /// HEAD and a later record that proves this one to have been there.
     fn advance_beyond_end(&mut self, fault: FrameFault) -> Result<Option<ScanEvent>> {
-        if matches!(fault, FrameFault::Empty | FrameFault::Cut) {
+        if matches!(fault, FrameFault::Empty | FrameFault::Truncated) {
             return Ok(self.end());
         }
         let next = self.at.next_seq;

@@ -7,7 +7,9 @@ use std::io;
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::format::{FOOTER_SIZE, Footer, FooterFault, Reason, SegmentHeader, is_sealed_length};
+use crate::format::{
+    FOOTER_SIZE, Footer, FooterFault, SegmentHeader, SegmentReason, is_sealed_length,
+};
 use crate::log::record::DerivedDamage;
 use crate::storage::{Access, Storage, StorageFile};
 
@@ -37,7 +39,7 @@ pub(crate) fn read_footer(
     length: u64,
 ) -> io::Result<std::result::Result<Footer, FooterFault>> {
     let mut bytes = vec![0; FOOTER_SIZE];
-    let Some(offset) = length.checked_sub(SIZE) else { return Ok(Err(FooterFault::Cut)) };
+    let Some(offset) = length.checked_sub(SIZE) else { return Ok(Err(FooterFault::Truncated)) };
     let count = file.read_at(&mut bytes, offset)?;
     Ok(Footer::decode(bytes.get(..count).unwrap_or_default(), offset))
 }
@@ -63,7 +65,7 @@ pub(crate) fn read_seal(
     length: u64,
     next: Option<&SegmentHeader>,
 ) -> Result<Seal> {
-    if next.is_some_and(|next| next.reason != Reason::Rotate) {
+    if next.is_some_and(|next| next.reason != SegmentReason::Rotate) {
         return Ok(Seal::Never);
     }
     if !is_sealed_length(length, header.prealloc_len) {

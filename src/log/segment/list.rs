@@ -210,7 +210,7 @@ fn link_problem(
     if header.name() != name {
         return Some(format!("the file is named {name}, but its header says {}", header.name()));
     }
-    bug!(MissingSegmentSkipped => return None);
+    mutant!(MissingSegmentSkipped => return None);
     if header.ordinal != ordinal {
         let note = if previous.is_err() { NO_NOTE } else { "" };
         return Some(format!(
@@ -222,7 +222,7 @@ fn link_problem(
         Ok(segment) => &segment.header,
         Err(beginning) => return beginning.problem(header),
     };
-    bug!(StaleSegmentAccepted => return None);
+    mutant!(StaleSegmentAccepted => return None);
     let is_next = header.ledger == previous.ledger
         && header.genesis == previous.genesis
         && header.prev_segment == previous.segment
@@ -238,7 +238,7 @@ fn link_problem(
 
 /// What is wrong with the length of a segment that has a successor, if anything.
 fn length_problem(previous: &Segment, next: &Segment) -> Option<String> {
-    bug!(CutSegmentAccepted => return None);
+    mutant!(TruncatedSegmentAccepted => return None);
     (previous.length < next.header.prev_data_end).then(|| {
         format!(
             "the file is truncated: expected at least {} bytes, found {}",

@@ -8,7 +8,8 @@ use std::path::Path;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{
-    Chain, HEAD_SIZE, Head, HeadState, HeadSync, Reason, SegmentHeader, Uid, is_sealed_length,
+    Chain, HEAD_SIZE, Head, HeadState, HeadSync, SegmentHeader, SegmentReason, Uid,
+    is_sealed_length,
 };
 use crate::log::bytes::{hex, parse};
 use crate::log::folder::MANIFEST_NAME;
@@ -145,7 +146,7 @@ impl ArchiveManifest {
             prev_segment: header.segment,
             prev_data_end: head.data_end,
             prev_last_seq: self.last_seq,
-            reason: if is_sealed { Reason::Rotate } else { Reason::FenceAfterCrash },
+            reason: if is_sealed { SegmentReason::Rotate } else { SegmentReason::FenceAfterCrash },
             ..header.clone()
         })
     }

@@ -3,8 +3,8 @@
 use std::io;
 
 use crate::format::{
-    Chain, ChainKey, CheckedFrame, CheckedHead, FrameFault, LinksAhead, RecordHeader, Seeds,
-    SegmentHeader, frame_size,
+    Chain, ChainKey, ChainLookahead, CheckedFrame, CheckedHeader, FrameFault, RecordHeader,
+    SegmentHeader, SegmentSeed, frame_size,
 };
 use crate::log::folder::DATA_START;
 use crate::log::record::LoggedRecord;
@@ -162,7 +162,7 @@ pub enum ChainCheck {
 #[derive(Debug)]
 pub(crate) struct Scan {
     pub(crate) source: Source,
-    seeds: Seeds,
+    seeds: SegmentSeed,
     ordinal: u64,
     key: ChainKey,
     prev_chain: Chain,
@@ -170,7 +170,7 @@ pub(crate) struct Scan {
     pub(crate) end: u64,
     pub(crate) check: ChainCheck,
     /// Links computed ahead, and the number of the fill whose bytes they cover.
-    ahead: (LinksAhead, u64),
+    ahead: (ChainLookahead, u64),
     /// The last frame. It is stored and read in place: passing it by value copies it at each call,
     /// which costs as much as checking it.
     current: Option<ScannedFrame<HeldPayload>>,
@@ -181,9 +181,9 @@ pub(crate) struct Scan {
 impl Scan {
     pub(crate) fn new(source: Source, header: &SegmentHeader, end: u64) -> Self {
         let key = ChainKey::new(&header.genesis);
-        let seeds = Seeds::new(&header.segment);
+        let seeds = SegmentSeed::new(&header.segment);
         let (ordinal, prev_chain) = (header.ordinal, header.prev_chain);
-        let (check, ahead) = (ChainCheck::Recompute, (LinksAhead::default(), 0));
+        let (check, ahead) = (ChainCheck::Recompute, (ChainLookahead::default(), 0));
         let (current, copied) = (None, Vec::new());
         Self { source, seeds, ordinal, key, prev_chain, end, check, ahead, current, copied }
     }
@@ -198,7 +198,7 @@ impl Scan {
         let chain = at.chain.filter(|_| self.check == ChainCheck::Recompute);
         let link = chain.and_then(|chain| self.link_ahead(at.offset, &chain));
         let prove = |frame: &CheckedFrame<'_>| match (link, chain) {
-            _ if bug!(ChainUnchecked) => Ok(()),
+            _ if mutant!(ChainUnchecked) => Ok(()),
             (Some(link), _) if frame.verify_link(seq, &link).is_ok() => Ok(()),
             (_, Some(chain)) => frame.verify(seq, &key, &chain).map(drop),
             _ if frame.header().stamp.seq == seq => Ok(()),
@@ -254,13 +254,13 @@ impl Scan {
         let fills = self.source.fills()?;
         let (ahead, fill) = &mut self.ahead;
         if *fill != fills {
-            ahead.forget();
+            ahead.clear();
             *fill = fills;
         }
         if ahead.is_empty() && self.current.is_some_and(|passed| passed.end() == offset) {
             let room = usize::try_from(self.end.saturating_sub(offset)).unwrap_or(usize::MAX);
             let bytes = self.source.in_memory(offset)?;
-            ahead.look(bytes.get(..room).unwrap_or(bytes), offset, previous, &self.key);
+            ahead.fill(bytes.get(..room).unwrap_or(bytes), offset, previous, &self.key);
         }
         ahead.take(offset, previous)
     }
@@ -294,7 +294,7 @@ impl Scan {
     /// The frame at an offset that an index names. Whatever its sequence number, it must be intact
     /// and follow from the chain value in the bytes before it.
     pub(crate) fn linked(&mut self, offset: u64) -> io::Result<Result<ScannedFrame, FrameFault>> {
-        let Some(chain) = self.chain_before(offset)? else { return Ok(Err(FrameFault::Cut)) };
+        let Some(chain) = self.chain_before(offset)? else { return Ok(Err(FrameFault::Truncated)) };
         let key = self.key;
         let prove = |frame: &CheckedFrame<'_>| {
             frame.verify(frame.header().stamp.seq, &key, &chain).map(drop)
@@ -325,7 +325,7 @@ impl Scan {
         let room = usize::try_from(self.end.saturating_sub(offset)).unwrap_or(usize::MAX);
         let head = self.source.at(offset, room.min(frame_size(0)))?;
         // An invalid header says nothing about a body, so no body is read.
-        let head = match CheckedHead::check(head, &seed) {
+        let head = match CheckedHeader::check(head, &seed) {
             Ok(head) => head,
             Err(fault) => return Ok(Err(fault)),
         };
@@ -409,13 +409,13 @@ mod tests {
         let source = Source::windowed(disk.open(Path::new("/segment"), Access::Read).unwrap());
         let mut scan = Scan {
             source,
-            seeds: Seeds::new(&SEGMENT),
+            seeds: SegmentSeed::new(&SEGMENT),
             ordinal: 1,
             key,
             prev_chain: Chain::GENESIS,
             end: DATA_START + 6 * 320,
             check: ChainCheck::Recompute,
-            ahead: (LinksAhead::default(), 0),
+            ahead: (ChainLookahead::default(), 0),
             current: None,
             copied: Vec::new(),
         };

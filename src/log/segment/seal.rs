@@ -13,8 +13,8 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::format::{
-    Chain, ContentHasher, Footer, HEADER_REPLICA_SIZE, HeaderReplica, IndexBuilder, Reason,
-    SegmentHeader, index_crc, is_sealed_length,
+    Chain, ContentHasher, Footer, HEADER_REPLICA_SIZE, HeaderReplica, IndexBuilder, SegmentHeader,
+    SegmentReason, index_crc, is_sealed_length,
 };
 use crate::log::bytes::length;
 use crate::log::folder::Layout;
@@ -44,7 +44,7 @@ pub(crate) fn seal(
 ) -> Result<()> {
     let path = layout.segment(header.name());
     let io = |what, error| Error::io(what, &path, error);
-    if next.reason != Reason::Rotate {
+    if next.reason != SegmentReason::Rotate {
         return Ok(());
     }
     let file = storage
@@ -148,7 +148,7 @@ fn write(file: &dyn StorageFile, content: &SealContent, header: &SegmentHeader) 
     if end > header.prealloc_len {
         file.set_length(end.next_multiple_of(4096))?;
     }
-    bug!(SealedBeforeSync => file.set_length(end)?);
+    mutant!(SealBeforeFooterSync => file.set_length(end)?);
     file.write_at(&content.bytes, content.footer.data_end)?;
     file.sync()?;
     file.set_length(end)?;

@@ -67,7 +67,7 @@ impl<'a> SnapshotFolder<'a> {
                 let SnapshotHeader { ledger, genesis, state_hash, .. } = *found.header();
                 let expected = (of.ledger, of.genesis, base.state_hash);
                 let is_it = (ledger, genesis, state_hash) == expected;
-                if is_it || bug!(BaseTrusted) {
+                if is_it || mutant!(BaseSnapshotUnchecked) {
                     Ok(Some(found))
                 } else {
                     Err(damaged_snapshot(&path, 0, "the base is another snapshot"))

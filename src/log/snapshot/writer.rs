@@ -36,7 +36,7 @@ pub fn write_snapshot(
     let path = folder.join(header.name().to_string());
     let temporary = folder.join(format!("{}{TEMPORARY_SUFFIX}", header.name()));
     create_folder(storage, dir, &folder)?;
-    bug!(SnapshotInPlace => return fill(storage, &path, header, body).map(|header| (header, path)));
+    mutant!(SnapshotWrittenInPlace => return fill(storage, &path, header, body).map(|header| (header, path)));
     for name in list_snapshots(storage, dir)?.temporary {
         let left = folder.join(name);
         storage
@@ -83,7 +83,7 @@ fn publish(
     storage
         .rename(temporary, path)
         .map_err(|error| Error::io("rename the snapshot", path, error))?;
-    bug!(SnapshotNameUnsynced => return Ok(()));
+    mutant!(SnapshotDirEntryUnsynced => return Ok(()));
     storage.sync_dir(folder).map_err(|error| Error::io("sync the folder", folder, error))
 }
 
@@ -127,7 +127,7 @@ fn fill(
     // The header is written last, because it holds the body's hash. The file still has its
     // temporary name.
     file.write_at(&header.encode(), 0)
-        .and_then(|()| if bug!(SnapshotUnsynced) { Ok(()) } else { file.sync() })
+        .and_then(|()| if mutant!(SnapshotUnsynced) { Ok(()) } else { file.sync() })
         .map_err(|error| Error::io("write the snapshot", path, error))?;
     Ok(header)
 }

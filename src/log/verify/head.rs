@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::format::{HEAD_SIZE, HEAD_SLOT_SIZE, Head, HeadView};
+use crate::format::{HEAD_SIZE, HEAD_SLOT_SIZE, Head, HeadSlots};
 use crate::log::folder::Layout;
 use crate::log::reader::LogReader;
 use crate::storage::{Access, Storage};
@@ -38,7 +38,7 @@ pub(crate) fn findings(
         let what = format!("expected a file of {HEAD_SIZE} bytes, found another length");
         return Ok(vec![finding(FindingClass::Damage, 0, length, &what)]);
     }
-    let view = HeadView::decode(&bytes);
+    let view = HeadSlots::decode(&bytes);
     let mut findings = Vec::new();
     for (slot, bytes) in bytes.chunks(HEAD_SLOT_SIZE).enumerate() {
         let is_never_written = bytes.iter().all(|byte| *byte == 0);
@@ -94,7 +94,7 @@ fn bytes(storage: &dyn Storage, path: &Path) -> Result<Option<Vec<u8>>> {
         let count =
             file.read_at(&mut bytes, 0).map_err(|error| Error::io("read HEAD", path, error))?;
         bytes.truncate(count);
-        if HeadView::decode(&bytes).is_whole() {
+        if HeadSlots::decode(&bytes).is_whole() {
             break;
         }
     }

@@ -31,7 +31,7 @@ impl Engine {
     }
 
     fn place_batch(&self, request: &Request<'_>) -> Result<(Ticket, StateGuard<'_>)> {
-        bug!(Harmless => ());
+        mutant!(NoOp => ());
         let key_record = request.key_record();
         let batch = DigestedBatch::new(key_record.as_ref(), request.records)?;
         if request.key.is_some() {

@@ -1,7 +1,7 @@
 //! Batches: what a caller appends, and the ticket for it.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{Digested, NewRecord, PAYLOAD_LENGTH_MAX};
+use crate::format::{HashedRecord, NewRecord, PAYLOAD_LENGTH_MAX};
 use crate::log::bytes::to_u64;
 use crate::log::notes::BatchKey;
 use crate::log::record::Ack;
@@ -96,7 +96,7 @@ impl Request<'_> {
 /// taken.
 #[derive(Debug)]
 pub(crate) struct DigestedBatch<'a> {
-    pub(crate) records: Vec<Digested<'a>>,
+    pub(crate) records: Vec<HashedRecord<'a>>,
     /// Total size of their frames in bytes.
     pub(crate) size: u64,
 }
@@ -112,7 +112,7 @@ impl<'a> DigestedBatch<'a> {
         if let Some(record) = all().find(|record| is_too_long(record)) {
             return Err(too_long(record));
         }
-        let records = Digested::each(&all().collect::<Vec<_>>());
+        let records = HashedRecord::new_all(&all().collect::<Vec<_>>());
         let size = records.iter().map(|record| to_u64(record.frame_size())).sum();
         Ok(Self { records, size })
     }

@@ -13,8 +13,8 @@ use std::path::Path;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{
-    Chain, ChainKey, Head, HeadState, NewRecord, PAYLOAD_LENGTH_MAX, Placement, Reason,
-    SegmentHeader, Stamp, Uid, encode_frame, frame_size,
+    Chain, ChainKey, Head, HeadState, NewRecord, PAYLOAD_LENGTH_MAX, Placement, SegmentHeader,
+    SegmentReason, Stamp, Uid, encode_frame, frame_size,
 };
 use crate::log::blob::BlobStore;
 use crate::log::bytes::{length, to_u64};
@@ -98,7 +98,7 @@ impl LogBuilder {
             writer_epoch: CREATION_EPOCH,
             created: time,
             prealloc_len: options.segments.size_for(0, 0),
-            reason: Reason::Import,
+            reason: SegmentReason::Import,
             born_last: 0,
             born_end: 0,
             genesis: match genesis {
@@ -301,7 +301,7 @@ impl LogBuilder {
             prev_segment: self.header.segment,
             prev_data_end: end,
             prev_last_seq: self.ack.seq,
-            reason: Reason::Rotate,
+            reason: SegmentReason::Rotate,
             ..self.header.clone()
         };
         self.default_size = self.options.segments.size_for(self.default_size * 2, 0);

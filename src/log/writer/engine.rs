@@ -146,7 +146,7 @@ impl Engine {
         let (storage, dir) = (&self.options.storage, self.layout.dir());
         let reader = LogReader::open_for_writer(storage, dir, known.as_ref(), &self.resume_cache)?;
         let own = self.enter()?.active.header.ledger;
-        if reader.ledger_uid().is_some_and(|found| found != own) && !bug!(AnotherLedgerRead) {
+        if reader.ledger_uid().is_some_and(|found| found != own) && !mutant!(LedgerUidUnchecked) {
             return Err(fenced(MOVED).at_path(dir));
         }
         Ok(reader)

@@ -117,16 +117,16 @@ impl Engine {
             StopReason::Failed(Error::io(what, &path, error).at_offset(offset))
         };
         let bytes = group.stamp();
-        bug!(RegionReused => let _ = file.write_at(bytes, offset));
+        mutant!(FailedRegionOverwritten => let _ = file.write_at(bytes, offset));
         if !bytes.is_empty() {
             file.write_at(bytes, offset).map_err(|error| io("write the records", error))?;
         }
         if durability == Durability::Buffered {
             return Ok(HeadDurability::Written);
         }
-        bug!(AckBeforeSync => return self.write_head(&group.header, &group.position, HeadSyncDue::ByMode));
-        bug!(HeadBeforeSync => let _ = self.write_head(&group.header, &group.position, HeadSyncDue::ByMode));
-        bug!(SyncRetried => let _ = file.sync());
+        mutant!(AckBeforeSync => return self.write_head(&group.header, &group.position, HeadSyncDue::ByMode));
+        mutant!(HeadBeforeSync => let _ = self.write_head(&group.header, &group.position, HeadSyncDue::ByMode));
+        mutant!(FailedSyncRetried => let _ = file.sync());
         file.sync().map_err(|error| io("sync the records", error))?;
         self.write_head(&group.header, &group.position, HeadSyncDue::ByMode)
     }
@@ -161,12 +161,12 @@ impl Engine {
             }
             state.caller_time
         };
-        if !bug!(TakeoverUnseen) {
+        if !mutant!(TakeoverUnchecked) {
             self.ownership.check().map_err(StopReason::Fenced)?;
         }
         head.write(self.head_content(header, position, HeadState::Open))
             .map_err(StopReason::Failed)?;
-        let is_due = (due == HeadSyncDue::Now && !bug!(SealedBeforeHead))
+        let is_due = (due == HeadSyncDue::Now && !mutant!(SealBeforeHeadSync))
             || self.options.head_sync == HeadSync::EveryCommit
             || clock.abs_diff(head.synced_at) >= HEAD_SYNC_INTERVAL;
         if !is_due {

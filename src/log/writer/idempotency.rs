@@ -28,7 +28,7 @@ impl KeyWindow {
     /// The keys among the last durable records before `next_seq`.
     pub(crate) fn load(reader: &LogReader, next_seq: u64) -> Result<Self> {
         let mut window = Self::default();
-        bug!(KeysForgotten => return Ok(window));
+        mutant!(IdempotencyKeysNotLoaded => return Ok(window));
         let mut open: Option<(u64, BatchKey)> = None;
         // A prune never removes a key of the window.
         let from = next_seq.saturating_sub(KEY_WINDOW).max(reader.first_seq());

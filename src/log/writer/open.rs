@@ -24,7 +24,7 @@ use crate::log::segment::{
     ActiveSegment, CreateError, LogPosition, ResumeCache, Scan, Segment, Segments, Source,
     create_segment, first_header, open_segment, seal_rotated,
 };
-use crate::storage::{Access, EntryKind, LockGuard, Medium, Storage};
+use crate::storage::{Access, EntryKind, FilesystemKind, LockGuard, Storage};
 
 use super::engine::Engine;
 use super::staging;
@@ -44,7 +44,7 @@ pub struct RecoveryReport {
     /// Unknown files in the log's folder, which are ignored.
     pub unknown_files: Vec<String>,
     /// The kind of file system that holds the log.
-    pub medium: Medium,
+    pub filesystem: FilesystemKind,
     /// What was removed to complete an interrupted prune, or why it cannot continue.
     pub pruned: std::result::Result<prune::PruneResult, String>,
 }
@@ -124,7 +124,7 @@ fn open_locked(
         survivors: None,
         unknown_files: segments.unknown_files.clone(),
         // An unknown file system is no reason to refuse.
-        medium: storage.medium(layout.dir()).unwrap_or(Medium::Local),
+        filesystem: storage.filesystem_kind(layout.dir()).unwrap_or(FilesystemKind::Local),
         pruned: Ok(prune::PruneResult::default()),
     };
     let end = tail.batch_end;
@@ -213,7 +213,7 @@ fn remove_temporaries(storage: &dyn Storage, layout: &Layout) -> Result<()> {
 /// Make every name durable that is about to be relied on. The process that created them may have
 /// been killed before it could do so, even before the ledger's own name was durable.
 fn sync_folders(storage: &dyn Storage, layout: &Layout) -> Result<()> {
-    bug!(LedgerNameUnsynced => return Ok(()));
+    mutant!(LedgerDirEntryUnsynced => return Ok(()));
     let parent = layout.dir().parent().unwrap_or(Path::new(""));
     for folder in [&layout.log(), layout.dir(), parent] {
         storage.sync_dir(folder).map_err(|error| Error::io("sync the folder", folder, error))?;
@@ -228,7 +228,7 @@ fn examine_newest(
     storage: &dyn Storage,
     layout: &Layout,
     newest: &Segment,
-    view: &crate::format::HeadView,
+    view: &crate::format::HeadSlots,
 ) -> Result<Tail> {
     let header = &newest.header;
     let path = layout.segment(header.name());

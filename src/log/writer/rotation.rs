@@ -1,7 +1,7 @@
 //! Rotation: making everything durable and continuing in a new segment.
 
 use crate::error::Result;
-use crate::format::{Reason, SegmentHeader};
+use crate::format::{SegmentHeader, SegmentReason};
 use crate::log::folder::DATA_START;
 use crate::log::options::Housekeeping;
 use crate::log::record::Ack;
@@ -110,7 +110,7 @@ impl Engine {
             writer_epoch: self.ownership.epoch,
             created: time.max(*last),
             prealloc_len: self.options.segments.size_for(previous.prealloc_len * 2, needed),
-            reason: Reason::Rotate,
+            reason: SegmentReason::Rotate,
             born_last: 0,
             born_end: 0,
             ..previous.clone()

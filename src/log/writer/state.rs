@@ -14,7 +14,8 @@ use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{
-    ChainKey, Head, HeadState, HeadSync, Seeds, SegmentHeader, Stamp, append_frame, stamp_frame,
+    ChainKey, Head, HeadState, HeadSync, SegmentHeader, SegmentSeed, Stamp, append_frame,
+    stamp_frame,
 };
 use crate::log::bytes::to_u64;
 use crate::log::errors::fenced;
@@ -222,7 +223,7 @@ impl WriterState {
         let mut position = self.encoded;
         self.caller_time = request.time;
         position.time = position.time.max(request.time);
-        bug!(TimeGoesBack => position.time = request.time);
+        mutant!(TimestampsGoBackwards => position.time = request.time);
         let left = (0..batch.records.len()).rev();
         for (record, left) in batch.records.iter().zip(left) {
             let stamp = Stamp {
@@ -334,12 +335,12 @@ impl Group {
     pub(crate) fn stamp(&mut self) -> &[u8] {
         let mut rest = self.buffer.bytes.as_mut_slice();
         let (mut seq, mut offset) = (self.first, self.offset);
-        let seeds = Seeds::new(&self.header.segment);
+        let seeds = SegmentSeed::new(&self.header.segment);
         for size in &self.buffer.sizes {
             let (frame, behind) = rest.split_at_mut(*size);
             // At most 4 MiB, or one batch, are in flight.
             let inflight = u32::try_from(seq - self.durable).unwrap_or(u32::MAX);
-            let inflight = if bug!(InflightNotCounted) { 1 } else { inflight };
+            let inflight = if mutant!(InflightRecordsUncounted) { 1 } else { inflight };
             stamp_frame(frame, inflight, &seeds.at(offset));
             (seq, offset) = (seq + 1, offset + to_u64(*size));
             rest = behind;
@@ -401,7 +402,7 @@ impl WriterState {
     /// may never have a successor, and neither may a log that was opened and not written to. During
     /// a rotation the preallocated file may be in use under the name that a new one would get.
     pub(crate) fn segment_to_preallocate(&self) -> Option<(u64, u64)> {
-        if self.flush == FlushState::Rotating && !bug!(PreparedTwice) {
+        if self.flush == FlushState::Rotating && !mutant!(SegmentPreallocatedTwice) {
             return None;
         }
         let header = &self.active.header;
@@ -426,7 +427,7 @@ impl WriterState {
 
     /// The threads to wake now, in this order.
     pub(crate) fn take_woken(&mut self) -> Vec<(Parker, Wakeup)> {
-        if self.health != Health::Good && !bug!(PoisonUntold) {
+        if self.health != Health::Good && !mutant!(WaitersNotWokenOnPoison) {
             return self.waiters.take_all();
         }
         // Including the leader.
@@ -434,7 +435,7 @@ impl WriterState {
         self.expected_records = if waiting > 0 { waiting + 1 } else { 0 };
         let (durable, written) = (self.durable.ack.seq, self.written.ack.seq);
         let is_free = self.flush == FlushState::Idle;
-        let elect_leader = is_free && !bug!(TurnNotHandedOn);
+        let elect_leader = is_free && !mutant!(NextLeaderNotElected);
         self.waiters.take_woken(elect_leader, |until| match until {
             WaitFor::Durable(seq) => seq <= durable,
             WaitFor::Written(seq) => seq <= written,
@@ -472,7 +473,7 @@ impl WriterState {
 impl WriterState {
     /// The first reason to stop counts.
     pub(crate) fn stop(&mut self, health: Health) {
-        bug!(PoisonForgotten => return);
+        mutant!(PoisonIgnored => return);
         if self.health == Health::Good {
             self.health = health;
         }
@@ -481,9 +482,10 @@ impl WriterState {
     pub(crate) fn publish(&mut self, group: Group, durability: Durability, head: HeadDurability) {
         self.written = group.position;
         // If another thread found that HEAD is unreliable, nothing more is proved durable.
-        let is_durable = durability == Durability::Sync || bug!(WokenBeforeDurable);
+        let is_durable = durability == Durability::Sync || mutant!(WaitersWokenBeforeSync);
         if is_durable && self.health == Health::Good {
-            self.durable = if bug!(AckCoversNext) { self.encoded } else { group.position };
+            self.durable =
+                if mutant!(AckCoversUnsyncedBatch) { self.encoded } else { group.position };
             self.head = head;
         }
         self.activity += 1;

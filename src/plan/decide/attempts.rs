@@ -45,7 +45,7 @@ pub(super) fn renew(
     let lease = lease.or_else(planned).unwrap_or(0);
     // A sign of life never shortens a lease, whatever a new plan version says.
     let lease_until = now.saturating_add(lease).max(attempt.lease_until);
-    let lease_until = if bug!(RenewalForgotten) { attempt.lease_until } else { lease_until };
+    let lease_until = if mutant!(LeaseRenewalIgnored) { attempt.lease_until } else { lease_until };
     let renewed = LeaseRenewed { token, lease_until };
     Ok(vec![Event::step(run.id, number, StepEvent::LeaseRenewed(renewed))])
 }
@@ -83,7 +83,7 @@ pub(crate) fn is_doubtful_once_lost(run: &Run, number: StepNumber, cause: LostCa
     let attempt = run.step(number).and_then(|step| step.attempt());
     let has_intent = attempt.is_some_and(|attempt| !attempt.effects.is_empty());
     // Work that was given back before it began did nothing to the world.
-    let is_harmful = idempotence == Idempotence::No && !bug!(HarmfulRedealt);
+    let is_harmful = idempotence == Idempotence::No && !mutant!(NonIdempotentStepRedispatched);
     is_harmful && (cause != LostCause::Released || has_intent)
 }
 
@@ -125,7 +125,7 @@ pub(super) fn record_receipt(
 ) -> Result<Vec<Event>, Rejection> {
     expect_readable(receipt)?;
     let receipt = receipt.clone();
-    bug!(TokenUnchecked => if let Some((run, step)) = state.dealt.get(&token)
+    mutant!(StaleTokenAccepted => if let Some((run, step)) = state.dealt.get(&token)
         && let Some(other) = state.runs.get(run).and_then(|run| run.step(*step)?.attempt())
         && other.token != token {
         return record_receipt(state, other.token, &receipt);
@@ -171,7 +171,7 @@ pub(super) fn judge(
     let mut judged: BTreeSet<u32> = attempt.verdicts.keys().copied().collect();
     for verdict in verdicts {
         check_criterion(&mut judged, criteria, verdict.criterion)?;
-        if verdict.by == attempt.worker && !bug!(WorkerJudgesItself) {
+        if verdict.by == attempt.worker && !mutant!(SelfReviewAccepted) {
             return Err(Rejection::JudgedByWorker(verdict.by.clone()));
         }
     }

@@ -37,7 +37,8 @@ pub(super) fn dispatch(
     let step = step_of(run, number)?;
     let (plan, plan_step) =
         run.plan().zip(run.plan_step(number)).ok_or(Rejection::NoSuchStep(number))?;
-    let reserved = if bug!(BudgetUnreserved) { Cost::default() } else { reservation(plan_step) };
+    let reserved =
+        if mutant!(BudgetNotReserved) { Cost::default() } else { reservation(plan_step) };
     match cover(state, run, now, reserved) {
         Cover::Yes => {}
         Cover::Later(part) => return Err(Rejection::BudgetReserved(part)),
@@ -68,8 +69,10 @@ fn idempotency_key(
     attempt: u32,
 ) -> String {
     match plan.idempotence_of(plan_step) {
-        Idempotence::WithKey if !bug!(KeyPerAttempt) => format!("{}/{}", run.name, step.id()),
-        _ if bug!(KeyReused) => format!("{}/{}", run.name, step.id()),
+        Idempotence::WithKey if !mutant!(IdempotencyKeyPerAttempt) => {
+            format!("{}/{}", run.name, step.id())
+        }
+        _ if mutant!(IdempotencyKeyPerStep) => format!("{}/{}", run.name, step.id()),
         _ => format!("{}/{}/{attempt}", run.name, step.id()),
     }
 }
@@ -87,7 +90,7 @@ impl Run {
 /// The step that was asked for, if it may be dealt.
 fn named(state: &State, run: &Run, number: StepNumber) -> Result<StepNumber, Rejection> {
     let step = step_of(run, number)?;
-    if step.status != StepStatus::Ready && !bug!(ClaimUnchecked) {
+    if step.status != StepStatus::Ready && !mutant!(ClaimedStepDispatched) {
         return Err(not_available(step, number));
     }
     check_stopping(run)?;
@@ -170,7 +173,7 @@ fn check_lane(
 
 fn check_cap(scope: CapScope, limit: Option<u32>, in_flight: u32) -> Result<(), Rejection> {
     match limit {
-        Some(limit) if in_flight >= limit + u32::from(bug!(CapPassedByOne)) => {
+        Some(limit) if in_flight >= limit + u32::from(mutant!(CapExceededByOne)) => {
             Err(Rejection::CapReached { scope, limit })
         }
         _ => Ok(()),

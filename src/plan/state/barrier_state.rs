@@ -31,7 +31,7 @@ impl BarrierState {
 
     /// Whether as many as are needed have arrived.
     pub(crate) fn has_enough(&self) -> bool {
-        let needed = self.needed.saturating_sub(u32::from(bug!(BarrierReleasedEarly)));
+        let needed = self.needed.saturating_sub(u32::from(mutant!(BarrierReleasedEarly)));
         u32::try_from(self.arrived.len()).map_or(true, |arrived| arrived >= needed)
     }
 

@@ -93,7 +93,7 @@ impl Runs {
     pub fn get_mut(&mut self, id: &RunId) -> Option<&mut Run> {
         let kept = self.runs.get_mut(id)?;
         kept.unpacked(*id, &self.fault)?;
-        bug!(RunHashKept => return kept.run.get_mut().map(AsMut::as_mut));
+        mutant!(StaleRunHashKept => return kept.run.get_mut().map(AsMut::as_mut));
         kept.packed = None;
         kept.hash = OnceLock::new();
         kept.run.get_mut().map(AsMut::as_mut)

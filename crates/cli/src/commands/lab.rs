@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use plan_ledger::lab::{
-    Broken, Case, Endured, Scope, Strikes, Struck, Tally, endure, explore, replay, strike,
-};
 use plan_ledger::sim::Profile;
+use plan_ledger::sim::lab::{
+    self, Case, ExploreReport, ExploreScope, FailingCase, FaultCounts, FaultReport, SoakReport,
+    explore, replay, soak,
+};
 
 use crate::output::{Code, Failure, print_json, print_text, progress_bar};
 use crate::protocol::counted;
@@ -133,9 +134,9 @@ fn replay_case(args: &ReplayArgs) -> Result<Code, Failure> {
 fn run_endurance(args: &EndureArgs) -> Result<Code, Failure> {
     let start = Instant::now();
     let bar = progress_bar(usize::try_from(args.ops).unwrap_or(usize::MAX));
-    let outcome = endure(args.ops, args.seed, &mut |endured| bar.set_position(endured.ops));
+    let outcome = soak(args.ops, args.seed, &mut |endured| bar.set_position(endured.ops));
     bar.finish_and_clear();
-    let Endured { ops, crashes, records, looks } = match outcome {
+    let SoakReport { ops, crashes, records, reads } = match outcome {
         Ok(endured) => endured,
         Err(broken) => return report_broken(&broken),
     };
@@ -143,11 +144,11 @@ fn run_endurance(args: &EndureArgs) -> Result<Code, Failure> {
     if args.json {
         print_json(&json!({
             "type": "endured", "ops": ops, "seed": seed, "seconds": seconds, "crashes": crashes,
-            "records": records, "looks": looks, "broken": 0,
+            "records": records, "looks": reads, "broken": 0,
         }))?;
     } else {
         print_text(&format!(
-            "{}, seed {seed}: {crashes} crashes, {records} records, {looks} reads of an open \
+            "{}, seed {seed}: {crashes} crashes, {records} records, {reads} reads of an open \
              reader, {seconds:.0} s\nevery promise was kept\n",
             counted(ops, "operation")
         ))?;
@@ -155,7 +156,7 @@ fn run_endurance(args: &EndureArgs) -> Result<Code, Failure> {
     Ok(Code::Fine)
 }
 
-fn report_broken(broken: &Broken) -> Result<Code, Failure> {
+fn report_broken(broken: &FailingCase) -> Result<Code, Failure> {
     print_text(&format!("a promise was broken: {broken}\n"))?;
     Ok(Code::Failed)
 }
@@ -164,11 +165,17 @@ fn run(args: &RunArgs) -> Result<Code, Failure> {
     let start = Instant::now();
     let all = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let jobs = args.jobs.unwrap_or(all);
-    let scope = Scope { ops: args.ops, seed: args.seed, jobs, device: args.device, ..Scope::WHOLE };
+    let scope = ExploreScope {
+        ops: args.ops,
+        seed: args.seed,
+        jobs,
+        device: args.device,
+        ..ExploreScope::FULL
+    };
     let bar = progress_bar(usize::try_from(scope.workloads()).unwrap_or(usize::MAX));
     let limit = args.minutes.map(|minutes| Duration::from_secs(minutes.saturating_mul(60)));
     let is_late = || limit.is_some_and(|limit| start.elapsed() >= limit);
-    let watch = |tally: &Tally| {
+    let watch = |tally: &ExploreReport| {
         bar.set_position(tally.workloads);
         let is_full = args.images.is_some_and(|images| tally.tried() >= images);
         if is_full || is_late() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -194,13 +201,13 @@ fn run(args: &RunArgs) -> Result<Code, Failure> {
 /// Lets the disks fail and lie.
 fn inject_faults(args: &RunArgs, ops: u32, is_late: &dyn Fn() -> bool) -> Result<Code, Failure> {
     let start = Instant::now();
-    let all = Scope { ops, ..Scope::WHOLE }.workloads();
+    let all = ExploreScope { ops, ..ExploreScope::FULL }.workloads();
     let bar = progress_bar(usize::try_from(all).unwrap_or(usize::MAX));
-    let watch = |faults: &Strikes| {
+    let watch = |faults: &FaultReport| {
         bar.set_position(faults.workloads);
         if is_late() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    let faults = strike(ops, args.seed, &watch);
+    let faults = lab::inject_faults(ops, args.seed, &watch);
     bar.finish_and_clear();
     let faults = match faults {
         Ok(faults) => faults,
@@ -219,7 +226,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn tally_json(tally: &Tally, args: &RunArgs, seconds: f64) -> Value {
+fn tally_json(tally: &ExploreReport, args: &RunArgs, seconds: f64) -> Value {
     json!({
         "type": "lab",
         "ops": args.ops,
@@ -244,13 +251,13 @@ fn tally_json(tally: &Tally, args: &RunArgs, seconds: f64) -> Value {
         "unproven": tally.unproven,
         "torn": tally.torn,
         "absent": tally.absent,
-        "asked": tally.asked,
+        "asked": tally.ambiguous,
         "digest": hex(&tally.digest),
         "broken": 0,
     })
 }
 
-fn tally_text(tally: &Tally, args: &RunArgs, seconds: f64) -> Vec<String> {
+fn tally_text(tally: &ExploreReport, args: &RunArgs, seconds: f64) -> Vec<String> {
     vec![
         format!(
             "{} of {} workloads of up to {} operations, seed {}, {}, {seconds:.0} s",
@@ -277,15 +284,15 @@ fn tally_text(tally: &Tally, args: &RunArgs, seconds: f64) -> Vec<String> {
         format!(
             "  found          {} clean, {} with an unacknowledged tail, {} torn, {} without a \
              ledger, {} that a person must judge",
-            tally.clean, tally.unproven, tally.torn, tally.absent, tally.asked
+            tally.clean, tally.unproven, tally.torn, tally.absent, tally.ambiguous
         ),
         format!("  digest         {}", hex(&tally.digest)),
         "every promise was kept".to_owned(),
     ]
 }
 
-fn faults_json(faults: &Strikes, ops: u32, seed: u64, seconds: f64) -> Vec<Value> {
-    let line = |(name, it): (&&str, &Struck)| {
+fn faults_json(faults: &FaultReport, ops: u32, seed: u64, seconds: f64) -> Vec<Value> {
+    let line = |(name, it): (&&str, &FaultCounts)| {
         json!({
             "type": "fault", "fault": name, "struck": it.faults, "images": it.images,
             "whole": it.whole, "refused": it.refused, "reported": it.reported,
@@ -296,15 +303,15 @@ fn faults_json(faults: &Strikes, ops: u32, seed: u64, seconds: f64) -> Vec<Value
         "type": "faults", "ops": ops, "seed": seed, "seconds": seconds,
         "workloads": faults.workloads, "workloads_all": faults.workloads_all,
     });
-    faults.kinds.iter().map(line).chain([all]).collect()
+    faults.classes.iter().map(line).chain([all]).collect()
 }
 
-fn faults_text(faults: &Strikes, ops: u32, seconds: f64) -> String {
-    let line = |(name, it): (&&str, &Struck)| {
+fn faults_text(faults: &FaultReport, ops: u32, seconds: f64) -> String {
+    let line = |(name, it): (&&str, &FaultCounts)| {
         format!("  {name:32} injected {:5} times, {:6} images\n", it.faults, it.images)
     };
-    let lines: String = faults.kinds.iter().map(line).collect();
-    let Strikes { workloads, workloads_all, .. } = faults;
+    let lines: String = faults.classes.iter().map(line).collect();
+    let FaultReport { workloads, workloads_all, .. } = faults;
     format!(
         "failing and lying disks: every call of {workloads} of {workloads_all} workloads of up to \
          {ops} operations, {seconds:.0} s\n{lines}every promise was kept\n"

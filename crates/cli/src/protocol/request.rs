@@ -357,7 +357,7 @@ pub enum Extent {
 impl From<Extent> for RetentionLimit {
     fn from(extent: Extent) -> Self {
         match extent {
-            Extent::Record(_) if plan_ledger::bug!(PrunedBeyond) => Self::Record(u64::MAX),
+            Extent::Record(_) if plan_ledger::mutant!(PruneLimitIgnored) => Self::Record(u64::MAX),
             Extent::Record(last) => Self::Record(last),
             Extent::Ended => Self::EndedRuns,
             Extent::EndedUpTo(last) => Self::EndedRunsUpTo(last),

@@ -76,7 +76,7 @@ struct Slow<'a> {
 impl Slow<'_> {
     /// Write until there is room for nothing.
     fn fill(&self) {
-        self.disk.limit(0);
+        self.disk.set_capacity(0);
         for length in [1 << 20, 1 << 10, 0] {
             let filling = || Command::SetVariable {
                 run: self.run,
@@ -121,7 +121,7 @@ impl Workers for Slow<'_> {
                 None
             }
             6 => {
-                self.disk.limit(u64::MAX);
+                self.disk.set_capacity(u64::MAX);
                 None
             }
             30 => {

@@ -154,7 +154,7 @@ impl Client {
             }
             request.ticket.wait(&self.dir, deadline);
             // A request that no server received needs no key.
-            let was_sent = request.was_sent && !plan_ledger::bug!(LostActDoneAgain);
+            let was_sent = request.was_sent && !plan_ledger::mutant!(RequestRetriedWithoutKey);
             let key = was_sent.then(|| BatchKey::new(request.key.as_bytes())).transpose()?;
             match self.carry_out_alone(request.act, key.as_ref()) {
                 Err(Failure::Ledger(error))

@@ -112,9 +112,9 @@ mod tests {
     use super::*;
     use crate::protocol::{encode, receive};
     use crate::server::socket::{ConnectOutcome, connect};
-    use plan_ledger::lab::environment;
+    use plan_ledger::sim::lab::environment;
     use plan_ledger::plan::RunPolicy;
-    use plan_ledger::sim::{Effect, Failure as Injected, Operation, OsError, Rule, SimDisk};
+    use plan_ledger::sim::{FaultEffect, FaultAction, Operation, OsError, FaultRule, SimDisk};
 
     const STEPS: usize = 240;
     const THREADS: usize = 12;
@@ -176,8 +176,8 @@ mod tests {
             let mut answered = answered.lock().unwrap();
             answered.insert(token);
             if answered.len() == STEPS / 3 {
-                let failure = Injected::Error(OsError::Io, Effect::Nothing);
-                disk.inject(Rule::next(failure).of(Operation::Sync));
+                let failure = FaultAction::Error(OsError::Io, FaultEffect::Nothing);
+                disk.inject(FaultRule::next(failure).of(Operation::Sync));
             }
         });
         let answered = answered.into_inner().unwrap();

@@ -15,13 +15,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use plan_ledger::files;
-use plan_ledger::lab::{self, Crash};
 use plan_ledger::ledger::{Clock, Environment, Ledger, SegmentSizes, Task, state_hash};
 use plan_ledger::plan::{
     AttemptToken, Cost, Disposition, FailureClass, Finding, Micros, Outcome, Plan, Receipt, Run,
     RunPolicy, RunStatus, State, StepNumber, StepStatus, TextPolicy,
 };
 use plan_ledger::sim::SimDisk;
+use plan_ledger::sim::lab::{self, Crash};
 
 use crate::output::{Code, Failure, progress_bar};
 use crate::runner::{
@@ -42,7 +42,7 @@ pub(super) fn every_crash(args: &DrillArgs) -> Result<Code, Failure> {
     let plan = files::read(&args.plan).map_err(|error| Failure::of_plan_file(&error))?.plan;
     let drill = Drill { plan, args };
     let failed = |what: String| Failure::Refused(format!("the run without a crash: {what}"));
-    let (first, film) = lab::film_of(|disk| drill.run_to_end(disk)).map_err(failed)?;
+    let (first, film) = lab::record_crash_points(|disk| drill.run_to_end(disk)).map_err(failed)?;
     let bar = progress_bar(film.len());
     let twice = AtomicU64::new(0);
     let second = |crash: &Crash, disk: &SimDisk| {
@@ -59,7 +59,7 @@ pub(super) fn every_crash(args: &DrillArgs) -> Result<Code, Failure> {
         one_crash(image, at, args.seed, second)
     } else {
         let jobs = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-        lab::each_crash(&film, args.seed, jobs, second, |done| {
+        lab::for_each_crash(&film, args.seed, jobs, second, |done| {
             bar.set_position(u64::try_from(done).unwrap_or(u64::MAX));
             ControlFlow::Continue(())
         })
@@ -84,14 +84,14 @@ fn one_crash(
     at: usize,
     seed: u64,
     second: impl Fn(&Crash, &SimDisk) -> Result<(), String>,
-) -> Result<lab::Crashes, lab::Failed> {
-    let ways = lab::usual_ways(at, seed);
+) -> Result<lab::CrashCounts, lab::CrashFailure> {
+    let ways = lab::standard_restarts(at, seed);
     for restart in ways {
         let crash = Crash { at, restart, mark: image.mark() };
         second(&crash, &restart.of(image))
-            .map_err(|what| lab::Failed { crash: Some(crash), what })?;
+            .map_err(|what| lab::CrashFailure { crash: Some(crash), what })?;
     }
-    Ok(lab::Crashes { points: 1, lives: ways.len() })
+    Ok(lab::CrashCounts { points: 1, runs: ways.len() })
 }
 
 struct Drill<'a> {

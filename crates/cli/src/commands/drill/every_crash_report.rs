@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use plan_ledger::lab::{Crashes, Failed};
+use plan_ledger::sim::lab::{CrashCounts, CrashFailure};
 
 use crate::output::{Code, Failure, print_json, print_text};
 use crate::protocol::counted;
@@ -20,7 +20,7 @@ pub(super) struct CrashReport {
     /// The hash of the final state of the run without a crash.
     pub(super) state_hash: String,
     /// How many crashes were tried, or the one that failed.
-    pub(super) tried: Result<Crashes, Failed>,
+    pub(super) tried: Result<CrashCounts, CrashFailure>,
 }
 
 /// Prints the report.
@@ -44,7 +44,7 @@ fn json(crashes: &CrashReport, args: &DrillArgs) -> serde_json::Value {
         "steps": crashes.steps,
         "changes": crashes.calls,
         "points": tried.map(|it| it.points),
-        "lives": tried.map(|it| it.lives),
+        "lives": tried.map(|it| it.runs),
         "executed_twice": crashes.twice,
         "state_hash": crashes.state_hash,
         "holds": failed.is_none(),
@@ -70,7 +70,7 @@ fn text(crashes: &CrashReport, args: &DrillArgs) -> Vec<String> {
         Ok(tried) => {
             lines.extend([
                 format!("  ok      crash points tried: {}", tried.points),
-                format!("  ok      resumed to the end: {} times", tried.lives),
+                format!("  ok      resumed to the end: {} times", tried.runs),
                 "  ok      receipts lost: 0".to_owned(),
                 format!("  ok      executed twice: {}, all in flight at the crash", crashes.twice),
                 "  ok      final states: all equal, live and replayed".to_owned(),
@@ -88,7 +88,7 @@ fn text(crashes: &CrashReport, args: &DrillArgs) -> Vec<String> {
 }
 
 /// The command that repeats only the failed crash.
-fn repeat_command(failed: &Failed, args: &DrillArgs) -> String {
+fn repeat_command(failed: &CrashFailure, args: &DrillArgs) -> String {
     let agents = match args.agents {
         AgentBehavior::Steady => String::new(),
         AgentBehavior::Flaky => " --agents flaky".to_owned(),
@@ -107,8 +107,8 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use plan_ledger::lab::Crash;
-    use plan_ledger::lab::Restart;
+    use plan_ledger::sim::lab::Crash;
+    use plan_ledger::sim::lab::Restart;
 
     fn args() -> DrillArgs {
         DrillArgs {
@@ -129,7 +129,7 @@ mod tests {
     fn failed_crash_is_reported_with_its_command() {
         let crash = Crash { at: 12, restart: Restart::Process, mark: 0 };
         let what = "receipt lost: step 3 was executed again".to_owned();
-        let tried = Err(Failed { crash: Some(crash), what });
+        let tried = Err(CrashFailure { crash: Some(crash), what });
         let crashes =
             CrashReport { steps: 3, calls: 40, twice: 0, state_hash: String::new(), tried };
         assert_eq!(report(&crashes, &args()).unwrap(), Code::Failed);

@@ -36,7 +36,7 @@ struct TakenLock {
 impl Worker<'_> {
     /// Checks what an earlier worker of this name reported before it died.
     pub(super) fn check_leftovers(&mut self) -> Result<(), Failure> {
-        plan_ledger::bug!(CheckForgotten => return Ok(()));
+        plan_ledger::mutant!(InterruptedCheckNotResumed => return Ok(()));
         // The first claim finds out whether there is such a ledger and such a run.
         let Ok((state, _)) = self.read() else { return Ok(()) };
         let Ok(run) = run_or_only(&state, self.args.run.as_deref()) else { return Ok(()) };
@@ -121,7 +121,7 @@ impl Worker<'_> {
         let places = (self.ledger.as_path(), self.files.path());
         let found = check_outside(&view, run, criteria, places, order)?;
         let ruling_of = |it: &Checked| {
-            it.ruling.or(plan_ledger::bug!(EndedCheckPasses).then_some(Ruling::Pass))
+            it.ruling.or(plan_ledger::mutant!(StoppedCheckPasses).then_some(Ruling::Pass))
         };
         let found = found.and_then(|it| ruling_of(&it).map(|ruling| (it, ruling)));
         let Some((checked, ruling)) = found else { return Ok(None) };

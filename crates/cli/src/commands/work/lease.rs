@@ -86,7 +86,7 @@ impl Lease {
     pub(super) fn renew_if_due(&mut self, heartbeat: &Heartbeat) {
         match self.status {
             LeaseStatus::RenewAt(at) => {
-                let is_due = SystemClock.now() >= at && !plan_ledger::bug!(LeaseNotKept);
+                let is_due = SystemClock.now() >= at && !plan_ledger::mutant!(LeaseNotRenewed);
                 if is_due && heartbeat.requests.send(()).is_ok() {
                     self.status = LeaseStatus::Renewing;
                 }

@@ -1,0 +1,57 @@
+//! A simulated disk: it loses what was not synced, injects faults, and records what it did.
+//!
+//! Use it to crash-test the engine, and harnesses that are built on it.
+//!
+//! What it models:
+//! - It counts every call of `Storage` and `StorageFile`. The machine can stop before any of them
+//!   ([`SimDisk::crash_at`]); later calls fail until [`SimDisk::lose_power`] or
+//!   [`SimDisk::kill_process`] restarts it. Locks and open files end with the process. Killing the
+//!   process keeps the cache, including bytes that no sync will write.
+//! - It keeps the bytes and length of each file and the entries of each folder twice: in the cache,
+//!   and as durable. A power loss ([`Loss`]) keeps any part of the difference that the device permits
+//!   ([`Profile`]): of each write nothing, everything, a prefix, any sectors, any bytes, or garbage;
+//!   any of the lengths that a file had; and each new, renamed or removed entry or not.
+//! - Any call can fail ([`SimDisk::fail_at`], [`SimDisk::inject`]) with none, part or all of its
+//!   effect. A failed sync leaves the bytes in the cache and marks them clean, or discards them, or
+//!   leaves them to the next sync shortly before the machine stops. A failed sync of a folder leaves
+//!   its entries to the next sync.
+//! - The disk can be full ([`SimDisk::set_capacity`]): a write stores what fits, and fails.
+//! - Sectors can be permanently unreadable ([`SimDisk::make_unreadable`]).
+//! - [`SimDisk::injected`] lists every fault in order.
+//!
+//! The contract that an engine may rely on, with every profile except the last, while no injected
+//! fault breaks it:
+//! - Data survives once its sync returned `Ok`, unless an earlier sync of that file failed. Bytes
+//!   outside every write survive whatever happens to their neighbours.
+//! - A rename is atomic. Nothing else is known about entries before `sync_dir`.
+//! - A failed call may have had any effect. A successful read returns what is there.
+//!
+//! Faults that break the contract ([`InjectedFault::is_violation`]): syncs that lie, lost or
+//! misdirected writes, bit rot, short reads, and devices that damage the neighbours of a write
+//! ([`Profile::NonPsow`]). No engine can keep its promises then. It must report what is missing or
+//! refuse to continue, and it must never invent records.
+//!
+//! The same calls and seeds give the same bytes. A fork shares what it does not change.
+//!
+//! Not modelled: writes that land after a later sync, an order among directory entries, garbage in a
+//! page to which only zeros were written (so that a new segment costs nothing), users, links, the
+//! text of a lock file, and renames between folders.
+
+mod fault;
+mod file;
+mod folder;
+mod handle;
+mod injected;
+mod loss;
+mod paged_bytes;
+mod random;
+mod sim_disk;
+mod state;
+mod storage;
+
+pub use fault::{Fault, FaultAction, FaultEffect, FaultRule, Operation, OsError, Repeat};
+pub use injected::{InjectedFault, InjectedKind};
+pub use loss::{Loss, Profile};
+pub use sim_disk::SimDisk;
+
+pub(crate) use random::Random;

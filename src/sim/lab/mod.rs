@@ -1,0 +1,38 @@
+//! The crash laboratory: crashes ledgers on simulated disks at every call and in every way, and checks
+//! that the engine keeps its promises.
+//!
+//! A [`Model`] records what was requested and acknowledged. After each crash, [`examine`] restarts
+//! the engine on the resulting disk image and compares it with the model. [`explore`] enumerates
+//! small workloads, [`inject_faults`] makes calls fail, [`soak`] runs one long history, and
+//! [`every_crash`] does the same for a harness.
+//!
+//! Invariants:
+//! - The same seed gives the same images. No clock and no thread influences what is tried.
+//! - The examination takes nothing from the engine that the model knows.
+
+mod case;
+mod every_crash;
+mod explore;
+mod faults;
+mod model;
+mod op;
+mod oracle;
+mod report;
+mod restart;
+mod soak;
+mod trial;
+
+pub use case::{Case, FailingCase};
+pub use every_crash::{
+    Crash, CrashCounts, CrashFailure, every_crash, for_each_crash, record_crash_points,
+    standard_restarts,
+};
+pub use explore::{ExploreScope, ExploreWatch, explore, explore_one, replay};
+pub use faults::{FaultCounts, FaultReport, FaultWatch, inject_faults, inject_into};
+pub use model::{Model, Promise, Violation};
+pub use op::{Op, workload_name};
+pub use oracle::{Ambiguity, Depth, ExaminedImage, ImageOutcome, examine};
+pub use report::ExploreReport;
+pub use restart::Restart;
+pub use soak::{SoakReport, soak};
+pub use trial::{dir, environment};

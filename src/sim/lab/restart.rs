@@ -1,0 +1,87 @@
+//! The ways in which a machine restarts after a crash.
+
+use std::fmt;
+
+use crate::sim::disk::{Loss, Random, SimDisk};
+
+/// How a machine restarts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Restart {
+    /// The process was killed; the cache survived.
+    Process,
+    /// The machine lost power.
+    Power(Loss),
+}
+
+impl Restart {
+    /// The disk after the restart.
+    #[must_use]
+    pub fn of(self, point: &SimDisk) -> SimDisk {
+        let disk = point.fork();
+        disk.clear_faults();
+        match self {
+            Self::Process => disk.kill_process(),
+            Self::Power(loss) => disk.lose_power(loss),
+        }
+        disk
+    }
+}
+
+impl fmt::Display for Restart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Process => f.write_str("process"),
+            Self::Power(loss) => write!(f, "power:{loss}"),
+        }
+    }
+}
+
+impl Restart {
+    /// Parse the text of a restart.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        if text == "process" {
+            return Some(Self::Process);
+        }
+        let loss = match text.strip_prefix("power:")? {
+            "all" => Loss::Everything,
+            "none" => Loss::Nothing,
+            other => match other.strip_prefix("but") {
+                Some(mask) => Loss::AllBut(mask.parse().ok()?),
+                None => Loss::Some(other.strip_prefix("seed")?.parse().ok()?),
+            },
+        };
+        Some(Self::Power(loss))
+    }
+}
+
+/// Whether all restarts are listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Coverage {
+    All,
+    Sampled,
+}
+
+/// The restarts to try: a killed process, and a power loss with every subset of the unsynced changes if
+/// there are at most `most` of them; otherwise with all, none and `samples` random parts of them.
+pub(super) fn list_restarts(
+    disk: &SimDisk,
+    most: usize,
+    samples: u64,
+    seed: u64,
+) -> (Vec<Restart>, Coverage) {
+    let count = disk.unsynced();
+    if count == 0 {
+        return (vec![Restart::Power(Loss::Everything)], Coverage::All);
+    }
+    let mut restarts = vec![Restart::Process];
+    if count <= most {
+        restarts.extend((0..1_u64 << count).map(|mask| Restart::Power(Loss::AllBut(mask))));
+        return (restarts, Coverage::All);
+    }
+    restarts.extend([Restart::Power(Loss::Everything), Restart::Power(Loss::Nothing)]);
+    let mut random = Random(seed);
+    // Seeds that are short enough to type.
+    restarts.extend((0..samples).map(|_| Restart::Power(Loss::Some(random.below(1 << 32)))));
+    (restarts, Coverage::Sampled)
+}

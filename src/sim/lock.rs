@@ -1,0 +1,9 @@
+//! A lock helper that ignores poisoning.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Lock a mutex. A panic of another thread leaves the simulator's state usable: no invariant spans two
+/// critical sections.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,205 @@
+//! Mutants: seeded bugs that test the tests.
+//!
+//! Each mutant is one line marked `mutant!` in the code under test, and breaks one promise. Most
+//! reproduce a bug that cost another storage engine data. The lines are empty in every build
+//! except one with `--cfg mutants`; there, the environment variable [`CHOICE`] enables at most one
+//! of them, so that the processes that a test starts have it as well. `tests/integration/mutants.rs`
+//! runs the tests against each.
+//!
+//! Invariant: a mutant acts in one place, or in two that undo each other. A mutant that survives is
+//! a gap in the tests: add the missing test, and keep the mutant.
+
+use std::io::{self, Write as _};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The environment variable that names the mutant to enable.
+pub const CHOICE: &str = "PLAN_LEDGER_MUTANT";
+
+/// The environment variable that names a file to which each process appends a byte when it first
+/// reaches the enabled mutant. A test that fails while the file is missing fails for another reason.
+pub const REACHED: &str = "PLAN_LEDGER_MUTANT_REACHED";
+
+macro_rules! mutants {
+    ($($name:ident, $hazard:literal, $effect:literal;)+) => {
+        /// A seeded bug.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Mutant {
+            $(#[doc = $effect] $name,)+
+        }
+
+        impl Mutant {
+            /// Every mutant.
+            pub const ALL: &[Self] = &[$(Self::$name),+];
+
+            /// The name that enables it.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$name => stringify!($name),)+ }
+            }
+
+            /// The hazards that it represents: H1 to H66 are durability bugs of other engines
+            /// (`tests/hazards.md`), P is a promise about plans, S a promise of the server.
+            #[must_use]
+            pub fn hazard(self) -> &'static str {
+                match self { $(Self::$name => $hazard,)+ }
+            }
+
+            /// What it does.
+            #[must_use]
+            pub fn effect(self) -> &'static str {
+                match self { $(Self::$name => $effect,)+ }
+            }
+        }
+    };
+}
+
+mutants! {
+    // Directory entries and syncs.
+    SegmentDirEntryUnsynced, "H19", "a new segment is used before its folder is synced";
+    LedgerDirEntryUnsynced, "H20", "a new ledger is used before its parent folder is synced";
+    SegmentUnsynced, "H21", "a new segment is renamed into place before it is synced";
+    SegmentSparse, "H35 H45", "a segment is preallocated by its length alone, without zeros";
+    AckBeforeSync, "H41", "a commit writes HEAD and acknowledges without a sync";
+    HeadBeforeSync, "H46", "HEAD is written before the records that it covers are synced";
+    HeadUnsynced, "H38", "HEAD is written and never synced";
+    HeadSingleSlot, "H54", "HEAD is overwritten in place: always in the same slot";
+    SegmentPreallocatedTwice, "H26", "a segment is preallocated while the previous one is taken into use";
+    SealBeforeHeadSync, "H56", "a segment is sealed before HEAD is synced";
+    SealBeforeFooterSync, "H27 H56", "a segment gets its sealed length before its footer";
+    // Failed writes and syncs.
+    FailedSyncRetried, "H33", "a failed sync is retried, and the second result believed";
+    FailedRegionOverwritten, "H35 H37", "the region of a failed write is overwritten in place";
+    PoisonIgnored, "H33 H34", "the log continues after a failed write";
+    WaitersWokenBeforeSync, "H41 H58", "waiters are woken when the bytes are written";
+    LockIdentityUnchecked, "H26 H61", "a lock file that replaced the locked one is accepted";
+    LedgerUidUnchecked, "H26", "a reader accepts another ledger at the path of its own";
+    TakeoverUnchecked, "H26 H61", "HEAD is written without checking for a new lock holder";
+    OlderHeadAccepted, "H61", "a writer continues after an older copy replaced its files";
+    EpochUnchecked, "H61", "a writer continues after a later writer's epoch appeared in HEAD";
+    // Group commit.
+    AckCoversUnsyncedBatch, "H41 H58", "an ack covers records encoded while the group was synced";
+    NextLeaderNotElected, "H58", "the end of a flush wakes no leader for the next group";
+    WaitersNotWokenOnPoison, "H34", "the waiters of a failed flush are not woken";
+    // The end of the log.
+    UnsyncedTailAdopted, "H38", "records that may exist only in the page cache are adopted in place";
+    TornTailOverwritten, "H2 H37", "appends overwrite a torn tail in place";
+    TornTailTruncated, "H50", "recovery truncates a torn tail";
+    DamageFencedAsTornTail, "H1", "damage to acknowledged records is fenced off as a torn tail";
+    ZerosEndLog, "H10", "zeros end the log, whatever HEAD and later records prove";
+    DurabilityEvidenceIgnored, "H1 H46", "HEAD and later records do not prove what was acknowledged";
+    MissingNewestSegmentIgnored, "H22", "HEAD may name a segment that does not exist";
+    ReadErrorEndsLog, "H48 H66", "an unreadable sector ends the log";
+    AdoptedRecordsUnchecked, "H1", "recovery adopts any record with a valid checksum and chain";
+    PartialBatchAccepted, "H16", "a batch without its end is accepted as complete";
+    IntactTailDropped, "H49", "recovery drops intact records after the position in HEAD";
+    FenceSegmentUnsynced, "H49", "the segment that recovery creates is not synced";
+    InflightRecordsUncounted, "H2", "each record claims that all records before it were synced";
+    TimestampsGoBackwards, "H65", "a record may have an earlier time than its predecessor";
+    // Frames, segments, indexes.
+    CrcUnseeded, "H24 H47", "checksums are not seeded with segment and offset";
+    LengthOutsideCrc, "H6 H7", "the header checksum does not cover the length";
+    ChainUnchecked, "H18 H47", "sequence number and chain are not compared with the previous record";
+    MissingSegmentSkipped, "H23", "a gap between segments is accepted";
+    StaleSegmentAccepted, "H24", "a segment need not name its predecessor by uid";
+    TruncatedSegmentAccepted, "H23", "an older segment may end before its logical end";
+    IndexEntryUnchecked, "H55", "the frame at an index entry is not checked";
+    RangeBoundaryUnchecked, "H55", "ranges verified in parallel need not join";
+    OffsetCacheShared, "H55", "the cached offsets of one segment are used for all segments";
+    FollowerReadsPastHead, "H58", "a follower returns records that HEAD does not cover";
+    IdempotencyKeysNotLoaded, "H51", "opening a log does not load the keys of its batches";
+    // Snapshots, prunes, blobs.
+    SnapshotWrittenInPlace, "H54", "a snapshot is written under its final name";
+    SnapshotUnsynced, "H52", "a snapshot is renamed into place before it is synced";
+    SnapshotDirEntryUnsynced, "H52", "the folder of a new snapshot is not synced";
+    SnapshotChainUnchecked, "H53", "a snapshot need not match the chain of the log";
+    SnapshotStateHashUnchecked, "H53", "a snapshot's state need not match the hash in its header";
+    SnapshotNotComparedWithReplay, "H53", "verify does not compare snapshots with a replay";
+    RunHashUnchecked, "H53", "a run in a snapshot need not match its hash";
+    RunOverviewUnchecked, "H53", "the overview of a run in a snapshot need not match the run";
+    RunDecodeErrorIgnored, "H53", "a run that cannot be decoded counts as absent";
+    StaleRunHashKept, "H53", "a changed run keeps the bytes and hash that it was decoded from";
+    FencedWriterCollectsBlobs, "H61", "a writer that lost its lock collects blobs";
+    BaseSnapshotRemoved, "H53", "retention removes a snapshot that others are based on";
+    PruneOrphansDeltaSnapshots, "H53", "a prune keeps delta snapshots whose base it removes";
+    BaseSnapshotUnchecked, "H53", "a base need not be the one that the snapshot names";
+    PruneBeforeNote, "H52", "segments are removed before the retention note is durable";
+    PruneRemovalUnsynced, "H25", "a removal is not synced before the next one";
+    PruneOutOfOrder, "H23", "segments are removed in the wrong order";
+    PruneWithoutAnchor, "H52", "a prune continues although an anchor is missing or damaged";
+    BlobUnsynced, "H52", "a blob is renamed into place and recorded before it is synced";
+    BlobDirEntryUnsynced, "H19", "the folders of a blob are not synced";
+    ExistingBlobUnsynced, "H38", "a blob that exists already is recorded without a sync";
+    BlobHashUnchecked, "H66", "the hash of a blob is not compared";
+    MissingBlobTreatedAsPruned, "H66", "a missing blob is reported as pruned";
+    // Plans.
+    ReleaseNotLogged, "P claim", "a claim is released in memory but not in the log";
+    LeaseExpiryNotLogged, "P lease", "a lease expires in memory but not in the log";
+    LeaseRenewalIgnored, "P lease", "a renewal does not extend the lease";
+    ClaimedStepDispatched, "P claim", "a claimed step is dispatched to a second worker";
+    StaleTokenAccepted, "P receipt", "a late receipt counts for the current attempt";
+    SelfReviewAccepted, "P guard", "a worker may review its own work";
+    NonIdempotentStepRedispatched, "P doubt", "a lost non-idempotent step is dispatched again";
+    IdempotencyKeyPerStep, "P key", "all attempts of a step share one idempotency key";
+    IdempotencyKeyPerAttempt, "P key", "a step that promises one key gets a new one per attempt";
+    VariableVersionUnchecked, "P variable", "a variable is set whatever version was expected";
+    BudgetNotReserved, "P budget", "a dispatch reserves no budget";
+    CapExceededByOne, "P cap", "one attempt more than the cap allows is in flight";
+    BarrierReleasedEarly, "P barrier", "a barrier opens one member too early";
+    // The server, the runner and external workers.
+    AnswerBeforeDurable, "S answer", "a request is answered before its records are durable";
+    RejectionBeforeDurable, "S answer", "a request is rejected by a state that may not be durable";
+    RequestRetriedWithoutKey, "S once", "a request whose answer was lost is retried without its key";
+    RejectedReceiptDispatches, "S receipt", "a rejected receipt still claims the next step";
+    LeaseNotRenewed, "S lease", "a worker does not renew its lease while it works";
+    InterruptedCheckNotResumed, "S guard", "a check that a crash interrupted is not resumed";
+    StoppedCheckPasses, "S guard", "a check that was stopped passes";
+    PruneLimitIgnored, "S prune", "the server prunes as much as it may, whatever was requested";
+    // The control: it has no effect, so every test must pass with it.
+    NoOp, "none", "nothing";
+}
+
+/// The mutant that is enabled in this process.
+///
+/// # Panics
+/// If [`CHOICE`] names no mutant: a misspelt name must not look like a surviving mutant.
+#[must_use]
+pub fn enabled() -> Option<Mutant> {
+    static ENABLED: OnceLock<Option<Mutant>> = OnceLock::new();
+    *ENABLED.get_or_init(|| {
+        let name = std::env::var(CHOICE).ok()?;
+        let mutant = Mutant::ALL.iter().copied().find(|mutant| mutant.name() == name);
+        report_hits_on_panic();
+        Some(mutant.unwrap_or_else(|| panic!("{CHOICE}: unknown mutant {name}")))
+    })
+}
+
+/// How often this process reached the enabled mutant.
+static HITS: AtomicU64 = AtomicU64::new(0);
+
+fn mark_reached() {
+    let Ok(path) = std::env::var(REACHED) else { return };
+    let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+    file.and_then(|mut file| file.write_all(b"x")).expect("the file is writable");
+}
+
+/// Each panic prints the number of hits: how long the mutant took to be found.
+fn report_hits_on_panic() {
+    let previous = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let hits = HITS.load(Ordering::Relaxed);
+        // A failure to print cannot be reported anywhere else.
+        let _ = writeln!(io::stderr(), "mutant: hits {hits}");
+        previous(panic);
+    }));
+}
+
+/// Whether a mutant is enabled. Each call that returns true counts as a hit.
+#[must_use]
+pub fn is_enabled(mutant: Mutant) -> bool {
+    let is_enabled = enabled() == Some(mutant);
+    if is_enabled && HITS.fetch_add(1, Ordering::Relaxed) == 0 {
+        mark_reached();
+    }
+    is_enabled
+}

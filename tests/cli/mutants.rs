@@ -1,0 +1,252 @@
+//! Mutation test: runs the modules of this binary against each mutant of `src/sim/mutants.rs`, one
+//! at a time, until a test fails. A mutant that survives is a gap in the tests.
+//!
+//! Compiled only with `--cfg mutants`; start it with `tests/mutants/run`. `PLAN_LEDGER_MUTANTS`
+//! selects the mutants: `all`, names separated by commas, or nothing for a sample.
+
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use plan_ledger::sim::mutants::{CHOICE, Mutant, REACHED};
+
+/// Modules that test the engine, fast ones first.
+const ENGINE: &[&str] = &[
+    "trace",
+    "turns",
+    "log_files",
+    "log_lock",
+    "log_stop",
+    "log_round_trip",
+    "log_keys",
+    "hazards",
+    "facade",
+    "backups",
+    "follow",
+    "log_hazards",
+    "log_faults",
+    "log_crash",
+    "group_commit",
+    "retention",
+    "blobs",
+    "snapshots",
+    "based",
+    "verify",
+    "verify_derived",
+    "sealed",
+    "readers",
+    "salvage",
+    "log_damage",
+    "rare",
+    "operator_commands",
+    "run",
+    "concurrent_claims",
+];
+
+/// Modules that run first for mutants of snapshots, prunes and blobs.
+const DERIVED_FILES: &[&str] = &["blobs", "snapshots", "based", "retention"];
+
+/// Modules for mutants of plans (hazards `P ...`).
+const PLANS: &[&str] = &[
+    "claims",
+    "workflows",
+    "facade",
+    "operator_commands",
+    "histories",
+    "run",
+    "concurrent_claims",
+];
+
+/// Modules for mutants of the server and the runner (hazards `S ...`).
+const SERVICE: &[&str] = &[
+    "answers",
+    "facade",
+    "external_workers",
+    "socket",
+    "acts",
+    "concurrent_claims",
+    "retention",
+    "operator_commands",
+    "run",
+];
+
+/// The mutants of a run without a selection: every class, and fast to kill.
+const SAMPLE: &[Mutant] = &[
+    Mutant::SegmentDirEntryUnsynced,
+    Mutant::AckBeforeSync,
+    Mutant::HeadBeforeSync,
+    Mutant::FailedSyncRetried,
+    Mutant::TornTailTruncated,
+    Mutant::MissingNewestSegmentIgnored,
+    Mutant::StaleSegmentAccepted,
+    Mutant::LockIdentityUnchecked,
+    Mutant::NonIdempotentStepRedispatched,
+    Mutant::BarrierReleasedEarly,
+    Mutant::NoOp,
+];
+
+/// The modules that the sample runs against: minutes, not an hour.
+const SAMPLE_MODULES: &[&str] = &["trace", "log_files", "claims", "hazards", "facade", "log_stop"];
+
+/// The time limit of one module, which takes a minute at most: longer means that the mutant hangs
+/// it. The limit is generous because other work on the machine slows the tests.
+const TIMEOUT: Duration = Duration::from_secs(3600);
+
+/// The result of running modules against one mutant.
+struct Run {
+    /// The test that failed.
+    killer: Option<String>,
+    /// How many tests passed before it.
+    passed: usize,
+    /// How often the test process had reached the mutant when a test last panicked.
+    hits: Option<u64>,
+    /// Tests that failed although no process had reached the mutant.
+    unrelated: Vec<String>,
+    time: Duration,
+}
+
+/// Goal: some test kills each mutant, the mutant without effect survives, and without a mutant every
+/// test passes. So each test can fail, and fails for a reason.
+#[test]
+fn every_mutant_is_killed() {
+    let unknown = unknown_modules();
+    assert!(unknown.is_empty(), "no such test modules: {}", unknown.join(", "));
+    let selection = std::env::var("PLAN_LEDGER_MUTANTS").unwrap_or_default();
+    let (mutants, is_sample): (Vec<Mutant>, bool) = match selection.as_str() {
+        "" => (SAMPLE.to_vec(), true),
+        "all" => (Mutant::ALL.to_vec(), false),
+        names => (names.split(',').map(named).collect(), false),
+    };
+    let mut problems = Vec::new();
+    if selection == "all" {
+        let baseline = run_modules(None, ENGINE);
+        problems.extend(baseline.killer.map(|test| format!("without a mutant, {test} fails")));
+    }
+    let mut killed = 0;
+    for mutant in &mutants {
+        let modules = match mutant.hazard() {
+            _ if is_sample => SAMPLE_MODULES.to_vec(),
+            hazard if hazard.starts_with('P') => PLANS.to_vec(),
+            hazard if hazard.starts_with('S') => SERVICE.to_vec(),
+            _ => engine_modules(*mutant),
+        };
+        let mut run = run_modules(Some(*mutant), &modules);
+        problems.append(&mut run.unrelated);
+        println!("{}", report_line(*mutant, &run));
+        killed += usize::from(run.killer.is_some());
+        if run.killer.is_some() == (*mutant == Mutant::NoOp) {
+            problems.push(format!("{}: {}", mutant.name(), mutant.effect()));
+        }
+    }
+    let total = mutants.iter().filter(|mutant| **mutant != Mutant::NoOp).count();
+    println!("mutants: total={total} killed={killed}");
+    assert!(problems.is_empty(), "unexpected results:\n{}", problems.join("\n"));
+}
+
+/// Modules that are named here and no longer exist: their filters would match no test.
+fn unknown_modules() -> Vec<&'static str> {
+    let main = include_str!("main.rs");
+    let listed = [ENGINE, DERIVED_FILES, PLANS, SERVICE, SAMPLE_MODULES].concat();
+    let is_known = |module: &&str| main.lines().any(|line| line == format!("mod {module};"));
+    listed.into_iter().filter(|module| !is_known(module)).collect()
+}
+
+/// All engine modules, starting with those most likely to kill the mutant.
+fn engine_modules(mutant: Mutant) -> Vec<&'static str> {
+    let derived = ["Snapshot", "Run", "Prune", "Blob"];
+    let is_derived = derived.iter().any(|file| mutant.name().contains(file));
+    let first = if is_derived { DERIVED_FILES } else { &[] };
+    let rest = ENGINE.iter().filter(|module| !first.contains(module));
+    first.iter().chain(rest).copied().collect()
+}
+
+fn named(name: &str) -> Mutant {
+    let mutant = Mutant::ALL.iter().copied().find(|mutant| mutant.name() == name);
+    mutant.unwrap_or_else(|| panic!("unknown mutant: {name}"))
+}
+
+/// One line for programs.
+fn report_line(mutant: Mutant, run: &Run) -> String {
+    let hits = run.hits.map_or("unknown".to_owned(), |count| count.to_string());
+    let end = match &run.killer {
+        Some(killer) => format!("killed-by={killer} hits={hits}"),
+        None => "survived".to_owned(),
+    };
+    let (name, hazards) = (mutant.name(), mutant.hazard().replace(' ', "+"));
+    let seconds = run.time.as_secs_f64();
+    format!("mutant: {name} {hazards} {end} passed-before={} seconds={seconds:.1}", run.passed)
+}
+
+/// Run one module after the other until a test fails.
+fn run_modules(mutant: Option<Mutant>, modules: &[&str]) -> Run {
+    let start = Instant::now();
+    let (unrelated, time) = (Vec::new(), Duration::ZERO);
+    let mut run = Run { killer: None, passed: 0, hits: None, unrelated, time };
+    for module in modules {
+        run_module(mutant, module, &mut run);
+        if run.killer.is_some() {
+            break;
+        }
+    }
+    run.time = start.elapsed();
+    run
+}
+
+/// Run the tests of a module until one fails, the process dies, or the time is up.
+fn run_module(mutant: Option<Mutant>, module: &str, run: &mut Run) {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mutants");
+    fs::create_dir_all(&folder).unwrap();
+    let (stderr, reached) = (folder.join("stderr"), folder.join("reached"));
+    let _ = fs::remove_file(&reached);
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args([&format!("{module}::"), "--test-threads=2"]).stdout(Stdio::piped());
+    command.stderr(File::create(&stderr).unwrap()).env_remove(CHOICE);
+    command.env(REACHED, &reached);
+    if let Some(mutant) = mutant {
+        command.env(CHOICE, mutant.name());
+    }
+    let mut child = command.spawn().unwrap();
+    let (send, lines) = mpsc::channel();
+    let out = BufReader::new(child.stdout.take().unwrap());
+    let reading = std::thread::spawn(move || {
+        out.lines().map_while(Result::ok).for_each(|line| drop(send.send(line)));
+    });
+    let deadline = Instant::now() + TIMEOUT;
+    let mut is_over = false;
+    let killer = loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        match lines.recv_timeout(left) {
+            Ok(line) => {
+                let test = line.strip_prefix("test ").unwrap_or_default();
+                // Filters match parts of names: `hazards` also selects `log_hazards`.
+                if let Some(test) = test.strip_suffix(" ... FAILED") {
+                    break Some(test.to_owned());
+                }
+                run.passed += usize::from(test.ends_with(" ... ok"));
+                is_over |= line.starts_with("test result: ok");
+            }
+            Err(mpsc::RecvTimeoutError::Timeout) => break Some(format!("{module}:hangs")),
+            Err(mpsc::RecvTimeoutError::Disconnected) if is_over => break None,
+            Err(mpsc::RecvTimeoutError::Disconnected) => break Some(format!("{module}:dies")),
+        }
+    };
+    let _ = child.kill();
+    let _ = child.wait();
+    drop(lines);
+    // A process that a test left running may keep the pipe open: do not join the reader.
+    drop(reading);
+    let stderr = fs::read_to_string(&stderr).unwrap_or_default();
+    if let Some(test) = &killer
+        && let Some(mutant) = mutant
+        && !reached.exists()
+    {
+        run.unrelated.push(format!("{test} fails, but never reached {mutant:?}:\n{stderr}"));
+        return;
+    }
+    let hits = stderr.lines().rev().find_map(|line| line.strip_prefix("mutant: hits "));
+    run.hits = hits.and_then(|count| count.parse().ok());
+    run.killer = killer;
+}
