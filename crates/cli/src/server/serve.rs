@@ -112,9 +112,9 @@ mod tests {
     use super::*;
     use crate::protocol::{encode, receive};
     use crate::server::socket::{ConnectOutcome, connect};
-    use plan_ledger::sim::lab::environment;
     use plan_ledger::plan::RunPolicy;
-    use plan_ledger::sim::{FaultEffect, FaultAction, Operation, OsError, FaultRule, SimDisk};
+    use plan_ledger::sim::lab::environment;
+    use plan_ledger::sim::{FaultAction, FaultEffect, FaultRule, Operation, OsError, SimDisk};
 
     const STEPS: usize = 240;
     const THREADS: usize = 12;
