@@ -23,15 +23,15 @@ fn on_disk(disk: &SimDisk) -> Environment {
 }
 
 /// The result of a command line.
-pub(crate) struct Told {
+pub(crate) struct CommandOutput {
     pub(crate) code: i32,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
-pub(crate) fn tell(words: &[&str]) -> Told {
+pub(crate) fn run_ledger(words: &[&str]) -> CommandOutput {
     let done = Command::new(env!("CARGO_BIN_EXE_ledger")).args(words).output().unwrap();
-    Told {
+    CommandOutput {
         code: done.status.code().unwrap_or(-1),
         out: String::from_utf8(done.stdout).unwrap(),
         err: String::from_utf8(done.stderr).unwrap(),
@@ -123,16 +123,20 @@ fn plan_with_a_mebibyte_per_step_reaches_no_limit() {
     drop(ledger);
     let path = path.to_str().unwrap();
     for (step, state) in [("#1", "ok"), ("#2", "damaged"), ("#3", "missing")] {
-        let told = tell(&["inspect", path, "step", "large", step]);
-        assert_eq!(told.code, 0, "{}", told.err);
-        assert!(told.out.contains("1.0 MiB in blob "), "{}", told.out);
-        assert!(told.out.contains(state), "{step}: {}", told.out);
+        let ended = run_ledger(&["inspect", path, "step", "large", step]);
+        assert_eq!(ended.code, 0, "{}", ended.err);
+        assert!(ended.out.contains("1.0 MiB in blob "), "{}", ended.out);
+        assert!(ended.out.contains(state), "{step}: {}", ended.out);
     }
-    let whole = tell(&["inspect", path, "step", "large", "#1", "--full"]);
+    let whole = run_ledger(&["inspect", path, "step", "large", "#1", "--full"]);
     assert!(whole.out.contains(&value(0).as_str()[1..1000]));
-    let told = tell(&["blobs", path, "--check"]);
-    assert_eq!(told.code, 4, "{}", told.out);
-    assert!(told.err.contains(&ids[1].hex()) && told.err.contains(&ids[2].hex()), "{}", told.err);
+    let ended = run_ledger(&["blobs", path, "--check"]);
+    assert_eq!(ended.code, 4, "{}", ended.out);
+    assert!(
+        ended.err.contains(&ids[1].hex()) && ended.err.contains(&ids[2].hex()),
+        "{}",
+        ended.err
+    );
 }
 
 /// Goal: the values that a fold needs stay in the record; equal outputs are one file; the
@@ -362,15 +366,15 @@ fn check_reads_a_blob_and_fails_if_it_is_missing() {
         std::fs::write(&file, serde_json::to_string(&plan).unwrap()).unwrap();
         let dir = folder.path().join(format!("{name}.ledger"));
         let (file, dir) = (file.to_str().unwrap().to_owned(), dir.to_str().unwrap().to_owned());
-        (tell(&["run", &file, "--ledger", &dir]), dir)
+        (run_ledger(&["run", &file, "--ledger", &dir]), dir)
     };
     let worker = "head -c 300000 /dev/zero | tr '\\0' x";
-    let (told, dir) = check("there", worker, &["test \"$(wc -c)\" = 300002"]);
-    assert_eq!(told.code, 0, "{}{}", told.out, told.err);
+    let (ended, dir) = check("there", worker, &["test \"$(wc -c)\" = 300002"]);
+    assert_eq!(ended.code, 0, "{}{}", ended.out, ended.err);
     assert!(Path::new(&dir).join("blob").is_dir());
-    let (told, _) = check("gone", worker, &["rm -r \"$LEDGER_DIR/blob\"", "true"]);
-    assert_eq!(told.code, 1, "{}{}", told.out, told.err);
-    assert!(told.out.contains("blob missing or damaged"), "{}", told.out);
+    let (ended, _) = check("gone", worker, &["rm -r \"$LEDGER_DIR/blob\"", "true"]);
+    assert_eq!(ended.code, 1, "{}{}", ended.out, ended.err);
+    assert!(ended.out.contains("blob missing or damaged"), "{}", ended.out);
 }
 
 /// Goal: collecting removes the unnamed blobs and nothing else, and nothing in a damaged
@@ -390,11 +394,11 @@ fn collecting_removes_only_unnamed_blobs() {
     std::fs::write(place.join(orphan.hex()), "orphan").unwrap();
     std::fs::write(place.join("notes.txt"), "mine").unwrap();
     let dir = path.to_str().unwrap();
-    let told = tell(&["blobs", dir]);
-    assert!(told.out.contains("1 that no record names"), "{}", told.out);
-    let told = tell(&["blobs", dir, "--collect", "--json"]);
-    assert_eq!(told.code, 0, "{}", told.err);
-    let last = super::command::json_lines(&["blobs".to_owned()], &told.out).pop().unwrap();
+    let ended = run_ledger(&["blobs", dir]);
+    assert!(ended.out.contains("1 that no record names"), "{}", ended.out);
+    let ended = run_ledger(&["blobs", dir, "--collect", "--json"]);
+    assert_eq!(ended.code, 0, "{}", ended.err);
+    let last = super::command::json_lines(&["blobs".to_owned()], &ended.out).pop().unwrap();
     assert_eq!(last["collected"], serde_json::json!({"blobs": 1, "bytes": 6, "unfinished": 0}));
     assert_eq!((&last["named"], &last["strangers"]), (&2.into(), &1.into()));
     let view = LedgerView::open(&path, &Environment::system()).unwrap();
@@ -407,7 +411,7 @@ fn collecting_removes_only_unnamed_blobs() {
     bytes[4096 + 60] ^= 1;
     std::fs::write(&segment, bytes).unwrap();
     std::fs::write(place.join(orphan.hex()), "orphan").unwrap();
-    assert_eq!(tell(&["blobs", dir, "--collect"]).code, 4);
+    assert_eq!(run_ledger(&["blobs", dir, "--collect"]).code, 4);
     assert!(place.join(orphan.hex()).exists());
 }
 

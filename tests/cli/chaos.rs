@@ -15,8 +15,8 @@ use plan_ledger::plan::{
 use plan_ledger::{Environment, Ledger, LedgerView, state_hash};
 
 use super::command::{Place, ids, start, wait_until};
-use super::dice::Dice;
 use super::kill_pacing::{Pace, WAIT};
+use super::rng::Rng;
 
 /// SIGKILLs per seed.
 const KILLS: u32 = 20;
@@ -101,7 +101,7 @@ fn run_seed(seed: u64) {
     place.write("wait.sh", WAIT);
     place.write("plan.yaml", plan());
     let mut limit = Pace::new(&place, STEPS_PER_KILL, KILLS);
-    let mut rng = Dice(seed);
+    let mut rng = Rng(seed);
     let begin = || {
         let words = ["run", "plan.yaml", "--max-parallel", "6", "--worker", "exec bash worker.sh"];
         start(place.command(&words).env("SEED", seed.to_string()))
@@ -136,7 +136,7 @@ fn run_seed(seed: u64) {
 }
 
 /// Sends SIGKILL to a random process of a worker; false if there is none.
-fn kill_some_worker(place: &Place, rng: &mut Dice) -> bool {
+fn kill_some_worker(place: &Place, rng: &mut Rng) -> bool {
     let workers = workers(place);
     if workers.is_empty() {
         return false;
@@ -160,7 +160,7 @@ fn workers(place: &Place) -> Vec<u32> {
 }
 
 /// Answers each unknown outcome by what the tally shows.
-fn answer_doubts(place: &Place, rng: &mut Dice) {
+fn answer_doubts(place: &Place, rng: &mut Rng) {
     if !place.path(".ledger").exists() {
         return;
     }

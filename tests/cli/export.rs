@@ -13,7 +13,7 @@ use plan_ledger::{
     Environment, Error, ErrorKind, Ledger, LedgerView, Receipt, RunPolicy, state_hash,
 };
 
-use crate::blobs::{large, plan, tell, work};
+use crate::blobs::{large, plan, run_ledger, work};
 use crate::golden::deterministic;
 use crate::lab::{LOOKS, mix};
 
@@ -254,7 +254,7 @@ fn changed_export_is_rejected_and_leaves_nothing() {
 
 /// Goal: the error names the first changed record, its line, and expected and found values.
 #[test]
-fn a_changed_record_is_named() {
+fn changed_record_is_named() {
     let disk = SimDisk::new();
     let text = small(&disk);
     let line = text.lines().nth(2).unwrap();
@@ -273,7 +273,7 @@ fn a_changed_record_is_named() {
 
 /// Goal: whatever disk call of an import fails or stops, there is a complete ledger or none.
 #[test]
-fn an_import_is_all_or_nothing() {
+fn import_is_all_or_nothing() {
     let prepared = SimDisk::new();
     let text = small(&prepared);
     let clean = prepared.fork();
@@ -320,19 +320,23 @@ fn export_and_import_commands() {
     let run = ledger.start_run("r", &plan(2), RunPolicy::default()).unwrap();
     let output = work(&ledger, run, large(1, 100_000));
     ledger.close().unwrap();
-    let told = tell(&["export", &dir, "-o", &file]);
-    assert_eq!(told.code, 0, "{}", told.err);
-    assert_eq!(tell(&["export", &dir]).out, std::fs::read_to_string(&file).unwrap());
-    assert!(tell(&["export", &dir]).out.contains("\"event\":{\"receipt_recorded\":{"));
-    assert_eq!(tell(&["export", &dir, "-o", &file]).code, 2, "a file that is there stays");
-    assert_eq!(tell(&["export", &dir, "--from", "9", "--to", "3"]).code, 2);
-    let told = tell(&["import", &file, "--ledger", &new]);
-    assert_eq!(told.code, 0, "{}", told.err);
+    let ended = run_ledger(&["export", &dir, "-o", &file]);
+    assert_eq!(ended.code, 0, "{}", ended.err);
+    assert_eq!(run_ledger(&["export", &dir]).out, std::fs::read_to_string(&file).unwrap());
+    assert!(run_ledger(&["export", &dir]).out.contains("\"event\":{\"receipt_recorded\":{"));
+    assert_eq!(run_ledger(&["export", &dir, "-o", &file]).code, 2, "a file that is there stays");
+    assert_eq!(run_ledger(&["export", &dir, "--from", "9", "--to", "3"]).code, 2);
+    let ended = run_ledger(&["import", &file, "--ledger", &new]);
+    assert_eq!(ended.code, 0, "{}", ended.err);
     let view = LedgerView::open(Path::new(&new), &Environment::system()).unwrap();
     assert_eq!(view.blob_state(&output), Some(BlobState::Intact));
-    assert_eq!(tell(&["inspect", &new]).code, 0);
-    assert_eq!(tell(&["import", &file, "--ledger", &new]).code, 7, "a ledger that is there stays");
-    assert_eq!(tell(&["import", &path("none"), "--ledger", &path("c")]).code, 2);
+    assert_eq!(run_ledger(&["inspect", &new]).code, 0);
+    assert_eq!(
+        run_ledger(&["import", &file, "--ledger", &new]).code,
+        7,
+        "a ledger that is there stays"
+    );
+    assert_eq!(run_ledger(&["import", &path("none"), "--ledger", &path("c")]).code, 2);
     std::fs::write(path("bad"), "{\"type\":\"record\"}\n").unwrap();
-    assert_eq!(tell(&["import", &path("bad"), "--ledger", &path("c")]).code, 4);
+    assert_eq!(run_ledger(&["import", &path("bad"), "--ledger", &path("c")]).code, 4);
 }

@@ -346,11 +346,11 @@ fn receipt_and_next_dispatch_are_one_commit() {
     let calm = SimDisk::new();
     let (ledger, run) = story(&calm).unwrap();
     let records = ledger.replay(1).unwrap();
-    let dealt = records.iter().filter(|record| {
+    let dispatched = records.iter().filter(|record| {
         matches!(&record.event, Some(Event::Step(step))
         if matches!(step.event, StepEvent::Dispatched(_)))
     });
-    assert_eq!(dealt.count(), 10);
+    assert_eq!(dispatched.count(), 10);
     assert!(matches!(ledger.state().unwrap().runs[&run].status, RunStatus::Ended(_)));
     drop(ledger);
     for call in 1..=calm.calls() {
@@ -373,7 +373,7 @@ fn receipt_and_next_dispatch_are_one_commit() {
 
 /// Goal: a late receipt is kept as rejected, and dispatches nothing although a step is ready.
 #[test]
-fn a_late_receipt_deals_nothing() {
+fn late_receipt_dispatches_nothing() {
     let ledger = Ledger::create(Path::new("a.ledger"), &on_disk(&SimDisk::new())).unwrap();
     let run = ledger.start_run("steps", &plan(10), RunPolicy::default()).unwrap();
     let held = ledger.dispatch(run, "worker").unwrap().unwrap();
@@ -383,7 +383,7 @@ fn a_late_receipt_deals_nothing() {
     let late = ledger.record_receipt_and_dispatch(held.token, Receipt::default(), "worker");
     assert!(matches!(late.unwrap_err().rejection(), Some(Rejection::StaleToken(_))));
     let after = ledger.state().unwrap();
-    assert!(after.in_flight.is_empty(), "a step was dealt");
+    assert!(after.in_flight.is_empty(), "a step was dispatched");
     assert!(after.runs[&run].ready().eq(before.runs[&run].ready()));
 }
 

@@ -185,7 +185,12 @@ fn based() -> SimDisk {
     ledger.dispatch(run, "worker").unwrap().unwrap();
     ledger.close().unwrap();
     let names = reader(&disk).snapshots().unwrap().names;
-    crate::based::write(&disk, &environment, &names[0], reader(&disk).head().unwrap().durable_seq);
+    crate::delta_snapshots::write(
+        &disk,
+        &environment,
+        &names[0],
+        reader(&disk).head().unwrap().durable_seq,
+    );
     disk
 }
 

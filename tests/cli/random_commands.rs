@@ -7,11 +7,11 @@ use plan_ledger::plan::*;
 use plan_ledger::{ForkPoint, Ledger, state_hash};
 use serde_json::{Value, json};
 
-use crate::time_travel::{Dice, refusable};
+use crate::time_travel::{Rng, ignore_rejection};
 
 /// Runs random commands until the log has `records` records; the state hash after each command.
 pub(crate) fn play(ledger: &Ledger, seed: u64, records: u64) -> BTreeMap<u64, ContentHash> {
-    let mut rng = Dice(seed << 40);
+    let mut rng = Rng(seed << 40);
     let mut live = BTreeMap::new();
     while ledger.head().seq < records {
         step_history(&mut rng, ledger);
@@ -21,7 +21,7 @@ pub(crate) fn play(ledger: &Ledger, seed: u64, records: u64) -> BTreeMap<u64, Co
     live
 }
 
-fn step_history(rng: &mut Dice, ledger: &Ledger) {
+fn step_history(rng: &mut Rng, ledger: &Ledger) {
     let state = ledger.state().unwrap();
     let open = |run: &&Run| !matches!(run.status, RunStatus::Ended(_));
     let runs: Vec<RunId> = state.runs.values().filter(open).map(|run| run.id).collect();
@@ -32,7 +32,7 @@ fn step_history(rng: &mut Dice, ledger: &Ledger) {
             text: rng.pick(&[TextPolicy::Judge, TextPolicy::Trust]),
             on_failure: rng.pick(&[OnFailure::Continue, OnFailure::Continue, OnFailure::FailFast]),
         };
-        refusable(ledger.start_run(&name, &plan(rng), policy).map(drop));
+        ignore_rejection(ledger.start_run(&name, &plan(rng), policy).map(drop));
         return;
     }
     let run = &state.runs[&rng.pick(&runs)];
@@ -41,29 +41,29 @@ fn step_history(rng: &mut Dice, ledger: &Ledger) {
             let has_failed = |run: &&Run| run.status == RunStatus::Ended(Ending::Failed);
             let Some(run) = state.runs.values().rev().find(has_failed) else { return };
             let again = Command::RetryFailed { run: run.id, by: "ann".to_owned() };
-            refusable(ledger.execute(&again).map(drop));
+            ignore_rejection(ledger.execute(&again).map(drop));
         }
         0 if runs.len() < 5 => {
             let seq = state.seq - u64::try_from(rng.below(20)).unwrap().min(state.seq - 1);
             let step = StepNumber(u32::try_from(1 + rng.below(4)).unwrap());
             let point = rng.pick(&[ForkPoint::After(seq), ForkPoint::Before(step)]);
-            refusable(ledger.fork(run.id, point, &name).map(drop));
+            ignore_rejection(ledger.fork(run.id, point, &name).map(drop));
         }
         1..4 => {
             let by = "ann".to_owned();
             let trigger = rng.pick(&[None, Some(ReplanTrigger::ScopeChange { by })]);
-            refusable(ledger.propose_for(run.id, &plan(rng), "better", trigger).map(drop));
+            ignore_rejection(ledger.propose_for(run.id, &plan(rng), "better", trigger).map(drop));
         }
         _ => {
             let command = command(rng, &state, run);
             // The ledger would have to copy a state that is still shared.
             drop(state);
-            refusable(ledger.execute(&command).map(drop));
+            ignore_rejection(ledger.execute(&command).map(drop));
         }
     }
 }
 
-fn plan(rng: &mut Dice) -> Plan {
+fn plan(rng: &mut Rng) -> Plan {
     let steps: Vec<Value> = (0..2 + rng.below(3)).map(|place| step(rng, place)).collect();
     let timeout = rng.pick(&[json!({ "answer": "yes" }), json!({ "escalate_to": "bob" })]);
     let gate = json!({ "question": "This plan?", "deadline_seconds": 1, "on_timeout": timeout });
@@ -94,7 +94,7 @@ fn plan(rng: &mut Dice) -> Plan {
     serde_json::from_value(of).unwrap()
 }
 
-fn step(rng: &mut Dice, place: usize) -> Value {
+fn step(rng: &mut Rng, place: usize) -> Value {
     let after = match (place, rng.below(4)) {
         (1.., 0) => vec![format!("s{}", place - 1)],
         (2.., 1) => vec!["all".to_owned()],
@@ -140,7 +140,7 @@ fn step(rng: &mut Dice, place: usize) -> Value {
     })
 }
 
-fn receipt(rng: &mut Dice) -> Receipt {
+fn receipt(rng: &mut Rng) -> Receipt {
     let class = rng.pick(&[
         FailureClass::Transient,
         FailureClass::Transient,
@@ -174,7 +174,7 @@ struct Targets {
     by: String,
 }
 
-fn command(rng: &mut Dice, state: &State, run: &Run) -> Command {
+fn command(rng: &mut Rng, state: &State, run: &Run) -> Command {
     let in_flight: Vec<AttemptToken> = state.in_flight.keys().copied().collect();
     let targets = Targets {
         run: run.id,
@@ -198,7 +198,7 @@ fn command(rng: &mut Dice, state: &State, run: &Run) -> Command {
     }
 }
 
-fn attempt_command(rng: &mut Dice, state: &State, run: &Run, targets: Targets) -> Command {
+fn attempt_command(rng: &mut Rng, state: &State, run: &Run, targets: Targets) -> Command {
     let Targets { run: id, step, token, by } = targets;
     let key = rng.pick(&["k1", "k2"]).to_owned();
     match rng.below(12) {
@@ -228,17 +228,17 @@ fn attempt_command(rng: &mut Dice, state: &State, run: &Run, targets: Targets) -
 }
 
 /// Any attempt that was ever dispatched.
-fn any_attempt(rng: &mut Dice, state: &State) -> AttemptToken {
+fn any_attempt(rng: &mut Rng, state: &State) -> AttemptToken {
     let tokens: Vec<AttemptToken> = state.dealt.keys().copied().collect();
     tokens.get(rng.below(tokens.len())).copied().unwrap_or(AttemptToken(1))
 }
 
-fn verdict(rng: &mut Dice) -> Verdict {
+fn verdict(rng: &mut Rng) -> Verdict {
     let ruling = rng.pick(&[Ruling::Pass, Ruling::Pass, Ruling::Fail]);
     Verdict { criterion: 0, ruling, by: "judge".to_owned(), evidence: "looked".to_owned() }
 }
 
-fn operator_command(rng: &mut Dice, state: &State, run: &Run, targets: Targets) -> Command {
+fn operator_command(rng: &mut Rng, state: &State, run: &Run, targets: Targets) -> Command {
     let Targets { run: id, step, by, .. } = targets;
     let reason = "on request".to_owned();
     match rng.below(14) {
@@ -278,7 +278,7 @@ fn operator_command(rng: &mut Dice, state: &State, run: &Run, targets: Targets) 
     }
 }
 
-fn budget_command(rng: &mut Dice, state: &State, targets: Targets) -> Command {
+fn budget_command(rng: &mut Rng, state: &State, targets: Targets) -> Command {
     let Targets { run, by, .. } = targets;
     match rng.below(4) {
         0..2 => {
@@ -304,7 +304,7 @@ fn budget_command(rng: &mut Dice, state: &State, targets: Targets) -> Command {
     }
 }
 
-fn plan_command(rng: &mut Dice, run: &Run, targets: Targets) -> Command {
+fn plan_command(rng: &mut Rng, run: &Run, targets: Targets) -> Command {
     let Targets { run: id, step, by, .. } = targets;
     let reason = "found something".to_owned();
     if let Some(version) = run.versions.last().filter(|each| each.review.is_none()) {

@@ -453,7 +453,7 @@ fn segment_without_records_is_not_pruned_alone() {
 
 /// Goal: a pruned log can be pruned again: the fold then begins with an earlier anchor.
 #[test]
-fn a_pruned_log_is_pruned_again() {
+fn pruned_log_can_be_pruned_again() {
     let disk = five();
     let hashes = truth(&disk);
     let ledger = open(&disk);
@@ -499,7 +499,7 @@ fn snapshots(disk: &SimDisk) -> Vec<PathBuf> {
 /// Goal: the anchors of a pruned log are never removed, however many snapshots follow, and no
 /// older snapshot is kept.
 #[test]
-fn the_ladder_keeps_the_anchors() {
+fn anchors_are_never_removed() {
     let disk = five();
     let ledger = open(&disk);
     ledger.snapshot::<Count>().unwrap();
@@ -523,7 +523,7 @@ fn the_ladder_keeps_the_anchors() {
 /// Goal: a damaged anchor is damage of the ledger on every level, and named; with one anchor
 /// left the ledger works, with none it reports what is missing.
 #[test]
-fn damage_of_an_anchor_is_damage() {
+fn damaged_anchor_is_damage() {
     let disk = five();
     let ledger = open(&disk);
     let plan = ledger.prune(RetentionLimit::EndedRuns, None, "ann").unwrap().plan;

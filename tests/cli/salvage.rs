@@ -12,7 +12,7 @@ use plan_ledger::sim::{Fault, FaultEffect, SimDisk};
 use plan_ledger::storage::Storage as _;
 use plan_ledger::{Environment, Ledger, LedgerView, RunPolicy};
 
-use crate::blobs::{large, plan, tell, work};
+use crate::blobs::{large, plan, run_ledger, work};
 use crate::golden::deterministic;
 use crate::lab::{LOOKS, log_digest, mix, reader, survey, whole};
 
@@ -223,33 +223,33 @@ fn recover_command_salvages_and_asks_before_fencing() {
     let mut bytes = std::fs::read(&segment).unwrap();
     bytes[usize::try_from(third.offset).unwrap() + 50] ^= 1;
     std::fs::write(&segment, &bytes).unwrap();
-    assert_eq!(tell(&["inspect", &dir]).code, 4);
+    assert_eq!(run_ledger(&["inspect", &dir]).code, 4);
 
-    let told = tell(&["recover", &dir, "--export", &new]);
-    assert_eq!(told.code, 0, "{}{}", told.out, told.err);
+    let ended = run_ledger(&["recover", &dir, "--export", &new]);
+    assert_eq!(ended.code, 0, "{}{}", ended.out, ended.err);
     let name = segment.file_name().unwrap().to_str().unwrap();
     let place = format!("record 3: log/{name}, bytes {} to", third.offset);
-    assert!(told.out.contains(&place), "{}", told.out);
-    assert!(told.out.contains("1 lost") && told.out.contains("1 blobs copied"), "{}", told.out);
+    assert!(ended.out.contains(&place), "{}", ended.out);
+    assert!(ended.out.contains("1 lost") && ended.out.contains("1 blobs copied"), "{}", ended.out);
     assert_eq!(std::fs::read(&segment).unwrap(), bytes, "the damaged ledger was changed");
-    assert_eq!(tell(&["inspect", &new]).code, 0);
-    assert!(tell(&["inspect", &new, "records"]).out.contains("records 3 to 3 were lost"));
-    let told = tell(&["recover", &dir, "--export", &path("two"), "--json"]);
-    let json = super::command::json_lines(&["recover".to_owned()], &told.out).remove(0);
+    assert_eq!(run_ledger(&["inspect", &new]).code, 0);
+    assert!(run_ledger(&["inspect", &new, "records"]).out.contains("records 3 to 3 were lost"));
+    let ended = run_ledger(&["recover", &dir, "--export", &path("two"), "--json"]);
+    let json = super::command::json_lines(&["recover".to_owned()], &ended.out).remove(0);
     assert_eq!((&json["lost"], &json["ranges"][0]["first"]), (&1.into(), &3.into()));
 
-    assert_eq!(tell(&["recover", &dir]).code, 2);
-    assert_eq!(tell(&["recover", &dir, "--fence", "--export", &path("c")]).code, 2);
-    let told = tell(&["recover", &dir, "--fence"]);
-    assert!(told.code == 2 && told.err.contains("add --yes"), "{}", told.err);
+    assert_eq!(run_ledger(&["recover", &dir]).code, 2);
+    assert_eq!(run_ledger(&["recover", &dir, "--fence", "--export", &path("c")]).code, 2);
+    let ended = run_ledger(&["recover", &dir, "--fence"]);
+    assert!(ended.code == 2 && ended.err.contains("add --yes"), "{}", ended.err);
     assert_eq!(
-        tell(&["recover", &dir, "--fence", "--yes"]).code,
+        run_ledger(&["recover", &dir, "--fence", "--yes"]).code,
         4,
         "it is corrupt, not ambiguous"
     );
 
     std::fs::write(&segment, vec![0; bytes.len()]).unwrap();
-    let told = tell(&["recover", &dir, "--export", &path("d")]);
-    assert!(told.code == 4 && told.out.contains("nothing was salvaged"), "{}", told.out);
+    let ended = run_ledger(&["recover", &dir, "--export", &path("d")]);
+    assert!(ended.code == 4 && ended.out.contains("nothing was salvaged"), "{}", ended.out);
     assert!(!Path::new(&path("d")).exists());
 }

@@ -10,9 +10,9 @@ use plan_ledger::plan::{Ending, Run, RunStatus, StepStatus};
 use plan_ledger::{Environment, Ledger, state_hash};
 
 use super::command::{Place, ids, start, wait_until};
-use super::dice::Dice;
 use super::drill::shared_plan;
 use super::kill_pacing::{Pace, WAIT};
+use super::rng::Rng;
 
 /// Kills per run.
 const KILLS: u32 = 20;
@@ -79,7 +79,7 @@ fn check_survives_kills(place: &Place, plan: &Path, steps: usize, seed: u64) {
     let worker = format!("sh {}", worker.display());
     // Every descendant process of this run has this variable in its environment.
     let mark = format!("PLAN_LEDGER_TEST={}-{seed}", place.path("").display());
-    let mut rng = Dice(seed);
+    let mut rng = Rng(seed);
     let begin = || {
         let (name, value) = mark.split_once('=').unwrap();
         let plan = plan.to_str().unwrap();

@@ -22,7 +22,7 @@ use plan_ledger::{
 
 use crate::disk_trace::{Call, Traced};
 use crate::lab::{dir, log_files, options, reader};
-use crate::time_travel::{environment, play, rungs};
+use crate::time_travel::{environment, play, snapshot_seqs};
 
 #[path = "../../examples/projection.rs"]
 mod example;
@@ -37,7 +37,7 @@ fn three() -> (SimDisk, Environment) {
     let ledger = Ledger::create(&dir(), &environment(&disk, 20)).unwrap();
     play(&ledger, 5, 65);
     ledger.close().unwrap();
-    assert_eq!(rungs(&disk), [20, 40, 60]);
+    assert_eq!(snapshot_seqs(&disk), [20, 40, 60]);
     (disk.clone(), quiet(&disk))
 }
 
@@ -161,7 +161,7 @@ fn h52_h54_a_crash_while_a_snapshot_is_made_costs_nothing() {
             let made = ledger.snapshot::<State>().unwrap();
             assert!(made.seq >= place(last), "{story}");
             // Unfinished files are gone, too.
-            assert!(rungs(&disk).contains(&made.seq), "{story}");
+            assert!(snapshot_seqs(&disk).contains(&made.seq), "{story}");
         }
     }
 }
@@ -357,14 +357,14 @@ fn failed_snapshot_is_made_at_the_next_interval() {
     let used: usize = disk.files(&dir()).iter().map(|path| disk.read(path).unwrap().len()).sum();
     disk.set_capacity(place(used) + 300);
     play(&ledger, 7, 110);
-    assert_eq!(rungs(&disk), [0; 0]);
+    assert_eq!(snapshot_seqs(&disk), [0; 0]);
     let warnings = ledger.warnings();
     assert!(warnings[0].starts_with("no snapshot at record 100: "), "{warnings:?}");
     disk.set_capacity(u64::MAX);
     play(&ledger, 8, 150);
-    assert_eq!(rungs(&disk), [0; 0], "not before the next rung");
+    assert_eq!(snapshot_seqs(&disk), [0; 0], "not before the next seq");
     play(&ledger, 9, 210);
-    assert_eq!((rungs(&disk), ledger.warnings()), (vec![200], warnings));
+    assert_eq!((snapshot_seqs(&disk), ledger.warnings()), (vec![200], warnings));
     ledger.close().unwrap();
     assert_eq!(opened(&disk, &environment).1, Some(200));
 }
@@ -405,7 +405,7 @@ fn full_snapshot_is_not_skipped_for_a_later_delta() {
     let command = plan_ledger::Command::SetCap { scope, limit: Some(1), by: "ann".to_owned() };
     ledger.execute(&command).unwrap();
     drop(ledger);
-    assert_eq!(rungs(&disk), [65_536, 65_536 + 16_384]);
+    assert_eq!(snapshot_seqs(&disk), [65_536, 65_536 + 16_384]);
 }
 
 /// Goal: a handle that is open for months keeps each warning once.
@@ -468,8 +468,8 @@ fn kept_after(quarters: u64, bytes: u64) -> Vec<u64> {
     let ledger = Ledger::create(&dir(), &environment).unwrap();
     let plan = serde_json::from_str(r#"{"steps": [{"id": "a"}]}"#).unwrap();
     let run = ledger.start_run("one", &plan, plan_ledger::RunPolicy::default()).unwrap();
-    let mut dice = crate::dice::Dice(bytes);
-    let noise: String = (0..bytes / 16).map(|_| format!("{:016x}", dice.below(u64::MAX))).collect();
+    let mut rng = crate::rng::Rng(bytes);
+    let noise: String = (0..bytes / 16).map(|_| format!("{:016x}", rng.below(u64::MAX))).collect();
     let value = plan_ledger::plan::Json::new(&noise.into());
     ledger.set_variable(run, "noise", value, None, "ann").unwrap();
     ledger.close().unwrap();
@@ -481,7 +481,7 @@ fn kept_after(quarters: u64, bytes: u64) -> Vec<u64> {
         let scope = plan_ledger::plan::CapScope::Ledger;
         ledger.execute(&plan_ledger::Command::SetCap { scope, limit, by }).unwrap();
     }
-    rungs(&disk)
+    snapshot_seqs(&disk)
 }
 
 /// Append this many records of a kind that may be skipped.
@@ -529,10 +529,10 @@ impl Projection for Long {
     const VERSION: u32 = 1;
 
     fn apply(&mut self, recorded: &RecordedEvent) {
-        let mut dice = crate::dice::Dice(recorded.seq);
+        let mut rng = crate::rng::Rng(recorded.seq);
         // Some of it compresses well, some does not.
         let sides = if (recorded.seq / 11).is_multiple_of(2) { 2 } else { 256 };
-        self.0.extend((0..100_000).map(|_| u8::try_from(dice.below(sides)).unwrap()));
+        self.0.extend((0..100_000).map(|_| u8::try_from(rng.below(sides)).unwrap()));
     }
 
     fn encode(&self, out: &mut dyn io::Write) -> io::Result<()> {
@@ -683,10 +683,10 @@ fn run_overview_is_compared_with_the_run() {
 
 /// A projection that cannot be encoded.
 #[derive(Debug, Default)]
-struct Shy;
+struct Unencodable;
 
-impl Projection for Shy {
-    const NAME: &'static str = "shy";
+impl Projection for Unencodable {
+    const NAME: &'static str = "unencodable";
     const VERSION: u32 = 1;
 
     fn apply(&mut self, _: &RecordedEvent) {}
@@ -708,7 +708,7 @@ fn projection_that_cannot_be_encoded_is_reported_as_such() {
     let (disk, environment) = three();
     let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
     let before = (ledger.head(), files(&disk));
-    let error = ledger.snapshot::<Shy>().unwrap_err();
+    let error = ledger.snapshot::<Unencodable>().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unencodable, "{error}");
     assert!(error.to_string().contains("encode the snapshot: a key that is no text"), "{error}");
     assert_eq!((ledger.head(), files(&disk)), before);
@@ -877,7 +877,7 @@ fn commands_report_a_run_with_a_wrong_hash() {
 
 /// Goal: `ledger snapshot` reports what it made, and the ledger opens from it.
 #[test]
-fn the_command_makes_a_snapshot() {
+fn snapshot_command_makes_a_snapshot() {
     let place = crate::command::Place::new();
     let dir = place.path("l");
     let ledger = Ledger::create(&dir, &Environment::system()).unwrap();

@@ -17,9 +17,9 @@ use crate::lab::{dir, mix};
 
 /// A clock that advances a tenth of a second per call, so that leases expire.
 #[derive(Debug)]
-struct Hasty(AtomicU64);
+struct FastClock(AtomicU64);
 
-impl Clock for Hasty {
+impl Clock for FastClock {
     fn now(&self) -> u64 {
         self.0.fetch_add(100_000, Ordering::Relaxed)
     }
@@ -28,16 +28,16 @@ impl Clock for Hasty {
 pub(crate) fn environment(disk: &SimDisk, every: u64) -> Environment {
     Environment {
         storage: Arc::new(disk.clone()),
-        clock: Arc::new(Hasty(AtomicU64::new(1_700_000_000_000_000))),
+        clock: Arc::new(FastClock(AtomicU64::new(1_700_000_000_000_000))),
         snapshot_every: Some(every),
         ..deterministic()
     }
 }
 
 /// Numbers that depend only on the seed.
-pub(crate) struct Dice(pub(crate) u64);
+pub(crate) struct Rng(pub(crate) u64);
 
-impl Dice {
+impl Rng {
     pub(crate) fn below(&mut self, sides: usize) -> usize {
         self.0 += 1;
         usize::try_from(mix(self.0) % u64::try_from(sides.max(1)).unwrap()).unwrap()
@@ -119,7 +119,7 @@ impl Dice {
         let (run, command) = (run.id, self.command(&state, run));
         // Keeping a state makes the ledger clone it.
         drop(state);
-        refusable(match command {
+        ignore_rejection(match command {
             Some(command) => ledger.execute(&command).map(drop),
             None => ledger.propose(run, &self.plan(), "better").map(drop),
         });
@@ -196,7 +196,7 @@ fn verdict() -> Verdict {
     Verdict { criterion: 0, ruling: Ruling::Pass, by, evidence }
 }
 
-pub(crate) fn refusable(result: Result<(), plan_ledger::Error>) {
+pub(crate) fn ignore_rejection(result: Result<(), plan_ledger::Error>) {
     if let Err(error) = result {
         assert!(matches!(error.kind(), ErrorKind::Rejected | ErrorKind::BadPlan), "{error}");
     }
@@ -205,10 +205,10 @@ pub(crate) fn refusable(result: Result<(), plan_ledger::Error>) {
 /// Play until the log has this many records; returns the hash of the live state after every
 /// command.
 pub(crate) fn play(ledger: &Ledger, seed: u64, records: u64) -> BTreeMap<u64, ContentHash> {
-    let mut dice = Dice(seed << 32);
+    let mut rng = Rng(seed << 32);
     let mut live = BTreeMap::new();
     while ledger.head().seq < records {
-        dice.act(ledger);
+        rng.act(ledger);
         let state = ledger.state().unwrap();
         live.entry(state.seq).or_insert_with(|| state_hash(&state));
     }
@@ -216,7 +216,7 @@ pub(crate) fn play(ledger: &Ledger, seed: u64, records: u64) -> BTreeMap<u64, Co
 }
 
 /// The records of the state's snapshots.
-pub(crate) fn rungs(disk: &SimDisk) -> Vec<u64> {
+pub(crate) fn snapshot_seqs(disk: &SimDisk) -> Vec<u64> {
     let storage: Arc<dyn Storage> = Arc::new(disk.clone());
     let list = LogReader::open(&storage, &dir()).unwrap().snapshots().unwrap();
     assert!(list.unknown.is_empty() && list.temporary.is_empty(), "{list:?}");
@@ -224,10 +224,10 @@ pub(crate) fn rungs(disk: &SimDisk) -> Vec<u64> {
 }
 
 /// The name of the state's snapshot at a record.
-fn name_of(disk: &SimDisk, rung: u64) -> SnapshotName {
+fn name_of(disk: &SimDisk, seq: u64) -> SnapshotName {
     let storage: Arc<dyn Storage> = Arc::new(disk.clone());
     let list = LogReader::open(&storage, &dir()).unwrap().snapshots().unwrap();
-    list.names.into_iter().find(|name| name.seq == rung).unwrap()
+    list.names.into_iter().find(|name| name.seq == seq).unwrap()
 }
 
 /// Goal: the live state, a fold from the start, and a fold from a snapshot are equal at every
@@ -246,7 +246,7 @@ fn state_is_the_same_from_any_origin_at_every_record() {
     assert_eq!(ledger.warnings(), Vec::<String>::new());
     let kinds = kinds_of(&ledger);
     assert!(kinds.len() > 18, "the history is too plain: {kinds:?}");
-    same_from_everywhere(&disk, &environment, ledger, &live);
+    expect_same_from_any_origin(&disk, &environment, ledger, &live);
 }
 
 /// Goal: the same for everything that can happen to runs: every kind of event, in any order.
@@ -264,7 +264,7 @@ fn state_is_the_same_from_any_origin_for_every_event() {
         for kind in kinds_of(&ledger) {
             missing.remove(&kind);
         }
-        same_from_everywhere(&disk, &environment, ledger, &live);
+        expect_same_from_any_origin(&disk, &environment, ledger, &live);
         if seed >= 3 && missing.is_empty() {
             return;
         }
@@ -298,7 +298,7 @@ fn runs_by_themselves(view: &LedgerView, seq: u64) {
 
 /// At every record the live state, a fold from the start, and a fold from each snapshot are
 /// equal.
-fn same_from_everywhere(
+fn expect_same_from_any_origin(
     disk: &SimDisk,
     environment: &Environment,
     ledger: Ledger,
@@ -319,18 +319,18 @@ fn same_from_everywhere(
     }
 
     let view = LedgerView::open(&dir(), environment).unwrap();
-    let made = rungs(disk);
-    assert_eq!(made, (1..=last / every).map(|rung| rung * every).collect::<Vec<_>>());
-    for rung in made {
+    let made = snapshot_seqs(disk);
+    assert_eq!(made, (1..=last / every).map(|seq| seq * every).collect::<Vec<_>>());
+    for seq in made {
         // Exactly at a snapshot nothing is folded: this is the content of the file.
-        view.check_snapshot(&name_of(disk, rung)).unwrap();
-        let mut state = view.state_at(rung).unwrap();
-        assert_eq!(from_start[&rung], state_hash(&state), "the snapshot at {rung}");
-        for recorded in &events[usize::try_from(rung).unwrap()..] {
+        view.check_snapshot(&name_of(disk, seq)).unwrap();
+        let mut state = view.state_at(seq).unwrap();
+        assert_eq!(from_start[&seq], state_hash(&state), "the snapshot at {seq}");
+        for recorded in &events[usize::try_from(seq).unwrap()..] {
             fold(&mut state, recorded);
-            if recorded.seq <= rung + every || recorded.seq == last {
+            if recorded.seq <= seq + every || recorded.seq == last {
                 let hash = state_hash(&state);
-                assert_eq!(from_start[&recorded.seq], hash, "{} from {rung}", recorded.seq);
+                assert_eq!(from_start[&recorded.seq], hash, "{} from {seq}", recorded.seq);
             }
         }
     }
@@ -386,13 +386,13 @@ fn ledger_opened_from_a_snapshot_decides_the_same() {
 /// Goal: the snapshot thread makes the same snapshots, and each has its note when the ledger is
 /// closed.
 #[test]
-fn a_thread_makes_the_snapshots() {
+fn snapshot_thread_makes_the_snapshots() {
     let disk = SimDisk::new();
     let environment = Environment { housekeeping: Housekeeping::Thread, ..environment(&disk, 200) };
     let ledger = Ledger::create(&dir(), &environment).unwrap();
     play(&ledger, 4, 1100);
     ledger.close().unwrap();
-    assert_eq!(rungs(&disk), [200, 400, 600, 800, 1000]);
+    assert_eq!(snapshot_seqs(&disk), [200, 400, 600, 800, 1000]);
     let reader = crate::lab::reader(&disk);
     let notes = reader.records(1).filter_map(|record| {
         plan_ledger::log::SnapshotNote::from_record(&record.unwrap()).map(|note| note.seq)

@@ -18,10 +18,10 @@ use plan_ledger::{Environment, Ledger, LedgerView, Plan, Projection as _, RunPol
 
 use crate::lab::{dir, mix, options, reader};
 use crate::snapshots::{quiet, truth};
-use crate::time_travel::{environment, play, rungs};
+use crate::time_travel::{environment, play, snapshot_seqs};
 
 /// A closed ledger with a dozen snapshots, most of them deltas, their notes, and blobs.
-fn rich() -> (SimDisk, Environment) {
+fn with_snapshots_and_blobs() -> (SimDisk, Environment) {
     let disk = SimDisk::new();
     let environment = Environment { blob_threshold: 100, ..environment(&disk, 100) };
     let ledger = Ledger::create(&dir(), &environment).unwrap();
@@ -35,16 +35,16 @@ fn rich() -> (SimDisk, Environment) {
         ledger.record_receipt(task.token, Receipt { output, ..Receipt::default() }).unwrap();
     }
     ledger.close().unwrap();
-    assert!(rungs(&disk).len() >= 11, "{:?}", rungs(&disk));
+    assert!(snapshot_seqs(&disk).len() >= 11, "{:?}", snapshot_seqs(&disk));
     let environment = quiet(&disk);
     (disk, environment)
 }
 
-fn beside(disk: &SimDisk, folder: &str) -> Vec<PathBuf> {
+fn derived_files(disk: &SimDisk, folder: &str) -> Vec<PathBuf> {
     disk.files(&dir().join(folder))
 }
 
-fn looked_at(
+fn checked_files(
     environment: &Environment,
     level: VerifyLevel,
     jobs: usize,
@@ -60,7 +60,7 @@ fn found(environment: &Environment, level: VerifyLevel) -> VerifyReport {
         assert!(progress.done <= progress.total, "{progress:?}");
         ControlFlow::Continue(())
     };
-    let [one, many] = [1, 4].map(|jobs| looked_at(environment, level, jobs, &watch));
+    let [one, many] = [1, 4].map(|jobs| checked_files(environment, level, jobs, &watch));
     assert_eq!(one.log.findings, many.log.findings);
     let counted = |report: &VerifyReport| {
         (report.log.counts, report.snapshots, report.notes, report.blobs, report.state)
@@ -71,7 +71,7 @@ fn found(environment: &Environment, level: VerifyLevel) -> VerifyReport {
 }
 
 /// Snapshot notes about the state at several records; every other one is wrong.
-fn tell_lies(disk: &SimDisk, seed: u64) -> Vec<u64> {
+fn append_wrong_notes(disk: &SimDisk, seed: u64) -> Vec<u64> {
     let hashes = truth(disk);
     let last = u64::try_from(hashes.len()).unwrap() - 1;
     let records: Vec<_> = reader(disk).records(1).map(Result::unwrap).collect();
@@ -106,7 +106,7 @@ fn tell_lies(disk: &SimDisk, seed: u64) -> Vec<u64> {
 /// notes among right ones.
 #[test]
 fn parallel_verification_finds_all_damage_beside_the_log() {
-    let (healthy, environment) = rich();
+    let (healthy, environment) = with_snapshots_and_blobs();
     let whole = found(&environment, VerifyLevel::Replay);
     assert_eq!(
         (whole.condition(), whole.blobs),
@@ -115,10 +115,10 @@ fn parallel_verification_finds_all_damage_beside_the_log() {
         whole.log.findings
     );
     assert_eq!(whole.state.unwrap().1, *truth(&healthy).last().unwrap());
-    let files = [beside(&healthy, "snap"), beside(&healthy, "blob")].concat();
+    let files = [derived_files(&healthy, "snap"), derived_files(&healthy, "blob")].concat();
     for seed in 0..60 {
         let disk = healthy.fork();
-        let lies = tell_lies(&disk, seed);
+        let lies = append_wrong_notes(&disk, seed);
         let mut hurt = Vec::new();
         for turn in 0..mix(seed) % 4 {
             let dice = mix(seed * 10 + turn);
@@ -153,7 +153,7 @@ fn parallel_verification_finds_all_damage_beside_the_log() {
 /// its progress.
 #[test]
 fn verification_beside_the_log_can_be_stopped() {
-    let (_disk, environment) = rich();
+    let (_disk, environment) = with_snapshots_and_blobs();
     for (level, jobs) in
         [(VerifyLevel::Snapshots, 1), (VerifyLevel::Snapshots, 3), (VerifyLevel::Replay, 1)]
     {
@@ -165,7 +165,7 @@ fn verification_beside_the_log_can_be_stopped() {
             seen.lock().unwrap().push(progress);
             ControlFlow::Break(())
         };
-        let report = looked_at(&environment, level, jobs, &watch);
+        let report = checked_files(&environment, level, jobs, &watch);
         let seen = seen.into_inner().unwrap();
         assert!((1..=jobs).contains(&seen.len()), "{level:?}, {jobs} jobs: {seen:?}");
         assert!(seen.iter().all(|each| (1..each.total).contains(&each.done)), "{seen:?}");
@@ -179,7 +179,7 @@ fn verification_beside_the_log_can_be_stopped() {
 /// Goal: verification counts the same blobs as a survey, which reads the log by itself.
 #[test]
 fn verification_and_survey_count_the_same_blobs() {
-    let (_disk, environment) = rich();
+    let (_disk, environment) = with_snapshots_and_blobs();
     let survey = LedgerView::open(&dir(), &environment).unwrap().blobs(BlobCheck::Content).unwrap();
     let named = survey.blobs.iter().filter(|blob| blob.records > 0).count();
     let report = found(&environment, VerifyLevel::Snapshots);
@@ -191,7 +191,7 @@ fn verification_and_survey_count_the_same_blobs() {
 /// the blob is just missing.
 #[test]
 fn length_of_a_blob_is_not_trusted() {
-    let (disk, environment) = rich();
+    let (disk, environment) = with_snapshots_and_blobs();
     let before = found(&environment, VerifyLevel::Replay);
     let log = reader(&disk);
     let events = log.records(1).map(|record| decode(&record.unwrap()).unwrap());

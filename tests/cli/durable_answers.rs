@@ -25,7 +25,7 @@ use super::socket::requested;
 
 /// The answer to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Told {
+enum Answer {
     Done,
     /// Rejected, by the state: another request was first.
     Refused,
@@ -35,7 +35,7 @@ enum Told {
     Broken,
 }
 
-impl Told {
+impl Answer {
     fn by<T>(answer: Result<Option<T>, plan_ledger::Error>) -> Self {
         match answer {
             Ok(Some(_)) => Self::Done,
@@ -107,7 +107,12 @@ impl Table {
 
 /// Two equal requests, the second while the first waits for its sync; returns both answers.
 /// `looks`: how often the clock is read until the second request is judged.
-fn both(table: &Table, ask: impl Fn(&str) -> Told + Sync, looks: u64, end: End) -> (Told, Told) {
+fn both(
+    table: &Table,
+    ask: impl Fn(&str) -> Answer + Sync,
+    looks: u64,
+    end: End,
+) -> (Answer, Answer) {
     let Table { disk, gate, clock, .. } = table;
     let before = gate.arrived();
     std::thread::scope(|scope| {
@@ -137,16 +142,16 @@ fn both(table: &Table, ask: impl Fn(&str) -> Told + Sync, looks: u64, end: End) 
 }
 
 /// Check both answers against the disk, after it lost everything that it may lose.
-fn check(table: Table, told: (Told, Told), end: End, again: impl Fn(&Ledger, RunId) -> Told) {
+fn check(table: Table, told: (Answer, Answer), end: End, again: impl Fn(&Ledger, RunId) -> Answer) {
     let Table { ledger, run, disk, .. } = table;
     drop(ledger);
     disk.lose_power(Loss::Everything);
     let environment = Environment { storage: Arc::new(disk), ..deterministic() };
     let (ledger, _) = Ledger::open(Path::new(DIR), &environment).unwrap();
     let (expected, is_taken) = match end {
-        End::Succeeds => ((Told::Done, Told::Refused), Told::Refused),
+        End::Succeeds => ((Answer::Done, Answer::Refused), Answer::Refused),
         // Nothing of the first request is left, so its step is free again.
-        End::Fails | End::PowerIsLost => ((Told::Unknown, Told::Broken), Told::Done),
+        End::Fails | End::PowerIsLost => ((Answer::Unknown, Answer::Broken), Answer::Done),
     };
     assert_eq!(told, expected, "{end:?}");
     assert_eq!(again(&ledger, run), is_taken, "{end:?}");
@@ -154,13 +159,13 @@ fn check(table: Table, told: (Told, Told), end: End, again: impl Fn(&Ledger, Run
 
 const ENDS: [End; 3] = [End::Succeeds, End::Fails, End::PowerIsLost];
 
-fn set(ledger: &Ledger, run: RunId, by: &str) -> Told {
+fn set(ledger: &Ledger, run: RunId, by: &str) -> Answer {
     let value = Json::new(&json!(by));
-    Told::by(ledger.set_variable(run, "v", value, Some(0), by).map(Some))
+    Answer::by(ledger.set_variable(run, "v", value, Some(0), by).map(Some))
 }
 
-fn dispatch(ledger: &Ledger, run: RunId, worker: &str) -> Told {
-    Told::by(ledger.dispatch(run, worker))
+fn dispatch(ledger: &Ledger, run: RunId, worker: &str) -> Answer {
+    Answer::by(ledger.dispatch(run, worker))
 }
 
 /// Goal: a rejection that depends on another request is answered only after that request is
@@ -180,7 +185,7 @@ fn rejection_waits_until_its_state_is_durable() {
 }
 
 /// A request, how often the clock is read until it is judged, and the same without a socket.
-type Asked<'a> = (&'a (dyn Fn(&str) -> Act + Sync), u64, fn(&Ledger, RunId, &str) -> Told);
+type Asked<'a> = (&'a (dyn Fn(&str) -> Act + Sync), u64, fn(&Ledger, RunId, &str) -> Answer);
 
 /// Goal: the same through the socket, where one thread judges the requests of many clients: a
 /// claimed step, by its name and as the next one, and a changed version.
@@ -210,9 +215,9 @@ fn rejection_through_the_socket_waits_until_its_state_is_durable() {
             let answer = requested(&folder.path().join(SOCKET_NAME), &act(who));
             let line = &answer.lines[0];
             match (answer.code, line["type"].as_str(), line["kind"].as_str()) {
-                (0, ..) => Told::Done,
-                (_, Some("nothing"), _) => Told::Refused,
-                (_, _, Some(kind)) => Told::of_kind(kind, &line.to_string()),
+                (0, ..) => Answer::Done,
+                (_, Some("nothing"), _) => Answer::Refused,
+                (_, _, Some(kind)) => Answer::of_kind(kind, &line.to_string()),
                 _ => panic!("{answer:?}"),
             }
         };

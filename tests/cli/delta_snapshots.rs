@@ -13,7 +13,7 @@ use plan_ledger::{Environment, ErrorKind, Ledger, LedgerView, Projection, RunId,
 
 use crate::lab::{dir, reader};
 use crate::snapshots::{append_unknown, opened, quiet, replayed, truth};
-use crate::time_travel::{environment, play, rungs};
+use crate::time_travel::{environment, play, snapshot_seqs};
 
 /// Write a snapshot of the state at a record, based on another snapshot.
 pub(crate) fn write(
@@ -68,7 +68,7 @@ fn chain() -> (SimDisk, Environment) {
     for seq in [80, 100] {
         write(&disk, &environment, &names(&disk)[names(&disk).len() - 1], seq);
     }
-    assert_eq!(rungs(&disk), [60, 80, 100]);
+    assert_eq!(snapshot_seqs(&disk), [60, 80, 100]);
     (disk, environment)
 }
 
@@ -235,7 +235,7 @@ fn full_snapshot_replaces_a_delta() {
 }
 
 /// A ledger that grew past several delta intervals, with open runs at each.
-fn climbed(steps: u64) -> (SimDisk, Environment) {
+fn grown(steps: u64) -> (SimDisk, Environment) {
     let disk = SimDisk::new();
     let environment = environment(&disk, 65_536);
     Ledger::create(&dir(), &environment).unwrap().close().unwrap();
@@ -256,7 +256,7 @@ const STEP: u64 = 4096;
 /// specifies; all of them are kept and valid, and give the same state.
 #[test]
 fn growing_ledger_has_a_snapshot_at_every_interval() {
-    let (disk, environment) = climbed(22);
+    let (disk, environment) = grown(22);
     let view = LedgerView::open(&dir(), &environment).unwrap();
     let mut folded = Vec::new();
     for (name, step) in names(&disk).iter().zip(1..) {
@@ -282,7 +282,7 @@ fn growing_ledger_has_a_snapshot_at_every_interval() {
 /// base.
 #[test]
 fn prune_leaves_no_snapshot_without_its_base() {
-    let (disk, environment) = climbed(30);
+    let (disk, environment) = grown(30);
     let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
     let through = RetentionLimit::Record(30 * STEP);
     let refused = ledger.prune(through, None, "ann").unwrap_err();
@@ -329,13 +329,13 @@ fn large_base_of_small_snapshots_is_kept() {
         append_unknown(&disk, step * STEP - last - u64::from(step == 20));
         let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
         if step == 20 {
-            let mut dice = crate::dice::Dice(7);
-            let noise = (0..200_000).map(|_| format!("{:016x}", dice.below(u64::MAX)));
+            let mut rng = crate::rng::Rng(7);
+            let noise = (0..200_000).map(|_| format!("{:016x}", rng.below(u64::MAX)));
             let noise = plan_ledger::plan::Json::new(&noise.collect::<String>().into());
             ledger.set_variable(run, "noise", noise, None, "ann").unwrap();
         } else {
             let (limit, by) = (u32::try_from(step).ok(), "ann".to_owned());
-            let scope = plan_ledger::plan::CapScope::Owner("nobody".to_owned());
+            let scope = plan_ledger::plan::CapScope::Owner("unused".to_owned());
             ledger.execute(&plan_ledger::Command::SetCap { scope, limit, by }).unwrap();
         }
         ledger.close().unwrap();
@@ -353,7 +353,7 @@ fn large_base_of_small_snapshots_is_kept() {
 /// full snapshots, found only one.
 #[test]
 fn two_requested_snapshots_are_enough_for_a_prune() {
-    let (disk, environment) = climbed(17);
+    let (disk, environment) = grown(17);
     let mut asked = Vec::new();
     for step in 18..=23 {
         let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
@@ -381,7 +381,7 @@ fn two_requested_snapshots_are_enough_for_a_prune() {
 /// older copy, hid the newest valid snapshots from the scheduler.
 #[test]
 fn snapshot_beyond_the_log_does_not_hide_valid_ones() {
-    let (disk, environment) = climbed(3);
+    let (disk, environment) = grown(3);
     let mut header = SnapshotHeader::decode(&disk.read(&path(&names(&disk)[2])).unwrap()).unwrap();
     header.seq = 21 * STEP;
     header.stored_length = 3 << 20;
@@ -397,7 +397,7 @@ fn snapshot_beyond_the_log_does_not_hide_valid_ones() {
         play(&ledger, step, ledger.head().seq + 20);
         ledger.close().unwrap();
     }
-    assert_eq!(rungs(&disk), [1, 2, 3, 4, 5, 6, 21].map(|step| step * STEP));
+    assert_eq!(snapshot_seqs(&disk), [1, 2, 3, 4, 5, 6, 21].map(|step| step * STEP));
 }
 
 /// Goal: if a delta snapshot is as large as the records it saves, no more are made up to the
@@ -419,8 +419,8 @@ fn large_deltas_are_skipped_until_the_next_full_snapshot() {
         append_unknown(&disk, step * STEP - last - u64::from(step == 17));
         let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
         let noise: String = if step == 17 {
-            let mut dice = crate::dice::Dice(9);
-            (0..320_000).map(|_| format!("{:016x}", dice.below(u64::MAX))).collect()
+            let mut rng = crate::rng::Rng(9);
+            (0..320_000).map(|_| format!("{:016x}", rng.below(u64::MAX))).collect()
         } else {
             step.to_string()
         };
@@ -428,7 +428,7 @@ fn large_deltas_are_skipped_until_the_next_full_snapshot() {
         let noise = plan_ledger::plan::Json::new(&noise.into());
         ledger.set_variable(run, name, noise, None, "ann").unwrap();
         ledger.close().unwrap();
-        let found: Vec<_> = rungs(&disk).iter().map(|seq| seq / STEP).collect();
+        let found: Vec<_> = snapshot_seqs(&disk).iter().map(|seq| seq / STEP).collect();
         assert_eq!(found, expected, "{step}");
     }
 }
