@@ -20,10 +20,10 @@ const MOMENTS: &[(&str, &str)] = &[
     // Since the times of the fixed ledgers, in JSON: in microseconds, and of a budget in seconds.
     (r":\d{13,15}\b", ":[MICROS]"),
     (r#"("part":"wall",[^{}]*"spent":)\d{8,10}\b"#, "$1[SECONDS]"),
-    (r"\bwall time  [\d,]{9,13} s\b", "wall time  [DURATION]"),
-    // The same in text: a thousand days or more, and what is estimated from it.
-    (r"\b\d{4,}d(?: \d+[hms])*", "[TIME]"),
-    (r"\babout \d{4,} h more\b", "about [TIME] more"),
+    (r"\bwall time +[\d,]{9,13} s\b", "wall time  [DAYS]"),
+    // The same in text, a thousand days or more, and what is estimated from it.
+    (r"\b\d{4,}d\b(?: \d+[hms]\b)*", "[DAYS]"),
+    (r"\babout (?:\d+d(?: \d+[hms])*|\d{4,} h) more\b", "about [TIME] more"),
     // Times later than the fixed ledgers': of this run of the tests.
     (r"\b20(?:2[4-9]|[3-9]\d)-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?Z?", "[NOW]"),
     (r"\b(?:170[1-9]|17[1-9]\d|1[89]\d\d|[2-9]\d{3})\d{12}\b", "[NOW_MICROS]"),
@@ -219,12 +219,13 @@ impl Session {
     }
 
     fn normalized(&self, text: &str) -> String {
-        // The columns of a table are as wide as how long ago something was.
-        let text = if text.contains("wall time ") { narrowed(text) } else { text.to_owned() };
         let real = self.path().canonicalize().unwrap();
         let mut text = text.replace(&real.display().to_string(), "[FOLDER]");
         text = text.replace(&self.path().display().to_string(), "[FOLDER]");
-        filtered(&text, &self.filters)
+        text = filtered(&text, &self.filters);
+        // The columns of a table are as wide as how long ago something was.
+        let is_wide = text.contains("[DAYS]") || text.contains(" ago)  ");
+        if is_wide { narrowed(&text) } else { text }
     }
 }
 
