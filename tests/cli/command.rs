@@ -1,5 +1,5 @@
-//! How the tests use the `ledger` binary the way its users do: a folder of their own, a command
-//! line, an exit code, two streams, and a limit to their patience.
+//! Runs the `ledger` binary in a folder of its own, with a time limit, and checks its exit code and
+//! its output.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -11,18 +11,18 @@ use std::time::{Duration, Instant};
 use plan_ledger::plan::{Run, State, StepStatus};
 use plan_ledger::{Environment, LedgerView};
 
-/// No command of these tests takes longer, unless it hangs.
-const PATIENCE: Duration = Duration::from_secs(180);
+/// A command that takes longer hangs.
+const TIME_LIMIT: Duration = Duration::from_secs(180);
 
-/// How often a process is looked at.
-const LOOK_AGAIN: Duration = Duration::from_millis(2);
+/// The pause between two checks of a process.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// A folder in which one test works.
+/// The folder of one test.
 pub(crate) struct Place {
     folder: tempfile::TempDir,
 }
 
-/// What a command came to.
+/// A command that has ended.
 #[derive(Debug)]
 pub(crate) struct Ended {
     args: Vec<String>,
@@ -31,7 +31,7 @@ pub(crate) struct Ended {
     pub(crate) err: String,
 }
 
-/// A command that runs, its streams going to files.
+/// A running command, with its output in files.
 pub(crate) struct Running {
     args: Vec<String>,
     child: Child,
@@ -43,7 +43,7 @@ impl Place {
         Self { folder: tempfile::tempdir().unwrap() }
     }
 
-    /// With a ledger, in which that plan was proposed as run `plan`.
+    /// A folder with a ledger in which that plan is proposed as run `plan`.
     pub(crate) fn planned(plan: &str) -> Self {
         let place = Self::new();
         place.write("plan.yaml", plan);
@@ -66,7 +66,7 @@ impl Place {
         fs::read_to_string(self.path(name)).unwrap_or_default()
     }
 
-    /// `ledger`, to be run in this folder. Workers find `$TALLY` there.
+    /// The command `ledger` in this folder. Workers append lines to `$TALLY`.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = ledger();
         command.args(args).current_dir(self.folder.path()).stdin(Stdio::null());
@@ -74,7 +74,7 @@ impl Place {
         command
     }
 
-    /// `ledger` and these words, parted at spaces, to its end.
+    /// Runs `ledger` with these words, split at spaces.
     pub(crate) fn ledger(&self, line: &str) -> Ended {
         self.ledger_with(&line.split_whitespace().collect::<Vec<_>>())
     }
@@ -83,17 +83,17 @@ impl Place {
         start(&mut self.command(args)).end()
     }
 
-    /// What the workers wrote, one line each.
+    /// The lines that the workers appended.
     pub(crate) fn tally(&self) -> Vec<String> {
         self.read("tally").lines().map(str::to_owned).collect()
     }
 
-    /// The ledger of this folder, folded by somebody who only reads.
+    /// The state of the ledger in this folder, read without its lock.
     pub(crate) fn state(&self) -> State {
         state_of(&self.path(".ledger"))
     }
 
-    /// Everything below the folder, and the content of what is a file.
+    /// All paths below the folder, with the content of files.
     pub(crate) fn snapshot(&self) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
         let mut found = BTreeMap::new();
         let mut folders = vec![self.folder.path().to_owned()];
@@ -112,36 +112,36 @@ impl Place {
     }
 }
 
-/// `ledger`, which heeds Ctrl-C as one does that somebody started by hand: tests in the background of a
-/// script are started to ignore it, and whatever they start would ignore it, too.
+/// The command `ledger` with the default action for Ctrl-C: tests in the background of a script ignore
+/// it, and so would their child processes.
 fn ledger() -> Command {
     if !has_signal("self", "SigIgn", SIGINT) {
         return Command::new(PROGRAM);
     }
     let mut command = Command::new("env");
-    command.args([HEEDING, PROGRAM]);
+    command.args([DEFAULT_SIGINT, PROGRAM]);
     command
 }
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_ledger");
-const HEEDING: &str = "--default-signal=INT";
+const DEFAULT_SIGINT: &str = "--default-signal=INT";
 
 pub(crate) const SIGINT: u32 = 2;
 pub(crate) const SIGTERM: u32 = 15;
 
-/// Whether a signal is in one of the masks that the system tells of a process, if there is one.
+/// Whether a signal is in one of the masks of a process, as `/proc` reports it.
 pub(crate) fn has_signal(process: &str, mask: &str, signal: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let mut lines = status.lines().filter_map(|line| line.strip_prefix(mask)?.strip_prefix(':'));
     lines.any(|mask| u64::from_str_radix(mask.trim(), 16).unwrap() >> (signal - 1) & 1 == 1)
 }
 
-/// Start a command, its streams going to files so that nobody has to empty pipes.
+/// Starts a command with its output in files, so that no pipe can fill up.
 pub(crate) fn start(command: &mut Command) -> Running {
     let streams = tempfile::tempdir().unwrap();
     let file = |name: &str| File::create(streams.path().join(name)).unwrap();
     let args = command.get_args().map(|arg| arg.to_string_lossy().into_owned());
-    let args = args.filter(|arg| ![HEEDING, PROGRAM].contains(&arg.as_str())).collect();
+    let args = args.filter(|arg| ![DEFAULT_SIGINT, PROGRAM].contains(&arg.as_str())).collect();
     let child = command.stdout(file("out")).stderr(file("err")).spawn().unwrap();
     Running { args, child, streams }
 }
@@ -151,7 +151,7 @@ impl Running {
         self.child.id()
     }
 
-    /// Whether it has said so on its standard error, so far.
+    /// Whether these words are on standard error so far.
     pub(crate) fn complained(&self, words: &str) -> bool {
         self.words("err").contains(words)
     }
@@ -161,7 +161,7 @@ impl Running {
     }
 
     pub(crate) fn end(mut self) -> Ended {
-        let give_up = Instant::now() + PATIENCE;
+        let give_up = Instant::now() + TIME_LIMIT;
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 let (out, err) = (self.words("out"), self.words("err"));
@@ -170,9 +170,9 @@ impl Running {
             if Instant::now() >= give_up {
                 self.child.kill().unwrap();
                 self.child.wait().unwrap();
-                panic!("it does not end\n{}\n{}", self.words("out"), self.words("err"));
+                panic!("timed out\n{}\n{}", self.words("out"), self.words("err"));
             }
-            std::thread::sleep(LOOK_AGAIN);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
@@ -189,7 +189,7 @@ impl Running {
         assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
     }
 
-    /// Whether standard output has these words by now.
+    /// Whether these words are on standard output so far.
     pub(crate) fn said(&self, words: &str) -> bool {
         self.words("out").contains(words)
     }
@@ -200,14 +200,14 @@ impl Running {
 }
 
 impl Ended {
-    /// Asserts the exit code, and shows everything if it is another one.
+    /// Asserts the exit code.
     #[track_caller]
     pub(crate) fn code(self, expected: i32) -> Self {
         assert_eq!(self.status.code(), Some(expected), "{self:#?}");
         self
     }
 
-    /// Asserts that standard error says all of these.
+    /// Asserts that standard error contains all of these.
     #[track_caller]
     pub(crate) fn complains(self, expected: &[&str]) -> Self {
         for words in expected {
@@ -216,7 +216,7 @@ impl Ended {
         self
     }
 
-    /// Asserts that standard output says all of these.
+    /// Asserts that standard output contains all of these.
     #[track_caller]
     pub(crate) fn says(self, expected: &[&str]) -> Self {
         for words in expected {
@@ -229,15 +229,14 @@ impl Ended {
         self.status.signal() == Some(9)
     }
 
-    /// Standard output as JSON Lines, each as it is published.
+    /// Standard output as JSON Lines, each checked against its published schema.
     #[track_caller]
     pub(crate) fn lines(&self) -> Vec<serde_json::Value> {
         json_lines(&self.args, &self.out)
     }
 }
 
-/// What a command printed as JSON Lines. Whoever looks at one looks through here, so that all are
-/// checked against what is published.
+/// Parses JSON Lines and checks each against its published schema.
 #[track_caller]
 pub(crate) fn json_lines(args: &[String], out: &str) -> Vec<serde_json::Value> {
     let parse = |line| {
@@ -250,23 +249,23 @@ pub(crate) fn json_lines(args: &[String], out: &str) -> Vec<serde_json::Value> {
     out.lines().map(parse).collect()
 }
 
-/// Say that something cannot be tested here, and so was not.
-#[expect(clippy::print_stdout, reason = "whoever runs the tests should know what they did not do")]
+/// Reports that something cannot be tested here and was skipped.
+#[expect(clippy::print_stdout, reason = "a skipped test should be visible")]
 pub(crate) fn passed_over(why: &str) {
     println!("passed over: {why}");
 }
 
-/// Wait until something holds.
+/// Waits until a condition holds.
 #[track_caller]
 pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let give_up = Instant::now() + PATIENCE;
+    let give_up = Instant::now() + TIME_LIMIT;
     while !holds() {
-        assert!(Instant::now() < give_up, "it never came to this: {what}");
-        std::thread::sleep(LOOK_AGAIN);
+        assert!(Instant::now() < give_up, "timed out: {what}");
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
-/// A ledger folded by somebody who only reads.
+/// The state of a ledger, read without its lock.
 #[track_caller]
 pub(crate) fn state_of(ledger: &Path) -> State {
     let fold = LedgerView::open(ledger, &Environment::system()).unwrap().fold(u64::MAX).unwrap();

@@ -1,4 +1,4 @@
-//! `ledger drill`: the seed test as a command, over the plans that it is promised for.
+//! `ledger drill` over the example plans and over plans of other tools.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use super::command::{Ended, Place, passed_over};
 
 const PLANS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/plans/");
 
-/// Plans that other tools made, which are not part of the repository.
+/// Plans of other tools, which are not part of the repository.
 pub(crate) fn shared_plan(name: &str) -> Option<PathBuf> {
     let folder = std::env::var_os("PLAN_LEDGER_PLANS").map_or_else(
         || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/plans")),
@@ -35,9 +35,9 @@ const CHECKS: [&str; 7] = [
     "cost 0",
 ];
 
-/// Goal: the README's command works as it stands, and says what it proved.
+/// The drill of the README passes and prints its checks.
 #[test]
-fn the_example_plan_passes_its_drill() {
+fn example_plan_passes_its_drill() {
     let place = Place::new();
     let plan = format!("{PLANS}migration.yaml");
     let ended = drill(&place, &plan, &[]).code(0).says(&["killed at step 37", "all checks hold"]);
@@ -48,9 +48,9 @@ fn the_example_plan_passes_its_drill() {
     assert!(place.snapshot().is_empty(), "a drill leaves nothing behind");
 }
 
-/// Goal: there is no step at which a kill does harm, alone or with others in flight.
+/// A kill at any step does no harm, with one or several steps in flight.
 #[test]
-fn every_step_of_a_small_plan_can_be_the_one() {
+fn small_plan_survives_a_kill_at_every_step() {
     let place = Place::new();
     let plan = format!("{PLANS}tiny.yaml");
     for kill_at in 1..=6 {
@@ -63,19 +63,18 @@ fn every_step_of_a_small_plan_can_be_the_one() {
     drill(&place, &plan, &["--kill-at", "0"]).code(2).complains(&["--kill-at"]);
 }
 
-/// Story: who tried the drill on a plan of their own, of fewer than 37 steps, was told that
-/// `--kill-at 37` was wrong, which they had not said.
+/// Without `--kill-at`, a plan of fewer than 37 steps is killed in its middle.
 #[test]
-fn a_small_plan_is_killed_in_its_middle() {
+fn small_plan_is_killed_in_its_middle() {
     let place = Place::new();
     drill(&place, &format!("{PLANS}tiny.yaml"), &[]).code(0).says(&["killed at step 3"]);
     place.write("one.yaml", "steps: [{id: a}]");
     drill(&place, "one.yaml", &[]).code(0).says(&["killed at step 1"]);
 }
 
-/// Goal: a plan that another tool made, 145 nodes large, passes wherever it is killed.
+/// A task-master plan of 145 steps passes at several steps.
 #[test]
-fn the_task_master_plan_passes_everywhere() {
+fn task_master_plan_passes_its_drill() {
     let Some(plan) = shared_plan("taskmaster-testcraft.json") else { return };
     let place = Place::new();
     for kill_at in ["1", "37", "100", "145"] {
@@ -85,9 +84,9 @@ fn the_task_master_plan_passes_everywhere() {
     drill(&place, plan.to_str().unwrap(), &["--kill-at", "146"]).code(2).complains(&["145 steps"]);
 }
 
-/// Goal: a program can read what a drill found.
+/// `--json` prints the checks and a summary.
 #[test]
-fn a_drill_speaks_json() {
+fn drill_prints_checks_as_json() {
     let place = Place::new();
     let plan = format!("{PLANS}tiny.yaml");
     let lines = drill(&place, &plan, &["--kill-at", "3", "--json"]).code(0).lines();
@@ -101,10 +100,9 @@ fn a_drill_speaks_json() {
     assert_eq!(summary["holds"], true);
 }
 
-/// Goal: what a drill leaves when asked to is there to be looked at, and it takes over no folder
-/// of somebody else.
+/// `--keep` keeps the ledgers, and rejects a folder that is not empty.
 #[test]
-fn a_drill_keeps_its_ledgers_when_asked() {
+fn drill_keeps_its_ledgers_on_request() {
     let place = Place::new();
     let plan = format!("{PLANS}tiny.yaml");
     drill(&place, &plan, &["--kill-at", "3", "--keep", "kept"]).code(0).says(&["kept in kept"]);
@@ -117,10 +115,9 @@ fn a_drill_keeps_its_ledgers_when_asked() {
     assert!(place.snapshot() == before);
 }
 
-/// Goal: a plan that asks people is drilled to its end, before and after the kill: it ended as
-/// "waiting for somebody".
+/// A drill answers the questions of a plan, before and after the kill.
 #[test]
-fn a_drill_answers_what_the_plan_asks_of_people() {
+fn drill_answers_questions() {
     let place = Place::new();
     let plan = r#"
 title: Gated
@@ -134,7 +131,7 @@ steps:
     goal: Announce.
     after: [deploy]
     gate:
-      question: Tell everybody?
+      question: Announce it?
       deadline_seconds: 3600
       on_timeout: { answer: "no" }
 "#;
@@ -147,10 +144,9 @@ steps:
     told.code(0).says(&["drill"]);
 }
 
-/// Goal: every change that a small run makes to the disk may be its last, with steady agents and
-/// with flaky ones; people and programs are told what was tried.
+/// A small run survives a crash at every change of the disk, with steady and with flaky agents.
 #[test]
-fn every_crash_of_a_small_plan_is_survived() {
+fn small_plan_survives_every_crash() {
     let place = Place::new();
     let plan = format!("{PLANS}tiny.yaml");
     for agents in ["steady", "flaky"] {
@@ -160,7 +156,7 @@ fn every_crash_of_a_small_plan_is_survived() {
         assert_eq!((&line["type"], &line["holds"]), (&"every_crash".into(), &true.into()));
         let count = |field: &str| line[field].as_u64().unwrap();
         assert!(count("points") > 40 && count("lives") == 4 * count("points"), "{line}");
-        assert!(count("executed_twice") > 0, "no crash came in flight: {line}");
+        assert!(count("executed_twice") > 0, "no crash with a step in flight: {line}");
     }
     let one = ["--every-crash", "--at", "20", "--max-parallel", "1"];
     drill(&place, &plan, &one).code(0).says(&["receipts lost: 0", "cost: 0", "all checks hold"]);
@@ -171,10 +167,9 @@ fn every_crash_of_a_small_plan_is_survived() {
     assert!(place.snapshot().is_empty(), "nothing is written to the real disk");
 }
 
-/// Story: a drill of a plan that comes to wait said "killed-second-2 ended with exit status: 3:" and
-/// nothing else. Goal: it says what the plan waits for.
+/// A drill of a plan that waits for something else than a question names it.
 #[test]
-fn a_drill_says_what_its_plan_waits_for() {
+fn drill_names_what_its_plan_waits_for() {
     let place = Place::new();
     place.write("plan.yaml", "steps: [{id: a}, {id: b, after: [a]}]\nbudget: {attempts: 1}");
     let told = drill(&place, "plan.yaml", &["--kill-at", "1"]).code(6);

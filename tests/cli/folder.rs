@@ -1,11 +1,11 @@
-//! Which ledger a command means that is told none, or told it twice.
+//! The ledger of a command that is given none, or two.
 
 use super::command::{Place, start};
 
-/// Goal: whoever is told no folder takes that of `LEDGER_DIR`, or `.ledger`, in every command that
-/// looks; a word that is a command of `inspect` is no folder; and a ledger is named once.
+/// Without a folder, every reading command uses `LEDGER_DIR`, or `.ledger`. The name of a command of
+/// `inspect` is not taken as a folder, and a ledger cannot be given twice.
 #[test]
-fn the_folder_may_be_left_out() {
+fn folder_is_optional() {
     let place = Place::new();
     place.write("plan.yaml", "steps: [{id: a}]");
     place.ledger("init").code(0);
@@ -43,18 +43,17 @@ fn the_folder_may_be_left_out() {
     for line in ["inspect .ledger --ledger .ledger", "verify .ledger --ledger records"] {
         place.ledger(line).code(2).complains(&["the ledger is given twice"]);
     }
-    // A file that is there is never written over, and to say so has one code.
+    // An existing file is never overwritten.
     for line in ["export -o plan.yaml", "inspect export --to plan.yaml", "archive --to plan.yaml"] {
         place.ledger(line).code(2).complains(&["plan.yaml already exists"]);
     }
 }
 
-/// Story: the help of every command that reads says that it takes an archive's file, too; the export of one,
-/// and the list of its large outputs, were refused with "not a ledger".
+/// `export` and `blobs` read an archive like a ledger.
 #[test]
-fn an_archive_is_exported_and_its_outputs_are_listed() {
+fn archive_is_exported_and_its_blobs_are_listed() {
     let place = Place::new();
-    // More than the first segment takes, and an output that is no part of the log.
+    // More than the first segment holds, and an output that is stored as a blob.
     let inline = |n: u32| format!("  - {{id: s{n}, command: 'printf %060000d 7'}}\n");
     let inline: String = (0..24).map(inline).collect();
     place.write(

@@ -247,7 +247,7 @@ fn the_summary_tells_people_what_is_going_on() {
         .has("run small (1): running")
         .has("): Small \\u{1b}[31mplan")
         .has("] 1/6 accepted, 1 failed, 1 waiting for verdicts, 1 in doubt, 2 waiting")
-        .has("1 variable, cost 0.000000 and 0 tokens")
+        .has("1 variable, cost $0.00")
         .has("wait for verdicts  #2 slow")
         .has("in doubt  #3 mail")
         .has("#4 never  1         transient  never works")

@@ -119,7 +119,7 @@ fn claude_code_recipe_retries_and_counts_costs() {
     test.set_answer(0, &claude_answer("I could not", "error_during_execution"));
     test.set_answer(1, &claude_answer(r#"{"rows": 3}"#, "success"));
     let worker = recipe("claude-code.sh");
-    test.run(&["--worker", &worker]).code(0).says(&["cost 0.025000 and 434 tokens"]);
+    test.run(&["--worker", &worker]).code(0).says(&["cost $0.025 and 434 tokens"]);
     let words = test.arguments(0);
     assert_eq!((words[0].as_str(), words.last().unwrap().as_str()), ("-p", "m"));
     assert!(words[1].contains("previous_attempts"), "{words:?}");

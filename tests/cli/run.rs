@@ -1,4 +1,4 @@
-//! `ledger run` as its user sees it: what a run does, says and returns, again and again.
+//! `ledger run` as a user sees it: what a run does, prints and returns.
 
 use std::io::Read as _;
 use std::process::{Command, Stdio};
@@ -8,10 +8,10 @@ use plan_ledger::plan::{Ending, Run, RunStatus, StepStatus, execution_state};
 
 use super::command::{Place, ids, json_lines, start, wait_until};
 
-/// Counts itself outside the ledger, from its beginning to its end.
+/// A shell command that counts its start outside the ledger.
 const COUNTED: &str = r#"echo "+ $LEDGER_STEP $LEDGER_ATTEMPT" >> "$TALLY"; "#;
 
-/// Three steps in a row that count themselves.
+/// Three steps in a row that count their executions.
 fn chain() -> String {
     let step = |id: &str, after: &str| {
         format!("  - id: {id}\n    after: [{after}]\n    command: echo $LEDGER_STEP >> $TALLY\n")
@@ -19,9 +19,9 @@ fn chain() -> String {
     format!("title: chain\nsteps:\n{}{}{}", step("a", ""), step("b", "a"), step("c", "b"))
 }
 
-/// Goal: running a finished run again is harmless, says so and costs nothing.
+/// Running a finished run again dispatches nothing and costs nothing.
 #[test]
-fn a_done_run_says_so_and_deals_nothing() {
+fn finished_run_dispatches_nothing() {
     let place = Place::new();
     place.write("plan.yaml", chain());
     place.ledger("run plan.yaml").code(0).says(&["run plan: done", "3 of 3 steps accepted"]);
@@ -33,10 +33,10 @@ fn a_done_run_says_so_and_deals_nothing() {
     assert_eq!(place.state().seq, seq, "a run that is over grows no more");
 }
 
-/// Goal: a plan that changed under a run is never taken over in silence, and work that did not
-/// change is never done again.
+/// A changed plan file is shown as a difference and used only with `--replan`. Unchanged work is not
+/// done again.
 #[test]
-fn a_changed_plan_is_shown_and_taken_over_only_when_asked() {
+fn changed_plan_needs_replan() {
     let place = Place::new();
     let first = chain() + "test_criteria: [{text: all is well}]\n";
     place.write("plan.yaml", &first);
@@ -73,7 +73,7 @@ fn a_changed_plan_is_shown_and_taken_over_only_when_asked() {
     assert_eq!(place.state().runs.len(), 2);
 }
 
-/// Goal: what a file says is done is not done again, is counted, and can be dealt all the same.
+/// Steps that the file marks as done are counted and not done again, except with `--fresh`.
 #[test]
 fn done_marks_are_taken_over_unless_fresh() {
     let place = Place::new();
@@ -91,15 +91,15 @@ fn done_marks_are_taken_over_unless_fresh() {
     assert_eq!(place.tally(), ["3"]);
     let fresh = [&worker[..], &["--run", "fresh", "--fresh"]].concat();
     place.ledger_with(&fresh).code(0).says(&["4 of 4 steps accepted\n"]);
-    let mut dealt = place.tally()[1..].to_vec();
-    dealt.sort();
-    assert_eq!(dealt, ["1", "2", "3", "4"]);
+    let mut executed = place.tally()[1..].to_vec();
+    executed.sort();
+    assert_eq!(executed, ["1", "2", "3", "4"]);
 }
 
-/// Goal: a step that fails is tried as often as it may be, its failure is named, the rest goes
-/// on, and the run can be taken up once the cause is gone.
+/// A failing step uses all its attempts and its failure is reported; other steps continue, and
+/// `--retry-failed` continues the run once the cause is gone.
 #[test]
-fn failures_are_retried_named_and_can_be_taken_up_again() {
+fn failures_are_retried_and_reported() {
     let place = Place::new();
     place.write(
         "plan.yaml",
@@ -118,7 +118,7 @@ fn failures_are_retried_named_and_can_be_taken_up_again() {
     ]);
     assert_eq!(place.tally(), ["1", "2", "3"]);
     place.ledger("run plan.yaml").code(1).complains(&["has failed", "--retry-failed"]);
-    assert_eq!(place.tally().len(), 3, "a failed run deals nothing by itself");
+    assert_eq!(place.tally().len(), 3, "a failed run dispatches nothing by itself");
     place.ledger("run plan.yaml --retry-failed").code(1).says(&["1 failed"]);
     place.write("repaired", "");
     place.ledger("run plan.yaml --retry-failed").code(0).says(&["3 of 3 steps accepted"]);
@@ -126,10 +126,10 @@ fn failures_are_retried_named_and_can_be_taken_up_again() {
     place.ledger("run plan.yaml --retry-failed").code(0).complains(&["is done"]);
 }
 
-/// Goal: what only a person can judge waits for one, by name, with the command to type; a worker
-/// cannot be its own judge.
+/// Text criteria wait for a person, and the summary has the command to run. A worker cannot judge its
+/// own work.
 #[test]
-fn text_criteria_wait_for_somebody() {
+fn text_criteria_wait_for_a_person() {
     let place = Place::new();
     place.write(
         "plan.yaml",
@@ -146,7 +146,7 @@ test_criteria: [{text: the reader is happy}]
     let json = place.ledger("run plan.yaml --json").code(3).lines();
     assert_eq!(json.last().unwrap()["waiting_for"][0]["step"], "draft");
     place.ledger("accept plan draft --by process/1").code(6);
-    place.ledger("accept plan nobody --by ana").code(2).complains(&["nobody"]);
+    place.ledger("accept plan unknown --by ana").code(2).complains(&["unknown"]);
     place.ledger("accept other draft --by ana").code(2).complains(&["other", "plan"]);
     place.ledger("reject plan draft --by ana").code(0);
     place.ledger("run plan.yaml").code(3).says(&waits).says(&["2 attempts in total"]);
@@ -159,10 +159,10 @@ test_criteria: [{text: the reader is happy}]
     assert_eq!(place.tally(), ["printed"]);
 }
 
-/// Goal: a step that must not be done twice is not dealt again behind anybody's back, and either
-/// answer leads on.
+/// A non-idempotent step whose attempt was lost is dispatched again only after a person answers; both
+/// answers continue the run.
 #[test]
-fn a_doubt_is_asked_about_and_answered_both_ways() {
+fn unknown_outcome_waits_for_an_answer() {
     for (answer, executions) in [("landed", 1), ("did-not-happen", 2)] {
         let place = Place::new();
         place.write(
@@ -181,7 +181,7 @@ fn a_doubt_is_asked_about_and_answered_both_ways() {
             ["the outcome of step 1 (mail) is unknown", "ledger answer plan mail did-not-happen"];
         place.ledger("run plan.yaml").code(3).says(&waits);
         place.ledger("run plan.yaml").code(3).says(&waits);
-        assert_eq!(place.tally().len(), 1, "it is not dealt again before the answer");
+        assert_eq!(place.tally().len(), 1, "it is not dispatched again before the answer");
         place.ledger(&format!("answer plan mail {answer} --by ana")).code(0);
         place.ledger(&format!("answer plan mail {answer} --by ana")).code(6);
         place.ledger("run plan.yaml").code(0).says(&["2 of 2 steps accepted"]);
@@ -189,7 +189,7 @@ fn a_doubt_is_asked_about_and_answered_both_ways() {
     }
 }
 
-/// Goal: caps hold, whichever of them is the tightest: measured outside the ledger.
+/// The tightest cap holds, measured outside the ledger.
 #[test]
 fn caps_are_never_exceeded() {
     let most = |place: &Place| {
@@ -201,7 +201,7 @@ fn caps_are_never_exceeded() {
         (tally.len(), running.max().unwrap())
     };
     let steps: String = (0..16).map(|n| format!("  - {{id: s{n}, owner: o{}}}\n", n % 2)).collect();
-    // Nobody ends before as many are at work as may be, and each is there a while longer.
+    // No worker ends before the expected number runs at once, and each runs a while longer.
     let worker = |expected: i32| {
         let wait = format!("while test $(grep -c + $TALLY) -lt {expected}; do sleep 0.01; done");
         format!("{COUNTED} {wait}; sleep 0.06; echo \"-\" >> $TALLY")
@@ -229,9 +229,9 @@ fn caps_are_never_exceeded() {
     assert_eq!(most(&place), (32, 3), "a cap that was set by a command");
 }
 
-/// Goal: the first Ctrl-C lets the work in hand end and loses nothing; the second ends it.
+/// The first Ctrl-C waits for running workers and loses nothing; the second one ends them.
 #[test]
-fn interrupts_drain_and_the_second_one_kills() {
+fn first_interrupt_drains_and_second_kills() {
     const WAIT: &str = "while ! test -e open; do sleep 0.01; done; echo done";
     let place = Place::new();
     let step = |n| format!("  - {{id: s{n}, command: '{COUNTED} {WAIT}'}}\n");
@@ -239,9 +239,9 @@ fn interrupts_drain_and_the_second_one_kills() {
     let run = ["run", "plan.yaml", "--max-parallel", "2"];
 
     let running = start(&mut place.command(&run));
-    wait_until("two are at work", || place.tally().len() == 2);
+    wait_until("two workers run", || place.tally().len() == 2);
     running.signal("INT");
-    wait_until("it has heard it", || running.complained("stopping: no more"));
+    wait_until("it drains", || running.complained("stopping: no more"));
     place.write("open", "");
     let ended = running.end().code(3);
     let ended = ended.complains(&["stopping: no more steps are dispatched; 2 still running"]);
@@ -251,10 +251,10 @@ fn interrupts_drain_and_the_second_one_kills() {
 
     std::fs::remove_file(place.path("open")).unwrap();
     let running = start(&mut place.command(&run));
-    wait_until("two more are at work", || place.tally().len() == 4);
+    wait_until("two more workers run", || place.tally().len() == 4);
     running.signal("INT");
-    // Two that it finds at once are one to it.
-    wait_until("it has heard it", || running.complained("stopping: no more"));
+    // Two signals that arrive at once count as one.
+    wait_until("it drains", || running.complained("stopping: no more"));
     running.signal("TERM");
     running.end().code(3).says(&["2 of 6 steps accepted", "2 lost"]);
     assert!(place.state().in_flight.is_empty());
@@ -264,9 +264,9 @@ fn interrupts_drain_and_the_second_one_kills() {
     assert_eq!(place.tally().len(), 8);
 }
 
-/// Goal: nothing that a worker prints, and no way for it to end, harms a run.
+/// No output and no end of a worker harms a run.
 #[test]
-fn workers_may_print_rubbish_and_die() {
+fn misbehaving_workers_fail_only_their_step() {
     let place = Place::new();
     place.write(
         "plan.yaml",
@@ -290,7 +290,7 @@ steps:
     let place = Place::new();
     let bad = [
         ("killed", "kill -9 $$", "killed by signal 9"),
-        ("nobody", "no-such-program-xyz", "exit status 127"),
+        ("missing", "no-such-program-xyz", "exit status 127"),
         ("huge", "head -c 9000000 /dev/zero", "longer than"),
         ("garbage", "echo garbage > $LEDGER_RECEIPT", "LEDGER_RECEIPT is not a receipt"),
         ("bytes", "head -c 99 /dev/urandom > $LEDGER_RECEIPT", "LEDGER_RECEIPT is not a receipt"),
@@ -298,7 +298,7 @@ steps:
         ("field", r#"echo "{\"outcome\": \"failed\", \"z\": 1}" > $LEDGER_RECEIPT"#, "`z`"),
         ("empty", ": > $LEDGER_RECEIPT", "LEDGER_RECEIPT is not a receipt"),
         ("folder", "mkdir $LEDGER_RECEIPT", "LEDGER_RECEIPT is not a receipt"),
-        // The runner waited in vain for somebody who writes into it, and no time-out ended anything.
+        // Opening a pipe without a writer would block the runner and its time-outs.
         ("pipe", "mkfifo $LEDGER_RECEIPT", "it is no regular file"),
         ("device", "ln -s /dev/zero $LEDGER_RECEIPT", "it is no regular file"),
         ("slow", "sleep 50", "timed out after 1 s"),
@@ -321,9 +321,9 @@ steps:
     }
 }
 
-/// Goal: a worker that writes its own receipt is believed to the letter.
+/// A receipt file of a worker is recorded as it is.
 #[test]
-fn a_receipt_file_is_honoured() {
+fn receipt_file_is_recorded() {
     let place = Place::new();
     place.write(
         "good.json",
@@ -343,7 +343,7 @@ fn a_receipt_file_is_honoured() {
     ended.says(&[
         "1 of 2 steps accepted",
         "step 2 (bad): deterministic: no",
-        "cost 1.500000 and 12",
+        "cost $1.50 and 12 tokens",
     ]);
     let state = place.state();
     let run = state.run_named("plan").unwrap();
@@ -353,9 +353,9 @@ fn a_receipt_file_is_honoured() {
     assert_eq!(run.step_named("bad").and_then(|step| run.step(step)).unwrap().attempts, 1);
 }
 
-/// Goal: results travel from one step to the next, and the hand-off is what its format promises.
+/// Outputs become inputs of later steps, and the hand-off matches its published format.
 #[test]
-fn outputs_become_the_inputs_of_the_next_step() {
+fn outputs_become_inputs_of_the_next_step() {
     let place = Place::new();
     place.write(
         "plan.yaml",
@@ -391,10 +391,9 @@ steps:
     assert!(environment.lines().any(|each| each == token));
 }
 
-/// Story: a worker returned the number of an order, 1234567890123456789, and the next one shipped
-/// 1234567890123456800; a variable that somebody set to 2^53 + 1 was 2^53.
+/// Whole numbers up to 64 bits keep all their digits in outputs and variables: 2^53 + 1 is not rounded.
 #[test]
-fn whole_numbers_reach_the_next_step_with_all_their_digits() {
+fn whole_numbers_keep_all_digits() {
     let place = Place::new();
     place.write(
         "plan.yaml",
@@ -417,21 +416,22 @@ fn whole_numbers_reach_the_next_step_with_all_their_digits() {
     place.ledger("verify .ledger --level replay").code(0);
 }
 
-/// Goal: one ledger, one writer: the second is told who has it, and disturbs nothing.
+/// A second runner is rejected with the name of the lock holder and disturbs nothing; other commands
+/// are served by the first runner.
 #[test]
-fn a_second_runner_is_told_who_holds_the_ledger() {
+fn second_runner_is_rejected_with_the_lock_holder() {
     let place = Place::new();
     place.write(
         "plan.yaml",
         "steps: [{id: long, command: 'echo x >> $TALLY; while ! test -e open; do sleep 0.01; done'}]",
     );
     let running = start(&mut place.command(&["run", "plan.yaml"]));
-    wait_until("the first is at work", || !place.tally().is_empty());
+    wait_until("the first runner works", || !place.tally().is_empty());
     let holder = format!("process {}", running.id());
     for line in ["run plan.yaml", "run plan.yaml --run other"] {
         place.ledger(line).code(5).complains(&["held by another process", &holder]);
     }
-    // What is no run is carried out by the first.
+    // The first runner carries out other requests.
     place.ledger("accept plan long --by ana").code(6).complains(&["the step is dispatched"]);
     place.ledger("set colour blue").code(0);
     place.write("open", "");
@@ -439,10 +439,10 @@ fn a_second_runner_is_told_who_holds_the_ledger() {
     assert_eq!(place.tally().len(), 1);
 }
 
-/// Goal: of several runners that start at once on a ledger that is not there yet, one makes it
-/// and runs; the others are told that it is held, or find the run done.
+/// Of several runners that start at once without a ledger, one creates it and runs; the others find it
+/// locked, or the run done.
 #[test]
-fn runners_that_start_together_do_not_trip_over_each_other() {
+fn concurrent_runners_create_one_ledger() {
     for _ in 0..5 {
         let place = Place::new();
         place.write("plan.yaml", "steps: [{id: one, command: 'echo x >> $TALLY; sleep 0.05'}]");
@@ -456,10 +456,9 @@ fn runners_that_start_together_do_not_trip_over_each_other() {
     }
 }
 
-/// Goal: a reader of the output that goes away stops nothing, and what is not a terminal gets
-/// plain text.
+/// A reader that closes the output stops nothing, and output that is not a terminal is plain text.
 #[test]
-fn output_may_go_anywhere() {
+fn closed_output_does_not_stop_the_run() {
     for options in ["", "--json"] {
         let place = Place::new();
         place.write("plan.yaml", chain());
@@ -484,7 +483,7 @@ fn output_may_go_anywhere() {
     }
 }
 
-/// Goal: every line of `--json` is JSON, from the first to a summary that agrees with the ledger.
+/// Every line of `--json` is JSON, and the summary agrees with the ledger.
 #[test]
 fn json_lines_are_json_and_end_with_the_summary() {
     let place = Place::new();
@@ -502,14 +501,13 @@ fn json_lines_are_json_and_end_with_the_summary() {
     assert_eq!(ids(run, StepStatus::Accepted), ["a", "b", "c"]);
 }
 
-/// Goal: a terminal that goes away stops the run in good order, unless the run was told not to
-/// care.
+/// A terminal that closes drains the run, unless the run ignores SIGHUP.
 #[test]
-fn a_hang_up_drains_unless_it_is_ignored() {
+fn hang_up_drains_unless_ignored() {
     const WORK: &str = "echo x >> $TALLY; while ! test -e open; do sleep 0.01; done";
-    // Whoever runs this test may have been told not to care, and would pass that on.
+    // The process that runs this test may ignore SIGHUP and pass that on.
     let cases = [("exec env --default-signal=HUP", 3, 1), ("trap '' HUP; exec", 0, 2)];
-    for (prefix, code, dealt) in cases {
+    for (prefix, code, executed) in cases {
         let place = Place::new();
         let steps = format!("steps:\n  - {{id: a, command: '{WORK}'}}\n  - {{id: b, after: [a], ");
         place.write("plan.yaml", steps + "command: 'echo y >> $TALLY'}\n");
@@ -517,20 +515,20 @@ fn a_hang_up_drains_unless_it_is_ignored() {
         let mut shell = std::process::Command::new("sh");
         shell.args(["-c", &script]).current_dir(place.path("")).env("TALLY", place.path("tally"));
         let running = start(&mut shell);
-        wait_until("a worker is at work", || !place.tally().is_empty());
+        wait_until("a worker runs", || !place.tally().is_empty());
         running.signal("HUP");
         std::thread::sleep(Duration::from_millis(150));
         place.write("open", "");
         running.end().code(code);
-        assert_eq!(place.tally().len(), dealt);
+        assert_eq!(place.tally().len(), executed);
         assert!(place.state().in_flight.is_empty());
         place.ledger("run plan.yaml").code(0);
     }
 }
 
-/// Goal: nothing that a worker prints reaches the terminal's controls by way of our messages.
+/// Control characters that a worker prints are escaped in messages.
 #[test]
-fn colours_of_workers_do_not_colour_our_messages() {
+fn control_characters_of_workers_are_escaped() {
     let place = Place::new();
     place.write(
         "plan.yaml",
@@ -552,9 +550,9 @@ fn colours_of_workers_do_not_colour_our_messages() {
     assert!(!ended.out.contains("\nmore"), "one line for one failure: {}", ended.out);
 }
 
-/// Goal: an answer that could not be written is no success.
+/// Standard output that is full is an error.
 #[test]
-fn an_output_that_is_full_is_told() {
+fn full_output_is_an_error() {
     for options in ["", "--json"] {
         let place = Place::new();
         place.write("plan.yaml", chain());
@@ -568,10 +566,9 @@ fn an_output_that_is_full_is_told() {
     }
 }
 
-/// Goal: every command that a summary tells people to type can be typed, whatever steps are
-/// called.
+/// The commands that a summary suggests work for every step id.
 #[test]
-fn what_people_are_told_to_type_works() {
+fn suggested_commands_work_for_every_step_id() {
     let place = Place::new();
     let ids = ["plan", "a b'c", "--help", "-", "37", "#2"];
     let step = |id: &&str| {
@@ -596,10 +593,10 @@ fn what_people_are_told_to_type_works() {
     place.ledger_with(&run).code(0).complains(&["is done"]);
 }
 
-/// Story: the lines of a run went to a program that was busy, and did not read them: no time-out was enforced
-/// until it did, no lease was kept, and nothing was dealt. Whoever is slow to read is told everything later.
+/// A program that does not read its lines must not stall time-outs, leases and dispatch; it gets all
+/// lines later.
 #[test]
-fn a_run_does_not_wait_for_who_reads_its_lines() {
+fn slow_reader_does_not_stall_the_run() {
     // More than a pipe holds.
     let titled =
         |n: u32| format!("  - {{id: s{n}, title: '{}', command: 'true'}}\n", "t".repeat(4000));
@@ -627,10 +624,9 @@ fn a_run_does_not_wait_for_who_reads_its_lines() {
     assert_eq!(lines[lines.len() - 2]["message"], "timed out after 1 s");
 }
 
-/// Story: after another plan, or in a fork, the summary of a run counted the attempts at the steps that were
-/// still in the plan, and every other command all of them; the cost was that of all.
+/// The summary counts the attempts of all steps, also of those that a later plan version removed.
 #[test]
-fn a_summary_counts_attempts_as_every_other_command_does() {
+fn summary_counts_attempts_of_removed_steps() {
     let place = Place::new();
     let once = "retry: {max_attempts: 1}";
     let first = format!(
@@ -645,10 +641,10 @@ fn a_summary_counts_attempts_as_every_other_command_does() {
     assert_eq!(ended.lines().last().unwrap()["attempts"], counted);
 }
 
-/// Story: a file grew beyond what `ulimit -f` allows, and the runner was killed by SIGXFSZ, its workers left
-/// behind. It is told like a full disk; a worker gets the signal as ever.
+/// A file that exceeds `ulimit -f` is reported like a full disk instead of killing the runner with
+/// SIGXFSZ; workers still get the signal.
 #[test]
-fn a_file_that_may_not_grow_is_an_error_and_no_death() {
+fn file_size_limit_is_an_error() {
     let place = Place::new();
     place.write(
         "plan.yaml",

@@ -40,16 +40,16 @@ pub(crate) struct LabArgs {
 #[derive(Debug, Subcommand)]
 enum LabTask {
     /// Crash short workloads at every change of a simulated disk, and check what is left
-    Run(RunArgs),
+    Run(LabRunArgs),
     /// Replay one case
-    Replay(ReplayArgs),
+    Replay(LabReplayArgs),
     /// Use one ledger for a long time, crash it over and over, and read it all the while
-    Endure(EndureArgs),
+    Endure(LabEndureArgs),
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-struct RunArgs {
+struct LabRunArgs {
     /// The maximum number of operations of a workload
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=8))]
     ops: u32,
@@ -78,14 +78,14 @@ struct RunArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-struct ReplayArgs {
+struct LabReplayArgs {
     /// The case, as a run printed it
     case: String,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-struct EndureArgs {
+struct LabEndureArgs {
     /// How many operations
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     ops: u64,
@@ -114,7 +114,7 @@ pub(crate) fn lab(args: &LabArgs) -> Result<Code, Failure> {
     }
 }
 
-fn replay_case(args: &ReplayArgs) -> Result<Code, Failure> {
+fn replay_case(args: &LabReplayArgs) -> Result<Code, Failure> {
     let Some(case) = Case::parse(&args.case) else {
         let message = format!(
             "`{}` is not a case\nhint: `ledger lab run` prints the case that failed",
@@ -131,7 +131,7 @@ fn replay_case(args: &ReplayArgs) -> Result<Code, Failure> {
     }
 }
 
-fn run_endurance(args: &EndureArgs) -> Result<Code, Failure> {
+fn run_endurance(args: &LabEndureArgs) -> Result<Code, Failure> {
     let start = Instant::now();
     let bar = progress_bar(usize::try_from(args.ops).unwrap_or(usize::MAX));
     let outcome = soak(args.ops, args.seed, &mut |endured| bar.set_position(endured.ops));
@@ -161,7 +161,7 @@ fn report_broken(broken: &FailingCase) -> Result<Code, Failure> {
     Ok(Code::Failed)
 }
 
-fn run(args: &RunArgs) -> Result<Code, Failure> {
+fn run(args: &LabRunArgs) -> Result<Code, Failure> {
     let start = Instant::now();
     let all = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let jobs = args.jobs.unwrap_or(all);
@@ -199,7 +199,7 @@ fn run(args: &RunArgs) -> Result<Code, Failure> {
 }
 
 /// Lets the disks fail and lie.
-fn inject_faults(args: &RunArgs, ops: u32, is_late: &dyn Fn() -> bool) -> Result<Code, Failure> {
+fn inject_faults(args: &LabRunArgs, ops: u32, is_late: &dyn Fn() -> bool) -> Result<Code, Failure> {
     let start = Instant::now();
     let all = ExploreScope { ops, ..ExploreScope::FULL }.workloads();
     let bar = progress_bar(usize::try_from(all).unwrap_or(usize::MAX));
@@ -226,7 +226,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn tally_json(tally: &ExploreReport, args: &RunArgs, seconds: f64) -> Value {
+fn tally_json(tally: &ExploreReport, args: &LabRunArgs, seconds: f64) -> Value {
     json!({
         "type": "lab",
         "ops": args.ops,
@@ -257,7 +257,7 @@ fn tally_json(tally: &ExploreReport, args: &RunArgs, seconds: f64) -> Value {
     })
 }
 
-fn tally_text(tally: &ExploreReport, args: &RunArgs, seconds: f64) -> Vec<String> {
+fn tally_text(tally: &ExploreReport, args: &LabRunArgs, seconds: f64) -> Vec<String> {
     vec![
         format!(
             "{} of {} workloads of up to {} operations, seed {}, {}, {seconds:.0} s",

@@ -21,7 +21,7 @@ use plan_ledger::log::{
 };
 
 use crate::options::{LedgerFolder, environment_for};
-use crate::output::{Code, Failure, LongTask, Unit, escape_lines, print_raw_to};
+use crate::output::{Code, Failure, LongTask, ProgressUnit, escape_lines, print_raw_to};
 use crate::protocol::counted;
 
 const EXAMPLES: &str = "\
@@ -112,7 +112,7 @@ pub(super) fn verify_ledger(
                        check chain values";
         return Err(Failure::Usage(message.to_owned()));
     }
-    let task = LongTask::start(Unit::Bytes, dir)?;
+    let task = LongTask::start(ProgressUnit::Bytes, dir)?;
     let jobs = options.jobs.unwrap_or_else(default_jobs);
     let watch = |progress: VerifyProgress| {
         let message = match progress.phase {
@@ -206,7 +206,7 @@ fn text(report: &VerifyReport, target: VerifyTarget<'_>) -> String {
     let condition = match report.condition() {
         LedgerCondition::Whole => "whole",
         LedgerCondition::Damaged => "damaged",
-        LedgerCondition::Newer => "partly written by a newer version; use a newer `ledger`",
+        LedgerCondition::Newer => "partly written by a newer program; use a newer `ledger`",
         LedgerCondition::Stopped => "unknown: the check was stopped",
     };
     lines.push(format!("ledger {dir}: {condition}"));

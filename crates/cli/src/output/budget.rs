@@ -66,7 +66,7 @@ pub(crate) fn limits_json(limits: Limits) -> Value {
 /// The limits of a budget.
 pub(crate) fn limits_text(limits: Limits) -> String {
     let parts = [
-        limits.money_micros.map(|micros| format!("{} micros", count(micros))),
+        limits.money_micros.map(money_text),
         limits.tokens.map(|tokens| counted(tokens, "token")),
         limits.attempts.map(|attempts| counted(attempts, "attempt")),
         limits.wall_seconds.map(|wall| counted(wall, "second")),
@@ -75,9 +75,30 @@ pub(crate) fn limits_text(limits: Limits) -> String {
     if parts.is_empty() { "no limit".to_owned() } else { parts.join(", ") }
 }
 
-/// Money and tokens. Money has no currency here.
+/// Money, and tokens if there are any: `$1.05 and 7 tokens`.
 pub(crate) fn cost_text(cost: Cost) -> String {
     let Cost { money_micros, tokens } = cost;
-    let money = format!("{}.{:06}", money_micros / 1_000_000, money_micros % 1_000_000);
-    format!("{money} and {}", counted(tokens, "token"))
+    let money = money_text(money_micros);
+    if tokens == 0 { money } else { format!("{money} and {}", counted(tokens, "token")) }
+}
+
+/// Money with two to six decimals: `$1.50`, `$0.025`.
+fn money_text(micros: u64) -> String {
+    let decimals = format!("{:06}", micros % 1_000_000);
+    let (cents, rest) = decimals.split_at(2);
+    format!("${}.{cents}{}", count(micros / 1_000_000), rest.trim_end_matches('0'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn money_has_two_to_six_decimals() {
+        let cost = |money_micros, tokens| cost_text(Cost { money_micros, tokens });
+        assert_eq!(cost(0, 0), "$0.00");
+        assert_eq!(cost(1_050_000, 7), "$1.05 and 7 tokens");
+        assert_eq!(cost(25_000, 1), "$0.025 and 1 token");
+        assert_eq!(cost(1_234_000_001, 0), "$1,234.000001");
+    }
 }

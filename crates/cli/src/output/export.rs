@@ -14,7 +14,7 @@ use crate::protocol::{Code, Failure};
 
 use super::atomic_file::AtomicFile;
 use super::print::print_message;
-use super::progress_bar::{LongTask, Unit};
+use super::progress_bar::{LongTask, ProgressUnit};
 
 /// The decoded form of a record, which the export adds to its line.
 pub(crate) type Describe<'a> = &'a dyn Fn(&LoggedRecord) -> Option<Value>;
@@ -35,8 +35,8 @@ pub(crate) fn write_export(
             "records 1 to {before} were pruned: this export cannot be imported"
         ));
     }
-    let task = LongTask::start(Unit::Records, view.log().dir())?;
-    let job = Job { view, from, to, describe, task: &task };
+    let task = LongTask::start(ProgressUnit::Records, view.log().dir())?;
+    let job = ExportJob { view, from, to, describe, task: &task };
     let outcome = match output {
         None => job.write(io::stdout().lock()),
         Some(path) => job.write_file(path),
@@ -83,7 +83,7 @@ enum ExportOutcome {
     Stopped,
 }
 
-struct Job<'a> {
+struct ExportJob<'a> {
     view: &'a LedgerView,
     from: u64,
     to: Option<u64>,
@@ -91,7 +91,7 @@ struct Job<'a> {
     task: &'a LongTask,
 }
 
-impl Job<'_> {
+impl ExportJob<'_> {
     fn write_file(&self, path: &Path) -> Result<ExportOutcome, Failure> {
         let target = AtomicFile::beside(path)?;
         let failed = |error| Failure::Ledger(Error::io("write the export", path, error));

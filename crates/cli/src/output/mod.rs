@@ -31,15 +31,13 @@ pub(crate) use print::{
     print_answer, print_error, print_json, print_message, print_raw, print_raw_to, print_result,
     print_text,
 };
-pub(crate) use progress_bar::{LongTask, Unit, progress_bar};
+pub(crate) use progress_bar::{LongTask, ProgressUnit, progress_bar};
 pub(crate) use question::{
     question_json, question_subject_json, question_subject_text, question_timeout_json,
 };
 pub(crate) use reporter::{Audience, RunReporter};
 pub(crate) use run_json::{pending_json, summary_json};
-pub(crate) use run_text::{
-    cost_total, pending_commands, pending_text, step_argument, summary_text,
-};
+pub(crate) use run_text::{pending_commands, pending_text, step_argument, summary_text};
 pub(crate) use shell::{quoted, shell_command};
 
 pub(crate) use crate::protocol::{Code, Failure, code_of};

@@ -46,7 +46,7 @@ pub(crate) struct LongTask {
 
 /// The unit of a task's progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unit {
+pub(crate) enum ProgressUnit {
     Bytes,
     Records,
 }
@@ -54,7 +54,7 @@ pub(crate) enum Unit {
 impl LongTask {
     /// Takes over SIGINT and SIGTERM. Signals that were ignored from the start, as in the
     /// background of a script, stay ignored. An error names `about`, what is worked on.
-    pub(crate) fn start(unit: Unit, about: &Path) -> Result<Self> {
+    pub(crate) fn start(unit: ProgressUnit, about: &Path) -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         for signal in not_ignored([SIGINT, SIGTERM]) {
             // The order matters: the same signal must not both set the flag and end the process.
@@ -63,8 +63,8 @@ impl LongTask {
                 .map_err(|error| Error::io("watch for signals", about, error))?;
         }
         let bar = bar(match unit {
-            Unit::Bytes => "{msg} {bar:30} {bytes}/{total_bytes} {elapsed}",
-            Unit::Records => "{msg} {bar:30} {human_pos}/{human_len} {elapsed}",
+            ProgressUnit::Bytes => "{msg} {bar:30} {bytes}/{total_bytes} {elapsed}",
+            ProgressUnit::Records => "{msg} {bar:30} {human_pos}/{human_len} {elapsed}",
         });
         Ok(Self { bar, stop })
     }

@@ -5,13 +5,13 @@ use std::path::Path;
 
 use plan_ledger::ledger::time_text;
 use plan_ledger::plan::{
-    Asked, BudgetPart, Cost, Finding, Micros, PauseCause, QuestionId, ReplanTrigger, Ruling,
+    Asked, BudgetPart, Finding, Micros, PauseCause, QuestionId, ReplanTrigger, Ruling,
 };
 
 use crate::protocol::counted;
 use crate::runner::{Pending, Progress, RunOutcome, RunSummary, StepName, Unrecorded, class_word};
 
-use super::budget::paused_text;
+use super::budget::{cost_text, paused_text};
 use super::question::question_subject_text;
 use super::shell::shell_command;
 
@@ -145,7 +145,7 @@ fn attempts(summary: &RunSummary) -> String {
             let _ = write!(line, ", {count} {what}");
         }
     }
-    let _ = writeln!(line, " in {}; cost {}", seconds(session.duration), cost_total(counts.cost));
+    let _ = writeln!(line, " in {}; cost {}", seconds(session.duration), cost_text(counts.cost));
     line
 }
 
@@ -311,20 +311,6 @@ fn seconds(micros: Micros) -> String {
     format!("{}.{} s", tenths / 10, tenths % 10)
 }
 
-/// Money and tokens; `0` if there is neither.
-pub(crate) fn cost_total(cost: Cost) -> String {
-    let Cost { money_micros, tokens } = cost;
-    let mut text = if money_micros == 0 {
-        "0".to_owned()
-    } else {
-        format!("{}.{:06}", money_micros / 1_000_000, money_micros % 1_000_000)
-    };
-    if tokens > 0 {
-        let _ = write!(text, " and {}", counted(tokens, "token"));
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     //! Goal: figures have the units that people expect.
@@ -332,12 +318,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_and_costs_have_units() {
+    fn durations_have_units() {
         assert_eq!(seconds(12_340_000), "12.3 s");
-        assert_eq!(cost_total(Cost::default()), "0");
-        assert_eq!(
-            cost_total(Cost { money_micros: 1_050_000, tokens: 7 }),
-            "1.050000 and 7 tokens"
-        );
     }
 }

@@ -42,8 +42,8 @@ pub(super) fn every_crash(args: &DrillArgs) -> Result<Code, Failure> {
     let plan = files::read(&args.plan).map_err(|error| Failure::of_plan_file(&error))?.plan;
     let drill = Drill { plan, args };
     let failed = |what: String| Failure::Refused(format!("the run without a crash: {what}"));
-    let (first, film) = lab::record_crash_points(|disk| drill.run_to_end(disk)).map_err(failed)?;
-    let bar = progress_bar(film.len());
+    let (first, images) = lab::record_crash_points(|disk| drill.run_to_end(disk)).map_err(failed)?;
+    let bar = progress_bar(images.len());
     let twice = AtomicU64::new(0);
     let second = |crash: &Crash, disk: &SimDisk| {
         let result = drill.run_to_end(disk)?;
@@ -51,15 +51,15 @@ pub(super) fn every_crash(args: &DrillArgs) -> Result<Code, Failure> {
         Ok(())
     };
     let tried = if let Some(at) = args.at {
-        let Some(image) = film.get(at) else {
+        let Some(image) = images.get(at) else {
             let message =
-                format!("--at {at}: the run has only {} changes, counted from 0", film.len());
+                format!("--at {at}: the run has only {} changes, counted from 0", images.len());
             return Err(Failure::Usage(message));
         };
         one_crash(image, at, args.seed, second)
     } else {
         let jobs = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-        lab::for_each_crash(&film, args.seed, jobs, second, |done| {
+        lab::for_each_crash(&images, args.seed, jobs, second, |done| {
             bar.set_position(u64::try_from(done).unwrap_or(u64::MAX));
             ControlFlow::Continue(())
         })
@@ -67,7 +67,7 @@ pub(super) fn every_crash(args: &DrillArgs) -> Result<Code, Failure> {
     bar.finish_and_clear();
     let crashes = CrashReport {
         steps: distinct(&first.executed),
-        calls: film.len(),
+        calls: images.len(),
         twice: twice.into_inner(),
         state_hash: first.hash.clone(),
         tried,
@@ -100,7 +100,7 @@ struct Drill<'a> {
 }
 
 /// A run that was driven to its end.
-struct Finished {
+struct FinishedDrill {
     run: Run,
     /// The steps that the agents executed, in order.
     executed: Vec<StepNumber>,
@@ -112,7 +112,7 @@ struct Finished {
 
 impl Drill<'_> {
     /// Starts or resumes the run and drives it to its end.
-    fn run_to_end(&self, disk: &SimDisk) -> Result<Finished, String> {
+    fn run_to_end(&self, disk: &SimDisk) -> Result<FinishedDrill, String> {
         let clock = Arc::new(SimClock(AtomicU64::new(disk.calls().saturating_mul(1000))));
         let environment = Environment {
             clock: Arc::<SimClock>::clone(&clock),
@@ -157,12 +157,12 @@ impl Drill<'_> {
         ledger.close().map_err(message)?;
         let counts = counter.counts.into_inner().unwrap_or_else(PoisonError::into_inner);
         let hash = state_hash(&replayed).to_string();
-        Ok(Finished { run, executed: counts.executed, receipts: counts.receipts, hash })
+        Ok(FinishedDrill { run, executed: counts.executed, receipts: counts.receipts, hash })
     }
 
     /// Checks the run that was resumed after a crash. Returns how many steps in flight were executed
     /// twice, which is allowed.
-    fn check(first: &Finished, crash: &Crash, second: &Finished) -> Result<u64, String> {
+    fn check(first: &FinishedDrill, crash: &Crash, second: &FinishedDrill) -> Result<u64, String> {
         let (executed, kept) = unpack(crash.mark);
         let before = first.executed.get(..executed).unwrap_or(&first.executed);
         let kept = first.receipts.get(..kept).unwrap_or(&first.receipts);
@@ -220,18 +220,18 @@ impl Clock for SimClock {
 #[derive(Debug)]
 struct Counter {
     disk: SimDisk,
-    counts: Mutex<Counts>,
+    counts: Mutex<AgentCounts>,
 }
 
 #[derive(Debug, Default)]
-struct Counts {
+struct AgentCounts {
     executed: Vec<StepNumber>,
     receipts: Vec<StepNumber>,
 }
 
 impl Counter {
     /// Counts, and marks the disk image with the counts.
-    fn count(&self, count: impl FnOnce(&mut Counts)) {
+    fn count(&self, count: impl FnOnce(&mut AgentCounts)) {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         count(&mut counts);
         self.disk.set_mark(pack(counts.executed.len(), counts.receipts.len()));

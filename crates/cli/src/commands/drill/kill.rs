@@ -25,7 +25,7 @@ use crate::output::{Code, Failure};
 use crate::protocol::counted;
 
 use super::args::{DrillArgs, RUN};
-use super::kill_report::{Evidence, FinishedRun, report};
+use super::kill_report::{FinishedRun, KillEvidence, report};
 
 /// Drills one kill.
 pub(super) fn kill_and_resume(args: &DrillArgs) -> Result<Code, Failure> {
@@ -41,7 +41,7 @@ pub(super) fn kill_and_resume(args: &DrillArgs) -> Result<Code, Failure> {
         }
     }
     let found = folder.number("killed-second", "opened", "last_seq")?;
-    let evidence = Evidence {
+    let evidence = KillEvidence {
         kill_at: StepNumber(kill_at),
         first: first.status,
         at_kill: folder.state_at("killed", found)?,

@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 
 use plan_ledger::plan::{Cost, Ending, Json, Run, RunStatus, State, StepNumber, StepStatus};
 
-use crate::output::{Code, Failure, cost_total, print_json, print_text};
+use crate::output::{Code, Failure, cost_text, print_json, print_text};
 use crate::protocol::counted;
 
 use super::args::{DrillArgs, RUN};
 
 const SIGKILL: i32 = 9;
 
-pub(super) struct Evidence {
+pub(super) struct KillEvidence {
     pub(super) kill_at: StepNumber,
     /// How the first process ended.
     pub(super) first: ExitStatus,
@@ -40,15 +40,15 @@ pub(super) struct FinishedRun {
 }
 
 /// A property that must hold.
-struct Check {
+struct DrillCheck {
     name: &'static str,
     holds: bool,
     detail: String,
 }
 
 /// Checks the evidence and prints the result.
-pub(super) fn report(evidence: &Evidence, args: &DrillArgs) -> Result<Code, Failure> {
-    let runs = Runs::of(evidence)?;
+pub(super) fn report(evidence: &KillEvidence, args: &DrillArgs) -> Result<Code, Failure> {
+    let runs = DrillRuns::of(evidence)?;
     let checks = checks(evidence, &runs);
     if args.json {
         json_lines(&checks, evidence, args).iter().try_for_each(print_json)?;
@@ -58,7 +58,7 @@ pub(super) fn report(evidence: &Evidence, args: &DrillArgs) -> Result<Code, Fail
     Ok(code(&checks))
 }
 
-fn checks(evidence: &Evidence, runs: &Runs) -> [Check; 7] {
+fn checks(evidence: &KillEvidence, runs: &DrillRuns) -> [DrillCheck; 7] {
     [
         in_flight_at_kill(evidence, runs),
         accepted_once(evidence, runs),
@@ -70,12 +70,12 @@ fn checks(evidence: &Evidence, runs: &Runs) -> [Check; 7] {
     ]
 }
 
-fn code(checks: &[Check]) -> Code {
+fn code(checks: &[DrillCheck]) -> Code {
     if checks.iter().all(|check| check.holds) { Code::Fine } else { Code::Failed }
 }
 
-fn json_lines(checks: &[Check], evidence: &Evidence, args: &DrillArgs) -> Vec<Value> {
-    let line = |Check { name, holds, detail }: &Check| json!({ "type": "check", "name": name, "holds": holds, "detail": detail });
+fn json_lines(checks: &[DrillCheck], evidence: &KillEvidence, args: &DrillArgs) -> Vec<Value> {
+    let line = |DrillCheck { name, holds, detail }: &DrillCheck| json!({ "type": "check", "name": name, "holds": holds, "detail": detail });
     let mut lines: Vec<Value> = checks.iter().map(line).collect();
     let summary = json!({
         "type": "summary",
@@ -88,10 +88,10 @@ fn json_lines(checks: &[Check], evidence: &Evidence, args: &DrillArgs) -> Vec<Va
     lines
 }
 
-fn text_lines(checks: &[Check], evidence: &Evidence, args: &DrillArgs) -> Vec<String> {
+fn text_lines(checks: &[DrillCheck], evidence: &KillEvidence, args: &DrillArgs) -> Vec<String> {
     let mut lines =
         vec![format!("drill of {}: killed at step {}", args.plan.display(), evidence.kill_at)];
-    for Check { name, holds, detail } in checks {
+    for DrillCheck { name, holds, detail } in checks {
         let mark = if *holds { "ok    " } else { "FAILED" };
         lines.push(format!("  {mark}  {name}: {detail}"));
     }
@@ -102,14 +102,14 @@ fn text_lines(checks: &[Check], evidence: &Evidence, args: &DrillArgs) -> Vec<St
 }
 
 /// The run in each of the states.
-struct Runs {
+struct DrillRuns {
     at_kill: Run,
     killed: Run,
     whole: Run,
 }
 
-impl Runs {
-    fn of(evidence: &Evidence) -> Result<Self, Failure> {
+impl DrillRuns {
+    fn of(evidence: &KillEvidence) -> Result<Self, Failure> {
         let run = |state: &Arc<State>| {
             state
                 .run_named(RUN)
@@ -124,13 +124,13 @@ impl Runs {
     }
 }
 
-fn in_flight_at_kill(evidence: &Evidence, runs: &Runs) -> Check {
+fn in_flight_at_kill(evidence: &KillEvidence, runs: &DrillRuns) -> DrillCheck {
     let step = runs.at_kill.step(evidence.kill_at);
     let status = step.map_or(StepStatus::Removed, |step| step.status);
     let killed = evidence.first.signal() == Some(SIGKILL);
     let how = if killed { "ended by SIGKILL".to_owned() } else { evidence.first.to_string() };
     let id = step.map_or("", |step| step.id());
-    Check {
+    DrillCheck {
         name: "killed in flight",
         holds: killed && status == StepStatus::Dispatched,
         detail: format!(
@@ -141,14 +141,14 @@ fn in_flight_at_kill(evidence: &Evidence, runs: &Runs) -> Check {
     }
 }
 
-fn accepted_once(evidence: &Evidence, runs: &Runs) -> Check {
+fn accepted_once(evidence: &KillEvidence, runs: &DrillRuns) -> DrillCheck {
     let accepted = numbers_with(&runs.at_kill, StepStatus::Accepted);
     let twice: Vec<String> = accepted
         .iter()
         .filter(|number| evidence.killed.executions.get(number).copied() != Some(1))
         .map(ToString::to_string)
         .collect();
-    Check {
+    DrillCheck {
         name: "nothing accepted ran twice",
         holds: twice.is_empty(),
         detail: match twice.as_slice() {
@@ -165,7 +165,7 @@ fn accepted_once(evidence: &Evidence, runs: &Runs) -> Check {
 
 /// Every step that was in flight at the kill has two attempts and two executions; every other step
 /// has one.
-fn in_flight_twice(evidence: &Evidence, runs: &Runs) -> Check {
+fn in_flight_twice(evidence: &KillEvidence, runs: &DrillRuns) -> DrillCheck {
     let in_flight = numbers_with(&runs.at_kill, StepStatus::Dispatched);
     let expected = |number: &StepNumber| if in_flight.contains(number) { 2 } else { 1 };
     let wrong: Vec<String> = numbers_with(&runs.killed, StepStatus::Accepted)
@@ -178,7 +178,7 @@ fn in_flight_twice(evidence: &Evidence, runs: &Runs) -> Check {
         .map(ToString::to_string)
         .collect();
     let others = in_flight.iter().filter(|number| **number != evidence.kill_at).count();
-    Check {
+    DrillCheck {
         name: "dispatched again once",
         holds: wrong.is_empty() && in_flight.contains(&evidence.kill_at),
         detail: match wrong.as_slice() {
@@ -191,13 +191,13 @@ fn in_flight_twice(evidence: &Evidence, runs: &Runs) -> Check {
     }
 }
 
-fn same_outcome(runs: &Runs) -> Check {
+fn same_outcome(runs: &DrillRuns) -> DrillCheck {
     let (killed, whole) = (&runs.killed, &runs.whole);
     let done = |run: &Run| run.status == RunStatus::Ended(Ending::Done);
     let hash = |run: &Run| run.active_version().map(|version| version.hash);
     let accepted = numbers_with(killed, StepStatus::Accepted);
     let same = accepted == numbers_with(whole, StepStatus::Accepted) && hash(killed) == hash(whole);
-    Check {
+    DrillCheck {
         name: "same outcome",
         holds: same && done(killed) && done(whole),
         detail: format!(
@@ -211,7 +211,7 @@ fn same_outcome(runs: &Runs) -> Check {
     }
 }
 
-fn same_variables(runs: &Runs) -> Check {
+fn same_variables(runs: &DrillRuns) -> DrillCheck {
     let (killed, whole) = (variables(&runs.killed), variables(&runs.whole));
     let differ: BTreeSet<&String> = killed
         .keys()
@@ -220,7 +220,7 @@ fn same_variables(runs: &Runs) -> Check {
         .copied()
         .collect();
     let names: Vec<&str> = differ.iter().map(|name| name.as_str()).collect();
-    Check {
+    DrillCheck {
         name: "same variables",
         holds: names.is_empty(),
         detail: match names.as_slice() {
@@ -230,28 +230,24 @@ fn same_variables(runs: &Runs) -> Check {
     }
 }
 
-fn replay_equals_live(evidence: &Evidence) -> Check {
+fn replay_equals_live(evidence: &KillEvidence) -> DrillCheck {
     let equal = |run: &FinishedRun| !run.live_hash.is_empty() && run.live_hash == run.replay_hash;
     let short = |hash: &str| hash.chars().take(8).collect::<String>();
     let hashes =
         |run: &FinishedRun| format!("{} = {}", short(&run.live_hash), short(&run.replay_hash));
-    Check {
+    DrillCheck {
         name: "replay equals live state",
         holds: equal(&evidence.killed) && equal(&evidence.whole),
         detail: format!("killed {}, whole {}", hashes(&evidence.killed), hashes(&evidence.whole)),
     }
 }
 
-fn no_cost(runs: &Runs) -> Check {
+fn no_cost(runs: &DrillRuns) -> DrillCheck {
     let costs = [runs.killed.spent(), runs.whole.spent()];
-    Check {
+    DrillCheck {
         name: "cost 0",
         holds: costs.iter().all(|cost| *cost == Cost::default()),
-        detail: format!(
-            "{} and {}",
-            cost_total(runs.killed.spent()),
-            cost_total(runs.whole.spent())
-        ),
+        detail: format!("{} and {}", cost_text(runs.killed.spent()), cost_text(runs.whole.spent())),
     }
 }
 

@@ -59,7 +59,7 @@ fn whole(word: &str, cost: Cost) -> FinishedRun {
 }
 
 /// The evidence of a successful drill: killed while b was in flight.
-fn evidence() -> Evidence {
+fn evidence() -> KillEvidence {
     let (_folder, ledger) = ledger();
     let output = Json::from(json!({ "a": "x" }));
     ledger
@@ -69,7 +69,7 @@ fn evidence() -> Evidence {
     let at_kill = ledger.state().unwrap();
     ledger.report_lost(token, LostCause::RunnerDied, "").unwrap();
     work(&ledger, 2, "x", Cost::default());
-    Evidence {
+    KillEvidence {
         kill_at: KILL_AT,
         first: ExitStatus::from_raw(SIGKILL),
         at_kill,
@@ -79,10 +79,10 @@ fn evidence() -> Evidence {
 }
 
 /// The checks that fail on falsified evidence.
-fn faults(falsify: impl FnOnce(&mut Evidence)) -> Vec<&'static str> {
+fn faults(falsify: impl FnOnce(&mut KillEvidence)) -> Vec<&'static str> {
     let mut evidence = evidence();
     falsify(&mut evidence);
-    let checks = checks(&evidence, &Runs::of(&evidence).ok().unwrap());
+    let checks = checks(&evidence, &DrillRuns::of(&evidence).ok().unwrap());
     let names: Vec<_> = checks.iter().filter(|each| !each.holds).map(|each| each.name).collect();
     let expected = if names.is_empty() { Code::Fine } else { Code::Failed };
     assert_eq!(code(&checks), expected);

@@ -22,7 +22,7 @@ waits for approval. Finished steps stay finished.";
 /// `ledger plan add`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(super) struct AddArgs {
+pub(super) struct PlanAddArgs {
     #[command(flatten)]
     ledger: LedgerArgs,
     /// The new step's id
@@ -49,7 +49,7 @@ pub(super) struct AddArgs {
 }
 
 /// `ledger plan add`.
-pub(super) fn add(args: &AddArgs) -> Result<Code, Failure> {
+pub(super) fn add(args: &PlanAddArgs) -> Result<Code, Failure> {
     let value = if let Some(step) = &args.step {
         read_json_value(step)?
     } else {

@@ -18,7 +18,7 @@ Examples:
 /// `ledger plan approve` and `ledger plan reject`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(super) struct ApproveArgs {
+pub(super) struct PlanApproveArgs {
     #[command(flatten)]
     ledger: LedgerArgs,
     /// The run's name
@@ -35,17 +35,17 @@ pub(super) struct ApproveArgs {
 }
 
 /// `ledger plan approve`.
-pub(super) fn approve(args: &ApproveArgs) -> Result<Code, Failure> {
+pub(super) fn approve(args: &PlanApproveArgs) -> Result<Code, Failure> {
     review(args, Word::Approved)
 }
 
 /// `ledger plan reject`.
-pub(super) fn reject(args: &ApproveArgs) -> Result<Code, Failure> {
+pub(super) fn reject(args: &PlanApproveArgs) -> Result<Code, Failure> {
     review(args, Word::Rejected)
 }
 
-fn review(args: &ApproveArgs, review: Word) -> Result<Code, Failure> {
-    let ApproveArgs { ledger, run, by, note, shown } = args;
+fn review(args: &PlanApproveArgs, review: Word) -> Result<Code, Failure> {
+    let PlanApproveArgs { ledger, run, by, note, shown } = args;
     let (run, by, note, shown) = (run.clone(), by.clone(), note.clone(), shown.clone());
     execute_and_note(ledger, &Act::Review { run, review, by, note, shown })
 }

@@ -18,7 +18,7 @@ Examples:
 /// `ledger plan diff`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(super) struct DiffArgs {
+pub(super) struct PlanDiffArgs {
     /// The old plan
     #[arg(value_name = "OLD")]
     old: PathBuf,
@@ -31,7 +31,7 @@ pub(super) struct DiffArgs {
 }
 
 /// `ledger plan diff`.
-pub(super) fn diff_files(args: &DiffArgs) -> Result<Code, Failure> {
+pub(super) fn diff_files(args: &PlanDiffArgs) -> Result<Code, Failure> {
     let (old, new) = (read(&args.old, None)?.plan, read(&args.new, None)?.plan);
     let difference = diff(&old, &new);
     print_result(args.json, &plan_diff_json(&difference), &plan_diff_text(&difference))?;

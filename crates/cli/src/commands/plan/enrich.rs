@@ -22,7 +22,7 @@ JSON, which every command that reads plans accepts. The registry is described in
 /// `ledger plan enrich`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(super) struct EnrichArgs {
+pub(super) struct PlanEnrichArgs {
     /// The plan file
     #[arg(value_name = "FILE")]
     file: PathBuf,
@@ -35,7 +35,7 @@ pub(super) struct EnrichArgs {
 }
 
 /// `ledger plan enrich`.
-pub(super) fn enrich_file(args: &EnrichArgs) -> Result<Code, Failure> {
+pub(super) fn enrich_file(args: &PlanEnrichArgs) -> Result<Code, Failure> {
     let imported = read(&args.file, None)?;
     let registry =
         files::read_tool_registry(&args.tools).map_err(|error| Failure::of_plan_file(&error))?;

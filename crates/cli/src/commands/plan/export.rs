@@ -23,7 +23,7 @@ fn help() -> String {
 /// `ledger plan export`.
 #[derive(Debug, Args)]
 #[command(after_help = help())]
-pub(super) struct ExportArgs {
+pub(super) struct PlanExportArgs {
     /// The plan file
     #[arg(value_name = "FILE")]
     file: PathBuf,
@@ -39,7 +39,7 @@ pub(super) struct ExportArgs {
 }
 
 /// `ledger plan export`.
-pub(super) fn export(args: &ExportArgs) -> Result<Code, Failure> {
+pub(super) fn export(args: &PlanExportArgs) -> Result<Code, Failure> {
     let imported = read(&args.file, args.tag.as_deref())?;
     let text = converted(&args.file, &imported, args.format)?;
     match &args.output {

@@ -21,7 +21,7 @@ It takes no lock. `ledger inspect DIR plan` shows what each version changed.";
 /// `ledger plan history`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(super) struct HistoryArgs {
+pub(super) struct PlanHistoryArgs {
     #[command(flatten)]
     ledger: LedgerArgs,
     /// The run's name; optional if only one run is active
@@ -30,7 +30,7 @@ pub(super) struct HistoryArgs {
 }
 
 /// `ledger plan history`.
-pub(super) fn history(args: &HistoryArgs) -> Result<Code, Failure> {
+pub(super) fn history(args: &PlanHistoryArgs) -> Result<Code, Failure> {
     read_state(&args.ledger.dir, |state| {
         list_versions(run_or_only(state, args.run.as_deref())?, args.ledger.json)
     })

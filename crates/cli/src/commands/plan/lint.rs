@@ -24,7 +24,7 @@ fn help() -> String {
 /// `ledger plan lint`.
 #[derive(Debug, Args)]
 #[command(after_help = help())]
-pub(super) struct LintArgs {
+pub(super) struct PlanLintArgs {
     /// The plan file
     #[arg(value_name = "FILE")]
     file: PathBuf,
@@ -40,7 +40,7 @@ pub(super) struct LintArgs {
 }
 
 /// `ledger plan lint`.
-pub(super) fn lint(args: &LintArgs) -> Result<Code, Failure> {
+pub(super) fn lint(args: &PlanLintArgs) -> Result<Code, Failure> {
     let report = files::lint(&args.file, args.tag.as_deref());
     let LintReport { plan_file: imported, diagnostics } =
         report.map_err(|error| Failure::of_plan_file(&error))?;

@@ -40,29 +40,29 @@ pub(crate) struct PlanArgs {
 #[derive(Debug, Subcommand)]
 enum PlanTask {
     /// List errors and likely mistakes in a plan file, with their lines
-    Lint(lint::LintArgs),
+    Lint(lint::PlanLintArgs),
     /// Show a plan file of any form, or print it in another form
-    Show(show::ShowArgs),
+    Show(show::PlanShowArgs),
     /// Convert a plan file to our own YAML, JSON or Markdown, or to a diagram
-    Export(export::ExportArgs),
+    Export(export::PlanExportArgs),
     /// Compare two plan files: steps, fields, order
-    Diff(diff::DiffArgs),
+    Diff(diff::PlanDiffArgs),
     /// Fill in what a registry of tools knows about a plan's steps
-    Enrich(enrich::EnrichArgs),
+    Enrich(enrich::PlanEnrichArgs),
     /// Start a run of a plan, or propose the next version of a run's plan
-    Propose(propose::ProposeArgs),
+    Propose(propose::PlanProposeArgs),
     /// Propose a version with one more step
-    Add(add::AddArgs),
+    Add(add::PlanAddArgs),
     /// List the versions of a run's plan
-    History(history::HistoryArgs),
+    History(history::PlanHistoryArgs),
     /// Show the version of a run's plan that waits for approval
-    Review(review::ReviewArgs),
+    Review(review::PlanReviewArgs),
     /// Approve the version that waits, so that it becomes active
-    Approve(approve::ApproveArgs),
+    Approve(approve::PlanApproveArgs),
     /// Reject the version that waits
-    Reject(approve::ApproveArgs),
+    Reject(approve::PlanApproveArgs),
     /// Withdraw a request for a new version or for more steps
-    Withdraw(withdraw::WithdrawArgs),
+    Withdraw(withdraw::PlanWithdrawArgs),
 }
 
 /// `ledger plan`.

@@ -24,7 +24,7 @@ Examples:
 /// `ledger plan propose`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(super) struct ProposeArgs {
+pub(super) struct PlanProposeArgs {
     #[command(flatten)]
     ledger: LedgerArgs,
     /// The plan: a plan file of any form, or - for standard input
@@ -58,7 +58,7 @@ enum ApprovalChoice {
 }
 
 /// `ledger plan propose`.
-pub(super) fn propose(args: &ProposeArgs) -> Result<Code, Failure> {
+pub(super) fn propose(args: &PlanProposeArgs) -> Result<Code, Failure> {
     let is_stdin = args.plan.as_os_str() == "-";
     let read = if is_stdin {
         files::read_from("standard input", io::stdin().lock())

@@ -24,7 +24,7 @@ It takes no lock. Exit code 3: a version waits for approval.";
 /// `ledger plan review`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(super) struct ReviewArgs {
+pub(super) struct PlanReviewArgs {
     #[command(flatten)]
     ledger: LedgerArgs,
     /// The run's name
@@ -32,11 +32,11 @@ pub(super) struct ReviewArgs {
 }
 
 /// `ledger plan review`.
-pub(super) fn review(args: &ReviewArgs) -> Result<Code, Failure> {
+pub(super) fn review(args: &PlanReviewArgs) -> Result<Code, Failure> {
     read_state(&args.ledger.dir, |state| show_proposal(args, run_of(state, &args.run)?))
 }
 
-fn show_proposal(args: &ReviewArgs, run: &Run) -> Result<Code, Failure> {
+fn show_proposal(args: &PlanReviewArgs, run: &Run) -> Result<Code, Failure> {
     let Some((number, version)) = run.newest_proposal() else {
         let text = format!("run {}: no plan version waits for approval", args.run);
         let value = json!({ "type": "review", "run": args.run, "version": null });
@@ -79,7 +79,7 @@ fn question_text(question: &Question) -> String {
     format!("question: {}{to}{}", asked.text, until.unwrap_or_default())
 }
 
-fn commands(args: &ReviewArgs) -> String {
+fn commands(args: &PlanReviewArgs) -> String {
     let line = |verb: &str| shell_command(verb, &args.ledger.dir, &[&args.run, "--by", "WHO"]);
     format!("to answer:\n  {}\n  {}", line("plan approve"), line("plan reject"))
 }

@@ -23,7 +23,7 @@ fn help() -> String {
 /// `ledger plan show`.
 #[derive(Debug, Args)]
 #[command(after_help = help())]
-pub(super) struct ShowArgs {
+pub(super) struct PlanShowArgs {
     /// The plan file
     #[arg(value_name = "FILE")]
     file: PathBuf,
@@ -39,7 +39,7 @@ pub(super) struct ShowArgs {
 }
 
 /// `ledger plan show`.
-pub(super) fn show(args: &ShowArgs) -> Result<Code, Failure> {
+pub(super) fn show(args: &PlanShowArgs) -> Result<Code, Failure> {
     let imported = read(&args.file, args.tag.as_deref())?;
     let form = args.format.or(args.json.then_some(FormChoice::Json));
     match form {

@@ -14,13 +14,13 @@ Examples:
 /// `ledger plan withdraw`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(super) struct WithdrawArgs {
+pub(super) struct PlanWithdrawArgs {
     #[command(flatten)]
     author: AuthorArgs,
 }
 
 /// `ledger plan withdraw`.
-pub(super) fn withdraw(args: &WithdrawArgs) -> Result<Code, Failure> {
+pub(super) fn withdraw(args: &PlanWithdrawArgs) -> Result<Code, Failure> {
     let AuthorArgs { ledger, run, by, reason } = &args.author;
     let (run, by, reason) = (run.clone(), by.clone(), reason.clone());
     ledger.execute(&Act::Withdraw { run, by, reason })

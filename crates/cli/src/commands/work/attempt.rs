@@ -12,7 +12,7 @@ use crate::protocol::Work;
 use crate::runner::{End, Order, OutsideWork, StartFailure, StopRequest};
 
 use super::lease::{Heartbeat, Lease};
-use super::report::Attempt;
+use super::report::ClaimedAttempt;
 use super::worker::Worker;
 
 /// How an attempt ended.
@@ -27,7 +27,7 @@ pub(super) enum AttemptEnd {
 
 impl Worker<'_> {
     /// Runs the command on a task, and renews the lease meanwhile.
-    pub(super) fn run_attempt(&mut self, task: &Value, attempt: &mut Attempt) -> AttemptEnd {
+    pub(super) fn run_attempt(&mut self, task: &Value, attempt: &mut ClaimedAttempt) -> AttemptEnd {
         let own = task.pointer("/step/command").and_then(Value::as_str);
         let words: Vec<String> = self.args.command.iter().map(|word| quoted(word)).collect();
         let command = own.map_or_else(|| format!("exec {}", words.join(" ")), str::to_owned);

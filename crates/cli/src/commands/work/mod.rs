@@ -35,8 +35,8 @@ use answers::{
     has_command_criteria, is_idle, is_recorded, is_settled, run_status, task_of, without_nothing,
 };
 use attempt::AttemptEnd;
-use report::Attempt;
-use worker::{Tally, Worker};
+use report::ClaimedAttempt;
+use worker::{WorkTally, Worker};
 
 /// The pause between two checks of the plan while waiting; each one replays the newest records.
 const PLAN_CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -75,7 +75,7 @@ impl Worker<'_> {
             next = match task_of(&answer) {
                 Some(task) => {
                     if let Err(failure) = self.args.ledger.print(&answer) {
-                        let (attempt, reason) = (Attempt::of(&task), failure.to_string());
+                        let (attempt, reason) = (ClaimedAttempt::of(&task), failure.to_string());
                         self.release(attempt, Work::NotBegun, reason)?;
                         return Err(failure);
                     }
@@ -89,7 +89,7 @@ impl Worker<'_> {
 
     /// Runs the command on a task and reports the result.
     fn work_on(&mut self, task: &Value) -> Result<NextAction, Failure> {
-        let mut attempt = Attempt::of(task);
+        let mut attempt = ClaimedAttempt::of(task);
         match self.run_attempt(task, &mut attempt) {
             AttemptEnd::Reported(receipt) => self.report_and_continue(task, attempt, &receipt),
             AttemptEnd::Over => {
@@ -107,7 +107,7 @@ impl Worker<'_> {
     fn report_and_continue(
         &mut self,
         task: &Value,
-        attempt: Attempt,
+        attempt: ClaimedAttempt,
         receipt: &Receipt,
     ) -> Result<NextAction, Failure> {
         let is_max = self.args.max.is_some_and(|max| self.tally.reported + 1 >= max);
@@ -166,7 +166,7 @@ impl Worker<'_> {
     fn end(&self, answer: &Answer) -> Result<Code, Failure> {
         let code = self.args.ledger.print(answer)?;
         let status = run_status(answer);
-        let Tally { reported, failed } = self.tally;
+        let WorkTally { reported, failed } = self.tally;
         let line =
             json!({ "type": "worked", "steps": reported, "failed": failed, "status": status });
         let failed = if failed == 0 { String::new() } else { format!(", {failed} failed") };

@@ -26,7 +26,7 @@ pub(super) struct Worker<'a> {
     pub(super) client: Client,
     /// A connection for renewals alone, so that they wait for nothing else.
     pub(super) heartbeats: Client,
-    pub(super) tally: Tally,
+    pub(super) tally: WorkTally,
 }
 
 impl<'a> Worker<'a> {
@@ -45,7 +45,7 @@ impl<'a> Worker<'a> {
             files,
             client: args.ledger.client(),
             heartbeats: args.ledger.client(),
-            tally: Tally::default(),
+            tally: WorkTally::default(),
         })
     }
 
@@ -57,14 +57,14 @@ impl<'a> Worker<'a> {
 
 /// The attempts so far.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Tally {
+pub(super) struct WorkTally {
     /// Attempts with a recorded receipt.
     pub(super) reported: u64,
     /// Those that failed, by their receipt or by a criterion.
     pub(super) failed: u64,
 }
 
-impl Tally {
+impl WorkTally {
     /// Counts a receipt and the last answer about it.
     pub(super) fn count(&mut self, receipt: &Receipt, answer: &Answer) {
         let has_failed = matches!(receipt.outcome, Outcome::Failed { .. });

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
-use crate::output::{AtomicFile, LongTask, Unit, print_message, write_export};
+use crate::output::{AtomicFile, LongTask, ProgressUnit, print_message, write_export};
 use crate::output::{Code, Failure};
 use plan_ledger::error::Error;
 use plan_ledger::ledger::{Environment, Fold, LedgerView};
@@ -137,7 +137,7 @@ fn take(
         Target::Database(path) => Taker::Tables(Rows::default(), Sink::database(path)?),
     };
     taker.begin()?;
-    let watch = LongTask::start(Unit::Records, dir)?;
+    let watch = LongTask::start(ProgressUnit::Records, dir)?;
     let last = view.log().head().map_or(0, |head| head.durable_seq);
     let mut failure = None;
     let fold = view.fold_with(u64::MAX, &mut |fold, proof| {
