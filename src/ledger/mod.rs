@@ -49,7 +49,7 @@ pub use history::compare::{
 };
 pub use history::cost::StepCost;
 pub use history::metrics::{ESTIMATE_FIELD, Metrics, Ratio, RunMetrics};
-pub use history::run_diff::FieldChange;
+pub use history::run_diff::ValueChange;
 pub use history::run_history::{ProgressPoint, RunHistory};
 pub use history::timeline::{IntervalKind, StepTimeline, TimelineInterval};
 pub use history::trace::{PartialTrace, Trace, TracedRecord};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use plan_ledger::ledger::{
-    AttemptEndKind, DivergenceCause, FieldChange, ForkPoint, Metrics, RunMetrics,
+    AttemptEndKind, DivergenceCause, ForkPoint, Metrics, RunMetrics, ValueChange,
 };
 use plan_ledger::plan::{
     Cost, Event, FailureClass, Json, LostCause, Outcome, RetryPolicy, StepStatus,
@@ -125,7 +125,7 @@ fn metrics_match_their_definitions() {
 }
 
 /// Apply a change to a tree that has the change's old value.
-fn change_in(tree: &mut Value, change: &FieldChange) {
+fn change_in(tree: &mut Value, change: &ValueChange) {
     let (name, place) = change.path.split_last().unwrap();
     let mut at = tree;
     for name in place {

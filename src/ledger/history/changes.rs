@@ -16,7 +16,7 @@ use crate::ledger::snapshot::store::{self, out_of_range};
 use crate::log::LogReader;
 use crate::plan::{RunId, State};
 
-use super::run_diff::{FieldChange, RunDiff, differences, ledger_fields};
+use super::run_diff::{RunDiff, ValueChange, differences, ledger_fields};
 
 /// A field that changed over some records, and those that touched it.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,7 +24,7 @@ pub struct ChangedField {
     /// The run of the field; `None` for a ledger-wide field.
     pub run: Option<RunId>,
     /// Its old and new value.
-    pub change: FieldChange,
+    pub change: ValueChange,
     /// The records that touched it.
     pub by: Vec<u64>,
 }
@@ -104,7 +104,7 @@ impl ChangeTracker {
         }
     }
 
-    fn touch(&mut self, run: Option<RunId>, change: FieldChange, seq: u64) {
+    fn touch(&mut self, run: Option<RunId>, change: ValueChange, seq: u64) {
         self.touched.entry(run).or_default().entry(change.path).or_default().push(seq);
     }
 

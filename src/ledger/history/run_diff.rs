@@ -13,7 +13,7 @@ use crate::plan::{AttemptToken, Run, State, StepState};
 
 /// The change of a field.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct FieldChange {
+pub struct ValueChange {
     /// The path of the field: the names of the fields and entries that lead to it.
     pub path: Vec<String>,
     /// Its old value; `None` if it did not exist.
@@ -38,7 +38,7 @@ impl Default for RunDiff {
 
 impl RunDiff {
     /// The changes since the last call.
-    pub(crate) fn update(&mut self, run: &Run) -> Vec<FieldChange> {
+    pub(crate) fn update(&mut self, run: &Run) -> Vec<ValueChange> {
         let mut changes = Vec::new();
         let head = head(run);
         compare(&[], Some(&self.head), Some(&head), &mut changes);
@@ -115,7 +115,7 @@ fn compare(
     path: &[String],
     before: Option<&Value>,
     after: Option<&Value>,
-    changes: &mut Vec<FieldChange>,
+    changes: &mut Vec<ValueChange>,
 ) {
     if before == after {
         return;
@@ -129,7 +129,7 @@ fn compare(
         return;
     }
     let (path, before, after) = (path.to_vec(), before.cloned(), after.cloned());
-    changes.push(FieldChange { path, before, after });
+    changes.push(ValueChange { path, before, after });
 }
 
 /// The ledger-wide fields of a state.
@@ -143,13 +143,13 @@ pub(crate) fn ledger_fields(state: &State) -> Value {
 }
 
 /// The differences between two values.
-pub(crate) fn differences(before: &Value, after: &Value) -> Vec<FieldChange> {
+pub(crate) fn differences(before: &Value, after: &Value) -> Vec<ValueChange> {
     let mut changes = Vec::new();
     compare(&[], Some(before), Some(after), &mut changes);
     changes
 }
 
-impl fmt::Display for FieldChange {
+impl fmt::Display for ValueChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = |value: &Option<Value>| {
             value.as_ref().map_or_else(|| "nothing".to_owned(), Value::to_string)

@@ -16,7 +16,7 @@ use crate::plan::{Event, Micros, PlanDiff, Rejection, Run, RunId, State, StepNum
 
 use super::cost::{CostReport, StepCost};
 use super::lineage::{complete_from, foldable_from};
-use super::run_diff::{FieldChange, RunDiff};
+use super::run_diff::{RunDiff, ValueChange};
 
 /// Every record of a run, and what it changed.
 #[derive(Debug, Clone)]
@@ -49,7 +49,7 @@ pub struct TracedRecord {
     /// Its event.
     pub event: Event,
     /// The changes in the run.
-    pub changes: Vec<FieldChange>,
+    pub changes: Vec<ValueChange>,
     /// For an activation, the difference from the previous version.
     pub replan: Option<PlanDiff>,
 }

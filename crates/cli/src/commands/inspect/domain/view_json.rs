@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
-use plan_ledger::ledger::{FieldChange, RecordedEvent, TracedRecord};
+use plan_ledger::ledger::{RecordedEvent, TracedRecord, ValueChange};
 use plan_ledger::plan::{
     Account, Activity, AttemptSummary, BarrierSummary, Event, ExecutionState, OperatorView,
     Remaining, ReplanRequest, RequiredAction, RunId, Tally, UserView, VersionSummary,
@@ -224,7 +224,7 @@ pub(super) fn untraced_json(record: &RecordedEvent, event: &Event) -> Value {
 }
 
 /// A field that changed.
-pub(super) fn change_json(change: &FieldChange) -> Value {
-    let FieldChange { path, before, after } = change;
+pub(super) fn change_json(change: &ValueChange) -> Value {
+    let ValueChange { path, before, after } = change;
     json!({ "path": path, "before": before, "after": after })
 }
