@@ -1,6 +1,6 @@
-//! One entry for both builds: under the fuzzer a target is called with its inputs; on stable it
-//! replays the files and folders that the command line names. Either way no input may make it ask
-//! for more memory at once than a record may have, and 1 MiB.
+//! The entry point of fuzz targets: under the fuzzer, a target is called with generated inputs; on
+//! stable, it replays the files and folders on the command line. In both cases no input may cause a
+//! single allocation larger than the largest record and 1 MiB.
 
 pub mod slow;
 
@@ -15,28 +15,28 @@ const BOUND: usize = (16 << 20) + (1 << 20);
 
 struct Counting;
 
-// SAFETY: all calls go to the system's allocator with the arguments that came.
+// SAFETY: every call is forwarded to the system allocator with unchanged arguments.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         LARGEST.fetch_max(layout.size(), Ordering::Relaxed);
-        // SAFETY: passed on.
+        // SAFETY: forwarded unchanged.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         LARGEST.fetch_max(layout.size(), Ordering::Relaxed);
-        // SAFETY: passed on.
+        // SAFETY: forwarded unchanged.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         LARGEST.fetch_max(size, Ordering::Relaxed);
-        // SAFETY: passed on.
+        // SAFETY: forwarded unchanged.
         unsafe { System.realloc(pointer, layout, size) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: passed on.
+        // SAFETY: forwarded unchanged.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -44,7 +44,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// The `main` of a fuzz target with that body.
+/// The `main` of a fuzz target.
 #[macro_export]
 macro_rules! target {
     ($body:expr) => {
@@ -58,7 +58,7 @@ macro_rules! target {
     };
 }
 
-/// Call the body with an input, and see that it asks for no more memory than it may.
+/// Call the target with an input, and check its allocations.
 pub fn bounded(body: impl Fn(&[u8]), data: &[u8]) {
     LARGEST.store(0, Ordering::Relaxed);
     body(data);
@@ -66,8 +66,7 @@ pub fn bounded(body: impl Fn(&[u8]), data: &[u8]) {
     assert!(largest <= BOUND, "asked for {largest} bytes at once");
 }
 
-/// Call the body with every input that the command line names. No input at all is a mistake of
-/// the caller, and fails.
+/// Call the target with every input on the command line. No input is an error.
 pub fn replay(body: impl Fn(&[u8])) {
     let mut files: Vec<PathBuf> = Vec::new();
     for argument in std::env::args_os().skip(1) {
@@ -88,11 +87,11 @@ pub fn replay(body: impl Fn(&[u8])) {
     println!("{} inputs replayed", files.len());
 }
 
-/// An input as a row of fields; behind its end they are zero.
+/// An input as a sequence of fields. Fields past its end are zero.
 pub struct Fields<'a>(pub &'a [u8]);
 
 impl Fields<'_> {
-    /// The next so many bytes.
+    /// The next bytes.
     pub fn array<const N: usize>(&mut self) -> [u8; N] {
         let (now, rest) = self.0.split_at(self.0.len().min(N));
         self.0 = rest;
@@ -121,12 +120,12 @@ impl Fields<'_> {
         u8::from_le_bytes(self.array())
     }
 
-    /// One of a few.
+    /// One of several values.
     pub fn pick<T: Copy>(&mut self, of: &[T]) -> T {
         of[usize::from(self.u8()) % of.len()]
     }
 
-    /// So many bytes as there are, but not more than `count`.
+    /// Up to `count` bytes.
     pub fn bytes(&mut self, count: usize) -> Vec<u8> {
         let (now, rest) = self.0.split_at(self.0.len().min(count));
         self.0 = rest;
@@ -134,11 +133,11 @@ impl Fields<'_> {
     }
 }
 
-/// JSON's numbers are exact up to here: no sequence number or offset is larger, and a plan with a
-/// larger one is refused.
+/// The largest exact integer of JSON. No sequence number or offset is larger, and a plan with a larger
+/// number is rejected.
 const EXACT: u64 = 1 << 53;
 
-/// Whether bytes are JSON of which no number is too large to be written as it was.
+/// Whether bytes are JSON without numbers that are too large to round-trip.
 pub fn is_exact(bytes: &[u8]) -> bool {
     fn holds(value: &serde_json::Value) -> bool {
         match value {

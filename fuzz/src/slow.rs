@@ -1,21 +1,20 @@
-//! A second reader of frames, written from `format/log.md` alone and for nothing but to be plain:
-//! no table for the CRC, no view into the bytes, one rule behind the other. What it says of a row of
-//! bytes, the library must say too.
+//! An independent reader of frames, written from `format/log.md` alone and as simple as possible: no CRC
+//! table, no views into the bytes, one rule after the other. The library must agree with it.
 //!
-//! Left out on purpose: the NZ flag and the range of `inflight`, which the library does not judge.
+//! It ignores the NZ flag and the range of `inflight`, which the library does not check either.
 
-/// A record, as far as both readers speak of it.
+/// A record, as both readers report it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlowRecord {
     /// Sequence number.
     pub seq: u64,
     /// Microseconds.
     pub time: u64,
-    /// What the payload is.
+    /// The record kind.
     pub kind: u16,
-    /// Records of the batch that follow.
+    /// The number of later records of the batch.
     pub batch_left: u16,
-    /// The bytes.
+    /// The payload.
     pub payload: Vec<u8>,
     /// Chain value.
     pub chain: [u8; 32],
@@ -24,26 +23,26 @@ pub struct SlowRecord {
 /// Why there is no further record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SlowEnd {
-    /// Zeros, where a frame would begin.
+    /// Zeros instead of a frame.
     Zeros,
-    /// No frame that holds.
+    /// An invalid frame.
     NotHeld,
-    /// A frame that holds, and breaks a rule.
+    /// A valid frame that breaks a rule.
     Broken,
 }
 
-/// What the frames of a segment follow from.
+/// The parameters of a segment.
 #[derive(Debug, Clone, Copy)]
 pub struct SlowStart {
-    /// The segment's uid.
+    /// Uid of the segment.
     pub segment: [u8; 16],
-    /// Its ordinal.
+    /// Ordinal of the segment.
     pub ordinal: u64,
-    /// The uid that the chain's key comes from.
+    /// The uid from which the chain key derives.
     pub genesis: [u8; 16],
-    /// The first record's number.
+    /// Sequence number of the first record.
     pub seq: u64,
-    /// The chain value before it.
+    /// Chain value before the first record.
     pub chain: [u8; 32],
 }
 
@@ -60,7 +59,7 @@ pub fn crc(start: u32, bytes: &[u8]) -> u32 {
     !crc
 }
 
-/// The start value of the CRCs of a frame at that offset.
+/// The initial CRC of a frame at an offset.
 #[must_use]
 pub fn seed(segment: [u8; 16], offset: u64) -> u32 {
     crc(crc(0, &segment), &offset.to_le_bytes())
@@ -70,7 +69,7 @@ fn number(bytes: &[u8], at: usize, size: usize) -> u64 {
     (0..size).rev().fold(0, |number, place| number << 8 | u64::from(bytes[at + place]))
 }
 
-/// How long a frame with such a payload is.
+/// Length of a frame.
 #[must_use]
 pub fn frame_length(payload: usize) -> usize {
     let mut length = 48 + payload + 32;
@@ -80,7 +79,7 @@ pub fn frame_length(payload: usize) -> usize {
     length
 }
 
-/// All records at the start of `bytes`, which stand at offset 4096, and why there is none behind.
+/// The records at the start of `bytes`, which are at offset 4096, and why there is no further one.
 #[must_use]
 pub fn read(bytes: &[u8], start: SlowStart) -> (Vec<SlowRecord>, usize, SlowEnd) {
     let key = blake3::derive_key("plan-ledger v1 record", &start.genesis);
@@ -109,7 +108,7 @@ fn frame(
         return Err(SlowEnd::NotHeld);
     }
     if &bytes[..4] != b"PLF1" {
-        // Behind the end of the bytes nothing is known: then the header alone decides.
+        // The bytes end inside the frame: the header alone decides.
         let line = bytes.get(..64).unwrap_or(&bytes[..48]);
         let is_zero = line.iter().all(|byte| *byte == 0);
         return Err(if is_zero { SlowEnd::Zeros } else { SlowEnd::NotHeld });
@@ -126,7 +125,7 @@ fn frame(
     if bytes.len() < end || number(bytes, 40, 4) != u64::from(crc(seed, &bytes[48..end])) {
         return Err(SlowEnd::NotHeld);
     }
-    // It holds: now every rule is binding.
+    // The frame is valid: now check every rule.
     let (payload, stored) = (bytes[48..48 + length].to_vec(), &bytes[end - 32..end]);
     let is_padded = bytes[48 + length..end - 32].iter().all(|byte| *byte == 0);
     let (codec, flags) = (bytes[34], bytes[35]);

@@ -1,6 +1,5 @@
-//! A valid ledger with any bytes patched: looking, verifying and opening never panic; every record
-//! that is served is one that was written; and nothing that was acknowledged goes missing without
-//! a word, neither from a reader nor from `verify` nor from the writer that goes on.
+//! A valid ledger with patched bytes: reading, verifying and opening never panic, every served record
+//! was written, and readers, `verify` and the next writer report every missing acknowledged record.
 #![cfg_attr(fuzzing, no_main)]
 
 use std::ops::RangeInclusive;
@@ -28,15 +27,15 @@ fn record(fill: u8, size: usize) -> NewRecord {
     NewRecord { kind: 0x8FFF, codec: Codec::Raw, schema: 1, payload: vec![fill; size] }
 }
 
-/// A ledger, its records and its files. It is made once; each input gets a fork of its disk.
+/// A ledger, its records and its files. It is created once; each input gets a fork of its disk.
 struct Specimen {
     disk: SimDisk,
     records: Vec<LoggedRecord>,
     files: Vec<PathBuf>,
 }
 
-/// Three segments: one that a rotation sealed, because the next record is large; one that a crash
-/// ended; and the newest. HEAD is the second file, the newest segment the first.
+/// Three segments: one sealed by a rotation, one that ends in a crash, and the newest. The newest
+/// segment is the first file, and HEAD the second.
 fn make() -> Specimen {
     let (disk, dir) = (SimDisk::new(), Path::new(DIR));
     let log = Log::create(dir, options(&disk, 1), 1).expect("a new log");
@@ -48,7 +47,7 @@ fn make() -> Specimen {
     log.append(&batch, 7).expect("an append");
     append(&log, 0, 1_044_000);
     append(&log, 9, 90);
-    // Written, not synced, and the process ends: whoever opens it fences.
+    // Written but not synced, then the process ends: the next opening fences.
     let durability = Durability::Buffered;
     let batch = Batch { durability, ..Batch::new(vec![record(10, 100)], 10) };
     let _ticket = log.submit(&batch).expect("a place");
@@ -69,8 +68,8 @@ fn make() -> Specimen {
 
 static SPECIMEN: LazyLock<Specimen> = LazyLock::new(make);
 
-/// Patches: a file, an offset of two bytes, a value that is XORed in. If the file's number has its
-/// highest bit set, the offset counts from the file's end: there index and footer are.
+/// Patches: a file number, an offset of two bytes, and a value to XOR. If the highest bit of the number is
+/// set, the offset counts from the end of the file, where index and footer are.
 fn damage(disk: &SimDisk, data: &[u8]) {
     for patch in data.chunks_exact(4).take(64) {
         let path = &SPECIMEN.files[usize::from(patch[0] & 0x7F) % SPECIMEN.files.len()];
@@ -89,16 +88,16 @@ fn damage(disk: &SimDisk, data: &[u8]) {
 
 fn original(record: &LoggedRecord) {
     let place = usize::try_from(record.seq - 1).expect("few records");
-    assert_eq!(Some(record), SPECIMEN.records.get(place), "a record nobody wrote");
+    assert_eq!(Some(record), SPECIMEN.records.get(place), "a record that was never written");
 }
 
-/// The records that damage costs. Where HEAD is damaged, too, nothing but the newest segment knows
-/// where the log ended: damage there may cost all that follows.
+/// The records that the damage may lose. If HEAD is damaged as well, only the newest segment proves the
+/// end of the log, and damage there may lose all later records.
 fn named(path: &Path, missing: RangeInclusive<u64>, has_head: bool) -> RangeInclusive<u64> {
     if has_head || path != SPECIMEN.files[0] { missing } else { *missing.start()..=u64::MAX }
 }
 
-/// The records that are missing and that no range names.
+/// The missing records that no range reports.
 fn unnamed(served: &[u64], named: &[RangeInclusive<u64>]) -> Vec<u64> {
     let all = SPECIMEN.records.iter().map(|record| record.seq);
     let is_missing = |seq: &u64| !served.contains(seq);
@@ -128,7 +127,7 @@ fn check(data: &[u8]) {
         }
     }
     let silent = unnamed(&served, &lost);
-    assert!(silent.is_empty() || is_open, "{silent:?} are missing, and nobody says so");
+    assert!(silent.is_empty() || is_open, "{silent:?} are missing and not reported");
 
     let examine = |record: &LoggedRecord<&[u8]>| {
         original(&record.clone().into_owned());
@@ -148,7 +147,7 @@ fn check(data: &[u8]) {
 
     match Log::open(dir, options(&disk, 200), 99) {
         Ok((log, _)) => {
-            // It reads the newest segment only: what it builds upon. The others are the readers'.
+            // Opening reads only the newest segment; readers check the others.
             let lost = unnamed(&served, &[]);
             let mut own = SPECIMEN.records.iter().filter(|record| record.segment == 2);
             assert!(own.all(|own| !lost.contains(&own.seq)), "the writer goes on without {lost:?}");

@@ -1,5 +1,5 @@
-//! Lines as an export, or any records as a log that is exported and imported again: no panic;
-//! whatever is refused leaves nothing behind; whatever is taken is exported as the same records.
+//! Lines as an export, or any records as a log that is exported and imported again: no panic, a rejected
+//! import leaves no files, and an accepted one exports the same records.
 #![cfg_attr(fuzzing, no_main)]
 
 use std::path::Path;
@@ -14,7 +14,7 @@ use plan_ledger::storage::Storage;
 use plan_ledger::{Environment, Housekeeping, LedgerView};
 use plan_ledger_fuzz::Fields;
 
-/// Identifiers that count.
+/// Counting identifiers.
 #[derive(Debug)]
 struct Ids(AtomicU64);
 
@@ -40,7 +40,7 @@ fn check(data: &[u8]) {
     }
 }
 
-/// The lines of a ledger, without the header, which names it; `None` if it cannot be looked at.
+/// The exported lines of a ledger without the header; `None` if it is unreadable.
 fn export(disk: &SimDisk, dir: &Path) -> Option<(Vec<u8>, usize)> {
     let view = LedgerView::open(dir, &environment(disk, 1000)).ok()?;
     let mut out = Vec::new();
@@ -67,7 +67,7 @@ fn lines(data: &[u8]) {
     }
 }
 
-/// Import what was exported, and export it again.
+/// Import an export, and export the result.
 fn again(disk: &SimDisk, out: &[u8], header: usize) {
     let copy = Path::new("copy.ledger");
     import(copy, &mut &*out, &environment(disk, 2000)).expect("an export that was just made");
@@ -83,7 +83,7 @@ fn records(fields: &mut Fields<'_>) {
         LogBuilder::create(dir, options, Genesis::Own, 1).expect("there is nothing yet");
     while !fields.0.is_empty() {
         let record = NewRecord {
-            // Mostly kinds that may be skipped: others must be events.
+            // Mostly skippable kinds: others must be events.
             kind: u16::from(fields.u8()) | if fields.u8() == 0 { 0 } else { 0x8000 },
             codec: fields.pick(&[Codec::Bincode, Codec::Json, Codec::Raw]),
             schema: fields.u16(),

@@ -1,7 +1,6 @@
-//! A program that uses a log, on a simulated disk that fails as the input says: calls that fail with
-//! some of their effect, kills, and losses of power that keep what they like. After each opening:
-//! everything acknowledged is there, a batch is there as a whole or not at all, nothing is there that
-//! was not asked for, and what was returned once stays.
+//! Log operations on a simulated disk with injected faults: calls that fail with a partial effect, kills,
+//! and power losses. After each opening, all acknowledged records exist, each batch exists completely or
+//! not at all, no record exists that was not requested, and records that were returned once stay.
 #![cfg_attr(fuzzing, no_main)]
 
 use std::path::Path;
@@ -19,19 +18,19 @@ use plan_ledger::storage::Storage;
 use plan_ledger_fuzz::Fields;
 
 const DIR: &str = "ops.ledger";
-/// More operations than this find nothing that fewer do not.
+/// More operations find nothing new.
 const OPERATIONS_MAX: usize = 24;
 
-/// The log, what was asked of it, and the disk.
+/// The log, its model, and the disk.
 struct Story {
     disk: SimDisk,
     mode: HeadSync,
     log: Option<Log>,
-    /// Batches that were asked for, by their payloads.
+    /// Requested batches, by their payloads.
     batches: Vec<Vec<Vec<u8>>>,
-    /// So many of them were acknowledged.
+    /// How many of them were acknowledged.
     acked: usize,
-    /// Whether a ledger was ever returned.
+    /// Whether the ledger was created.
     is_made: bool,
     time: u64,
     uid: Arc<AtomicU64>,
@@ -45,8 +44,8 @@ impl Story {
         LogOptions { head_sync: self.mode, ..LogOptions::new(storage, UidSource::new(next)) }
     }
 
-    /// Open the log, or make it; see that it holds what it must. What was injected strikes once
-    /// each, so that it opens in the end.
+    /// Open or create the log, and check its records. Each injected fault applies once, so that opening
+    /// succeeds in the end.
     fn open(&mut self) {
         for _ in 0..64 {
             let opened = Log::open(Path::new(DIR), self.options(), self.time).map(|(log, _)| log);
@@ -74,11 +73,11 @@ impl Story {
         panic!("it never opens");
     }
 
-    /// Compare, and remember what is there now: it was returned.
+    /// Compare the records with the model, and adopt them: they were returned.
     fn take(&mut self, log: &Log) {
         let found = (0..64).find_map(|_| match payloads(log) {
             Ok(found) => Some(found),
-            // What was injected strikes whoever comes first.
+            // An injected fault may apply to this reader.
             Err(error) if is_of_the_disk(&error) => None,
             Err(error) => panic!("what was opened cannot be read: {error}"),
         });
@@ -110,9 +109,9 @@ impl Story {
 
     fn failed(&mut self, error: &Error) {
         match error.kind() {
-            // It may be there, or not.
+            // The batch may exist or not.
             ErrorKind::OutcomeUnknown => self.leave(),
-            // Nothing of it may ever be seen.
+            // No record of the batch may ever appear.
             ErrorKind::Io | ErrorKind::DiskFull => drop(self.batches.pop()),
             ErrorKind::Fenced | ErrorKind::Poisoned => {
                 self.batches.pop();
@@ -182,7 +181,7 @@ impl Story {
     }
 }
 
-/// What is in the log, but for notes of recoveries.
+/// The records of the log, without recovery notes.
 fn payloads(log: &Log) -> Result<Vec<Vec<u8>>, Error> {
     let reader = log.reader()?;
     let own = |record: &Result<LoggedRecord, Error>| {
@@ -197,8 +196,8 @@ fn record(fields: &mut Fields<'_>) -> NewRecord {
     NewRecord { kind: 0x8FFF, codec: Codec::Raw, schema: 1, payload: vec![fill; size] }
 }
 
-/// A call that fails once, with some of its effect. It is one of the next ones. What a write leaves
-/// are whole sectors: a cut inside of one cannot be told from rot, and is refused.
+/// One of the next calls fails once, with a partial effect. A failed write leaves complete sectors: a
+/// torn sector cannot be distinguished from bit rot, and the engine would refuse it.
 fn rule(fields: &mut Fields<'_>) -> FaultRule {
     let error = fields.pick(&[OsError::Io, OsError::NoSpace, OsError::Quota]);
     let part = fields.u8();
@@ -232,7 +231,7 @@ fn check(data: &[u8]) {
         }
         story.act(fields);
     }
-    // In the end the power goes, and comes back twice: what was returned is still there.
+    // At the end, two power losses: returned records still exist.
     for _ in 0..2 {
         story.leave();
         story.disk.lose_power(Loss::Everything);
@@ -242,7 +241,7 @@ fn check(data: &[u8]) {
     let struck = || story.disk.injected().len();
     let before = struck();
     let found = verify(&storage, Path::new(DIR), VerifyOptions::DEFAULT);
-    // A rule that is left may have struck what was read just now.
+    // A pending rule may have applied to the last read.
     if struck() == before {
         let found = found.expect("a ledger that can be read");
         assert!(!found.is_damaged(), "{:?}", found.findings);

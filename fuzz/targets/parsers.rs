@@ -1,7 +1,6 @@
-//! Two readers of the same bytes: the library's, and a slow one that knows nothing of it. On any
-//! bytes, and on frames that were written and then changed, with checksums put right or not, they
-//! find the same records, stop at the same place, and for the same kind of reason. And what was
-//! encoded decodes.
+//! Differential test of two frame readers: the library and an independent slow one. On any bytes, and on
+//! written frames that were changed, with or without corrected checksums, both find the same records
+//! and stop at the same offset for the same class of reason. Encoded records decode.
 #![cfg_attr(fuzzing, no_main)]
 
 use plan_ledger::format::{
@@ -24,7 +23,7 @@ fn check(data: &[u8]) {
     assert_eq!(fast, read(&bytes, START));
 }
 
-/// What the library says.
+/// The result of the library.
 fn library(bytes: &[u8]) -> (Vec<SlowRecord>, usize, SlowEnd) {
     let key = ChainKey::new(&START.genesis);
     let (mut records, mut at, mut before) = (Vec::new(), 0, Chain(START.chain));
@@ -56,12 +55,12 @@ fn library(bytes: &[u8]) -> (Vec<SlowRecord>, usize, SlowEnd) {
     }
 }
 
-/// A few frames, written by the library, then changed as the input says.
+/// Frames that the library wrote and the input changed.
 fn written(fields: &mut Fields<'_>) -> Vec<u8> {
     let key = ChainKey::new(&START.genesis);
     let (mut bytes, mut before, mut starts) = (Vec::new(), Chain(START.chain), Vec::new());
     for number in 0..u64::from(fields.u8() % 6) {
-        // Mostly what comes next; now and then a number that does not.
+        // Mostly the next number, sometimes another one.
         let seq = START.seq + number + u64::from(fields.u8() == 0xFF);
         let record = NewRecord {
             kind: fields.u16(),
@@ -97,7 +96,7 @@ fn written(fields: &mut Fields<'_>) -> Vec<u8> {
     bytes
 }
 
-/// Put the checksums of the frame right that holds the place: only a forger does.
+/// Correct the checksums of the frame at an offset, as an attacker would.
 fn mend(bytes: &mut [u8], starts: &[usize], place: usize) {
     let Some(start) = starts.iter().copied().rfind(|start| *start <= place) else { return };
     let end = starts.iter().copied().find(|next| *next > place).unwrap_or(bytes.len());

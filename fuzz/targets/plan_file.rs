@@ -1,6 +1,5 @@
-//! Any text as a plan file: an answer, never a panic; a plan that was read has a canonical form
-//! that reads as the same plan; and what is written of it in any of our forms reads as it, too,
-//! and is written again as it was.
+//! Any text as a plan file: a result, never a panic. The canonical form of a plan reads as the same plan,
+//! and so does every native form that is written from it, which is then written unchanged.
 #![cfg_attr(fuzzing, no_main)]
 
 use plan_ledger::Plan;
@@ -26,7 +25,8 @@ fn check(data: &[u8]) {
     }
 }
 
-/// What is written reads as it was; what a form cannot say, such as deep nesting, is refused.
+/// A written form reads as the same plan; a plan that the form cannot express, such as deep nesting, is
+/// rejected.
 fn stays(imported: &PlanFile, form: ExportFormat) {
     let Ok(written) = files::render(imported, form) else { return };
     let again = files::parse("written", &written).expect("what is written can be read");

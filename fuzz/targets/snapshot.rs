@@ -1,6 +1,5 @@
-//! Any bytes as a snapshot: as a header, as the body of a state, and as
-//! what is other in one than in another. No panic, no memory beyond the limits; a body that decodes is
-//! written as one of the same state.
+//! Any bytes as a snapshot: as a header, as the body of a state, and as a delta body. No panic, no memory
+//! over the limits; a decoded body encodes to a body of the same state.
 #![cfg_attr(fuzzing, no_main)]
 
 use plan_ledger::format::SnapshotHeader;
@@ -16,7 +15,7 @@ fn check(data: &[u8]) {
     changed(data);
 }
 
-/// The first two bytes say how much of the rest is a base.
+/// The first two bytes are the length of the base.
 fn changed(data: &[u8]) {
     let Some((length, rest)) = data.split_first_chunk() else { return };
     let length = usize::from(u16::from_le_bytes(*length));
@@ -33,7 +32,7 @@ fn written_is_read(state: &State, base: &State) {
         let again = State::decode_changes(base.clone(), &mut written.as_slice());
         assert_eq!(again.expect("what was just written").hash(), state.hash());
     }
-    // Somebody looks.
+    // Read the state.
     let _ = state.validate();
 }
 

@@ -1,6 +1,6 @@
-//! Everything small that is read from disk, picked by the first byte: slots of HEAD, headers of
-//! segments and snapshots, notes, names, indexes and footers. No panic; what is accepted is written as it was read;
-//! what is written is read as it was, and with any byte changed it is refused.
+//! All small structures on disk, selected by the first byte: HEAD slots, segment and snapshot headers,
+//! notes, names, indexes and footers. No panic; an accepted structure encodes to the same bytes, and an
+//! encoded one decodes to the same value and is rejected with any byte changed.
 #![cfg_attr(fuzzing, no_main)]
 
 use std::collections::BTreeSet;
@@ -37,7 +37,7 @@ fn check(data: &[u8]) {
     }
 }
 
-/// Change one byte, whatever there is to change it to.
+/// Change one byte.
 fn change(bytes: &mut [u8], fields: &mut Fields<'_>) {
     let place = usize::from(fields.u16()) % bytes.len();
     bytes[place] ^= fields.u8().max(1);
@@ -74,7 +74,7 @@ fn head(fields: &mut Fields<'_>) {
 
 fn segment_bytes(data: &[u8]) {
     if let Ok(header) = SegmentHeader::decode(data) {
-        // Minor version and compatible flags are not kept.
+        // Decoding drops the minor version and compatible flags.
         assert_eq!(SegmentHeader::decode(&header.encode()).as_ref(), Ok(&header));
         assert_eq!(SegmentName::parse(&header.name().to_string()), Some(header.name()));
     }
@@ -181,7 +181,7 @@ fn notes(data: &[u8]) {
     let (recovery, gap) = (RecoveryNote::decode(data), GapNote::decode(data));
     let kind = KIND_RETENTION_NOTE;
     let record = NewRecord { kind, codec: Codec::Json, schema: 1, payload: data.to_vec() };
-    // Far behind whatever it speaks of.
+    // An offset far past all data.
     let far = |record| LoggedRecord { seq: 1 << 60, ..logged(record) };
     let retention = RetentionRecord::from_record(&far(record));
     if !is_exact(data) {
@@ -202,8 +202,8 @@ fn notes(data: &[u8]) {
     }
 }
 
-/// Lines as names of files: in `log/`, `snap/` and `blob/`, whatever else is there. Each name is
-/// ours, or a stranger's, or unfinished; and a name that is ours is spelled in one way.
+/// Lines as file names in `log/`, `snap/` and `blob/`. Each name is known, unknown or a staging file, and
+/// a known name has only one spelling.
 fn names(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let (disk, dir) = (SimDisk::new(), Path::new("names.ledger"));
@@ -242,17 +242,17 @@ fn names(data: &[u8]) {
         assert_eq!(blobs.path(&blob.id), blob.path);
     }
     assert!(list.blobs.len() + list.unfinished.len() + list.unknown.len() <= 2 * count[2]);
-    // Files without a byte hold no record.
+    // Empty files contain no record.
     let items = reader.walk(1).take(64);
     let records = items.filter(|item| matches!(item, Ok(plan_ledger::log::Item::Record(..))));
     assert_eq!(records.count(), 0);
 }
 
-/// Any bytes as the end of a sealed segment, index and footer: whatever is accepted encodes to the
-/// same bytes again, and finds what was put in.
+/// Any bytes as index and footer of a sealed segment: an accepted one encodes to the same bytes, and finds
+/// its entries.
 fn footer_bytes(data: &[u8]) {
     let Some((index, bytes)) = data.split_last_chunk::<FOOTER_SIZE>() else { return };
-    // Where it would have to stand.
+    // The offset at which it must be.
     let word = |at: usize| bytes.get(at..).and_then(<[u8]>::first_chunk).copied();
     let number = |at| word(at).map_or(0, u64::from_le_bytes);
     let offset = number(56).saturating_add(number(64));

@@ -1,5 +1,4 @@
-//! A disk that runs full: on a small file system of its own with real workers, and on a simulated
-//! disk at every write.
+//! A full disk: on a small real file system with real workers, and on a simulated disk at every write.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -15,13 +14,13 @@ use super::blobs::{large, plan};
 use super::command::{Place, Running, ids, passed_over, start, state_of, wait_until};
 use super::golden::deterministic;
 
-/// A small file system in memory, gone when this is dropped.
+/// A small file system in memory, unmounted on drop.
 struct Disk {
     place: Place,
 }
 
 impl Disk {
-    /// `None` where nobody may mount anything.
+    /// `None` if this user may not mount a file system.
     fn new(size: &str) -> Option<Self> {
         let place = Place::new();
         let folder = place.path("disk");
@@ -41,7 +40,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // A mount that stays is a nuisance, not a wrong result.
+        // A mount that stays is not a wrong result.
         let _ = Command::new("umount").arg("-l").arg(self.place.path("disk")).status();
     }
 }
@@ -51,8 +50,8 @@ fn mount(options: &[&str], folder: &Path) -> bool {
     output.is_ok_and(|output| output.status.success())
 }
 
-/// Steps whose outputs are 60 kB each.
-fn chatty_plan(steps: usize) -> String {
+/// Steps with outputs of 60 kB each.
+fn plan_with_large_outputs(steps: usize) -> String {
     let step = |n| {
         format!(
             "  - {{id: s{n}, command: 'echo $LEDGER_STEP >> $TALLY; \
@@ -62,10 +61,10 @@ fn chatty_plan(steps: usize) -> String {
     format!("steps:\n{}", (0..steps).map(step).collect::<String>())
 }
 
-/// Story: a disk was full when a worker from outside was done. It ended, and what it had done was lost with it,
-/// though there was room a moment later.
+/// Story: the disk was full when an external worker was done. The worker ended, and its result was lost,
+/// although there was space a moment later.
 #[test]
-fn a_worker_from_outside_says_what_it_did_when_there_is_room() {
+fn external_worker_retries_its_receipt_until_there_is_space() {
     let Some(disk) = Disk::new("2500k") else { return };
     let place = &disk.place;
     place.write("plan.yaml", "steps: [{id: a}]");
@@ -84,19 +83,19 @@ fn a_worker_from_outside_says_what_it_did_when_there_is_room() {
     assert_eq!(place.tally(), ["begun"]);
 }
 
-/// Goal: a log that outgrows its disk stops the run with a clear message, loses nothing that was
-/// acknowledged, and goes on with the same command once there is room.
+/// Goal: a full disk stops the run with a clear message and loses nothing that was acknowledged, and the
+/// same command continues once there is space.
 #[test]
-fn a_run_that_outgrows_its_disk_goes_on_when_there_is_room() {
+fn run_on_a_full_disk_resumes_when_there_is_space() {
     let Some(disk) = Disk::new("2500k") else { return };
     let place = &disk.place;
-    place.write("plan.yaml", chatty_plan(40));
+    place.write("plan.yaml", plan_with_large_outputs(40));
     let line = "run plan.yaml --ledger disk/ledger --max-parallel 2";
     let ended = place.ledger(line).code(7);
     let ended = ended.complains(&["disk/ledger", "No space left on device"]);
     let ended = ended.says(&["run plan: stopped", "run it again"]);
     let accepted = accepted(place);
-    // What was refused may have been a claim, and what ran then may have found room for its receipt.
+    // The rejected record may be a claim, and a running step may still find space for its receipt.
     let is_all_kept = place.tally().len() == accepted.len();
     assert!(
         is_all_kept || ended.out.contains("not recorded: the receipt of step"),
@@ -107,7 +106,7 @@ fn a_run_that_outgrows_its_disk_goes_on_when_there_is_room() {
     assert!(ended.out.contains(&format!("  {} of 40 steps accepted", accepted.len())));
 
     place.ledger(line).code(7).complains(&["No space left on device"]);
-    assert!(accepted.is_subset(&self::accepted(place)), "nothing is lost by trying again");
+    assert!(accepted.is_subset(&self::accepted(place)), "a retry loses nothing");
 
     let before = place.tally().len();
     let accepted = self::accepted(place);
@@ -118,11 +117,11 @@ fn a_run_that_outgrows_its_disk_goes_on_when_there_is_room() {
     }
 }
 
-/// Goal: the same is told to programs, each receipt that could not be recorded with its output.
+/// Goal: with --json, the summary contains each receipt that could not be recorded, with its output.
 #[test]
-fn a_full_disk_is_told_to_programs() {
+fn full_disk_is_reported_as_json() {
     let Some(disk) = Disk::new("2500k") else { return };
-    disk.place.write("plan.yaml", chatty_plan(40));
+    disk.place.write("plan.yaml", plan_with_large_outputs(40));
     let line = "run plan.yaml --ledger disk/ledger --max-parallel 2 --json";
     let lines = disk.place.ledger(line).code(7).lines();
     let summary = lines.last().unwrap();
@@ -130,20 +129,20 @@ fn a_full_disk_is_told_to_programs() {
     assert_eq!(summary["exit_code"], 7);
     assert!(summary["error"].as_str().unwrap().contains("No space left"), "{summary}");
     let unrecorded = summary["unrecorded"].as_array().unwrap();
-    // What was refused may have been a claim, and what ran then may have found room for its receipt.
+    // The rejected record may be a claim, and a running step may still find space for its receipt.
     let is_all_kept = disk.place.tally().len() == accepted(&disk.place).len();
     assert!(is_all_kept || !unrecorded.is_empty(), "{summary}");
     for lost in unrecorded {
-        // A worker whose own output did not fit on the disk says so itself: it has failed.
+        // A worker whose output did not fit on the disk reports a failure.
         let is_whole = lost["output"].as_str().unwrap().len() == 60_000;
         assert!(is_whole || lost["outcome"] == "failed", "{lost}");
     }
 }
 
-/// Story: a plan that was written onto a full disk left an empty file of its name, and once there was
-/// room, the same command was refused because of it.
+/// Story: exporting a plan to a full disk left an empty file, and later the same command was rejected
+/// because of it.
 #[test]
-fn a_plan_that_does_not_fit_leaves_no_file_behind() {
+fn plan_export_on_a_full_disk_leaves_no_file() {
     let Some(disk) = Disk::new("4k") else { return };
     let place = &disk.place;
     let steps: String = (0..400).map(|n| format!("  - {{id: s{n}, goal: do it}}\n")).collect();
@@ -155,10 +154,9 @@ fn a_plan_that_does_not_fit_leaves_no_file_behind() {
     place.ledger(line).code(0);
 }
 
-/// Goal: a ledger that does not fit on its disk is not made by halves, leaves nothing behind, and the
-/// same command works once it fits.
+/// Goal: creating a ledger on a full disk leaves no files, and the same command works once there is space.
 #[test]
-fn creation_on_a_full_disk_leaves_nothing_in_the_way() {
+fn ledger_creation_on_a_full_disk_leaves_no_files() {
     for size in ["4k", "64k", "512k", "1028k"] {
         let Some(disk) = Disk::new(size) else { return };
         let place = &disk.place;
@@ -183,47 +181,46 @@ fn accepted(place: &Place) -> BTreeSet<String> {
     ids(state.run_named("plan").unwrap(), StepStatus::Accepted).into_iter().collect()
 }
 
-/// Goal: a disk that is full at any one write, or making of a file, costs a run nothing but an error:
-/// whatever the write was for, the run is resumed once there is room, does every step, and does none
-/// again that was accepted.
-/// Method: the n-th call says that there is no room, for every n, with none and with some of its
-/// effect; the program that uses the ledger opens it again where it must.
+/// Goal: a disk that is full at any one write or creation of a file only delays a run: whatever the write
+/// was for, the run resumes once there is space, completes every step, and repeats no accepted step.
+/// Method: the n-th call fails with ENOSPC, for every n, without and with a partial effect; the harness
+/// opens the ledger again where it must.
 #[test]
-fn a_disk_that_is_full_at_any_write_only_holds_a_run_up() {
-    let calm = SimDisk::new();
-    assert_eq!(resumed(&calm, "calm"), 0);
+fn full_disk_at_any_write_only_delays_a_run() {
+    let disk = SimDisk::new();
+    assert_eq!(run_to_end(&disk, "without faults"), 0);
     let of = |operation| {
         let rule = FaultRule::next(FaultAction::Slow(std::time::Duration::from_nanos(1)));
         rule.of(operation).always()
     };
-    let mut struck = 0;
+    let mut failures = 0;
     for operation in [Operation::Write, Operation::Create] {
         let counted = SimDisk::new();
         counted.inject(of(operation));
-        resumed(&counted, "counted");
+        run_to_end(&counted, "counted");
         let count = u64::try_from(counted.injected().len()).unwrap();
         assert!(count > 0, "{operation} is never called");
         for nth in 1..=count {
             for effect in [FaultEffect::Nothing, FaultEffect::Part(nth)] {
                 let disk = SimDisk::new();
-                let failure = FaultAction::Error(OsError::NoSpace, effect);
-                disk.inject(FaultRule::next(failure).of(operation).nth(nth));
-                struck += resumed(&disk, &format!("{operation} {nth}, {effect:?}"));
+                let action = FaultAction::Error(OsError::NoSpace, effect);
+                disk.inject(FaultRule::next(action).of(operation).nth(nth));
+                failures += run_to_end(&disk, &format!("{operation} {nth}, {effect:?}"));
             }
         }
     }
-    assert!(struck > 100, "nothing was held up: {struck}");
+    assert!(failures > 100, "too few failures: {failures}");
 }
 
-/// A run of eight steps, one of them with an output that becomes a blob, and a snapshot; how often
-/// there was no room, or what followed from that.
-fn resumed(disk: &SimDisk, story: &str) -> usize {
+/// A run of eight steps, one of them with an output that becomes a blob, and a snapshot. Returns the
+/// number of attempts that failed for lack of space.
+fn run_to_end(disk: &SimDisk, story: &str) -> usize {
     let environment = Environment { storage: Arc::new(disk.clone()), ..deterministic() };
-    let (mut held_up, mut accepted) = (0, BTreeSet::new());
+    let (mut failures, mut accepted) = (0, BTreeSet::new());
     for _ in 0..8 {
         let ended = attempt(disk, &environment, &mut accepted, story);
         match ended {
-            Ok(()) => return held_up,
+            Ok(()) => return failures,
             Err(error) => {
                 let kind = error.kind();
                 let is_expected = matches!(
@@ -231,7 +228,7 @@ fn resumed(disk: &SimDisk, story: &str) -> usize {
                     ErrorKind::DiskFull | ErrorKind::OutcomeUnknown | ErrorKind::Poisoned
                 );
                 assert!(is_expected, "{story}: {kind:?}: {error}");
-                held_up += 1;
+                failures += 1;
                 disk.kill_process();
             }
         }
@@ -250,9 +247,13 @@ fn attempt(
         Some(run) => run.id,
         None => ledger.start_run("full", &plan(8), RunPolicy::default())?,
     };
-    // What was dealt to a life that is over is lost: the steps may be done twice.
+    // Attempts of an earlier process are lost: their steps may run twice.
     for token in ledger.state().unwrap().in_flight.keys() {
-        ledger.report_lost(*token, plan_ledger::plan::LostCause::RunnerDied, "it is over")?;
+        ledger.report_lost(
+            *token,
+            plan_ledger::plan::LostCause::RunnerDied,
+            "the process ended",
+        )?;
     }
     while let Some(task) = ledger.dispatch(run, "worker")? {
         assert!(!accepted.contains(&task.number.0), "{story}: step {} again", task.number);

@@ -1,10 +1,10 @@
-//! `ledger inspect` over ledgers that were damaged at random: flipped, cut, zeroed, missing,
-//! swapped and foreign files.
+//! `ledger inspect` over randomly damaged ledgers: flipped bits, truncated, zeroed, missing, swapped and
+//! foreign files.
 //!
-//! Method: a specimen with sealed, fenced and active segments, snapshots and outputs beside the
-//! log stands on the simulated disk, which counts every change. Each round damages a fork of it,
-//! looks at it with every command, in this process, and then opens it. A sample runs always;
-//! `PLAN_LEDGER_DAMAGED_LEDGERS=1000` says how many.
+//! Method: the fixture is a ledger with sealed, fenced and active segments, snapshots and blobs on a
+//! simulated disk, which counts every change. Each round damages a fork of it, runs every command on
+//! it in this process, and then opens it. `PLAN_LEDGER_DAMAGED_LEDGERS=1000` sets the number of
+//! rounds; the default is a sample.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ use crate::lab::{dir, open, reader, segments};
 const SEED: u64 = 37;
 const ROUNDS: u64 = 30;
 
-/// Random numbers from a seed (`SplitMix64`).
+/// Seeded random numbers (splitmix64).
 struct Random(u64);
 
 impl Random {
@@ -36,7 +36,7 @@ impl Random {
         usize::try_from((z ^ (z >> 31)) % limit).unwrap()
     }
 
-    /// An offset in a file: near its start half of the time, since most of what counts is there.
+    /// An offset in a file: near its start half of the time, where most structure is.
     fn offset(&mut self, length: usize) -> usize {
         let near = length.min(16 * 1024);
         if self.below(2) == 0 { self.below(near) } else { self.below(length) }
@@ -47,7 +47,7 @@ fn wide(number: usize) -> u64 {
     u64::try_from(number).unwrap()
 }
 
-/// Do something bad to a file; what it was.
+/// Damage a file. Returns a description.
 fn damage(random: &mut Random, disk: &SimDisk, files: &[PathBuf]) -> String {
     // The text in LOCK is for people only.
     let files: Vec<_> = files.iter().filter(|path| !path.ends_with("LOCK")).collect();
@@ -64,7 +64,7 @@ fn damage(random: &mut Random, disk: &SimDisk, files: &[PathBuf]) -> String {
         }
         4 if at < bytes.len() => {
             disk.set_length(path, wide(at)).unwrap();
-            format!("{name} cut at {at}")
+            format!("{name} truncated at {at}")
         }
         5 if at < bytes.len() => {
             let at = at / 512 * 512;
@@ -74,18 +74,18 @@ fn damage(random: &mut Random, disk: &SimDisk, files: &[PathBuf]) -> String {
         }
         6 => {
             let _ = plan_ledger::storage::Storage::remove(disk, path);
-            format!("{name} is gone")
+            format!("{name} removed")
         }
         7 => {
             let (one, two) = (bytes, disk.read(other).unwrap_or_default());
             put(disk, path, &two);
             put(disk, other, &one);
-            format!("{name} and {} have changed places", other.display())
+            format!("{name} and {} swapped", other.display())
         }
         8 => {
-            let stranger = path.with_file_name("stranger \u{1b}[2J.seg");
-            put(disk, &stranger, &bytes);
-            format!("a stranger beside {name}")
+            let unknown = path.with_file_name("stranger \u{1b}[2J.seg");
+            put(disk, &unknown, &bytes);
+            format!("an unknown file next to {name}")
         }
         _ => {
             if disk.read(path).is_err() {
@@ -98,8 +98,8 @@ fn damage(random: &mut Random, disk: &SimDisk, files: &[PathBuf]) -> String {
     }
 }
 
-/// What a command printed, and its exit code.
-fn look(environment: &Environment, words: &[&str], what: &str) -> (u8, String) {
+/// Run a command. Returns its exit code and output.
+fn inspect(environment: &Environment, words: &[&str], what: &str) -> (u8, String) {
     let mut out = Vec::new();
     let folder = dir();
     let words: Vec<&str> =
@@ -123,8 +123,8 @@ fn verdict(lines: &str) -> Option<(Value, Value)> {
     Some((opening["verdict"].clone(), opening["refusal"].clone()))
 }
 
-/// Every command, once as text and once as JSON.
-fn look_at_all(environment: &Environment, random: &mut Random, what: &str) -> (u8, String) {
+/// Run every command, once as text and once as JSON.
+fn inspect_all(environment: &Environment, random: &mut Random, what: &str) -> (u8, String) {
     let seq = (1 + random.below(40)).to_string();
     let offset = random.offset(1 << 20).to_string();
     let segment = random.below(5).to_string();
@@ -144,23 +144,24 @@ fn look_at_all(environment: &Environment, random: &mut Random, what: &str) -> (u
         &["step", "r", "#1"],
     ];
     for words in all {
-        look(environment, words, what);
-        look(environment, &[words, &["--json"]].concat(), what);
+        inspect(environment, words, what);
+        inspect(environment, &[words, &["--json"]].concat(), what);
     }
     for format in ["sql", "trace"] {
-        look(environment, &["export", "--format", format], what);
+        inspect(environment, &["export", "--format", format], what);
     }
-    look(environment, &[], what);
-    // Its text goes to standard error.
-    look(environment, &["blobs", "--check", "--json"], what);
-    look(environment, &["--json"], what)
+    inspect(environment, &[], what);
+    // The text form goes to standard error.
+    inspect(environment, &["blobs", "--check", "--json"], what);
+    inspect(environment, &["--json"], what)
 }
 
-/// Goal: where a segment's file was copied over another one, every record that can still be read is in
-/// a region of records, in the map of the file that it was read from.
-/// Method: every pair of files. The first one of a number, or the last, once took all the records.
+/// Story: when one segment was copied over another one, the map assigned all records to the first or the
+/// last file of that ordinal.
+/// Goal: every readable record is in a region of records of the file that it was read from.
+/// Method: every pair of segments.
 #[test]
-fn a_copy_of_a_segment_takes_no_records_from_it() {
+fn map_assigns_records_to_the_file_they_were_read_from() {
     let specimen = specimen();
     let all = segments(&specimen.disk);
     let pairs = all.iter().flat_map(|from| all.iter().map(move |to| (&from.0, &to.0)));
@@ -170,7 +171,7 @@ fn a_copy_of_a_segment_takes_no_records_from_it() {
         disk.set_length(to, wide(bytes.len())).unwrap();
         disk.overwrite(to, 0, &bytes).unwrap();
         let what = format!("{} over {}", from.display(), to.display());
-        let (_, out) = look(&on_disk(&disk), &["map", "--json"], &what);
+        let (_, out) = inspect(&on_disk(&disk), &["map", "--json"], &what);
         let lines = out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         let regions: Vec<Value> = lines.filter(|line| line["type"] == "region").collect();
         let is_of_records = |region: &&Value| {
@@ -193,17 +194,17 @@ fn a_copy_of_a_segment_takes_no_records_from_it() {
     }
 }
 
-/// How a ledger took what was done to it.
+/// The result of opening a damaged ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum Opening {
     Opened,
     Refused,
     NoLedger,
 }
 
-/// Damage a fork of the specimen, look at it, and open it.
-fn round(specimen: &Specimen, round: u64) -> Fate {
-    // Each has numbers of its own, so that it can be tried again alone.
+/// Damage a fork of the fixture, inspect it, and open it.
+fn round(specimen: &Specimen, round: u64) -> Opening {
+    // Each round has its own random numbers, so that it can be repeated alone.
     let mut random = Random(SEED ^ round.rotate_left(32));
     let disk = specimen.disk.fork();
     let mut what = format!("seed {SEED}, round {round}");
@@ -212,19 +213,19 @@ fn round(specimen: &Specimen, round: u64) -> Fate {
     }
     let environment = on_disk(&disk);
     let (before, changes) = (digest(&disk), disk.changes());
-    let summary = look_at_all(&environment, &mut random, &what);
-    assert_eq!(disk.changes(), changes, "{what}: something was written");
-    assert!(digest(&disk) == before, "{what}: something was changed");
-    let told = verdict(&summary.1);
-    let fate = match open(&disk.fork()) {
+    let summary = inspect_all(&environment, &mut random, &what);
+    assert_eq!(disk.changes(), changes, "{what}: a command wrote to the disk");
+    assert!(digest(&disk) == before, "{what}: a command changed the disk");
+    let reported = verdict(&summary.1);
+    let opening = match open(&disk.fork()) {
         Err(error) if error.kind() == ErrorKind::NotALedger => {
-            assert_eq!(told, None, "{what}");
-            Fate::NoLedger
+            assert_eq!(reported, None, "{what}");
+            Opening::NoLedger
         }
         Err(error) => {
             let expected = Some(("refused".into(), error.to_string().into()));
-            assert_eq!(told, expected, "{what}");
-            Fate::Refused
+            assert_eq!(reported, expected, "{what}");
+            Opening::Refused
         }
         Ok((_, report)) => {
             let word = match report.verdict {
@@ -232,46 +233,46 @@ fn round(specimen: &Specimen, round: u64) -> Fate {
                 TailVerdict::Unproven => "unproven_tail",
                 _ => "torn",
             };
-            assert_eq!(told, Some((word.into(), Value::Null)), "{what}: {report:?}");
-            Fate::Opened
+            assert_eq!(reported, Some((word.into(), Value::Null)), "{what}: {report:?}");
+            Opening::Opened
         }
     };
     if let Err(error) = Ledger::open(&dir(), &environment) {
         let code = if error.kind() == ErrorKind::NotALedger { 2 } else { 4 };
         assert_eq!(summary.0, code, "{what}: {error}\n{}", summary.1);
     }
-    fate
+    opening
 }
 
-/// Goal: whatever happened to a ledger, every command looks at it without a panic and without a
-/// write, ends, and tells the verdict with which the engine then opens it, or the refusal.
+/// Goal: every command ends on any damaged ledger, without a panic and without a write, and reports the
+/// verdict or the error with which the engine then opens it.
 #[test]
-fn damaged_ledgers_are_looked_at_to_the_end() {
+fn damaged_ledgers_are_inspected_to_the_end() {
     let rounds = std::env::var("PLAN_LEDGER_DAMAGED_LEDGERS");
     let rounds = rounds.map_or(ROUNDS, |text| text.parse().unwrap());
     let specimen = specimen();
     let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let next = AtomicU64::new(0);
-    let work = || -> Vec<Fate> {
+    let work = || -> Vec<Opening> {
         std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)).filter(|at| *at < rounds))
             .map(|at| round(&specimen, at))
             .collect()
     };
-    let fates: Vec<Fate> = std::thread::scope(|scope| {
+    let openings: Vec<Opening> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
         threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
     });
-    let count = |fate| fates.iter().filter(|each| **each == fate).count();
-    let (opened, refused) = (count(Fate::Opened), count(Fate::Refused));
+    let count = |opening| openings.iter().filter(|each| **each == opening).count();
+    let (opened, refused) = (count(Opening::Opened), count(Opening::Refused));
     assert!(
-        opened * 10 > fates.len() && refused * 10 > fates.len(),
-        "{opened} opened, {refused} refused: the test has lost its teeth"
+        opened * 10 > openings.len() && refused * 10 > openings.len(),
+        "{opened} opened, {refused} refused: the damage is too weak or too strong"
     );
 }
 
-/// HEAD in a segment that another one has taken the place of, beyond where that one ends.
+/// Goal: a HEAD that names a superseded segment is reported before the ledger is opened.
 #[test]
-fn a_head_that_contradicts_a_later_segment_is_told_before_it_is_opened() {
+fn head_that_contradicts_a_later_segment_is_reported() {
     let specimen = specimen();
     let (disk, environment) = (&specimen.disk, on_disk(&specimen.disk));
     let head: &Path = &dir().join("HEAD");
@@ -288,6 +289,6 @@ fn a_head_that_contradicts_a_later_segment_is_told_before_it_is_opened() {
     assert_eq!(refused.kind(), ErrorKind::Tampered, "{refused}");
     let judged =
         plan_ledger::log::opening_verdict(&*Arc::clone(&environment.storage), &dir()).unwrap_err();
-    assert_eq!(judged.to_string(), refused.to_string());
-    assert_eq!(look(&environment, &[], "a contradicting HEAD").0, 4);
+    assert_eq!(verdict.to_string(), refused.to_string());
+    assert_eq!(inspect(&environment, &[], "a contradicting HEAD").0, 4);
 }

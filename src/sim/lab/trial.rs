@@ -164,7 +164,7 @@ impl Trial {
         }
     }
 
-    /// An operation failed: on a calm disk it must not.
+    /// An operation failed: without injected faults it must not.
     fn failed(&mut self, error: &Error) -> Step {
         let is_right = match self.faults {
             DiskFaults::None => false,
