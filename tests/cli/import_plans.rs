@@ -348,7 +348,7 @@ fn problems_in_files_of_other_tools_have_lines() {
              {\"id\":\"b\",\"title\":\"B\",\"dependencies\":[{\"depends_on_id\":\"c\"}]}\n",
             &[(1, "has no depends_on_id"), (2, "`c`")],
         ),
-        ("{\"id\":\"a\",\"issue_type\":\"t\"}\n{\"id\":}\n", &[(2, "expected value")]),
+        ("{\"id\":\"a\",\"issue_type\":\"t\"}\n{\"id\":}\n", &[(2, "expected a value")]),
         ("{\"tasks\": [\n{\"id\": 1},\n{\"id\": 2, \"dependencies\": [\n7]}]}", &[(3, "`7`")]),
         ("[\n{\"id\": \"a\", \"title\": \"A\", \"needs\": {}}]", &[(2, "expected a list of ids")]),
     ];
