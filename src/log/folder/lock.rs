@@ -38,9 +38,11 @@ pub(crate) struct Ownership {
 impl Ownership {
     pub(crate) fn new(
         storage: Arc<dyn Storage>,
-        (lock, path): (Box<dyn LockGuard>, PathBuf),
+        lock: Box<dyn LockGuard>,
+        path: PathBuf,
         head: &HeadFile,
-        (ledger, epoch): (Uid, u64),
+        ledger: Uid,
+        epoch: u64,
     ) -> Self {
         let (process, generations) = (storage.process(), head.generations());
         Self { storage, lock, path, head: head.file(), generations, process, ledger, epoch }

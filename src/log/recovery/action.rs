@@ -16,7 +16,7 @@ pub(crate) enum RecoveryAction {
 }
 
 impl RecoveryAction {
-    pub(crate) fn of(options: &LogOptions, tail: &Tail, row: &RecoveryRule) -> Self {
+    pub(crate) fn choose(options: &LogOptions, tail: &Tail, row: &RecoveryRule) -> Self {
         mutant!(UnsyncedTailAdopted => if row.verdict == TailVerdict::Unproven { return RecoveryAction::Continue });
         mutant!(TornTailOverwritten => if row.verdict == TailVerdict::Torn { return RecoveryAction::Continue });
         mutant!(DamageFencedAsTornTail => if row.verdict == TailVerdict::Corrupt { return Self::Fence });

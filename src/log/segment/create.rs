@@ -85,7 +85,8 @@ pub(crate) fn create_segment_with(
 pub(crate) fn preallocate_segment(
     storage: &dyn Storage,
     layout: &Layout,
-    (ordinal, length): (u64, u64),
+    ordinal: u64,
+    length: u64,
     keep_going: &dyn Fn() -> bool,
 ) -> Result<PreallocatedSegment> {
     // No segment has base_seq 0, so this name is never used for anything else.

@@ -35,7 +35,8 @@ pub(crate) fn findings(
     };
     let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
     if bytes.len() != HEAD_SIZE {
-        let what = format!("expected a file of {HEAD_SIZE} bytes, found another length");
+        let found = if bytes.len() > HEAD_SIZE { "more".to_owned() } else { length.to_string() };
+        let what = format!("expected a file of {HEAD_SIZE} bytes, found {found}");
         return Ok(vec![finding(FindingClass::Damage, 0, length, &what)]);
     }
     let view = HeadSlots::decode(&bytes);

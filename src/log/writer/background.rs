@@ -54,10 +54,10 @@ impl Drop for BackgroundThread {
 fn run(engine: &Engine) {
     let mut state = engine.lock();
     while state.background != BackgroundState::ShuttingDown && state.health == Health::Good {
-        state = if let Some(wanted) = state.segment_to_preallocate() {
+        state = if let Some((ordinal, length)) = state.segment_to_preallocate() {
             state.next_segment = NextSegment::InProgress;
             drop(state);
-            preallocate(engine, wanted)
+            preallocate(engine, ordinal, length)
         } else if let Some(task) = state.to_seal.pop_front() {
             drop(state);
             if engine.ownership.check().is_ok() {
@@ -72,9 +72,9 @@ fn run(engine: &Engine) {
     }
 }
 
-fn preallocate(engine: &Engine, wanted: (u64, u64)) -> StateGuard<'_> {
+fn preallocate(engine: &Engine, ordinal: u64, length: u64) -> StateGuard<'_> {
     let keep_going = || engine.lock().background != BackgroundState::ShuttingDown;
-    let preallocated = engine.preallocate(wanted, &keep_going);
+    let preallocated = engine.preallocate(ordinal, length, &keep_going);
     let mut state = engine.lock();
     state.next_segment = match preallocated {
         Ok(segment) => NextSegment::Ready(segment),

@@ -104,7 +104,7 @@ fn open_locked(
     let mut tail = examine_newest(&*storage, &layout, newest, &view)?;
     tail.evidence = with_head(tail.evidence, &segments, &view);
     let row = classify(tail.evidence);
-    let action = RecoveryAction::of(&options, &tail, row);
+    let action = RecoveryAction::choose(&options, &tail, row);
     if action == RecoveryAction::Refuse {
         refuse(&layout, newest, &tail, row)?;
     }
@@ -145,8 +145,8 @@ fn open_locked(
             sizes: options.segments,
             publish_guard: &|| publish_guard(&*lock, &layout),
         };
-        let made = fence.build(&options.uids, epoch, state, time.max(last))?;
-        (active, position, report.survivors) = (made.active, made.position, made.survivors);
+        let fenced = fence.build(&options.uids, epoch, state, time.max(last))?;
+        (active, position, report.survivors) = (fenced.active, fenced.position, fenced.survivors);
         resume_points = ResumeCache::default();
     }
     let content =
@@ -163,10 +163,10 @@ fn open_locked(
         let resumed = prune::resume(&storage, &layout, retention);
         report.pruned = resumed.map_err(|error| error.to_string());
     }
-    let who = (active.header.ledger, epoch);
-    let ownership = Ownership::new(storage, (lock, layout.lock()), &head, who);
-    let queue = WriterState::new(active, position, options.segments);
-    let engine = Engine::new(options, layout, ownership, head, queue, retention, resume_points);
+    let ledger = active.header.ledger;
+    let ownership = Ownership::new(storage, lock, layout.lock(), &head, ledger, epoch);
+    let state = WriterState::new(active, position, options.segments);
+    let engine = Engine::new(options, layout, ownership, head, state, retention, resume_points);
     Ok((engine, report))
 }
 

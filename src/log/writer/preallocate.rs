@@ -14,11 +14,12 @@ impl Engine {
     /// Preallocate a segment. Only the background thread does this.
     pub(crate) fn preallocate(
         &self,
-        wanted: (u64, u64),
+        ordinal: u64,
+        length: u64,
         keep_going: &dyn Fn() -> bool,
     ) -> Result<PreallocatedSegment> {
         self.ownership.check().map_err(|why| fenced(&why))?;
-        preallocate_segment(&*self.options.storage, &self.layout, wanted, keep_going)
+        preallocate_segment(&*self.options.storage, &self.layout, ordinal, length, keep_going)
     }
 
     /// Create the segment that `header` describes, from the preallocated one if that has room for
